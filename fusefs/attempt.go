@@ -13,21 +13,21 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// resendBit (FUSE_UNIQUE_RESEND) marks a request that was sent before, to a server that
-// died without answering it.
+// resendBit (FUSE_UNIQUE_RESEND) marks a request that the kernel already sent to an earlier server,
+// which died without answering.
 const resendBit = 1 << 63
 
 // attempt is a change of names that is in progress. If the server dies during the change, the
-// successor gets the same request again and must find out whether the change was already made,
-// because a second unlink would find nothing, and a second exchange would undo the first.
-// Repeating a write, a truncation or a change of attributes does no harm, so there are no attempts
-// for these. An attempt ends after the reply was written.
+// kernel sends the same request to its successor. The successor must find out whether the change
+// was already made: a second unlink would fail, and a second exchange would undo the first.
+// Repeating a write, a truncation or a change of attributes does no harm, so these have no
+// attempts. An attempt ends when the reply has been written.
 type attempt struct {
 	unique  atomic.Uint64 // the id of the request; 0 if the slot is free
 	state   atomic.Uint32 // attemptBegun, attemptTold
 	server  uint32        // ledgerHead.serving when the attempt was recorded
 	began   int64         // ns
-	a, b    key           // the inodes that had the name and, in a rename, the new name
+	a, b    key           // the inodes that had the old name and, in a rename, the new name
 	mode    uint32        // of a
 	nlink   uint32
 	size    int64
@@ -35,18 +35,18 @@ type attempt struct {
 	renames bool
 }
 
-// attempts is the set of opcodes for which there may be an attempt.
+// attempts is the set of opcodes that can have an attempt.
 const attempts uint64 = 1<<6 | 1<<8 | 1<<9 | 1<<10 | 1<<11 | 1<<12 | 1<<13 | 1<<21 | 1<<24 | 1<<35 | 1<<45
 
 const (
 	attemptSize  = 128
 	attemptCount = 256
-	// attemptProbes is how many slots are tried for one attempt. A few are enough, because there
-	// are far fewer threads than slots.
+	// attemptProbes is how many slots are tried for one attempt. There are far fewer threads than
+	// slots.
 	attemptProbes = 16
 
 	attemptBegun = 1
-	attemptTold  = 2 // done, and the Observer knows
+	attemptTold  = 2 // done and reported to the Observer
 )
 
 func (l *ledger) attempt(i int) *attempt {
@@ -61,8 +61,8 @@ func (o *overlay) earlier(in *fuse.InHeader) *attempt {
 	return o.ledger.find(in.Unique)
 }
 
-// try records what a request is about to change: the file a that has the name and, in a rename,
-// the file b that has the new name. The result may be nil.
+// try records what a request is about to change: file a, which has the name, and in a rename file
+// b, which has the new name. The result may be nil.
 func (o *overlay) try(in *fuse.InHeader, a, b *sys.Stat) *attempt {
 	l := o.ledger
 	if l == nil {
@@ -110,8 +110,8 @@ func (l *ledger) replied(unique uint64) {
 	}
 }
 
-// prune frees the attempts of all servers except the last two, and attempts that were being
-// recorded when a server died. It reports whether there are unfinished renames among the rest.
+// prune frees the attempts of all servers except the last two, and attempts that were only half
+// recorded when a server died. It reports whether unfinished renames remain.
 func (l *ledger) prune() (renames bool) {
 	for i := range attemptCount {
 		t := l.attempt(i)
@@ -133,13 +133,12 @@ func (t *attempt) markDone() {
 	}
 }
 
-// wasTold reports whether an earlier server had done everything except sending the reply.
+// wasTold reports whether an earlier server did everything except send the reply.
 func (t *attempt) wasTold() bool { return t != nil && t.state.Load() == attemptTold }
 
-// madeEarlier reports whether an earlier server made the file that sx describes for the same
-// request. Before the request the name did not exist, and until the reply the kernel lets no other
-// process on the mount make it. The birth time distinguishes it from a file that was made directly
-// on the source; it allows for clocks of file systems that are late by up to a tick.
+// madeEarlier reports whether an earlier server made the file sx for the same request. Until the
+// reply, the kernel lets no other process on the mount make the name. A file that was made directly
+// on the source has an earlier birth time. File systems' clocks may be late by one tick.
 func (t *attempt) madeEarlier(sx *sys.Stat, op event.Op) bool {
 	const tick = int64(20 * time.Millisecond)
 	return t != nil && makes(op, sx.Mode) &&

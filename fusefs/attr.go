@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These constants are how long the kernel may cache names, attributes and the absence of names.
+// How long the kernel may cache names, attributes and the absence of names.
 const (
-	ownTTL     = time.Hour              // while no process can change the source bypassing the mount
-	outsideTTL = 900 * time.Millisecond // while a process can, because we have to notice changes within a second
+	ownTTL     = time.Hour              // while no process can change the source directly
+	outsideTTL = 900 * time.Millisecond // while a process can, because such changes must show within a second
 )
 
 // status converts an error to an errno for the kernel. All errors are converted here.
@@ -78,12 +78,11 @@ func (o *namespace) fillAttrOut(sx *sys.Stat, out *fuse.AttrOut) {
 	o.fillAttr(sx, &out.Attr)
 }
 
-// severalAsked means that several threads asked, or one whose id is not known. No thread has this
-// id.
+// severalAsked means that several threads, or an unknown thread, asked. No thread has this id.
 const severalAsked = ^uint32(0)
 
-// asking records, before attributes of n are read from the source, which thread they are for (0 if
-// that is unknown). It always writes, so that only a later change can remove the record.
+// asking records which thread attributes of n are about to be read for; 0 if unknown. It always
+// writes, so that only a later change can remove the record.
 func (n *inode) asking(tid uint32) {
 	if tid == 0 || !n.attrThread.CompareAndSwap(tid, tid) && !n.attrThread.CompareAndSwap(0, tid) {
 		n.attrThread.Store(severalAsked)
@@ -91,11 +90,10 @@ func (n *inode) asking(tid uint32) {
 }
 
 // overtook is called after a change of attributes whose result the kernel cannot compute: a name
-// was added to a directory or removed from it, or a file got another name. If another thread has
-// asked for attributes before, its answer may contain the old ones, which the kernel would cache for
-// an hour. So overtook sends a notification, which makes the kernel ignore answers to earlier
-// requests. It is not needed for the thread that made the change, because that thread has no other
-// request in progress.
+// was added to a directory or removed from it, or a file got another name. An answer to a
+// concurrent request may contain the old attributes, which the kernel would cache for an hour. So
+// overtook sends a notification that makes the kernel ignore answers to earlier requests. The
+// thread that made the change needs none, because it has no other request in progress.
 func (o *namespace) overtook(in *fuse.InHeader, nodes ...*inode) {
 	for _, n := range nodes {
 		if by := n.attrThread.Swap(0); by != 0 && (by == severalAsked || by != in.Pid) {
@@ -104,20 +102,18 @@ func (o *namespace) overtook(in *fuse.InHeader, nodes ...*inode) {
 	}
 }
 
-// peek returns the generation to pass to note. It is called before attributes are read from the
-// source.
+// peek returns the generation to pass to note. Call it before reading attributes from the source.
 func (n *inode) peek() uint32 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.kernelHas.gen
 }
 
-// note compares attributes that were read from the source with those on which the kernel's cache of
-// n is based, and stores the new ones. gen is the value that peek returned before the source was
-// read. If an operation of our own ran since then, the comparison proves nothing. changed means
-// that a process wrote to the source directly, so that the cached pages are wrong, and the next
-// OPEN drops them. While processes use the source directly, the next OPEN also drops them if the
-// comparison proves nothing.
+// note compares attributes read from the source with those that the kernel's cache of n is based
+// on, and stores the new ones. gen is what peek returned before the read. If an operation of ours
+// ran since then, the comparison proves nothing. changed means that a process wrote to the source
+// directly, so the cached pages are wrong and the next OPEN drops them. While processes use the
+// source directly, an OPEN also drops them after a comparison that proves nothing.
 func (n *inode) note(sx *sys.Stat, gen uint32) (changed bool, before kernelState) {
 	if !n.isReg() {
 		return false, kernelState{}
@@ -136,8 +132,8 @@ func (n *inode) note(sx *sys.Stat, gen uint32) (changed bool, before kernelState
 	now := before
 	now.known = true
 	now.mtime, now.ctime, now.size = sx.Mtime, sx.Ctime, sx.Size
-	// If only the ctime changed, it was either a chmod or a write after which the mtime was
-	// restored. These cannot be distinguished, so both count as a change.
+	// If only the ctime changed, it was a chmod, or a write after which the mtime was restored.
+	// Both count as a change.
 	changed = before.known && before != now
 	if changed || outside && (before.young || !before.known) {
 		n.spoil()
@@ -150,9 +146,8 @@ func (n *inode) note(sx *sys.Stat, gen uint32) (changed bool, before kernelState
 // spoil marks the kernel's cache of n as possibly wrong.
 func (n *inode) spoil() { n.spoilt.Add(1) }
 
-// young reports whether a ctime is so recent that another change may get the same ctime. Linux
-// before 6.13 takes it from a clock that ticks every 4 to 10 ms, and some file systems store only
-// whole seconds.
+// young reports whether another change may still get the same ctime. Linux before 6.13 takes the
+// ctime from a clock that ticks every 4 to 10 ms. Some file systems store only whole seconds.
 func young(ctime int64) bool {
 	tick := 20 * time.Millisecond
 	if ctime%int64(time.Second) == 0 {
@@ -161,7 +156,7 @@ func young(ctime int64) bool {
 	return time.Now().UnixNano()-ctime < int64(tick)
 }
 
-// begin is called before one of our own operations changes n's times, and end after it.
+// begin is called before an operation of ours changes n's times, and end after it.
 func (n *inode) begin() {
 	n.mu.Lock()
 	n.kernelHas.known = false
@@ -177,8 +172,8 @@ func (n *inode) end() {
 	n.mu.Unlock()
 }
 
-// observed handles attributes that were read from the source other than by an OPEN. If they have
-// changed unexpectedly, it notifies the kernel and the Observer.
+// observed handles attributes read from the source by anything except OPEN. If they changed
+// unexpectedly, it notifies the kernel and the Observer.
 func (o *contents) observed(n *inode, sx *sys.Stat, gen uint32) {
 	if changed, before := n.note(sx, gen); changed {
 		o.notifier.inode(n)
@@ -195,10 +190,10 @@ func (o *contents) tellOutside(n *inode, before kernelState, sx *sys.Stat) {
 	o.outsideOf(n, was, after)
 }
 
-// outsideOf reports a change on the source to the Observer. It holds n's order meanwhile, because
-// otherwise a write could begin before the Observer has saved the content. It does not wait for
-// that lock, because the caller may hold it or the order of another inode. If n is dirty nothing is
-// reported, because the content is reported when n is closed.
+// outsideOf reports a change on the source to the Observer, unless n is dirty: then its content is
+// reported when n is closed. It holds n.order, so that no write begins before the Observer has
+// saved the content. It never waits for n.order, because the caller may hold that lock or another
+// inode's.
 func (o *contents) outsideOf(n *inode, was, after event.Stat) {
 	if o.obs == nil {
 		return

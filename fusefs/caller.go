@@ -15,21 +15,21 @@ import (
 )
 
 const (
-	trustWrite  = 50 * time.Millisecond // how long an answer about a process is trusted
+	trustWrite  = 50 * time.Millisecond // how long cached data about a process is trusted
 	trustRead   = time.Second
 	maxAncestry = 32
 	youth       = 2 * time.Second // a process older than this is assumed not to exec another program
 	maxProcs    = 4096            // limit on cached threads and processes; when it is exceeded, the cache is cleared
-	freePeeks   = 4               // number of files that a young program may begin to write before it is examined less often
+	freePeeks   = 4               // how many files a young program may begin to write before it is examined less often
 )
 
-// processes finds the process of a thread. The kernel sends the thread's id in our pid namespace,
-// or 0.
+// processes finds the process of a thread. The kernel sends the thread id in our pid namespace, or
+// 0.
 type processes struct {
 	mu    sync.Mutex // guards tids, pids
 	tids  map[uint32]thread
 	pids  map[uint32]cachedProcess
-	boots uint64 // number of lookups; for tests
+	boots uint64 // number of lookups, for tests
 
 	commands commands
 }
@@ -49,8 +49,8 @@ func newProcesses() *processes {
 	return &processes{tids: make(map[uint32]thread), pids: make(map[uint32]cachedProcess), commands: commands{slots: make(chan struct{}, commandsAtOnce), ask: commandOf}}
 }
 
-// caller finds the process that sent a request. For a writer, an answer from the cache is used only
-// if it is at most 50 ms old.
+// caller finds the process that sent a request. For a writer, a cached result may be at most 50 ms
+// old.
 func (o *contents) caller(in *fuse.InHeader, writes bool) Caller {
 	c := Caller{TID: in.Pid, UID: in.Uid, GID: in.Gid}
 	if in.Pid == 0 {
@@ -69,14 +69,14 @@ func (o *contents) caller(in *fuse.InHeader, writes bool) Caller {
 	return c
 }
 
-// execWait limits how long a process that closes a file is examined. The examination usually takes
-// 20 to 100 µs.
+// execWait limits how long a process that closes a file is examined, which usually takes 20 to 100
+// µs.
 const execWait = 20 * time.Millisecond
 
-// closer finds the process that closes a file. An exec closes the descriptors that it does not pass
-// on, and during that time the kernel (6.18) blocks every read of the process's /proc/PID/stat. If
-// closer waited for such a read, the exec would wait forever, and so would every ps. So closer stops
-// waiting after execWait and returns what was known about the process before.
+// closer finds the process that closes a file. An exec closes the close-on-exec descriptors, and
+// meanwhile the kernel (6.18) blocks every read of the process's /proc/PID/stat. If closer waited
+// for such a read, the exec and every ps would hang. So closer stops waiting after execWait and
+// returns what was known before.
 func (o *contents) closer(in *fuse.InHeader) Caller {
 	if c, ok := o.procs.recent(in); ok || in.Pid == 0 {
 		return c
@@ -84,7 +84,7 @@ func (o *contents) closer(in *fuse.InHeader) Caller {
 	seen := make(chan Caller, 1)
 	o.dirty.wg.Add(1)
 	head := *in
-	go func() { // ends with the exec, which waits only for our answer
+	go func() { // ends with the exec, which waits only for our reply
 		defer o.dirty.wg.Done()
 		seen <- o.procs.refresh(o.caller(&head, true))
 	}()
@@ -104,9 +104,9 @@ func (o *contents) closer(in *fuse.InHeader) Caller {
 	return c
 }
 
-// recent returns a caller from the cache if it was looked up less than trustWrite ago, which usually
-// happened when the file was opened or first written. If the process is young, recent also checks
-// that its name has not changed. Reading the name does not wait for an exec.
+// recent returns a caller from the cache if it was looked up less than trustWrite ago, usually when
+// the file was opened or first written. For a young process, it also checks that the name has not
+// changed, because reading the name does not wait for an exec.
 func (p *processes) recent(in *fuse.InHeader) (Caller, bool) {
 	c := Caller{TID: in.Pid, PID: in.Pid, UID: in.Uid, GID: in.Gid}
 	p.mu.Lock()
@@ -127,7 +127,7 @@ func (p *processes) recent(in *fuse.InHeader) (Caller, bool) {
 	return c, err == nil && comm == k.proc.Comm
 }
 
-// thread returns the cached facts about a thread. If they are older than trust it looks them up.
+// thread returns the cached facts about a thread. It looks them up if they are older than trust.
 func (p *processes) thread(tid uint32, trust time.Duration) thread {
 	p.mu.Lock()
 	t, ok := p.tids[tid]
@@ -151,8 +151,8 @@ func (p *processes) thread(tid uint32, trust time.Duration) thread {
 	return t
 }
 
-// process returns the description of a process and its ancestors. A process with the same start
-// time and command name as before counts as the same.
+// process describes a process and its ancestors. The same start time and command name mean the same
+// process.
 func (p *processes) process(pid uint32, trust time.Duration, depth int) *Process {
 	if pid == 0 || depth > maxAncestry {
 		return nil
@@ -179,8 +179,8 @@ func (p *processes) process(pid uint32, trust time.Duration, depth int) *Process
 	}
 }
 
-// still reports whether the process that was read before is the one that st describes, with
-// the same parent and the same program.
+// still reports whether st describes the process that was read before, with the same parent and
+// program.
 func (p *Process) still(st procfs.Stat) bool {
 	if st.Image != 0 && p.Image != st.Image {
 		return false
@@ -191,9 +191,8 @@ func (p *Process) still(st procfs.Stat) bool {
 	return p.Group == uint32(st.Group) && parentPID(p) == uint32(st.Parent)
 }
 
-// lookWait limits how long look may take. Reading a process's data waits while the process is in an
-// exec or a page fault. These may in turn wait for an answer of ours, and the thread that calls look
-// may hold a lock that this answer needs.
+// lookWait limits how long look may take. Reading a process's data blocks during its exec or page
+// fault. Either may wait for a reply of ours, which may need a lock that look's caller holds.
 const lookWait = time.Second
 
 // look reads the system's data about a process. k is the cached entry.
@@ -204,7 +203,7 @@ func (p *processes) look(pid uint32, k cachedProcess, depth int, now time.Time) 
 	}
 	proc := k.proc
 	if proc == nil || !proc.still(st) {
-		// exec(2) keeps pid and start time but changes the name.
+		// exec(2) keeps the pid and the start time but changes the name.
 		proc = &Process{
 			PID: pid, Start: st.Start, Comm: st.Comm, UID: ownerOf(pid),
 			Group: uint32(st.Group), Leader: uint32(st.Session), Terminal: st.Terminal, Image: st.Image,
@@ -226,8 +225,8 @@ func (p *processes) look(pid uint32, k cachedProcess, depth int, now time.Time) 
 	return proc
 }
 
-// keepOld copies data from an earlier look to proc. When a process ends, its memory is freed before
-// its descriptors are closed, so at the last close that data can no longer be read.
+// keepOld copies data from an earlier look to proc. A process that ends frees its memory before it
+// closes its descriptors, so at the last close the data cannot be read.
 func keepOld(proc, old *Process) {
 	if proc.Session == nil {
 		proc.Session = old.Session
@@ -244,8 +243,8 @@ func parentPID(p *Process) uint32 {
 	return p.Parent.PID
 }
 
-// refresh examines the process of c again, because between open and close a shell may have become
-// the command that it runs. A process does so early in its life, if at all.
+// refresh examines c's process again, because a shell may have become the command that it runs
+// since the open. This only happens early in a process's life.
 func (p *processes) refresh(c Caller) Caller {
 	if c.Proc == nil {
 		return c
@@ -260,11 +259,11 @@ func (p *processes) refresh(c Caller) Caller {
 	return c
 }
 
-// peek starts to examine, in the background, whether a writing process has become another program
-// since it opened the file, as with "command >file". When the file is closed, it may be too late for
-// that: the process may have ended, and its command line with it. The examination occupies a thread,
-// and takes a third of the time that making a file takes. So a program that continues to make files
-// is examined only once per trustWrite. looks reports whether peek started to examine the process.
+// peek examines in the background whether a writing process has become another program since the
+// open, as with "command >file". At the close it may be too late, because the process and its
+// command line may be gone. The examination takes a third of the time of making a file, so a
+// program that goes on making files is examined only once per trustWrite. looks reports whether an
+// examination was started.
 func (p *processes) peek(proc *Process) (looks bool) {
 	if p.commands.disabled || proc == nil || !proc.young() {
 		return false
@@ -276,8 +275,8 @@ func (p *processes) peek(proc *Process) (looks bool) {
 	}
 	return p.commands.begin(func() {
 		if st, err := procfs.ReadStat(int(proc.PID)); err == nil && st.Start == proc.Start && (st.Comm != proc.Comm || st.Image != 0 && st.Image != proc.Image) {
-			// The start of the process's stack, which is part of Image, gets its final value
-			// shortly after the arguments.
+			// The start of the stack, which is part of Image, gets its final value shortly after
+			// the arguments.
 			if _, err := commandLine(proc.PID); err == nil {
 				time.Sleep(time.Millisecond)
 			}
@@ -286,14 +285,14 @@ func (p *processes) peek(proc *Process) (looks bool) {
 	})
 }
 
-// young reports whether p may still become another program by exec.
+// young reports whether p may still exec another program.
 func (p *Process) young() bool {
 	age, ok := procfs.Age(p.Start)
 	return ok && age < youth
 }
 
-// readSession returns the session variables in the environment of a process. It returns nil if there
-// are none or if the environment may not be read.
+// readSession returns the session variables in the environment of a process, or nil if there are
+// none or they may not be read.
 func readSession(pid uint32) map[string]string {
 	b, err := procfs.Environ(int(pid))
 	if err != nil {
@@ -313,8 +312,8 @@ func readSession(pid uint32) map[string]string {
 	return m
 }
 
-// ownerOf returns the effective user of a process. If that cannot be read, it returns an id that no
-// user has.
+// ownerOf returns the effective user of a process, or an id that no user has if that cannot be
+// read.
 func ownerOf(pid uint32) uint32 {
 	if uid, ok := procfs.Owner(int(pid)); ok {
 		return uid

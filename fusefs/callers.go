@@ -2,11 +2,10 @@
 
 package fusefs
 
-// Callers finds the process of a thread, for code that observes system calls by other means than a
-// mount.
+// Callers finds the process of a thread for code that observes system calls without a mount.
 type Callers struct{ procs *processes }
 
-// NewCallers returns a Callers. told is called when the command of a process becomes known.
+// NewCallers returns a Callers that calls told when the command of a process becomes known.
 func NewCallers(told func(*Process)) *Callers {
 	c := &Callers{newProcesses()}
 	c.procs.commands.tell = told

@@ -10,8 +10,8 @@ import (
 	"cachebro/store/leaf/event"
 )
 
-// writes is the state of an inode from its first modification until its last handle that can write
-// is closed. It is guarded by inode.order.
+// writes is the state of an inode from its first modification until its last writable handle is
+// closed. inode.order guards it.
 type writes struct {
 	dirty     bool
 	created   bool      // made through the mount and never closed
@@ -19,20 +19,19 @@ type writes struct {
 	last      time.Time // of the last modification
 	idled     time.Time // when the content was last reported because n was idle; see dirtySet
 	tail      int64     // all bytes before this offset are unchanged since the last close
-	size      int64     // the size of the file as far as we know
-	afterLast stamp     // stamp of the file after our last operation; updated only while tail is at least TailMin
+	size      int64     // as far as we know
+	afterLast stamp     // stamp after our last operation; updated only while tail is at least TailMin
 	writer    Caller
 }
 
 // stamp identifies the content of a file.
 type stamp struct{ size, mtime, ctime int64 }
 
-// stampOf returns the stamp of an open file.
 func stampOf(sx *sys.Stat) stamp {
 	return stamp{sx.Size, sx.Mtime, sx.Ctime}
 }
 
-// tell records which content was last reported to the Observer. The caller holds n.order.
+// tell stores which content was last reported to the Observer. The caller holds n.order.
 func (n *inode) tell(s stamp) {
 	n.reported = nil
 	if s.size >= TailMin {
@@ -40,8 +39,8 @@ func (n *inode) tell(s stamp) {
 	}
 }
 
-// soil makes n dirty. If n was clean, the Observer saves the old content first; before is the stamp
-// of that content. The caller holds n.order.
+// soil makes n dirty. If n was clean, the Observer first saves the old content, whose stamp is
+// before. The caller holds n.order.
 func (o *contents) soil(n *inode, c Caller, op event.Op, before stamp, appends bool, cancel <-chan struct{}) *writes {
 	w := n.writes
 	if w == nil {
@@ -49,9 +48,9 @@ func (o *contents) soil(n *inode, c Caller, op event.Op, before stamp, appends b
 		n.writes = w
 	}
 	if !w.dirty {
-		// A tail can only be appended to the content of the last version. So the file must still have
-		// the content that was last reported to the Observer. If no bit of the file's Mark is set, the
-		// Observer has noted nothing about the file yet, and the call of Before reports its content.
+		// A tail extends the content of the last version, so the file must still have the content
+		// last reported to the Observer. If the file has no mark, the call of Before reports the
+		// present content.
 		as := n.reported != nil && *n.reported == before || n.reported == nil && n.mark.Load() == 0
 		if o.obs != nil {
 			o.obs.Before(Change{File: n, Caller: c, Op: op, Append: appends, Cancel: cancel})
@@ -72,11 +71,11 @@ func (o *contents) soil(n *inode, c Caller, op event.Op, before stamp, appends b
 	return w
 }
 
-// check is called just before one of our operations on the content. If a process has written to
-// the source since the last operation, check resets the tail, because the content before it is not
-// that of the last version any more.
-// Our own changes of mode, owner, times or names look like such a write, but they are rare between
-// a write and its close.
+// check is called just before each of our operations on the content. If a process wrote to the
+// source since the last operation, check resets the tail, because the earlier content is not the
+// last version's.
+//
+//	Our own changes of mode, owner, times or names look like such a write, but are rare between a write and its close.
 func (w *writes) check(fd int) {
 	if w.tail < TailMin {
 		return
@@ -99,26 +98,24 @@ func (w *writes) leave(fd int) {
 	w.afterLast = stampOf(&sx)
 }
 
-// touched notes that the bytes from off to end were changed.
 func (w *writes) touched(off, end int64) {
 	w.empty = false
 	w.tail = min(w.tail, off, w.size)
 	w.size = max(w.size, end)
 }
 
-// truncated notes a new size.
 func (w *writes) truncated(size int64) {
 	w.empty = size == 0
 	w.tail = min(w.tail, size, w.size)
 	w.size = size
 }
 
-// unborn reports whether n was made through the mount and never closed. Then its first close will
-// report its mode and owner too. The caller holds n.order.
+// unborn reports whether n was made through the mount and never closed. Its first close then also
+// reports its mode and owner. The caller holds n.order.
 func (n *inode) unborn() bool { return n.writes != nil && n.writes.created }
 
-// closeContent reports to the Observer that the content of n, if n is dirty, is ready to be
-// captured. It needs n.order. c is the process that closed n, or the zero Caller if none did.
+// closeContent reports to the Observer that the content of a dirty n can be captured. c is the
+// process that closed n, or zero if none did. The caller holds n.order.
 func (o *contents) closeContent(n *inode, c Caller, op event.Op, idle bool) {
 	w := n.writes
 	if w == nil || !w.dirty {
@@ -133,9 +130,9 @@ func (o *contents) closeContent(n *inode, c Caller, op event.Op, idle bool) {
 func (o *contents) closeAs(n *inode, w *writes, c Caller, op event.Op, idle, held bool, sx *sys.Stat, err error, gen uint32) {
 	w.dirty = false
 	defer o.ledger.flag(n, nodeDirty|nodeCreated, false)
-	defer o.dirty.remove(n) // deferred, so that n stays in the set until it has been reported
+	defer o.dirty.remove(n) // deferred: n stays in the set until it has been reported
 	if err != nil {
-		// It was removed on the source while it was being written, so there is nothing to capture.
+		// It was removed on the source while it was being written.
 		o.log.Warn("closed file cannot be found", "path", n.LastPath(), "err", err)
 		return
 	}
@@ -152,7 +149,7 @@ func (o *contents) closeAs(n *inode, w *writes, c Caller, op event.Op, idle, hel
 	if o.obs == nil {
 		return
 	}
-	if w.tail >= TailMin && stampOf(sx) != w.afterLast { // somebody wrote to the source; see check
+	if w.tail >= TailMin && stampOf(sx) != w.afterLast { // a process wrote to the source; see check
 		w.tail = 0
 	}
 	n.tell(stampOf(sx))
@@ -173,8 +170,8 @@ func (n *inode) forgetWrites() {
 	}
 }
 
-// lock2 locks the mutex called order of both inodes, first that of the inode with the lower id.
-// Either inode may be nil, and both may be the same. The returned function unlocks them.
+// lock2 locks the order mutexes of both inodes, the lower id first. Either inode may be nil, and
+// both may be the same. The returned function unlocks them.
 func lock2(a, b *inode) func() {
 	if a == b {
 		b = nil

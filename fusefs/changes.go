@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// changing are the opcodes that may change something in the tree. The device loop notes such a
-// request after the source was changed and before it answers the caller, whatever the answer is.
+// changing are the opcodes that may change the tree. The device loop notes such a request after it
+// was carried out and before the caller gets the reply, whatever the reply is.
 const changing uint64 = 1<<opSetattr | 1<<opSymlink | 1<<opMknod | 1<<opMkdir | 1<<opUnlink | 1<<opRmdir | 1<<opRename | 1<<opLink |
 	1<<opOpen | 1<<opWrite | 1<<opSetxattr | 1<<opRemovexattr | 1<<opCreate | 1<<opIoctl | 1<<opFallocate | 1<<opRename2 |
 	1<<opCopyFileRange | 1<<opCopyFileRange64
@@ -41,13 +41,13 @@ const (
 	opCopyFileRange64 = 53
 )
 
-// graceAfter is how long the kernel may still show old cached data after the last process
-// that used the source directly is gone.
+// graceAfter is how long the kernel may show old cached data after the last process that used the
+// source directly is gone.
 const graceAfter = 2 * time.Second
 
 // Changes returns the paths, relative to the root, that have changed since the call that returned
-// token, and the token for the next call. all means that everything may have changed. Paths in the
-// root's .git are not included.
+// token, and the token for the next call. all means that everything may have changed. The root's
+// .git is left out.
 func (s *Server) Changes(token string) (next string, paths []string, all bool) {
 	o := s.fs
 	if alone := o.aloneSince.Load(); o.outside.Load() || alone != nil && time.Since(*alone) < graceAfter {
@@ -56,9 +56,9 @@ func (s *Server) Changes(token string) (next string, paths []string, all bool) {
 	return o.changes.Since(token)
 }
 
-// noteRequest notes what a request has changed. It looks up the path after the change, so if a file
-// was renamed meanwhile, its new name is noted. If an ancestor directory was renamed, that rename is
-// noted later and covers everything in the directory.
+// noteRequest notes what a request changed. It looks up the path after the change, so after a
+// concurrent rename it notes the new name. The rename of a parent directory is noted separately and
+// covers the whole subtree.
 func (o *namespace) noteRequest(op uint32, in, out []byte) {
 	node, body := binary.NativeEndian.Uint64(in[16:]), in[40:]
 	u32 := func(at int) uint32 {
@@ -127,7 +127,7 @@ func (o *namespace) noteName(dir uint64, body []byte, at int) (gen uint64) {
 	return o.changes.Note(p)
 }
 
-// noteContent notes all names of a file. If the file has more names than we know,
+// noteContent notes all names of a file. If the file has names that we do not know, it notes that
 // anything may have changed.
 func (o *namespace) noteContent(id uint64) {
 	n := o.table.get(id)
@@ -156,8 +156,8 @@ func (o *namespace) noteContent(id uint64) {
 				first = gen
 			}
 		}
-		// The file was renamed or linked meanwhile, and perhaps Changes was called in between,
-		// so the next write must not rely on this note.
+		// If the file was renamed or linked meanwhile, Changes may have been called in between, so
+		// the next write must not rely on this note.
 		again, _ := o.namesOf(n)
 		if slices.Equal(paths, again) {
 			n.noted.Store(uint32(first))
@@ -181,9 +181,9 @@ func (o *namespace) namesOf(n *inode) (paths []string, git bool) {
 	return paths, git
 }
 
-// noteAttributes notes a change of attributes. If a directory's access rights change, everything in
-// it may appear or disappear. If that directory was already noted since the last question, nothing
-// more is needed, because the asker will look into it.
+// noteAttributes notes a change of attributes. If a directory's access rights change, its whole
+// subtree may appear or disappear. If the directory was already noted since the last call of
+// Changes, that is enough, because the caller will look into it.
 func (o *namespace) noteAttributes(id uint64, access bool) {
 	n := o.table.get(id)
 	if n == nil || !n.isDir() {
@@ -198,10 +198,10 @@ func (o *namespace) noteAttributes(id uint64, access bool) {
 	}
 }
 
-// noteCreated notes that the only name of a new file is noted already, so that its first
-// write need not look for others.
+// noteCreated remembers that the only name of a new file is already noted, so that its first write
+// need not look for others.
 func (o *namespace) noteCreated(gen uint64, trunc bool, out []byte) {
-	const nodeid, nlink = 16, 16 + 40 + 64 // in a fuse_entry_out behind its header
+	const nodeid, nlink = 16, 16 + 40 + 64 // in the fuse_entry_out after the reply's header
 	if gen == 0 || len(out) < nlink+4 || binary.NativeEndian.Uint32(out[4:]) != 0 {
 		return
 	}
@@ -217,8 +217,8 @@ func (o *namespace) noteCreated(gen uint64, trunc bool, out []byte) {
 	}
 }
 
-// noteMoved notes that a directory has another name. Then everything may have changed: git would
-// otherwise trust its cached data about the subtree, and listing all paths in it would take too long.
+// noteMoved notes that everything may have changed if a directory was renamed. Git would trust its
+// cached data about the subtree, and listing all paths in it would take too long.
 func (o *namespace) noteMoved(r *rename) {
 	if !o.changes.Active() || !(r.src.isDir() || r.dst != nil && r.dst.isDir()) {
 		return
@@ -228,5 +228,5 @@ func (o *namespace) noteMoved(r *rename) {
 	}
 }
 
-// inGit reports whether a path is in the root's .git, which git itself never tracks.
+// inGit reports whether a path is in the root's .git, which git never tracks.
 func inGit(p string) bool { return strings.HasPrefix(p, ".git/") || p == ".git" }

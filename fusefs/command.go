@@ -12,19 +12,17 @@ import (
 const (
 	// commandMax limits how much of a command line is read, because some have megabytes.
 	commandMax = 4 << 10
-	// commandsAtOnce limits how many command lines are read at once. There may be many, because
-	// the first look at a process includes all its ancestors. Each read may occupy a thread for
-	// as long as that process hangs.
+	// commandsAtOnce limits concurrent reads. The first look at a process reads all its ancestors
+	// too, and each read occupies a thread for as long as the process hangs.
 	commandsAtOnce = 64
-	// execMax is the longest pause while we wait for an exec to end; each pause is twice
-	// the one before.
+	// execMax is the longest pause while waiting for an exec to end. Each pause is twice the one
+	// before.
 	execMax = 32 * time.Millisecond
 )
 
-// commands reads the command lines of processes. The kernel reads a command line from the memory of
-// the process, so the reader waits for the lock of that memory, and the process may hold the lock
-// while it waits for our answer to another request. So no request waits for this reader. If a
-// command line was not read in time, or the process ended first, only the process's name is known.
+// commands reads the command lines of processes. The kernel reads them from the process's memory,
+// whose lock the process may hold while it waits for another reply of ours. So no request waits for
+// this reader. Of a command line that was not read in time, only the process's name is known.
 type commands struct {
 	disabled bool
 	slots    chan struct{}  // one slot for each read in progress; never closed
@@ -47,8 +45,8 @@ func (c *commands) read(p *Process) {
 	})
 }
 
-// begin runs look in the background if a slot is free. Deliberately, nothing waits for it: it ends
-// when the command line can be read or the process has ended.
+// begin runs look in the background if a slot is free. Nothing waits for it. It ends when the
+// command line can be read or the process has ended.
 func (c *commands) begin(look func()) (begun bool) {
 	select {
 	case c.slots <- struct{}{}:
@@ -62,8 +60,8 @@ func (c *commands) begin(look func()) (begun bool) {
 	return true
 }
 
-// commandLine reads the beginning of a command line. In the middle of an exec, the new program
-// already has its name, but no arguments yet.
+// commandLine reads the beginning of a command line. During an exec, the new program has its name
+// but no arguments yet, so commandLine retries.
 func commandLine(pid uint32) (b []byte, err error) {
 	for pause := time.Millisecond; ; pause *= 2 {
 		b, err = procfs.Begin(int(pid), commandMax)
@@ -74,8 +72,8 @@ func commandLine(pid uint32) (b []byte, err error) {
 	}
 }
 
-// commandOf reads the command line of p. It returns nil if that is not possible, or if the pid now
-// belongs to another process or program.
+// commandOf reads the command line of p. It returns nil if it cannot, or if the pid now belongs to
+// another process or program.
 func commandOf(p *Process) *Command {
 	b, err := commandLine(p.PID)
 	if err != nil || len(b) == 0 {
@@ -86,7 +84,7 @@ func commandOf(p *Process) *Command {
 		return nil
 	}
 	cmd.Args = procfs.SplitArgs(b)
-	if last := len(cmd.Args) - 1; cmd.Cut && b[len(b)-1] != 0 { // the last word may be cut in half
+	if last := len(cmd.Args) - 1; cmd.Cut && b[len(b)-1] != 0 { // the last word may be incomplete
 		if i := strings.LastIndexAny(cmd.Args[last], " \t\n"); i > 0 {
 			cmd.Args[last] = cmd.Args[last][:i]
 		} else {

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// doneOn reports an operation that does not change names to the Observer.
+// doneOn reports an operation that changes no names to the Observer.
 func (o *contents) doneOn(n *inode, in *fuse.InHeader, op event.Op, sx *sys.Stat) {
-	if o.obs == nil || op == event.OpChmod && (n.unborn() || sx.Nlink == 0) { // the first close reports a new file, and a nameless one has no path to report
+	if o.obs == nil || op == event.OpChmod && (n.unborn() || sx.Nlink == 0) { // the first close reports a new file; a file without a name has no path to report
 		return
 	}
 	p := n.LastPath()
@@ -25,7 +25,7 @@ func (o *contents) doneOn(n *inode, in *fuse.InHeader, op event.Op, sx *sys.Stat
 	})
 }
 
-// finding reports every name of n to the Observer, before n gets another name or its mode, owner or
+// finding reports every name of n to the Observer before n gets another name or its mode, owner or
 // attributes change.
 func (o *namespace) finding(n *inode) {
 	if o.finder == nil || n.unborn() {
@@ -41,7 +41,7 @@ func (o *namespace) finding(n *inode) {
 	}
 }
 
-// target returns where a symbolic link points, "" if it cannot be read.
+// target returns where a symbolic link points, or "" if it cannot be read.
 func (o *namespace) target(n *inode) string {
 	if n.kind != unix.S_IFLNK {
 		return ""
@@ -56,8 +56,8 @@ func (o *namespace) target(n *inode) string {
 	return ""
 }
 
-// newMode returns the mode for a new file in dir. If the source has access control lists, the kernel
-// leaves the umask to us, because a directory's default list replaces the umask.
+// newMode returns the mode for a new file in dir. If the source has access control lists, the
+// kernel leaves the umask to us, because a directory's default list replaces it.
 func (o *namespace) newMode(dir *dirfd, mode, umask uint32) uint32 {
 	n := dir.node
 	if o.acl && !n.lacks(sys.DefaultACL) {
@@ -70,8 +70,8 @@ func (o *namespace) newMode(dir *dirfd, mode, umask uint32) uint32 {
 	return mode &^ umask
 }
 
-// Create makes and opens a file. The file may already exist, if it was made on the source since the
-// kernel looked it up.
+// Create makes and opens a file. The file may exist if it was made on the source after the kernel
+// looked it up.
 func (o *overlay) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
 	parent, st := o.node(in.NodeId)
 	if !st.Ok() {
@@ -125,8 +125,8 @@ func (o *overlay) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string,
 	return fuse.OK
 }
 
-// createFlags returns the flags for our own descriptor. The descriptor of a new file can
-// always read as well, even if the mode of the file allows nobody to.
+// createFlags returns the flags for our own descriptor, which can always read, even if the file's
+// mode denies it.
 func createFlags(flags uint32) int {
 	f := int(flags) & keepFlags
 	if f&unix.O_ACCMODE == unix.O_WRONLY {
@@ -135,8 +135,8 @@ func createFlags(flags uint32) int {
 	return f
 }
 
-// created registers a file that was just made. It is dirty from the start, so that its
-// first close is reported even if nothing was written.
+// created registers a new file. It is dirty from the start, so that its first close is reported
+// even if nothing was written.
 func (o *contents) created(n *inode, c Caller, fd int, in *fuse.CreateIn, sx *sys.Stat, out *fuse.OpenOut) {
 	n.order.Lock()
 	defer n.order.Unlock()
@@ -146,7 +146,7 @@ func (o *contents) created(n *inode, c Caller, fd int, in *fuse.CreateIn, sx *sy
 	o.dirty.add(n)
 	o.opened(n, fd, in.Flags, c, true, in.Unique, out)
 	if sx.Mode&0o600 != 0o600 && !o.us.root {
-		o.guard(n) // git, for example, makes its objects read-only, so the file could not be opened again
+		o.guard(n) // git makes its objects read-only, so they could not be opened again
 	}
 	if o.obs != nil && !n.nameless() {
 		p := n.LastPath()
@@ -187,7 +187,7 @@ func (n *inode) nameless() bool {
 	return n.gone
 }
 
-// Mknod makes a FIFO, a socket, a device or a file: an empty one, or one that was prepared.
+// Mknod makes a FIFO, a socket, a device or a regular file, which may be empty or prepared.
 func (o *overlay) Mknod(_ <-chan struct{}, in *fuse.MknodIn, name string, out *fuse.EntryOut) fuse.Status {
 	mk := func(dir *dirfd) error {
 		return sys.Mknod(dir.fd, name, o.newMode(dir, in.Mode, in.Umask), int(in.Rdev))
@@ -213,14 +213,12 @@ func (o *overlay) Mknod(_ <-chan struct{}, in *fuse.MknodIn, name string, out *f
 	return st
 }
 
-// Mkdir makes a directory.
 func (o *overlay) Mkdir(_ <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
 	return o.make(&in.InHeader, name, event.OpMkdir, "", out, func(dir *dirfd) error {
 		return unix.Mkdirat(dir.fd, name, o.newMode(dir, in.Mode, in.Umask)&0o7777)
 	}, nil)
 }
 
-// Symlink makes a symbolic link.
 func (o *overlay) Symlink(_ <-chan struct{}, in *fuse.InHeader, target, name string, out *fuse.EntryOut) fuse.Status {
 	return o.make(in, name, event.OpSymlink, target, out, func(dir *dirfd) error {
 		return unix.Symlinkat(target, dir.fd, name)
@@ -228,7 +226,7 @@ func (o *overlay) Symlink(_ <-chan struct{}, in *fuse.InHeader, target, name str
 }
 
 // make calls mk, as the caller, to make name in the directory in.NodeId, and reports it. If made is
-// not nil, it reports the content.
+// not nil, it is called to report the content.
 func (o *overlay) make(in *fuse.InHeader, name string, op event.Op, target string, out *fuse.EntryOut, mk func(dir *dirfd) error, made func(n *inode, size int64)) fuse.Status {
 	parent, d, st := o.place(in.NodeId, name, fuse.EACCES)
 	if !st.Ok() {
@@ -267,7 +265,7 @@ func (o *overlay) make(in *fuse.InHeader, name string, op event.Op, target strin
 	return fuse.OK
 }
 
-// Link gives a file another name, or its first one if it was made nameless.
+// Link gives a file another name, or its first if it was made without one.
 func (o *overlay) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fuse.EntryOut) fuse.Status {
 	n, st := o.node(in.Oldnodeid)
 	if !st.Ok() {
@@ -322,8 +320,8 @@ func (o *overlay) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	return fuse.OK
 }
 
-// closeMade reports the content of a file that has just got its first name, even if it is still
-// being written. fd is a descriptor of it, or -1. The caller holds n.order.
+// closeMade reports the content of a file that just got its first name, even if it is still being
+// written. fd is a descriptor of the file, or -1. The caller holds n.order.
 func (o *contents) closeMade(n *inode, c Caller, size int64, fd int) {
 	if n.writes == nil {
 		n.writes = &writes{writer: c}
@@ -338,7 +336,7 @@ func (o *contents) closeMade(n *inode, c Caller, size int64, fd int) {
 	gen := n.peek()
 	var sx sys.Stat
 	err := sys.StatFD(fd, &sx)
-	o.closeAs(n, w, c, event.OpCreate, false, true, &sx, err, gen) // c waits for our reply, so it cannot have become another program
+	o.closeAs(n, w, c, event.OpCreate, false, true, &sx, err, gen) // c waits for our reply, so it still runs the same program
 	o.releaser.Released(n, fd)
 }
 
@@ -362,7 +360,7 @@ func (o *namespace) link(n *inode, dir int, name string) error {
 		if sys.StatAt(dir, name, &sx) == nil && keyOf(&sx) == n.key {
 			return nil
 		}
-		_ = unix.Unlinkat(dir, name, 0) // the link that was just made leads to another file
+		_ = unix.Unlinkat(dir, name, 0) // the new link leads to another file
 	}
 	h := n.anyHandle(false)
 	if h == nil {

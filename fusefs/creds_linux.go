@@ -14,7 +14,7 @@ import (
 type creds struct {
 	uid, gid uint32
 	groups   []uint32
-	root     bool // may take on the identity of others
+	root     bool // may take on other users' identities
 }
 
 func ownCreds() creds {
@@ -27,11 +27,12 @@ func ownCreds() creds {
 	return c
 }
 
-// as calls f, which makes a file on the source, with the file system identity of the caller, so that
-// the file belongs to the caller from the first moment. It changes the identity of this thread only,
-// to which the device loop has locked its goroutine. The server of an ordinary user cannot do this:
-// files that it made for other users (allow_other) would belong to its own user, even set-user-id
-// programs. So other users, except root, get EACCES.
+// as calls f, which makes a file on the source, with the file system identity of the caller, so
+// that the file belongs to the caller at once. Only the identity of this thread changes; the device
+// loop has locked its goroutine to the thread.
+//
+//	//
+//	The server of an ordinary user cannot do this. Files that it made for other users (allow_other), even set-user-id programs, would belong to its own user. So users other than its own and root get EACCES.
 func (o *contents) as(in *fuse.InHeader, f func() error) error {
 	if !o.us.root && in.Uid != o.us.uid && in.Uid != 0 {
 		return unix.EACCES
@@ -52,12 +53,11 @@ func (o *contents) as(in *fuse.InHeader, f func() error) error {
 // groups returns the supplementary groups of a thread.
 func (p *processes) groups(tid uint32) []uint32 { return p.thread(tid, trustWrite).groups }
 
-// capSysResource of capabilities(7) lets a process exceed quotas and take the
-// blocks of a file system that are reserved for root.
+// capSysResource of capabilities(7) lets a process exceed quotas and use blocks reserved for root.
 const capSysResource = 24
 
-// noReserves removes CAP_SYS_RESOURCE from the effective capabilities of the calling thread. Nothing
-// adds it again.
+// noReserves permanently removes CAP_SYS_RESOURCE from the effective capabilities of the calling
+// thread.
 func noReserves() {
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var caps [2]unix.CapUserData
@@ -68,8 +68,8 @@ func noReserves() {
 }
 
 // forCaller calls f, which allocates blocks on the source, so that a caller other than root cannot
-// use the blocks reserved for root. f also runs without root's other rights on files. If keeps is
-// true it has CAP_FSETID nevertheless, about which likeCaller decides.
+// use the blocks reserved for root. f runs without root's rights on files, except CAP_FSETID if
+// keeps is true; see likeCaller.
 func (o *namespace) forCaller(in *fuse.InHeader, keeps bool, f func() error) error {
 	if !o.us.root || in.Uid == o.us.uid {
 		return f()
@@ -88,11 +88,11 @@ func (o *namespace) forCaller(in *fuse.InHeader, keeps bool, f func() error) err
 	return err
 }
 
-// fileRights are the capabilities that come and go with root's file system identity.
+// fileRights are the capabilities that the kernel drops and restores with root's file system
+// identity.
 const fileRights = 1<<0 | 1<<1 | 1<<2 | 1<<3 | 1<<4 | 1<<9 | 1<<27
 
-// These functions change only the calling thread. Those of package syscall would change every thread
-// of the process.
+// These functions change only the calling thread, unlike those of package syscall.
 
 func setThreadFS(call uintptr, id uint32) {
 	_, _, _ = unix.RawSyscall(call, uintptr(id), 0, 0)

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// In this implementation no thread takes the identity of another user. All changes of the source are
-// made as the user who mounted, also those for root.
+// Here no thread takes on another user's identity. All changes of the source are made as the user
+// who mounted, also those of root.
 
 // creds are the credentials of this process.
 type creds struct {
@@ -25,8 +25,8 @@ func ownCreds() creds {
 	return creds{uid: uid, root: uid == 0}
 }
 
-// as calls f, which makes a file on the source. The file belongs to the user who mounted, so other
-// users, except root, get EACCES.
+// as calls f, which makes a file on the source. The file belongs to the user who mounted, so users
+// other than that one and root get EACCES.
 func (o *contents) as(in *fuse.InHeader, f func() error) error {
 	if in.Uid != o.us.uid && in.Uid != 0 {
 		return unix.EACCES
@@ -34,14 +34,12 @@ func (o *contents) as(in *fuse.InHeader, f func() error) error {
 	return f()
 }
 
-// noReserves does nothing here.
 func noReserves() {}
 
-// forCaller calls f, which allocates blocks on the source.
 func (o *namespace) forCaller(_ *fuse.InHeader, _ bool, f func() error) error { return f() }
 
-// likeCaller calls f, which changes the inode that at leads to. Set-id bits are cleared as for the
-// user who mounted. The notification makes the kernel show the new mode.
+// likeCaller calls f, which changes the inode at. Set-id bits are cleared as for the user who
+// mounted, and the notification makes the kernel show the new mode.
 func (o *namespace) likeCaller(n *inode, at sys.Ref, _ *fuse.InHeader, _ bool, f func() error) error {
 	var sx sys.Stat
 	if sys.StatRef(at, &sx) != nil || sx.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 {

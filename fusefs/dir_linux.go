@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Directories are read without a handle: OPENDIR is answered with ENOSYS, so that the kernel caches
-// directories. The offset in a request is the source's own cookie (d_off) of the last entry that the
-// kernel used. A cookie stays valid while entries are deleted; a count of entries would not.
+// Directories are read without a handle: OPENDIR gets ENOSYS, so that the kernel caches
+// directories. The offset in a request is the source's own cookie (d_off) of the last entry that
+// the kernel used. A cookie stays valid when entries are deleted; an index would not.
 
 // OpenDir is not implemented; see above.
 func (o *namespace) OpenDir(<-chan struct{}, *fuse.OpenIn, *fuse.OpenOut) fuse.Status {
@@ -22,12 +22,12 @@ func (o *namespace) OpenDir(<-chan struct{}, *fuse.OpenIn, *fuse.OpenOut) fuse.S
 }
 
 const (
-	maxStreams = 32              // how many descriptors stay open between two requests of a reader
-	streamLife = 5 * time.Second // how long they stay open
+	maxStreams = 32              // descriptors that stay open between two requests of a reader
+	streamLife = 5 * time.Second // how long
 	streamBuf  = 32 << 10
 )
 
-// stream is a directory descriptor whose position is at a cookie.
+// stream is a directory descriptor positioned at a cookie.
 type stream struct {
 	fd     int
 	id     uint64
@@ -42,7 +42,7 @@ type streams struct {
 	all []*stream
 }
 
-// take removes and returns the stream of a node whose position is off, or nil.
+// take removes and returns the stream of a node at position off, or nil.
 func (s *streams) take(id uint64, off int64) *stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +59,7 @@ func (s *streams) take(id uint64, off int64) *stream {
 	return nil
 }
 
-// put stores a stream for the next request. If there are too many, it closes the oldest.
+// put stores a stream for the next request. Above maxStreams, it closes the oldest.
 func (s *streams) put(d *stream) {
 	d.putAt = time.Now()
 	s.mu.Lock()
@@ -80,7 +80,7 @@ func (s *streams) closeAll() {
 	s.all = nil
 }
 
-// stream returns a descriptor of directory n whose position is off.
+// stream returns a descriptor of directory n at position off.
 func (o *namespace) stream(n *inode, off int64) (*stream, error) {
 	if off != 0 {
 		if s := o.streams.take(n.id, off); s != nil {
@@ -123,7 +123,7 @@ func (o *overlay) readDir(in *fuse.ReadIn, add func(n *inode, dir int, e fuse.Di
 	defer direntBufs.Put(buf)
 	added := false
 	for !s.end {
-		// An entry in the reply is larger than what the source returns for it.
+		// An entry is larger in the reply than in what the source returns.
 		l, err := sys.Dirents(s.fd, buf[:min(streamBuf, max(int(in.Size), 512))])
 		if err != nil {
 			unix.Close(s.fd)
@@ -144,7 +144,7 @@ func (o *overlay) readDir(in *fuse.ReadIn, add func(n *inode, dir int, e fuse.Di
 				continue
 			}
 			if !add(n, s.fd, e) {
-				// Continue with this entry in the next request.
+				// The next request continues with this entry.
 				if _, err := unix.Seek(s.fd, s.cookie, unix.SEEK_SET); err != nil {
 					unix.Close(s.fd)
 					return fuse.OK

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// POSIX defines no position in a directory whose descriptor was closed, and Darwin requires a handle
-// in any case. So a directory is read completely when a reader begins, and the offset in a request
-// is an index into the entries that were read then.
+// POSIX defines no position in a directory whose descriptor was closed, and Darwin requires a
+// handle in any case. So a directory is read completely when a reader begins, and the offset in a
+// request is an index into those entries.
 
 // streams are the directories that are open, by handle.
 type streams struct {
@@ -24,10 +24,10 @@ type streams struct {
 
 // reading holds the entries of a directory at the time when a process began to read it.
 type reading struct {
-	mu    sync.Mutex // guards the rest
+	mu    sync.Mutex // guards the fields below
 	begun bool
 	all   []fuse.DirEntry
-	fd    int // of the directory, -1 before it is begun
+	fd    int // of the directory; -1 before begin
 }
 
 func (r *reading) close() {
@@ -55,7 +55,7 @@ func (s *streams) closeAll() {
 }
 
 // OpenDir makes a handle. It does not read the directory yet, because many processes open a
-// directory only to use it as a working directory.
+// directory only as their working directory.
 func (o *namespace) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	if _, st := o.node(in.NodeId); !st.Ok() {
 		return st
@@ -108,9 +108,9 @@ const (
 	mostRead  = 16 << 20
 )
 
-// allEntries reads a directory to its end. Each read uses a buffer of twice the size. On Darwin a
-// read goes again through all entries that earlier reads have returned (x/sys imitates
-// getdirentries(2) with readdir(3)), so reads of equal size would take quadratic time.
+// allEntries reads a directory to its end, doubling the buffer with each read. On Darwin, each read
+// goes through all earlier entries again (x/sys imitates getdirentries(2) with readdir(3)), so
+// reads of equal size would take quadratic time.
 func allEntries(read func(buf []byte) (int, error)) (all []fuse.DirEntry, err error) {
 	for buf := make([]byte, firstRead); ; buf = make([]byte, min(2*len(buf), mostRead)) {
 		l, err := read(buf)

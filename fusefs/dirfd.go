@@ -9,13 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxDirFDs limits the number of cached descriptors of directories. A tree of 11,500 files has about
-// 1,500 directories. Hard limits of 20,000 descriptors are common, and most of those are needed for
-// open files.
+// maxDirFDs limits the cached descriptors of directories. A tree of 11,500 files has about 1,500
+// directories. A hard limit of 20,000 descriptors is common, and open files need most of them.
 const maxDirFDs = 2048
 
-// mostDirFDs returns how many descriptors may be cached under the limit of this process.
-// With a limit of 1,000, a project with more directories could not even be listed.
+// mostDirFDs returns how many descriptors may be cached under this process's limit, which may be as
+// low as 1,000.
 func mostDirFDs() int {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
@@ -29,7 +28,7 @@ func mostDirFDs() int {
 type dirfd struct {
 	fd   int
 	refs atomic.Int32
-	used atomic.Bool // whether it was used since the clock hand last passed
+	used atomic.Bool // since the clock hand last passed
 	node *inode
 }
 
@@ -54,7 +53,7 @@ func (d *dirfd) release() {
 	}
 }
 
-// dirfds is the cache of descriptors. It evicts by the clock algorithm.
+// dirfds is a cache of descriptors with clock eviction.
 type dirfds struct {
 	most int
 	mu   sync.Mutex // guards ring, hand
@@ -68,7 +67,7 @@ func (c *dirfds) put(n *inode, fd int) *dirfd {
 	d.refs.Store(2)
 	d.used.Store(true)
 	if !n.dirfd.CompareAndSwap(nil, d) {
-		d.refs.Store(1) // another thread was faster; only the caller uses this one
+		d.refs.Store(1) // another thread was faster, so only the caller uses this one
 		return d
 	}
 	c.mu.Lock()
@@ -90,7 +89,7 @@ func (c *dirfds) put(n *inode, fd int) *dirfd {
 	return d
 }
 
-// drop removes the descriptor of n from the cache, because n was removed or forgotten.
+// drop removes the descriptor of a removed or forgotten n from the cache.
 func (c *dirfds) drop(n *inode) {
 	d := n.dirfd.Swap(nil)
 	if d == nil {
@@ -114,7 +113,7 @@ func (c *dirfds) drop(n *inode) {
 	d.release()
 }
 
-// closeAll empties the cache. It must not be used afterwards.
+// closeAll empties the cache, which must not be used afterwards.
 func (c *dirfds) closeAll() {
 	c.mu.Lock()
 	ring := c.ring

@@ -1,43 +1,42 @@
 // Package fusefs is the overlay. It mounts a source directory through FUSE, passes every operation
-// on to it, and reports each open, close, write, rename and delete to an Observer. It does not depend
-// on the packages that store and search what is reported.
+// on to it, and reports each open, close, write, rename and delete to an Observer. It does not
+// depend on the packages that store and search these reports.
 //
 // # How a request travels
 //
 // A device loop (loop.go) owns one operating system thread per pending request, reads from
 // /dev/fuse and lets go-fuse's ProtocolServer decode the request and call the overlay, a
-// fuse.RawFileSystem. The operations lie in one file per family. Files of the source are reached
-// by name relative to the descriptor of a directory (resolve.go), never by an absolute path,
-// because in the usual case the mountpoint covers the source. The system calls for that are in
-// package sys.
+// fuse.RawFileSystem. The operations lie in one file per family. Files of the source are reached by
+// name relative to a directory descriptor (resolve.go), never by an absolute path, because the
+// mount usually covers the source. The system calls are in package sys.
 //
 // # Identity
 //
-// An inode is identified by device, inode number and birth time. Node ids, by which the kernel names
-// inodes, count upwards and are never reused. An inode of a file holds no descriptor; a limited
-// number of directories does. A file that the kernel has only looked up has no inode; see resting.go.
+// An inode is identified by device, inode number and birth time. Node ids, by which the kernel
+// names inodes, are never reused. The inode of a file holds no descriptor, and only a limited
+// number of directories do. A file that the kernel has only looked up has no inode; see resting.go.
 //
 // # What counts as closed
 //
-// An inode is dirty after a write, a change of size, fallocate, copy_file_range or O_TRUNC. A
-// dirty inode counts as closed at a FLUSH or RELEASE of any of its handles, at a truncate(2)
-// without a handle, before a name of it is added, removed or changed, and after two seconds
-// without a write (at most once every five). A FLUSH of a clean inode is ignored, because a child
-// that inherited a descriptor causes one before its parent writes. A FLUSH is also ignored while a
-// file has only been created or truncated, because a shell causes one before its command writes.
+// An inode is dirty after a write, a change of size, fallocate, copy_file_range or O_TRUNC. A dirty
+// inode counts as closed at a FLUSH or RELEASE of any of its handles, at a truncate(2) without a
+// handle, and before one of its names is added, removed or changed. It also counts as closed after
+// two seconds without a write, at most once every five. A FLUSH of a clean inode is ignored: a
+// child that inherited a descriptor causes one before its parent writes. A FLUSH is also ignored
+// while a file has only been created or truncated: a shell causes one before its command writes.
 //
 // # Taking over
 //
-// With Options.Ledger a killed server can be replaced on the same connection, and
-// no program on the mount notices; see takeover.go.
+// With Options.Ledger, another server can take over the connection of a killed one without any
+// program on the mount noticing; see takeover.go.
 //
 // # Why not passthrough
 //
-// With passthrough, the kernel reads and writes through a descriptor of the source by itself. That
-// would save one copy when a large file is read for the first time, but nothing for small or
-// cached files, whose cost is the OPEN. And it would hide WRITE from us, so old content could not be
-// saved before it is overwritten. The kernel also refuses passthrough and normal handles on one
-// inode at the same time, so a file that is open for reading could not be opened for writing.
+// With passthrough, the kernel reads and writes a descriptor of the source itself. That would save
+// one copy at the first read of a large file, but nothing for small or cached files, whose cost is
+// the OPEN. It would hide WRITE from us, so old content could not be saved before it is
+// overwritten. The kernel also refuses passthrough and normal handles on one inode at once, so a
+// file open for reading could not be opened for writing.
 //
 // # Locks, in the order in which they may be taken
 //

@@ -9,17 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These are the requests that read and set the flags of a file (lsattr, chattr). Those with "X" take
-// a struct fsxattr, the others a number. Before the kernel sets flags of either kind, it reads them
-// with FS_IOC_FSGETXATTR.
+// The requests that read and set the flags of a file (lsattr, chattr). Those with "X" take a struct
+// fsxattr, the others a number. Before setting flags of either kind, the kernel reads them with
+// FS_IOC_FSGETXATTR.
 const (
 	fsIocGetXFlags = 0x801c581f // FS_IOC_FSGETXATTR
 	fsIocSetXFlags = 0x401c5820 // FS_IOC_FSSETXATTR
 )
 
 // Ioctl passes on requests that read or set the flags of a file. The kernel has checked that the
-// caller may set them. Any other request is refused, because we would make it with our own rights
-// and not with the caller's.
+// caller may set them. All others are refused, because they would be made with our rights.
 func (o *namespace) Ioctl(_ <-chan struct{}, in *fuse.IoctlIn, inbuf []byte, _ *fuse.IoctlOut, outbuf []byte) fuse.Status {
 	n, st := o.node(in.NodeId)
 	if !st.Ok() {

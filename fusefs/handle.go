@@ -10,16 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// handle is an open file, made by OPEN or CREATE. refs counts the users of fd, including the kernel.
-// The last one closes it.
+// handle is an open file, made by OPEN or CREATE. refs counts the users of fd, including the
+// kernel. The last user closes fd.
 type handle struct {
 	fh       uint64
 	node     *inode
 	fd       int
-	flags    uint32 // the flags with which the caller opened it
+	flags    uint32 // the caller's flags for open(2)
 	refs     atomic.Int32
 	next     *handle     // in node.handles, guarded by node.mu
-	owner    Caller      // the process that opened it; only set if it is open for writing
+	owner    Caller      // the process that opened it; set only for writing
 	slot     uint32      // in the ledger
 	stored   atomic.Bool // the FDStore holds a copy of fd
 	readable bool        // fd can be read although it was opened for writing
@@ -54,7 +54,6 @@ func (h *handle) release() {
 	}
 }
 
-// addHandle registers an open descriptor of n.
 func (o *contents) addHandle(n *inode, fd int, flags uint32, owner Caller, reads bool, unique uint64) *handle {
 	h := &handle{node: n, fd: fd, flags: flags, owner: owner, readable: reads}
 	h.refs.Store(1)
@@ -101,14 +100,13 @@ func (n *inode) writersBeside(h *handle) bool {
 // maxKept limits how many descriptors keep may hold.
 const maxKept = 1024
 
-// keep opens a descriptor (sys.Place) of n, which is about to lose its last known name, and
-// holds it until the kernel forgets n. A process may have looked up the name and be about to
-// open it. Without this, one open in a hundred failed with ESTALE during an atomic save.
+// keep opens a descriptor (sys.Place) of n, which is about to lose its last known name, and holds
+// it until the kernel forgets n. A process may have looked up the name without having opened it
+// yet. Without keep, one open in a hundred failed with ESTALE during an atomic save.
 func (o *contents) keep(n *inode, dir int, name string) *handle {
 	o.guard(n)
 	if n.isDir() {
-		// The cache of directory descriptors keeps the directory accessible for processes that
-		// have it open.
+		// The cache of directory descriptors keeps it accessible.
 		if d, err := o.dir(n); err == nil {
 			d.release()
 		}
@@ -134,7 +132,7 @@ func (o *contents) keep(n *inode, dir int, name string) *handle {
 	for *p != nil {
 		p = &(*p).next
 	}
-	*p = h // at the end of the list, because a handle that a process opened is preferred
+	*p = h // at the end, because handles opened by a process are preferred
 	n.mu.Unlock()
 	return h
 }
@@ -148,7 +146,6 @@ func (o *contents) unkeep(h *handle) {
 	}
 }
 
-// forgotten releases the handle that keep holds for n.
 func (o *contents) forgotten(n *inode) {
 	n.mu.Lock()
 	h := n.handles
@@ -159,8 +156,8 @@ func (o *contents) forgotten(n *inode) {
 	o.unkeep(h)
 }
 
-// anyHandle returns some handle of n with a reference for the caller, or nil. If both is set, the
-// handle's descriptor of ours must be open for reading and writing.
+// anyHandle returns a handle of n with a reference for the caller, or nil. If both is set, our
+// descriptor must be open for reading and writing.
 func (n *inode) anyHandle(both bool) *handle {
 	n.mu.Lock()
 	defer n.mu.Unlock()

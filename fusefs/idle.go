@@ -14,17 +14,17 @@ const (
 	idleEvery = 5 * time.Second // the minimum time between two such closes of one file
 	idleTick  = 500 * time.Millisecond
 
-	settleAfter = 500 * time.Millisecond // how long settle waits for the RELEASE that follows a close
+	settleAfter = 500 * time.Millisecond // how long settle waits for the RELEASE after a close
 	settleTick  = time.Millisecond
 )
 
-// dirtySet holds the inodes that were written and are not closed yet. It reports those that were not
-// written to for a while as closed, because databases and logs are never closed. Its goroutine runs
+// dirtySet holds the inodes that were written and are not closed yet. Databases and logs are never
+// closed, so it reports inodes that were not written to for a while as closed. Its goroutine runs
 // only while the set is not empty.
 type dirtySet struct {
 	fs *overlay
 
-	mu      sync.Mutex // guards the rest
+	mu      sync.Mutex // guards the fields below
 	m       map[*inode]struct{}
 	running bool
 	stopped bool
@@ -71,7 +71,7 @@ func (d *dirtySet) list() []*inode {
 	return all
 }
 
-// each calls f for every dirty inode that has a name, and holds its order meanwhile.
+// each calls f for every dirty inode with a name, holding its order.
 func (d *dirtySet) each(f func(File)) {
 	for _, n := range d.list() {
 		n.order.Lock()
@@ -117,7 +117,7 @@ func (d *dirtySet) run() {
 		case <-t.C:
 		}
 		for _, n := range d.list() {
-			// If the lock is taken, an operation on the file is running, so it is not idle.
+			// If the lock is taken, the file is in use.
 			if n.order.TryLock() {
 				if w := n.writes; w != nil && w.dirty && time.Since(w.last) >= idleAfter && time.Since(w.idled) >= idleEvery {
 					d.fs.closeContent(n, Caller{}, event.OpWrite, true)
@@ -135,8 +135,8 @@ func (d *dirtySet) run() {
 	}
 }
 
-// stop ends the goroutine and reports inodes that are still dirty as closed. There are such inodes
-// only if the connection was aborted.
+// stop ends the goroutine and reports the remaining dirty inodes as closed. There are some only if
+// the connection was aborted.
 func (d *dirtySet) stop() {
 	d.mu.Lock()
 	if d.stopped {

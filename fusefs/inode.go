@@ -20,52 +20,51 @@ type link struct {
 	slot   uint32 // in the ledger
 }
 
-// inode is one file or directory that the kernel knows. It is also the File
-// that an Observer sees.
+// inode is one file or directory that the kernel knows, and the File that an Observer gets.
 type inode struct {
 	fs   *overlay
 	id   uint64
 	key  key
-	kind uint32 // S_IFMT bits; they never change
+	kind uint32 // S_IFMT bits; never change
 	mark atomic.Uint32
 
 	slot  atomic.Uint32 // in the ledger
-	noted atomic.Uint32 // lower half of the generation in which a change of its content was noted; see noteContent
+	noted atomic.Uint32 // lower half of the generation in which a change was last noted; see noteContent
 
 	nlookup uint64 // guarded by the table's shard of key
 
 	// overlay.tree guards link, more and gone. The root has no link. If gone is set, the inode has
-	// no name any more, and link is its last name.
+	// no name, and link is its last one.
 	link link
 	more *[]link
 	gone bool
 
 	order    sync.Mutex // see the package comment; guards writes and reported
 	writes   *writes    // nil if the inode is clean and no handle can write to it
-	reported *stamp     // stamp of the content that was last reported to the Observer; nil if there is none or it is too small for a tail
+	reported *stamp     // stamp of the content last reported to the Observer; nil if none, or too small for a tail
 
 	mu        sync.Mutex // guards handles, kernelHas
 	handles   *handle
 	kernelHas kernelState
 
 	folding    atomic.Uint32 // for a directory; see folds
-	absent     atomic.Uint32 // the extended attributes that it is known not to have; written under mu, see absentBit
-	removed    atomic.Bool   // its last name was removed; any name that is left was made by the Observer
-	locked     atomic.Bool   // a process has taken a lock on it, or tried
+	absent     atomic.Uint32 // extended attributes that it is known not to have; written under mu, see absentBit
+	removed    atomic.Bool   // its last name was removed; the Observer made any other
+	locked     atomic.Bool   // a process has locked it, or tried to
 	queued     atomic.Bool   // in the notifier's queue
-	spoilt     atomic.Uint32 // counts the changes that made the kernel's cached pages or attributes wrong
-	fresh      atomic.Uint32 // the value of spoilt when the kernel's cache was last dropped
-	attrThread atomic.Uint32 // the thread that asked for attributes since the last change, or severalAsked
+	spoilt     atomic.Uint32 // counts changes that made the kernel's cached pages or attributes wrong
+	fresh      atomic.Uint32 // spoilt when the kernel's cache was last dropped
+	attrThread atomic.Uint32 // the thread that asked for attributes since the last change; see asking
 
 	dirfd atomic.Pointer[dirfd]
 }
 
-// kernelState is the state of an inode on which the kernel's cache is based.
+// kernelState is the state of an inode that the kernel's cache is based on.
 type kernelState struct {
 	known        bool
-	young        bool   // so recent that another change may get the same ctime
-	busy         int16  // how many operations of our own are in progress
-	gen          uint32 // how many operations of our own have ended
+	young        bool   // the ctime is so recent that another change may get the same one
+	busy         int16  // number of operations of ours in progress
+	gen          uint32 // number of operations of ours that have ended
 	mtime, ctime int64
 	size         int64
 }
@@ -78,10 +77,10 @@ func (n *inode) isReg() bool { return n.kind == unix.S_IFREG }
 // ID returns the node id.
 func (n *inode) ID() uint64 { return n.id }
 
-// Mark returns a number that the Observer may use.
+// Mark returns a number for the Observer's use.
 func (n *inode) Mark() *atomic.Uint32 { return &n.mark }
 
-// Path returns one current name. It returns "" if there is none, and for the root.
+// Path returns one current name, or "" if there is none and for the root.
 func (n *inode) Path() string {
 	n.fs.tree.RLock()
 	defer n.fs.tree.RUnlock()
@@ -91,7 +90,6 @@ func (n *inode) Path() string {
 	return n.pathLocked()
 }
 
-// Paths returns all known paths, Path first.
 func (n *inode) Paths() []string {
 	n.fs.tree.RLock()
 	defer n.fs.tree.RUnlock()
@@ -111,15 +109,14 @@ func (n *inode) Paths() []string {
 	return all
 }
 
-// LastPath returns the current name or, if there is none any more, the last one.
+// LastPath returns the current name or, if there is none, the last one.
 func (n *inode) LastPath() string {
 	n.fs.tree.RLock()
 	defer n.fs.tree.RUnlock()
 	return n.pathLocked()
 }
 
-// pathLocked joins the names from the root downwards, in one allocation. The caller holds
-// overlay.tree.
+// pathLocked joins the names from the root in one allocation. The caller holds overlay.tree.
 func (n *inode) pathLocked() string {
 	size := 0
 	for i := n; i.link.parent != nil; i = i.link.parent {
@@ -141,7 +138,7 @@ func (n *inode) pathLocked() string {
 	return string(buf)
 }
 
-// below reports whether a name of n leads through the directory d.
+// below reports whether a name of n is in the subtree of directory d.
 func (n *inode) below(d *inode) bool {
 	var buf [2]link
 	for _, l := range n.links(buf[:]) {
@@ -166,7 +163,7 @@ func (n *inode) childPath(name string) string {
 	return p + "/" + name
 }
 
-// Open returns a new read-only descriptor on the source side. See File.
+// Open implements File with a new read-only descriptor of the source file.
 func (n *inode) Open() (*os.File, error) {
 	// Our own reads must not change the access time.
 	fd, err := n.fs.openInode(n, unix.O_RDONLY|sys.NoAtime)
@@ -174,8 +171,7 @@ func (n *inode) Open() (*os.File, error) {
 		fd, err = n.fs.openInode(n, unix.O_RDONLY)
 	}
 	if err == unix.EACCES || err == unix.EPERM {
-		// If even its owner may not read the file, its content can be read only through a handle that
-		// is open for reading and writing.
+		// If the mode denies reading even to the owner, only a handle that can read gives access.
 		if h := n.anyHandle(true); h != nil {
 			fd, err = unix.FcntlInt(uintptr(h.fd), unix.F_DUPFD_CLOEXEC, 0)
 			h.release()
@@ -187,7 +183,6 @@ func (n *inode) Open() (*os.File, error) {
 	return os.NewFile(uintptr(fd), n.LastPath()), nil
 }
 
-// Stat returns the current attributes from the source.
 func (n *inode) Stat() (event.Stat, error) {
 	var sx sys.Stat
 	if err := n.fs.statInode(n, &sx); err != nil {
@@ -207,7 +202,7 @@ func (n *inode) At(fn func(path string) error) error {
 	})
 }
 
-// hasLinkLocked reports whether (parent, name) is a known name of n. It needs overlay.tree.
+// hasLinkLocked reports whether (parent, name) is a known name of n. The caller holds overlay.tree.
 func (n *inode) hasLinkLocked(parent *inode, name string) bool {
 	if n.gone {
 		return false
@@ -225,8 +220,8 @@ func (n *inode) hasLinkLocked(parent *inode, name string) bool {
 	return false
 }
 
-// addLink makes (parent, name) a name of n. A directory has only one name, so the new name replaces
-// the old one. So a directory that was moved on the source is found at its new place.
+// addLink makes (parent, name) a name of n. A directory has only one name, so the new one replaces
+// the old, as after a rename on the source.
 func (n *inode) addLink(parent *inode, name string) {
 	t := &n.fs.tree
 	if n.hasLink(parent, name) || n.link.parent == nil && !n.gone && n.id == rootID {
@@ -240,8 +235,7 @@ func (n *inode) addLink(parent *inode, name string) {
 		n.renameLocked(&n.link, parent, name)
 		n.setGoneLocked(false)
 	default:
-		// The newest name goes first, because after a rename on the source it is the most likely
-		// to be right.
+		// The newest name goes first: after a rename on the source it is the most likely one.
 		if n.more == nil {
 			n.more = new([]link)
 		}
@@ -280,7 +274,7 @@ func (n *inode) dropLink(parent *inode, name string) (left bool) {
 	return false
 }
 
-// moveLink replaces one name by another in one step, so that n is never seen without a name.
+// moveLink replaces one name with another in one step, so that n is never seen without a name.
 func (n *inode) moveLink(from *inode, fromName string, to *inode, toName string) {
 	t := &n.fs.tree
 	t.Lock()
@@ -300,7 +294,7 @@ func (n *inode) moveLink(from *inode, fromName string, to *inode, toName string)
 	}
 }
 
-// renameLocked replaces one name. It adds the new name to the ledger before it removes the old one.
+// renameLocked replaces a name. In the ledger, it adds the new name before it removes the old.
 func (n *inode) renameLocked(l *link, parent *inode, name string) {
 	old := l.slot
 	*l = link{parent, name, n.fs.ledger.link(n, parent, name)}
@@ -314,7 +308,6 @@ func (n *inode) setGoneLocked(gone bool) {
 	}
 }
 
-// forgetLinks removes the names of a forgotten inode from the ledger.
 func (n *inode) forgetLinks() {
 	n.fs.tree.Lock()
 	defer n.fs.tree.Unlock()
@@ -328,7 +321,7 @@ func (n *inode) forgetLinks() {
 	}
 }
 
-// links returns the known names, the most likely one first.
+// links returns the known names, most likely first.
 func (n *inode) links(buf []link) []link {
 	n.fs.tree.RLock()
 	defer n.fs.tree.RUnlock()

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Read reads into the reply's own buffer.
 func (o *contents) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
 	h := o.handles.get(in.Fh)
 	if h == nil {
@@ -26,7 +25,7 @@ func (o *contents) Writev(<-chan struct{}, *fuse.WriteIn, [][]byte) (uint32, fus
 	return 0, fuse.ENOSYS
 }
 
-// Write writes. The first write to a clean inode waits until the Observer has saved the old content.
+// Write waits before the first write to a clean inode until the Observer has saved the old content.
 func (o *contents) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
 	h := o.handles.get(in.Fh)
 	if h == nil {
@@ -40,9 +39,9 @@ func (o *contents) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) 
 	n.order.Lock()
 	defer n.order.Unlock()
 	off := int64(in.Offset)
-	// An append goes to the end of the file on the source, because a process that bypasses the
-	// mount may have made the file longer. This does not apply to pages of a mapping, which have
-	// their own offsets, nor to a repeated request, whose bytes may already be in the file.
+	// An append goes to the end of the source file, which a process that bypasses the mount may
+	// have made longer. Pages of a mapping have their own offsets, and the bytes of a resent
+	// request may already be in the file.
 	appends := in.Flags&unix.O_APPEND != 0 && in.WriteFlags&fuse.WRITE_CACHE == 0 && in.Unique&resendBit == 0
 	w, err := o.soilHandle(h, &in.InHeader, off, appends, cancel)
 	if err != nil {
@@ -77,8 +76,8 @@ func (o *contents) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) 
 	n.end()
 	if appends && done > 0 {
 		if end, err := unix.Seek(h.fd, 0, unix.SEEK_END); err == nil && end != off+int64(done) {
-			// The kernel has the bytes at another offset in its pages. One of these pages is locked
-			// until we reply, so the kernel is notified later.
+			// The kernel cached the bytes at another offset. It locks one of these pages until we
+			// reply, so the notification must be asynchronous.
 			w.touched(min(off, end-int64(done)), end)
 			o.notifier.inode(n)
 		}
@@ -91,13 +90,13 @@ func (o *contents) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) 
 	return uint32(done), fuse.OK
 }
 
-// soilHandle is soil for a modification through a handle. The caller holds the order of h.node.
+// soilHandle is soil for a change through a handle. The caller holds the order of h.node.
 func (o *contents) soilHandle(h *handle, in *fuse.InHeader, off int64, appends bool, cancel <-chan struct{}) (*writes, error) {
 	n := h.node
 	w := n.writes
 	var c Caller
 	switch {
-	case in.Pid == 0: // the page cache writes, so the process that opened the file counts as the writer
+	case in.Pid == 0: // the page cache writes, so the opener counts as the writer
 		c = h.owner
 	case w != nil && w.dirty && w.writer.TID == in.Pid:
 		c = w.writer
@@ -160,7 +159,7 @@ func (o *contents) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.
 	if err == nil {
 		w.touched(off, end)
 	} else {
-		w.tail = min(w.tail, off) // a part of the range may have been changed
+		w.tail = min(w.tail, off) // part of the range may have been changed
 	}
 	w.leave(h.fd)
 	return status(err)
@@ -184,7 +183,7 @@ func (o *contents) CopyFileRange(cancel <-chan struct{}, in *fuse.CopyFileRangeI
 	done := 0
 	err = o.likeCaller(n, sys.FD(to.fd), &in.InHeader, false, func() error {
 		return o.forCaller(&in.InHeader, true, func() (err error) {
-			// The reply has only 32 bits for the count.
+			// The count in the reply has only 32 bits.
 			done, err = sys.CopyRange(from.fd, offIn, to.fd, offOut, int(min(in.Len, 1<<30)), int(in.Flags))
 			return err
 		})

@@ -12,11 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sentBack records threads whose open was refused because it was too late: the thread had looked up
-// a name, but the file lost that name before it was opened. Data written to that file would be lost,
-// because no name leads to it any more. So the open fails with ESTALE, after which the kernel looks
-// the name up again. If the file that such a thread opens next has no name either, the open
-// succeeds: either the thread wants exactly this file, through /proc/self/fd, or it has lost the
+// sentBack records threads whose open was refused because the file had lost its name since the
+// thread looked it up. Data written to such a file would be lost. So the open fails with ESTALE,
+// and the kernel looks the name up again. If the thread's next open also finds a file without a
+// name, it succeeds: the thread either wants exactly this file, through /proc/self/fd, or lost the
 // race twice.
 type sentBack struct {
 	any   atomic.Bool // times is not empty
@@ -29,8 +28,8 @@ const (
 	maxLate    = 1000
 )
 
-// sendBack reports whether the open of a file with these attributes for writing must fail with
-// ESTALE, so that the thread looks the name up again.
+// sendBack reports whether opening the file sx for writing must fail with ESTALE, so that the
+// thread looks the name up again.
 func (l *sentBack) sendBack(sx *sys.Stat, thread uint32) bool {
 	named := sx.Nlink > 0 || sx.Mode&unix.S_IFMT != unix.S_IFREG
 	if named && !l.any.Load() {

@@ -17,19 +17,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The ledger holds what a successor needs after this server was killed: the kernel's INIT, nodes
-// with their names, open handles, and operations in progress. It is a memfd of which the supervisor
-// has a descriptor too. It is mapped, so that an entry costs some stores to memory and no system
-// call. Its pages are allocated (fallocate) before they are written, so that a lack of memory causes
-// an error and not a signal. After such an error the ledger is not used any more.
+// The ledger holds what a successor needs if this server is killed: the kernel's INIT, nodes with
+// their names, open handles, and operations in progress. It is a mapped memfd of which the
+// supervisor has a descriptor, so an entry costs stores to memory and no system call. Its pages are
+// allocated (fallocate) before they are written, so that a lack of memory causes an error instead
+// of a signal. After such an error the ledger is not used.
 //
-//	0        ledgerHead
-//	4 KiB    one byte per piece of 64 KiB: the size class of its slots
-//	32 KiB   256 attempts of 128 bytes
-//	64 KiB   pieces
-//
-// The kind of a slot is written last and cleared first, so a slot that was only partly written when
-// the server died does not count. All methods may be called on nil, and then do nothing.
+//	//
+//	// 0        ledgerHead
+//	// 4 KiB    one byte per piece of 64 KiB: the size class of its slots
+//	// 32 KiB   256 attempts of 128 bytes
+//	// 64 KiB   pieces
+//	//
+//	The kind of a slot is written last and cleared first, so a partly written slot does not count. On a nil ledger, all methods do nothing.
 type ledger struct {
 	mem    []byte
 	fd     int
@@ -49,14 +49,14 @@ const (
 	ledgerInitMax = 256
 )
 
-// slotSizes are multiples of 64: a slot is named by its offset divided by 64.
+// slotSizes are multiples of 64, because a slot is named by its offset divided by 64.
 var slotSizes = [...]int{64, 320}
 
 type ledgerHead struct {
 	magic    uint64
 	nextID   atomic.Uint64 // see table.nextID
 	nextFH   atomic.Uint64 // see handles.next
-	links    atomic.Uint64 // numbers the names of a node; the newest name is the most likely one
+	links    atomic.Uint64 // numbers the names of a node; the newest is the most likely one
 	state    atomic.Uint32 // ledgerState
 	pieces   atomic.Uint32 // the number of pieces of the file, including the first
 	serving  atomic.Uint32 // counts the servers that have used this ledger
@@ -69,7 +69,7 @@ type ledgerHead struct {
 // States of a ledger.
 const (
 	ledgerServing = iota + 1
-	ledgerEnded   // the server ended in an orderly way, so there is nothing to take over
+	ledgerEnded   // the server ended in an orderly way: nothing to take over
 	ledgerUnable  // the ledger is incomplete
 )
 
@@ -124,8 +124,8 @@ type handleSlot struct {
 	kept     bool
 }
 
-// lockSlot is one owner of locks on a file, with a handle that it locked through. If fh
-// is 0, it is the guard of shared memory.
+// lockSlot is one owner of locks on a file and a handle that it locked through. If fh is 0, it is
+// the guard of shared memory.
 type lockSlot struct {
 	kind        atomic.Uint32
 	pid         uint32
@@ -133,7 +133,7 @@ type lockSlot struct {
 	fh, key     uint64
 }
 
-// deviceSlot is the number that was given to a device; see devices.
+// deviceSlot is the number given to a device; see devices.
 type deviceSlot struct {
 	kind        atomic.Uint32
 	dev, number uint64
@@ -188,7 +188,6 @@ func openLedger(f *os.File) (*ledger, error) {
 	return l, nil
 }
 
-// unmap releases a ledger that no server uses.
 func (l *ledger) unmap() {
 	_ = unix.Munmap(l.mem)
 	unix.Close(l.fd)
@@ -205,14 +204,14 @@ func (l *ledger) close() {
 	}
 }
 
-// setState changes the state; unable and ended are final.
+// setState changes the state. States unable and ended are final.
 func (l *ledger) setState(s uint32) {
 	if l != nil {
 		l.head.state.CompareAndSwap(ledgerServing, s)
 	}
 }
 
-// giveUp marks the ledger as incomplete, because there is no room for an entry.
+// giveUp marks the ledger as incomplete because an entry found no room.
 func (l *ledger) giveUp() {
 	l.broken.Store(true)
 	l.setState(ledgerUnable)
@@ -231,7 +230,7 @@ func (l *ledger) setInit(in, out []byte) {
 	l.head.initLen = uint32(copy(l.head.init[:], in))
 }
 
-// resends reports whether the kernel that sent this INIT can send requests again (Linux 6.9).
+// resends reports whether the kernel that sent this INIT can resend requests (Linux 6.9).
 func resends(in []byte) bool {
 	const flags, flags2 = 40 + 12, 40 + 16 // after the header: major, minor, max_readahead
 	if len(in) < flags2+4 {
@@ -248,7 +247,7 @@ func classFor(size int) int {
 	return 1
 }
 
-// alloc returns a free slot of a class, or 0 if there is none.
+// alloc returns a free slot of a class, or 0.
 func (l *ledger) alloc(class int) uint32 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -279,7 +278,7 @@ func (l *ledger) growLocked(class int) bool {
 
 func (l *ledger) at(ref uint32) unsafe.Pointer { return unsafe.Pointer(&l.mem[int(ref)<<6]) }
 
-// drop frees a slot. 0 means no slot.
+// drop frees a slot. Slot 0 means none.
 func (l *ledger) drop(ref uint32) {
 	if l == nil || ref == 0 {
 		return
@@ -291,7 +290,7 @@ func (l *ledger) drop(ref uint32) {
 	l.mu.Unlock()
 }
 
-// slots calls f for every slot in use, and puts the others on the free lists.
+// slots calls f for every used slot and puts the others on the free lists.
 func (l *ledger) slots(f func(ref, kind uint32)) {
 	for i := range l.free {
 		l.free[i] = l.free[i][:0]
@@ -336,7 +335,7 @@ func (l *ledger) add(n *inode) {
 	s.kind.Store(slotNode)
 }
 
-// addResting adds a node that has no inode and was looked up once, after its name. It returns the
+// addResting adds a node without an inode that was looked up once, after its name. It returns the
 // slot, or 0 if there is no room.
 func (l *ledger) addResting(id uint64, k key, kind uint32, parent *inode, name string) uint32 {
 	if l.broken.Load() {
@@ -359,7 +358,7 @@ func (l *ledger) addResting(id uint64, k key, kind uint32, parent *inode, name s
 	return ref
 }
 
-// lookups stores n.nlookup. The caller has locked the table's shard of the key.
+// lookups stores n.nlookup. The caller holds the table's shard of n's key.
 func (l *ledger) lookups(n *inode) {
 	if l == nil {
 		return
@@ -369,7 +368,7 @@ func (l *ledger) lookups(n *inode) {
 	}
 }
 
-// forget removes a node. Its names are removed later, under the lock of the tree.
+// forget removes a node. Its names are removed later, under the tree's lock.
 func (l *ledger) forget(n *inode) {
 	if l != nil {
 		l.drop(n.slot.Swap(0))
@@ -420,7 +419,7 @@ func (l *ledger) linkName(ref uint32) string {
 	return string(l.mem[at : at+int((*linkSlot)(l.at(ref)).size)])
 }
 
-// device adds the number that was given to a device.
+// device adds the number given to a device.
 func (l *ledger) device(dev, number uint64) {
 	if l == nil || l.broken.Load() {
 		return
@@ -451,8 +450,8 @@ func (l *ledger) handle(h *handle, unique uint64) {
 	s.kind.Store(slotHandle)
 }
 
-// lock adds an owner of locks on n, with the handle that it locks through, and returns the slot. key
-// is the number under which the FDStore has the owner's descriptor.
+// lock adds an owner of locks on n, with the handle that it locks through, and returns the slot.
+// key is the FDStore's number for the owner's descriptor.
 func (l *ledger) lock(owner, key uint64, pid uint32, n *inode, fh uint64) uint32 {
 	if l == nil || l.broken.Load() {
 		return 0
@@ -467,8 +466,8 @@ func (l *ledger) lock(owner, key uint64, pid uint32, n *inode, fh uint64) uint32
 	return ref
 }
 
-// asks reports whether to ask the kernel for a capability. A server that takes over must give
-// the kernel the same answer as the first one, which may have been of an earlier version.
+// asks reports whether to ask the kernel for a capability. A server that takes over must ask for
+// the same ones as the first server, which may have been an earlier version.
 func (l *ledger) asks(capability uint64, takeOver bool) bool {
 	const flags, flags2 = 16 + 12, 16 + 32 // offsets in the reply, after its header
 	if !takeOver || l == nil {

@@ -21,48 +21,46 @@ import (
 
 // # Locks
 //
-// A lock that is taken on the mount is taken on the source, so that it also holds against processes
-// that bypass the mount. A lock of flock(2) belongs to an open file, and is taken on the descriptor
-// of its handle. A POSIX lock belongs to a process, an OFD lock to an open file. The kernel sends
-// both in the same form, with a number for the owner. Each owner gets its own descriptor for a file,
-// with OFD locks on it.
+// A lock taken on the mount is also taken on the source, so that it excludes processes that bypass
+// the mount. A flock(2) lock belongs to an open file and is taken on the descriptor of its handle.
+// A POSIX lock belongs to a process, an OFD lock to an open file. The kernel sends both in the same
+// form, with a number for the owner. Each owner gets its own descriptor of the file, which holds
+// OFD locks.
 //
 // The descriptors are sent to the FDStore before a lock is taken on them, so that the locks outlive
-// a server that is killed. The locks of a descriptor are read from the kernel
-// (/proc/self/fdinfo), so they are recorded nowhere else.
+// a killed server. The locks of a descriptor are read from /proc/self/fdinfo and recorded nowhere
+// else.
 //
-// A request that waits for a lock does not occupy a thread, because it is answered later. The lock
-// is tried again whenever a lock of the same file changes on the mount. If a process that bypasses
-// the mount holds the lock, the server does not learn when it is released, so a timer tries again.
+// A request that waits for a lock occupies no thread, because it is answered later. The lock is
+// tried again whenever a lock of the same file changes on the mount. For a lock held by a process
+// that bypasses the mount, a timer tries again.
 //
-// An OFD lock, and a POSIX lock of a descriptor that can only read, end with the RELEASE of their
-// handle. close(2) does not wait for that RELEASE, so such a file can seem locked for a moment
-// longer. See lingers.
+// OFD locks, and POSIX locks of a read-only descriptor, end with the RELEASE of their handle.
+// close(2) does not wait for the RELEASE, so the file can seem locked a moment longer. See lingers.
 
 // forwardsLocks is true because the kernel is asked to send lock requests.
 const forwardsLocks = true
 
 const (
-	// lockPause and lockPauses are the shortest and the longest pause before a lock is tried
-	// again that is held by a process which bypasses the mount.
+	// The shortest and the longest pause before retrying a lock that a process bypassing the mount
+	// holds.
 	lockPause  = time.Millisecond
 	lockPauses = 64 * time.Millisecond
-	// If a lock may belong to a handle whose RELEASE is still on its way, it is tried again for
-	// lingerWait, or for up to lingerWaits while a RELEASE is being handled. The kernel sends
-	// that RELEASE before the request that finds the lock, so the server has read it already,
-	// but has perhaps not counted it yet.
+	// How long to retry if the lock may belong to a closed handle: lingerWait, or up to lingerWaits
+	// while a RELEASE is being handled. The server has read the RELEASE by then, because the kernel
+	// sent it before this request, but may not have counted it yet.
 	lingerWait  = time.Millisecond
 	lingerWaits = 100 * time.Millisecond
 )
 
 // locking holds the locks of a mount.
 type locking struct {
-	mu      sync.Mutex // guards the rest and the fields of lockedFile; held only over calls that do not block
+	mu      sync.Mutex // guards the fields below and those of lockedFile; held only over calls that do not block
 	files   map[*inode]*lockedFile
 	waiting map[uint64]*lockWait // by the id of the request
 	closed  bool
 
-	fineTimes     bool // see the method
+	fineTimes     bool // see the method fineTimes
 	fineTimesOnce sync.Once
 
 	answer    func(unique uint64, st fuse.Status)
@@ -78,11 +76,11 @@ type lockedFile struct {
 	timer   *time.Timer // nil if it is not running
 	pause   time.Duration
 
-	// The following fields are used only for a file through which processes share memory
-	// (sharesMemory). guard locks the whole file on the source against processes that bypass
-	// the mount. The owners then lock arena, a file in memory, instead of the file. No lock is
-	// granted until the kernel's pages from before the guard have been dropped. Then agreed is
-	// set, and no process that bypasses the mount changes the file until the guard ends.
+	// These fields are used only for a file through which processes share memory (sharesMemory).
+	// guard locks the whole file on the source against processes that bypass the mount. The owners
+	// then lock arena, a file in memory, instead. No lock is granted until the kernel's pages from
+	// before the guard have been dropped. Then agreed is set, and no process that bypasses the
+	// mount changes the file until the guard ends.
 	guard    *lockOwner
 	arena    int
 	agreed   bool
@@ -92,11 +90,11 @@ type lockedFile struct {
 // lockOwner holds the POSIX or OFD locks that one owner has on a file.
 type lockOwner struct {
 	id       uint64
-	key      uint64 // the number under which the FDStore has fd
+	key      uint64 // the FDStore's number for fd
 	fd       int
 	pid      uint32
-	borrowed *handle           // fd is a duplicate of this handle's, because the file could not be opened again
-	via      map[uint64]uint32 // the handles through which it has locked, with their slots in the ledger
+	borrowed *handle           // fd duplicates this handle's descriptor, because the file could not be opened again
+	via      map[uint64]uint32 // handles through which it has locked, and their slots in the ledger
 }
 
 // lockWait is a SETLKW that is answered later.
@@ -104,16 +102,17 @@ type lockWait struct {
 	in fuse.LkIn
 	f  *lockedFile
 	h  *handle // with a reference
-	// blockedBy is the owner on the mount whose lock conflicts with this request. As in the
-	// kernel, a request that would wait in a deadlock is refused.
+	// blockedBy is the owner on the mount whose lock conflicts. As in the kernel, a wait that would
+	// be a deadlock is refused.
 	blockedBy *lockOwner
 }
 
-// memoryRange recognises, by name, files through which processes share memory while they hold locks
-// on them: SQLite's index of the write-ahead log and LMDB's table of readers. It returns the bytes
-// that the processes lock first. The mount and the source have separate pages in memory, so either
-// only processes on the mount or only processes that bypass it can use such a file at a time; the
-// others find it locked. The mappings themselves cannot be observed.
+// memoryRange recognises by name the files through which processes share memory while they hold
+// locks on them: SQLite's index of the write-ahead log and LMDB's table of readers. It returns the
+// bytes that the processes lock first.
+//
+//	//
+//	The mount and the source have separate pages in memory, and writes to mappings cannot be observed. So a file is used either on the mount or on the source at a time, and processes on the other side find it locked.
 func memoryRange(n *inode) (first, last uint64, shared bool) {
 	name := n.LastPath()
 	switch {
@@ -126,18 +125,17 @@ func memoryRange(n *inode) (first, last uint64, shared bool) {
 }
 
 // sharesMemory reports whether a request is for a lock with which processes share memory. A file
-// with such a name that is locked in another way is treated like any other file.
+// with such a name that is locked differently counts as an ordinary file.
 func sharesMemory(n *inode, in *fuse.LkIn) bool {
 	first, last, shared := memoryRange(n)
 	return shared && in.Lk.Start >= first && in.Lk.End <= last
 }
 
-// uncached reports whether n may have to be opened in such a way that read(2) and write(2) bypass
-// the kernel's cache. That is the case while processes can reach the source bypassing the mount;
-// otherwise these and the processes on the mount would not see each other's writes. The caller
-// applies it to files that are opened for reading and writing (as databases do), that were locked,
-// or that were just changed bypassing the mount. When the kernel used an old size for a moment too
-// long, reads ended early.
+// uncached reports whether read(2) and write(2) of n may have to bypass the kernel's cache, because
+// processes can reach the source bypassing the mount. Otherwise these and the processes on the
+// mount would not see each other's writes, and reads after an outdated size ended early. The caller
+// applies it to files that were locked, that were just changed bypassing the mount, or that are
+// opened for reading and writing, as databases do.
 func (n *inode) uncached() bool {
 	if !n.isReg() || !n.fs.way.Load() {
 		return false
@@ -149,7 +147,7 @@ func (n *inode) uncached() bool {
 // isFlock reports whether a request comes from flock(2).
 func isFlock(in *fuse.LkIn) bool { return in.LkFlags&fuse.LK_FLOCK != 0 }
 
-// ofdLock returns the lock of a request in the form for fcntl(2).
+// ofdLock converts the lock of a request to the form of fcntl(2).
 func ofdLock(lk *fuse.FileLock) unix.Flock_t {
 	fl := unix.Flock_t{Type: int16(lk.Typ), Start: int64(lk.Start)}
 	if lk.End < math.MaxInt64 {
@@ -216,7 +214,7 @@ func (o *overlay) GetLk(_ <-chan struct{}, in *fuse.LkIn, out *fuse.LkOut) fuse.
 // SetLk takes or releases a lock without waiting.
 func (o *overlay) SetLk(_ <-chan struct{}, in *fuse.LkIn) fuse.Status {
 	for began, pause := time.Now(), 50*time.Microsecond; ; pause *= 2 {
-		releasing := o.locking.releasing() // read before the try, so that it covers a RELEASE that ends during it
+		releasing := o.locking.releasing() // read before the try, to cover a RELEASE that ends during it
 		st := o.lock(in, false)
 		took := time.Since(began)
 		if st != fuse.EAGAIN || took > lingerWaits || took > lingerWait && !releasing {
@@ -229,12 +227,11 @@ func (o *overlay) SetLk(_ <-chan struct{}, in *fuse.LkIn) fuse.Status {
 	}
 }
 
-// SetLkw takes a lock. If it has to wait, it is answered later (statusLater). If an INTERRUPT arrives
-// before the wait is registered, there is no wait to end, and it closes cancel instead. The kernel
-// sends no second INTERRUPT, so if cancel were not checked here, the process could not even be
-// killed.
+// SetLkw takes a lock. If it has to wait, it is answered later (statusLater). An INTERRUPT that
+// arrives before the wait is registered closes cancel instead. The kernel sends no second one, so
+// cancel must be checked here, or the process could not be killed.
 func (o *overlay) SetLkw(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
-	unique := in.Unique // in may be reused as soon as another thread has answered
+	unique := in.Unique // in may be reused once another thread has replied
 	st := o.lock(in, true)
 	if st != statusLater {
 		return st
@@ -254,7 +251,7 @@ func (o *overlay) lock(in *fuse.LkIn, wait bool) fuse.Status {
 		return fuse.EBADF
 	}
 	n, l := h.node, &o.locking
-	n.locked.Store(true) // before the lock is taken, for threads that open or close the file meanwhile
+	n.locked.Store(true) // set before the lock is taken, for concurrent opens and closes
 	if l.has(h, in) {
 		o.noteLocked(h)
 	}
@@ -280,7 +277,7 @@ func (o *overlay) lock(in *fuse.LkIn, wait bool) fuse.Status {
 			f.pause = lockPause
 			l.watchOthers(o, f)
 			l.mu.Unlock()
-			return statusLater // the reference to h goes with it
+			return statusLater // the wait now owns the reference to h
 		}
 	}
 	guarded := f.guard != nil
@@ -295,7 +292,6 @@ func (o *overlay) lock(in *fuse.LkIn, wait bool) fuse.Status {
 	return st
 }
 
-// file returns the record of an inode's locks.
 func (l *locking) file(n *inode) *lockedFile {
 	f := l.files[n]
 	if f == nil {
@@ -308,7 +304,7 @@ func (l *locking) file(n *inode) *lockedFile {
 	return f
 }
 
-// tidy drops the record of an inode that has no locks.
+// tidy drops the record of an inode without locks.
 func (l *locking) tidy(f *lockedFile) {
 	if len(f.owners)+len(f.flocks)+len(f.waiters) > 0 || f.agreeing {
 		return
@@ -322,7 +318,7 @@ func (l *locking) tidy(f *lockedFile) {
 	}
 }
 
-// tryLock takes or releases a lock on the source. EAGAIN means that another lock conflicts with it.
+// tryLock takes or releases a lock on the source. EAGAIN means that another lock conflicts.
 func (o *contents) tryLock(f *lockedFile, h *handle, in *fuse.LkIn) fuse.Status {
 	if isFlock(in) {
 		return o.tryFlock(f, h, in.Lk.Typ)
@@ -368,8 +364,7 @@ func (o *contents) tryFlock(f *lockedFile, h *handle, typ uint32) fuse.Status {
 			break
 		}
 	}
-	// The kernel does not convert a lock atomically. If the conversion fails, the caller has lost
-	// its first lock too.
+	// The kernel does not convert a lock atomically: if it fails, the first lock is lost too.
 	if err == nil && typ != unix.F_UNLCK {
 		f.flocks[h] = true
 	} else {
@@ -391,8 +386,8 @@ func (o *contents) newLockOwner(f *lockedFile, h *handle, in *fuse.LkIn) (*lockO
 		w.fd, err = sys.OpenAgain(from, int(h.flags)&unix.O_ACCMODE)
 	}
 	if err != nil {
-		// The file cannot be opened again. The descriptor of the handle can be used for one
-		// owner only; a second owner would share the locks of the first.
+		// The file cannot be opened again, so its handle's descriptor is used. A second owner of
+		// that descriptor would share the first one's locks.
 		for _, other := range f.owners {
 			if other.borrowed == h {
 				return nil, unix.ENOLCK
@@ -415,8 +410,8 @@ func (o *contents) guardMemory(f *lockedFile, h *handle, in *fuse.LkIn) fuse.Sta
 	if f.guard != nil || !sharesMemory(f.n, in) {
 		return fuse.OK
 	}
-	// If the file can only be read, a read lock is enough, because a process that changes the
-	// file bypassing the mount needs a write lock, which conflicts with it.
+	// If the file is read-only for us, a read lock suffices. Writers that bypass the mount need a
+	// write lock, which conflicts.
 	typ := int16(unix.F_WRLCK)
 	fd, err := sys.OpenAgain(h.fd, unix.O_RDWR)
 	if err != nil {
@@ -441,7 +436,7 @@ func (o *contents) guardMemory(f *lockedFile, h *handle, in *fuse.LkIn) fuse.Sta
 		o.fdStore.Keep(f.guard.key, fd)
 	}
 	f.guard.via[0] = o.ledger.lock(0, f.guard.key, 0, f.n, 0)
-	f.n.spoil() // writes through mappings that bypass the mount do not change the file's times
+	f.n.spoil() // mappings that bypass the mount do not change the file's times
 	return fuse.OK
 }
 
@@ -455,8 +450,8 @@ func (o *contents) dropGuard(f *lockedFile) {
 	f.guard, f.arena = nil, -1
 }
 
-// dropOwner releases an owner's locks. It does not suffice to close the descriptor, because the
-// FDStore or a borrowed descriptor would hold the locks.
+// dropOwner releases an owner's locks explicitly. After a mere close, the FDStore's or a borrowed
+// descriptor would still hold them.
 func (o *contents) dropOwner(w *lockOwner) {
 	_ = setOFD(w.fd, wholeFile(unix.F_UNLCK))
 	unix.Close(w.fd)
@@ -484,7 +479,7 @@ func (o *overlay) unlockHandle(h *handle) {
 	}
 }
 
-// unlock releases the locks of the owners for which ends returns true, and the flock(2) lock of h.
+// unlock releases the locks of the owners for which ends returns true, and h's flock(2) lock.
 func (o *overlay) unlock(n *inode, ends func(*lockOwner) bool, h *handle) {
 	l := &o.locking
 	l.mu.Lock()
@@ -510,14 +505,14 @@ func (o *overlay) unlock(n *inode, ends func(*lockOwner) bool, h *handle) {
 	o.grant(granted)
 }
 
-// lockGrant is the answer to a request that has waited.
+// lockGrant is the reply to a request that has waited.
 type lockGrant struct {
 	w       *lockWait
 	st      fuse.Status
 	guarded bool
 }
 
-// retry tries the waiting requests again, in order of arrival.
+// retry retries the waiting requests in order of arrival.
 func (l *locking) retry(o *overlay, f *lockedFile) (granted []lockGrant) {
 	if l.closed {
 		return nil
@@ -540,7 +535,7 @@ func (l *locking) retry(o *overlay, f *lockedFile) (granted []lockGrant) {
 	return granted
 }
 
-// grant answers requests that waited. The caller holds no lock.
+// grant replies to requests that waited. The caller holds no lock.
 func (o *overlay) grant(granted []lockGrant) {
 	for _, g := range granted {
 		if g.st.Ok() && !g.guarded {
@@ -585,7 +580,6 @@ func (f *lockedFile) blockedHere(w *lockWait) bool {
 	return f.blocker(&w.in) != nil
 }
 
-// blocker returns the owner on the mount whose lock conflicts with a request, or nil.
 func (f *lockedFile) blocker(in *fuse.LkIn) *lockOwner {
 	w := f.owners[in.Owner]
 	if w == nil {
@@ -598,8 +592,8 @@ func (f *lockedFile) blocker(in *fuse.LkIn) *lockOwner {
 	return f.ownerOf(&fl)
 }
 
-// ownerOf finds the owner of the lock fl. It compares fl with the locks that /proc lists for the
-// owners' descriptors.
+// ownerOf finds the owner of the lock fl among the locks that /proc lists for the owners'
+// descriptors.
 func (f *lockedFile) ownerOf(fl *unix.Flock_t) *lockOwner {
 	end := "EOF"
 	if fl.Len > 0 {
@@ -631,8 +625,8 @@ func locksOf(fd int) (locks [][3]string) {
 	return locks
 }
 
-// mayWait refuses a wait that could last forever, namely a deadlock of POSIX locks, or shared memory
-// that a process is using which bypasses the mount.
+// mayWait refuses a wait that could last forever: a deadlock of POSIX locks, or shared memory used
+// by a process that bypasses the mount.
 func (l *locking) mayWait(f *lockedFile, in *fuse.LkIn) fuse.Status {
 	switch {
 	case isFlock(in):
@@ -645,10 +639,9 @@ func (l *locking) mayWait(f *lockedFile, in *fuse.LkIn) fuse.Status {
 	return fuse.OK
 }
 
-// deadlocks reports whether the owner of the conflicting lock waits for the owner of this request,
-// directly or through others. OFD locks and POSIX locks cannot be distinguished here. But if two
-// owners belong to one process, their locks are OFD locks, and another thread of the process may
-// release one, so that is not a deadlock.
+// deadlocks reports whether the owner of the conflicting lock waits, directly or through others,
+// for the owner of this request. If two of the owners belong to one process, they hold OFD locks,
+// which another thread of the process may release. So that is not a deadlock.
 func (l *locking) deadlocks(f *lockedFile, in *fuse.LkIn) bool {
 	if isFlock(in) {
 		return false
@@ -681,9 +674,9 @@ func (l *locking) waitOf(owner uint64) *lockWait {
 	return nil
 }
 
-// lingers reports whether the lock that conflicts with a request may belong to a handle that is
-// closed already, but whose RELEASE is still on its way, because close(2) does not wait for it.
-// Without this, in "flock -n f true; flock -n f true" the second command failed.
+// lingers reports whether the conflicting lock may belong to a closed handle whose RELEASE has not
+// arrived. close(2) does not wait for the RELEASE. Without this, the second command of "flock -n f
+// true; flock -n f true" failed.
 func (o *overlay) lingers(in *fuse.LkIn) bool {
 	h := o.handles.get(in.Fh)
 	if h == nil {
@@ -721,16 +714,14 @@ func (o *overlay) interrupted(unique uint64) bool {
 	return true
 }
 
-// agreeLocked makes the kernel's cache of a file agree with the source after a process has locked the
-// file. Processes that bypass the mount write while they hold a lock, and a process that then reads
-// with a lock must see what they wrote. If the source can be reached bypassing the mount, the cached
-// data is always dropped, even if the file's times are unchanged, because a time is set before the
-// bytes are written and a process may have read in between. Otherwise it is dropped only if the
-// times show that the source was reached in a way that was not noticed yet.
+// agreeLocked makes the kernel's cache of a file agree with the source after a process has locked
+// the file. Processes that bypass the mount write while they hold a lock, and a process that reads
+// under a lock must see those writes. While the source can be reached bypassing the mount, the
+// cache is always dropped. Comparing times is not enough, because a time is set before the bytes
+// are written. Otherwise the cache is dropped only if the file's times have changed.
 //
-// The cached names next to the file are dropped too. SQLite makes and removes files next to a
-// database while it holds locks; their presence tells it whether the database has to be repaired.
-// Two processes that saw different files named -shm lost each other's rows.
+//	//
+//	The cached names next to the file are dropped too. SQLite makes and removes files next to a database under locks, and their presence tells it whether to repair the database. Two processes that saw different -shm files lost each other's rows.
 func (o *overlay) agreeLocked(h *handle) {
 	n := h.node
 	gen := n.peek()
@@ -755,9 +746,9 @@ func (o *overlay) agreeLocked(h *handle) {
 	}
 }
 
-// fineTimes reports whether any two changes of a file on the source give it different ctimes, however
-// quickly they follow each other. That needs Linux 6.13 and a file system that stores such times.
-// Earlier kernels take ctimes from a clock that ticks every 1 to 10 ms.
+// fineTimes reports whether any two changes of a file on the source get different ctimes. That
+// needs Linux 6.13 and a file system that stores such times. Earlier kernels take ctimes from a
+// clock that ticks every 1 to 10 ms.
 func (o *overlay) fineTimes() bool {
 	o.locking.fineTimesOnce.Do(func() {
 		var system unix.Utsname
@@ -775,8 +766,8 @@ func (o *overlay) fineTimes() bool {
 	return o.locking.fineTimes
 }
 
-// noteLocked records the current state of a file that was written to, before a lock on it is released
-// or replaced. agreeLocked compares with that state.
+// noteLocked records the state of a file that was written to, before a lock on it is released or
+// replaced. agreeLocked compares with that state.
 func (o *namespace) noteLocked(h *handle) {
 	n := h.node
 	n.mu.Lock()
@@ -788,7 +779,7 @@ func (o *namespace) noteLocked(h *handle) {
 	}
 }
 
-// has reports whether the owner that sent a request has locks on the file.
+// has reports whether the owner of a request has locks on the file.
 func (l *locking) has(h *handle, in *fuse.LkIn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -799,13 +790,13 @@ func (l *locking) has(h *handle, in *fuse.LkIn) bool {
 	return isFlock(in) && f.flocks[h] || !isFlock(in) && f.owners[in.Owner] != nil
 }
 
-// agreeAll drops the kernel's pages and attributes of n, which is shared memory, and of the database
-// files that it belongs to. From now on no process that bypasses the mount changes them. SQLite
-// opens all of these files before it asks for this lock. Without this it did not see changes that
-// were made in between, and a read of the write-ahead log ended early ("disk I/O error").
+// agreeAll drops the kernel's pages and attributes of the shared memory n and of its database
+// files. From now on, no process that bypasses the mount changes them. SQLite opens all these files
+// before it asks for the lock. Without this, it missed changes made in between, and a read of the
+// write-ahead log ended early ("disk I/O error").
 //
-// The current state is recorded as well. Otherwise a GETATTR would find the change and notify the
-// kernel while that request is in progress, and the kernel would ignore its answer.
+//	//
+//	The current state is recorded as well. Otherwise a GETATTR would find the change and notify the kernel, which would then ignore the reply.
 func (o *contents) agreeAll(n *inode) {
 	o.agreeWith(n)
 	var buf [2]link
@@ -828,8 +819,7 @@ func (o *contents) agreeAll(n *inode) {
 	}
 }
 
-// agreeWith drops the kernel's pages and attributes of n, and records its current attributes on the
-// source.
+// agreeWith drops the kernel's pages and attributes of n, and records its attributes on the source.
 func (o *contents) agreeWith(n *inode) {
 	gen := n.peek()
 	var sx sys.Stat
@@ -841,7 +831,7 @@ func (o *contents) agreeWith(n *inode) {
 	o.notifier.drop(n)
 }
 
-// endLocks ends all waits when the connection has ended.
+// endLocks ends all waits after the connection has ended.
 func (o *overlay) endLocks() {
 	l := &o.locking
 	l.mu.Lock()
@@ -869,7 +859,7 @@ func (o *overlay) endLocks() {
 	}
 }
 
-// lockDescriptors calls f for the descriptor of each owner, so that another FDStore can be filled.
+// lockDescriptors calls f for each owner's descriptor, to fill another FDStore.
 func (o *overlay) lockDescriptors(f func(key uint64, fd int)) {
 	o.locking.mu.Lock()
 	defer o.locking.mu.Unlock()
@@ -883,8 +873,8 @@ func (o *overlay) lockDescriptors(f func(key uint64, fd int)) {
 	}
 }
 
-// restoreLocks restores the locks that a killed server held, namely those in the ledger, and those
-// of flock(2) on the descriptors in kept.
+// restoreLocks restores the locks of a killed server: those in the ledger, and the flock(2) locks
+// on the descriptors in kept.
 func (o *overlay) restoreLocks(slots []uint32, nodes map[uint64]*inode, kept map[uint64]*os.File) {
 	l, led := &o.locking, o.ledger
 	l.mu.Lock()

@@ -11,11 +11,10 @@ import (
 // uncached always reports false here; see locks_linux.go.
 func (n *inode) uncached() bool { return false }
 
-// forwardsLocks is false because without OFD locks the server cannot take a process's locks on the
-// source. So the kernel handles locks, and they are only effective between users of the mount.
+// forwardsLocks is false: without OFD locks the server cannot take a process's locks on the source.
+// So the kernel handles locks, which only exclude other processes on the mount.
 const forwardsLocks = false
 
-// locking has nothing to do here.
 type locking struct {
 	answer    func(unique uint64, st fuse.Status)
 	releasing func() bool

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// place opens the directory with a node id, in which name is looked up. It returns the status
-// hidden if the mount hides that name. The caller releases d.
+// place opens the directory node, in which name is to be looked up. If the mount hides that name,
+// it returns the status hidden. The caller releases d.
 func (o *namespace) place(node uint64, name string, hidden fuse.Status) (parent *inode, d *dirfd, st fuse.Status) {
 	parent, st = o.node(node)
 	if !st.Ok() {
@@ -27,8 +27,8 @@ func (o *namespace) place(node uint64, name string, hidden fuse.Status) (parent 
 	return parent, d, status(err)
 }
 
-// Lookup finds a name in a directory. If there is no such name, the answer has node id 0, so that
-// the kernel caches the absence.
+// Lookup finds a name in a directory. If it does not exist, the reply has node id 0, so that the
+// kernel caches the absence.
 func (o *overlay) Lookup(_ <-chan struct{}, in *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
 	parent, d, st := o.place(in.NodeId, name, fuse.ENOENT)
 	if !st.Ok() {
@@ -59,8 +59,8 @@ func (o *overlay) Lookup(_ <-chan struct{}, in *fuse.InHeader, name string, out 
 	return fuse.OK
 }
 
-// lookedUp fills in the reply for a name that was found in a directory, and counts a reference to
-// its inode. made was taken before sx was read from the source.
+// lookedUp fills in the reply for a name found in a directory, and counts a reference to its inode.
+// made was taken before sx was read.
 func (o *overlay) lookedUp(in *fuse.InHeader, parent *inode, dir int, name string, sx *sys.Stat, made moveMark, out *fuse.EntryOut) {
 	id := o.rest(parent, name, sx)
 	if id == 0 {
@@ -75,12 +75,12 @@ func (o *overlay) lookedUp(in *fuse.InHeader, parent *inode, dir int, name strin
 	o.fillEntry(id, sx, out)
 }
 
-// afresh reads the attributes of an inode again just before they are sent, if the kernel already
-// knows the inode. The first attributes were read before the inode was found, so overtook could not
-// connect this request with a change in between.
+// afresh reads the attributes of an inode that the kernel already knows again, just before they are
+// sent. sx was read before the inode was found, so overtook could not connect this request with a
+// change in between.
 func (o *namespace) afresh(n *inode, in *fuse.InHeader, dir int, name string, sx *sys.Stat) {
 	if n.isReg() && sx.Nlink == 1 {
-		return // the kernel makes every change of such a file itself
+		return // the kernel itself makes every change of such a file
 	}
 	n.asking(in.Pid)
 	var again sys.Stat
@@ -89,8 +89,8 @@ func (o *namespace) afresh(n *inode, in *fuse.InHeader, dir int, name string, sx
 	}
 }
 
-// entry counts a reference to the inode that sx describes and that was found as name in parent, and
-// fills in the reply. It returns the inode and the name as the directory spells it.
+// entry counts a reference to the inode sx, which was found as name in parent, and fills in the
+// reply. It also returns the name as the directory spells it.
 func (o *overlay) entry(parent *inode, d *dirfd, name string, sx *sys.Stat, out *fuse.EntryOut) (n *inode, is string) {
 	is = o.spelled(parent, d, name, sx)
 	n, _ = o.ref(parent, is, sx)
@@ -101,8 +101,7 @@ func (o *overlay) entry(parent *inode, d *dirfd, name string, sx *sys.Stat, out 
 	return n, is
 }
 
-// ref does the same as entry without filling a reply. isNew means that the kernel did not know the
-// inode.
+// ref is entry without a reply. isNew means that the kernel did not know the inode.
 func (o *overlay) ref(parent *inode, name string, sx *sys.Stat) (n *inode, isNew bool) {
 	k := keyOf(sx)
 	n, isNew = o.table.ref(k, func(id uint64) *inode {
@@ -176,15 +175,14 @@ func (o *contents) attrs(in *fuse.InHeader, fh uint64, has bool, sx *sys.Stat) f
 	return fuse.OK
 }
 
-// countNames sets sx.Nlink to 0 if the last name of n was removed. Names that the Observer has made
-// to save the file do not count; otherwise the kernel would allow a new link to the file.
+// countNames sets sx.Nlink to 0 if the last name of n was removed. Names that the Observer made to
+// save the file do not count. Otherwise the kernel would allow a new link.
 func (n *inode) countNames(sx *sys.Stat) {
 	if n.removed.Load() {
 		sx.Nlink = 0
 	}
 }
 
-// GetAttr handles stat(2).
 func (o *contents) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
 	var sx sys.Stat
 	st := o.attrs(&in.InHeader, in.Fh(), in.Flags()&fuse.FUSE_GETATTR_FH != 0, &sx)
@@ -194,7 +192,7 @@ func (o *contents) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.Attr
 	return st
 }
 
-// Statx handles statx(2), which the kernel sends if a process wants the birth time.
+// Statx handles statx(2). The kernel sends it for the birth time.
 func (o *contents) Statx(_ <-chan struct{}, in *fuse.StatxIn, out *fuse.StatxOut) fuse.Status {
 	var sx sys.Stat
 	st := o.attrs(&in.InHeader, in.Fh, in.GetattrFlags&fuse.FUSE_GETATTR_FH != 0, &sx)
@@ -205,7 +203,6 @@ func (o *contents) Statx(_ <-chan struct{}, in *fuse.StatxIn, out *fuse.StatxOut
 	return st
 }
 
-// Readlink returns where a symlink points.
 func (o *namespace) Readlink(_ <-chan struct{}, in *fuse.InHeader) ([]byte, fuse.Status) {
 	n, st := o.node(in.NodeId)
 	if !st.Ok() {
@@ -219,7 +216,7 @@ func (o *namespace) Readlink(_ <-chan struct{}, in *fuse.InHeader) ([]byte, fuse
 	return target, status(err)
 }
 
-// StatFs handles statfs(2) for the file system that the node is on.
+// StatFs returns the statistics of the file system that the node is on.
 func (o *namespace) StatFs(_ <-chan struct{}, in *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
 	n, st := o.node(in.NodeId)
 	if !st.Ok() {

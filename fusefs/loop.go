@@ -36,45 +36,45 @@ const (
 	opBatchForget = 42
 )
 
-// device reads requests from /dev/fuse and passes them to the handlers. Each loop has its own thread,
-// whose umask and file system identity it may change, and buffers outside of the Go heap.
+// device reads requests from /dev/fuse and passes them to the handlers. Each loop has buffers
+// outside the Go heap and its own thread, whose umask and file system identity it may change.
 //
-// Usually one thread handles all requests. Its reply wakes the caller on the same processor, and the
-// caller's next request arrives before the thread reads again, so a request costs two context
-// switches on one processor. If a second thread were waiting, it would be woken on another processor
-// for each request; in a loop of unlinks each took 90 µs instead of 40. More threads read as soon as
-// requests queue. A handler may block until another request was handled, so watch starts another
-// thread within two milliseconds.
+// Usually one thread handles all requests. Its reply wakes the caller on the same processor, and
+// the caller's next request arrives before the thread reads again, so a request costs two context
+// switches on one processor. A second waiting thread would be woken on another processor for each
+// request, and an unlink took 90 µs instead of 40. More threads read as soon as requests queue. A
+// handler may block until another request is handled, so watch starts another thread within two
+// milliseconds.
 type device struct {
 	fd     int
 	proto  *fuse.ProtocolServer
 	ledger *ledger // nil if no server can take over
 	log    *slog.Logger
-	// changes, while it is active, records what each request changed.
+	// While changes is active, note records there what each request changed.
 	changes *changes.Tracker
 	note    func(op uint32, in, out []byte)
-	// interrupted is called for each INTERRUPT, and reports whether that ended a wait for a lock.
+	// interrupted is called for each INTERRUPT, and reports whether it ended a wait for a lock.
 	interrupted func(unique uint64) bool
 
-	// ready counts the threads that wait for a request or are about to. A thread that was just
-	// started is included. Otherwise each request that arrives before it runs would start another
-	// one; on a busy machine there were 10,000 threads.
+	// ready counts the threads that wait for a request or are about to, including those just
+	// started. Otherwise each request that arrives meanwhile would start another one; there were
+	// 10,000 threads.
 	ready    atomic.Int32
 	readTurn sync.Mutex // held while a request is read, if readersInTurn
 	parked   atomic.Int32
 	threads  atomic.Int32
 	loops    sync.WaitGroup
 	more     chan struct{} // wakes a parked thread; never closed
-	taken    atomic.Uint64 // the number of requests that were read
-	crowd    atomic.Uint64 // the value of taken when requests were last seen to queue
-	forgetAt atomic.Uint64 // the value of taken when the last FORGET arrived
+	taken    atomic.Uint64 // requests read
+	crowd    atomic.Uint64 // taken when requests last queued
+	forgetAt atomic.Uint64 // taken at the last FORGET
 	lastTask atomic.Uint32 // the task that sent the last request
-	idle     atomic.Bool   // whether watch is paused until it is woken
-	woken    chan struct{} // wakes watch; has a buffer of one
+	idle     atomic.Bool   // watch is paused until woken
+	woken    chan struct{} // wakes watch; capacity 1
 	ended    chan struct{} // closed by the first loop that sees the connection end
 	overOne  sync.Once
 	counts   [maxOpcode]atomic.Uint64
-	// released counts the RELEASEs that were handled. No process waits for their reply.
+	// released counts the RELEASEs that were handled. No process waits for the replies.
 	released atomic.Uint64
 
 	// init is the kernel's INIT request, which a successor needs.
@@ -119,7 +119,7 @@ func (d *device) start() {
 	go d.watch()
 }
 
-// spawn makes another thread wait for requests: a parked one, or else a new one.
+// spawn makes another thread wait for requests, a parked one if possible.
 func (d *device) spawn() {
 	d.ready.Add(1)
 	select {
@@ -132,9 +132,9 @@ func (d *device) spawn() {
 	go d.loop()
 }
 
-// park waits until another thread is needed. It returns false if this thread is not needed any more.
-// The thread that wakes it has already counted it in ready. Threads are parked because the kernel
-// wakes the threads that wait for a request in turn, so with fewer threads their caches are warmer.
+// park waits until another thread is needed, or returns false if this one is not needed any more.
+// The thread that wakes it has already counted it in ready. The kernel wakes waiting threads in
+// turn, so with fewer of them their caches are warmer.
 func (d *device) park() bool {
 	if d.parked.Add(1) > maxParked {
 		d.parked.Add(-1)
@@ -149,8 +149,8 @@ func (d *device) park() bool {
 	}
 }
 
-// buffer returns a buffer for the largest request or reply. It is outside of the Go heap, so that it
-// does not count there. Only the pages that are used take memory.
+// buffer returns a buffer for the largest request or reply. It is outside the Go heap, and only its
+// used pages take memory.
 func buffer() (b []byte, drop func()) {
 	b, err := unix.Mmap(-1, 0, bufSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
@@ -159,14 +159,14 @@ func buffer() (b []byte, drop func()) {
 	return b, func() { _ = unix.Munmap(b) }
 }
 
-// The pause after a request that could not be read, and the longest pause if that continues.
+// The first and the longest pause while requests cannot be read.
 const (
 	readPause = time.Millisecond
 	readLast  = time.Second
 )
 
-// loop serves until the connection ends or there are enough other loops. Its thread ends
-// with it, because its identity may have been changed.
+// loop serves until the connection ends or other loops suffice. Its thread ends with it, because
+// the thread's identity may have been changed.
 func (d *device) loop() {
 	defer d.loops.Done()
 	defer d.threads.Add(-1)
@@ -176,8 +176,8 @@ func (d *device) loop() {
 	in, drop := buffer()
 	defer drop()
 	if d.ledger != nil {
-		// If the server is killed while the kernel copies a request to a page that is not allocated
-		// yet, the request fails with EIO and cannot be sent again.
+		// If the server is killed while the kernel copies a request to an unallocated page, the
+		// request fails with EIO and cannot be sent again.
 		sys.Populate(in)
 	}
 	out, drop := buffer()
@@ -192,7 +192,7 @@ func (d *device) loop() {
 		case ended(err):
 			d.overOne.Do(func() { close(d.ended) })
 			return
-		case err != nil: // only this request has failed, so the loop goes on
+		case err != nil: // only this request failed
 			d.log.Error("read a request", "error", err)
 			time.Sleep(pause)
 			pause = min(2*pause, readLast)
@@ -218,7 +218,7 @@ func (d *device) loop() {
 			case op == opSetLkw && m > 0 && fuse.Status(-int32(binary.NativeEndian.Uint32(out[4:]))) == statusLater:
 				m = 0
 			case op == opInterrupt && n >= 48 && d.interrupted(binary.NativeEndian.Uint64(in[40:])):
-				// The wait was registered while go-fuse looked for the request. See SetLkw.
+				// The wait was registered while go-fuse looked for the request; see SetLkw.
 				m = 0
 			}
 		}
@@ -226,7 +226,7 @@ func (d *device) loop() {
 			d.note(op, in[:n], out[:m])
 		}
 		if m > 0 {
-			// ENOENT means that the request was interrupted, and no process waits for the reply.
+			// ENOENT: the request was interrupted, and no process waits for the reply.
 			for {
 				_, err = unix.Write(d.fd, out[:m])
 				if err != unix.EINTR {
@@ -249,7 +249,7 @@ func (d *device) loop() {
 	}
 }
 
-// releasing reports whether a RELEASE was read and is not handled yet.
+// releasing reports whether a RELEASE was read and not handled yet.
 func (d *device) releasing() bool { return d.counts[opRelease].Load() != d.released.Load() }
 
 // next reads a request.
@@ -276,7 +276,7 @@ func ended(err error) bool {
 	return err == unix.ENODEV || err == unix.ECONNABORTED || err == unix.EBADF
 }
 
-// failure writes the reply to a request that could not be decoded, and returns its length.
+// failure writes the reply to a request that could not be decoded.
 func failure(out, in []byte, st fuse.Status) int {
 	binary.NativeEndian.PutUint32(out, 16)
 	binary.NativeEndian.PutUint32(out[4:], uint32(-st))
@@ -284,11 +284,11 @@ func failure(out, in []byte, st fuse.Status) int {
 	return 16
 }
 
-// statusLater is the status of a request that is answered later, through answer. It is
-// Linux's own ERESTARTSYS, which no system call returns.
+// statusLater means that a request is answered later, through answer. The value is Linux's
+// ERESTARTSYS, which no system call returns.
 const statusLater = fuse.Status(512)
 
-// answer replies to a request for which a handler has returned statusLater.
+// answer replies to a request whose handler returned statusLater.
 func (d *device) answer(unique uint64, st fuse.Status) {
 	var head [40]byte
 	binary.NativeEndian.PutUint64(head[8:], unique)

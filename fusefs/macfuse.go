@@ -12,17 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file makes the mount options for macFUSE and parses its answer. The tag "portable" builds it
-// on Linux too, for its tests.
+// This file makes the mount options for macFUSE and parses its replies. The tag "portable" builds
+// it on Linux too, for its tests.
 
 // macOptions returns the mount options.
 //
-// fsname identifies our mounts in the mount table. noappledouble forbids the files ._NAME and
-// .DS_Store, which the system makes on volumes without extended attributes. The mount supports
-// these attributes, including com.apple.*, so noapplexattr is not set. With local, programs that
-// behave differently on network volumes (Xcode, the Trash) treat the mount as a disk. nobrowse
-// hides the mount from the Finder's list of volumes and from Spotlight. Without daemon_timeout=0, a
-// request that takes a minute would end the mount.
+//	//
+//	// - fsname identifies our mounts in the mount table.
+//	// - noappledouble forbids the files ._NAME and .DS_Store. The mount supports extended
+//	//   attributes, so noapplexattr is not needed.
+//	// - local makes Xcode and the Trash treat the mount as a disk, not a network volume.
+//	// - nobrowse hides the mount from the Finder's list of volumes and from Spotlight.
+//	// - daemon_timeout=0 allows requests that take more than a minute.
 func macOptions(opt *Options) []string {
 	source := opt.Source.Name()
 	o := []string{
@@ -54,7 +55,7 @@ func readXattr(get func(dest []byte) (int, error)) ([]byte, error) {
 }
 
 // piece copies an extended attribute, from position on, to dest and returns the number of bytes. If
-// dest is empty it returns how many bytes there are.
+// dest is empty, it returns the number available.
 func piece(position uint32, dest []byte, get func(dest []byte) (int, error)) (int, error) {
 	value, err := readXattr(get)
 	if err != nil {
@@ -70,8 +71,8 @@ func piece(position uint32, dest []byte, get func(dest []byte) (int, error)) (in
 	return copy(dest, rest), nil
 }
 
-// patched returns the value of an extended attribute in which data replaces the bytes at position.
-// The caller then sets the whole value, because the system calls on descriptors cannot set a part.
+// patched returns an extended attribute's value in which data replaces the bytes at position. The
+// system calls on descriptors can only set the whole value.
 func patched(position uint32, data []byte, get func(dest []byte) (int, error)) ([]byte, error) {
 	if int64(position)+int64(len(data)) > maxXattr {
 		return nil, unix.E2BIG
@@ -97,7 +98,7 @@ var (
 		"enable the kernel backend (macFUSE in System Settings), and mount again")
 )
 
-// macError returns one error made of the mount program's output and exit status.
+// macError makes one error from the mount program's output and exit status.
 func macError(said string, err error) error {
 	msg := strings.Join(strings.Fields(said), " ")
 	low := strings.ToLower(msg)

@@ -10,13 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Unmount unmounts a mountpoint. It does not wait for the end of the server, which may
-// still serve copies of the mount in other mount namespaces. While something is open on
-// the mount it changes nothing and returns ErrBusy.
+// Unmount unmounts a mountpoint. If a file on the mount is in use, it changes nothing and returns
+// ErrBusy. It does not wait for the server to end, which may still serve copies of the mount in
+// other mount namespaces.
 func Unmount(mountpoint string) error {
 	var err error
 	for try := range 5 {
-		// Files that were closed a moment ago are released in the background.
+		// Files that were just closed are released in the background.
 		err = unmount(mountpoint, false)
 		if !errors.Is(err, ErrBusy) {
 			break
@@ -26,9 +26,8 @@ func Unmount(mountpoint string) error {
 	return err
 }
 
-// Detach removes a mount at once. Processes that use it keep their open files, and all others see
-// the directory that the mount covered. It needs no answer from the process that serves the mount.
-// On darwin open files are closed.
+// Detach removes a mount at once, without help from its server. Processes that use it keep their
+// open files, and all others see the covered directory. On darwin open files are closed.
 func Detach(mountpoint string) error { return unmount(mountpoint, true) }
 
 // escape escapes the characters that separate mount options.

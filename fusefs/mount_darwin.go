@@ -24,8 +24,8 @@ var (
 	ErrBusy = errors.New("in use")
 )
 
-// MacFUSE returns the path of the program that mounts, or "" if there is none. It is the program of
-// macFUSE 4 or later, or that of the older osxfuse. Neither is in PATH.
+// MacFUSE returns the path of the mount program, or "" if there is none. It belongs to macFUSE 4 or
+// later, or to the older osxfuse. Neither is in PATH.
 func MacFUSE() string {
 	for _, p := range []string{
 		"/Library/Filesystems/macfuse.fs/Contents/Resources/mount_macfuse",
@@ -39,8 +39,8 @@ func MacFUSE() string {
 }
 
 // mountDevice runs macFUSE's program, which mounts opt.Mountpoint, and returns the descriptor from
-// which requests are read. mounted waits for the program to end. The program ends after INIT and
-// STATFS were answered, so mounted must be called after the server has begun to answer.
+// which requests are read. mounted waits for the program, which ends after INIT and STATFS were
+// answered. So call mounted after the server has begun to answer.
 func mountDevice(opt *Options) (fd int, mounted func() error, err error) {
 	fail := func(err error) (int, func() error, error) {
 		return -1, nil, fmt.Errorf("mount %s: %w", opt.Mountpoint, err)
@@ -89,8 +89,8 @@ func mountDevice(opt *Options) (fd int, mounted func() error, err error) {
 	}, nil
 }
 
-// macEnv returns the environment that tells the program over which descriptor to send the device's
-// descriptor, that a server answers requests while it waits, and the path of that server.
+// macEnv returns the environment that tells the program where to send the device's descriptor, that
+// a server answers requests meanwhile, and the server's path.
 func macEnv(self string) []string {
 	return []string{
 		"_FUSE_CALL_BY_LIB=1", "_FUSE_COMMFD=3", "_FUSE_COMMVERS=2", "_FUSE_DAEMON_PATH=" + self,
@@ -98,8 +98,8 @@ func macEnv(self string) []string {
 	}
 }
 
-// unmount unmounts by force, or only if no process uses the mount. A system service such as
-// Spotlight or the Finder may use the volume for a moment; diskutil asks it to stop.
+// unmount unmounts by force, or only if no process uses the mount. diskutil asks system services
+// that use the volume, such as Spotlight or the Finder, to stop.
 func unmount(mountpoint string, force bool) error {
 	flags := 0
 	if force {
@@ -126,6 +126,5 @@ func unmount(mountpoint string, force bool) error {
 	return fmt.Errorf("unmount %s: %w", mountpoint, err)
 }
 
-// MountAgain fails, because without mount namespaces no copy of a mount exists after it was
-// unmounted.
+// MountAgain fails: without mount namespaces, no copy of a mount exists after an unmount.
 func (s *Server) MountAgain() error { return unix.ENOTSUP }

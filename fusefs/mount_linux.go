@@ -28,8 +28,8 @@ var (
 )
 
 // mountDevice mounts opt.Mountpoint and returns the /dev/fuse descriptor. It calls mount(2) if that
-// is permitted, otherwise it runs fusermount3. mounted waits until the mount exists; on Linux it
-// returns at once.
+// is permitted, otherwise it runs fusermount3. mounted returns at once on Linux, because the mount
+// exists by then.
 func mountDevice(opt *Options) (fd int, mounted func() error, err error) {
 	fd, err = mountNow(opt)
 	return fd, func() error { return nil }, err
@@ -67,8 +67,8 @@ func mountNow(opt *Options) (int, error) {
 	return -1, fmt.Errorf("mount %s: %w", opt.Mountpoint, err)
 }
 
-// mountWith mounts the connection of a descriptor. mode is the mode of the mountpoint. Since Linux
-// 5.14 the connection may already be mounted elsewhere.
+// mountWith mounts the connection fd. mode is the mode of the mountpoint. Since Linux 5.14 the
+// connection may already be mounted elsewhere.
 func mountWith(opt *Options, fd int, mode uint32) error {
 	flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV)
 	o := []string{
@@ -85,8 +85,8 @@ func mountWith(opt *Options, fd int, mode uint32) error {
 	return unix.Mount(opt.Source.Name(), opt.Mountpoint, fsType, flags, strings.Join(o, ","))
 }
 
-// MountAgain mounts the connection on its mountpoint again, after it was unmounted there while a copy
-// in another mount namespace still exists. That needs the right to mount without fusermount3.
+// MountAgain mounts the connection on its mountpoint again, after it was unmounted there while a
+// copy in another mount namespace exists. That needs the right to mount without fusermount3.
 func (s *Server) MountAgain() error {
 	var st unix.Stat_t
 	if err := unix.Stat(s.opt.Mountpoint, &st); err != nil {
@@ -146,7 +146,7 @@ func helper() (string, error) {
 	return "", ErrNoHelper
 }
 
-// helperError returns one error made of the helper's output and exit status.
+// helperError makes one error from the helper's output and exit status.
 func helperError(stderr string, err error) error {
 	msg := strings.TrimSpace(stderr)
 	switch {

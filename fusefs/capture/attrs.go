@@ -10,8 +10,8 @@ import (
 	"cachebro/store/leaf/event"
 )
 
-// attributes reads the extended attributes of f for a version. Most files have none;
-// markBare remembers that until they are changed.
+// attributes reads the extended attributes of f for a version. markBare remembers that a file has
+// none.
 func (c *Capture) attributes(f fusefs.File) string {
 	if f == nil {
 		return ""
@@ -39,7 +39,6 @@ func (c *Capture) attributes(f fusefs.File) string {
 	return string(set)
 }
 
-// withXattrs returns st with the extended attributes of f.
 func (c *Capture) withXattrs(f fusefs.File, st event.Stat) event.Stat {
 	if st.Mode&modeType != modeLink {
 		st.Attrs = c.attributes(f)

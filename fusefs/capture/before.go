@@ -9,8 +9,8 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// Before saves the content that is about to be destroyed. Queued content is saved whatever name
-// the file has by now, and even if it has none.
+// Before saves the content that is about to be destroyed. Queued content is saved even if the file
+// was renamed or has no name.
 func (c *Capture) Before(ch fusefs.Change) {
 	vanishes := ch.Op == event.OpUnlink || ch.Op == event.OpRename
 	mark := ch.File.Mark()
@@ -42,8 +42,8 @@ func (c *Capture) Before(ch fusefs.Change) {
 	mark.And(^markSafe)
 }
 
-// nameOf returns the name under which a file is recorded, and its class. Of all names of the file
-// that is the one with the best class. It returns "" if no name is known any more.
+// nameOf returns the name under which a file is recorded, and its class. It chooses the name with
+// the best class, and returns "" if none is known.
 func (c *Capture) nameOf(f fusefs.File) (string, ignore.Class) {
 	p := f.Path()
 	if p == "" {
@@ -62,7 +62,7 @@ func (c *Capture) nameOf(f fusefs.File) (string, ignore.Class) {
 }
 
 // unseen reports whether a file has names that no request has looked up. One of them may be
-// tracked, and then the store knows it.
+// tracked.
 func unseen(f fusefs.File, st event.Stat) bool {
 	return (st.Nlink > 1 || st.Nlink == 1 && f.Path() == "") && int(st.Nlink) > len(f.Paths())
 }
@@ -70,7 +70,7 @@ func unseen(f fusefs.File, st event.Stat) bool {
 // saveUnknown handles content that, according to the marks, no version has.
 func (c *Capture) saveUnknown(ch fusefs.Change, quit *canceller, p string, class ignore.Class, vanishes bool) {
 	if class == ignore.Excluded && vanishes {
-		return // the content is still reachable by other names, which may be tracked
+		return // other names, possibly tracked, still lead to the content
 	}
 	st, err := ch.File.Stat()
 	if err != nil {
@@ -81,17 +81,17 @@ func (c *Capture) saveUnknown(ch fusefs.Change, quit *canceller, p string, class
 		return
 	}
 	if class == ignore.Ignored && c.opt.Matcher != nil && c.opt.Matcher.Forbidden(p, false) {
-		return // of a file that was moved to a place that is not recorded, only the name may be recorded
+		return // the file was moved to where only names may be recorded
 	}
 	if class == ignore.Ignored || !c.scans.have(p, st) {
 		c.save(ch, quit, p, st, class, vanishes)
 		if vanishes && st.Nlink > 1 {
-			ch.File.Mark().And(^markSafe) // it was saved only for the name that is removed
+			ch.File.Mark().And(^markSafe) // saved only under the name that is removed
 		}
 	}
 }
 
-// keepBaseline records the present content of f as a baseline if no version has it.
+// keepBaseline records the content of f as a baseline if no version has it.
 func (c *Capture) keepBaseline(f fusefs.File, p string, class ignore.Class) {
 	if class != ignore.Tracked || f.Mark().Load()&markSafe != 0 {
 		return
@@ -107,8 +107,8 @@ func (c *Capture) asFound(f fusefs.File, p string, st event.Stat, class ignore.C
 	return &spool.Record{Kind: spool.KindVersion, Op: event.OpBaseline, Class: class, Path: p, Node: f.ID(), Stat: c.withXattrs(f, st), Time: time.Now().UnixNano()}
 }
 
-// Found records the state of a name that no scan has recorded, because scans skip ignored names.
-// For regular files it records everything except the content, which is not in danger.
+// Found records the state of a name that no scan has recorded, because scans skip ignored names. It
+// does not save the content of regular files, because that is not in danger.
 func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
 	mark, several := f.Mark(), !isDir(st) && st.Nlink > 1
 	if mark.Load()&markFound != 0 && !several {
@@ -135,17 +135,17 @@ func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
 	}
 }
 
-// knownByOtherName records the last name of an ignored file that is being removed. The file's
-// content is already saved, but perhaps only under another name, which was removed earlier.
+// knownByOtherName records the last name of an ignored file that is being removed. Its content is
+// saved, but perhaps only under a name that was removed earlier.
 func (c *Capture) knownByOtherName(f fusefs.File, p string) {
-	if st, err := f.Stat(); err == nil && st.Nlink < 2 { // for a file with several names, Found does it
+	if st, err := f.Stat(); err == nil && st.Nlink < 2 { // a file with several names is recorded by Found
 		r := c.asFound(f, p, st, ignore.Ignored)
 		r.Reason = spool.NotRead
 		c.append(r)
 	}
 }
 
-// foundNames records the names of a file that no scan has recorded, except one.
+// foundNames records all names of a file that no scan has recorded, except but.
 func (c *Capture) foundNames(f fusefs.File, but string) {
 	names := f.Paths()
 	if len(names) < 2 {
@@ -162,9 +162,9 @@ func (c *Capture) foundNames(f fusefs.File, but string) {
 	}
 }
 
-// save records the content of a file that has not been captured so far. If the file is about to be
-// written to, its content must be in the spool before save returns, because Before is called only
-// for the first write. The first write may only append, but later ones may overwrite.
+// save records content that has not been captured. Before a write, the content must be in the spool
+// when save returns: Before is not called again, and later writes may overwrite what the first one
+// leaves.
 func (c *Capture) save(ch fusefs.Change, quit *canceller, p string, st event.Stat, class ignore.Class, vanishes bool) {
 	if !isRegular(st) {
 		return
@@ -179,9 +179,9 @@ func (c *Capture) save(ch fusefs.Change, quit *canceller, p string, st event.Sta
 		c.append(r)
 		return
 	}
-	// The record is written in any case, so that an undo can name the file.
+	// Write the record in any case, so that an undo can name the file.
 	most := c.opt.IgnoredHourly
-	if ch.Op == event.OpWrite { // a growing log must not use up the budget of files that are removed
+	if ch.Op == event.OpWrite { // a growing log must not use up the budget of removed files
 		most /= 2
 	}
 	if class == ignore.Ignored && !c.spend(st.Size, most) {
@@ -208,6 +208,6 @@ func (c *Capture) save(ch fusefs.Change, quit *canceller, p string, st event.Sta
 		return
 	}
 	j := &job{f: ch.File, rec: r, done: make(chan struct{})}
-	c.enqueue(j, st.Size <= inlineSize) // await copies that itself
+	c.enqueue(j, st.Size <= inlineSize) // await copies small content itself
 	c.await(j, quit, vanishes)
 }

@@ -12,11 +12,14 @@ import (
 // Watched sets whether Beside is called for every change that bypasses the mount.
 func (c *Capture) Watched(on bool) { c.watched.Store(on) }
 
-// Beside records that a path was changed bypassing the mount. The daemon looks at the path later
-// to find its new state. op is what is known now: OpRename means that p was renamed to to,
-// OpMkdir that p is a new, empty directory, OpCreate that p is new, and OpOutside that p was
-// changed in another way. st is the state in which p was seen, or zero if it did not exist. If p
-// has changed again when the daemon looks, there is another record for that change.
+// Beside records that a path was changed bypassing the mount. The daemon later looks at the path
+// for its new state. st is the state in which p was seen, or zero if it did not exist. op says what
+// is known:
+//
+//	// - OpRename: p was renamed to to
+//	// - OpMkdir: p is a new, empty directory
+//	// - OpCreate: p is new
+//	// - OpOutside: p changed in another way
 func (c *Capture) Beside(by fusefs.Caller, op event.Op, p, to string, st event.Stat) {
 	class, dir := c.Class(p, isDir(st)), isDir(st) || st.Mode == 0
 	c.rule(p)

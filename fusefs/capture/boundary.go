@@ -12,17 +12,17 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// boundary holds excluded names that the history knows all the same, because something was moved
-// from or to them. They count as ignored, so that the move can be undone. The names in their
-// subtrees count as ignored too, unless the directory was excluded before its move.
+// boundary holds excluded names that the history knows because something was moved from or to them.
+// They and the names in their subtrees count as ignored, so that the move can be undone. The
+// subtree of a directory that was already excluded before its move does not count.
 type boundary struct {
 	n     atomic.Int32
 	mu    sync.Mutex      // guards names; a leaf
-	names map[string]bool // true if the names in its subtree count too
+	names map[string]bool // true if the subtree counts too
 }
 
-// maxBoundary bounds the number of names. When there are more, all are dropped. An undo then
-// reports the paths that it cannot find.
+// maxBoundary bounds the number of names. When it is exceeded, all are dropped, and an undo reports
+// the paths that it cannot find.
 const maxBoundary = 1 << 16
 
 func (b *boundary) has(p string) bool {
@@ -52,7 +52,6 @@ func (b *boundary) add(p string, below bool) {
 	b.n.Store(int32(len(b.names)))
 }
 
-// forget removes a name and the names in its subtree.
 func (b *boundary) forget(p string) {
 	if b.n.Load() == 0 {
 		return
@@ -67,7 +66,7 @@ func (b *boundary) forget(p string) {
 	b.n.Store(int32(len(b.names)))
 }
 
-// boundaryClass returns the class of a name, Ignored for an excluded one in the boundary.
+// boundaryClass returns Ignored for an excluded name in the boundary, otherwise class.
 func (c *Capture) boundaryClass(class ignore.Class, p string) ignore.Class {
 	if class == ignore.Excluded && c.boundary.has(p) {
 		return ignore.Ignored
@@ -75,17 +74,16 @@ func (c *Capture) boundaryClass(class ignore.Class, p string) ignore.Class {
 	return class
 }
 
-// crosses reports whether a move has to be recorded although one of its names is excluded. That is
-// so if the move crosses the boundary between excluded and other names, or moves an excluded
-// directory itself. It then changes excluded classes to ignored. Moves of git's own files are
-// recorded in another way (see git.go).
+// crosses reports whether a move is recorded although it has an excluded name: it crosses into or
+// out of the excluded names, or moves an excluded directory itself. crosses then changes excluded
+// classes to ignored. For moves of git's own files see git.go.
 func (c *Capture) crosses(e fusefs.Event, from, to *ignore.Class) bool {
 	excludedItself := isDir(e.Stat) && (c.opaque(e.Path) || c.opaque(e.Path2))
 	if *from == ignore.Excluded && *to == ignore.Excluded && !excludedItself {
 		return false
 	}
 	if *from == ignore.Excluded && !isDir(e.Stat) && c.boundary.has(e.Path2) {
-		return false // for example a save over a name that the history knows
+		return false // such as a save over a name that the history knows
 	}
 	if *from == ignore.Excluded && inGit(e.Path) || *to == ignore.Excluded && inGit(e.Path2) {
 		return false
@@ -99,7 +97,7 @@ func inGit(p string) bool {
 	return is
 }
 
-// opaque reports whether an excluded name is that of the excluded directory itself.
+// opaque reports whether an excluded name is the excluded directory itself.
 func (c *Capture) opaque(p string) bool { return c.Class(parent(p), true) != ignore.Excluded }
 
 // enterBoundary adds a name to the boundary if the name is excluded.

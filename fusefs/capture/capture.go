@@ -25,7 +25,7 @@ type Capture struct {
 	*copies
 	recorded namesTold
 	lines    *lines
-	comm     string // the name of this program
+	comm     string
 
 	procMu sync.Mutex // guards procs
 	procs  map[procKey]spooledProcess
@@ -46,7 +46,7 @@ var (
 	_ fusefs.Describer = (*Capture)(nil)
 )
 
-// New returns a Capture that has announced the mount in the spool and started its workers.
+// New announces the mount in the spool and starts the workers.
 func New(o Options) *Capture {
 	o = o.withDefaults()
 	s := newSink(o)
@@ -59,8 +59,8 @@ func New(o Options) *Capture {
 	return c
 }
 
-// Close waits until everything queued is in the spool, or ctx ends, and records that the
-// mount ended in an orderly way. No event may be reported afterwards.
+// Close waits until everything queued is in the spool, or ctx ends, and records that the mount
+// ended in an orderly way. No event may be reported afterwards.
 func (c *Capture) Close(ctx context.Context) error {
 	first := false
 	c.closeOnce.Do(func() { first = true })
@@ -88,17 +88,16 @@ func (c *Capture) Close(ctx context.Context) error {
 	return c.w.Sync(c.w.LastSeq())
 }
 
-// Introduce is called before mountd attaches to a store daemon. It reports all files that are being
-// written, because the daemon begins with a scan. If these files were reported before, it was to an
-// earlier daemon, or by an earlier mountd.
+// Introduce is called before mountd attaches to a daemon, which begins with a scan. It reports all
+// files that are being written, because this daemon may never have been told of them.
 func (c *Capture) Introduce(eachDirty func(func(fusefs.File))) {
 	c.scans.running.Store(true)
 	eachDirty(func(f fusefs.File) { c.dirty(f) })
 	c.append(&spool.Record{Kind: spool.KindDirty, Time: time.Now().UnixNano()})
 }
 
-// Scanning is called when the daemon has no completed scan. If a scan was expected
-// already, the files that are being written have been reported.
+// Scanning is called when the daemon has no completed scan. If a scan was already expected, the
+// files being written have been reported.
 func (c *Capture) Scanning(eachDirty func(func(fusefs.File))) {
 	if !c.scans.running.Load() {
 		c.Introduce(eachDirty)
@@ -114,8 +113,8 @@ func (c *Capture) dirty(f fusefs.File) {
 	}
 }
 
-// BaselineDone is called when a scan that began at this time has captured every tracked file. A
-// file with an older ctime then need not be copied before it is destroyed.
+// BaselineDone is called when a scan that began at began has captured every tracked file. A file
+// with an older ctime need not be copied before it is destroyed.
 func (c *Capture) BaselineDone(began time.Time) {
 	c.recorded.clear() // so that Found records names again if the scan found another state
 	c.scans.end(began)
@@ -140,7 +139,7 @@ func (c *Capture) Closed(e fusefs.Closed) {
 	if p != "" && class == ignore.Excluded && c.planned(writerOf(e), p, false) {
 		class = ignore.Ignored
 	}
-	// The store may know another name of the file, a tracked one.
+	// The store may know a tracked name of the file.
 	keep := class == ignore.Tracked || unseen(e.File, e.Stat)
 	if class == ignore.Excluded {
 		c.gitClosed(e, p)
@@ -169,16 +168,16 @@ func (c *Capture) Closed(e fusefs.Closed) {
 }
 
 // version appends the record of a version of f, and queues its content if keep is set. soon means
-// that no worker need be woken for the content yet; see Released.
+// that no worker is woken yet; see Released.
 func (c *Capture) version(f fusefs.File, r *spool.Record, by fusefs.Caller, keep, soon bool) {
 	mark := f.Mark()
 	keep = keep && r.Stat.Mode&modeType == modeReg
 	if keep && r.Stat.Size > c.opt.MaxFile {
 		r.TooLarge, keep, r.TailFrom = true, false, 0
 	}
-	if keep && r.Stat.Size == 0 { // an empty file needs no copy, so version and content are recorded at once
+	if keep && r.Stat.Size == 0 { // an empty file needs no copy
 		r.HasContent = true
-		c.settle(f, &canceller{}, false) // the node's previous version keeps its place
+		c.settle(f, &canceller{}, false) // so that the node's previous version comes first
 		if !c.appendBy(by, r, &spool.Record{Kind: spool.KindContent, Time: r.Time}) {
 			mark.And(^(markSafe | markKnown))
 			c.gap(r.Path, 0, c.fullReason())
@@ -207,15 +206,15 @@ func (c *Capture) version(f fusefs.File, r *spool.Record, by fusefs.Caller, keep
 		mark.Or(marksOf(r) & markSafe)
 		c.enqueue(&job{f: f, rec: r, done: make(chan struct{})}, soon)
 	case r.TooLarge:
-		mark.Or(markSafe) // recorded as being without content; there is nothing to save later
+		mark.Or(markSafe) // recorded without content, so there is nothing to save later
 		mark.And(^markKnown)
 	default:
 		mark.And(^(markSafe | markKnown))
 	}
 }
 
-// marksOf returns the marks that a version with content sets on its file. If we know no tracked
-// name of the file, the store may drop the content, and a tail can only follow stored content.
+// marksOf returns the marks that a version with content sets on its file. Without a tracked name
+// the store may drop the content, so no tail may follow it.
 func marksOf(r *spool.Record) uint32 {
 	switch r.Class {
 	case ignore.Tracked:
@@ -233,8 +232,8 @@ func writerOf(e fusefs.Closed) fusefs.Caller {
 	return e.Caller
 }
 
-// removedByPlan marks a file whose last name was removed by one of our plans. A process that has it
-// open may go on writing to it, although no name leads to it any more.
+// removedByPlan marks a file whose last name was removed by a plan of ours. A process that has it
+// open may go on writing to it.
 func (c *Capture) removedByPlan(f fusefs.File, by fusefs.Caller) {
 	if f != nil && c.ours(by) && f.Path() == "" {
 		f.Mark().Or(markTaken)
@@ -244,8 +243,8 @@ func (c *Capture) removedByPlan(f fusefs.File, by fusefs.Caller) {
 // ours reports whether a process runs this program, and so may carry out a plan.
 func (c *Capture) ours(by fusefs.Caller) bool { return by.Proc != nil && by.Proc.Comm == c.comm }
 
-// planned reports whether one of our plans acts in an excluded directory that is not
-// git's. The history then knows the name, because a redo has to find it.
+// planned reports whether a plan of ours acts in an excluded directory that is not git's. It adds
+// the name to the boundary, because a redo must find it.
 func (c *Capture) planned(by fusefs.Caller, p string, dir bool) bool {
 	if !c.ours(by) || inGit(p) {
 		return false
@@ -254,8 +253,8 @@ func (c *Capture) planned(by fusefs.Caller, p string, dir bool) bool {
 	return true
 }
 
-// afterwards saves what was written to a file whose last name a plan had removed. The content is
-// recorded under a special name, which is recorded as removed at once.
+// afterwards saves what is written to a file after a plan removed its last name. The content is
+// recorded under a special name, which is at once recorded as removed.
 func (c *Capture) afterwards(e fusefs.Closed) {
 	if c.Class(e.LastPath, false) != ignore.Tracked {
 		return
@@ -268,12 +267,12 @@ func (c *Capture) afterwards(e fusefs.Closed) {
 	}
 	r := &spool.Record{Kind: spool.KindVersion, Op: event.OpCreate, Path: name, Node: e.File.ID(), Stat: e.Stat, Time: e.Time.UnixNano(), Idle: e.Idle}
 	c.version(e.File, r, by, true, false)
-	c.settle(e.File, &canceller{ch: c.stop}, true) // its last descriptor may be about to be closed
+	c.settle(e.File, &canceller{ch: c.stop}, true)
 	c.appendBy(by, &spool.Record{Kind: spool.KindVersion, Op: event.OpUnlink, Path: name, Node: e.File.ID(), Stat: e.Stat, Time: e.Time.UnixNano(), LastName: true})
 }
 
-// Outside records that a file was changed on the source. If the source is watched, Beside
-// records the change instead, with its author.
+// Outside records that a file was changed on the source. If the source is watched, Beside records
+// the change with its author instead.
 func (c *Capture) Outside(f fusefs.File, before, after event.Stat) {
 	if c.watched.Load() {
 		f.Mark().And(^(markSafe | markKnown | markBare))
@@ -291,8 +290,8 @@ func (c *Capture) Outside(f fusefs.File, before, after event.Stat) {
 	c.version(f, &spool.Record{Kind: spool.KindVersion, Op: event.OpOutside, Class: class, Path: p, Node: f.ID(), Stat: c.withXattrs(f, after), Time: time.Now().UnixNano()}, fusefs.Caller{}, keep, false)
 }
 
-// Synced returns when the content of f is durable in the spool. markSynced makes the
-// version of its next close durable, too.
+// Synced returns when the content of f is durable in the spool. markSynced makes the version of the
+// next close durable too.
 func (c *Capture) Synced(f fusefs.File, cancel <-chan struct{}) {
 	f.Mark().Or(markSynced)
 	c.settle(f, &canceller{}, false)
@@ -304,14 +303,14 @@ func (c *Capture) Synced(f fusefs.File, cancel <-chan struct{}) {
 		return
 	case <-cancel:
 	}
-	select { // the request was interrupted, but perhaps only by a harmless signal
+	select { // the request was interrupted, perhaps by a harmless signal
 	case <-done:
 	case <-time.After(waitFailed):
 	}
 }
 
-// sync makes everything recorded so far durable, in a goroutine that Close waits for. It
-// returns a channel that is closed then.
+// sync makes everything recorded so far durable in a goroutine that Close waits for. The returned
+// channel is closed then.
 func (c *Capture) sync() <-chan struct{} {
 	done := make(chan struct{})
 	c.copies.mu.Lock()
@@ -331,8 +330,8 @@ func (c *Capture) sync() <-chan struct{} {
 	return done
 }
 
-// tick does regular work while something happens on the mount, and a little longer. Then it waits
-// for the next record or read, so that no timer runs on an idle mount.
+// tick does periodic work while something happens on the mount, and a little longer. Then it waits
+// for the next record or read, so that an idle mount has no timer.
 func (c *Capture) tick() {
 	for {
 		select {
@@ -349,8 +348,8 @@ func (c *Capture) tick() {
 	}
 }
 
-// lookAround regularly flushes reads, checks the free space, records gaps, checks whether a stopped
-// capture can continue, and syncs, until nothing has happened for restAfter. It returns false when
+// lookAround does the periodic work until nothing has happened for restAfter: it flushes reads,
+// checks the free space, records gaps, resumes a stopped capture, and syncs. It returns false when
 // capture is closed.
 func (c *Capture) lookAround() bool {
 	t := time.NewTicker(readsEvery)
@@ -388,7 +387,7 @@ func (c *Capture) lookAround() bool {
 					stirred = now
 				}
 			} else {
-				c.w.LeaveIdle() // the store has read those records, so no second copy is needed here
+				c.w.LeaveIdle() // the store has read those records
 			}
 		}
 		if now.Sub(stirred) >= restAfter {

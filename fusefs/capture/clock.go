@@ -2,18 +2,18 @@ package capture
 
 import "time"
 
-// clock notices that the wall clock was set back. A file written after that may have a ctime
-// from before the baseline scan, so that the scan would wrongly seem to have seen it.
+// clock notices that the wall clock was set back. A file written after that may have a ctime from
+// before the scan, so that the scan would wrongly count as having seen it.
 type clock struct {
-	ahead time.Duration // largest lead of the wall clock over the monotonic one so far
+	ahead time.Duration // largest lead of the wall clock over the monotonic clock so far
 }
 
-// clockSlack is less than the second that BaselineDone subtracts, and more than the change that
-// clock adjustments cause between two checks.
+// clockSlack is less than the second that scans.end subtracts, and more than clock adjustments
+// change between two checks.
 const clockSlack = 500 * time.Millisecond
 
-// setBack reports whether the wall clock was set back. wall and steady are the times by which the
-// two clocks have advanced.
+// setBack reports whether the wall clock was set back. wall and steady are how far the two clocks
+// have advanced.
 func (k *clock) setBack(wall, steady time.Duration) bool {
 	ahead := wall - steady
 	if ahead < k.ahead-clockSlack {

@@ -14,42 +14,42 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// job is one content that is to be copied into the spool.
+// job is one content to be copied into the spool.
 type job struct {
 	f    fusefs.File
 	rec  *spool.Record // the version; its Seq is set
-	done chan struct{} // closed when the content is safe or given up
+	done chan struct{} // closed when the content is saved or given up
 
 	// The following fields are guarded by copies.mu.
 	state jobState
-	fd    *os.File // open while it is copied, or to keep the content alive
-	alive bool     // the file has no name any more, so its content can be read only through fd
+	fd    *os.File // open while it is copied, or to preserve the content
+	alive bool     // the file has no name, so only fd leads to its content
 }
 
-// jobState goes queued → taken → sealed, or to lost from the first two.
+// jobState goes from queued to copying to sealed, or from queued or copying to lost.
 type jobState uint8
 
 const (
 	queued  jobState = iota
-	copying          // a worker or another goroutine copies it
-	sealed           // copied and unchanged: its record is being appended
-	lost             // its content is being destroyed, and must not be recorded any more
+	copying          // a goroutine copies it
+	sealed           // copied and unchanged; its record is being appended
+	lost             // its content is being destroyed and must not be recorded
 )
 
-// copies copies contents into the spool. It has the queue and the workers, and makes operations
-// that are about to destroy queued content wait.
+// copies copies contents into the spool. It has the queue and the workers, and delays operations
+// that would destroy queued content.
 type copies struct {
 	*sink
-	// root is nil without Options.Root.
+	// root is nil if Options.Root is.
 	root *os.Root
 
 	mu        sync.Mutex // guards the rest except spooled, and the jobs' state
 	queue     []*job
-	pending   map[uint64]*job      // by node id: its newest content, while not in the spool
-	byFile    map[event.Inode]*job // the same by inode, for an inode that the kernel forgot
-	queuedFDs int                  // descriptors in jobs
+	pending   map[uint64]*job      // by node id: the newest content that is not in the spool
+	byFile    map[event.Inode]*job // the same by inode, in case the kernel forgot the node id
+	queuedFDs int                  // descriptors held by jobs
 	closing   bool
-	more      *sync.Cond  // on mu: the queue has something, or closing
+	more      *sync.Cond  // on mu: the queue has jobs, or closing is set
 	nudge     *time.Timer // set if the workers will be woken soon
 
 	spooled atomic.Int64 // bytes
@@ -62,7 +62,6 @@ func newCopies(s *sink) *copies {
 	return c
 }
 
-// start starts the workers.
 func (c *copies) start() {
 	for range c.opt.Workers {
 		c.workers.Go(c.work)
@@ -80,12 +79,12 @@ func (c *copies) end() {
 	c.more.Broadcast()
 }
 
-// admit reports whether another content may be queued. While the store is healthy but behind, it
-// waits, because slowing the writer down is better than dropping a version. When capture has
-// stopped, it does not wait, because that would not help.
+// admit reports whether another content may be queued. If the healthy store is behind, admit waits,
+// because slowing the writer down is better than dropping a version. If capture has stopped,
+// waiting would not help.
 func (c *copies) admit() bool {
 	if c.queueLen() < c.opt.MaxQueue || c.roomy() == nil {
-		return true // there is room in the queue; or the disk is full, and contents wait in the queue
+		return true // room in the queue, or a full disk, for which contents wait in the queue
 	}
 	for deadline := time.Now().Add(c.patience()); time.Now().Before(deadline) && !c.isStopped(); {
 		select {
@@ -106,15 +105,14 @@ func (c *copies) queueLen() int {
 	return len(c.queue)
 }
 
-// enqueue gives a job to the workers. When the queue is full the caller copies
-// by itself, which slows the writer down to what the disk takes.
+// enqueue gives a job to the workers. If the queue is full, the caller copies the content itself,
+// which slows the writer down to the speed of the disk.
 func (c *copies) enqueue(j *job, soon bool) {
 	id := j.f.ID()
 	c.mu.Lock()
 	if old := c.pending[id]; old != nil {
-		// The content of an earlier close of this file is still queued. The barrier guarantees that
-		// the file was not modified since, so it still has that content. The earlier version must
-		// be copied first.
+		// The content of an earlier close is still queued. The barrier guarantees that the file was
+		// not modified since. The earlier version must be copied first.
 		c.mu.Unlock()
 		c.await(old, &canceller{}, false)
 		c.mu.Lock()
@@ -137,8 +135,8 @@ func (c *copies) enqueue(j *job, soon bool) {
 	c.mu.Unlock()
 }
 
-// nudgeLocked wakes the workers after a moment if the queue is not empty then, because waking one
-// for each small file costs more than copying the file. mu is held.
+// nudgeLocked wakes the workers after nudgeAfter if the queue is not empty then. Waking one for
+// each small file costs more than copying the file. mu is held.
 func (c *copies) nudgeLocked() {
 	if c.nudge != nil {
 		return
@@ -157,7 +155,6 @@ func (c *copies) nudgeLocked() {
 	})
 }
 
-// work runs one worker.
 func (c *copies) work() {
 	pause := retryFirst
 	for {
@@ -184,7 +181,7 @@ func (c *copies) work() {
 			pause = retryFirst
 			continue
 		}
-		select { // there is no room, so the content stays in its file
+		select { // no room: the content stays in its file
 		case <-c.stop:
 		case <-time.After(pause):
 			pause = min(2*pause, retryLast)
@@ -192,12 +189,12 @@ func (c *copies) work() {
 	}
 }
 
-// copy copies the content of a job into the spool. The caller must have taken the job. If there is
-// no room and later is set, copy puts the job back into the queue and returns false. It reports
-// any other failure as a gap.
+// copy copies the content of a job, which the caller has taken, into the spool. If there is no room
+// and later is set, it puts the job back into the queue and returns false. It reports any other
+// failure as a gap.
 func (c *copies) copy(j *job, later bool) bool { return c.copyBy(j, later, c.transfer) }
 
-// copyBy does the same as copy, with another transfer function.
+// copyBy is copy with another transfer function.
 func (c *copies) copyBy(j *job, later bool, transfer func(*job) error) bool {
 	err := c.roomy()
 	if err == nil {
@@ -219,7 +216,7 @@ func (c *copies) copyBy(j *job, later bool, transfer func(*job) error) bool {
 	c.dropLocked(j)
 	c.mu.Unlock()
 	switch {
-	case gone: // the caller of giveUp has already reported the gap
+	case gone: // giveUp's caller has reported the gap
 	case errors.Is(err, errTorn) && c.opt.AtOnce && j.rec.Idle: // its writer goes on, and a later version has the content
 		j.f.Mark().And(^(markSafe | markKnown))
 		c.append(&spool.Record{Kind: spool.KindGap, For: j.rec.Seq, Path: j.rec.Path, Time: time.Now().UnixNano()})
@@ -234,7 +231,7 @@ func (c *copies) copyBy(j *job, later bool, transfer func(*job) error) bool {
 	return true
 }
 
-// dropLocked forgets a job and its descriptor. mu is held.
+// dropLocked removes a job from the maps and closes its descriptor. mu is held.
 func (c *copies) dropLocked(j *job) {
 	if id := j.f.ID(); c.pending[id] == j {
 		delete(c.pending, id)
@@ -245,7 +242,7 @@ func (c *copies) dropLocked(j *job) {
 	c.closeLocked(j)
 }
 
-// closeLocked closes a job's descriptor. mu is held: closing a file that was only read
+// closeLocked closes a job's descriptor. mu may be held, because closing a file that was only read
 // touches no disk.
 func (c *copies) closeLocked(j *job) {
 	if j.fd != nil {
@@ -256,19 +253,19 @@ func (c *copies) closeLocked(j *job) {
 }
 
 // giveUp ends a job whose content is about to be destroyed. It returns false if the content is
-// already saved, or will be in a moment.
+// already saved or just being saved.
 func (c *copies) giveUp(j *job) bool {
 	c.mu.Lock()
 	switch j.state {
 	case queued:
 		j.state = lost
-		c.dropLocked(j) // the worker that finds it in the queue will skip it
+		c.dropLocked(j) // the worker skips it
 		close(j.done)
 	case copying:
 		j.state = lost
 	case sealed:
 		c.mu.Unlock()
-		<-j.done // only a write to the page cache is missing
+		<-j.done // only a write to the page cache remains
 		return false
 	default: // another goroutine gave it up
 		c.mu.Unlock()
@@ -283,7 +280,7 @@ var (
 	// errTorn means that the file was changed on the source.
 	errTorn = errors.New("changed outside the mount before it was captured")
 	errLost = errors.New("given up")
-	// errBehind means that the spool is above its cap.
+	// errBehind means that the spool is above its limit.
 	errBehind = errors.New("the spool is full: the store is too slow")
 )
 
@@ -291,7 +288,8 @@ func noRoom(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, errBehind)
 }
 
-// transfer copies the content, checks that the file was not written to meanwhile, and appends the record.
+// transfer copies the content, checks that the file did not change meanwhile, and appends the
+// record.
 func (c *copies) transfer(j *job) error {
 	c.mu.Lock()
 	f := j.fd
@@ -303,7 +301,7 @@ func (c *copies) transfer(j *job) error {
 			return err
 		}
 		c.mu.Lock()
-		j.fd = f // from here on the file may lose its name; copy closes f
+		j.fd = f // the file may lose its name from here on; copy closes f
 		c.queuedFDs++
 		c.mu.Unlock()
 	}
@@ -344,14 +342,14 @@ func (c *copies) transfer(j *job) error {
 	return errTorn
 }
 
-// intact reports whether size and mtime are those of the version. Nobody changes queued
-// content through the mount, but its times may be set there (tar, rsync).
+// intact reports whether size and mtime are those of the version. Queued content does not change
+// through the mount, but its times may (tar, rsync).
 func (j *job) intact(size, mtime int64) bool {
 	return size == j.rec.Stat.Size && (mtime == j.rec.Stat.Mtime || j.f.Mark().Load()&fusefs.MarkTimes != 0)
 }
 
-// seal marks a job as one that cannot be given up any more. It returns false if the job has
-// already been given up.
+// seal marks a job that can no longer be given up. It returns false if the job was already given
+// up.
 func (c *copies) seal(j *job) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -373,7 +371,7 @@ var (
 	largeBufs = sync.Pool{New: func() any { b := make([]byte, 512<<10); return &b }}
 )
 
-// copyAll copies at most size bytes. It is not an error if there are fewer.
+// copyAll copies at most size bytes. Fewer are no error.
 func copyAll(to *spool.Content, from io.Reader, size int64) (int64, error) {
 	if size <= inlineSize {
 		buf := smallBufs.Get().(*[]byte)
@@ -404,7 +402,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// settle is the barrier: it waits until the queued content of f is in the spool. It reports
+// settle is the barrier. It waits until the queued content of f is in the spool, and reports
 // whether any was queued.
 func (c *copies) settle(f fusefs.File, quit *canceller, vanishes bool) bool {
 	c.mu.Lock()
@@ -412,7 +410,7 @@ func (c *copies) settle(f fusefs.File, quit *canceller, vanishes bool) bool {
 	some := len(c.byFile) > 0
 	c.mu.Unlock()
 	if j == nil && some && f.Mark().Load()&^(fusefs.MarkTimes|markBare|markFound) == 0 {
-		// Perhaps the kernel forgot the inode while its content was queued.
+		// The kernel may have forgotten the inode while its content was queued.
 		if st, err := f.Stat(); err == nil {
 			c.mu.Lock()
 			j = c.byFile[event.InodeOf(st)]
@@ -425,10 +423,9 @@ func (c *copies) settle(f fusefs.File, quit *canceller, vanishes bool) bool {
 	return j != nil
 }
 
-// await waits until the content of a job is safe. The caller itself copies small content. If the
-// file of larger content is about to lose its last name, a descriptor of ours preserves the
-// content. Otherwise the caller waits. If the content is not in the spool when the wait ends,
-// await reports a gap.
+// await waits until the content of a job is saved. Small content is copied by the caller. If a file
+// with larger content is about to lose its last name, await preserves the content with a descriptor
+// and does not wait. If the wait ends too early, await reports a gap.
 func (c *copies) await(j *job, quit *canceller, vanishes bool) {
 	c.mu.Lock()
 	mine := j.state == queued && j.rec.Stat.Size <= inlineSize && c.roomyLast()
@@ -465,8 +462,8 @@ func (c *copies) await(j *job, quit *canceller, vanishes bool) {
 	}
 }
 
-// pin makes the content of a job outlive its file's name, with the descriptor of whoever
-// copies it or with a new one. It reports whether it succeeded.
+// pin preserves the content of a job beyond the removal of the file's name, through a worker's
+// descriptor or a new one. It reports whether that succeeded.
 func (c *copies) pin(j *job) bool {
 	c.mu.Lock()
 	if j.fd != nil && j.state != lost {

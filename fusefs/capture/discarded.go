@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// discarded counts the files that are deleted in excluded directories, so that an undo of the
-// deletion can report what it cannot restore.
+// discarded counts files deleted in excluded directories, so that an undo can report what it cannot
+// restore.
 type discarded struct {
 	// mu guards dirs.
 	mu   sync.Mutex
-	dirs map[string]tally // by directory, until it is removed
+	dirs map[string]tally // by directory, until the directory is removed
 }
 
-// tally counts what was deleted in the subtree of one directory.
+// tally counts what was deleted in the subtree of a directory.
 type tally struct {
 	files int
 	bytes int64
@@ -27,7 +27,6 @@ const (
 	maxTallies = 100_000
 )
 
-// add adds to the count of a directory.
 func (d *discarded) add(dir string, files int, bytes int64) {
 	now := time.Now()
 	d.mu.Lock()
@@ -42,7 +41,7 @@ func (d *discarded) add(dir string, files int, bytes int64) {
 	d.dirs[dir] = tally{t.files + files, t.bytes + bytes, now}
 }
 
-// takeTally returns and ends the count of a directory that was removed itself.
+// takeTally returns and forgets the count of a directory that was itself removed.
 func (d *discarded) takeTally(dir string) tally {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -49,7 +49,7 @@ func (c *Capture) Done(e fusefs.Event) {
 	case event.OpExchange:
 		c.exchanged(e, r)
 		return
-	case event.OpCreate: // the version is made when the file is closed
+	case event.OpCreate: // the close makes the version
 		if c.scans.running.Load() && e.File != nil {
 			c.dirty(e.File)
 		}
@@ -68,7 +68,7 @@ func (c *Capture) Done(e fusefs.Event) {
 	case event.OpUnlink:
 		r.LastName = e.Stat.Nlink <= 1
 		if class == ignore.Excluded && r.LastName {
-			if _, rest, kind := c.git.place(e.Path); kind == gitdir.Nothing || rest != "" { // a .git file that points to a repository is kept
+			if _, rest, kind := c.git.place(e.Path); kind == gitdir.Nothing || rest != "" { // a .git file that points to a repository is recorded
 				c.discarded.add(parent(e.Path), 1, e.Stat.Size)
 			}
 		}
@@ -77,7 +77,7 @@ func (c *Capture) Done(e fusefs.Event) {
 	case event.OpRmdir:
 		c.forget(e.Path, false)
 		c.boundary.forget(e.Path)
-		// The file that made the directory excluded may have been removed before the directory.
+		// The file that made the directory excluded may have been removed first.
 		if t := c.discarded.takeTally(e.Path); class == ignore.Excluded || t.files > 0 {
 			c.discardedDir(e, r, t)
 			return
@@ -89,8 +89,7 @@ func (c *Capture) Done(e fusefs.Event) {
 	c.appendBy(e.Caller, r)
 }
 
-// linked records that a file got another name. Of its older names, the one with the best
-// class is recorded as the origin.
+// linked records that a file got another name. The origin is the older name with the best class.
 func (c *Capture) linked(e fusefs.Event, r *spool.Record) {
 	from, to := ignore.Excluded+1, e.Class2
 	for _, p := range e.File.Paths() {
@@ -99,7 +98,7 @@ func (c *Capture) linked(e fusefs.Event, r *spool.Record) {
 		}
 	}
 	if was := from; was <= ignore.Excluded {
-		e.Path = r.Path // the best name
+		e.Path = r.Path
 		if c.crosses(e, &from, &to) {
 			c.enterBoundary(e.Path, e.File, false)
 			c.enterBoundary(e.Path2, e.File, false)
@@ -110,7 +109,7 @@ func (c *Capture) linked(e fusefs.Event, r *spool.Record) {
 	switch {
 	case from >= ignore.Excluded && to == ignore.Excluded:
 		return
-	case from >= ignore.Excluded: // its other names are among git's own files, or it had none
+	case from >= ignore.Excluded: // its other names are git's own, or it had none
 		r.Op, r.Path, r.Path2 = event.OpCreate, e.Path2, ""
 		if isRegular(e.Stat) {
 			c.version(e.File, r, e.Caller, to == ignore.Tracked, false)
@@ -119,7 +118,7 @@ func (c *Capture) linked(e fusefs.Event, r *spool.Record) {
 	case isRegular(e.Stat):
 		c.keepBaseline(e.File, r.Path, from)
 	}
-	// If the new name is among git's own files, the store only notes the link count.
+	// Of a new name among git's own files, the store only notes the link count.
 	if c.appendBy(e.Caller, r) && to != ignore.Excluded && isRegular(e.Stat) {
 		c.recorded.add(e.File, e.Path2, e.Stat.Nlink)
 	}
@@ -128,7 +127,7 @@ func (c *Capture) linked(e fusefs.Event, r *spool.Record) {
 	}
 }
 
-// renamed records a rename, also one between classes.
+// renamed records a rename, also between classes.
 func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 	c.removedByPlan(e.Replaced, e.Caller)
 	dir, regular := isDir(e.Stat), e.File != nil && isRegular(e.Stat)
@@ -145,12 +144,12 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 		c.recordExcluded(e.File, e.Path, e.Target, e.Stat, wasFrom)
 		c.enterBoundary(e.Path2, e.File, dir)
 	}
-	if regular && wasTo == ignore.Excluded && wasFrom == ignore.Ignored && e.File.Mark().Load()&markSafe == 0 { // perhaps no later request will lead to the file
+	if regular && wasTo == ignore.Excluded && wasFrom == ignore.Ignored && e.File.Mark().Load()&markSafe == 0 { // perhaps no later request leads to the file
 		c.save(fusefs.Change{File: e.File, Op: e.Op}, &canceller{ch: c.stop}, e.Path, e.Stat, wasFrom, false)
 	}
 	switch {
 	case from == ignore.Excluded && to == ignore.Excluded:
-	case from == ignore.Excluded: // from an excluded directory: a new file, or new content
+	case from == ignore.Excluded: // from an excluded directory, so a new file or new content
 		r.Path, r.Path2, r.Class = e.Path2, "", to
 		switch {
 		case dir:
@@ -166,7 +165,7 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 			return
 		}
 		c.appendBy(e.Caller, r)
-	case to == ignore.Excluded: // moved to git's own files
+	case to == ignore.Excluded: // to git's own files
 		if regular {
 			c.keepBaseline(e.File, e.Path, from)
 		}
@@ -188,15 +187,13 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 	}
 }
 
-// withAll is the reason given for a directory that is moved to git's own files. Its ignored files
-// may never have been recorded.
+// withAll is the reason recorded for a directory moved to git's own files. Its ignored files may
+// never have been recorded.
 const withAll = "it was moved to where nothing is recorded; its ignored files may be missing from the history"
 
-// versionUnderOldName makes a version of content that had an ignored name until now, if no version
-// has the content. The version has the old name, because an undo of the rename looks for the
-// content there. The new, tracked name gets its content from that version. versionUnderOldName
-// returns false for a file that was made since the mount, because such a file may still be written
-// to, under a name that no other program has seen.
+// versionUnderOldName makes a version of content that had an ignored name and is in no version. The
+// version has the old name, because an undo of the rename looks there. It returns false for a file
+// made since the mount, which may still be written to under a name that no other program has seen.
 func (c *Capture) versionUnderOldName(f fusefs.File, p string) bool {
 	st, err := f.Stat()
 	if err != nil || !isRegular(st) || st.Birth == 0 || st.Birth > c.stateSince.UnixNano() {
@@ -208,8 +205,8 @@ func (c *Capture) versionUnderOldName(f fusefs.File, p string) bool {
 	return true
 }
 
-// exchanged records that two names were exchanged. Content that got a tracked name and is
-// in no version gets one.
+// exchanged records that two names were exchanged. Content that got a tracked name gets a version
+// if it has none.
 func (c *Capture) exchanged(e fusefs.Event, r *spool.Record) {
 	from, to := c.Class(e.Path, isDir(e.Stat)), e.Class2
 	var other event.Stat // the state of the file that had the second name
@@ -266,8 +263,8 @@ func (c *Capture) exchanged(e fusefs.Event, r *spool.Record) {
 	}
 }
 
-// swapped records an exchange of a name with one of git's own files: the name got the file come,
-// and its old file gone became one of git's own.
+// swapped records the exchange of a name with one of git's own files. The name got the file come,
+// and its old file gone became git's own.
 func (c *Capture) swapped(e fusefs.Event, p string, class ignore.Class, gone, come fusefs.File) {
 	was, err := gone.Stat()
 	if err != nil {
@@ -307,11 +304,11 @@ func (c *Capture) versionUnderNewName(f fusefs.File, p string, e fusefs.Event) {
 		Node: f.ID(), Stat: c.withXattrs(f, st), Time: e.Time.UnixNano()}, e.Caller, true, false)
 }
 
-// discardedDir counts what was removed with an excluded directory. For the topmost one it
-// records the removal, in a notice and in a version, so that an undo can name it.
+// discardedDir counts what was removed with an excluded directory. For the topmost one it records
+// the removal in a notice and a version, so that an undo can name it.
 func (c *Capture) discardedDir(e fusefs.Event, r *spool.Record, t tally) {
 	if t.files == 0 {
-		return // no file was removed with it: a sandbox makes an empty .git around each command
+		return // nothing was lost: a sandbox makes an empty .git around each command
 	}
 	up := parent(e.Path)
 	r.Class = ignore.Excluded
@@ -328,8 +325,8 @@ func (c *Capture) discardedDir(e fusefs.Event, r *spool.Record, t tally) {
 	c.appendBy(e.Caller, r, &spool.Record{Kind: spool.KindNotice, Path: e.Path, Time: e.Time.UnixNano(), Reason: e.Path + " (excluded) was deleted; its content is not in the history"})
 }
 
-// rule tells the matcher that a file with ignore rules changed. Earlier scans are then not relied
-// on, because they skipped files that the change makes tracked.
+// rule tells the matcher that a file with ignore rules changed. Earlier scans then do not count,
+// because they skipped files that are now tracked.
 func (c *Capture) rule(p string) {
 	if c.opt.Matcher == nil || !ignore.IsRuleFile(p) {
 		return
@@ -340,7 +337,7 @@ func (c *Capture) rule(p string) {
 	}
 }
 
-// forget tells the matcher that a directory was removed or moved, with its rules.
+// forget tells the matcher that a directory with its rules was removed or moved.
 func (c *Capture) forget(p string, andBelow bool) {
 	if c.opt.Matcher != nil {
 		c.opt.Matcher.Forget(p, andBelow)

@@ -18,10 +18,10 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// gitKeeper saves the files that the project's repositories lose. Git replaces and removes files
-// and hardly ever overwrites one, so a lost file is saved as another hard link in the state
-// directory, and nothing is copied when git writes. If a process changes a path repeatedly, only
-// the first state is saved, so that a rebase counts as one change.
+// gitKeeper saves files that the project's repositories lose. Git replaces and removes files and
+// hardly ever overwrites one. So a lost file is saved as a hard link in the state directory, and
+// git's writes copy nothing. If a process changes a path repeatedly, only the first state is saved:
+// a rebase counts as one change.
 type gitKeeper struct {
 	dir string // "" means that nothing is saved
 
@@ -37,15 +37,15 @@ type gitKeeper struct {
 type gitTouch struct {
 	by                    procKey
 	changedAt, recordedAt time.Time
-	begin                 bool // only the length is kept: the old content is the beginning of the present one
-	removed               bool // the last record said that the path was removed
+	begin                 bool // append only, so just the old length is recorded
+	removed               bool // the last record says that the path was removed
 }
 
 const (
-	gitInline  = 4 << 10 // content up to this goes into the record
-	gitCopied  = 8 << 20 // a file that is written over is copied up to this size
+	gitInline  = 4 << 10 // content up to this size goes into the record
+	gitCopied  = 8 << 20 // a file that is overwritten is copied up to this size
 	gitGoesOn  = 2 * time.Second
-	gitTold    = gitGoesOn / 4 // how often a record says that a process is still changing a path
+	gitTold    = gitGoesOn / 4 // how often a record repeats that a process is still changing a path
 	gitTouches = 10_000
 )
 
@@ -53,7 +53,8 @@ func newGitKeeper(dir string) *gitKeeper {
 	return &gitKeeper{dir: dir, last: map[string]gitTouch{}, stamp: fmt.Sprintf("%x-%x", time.Now().Unix(), os.Getpid())}
 }
 
-// place returns where a path belongs in a git directory of the project.
+// place splits a path into a git directory of the project and the rest, and says which kind of file
+// it is.
 func (g *gitKeeper) place(p string) (dir, rest string, kind gitdir.Kind) {
 	if g.dir == "" {
 		return "", "", gitdir.Nothing
@@ -68,9 +69,9 @@ func (g *gitKeeper) place(p string) (dir, rest string, kind gitdir.Kind) {
 	return dir, rest, gitdir.KindOf(rest)
 }
 
-// goesOn records that a process changes a path. same means that the state from before this
-// process began is already saved. tell means that a record should say again that the process is
-// still changing the path.
+// goesOn records that a process changes a path. same means that the state before this process began
+// is already saved. tell means that a record should repeat that the process is still changing the
+// path.
 func (g *gitKeeper) goesOn(p string, by fusefs.Caller, appends, gone bool) (same, tell bool) {
 	key, now := procKey{pid: by.PID}, time.Now()
 	if by.Proc != nil {
@@ -172,8 +173,8 @@ func gitRead(f fusefs.File, size int64) ([]byte, error) {
 	return b[:n], err
 }
 
-// gitKeep gives a file another hard link in the keeper's directory, or copies it. If size
-// ≥ 0 the file is about to be overwritten, so that a link would not help.
+// gitKeep saves a file as a hard link in the keeper's directory. If size ≥ 0 the file is about to
+// be overwritten, so gitKeep copies it.
 func (c *Capture) gitKeep(f fusefs.File, name string, size int64) error {
 	to := filepath.Join(c.git.dir, name)
 	if size < 0 {
@@ -188,7 +189,7 @@ func (c *Capture) gitKeep(f fusefs.File, name string, size int64) error {
 			}
 		}
 		if errors.Is(err, syscall.EEXIST) {
-			_ = os.Remove(to) // kept before; replacing it gives it the age of the newest loss
+			_ = os.Remove(to) // replacing an earlier link gives it the time of the newest loss
 			err = link()
 		}
 		if err == nil {
@@ -233,7 +234,7 @@ func gitCopy(f fusefs.File, to string) error {
 		return err
 	}
 	_, err = io.Copy(out, in)
-	if st, ok := fi.Sys().(*syscall.Stat_t); ok && err == nil { // a kept object must have the owner of the original
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok && err == nil { // a kept object must have the original's owner
 		_ = out.Chown(int(st.Uid), int(st.Gid)) // only root can
 		err = out.Chmod(fi.Mode().Perm())
 	}
@@ -257,8 +258,8 @@ func (c *Capture) gitGap(p string, why error) {
 	}
 }
 
-// gitDone records changes for which Before is not called: changes that add names, and changes of
-// anything other than regular files.
+// gitDone records changes that Before is not called for: added names, and changes of anything
+// except regular files.
 func (c *Capture) gitDone(e fusefs.Event) {
 	_, _, kind := c.git.place(e.Path)
 	say := func(p string, r spool.Record) {
@@ -308,7 +309,6 @@ func (c *Capture) gitDone(e fusefs.Event) {
 	}
 }
 
-// gitLeft saves one of git's files that was renamed out of the repository.
 func (c *Capture) gitLeft(e fusefs.Event) {
 	r := &spool.Record{Kind: spool.KindGit, Op: event.OpUnlink, Path: e.Path, Time: e.Time.UnixNano()}
 	switch same, tell := c.git.goesOn(e.Path, e.Caller, false, true); {
@@ -324,7 +324,6 @@ func (c *Capture) gitLeft(e fusefs.Event) {
 	c.appendBy(e.Caller, r)
 }
 
-// gitClosed records that a write to one of git's files has ended.
 func (c *Capture) gitClosed(e fusefs.Closed, p string) {
 	if _, _, kind := c.git.place(p); kind != gitdir.State {
 		return

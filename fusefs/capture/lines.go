@@ -9,15 +9,13 @@ import (
 )
 
 // lines finds the command line, entered in a terminal, that a process works for. Everything that
-// the foreground processes of a terminal do between two inputs belongs to one line: the shell and
-// all jobs that it runs before it reads the terminal again. Background jobs and processes without
-// a terminal belong to no line.
+// the foreground processes of a terminal do between two inputs belongs to one line. Background jobs
+// and processes without a terminal belong to no line.
 //
-// The line of a shell is looked up for each record. For other programs, it is looked up only at
-// the first record of the process group, so that an editor, which reads the terminal all the time,
-// remains one job.
+//	//
+//	The line of a shell is looked up for each record. The line of another program is looked up only at its process group's first record: an editor reads the terminal all the time, but remains one job.
 type lines struct {
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	groups    map[uint32]*group
 	terminals map[terminalID]*terminal
 	typed     typed
@@ -27,9 +25,9 @@ type lines struct {
 // group is a process group with a terminal.
 type group struct {
 	session  uint32
-	leader   uint64 // start time of its leader; 0 if unknown
-	line     int64  // 0 if it is in the background
-	activeAt int64  // ns, when it last did something
+	leader   uint64 // start time of the session leader; 0 if unknown
+	line     int64  // 0 if in the background
+	activeAt int64  // ns of the last action
 }
 
 type terminalID struct {
@@ -40,15 +38,15 @@ type terminalID struct {
 // terminal is a terminal with its present line.
 type terminal struct {
 	line     int64
-	activeAt int64 // ns, when something was last done there
-	watch    int   // id of its watch in typed; 0 if it is not watched
-	read     bool  // it was read since the line began
+	activeAt int64 // ns of the last action
+	watch    int   // id of its watch in typed; 0 if not watched
+	read     bool  // the terminal was read since the line began
 }
 
 const (
 	// linePause is the pause that ends a line if the terminal cannot be watched.
 	linePause = int64(time.Second)
-	// groupRest is the time after which the number of a process group may have been reused.
+	// groupRest is the time after which the id of a process group may have been reused.
 	groupRest    = int64(time.Minute)
 	maxGroups    = 4096
 	maxTerminals = 256
@@ -64,8 +62,8 @@ func (l *lines) close() {
 	l.typed.close()
 }
 
-// lineOf returns the number of the line that a process works for, or 0 if there is none. Later
-// lines have greater numbers.
+// lineOf returns the number of the line that a process works for, or 0. Later lines have greater
+// numbers.
 func (l *lines) lineOf(p *fusefs.Process) int64 {
 	if p == nil || p.Terminal == 0 {
 		return 0
@@ -92,8 +90,8 @@ func (l *lines) lineOf(p *fusefs.Process) int64 {
 	return g.line
 }
 
-// ofShell reports whether a shell leads the process group of p, and p is that shell or
-// descends from it within the group.
+// ofShell reports whether a shell leads the process group of p, and p is that shell or its
+// descendant in the group.
 func ofShell(p *fusefs.Process) bool {
 	for group := p.Group; p != nil && p.Group == group; p = p.Parent {
 		if p.PID == group {
@@ -103,7 +101,6 @@ func ofShell(p *fusefs.Process) bool {
 	return false
 }
 
-// present returns the present line of a process's terminal.
 func (l *lines) present(p *fusefs.Process, now int64) int64 {
 	id := terminalID{p.Leader, p.Terminal}
 	t := l.terminals[id]

@@ -7,23 +7,22 @@ import (
 )
 
 const (
-	// manyNames is the number of names from which a file is in the table. All names of a file with
-	// fewer are recorded again with each change.
+	// manyNames is how many names a file needs to be in the table. Files with fewer names have all
+	// of them recorded with each change.
 	manyNames = 8
-	// maxTold bounds the names in the table. When there are more, it is emptied.
+	// maxTold bounds the names in the table. When it is exceeded, the table is cleared.
 	maxTold = 1 << 16
 )
 
-// namesTold holds, for files with many names, the names that the spool has already. A change of a
-// file records all its names that no scan has recorded. Without this table, each new name of a file
-// with 5,000 names caused a record of every existing name, which made 12 million records in all.
+// namesTold holds the names of files with many names that are already in the spool. A change of a
+// file records all its names that no scan has recorded. Without this table, a file with 5,000 names
+// caused 12 million records.
 type namesTold struct {
-	mu    sync.Mutex // guards the rest; a leaf
+	mu    sync.Mutex // guards files; a leaf
 	files map[uint64]map[string]struct{}
 	n     int
 }
 
-// has reports whether a file's name was recorded.
 func (t *namesTold) has(f fusefs.File, name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -31,7 +30,7 @@ func (t *namesTold) has(f fusefs.File, name string) bool {
 	return ok
 }
 
-// add stores that a file's name was recorded. nlink is the file's link count.
+// add stores that a name of a file was recorded. nlink is the file's link count.
 func (t *namesTold) add(f fusefs.File, name string, nlink uint32) {
 	if nlink < manyNames {
 		return
@@ -50,7 +49,6 @@ func (t *namesTold) add(f fusefs.File, name string, nlink uint32) {
 	t.n++
 }
 
-// clear empties the table.
 func (t *namesTold) clear() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -9,11 +9,11 @@ import (
 // noAtime keeps our own reads from changing the access time.
 const noAtime = unix.O_NOATIME
 
-// ownFDs is the directory in which our own descriptors have names.
+// ownFDs is the directory of our own descriptors.
 const ownFDs = "/proc/self/fd"
 
-// quiet prevents reads through a descriptor that is about to be closed from changing the access
-// time. If that is not permitted, because another user owns the file, the reads change it.
+// quiet keeps reads through a descriptor from changing the access time. It has no effect if another
+// user owns the file.
 func quiet(fd int) {
 	if fl, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0); err == nil {
 		_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETFL, fl|noAtime)

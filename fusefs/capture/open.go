@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// openRoot returns our own descriptor of the source, nil without one.
+// openRoot returns our own descriptor of the source, or nil if dir is nil.
 func openRoot(dir *os.File) *os.Root {
 	if dir == nil {
 		return nil
 	}
-	// The root is opened through the descriptor, because the directory's path may lead to the
-	// mount.
+	// The path of the directory may lead to the mount, so the root is opened through the
+	// descriptor.
 	root, err := os.OpenRoot(fmt.Sprintf("%s/%d", ownFDs, dir.Fd()))
 	if err != nil {
 		return nil
@@ -22,9 +22,8 @@ func openRoot(dir *os.File) *os.Root {
 	return root
 }
 
-// open opens the file of a job. Workers do not hold the lock of the inode, so open tries
-// again while a name is changing. When the overlay has ended or forgot the inode, it
-// looks in the source itself.
+// open opens the file of a job. Workers do not hold the inode's lock, so open retries while a name
+// is changing. If the overlay has ended or forgot the inode, open looks in the source itself.
 func (c *copies) open(j *job) (*os.File, error) {
 	for try := 0; ; try++ {
 		fd, err := j.f.Open()
@@ -44,8 +43,8 @@ func (c *copies) open(j *job) (*os.File, error) {
 	}
 }
 
-// openByName opens the file under its present or its recorded name, if it is still the
-// file that was closed.
+// openByName opens the file under its present or recorded name, if it is still the file that was
+// closed.
 func (c *copies) openByName(j *job) *os.File {
 	if c.root == nil {
 		return nil

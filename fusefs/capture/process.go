@@ -19,7 +19,7 @@ type procKey struct {
 const maxProcs = 20_000
 
 // appendBy appends records and sets by as the caller of the first one. If the spool does not know
-// the caller's process yet, the same write describes it.
+// the process yet, the same write describes it.
 func (c *Capture) appendBy(by fusefs.Caller, rs ...*spool.Record) bool {
 	r := rs[0]
 	r.UID = by.UID
@@ -45,8 +45,8 @@ func (c *Capture) appendBy(by fusefs.Caller, rs ...*spool.Record) bool {
 	if !c.append(append(all, rs...)...) {
 		return false
 	}
-	// The process is stored only after its description is in the log, because goroutines that find
-	// it here rely on that. Two goroutines may both describe it, which does no harm.
+	// Store the process only after its description is in the log, which other goroutines rely on.
+	// If two goroutines describe it, that does no harm.
 	c.procMu.Lock()
 	if len(c.procs) >= maxProcs {
 		clear(c.procs)
@@ -57,13 +57,13 @@ func (c *Capture) appendBy(by fusefs.Caller, rs ...*spool.Record) bool {
 	c.procMu.Unlock()
 	for i, p := range fresh {
 		if !with[i] && p.Command() != nil {
-			c.Described(p) // the command became known in between
+			c.Described(p) // the command became known meanwhile
 		}
 	}
 	return true
 }
 
-// spooledProcess is what the spool contains about a process.
+// spooledProcess is what the spool says about a process.
 type spooledProcess struct {
 	comm    string
 	image   uint64
@@ -82,8 +82,8 @@ func ProcessRecord(p *fusefs.Process, t int64) *spool.Record {
 	return d
 }
 
-// Described records the command of a process that the spool knows without it. A process
-// that is not known yet is described with its command when it does something.
+// Described adds the command to a process that the spool knows without one. An unknown process is
+// described with its command when it does something.
 func (c *Capture) Described(p *fusefs.Process) {
 	key := procKey{p.PID, p.Start}
 	c.procMu.Lock()
@@ -98,8 +98,8 @@ func (c *Capture) Described(p *fusefs.Process) {
 	}
 }
 
-// fresh returns p and those of its ancestors that the spool does not know, or knows only by an
-// earlier name, oldest first.
+// fresh returns p and its ancestors, oldest first, as far as the spool does not know them or knows
+// only an earlier name.
 func (c *Capture) fresh(p *fusefs.Process) []*fusefs.Process {
 	c.procMu.Lock()
 	defer c.procMu.Unlock()
@@ -113,7 +113,7 @@ func (c *Capture) fresh(p *fusefs.Process) []*fusefs.Process {
 	return list
 }
 
-// reading holds what one process opened since the last flush.
+// reading is what one process opened since the last flush.
 type reading struct {
 	proc     *fusefs.Process
 	uid      uint32
@@ -122,8 +122,8 @@ type reading struct {
 	openedAt int64 // ns, of the first open
 }
 
-// Opened records a read. Reads by processes that are in no session are not recorded, because they
-// belong to no working set.
+// Opened records a read. Only reads of sessions belong to a working set, so others are skipped
+// unless AllReads is set.
 func (c *Capture) Opened(f fusefs.File, by fusefs.Caller) {
 	if by.Proc == nil || !c.opt.AllReads && !inSession(by.Proc) {
 		return
@@ -156,8 +156,8 @@ func inSession(p *fusefs.Process) bool {
 	return false
 }
 
-// flushReads appends the reads since the last flush. A process that read more than
-// readsMax files is a scanner: its reads are only counted.
+// flushReads appends the reads since the last flush. For a scanner, which read more than readsMax
+// files, it records only their number.
 func (c *Capture) flushReads() {
 	c.readMu.Lock()
 	if len(c.readings) == 0 {
@@ -168,8 +168,8 @@ func (c *Capture) flushReads() {
 	c.readings = map[uint32]*reading{}
 	c.readMu.Unlock()
 	for _, r := range reads {
-		// The record has the time of the first open, because the process usually writes after that,
-		// and the tool call for which it ran may have ended by now.
+		// The record has the time of the first open, because the process usually writes after it,
+		// and its tool call may have ended since.
 		rec := &spool.Record{Kind: spool.KindReads, Time: r.openedAt, More: r.more}
 		if len(r.paths) < readsMax {
 			for p := range r.paths {

@@ -8,47 +8,44 @@ import (
 	"cachebro/store/leaf/event"
 )
 
-// scans knows which contents the daemon's scans of the project have seen. Those need not be
-// copied before they are destroyed.
+// scans knows which contents the daemon's scans have captured. Those need not be copied before they
+// are destroyed.
 type scans struct {
 	*sink
 	clockMu sync.Mutex // guards clock; a leaf
 	clock   clock
 
-	seen  atomic.Int64 // ns; content with an older ctime was captured by a scan
+	seen  atomic.Int64 // ns; contents with an older ctime are captured
 	moved atomic.Int64 // ns; when a directory was last renamed
-	began atomic.Int64 // ns; start of the scan that seen comes from
+	began atomic.Int64 // ns; start of the scan that set seen
 	// running is set while a scan runs or is expected. The scan would record files that are being
-	// written without an author, so new files are reported when they are made, too.
+	// written without an author, so new files are also reported when they are made.
 	running atomic.Bool
 }
 
-// have reports whether a completed scan has captured the content of a file. It returns false for a
-// file that is tracked only because of git's index, because it may have been added to the index
-// after the scan.
+// have reports whether a completed scan captured the content of a file. It returns false for a file
+// that is tracked only because of git's index, because it may have been added after the scan.
 func (s *scans) have(p string, st event.Stat) bool {
 	s.checkClock()
 	return st.Ctime != 0 && st.Ctime < s.seen.Load() && (s.opt.Matcher == nil || !s.opt.Matcher.Forced(p))
 }
 
-// end is called when a scan that began at this time has ended. If a directory was renamed during
-// the scan, the scan may have missed it, so its result is not used.
+// end is called when a scan that began at began has ended. If a directory was renamed during the
+// scan, the scan may have missed it, so its result is not used.
 func (s *scans) end(began time.Time) {
 	s.running.Store(false)
 	if began.UnixNano() > s.moved.Load() {
 		s.began.Store(began.UnixNano())
-		// A second of margin, for clock ticks and steps: copying too much is cheaper than
-		// losing content.
+		// The margin of a second is for clock ticks and steps.
 		s.seen.Store(began.Add(-time.Second).UnixNano())
-		if began.UnixNano() <= s.moved.Load() { // a directory was renamed during the scan
+		if began.UnixNano() <= s.moved.Load() { // a directory was renamed since the first check
 			s.seen.Store(0)
 		}
 	}
 }
 
-// relocated records that directories were moved, so that a running scan may have missed them. If
-// files became tracked by the move, earlier scans do not have them either, whatever their change
-// times are.
+// relocated records that directories were moved, so a running scan may have missed them. intoView
+// means that files became tracked, which earlier scans do not have either.
 func (s *scans) relocated(intoView bool) {
 	s.moved.Store(time.Now().UnixNano())
 	if intoView {
@@ -56,8 +53,8 @@ func (s *scans) relocated(intoView bool) {
 	}
 }
 
-// checkClock compares the clocks. It is also called before the result of a scan is used, because
-// the regular calls stop while nothing happens on the mount.
+// checkClock compares the clocks. It is also called before a scan's result is used, because
+// periodic work stops on an idle mount.
 func (s *scans) checkClock() {
 	now := time.Now()
 	s.clockMu.Lock()
@@ -68,9 +65,8 @@ func (s *scans) checkClock() {
 	}
 }
 
-// distrust discards the results of all scans so far, because content that was written after a scan
-// may now have a ctime from before it. A later scan counts again if it begins after the wall clock
-// has passed the time that it showed before it was set back.
+// distrust discards the results of all scans, because content written from now on may have a ctime
+// from before them. A later scan counts if it begins after the wall clock has passed its old time.
 func (s *scans) distrust() {
 	s.opt.Logger.Warn("the clock was set back; files are copied before they are destroyed, whatever a scan saw")
 	// The daemon may call BaselineDone again with the old start of its scan.

@@ -11,8 +11,8 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// sink writes records to the spool. It knows whether there is room for more content, and counts
-// and reports content that could not be saved.
+// sink writes records to the spool. It knows whether there is room for more content, and records
+// what could not be saved.
 type sink struct {
 	opt  Options
 	w    *spool.Writer
@@ -21,20 +21,20 @@ type sink struct {
 	mu      sync.Mutex     // guards the fields below
 	unsaid  []spool.Record // gaps that are not in the log yet
 	counted int64
-	// countedAt is the value of counted when the state last changed.
+	// countedAt is counted when the state last changed.
 	countedAt  int64
 	dropped    int64 // gaps that did not fit into unsaid
 	stopped    string
 	stateSince time.Time
-	hour       time.Time // when the present hour of the ignored files' budget began
+	hour       time.Time // start of the present hour of the ignored files' budget
 	spent      int64     // bytes of that budget
 
 	begin    time.Time
-	measured atomic.Int64  // when free was measured, as time since begin
+	measured atomic.Int64  // time since begin when free was measured
 	free     atomic.Int64  // bytes on the spool's file system
-	full     atomic.Bool   // the spool was above its cap when last looked at
+	full     atomic.Bool   // the spool was above its limit at the last check
 	healthy  atomic.Bool   // the store keeps up with the spool
-	noted    chan struct{} // capacity 1: there are reads to flush, or capture has stopped; never closed
+	noted    chan struct{} // capacity 1; there are reads to flush, or capture has stopped; never closed
 }
 
 func newSink(o Options) *sink {
@@ -45,7 +45,6 @@ func newSink(o Options) *sink {
 	return s
 }
 
-// add fills in the counters of st.
 func (s *sink) add(st *Stats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,7 +55,7 @@ func (s *sink) add(st *Stats) {
 	}
 }
 
-// append appends records together. It returns false if it could not, after noting the reason.
+// append appends records together. If it fails, it notes the reason and returns false.
 func (s *sink) append(rs ...*spool.Record) bool {
 	if _, err := s.w.Append(rs...); err != nil {
 		s.fail(err)
@@ -65,8 +64,8 @@ func (s *sink) append(rs ...*spool.Record) bool {
 	return true
 }
 
-// gap counts content that could not be saved and records the gap in the log, now or when there is
-// room again.
+// gap counts content that could not be saved, and records the gap in the log as soon as there is
+// room.
 func (s *sink) gap(path string, seq uint64, why string) {
 	rec := spool.Record{Kind: spool.KindGap, Path: path, For: seq, Reason: why, Time: time.Now().UnixNano()}
 	_, err := s.w.Append(&rec)
@@ -103,8 +102,8 @@ func (s *sink) sayGaps() {
 	}
 }
 
-// fail stops capture if err is a reason for that. A store that is behind is not, because it will
-// catch up, and writers wait for it.
+// fail stops capture after an error of the disk. A store that is behind does not stop it, because
+// the store will catch up.
 func (s *sink) fail(err error) {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EROFS) {
 		s.setStopped(reason(err))
@@ -129,7 +128,6 @@ func (s *sink) setStopped(why string) {
 	}
 }
 
-// note wakes tick.
 func (s *sink) note() {
 	select {
 	case s.noted <- struct{}{}:
@@ -143,7 +141,7 @@ func (s *sink) isStopped() bool {
 	return s.stopped != ""
 }
 
-// fullReason returns the reason why there is no room.
+// fullReason returns why there is no room.
 func (s *sink) fullReason() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,8 +151,7 @@ func (s *sink) fullReason() string {
 	return errBehind.Error()
 }
 
-// roomy returns nil if there is room for more content in the spool, and otherwise the reason why
-// there is none.
+// roomy returns nil if the spool has room for more content, otherwise the reason.
 func (s *sink) roomy() error {
 	s.measure()
 	if s.free.Load() < s.opt.MinFree {
@@ -169,11 +166,11 @@ func (s *sink) roomy() error {
 	return nil
 }
 
-// roomyLast is roomy as of the last check; mu may be held.
+// roomyLast is roomy as of the last check. mu may be held.
 func (s *sink) roomyLast() bool { return s.free.Load() >= s.opt.MinFree && !s.full.Load() }
 
-// waitRoom waits until the spool may grow. It is only called for content that is about to
-// be destroyed: closed contents in the queue can wait in their files.
+// waitRoom waits until the spool may grow. It is only called for content that is about to be
+// destroyed, because other closed content can wait in its file.
 func (s *sink) waitRoom(quit *canceller) bool {
 	err := s.roomy()
 	if errors.Is(err, syscall.ENOSPC) {
@@ -197,7 +194,8 @@ func (s *sink) waitRoom(quit *canceller) bool {
 	return true
 }
 
-// spend takes n bytes from the hourly budget of ignored files, unless that exceeds most.
+// spend takes n bytes from the hourly budget of ignored files, unless more than most would be
+// spent.
 func (s *sink) spend(n, most int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,7 +209,7 @@ func (s *sink) spend(n, most int64) bool {
 	return true
 }
 
-// measure reads the free space of the spool's file system, unless that was just done.
+// measure reads the free space of the spool's file system, unless it was just read.
 func (s *sink) measure() {
 	now, at := int64(time.Since(s.begin)), s.measured.Load()
 	if at != 0 && now-at < int64(readsEvery)/2 || !s.measured.CompareAndSwap(at, now) {
@@ -225,8 +223,8 @@ func (s *sink) measure() {
 	s.free.Store(int64(fs.Bavail) * int64(fs.Bsize))
 }
 
-// tryResume lets a stopped capture continue if it can write a content as a test. Writing a record
-// would prove nothing, because the space for records is allocated in advance.
+// tryResume lets a stopped capture continue if it can write content as a test. Records prove
+// nothing, because their space is allocated in advance.
 func (s *sink) tryResume() {
 	if s.free.Load() < 2*s.opt.MinFree {
 		return

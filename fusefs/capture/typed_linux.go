@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// typed uses inotify to find out which terminals were read. Each watch is for one event, which waits
-// in the kernel until readTerminals is called. So typing costs nothing here, and each record of a
-// shell costs one read.
+// typed finds out with inotify which terminals were read. A watch reports one event, which waits in
+// the kernel until readTerminals is called. So typing costs nothing, and each record of a shell
+// costs one read.
 type typed struct {
 	fd   int
 	open bool
@@ -27,7 +27,8 @@ func (t *typed) close() {
 	t.open = false
 }
 
-// watch begins to watch the terminal of a process. It returns the id of the watch, or 0 if the terminal cannot be watched.
+// watch begins to watch the terminal of a process. It returns the id of the watch, or 0 if that is
+// impossible.
 func (t *typed) watch(p *fusefs.Process) int {
 	if !t.open {
 		fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
@@ -46,14 +47,14 @@ func (t *typed) watch(p *fusefs.Process) int {
 	return 0
 }
 
-// terminalFiles are the descriptors where a process may have its terminal. A shell that
-// runs "while read …; done <file" does not have it on the first three meanwhile, but
-// keeps a copy: 255 in bash, 10 in zsh and dash.
+// terminalFiles are the descriptors on which a process may have its terminal. In "while read …;
+// done <file" the first three are redirected, but the shell keeps a copy: 255 in bash, 10 in zsh
+// and dash.
 var terminalFiles = []string{"0", "1", "2", "255", "10"}
 
-// watchFile watches a terminal through a descriptor of a process, because the terminal
-// may be in another devpts than ours. The name is checked first, because a stat of a file on the
-// mount would wait for this process itself.
+// watchFile watches a terminal through a process's descriptor, because it may be in another devpts
+// than ours. The name is checked first, because a stat of a file on the mount would wait for this
+// process.
 func (t *typed) watchFile(name string, terminal uint64) int {
 	if to, err := os.Readlink(name); err != nil || !strings.HasPrefix(to, "/dev/pts/") && !strings.HasPrefix(to, "/dev/tty") {
 		return 0
@@ -69,12 +70,12 @@ func (t *typed) watchFile(name string, terminal uint64) int {
 	return wd
 }
 
-// sameTerminal compares a device number with the encoding of /proc/PID/stat.
+// sameTerminal compares a device number with the terminal number in /proc/PID/stat.
 func sameTerminal(dev, terminal uint64) bool {
 	return uint64(unix.Major(dev)) == terminal>>8&0xfff && uint64(unix.Minor(dev)) == terminal&0xff|terminal>>12&0xfff00
 }
 
-// readTerminals returns the watches whose terminals were read since they began, or that ended
+// readTerminals returns the watches whose terminals were read since the watch began, or that ended
 // otherwise.
 func (t *typed) readTerminals() iter.Seq[int] {
 	return func(yield func(int) bool) {

@@ -8,7 +8,7 @@ import (
 	"cachebro/fusefs"
 )
 
-// typed notices nothing on this system: lines end by linePause.
+// typed does nothing on this system, so linePause ends lines.
 type typed struct{}
 
 func (typed) close()                       {}

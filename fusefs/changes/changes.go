@@ -1,28 +1,19 @@
 // Package changes records which paths of a mount have changed, for programs that would otherwise
-// look at every file, such as git's fsmonitor. The overlay's request handlers call it directly, for
-// tracked, ignored and excluded paths alike. The version log would not do, because it does not
-// contain excluded paths.
+// look at every file, such as git's fsmonitor. The overlay's request handlers call it directly. It
+// covers excluded paths too, which the version log does not contain.
 //
-// The record lies in memory and belongs to one server of one mount. Tokens carry an epoch that ends
-// with that server, so a period without a server, or with another one, never looks like a period
-// without changes. In doubt, the answer is that everything may have changed.
-//
-// # Generations
-//
-// Each question begins a new generation. A path is noted at most once in a generation, so a path
-// that changes ten times between two questions costs one entry, and a caller that has noted an
-// inode in this generation need not look up its path again. A token names the first generation
-// whose changes its holder has not received.
-//
-// The rule for writers is: change first, then note, then answer the caller. If a question
-// misses a change, the process that made the change is still waiting, and the next question
-// reports it.
-//
-// Nothing is noted before the first question, nor after too many changes without a question. The
-// tracker then sleeps, and costs one atomic load per change.
-//
-// Tracker.mu guards all fields except active and gen. It is a leaf lock: while it is held, only
-// memory is touched.
+//	//
+//	The record is in memory and belongs to one server of one mount. Tokens carry an epoch that ends with that server, so a time without this server never looks like a time without changes. In doubt, everything may have changed.
+//	//
+//	// # Generations
+//	//
+//	Each query begins a new generation. A path is noted at most once in a generation, so a path that changes ten times between two queries costs one entry. A caller that noted an inode in this generation need not look up its path again. A token names the first generation whose changes its holder has not received.
+//	//
+//	Writers change first, then note, then reply to the caller. If a query misses a change, the process that made it is still waiting, and the next query reports the change.
+//	//
+//	Nothing is noted before the first query, nor after too many changes without a query. The tracker then sleeps and costs one atomic load per change.
+//	//
+//	Tracker.mu guards all fields except active and gen. It is a leaf lock, held only over memory.
 package changes
 
 import (
@@ -37,12 +28,12 @@ import (
 )
 
 const (
-	// defaultLimit is a number of paths; they take about 2 MB. With so many changed paths,
-	// git takes about as long as it would to look at every file.
+	// defaultLimit paths take about 2 MB. With more changed paths, git is as fast looking at every
+	// file.
 	defaultLimit = 16384
-	// maxAge limits the age of a token. Some changes on the source are never reported, such
-	// as those through another name of the file outside the mount; they must not be missed
-	// forever. The kernel trusts its own cache for the same time.
+	// maxAge limits the age of a token. Some changes on the source are never reported, such as
+	// those through another name of the file outside the mount. The kernel trusts its own cache for
+	// the same time.
 	maxAge = time.Hour
 )
 
@@ -54,15 +45,15 @@ type Tracker struct {
 	mu      sync.Mutex
 	epoch   string
 	limit   int
-	clock   func() time.Duration // the time since some fixed point; it never goes back
-	floor   uint64               // the oldest generation whose changes are all known
+	clock   func() time.Duration // the time since a fixed point; never decreases
+	floor   uint64               // the oldest generation with all changes known
 	entries []entry              // by generation
 	index   map[string]int       // the index of a path in entries
 }
 
 // entry is a change of a path.
 type entry struct {
-	path string // "" if a later entry has replaced this one
+	path string // "" if a later entry replaced this one
 	gen  uint64
 }
 
@@ -79,8 +70,8 @@ func New(limit int) *Tracker {
 	return j
 }
 
-// Active reports whether changes must be noted. If it returns false, changes made before the call
-// need not be noted.
+// Active reports whether changes must be noted. If false, changes made before the call need not be
+// noted.
 func (j *Tracker) Active() bool { return j.active.Load() }
 
 // Gen returns the current generation, which is never 0.
@@ -111,7 +102,7 @@ func (j *Tracker) Note(path string) uint64 {
 	return gen
 }
 
-// Fresh reports whether path was noted since the last question.
+// Fresh reports whether path was noted since the last query.
 func (j *Tracker) Fresh(path string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -126,7 +117,7 @@ func (j *Tracker) Everything() {
 	j.sleepLocked()
 }
 
-// sleepLocked invalidates all tokens and stops noting until the next question.
+// sleepLocked invalidates all tokens and stops noting until the next query.
 func (j *Tracker) sleepLocked() {
 	j.active.Store(false)
 	j.floor = j.gen.Add(1)
@@ -134,8 +125,8 @@ func (j *Tracker) sleepLocked() {
 }
 
 // shrinkLocked drops the older half of the entries, in whole generations, and invalidates the
-// tokens that need them. If all entries are of one generation, there was no question for a long
-// time, and the tracker sleeps.
+// tokens that need them. If all entries are of one generation, there was no query for a long time,
+// and the tracker sleeps.
 func (j *Tracker) shrinkLocked() {
 	cut := j.entries[len(j.entries)/2].gen + 1
 	from := sort.Search(len(j.entries), func(i int) bool { return j.entries[i].gen >= cut })
@@ -147,7 +138,7 @@ func (j *Tracker) shrinkLocked() {
 	j.keepLocked(j.entries[from:])
 }
 
-// keepLocked drops all entries that are not in all, and those that were replaced.
+// keepLocked keeps the entries in all that were not replaced, and drops the others.
 func (j *Tracker) keepLocked(all []entry) {
 	kept := make([]entry, 0, j.limit)
 	clear(j.index)
@@ -160,9 +151,8 @@ func (j *Tracker) keepLocked(all []entry) {
 	j.entries = kept
 }
 
-// Since returns the paths that have changed since the question that returned token, in no
-// particular order, and the token for the next question. all means that everything may have
-// changed.
+// Since returns the paths that changed since the query that returned token, in no particular order,
+// and the token for the next query. all means that everything may have changed.
 func (j *Tracker) Since(token string) (next string, paths []string, all bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

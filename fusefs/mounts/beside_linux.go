@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Beside finds mounts that lead to the directory that the overlay on point covers, bypassing the
-// overlay: a bind mount, a container's volume, a mount namespace made before the overlay. They are
-// recognised by the file system and the directory in it, because their paths can be anything. Each
-// mount is returned as one of the processes in whose namespace it is. It is Idle if no process of
-// that namespace has a file or directory of the project open there. Beside finds neither
-// namespaces without a process that we may examine, nor mounts on other machines.
+// Beside finds mounts that lead to the directory covered by the overlay on point, bypassing the
+// overlay: a bind mount, a container's volume, a mount namespace made before the overlay. It
+// recognises them by file system and directory, because their paths can be anything. Each mount is
+// returned as a process in its namespace, and is Idle if no process there has anything of the
+// project open. Beside does not find namespaces without a process that we may examine, nor mounts
+// on other machines.
 func Beside(point string) []Proc {
 	ours, err := Mounts()
 	if err != nil {
@@ -89,8 +89,8 @@ func Beside(point string) []Proc {
 	return all
 }
 
-// WayBeside returns the mounts that Beside would find in one mount table, as one string that can
-// be compared with a later one. It does not look at processes.
+// WayBeside returns the mounts that Beside would find in one mount table, as a string for
+// comparison with a later one. It does not look at processes.
 func WayBeside(table []Mount, point string) (string, bool) {
 	dev, place, ok := lowerPlace(table, point)
 	if !ok {
@@ -101,7 +101,7 @@ func WayBeside(table []Mount, point string) (string, bool) {
 }
 
 // lowerPlace returns the file system of the directory that the overlay on point covers, and the
-// path of the directory in that file system.
+// directory's path in it.
 func lowerPlace(table []Mount, point string) (dev, place string, ok bool) {
 	over, ok := At(table, point)
 	if !ok || over.Type != FSType {
@@ -118,8 +118,8 @@ func lowerPlace(table []Mount, point string) (dev, place string, ok bool) {
 // transpose returns the path in the directory to that corresponds to p in the directory from.
 func transpose(p, from, to string) string { return path.Join(to, p[min(len(p), len(from)):]) }
 
-// waysTo finds the paths at which a mount table shows a directory of the file system
-// dev, or a part of it.
+// waysTo finds the paths at which a mount table shows the directory place of the file system dev,
+// or a part of it.
 func waysTo(mounts []Mount, dev, place string) (ways []string) {
 	for _, m := range mounts {
 		if m.Dev != dev {
@@ -132,8 +132,7 @@ func waysTo(mounts []Mount, dev, place string) (ways []string) {
 		case !Within(m.Root, place):
 			continue
 		}
-		// Another mount may hide this one: a later one at the same path, or one on a parent
-		// directory.
+		// A later mount at the same path or on a parent may hide this one.
 		if top, ok := Above(mounts, at); ok && top.ID == m.ID {
 			ways = append(ways, at)
 		}
@@ -141,8 +140,8 @@ func waysTo(mounts []Mount, dev, place string) (ways []string) {
 	return ways
 }
 
-// Shared returns the kind of file system that dir is on if other machines can change it;
-// otherwise it returns "".
+// Shared returns the kind of file system that dir is on if other machines can change it, otherwise
+// "".
 func Shared(dir *os.File) string {
 	var st unix.Statfs_t
 	if unix.Fstatfs(int(dir.Fd()), &st) != nil {

@@ -2,7 +2,7 @@ package mounts
 
 import "golang.org/x/sys/unix"
 
-// birth returns the time at which a file was made, in ns since the epoch, or 0 if that is unknown.
+// birth returns when a file was made, in ns since the epoch, or 0 if unknown.
 func birth(path string) int64 {
 	var st unix.Statx_t
 	if err := unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_BTIME, &st); err != nil || st.Mask&unix.STATX_BTIME == 0 {

@@ -2,5 +2,5 @@
 
 package mounts
 
-// birth returns 0, because the time is needed only on systems on which projects can be mounted.
+// birth returns 0. The time is needed only where projects can be mounted.
 func birth(string) int64 { return 0 }

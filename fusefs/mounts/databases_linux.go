@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Databases finds the processes that use a file in dir as databases do: open for reading
-// and writing, mapped as writable shared memory, or locked. After a mount on dir these processes
-// would go on using the covered directory, with their own cached pages. Processes that only write
-// (a log) or only read are not returned. Files that this process has open too are ignored,
-// because it inherited them from the shell. With 300 processes this takes about 10 ms.
+// Databases finds processes that use a file in dir as databases do: open for reading and writing,
+// mapped as writable shared memory, or locked. After a mount on dir, they would go on using the
+// covered directory with their own cached pages. Processes that only write (a log) or only read are
+// not returned. Files that this process has open too were inherited from the shell and are ignored.
+// With 300 processes this takes about 10 ms.
 func Databases(dir string, skip func(pid int) bool) []Proc {
 	self := os.Getpid()
 	own := map[string]bool{}
@@ -40,7 +40,7 @@ func Databases(dir string, skip func(pid int) bool) []Proc {
 	return found
 }
 
-// databaseOf returns a file that a process uses as a database does, and how it uses the file.
+// databaseOf returns a file that a process uses like a database, and how.
 func databaseOf(pid int, dir string, own map[string]bool) (file, how string) {
 	base := "/proc/" + strconv.Itoa(pid)
 	fds, _ := os.ReadDir(base + "/fd")
@@ -71,8 +71,7 @@ func databaseOf(pid int, dir string, own map[string]bool) (file, how string) {
 	return "", ""
 }
 
-// swapFile reports whether a file is one of the swap files that Vim keeps open for each edited
-// file.
+// swapFile reports whether a file is one of Vim's swap files.
 func swapFile(name string) bool {
 	ok, _ := path.Match(".*.sw[a-p]", path.Base(name))
 	return ok

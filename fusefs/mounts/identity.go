@@ -14,30 +14,30 @@ import (
 	"cachebro/store/leaf/gitdir"
 )
 
-// Identity identifies a project independently of its path: by the inode of the directory, which
-// stays the same when the directory is renamed, and by the first commit of its repository, which
-// stays the same when the directory is copied to another disk, too.
+// Identity identifies a project independently of its path. The inode of its directory stays the
+// same when the directory is renamed. The first commit of its repository stays the same when the
+// directory is copied to another disk.
 type Identity struct {
 	Root   string `json:"root"` // the path at which the project was last seen
 	Dev    uint64 `json:"dev"`
 	Ino    uint64 `json:"ino"`
 	Birth  int64  `json:"birth,omitempty"`        // ns since the epoch
 	Commit string `json:"first_commit,omitempty"` // "" without git
-	Common string `json:"git_common,omitempty"`   // the repository that all its worktrees share
+	Common string `json:"git_common,omitempty"`   // the repository shared by all worktrees
 }
 
 // identityFile is the name of the file with the Identity in a project's state directory.
 const identityFile = "identity.json"
 
-// commitWait bounds git's walk to the first commit. If the walk takes longer, Commit is set to
-// unknownCommit, so that later mounts do not try it again.
+// commitWait bounds git's search for the first commit. If it takes longer, Commit is set to
+// unknownCommit, so that later mounts do not try again.
 const (
 	commitWait    = 2 * time.Second
 	unknownCommit = "?"
 )
 
-// Identify looks at a directory that is not covered by a mount. If known has the first
-// commit, it is not looked up again.
+// Identify looks at a directory that no mount covers. It copies the first commit from known if it
+// is set there.
 func Identify(root string, known Identity) (Identity, error) {
 	id := Identity{Root: root, Commit: known.Commit}
 	fi, err := os.Stat(root)
@@ -67,8 +67,7 @@ func (id Identity) SameDir(o Identity) bool {
 	return id.Ino != 0 && id.Dev == o.Dev && id.Ino == o.Ino && id.Birth == o.Birth
 }
 
-// ReadIdentity returns the identity stored in a state directory, or the zero value if there is
-// none.
+// ReadIdentity returns the identity stored in a state directory, or the zero value.
 func ReadIdentity(state string) (id Identity) {
 	b, err := os.ReadFile(filepath.Join(state, identityFile))
 	if err != nil || json.Unmarshal(b, &id) != nil {
@@ -77,7 +76,6 @@ func ReadIdentity(state string) (id Identity) {
 	return id
 }
 
-// Write stores the identity in a state directory if it differs from the stored one.
 func (id Identity) Write(state string) error {
 	if ReadIdentity(state) == id {
 		return nil
@@ -93,8 +91,8 @@ func (id Identity) Write(state string) error {
 	return os.Rename(tmp, filepath.Join(state, identityFile))
 }
 
-// states returns the state directories in base. It does not use filepath.Glob, because the path of
-// base may contain characters that have a meaning in patterns.
+// states returns the state directories in base. It does not use filepath.Glob, because base may
+// contain pattern characters.
 func states(base string) ([]string, error) {
 	all, err := fs.Glob(os.DirFS(base), "*-????????????????")
 	for i, name := range all {
@@ -103,8 +101,7 @@ func states(base string) ([]string, error) {
 	return all, err
 }
 
-// Siblings returns the state directories in base that belong to other worktrees of the
-// same repository.
+// Siblings returns the state directories in base of other worktrees of the same repository.
 func Siblings(base, state string) []string {
 	id := ReadIdentity(state)
 	if id.Common == "" {
@@ -114,8 +111,8 @@ func Siblings(base, state string) []string {
 	return slices.DeleteFunc(all, func(s string) bool { return s == state || ReadIdentity(s).Common != id.Common })
 }
 
-// MovedFrom looks among the state directories in base for that of a project which was moved or
-// renamed to id.Root. The old path of such a project must not exist any more.
+// MovedFrom finds the state directory in base of a project that was moved or renamed to id.Root.
+// The project's old path must not exist.
 func MovedFrom(base string, id Identity) (old string, ok bool) {
 	all, err := states(base)
 	if err != nil {

@@ -13,9 +13,9 @@ const FSType = "fuse.cachebro"
 // Mount is one line of the mount table.
 type Mount struct {
 	ID     int
-	Parent int    // ID of the mount that it is on
+	Parent int    // ID of the parent mount
 	Dev    string // major:minor; minor is the name of the FUSE connection in /sys/fs/fuse/connections
-	Root   string // the directory of the file system that is mounted
+	Root   string // the mounted directory of the file system
 	Point  string
 	Type   string
 	Source string // of a cachebro mount: the path of the source
@@ -47,7 +47,7 @@ func At(mounts []Mount, point string) (Mount, bool) {
 	return Mount{}, false
 }
 
-// Above returns the innermost mount that contains dir. A mount on dir itself counts.
+// Above returns the innermost mount that contains dir, which may be on dir itself.
 func Above(mounts []Mount, dir string) (best Mount, ok bool) {
 	for _, m := range mounts {
 		if Within(dir, m.Point) && (!ok || len(m.Point) >= len(best.Point)) {
@@ -57,7 +57,7 @@ func Above(mounts []Mount, dir string) (best Mount, ok bool) {
 	return best, ok
 }
 
-// Below returns a mount strictly inside dir.
+// Below returns a mount in dir's subtree, not on dir itself.
 func Below(mounts []Mount, dir string) (Mount, bool) {
 	for _, m := range mounts {
 		if m.Point != dir && Within(m.Point, dir) {
@@ -67,14 +67,14 @@ func Below(mounts []Mount, dir string) (Mount, bool) {
 	return Mount{}, false
 }
 
-// ErrDead means that the process that served a mount has ended.
+// ErrDead means that the process that serves a mount has ended.
 var ErrDead = errors.New("transport endpoint is not connected: the process that served the mount is gone")
 
 // ErrHung means that a mount does not answer.
 var ErrHung = errors.New("the mount does not answer")
 
-// Answers calls statfs on a mount and waits at most limit for the answer. It returns nil if the
-// mount is served. If the mount hangs, a goroutine remains until the mount ends.
+// Answers calls statfs on a mount and waits at most limit. It returns nil if the mount is served.
+// If the mount hangs, a goroutine remains until the mount ends.
 func Answers(point string, limit time.Duration) error {
 	done := make(chan error, 1)
 	go func() {

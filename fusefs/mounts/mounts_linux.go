@@ -80,7 +80,7 @@ type Table struct{ fd int }
 
 // WatchTable begins to watch the mount table for changes.
 func WatchTable() (*Table, error) {
-	// This does not use os.Open, because Go's own poller would consume the notifications.
+	// os.Open would not do: Go's own poller would consume the notifications.
 	fd, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("watch the mount table: %w", err)
@@ -88,8 +88,8 @@ func WatchTable() (*Table, error) {
 	return &Table{fd}, nil
 }
 
-// Wait returns when something was mounted or unmounted since the last call, or
-// since WatchTable. It occupies a thread.
+// Wait returns when something was mounted or unmounted since the last call or WatchTable. It
+// occupies a thread.
 func (t *Table) Wait() error {
 	for {
 		_, err := unix.Poll([]unix.PollFd{{Fd: int32(t.fd), Events: unix.POLLPRI}}, -1)
@@ -102,20 +102,19 @@ func (t *Table) Wait() error {
 // Close ends the watch. It must not be called during a Wait.
 func (t *Table) Close() { unix.Close(t.fd) }
 
-// Holder is another mount namespace that has a copy of a mount.
+// Holder is another mount namespace with a copy of a mount.
 type Holder struct {
 	Namespace string // "mnt:[4026531841]"
 	PID       int    // of a process in it
-	Command   string // the process's command, shortened and without secrets
-	Users     []Proc // processes that have something open in the copy
+	Command   string // shortened and without secrets
+	Users     []Proc // processes with something open in the copy
 }
 
-// Holders finds the other mount namespaces that have a copy of the mount with this device
-// number, and the processes that use it. Namespaces without a process that we may examine
-// are not found.
+// Holders finds other mount namespaces with a copy of the mount dev, and the processes that use it.
+// It does not find namespaces without a process that we may examine.
 func Holders(dev string) []Holder {
 	own, _ := os.Readlink("/proc/self/ns/mnt")
-	known := map[string]map[int]bool{own: {}} // by namespace: the mount ids of the copies
+	known := map[string]map[int]bool{own: {}} // mount ids of the copies, by namespace
 	var found []Holder
 	for _, h := range eachProcess(func(pid int) (h Holder, ok bool) {
 		proc := "/proc/" + strconv.Itoa(pid)
@@ -127,7 +126,7 @@ func Holders(dev string) []Holder {
 		if !ok {
 			mounts, err := readMounts(proc + "/mountinfo")
 			if err != nil {
-				return h, false // the process has ended; another one may be in that namespace
+				return h, false // the process has ended, but another may be in that namespace
 			}
 			ids = map[int]bool{}
 			for _, m := range mounts {
@@ -157,5 +156,5 @@ func Holders(dev string) []Holder {
 	return found
 }
 
-// dead returns false, because on Linux statfs(2) fails on a mount that no process serves.
+// dead returns false: on Linux, statfs(2) itself fails on a mount that no process serves.
 func dead(*syscall.Statfs_t) bool { return false }

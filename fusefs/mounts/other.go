@@ -28,8 +28,8 @@ func Mounts() ([]Mount, error) {
 	var all []Mount
 	for _, s := range stats[:min(n, len(stats))] {
 		m := Mount{Point: unix.ByteSliceToString(s.Mntonname[:]), Source: unix.ByteSliceToString(s.Mntfromname[:]), Type: unix.ByteSliceToString(s.Fstypename[:]), UID: int(s.Owner)}
-		// macFUSE names the file system by its option fstypename and the
-		// source by fsname=cachebro:PATH.
+		// macFUSE takes the type from its option fstypename and the source from
+		// fsname=cachebro:PATH.
 		if path, ok := strings.CutPrefix(m.Source, "cachebro:"); ok {
 			m.Type, m.Source = FSType, path
 		}
@@ -38,19 +38,16 @@ func Mounts() ([]Mount, error) {
 	return all, nil
 }
 
-// Table is the mount table; this system does not report its changes.
+// Table is the mount table, whose changes this system does not report.
 type Table struct{}
 
-// WatchTable fails.
 func WatchTable() (*Table, error) { return nil, errors.ErrUnsupported }
 
-// Wait fails.
 func (*Table) Wait() error { return errors.ErrUnsupported }
 
-// Close does nothing.
 func (*Table) Close() {}
 
-// Holder stands for another mount namespace. There are none on this system.
+// Holder is another mount namespace, which this system does not have.
 type Holder struct {
 	Namespace string
 	PID       int
@@ -58,20 +55,16 @@ type Holder struct {
 	Users     []Proc
 }
 
-// Holders finds nothing here.
 func Holders(string) []Holder { return nil }
 
-// Databases finds nothing here.
 func Databases(string, func(pid int) bool) []Proc { return nil }
 
-// Beside finds nothing here.
 func Beside(string) []Proc { return nil }
 
-// WayBeside finds nothing.
 func WayBeside([]Mount, string) (string, bool) { return "", false }
 
-// Shared returns the kind of file system that a directory is on if other machines can
-// change it; "" otherwise.
+// Shared returns the kind of file system that dir is on if other machines can change it, otherwise
+// "".
 func Shared(dir *os.File) string {
 	var st unix.Statfs_t
 	if unix.Fstatfs(int(dir.Fd()), &st) != nil {
@@ -80,13 +73,12 @@ func Shared(dir *os.File) string {
 	return map[string]string{"nfs": "NFS", "smbfs": "SMB", "afpfs": "AFP", "webdav": "WebDAV"}[unix.ByteSliceToString(st.Fstypename[:])]
 }
 
-// TellsOutside is false because Scan cannot tell which processes use the source directly. On this
-// system only the path of a working directory is known, which is the same in the source and in
-// the mount.
+// TellsOutside is false because Scan cannot find processes that use the source directly. This
+// system only tells the path of a working directory, which is the same in source and mount.
 const TellsOutside = false
 
-// Scan finds the processes that have their working directory in dir, if inside is set.
-// Those that use the source directly cannot be found here.
+// Scan finds the processes with their working directory in dir, if inside is set. It cannot find
+// processes that use the source directly.
 func Scan(dir string, _ map[int]bool, inside bool, skip func(int) bool) []Proc {
 	if !inside {
 		return nil
@@ -103,6 +95,6 @@ func Scan(dir string, _ map[int]bool, inside bool, skip func(int) bool) []Proc {
 	return found
 }
 
-// dead reports whether no process serves a mount. In that case macFUSE's kernel extension answers
-// itself, with zero blocks (osxfuse/fuse_vfsops.c, fuse_vfsop_getattr).
+// dead reports whether no process serves a mount. macFUSE's kernel extension then answers with zero
+// blocks (osxfuse/fuse_vfsops.c, fuse_vfsop_getattr).
 func dead(st *syscall.Statfs_t) bool { return st.Blocks == 0 }

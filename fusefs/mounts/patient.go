@@ -6,18 +6,18 @@ import (
 	"cachebro/store/leaf/procfs"
 )
 
-// A process that is stuck in the kernel (for example, one that executes a program from a hung file
-// system) blocks every process that reads its /proc directory: a readlink of its cwd never
-// returns. One stuck process must not prevent all mounts on the machine from starting.
+// A process stuck in the kernel, for example on a hung file system, blocks every reader of its
+// /proc directory: a readlink of its cwd never returns. One stuck process must not prevent all
+// mounts on the machine.
 const (
 	stuckAfter = 250 * time.Millisecond // a healthy process takes microseconds
-	maxStuck   = 8                      // after so many stuck processes the remaining processes are skipped
-	maxWaits   = 20                     // how many times stuckAfter is waited for a process that does not look stuck
+	maxStuck   = 8                      // after so many stuck processes the rest is skipped
+	maxWaits   = 20                     // how many times to wait for a process that does not look stuck
 )
 
-// eachProcess calls look for every process, in one goroutine at a time. If look does not return
-// for a process, that process is skipped and the goroutine is abandoned; it ends when its system
-// call returns. The results for the other processes are returned in order.
+// eachProcess calls look for every process, in one goroutine at a time, and returns the results in
+// order. If look does not return for a process, that process is skipped and the goroutine is
+// abandoned.
 func eachProcess[T any](look func(pid int) (T, bool)) []T { return eachWithin(stuckAfter, look) }
 
 func eachWithin[T any](patience time.Duration, look func(pid int) (T, bool)) []T {
@@ -28,7 +28,7 @@ func eachWithin[T any](patience time.Duration, look func(pid int) (T, bool)) []T
 	}
 	var found []T
 	for stuck := 0; len(pids) > 0 && stuck < maxStuck; stuck++ {
-		results := make(chan seen, len(pids)) // closed by the looking goroutine; holds all of its results
+		results := make(chan seen, len(pids)) // closed by the goroutine; holds all its results
 		go func(pids []int) {
 			defer close(results)
 			for _, pid := range pids {
@@ -48,7 +48,7 @@ func eachWithin[T any](patience time.Duration, look func(pid int) (T, bool)) []T
 					found = append(found, r.value)
 				}
 			case <-timer.C:
-				// On a loaded machine the goroutine may merely be slow.
+				// The goroutine may only be slow because of the machine's load.
 				waited++
 				moving = !blocked(pids[0]) && waited < maxWaits
 				if !moving {
@@ -61,8 +61,8 @@ func eachWithin[T any](patience time.Duration, look func(pid int) (T, bool)) []T
 	return found
 }
 
-// blocked reports whether a process is in an uninterruptible sleep in the kernel. It
-// reads the one file in /proc whose readers never block.
+// blocked reports whether a process is in an uninterruptible sleep. It reads the one file in /proc
+// whose readers never block.
 func blocked(pid int) bool {
 	st, err := procfs.ReadStat(pid)
 	return err == nil && st.State == 'D'

@@ -16,15 +16,14 @@ type Proc struct {
 	Comm  string `json:"comm"`
 	How   string `json:"how"` // "working directory", "root", "open directory", "open file", "mapped file", "mount"
 	Path  string `json:"path"`
-	Idle  bool   `json:"idle,omitempty"` // a mount through which no process has anything open
+	Idle  bool   `json:"idle,omitempty"` // a mount in which no process has anything open
 }
 
-// String is for messages: "bash (pid 811, working directory /p/src)".
+// String describes p in messages: "bash (pid 811, working directory /p/src)".
 func (p Proc) String() string {
 	return fmt.Sprintf("%s (pid %d, %s %s)", p.Comm, p.PID, p.How, p.Path)
 }
 
-// Describe returns the names of at most limit processes.
 func Describe(procs []Proc, limit int) string {
 	var names []string
 	for _, p := range procs {
@@ -36,7 +35,7 @@ func Describe(procs []Proc, limit int) string {
 	return strings.Join(names, ", ")
 }
 
-// Split separates processes that use the source directly from mounts that lead to the source.
+// Split separates processes that use the source directly from mounts that lead to it.
 func Split(outside []Proc) (stand, ways []Proc) {
 	for _, p := range outside {
 		if p.How == "mount" {
@@ -48,8 +47,7 @@ func Split(outside []Proc) (stand, ways []Proc) {
 	return stand, ways
 }
 
-// Used splits mounts that bypass the overlay into those through which a process has something
-// open, and idle ones.
+// Used splits mounts that bypass the overlay into used and idle ones.
 func Used(ways []Proc) (used, idle []Proc) {
 	for _, w := range ways {
 		if w.Idle {
@@ -65,21 +63,21 @@ func sortProcs(ps []Proc) {
 	sort.Slice(ps, func(i, j int) bool { return ps[i].PID < ps[j].PID })
 }
 
-// Running reports whether a process with this pid and start time exists. A start of 0 matches any
-// start time. A process that has ended but was not reaped does not count.
+// Running reports whether a process with this pid and start time runs. A start of 0 matches any.
+// Zombies do not count.
 func Running(pid int, start uint64) bool {
 	st, err := procfs.ReadStat(pid)
 	return err == nil && st.State != 'Z' && (start == 0 || st.Start == start)
 }
 
-// Stopped reports whether a process was stopped (SIGSTOP) and not continued.
+// Stopped reports whether a process is stopped by a signal.
 func Stopped(pid int) bool {
 	st, err := procfs.ReadStat(pid)
 	return err == nil && st.State == 'T'
 }
 
 // Ours reports whether a process is one of cachebro's own, judging by program and sub-command.
-// These processes hold the source open on purpose, or end soon.
+// These hold the source open on purpose or end soon.
 func Ours(pid int) bool {
 	args := procfs.Args(pid)
 	if len(args) < 2 || filepath.Base(args[0]) != "cachebro" {
@@ -92,7 +90,7 @@ func Ours(pid int) bool {
 	return false
 }
 
-// FindMountd returns the pid of the process that serves mountpoint, or 0 if none is found.
+// FindMountd returns the pid of the process that serves mountpoint, or 0.
 func FindMountd(mountpoint string) int {
 	found := eachProcess(func(pid int) (int, bool) {
 		args := procfs.Args(pid)

@@ -11,17 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TellsOutside is true because Scan can tell which processes use the source directly.
+// TellsOutside is true because Scan can find processes that use the source directly.
 const TellsOutside = true
 
 // Scan finds the processes that use something in dir, except those for which skip returns true.
 //
-// onMount holds the ids of dir's own overlay mounts. If inside is false, Scan finds the processes
-// that use the source directly, and ignores everything that a process reached through one of these
-// mounts. If inside is true, it finds the processes that keep the mount busy, and ignores
-// everything that was not reached through one of these mounts. It does not find processes whose
-// /proc we may not read or that are stuck in the kernel. With 300 processes this takes about 10
-// ms.
+//	//
+//	onMount holds the ids of dir's own overlay mounts. If inside is false, Scan finds processes that use the source directly, and ignores what was reached through these mounts. If inside is true, it finds processes that keep the mount busy, and ignores everything else. It does not find processes that are stuck in the kernel or whose /proc we may not read. With 300 processes this takes about 10 ms.
 func Scan(dir string, onMount map[int]bool, inside bool, skip func(pid int) bool) []Proc {
 	found := eachProcess(func(pid int) (Proc, bool) {
 		if skip != nil && skip(pid) {
@@ -33,8 +29,8 @@ func Scan(dir string, onMount map[int]bool, inside bool, skip func(pid int) bool
 	return found
 }
 
-// uses returns how one process uses dir. It looks at the working and root directory first, then at
-// the open files.
+// uses returns how a process uses dir. It checks the working and root directory first, then the
+// open files.
 func uses(pid int, dir string, onMount map[int]bool, inside bool) (Proc, bool) {
 	base := "/proc/" + strconv.Itoa(pid)
 	hit := func(link, how string) (Proc, bool) {
@@ -67,8 +63,8 @@ func uses(pid int, dir string, onMount map[int]bool, inside bool) (Proc, bool) {
 		if fi, err := os.Lstat(link); err == nil && flags&unix.O_DIRECTORY != 0 {
 			isDir, how = fi.Mode()&fs.ModeSymlink != 0, "open directory"
 		}
-		// A process that only reads a file of the source directly does no harm. But every open
-		// file keeps a mount busy.
+		// Reading a file directly from the source does no harm, but any open file keeps a mount
+		// busy.
 		if !inside && !isDir && flags&unix.O_ACCMODE == unix.O_RDONLY {
 			continue
 		}
@@ -84,8 +80,8 @@ func uses(pid int, dir string, onMount map[int]bool, inside bool) (Proc, bool) {
 	return Proc{}, false
 }
 
-// mountOf returns the id of the mount to which a magic link in /proc leads, or 0 if it is unknown.
-// It opens the link with O_PATH, which sends no request to the file system.
+// mountOf returns the id of the mount that a magic link in /proc leads to, or 0 if unknown. It
+// opens the link with O_PATH, which sends no request to the file system.
 func mountOf(link string) int {
 	fd, err := unix.Open(link, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -95,7 +91,7 @@ func mountOf(link string) int {
 	return number(os.Getpid(), strconv.Itoa(fd), "mnt_id", 10)
 }
 
-// number returns a field of a descriptor's fdinfo, 0 if unknown.
+// number returns a field of a descriptor's fdinfo, or 0 if unknown.
 func number(pid int, fd, name string, base int) int {
 	b, _ := procfs.Read(pid, "fdinfo/"+fd)
 	for field, value := range procfs.Fields(b) {

@@ -10,10 +10,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// answerChanges starts a server that answers git's requests for the paths that changed on the
-// mount; see fusefs/changes. A daemon that another process started connects to it too, because
-// otherwise it would not learn of the mount before the next record. The returned function stops
-// the server.
+// answerChanges starts a server that answers git's requests for changed paths on the mount; see
+// fusefs/changes. A daemon that another process starts connects to it too, to learn of the mount at
+// once. end stops the server.
 func (s *session) answerChanges() (end func()) {
 	l, err := wire.ListenChanges(s.c.Paths, s.c.Root, s.c.State)
 	if err != nil {
@@ -28,7 +27,7 @@ func (s *session) answerChanges() (end func()) {
 	return func() { l.Close(); <-done }
 }
 
-// mountAgain mounts the file system at its mountpoint again, after it was unmounted there and is
+// mountAgain mounts the file system at its mountpoint again, after it was unmounted there while
 // still served elsewhere.
 func (s *session) mountAgain() error {
 	if !s.link.unmounted() {
@@ -51,7 +50,7 @@ func (s *session) mountAgain() error {
 	return nil
 }
 
-// mountID returns the id of our mount in our mount namespace, or 0 if it is not in there.
+// mountID returns the id of our mount in our mount namespace, or 0.
 func (s *session) mountID() int {
 	overlays, err := mounts.Overlays()
 	if err != nil {

@@ -16,29 +16,29 @@ import (
 	"cachebro/store/wire"
 )
 
-// Config describes one mount. Each process of the mount passes it to the next one as flags.
+// Config describes one mount. Each process of the mount passes it to the next as flags.
 type Config struct {
 	Root       string // the project's root: absolute, symlinks resolved
 	Mountpoint string // equal to Root when InPlace
 	State      string // state directory; exists
 	AllowOther bool
 	ReadOnly   bool
-	Private    bool // mounted in a private mount namespace; processes outside of it write directly to the source
+	Private    bool // mounted in a private mount namespace, so processes outside write directly to the source
 
 	Exe     string     // this binary
 	Version string     // of cachebro
-	Env     []string   // environment of the processes that are started
-	Paths   wire.Paths // where sockets and state lie
+	Env     []string   // of the processes that are started
+	Paths   wire.Paths // where sockets and state are
 	// NoCommands means that the command lines of processes are not recorded.
 	NoCommands bool
-	Ignore     ignore.Options // for mountd: what is ignored in addition to the project's own rules
+	Ignore     ignore.Options // for mountd: ignore rules besides the project's own
 }
 
 // InPlace reports whether the mount covers its own source.
 func (c Config) InPlace() bool { return c.Mountpoint == c.Root }
 
-// Hidden returns the state directory relative to the root, or "" if it is not inside the root. The
-// overlay does not show this directory.
+// Hidden returns the state directory relative to the root if it is inside the root, otherwise "".
+// The overlay hides this directory.
 func (c Config) Hidden() string {
 	if c.State != c.Root && mounts.Within(c.State, c.Root) {
 		return mounts.Rel(c.State, c.Root)
@@ -57,8 +57,8 @@ func (c Config) args(sub string) []string {
 	return a
 }
 
-// Report is what a process writes to the process that started it, as one line of JSON: that the
-// mount answers, or the reason why there is no mount.
+// Report is what a process writes to its starter, as one line of JSON: that the mount answers, or
+// why there is none.
 type Report struct {
 	OK      bool          `json:"ok"`
 	PID     int           `json:"pid,omitempty"` // of mountd
@@ -69,7 +69,7 @@ type Report struct {
 	Shared  string        `json:"shared,omitempty"`  // the kind of file system, if other machines can change it
 }
 
-// Err returns nil if the mount answers, else the reported error.
+// Err returns nil if the mount answers, otherwise the reported error.
 func (r Report) Err() error {
 	if r.OK {
 		return nil
@@ -77,7 +77,6 @@ func (r Report) Err() error {
 	return &wire.Error{Code: r.Code, Message: r.Error, Hint: r.Hint}
 }
 
-// failure returns the Report for an error, with its hint.
 func failure(err error) Report {
 	e := wire.AsError(err)
 	r := Report{Code: e.Code, Error: e.Message, Hint: e.Hint}
@@ -99,7 +98,7 @@ func (r Report) send(w io.Writer) error {
 	return err
 }
 
-// Receive waits for the Report. If the process ends without one, the Report says so.
+// Receive waits for the Report. If the process ends without one, it returns a Report of that.
 func Receive(r io.Reader, log string) Report {
 	var rep Report
 	if err := json.NewDecoder(r).Decode(&rep); err != nil {
@@ -117,13 +116,13 @@ type Record struct {
 	Dev        string    `json:"dev"`      // names the FUSE connection
 	Since      time.Time `json:"since"`
 	Version    string    `json:"version"`
-	// Replaceable means that another mountd can take over without any program noticing.
+	// Replaceable means that another mountd can take over unnoticed.
 	Replaceable bool `json:"replaceable"`
 	// Replaced counts how often another mountd has taken over.
 	Replaced int `json:"replaced"`
 	// Unmounted means that the mount was unmounted at its mountpoint, but is still served for
-	// copies in other mount namespaces and for processes inside. The content of all closed files
-	// is in the spool.
+	// copies in other mount namespaces and for processes inside. The spool has the content of all
+	// closed files.
 	Unmounted bool `json:"unmounted,omitempty"`
 }
 
@@ -132,7 +131,7 @@ type Crash struct {
 	Time       time.Time     `json:"time"`
 	Mountpoint string        `json:"mountpoint"`
 	How        string        `json:"how"`    // "signal: killed"
-	Inside     []mounts.Proc `json:"inside"` // processes that were inside the mount and must cd
+	Inside     []mounts.Proc `json:"inside"` // processes inside the mount, which must cd
 }
 
 const (
@@ -140,13 +139,13 @@ const (
 	crashFile  = "crash.json"
 )
 
-// ReadRecord returns the record of the project's mount. The mount may have ended since.
+// ReadRecord returns the record of the project's mount, which may have ended since.
 func ReadRecord(state string) (Record, bool) {
 	var r Record
 	return r, readJSON(filepath.Join(state, recordFile), &r) == nil
 }
 
-// ReadCrash returns how the last mount ended, if it ended unexpectedly.
+// ReadCrash returns how the last mount ended, if unexpectedly.
 func ReadCrash(state string) (Crash, bool) {
 	var c Crash
 	return c, readJSON(filepath.Join(state, crashFile), &c) == nil

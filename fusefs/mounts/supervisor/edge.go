@@ -15,68 +15,67 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mountd looks for ways in which processes can change the source bypassing the mount: other
-// mounts that lead to the source, and processes that have been in it since before the mount. It
-// looks repeatedly while such a way is in use, and at once when its own mount table shows a new
-// way. The mount tables of other mount namespaces cannot be watched, but a program that makes a
-// namespace usually mounts something here too. One look takes about 10 ms. While nothing happens
-// on the mount, mountd looks rarely; the first record after that makes it look again.
+// mountd looks for ways to change the source bypassing the mount: other mounts that lead to the
+// source, and processes that were in it before the mount. It looks repeatedly while such a way is
+// in use, and at once when its own mount table shows a new way. Mount tables of other namespaces
+// cannot be watched, but a program that makes a namespace usually mounts something here too. One
+// look takes about 10 ms. On an idle mount, mountd looks rarely, and again at the next record.
 const (
 	outsideEvery   = 2 * time.Second
 	namespaceEvery = 10 * time.Second
 	restingEvery   = time.Minute
 	// quietAfter is how long a way counts as used after the last event.
 	quietAfter = 10 * time.Second
-	// missedPause is how long the check of all files is delayed after events were missed,
-	// because usually more events are missed soon after.
+	// missedPause delays the check of all files after events were missed, because more usually
+	// follow.
 	missedPause = time.Second
-	// idleAfter is how long a file that is open for writing must be unchanged before its
-	// content becomes a version.
+	// idleAfter is how long a file open for writing must be unchanged before its content becomes a
+	// version.
 	idleAfter = time.Second
 )
 
-// edge finds the ways that bypass the mount and, while there are any, records the changes that are
-// made through them. As long as the source is watched, the kernel may go on caching while no
-// process uses such a way, because the first use is noticed.
+// edge finds the ways that bypass the mount and, while there are any, records the changes made
+// through them. While the source is watched and no process uses such a way, the kernel may cache,
+// because the first use is noticed.
 type edge struct {
 	s *session
 	// always is set if the source can always be reached bypassing the mount.
 	always bool
-	// stirred gets a value when a process has just changed the source bypassing the mount. It
-	// has capacity 1 and is never closed.
+	// stirred gets a value when a process has changed the source bypassing the mount. Capacity 1;
+	// never closed.
 	stirred chan struct{}
 
-	// looking is held during a look, and guards the next fields.
+	// looking is held during a look and guards the fields up to tried.
 	looking sync.Mutex
 	wasUsed bool // a process used the source directly at the last look
-	used    bool // the state that the overlay and the daemon were told
+	used    bool // the state last reported to the overlay and the daemon
 	watch   *sourcewatch.Watch
-	marked  map[string]bool // mounts for which the watch reports what is opened
+	marked  map[string]bool // mounts on which the watch reports opens
 	tried   time.Time       // when starting a watch last failed
 	ended   bool
 
-	flushing sync.Mutex // held until the files taken out of open are recorded; taken before mu
+	flushing sync.Mutex // held until the files removed from open are recorded; locked before mu
 
-	// mu guards the rest.
+	// mu guards the fields below.
 	mu    sync.Mutex
 	last  time.Time           // of the last event
 	lost  bool                // a call of sayMissed is scheduled
-	open  map[string]openFile // files known to be open for writing, bypassing the mount
+	open  map[string]openFile // files known to be open for writing bypassing the mount
 	timer *time.Timer         // flushes open; nil if open is empty
 }
 
-// openFile is a file that a process is writing, or has just made, bypassing the mount.
+// openFile is a file that a process writes, or has just made, bypassing the mount.
 type openFile struct {
 	by      fusefs.Caller
 	last    time.Time
-	created bool // the file was made after the last record of its path
+	created bool // made after the last record of its path
 }
 
 func newEdge(s *session) *edge {
 	return &edge{s: s, always: s.c.Private || !s.c.InPlace(), wasUsed: true, used: true, stirred: make(chan struct{}, 1), open: map[string]openFile{}}
 }
 
-// look finds the mounts and processes that bypass the mount. It tells the overlay and the daemon
+// look finds the mounts and processes that bypass the mount, and tells the overlay and the daemon
 // whether there are any.
 func (e *edge) look() (outside []mounts.Proc) {
 	e.looking.Lock()
@@ -99,7 +98,7 @@ func (e *edge) look() (outside []mounts.Proc) {
 		return nil
 	}
 	began := e.start()
-	if began && !e.used { // changes that were made before the watch began are not known
+	if began && !e.used { // changes made before the watch began are unknown
 		e.use(true)
 		e.s.link.missed()
 	}
@@ -146,8 +145,8 @@ func (e *edge) follow(ways []mounts.Proc) (news bool) {
 	return news
 }
 
-// use tells the overlay and the daemon whether a process uses a way that bypasses the mount. As
-// long as one does, the watch reports each write.
+// use tells the overlay and the daemon whether a process uses a way that bypasses the mount. While
+// one does, the watch reports each write.
 func (e *edge) use(on bool) {
 	if e.watch != nil {
 		if err := e.watch.WatchWriting(on); err != nil {
@@ -178,8 +177,8 @@ func (e *edge) begins() bool {
 	return true
 }
 
-// run calls look whenever something may have changed, until ctx ends. A value in changed makes it
-// look at once, and a value in mounted makes it look soon.
+// run calls look whenever something may have changed, until ctx ends: at once for a value in
+// changed, soon for one in mounted.
 func (e *edge) run(ctx context.Context, resting func() bool, changed, mounted <-chan struct{}) {
 	defer e.end()
 	for looked := time.Now(); ; looked = time.Now() {
@@ -190,7 +189,7 @@ func (e *edge) run(ctx context.Context, resting func() bool, changed, mounted <-
 		case e.inUse():
 			wait = outsideEvery
 		}
-		if e.recently() { // look again soon, to notice that the way is not used any more
+		if e.recently() { // look again soon, to notice that the way is out of use
 			wait = min(wait, quietAfter)
 		}
 		t := time.NewTimer(wait)
@@ -216,8 +215,8 @@ func (e *edge) run(ctx context.Context, resting func() bool, changed, mounted <-
 		t.Stop()
 		began := time.Now()
 		e.look()
-		// On a machine that mounts and unmounts all the time, as for containers, the
-		// looks take a tenth of a processor at most.
+		// If the machine mounts and unmounts all the time, as for containers, looking takes at most
+		// a tenth of a processor.
 		select {
 		case <-ctx.Done():
 			return
@@ -237,7 +236,7 @@ func (e *edge) start() bool {
 		e.s.logger.Info("the source cannot be watched: changes that bypass the mount are noticed only when the files are accessed or scanned", "why", err)
 		return false
 	}
-	if !e.tried.IsZero() { // there were changes, perhaps, while the watch could not be started
+	if !e.tried.IsZero() { // there may have been changes while the watch could not be started
 		e.s.link.missed()
 	}
 	e.watch, e.marked = w, nil
@@ -247,7 +246,6 @@ func (e *edge) start() bool {
 	return true
 }
 
-// unwatch ends the watch, if there is one.
 func (e *edge) unwatch() {
 	if e.watch == nil {
 		return
@@ -263,7 +261,7 @@ func (e *edge) unwatch() {
 	}
 }
 
-// end ends the watch; it is not started again.
+// end ends the watch for good.
 func (e *edge) end() {
 	e.looking.Lock()
 	defer e.looking.Unlock()
@@ -271,7 +269,7 @@ func (e *edge) end() {
 	e.unwatch()
 }
 
-// settle returns when all changes that bypassed the mount before the call are in the spool.
+// settle returns when all earlier changes that bypassed the mount are in the spool.
 func (e *edge) settle() {
 	e.looking.Lock()
 	defer e.looking.Unlock()
@@ -288,8 +286,8 @@ func (e *edge) recently() bool {
 	return !e.last.IsZero() && time.Since(e.last) < quietAfter
 }
 
-// missed is called when the watch has lost events. That counts as a use of a way that bypasses the
-// mount. The kernel's caches are dropped at once, because anything may have changed.
+// missed is called when the watch has lost events, which counts as use of a way that bypasses the
+// mount. The kernel's caches are dropped, because anything may have changed.
 func (e *edge) missed(why error) {
 	e.s.logger.Warn("changes that bypassed the mount were missed, so all files are checked", "why", why)
 	e.s.server.SetOutside(true)
@@ -312,7 +310,6 @@ func (e *edge) sayMissed() {
 	e.s.link.hurry()
 }
 
-// handle handles events of changes that bypassed the mount.
 func (e *edge) handle(events []sourcewatch.Event) {
 	now := time.Now()
 	e.mu.Lock()
@@ -320,8 +317,7 @@ func (e *edge) handle(events []sourcewatch.Event) {
 	e.mu.Unlock()
 	nudge(e.stirred)
 	for _, ev := range events {
-		// Events of the supervisor are ignored, because it writes nothing. It only closes files
-		// that it held for mountd.
+		// Events of the supervisor are ignored: it only closes files that it held for mountd.
 		if ev.Path != "" && !e.hidden(ev.Path) && ev.PID != e.s.keeper() {
 			e.take(ev, now)
 		}
@@ -339,7 +335,6 @@ const (
 	touching   = nameEvents | sourcewatch.Closed | sourcewatch.Changed | sourcewatch.Attributes
 )
 
-// take handles one event.
 func (e *edge) take(ev sourcewatch.Event, now time.Time) {
 	if ev.Op&touching == 0 {
 		return
@@ -350,7 +345,7 @@ func (e *edge) take(ev sourcewatch.Event, now time.Time) {
 	}
 	e.s.server.Beside(ev.Path, ev.Op&nameEvents != 0, ev.Dir)
 	by, st := e.s.server.CallerOf(ev.PID), event.Stat{}
-	if ev.Op&nameEvents != sourcewatch.Went { // what has the name again by now has its own event
+	if ev.Op&nameEvents != sourcewatch.Went { // a new object under that name has its own event
 		st = e.stat(ev.Path)
 	}
 	held, made := e.trackWrite(ev, by, st, now)
@@ -365,8 +360,7 @@ func (e *edge) take(ev sourcewatch.Event, now time.Time) {
 	}
 }
 
-// foundAs returns the operation for the record of a path: made says whether the path is new or
-// was only changed.
+// foundAs returns the operation to record for a path that was made or changed.
 func foundAs(made bool) event.Op {
 	if made {
 		return event.OpCreate
@@ -374,9 +368,9 @@ func foundAs(made bool) event.Op {
 	return event.OpOutside
 }
 
-// trackWrite updates the list of files that are being written. held means that the event needs no
-// record now, because a version is made when the file is closed or has not changed for a while.
-// made means that the file was made after the last record of its path.
+// trackWrite updates the list of files being written. held means that the event needs no record
+// now, because a version is made when the file is closed or idle. made means that the file was made
+// after the last record of its path.
 func (e *edge) trackWrite(ev sourcewatch.Event, by fusefs.Caller, st event.Stat, now time.Time) (held, made bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -402,7 +396,7 @@ func (e *edge) trackWrite(ev sourcewatch.Event, by fusefs.Caller, st event.Stat,
 	return true, false
 }
 
-// flush records the files in the list of written files that have not changed for at least still.
+// flush records the listed files that have not changed for at least still.
 func (e *edge) flush(still time.Duration) {
 	e.flushing.Lock()
 	defer e.flushing.Unlock()
@@ -424,7 +418,7 @@ func (e *edge) flush(still time.Duration) {
 	}
 }
 
-// stat returns the present attributes of a path of the source, or zero if it does not exist.
+// stat returns the attributes of a path of the source, or zero if it does not exist.
 func (e *edge) stat(p string) event.Stat {
 	var sx sys.Stat
 	if sys.StatAt(int(e.s.handed.Source.Fd()), p, &sx) != nil {
@@ -433,8 +427,8 @@ func (e *edge) stat(p string) event.Stat {
 	return sx.Stat
 }
 
-// standing finds processes that bypass the mount because they have had their working directory or
-// open files in the source since before the mount.
+// standing finds processes that bypass the mount because their working directory or open files were
+// in the source before the mount.
 func standing(c Config) []mounts.Proc {
 	return mounts.Scan(c.Root, overlayIDs(c.Mountpoint), false, mounts.Ours)
 }
@@ -447,8 +441,8 @@ func overlayIDs(point string) map[int]bool {
 		return ids
 	}
 	for _, m := range overlays {
-		// An overlay inside the project counts too: it hides the source at its mountpoint, so a
-		// process on it does not use the source.
+		// An overlay inside the project counts too. A process on it does not use the source that it
+		// hides.
 		if mounts.Within(m.Point, point) {
 			ids[m.ID] = true
 		}

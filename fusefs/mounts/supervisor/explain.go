@@ -11,9 +11,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// Explain turns the error that the daemon could not start, which contains the end of the daemon's
-// log, into an error with the daemon's own last message and a hint. If a daemon does not answer
-// because it was stopped by a signal, the error says that.
+// Explain makes an error with a hint from the daemon's own last message. err contains the end of
+// the daemon's log. If the daemon does not answer because a signal stopped it, Explain says that.
 func Explain(err error, state string) error {
 	if errors.Is(err, wire.ErrTimeout) || errors.Is(err, wire.ErrNoDaemon) {
 		if pid := stoppedDaemon(state); pid > 0 {
@@ -39,7 +38,7 @@ func Explain(err error, state string) error {
 	sentinel := wire.ErrNoDaemon
 	switch {
 	case strings.Contains(said, wire.ErrDamaged.Message):
-		// The hint is not fsck, because fsck needs a store that can be opened.
+		// fsck would need a store that can be opened.
 		sentinel = wire.ErrDamaged
 		store := filepath.Join(state, "store")
 		hint = "mv " + store + " " + store + ".damaged   (this starts a new, empty history; the project is not changed)"
@@ -49,8 +48,8 @@ func Explain(err error, state string) error {
 	return wire.Errorf(sentinel, hint, "the store daemon could not start: %s", said)
 }
 
-// stoppedDaemon returns the pid of the process that holds the state's lock if it is
-// stopped, else 0.
+// stoppedDaemon returns the pid of the process that holds the state's lock if it is stopped,
+// otherwise 0.
 func stoppedDaemon(state string) int {
 	b, err := os.ReadFile(filepath.Join(state, "lock"))
 	if err != nil {

@@ -13,20 +13,20 @@ import (
 	"cachebro/fusefs"
 )
 
-// fdStore holds what a new mountd needs to continue with the connection of a killed mountd:
-// /dev/fuse, the ledger, and descriptors of files that cannot be opened again by name. It belongs
-// to one goroutine, except while hear runs.
+// fdStore holds what a new mountd needs to continue the connection of a killed one: /dev/fuse, the
+// ledger, and descriptors of files that cannot be opened again by name. It belongs to one
+// goroutine, except while hear runs.
 type fdStore struct {
 	logger         *slog.Logger
-	ledger, device *os.File // nil if there is none
+	ledger, device *os.File // nil if none
 	files          map[uint64]*os.File
-	hearDone       chan struct{} // closed when mountd has ended and everything that it sent has been read
+	hearDone       chan struct{} // closed when mountd has ended and all its messages were read
 }
 
-// maxStored bounds the number of descriptors of files.
+// maxStored bounds the stored descriptors of files.
 const maxStored = 4096
 
-// A message between mountd and its supervisor consists of one of these bytes and a handle.
+// A message between mountd and its supervisor is one of these bytes and a handle.
 const (
 	sayKeep   = 'K' // with a descriptor
 	sayDrop   = 'D'
@@ -35,8 +35,8 @@ const (
 	saySize   = 9
 )
 
-// newFDStore returns an fdStore with an empty ledger. If a ledger cannot be made, the mount still
-// works, but it is detached if mountd dies.
+// newFDStore returns an fdStore with an empty ledger. If no ledger can be made, the mount still
+// works, but is detached if mountd dies.
 func newFDStore(logger *slog.Logger) *fdStore {
 	h := &fdStore{logger: logger, files: map[uint64]*os.File{}}
 	var err error
@@ -47,7 +47,7 @@ func newFDStore(logger *slog.Logger) *fdStore {
 	return h
 }
 
-// inherit returns an fdStore with the contents of a dead supervisor's, which mountd hands on.
+// inherit returns an fdStore with the contents of a dead supervisor's, which mountd passes on.
 func inherit(device, ledger, sock *os.File, logger *slog.Logger) *fdStore {
 	h := &fdStore{logger: logger, files: map[uint64]*os.File{}, device: device, ledger: ledger, hearDone: make(chan struct{})}
 	go h.hear(sock, h.hearDone)
@@ -67,8 +67,8 @@ func (h *fdStore) close() {
 	h.ledger, h.device = nil, nil
 }
 
-// canGoOn waits until everything that a dead mountd sent has been read. It reports whether there
-// is a connection that another mountd can serve.
+// canGoOn waits until all messages of a dead mountd were read. It reports whether there is a
+// connection that another mountd can serve.
 func (h *fdStore) canGoOn() bool {
 	if h.hearDone != nil {
 		<-h.hearDone
@@ -78,15 +78,14 @@ func (h *fdStore) canGoOn() bool {
 		return false
 	}
 	err := fusefs.CanTakeOver(h.ledger, h.device)
-	if err != nil { // this is normal after an orderly unmount
+	if err != nil { // normal after an orderly unmount
 		h.logger.Info("nothing to take over", "why", err)
 	}
 	return err == nil
 }
 
-// handDown prepares a socket for a new mountd and, if that mountd takes over, the descriptors that
-// are sent to it through the socket. The caller calls started with whether the process could be
-// started.
+// handDown prepares a socket for a new mountd, through which a mountd that takes over gets the
+// descriptors. The caller calls started with whether the process could be started.
 func (h *fdStore) handDown() (sock *os.File, started func(bool), err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -177,9 +176,8 @@ func listen(sock int) (what byte, fh uint64, f *os.File, err error) {
 	}
 }
 
-// fdClient is mountd's side of the connection. If the supervisor does not read, for example
-// because it was stopped, a request on the mount must not wait for it. Then the descriptor is not
-// stored.
+// fdClient is mountd's side of the connection. A request on the mount never waits for the
+// supervisor, which may be stopped. In that case the descriptor is not stored.
 type fdClient struct {
 	sock atomic.Pointer[os.File]
 	old  []*os.File // sockets to supervisors that died
@@ -204,8 +202,8 @@ func (k *fdClient) Drop(fh uint64) { k.say(sayDrop, fh, -1) }
 func (k *fdClient) device(fd int) { k.say(sayDevice, 0, fd) }
 
 // receive reads the descriptors that the supervisor stored for the previous mountd. If the
-// supervisor is killed meanwhile, only this process can save the mount, so receive returns what
-// it has. The missing descriptors are of open files without a name.
+// supervisor is killed meanwhile, only this process can save the mount, so receive returns what it
+// has. Only descriptors of open files without a name can be missing.
 func (k *fdClient) receive() map[uint64]*os.File {
 	kept := map[uint64]*os.File{}
 	for {
@@ -219,19 +217,19 @@ func (k *fdClient) receive() map[uint64]*os.File {
 	}
 }
 
-// renew prepares everything for a new supervisor and returns the supervisor's end of the socket.
+// renew prepares everything for a new supervisor, and returns its end of the socket.
 func (k *fdClient) renew(s *fusefs.Server) (*os.File, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
-	// The old socket stays open, because a request may be about to use its descriptor number.
+	// The old socket stays open: another goroutine may be about to use its descriptor number.
 	k.old = append(k.old, k.sock.Swap(os.NewFile(uintptr(pair[0]), "supervisor")))
 	s.Guarded(func(fh uint64, fd int) { k.Keep(fh, fd) })
 	return os.NewFile(uintptr(pair[1]), "mountd"), nil
 }
 
-// dup returns a duplicate of a descriptor that a child process can inherit.
+// dup duplicates a descriptor for a child process to inherit.
 func dup(fd int, name string) (*os.File, error) {
 	n, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {

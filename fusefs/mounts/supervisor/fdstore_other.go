@@ -10,7 +10,7 @@ import (
 	"cachebro/fusefs"
 )
 
-// fdStore is empty on systems where a connection cannot be taken over.
+// fdStore is empty where a connection cannot be taken over.
 type fdStore struct{ device, ledger *os.File }
 
 func newFDStore(*slog.Logger) *fdStore                   { return &fdStore{} }

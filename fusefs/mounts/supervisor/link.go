@@ -11,43 +11,42 @@ import (
 	"cachebro/store/wire"
 )
 
-// beatEvery is the interval of the heartbeats between mountd and the daemon while there is
-// something to report. A daemon that dies meanwhile is noticed within this time. Once the daemon
-// has ingested everything, no heartbeat is sent until the next record. The daemon may end during
-// that time without mountd noticing.
+// beatEvery is the interval of heartbeats between mountd and the daemon while there is something to
+// report, and bounds how late the death of a daemon is noticed. Once the daemon has ingested
+// everything, there are no heartbeats until the next record, and the daemon may end unnoticed.
 const beatEvery = 2 * time.Second
 
-// maxPause is the longest wait between two tries to start the daemon again.
+// maxPause is the longest pause between two attempts to start the daemon.
 const maxPause = 30 * time.Second
 
-// link keeps mountd connected to the store daemon: it starts the daemon if none runs, attaches to
-// it, and exchanges heartbeats. Its errors never reach a program that waits for I/O. Without a
-// daemon, the records stay in the spool.
+// link keeps mountd connected to the daemon: it starts the daemon if none runs, attaches to it, and
+// exchanges heartbeats. Its errors never reach a program that waits for I/O. Without a daemon,
+// records stay in the spool.
 type link struct {
-	client   *wire.Client // nil until dial has been called
+	client   *wire.Client // nil before the first dial
 	dial     func(context.Context) (*wire.Client, error)
 	source   *os.File
 	beat     func() wire.Heartbeat           // makes the heartbeat to send
-	atRest   func(wire.HeartbeatAnswer) bool // reports whether there is nothing left to report after this answer
-	onAnswer func(wire.HeartbeatAnswer)      // handles the answer; Healthy is false if no daemon answers
+	atRest   func(wire.HeartbeatAnswer) bool // reports whether nothing is left to report after this answer
+	onAnswer func(wire.HeartbeatAnswer)      // handles an answer; Healthy is false if no daemon answers
 	// introducing is called before mountd attaches to a daemon that does not know this mount.
 	introducing func()
-	// leaves records in a file that the mount has ended. It returns false, having written
-	// nothing, if a daemon is running.
+	// leaves writes to a file that the mount has ended. If a daemon runs, it writes nothing and
+	// returns false.
 	leaves func(context.Context) (bool, error)
 	logger *slog.Logger
-	poke   chan struct{} // capacity 1: a heartbeat is to be sent now; never closed
-	stirs  chan struct{} // capacity 1: a record was spooled, so heartbeats begin again; never closed
-	woke   chan struct{} // capacity 1: heartbeats have begun again; never closed
+	poke   chan struct{} // capacity 1: send a heartbeat now; never closed
+	stirs  chan struct{} // capacity 1: a record was spooled, so begin heartbeats again; never closed
+	woke   chan struct{} // capacity 1: heartbeats began again; never closed
 	wg     sync.WaitGroup
 
 	// mu guards the fields below.
 	mu         sync.Mutex
-	attached   int  // pid of the daemon that knows this mount; 0 if there is none
+	attached   int  // pid of the daemon that knows this mount, or 0
 	rests      bool // no heartbeats are sent until the next record
 	sends      bool // the history is sent to a bucket
 	attach     wire.Attach
-	leaveHeard chan struct{} // closed when a daemon knows that the mount was unmounted at its mountpoint
+	leaveHeard chan struct{} // closed when a daemon knows that the mount left its mountpoint
 	heardOf    bool          // leaveHeard is closed
 }
 
@@ -82,14 +81,14 @@ func (l *link) setWatched(on bool) {
 	l.attach.Watched = on
 }
 
-// missed records that changes which bypassed the mount were not spooled.
+// missed counts changes that bypassed the mount and were not spooled.
 func (l *link) missed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.attach.Missed++
 }
 
-// watching returns, for the heartbeat, what setWatched and missed have recorded.
+// watching returns, for the heartbeat, what setWatched and missed stored.
 func (l *link) watching() (on bool, missed uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,8 +101,8 @@ func (l *link) unmounted() bool {
 	return l.attach.Unmounted
 }
 
-// leave tells the daemon that the mount was unmounted at its mountpoint. It waits until the daemon
-// has acknowledged that, for limit at most.
+// leave tells the daemon that the mount was unmounted at its mountpoint, and waits at most limit
+// for the acknowledgement.
 func (l *link) leave(limit time.Duration) {
 	l.mu.Lock()
 	l.attach.Unmounted = true
@@ -120,7 +119,7 @@ func (l *link) leave(limit time.Duration) {
 	}
 }
 
-// remounted makes link report to the daemon that the mount is on its mountpoint again.
+// remounted makes link report that the mount is on its mountpoint again.
 func (l *link) remounted() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,8 +127,7 @@ func (l *link) remounted() {
 	l.attached, l.heardOf, l.leaveHeard = 0, false, make(chan struct{})
 }
 
-// acknowledge is called after the link has reported to the daemon whether the mount is still on its
-// mountpoint.
+// acknowledge is called after the daemon was told whether the mount is on its mountpoint.
 func (l *link) acknowledge(unmounted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -139,7 +137,7 @@ func (l *link) acknowledge(unmounted bool) {
 	}
 }
 
-// dial connects to the daemon, starting it if needed. Its error is readable for a user: a damaged
+// dial connects to the daemon and starts it if needed. Its errors are meant for users: a damaged
 // store, a full disk, a state directory of another user.
 func dial(ctx context.Context, c Config, client string) (*wire.Client, error) {
 	w, err := wire.DialOrStart(ctx, c.Paths, wire.Hello{Version: c.Version, Client: client, Root: c.Root},
@@ -176,8 +174,8 @@ func (l *link) run(ctx context.Context) {
 	})
 }
 
-// exchange exchanges one heartbeat, or attaches if this daemon does not know us. rest means that
-// there is nothing left to report.
+// exchange exchanges one heartbeat, or attaches if the daemon does not know us. rest means that
+// nothing is left to report.
 func (l *link) exchange(ctx context.Context) (ok, rest bool) {
 	if l.client == nil {
 		c, err := l.dial(ctx)
@@ -205,7 +203,7 @@ func (l *link) exchange(ctx context.Context) (ok, rest bool) {
 		l.sends = ans.Sends
 		l.mu.Unlock()
 		return true, l.atRest(ans)
-	case !gone && !known: // a daemon that was started anew
+	case !gone && !known: // a new daemon
 		err = l.introduce(ctx)
 	}
 	if err != nil && ctx.Err() == nil {
@@ -215,7 +213,7 @@ func (l *link) exchange(ctx context.Context) (ok, rest bool) {
 	return err == nil, false
 }
 
-// introduce attaches to the daemon: it tells the daemon which process serves the mount, and hands
+// introduce attaches to the daemon: it tells the daemon which process serves the mount, and passes
 // it a descriptor of the source.
 func (l *link) introduce(ctx context.Context) error {
 	l.mu.Lock()
@@ -235,10 +233,10 @@ func (l *link) introduce(ctx context.Context) error {
 	return nil
 }
 
-// hurry makes link send a heartbeat at once.
+// hurry sends a heartbeat at once.
 func (l *link) hurry() { nudge(l.poke) }
 
-// stirred is called when a record was spooled. It makes heartbeats begin again.
+// stirred is called when a record was spooled, and begins heartbeats again.
 func (l *link) stirred() { nudge(l.stirs) }
 
 func nudge(ch chan<- struct{}) {
@@ -248,15 +246,15 @@ func nudge(ch chan<- struct{}) {
 	}
 }
 
-// restedToEnd reports whether neither the daemon nor this side has anything left to send.
+// restedToEnd reports whether neither side has anything left to send.
 func (l *link) restedToEnd() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.rests && len(l.stirs) == 0 && !l.sends && !l.attach.Unmounted
 }
 
-// bye ends the link. The context of run must already be cancelled. If the daemon does not answer,
-// it will notice without this message that mountd has exited.
+// bye ends the link. The context of run must already be cancelled. A daemon that misses this
+// message notices that mountd has exited.
 func (l *link) bye() {
 	l.wg.Wait()
 	if l.client == nil {

@@ -26,14 +26,14 @@ import (
 	"cachebro/store/wire"
 )
 
-// drainLimit bounds how long an orderly unmount waits for captured content to reach the spool.
+// drainLimit bounds how long an orderly unmount waits for content to reach the spool.
 const drainLimit = 60 * time.Second
 
 // Serve runs mountd: it mounts, sends a Report, and returns when the mount has ended. from.Source
-// is the source directory, opened before the mount. If from.FD > 0, it is a /dev/fuse that is
-// already mounted. supervisor is the pid of the supervisor, or 0 if there is none.
+// is the source directory, opened before the mount. If from.FD > 0, it is a mounted /dev/fuse.
+// supervisor is the pid of the supervisor, or 0.
 func Serve(c Config, from Handed, supervisor int, report io.WriteCloser, logger *slog.Logger) error {
-	signal.Ignore(syscall.SIGHUP) // the end of a terminal is no reason to unmount
+	signal.Ignore(syscall.SIGHUP) // the end of a terminal must not unmount
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, renewSignal)
 	defer signal.Stop(signals)
@@ -47,7 +47,7 @@ func Serve(c Config, from Handed, supervisor int, report io.WriteCloser, logger 
 	s.shared = mounts.Shared(from.Source)
 	if s.shared == "" && mounts.TellsOutside {
 		if s.edge.always {
-			nudge(s.link.woke) // let run look, because placing the watch's marks on a large tree takes time
+			nudge(s.link.woke) // let run look, because marking a large tree takes time
 		} else {
 			outside = s.edge.look()
 		}
@@ -75,7 +75,7 @@ func Serve(c Config, from Handed, supervisor int, report io.WriteCloser, logger 
 	stopAnswering() // before a successor opens the spool and its own socket
 	s.edge.end()
 	if inherits {
-		// Requests without an answer are sent to the successor again.
+		// Requests without a reply are sent to the successor again.
 		s.drain()
 		return nil
 	}
@@ -94,18 +94,17 @@ type session struct {
 	edge     *edge
 	mount    mounts.Mount
 	handed   Handed
-	shared   string // the kind of file system, if other machines can change it
+	shared   string // the kind of file system if other machines can change it
 	fdClient fdClient
 	mounted  chan struct{} // capacity 1: our mount table has changed; never closed
 
-	supervisor atomic.Int64 // pid of the supervisor, 0 if there is none
+	supervisor atomic.Int64 // pid of the supervisor, or 0
 }
 
-// keeper returns the pid of the supervisor, which holds descriptors for us, or 0 if there is none.
 func (s *session) keeper() int { return int(s.supervisor.Load()) }
 
-// start starts the spool, the daemon, capture and the mount, in this order. If one of them fails,
-// it stops those that it has already started.
+// start starts the spool, the daemon, capture and the mount, in this order. If one fails, it stops
+// the others.
 func start(c Config, from Handed, logger *slog.Logger) (s *session, err error) {
 	source := from.Source
 	s = &session{c: c, logger: logger, handed: from, mounted: make(chan struct{}, 1)}
@@ -161,8 +160,8 @@ func start(c Config, from Handed, logger *slog.Logger) (s *session, err error) {
 // work without a mount, such as an undo, it holds the spool for one more second.
 const recorderWithin = 5 * time.Second
 
-// openSpool opens the spool for writing. If the recorder of package outside holds the spool,
-// openSpool waits; if another mount holds it, openSpool fails at once.
+// openSpool opens the spool for writing. It waits for the recorder of package outside, but fails at
+// once if another mount has the spool.
 func openSpool(c Config) (w *spool.Writer, err error) {
 	for deadline := time.Now().Add(recorderWithin); ; time.Sleep(20 * time.Millisecond) {
 		w, err = spool.OpenWriter(wire.SpoolDir(c.State), spool.Options{})
@@ -202,7 +201,6 @@ func (s *session) abandon() {
 	}
 }
 
-// heartbeat returns the heartbeat with the present state of mountd.
 func (s *session) heartbeat() wire.Heartbeat {
 	st := s.capture.Stats()
 	fsStats := s.server.Stats()
@@ -226,14 +224,14 @@ func (s *session) applyState(a wire.HeartbeatAnswer) {
 	}
 }
 
-// atRest reports whether no more heartbeats are needed until something happens on the mount.
+// atRest reports whether no heartbeat is needed until something happens on the mount.
 func (s *session) atRest(a wire.HeartbeatAnswer) bool {
 	st := s.capture.Stats()
 	return a.Healthy && (!a.BaselineStart.IsZero() || s.link.unmounted()) && a.Ingested >= s.writer.LastSeq() && st.State == "capturing" && st.Queue == 0
 }
 
-// leaves records in a file that the mount has ended, for a daemon that is not running now. It
-// returns false, having written nothing, if a daemon is running.
+// leaves writes to a file that the mount has ended, for a later daemon. If a daemon runs, it writes
+// nothing and returns false.
 func (s *session) leaves(ctx context.Context) (bool, error) {
 	st, err := procfs.ReadStat(os.Getpid())
 	if err != nil {
@@ -242,7 +240,7 @@ func (s *session) leaves(ctx context.Context) (bool, error) {
 	return wire.WriteMountEnd(ctx, s.c.Paths, s.c.Root, wire.MountEnd{PID: os.Getpid(), Start: st.Start, Boot: procfs.BootID(), At: time.Now()})
 }
 
-// worthGivingBack is the number of bytes from which giveBack returns memory to the system.
+// worthGivingBack is how many bytes the heap must have for giveBack to return memory.
 const worthGivingBack = 8 << 20
 
 // giveBack returns unused memory to the system after a burst of work.
@@ -254,9 +252,8 @@ func giveBack() {
 	}
 }
 
-// setOutside tells the overlay and the daemon whether processes may write to the source directly.
-// Once the mount was unmounted at its mountpoint, that is always so, because every process that
-// uses that path writes to the source.
+// setOutside tells the overlay and the daemon whether processes may write directly to the source.
+// After an unmount at the mountpoint they always may, because that path now is the source.
 func (s *session) setOutside(on bool) {
 	on = on || s.link.unmounted()
 	s.server.SetOutside(on)
@@ -296,17 +293,15 @@ func (s *session) watchSupervisor(ctx context.Context, pid int) {
 	})
 }
 
-// keepRunning calls start whenever the process has ended, until ctx ends. The first time it does
-// so at once, because without a supervisor a kill of mountd would leave a dead mount. If the new
-// process ends soon or cannot be started, the pauses grow, because the binary may have been
-// replaced by one that cannot run as a supervisor.
+// keepRunning calls start whenever the process has ended, until ctx ends. The first time it does so
+// at once, because without a supervisor a kill of mountd would leave a dead mount. If the new
+// process ends soon or cannot be started, the pauses grow: the binary may have been replaced.
 func keepRunning(ctx context.Context, pid int, start func() (int, error)) {
 	const first, last = 10 * time.Millisecond, time.Minute
 	for pause := time.Duration(0); ; {
 		began := time.Now()
 		if p, err := watch(pid); err == nil {
-			// When mountd ends, this goroutine is abandoned in poll; the process exits right
-			// after.
+			// When mountd ends, this goroutine is abandoned in poll, just before the process exits.
 			_ = p.wait()
 			p.close()
 		}
@@ -329,8 +324,8 @@ func keepRunning(ctx context.Context, pid int, start func() (int, error)) {
 	}
 }
 
-// startSupervisor starts a supervisor that adopts this process and gets the descriptors that the
-// last supervisor held.
+// startSupervisor starts a supervisor that adopts this process and gets the last supervisor's
+// descriptors.
 func (s *session) startSupervisor() (*exec.Cmd, error) {
 	cmd := &exec.Cmd{Path: s.c.Exe, Args: append(s.c.args("supervise"), "--adopt", fmt.Sprint(os.Getpid())), Env: s.c.Env, Dir: "/", Stdout: os.Stderr, Stderr: os.Stderr, SysProcAttr: detached()}
 	cmd.ExtraFiles = []*os.File{nil, s.handed.Source}
@@ -352,19 +347,22 @@ func (s *session) startSupervisor() (*exec.Cmd, error) {
 }
 
 const (
-	// busyWait is how long processes inside may take to leave before the mount is
-	// detached anyway.
+	// busyWait is how long an unmount waits for processes inside before it detaches the mount.
 	busyWait = 2 * time.Second
-	// copyWait is how long an unmount may take to end the connection. If it takes longer, a copy
-	// of the mount in another mount namespace holds the connection open.
+	// copyWait is how long an unmount may take to end the connection. If it takes longer, a copy of
+	// the mount in another namespace holds the connection open.
 	copyWait = time.Second
 )
 
-// wait waits for the unmount. The first signal asks for an orderly unmount. If the mount is
-// still busy after 2 s, it is detached, and processes inside are served until they leave or
-// until another signal arrives. If the mount was unmounted here but lives on as a copy in
-// another mount namespace, it ends at the first signal. If its state or project is gone, it ends
-// without a signal. wait returns false if a successor is to serve the mount.
+// wait waits for the unmount. It returns false if a successor will serve the mount.
+//
+//	//
+//	// - The first signal asks for an orderly unmount. If the mount is still busy after
+//	//   busyWait, it is detached, and processes inside are served until they leave or
+//	//   another signal arrives.
+//	// - A mount that was unmounted here but lives on in another mount namespace ends at the
+//	//   first signal.
+//	// - A mount whose state or project is gone ends without a signal.
 func (s *session) wait(done <-chan struct{}, signals <-chan os.Signal, gone <-chan error) bool {
 	var busy, over <-chan time.Time
 	leave := func(why any) {
@@ -407,7 +405,6 @@ func (s *session) wait(done <-chan struct{}, signals <-chan os.Signal, gone <-ch
 	}
 }
 
-// mountedHere reports whether our mount is in our mount namespace.
 func (s *session) mountedHere() bool {
 	table, err := mounts.Mounts()
 	return err != nil || s.mountedIn(table)
@@ -419,17 +416,17 @@ func (s *session) mountedIn(table []mounts.Mount) bool {
 	})
 }
 
-// tablePause is the longest pause between two looks at the mount table. Pauses are made while
-// other programs mount and unmount all the time.
+// tablePause is the longest pause between two looks at the mount table, for machines that mount and
+// unmount all the time.
 const tablePause = time.Second
 
 // watchTable watches our mount table. It records when the mount was unmounted in our mount
-// namespace but lives on elsewhere, because umount must not wait for the processes that use it
-// there. It also reports a new mount that leads to the source bypassing ours.
+// namespace but lives on elsewhere, because umount must not wait for the processes there. It also
+// reports new mounts that lead to the source bypassing ours.
 func (s *session) watchTable(ctx context.Context, done <-chan struct{}) {
 	table, err := mounts.WatchTable()
 	if err != nil {
-		return // umount then waits for the end of mountd
+		return // umount then waits for mountd to end
 	}
 	defer table.Close()
 	beside, pause := "", time.Duration(0)
@@ -459,7 +456,7 @@ func (s *session) watchTable(ctx context.Context, done <-chan struct{}) {
 		select {
 		case <-done:
 			return
-		case <-time.After(50 * time.Millisecond): // a mount usually ends faster than that
+		case <-time.After(50 * time.Millisecond): // a mount usually ends faster
 		}
 		s.drain()
 		s.link.leave(2 * time.Second)
@@ -475,8 +472,8 @@ func (s *session) watchTable(ctx context.Context, done <-chan struct{}) {
 	}
 }
 
-// places returns the directories that the mount depends on: the state directory and, if the mount
-// does not cover its source, the source.
+// places returns the directories that the mount depends on: the state directory and, unless the
+// mount covers it, the source.
 func (s *session) places() (places []wire.Place) {
 	names := []string{wire.SpoolDir(s.c.State)}
 	if !s.c.InPlace() {
@@ -503,7 +500,6 @@ func (s *session) users() []mounts.Proc {
 	return mounts.Scan(s.c.Mountpoint, map[int]bool{s.mountID(): true}, true, mounts.Ours)
 }
 
-// end writes captured content to the spool and detaches from the daemon.
 func (s *session) end() error {
 	s.server.Abandon()
 	// An aborted connection ends the server and leaves a dead mount.

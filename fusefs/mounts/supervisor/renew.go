@@ -14,16 +14,16 @@ import (
 	"cachebro/store/wire"
 )
 
-// Another binary can take over a mount that is already being served. It writes its path to a file
-// in the state directory and sends mountd a signal to end. The supervisor starts the binary named
-// in that file as the successor, and is then replaced by a supervisor of the new binary.
+// Another binary can take over a served mount. It writes its path to a file in the state directory
+// and signals mountd to end. The supervisor starts the binary in that file as the successor, and is
+// then itself replaced by a supervisor of the new binary.
 
 const (
 	exeFile = "serve.exe"
 	// renewSignal tells mountd to end without unmounting, so that a successor can take over.
 	renewSignal = syscall.SIGUSR1
 	renewLimit  = 15 * time.Second
-	// drainShort is how long mountd waits for captured content before it ends.
+	// drainShort is how long mountd waits for content before it ends.
 	drainShort = 2 * time.Second
 )
 
@@ -76,8 +76,8 @@ func (r *runner) exe() string {
 	return r.c.Exe
 }
 
-// drain waits until captured content is in the spool, but only for drainShort. Content that was
-// not written by then is still in its files, where the successor finds it.
+// drain waits at most drainShort for content to reach the spool. The rest is still in its files,
+// where the successor finds it.
 func (s *session) drain() {
 	for end := time.Now().Add(drainShort); s.capture.Stats().Queue > 0 && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)

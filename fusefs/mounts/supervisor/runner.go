@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// heirLimit is how long a mountd that takes over may take to answer. The programs on
-	// the mount wait meanwhile; a tenth of a second is usual.
+	// heirLimit is how long a mountd that takes over may need to answer, while programs on the
+	// mount wait. A tenth of a second is usual.
 	heirLimit = 10 * time.Second
-	// heirLife is how long a mountd must live not to count as failed.
+	// heirLife is how long a mountd must live to count as successful.
 	heirLife = time.Second
 	heirsMax = 5 // how many may fail in a row
 )
 
-// Handed holds the descriptors that one process of a mount gives to another. All except Source
-// may be nil.
+// Handed holds the descriptors that one process of a mount passes to another. All except Source may
+// be nil.
 type Handed struct {
 	Source, Device, Ledger, Sock *os.File
-	// FD is a mounted /dev/fuse, which mountd then owns, or 0.
+	// FD is a mounted /dev/fuse, or 0. mountd then owns it.
 	FD int
 	// TakeOver means that mountd takes over the mount of a dead mountd, whose state is in Ledger.
 	TakeOver bool
@@ -56,8 +56,8 @@ func (r *runner) interrupt() {
 	}
 }
 
-// start runs a mountd from a binary and returns its Report. If the Report is an error, the mountd
-// has ended.
+// start runs a mountd from a binary and returns its Report. After an error in the Report, the
+// mountd has ended.
 func (r *runner) start(takeOver bool, exe string) Report {
 	in, out, err := os.Pipe()
 	if err != nil {
@@ -112,8 +112,8 @@ func (r *runner) wait() error {
 	return cmd.Wait()
 }
 
-// goOn is called when mountd has ended; err is the error that Wait returned. If the connection still
-// exists and no unmount was requested, it starts another mountd that takes over.
+// goOn is called when mountd has ended; err is Wait's. If the connection still exists and no
+// unmount was requested, it starts another mountd, which takes over.
 func (r *runner) goOn(ctx context.Context, err error) error {
 	for short := 0; short < heirsMax && ctx.Err() == nil && r.fdStore.canGoOn(); {
 		begun := time.Now()

@@ -16,7 +16,7 @@ import (
 )
 
 // Launch starts a detached supervisor and waits until the mount answers or has failed. After a
-// failure, neither a process nor a mount remains.
+// failure, no process and no mount remains.
 func Launch(ctx context.Context, c Config) (Report, error) {
 	log, err := openLog(c.State, "supervise.log")
 	if err != nil {
@@ -48,9 +48,9 @@ func Launch(ctx context.Context, c Config) (Report, error) {
 	return rep, nil
 }
 
-// Supervise mounts and returns when the mount has ended. If report is not nil, a Report is written
-// to it and it is closed. If ctx is cancelled, the mount is unmounted in an orderly way. The error
-// says why there was no mount, or that the mount ended unexpectedly.
+// Supervise mounts and returns when the mount has ended. It writes a Report to report, if not nil,
+// and closes it. When ctx is cancelled, it unmounts in an orderly way. The error says why there was
+// no mount, or that the mount ended unexpectedly.
 func Supervise(ctx context.Context, c Config, report io.WriteCloser, logger *slog.Logger) error {
 	source, err := os.OpenFile(c.Root, os.O_RDONLY, 0)
 	if err != nil {
@@ -76,16 +76,14 @@ func Supervise(ctx context.Context, c Config, report io.WriteCloser, logger *slo
 	logger.Info("mounted", "mountpoint", c.Mountpoint, "mountd", rep.PID)
 	remove(filepath.Join(c.State, crashFile))
 	if report != nil {
-		// An error is ignored, because the process that asked for the mount may have ended, and
-		// the mount stays.
+		// Ignore errors: the process that asked for the mount may have ended, and the mount stays.
 		_ = rep.send(report)
 		report.Close()
 	}
 	return r.goOn(ctx, r.wait())
 }
 
-// Adopt supervises a mountd whose supervisor has died. from holds the descriptors of that
-// supervisor.
+// Adopt supervises a mountd whose supervisor has died. from holds that supervisor's descriptors.
 func Adopt(ctx context.Context, c Config, pid int, from Handed, logger *slog.Logger) error {
 	log, err := openLog(c.State, "mountd.log")
 	if err != nil {
@@ -106,12 +104,11 @@ func Adopt(ctx context.Context, c Config, pid int, from Handed, logger *slog.Log
 	if err := p.wait(); err != nil {
 		return fmt.Errorf("watch mountd %d: %w", pid, err)
 	}
-	// We are not mountd's parent, so we do not get its exit status. The ledger and the mount
-	// table are enough, because after an orderly unmount there is no mount left to clear.
+	// We are not mountd's parent, so there is no exit status. After an orderly unmount no mount is
+	// left to clear.
 	return r.goOn(ctx, nil)
 }
 
-// ended cleans up after mountd. waitErr says how mountd ended.
 func ended(c Config, logger *slog.Logger, waitErr error) error {
 	how := "it ended"
 	if waitErr != nil {
@@ -129,11 +126,11 @@ func ended(c Config, logger *slog.Logger, waitErr error) error {
 	return fmt.Errorf("the mount on %s ended unexpectedly: %s", c.Mountpoint, how)
 }
 
-// clear detaches a mount that no process serves any more. left reports whether there was one.
-// Processes inside are looked up first, while /proc still shows them.
+// clear detaches a mount that no process serves. left reports whether there was one. Processes
+// inside are looked up first, while /proc still shows them.
 func clear(c Config, logger *slog.Logger, how string) (crash Crash, left bool) {
 	crash = Crash{Time: time.Now(), Mountpoint: c.Mountpoint, How: how}
-	for range 4 { // below this mount there may be earlier dead mounts on the same directory
+	for range 4 { // there may be earlier dead mounts on the same directory
 		overlays, err := mounts.Overlays()
 		if err != nil {
 			logger.Error("cannot see what is mounted", "error", err)
@@ -143,7 +140,7 @@ func clear(c Config, logger *slog.Logger, how string) (crash Crash, left bool) {
 		if !ok || m.Source != c.Root {
 			return crash, left
 		}
-		// Another mountd may have won a race and serve a working mount here.
+		// Another mountd may have won a race, and serve a working mount here.
 		if err := mounts.Answers(c.Mountpoint, 300*time.Millisecond); !errors.Is(err, mounts.ErrDead) && !errors.Is(err, mounts.ErrHung) {
 			return crash, left
 		}
@@ -158,7 +155,6 @@ func clear(c Config, logger *slog.Logger, how string) (crash Crash, left bool) {
 	return crash, left
 }
 
-// tell sends a failure to the process that waits for the Report, and returns it.
 func tell(report io.WriteCloser, err error) error {
 	if report != nil {
 		_ = failure(err).send(report)
@@ -167,8 +163,7 @@ func tell(report io.WriteCloser, err error) error {
 	return err
 }
 
-// openLog opens one of the supervisor's logs for appending. A log above 5 MB is first renamed to
-// .1.
+// openLog opens a log of the supervisor for appending. A log above 5 MB is first renamed to .1.
 func openLog(state, name string) (*os.File, error) {
 	path := filepath.Join(state, name)
 	if fi, err := os.Stat(path); err == nil && fi.Size() > 5<<20 {
@@ -188,8 +183,7 @@ type Child struct {
 	done chan struct{} // closed when it has ended
 }
 
-// StartMountd starts mountd on a /dev/fuse that is mounted already and returns
-// when the mount answers.
+// StartMountd starts mountd on a mounted /dev/fuse, and returns when the mount answers.
 func StartMountd(c Config, source, device *os.File) (*Child, error) {
 	log, err := openLog(c.State, "mountd.log")
 	if err != nil {
@@ -217,7 +211,7 @@ func StartMountd(c Config, source, device *os.File) (*Child, error) {
 	return child, nil
 }
 
-// Await waits until mountd has ended, for limit at most.
+// Await waits at most limit until mountd has ended.
 func (c *Child) Await(limit time.Duration) {
 	select {
 	case <-c.done:
