@@ -24,7 +24,7 @@ const resendBit = 1 << 63
 // attempts. An attempt ends when the reply has been written.
 type attempt struct {
 	unique  atomic.Uint64 // the id of the request; 0 if the slot is free
-	state   atomic.Uint32 // attemptBegun, attemptTold
+	state   atomic.Uint32 // attemptBegun, attemptReported
 	server  uint32        // ledgerHead.serving when the attempt was recorded
 	began   int64         // ns
 	a, b    key           // the inodes that had the old name and, in a rename, the new name
@@ -45,8 +45,8 @@ const (
 	// slots.
 	attemptProbes = 16
 
-	attemptBegun = 1
-	attemptTold  = 2 // done and reported to the Observer
+	attemptBegun    = 1
+	attemptReported = 2 // done and reported to the Observer
 )
 
 func (l *ledger) attempt(i int) *attempt {
@@ -120,7 +120,7 @@ func (l *ledger) prune() (renames bool) {
 		case u == ^uint64(0) || t.server+2 < l.head.serving.Load():
 			t.unique.Store(0)
 		default:
-			renames = renames || t.renames && !t.wasTold()
+			renames = renames || t.renames && !t.wasReported()
 		}
 	}
 	return renames
@@ -129,12 +129,12 @@ func (l *ledger) prune() (renames bool) {
 // markDone records that the change was made and reported to the Observer.
 func (t *attempt) markDone() {
 	if t != nil {
-		t.state.Store(attemptTold)
+		t.state.Store(attemptReported)
 	}
 }
 
-// wasTold reports whether an earlier server did everything except send the reply.
-func (t *attempt) wasTold() bool { return t != nil && t.state.Load() == attemptTold }
+// wasReported reports whether an earlier server did everything except send the reply.
+func (t *attempt) wasReported() bool { return t != nil && t.state.Load() == attemptReported }
 
 // madeEarlier reports whether an earlier server made the file sx for the same request. Until the
 // reply, the kernel lets no other process on the mount make the name. A file that was made directly

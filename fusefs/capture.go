@@ -39,9 +39,9 @@ func (n *inode) tell(s stamp) {
 	}
 }
 
-// soil makes n dirty. If n was clean, the Observer first saves the old content, whose stamp is
+// markDirty makes n dirty. If n was clean, the Observer first saves the old content, whose stamp is
 // before. The caller holds n.order.
-func (o *contents) soil(n *inode, c Caller, op event.Op, before stamp, appends bool, cancel <-chan struct{}) *writes {
+func (o *contents) markDirty(n *inode, c Caller, op event.Op, before stamp, appends bool, cancel <-chan struct{}) *writes {
 	w := n.writes
 	if w == nil {
 		w = &writes{}
@@ -75,7 +75,8 @@ func (o *contents) soil(n *inode, c Caller, op event.Op, before stamp, appends b
 // source since the last operation, check resets the tail, because the earlier content is not the
 // last version's.
 //
-//	Our own changes of mode, owner, times or names look like such a write, but are rare between a write and its close.
+// Our own changes of mode, owner, times or names look like such a write, but are rare between a
+// write and its close.
 func (w *writes) check(fd int) {
 	if w.tail < TailMin {
 		return
@@ -110,9 +111,9 @@ func (w *writes) truncated(size int64) {
 	w.size = size
 }
 
-// unborn reports whether n was made through the mount and never closed. Its first close then also
+// neverClosed reports whether n was made through the mount and never closed. Its first close then also
 // reports its mode and owner. The caller holds n.order.
-func (n *inode) unborn() bool { return n.writes != nil && n.writes.created }
+func (n *inode) neverClosed() bool { return n.writes != nil && n.writes.created }
 
 // closeContent reports to the Observer that the content of a dirty n can be captured. c is the
 // process that closed n, or zero if none did. The caller holds n.order.

@@ -14,7 +14,7 @@ import (
 
 // doneOn reports an operation that changes no names to the Observer.
 func (o *contents) doneOn(n *inode, in *fuse.InHeader, op event.Op, sx *sys.Stat) {
-	if o.obs == nil || op == event.OpChmod && (n.unborn() || sx.Nlink == 0) { // the first close reports a new file; a file without a name has no path to report
+	if o.obs == nil || op == event.OpChmod && (n.neverClosed() || sx.Nlink == 0) { // the first close reports a new file; a file without a name has no path to report
 		return
 	}
 	p := n.LastPath()
@@ -28,7 +28,7 @@ func (o *contents) doneOn(n *inode, in *fuse.InHeader, op event.Op, sx *sys.Stat
 // finding reports every name of n to the Observer before n gets another name or its mode, owner or
 // attributes change.
 func (o *namespace) finding(n *inode) {
-	if o.finder == nil || n.unborn() {
+	if o.finder == nil || n.neverClosed() {
 		return
 	}
 	var sx sys.Stat

@@ -137,8 +137,8 @@ func (o *contents) keep(n *inode, dir int, name string) *handle {
 	return h
 }
 
-// unkeep releases a handle that keep returned. h may be nil.
-func (o *contents) unkeep(h *handle) {
+// releaseKept releases a handle that keep returned. h may be nil.
+func (o *contents) releaseKept(h *handle) {
 	if h != nil {
 		h.node.dropHandle(h)
 		h.release()
@@ -153,7 +153,7 @@ func (o *contents) forgotten(n *inode) {
 	for h != nil && h.flags&sys.Place == 0 {
 		h = h.next
 	}
-	o.unkeep(h)
+	o.releaseKept(h)
 }
 
 // anyHandle returns a handle of n with a reference for the caller, or nil. If both is set, our

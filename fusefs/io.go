@@ -43,7 +43,7 @@ func (o *contents) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) 
 	// have made longer. Pages of a mapping have their own offsets, and the bytes of a resent
 	// request may already be in the file.
 	appends := in.Flags&unix.O_APPEND != 0 && in.WriteFlags&fuse.WRITE_CACHE == 0 && in.Unique&resendBit == 0
-	w, err := o.soilHandle(h, &in.InHeader, off, appends, cancel)
+	w, err := o.markHandleDirty(h, &in.InHeader, off, appends, cancel)
 	if err != nil {
 		return 0, status(err)
 	}
@@ -90,8 +90,8 @@ func (o *contents) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) 
 	return uint32(done), fuse.OK
 }
 
-// soilHandle is soil for a change through a handle. The caller holds the order of h.node.
-func (o *contents) soilHandle(h *handle, in *fuse.InHeader, off int64, appends bool, cancel <-chan struct{}) (*writes, error) {
+// markHandleDirty is markDirty for a change through a handle. The caller holds the order of h.node.
+func (o *contents) markHandleDirty(h *handle, in *fuse.InHeader, off int64, appends bool, cancel <-chan struct{}) (*writes, error) {
 	n := h.node
 	w := n.writes
 	var c Caller
@@ -113,7 +113,7 @@ func (o *contents) soilHandle(h *handle, in *fuse.InHeader, off int64, appends b
 	}
 	first := w == nil || w.empty || w.tail == math.MaxInt64
 	known := n.reported != nil && (w == nil || !w.dirty) // before was read just now
-	w = o.soil(n, c, event.OpWrite, before, appends, cancel)
+	w = o.markDirty(n, c, event.OpWrite, before, appends, cancel)
 	if !known {
 		w.check(h.fd)
 	}
@@ -144,7 +144,7 @@ func (o *contents) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.
 	n.order.Lock()
 	defer n.order.Unlock()
 	off, end := int64(in.Offset), int64(in.Offset+in.Length)
-	w, err := o.soilHandle(h, &in.InHeader, off, false, cancel)
+	w, err := o.markHandleDirty(h, &in.InHeader, off, false, cancel)
 	if err != nil {
 		return status(err)
 	}
@@ -174,7 +174,7 @@ func (o *contents) CopyFileRange(cancel <-chan struct{}, in *fuse.CopyFileRangeI
 	n := to.node
 	n.order.Lock()
 	defer n.order.Unlock()
-	w, err := o.soilHandle(to, &in.InHeader, int64(in.OffOut), false, cancel)
+	w, err := o.markHandleDirty(to, &in.InHeader, int64(in.OffOut), false, cancel)
 	if err != nil {
 		return 0, status(err)
 	}

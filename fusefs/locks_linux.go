@@ -111,8 +111,9 @@ type lockWait struct {
 // locks on them: SQLite's index of the write-ahead log and LMDB's table of readers. It returns the
 // bytes that the processes lock first.
 //
-//	//
-//	The mount and the source have separate pages in memory, and writes to mappings cannot be observed. So a file is used either on the mount or on the source at a time, and processes on the other side find it locked.
+// The mount and the source have separate pages in memory, and writes to mappings cannot be
+// observed. So a file is used either on the mount or on the source at a time, and processes on the
+// other side find it locked.
 func memoryRange(n *inode) (first, last uint64, shared bool) {
 	name := n.LastPath()
 	switch {
@@ -720,8 +721,9 @@ func (o *overlay) interrupted(unique uint64) bool {
 // cache is always dropped. Comparing times is not enough, because a time is set before the bytes
 // are written. Otherwise the cache is dropped only if the file's times have changed.
 //
-//	//
-//	The cached names next to the file are dropped too. SQLite makes and removes files next to a database under locks, and their presence tells it whether to repair the database. Two processes that saw different -shm files lost each other's rows.
+// The cached names next to the file are dropped too. SQLite makes and removes files next to a
+// database under locks, and their presence tells it whether to repair the database. Two processes
+// that saw different -shm files lost each other's rows.
 func (o *overlay) agreeLocked(h *handle) {
 	n := h.node
 	gen := n.peek()
@@ -795,8 +797,8 @@ func (l *locking) has(h *handle, in *fuse.LkIn) bool {
 // before it asks for the lock. Without this, it missed changes made in between, and a read of the
 // write-ahead log ended early ("disk I/O error").
 //
-//	//
-//	The current state is recorded as well. Otherwise a GETATTR would find the change and notify the kernel, which would then ignore the reply.
+// The current state is recorded as well. Otherwise a GETATTR would find the change and notify the
+// kernel, which would then ignore the reply.
 func (o *contents) agreeAll(n *inode) {
 	o.agreeWith(n)
 	var buf [2]link

@@ -17,13 +17,12 @@ import (
 
 // macOptions returns the mount options.
 //
-//	//
-//	// - fsname identifies our mounts in the mount table.
-//	// - noappledouble forbids the files ._NAME and .DS_Store. The mount supports extended
-//	//   attributes, so noapplexattr is not needed.
-//	// - local makes Xcode and the Trash treat the mount as a disk, not a network volume.
-//	// - nobrowse hides the mount from the Finder's list of volumes and from Spotlight.
-//	// - daemon_timeout=0 allows requests that take more than a minute.
+//   - fsname identifies our mounts in the mount table.
+//   - noappledouble forbids the files ._NAME and .DS_Store. The mount supports extended
+//     attributes, so noapplexattr is not needed.
+//   - local makes Xcode and the Trash treat the mount as a disk, not a network volume.
+//   - nobrowse hides the mount from the Finder's list of volumes and from Spotlight.
+//   - daemon_timeout=0 allows requests that take more than a minute.
 func macOptions(opt *Options) []string {
 	source := opt.Source.Name()
 	o := []string{

@@ -14,8 +14,8 @@ const (
 	notifyIncEpoch   = 8
 )
 
-// notifier sends notifications from a separate goroutine. A handler must not send them itself,
-// because it could wait for pages that only its own reply frees.
+// notifier sends notifications from its own goroutine. A handler must not send them, because it
+// could wait for pages that only its own reply unlocks.
 type notifier struct {
 	send func(code int32, body []byte) error
 
@@ -35,7 +35,7 @@ func newNotifier(send func(int32, []byte) error) *notifier {
 }
 
 // inode queues a notification that makes the kernel drop all cached pages and attributes of a node.
-// An OPEN drops them itself instead of waiting for that.
+// An OPEN does not wait for it and drops them itself.
 func (n *notifier) inode(i *inode) {
 	i.spoil()
 	if i.queued.Swap(true) {
@@ -79,7 +79,6 @@ func (n *notifier) run() {
 	}
 }
 
-// drop drops the cached pages and attributes of a file or directory.
 func (n *notifier) drop(i *inode) {
 	spoilt := i.spoilt.Load()
 	n.dropNow(i.id)
@@ -87,19 +86,19 @@ func (n *notifier) drop(i *inode) {
 }
 
 // dropNow drops the cached pages and attributes of a node and returns when that is done. The caller
-// must hold no lock. ENOENT (the kernel does not know the node) and a connection that has ended are
-// not errors.
+// must hold no lock. A node that the kernel does not know (ENOENT) or an ended connection is no
+// error.
 func (n *notifier) dropNow(id uint64) {
 	var body [24]byte // struct fuse_notify_inval_inode_out: ino, off, len
 	binary.NativeEndian.PutUint64(body[:], id)
 	_ = n.send(notifyInvalInode, body[:])
 }
 
-// attrs makes the kernel drop the cached attributes of a node, but not its pages.
+// attrs makes the kernel drop the cached attributes of a node but not its pages.
 func (n *notifier) attrs(id uint64) {
 	var body [24]byte
 	binary.NativeEndian.PutUint64(body[:], id)
-	binary.NativeEndian.PutUint64(body[8:], ^uint64(0)) // a negative offset
+	binary.NativeEndian.PutUint64(body[8:], ^uint64(0)) // negative offset: attributes only
 	_ = n.send(notifyInvalInode, body[:])
 }
 
@@ -111,8 +110,8 @@ func (n *notifier) entry(parent uint64, name string) {
 	_ = n.send(notifyInvalEntry, append(append(body, name...), 0))
 }
 
-// name makes the kernel look up a name again. It does so after the caller's request was answered,
-// because until then the kernel holds the lock of the directory.
+// name makes the kernel look up a name again, after the reply to the caller's request. Until then
+// the kernel holds the directory's lock.
 func (n *notifier) name(parent uint64, name string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

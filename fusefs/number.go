@@ -14,32 +14,31 @@ import (
 
 // # Inode numbers
 //
-// The mount has one device number, and programs treat two files with the same device and inode
-// number as one file: cp refuses to copy, diff finds no difference, tar writes a link, find reports a
-// loop. But the project may contain files of several devices: mounted file systems, btrfs
-// subvolumes, the layers of an overlayfs. A file on the root's device has the same inode number as on
-// the source. For any other file the bits above numberBits hold the number that its device has in
-// this mount.
+// The mount has one device number, but the project may contain files of several devices: mounted
+// file systems, btrfs subvolumes, the layers of an overlayfs. Programs treat two files with the
+// same device and inode number as one file: cp refuses to copy, diff finds no difference, tar
+// writes a link, find reports a loop. So only a file on the root's device has the same inode number
+// as on the source. For other files, the bits above numberBits hold a number for the device.
 //
-// The result has at most 53 bits, unless the source's own number has more, because JavaScript stores
-// a number in a float64, in which larger neighbouring numbers would be equal.
+// The result has at most 53 bits, unless the source's own number has more. JavaScript stores
+// numbers as float64, which cannot tell larger neighbours apart.
 
 const (
-	numberBits = 40      // how many bits are left for the source's own number; very few file systems use more
-	deviceMax  = 1 << 13 // how many device numbers fit above them; 0 is the root's device
+	numberBits = 40      // bits for the source's own number; very few file systems use more
+	deviceMax  = 1 << 13 // device numbers that fit above them; 0 is the root's device
 )
 
 // devices numbers the devices other than the root's.
 type devices struct {
 	mu     sync.Mutex                        // held while number is replaced
-	number atomic.Pointer[map[uint64]uint64] // by st_dev; never changed once it is published
+	number atomic.Pointer[map[uint64]uint64] // by st_dev; a published map never changes
 }
 
-// several reports whether a file of another device than the root's was seen.
+// several reports whether a file of another device was seen.
 func (d *devices) several() bool { return d.number.Load() != nil }
 
-// numberOf returns the number of a device. It is derived from st_dev, so that it is usually the
-// same in the next mount: git keeps inode numbers in its index.
+// numberOf returns the number of a device. It is derived from st_dev, so it is usually the same in
+// the next mount: git keeps inode numbers in its index.
 func (d *devices) numberOf(dev uint64, l *ledger) uint64 {
 	if known := d.number.Load(); known != nil {
 		if no, ok := (*known)[dev]; ok {
@@ -63,13 +62,13 @@ func (d *devices) numberOf(dev uint64, l *ledger) uint64 {
 	for tries := 1; taken[no] && tries < deviceMax; tries++ {
 		no = 1 + no%(deviceMax-1)
 	}
-	l.device(dev, no) // before a program sees an inode number with it
+	l.device(dev, no) // before a program sees such an inode number
 	known[dev] = no
 	d.number.Store(&known)
 	return no
 }
 
-// restore registers a number that an earlier server gave to a device. It takes no lock because
+// restore registers a number that an earlier server gave to a device. No lock is needed, because
 // nothing else uses d yet.
 func (d *devices) restore(dev, no uint64) {
 	known := map[uint64]uint64{}
@@ -88,10 +87,9 @@ func (o *namespace) number(dev, ino uint64) uint64 {
 	return ino ^ o.devices.numberOf(dev, o.ledger)<<numberBits
 }
 
-// numberIn returns the inode number of the entry e of the directory n, the same that stat(2) returns.
-// sx holds the attributes of the entry; it is nil if they are not known. The number in e can differ
-// from that of stat(2): it can be the number of a directory that a mount covers, or of a file in a
-// layer of an overlayfs.
+// numberIn returns the inode number of entry e of directory n, as stat(2) returns it. sx holds the
+// entry's attributes, or is nil if unknown. The number in e can differ: it can be that of a
+// directory covered by a mount, or of a file in a layer of an overlayfs.
 func (o *namespace) numberIn(n *inode, e fuse.DirEntry, sx *sys.Stat) uint64 {
 	switch {
 	case e.Name == ".":

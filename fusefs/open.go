@@ -10,14 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keepFlags are the flags of open(2) with which we open our own descriptor. The others are
-// dropped. Creation is decided already. O_APPEND is not needed, because each write carries its
-// offset, and it would send the pages of a mapping to the end too. O_DIRECT would need aligned
-// buffers. execve(2) sends a flag of the kernel's own (FMODE_EXEC), which openat2(2) refuses.
+// keepFlags are the flags of open(2) that our own descriptor gets. The others are dropped:
+//
+// - O_CREAT: creation is already decided.
+// - O_APPEND: each write has an offset, and pages of a mapping would be appended too.
+// - O_DIRECT: it needs aligned buffers.
+// - FMODE_EXEC, which execve(2) sends: openat2(2) refuses it.
 const keepFlags = unix.O_ACCMODE | unix.O_SYNC | unix.O_DSYNC | unix.O_NOFOLLOW | unix.O_DIRECTORY | sys.OpenFlags
 
-// Open opens a file. If the source differs from what the kernel has cached, it drops the kernel's
-// cache before it replies; otherwise the first read would return new bytes cut at the old length.
+// Open opens a file. If the source differs from the kernel's cache, Open drops the cache before it
+// replies. Otherwise the first read would return new bytes cut at the old length.
 func (o *contents) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	n, st := o.node(in.NodeId)
 	if !st.Ok() {
@@ -58,9 +60,9 @@ func (o *contents) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenO
 }
 
 // agree drops the kernel's pages of a file that has changed on the source. gen is what peek
-// returned before sx was read from the source. If it drops pages it returns unsure: when the file
-// changes again, the kernel may still use an old size, because it ignores attributes that arrive
-// during a notification.
+// returned before sx was read. If agree drops pages, it returns unsure: the kernel ignores
+// attributes that arrive during a notification, so it may use an old size at the file's next
+// change.
 func (o *contents) agree(n *inode, sx *sys.Stat, gen uint32) (unsure bool) {
 	changed, before := n.note(sx, gen)
 	if n.fresh.Load() != n.spoilt.Load() {
@@ -73,9 +75,9 @@ func (o *contents) agree(n *inode, sx *sys.Stat, gen uint32) (unsure bool) {
 	return unsure
 }
 
-// openFlags returns the flags of the reply. A process loses its POSIX locks on a file
-// with each descriptor of it that it closes, even a read-only one, so for a file with
-// locks the kernel must send a FLUSH at every close.
+// openFlags returns the flags of the reply. A process loses its POSIX locks on a file with each
+// descriptor of the file that it closes, even a read-only one. So for a file with locks the kernel
+// must send a FLUSH at every close.
 func openFlags(n *inode, flags uint32) (reply uint32) {
 	reply = fuse.FOPEN_KEEP_CACHE
 	if flags&unix.O_ACCMODE == unix.O_RDONLY && !n.locked.Load() {
@@ -87,7 +89,7 @@ func openFlags(n *inode, flags uint32) (reply uint32) {
 	return reply
 }
 
-// opened registers fd as a handle of n and fills in the reply. A handle that cannot write needs
+// opened registers fd as a handle of n and fills in the reply. Without write access a handle needs
 // no FLUSH. reads means that fd can be read even if flags do not allow it.
 func (o *contents) opened(n *inode, fd int, flags uint32, c Caller, reads bool, unique uint64, out *fuse.OpenOut) {
 	out.OpenFlags = openFlags(n, flags)
@@ -122,23 +124,23 @@ func (o *contents) openTrunc(cancel <-chan struct{}, n *inode, c Caller, in *fus
 		unix.Close(fd)
 		return status(err)
 	}
-	// The kernel drops the pages of a truncated file itself.
+	// The kernel itself drops the pages of a truncated file.
 	n.fresh.Store(spoilt)
 	o.opened(n, fd, in.Flags, c, false, in.Unique, out)
 	if reads {
-		o.closeContent(n, c, event.OpTruncate, false) // the kernel sends no FLUSH for a read-only handle
+		o.closeContent(n, c, event.OpTruncate, false) // no FLUSH comes for a read-only handle
 	}
 	return fuse.OK
 }
 
-// truncate sets the size of n through its descriptor fd. old is the file's stamp before that.
-// The caller holds n.order and has called n.begin.
+// truncate sets the size of n through its descriptor fd. old is the file's stamp before. The caller
+// holds n.order and has called n.begin.
 func (o *contents) truncate(n *inode, fd int, c Caller, in *fuse.InHeader, size int64, old stamp, killPriv bool, cancel <-chan struct{}) error {
 	if w := n.writes; w != nil && w.dirty && size < w.size && w.writer.PID != c.PID {
-		// Another process truncates the file before its writer has closed it.
+		// Another process truncates the file before the writer has closed it.
 		o.closeContent(n, c, event.OpWrite, false)
 	}
-	w := o.soil(n, c, event.OpTruncate, old, false, cancel)
+	w := o.markDirty(n, c, event.OpTruncate, old, false, cancel)
 	w.check(fd)
 	cut := func() error {
 		for {
@@ -160,10 +162,10 @@ func (o *contents) truncate(n *inode, fd int, c Caller, in *fuse.InHeader, size 
 	return err
 }
 
-// Flush handles FLUSH, which the kernel sends whenever a process closes a descriptor that can
-// write. A file that was only made or emptied stays dirty until its RELEASE, which follows at once
-// if this was the last descriptor. That is because a shell that redirects output opens the file,
-// duplicates the descriptor and closes the first one before the command writes a byte.
+// Flush handles FLUSH, which the kernel sends when a process closes a descriptor that can write. A
+// file that was only made or emptied stays dirty until its RELEASE: for a redirection, a shell
+// opens the file, duplicates the descriptor and closes the first one before the command writes a
+// byte.
 func (o *overlay) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	h := o.handles.get(in.Fh)
 	if h == nil {
@@ -182,9 +184,8 @@ func (o *overlay) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	return fuse.OK
 }
 
-// closeHandle is like closeContent, but reads the attributes through h, which is still open, and
-// takes a caller that was looked up already. held means that h stays open for now. The caller
-// holds n.order.
+// closeHandle is closeContent through the open handle h, with a known caller. held means that h
+// stays open for now. The caller holds n.order.
 func (o *contents) closeHandle(n *inode, h *handle, c Caller, held bool) {
 	gen := n.peek()
 	var sx sys.Stat
@@ -192,8 +193,8 @@ func (o *contents) closeHandle(n *inode, h *handle, c Caller, held bool) {
 	o.closeAs(n, n.writes, c, event.OpWrite, false, held, &sx, err, gen)
 }
 
-// Release ends a handle. No process waits for it. It must not wait for an operation on the inode;
-// if one is running, the handle is finished in the background.
+// Release ends a handle. No process waits for it. If an operation on the inode is running, the
+// handle is finished in the background.
 func (o *overlay) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 	h := o.handles.take(in.Fh)
 	if h == nil {
@@ -218,14 +219,14 @@ func (o *overlay) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 	}()
 }
 
-// finish ends a handle that could write. The caller has locked h.node.order; finish unlocks it.
+// finish ends a handle that could write, and unlocks h.node.order, which the caller has locked.
 func (o *contents) finish(h *handle) {
 	n := h.node
 	defer n.order.Unlock()
-	// The RELEASE of one redirection can arrive after the next redirection has truncated the
-	// file. Then the content is reported when that next one closes the file.
+	// The RELEASE of one redirection can arrive after the next one has truncated the file. Then the
+	// close of the next one reports the content.
 	if w := n.writes; w != nil && w.dirty && !(w.empty && n.writersBeside(h)) {
-		// The process that closed it may be gone. The one that opened the file is the best guess.
+		// The process that closed the file may be gone. The opener is the best guess.
 		c := h.owner
 		if w.writer.PID != 0 {
 			c = w.writer
@@ -246,7 +247,7 @@ func (o *contents) finish(h *handle) {
 	h.release()
 }
 
-// Fsync makes a file's content durable on the source, then in the Observer's copy.
+// Fsync makes a file's content durable on the source and in the Observer's copy.
 func (o *contents) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 	h := o.handles.get(in.Fh)
 	if h == nil {
@@ -259,7 +260,6 @@ func (o *contents) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 	return status(err)
 }
 
-// FsyncDir makes the names in a directory durable.
 func (o *namespace) FsyncDir(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 	n, st := o.node(in.NodeId)
 	if !st.Ok() {

@@ -13,43 +13,41 @@ type Classifier interface {
 	Class(path string, isDir bool) ignore.Class
 }
 
-// FDStore holds descriptors of files that another server could not open again by name. Its
-// methods are called while requests wait, and must not block.
+// FDStore holds descriptors of files that another server could not open by name. Its methods are
+// called while requests wait, so they must not block.
 type FDStore interface {
-	// Keep stores a duplicate of fd for the handle fh. It returns false if it cannot.
+	// Keep stores a duplicate of fd for handle fh, and reports whether it could.
 	Keep(fh uint64, fd int) bool
-	// Drop closes the descriptor that is stored for fh.
+	// Drop closes the descriptor stored for fh.
 	Drop(fh uint64)
 }
 
 // Options describes a mount. Source and Mountpoint are required.
 type Options struct {
-	// Source is the source directory, opened before the mount covers it. The
-	// server keeps it open; the caller closes it after Wait.
+	// Source is the source directory, opened before the mount covers it. The caller closes it after
+	// Wait.
 	Source *os.File
 	// Mountpoint is an absolute path.
 	Mountpoint string
-	// FD, if above 0, is a /dev/fuse descriptor that is already mounted on Mountpoint. The
-	// server owns it from then on.
+	// FD, if above 0, is a /dev/fuse descriptor already mounted on Mountpoint. The server owns it.
 	FD int
-	// Ledger, if not nil, is a file from NewLedger. In it the server notes what another
-	// server needs to take over the mount if this one is killed.
+	// Ledger, if not nil, is a file from NewLedger, in which the server notes what another server
+	// needs to take over the mount.
 	Ledger *os.File
-	// TakeOver means that FD is the connection of a server that was killed, and Ledger is
-	// that server's ledger.
+	// TakeOver means that FD and Ledger are those of a killed server.
 	TakeOver bool
-	// FDStore stores descriptors of files that cannot be opened by name. If it is nil, a
-	// server that takes over cannot open them.
+	// FDStore stores descriptors of files that cannot be opened by name. If nil, a server that
+	// takes over cannot open these files.
 	FDStore FDStore
 	// Kept are the descriptors that the FDStore held, by handle. The server owns them.
 	Kept map[uint64]*os.File
-	// AllowOther lets other users use the mount. Permissions are checked in any case.
+	// AllowOther lets other users use the mount. Permissions are always checked.
 	AllowOther bool
 	ReadOnly   bool
-	// Outside means that a process may write to the source, bypassing the mount. Then the
-	// kernel may trust its cache for one second only.
+	// Outside means that processes may write directly to the source. The kernel may then trust its
+	// cache for one second only.
 	Outside bool
-	// Hidden, if not "", is a path relative to the root that the mount does not show.
+	// Hidden, if not "", is a path relative to the root that the mount hides.
 	Hidden string
 	// Observer, if not nil, receives everything that happens on the mount.
 	Observer Observer
@@ -57,8 +55,8 @@ type Options struct {
 	NoCommands bool
 	// commandOf, if not nil, replaces /proc in tests.
 	commandOf func(*Process) *Command
-	// Classifier decides which paths are captured. If it is nil, .git is excluded and
-	// everything else is tracked.
+	// Classifier decides which paths are captured. If nil, .git is excluded and everything else is
+	// tracked.
 	Classifier Classifier
 	// Logger, if not nil, receives log messages.
 	Logger *slog.Logger
@@ -68,7 +66,7 @@ type Options struct {
 type Stats struct {
 	Inodes   int
 	Handles  int
-	Dirty    int // inodes that were written and are not closed yet
+	Dirty    int // inodes written and not closed yet
 	Threads  int
 	Requests map[string]uint64 // by FUSE operation
 }

@@ -10,12 +10,11 @@ import (
 	"cachebro/fusefs/sys"
 )
 
-// maxForgotten limits how many of the files that the kernel has forgotten are remembered. Each
-// takes about 100 bytes.
+// maxForgotten limits how many forgotten files are remembered. Each takes about 100 bytes.
 const maxForgotten = 20_000
 
-// moment is one point in time, in ns, by two clocks: the wall clock, which file times come from
-// and which can be set back, and the monotonic clock.
+// moment is a point in time, in ns, by two clocks: the wall clock, which file times come from and
+// which can be set back, and the monotonic clock.
 type moment struct{ wall, steady int64 }
 
 var began = time.Now()
@@ -25,12 +24,11 @@ func currentMoment() moment {
 	return moment{t.UnixNano(), int64(t.Sub(began))}
 }
 
-// outsideWrites distinguishes files that were made directly on the source from files that were
-// made through the mount and then forgotten by the kernel. It works only while Server.SetOutside
-// is on.
+// outsideWrites distinguishes files made directly on the source from files that were made through
+// the mount and then forgotten by the kernel. It works only while Server.SetOutside is on.
 type outsideWrites struct {
-	mu        sync.Mutex    // guards the rest
-	start     moment        // files with an older ctime are left to the first scan
+	mu        sync.Mutex    // guards the fields below
+	start     moment        // the first scan covers files with an older ctime
 	forgotten map[key]int64 // when the kernel forgot a file, in Unix ns
 }
 
@@ -43,8 +41,7 @@ func (s *outsideWrites) noteForgotten(n *inode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.forgotten) >= maxForgotten {
-		// There are too many to remember. Files that changed before this moment will not be
-		// reported.
+		// Too many to remember. Changes before this moment will not be reported.
 		clear(s.forgotten)
 		s.start = now
 	}
@@ -54,25 +51,24 @@ func (s *outsideWrites) noteForgotten(n *inode) {
 	s.forgotten[n.key] = now.wall
 }
 
-// unknown reports whether a file with this ctime was changed bypassing the mount. If the clock
-// was set back, every file that may have changed since the mount counts as changed.
+// unknown reports whether a file with this ctime was changed directly on the source. If the clock
+// was set back, it returns true for every file that may have changed since the mount.
 func (s *outsideWrites) unknown(k key, ctime int64, now moment) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at, ours := s.forgotten[k]
 	delete(s.forgotten, k)
 	since := s.start.wall
-	if mounted := now.wall - (now.steady - s.start.steady); mounted < since-int64(time.Second) { // more than an adjustment
+	if mounted := now.wall - (now.steady - s.start.steady); mounted < since-int64(time.Second) { // more than a clock adjustment
 		since = mounted
 	}
 	return ctime > since && (!ours || ctime > at || at > now.wall)
 }
 
 // noteOutside reports n to the Observer if it was made or changed directly on the source since the
-// mount began. The caller has just looked it up, and the kernel did not know it: it may be a new
-// file, or one that replaced another in an atomic save. made was taken before the file was looked
-// up on the source. If the server has made a file since then, n may be that file, and nothing is
-// reported.
+// mount began. The caller has just looked n up and the kernel did not know it: n is a new file, or
+// replaced another one in an atomic save. made was taken before the lookup. If the server has made
+// any file since then, n may be that file and is not reported.
 func (o *contents) noteOutside(n *inode, sx *sys.Stat, made moveMark) {
 	if o.obs == nil || !n.isReg() || !o.outside.Load() {
 		return
@@ -87,10 +83,9 @@ func (o *contents) noteOutside(n *inode, sx *sys.Stat, made moveMark) {
 	}
 }
 
-// Beside is called after a path of the source was changed, bypassing the mount. It makes the
-// kernel drop its cached data of the path, and notes the change for git's fsmonitor. name means
-// that the name appeared, disappeared, or leads to another file now. dir means that the path is a
-// directory.
+// Beside is called after a path of the source was changed bypassing the mount. It makes the kernel
+// drop its cached data of the path, and notes the change for git's fsmonitor. name means that the
+// name appeared, disappeared, or leads to another file. dir means that the path is a directory.
 func (s *Server) Beside(p string, name, dir bool) {
 	o := s.fs
 	switch {
@@ -137,8 +132,8 @@ func (o *namespace) inodeAt(p string) *inode {
 	return o.table.find(keyOf(&sx))
 }
 
-// CallerOf returns the Caller for a process that changed the source, bypassing the mount. Proc is
-// nil if the process has ended.
+// CallerOf returns the Caller for a process that changed the source directly. Proc is nil if the
+// process has ended.
 func (s *Server) CallerOf(pid int) Caller {
 	c := Caller{PID: uint32(pid), TID: uint32(pid)}
 	if pid == 0 {

@@ -22,10 +22,9 @@ import (
 // rootID is the node id of the root, by the protocol.
 const rootID = fuse.FUSE_ROOT_ID
 
-// namespace owns names and inodes. It finds the file on the source that has a node id, and its
-// attributes.
+// namespace owns names and inodes. It finds a node's file on the source and its attributes.
 type namespace struct {
-	fuse.RawFileSystem // answers ENOSYS to requests that are not implemented here: Access, OpenDir
+	fuse.RawFileSystem // answers ENOSYS to requests not implemented here: Access, OpenDir
 
 	obs        Observer
 	finder     Finder // obs, if it is a Finder
@@ -48,24 +47,24 @@ type namespace struct {
 	ledger   *ledger // nil if no other server can take over
 
 	changes    *changes.Tracker
-	aloneSince atomic.Pointer[time.Time] // when outside was last cleared; nil if it never was
+	aloneSince atomic.Pointer[time.Time] // when outside was last cleared; nil if never
 
-	outside atomic.Bool // processes may be changing the source, bypassing the mount
-	way     atomic.Bool // the source can be reached, bypassing the mount; see SetWay
-	noXattr bool        // the source has no extended attributes at all
+	outside atomic.Bool // processes may be changing the source directly
+	way     atomic.Bool // the source can be reached bypassing the mount; see SetWay
+	noXattr bool        // the source has no extended attributes
 	acl     bool        // the source has access control lists
-	labels  atomic.Bool // a file has, or had, a label of SELinux
+	labels  atomic.Bool // a file has, or had, an SELinux label
 	us      creds
 }
 
-// contents owns the open files, records which processes opened them, and holds the writes that
-// were not reported to the Observer yet.
+// contents owns the open files and their openers, and the writes that were not reported to the
+// Observer yet.
 type contents struct {
 	namespace
 
 	releaser Releaser // obs, if it is a Releaser
 	handles  *handles
-	keptFDs  atomic.Int64 // number of descriptors that keep holds
+	keptFDs  atomic.Int64 // descriptors that keep holds
 	dirty    dirtySet
 	procs    *processes
 	sentBack sentBack
@@ -76,8 +75,8 @@ type contents struct {
 }
 
 // overlay is the file system. It answers the kernel's requests from the source directory. It also
-// owns the file locks of processes and the take-over by another server. The package comment has
-// the order of its mutexes.
+// owns the processes' file locks and the take-over by another server. The package comment gives the
+// order of its mutexes.
 type overlay struct {
 	contents
 
@@ -85,9 +84,8 @@ type overlay struct {
 	prepared prepared
 }
 
-// Three requests are not implemented on purpose: Access, because the kernel checks permissions
-// (default_permissions), and OpenDir and ReleaseDir, because without them the kernel caches
-// directories.
+// Access is not implemented because the kernel checks permissions (default_permissions). OpenDir
+// and ReleaseDir are not implemented so that the kernel caches directories.
 var _ fuse.RawFileSystem = (*overlay)(nil)
 
 func newOverlay(opt *Options) (*overlay, error) {
@@ -143,7 +141,7 @@ func newOverlay(opt *Options) (*overlay, error) {
 	}
 	o.root = &dirfd{fd: fd, node: root}
 	o.root.refs.Store(1)
-	o.root.acquire() // one for root.dirfd, one for o.root
+	o.root.acquire() // for root.dirfd and for o.root
 	root.dirfd.Store(o.root)
 
 	_, err = sys.GetXattrOpen(fd, "user.cachebro", nil)
@@ -184,11 +182,11 @@ func (o *overlay) close() {
 
 func (o *namespace) String() string { return "cachebro" }
 
-// SetDebug implements fuse.RawFileSystem. It does nothing, because Options.Logger is used.
+// SetDebug does nothing, because Options.Logger is used.
 func (o *namespace) SetDebug(bool) {}
 
-// node returns the inode with a node id, or ESTALE if there is none. A correct kernel never asks
-// for an id that it has forgotten.
+// node returns the inode with a node id, or ESTALE. A correct kernel never asks for an id that it
+// has forgotten.
 func (o *namespace) node(id uint64) (*inode, fuse.Status) {
 	if n := o.table.get(id); n != nil {
 		return n, fuse.OK
@@ -196,7 +194,6 @@ func (o *namespace) node(id uint64) (*inode, fuse.Status) {
 	return nil, fuse.Status(unix.ESTALE)
 }
 
-// hidden reports whether a name is the one that the overlay hides.
 func (o *namespace) hidden(parent *inode, name string) bool {
 	return o.hiddenName != "" && (name == o.hiddenName || parent.folding.Load() == foldsNames && sys.SameName(name, o.hiddenName)) &&
 		parent.LastPath() == o.hiddenDir

@@ -15,18 +15,17 @@ import (
 )
 
 const (
-	// maxPrepared limits how many threads can have prepared files at once. That limits the
-	// memory too, because an attribute has at most 64 KiB.
+	// maxPrepared limits how many threads can have prepared files, and so the memory, because an
+	// attribute has at most 64 KiB.
 	maxPrepared = 64
-	// preparedFor is how long a file waits for its mknod(2).
+	// preparedFor is how long a prepared file waits for its mknod(2).
 	preparedFor = 10 * time.Second
 )
 
 // prepared holds the files that threads are about to make. A client that carries out a plan
-// prepares many files in one request. It then makes each file with one request instead of seven.
-// A file appears complete, in one operation for everyone who watches the directory. If a
-// preparation is lost, for instance because another server takes over, that request makes an
-// empty file; the client checks for that.
+// prepares many files in one request, then makes each with one request instead of seven. Each file
+// appears complete, in one operation. If a preparation is lost, for instance at a take-over, the
+// second request makes an empty file. The client checks for that.
 type prepared struct {
 	mu sync.Mutex
 	by map[uint32]preparation // each thread's last preparation; nil while no timer runs
@@ -39,13 +38,13 @@ type preparation struct {
 	files map[string]event.PreparedFile
 }
 
-// put stores the files that a thread prepares. They replace those that it prepared before.
+// put stores the files that a thread prepares, replacing its earlier ones.
 func (p *prepared) put(in *fuse.InHeader, data []byte) fuse.Status {
 	files, err := event.DecodePrepared(data)
 	if err != nil {
 		return fuse.EINVAL
 	}
-	if in.Pid == 0 { // all threads in other pid namespaces have this number
+	if in.Pid == 0 { // threads in other pid namespaces all have this number
 		return fuse.EAGAIN
 	}
 	of := preparation{owner: in.Owner, dir: in.NodeId, at: time.Now(), files: make(map[string]event.PreparedFile, len(files))}
@@ -65,7 +64,6 @@ func (p *prepared) put(in *fuse.InHeader, data []byte) fuse.Status {
 	return fuse.OK
 }
 
-// expire drops preparations that were not used in time.
 func (p *prepared) expire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,8 +75,8 @@ func (p *prepared) expire() {
 	time.AfterFunc(preparedFor, p.expire)
 }
 
-// take removes and returns the file that the calling thread has prepared for a name in the
-// directory in.NodeId.
+// take removes and returns the file that the calling thread prepared for a name in the directory
+// in.NodeId.
 func (p *prepared) take(in *fuse.InHeader, name string) (event.PreparedFile, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,9 +92,9 @@ func (p *prepared) take(in *fuse.InHeader, name string) (event.PreparedFile, boo
 	return f, true
 }
 
-// makePrepared makes a prepared file and returns its descriptor. It sets the file's time last, so
-// a file with that time is complete. It does not set the owner, because only the kernel knows
-// whether the caller may give the file away.
+// makePrepared makes a prepared file and returns its descriptor. It sets the file's time last, so a
+// file with that time is complete. It does not set the owner, because only the kernel knows whether
+// the caller may.
 func makePrepared(dir int, f event.PreparedFile) (fd int, err error) {
 	fd, err = sys.Open(dir, string(f.Name), unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, f.Mode&0o777)
 	if err != nil {

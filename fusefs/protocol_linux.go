@@ -7,17 +7,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file holds what differs between the protocols of Linux and Darwin; doc/macos.md names the
+// This file holds the differences between the protocols of Linux and Darwin. doc/macos.md names the
 // sources.
 
-// capabilities are requested in addition to those of go-fuse.
+// capabilities are requested besides those of go-fuse.
 const capabilities = fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_NO_OPENDIR_SUPPORT |
 	fuse.CAP_HANDLE_KILLPRIV_V2 | fuse.CAP_ASYNC_DIO | fuse.CAP_HAS_RESEND
 
-// capabilitiesOf returns 0 because no capability depends on the source.
+// capabilitiesOf returns 0: no capability depends on the source.
 func capabilitiesOf(int) uint64 { return 0 }
 
-// resending are the bits of INIT that mean that the kernel can send unanswered requests again.
+// resending are the bits of INIT of a kernel that can resend unanswered requests.
 const resending = fuse.CAP_INIT_EXT | fuse.CAP_HAS_RESEND
 
 // readersInTurn reports whether only one thread at a time may wait for a request.
@@ -33,8 +33,7 @@ func fillStatfs(s *unix.Statfs_t, out *fuse.StatfsOut) {
 	}
 }
 
-// emptyChowns reports whether a chown(2) that changes no owner arrives as a SETATTR that sets
-// nothing.
+// emptyChowns reports whether a chown(2) that changes no owner arrives as an empty SETATTR.
 const emptyChowns = true
 
 // setMoreOf are the bits of SETATTR that only this kernel has; setMore applies them.

@@ -16,9 +16,9 @@ import (
 // ignoredEverywhere is the class of paths whose content is never saved.
 const ignoredEverywhere = ignore.Excluded
 
-// inodeFor returns the inode that sx describes and that was found as name in parent. If the kernel
-// does not know it because it was made on the source, inodeFor makes a temporary inode, so that
-// its content is saved like any other.
+// inodeFor returns the inode sx, which was found as name in parent. If the kernel does not know it
+// because it was made on the source, inodeFor makes a temporary one, so that its content is saved
+// like any other.
 func (o *overlay) inodeFor(parent *inode, name string, sx *sys.Stat) *inode {
 	k := keyOf(sx)
 	if n := o.table.find(k); n != nil {
@@ -32,17 +32,17 @@ func (o *overlay) inodeFor(parent *inode, name string, sx *sys.Stat) *inode {
 	}
 }
 
-// renaming prepares n for a change of its names. If n is dirty it is closed, so that the version
-// names its writer and the name under which it was written. The caller holds n.order.
+// renaming closes n, if dirty, before its names change. Then the version has its writer and the
+// name under which it was written. The caller holds n.order.
 func (o *contents) renaming(n *inode, c Caller) {
 	if w := n.writes; w != nil && w.dirty {
 		o.closeContent(n, c, event.OpWrite, false)
 	}
 }
 
-// closeBelow closes the dirty files in the subtrees of directories that are about to get another
-// name. Files that are written later are closed under the new name. The caller must not hold the
-// order of any of these files.
+// closeBelow closes the dirty files in the subtrees of directories that are about to be renamed.
+// Files written later are closed under the new name. The caller must not hold the order of any of
+// these files.
 func (o *overlay) closeBelow(dirs ...*inode) {
 	for _, d := range dirs {
 		if d == nil || !d.isDir() {
@@ -58,8 +58,8 @@ func (o *overlay) closeBelow(dirs ...*inode) {
 	}
 }
 
-// losing prepares n for the loss of a name. If n is dirty it is closed, then the Observer saves
-// the content. The caller holds n.order.
+// losing prepares n for the loss of a name. It closes n if n is dirty, then the Observer saves the
+// content. The caller holds n.order.
 func (o *overlay) losing(n *inode, name string, c Caller, op event.Op, sx *sys.Stat, cancel <-chan struct{}) {
 	if !n.isReg() {
 		return
@@ -70,25 +70,23 @@ func (o *overlay) losing(n *inode, name string, c Caller, op event.Op, sx *sys.S
 	}
 }
 
-// lost removes a name of n after it was removed on the source. The caller holds n.order.
+// lost removes a name of n after its removal on the source. The caller holds n.order.
 func (o *contents) lost(n *inode, parent *inode, name string, sx *sys.Stat) {
 	if !n.dropLink(parent, name) {
-		o.guard(n) // it may have been opened while its name was removed
+		o.guard(n) // it may have been opened during the removal
 	}
 	if sx.Nlink <= 1 || n.isDir() {
 		o.table.detach(n)
 		n.removed.Store(true)
 	}
 	// The descriptor of a removed directory stays open until the kernel forgets the directory,
-	// because it may be the working directory of a process.
+	// which may be a process's working directory.
 }
 
-// Unlink removes a name of a file.
 func (o *overlay) Unlink(cancel <-chan struct{}, in *fuse.InHeader, name string) fuse.Status {
 	return o.remove(cancel, in, name, event.OpUnlink, 0)
 }
 
-// Rmdir removes an empty directory.
 func (o *overlay) Rmdir(cancel <-chan struct{}, in *fuse.InHeader, name string) fuse.Status {
 	return o.remove(cancel, in, name, event.OpRmdir, unix.AT_REMOVEDIR)
 }
@@ -137,7 +135,7 @@ func (o *overlay) remove(cancel <-chan struct{}, in *fuse.InHeader, name string,
 	err = unix.Unlinkat(d.fd, name, flags)
 	n.end()
 	if err != nil {
-		o.unkeep(kept)
+		o.releaseKept(kept)
 		return status(err)
 	}
 	o.overtook(in, parent, n)
@@ -154,23 +152,23 @@ func (o *overlay) remove(cancel <-chan struct{}, in *fuse.InHeader, name string,
 	return fuse.OK
 }
 
-// readlink returns where a symbolic link points, "" if it cannot be read.
+// readlink returns where a symbolic link points, or "" if it cannot be read.
 func readlink(dir int, name string) string {
 	to, _ := sys.ReadLink(dir, name)
 	return string(to)
 }
 
-// rename is one renameat2(2) that is being handled.
+// rename is one renameat2(2) in progress.
 type rename struct {
 	from, to           *inode // directories
 	fromName, toName   string // as the directories spell them
 	askedFrom, askedTo string // as the request spells them
-	newName            string // the new name as the directory has it afterwards
-	src, dst           *inode // dst: the inode that has the new name, or nil
+	newName            string // the new name as the directory spells it afterwards
+	src, dst           *inode // dst: the inode that has the new name before, or nil
 	srcStat, dstStat   sys.Stat
 }
 
-// Rename moves a name, with the flags of renameat2(2).
+// Rename renames with the flags of renameat2(2).
 func (o *overlay) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, newName string) fuse.Status {
 	r := rename{fromName: oldName, toName: newName, askedFrom: oldName, askedTo: newName}
 	var st fuse.Status
@@ -285,13 +283,13 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, d
 	err := sys.Rename(fd1, r.fromName, fd2, r.askedTo, in.Flags)
 	r.src.end()
 	if err != nil {
-		o.unkeep(kept)
+		o.releaseKept(kept)
 		return status(err)
 	}
 	o.respelled(r, &ev, d2)
 	if r.src == r.dst && !exchange {
 		t.markDone()
-		return fuse.OK // both are names of one file, so POSIX says that nothing happens
+		return fuse.OK // both are names of one file: POSIX says that nothing happens
 	}
 	o.overtook(&in.InHeader, r.from, r.to, r.src)
 	if r.dst != nil {
@@ -311,7 +309,7 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, d
 	return fuse.OK
 }
 
-// moveInodes gives the inodes their new names after the source was changed. The caller holds the
+// moveInodes gives the inodes their new names after the change on the source. The caller holds the
 // order of both.
 func (o *contents) moveInodes(r *rename, ev *Event, exchange, replaces bool) {
 	switch {

@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These functions finish requests that a killed server had carried out on the source but not
-// answered. They only have to update our own state and inform the Observer.
+// These functions finish requests that a killed server carried out on the source but did not
+// answer. They update our own state and call the Observer.
 
-// removedBefore finishes a remove whose name a killed server has removed already.
+// removedBefore finishes a remove that a killed server carried out.
 func (o *overlay) removedBefore(in *fuse.InHeader, t *attempt, parent *inode, name string, op event.Op) fuse.Status {
 	n := o.table.find(t.a)
 	if n == nil {
@@ -25,7 +25,7 @@ func (o *overlay) removedBefore(in *fuse.InHeader, t *attempt, parent *inode, na
 	defer n.order.Unlock()
 	sx := t.stat()
 	o.lost(n, parent, name, &sx)
-	if o.obs == nil || t.wasTold() {
+	if o.obs == nil || t.wasReported() {
 		return fuse.OK
 	}
 	p := parent.childPath(name)
@@ -39,7 +39,7 @@ func (o *overlay) removedBefore(in *fuse.InHeader, t *attempt, parent *inode, na
 	return fuse.OK
 }
 
-// renamedBefore finishes a Rename that a killed server has carried out already.
+// renamedBefore finishes a Rename that a killed server carried out.
 func (o *overlay) renamedBefore(in *fuse.RenameIn, t *attempt, r *rename, fd2 int) fuse.Status {
 	exchange := in.Flags&sys.Exchange != 0
 	if err := sys.StatAt(fd2, r.toName, &r.srcStat); err != nil {
@@ -65,7 +65,7 @@ func (o *overlay) renamedBefore(in *fuse.RenameIn, t *attempt, r *rename, fd2 in
 	if !exchange || r.dst != nil {
 		o.moveInodes(r, &ev, exchange, replaces)
 	}
-	if o.obs == nil || t.wasTold() {
+	if o.obs == nil || t.wasReported() {
 		return fuse.OK
 	}
 	ev.Caller, ev.Stat, ev.Time = o.caller(&in.InHeader, true), r.srcStat.Stat, time.Now()
@@ -89,7 +89,7 @@ func (o *overlay) createdBefore(h *handle, out *fuse.CreateOut) fuse.Status {
 	return fuse.OK
 }
 
-// unmake removes a file that an earlier server made for the same request but had not noted in the
+// unmake removes a file that an earlier server made for the same request without noting it in the
 // ledger, so that it can be made again. Opening it instead would fail if its mode denies access to
 // its owner. unmake reports whether it removed a file.
 func (t *attempt) unmake(d *dirfd, name string) bool {
@@ -111,7 +111,7 @@ func makes(op event.Op, mode uint32) bool {
 	return op == event.OpMknod
 }
 
-// stat returns the attributes that the attempt noted.
+// stat returns the attributes noted in the attempt.
 func (t *attempt) stat() sys.Stat {
 	return sys.Stat{Stat: event.Stat{
 		Dev: t.a.dev, Ino: t.a.ino, Birth: t.a.birth,

@@ -13,9 +13,9 @@ import (
 
 func keyOf(s *sys.Stat) key { return key{dev: s.Dev, ino: s.Ino, birth: s.Birth} }
 
-// dir returns a descriptor (sys.Place) of the directory n; the caller releases it. If none is
-// open, it opens n by name in its parent, whose descriptor it finds in the same way. So no path
-// grows longer than the system allows.
+// dir returns a descriptor (sys.Place) of the directory n, which the caller releases. If none is
+// open, it opens n by name in its parent, found in the same way. So no path gets too long for the
+// system.
 func (o *namespace) dir(n *inode) (*dirfd, error) {
 	if !n.isDir() {
 		return nil, unix.ENOTDIR
@@ -60,14 +60,13 @@ func (o *namespace) dirByName(n *inode) (*dirfd, error) {
 	return nil, unix.ESTALE
 }
 
-// gone reports whether err means that a name no longer leads to its file, so that another name of
-// the file may work.
+// gone reports whether err means that a name no longer leads to its file, so that another name may.
 func gone(err error) bool {
 	return err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP || err == unix.ESTALE
 }
 
-// openFor opens n with the flags of a caller. An append-only file (chattr +a) needs O_APPEND,
-// which keepFlags drops.
+// openFor opens n with a caller's flags. An append-only file (chattr +a) needs O_APPEND, which
+// keepFlags drops.
 func (o *namespace) openFor(n *inode, flags uint32, sx *sys.Stat) (int, error) {
 	fd, _, err := o.openStat(n, int(flags)&keepFlags, sx)
 	if err == unix.EPERM && flags&unix.O_APPEND != 0 {
@@ -76,15 +75,15 @@ func (o *namespace) openFor(n *inode, flags uint32, sx *sys.Stat) (int, error) {
 	return fd, err
 }
 
-// openInode opens n on the source by any of its names, after checking that the name leads to n. If
-// none does, it opens n again through a handle. It returns ESTALE if n cannot be found.
+// openInode opens n on the source by one of its names that still leads to n, or else through a
+// handle. It returns ESTALE if n cannot be found.
 func (o *namespace) openInode(n *inode, flags int) (int, error) {
 	fd, _, err := o.openStat(n, flags, nil)
 	return fd, err
 }
 
-// openStat is like openInode, and also fills in sx if that is not nil. again means that n was
-// opened through a handle.
+// openStat is openInode, and also fills in sx if not nil. again means that n was opened through a
+// handle.
 func (o *namespace) openStat(n *inode, flags int, sx *sys.Stat) (fd int, again bool, err error) {
 	for m := o.moves.start(); ; {
 		fd, again, err = o.openByName(n, flags, sx)
@@ -99,7 +98,7 @@ func (o *namespace) openByName(n *inode, flags int, sx *sys.Stat) (int, bool, er
 	if sx == nil {
 		sx = &own
 	}
-	// If the name leads to a FIFO by now, O_NONBLOCK keeps the open from waiting.
+	// O_NONBLOCK keeps the open from waiting if the name now leads to a FIFO.
 	if flags&sys.Place == 0 {
 		flags |= unix.O_NONBLOCK | unix.O_NOCTTY
 	}
@@ -111,7 +110,7 @@ func (o *namespace) openByName(n *inode, flags int, sx *sys.Stat) (int, bool, er
 		return fd, false, err
 	}
 	var buf [2]link
-	// The truncation is done after the check, so that it cannot hit another file.
+	// Truncate after the check, so that no other file is hit.
 	trunc := flags&unix.O_TRUNC != 0
 	for _, l := range n.links(buf[:]) {
 		p, err := o.dir(l.parent)
@@ -151,7 +150,7 @@ func (o *namespace) openByName(n *inode, flags int, sx *sys.Stat) (int, bool, er
 	return fd, true, err
 }
 
-// openAgain opens n through the first of its handles that allows it.
+// openAgain opens n through the first handle that allows it.
 func (n *inode) openAgain(flags int) (fd int, err error) {
 	var buf [4]*handle
 	all := buf[:0]
@@ -172,10 +171,9 @@ func (n *inode) openAgain(flags int) (fd int, err error) {
 	return fd, err
 }
 
-// statInode reads the attributes of n from the source.
 func (o *namespace) statInode(n *inode, sx *sys.Stat) error {
-	// An open directory need not be looked up by name. This is frequent: the kernel asks for a
-	// directory's attributes after each change of its entries, to check permissions.
+	// An open directory need not be looked up by name. The kernel often asks for a directory's
+	// attributes, after each change of its entries.
 	if d := n.dirfd.Load(); d != nil && !o.outside.Load() && d.acquire() {
 		defer d.release()
 		return sys.StatFD(d.fd, sx)
@@ -207,7 +205,7 @@ func (o *namespace) statByName(n *inode, sx *sys.Stat) error {
 			return err
 		}
 	}
-	// n was removed while open. The kernel does not name a handle in that case.
+	// n was removed while open. The kernel names no handle in that case.
 	if h := n.anyHandle(false); h != nil {
 		defer h.release()
 		return sys.StatFD(h.fd, sx)
@@ -219,7 +217,7 @@ func (o *namespace) statByName(n *inode, sx *sys.Stat) error {
 	return unix.ESTALE
 }
 
-// withInode calls f with a reference to n. The reference may be a descriptor opened with sys.Place.
+// withInode calls f with a reference to n, which may be a descriptor opened with sys.Place.
 func (o *namespace) withInode(n *inode, f func(at sys.Ref) error) error {
 	if n.isDir() {
 		d, err := o.dir(n)
@@ -246,8 +244,8 @@ func (o *namespace) withInode(n *inode, f func(at sys.Ref) error) error {
 	return f(sys.FD(fd))
 }
 
-// withName calls f with a name that leads to n at this moment. It returns ESTALE if no name does.
-// Before f is done, another process may give the name to another file on the source.
+// withName calls f with a name that leads to n now, or returns ESTALE. Before f is done, another
+// process may give the name to another file on the source.
 func (o *namespace) withName(n *inode, f func(at sys.Ref) error) error {
 	for m := o.moves.start(); ; {
 		var buf [2]link
@@ -271,12 +269,11 @@ func (o *namespace) withName(n *inode, f func(at sys.Ref) error) error {
 	}
 }
 
-// moves counts renames, so that an inode whose name was not found during a rename is looked up
-// again by its new name.
+// moves counts renames, so that an inode not found during a rename is looked up again by its new
+// name.
 type moves struct {
 	running, done atomic.Int64
-	// unsettledUntil is the time after which renames that an earlier server began can no longer
-	// take effect.
+	// unsettledUntil is when renames that an earlier server began can no longer take effect.
 	unsettledUntil atomic.Pointer[time.Time]
 }
 
@@ -299,7 +296,7 @@ func (m *moves) awaited() bool {
 	return u != nil && time.Now().Before(*u)
 }
 
-// retry reports whether another try makes sense, after a short wait.
+// retry waits a little, and reports whether another attempt makes sense.
 func (m *moves) retry(k *moveMark) bool {
 	if k.tries++; k.tries > 100 || m.running.Load() == 0 && m.done.Load() == k.done && !m.awaited() {
 		return false

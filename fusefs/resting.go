@@ -10,17 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A file that the kernel has only looked up is "resting": it has no inode, only a record of 24
-// bytes in addition to its entry in the ledger. Otherwise, walking once through a tree of a million
-// files would make a million inodes that nobody asks for again. The first request that names a
-// resting file wakes it, which makes an inode that stays until the kernel forgets the file.
-// Without a ledger no file rests.
+// A file that the kernel has only looked up is "resting": instead of an inode it has a record of 24
+// bytes and its entry in the ledger. Otherwise, one walk through a tree of a million files would
+// leave a million unused inodes. The first request that names a resting file wakes it, which makes
+// an inode that stays until the kernel forgets the file. Without a ledger no file rests.
 //
 // Only a regular file with one name can rest, and only while no process can write to the source
-// bypassing the mount. The kernel has no page of it in its cache, because it was never opened.
+// bypassing the mount. It was never opened, so the kernel caches no page of it.
 
-// record holds the part of a resting file's state that the ledger does not. Its number is
-// in the nodeSlot of the file.
+// record holds the part of a resting file's state that the ledger does not. The file's nodeSlot has
+// its number.
 type record struct {
 	parent       *inode
 	mtime, ctime int64 // see seen
@@ -53,7 +52,7 @@ func (r *records) take() uint32 {
 	return i
 }
 
-// give frees record i. When no record is in use any more, it releases the memory.
+// give frees record i. When no record is in use, it releases the memory.
 func (r *records) give(i uint32) {
 	*r.at(i) = record{}
 	r.free = append(r.free, i)
@@ -62,9 +61,9 @@ func (r *records) give(i uint32) {
 	}
 }
 
-// slotIndex finds slots of the ledger by a hash. It is a hash table with open addressing. The
-// lower 24 bits of a cell are the number of a slot (less than ledgerMax), the upper 8 bits are
-// from the hash, so that most cells that do not match need no access to the ledger.
+// slotIndex finds slots of the ledger by hash, with open addressing. The lower 24 bits of a cell
+// are the number of a slot (less than ledgerMax). The upper 8 bits are from the hash, so that most
+// mismatches need no access to the ledger.
 type slotIndex struct {
 	cells []uint32
 	used  int
@@ -75,7 +74,6 @@ const (
 	leastCells = 16
 )
 
-// mix spreads a number over 64 bits.
 func mix(x uint64) uint64 {
 	x ^= x >> 32
 	x *= 0xd6e8feb86659fd93
@@ -95,7 +93,7 @@ func (x *slotIndex) after(i int) int {
 	return i
 }
 
-// find returns the first slot with this hash for which matches returns true, or 0 if there is none.
+// find returns the first slot with this hash for which matches returns true, or 0.
 func (x *slotIndex) find(hash uint64, matches func(slot uint32) bool) uint32 {
 	if x.used == 0 {
 		return 0
@@ -110,7 +108,6 @@ func (x *slotIndex) find(hash uint64, matches func(slot uint32) bool) uint32 {
 	return 0
 }
 
-// add adds a slot. hashOf returns the hash of a slot.
 func (x *slotIndex) add(slot uint32, hashOf func(slot uint32) uint64) {
 	if (x.used+1)*5 > len(x.cells)*4 {
 		old := x.cells
@@ -134,7 +131,7 @@ func (x *slotIndex) set(slot uint32, hashOf func(slot uint32) uint64) {
 	x.cells[i] = uint32(hash&0xff)<<slotBits | slot
 }
 
-// remove removes a slot, and moves the cells behind it to where find looks for them.
+// remove removes a slot and moves the cells after it to where find looks for them.
 func (x *slotIndex) remove(slot uint32, hashOf func(slot uint32) uint64) {
 	if x.used--; x.used == 0 {
 		*x = slotIndex{}
@@ -146,10 +143,10 @@ func (x *slotIndex) remove(slot uint32, hashOf func(slot uint32) uint64) {
 	}
 	x.cells[i] = 0
 	for j := x.after(i); x.cells[j] != 0; j = x.after(j) {
-		// What lies at j may move to the gap at i unless its home is between them.
+		// The cell at j may move to the gap at i unless its home is between them.
 		home := x.home(hashOf(x.cells[j] & (1<<slotBits - 1)))
 		between := i < home && home <= j
-		if i > j { // the slots from i to j go around the end
+		if i > j { // the cells from i to j wrap around the end
 			between = home > i || home <= j
 		}
 		if between {
@@ -160,7 +157,6 @@ func (x *slotIndex) remove(slot uint32, hashOf func(slot uint32) uint64) {
 	}
 }
 
-// node returns the nodeSlot of a resting file.
 func (l *ledger) node(slot uint32) *nodeSlot { return (*nodeSlot)(l.at(slot)) }
 
 func (l *ledger) keyAt(slot uint32) key {
@@ -171,7 +167,6 @@ func (l *ledger) keyAt(slot uint32) key {
 func (l *ledger) keyHash(slot uint32) uint64 { return l.keyAt(slot).hash() }
 func (l *ledger) idHash(slot uint32) uint64  { return mix(l.node(slot).id) }
 
-// slotNamed reports whether a slot holds this name.
 func (l *ledger) slotNamed(ref uint32, name string) bool {
 	at := int(ref)<<6 + linkHead
 	n := int((*linkSlot)(l.at(ref)).size)
@@ -181,9 +176,8 @@ func (l *ledger) slotNamed(ref uint32, name string) bool {
 // maxRestSize is the largest file that can rest: a nodeSlot has 32 bits for the size.
 const maxRestSize = 1<<32 - 1
 
-// rest counts a reference of the kernel to the file that sx describes without making an inode, and
-// returns the file's node id. It returns 0 if the file has an inode already or needs one, or if it
-// has changed.
+// rest counts a reference of the kernel to the file sx without making an inode, and returns the
+// file's node id. It returns 0 if the file has or needs an inode, or has changed.
 func (o *namespace) rest(parent *inode, name string, sx *sys.Stat) uint64 {
 	if o.ledger == nil || sx.Mode&unix.S_IFMT != unix.S_IFREG || sx.Nlink != 1 || sx.Size > maxRestSize ||
 		len(name) == 0 || o.outside.Load() {
@@ -251,8 +245,8 @@ func (t *table) unrestLocked(k key, slot uint32) {
 	s.records.give(l.node(slot).record)
 }
 
-// wakeLocked makes an inode for the resting file with key k. It returns nil if there is no such
-// file. The caller has locked the key's shard.
+// wakeLocked makes an inode for the resting file with key k, or returns nil if there is none. The
+// caller has locked the key's shard.
 func (t *table) wakeLocked(k key) *inode {
 	if t.ledger == nil {
 		return nil
@@ -277,7 +271,7 @@ func (t *table) wakeLocked(k key) *inode {
 	return n
 }
 
-// wake returns the inode of a file that was resting a moment ago with this id and key.
+// wake returns the inode of a file that was just found resting with this id and key.
 func (t *table) wake(id uint64, k key) *inode {
 	s := &t.byKey[keyShard(k)]
 	s.Lock()
@@ -289,14 +283,14 @@ func (t *table) wake(id uint64, k key) *inode {
 	if n != nil && n.id == id {
 		return n
 	}
-	// Since then it was woken and lost its last name, or it was forgotten.
+	// It has since been woken and lost its last name, or been forgotten.
 	i := &t.byID[id%shards]
 	i.RLock()
 	defer i.RUnlock()
 	return i.m[id]
 }
 
-// forgetResting is forget for a file that was resting a moment ago. done is false if it is not
+// forgetResting is forget for a file that was just found resting. done is false if it is not
 // resting any more.
 func (t *table) forgetResting(id, count uint64, k key) (done bool) {
 	l, s := t.ledger, &t.byKey[keyShard(k)]
@@ -322,7 +316,7 @@ func (t *table) forgetResting(id, count uint64, k key) (done bool) {
 	return true
 }
 
-// restingNames returns the resting files of one shard of ids, for SetOutside.
+// restingNames returns the resting files of one shard of ids.
 func (t *table) restingNames(shard int) (all []restingName) {
 	i := &t.byID[shard]
 	i.RLock()

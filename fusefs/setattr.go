@@ -11,7 +11,7 @@ import (
 )
 
 // SetAttr handles chmod, chown, truncate and utimens. A new size without a handle comes from
-// truncate(2); the file is then opened, changed and closed here.
+// truncate(2). The file is then opened, changed and closed here.
 func (o *contents) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
 	n, st := o.node(in.NodeId)
 	if !st.Ok() {
@@ -21,7 +21,7 @@ func (o *contents) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse
 		owners = fuse.FATTR_MODE | fuse.FATTR_UID | fuse.FATTR_GID
 		times  = fuse.FATTR_ATIME | fuse.FATTR_MTIME
 	)
-	nobody := ofNobody(in)
+	nobody := setsNothing(in)
 	if nobody || in.Valid&(owners|times|fuse.FATTR_SIZE) != 0 {
 		n.order.Lock()
 		defer n.order.Unlock()
@@ -35,10 +35,10 @@ func (o *contents) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse
 		}
 	}
 	if in.Valid&fuse.FATTR_MODE != 0 && in.Mode&0o600 != 0o600 {
-		o.guard(n) // after this, not even its owner can open it
+		o.guard(n) // from now on even its owner cannot open it
 	}
 	chmod := in.Valid&owners != 0
-	if nobody { // the mode changes if the file has set-id bits to clear
+	if nobody { // set-id bits may be cleared
 		var sx sys.Stat
 		chmod = o.statInode(n, &sx) == nil && sx.Mode&unix.S_IFMT == unix.S_IFREG && sx.Mode&(unix.S_ISUID|unix.S_ISGID) != 0
 	}
@@ -67,15 +67,15 @@ func (o *contents) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse
 
 const setAnything = fuse.FATTR_MODE | fuse.FATTR_UID | fuse.FATTR_GID | fuse.FATTR_ATIME | fuse.FATTR_MTIME
 
-// ofNobody reports whether a request sets nothing. The kernel sends such a request for a chown(2)
+// setsNothing reports whether a request sets nothing. The kernel sends such a request for a chown(2)
 // with neither owner nor group, which clears set-id bits. It also sends one before a write, an
 // fallocate or a copy, which clear those bits themselves.
-func ofNobody(in *fuse.SetAttrIn) bool {
+func setsNothing(in *fuse.SetAttrIn) bool {
 	return emptyChowns && in.Valid&(setAnything|fuse.FATTR_SIZE) == 0
 }
 
-// setSize truncates n through the handle that the kernel names, otherwise through a descriptor of
-// its own. The caller holds n.order.
+// setSize truncates n through the handle that the kernel names, or else through its own descriptor.
+// The caller holds n.order.
 func (o *contents) setSize(cancel <-chan struct{}, n *inode, in *fuse.SetAttrIn) error {
 	var fd int
 	if h := o.handles.get(in.Fh); in.Valid&fuse.FATTR_FH != 0 && h != nil && h.writable() {
@@ -105,8 +105,8 @@ func (o *contents) setSize(cancel <-chan struct{}, n *inode, in *fuse.SetAttrIn)
 	return err
 }
 
-// openWritable opens n for writing. If n cannot be opened, for instance because its owner made it
-// read-only, openWritable duplicates the descriptor of an open handle that can write.
+// openWritable opens n for writing. If that fails, for instance because the mode is read-only, it
+// duplicates the descriptor of a handle that can write.
 func (o *namespace) openWritable(n *inode) (int, error) {
 	fd, err := o.openInode(n, unix.O_WRONLY)
 	if err == nil {
@@ -122,9 +122,9 @@ func (o *namespace) openWritable(n *inode) (int, error) {
 	return -1, err
 }
 
-// setRest sets everything but the size.
+// setRest sets everything except the size.
 func (o *namespace) setRest(n *inode, in *fuse.SetAttrIn) error {
-	nobody := ofNobody(in)
+	nobody := setsNothing(in)
 	if in.Valid&(setAnything|setMoreOf) == 0 && !nobody {
 		return nil
 	}
@@ -135,7 +135,7 @@ func (o *namespace) setRest(n *inode, in *fuse.SetAttrIn) error {
 				return err
 			}
 		}
-		// The owner is set first, because chown clears the set-id bits that chmod may set.
+		// The owner comes first: chown clears the set-id bits that chmod may set.
 		if nobody || in.Valid&(fuse.FATTR_UID|fuse.FATTR_GID) != 0 {
 			uid, gid := -1, -1
 			if in.Valid&fuse.FATTR_UID != 0 {

@@ -14,17 +14,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// capFSETID is CAP_FSETID of capabilities(7). A process that has it does not clear the set-user-id
-// and set-group-id bits of a file by changing the file.
+// capFSETID is CAP_FSETID of capabilities(7). Changes by a process that has it do not clear a
+// file's set-id bits.
 const capFSETID = 4
 
-// likeCaller calls f, which changes the inode that at leads to, in such a way that the source
-// clears set-id bits as it would for the caller. A server that runs as root has CAP_FSETID, so its
-// changes would not clear them. The rules are many: they depend on the groups of the process and on
-// who may execute the file, and they differ between kernels. So during f our thread gives up
-// CAP_FSETID and takes the caller's groups, and the source decides. unprivileged means that,
-// according to the kernel, the caller does not have CAP_FSETID; otherwise likeCaller examines the
-// process.
+// likeCaller calls f, which changes the inode at, so that the source clears set-id bits as for the
+// caller. A server that runs as root has CAP_FSETID, so its changes would not clear them.
+//
+// The rules depend on the groups of the process and on who may execute the file, and differ between
+// kernels. So during f our thread gives up CAP_FSETID and takes the caller's groups, and the source
+// decides. unprivileged means that, according to the kernel, the caller lacks CAP_FSETID. Otherwise
+// likeCaller examines the process.
 func (o *namespace) likeCaller(n *inode, at sys.Ref, in *fuse.InHeader, unprivileged bool, f func() error) error {
 	var sx sys.Stat
 	if sys.StatRef(at, &sx) != nil || sx.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 {
@@ -46,14 +46,14 @@ func (o *namespace) likeCaller(n *inode, at sys.Ref, in *fuse.InHeader, unprivil
 		setThreadFS(unix.SYS_SETFSGID, o.us.gid)
 		setThreadGroups(o.us.groups)
 	}
-	// The kernel must not answer stat(2) with the old mode. Its pages are not dropped, because
-	// one of them may be locked for this very write.
+	// The kernel must not answer stat(2) with the old mode. Its pages are not dropped, because this
+	// very write may have locked one.
 	o.notifier.attrs(n.id)
 	return err
 }
 
-// setIDRights returns the caller's groups, and whether it may keep set-id bits. A process
-// in another user namespace has that right only within its namespace.
+// setIDRights returns the caller's groups, and whether it may keep set-id bits. A process in
+// another user namespace has that right only there.
 func setIDRights(in *fuse.InHeader) (groups []uint32, keeps bool) {
 	b, err := procfs.Read(int(in.Pid), "status")
 	if err != nil {
@@ -76,8 +76,8 @@ func setIDRights(in *fuse.InHeader) (groups []uint32, keeps bool) {
 	return groups, err1 == nil && err2 == nil && ours == theirs
 }
 
-// dropFSETID removes CAP_FSETID from the calling thread; restore adds it again. The device loop
-// has locked its goroutine to that thread.
+// dropFSETID removes CAP_FSETID from the calling thread; restore adds it again. The device loop has
+// locked its goroutine to that thread.
 func dropFSETID() (restore func()) {
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var caps [2]unix.CapUserData

@@ -4,14 +4,13 @@ package fusefs
 
 import "cachebro/fusefs/sys"
 
-// On a volume that ignores case or normalises names, many spellings lead to one entry. We record
-// and report the spelling that the directory has. The kernel may cache only that spelling; for any
-// other it has to ask each time. It must not cache the absence of a name either, because a file
-// that is made under one spelling appears under all of them.
+// On a volume that ignores case or normalises names, several spellings lead to one entry. We record
+// and report the directory's spelling. The kernel may cache only that one, and must ask for any
+// other each time. It must not cache the absence of a name either, because a file made under one
+// spelling appears under all.
 
-// folds reports whether names in n, whose descriptor is d, can be spelled in several ways. An
-// attribute of an empty directory can change that; we notice such a change only after the kernel
-// has forgotten n and looks it up again.
+// folds reports whether names in n, whose descriptor is d, have several spellings. An attribute of
+// an empty directory can change that. We notice only after the kernel has forgotten n.
 func (n *inode) folds(d *dirfd) bool {
 	switch n.folding.Load() {
 	case 0:
@@ -26,14 +25,13 @@ func (n *inode) folds(d *dirfd) bool {
 	return false
 }
 
-// Values of inode.folding; 0 means that it is not known yet.
+// Values of inode.folding; 0 means unknown.
 const (
 	foldsNames = 1
 	exactNames = 2
 )
 
-// spelled returns the name that the directory has for the file that sx describes and that
-// was found as name.
+// spelled returns how the directory spells the name of the file sx, which was found as name.
 func (o *namespace) spelled(parent *inode, d *dirfd, name string, sx *sys.Stat) string {
 	if !parent.folds(d) {
 		return name
@@ -54,7 +52,7 @@ func (o *namespace) spelled(parent *inode, d *dirfd, name string, sx *sys.Stat) 
 }
 
 // respell replaces other spellings of (parent, name) among the names of n, because another process
-// has changed the spelling on the source.
+// changed the spelling on the source.
 func (n *inode) respell(parent *inode, name string) {
 	if parent.folding.Load() != foldsNames {
 		return
@@ -73,8 +71,8 @@ func (n *inode) hasLink(parent *inode, name string) bool {
 	return n.hasLinkLocked(parent, name)
 }
 
-// changedAs is called after a change of an entry. If the request spelled the name differently than
-// the directory does, the kernel must drop what it has cached for both spellings.
+// changedAs is called after a change of an entry. If the request's spelling differs from the
+// directory's, the kernel must drop what it has cached for both.
 func (o *namespace) changedAs(parent *inode, asked, is string) {
 	if asked != is {
 		o.notifier.name(parent.id, asked)
@@ -83,8 +81,8 @@ func (o *namespace) changedAs(parent *inode, asked, is string) {
 }
 
 // respelled finds out how the directory spells the new name after a rename, because some volumes
-// do not change the spelling of an existing entry. If the rename changed nothing but the spelling
-// of one entry, respelled clears r.dst.
+// keep the spelling of an existing entry. If the rename only changed the spelling of one entry,
+// respelled clears r.dst.
 func (o *namespace) respelled(r *rename, ev *Event, to *dirfd) {
 	r.newName = r.toName
 	o.changedAs(r.from, r.askedFrom, r.fromName)
@@ -96,7 +94,7 @@ func (o *namespace) respelled(r *rename, ev *Event, to *dirfd) {
 		r.newName = is
 	}
 	if r.src == r.dst && r.from == r.to && r.fromName == r.toName && r.newName != r.fromName {
-		r.dst = nil // it is the same entry as r.src
+		r.dst = nil // r.src and r.dst are one entry
 		o.notifier.name(r.from.id, r.fromName)
 	}
 	o.changedAs(r.to, r.askedTo, r.toName)

@@ -7,26 +7,26 @@ import (
 	"sync/atomic"
 )
 
-// shards is the number of parts into which the inode and handle tables are divided, so that two
-// requests seldom need the same lock.
+// shards is the number of parts of the inode and handle tables, so that two requests seldom need
+// the same lock.
 const shards = 64
 
-// key identifies an inode on the source. It includes the birth time because ext4 reuses inode
-// numbers at once; otherwise a new file would get the cached pages of a deleted one.
+// key identifies an inode on the source. Without the birth time, a new file could get the cached
+// pages of a deleted one, because ext4 reuses inode numbers at once.
 type key struct {
 	dev, ino uint64
 	birth    int64
 }
 
-// table finds inodes by key and by node id. It counts the references that the kernel holds, and
-// drops an inode at its last FORGET.
+// table finds inodes by key and by node id. It counts the kernel's references, and drops an inode
+// at its last FORGET.
 type table struct {
 	nextID *atomic.Uint64 // in the ledger, if there is one
 	ledger *ledger
 	count  atomic.Int64
 	byKey  [shards]struct {
 		sync.Mutex
-		// The mutex guards the fields below, and nlookup of the inodes whose keys are in this shard.
+		// The mutex guards the fields below, and nlookup of inodes with keys in this shard.
 		m       map[key]*inode
 		resting slotIndex
 		records records
@@ -58,8 +58,7 @@ func (t *table) get(id uint64) *inode {
 	return n
 }
 
-// look is like get, but does not wake a resting file. It returns the inode, or the key if the file
-// is resting.
+// look is get without waking a resting file. It returns the inode, or the key of a resting file.
 func (t *table) look(id uint64) (n *inode, k key, rests bool) {
 	s := &t.byID[id%shards]
 	s.RLock()
@@ -71,7 +70,7 @@ func (t *table) look(id uint64) (n *inode, k key, rests bool) {
 	return n, k, rests
 }
 
-// find returns the inode with a key, without counting a reference, or nil.
+// find returns the inode with a key, or nil. It counts no reference.
 func (t *table) find(k key) *inode {
 	s := &t.byKey[keyShard(k)]
 	s.Lock()
@@ -82,7 +81,7 @@ func (t *table) find(k key) *inode {
 	return t.wakeLocked(k)
 }
 
-// ref returns the inode with key k and counts one reference. If there is none, ref makes it with
+// ref returns the inode with key k and counts one reference. If there is none, it makes one with
 // fresh, which must not block.
 func (t *table) ref(k key, fresh func(id uint64) *inode) (n *inode, isNew bool) {
 	s := &t.byKey[keyShard(k)]
@@ -109,7 +108,7 @@ func (t *table) ref(k key, fresh func(id uint64) *inode) (n *inode, isNew bool) 
 	return n, true
 }
 
-// put registers an inode that an earlier server knew. It takes no lock because nothing else uses
+// put registers an inode that an earlier server knew. No lock is needed, because nothing else uses
 // the table yet.
 func (t *table) put(n *inode, attached bool) {
 	if attached {
@@ -119,8 +118,8 @@ func (t *table) put(n *inode, attached bool) {
 	t.count.Add(1)
 }
 
-// detach releases the key of n for another file, after the last name of n was removed. The node id
-// stays valid until the kernel forgets it.
+// detach releases the key of n for another file after n lost its last name. The node id stays valid
+// until the kernel forgets it.
 func (t *table) detach(n *inode) {
 	s := &t.byKey[keyShard(n.key)]
 	s.Lock()
@@ -131,7 +130,7 @@ func (t *table) detach(n *inode) {
 	s.Unlock()
 }
 
-// forget drops count references of a node and reports whether that was the last one.
+// forget drops count references of a node, and reports whether the last one is gone.
 func (t *table) forget(id, count uint64) (n *inode, gone bool) {
 	n, k, rests := t.look(id)
 	if rests {
@@ -164,7 +163,7 @@ func (t *table) forget(id, count uint64) (n *inode, gone bool) {
 	return n, true
 }
 
-// handles finds open files by the handle number that we gave to the kernel.
+// handles finds open files by the handle number that the kernel got.
 type handles struct {
 	next  *atomic.Uint64 // in the ledger, if there is one
 	count atomic.Int64
@@ -188,7 +187,7 @@ func (t *handles) add(h *handle) {
 	t.put(h)
 }
 
-// put registers h, which has its number already.
+// put registers h under its number.
 func (t *handles) put(h *handle) {
 	s := &t.part[h.fh%shards]
 	s.Lock()

@@ -20,22 +20,22 @@ import (
 
 // # Taking over
 //
-// A connection outlives a killed server as long as some process holds its descriptor. Another
-// server can then take over: it reads the ledger, rebuilds nodes and handles, replays the recorded
-// INIT to the protocol decoder, and asks the kernel to send unanswered requests again (Linux 6.9).
-// Programs on the mount only have to wait.
+// A connection outlives a killed server while some process holds its descriptor. Another server can
+// then take over. It reads the ledger, rebuilds nodes and handles, replays the recorded INIT to the
+// protocol decoder, and asks the kernel to resend unanswered requests (Linux 6.9). Programs on the
+// mount only have to wait.
 //
 // Reference counts in the ledger are never too low, so no node that the kernel knows is dropped.
-// If a reply was never sent, a count can be one too high; then its node stays until the unmount.
-// An inode that was dirty is dirty again. Handles are opened again by name, or from the FDStore if
+// After a reply that was never sent, a count can be one too high, and its node stays until the
+// unmount. Dirty inodes are dirty again. Handles are opened again by name, or from the FDStore if
 // the file has no name.
 
 const notifyResend = 7
 
-// NewLedger returns an empty file for Options.Ledger. It lies in memory, not on disk.
+// NewLedger returns an empty file in memory for Options.Ledger.
 func NewLedger() (*os.File, error) {
 	if !sys.Points {
-		return nil, errors.ErrUnsupported // a file without a name could not be opened again
+		return nil, errors.ErrUnsupported // files without a name could not be opened again
 	}
 	fd, err := sys.Memory("cachebro-ledger")
 	if err != nil {
@@ -44,8 +44,8 @@ func NewLedger() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "ledger"), nil
 }
 
-// CanTakeOver returns nil if another server can take over the connection and ledger of a server
-// that was killed, otherwise the reason why it cannot.
+// CanTakeOver returns nil if another server can take over the connection and ledger of a killed
+// server, otherwise the reason.
 func CanTakeOver(l, device *os.File) error {
 	var head [8]byte
 	if _, err := l.ReadAt(head[:], 0); err != nil || binary.NativeEndian.Uint64(head[:]) != ledgerMagic {
@@ -69,7 +69,7 @@ func CanTakeOver(l, device *os.File) error {
 	return err
 }
 
-// Device returns the /dev/fuse descriptor, which the supervisor holds too.
+// Device returns the /dev/fuse descriptor.
 func (s *Server) Device() int { return s.dev.fd }
 
 // Replaceable reports whether another server could take over.
@@ -78,10 +78,10 @@ func (s *Server) Replaceable() bool {
 	return l != nil && l.head.state.Load() == ledgerServing
 }
 
-// Abandon notes that the server ends as intended, so that no other server takes over the mount.
+// Abandon notes that the server ends on purpose, so that no other server takes over.
 func (s *Server) Abandon() { s.fs.ledger.setState(ledgerEnded) }
 
-// useLedger begins or opens the ledger that the options name.
+// useLedger begins or opens the ledger in the options.
 func (o *contents) useLedger(opt *Options) error {
 	if opt.Ledger == nil {
 		return nil
@@ -102,8 +102,8 @@ func (o *contents) useLedger(opt *Options) error {
 	return nil
 }
 
-// replay handles the recorded INIT again. The reply must be the same as the one that the kernel
-// received from the first server.
+// replay handles the recorded INIT again. The reply must equal the one that the kernel got from the
+// first server.
 func (d *device) replay(l *ledger) error {
 	h := l.head
 	d.init = append([]byte(nil), h.init[:h.initLen]...)
@@ -118,11 +118,11 @@ func (d *device) replay(l *ledger) error {
 	return nil
 }
 
-// resend asks the kernel to send unanswered requests again.
+// resend asks the kernel to resend unanswered requests.
 func (d *device) resend() error { return d.notify(notifyResend, nil) }
 
-// restore rebuilds nodes and handles from the ledger. kept holds descriptors by handle;
-// restore closes them.
+// restore rebuilds nodes and handles from the ledger. It closes the descriptors in kept, which are
+// by handle.
 func (o *overlay) restore(kept map[uint64]*os.File) {
 	l := o.ledger
 	names := map[uint64][]uint32{}
@@ -207,8 +207,8 @@ func (o *overlay) restoreNode(s *nodeSlot, ref uint32) *inode {
 	return n
 }
 
-// restoreNames gives n the names that were recorded, the newest first. A name whose
-// directory the kernel has forgotten is dropped.
+// restoreNames gives n the recorded names, newest first. It drops names whose directory the kernel
+// has forgotten.
 func (o *overlay) restoreNames(n *inode, refs []uint32, nodes map[uint64]*inode) {
 	l := o.ledger
 	slices.SortFunc(refs, func(a, b uint32) int {
@@ -235,8 +235,8 @@ func (o *overlay) restoreNames(n *inode, refs []uint32, nodes map[uint64]*inode)
 	}
 }
 
-// restoreHandle opens a handle again. If that fails the handle stays, so that the
-// kernel's requests for it fail and its number is not used again.
+// restoreHandle opens a handle again. If that fails, the handle stays, so that the kernel's
+// requests for it fail and its number is not reused.
 func (o *contents) restoreHandle(n *inode, s *handleSlot, ref uint32, kept map[uint64]*os.File) *handle {
 	h := &handle{fh: s.fh, node: n, fd: -1, flags: s.flags, readable: s.reads, slot: ref}
 	h.owner = Caller{PID: s.pid, TID: s.tid, UID: s.uid, GID: s.gid}
@@ -270,19 +270,19 @@ func (o *contents) restoreHandle(n *inode, s *handleSlot, ref uint32, kept map[u
 	return h
 }
 
-// ownerOwed is a handle whose owner has to be looked up, and the start time of that process.
+// ownerOwed is a handle whose owner must be looked up, and the start time of that process.
 type ownerOwed struct {
 	h     *handle
 	start uint64
 }
 
-// ownersWait limits how long programs on the mount wait while we look up which processes had
-// opened which files. It usually takes a millisecond.
+// ownersWait limits how long programs on the mount wait for ownersAgain, which usually takes a
+// millisecond.
 const ownersWait = 200 * time.Millisecond
 
-// ownersAgain looks up the processes that opened files, and sets them as owners if they still
-// exist. A process in the middle of an exec or a page fault cannot be examined before we answer
-// the request that it waits for; the owner of its handles is set later.
+// ownersAgain looks up the processes that opened files, and sets those that still exist as owners.
+// A process during an exec or page fault cannot be examined before we answer the request that it
+// waits for. Its handles' owners are set later.
 func (o *contents) ownersAgain(owed map[uint32][]ownerOwed) {
 	seen := make(chan struct{}, len(owed))
 	for pid, all := range owed {
@@ -320,7 +320,6 @@ func (h *handle) ownedBy(p *Process) {
 	}
 }
 
-// restoreWrites makes n dirty again if it was.
 func (o *contents) restoreWrites(n *inode) {
 	ref := n.slot.Load()
 	if ref == 0 {
@@ -357,8 +356,8 @@ func (o *contents) openedBefore(in *fuse.InHeader) *handle {
 	return nil
 }
 
-// guard gives the descriptors of n's handles to the FDStore, because n cannot be opened by name
-// any more or is about to become so.
+// guard gives the descriptors of n's handles to the FDStore, because n is, or is about to be,
+// impossible to open by name.
 func (o *contents) guard(n *inode) {
 	if o.fdStore == nil || o.ledger == nil {
 		return
@@ -375,14 +374,14 @@ func (o *contents) guard(n *inode) {
 		if !h.stored.Swap(true) && !o.fdStore.Keep(h.fh, h.fd) {
 			h.stored.Store(false)
 		}
-		if o.handles.get(h.fh) != h { // the handle was released in between
+		if o.handles.get(h.fh) != h { // released meanwhile
 			o.fdStore.Drop(h.fh)
 		}
 		h.release()
 	}
 }
 
-// unguard removes a handle that ends from the ledger and from the FDStore.
+// unguard removes a handle that ends from the ledger and the FDStore.
 func (o *contents) unguard(h *handle) {
 	if h.slot != 0 {
 		o.ledger.drop(h.slot)
@@ -393,8 +392,7 @@ func (o *contents) unguard(h *handle) {
 	}
 }
 
-// Guarded calls f for every handle whose descriptor is in the FDStore, so that another FDStore can
-// be filled.
+// Guarded calls f for every handle whose descriptor is in the FDStore, to fill another FDStore.
 func (s *Server) Guarded(f func(fh uint64, fd int)) {
 	for i := range s.fs.handles.part {
 		part := &s.fs.handles.part[i]
@@ -416,7 +414,7 @@ func (s *Server) Guarded(f func(fh uint64, fd int)) {
 
 // takeOver serves a connection whose server was killed.
 func (s *Server) takeOver() (*Server, error) {
-	err := s.dev.replay(s.fs.ledger) // it changes nothing, so if it fails another version of cachebro may still try
+	err := s.dev.replay(s.fs.ledger) // changes nothing, so another version of cachebro may try after a failure
 	if err == nil {
 		s.fs.restore(s.opt.Kept)
 		err = s.dev.resend()
@@ -425,7 +423,7 @@ func (s *Server) takeOver() (*Server, error) {
 		}
 	}
 	if err != nil {
-		// No request was served. The supervisor detaches the mount.
+		// The supervisor detaches the mount.
 		s.undo()
 		return nil, fmt.Errorf("take over %s: %w", s.opt.Mountpoint, err)
 	}

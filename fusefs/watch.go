@@ -9,28 +9,26 @@ import (
 )
 
 const (
-	// crowdLasts is for how many requests several threads stay waiting after requests were
-	// found queued.
+	// crowdLasts is for how many requests several threads stay waiting after requests queued.
 	crowdLasts = 128
 	// watchEvery is how often watch checks that a thread waits for requests. After stillAfter
-	// such periods without a request, watch pauses.
+	// checks without a request, watch pauses.
 	watchEvery = time.Millisecond
 	stillAfter = 40
 
-	// forgetTurn is how many requests the kernel delivers before a FORGET that waits (8 in
-	// fuse_dev_do_read). A waiting FORGET also makes queued return true, but does not mean
-	// that programs are waiting.
+	// forgetTurn is how many requests the kernel delivers before a waiting FORGET (8 in
+	// fuse_dev_do_read). A waiting FORGET makes queued return true, but no program waits for it.
 	forgetTurn = 8
 
-	// unawaited are the requests that no program waits for. If another request follows one of
-	// these at once, that does not mean that several programs are waiting.
+	// unawaited are requests that no program waits for. A request that follows one at once may come
+	// from the same program.
 	unawaited = 1<<opForget | 1<<opBatchForget | 1<<opRelease | 1<<opReleaseDir | 1<<opInterrupt
 	// lengthy are the requests that wait for the disk.
 	lengthy = 1<<opFsync | 1<<opFsyncDir
 )
 
-// watch makes sure that a thread waits for requests even while other threads are busy in slow
-// handlers. It pauses while no requests arrive.
+// watch makes sure that a thread waits for requests even while others are busy in slow handlers. It
+// pauses while no requests arrive.
 func (d *device) watch() {
 	t := time.NewTicker(watchEvery)
 	defer t.Stop()
@@ -68,9 +66,9 @@ func (d *device) watch() {
 	}
 }
 
-// requestTaken is called by a thread that has read a request. task is the id of the thread that
-// sent it, or 0 if it comes from the kernel itself or from another PID namespace. ready is how many
-// threads still wait for a request.
+// requestTaken is called by a thread that has read a request. task is the sending thread's id, or 0
+// for the kernel itself and other PID namespaces. ready is how many threads still wait for a
+// request.
 func (d *device) requestTaken(op, task uint32, ready int32) {
 	if ready == 0 && d.idle.Load() && d.idle.CompareAndSwap(true, false) {
 		select {
@@ -86,8 +84,7 @@ func (d *device) requestTaken(op, task uint32, ready int32) {
 		return
 	}
 	// A task waits for the reply before it sends another request. So while only one task sends
-	// requests, it cannot be waiting behind queued ones. Reads are an exception, because the
-	// kernel reads ahead.
+	// requests, no requests queue. Reads are an exception, because the kernel reads ahead.
 	alone := task != 0 && op != opRead && d.lastTask.Swap(task) == task
 	switch {
 	case ready == 0 && !alone && taken-d.forgetAt.Load() > forgetTurn && d.queued():
@@ -98,7 +95,7 @@ func (d *device) requestTaken(op, task uint32, ready int32) {
 	}
 }
 
-// queued reports whether there are requests that no thread has read yet.
+// queued reports whether there are unread requests.
 func (d *device) queued() bool {
 	p := []unix.PollFd{{Fd: int32(d.fd), Events: unix.POLLIN}}
 	n, err := unix.Poll(p, 0)

@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file handles extended attributes. If the source does not support them, requests are
-// answered with ENOSYS, after which the kernel does not ask again. Otherwise it asks for
-// security.capability before the first write to each file.
+// This file handles extended attributes. If the source does not support them, requests are answered
+// with ENOSYS, after which the kernel stops asking. Otherwise it asks for security.capability
+// before the first write to each file.
 
-// withXattrs calls f with the inode of a node id and a reference to it on the source.
+// withXattrs calls f with a node's inode and a reference to it on the source.
 func (o *namespace) withXattrs(id uint64, f func(n *inode, at sys.Ref) error) fuse.Status {
 	if o.noXattr {
 		return fuse.ENOSYS
@@ -29,14 +29,14 @@ func (o *namespace) withXattrs(id uint64, f func(n *inode, at sys.Ref) error) fu
 	return status(err)
 }
 
-// label is the attribute of SELinux. If SELinux is in use, the kernel answers for it itself.
+// label is SELinux's attribute. If SELinux is in use, the kernel answers for it itself.
 const label = "security.selinux"
 
 // absentable lists the attributes whose absence is cached here. The kernel asks for them before
-// writes and for ls -l, and does not cache the answer.
+// writes and for ls -l, and caches no answer.
 var absentable = [...]string{sys.DefaultACL, sys.AccessACL, "security.capability", label}
 
-// absentBit returns the bit of an attribute in inode.absent, or 0 if its absence is not cached.
+// absentBit returns an attribute's bit in inode.absent, or 0 if its absence is not cached.
 func absentBit(attr string) uint32 {
 	i := slices.Index(absentable[:], attr)
 	if i < 0 {
@@ -50,8 +50,8 @@ func (n *inode) lacks(attr string) bool {
 	return n.absent.Load()&absentBit(attr) != 0 && !n.fs.outside.Load()
 }
 
-// noteAbsent caches that n does not have an attribute. gen is what peek returned before the
-// attribute was read from the source.
+// noteAbsent caches that n lacks an attribute. gen is what peek returned before the attribute was
+// read.
 func (n *inode) noteAbsent(attr string, gen uint32) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -74,7 +74,7 @@ func (o *contents) GetXAttr(cancel <-chan struct{}, in *fuse.InHeader, attr stri
 		return 0, fuse.ENOATTR
 	}
 	if in.NodeId == rootID && attr == event.Prepared {
-		return 0, fuse.OK // this tells clients that SetXAttr accepts it
+		return 0, fuse.OK // tells clients that SetXAttr accepts it
 	}
 	if o.noXattr {
 		return 0, fuse.ENOSYS
@@ -98,9 +98,9 @@ func (o *contents) GetXAttr(cancel <-chan struct{}, in *fuse.InHeader, attr stri
 	return uint32(size), status(err)
 }
 
-// absence returns the answer to a request for an attribute that a file does not have. As long
-// as no label is known, labels are reported as unsupported. Otherwise ls -l would ask for the
-// label of every file, and the kernel would pass on each of these requests.
+// absence returns the answer for an attribute that a file lacks. While no label is known, labels
+// are reported as unsupported. Otherwise ls -l would ask for every file's label, and the kernel
+// would pass on each request.
 func (o *namespace) absence(attr string) fuse.Status {
 	if attr == label && !o.labels.Load() {
 		return fuse.Status(unix.EOPNOTSUPP)
@@ -109,8 +109,7 @@ func (o *namespace) absence(attr string) fuse.Status {
 }
 
 func (o *namespace) getXattr(n *inode, in *fuse.InHeader, attr string, dest []byte) (size int, err error) {
-	// The kernel asks for security.capability before the first write to each
-	// file; the file is open then.
+	// The file is open: the kernel asks for security.capability before the first write.
 	if h := n.anyHandle(false); h != nil {
 		defer h.release()
 		return atPosition(in, dest, func(dest []byte) (int, error) {
@@ -169,8 +168,8 @@ func (o *overlay) changeXattr(in *fuse.InHeader, f func(n *inode, at sys.Ref) er
 	n.order.Lock()
 	defer n.order.Unlock()
 	t := o.try(in, nil, nil)
-	if t.wasTold() {
-		return fuse.OK // done by a server that was killed
+	if t.wasReported() {
+		return fuse.OK // done by a killed server
 	}
 	o.finding(n)
 	n.begin()

@@ -83,7 +83,7 @@ func (c *Capture) saveUnknown(ch fusefs.Change, quit *canceller, p string, class
 	if class == ignore.Ignored && c.opt.Matcher != nil && c.opt.Matcher.Forbidden(p, false) {
 		return // the file was moved to where only names may be recorded
 	}
-	if class == ignore.Ignored || !c.scans.have(p, st) {
+	if class == ignore.Ignored || !c.scans.captured(p, st) {
 		c.save(ch, quit, p, st, class, vanishes)
 		if vanishes && st.Nlink > 1 {
 			ch.File.Mark().And(^markSafe) // saved only under the name that is removed
@@ -97,7 +97,7 @@ func (c *Capture) keepBaseline(f fusefs.File, p string, class ignore.Class) {
 		return
 	}
 	st, err := f.Stat()
-	if err != nil || !isRegular(st) || c.scans.have(p, st) {
+	if err != nil || !isRegular(st) || c.scans.captured(p, st) {
 		return
 	}
 	c.version(f, c.asFound(f, p, st, class), fusefs.Caller{}, true, false)
@@ -119,7 +119,7 @@ func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
 		return
 	}
 	class := c.Class(name, isDir(st))
-	if class == ignore.Excluded || class == ignore.Tracked && c.scans.have(name, st) {
+	if class == ignore.Excluded || class == ignore.Tracked && c.scans.captured(name, st) {
 		return
 	}
 	r := c.asFound(f, name, st, class)

@@ -16,10 +16,10 @@ func (c *Capture) Watched(on bool) { c.watched.Store(on) }
 // for its new state. st is the state in which p was seen, or zero if it did not exist. op says what
 // is known:
 //
-//	// - OpRename: p was renamed to to
-//	// - OpMkdir: p is a new, empty directory
-//	// - OpCreate: p is new
-//	// - OpOutside: p changed in another way
+// - OpRename: p was renamed to to
+// - OpMkdir: p is a new, empty directory
+// - OpCreate: p is new
+// - OpOutside: p changed in another way
 func (c *Capture) Beside(by fusefs.Caller, op event.Op, p, to string, st event.Stat) {
 	class, dir := c.Class(p, isDir(st)), isDir(st) || st.Mode == 0
 	c.rule(p)

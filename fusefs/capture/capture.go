@@ -23,7 +23,7 @@ type Capture struct {
 
 	*sink
 	*copies
-	recorded namesTold
+	recorded recordedNames
 	lines    *lines
 	comm     string
 
@@ -81,7 +81,7 @@ func (c *Capture) Close(ctx context.Context) error {
 		c.root.Close()
 	}
 	c.lines.close()
-	c.sayGaps()
+	c.writeGaps()
 	if _, err := c.w.Append(&spool.Record{Kind: spool.KindUnmount, Time: time.Now().UnixNano()}); err != nil {
 		return err
 	}
@@ -261,8 +261,8 @@ func (c *Capture) afterwards(e fusefs.Closed) {
 	}
 	by, mark := writerOf(e), e.File.Mark()
 	name := e.LastPath + " (written after its name was taken)"
-	if mark.Load()&markTold == 0 {
-		mark.Or(markTold)
+	if mark.Load()&markNoticed == 0 {
+		mark.Or(markNoticed)
 		c.appendBy(by, &spool.Record{Kind: spool.KindNotice, Path: e.LastPath, Time: e.Time.UnixNano(), Reason: e.LastPath + " was open for writing when its name was taken; later writes to it are saved as " + strconv.Quote(name)})
 	}
 	r := &spool.Record{Kind: spool.KindVersion, Op: event.OpCreate, Path: name, Node: e.File.ID(), Stat: e.Stat, Time: e.Time.UnixNano(), Idle: e.Idle}
@@ -283,7 +283,7 @@ func (c *Capture) Outside(f fusefs.File, before, after event.Stat) {
 	if p == "" || class == ignore.Excluded && !keep {
 		return
 	}
-	if f.Mark().Load()&markSafe == 0 && !c.scans.have(p, before) && before.Size > 0 {
+	if f.Mark().Load()&markSafe == 0 && !c.scans.captured(p, before) && before.Size > 0 {
 		c.gap(p, 0, "changed outside the mount before its content was captured")
 	}
 	f.Mark().And(^(markSafe | markKnown | markBare))

@@ -3,27 +3,37 @@
 // It runs in the process that holds /dev/fuse. Badger, the index and mmap crash a process when the
 // disk is full, so capture uses none of them.
 //
-//	//
-//	// # What is written when
-//	//
-//	The record of a version is appended before the reply to the request. That fixes the order and survives kill -9. Workers copy the content afterwards. If the next operation would destroy content that is still queued, that operation copies the content itself or waits for the worker that copies it. This is called the barrier. Content that no scan has seen is recorded as a baseline by the operation that is about to destroy it.
-//	//
-//	Every wait is bounded (2 s while the store is healthy, 100 ms once it has failed) and ends with the request. Content that could not be saved by then is a gap. The gap is recorded in the log as soon as there is room. When the disk is full, closed content stays in its file, and its job stays in the queue.
-//	//
-//	// # Classes
-//	//
-//	// - tracked: every version is recorded with its content
-//	// - ignored: every version is recorded without content; content that is about to be
-//	//   destroyed is saved, within a budget
-//	// - excluded: nothing is recorded, except one line when an excluded directory is removed
-//	//
-//	// # Marks
-//	//
-//	Each inode has 32 mark bits, which say what capture knows about its present content. They are zero after the kernel has forgotten the inode, which can only cause a needless copy.
-//	//
-//	// # Locks
-//	//
-//	copies.mu guards the queue and its jobs, sink.mu the gaps and the state, Capture.procMu the processes that the spool knows, and Capture.readMu the reads. They are leaf locks, not held during disk access, callbacks or channel operations. The overlay calls this package with the inode locked, so nothing here may wait for another inode.
+// # What is written when
+//
+// The record of a version is appended before the reply to the request. That fixes the order and
+// survives kill -9. Workers copy the content afterwards. If the next operation would destroy
+// content that is still queued, that operation copies the content itself or waits for the worker
+// that copies it. This is called the barrier. Content that no scan has seen is recorded as a
+// baseline by the operation that is about to destroy it.
+//
+// Every wait is bounded (2 s while the store is healthy, 100 ms once it has failed) and ends with
+// the request. Content that could not be saved by then is a gap. The gap is recorded in the log as
+// soon as there is room. When the disk is full, closed content stays in its file, and its job stays
+// in the queue.
+//
+// # Classes
+//
+//   - tracked: every version is recorded with its content
+//   - ignored: every version is recorded without content; content that is about to be
+//     destroyed is saved, within a budget
+//   - excluded: nothing is recorded, except one line when an excluded directory is removed
+//
+// # Marks
+//
+// Each inode has 32 mark bits, which say what capture knows about its present content. They are
+// zero after the kernel has forgotten the inode, which can only cause a needless copy.
+//
+// # Locks
+//
+// copies.mu guards the queue and its jobs, sink.mu the gaps and the state, Capture.procMu the
+// processes that the spool knows, and Capture.readMu the reads. They are leaf locks, not held
+// during disk access, callbacks or channel operations. The overlay calls this package with the
+// inode locked, so nothing here may wait for another inode.
 package capture
 
 // The mark bits of an inode.
@@ -34,6 +44,6 @@ const (
 	markBare                        // it has no extended attributes that the history records
 	markTaken                       // a plan of ours removed its last name
 	markFound                       // a record has its original state, or says that it was made
-	markTold                        // with markTaken: a notice has reported that it is still being written
+	markNoticed                     // with markTaken: a notice has reported that it is still being written
 	markExcluded                    // it was moved here from an excluded directory
 )

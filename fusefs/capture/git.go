@@ -42,11 +42,11 @@ type gitTouch struct {
 }
 
 const (
-	gitInline  = 4 << 10 // content up to this size goes into the record
-	gitCopied  = 8 << 20 // a file that is overwritten is copied up to this size
-	gitGoesOn  = 2 * time.Second
-	gitTold    = gitGoesOn / 4 // how often a record repeats that a process is still changing a path
-	gitTouches = 10_000
+	gitInline    = 4 << 10 // content up to this size goes into the record
+	gitCopied    = 8 << 20 // a file that is overwritten is copied up to this size
+	gitContinues = 2 * time.Second
+	gitRepeat    = gitContinues / 4 // how often a record repeats that a process is still changing a path
+	gitTouches   = 10_000
 )
 
 func newGitKeeper(dir string) *gitKeeper {
@@ -69,10 +69,10 @@ func (g *gitKeeper) place(p string) (dir, rest string, kind gitdir.Kind) {
 	return dir, rest, gitdir.KindOf(rest)
 }
 
-// goesOn records that a process changes a path. same means that the state before this process began
+// continuesChange records that a process changes a path. same means that the state before this process began
 // is already saved. tell means that a record should repeat that the process is still changing the
 // path.
-func (g *gitKeeper) goesOn(p string, by fusefs.Caller, appends, gone bool) (same, tell bool) {
+func (g *gitKeeper) continuesChange(p string, by fusefs.Caller, appends, gone bool) (same, tell bool) {
 	key, now := procKey{pid: by.PID}, time.Now()
 	if by.Proc != nil {
 		key = procKey{by.Proc.PID, by.Proc.Start}
@@ -83,8 +83,8 @@ func (g *gitKeeper) goesOn(p string, by fusefs.Caller, appends, gone bool) (same
 	if !ok && len(g.last) >= gitTouches {
 		clear(g.last)
 	}
-	same = ok && key.pid != 0 && t.by == key && now.Sub(t.changedAt) < gitGoesOn && (!t.begin || appends)
-	tell = !same || now.Sub(t.recordedAt) > gitTold || gone != t.removed
+	same = ok && key.pid != 0 && t.by == key && now.Sub(t.changedAt) < gitContinues && (!t.begin || appends)
+	tell = !same || now.Sub(t.recordedAt) > gitRepeat || gone != t.removed
 	n := gitTouch{by: key, changedAt: now, recordedAt: t.recordedAt, begin: appends && (!same || t.begin), removed: gone}
 	if tell {
 		n.recordedAt = now
@@ -104,25 +104,25 @@ func (c *Capture) gitBefore(ch fusefs.Change, p string, vanishes bool) {
 				c.gitGap(p, why)
 			}
 			all := dir + "/objects"
-			if same, _ := c.git.goesOn(all, ch.Caller, false, false); !same {
+			if same, _ := c.git.continuesChange(all, ch.Caller, false, false); !same {
 				c.appendBy(ch.Caller, &spool.Record{Kind: spool.KindGit, Op: ch.Op, Path: all, Was: spool.WasObjects, Time: time.Now().UnixNano()})
 			}
 		}
 	case gitdir.State:
 		r := &spool.Record{Kind: spool.KindGit, Op: ch.Op, Path: p, Time: time.Now().UnixNano()}
-		switch same, tell := c.git.goesOn(p, ch.Caller, ch.Append, ch.Op == event.OpUnlink); {
+		switch same, tell := c.git.continuesChange(p, ch.Caller, ch.Append, ch.Op == event.OpUnlink); {
 		case same && tell:
 			r.Was = spool.WasSame
-		case same || !c.gitWas(ch, r, vanishes):
+		case same || !c.gitSavePresent(ch, r, vanishes):
 			return
 		}
 		c.appendBy(ch.Caller, r)
 	}
 }
 
-// gitWas saves the present state of a file and describes it in r. It returns false for a file that
+// gitSavePresent saves the present state of a file and describes it in r. It returns false for a file that
 // cannot be read or is not regular.
-func (c *Capture) gitWas(ch fusefs.Change, r *spool.Record, vanishes bool) bool {
+func (c *Capture) gitSavePresent(ch fusefs.Change, r *spool.Record, vanishes bool) bool {
 	st, err := ch.File.Stat()
 	if err != nil || !isRegular(st) {
 		return false
@@ -264,7 +264,7 @@ func (c *Capture) gitDone(e fusefs.Event) {
 	_, _, kind := c.git.place(e.Path)
 	say := func(p string, r spool.Record) {
 		if r.Was != spool.WasMoved {
-			same, tell := c.git.goesOn(p, e.Caller, false, e.Op == event.OpUnlink || e.Op == event.OpRmdir)
+			same, tell := c.git.continuesChange(p, e.Caller, false, e.Op == event.OpUnlink || e.Op == event.OpRmdir)
 			if same && !tell {
 				return
 			}
@@ -301,7 +301,7 @@ func (c *Capture) gitDone(e fusefs.Event) {
 			return
 		}
 		if kind == gitdir.State && e.File != nil {
-			c.gitLeft(e)
+			c.gitMovedOut(e)
 		}
 		if to == gitdir.State && e.Replaced == nil {
 			say(e.Path2, spool.Record{Was: spool.WasAbsent})
@@ -309,16 +309,16 @@ func (c *Capture) gitDone(e fusefs.Event) {
 	}
 }
 
-func (c *Capture) gitLeft(e fusefs.Event) {
+func (c *Capture) gitMovedOut(e fusefs.Event) {
 	r := &spool.Record{Kind: spool.KindGit, Op: event.OpUnlink, Path: e.Path, Time: e.Time.UnixNano()}
-	switch same, tell := c.git.goesOn(e.Path, e.Caller, false, true); {
+	switch same, tell := c.git.continuesChange(e.Path, e.Caller, false, true); {
 	case same && !tell:
 		return
 	case same:
 		r.Was = spool.WasSame
 	case e.Target != "":
 		r.Was, r.Target = spool.WasLink, e.Target
-	case !c.gitWas(fusefs.Change{File: e.File, Caller: e.Caller, Op: e.Op}, r, false):
+	case !c.gitSavePresent(fusefs.Change{File: e.File, Caller: e.Caller, Op: e.Op}, r, false):
 		return
 	}
 	c.appendBy(e.Caller, r)
@@ -330,7 +330,7 @@ func (c *Capture) gitClosed(e fusefs.Closed, p string) {
 	}
 	c.git.mu.Lock()
 	t, ok := c.git.last[p]
-	say := ok && time.Since(t.recordedAt) > gitTold
+	say := ok && time.Since(t.recordedAt) > gitRepeat
 	if say {
 		t.recordedAt, t.changedAt = time.Now(), time.Now()
 		c.git.last[p] = t

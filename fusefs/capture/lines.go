@@ -12,8 +12,9 @@ import (
 // the foreground processes of a terminal do between two inputs belongs to one line. Background jobs
 // and processes without a terminal belong to no line.
 //
-//	//
-//	The line of a shell is looked up for each record. The line of another program is looked up only at its process group's first record: an editor reads the terminal all the time, but remains one job.
+// The line of a shell is looked up for each record. The line of another program is looked up only
+// at its process group's first record: an editor reads the terminal all the time, but remains one
+// job.
 type lines struct {
 	mu        sync.Mutex // guards the fields below
 	groups    map[uint32]*group

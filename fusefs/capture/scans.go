@@ -23,9 +23,9 @@ type scans struct {
 	running atomic.Bool
 }
 
-// have reports whether a completed scan captured the content of a file. It returns false for a file
+// captured reports whether a completed scan captured the content of a file. It returns false for a file
 // that is tracked only because of git's index, because it may have been added after the scan.
-func (s *scans) have(p string, st event.Stat) bool {
+func (s *scans) captured(p string, st event.Stat) bool {
 	s.checkClock()
 	return st.Ctime != 0 && st.Ctime < s.seen.Load() && (s.opt.Matcher == nil || !s.opt.Matcher.Forced(p))
 }

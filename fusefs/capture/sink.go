@@ -18,12 +18,12 @@ type sink struct {
 	w    *spool.Writer
 	stop chan struct{} // closed by Close
 
-	mu      sync.Mutex     // guards the fields below
-	unsaid  []spool.Record // gaps that are not in the log yet
-	counted int64
+	mu        sync.Mutex     // guards the fields below
+	unwritten []spool.Record // gaps that are not in the log yet
+	counted   int64
 	// countedAt is counted when the state last changed.
 	countedAt  int64
-	dropped    int64 // gaps that did not fit into unsaid
+	dropped    int64 // gaps that did not fit into unwritten
 	stopped    string
 	stateSince time.Time
 	hour       time.Time // start of the present hour of the ignored files' budget
@@ -49,7 +49,7 @@ func (s *sink) add(st *Stats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st.MaxSpool = s.opt.MaxSpool
-	st.Gaps, st.PendingGaps, st.Since = s.counted, int64(len(s.unsaid))+s.dropped, s.stateSince
+	st.Gaps, st.PendingGaps, st.Since = s.counted, int64(len(s.unwritten))+s.dropped, s.stateSince
 	if s.stopped != "" {
 		st.State, st.Reason = "stopped", s.stopped
 	}
@@ -75,24 +75,24 @@ func (s *sink) gap(path string, seq uint64, why string) {
 	switch {
 	case err == nil:
 		return
-	case len(s.unsaid) < gapsKept:
+	case len(s.unwritten) < gapsKept:
 		rec.Seq = 0
-		s.unsaid = append(s.unsaid, rec)
+		s.unwritten = append(s.unwritten, rec)
 	default:
 		s.dropped++
 	}
 }
 
-// sayGaps appends the gaps that could not be recorded when they happened.
-func (s *sink) sayGaps() {
+// writeGaps appends the gaps that could not be recorded when they happened.
+func (s *sink) writeGaps() {
 	s.mu.Lock()
-	unsaid, dropped := s.unsaid, s.dropped
-	s.unsaid, s.dropped = nil, 0
+	unwritten, dropped := s.unwritten, s.dropped
+	s.unwritten, s.dropped = nil, 0
 	s.mu.Unlock()
-	for i := range unsaid {
-		if _, err := s.w.Append(&unsaid[i]); err != nil {
+	for i := range unwritten {
+		if _, err := s.w.Append(&unwritten[i]); err != nil {
 			s.mu.Lock()
-			s.unsaid, s.dropped = append(unsaid[i:], s.unsaid...), s.dropped+dropped
+			s.unwritten, s.dropped = append(unwritten[i:], s.unwritten...), s.dropped+dropped
 			s.mu.Unlock()
 			return
 		}
@@ -245,7 +245,7 @@ func (s *sink) tryResume() {
 		since.Format(time.TimeOnly), time.Now().Format(time.TimeOnly), why, missed)
 	if _, err := s.w.Append(&spool.Record{Kind: spool.KindNotice, Time: time.Now().UnixNano(), Reason: line}); err == nil {
 		s.setStopped("")
-		s.sayGaps()
+		s.writeGaps()
 	}
 }
 

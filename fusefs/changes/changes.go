@@ -2,18 +2,24 @@
 // look at every file, such as git's fsmonitor. The overlay's request handlers call it directly. It
 // covers excluded paths too, which the version log does not contain.
 //
-//	//
-//	The record is in memory and belongs to one server of one mount. Tokens carry an epoch that ends with that server, so a time without this server never looks like a time without changes. In doubt, everything may have changed.
-//	//
-//	// # Generations
-//	//
-//	Each query begins a new generation. A path is noted at most once in a generation, so a path that changes ten times between two queries costs one entry. A caller that noted an inode in this generation need not look up its path again. A token names the first generation whose changes its holder has not received.
-//	//
-//	Writers change first, then note, then reply to the caller. If a query misses a change, the process that made it is still waiting, and the next query reports the change.
-//	//
-//	Nothing is noted before the first query, nor after too many changes without a query. The tracker then sleeps and costs one atomic load per change.
-//	//
-//	Tracker.mu guards all fields except active and gen. It is a leaf lock, held only over memory.
+// The record is in memory and belongs to one server of one mount. Tokens carry an epoch that ends
+// with that server, so a time without this server never looks like a time without changes. In
+// doubt, everything may have changed.
+//
+// # Generations
+//
+// Each query begins a new generation. A path is noted at most once in a generation, so a path that
+// changes ten times between two queries costs one entry. A caller that noted an inode in this
+// generation need not look up its path again. A token names the first generation whose changes its
+// holder has not received.
+//
+// Writers change first, then note, then reply to the caller. If a query misses a change, the
+// process that made it is still waiting, and the next query reports the change.
+//
+// Nothing is noted before the first query, nor after too many changes without a query. The tracker
+// then sleeps and costs one atomic load per change.
+//
+// Tracker.mu guards all fields except active and gen. It is a leaf lock, held only over memory.
 package changes
 
 import (

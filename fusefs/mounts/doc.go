@@ -2,6 +2,6 @@
 // on it, on its parents and in its subtree, and the processes that use it. The mount and unmount
 // commands use it, and the daemon, to see whether an overlay covers the project.
 //
-//	//
-//	It only reads /proc and the file system, and has no state and no locks. No function waits for a path under a mount that may be dead or hung, unless its comment gives a limit.
+// It only reads /proc and the file system, and has no state and no locks. No function waits for a
+// path under a mount that may be dead or hung, unless its comment gives a limit.
 package mounts

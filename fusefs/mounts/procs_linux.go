@@ -16,8 +16,11 @@ const TellsOutside = true
 
 // Scan finds the processes that use something in dir, except those for which skip returns true.
 //
-//	//
-//	onMount holds the ids of dir's own overlay mounts. If inside is false, Scan finds processes that use the source directly, and ignores what was reached through these mounts. If inside is true, it finds processes that keep the mount busy, and ignores everything else. It does not find processes that are stuck in the kernel or whose /proc we may not read. With 300 processes this takes about 10 ms.
+// onMount holds the ids of dir's own overlay mounts. If inside is false, Scan finds processes that
+// use the source directly, and ignores what was reached through these mounts. If inside is true, it
+// finds processes that keep the mount busy, and ignores everything else. It does not find processes
+// that are stuck in the kernel or whose /proc we may not read. With 300 processes this takes about
+// 10 ms.
 func Scan(dir string, onMount map[int]bool, inside bool, skip func(pid int) bool) []Proc {
 	found := eachProcess(func(pid int) (Proc, bool) {
 		if skip != nil && skip(pid) {

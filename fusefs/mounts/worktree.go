@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Top returns the top level of the git work tree that dir belongs to, as `git
-// rev-parse --show-toplevel` does. ok is false if dir is in no work tree. A .git directory and its
-// subtree do not belong to a work tree. dir must be absolute.
+// Top returns the top level of the git work tree that dir, an absolute path, belongs to, like `git
+// rev-parse --show-toplevel`. ok is false if dir is in no work tree. A .git directory and its
+// subtree belong to none.
 func Top(dir string) (top string, ok bool) {
 	for d := filepath.Clean(dir); ; d = filepath.Dir(d) {
 		if filepath.Base(d) == ".git" {
@@ -38,8 +38,8 @@ func isGit(path string) bool {
 	return err == nil && strings.HasPrefix(string(b), "gitdir:")
 }
 
-// commonDir returns the path, without symlinks, of the repository of the work tree with top level
-// root, as `git rev-parse --git-common-dir` does. It returns "" if there is none.
+// commonDir returns the repository of the work tree root, without symlinks, like `git rev-parse
+// --git-common-dir`. It returns "" if there is none.
 func commonDir(root string) string {
 	dir := filepath.Join(root, ".git")
 	if b, err := os.ReadFile(dir); err == nil { // a linked work tree or a submodule
@@ -59,7 +59,6 @@ func commonDir(root string) string {
 	return real
 }
 
-// resolveFrom returns p, resolved relative to dir unless it is absolute.
 func resolveFrom(dir, p string) string {
 	if filepath.IsAbs(p) {
 		return filepath.Clean(p)
@@ -68,12 +67,12 @@ func resolveFrom(dir, p string) string {
 }
 
 // Within reports whether path is dir or in its subtree. Both must be absolute and clean, because
-// only the texts are compared.
+// only the strings are compared.
 func Within(path, dir string) bool {
 	return path == dir || dir == "/" || strings.HasPrefix(path, dir) && path[len(dir)] == '/'
 }
 
-// Rel returns path relative to dir, "" for dir itself. Within(path, dir) must hold.
+// Rel returns path relative to dir, or "" for dir itself. Within(path, dir) must hold.
 func Rel(path, dir string) string {
 	if path == dir {
 		return ""

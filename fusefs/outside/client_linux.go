@@ -16,18 +16,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The first byte of a packet on the socket is the kind of the request. The answer consists of the
-// same byte.
+// The first byte of a packet on the socket is the kind of the request. The reply is the same byte.
 const (
 	// doWatch asks the recorder to watch a tree. The tree's listener and page are attached. A
-	// second byte means that the tree carries out a plan of ours. After the answer, the recorder
+	// second byte means that the tree carries out a plan of ours. After the reply, the recorder
 	// sends requests to read memory on this connection; see tree.read.
 	doWatch = 'w'
-	// doSettle asks the recorder to record the present state of everything that was touched.
+	// doSettle asks the recorder to record the present state of everything touched.
 	doSettle = 's'
 )
 
-// dial connects to a recorder.
 func dial(socket string) (int, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -40,7 +38,7 @@ func dial(socket string) (int, error) {
 	return fd, nil
 }
 
-// ask sends one packet and waits for its answer.
+// ask sends one packet and waits for its reply.
 func ask(conn int, packet []byte, within time.Duration, fds ...int) error {
 	var rights []byte
 	if len(fds) > 0 {
@@ -64,8 +62,8 @@ func ask(conn int, packet []byte, within time.Duration, fds ...int) error {
 	return err
 }
 
-// Settle makes the user's recorder record the present state of everything in the histories. If no
-// recorder runs, but a killed one has left a journal, Settle calls start to start one.
+// Settle makes the user's recorder record the present state of everything touched. If none runs but
+// a killed one left a journal, Settle calls start to start one.
 func Settle(p wire.Paths, within time.Duration, start func() error) error {
 	socket, err := p.NetSocket()
 	if err != nil {
@@ -92,7 +90,7 @@ func Settle(p wire.Paths, within time.Duration, start func() error) error {
 	return ask(conn, []byte{doSettle}, within)
 }
 
-// Start starts a recorder and returns when it accepts connections. exe is this binary.
+// Start starts a recorder and returns when it accepts connections. exe is the path of this binary.
 func Start(p wire.Paths, exe string, env []string) error {
 	state, err := p.MakeState(wire.OutsideRoot)
 	if err != nil {
@@ -121,7 +119,7 @@ func Start(p wire.Paths, exe string, env []string) error {
 	return nil
 }
 
-// Possible reports whether the kernel can report a command's system calls to us.
+// Possible reports whether the kernel can report system calls to us.
 func Possible() bool {
 	action := uint32(unix.SECCOMP_RET_USER_NOTIF)
 	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action)))

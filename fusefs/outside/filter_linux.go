@@ -11,9 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// natively holds calls that change something but need not be reported. Setting the times of a
-// file destroys nothing that the history holds, and a descriptor that can be truncated was
-// reported when it was opened.
+// natively holds calls that change something but need no report. Setting times destroys nothing
+// that the history holds. A descriptor that can be truncated was reported when it was opened.
 var natively = map[uint32]bool{unix.SYS_UTIMENSAT: true, unix.SYS_FTRUNCATE: true}
 
 // init adds the older calls that set times.
@@ -23,17 +22,17 @@ func init() {
 	}
 }
 
-// writeFlags are the flags of open(2) with which it may change or make a file.
+// writeFlags are the flags of open(2) that let it change or make a file.
 const writeFlags = unix.O_ACCMODE | unix.O_CREAT | unix.O_TRUNC
 
-// Filter returns the program that reports the calls which can change or destroy something.
+// Filter returns the program that reports calls which can change or destroy something.
 func Filter() []unix.SockFilter {
 	p := []unix.SockFilter{notifier.Stmt(notifier.Load, notifier.OffArch), notifier.Jump(notifier.Equal, notifier.AuditArch, 1, 0), notifier.Allow, notifier.Stmt(notifier.Load, notifier.OffNR)}
 	if notifier.ForeignFrom > 0 {
 		p = append(p, notifier.Jump(notifier.Least, notifier.ForeignFrom, 0, 1), notifier.Allow)
 	}
 	calls := slices.Sorted(maps.Keys(notifier.Calls))
-	for _, nr := range calls { // opens come first, because most of them only read and are the most frequent calls
+	for _, nr := range calls { // opens come first: they are the most frequent, and most only read
 		if c := notifier.Calls[nr]; c.Op == notifier.Open && c.Flags >= 0 {
 			p = append(p, notifier.Jump(notifier.Equal, nr, 0, 4), notifier.Stmt(notifier.Load, notifier.OffArgs+8*uint32(c.Flags)),
 				notifier.Jump(notifier.Any, writeFlags, 0, 1), notifier.Show, notifier.Allow)
@@ -44,12 +43,12 @@ func Filter() []unix.SockFilter {
 			p = append(p, notifier.Jump(notifier.Equal, nr, 0, 1), notifier.Show)
 		}
 	}
-	// Operations in an io_uring cannot be seen, so setting one up fails. Programs work without it.
+	// Operations in an io_uring cannot be seen, so io_uring_setup fails. Programs work without it.
 	p = append(p, notifier.Jump(notifier.Equal, unix.SYS_IO_URING_SETUP, 0, 1), notifier.Refuse(unix.ENOSYS))
 	return append(p, notifier.Allow)
 }
 
-// alwaysReported reports whether a call is reported whatever its arguments are.
+// alwaysReported reports whether a call is reported whatever its arguments.
 func alwaysReported(nr uint32, c notifier.Call) bool {
 	switch c.Op {
 	case notifier.Open:

@@ -18,29 +18,29 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// journal holds the calls that were let through and are in no history yet. If the recorder is
-// killed, the next one reads it. An entry is in the page cache before its call is let through, so
-// a kill loses nothing.
+// journal holds calls that were let through and are in no history yet. If the recorder is killed,
+// the next one reads it. An entry is in the page cache before its call is let through, so a kill
+// loses nothing.
 //
 // The journal is a separate spool with absolute paths. Its records have these meanings:
 //
-//	KindMount    a history that is written to (Source)
-//	KindProcess  a process that made calls
-//	KindDirty    the result of calls on a path is awaited. Stat is the state before the calls,
-//	             HasContent means that the file was opened for writing, OpChmod that its
-//	             attributes may change. Idle means that the result is not awaited any more
-//	KindVersion  a call on names; Node is the thread. An OpBaseline before it describes the file
-//	             that had the new name
-//	KindContent  the call with the number in For is in its history, or failed
+//   - KindMount: a history that is written to (Source).
+//   - KindProcess: a process that made calls.
+//   - KindDirty: the result of calls on a path is awaited. Stat is the state before the calls.
+//     HasContent means that the file was opened for writing, OpChmod that its attributes may
+//     change, and Idle that the result is not awaited any more.
+//   - KindVersion: a call on names. Node is the thread. An OpBaseline before it describes the
+//     file that had the new name.
+//   - KindContent: the call with the number in For is in its history, or failed.
 type journal struct {
 	log            *slog.Logger
 	dir            string
 	w              *spool.Writer
 	unsaid         []*spool.Record
-	urgent         bool // unsaid has an entry that must be written before a call is let through
+	urgent         bool // an unwritten entry must be written before a call is let through
 	failed         bool
 	procs          map[processKey]*fusefs.Process
-	commandWritten map[processKey]bool // processes whose command was written, too
+	commandWritten map[processKey]bool // processes whose command was written too
 }
 
 type processKey struct {
@@ -48,11 +48,11 @@ type processKey struct {
 	start uint64
 }
 
-// mostJournal is the size in bytes above which the journal is rewritten with the entries that
-// are still needed.
+// mostJournal is the size in bytes above which the journal is rewritten with only the entries still
+// needed.
 const mostJournal = 8 << 20
 
-// openJournal opens the journal, and reads what the last recorder left in it.
+// openJournal opens the journal and reads what the last recorder left in it.
 func openJournal(state string, log *slog.Logger) (*journal, *leftJournal, error) {
 	j := &journal{log: log, dir: filepath.Join(state, journalName), procs: map[processKey]*fusefs.Process{}, commandWritten: map[processKey]bool{}}
 	var err error
@@ -67,7 +67,7 @@ func openJournal(state string, log *slog.Logger) (*journal, *leftJournal, error)
 	return j, l, nil
 }
 
-// readSpool calls take for each record that a spool still has.
+// readSpool calls take for each record in a spool.
 func readSpool(dir string, take func(*spool.Record)) error {
 	r, err := spool.OpenReader(dir, spool.Position{})
 	if err != nil {
@@ -95,8 +95,8 @@ func (j *journal) close() error { return errors.Join(j.w.Close(), os.RemoveAll(j
 
 func (j *journal) add(rs ...*spool.Record) { j.unsaid = append(j.unsaid, rs...) }
 
-// addCaller adds the caller to a record, and the records of its process and ancestors if they
-// are new.
+// addCaller adds the caller to a record, and adds records of new processes among the caller and its
+// ancestors.
 func (j *journal) addCaller(c fusefs.Caller, r *spool.Record) *spool.Record {
 	r.PID, r.UID = c.PID, c.UID
 	var fresh []*spool.Record
@@ -116,7 +116,7 @@ func (j *journal) addCaller(c fusefs.Caller, r *spool.Record) *spool.Record {
 	return r
 }
 
-// awaits adds an entry which says that the result of calls on a path is awaited.
+// awaits adds an entry that the result of calls on a path is awaited.
 func (j *journal) awaits(e *entry) {
 	r := &spool.Record{Kind: spool.KindDirty, HasContent: e.written, Path: e.path, Stat: e.known, Time: e.when.UnixNano()}
 	if e.altered {
@@ -126,7 +126,7 @@ func (j *journal) awaits(e *entry) {
 	j.urgent = true
 }
 
-// settled adds an entry which says that the result of calls on a path is not awaited any more.
+// settled adds an entry that a path's result is not awaited any more.
 func (j *journal) settled(path string) {
 	j.add(&spool.Record{Kind: spool.KindDirty, Path: path, Idle: true})
 }
@@ -141,15 +141,14 @@ func (j *journal) calls(o *op) {
 	j.urgent = true
 }
 
-// ended adds an entry which says that a call is in its history, or failed.
+// ended adds an entry that a call is in its history, or failed.
 func (j *journal) ended(o *op) {
 	if o.noted != nil && o.noted.Seq > 0 {
 		j.add(&spool.Record{Kind: spool.KindContent, For: o.noted.Seq})
 	}
 }
 
-// flush writes all entries if one of them must be written before a call is let through, or if
-// there are many.
+// flush writes all entries if one is urgent or there are many.
 func (j *journal) flush() {
 	if !j.urgent && len(j.unsaid) < 100 {
 		return
@@ -163,8 +162,8 @@ func (j *journal) flush() {
 	j.unsaid, j.urgent = j.unsaid[:0], false
 }
 
-// tidy writes all entries. If the journal is large, it is then rewritten: again adds the entries
-// that are still needed, and all older ones are dropped.
+// tidy writes all entries. A large journal is then rewritten: again adds the entries still needed,
+// and older ones are dropped.
 func (j *journal) tidy(again func()) {
 	j.urgent = len(j.unsaid) > 0
 	j.flush()
@@ -192,7 +191,6 @@ func (j *journal) tidy(again func()) {
 	}
 }
 
-// leftJournal holds the contents of a killed recorder's journal.
 type leftJournal struct {
 	roots  []string
 	procs  map[processKey]*spool.Record
@@ -202,7 +200,7 @@ type leftJournal struct {
 	before *spool.Record
 }
 
-// leftCall is a call on names; before is the file that had the new name.
+// leftCall is a call on names. before is the file that had the new name.
 type leftCall struct{ call, before *spool.Record }
 
 func newLeft() *leftJournal {
@@ -259,7 +257,7 @@ func (l *leftJournal) process(key processKey) *fusefs.Process {
 	return p
 }
 
-// spooled holds those records of a killed recorder that are still in the spool of a history.
+// spooled holds the records of a killed recorder in the spool of a history.
 type spooled struct {
 	versions map[string]*spool.Record // the last of each path
 	calls    map[spooledCall]bool
@@ -295,7 +293,7 @@ func (r *Recorder) recover(l *leftJournal) {
 	for _, c := range slices.SortedFunc(maps.Values(l.calls), func(a, b leftCall) int { return cmp.Compare(a.call.Seq, b.call.Seq) }) {
 		o := r.leftOp(l, c)
 		if s := said[o.a]; s == nil || !s.calls[spooledCall{o.a.rel(o.from.path), c.call.Time}] {
-			r.let(o)
+			r.addOp(o)
 		}
 	}
 	for _, w := range slices.SortedFunc(maps.Values(l.waits), func(a, b *spool.Record) int { return cmp.Compare(a.Seq, b.Seq) }) {
@@ -334,8 +332,8 @@ func (r *Recorder) leftOp(l *leftJournal, c leftCall) *op {
 	return o
 }
 
-// keepAgain records again the contents that a killed recorder was about to save, because the
-// files still have them. It returns the records that the killed recorder had written.
+// keepAgain records again the contents that a killed recorder was about to save, and returns the
+// records that it had written. The files still have these contents.
 func (r *Recorder) keepAgain(t *track, l *leftJournal) *spooled {
 	s := &spooled{versions: map[string]*spool.Record{}, calls: map[spooledCall]bool{}, contents: map[uint64]bool{}}
 	if err := readSpool(t.writer.Dir(), s.take); err != nil {

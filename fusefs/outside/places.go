@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// Places decides which paths are not recorded: caches, package stores, the private files of
-// agents' clients, the kernel's files, and cachebro's own files. This is the only list of them.
+// Places decides which paths are not recorded: caches, package stores, private files of agents'
+// clients, the kernel's files, and cachebro's own files.
 type Places struct {
 	home    string
-	skipped []string // directories and files, absolute
+	skipped []string // absolute paths of directories and files
 	clients []string // directories of clients
 	temp    []string // directories for temporary files; see Temporary
 }
 
-// cachesOfHome are the paths below the home directory that are skipped.
+// cachesOfHome are the skipped paths, relative to the home directory.
 var cachesOfHome = []string{
 	".cache", "Library/Caches", ".npm", ".pnpm-store", ".local/share/pnpm", ".yarn/berry/cache", ".bun/install/cache", "go/pkg/mod", ".cargo/registry", ".cargo/git",
 	".rustup/toolchains", ".m2/repository", ".gradle/caches", ".gradle/daemon", ".ivy2/cache", ".nuget/packages", ".gem", ".rbenv/versions", ".pyenv/versions",
@@ -23,19 +23,18 @@ var cachesOfHome = []string{
 	".claude.json", ".local/share/opencode", ".local/state/opencode",
 }
 
-// clientHomes are the directories of agents' clients below the home directory. A client's
-// private files there (conversations, databases, locks, ids) differ from client to client
-// and version to version, and an undo of them would confuse it. Files that people write
-// there are recorded.
+// clientHomes are the directories of agents' clients in the home directory. A client's private
+// files there (conversations, databases, locks, ids) differ between versions, and undoing changes
+// of them would confuse the client. Files that people write there are recorded.
 var clientHomes = []string{".claude", ".codex", ".copilot", ".gemini", ".qwen"}
 
-// writtenByPeople are the names of files in a client's directory that people write.
+// writtenByPeople are the names of files that people write in a client's directory.
 var writtenByPeople = []string{
 	"*.md", "settings.json", "settings.local.json", "config.toml", "keybindings.json", "mcp.json", "mcp-config.json",
 	"agents", "commands", "hooks", "output-styles", "prompts", "rules", "skills",
 }
 
-// cachesOfSystem are the paths that are always skipped.
+// cachesOfSystem are always skipped.
 var cachesOfSystem = []string{"/proc", "/sys", "/dev", "/run/lock", "/run/user", "/var/cache", "/var/lib/apt/lists", "/var/lib/docker", "/nix/store"}
 
 // NewPlaces returns the Places for a home directory and an environment. own are cachebro's own
@@ -66,7 +65,7 @@ func NewPlaces(home string, getenv func(string) string, own ...string) *Places {
 	return p
 }
 
-// Skipped reports whether changes of a path are not recorded. The path is absolute and clean.
+// Skipped reports whether changes of a path, absolute and clean, are not recorded.
 func (p *Places) Skipped(path string) bool {
 	for _, d := range p.skipped {
 		if within(path, d) {
@@ -78,11 +77,11 @@ func (p *Places) Skipped(path string) bool {
 			return true
 		}
 	}
-	// The client writes its state to a temporary file next to it, and renames that.
+	// The client writes its state to a temporary file next to it and renames that.
 	return p.home != "" && strings.HasPrefix(path, p.home+"/.claude.json")
 }
 
-// byPeople reports whether people write the file at this path in a client's directory.
+// byPeople reports whether people write the file at path rel in a client's directory.
 func byPeople(rel string) bool {
 	name, _, _ := strings.Cut(strings.TrimPrefix(rel, "/"), "/")
 	return slices.ContainsFunc(writtenByPeople, func(pattern string) bool {
@@ -92,8 +91,8 @@ func byPeople(rel string) bool {
 }
 
 // Temporary reports whether a path is in a directory for temporary files. Files that a command
-// itself creates there are not recorded, but files that existed before are. A home directory
-// inside such a directory does not count as temporary.
+// itself creates there are not recorded; files that existed before are. A home directory inside
+// such a directory is not temporary.
 func (p *Places) Temporary(path string) bool {
 	for _, d := range p.temp {
 		home := within(p.home, d) && within(path, p.home)

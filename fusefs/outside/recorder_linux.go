@@ -32,11 +32,11 @@ type Options struct {
 	Ignore  ignore.Options
 	Version string
 	Logger  *slog.Logger
-	// Stirred is called when a record was added to the spool of a root. It must not block.
+	// Stirred is called when the spool of a root got a record. It must not block.
 	Stirred func(root string)
 }
 
-// Recorder saves what process trees are about to destroy, and records what they changed.
+// Recorder saves what process trees are about to destroy and records what they changed.
 type Recorder struct {
 	o       Options
 	places  *Places
@@ -50,37 +50,37 @@ type Recorder struct {
 	tracks   map[string]*track // by root
 	roots    map[string]rooted // by directory
 	entries  map[string]*entry // by path
-	pending  []*entry          // in the order in which they were touched
+	pending  []*entry          // in the order of the calls
 	ops      []*op             // calls on names whose effect has not been seen yet
 	opening  map[uint32]*entry // by thread: the entry that its last call opens for writing
 	overlays []mounts.Mount
-	writable map[*fusefs.Process]map[string]bool // see stillWrites; set only while settleAll settles many entries
+	writable map[*fusefs.Process]map[string]bool // cache of stillWrites during settleAll
 }
 
-// rooted is the history that the files of a directory belong to.
+// rooted caches which history a directory's files belong to.
 type rooted struct {
 	track   *track
 	foundAt time.Time
 }
 
-// rootedFor is how long a rooted is reused.
+// rootedFor is how long a rooted is valid.
 const rootedFor = 5 * time.Second
 
 // entry is a path that a tree has touched.
 type entry struct {
 	path  string
 	track *track
-	// known is the state that the history has. It is zero if nothing was there.
+	// known is the state that the history has, or zero if the path did not exist.
 	known   event.Stat
-	file    *file // the file in that state; nil if there was none
+	file    *file // the file in that state, or nil
 	by      fusefs.Caller
 	when    time.Time
-	waits   bool       // the result of a call on it is awaited
+	waits   bool       // the result of a call is awaited
 	listed  bool       // it is in pending
 	written bool       // it was opened for writing
-	altered bool       // its mode, owner or attributes may have been changed, too
-	last    event.Stat // the state when it was looked at last
-	next    time.Time  // the earliest time to look at it again
+	altered bool       // its mode, owner or attributes may have changed too
+	last    event.Stat // the state at the last look
+	next    time.Time  // when to look again at the earliest
 }
 
 // op is a call on names that was let through and whose effect has not been seen yet.
@@ -88,20 +88,19 @@ type op struct {
 	op       event.Op
 	from, to spot
 	a, b     *track
-	file     *file // the file at from; nil if a directory is removed
+	file     *file // the file at from; nil for a removed directory
 	replaced *file
 	target   string
 	by       fusefs.Caller
 	when     time.Time
 	tid      uint32
-	noted    *spool.Record // the entry in the journal
+	noted    *spool.Record // its entry in the journal
 }
 
-// timeOf returns the time of a record.
 func timeOf(r *spool.Record) time.Time { return time.Unix(0, r.Time) }
 
-// New returns a Recorder with the user's own history open. It first records what a
-// killed recorder had seen but not recorded.
+// New returns a Recorder with the user's own history open. It first records what a killed recorder
+// had seen but not recorded.
 func New(o Options) (*Recorder, error) {
 	r := &Recorder{o: o, places: o.Places, tracks: map[string]*track{}, roots: map[string]rooted{}, entries: map[string]*entry{}, opening: map[uint32]*entry{}}
 	r.callers = fusefs.NewCallers(r.described)
@@ -137,7 +136,7 @@ func New(o Options) (*Recorder, error) {
 	return r, nil
 }
 
-// note adds everything that is still needed to the journal.
+// note adds everything still needed to the journal.
 func (r *Recorder) note() {
 	for root := range r.tracks {
 		r.journal.add(&spool.Record{Kind: spool.KindMount, Source: root})
@@ -177,8 +176,8 @@ func (r *Recorder) Close() error {
 	return errors.Join(errs...)
 }
 
-// trackOf returns the history that a path belongs to. It returns the user's own history if another
-// process writes the project's, or if the project's cannot be opened.
+// trackOf returns the history of a path. That is the user's own if another process writes the
+// project's history or it cannot be opened.
 func (r *Recorder) trackOf(path string) *track {
 	dir := filepath.Dir(path)
 	if k, ok := r.roots[dir]; ok && time.Since(k.foundAt) < rootedFor {
@@ -199,7 +198,6 @@ func (r *Recorder) trackOf(path string) *track {
 	return t
 }
 
-// trackAt returns the history of a root.
 func (r *Recorder) trackAt(root string) (*track, error) {
 	t := r.tracks[root]
 	if t != nil {
@@ -214,9 +212,9 @@ func (r *Recorder) trackAt(root string) (*track, error) {
 	return t, nil
 }
 
-// ownTemporary reports whether the tree itself made this temporary file. File times lag by up to
-// a tick, so a file that the tree makes right after its start may be taken for another process's
-// and is recorded. The opposite mistake does not happen.
+// ownTemporary reports whether the tree itself made this temporary file. File times lag by up to a
+// tick, so a file made right after the tree's start may count as another process's and be recorded.
+// The opposite mistake does not happen.
 func (r *Recorder) ownTemporary(s spot, of origin) bool {
 	if of.ours || r.trackOf(s.path).root != wire.OutsideRoot || !r.places.Temporary(s.path) {
 		return false
@@ -241,10 +239,10 @@ func (r *Recorder) touch(s spot, by fusefs.Caller) *entry {
 	return e
 }
 
-// maxEntries bounds the paths that are remembered.
+// maxEntries bounds the remembered paths.
 const maxEntries = 200_000
 
-// forget drops the entries whose result is not awaited.
+// forget drops entries whose result is not awaited.
 func (r *Recorder) forget() {
 	for p, e := range r.entries {
 		if !e.waits {
@@ -253,17 +251,16 @@ func (r *Recorder) forget() {
 	}
 }
 
-// await notes that the result of calls on an entry has to be looked at later.
+// await notes that the result of calls on an entry must be looked at later.
 func (r *Recorder) await(e *entry) {
 	e.waits, e.last, e.next = true, event.Stat{}, time.Time{}
 	r.list(e)
 	r.journal.awaits(e)
 }
 
-// let registers a call on names that is about to be let through. An older call on the same name
-// that has had enough time without a visible effect counts as failed, because what happens from
-// now on cannot be its effect.
-func (r *Recorder) let(o *op) {
+// addOp registers a call on names that is about to be let through. An older call on the same name
+// that had time enough but shows no effect has failed: later changes cannot be its effect.
+func (r *Recorder) addOp(o *op) {
 	r.ops = keep(r.ops, func(old *op) bool {
 		failed := old.from.path == o.from.path && o.when.Sub(old.when) > clockTick
 		if failed {
@@ -289,19 +286,18 @@ func (r *Recorder) take() []*entry {
 	return keep(all, func(e *entry) bool { e.listed = false; return e.waits })
 }
 
-// see handles a call before it is let through. It returns false if the call could not be looked
-// at.
+// see handles a call before it is let through. It returns false if the call could not be examined.
 func (r *Recorder) see(n *notifier.Notice, of origin) bool {
 	c, ok := notifier.Calls[uint32(n.NR)]
 	if !ok || n.Foreign() {
 		return true
 	}
-	if r.ofNobody(n, c, of) {
+	if r.needsNoRecord(n, c, of) {
 		return true
 	}
 	by := r.callers.Of(n.PID)
 	if by.Proc != nil && by.Proc.Comm == r.comm && !of.ours {
-		return true // our own writes are recorded elsewhere, and the server of a mount must not wait for itself
+		return true // our own writes are recorded elsewhere, and a mount's server must not wait for itself
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -315,10 +311,9 @@ func (r *Recorder) see(n *notifier.Notice, of origin) bool {
 	return err == nil
 }
 
-// ofNobody reports whether a call opens a device that stores nothing, or makes or removes one of
-// git's locks. see asks this before it looks up the caller, because the look-up is most of the
-// cost of such a call.
-func (r *Recorder) ofNobody(n *notifier.Notice, c notifier.Call, of origin) bool {
+// needsNoRecord reports whether a call opens a device that stores nothing, or makes or removes one of
+// git's locks. see calls it before it looks up the caller, which is most of such a call's cost.
+func (r *Recorder) needsNoRecord(n *notifier.Notice, c notifier.Call, of origin) bool {
 	if c.Op != notifier.Open && c.Op != notifier.Remove {
 		return false
 	}
@@ -348,15 +343,14 @@ func (r *Recorder) ofNobody(n *notifier.Notice, c notifier.Call, of origin) bool
 	return ok && passing(s.path) && !isDir(s.st) && r.passedOver(s, false, of)
 }
 
-// passing reports whether a path is that of a lock or a temporary file in a git directory. Such a
-// file is not part of the repository's state.
+// passing reports whether a path is a lock or a temporary file in a git directory. Such a file is
+// not part of the repository's state.
 func passing(path string) bool {
 	_, rest, git := gitdir.Split(path)
 	return git && rest != "" && gitdir.KindOf(rest) == gitdir.Nothing
 }
 
-// look prepares for a call that is let through afterwards. It saves what the call may destroy, and
-// notes what has to be looked at later.
+// look saves what a call may destroy, and notes what to look at after it.
 func (r *Recorder) look(n *notifier.Notice, c notifier.Call, by fusefs.Caller, of origin) error {
 	path, err := n.Path(c.Dir, c.Path, c.WithoutPath)
 	if err != nil || path == "" && c.Op != notifier.Hard {
@@ -425,11 +419,10 @@ func (r *Recorder) open(n *notifier.Notice, by fusefs.Caller, path string, flags
 	}
 }
 
-// passedOver reports whether a call is ignored because changes of its path are not recorded. A
-// file that has other names is not ignored. Changes by a plan of ours are recorded there too,
-// because a redo has to find them.
+// passedOver reports whether a call is ignored because changes of its path are not recorded. A file
+// with other names is not ignored, nor is a plan of ours, because a redo has to find its changes.
 func (r *Recorder) passedOver(s spot, dir bool, of origin) bool {
-	return !of.ours && (dir || s.st.Nlink < 2) && r.trackOf(s.path).unkept(s.path, dir)
+	return !of.ours && (dir || s.st.Nlink < 2) && r.trackOf(s.path).isUnrecorded(s.path, dir)
 }
 
 // handleMake handles a call that may make a name.
@@ -451,7 +444,6 @@ func (r *Recorder) opens(e *entry) {
 	r.opening[e.by.TID] = e
 }
 
-// handleWrite handles a regular file that is about to be written to.
 func (r *Recorder) handleWrite(by fusefs.Caller, s spot, o event.Op, of origin) {
 	if r.passedOver(s, false, of) {
 		return
@@ -464,11 +456,11 @@ func (r *Recorder) handleWrite(by fusefs.Caller, s spot, o event.Op, of origin) 
 	r.await(e)
 }
 
-// current returns the entry of a path. The history has the present state of the path, or gets it
-// from the next function that the caller calls.
+// current returns the entry of a path. The history either has the path's present state, or gets it
+// from the caller's next call.
 func (r *Recorder) current(s spot, by fusefs.Caller) *entry {
 	t := r.trackOf(s.path)
-	for _, e := range r.byOtherNames(t.files[event.InodeOf(s.st)], s.path) { // the file may have been written under one of them
+	for _, e := range r.byOtherNames(t.files[event.InodeOf(s.st)], s.path) { // the file may have been written under another name
 		if e.waits {
 			r.settle(e)
 		}
@@ -483,7 +475,7 @@ func (r *Recorder) current(s spot, by fusefs.Caller) *entry {
 	return e
 }
 
-// byOtherNames returns the entries of all names of a file except one name. The file may be nil.
+// byOtherNames returns the entries of a file's names except but. The file may be nil.
 func (r *Recorder) byOtherNames(f *file, but string) (all []*entry) {
 	if f == nil {
 		return nil
@@ -511,8 +503,8 @@ func (r *Recorder) change(n *notifier.Notice, by fusefs.Caller, path string, fol
 }
 
 // takeOver moves the awaited results of a file's other names to this name. The calls on the other
-// names have failed or were not carried out yet. Changes that are seen from now on are attributed
-// to the last caller, as if all calls had used one name.
+// names have failed or are still to come. Later changes are attributed to the last caller, as if
+// all calls had used one name.
 func (r *Recorder) takeOver(e *entry) {
 	for _, other := range r.byOtherNames(e.file, e.path) {
 		if !other.waits || r.stillWrites(other, other.known) {
@@ -529,14 +521,13 @@ func (r *Recorder) recordState(e *entry, s spot) {
 	e.track.capture.Found(e.file, e.track.rel(s.path), target(s.path, s.st), s.st)
 }
 
-// mostFound bounds how many files are looked at in the subtree of a directory that moves.
+// mostFound bounds how many files in the subtree of a moving directory are looked at.
 const mostFound = 50_000
 
-// foundBelow records everything in the subtree of a directory that is about to move, because
-// after the move the history could not tell which name a file had. Ignored files are recorded
-// too, because they may be moved again, to a place where they are not ignored. In a plan of ours
-// ignored files are left out, because their history would begin in the middle of the changes
-// that are undone.
+// foundBelow records the subtree of a directory that is about to move. After the move, the history
+// could not tell which names the files had. Ignored files are recorded too, because they may later
+// be moved out of the ignored names. In a plan of ours they are left out, because their history
+// would begin between the changes being undone.
 func (r *Recorder) foundBelow(t *track, s spot, of origin) {
 	if !isDir(s.st) {
 		return
@@ -544,12 +535,12 @@ func (r *Recorder) foundBelow(t *track, s spot, of origin) {
 	looked := 0
 	_ = filepath.WalkDir(s.path, func(path string, d fs.DirEntry, err error) error {
 		if looked++; err != nil || path == s.path {
-			return nil // what cannot be seen is not recorded
+			return nil // an unreadable path is not recorded
 		}
 		if looked > mostFound {
 			return filepath.SkipAll
 		}
-		if t.unkept(path, d.IsDir()) || of.ours && t.class(path, d.IsDir()) == ignore.Ignored {
+		if t.isUnrecorded(path, d.IsDir()) || of.ours && t.class(path, d.IsDir()) == ignore.Ignored {
 			if d.IsDir() {
 				return filepath.SkipDir
 			}
@@ -562,8 +553,8 @@ func (r *Recorder) foundBelow(t *track, s spot, of origin) {
 	})
 }
 
-// otherNames records the other names of a file while all names exist. It finds the names in the
-// same directory and in the file's project.
+// otherNames records a file's other names while all of them exist. It finds those in the same
+// directory and in the file's project.
 func (r *Recorder) otherNames(e *entry, s spot) {
 	known := func() bool { return len(e.file.Paths()) >= int(s.st.Nlink) }
 	if isDir(s.st) || s.st.Nlink < 2 || known() {
@@ -608,7 +599,7 @@ func (r *Recorder) remove(n *notifier.Notice, by fusefs.Caller, path string, dir
 		return
 	}
 	if dir && r.entries[s.path] == nil && s.st.Birth >= of.began.UnixNano() && !of.ours {
-		return // a sandbox made it, where we could not see that, to mount something over it
+		return // a sandbox made it unseen, to mount something over it
 	}
 	e := r.current(s, by)
 	o := &op{op: event.OpUnlink, from: s, a: e.track, file: e.file, target: target(s.path, s.st), by: by, when: time.Now(), tid: n.PID}
@@ -616,10 +607,10 @@ func (r *Recorder) remove(n *notifier.Notice, by fusefs.Caller, path string, dir
 		o.op = event.OpRmdir
 	}
 	r.losing(e, s, by, o.op)
-	r.let(o)
+	r.addOp(o)
 }
 
-// losing saves the file whose name is about to be removed or replaced.
+// losing saves a file whose name is about to be removed or replaced.
 func (r *Recorder) losing(e *entry, s spot, by fusefs.Caller, o event.Op) {
 	if isRegular(s.st) {
 		e.track.capture.Before(fusefs.Change{File: e.file, Caller: by, Op: o, Name: e.track.rel(s.path)})
@@ -676,10 +667,10 @@ func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, f
 	if o.a == o.b {
 		ea.file.moving(o.a.rel(b.path))
 	}
-	r.let(o)
+	r.addOp(o)
 }
 
-// arrives handles a name to which a call is about to move a file that no history knows.
+// arrives handles a name to which a file that no history knows is about to be moved.
 func (r *Recorder) arrives(by fusefs.Caller, s spot, of origin) {
 	if !s.there {
 		r.handleMake(by, s, false, of)
@@ -703,11 +694,11 @@ func (r *Recorder) link(n *notifier.Notice, by fusefs.Caller, from, to string, f
 	}
 	t := r.trackOf(b.path)
 	if !ok || !a.there || r.trackOf(a.path) != t {
-		r.handleMake(by, b, false, of) // a file without a name, or from another history
+		r.handleMake(by, b, false, of) // a file without a name, or of another history
 		return
 	}
 	e := r.current(a, by)
 	r.recordState(e, a)
 	r.parents(b.path)
-	r.let(&op{op: event.OpLink, from: a, to: b, a: t, b: t, file: e.file, target: target(a.path, a.st), by: by, when: time.Now(), tid: n.PID})
+	r.addOp(&op{op: event.OpLink, from: a, to: b, a: t, b: t, file: e.file, target: target(a.path, a.st), by: by, when: time.Now(), tid: n.PID})
 }

@@ -18,19 +18,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spot is the place to which the path of a call leads. It holds the path without symbolic links,
-// and the present state of what is there.
+// spot is where the path of a call leads: a path without symbolic links, and the file's present
+// state.
 type spot struct {
 	path  string // absolute, in our own mount namespace
 	st    event.Stat
 	there bool
 }
 
-// maxLinks bounds the symbolic links that are followed at the end of a path.
+// maxLinks bounds the symbolic links followed at the end of a path.
 const maxLinks = 40
 
-// resolve follows a path in the same way as the kernel is about to. It returns false if the path
-// leads nowhere, or to a place where changes are not recorded.
+// resolve follows a path like the kernel. It returns false if the path leads nowhere, or to where
+// changes are not recorded.
 func (r *Recorder) resolve(n *notifier.Notice, path string, follow bool) (spot, bool) {
 	path = ofCaller(n.PID, path)
 	prefix := r.view(n.PID)
@@ -63,7 +63,6 @@ func (r *Recorder) resolve(n *notifier.Notice, path string, follow bool) (spot, 
 	return spot{}, false
 }
 
-// ofDescriptors reports whether a directory is the fd directory of a process.
 func ofDescriptors(dir string) bool {
 	one, _ := filepath.Match("/proc/*/fd/", dir)
 	other, _ := filepath.Match("/proc/*/task/*/fd/", dir)
@@ -91,8 +90,8 @@ func ofCaller(pid uint32, path string) string {
 	return path
 }
 
-// view returns the prefix that turns a path of another process into a path that leads us to the
-// same file. It returns "" if the process has the same root directory and mounts as we have.
+// view returns the prefix that makes a path of another process lead us to the same file. It is ""
+// if the process has our root directory and mounts.
 func (r *Recorder) view(pid uint32) string {
 	at := "/proc/" + strconv.Itoa(int(pid)) + "/root"
 	if root, err := rootAt(at); err == nil && root == r.root {
@@ -101,7 +100,7 @@ func (r *Recorder) view(pid uint32) string {
 	return at
 }
 
-// root identifies a directory in a mount. No two mount namespaces share mount ids.
+// root identifies a directory in a mount. Mount ids differ between mount namespaces.
 type root struct{ mount, ino uint64 }
 
 func rootAt(path string) (root, error) {
@@ -132,7 +131,6 @@ func (r *Recorder) directory(path string) (spot, bool) {
 	return spot{real, sx.Stat, true}, ok && sameInode(here, sx.Stat) && !r.places.Skipped(real)
 }
 
-// resolveIn resolves a name in a directory.
 func (r *Recorder) resolveIn(prefix, dir, base string) (spot, bool) {
 	fd, err := unix.Open(prefix+dir, unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY, 0)
 	if err != nil {
@@ -143,7 +141,7 @@ func (r *Recorder) resolveIn(prefix, dir, base string) (spot, bool) {
 	if !ok || r.notRecorded(fd, real) {
 		return spot{}, false
 	}
-	if prefix != "" { // the file can be recorded only if we see the same directory at that path
+	if prefix != "" { // record the file only if the path leads us to the same directory
 		var there sys.Stat
 		here, ok := lstat(real)
 		if err := sys.StatFD(fd, &there); err != nil || !ok || !sameInode(here, there.Stat) {
@@ -160,7 +158,6 @@ func (r *Recorder) resolveIn(prefix, dir, base string) (spot, bool) {
 	return s, true
 }
 
-// nameOf returns the path of a descriptor.
 func (r *Recorder) nameOf(fd int) (string, bool) {
 	var buf [unix.PathMax + 16]byte
 	n, err := unix.Readlink("/proc/self/fd/"+strconv.Itoa(fd), buf[:])
@@ -173,8 +170,8 @@ func (r *Recorder) nameOf(fd int) (string, bool) {
 
 const fuseMagic = 0x65735546
 
-// notRecorded reports whether a path is in one of the kernel's own file systems, or on a cachebro
-// mount, whose overlay records the changes.
+// notRecorded reports whether a path is in a file system of the kernel's, or on a cachebro mount,
+// whose overlay records the changes.
 func (r *Recorder) notRecorded(fd int, path string) bool {
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(fd, &fs); err != nil || procfs.KernelFSType(int64(fs.Type)) {
@@ -191,7 +188,7 @@ func (r *Recorder) notRecorded(fd int, path string) bool {
 	return ours
 }
 
-// allowed reports whether this user may write a file or change the names in a directory.
+// allowed reports whether this user may write to a file or change the names in a directory.
 func allowed(path string) bool {
 	return unix.Faccessat(unix.AT_FDCWD, path, unix.W_OK, unix.AT_EACCESS) == nil
 }

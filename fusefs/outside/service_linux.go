@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// service answers the processes that run trees.
+// service serves the processes that run trees.
 type service struct {
 	r    *Recorder
 	stir chan struct{} // capacity 1: a call was seen; never closed
@@ -23,12 +23,12 @@ type service struct {
 	idle chan struct{}
 }
 
-// Serve runs the recorder's process. It serves connections until there is nothing left to watch.
+// Serve runs the recorder's process. It serves connections until nothing is left to watch.
 func Serve(r *Recorder, l *net.UnixListener) error {
 	s := &service{r: r, stir: make(chan struct{}, 1), idle: make(chan struct{}, 1)}
 	stop := make(chan struct{})
 	var all sync.WaitGroup
-	all.Go(func() { s.rests(stop) })
+	all.Go(func() { s.settleRegularly(stop) })
 	all.Go(func() { // ends with the listener
 		for {
 			c, err := l.AcceptUnix()
@@ -49,10 +49,10 @@ func Serve(r *Recorder, l *net.UnixListener) error {
 	return errors.Join(err, r.Close())
 }
 
-// lingerFor is how long a recorder without a tree waits for another one before it ends.
+// lingerFor is how long a recorder without a tree waits for another one.
 const lingerFor = time.Second
 
-// linger returns when there was no connection for a while.
+// linger returns when there was no connection for lingerFor.
 func (s *service) linger() {
 	for t := time.NewTimer(lingerFor); ; {
 		select {
@@ -80,8 +80,8 @@ func (s *service) count(by int) {
 	}
 }
 
-// rests settles files that have not changed for a while, as long as results are awaited.
-func (s *service) rests(stop <-chan struct{}) {
+// settleRegularly settles files that have not changed for a while, as long as results are awaited.
+func (s *service) settleRegularly(stop <-chan struct{}) {
 	for {
 		select {
 		case <-stop:
@@ -99,9 +99,9 @@ func (s *service) rests(stop <-chan struct{}) {
 	}
 }
 
-// connection serves one connection, and the tree that it announces.
+// connection serves one connection and the tree that it announces.
 func (s *service) connection(c *net.UnixConn) {
-	f, err := c.File() // a plain descriptor, because blocking reads are faster than Go's poller
+	f, err := c.File() // a plain descriptor: blocking reads are faster than Go's poller
 	c.Close()
 	if err != nil {
 		return

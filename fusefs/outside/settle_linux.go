@@ -28,9 +28,8 @@ func (r *Recorder) Settle() {
 	r.settleAll(all)
 }
 
-// settleAll settles entries whose field last has just been updated. The list of open files of a
-// process is read after that, and only once for all entries, because reading it was a quarter of
-// the cost of making a file.
+// settleAll settles entries whose field last was just updated. The open files of a process are then
+// read only once for all entries, because that was a quarter of the cost of making a file.
 func (r *Recorder) settleAll(all []*entry) {
 	r.writable = map[*fusefs.Process]map[string]bool{}
 	for _, e := range all {
@@ -76,8 +75,7 @@ func (r *Recorder) settleQuiet() (awaits bool) {
 	return len(r.pending) > 0 || len(r.ops) > 0
 }
 
-// opFor is the minimum time that a call has to take effect. Before that it does not count as
-// failed.
+// opFor is how long a call may take before it counts as failed.
 const opFor = time.Second
 
 func alive(tid uint32) bool { return unix.Kill(int(tid), 0) != unix.ESRCH }
@@ -103,16 +101,16 @@ func (r *Recorder) settle(e *entry) {
 	}()
 	st, there := lstat(e.path)
 	if nothing := there == (e.known.Ino != 0) && (!there || unchanged(st, e.known)); nothing && waited && time.Since(e.when) < opFor {
-		e.waits = true // the call may not have been carried out yet
+		e.waits = true // the call may still have to run
 		r.list(e)
 		return
 	}
 	switch {
 	case !there && e.known.Ino == 0:
-		delete(r.entries, e.path) // it was made and removed, or never made
+		delete(r.entries, e.path) // made and removed, or never made
 		return
 	case !there, !waited && unchanged(st, e.known):
-		return // the removal of a name is recorded elsewhere, if the tree did it
+		return // if the tree removed the name, that is recorded elsewhere
 	}
 	held := e.written && isRegular(st) && r.stillWrites(e, st)
 	switch {
@@ -141,23 +139,23 @@ func (r *Recorder) settle(e *entry) {
 	}
 }
 
-// isOpening reports whether an open is in progress, so that the file may exist while its
-// descriptor does not exist yet.
+// isOpening reports whether an open is in progress, whose file may exist before its descriptor
+// does.
 func (r *Recorder) isOpening(e *entry) bool {
 	return r.opening[e.by.TID] == e && time.Since(e.when) < opFor && alive(e.by.TID)
 }
 
-// changedSince reports whether the file has changed since st was read. Its writer may have changed
-// and closed it just before we looked for processes that have it open.
+// changedSince reports whether the file changed since st was read. Its writer may have changed and
+// closed it just before we looked for open descriptors.
 func changedSince(path string, st event.Stat) bool {
 	now, there := lstat(path)
 	return !there || !unchanged(now, st)
 }
 
-// heldEvery is how often a file that a process keeps open is looked at.
+// heldEvery is how often to look at a file that a process keeps open.
 const heldEvery = time.Second
 
-// byOthers records the change of a path by a process that is not watched.
+// byOthers records a change of a path by a process that is not watched.
 func (r *Recorder) byOthers(e *entry, st event.Stat) {
 	was := e.file
 	e.file, e.written = e.track.fileOf(e.path, st), false
@@ -169,9 +167,8 @@ func (r *Recorder) byOthers(e *entry, st event.Stat) {
 	}
 }
 
-// altered handles a file that existed before and may have been changed by the tree. New content is
-// recorded before a new mode, because otherwise the record of the mode would say that the old
-// content already had the new length and time.
+// altered handles an existing file that the tree may have changed. New content is recorded before a
+// new mode. Otherwise the record of the mode would give the old content the new length and time.
 func (r *Recorder) altered(e *entry, st event.Stat, held bool) {
 	as := unchanged(st, e.known)
 	if e.written && isRegular(st) {
@@ -187,7 +184,7 @@ func (r *Recorder) altered(e *entry, st event.Stat, held bool) {
 	e.altered = false
 }
 
-// appeared handles something that was not there before. held says that its writer still has it open.
+// appeared handles a new file. held says that its writer still has it open.
 func (r *Recorder) appeared(e *entry, st event.Stat, held bool) {
 	r.parents(e.path)
 	replaces := e.known.Ino != 0
@@ -218,8 +215,7 @@ func (r *Recorder) appeared(e *entry, st event.Stat, held bool) {
 	e.track.capture.Done(ev)
 }
 
-// parents settles those parent directories of a path that the tree has made, because their records
-// have to come first.
+// parents settles the parent directories that the tree made, because their records must come first.
 func (r *Recorder) parents(path string) {
 	for dir := filepath.Dir(path); dir != "/"; dir = filepath.Dir(dir) {
 		e := r.entries[dir]
@@ -242,8 +238,8 @@ func (r *Recorder) settleBelow(s spot) {
 	}
 }
 
-// stillWrites reports whether the process that last wrote to a file still has it open for
-// writing. st is the present state of the file.
+// stillWrites reports whether the last writer of a file still has it open for writing. st is the
+// file's present state.
 func (r *Recorder) stillWrites(e *entry, st event.Stat) bool {
 	by := e.by.Proc
 	if by == nil {
@@ -260,7 +256,6 @@ func (r *Recorder) stillWrites(e *entry, st event.Stat) bool {
 	return paths[e.path]
 }
 
-// writable returns the paths that a process has open for writing.
 func writable(p *fusefs.Process) map[string]bool {
 	if st, err := procfs.ReadStat(int(p.PID)); err != nil || st.Start != p.Start {
 		return nil
@@ -276,7 +271,7 @@ func writable(p *fusefs.Process) map[string]bool {
 	}
 	paths := map[string]bool{}
 	for _, name := range names {
-		var st unix.Stat_t // the link may be written to if the file may
+		var st unix.Stat_t // the link is writable if the descriptor is
 		if unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || st.Mode&unix.S_IWUSR == 0 {
 			continue
 		}
@@ -288,13 +283,13 @@ func writable(p *fusefs.Process) map[string]bool {
 }
 
 // confirm records the calls on names whose effect can be seen. A thread that makes another call or
-// has ended has finished its previous call. If that call has no visible effect, it has failed.
+// has ended has finished its previous one. If that one has no visible effect, it failed.
 func (r *Recorder) confirm(tid uint32) {
 	if len(r.ops) == 0 {
 		return
 	}
 	r.ops = keep(r.ops, func(o *op) bool {
-		under := o.tid != tid && alive(o.tid) // checked before looking for the effect, because the call may end at any time
+		under := o.tid != tid && alive(o.tid) // checked before the effect, because the call may end at any time
 		waits := !r.happened(o) && under
 		if !waits {
 			r.journal.ended(o)
@@ -303,7 +298,7 @@ func (r *Recorder) confirm(tid uint32) {
 	})
 }
 
-// happened records a call if its effect can be seen.
+// happened records a call if its effect can be seen, and reports that.
 func (r *Recorder) happened(o *op) bool {
 	from, there := lstat(o.from.path)
 	gone := !there || !sameInode(from, o.from.st)
@@ -340,7 +335,6 @@ func (r *Recorder) happened(o *op) bool {
 	return true
 }
 
-// recordRemoval records the removal of a name.
 func (r *Recorder) recordRemoval(o *op) {
 	ev := fusefs.Event{Op: o.op, Caller: o.by, Path: o.a.rel(o.from.path), Target: o.target, Stat: o.from.st, Class: o.a.class(o.from.path, o.op == event.OpRmdir), Time: o.when}
 	ev.Class2 = ev.Class
@@ -354,14 +348,14 @@ func (r *Recorder) recordRemoval(o *op) {
 	o.a.forget(o.file)
 }
 
-// absent notes that nothing is at a path.
+// absent notes that a path does not exist.
 func (r *Recorder) absent(path string) {
 	if e := r.entries[path]; e != nil {
 		e.known, e.file, e.written = event.Stat{}, nil, false
 	}
 }
 
-// forget drops a file that has no names any more.
+// forget drops a file without names.
 func (t *track) forget(f *file) {
 	if f != nil && f.Path() == "" {
 		delete(t.files, f.inode)
@@ -379,8 +373,8 @@ func (r *Recorder) noteState(path string, t *track, st event.Stat, f *file, o *o
 	return e
 }
 
-// asCalled returns the state that a file had when a call on its name was let through. Data that
-// was written through a descriptor since then is not an effect of the call.
+// asCalled returns the state of a file at the time of a call on its name. Data written through a
+// descriptor since then is not an effect of the call.
 func asCalled(was, is event.Stat) event.Stat {
 	if isRegular(is) && (was.Size != is.Size || was.Mtime != is.Mtime) {
 		is.Size, is.Mtime, is.Ctime = was.Size, was.Mtime, was.Ctime
@@ -388,8 +382,8 @@ func asCalled(was, is event.Stat) event.Stat {
 	return is
 }
 
-// stillHeld awaits the result of a renamed file as long as a process has it open for writing. is
-// is the present state of the file.
+// stillHeld awaits the result of a renamed file while a process has it open for writing. is is the
+// file's present state.
 func (r *Recorder) stillHeld(e *entry, opened bool, is event.Stat) {
 	e.written = opened
 	if opened && isRegular(is) && (!unchanged(is, e.known) || r.stillWrites(e, is)) {
@@ -445,7 +439,6 @@ func (r *Recorder) recordMove(o *op, from, to event.Stat) {
 	o.a.capture.Done(ev)
 }
 
-// unawait stops waiting for the result of calls on an entry.
 func (r *Recorder) unawait(e *entry) {
 	if e.waits {
 		e.waits = false
@@ -453,8 +446,8 @@ func (r *Recorder) unawait(e *entry) {
 	}
 }
 
-// relinked updates the entries of a file's other names after one was added or removed,
-// which changes its link count and ctime. Nothing else has changed the file.
+// relinked updates the entries of a file's other names after a name was added or removed, which
+// only changes the link count and the ctime.
 func (r *Recorder) relinked(f *file) {
 	for _, e := range r.byOtherNames(f, "") {
 		st, there := lstat(e.path)
@@ -467,8 +460,8 @@ func (r *Recorder) relinked(f *file) {
 	}
 }
 
-// shift updates the paths in the subtree of a directory that was renamed. If both is set, it does
-// so for two directories that were exchanged.
+// shift updates the paths in the subtree of a renamed directory. both means that two directories
+// were exchanged.
 func (r *Recorder) shift(o *op, both bool) {
 	from, to := o.from.path, o.to.path
 	var moved []*entry
@@ -478,7 +471,7 @@ func (r *Recorder) shift(o *op, both bool) {
 		case within(p, from), both && within(p, to):
 			moved = append(moved, e)
 			delete(r.entries, p)
-		case within(p, to): // the path belonged to the directory that had the new name before
+		case within(p, to): // the path was in the directory that had the new name before
 			delete(r.entries, p)
 			r.unawait(e)
 		}
@@ -498,8 +491,8 @@ func (r *Recorder) shift(o *op, both bool) {
 	}
 }
 
-// shifted returns the new path of something in a directory that was renamed, or in one of two
-// directories that were exchanged.
+// shifted returns the new path of p after a directory was renamed or, if both is set, exchanged
+// with another.
 func shifted(p, from, to string, both bool) string {
 	switch {
 	case p == from || p == to:

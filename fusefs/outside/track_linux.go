@@ -39,8 +39,8 @@ type track struct {
 	ids   uint64
 	files map[event.Inode]*file
 
-	links     map[event.Inode][]string // the names of files with several names, as of the last search
-	linksNext time.Time                // the earliest time of the next search
+	links     map[event.Inode][]string // names of files with several names, from the last search
+	linksNext time.Time                // when to search again at the earliest
 }
 
 // linked returns the names of a file in the tree. The tree is searched only once in a while.
@@ -53,10 +53,10 @@ func (t *track) linked(of event.Inode) []string {
 				return filepath.SkipAll
 			}
 			if err != nil {
-				return nil // what cannot be seen is not recorded
+				return nil // an unreadable path is not recorded
 			}
 			if d.IsDir() {
-				if t.unkept(path, true) && path != t.root {
+				if t.isUnrecorded(path, true) && path != t.root {
 					return filepath.SkipDir
 				}
 				return nil
@@ -71,7 +71,7 @@ func (t *track) linked(of event.Inode) []string {
 	return t.links[of]
 }
 
-// openTrack opens the history of a root in its state directory.
+// openTrack opens the history of a root.
 func openTrack(root string, o Options) (_ *track, err error) {
 	state, err := o.Paths.MakeState(root)
 	if err != nil {
@@ -100,7 +100,6 @@ func openTrack(root string, o Options) (_ *track, err error) {
 	return t, nil
 }
 
-// drain writes everything that is queued to the spool.
 func (t *track) drain() error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainLimit)
 	defer cancel()
@@ -119,7 +118,6 @@ func (t *track) drop() {
 	}
 }
 
-// rel returns a path relative to the root, as the history stores it.
 func (t *track) rel(path string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(path, t.root), "/")
 }
@@ -128,8 +126,8 @@ func (t *track) abs(rel string) string { return filepath.Join(t.root, rel) }
 
 func (t *track) class(path string, dir bool) ignore.Class { return t.matcher.Class(t.rel(path), dir) }
 
-// unkept reports whether changes of a path are not recorded.
-func (t *track) unkept(path string, dir bool) bool {
+// isUnrecorded reports whether changes of a path are not recorded.
+func (t *track) isUnrecorded(path string, dir bool) bool {
 	rel := t.rel(path)
 	if t.capture.Class(rel, dir) != ignore.Excluded {
 		return false
@@ -138,7 +136,7 @@ func (t *track) unkept(path string, dir bool) bool {
 	return !git || !dir && passing(rel)
 }
 
-// fileOf returns the file at a path, identified by its attributes.
+// fileOf returns the file that has a path and these attributes.
 func (t *track) fileOf(path string, st event.Stat) *file {
 	key := event.InodeOf(st)
 	f := t.files[key]
@@ -151,7 +149,7 @@ func (t *track) fileOf(path string, st event.Stat) *file {
 	return f
 }
 
-// file is a fusefs.File that is opened by its names.
+// file is a fusefs.File that is opened by name.
 type file struct {
 	track *track
 	id    uint64
@@ -161,7 +159,7 @@ type file struct {
 	// mu guards the fields below.
 	mu    sync.Mutex
 	paths []string // relative to the root
-	next  string   // the name that it gets from a rename in progress
+	next  string   // the name that a rename in progress gives it
 }
 
 var _ fusefs.File = (*file)(nil)
@@ -183,7 +181,6 @@ func (f *file) Paths() []string {
 
 func (f *file) Mark() *atomic.Uint32 { return &f.mark }
 
-// addName adds a name.
 func (f *file) addName(rel string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -195,22 +192,21 @@ func (f *file) addName(rel string) {
 	}
 }
 
-// unnamed removes a name of the file.
 func (f *file) unnamed(rel string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.paths = slices.DeleteFunc(f.paths, func(p string) bool { return p == rel })
 }
 
-// moving stores the name that the file gets from a rename in progress.
+// moving stores the name that a rename in progress gives the file.
 func (f *file) moving(rel string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.next = rel
 }
 
-// moveNames changes the file's names that are in a directory that was renamed. If both is set, two
-// directories were exchanged.
+// moveNames changes the file's names in a renamed directory. both means that two directories were
+// exchanged.
 func (f *file) moveNames(from, to string, both bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -229,7 +225,6 @@ func (f *file) candidates() []string {
 	return all
 }
 
-// open opens the file by one of its names.
 func (f *file) open(flags int) (int, error) {
 	err := error(syscall.ESTALE)
 	for _, p := range f.candidates() {
@@ -277,8 +272,7 @@ func (f *file) At(fn func(path string) error) error {
 	return fn(fmt.Sprintf("/proc/self/fd/%d", fd))
 }
 
-// lstat returns the attributes of a path. It returns false if nothing is there or it cannot be
-// accessed.
+// lstat returns the attributes of a path, or false if it does not exist or is not accessible.
 func lstat(path string) (event.Stat, bool) {
 	var sx sys.Stat
 	if err := sys.StatAt(unix.AT_FDCWD, path, &sx); err != nil {
@@ -295,7 +289,7 @@ func unchanged(a, b event.Stat) bool {
 	return sameInode(a, b) && a.Ctime == b.Ctime && a.Size == b.Size && a.Mtime == b.Mtime && a.Mode == b.Mode
 }
 
-// target returns where a symbolic link points, "" for anything else.
+// target returns where a symbolic link points, or "" for anything else.
 func target(path string, st event.Stat) string {
 	if kindOf(st) != unix.S_IFLNK {
 		return ""

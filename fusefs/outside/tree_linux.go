@@ -16,11 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// page is memory that a recorder and the process that runs a tree share. The kernel
-// writes the calls that are being looked at into it, so that they survive a kill of the
-// recorder. It begins with two notices; the second is for a call that is received while the
-// first takes too long. They are followed by a counter of the calls that were let through
-// without being looked at.
+// page is memory shared by a recorder and the process that runs a tree. The kernel writes the calls
+// being examined into it, so that they survive a kill of the recorder. It holds two notices, the
+// second for a call that arrives while the first takes too long. A counter of the calls let through
+// unexamined follows.
 type page []byte
 
 const (
@@ -36,8 +35,7 @@ func (p page) notices() [2][]byte {
 	return [2][]byte{p[:notifier.NoticeSize], p[notifier.NoticeSize:unseenAt]}
 }
 
-// unseen adds more to the number of calls that were let through without being looked at, and
-// returns the new number.
+// unseen adds to the number of calls let through unexamined, and returns the sum.
 func (p page) unseen(more uint32) int {
 	return int(atomic.AddUint32((*uint32)(unsafe.Pointer(&p[unseenAt])), more))
 }
@@ -45,13 +43,13 @@ func (p page) unseen(more uint32) int {
 // heldFor bounds how long a call waits for the recorder.
 const heldFor = 5 * time.Second
 
-// clockTick bounds how far the times of files are behind the clock.
+// clockTick bounds how far file times are behind the clock.
 const clockTick = 50 * time.Millisecond
 
 // origin describes a tree.
 type origin struct {
 	began time.Time
-	ours  bool // the tree carries out a plan of cachebro's
+	ours  bool // the tree carries out a plan of ours
 }
 
 // tree is a watched tree of processes.
@@ -64,7 +62,7 @@ type tree struct {
 	passEnded chan struct{} // letPass has ended
 }
 
-// takeTree returns the tree that a packet announces, with the descriptors from oob.
+// takeTree returns the tree that a packet announces. oob holds its descriptors.
 func takeTree(conn int, oob []byte, ours bool) (*tree, error) {
 	msgs, err := unix.ParseSocketControlMessage(oob)
 	if err != nil || len(msgs) != 1 {
@@ -98,8 +96,8 @@ func takeTree(conn int, oob []byte, ours bool) (*tree, error) {
 	return t, nil
 }
 
-// serve calls see with each call of the tree until all its processes have ended. It begins with
-// the calls that a killed recorder had received.
+// serve calls see with each call of the tree until all its processes have ended. It begins with the
+// calls that a killed recorder had received.
 func (t *tree) serve(see func(*notifier.Notice, origin) bool) {
 	defer func() {
 		for _, fd := range []int{t.listener, t.pass[0], t.pass[1]} {
@@ -107,7 +105,7 @@ func (t *tree) serve(see func(*notifier.Notice, origin) bool) {
 		}
 		_ = unix.Munmap(t.page)
 	}()
-	var stuck atomic.Uint64 // the call that is being looked at
+	var stuck atomic.Uint64 // the call being examined
 	late := time.AfterFunc(math.MaxInt64, func() {
 		t.letPass(stuck.Load())
 		t.passEnded <- struct{}{}
@@ -134,7 +132,7 @@ func (t *tree) serve(see func(*notifier.Notice, origin) bool) {
 	notifier.Serve(t.listener, -1, notices[0], look)
 }
 
-// letPass lets a call through that takes too long to look at, and all other calls that arrive
+// letPass lets a call through whose examination takes too long, and all other calls that arrive
 // meanwhile.
 func (t *tree) letPass(id uint64) {
 	t.page.unseen(1)
@@ -143,8 +141,8 @@ func (t *tree) letPass(id uint64) {
 	_, _ = unix.Read(t.pass[0], make([]byte, 1))
 }
 
-// A request to the process that runs a tree consists of a process, an address and a size. The
-// answer is the memory at that address. It is shorter if the memory cannot be read.
+// A request to the process that runs a tree is a process, an address and a size. The reply is the
+// memory at that address, cut where it cannot be read.
 const (
 	readSize = 16
 	mostRead = 512
@@ -156,7 +154,7 @@ func asRead(b []byte) (pid uint32, addr uint64, size int) {
 }
 
 // read reads a caller's memory. If only an ancestor may read it (Yama), the process that runs the
-// tree reads it for us, if that process still exists.
+// tree reads it for us, if it still exists.
 func (t *tree) read(pid uint32, addr uint64, buf []byte) bool {
 	if notifier.Peek(pid, addr, buf) {
 		return true
@@ -171,7 +169,7 @@ func (t *tree) read(pid uint32, addr uint64, buf []byte) bool {
 		n, _, err = unix.Recvfrom(t.conn, buf, 0)
 	}
 	if err != nil {
-		t.conn = -1 // a late answer would be mistaken for the answer to the next request
+		t.conn = -1 // a late reply would be mistaken for the next one
 	}
 	return err == nil && n == len(buf)
 }

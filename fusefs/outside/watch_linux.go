@@ -18,9 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Watch hands the calls of a tree to a recorder. It belongs to the process that starts the tree,
-// because if only an ancestor may read the memory that a call points to, that process reads it
-// for the recorder.
+// Watch passes the calls of a tree to a recorder. It belongs to the process that starts the tree:
+// if only an ancestor may read the memory that a call points to, that process reads it for the
+// recorder.
 type Watch struct {
 	Runner
 	begin    []byte // the packet that announces the tree
@@ -29,47 +29,45 @@ type Watch struct {
 	memfd    int
 	page     page
 
-	// These belong to the goroutine that serves.
-	conn   int // -1: there is none
+	// The goroutine that serves owns these.
+	conn   int // -1 if none
 	starts []time.Time
 	failed bool
-	looked [unseenAt]byte // the notices as of the previous check
+	looked [unseenAt]byte // the notices at the previous check
 
 	called atomic.Bool // the tree has made a call
-	ended  chan bool   // the tree has no processes left
+	ended  chan bool   // receives when the tree has no process left
 	stop   [2]int      // a pipe that ends serve
 	once   sync.Once
 }
 
 const (
 	startWithin = 5 * time.Second
-	// mostStarts bounds how often a recorder is started within startsWindow. One that dies
-	// repeatedly is of no use.
+	// mostStarts bounds how often a recorder is started within startsWindow, in case it keeps
+	// dying.
 	mostStarts   = 5
 	startsWindow = 10 * time.Second
 )
 
-// Runner is the program that runs a tree. Its functions are called by a goroutine of the Watch,
-// while the tree waits.
+// Runner is the program that runs a tree. A goroutine of the Watch calls its functions while the
+// tree waits.
 type Runner struct {
 	Paths   wire.Paths
 	Start   func() error // starts a recorder
-	First   func()       // called before the first reported call of the tree is looked at
+	First   func()       // called before the first reported call of the tree is examined
 	Trouble func(error)  // called once, when calls can no longer be recorded
-	Gap     func()       // called when a recorder has died and another one continues
+	Gap     func()       // called when a recorder has died and another continues
 }
 
 // Begin runs work so that the user's recorder sees the calls of the processes that work starts.
-// A recorder is started when the first of them makes a call that is reported, because most
-// commands only read. failed is the error that work returned. If the calls cannot be seen, work
-// is not run, and err says why.
+// Most commands only read, so a recorder is started at the first reported call. failed is the error
+// of work. If the calls cannot be seen, work does not run and err says why.
 func Begin(r Runner, work func() error) (w *Watch, failed, err error) {
 	return begin(r, []byte{doWatch}, work)
 }
 
-// Watched runs work, which is code of cachebro's, on a thread whose calls the recorder sees, so
-// that they are recorded in the histories. If that is impossible, it returns false without having
-// run work.
+// Watched runs work, which is code of cachebro, on a thread whose calls the recorder sees and
+// records. If that is impossible, it returns false without running work.
 func Watched(p wire.Paths, self string, start, work func() error) (bool, error) {
 	w, failed, err := begin(Runner{Paths: p, Start: start, First: func() {}, Trouble: func(error) {}, Gap: func() {}}, []byte{doWatch, 1}, work)
 	if err != nil {
@@ -82,8 +80,7 @@ func Watched(p wire.Paths, self string, start, work func() error) (bool, error) 
 	return true, errors.Join(failed, serr)
 }
 
-// begin runs work on a thread of its own under the filter, which the processes that it
-// starts inherit.
+// begin runs work on its own thread under the filter, which the processes that it starts inherit.
 func begin(r Runner, packet []byte, work func() error) (w *Watch, failed, err error) {
 	w, err = newWatch(r, packet)
 	if err != nil {
@@ -108,13 +105,13 @@ func begin(r Runner, packet []byte, work func() error) (w *Watch, failed, err er
 	return w, <-done, nil
 }
 
-// onThread runs f on a thread that ends with it. The main thread would not: if it were under the
-// filter, the listener would never report that the tree has ended.
+// onThread runs f on a thread that ends with f. On the main thread, which does not end, the filter
+// would keep the listener from reporting the tree's end.
 func onThread(f func()) {
 	go func() {
 		runtime.LockOSThread()
 		if unix.Gettid() != os.Getpid() {
-			f() // the goroutine stays locked, so its thread ends with it
+			f() // the goroutine stays locked, so its thread ends too
 			return
 		}
 		began := make(chan struct{})
@@ -128,10 +125,10 @@ func onThread(f func()) {
 	}()
 }
 
-// newWatch makes everything that a watch needs except its listener.
+// newWatch makes everything of a watch except its listener.
 func newWatch(r Runner, begin []byte) (*Watch, error) {
 	w := &Watch{Runner: r, begin: begin, listener: -1, memfd: -1, conn: -1, ended: make(chan bool, 1), stop: [2]int{-1, -1}}
-	_, err := r.Paths.MakeState(wire.OutsideRoot) // there has to be a place for what is saved
+	_, err := r.Paths.MakeState(wire.OutsideRoot) // what is saved needs a place
 	if err == nil {
 		w.socket, err = r.Paths.NetSocket()
 	}
@@ -154,7 +151,6 @@ func newWatch(r Runner, begin []byte) (*Watch, error) {
 	return w, nil
 }
 
-// close releases what newWatch has made.
 func (w *Watch) close() {
 	w.drop()
 	for _, fd := range []int{w.stop[0], w.stop[1], w.memfd, w.listener} {
@@ -167,7 +163,7 @@ func (w *Watch) close() {
 	}
 }
 
-// fail lets all further calls through without recording them, and calls trouble.
+// fail lets all further calls through unrecorded, and calls Trouble.
 func (w *Watch) fail(err error) {
 	w.failed = true
 	w.drop()
@@ -181,7 +177,7 @@ func (w *Watch) drop() {
 	w.conn = -1
 }
 
-// attach finds or starts a recorder, and hands it the tree.
+// attach finds or starts a recorder, and passes it the tree.
 func (w *Watch) attach() error {
 	var failed error
 	for deadline := time.Now().Add(startWithin); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
@@ -205,7 +201,6 @@ func (w *Watch) attach() error {
 	return fmt.Errorf("the recorder does not answer: %w", failed)
 }
 
-// restart starts another recorder.
 func (w *Watch) restart() {
 	now := time.Now()
 	w.starts = keep(w.starts, func(t time.Time) bool { return now.Sub(t) < startsWindow })
@@ -221,9 +216,9 @@ func (w *Watch) restart() {
 	w.Gap()
 }
 
-// serve waits for the first call of the tree, and then keeps a recorder attached to the tree until
-// it is stopped. If a recorder ends, it is unknown whether it has looked at the calls that it
-// received, so the next one gets them again. serve reports whether the tree has ended.
+// serve waits for the first call of the tree, then keeps a recorder attached until it is stopped.
+// If a recorder ends, the next one gets the calls that the first had received again, because they
+// may not have been examined. serve reports whether the tree has ended.
 func (w *Watch) serve() (ended bool) {
 	if !w.awaitCall() {
 		return true
@@ -236,7 +231,7 @@ func (w *Watch) serve() (ended bool) {
 		if w.read() {
 			return false
 		}
-		if notifier.NoProcessLeft(w.listener) { // the recorder then closes the connection, too
+		if notifier.NoProcessLeft(w.listener) { // the recorder then closes the connection too
 			return true
 		}
 		w.drop()
@@ -252,8 +247,8 @@ func (w *Watch) serve() (ended bool) {
 }
 
 // awaitCall returns when the tree has made its first call, or when the command has ended and left
-// processes running, which only a recorder can watch from then on. It returns false if the tree has
-// ended without a call. It leaves the call to the recorder, which may be in another PID namespace.
+// processes running, which only a recorder can watch. It returns false if the tree ended without a
+// call. The recorder receives the call itself, because it may be in another PID namespace.
 func (w *Watch) awaitCall() bool {
 	pfd := []unix.PollFd{{Fd: int32(w.listener), Events: unix.POLLIN}, {Fd: int32(w.stop[0]), Events: unix.POLLIN}}
 	for {
@@ -272,11 +267,11 @@ func (w *Watch) awaitCall() bool {
 	}
 }
 
-// endsWithin is how long processes may take to disappear after the command has ended.
+// endsWithin is how long processes may take to disappear after the command's end.
 const endsWithin = 50 * time.Millisecond
 
-// read reads the memory of the tree's processes that the recorder asks for, until the
-// recorder ends. It reports whether it was stopped.
+// read reads memory of the tree's processes for the recorder until the recorder ends. It reports
+// whether it was stopped.
 func (w *Watch) read() (stopped bool) {
 	var b [mostRead]byte
 	for alike := 0; ; {
@@ -315,15 +310,15 @@ func (w *Watch) read() (stopped bool) {
 	}
 }
 
-// A recorder that is stopped or hangs would block the command forever. So it is killed if a call
-// waits and nothing has changed in mostAlike successive checks. A recorder that is merely busy is
-// not affected, because it lets a call through after heldFor.
+// A recorder that is stopped or hangs would block the command forever. It is killed if a call waits
+// and nothing changed in mostAlike successive checks. A busy recorder is not affected, because it
+// lets calls through after heldFor.
 const (
 	lookEvery = 3 * time.Second
 	mostAlike = 3
 )
 
-// waitsSince reports whether a call waits and nothing has happened since the previous check.
+// waitsSince reports whether a call waits and nothing happened since the previous check.
 func (w *Watch) waitsSince() bool {
 	pfd := []unix.PollFd{{Fd: int32(w.listener), Events: unix.POLLIN}}
 	_, _ = unix.Poll(pfd, 0)
@@ -338,16 +333,16 @@ func (w *Watch) waitsSince() bool {
 	return waits && same
 }
 
-// endRecorder kills the recorder. The next one continues where the killed one stopped.
+// endRecorder kills the recorder. The next one continues where it stopped.
 func (w *Watch) endRecorder() {
 	if cred, err := unix.GetsockoptUcred(w.conn, unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
 		_ = unix.Kill(int(cred.Pid), unix.SIGKILL)
 	}
 }
 
-// End is called when the command has ended. Processes that the command left running are watched
-// by the recorder alone from now on. self is this binary. unseen is the number of calls that were
-// let through without being looked at.
+// End is called when the command has ended. From now on only the recorder watches the processes
+// that the command left running. self is this binary. unseen is the number of calls let through
+// unexamined.
 func (w *Watch) End(self string) (unseen int, err error) {
 	if w.called.Load() {
 		err = Settle(w.Paths, SettleWithin, w.Start)

@@ -22,16 +22,17 @@ import (
 const (
 	forEver  = time.Hour
 	forNow   = time.Second
-	patience = 10 * time.Second // the timeout of one question to the Source
+	patience = 10 * time.Second // timeout of one query to the Source
 )
 
 // Server serves a mounted past.
 type Server struct {
 	*fuse.Server
-	last atomic.Int64 // when the Source was last asked, in Unix ns
+	last atomic.Int64 // Unix ns of the last query to the Source
 }
 
-// Idle returns the time since the Source was last asked, because the kernel had not cached an answer.
+// Idle returns the time since the last query to the Source. Answers from the kernel's cache do not
+// count.
 func (s *Server) Idle() time.Duration { return time.Since(time.Unix(0, s.last.Load())) }
 
 // Mount mounts the past on a directory, for this user only.
@@ -70,15 +71,15 @@ type tree struct {
 	server *Server
 }
 
-// ask returns the context for one question to the Source, and notes the time. Cancelling ctx does
-// not end the question: the kernel cancels a request at any signal to the process, such as the end
-// of a child, and no file system fails a readdir because of that.
+// ask returns the context for one query to the Source, and notes the time. Cancelling ctx does not
+// end the query: the kernel cancels a request at any signal, such as a child's end, and no file
+// system fails a readdir because of that.
 func (t *tree) ask(ctx context.Context) (context.Context, context.CancelFunc) {
 	t.server.last.Store(time.Now().UnixNano())
 	return context.WithTimeout(context.WithoutCancel(ctx), patience)
 }
 
-// errno translates an error. It returns EAGAIN if the same question may be answered later.
+// errno translates an error. EAGAIN means that a later attempt may succeed.
 func errno(err error) syscall.Errno {
 	var no syscall.Errno
 	switch {
@@ -94,7 +95,7 @@ func errno(err error) syscall.Errno {
 	return syscall.EIO
 }
 
-// content fetches the content with a hash. It caches nothing, because purged content must not stay
+// content fetches a content by its hash. It caches nothing, because purged content must not stay
 // here.
 func (t *tree) content(ctx context.Context, hash string) ([]byte, error) {
 	if hash == "" {
@@ -105,7 +106,7 @@ func (t *tree) content(ctx context.Context, hash string) ([]byte, error) {
 	return t.src.Content(ctx, hash)
 }
 
-// number returns an inode number computed from what identifies the file.
+// number computes an inode number from what identifies the file.
 func number(what ...any) uint64 {
 	h := fnv.New64a()
 	fmt.Fprintln(h, what...)
@@ -155,7 +156,7 @@ func (f *fixed) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) s
 	return 0
 }
 
-// moments returns at/ or a directory in its subtree whose names continue the moment that words
+// moments returns at/, or a directory in its subtree whose names continue the moment that words
 // begin.
 func (t *tree) moments(words ...string) fs.InodeEmbedder {
 	f := &fixed{t: t, list: func() []string { return nil }}
@@ -167,7 +168,7 @@ func (t *tree) moments(words ...string) fs.InodeEmbedder {
 		if err != nil || more {
 			return t.moments(all...), forEver, err
 		}
-		valid := forNow // a name such as 10m soon stands for another moment
+		valid := forNow // 10m soon means another moment
 		if words != nil && words[0] == "version" {
 			valid = forEver
 		}
@@ -282,12 +283,11 @@ func fillOwner(out *fuse.Attr, e wire.PastEntry) {
 	out.SetTimes(&t, &t, &t)
 }
 
-// file is a regular file, a symbolic link, or a special file.
 type file struct {
 	fs.Inode
 	t          *tree
 	entry      wire.PastEntry
-	lostReason atomic.Pointer[string] // why its content was lost since it was listed
+	lostReason atomic.Pointer[string] // why its content was lost since the listing
 }
 
 var _ = (interface {
@@ -315,7 +315,6 @@ func (f *file) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) sy
 
 func (f *file) Readlink(context.Context) ([]byte, syscall.Errno) { return f.entry.Target, 0 }
 
-// contentHandle is the content of an open file.
 type contentHandle []byte
 
 func (f *file) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
@@ -338,8 +337,8 @@ func (f *file) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, s
 	return contentHandle(b), fuse.FOPEN_KEEP_CACHE, 0
 }
 
-// lost lists the directory again to find out why the content is gone, because a purge does not
-// inform us.
+// lost lists the directory again to find out why the content is gone, because nobody reports a
+// purge to us.
 func (f *file) lost(ctx context.Context) {
 	name, up := f.Parent()
 	if up == nil {
@@ -372,7 +371,7 @@ func (f *file) Read(_ context.Context, h fs.FileHandle, dest []byte, off int64) 
 	return fuse.ReadResultData(b[:min(len(b), len(dest))]), 0
 }
 
-// whyAttr is the extended attribute that gives the reason why a file's content is missing.
+// whyAttr is the extended attribute that says why a file's content is missing.
 const whyAttr = "user.cachebro.why"
 
 func (f *file) Getxattr(_ context.Context, attr string, dest []byte) (uint32, syscall.Errno) {

@@ -7,7 +7,7 @@ import (
 	"cachebro/fusefs/mounts"
 )
 
-// Point returns where the past of a project is mounted, "" if it is not.
+// Point returns where the past of a project is mounted, or "".
 func Point(root string) string {
 	all, err := mounts.Mounts()
 	if err != nil {
@@ -21,8 +21,7 @@ func Point(root string) string {
 	return ""
 }
 
-// Leave unmounts the past of a project even if processes use it, because it stores nothing of its
-// own.
+// Leave unmounts the past of a project even if it is in use, because it stores nothing.
 func Leave(root string) {
 	if point := Point(root); point != "" {
 		_ = fusefs.Detach(point)

@@ -1,11 +1,11 @@
 // Package sourcewatch reports what other processes do in a directory tree, by whatever path they
-// reach it. mountd uses it to watch its source while other processes can change the source,
-// bypassing the mount.
+// reach it. mountd watches its source with it while other processes can change the source bypassing
+// the mount.
 //
 // It uses fanotify(7), which names the process. For root, one mark covers the whole file system.
-// For other users each directory needs its own mark, and the kernel does not name the process; it
-// only tells which changes the watcher made itself. If neither is possible (on other systems, and
-// on file systems without file handles), Start fails.
+// For other users each directory needs its own mark, and the kernel only tells the watcher's own
+// changes from those of others. Other systems, and file systems without file handles, can do
+// neither, so Start fails.
 package sourcewatch
 
 import "errors"

@@ -16,16 +16,16 @@ import (
 const (
 	// names are the events that every mark watches.
 	names = unix.FAN_CREATE | unix.FAN_DELETE | unix.FAN_ATTRIB | unix.FAN_CLOSE_WRITE | unix.FAN_ONDIR
-	// inMount are the events that the mark of WatchMount adds.
+	// inMount are the events that WatchMount's mark adds.
 	inMount = unix.FAN_OPEN | unix.FAN_MODIFY | unix.FAN_CLOSE_WRITE | unix.FAN_ONDIR
 
-	// maxDirs limits the number of marks if each directory needs its own. A mark holds the
-	// directory's inode in memory, about 1 KiB.
+	// maxDirs limits the marks if each directory needs one. A mark holds the directory's inode in
+	// memory, about 1 KiB.
 	maxDirs = 50_000
-	// elsewherePause is how long the watch waits after it was woken by events outside the
-	// tree only, because one wake-up costs more than many events.
+	// elsewherePause is how long the watch waits after events that were all outside the tree. One
+	// wake-up costs more than many events.
 	elsewherePause = 5 * time.Millisecond
-	// maxKnown limits the number of directories whose paths are cached.
+	// maxKnown limits the cached paths of directories.
 	maxKnown = 20_000
 )
 
@@ -38,20 +38,20 @@ type Watch struct {
 	tell func([]Event)
 	lost func(error)
 	self int
-	// wholeFS means that one mark covers the file system. Otherwise each directory has its own.
+	// wholeFS means that one mark covers the file system. Otherwise each directory has one.
 	wholeFS bool
 	moves   uint64 // the events that report renames: FAN_RENAME, or FAN_MOVE on older kernels
 	// run polls ending, the read end of a pipe; Close closes stop, its write end.
 	ending, stop *os.File
 	done         chan struct{}
 
-	// mu is held while events are read and reported, so that they are reported in order.
-	// It guards the rest.
+	// mu is held while events are read and reported, so that they are reported in order. It guards
+	// the fields below.
 	mu   sync.Mutex
 	buf  []byte
 	base string // the root's path according to the kernel
-	// dirs holds the paths of directories by file handle, and noDir for directories outside
-	// the tree. If wholeFS is false, it holds exactly the directories that have a mark.
+	// dirs holds paths of directories by file handle, and noDir for directories outside the tree.
+	// If wholeFS is false, it holds exactly the marked directories.
 	dirs map[string]string
 }
 
@@ -59,9 +59,9 @@ type Watch struct {
 const noDir = "\x00"
 
 // Start begins to watch the tree of root. It calls tell with what other processes did, in order and
-// from one goroutine at a time. It calls lost when events are missing, so that anything in the tree
-// may have changed. Both may be called until Close returns, and must not call methods of the Watch.
-// Everything that happens after Start has returned is reported.
+// from one goroutine at a time. It calls lost when events are missing, so that anything may have
+// changed. Both may be called until Close returns, and must not call methods of the Watch.
+// Everything after Start's return is reported.
 func Start(root *os.File, tell func([]Event), lost func(error)) (*Watch, error) {
 	fd, err := unix.FanotifyInit(unix.FAN_CLASS_NOTIF|unix.FAN_CLOEXEC|unix.FAN_NONBLOCK|unix.FAN_REPORT_DFID_NAME, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_LARGEFILE)
 	if err != nil {
@@ -116,8 +116,8 @@ func (w *Watch) set(flags uint, mask uint64, dir int, name string) error {
 	return unix.FanotifyMark(w.fd, flags, mask, dir, name)
 }
 
-// markBelow marks a directory and all directories in its subtree. If found is not nil, it is called
-// for every entry, because an entry may have been made before the mark was set.
+// markBelow marks a directory and all directories in its subtree. found, if not nil, is called for
+// every entry, because the entry may be older than the mark.
 func (w *Watch) markBelow(dir string, found func(p string, isDir bool)) error {
 	key, _, err := w.handle(dir)
 	if gone(err) {
@@ -182,7 +182,7 @@ func (w *Watch) openDir(dir string) (int, error) {
 	}
 }
 
-// handle returns the handle that stands for a directory of the tree in the kernel's events.
+// handle returns the handle of a directory in the kernel's events.
 func (w *Watch) handle(dir string) (key string, h unix.FileHandle, err error) {
 	h, _, err = unix.NameToHandleAt(int(w.root.Fd()), path.Join(".", dir), 0)
 	if err != nil {
@@ -195,8 +195,8 @@ func keyOf(kind int32, handle []byte) string {
 	return string(binary.NativeEndian.AppendUint32(nil, uint32(kind))) + string(handle)
 }
 
-// open returns the path of the directory with a handle, or "" if there is no such directory or we
-// have no permission to open it.
+// open returns the path of the directory with a handle, or "" if it does not exist or we may not
+// open it.
 func (w *Watch) open(h unix.FileHandle) string {
 	fd, err := unix.OpenByHandleAt(int(w.root.Fd()), h, unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY)
 	if err != nil {
@@ -206,7 +206,7 @@ func (w *Watch) open(h unix.FileHandle) string {
 	return pathOf(fd)
 }
 
-// pathOf returns the path of a descriptor's file, or "" if the file was removed.
+// pathOf returns the path of a descriptor's file, or "" if it was removed.
 func pathOf(fd int) string {
 	p, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
 	if err != nil || !strings.HasPrefix(p, "/") || strings.HasSuffix(p, " (deleted)") {
@@ -215,8 +215,8 @@ func pathOf(fd int) string {
 	return p
 }
 
-// WatchMount makes the Watch also report what is opened or modified through the mount at point. It
-// fails if the Watch may not mark a whole file system.
+// WatchMount also reports what is opened or modified through the mount at point. It fails if the
+// Watch may not mark a whole file system.
 func (w *Watch) WatchMount(point string) error {
 	if !w.wholeFS {
 		return ErrUnsupported
@@ -224,9 +224,9 @@ func (w *Watch) WatchMount(point string) error {
 	return w.set(unix.FAN_MARK_ADD|unix.FAN_MARK_MOUNT, inMount, unix.AT_FDCWD, point)
 }
 
-// WatchWriting sets whether the Watch also reports each modification, not only the close after it.
-// While it does, each write to the file system costs some microseconds. If each directory has its
-// own mark, modifications are reported in any case.
+// WatchWriting sets whether each modification is reported, not only the close after it. Each write
+// to the file system then costs some microseconds more. Marks of single directories report
+// modifications in any case.
 func (w *Watch) WatchWriting(on bool) error {
 	if !w.wholeFS {
 		return nil
@@ -252,7 +252,7 @@ func (w *Watch) release() {
 }
 
 // run reads events until Close. It calls poll(2) itself, because Go's poller would wake a thread
-// for each event, even while run is not waiting for one.
+// for each event, even while run is not waiting.
 func (w *Watch) run() {
 	defer close(w.done)
 	ps := []unix.PollFd{{Fd: int32(w.fd), Events: unix.POLLIN}, {Fd: int32(w.ending.Fd())}}
@@ -270,11 +270,10 @@ func (w *Watch) run() {
 	}
 }
 
-// Drain returns when everything that happened before it was called has been reported.
+// Drain returns when everything that happened before the call has been reported.
 func (w *Watch) Drain() { w.take() }
 
-// take reads and reports the events that are available. ours means that at least one of them was
-// in the tree.
+// take reads and reports the available events. ours means that at least one was in the tree.
 func (w *Watch) take() (ours bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -293,8 +292,7 @@ func (w *Watch) take() (ours bool) {
 	}
 }
 
-// parse decodes what the kernel wrote, namely structs fanotify_event_metadata, each followed by the
-// names that belong to it.
+// parse decodes structs fanotify_event_metadata, each followed by its names.
 func (w *Watch) parse(b []byte) (events []Event) {
 	const head = 24
 	for len(b) >= head {
@@ -333,8 +331,7 @@ func (w *Watch) parse(b []byte) (events []Event) {
 	return events
 }
 
-// opOf translates a mask. A kernel without FAN_RENAME reports the two names of a rename
-// separately.
+// opOf translates a mask. A kernel without FAN_RENAME reports a rename's names separately.
 func opOf(mask uint64) (op Op) {
 	for _, m := range [...]struct {
 		bits uint64
@@ -362,7 +359,7 @@ func moveEvent(from, to string, pid int, dir bool) Event {
 }
 
 // infos decodes the names of an event. at is the path that the event happened to; from and to are
-// the paths of a rename. Each is noDir if the path is not in the tree or not reported.
+// the paths of a rename. Each is noDir if it is outside the tree or not reported.
 func (w *Watch) infos(b []byte) (at, from, to string) {
 	at, from, to = noDir, noDir, noDir
 	const head = 4 + 8 + 8 // header, fsid, size and type of the handle
@@ -398,7 +395,7 @@ func (w *Watch) infos(b []byte) (at, from, to string) {
 	return at, from, to
 }
 
-// dir returns the path of the directory with a handle, or noDir if it is not in the tree.
+// dir returns the path of the directory with a handle, or noDir if it is outside the tree.
 func (w *Watch) dir(kind int32, handle []byte) string {
 	key := keyOf(kind, handle)
 	p, ok := w.dirs[key]
@@ -416,7 +413,7 @@ func (w *Watch) dir(kind int32, handle []byte) string {
 		p = below
 	}
 	if full == "" {
-		return noDir // the directory was removed, which an event of its parent reports
+		return noDir // the directory was removed, which its parent's event reports
 	}
 	if len(w.dirs) >= maxKnown {
 		clear(w.dirs)
@@ -425,7 +422,6 @@ func (w *Watch) dir(kind int32, handle []byte) string {
 	return p
 }
 
-// forget drops the cached paths.
 func (w *Watch) forget() {
 	if w.wholeFS {
 		clear(w.dirs)
@@ -433,7 +429,7 @@ func (w *Watch) forget() {
 	}
 }
 
-// noteMove updates the cached paths after a directory was renamed.
+// noteMove updates the cached paths after a directory's rename.
 func (w *Watch) noteMove(e Event) {
 	if w.wholeFS {
 		w.forget()
@@ -452,8 +448,8 @@ func (w *Watch) noteMove(e Event) {
 	}
 }
 
-// follow sets and drops marks after directories have appeared or disappeared. It adds events for
-// the entries of a new directory, because those that were made before the mark have none.
+// follow sets and drops marks after directories appeared or disappeared. It adds events for the
+// entries of a new directory, because those made before the mark have none.
 func (w *Watch) follow(e Event, events []Event) []Event {
 	if e.Op&Went != 0 {
 		for key, p := range w.dirs {

@@ -6,7 +6,7 @@ import "golang.org/x/sys/unix"
 
 // In this file a Ref is always a descriptor; see Points.
 
-// GetXattr reads an extended attribute and returns its size in bytes. If dest is empty it only
+// GetXattr reads an extended attribute and returns its size in bytes. If dest is empty, it only
 // returns the size.
 func GetXattr(f Ref, attr string, dest []byte) (int, error) {
 	return unix.Getxattr(path(f.FD), attr, dest)
@@ -28,7 +28,8 @@ func SetXattr(f Ref, attr string, value []byte, flags int) error {
 // RemoveXattr removes an extended attribute.
 func RemoveXattr(f Ref, attr string) error { return unix.Removexattr(path(f.FD), attr) }
 
-// Chown changes the owner and group; -1 means no change. Even if both are -1 it clears set-id bits.
+// Chown changes the owner and group; -1 means no change. Even if both are -1, it clears set-id
+// bits.
 func Chown(f Ref, uid, gid int) error {
 	return unix.Fchownat(f.FD, "", uid, gid, unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW)
 }
@@ -45,5 +46,4 @@ func SetTimes(f Ref, accessed, modified Time) error {
 	return unix.UtimesNanoAt(f.FD, "", ts, unix.AT_EMPTY_PATH)
 }
 
-// Statfs returns data on the file system that a file is on.
 func Statfs(f Ref, s *unix.Statfs_t) error { return unix.Fstatfs(f.FD, s) }

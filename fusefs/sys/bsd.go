@@ -11,7 +11,7 @@ import (
 // This file encodes and decodes the structs of Darwin's system calls. The tag "portable" builds it
 // on Linux too, for its tests.
 
-// bsdOmit and bsdNow are impossible nanoseconds that stand for Unchanged and Now on Darwin.
+// bsdOmit and bsdNow are impossible nanoseconds that mean Unchanged and Now on Darwin.
 const (
 	bsdOmit = 1<<30 - 2
 	bsdNow  = 1<<30 - 1
@@ -23,8 +23,8 @@ const (
 	attrAccessed = 0x1000 // ATTR_CMN_ACCTIME
 )
 
-// bsdTimes returns the bits of the attributes that setattrlist(2) is to set, and their values,
-// which are structs timespec in the order of the bits.
+// bsdTimes returns the bits of the attributes that setattrlist(2) is to set, and their values:
+// structs timespec in the order of the bits.
 func bsdTimes(accessed, modified Time, now time.Time) (attrs uint32, values []byte) {
 	for _, a := range []struct {
 		bit uint32
@@ -62,6 +62,6 @@ func parseBSD(b []byte) (Dirent, int) {
 	}, size
 }
 
-// missingBytes returns how many bytes F_PREALLOCATE must add after the physical end of a file of
-// this many 512-byte blocks, so that n bytes at off are allocated.
+// missingBytes returns how many bytes F_PREALLOCATE must add to a file of this many 512-byte blocks
+// to allocate n bytes at off.
 func missingBytes(off, n int64, blocks uint64) int64 { return max(off+n-int64(blocks)*512, 0) }

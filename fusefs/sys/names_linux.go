@@ -4,8 +4,7 @@ package sys
 
 import "golang.org/x/sys/unix"
 
-// LinkFD gives another name to the file that fd is open on. It returns ENOENT if the file has lost
-// its last name.
+// LinkFD gives another name to the open file fd. It returns ENOENT if the file has no name left.
 func LinkFD(fd, dir int, name string) error {
 	return unix.Linkat(unix.AT_FDCWD, path(fd), dir, name, unix.AT_SYMLINK_FOLLOW)
 }

@@ -10,26 +10,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Place is a flag of Open. A descriptor opened with it only points at the file: its attributes can
-// be read, and it can be linked and opened again, but its content cannot be read. Opening it needs
-// no permission on the file itself.
+// Place is a flag of Open for a descriptor that only points at the file. Its attributes can be
+// read, and it can be linked and opened again, but its content cannot be read. Open with Place
+// needs no permission on the file itself.
 const Place = unix.O_PATH
 
-// Points reports whether any file can be opened with Place. If not, files that are not open
-// already are reached by name.
+// Points reports whether any file can be opened with Place. If not, files that are not open are
+// reached by name.
 const Points = true
 
-// NoAtime is a flag of Open. Reading does not change the time of the last access.
+// NoAtime is a flag of Open. Reading does not change the access time.
 const NoAtime = unix.O_NOATIME
 
 const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
 
 // Open opens one name in a directory and follows no symbolic link. It returns ESTALE if the name is
-// a symbolic link, and EAGAIN if there were too many renames, on any names, at the same time.
+// a symbolic link, and EAGAIN after too many concurrent renames anywhere.
 //
-// If another file system is mounted on the name, Open enters it. But for the kernel's own file
-// systems it returns EACCES, because opening a file of /proc or /sys can have effects, with the
-// rights of our process instead of the caller's.
+// If another file system is mounted on the name, Open enters it. For the kernel's own file systems
+// it returns EACCES: opening a file of /proc or /sys can have effects, with our rights instead of
+// the caller's.
 func Open(dir int, name string, flags int, mode uint32) (int, error) {
 	how := unix.OpenHow{
 		Flags:   uint64(flags | unix.O_CLOEXEC | unix.O_NOFOLLOW),
@@ -49,7 +49,7 @@ func Open(dir int, name string, flags int, mode uint32) (int, error) {
 			}
 			how.Resolve &^= unix.RESOLVE_NO_XDEV
 		case err == unix.ELOOP && flags&unix.O_PATH == 0:
-			// The kernel expects a file, so the name was replaced by a symlink on the source.
+			// The kernel expects a file, so a symlink has replaced it on the source.
 			return -1, unix.ESTALE
 		case err == unix.ENOSYS:
 			return unix.Openat(dir, name, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW, mode)
@@ -59,14 +59,14 @@ func Open(dir int, name string, flags int, mode uint32) (int, error) {
 	}
 }
 
-// OpenAgain opens the file that fd is open on, whatever its names are by now. It returns ESTALE if
-// that is not possible with these flags.
+// OpenAgain opens the open file fd again, whatever its names are. It returns ESTALE if that is not
+// possible with these flags.
 func OpenAgain(fd, flags int) (int, error) {
 	return unix.Open(path(fd), flags|unix.O_CLOEXEC, 0)
 }
 
-// Path returns a path that, in this process, leads to this file whatever its names become. It
-// returns ENOTSUP if the system has no such paths.
+// Path returns a path that, in this process, leads to this file whatever its names are. It returns
+// ENOTSUP if the system has no such paths.
 func Path(f Ref) (string, error) { return path(f.FD), nil }
 
 func path(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }

@@ -8,7 +8,7 @@ var (
 	Now       = Time{Nsec: bsdNow}
 )
 
-// KeepSize is a bit of Allocate's mode. With it the size does not change.
+// KeepSize is a bit of Allocate's mode. It keeps the size.
 const KeepSize = 1
 
 // Flags of Rename.
@@ -26,7 +26,7 @@ func Rename(from int, old string, to int, name string, flags uint32) error {
 	return unix.RenameatxNp(from, old, to, name, flags)
 }
 
-// Allocate reserves n bytes at off. Modes other than KeepSize, which would remove or zero content,
+// Allocate reserves n bytes at off. Other modes than KeepSize, which would remove or zero content,
 // fail with EOPNOTSUPP.
 func Allocate(fd int, mode uint32, off, n int64) error {
 	if mode&^KeepSize != 0 {
@@ -48,8 +48,8 @@ func Allocate(fd int, mode uint32, off, n int64) error {
 	return nil
 }
 
-// Dirents reads entries of a directory from the position of its descriptor. It returns the number
-// of bytes, which is 0 at the end.
+// Dirents reads entries of a directory from its descriptor's position on. It returns the number of
+// bytes, 0 at the end.
 func Dirents(fd int, buf []byte) (int, error) {
 	for {
 		if n, err := unix.Getdirentries(fd, buf, new(uintptr)); err != unix.EINTR {
@@ -58,11 +58,11 @@ func Dirents(fd int, buf []byte) (int, error) {
 	}
 }
 
-// ParseDirent decodes the first of the entries that Dirents read, and returns its size.
+// ParseDirent decodes the first entry that Dirents read, and returns its size.
 func ParseDirent(b []byte) (Dirent, int) { return parseBSD(b) }
 
-// Sync makes a file durable. It prefers F_FULLFSYNC, which not every file system supports: after
-// fsync(2) alone the data may still be in the disk's own cache.
+// Sync makes a file durable. After fsync(2) alone, data may still be in the disk's cache, so Sync
+// prefers F_FULLFSYNC, which not every file system supports.
 func Sync(fd int, content bool) error {
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_FULLFSYNC, 0); err == nil {
 		return nil
@@ -77,17 +77,15 @@ const (
 )
 
 // OpenFlags are the flags of open(2) that only this system has and that concern the descriptor.
-// Darwin has none.
 const OpenFlags = 0
 
 // Memory fails with ENOTSUP, because Darwin has no files in memory.
 func Memory(string) (int, error) { return -1, unix.ENOTSUP }
 
-// NoUmask makes new files get exactly the modes that are given. It affects the whole process,
-// because on Darwin threads have no umask of their own.
+// NoUmask makes new files get exactly the given modes. It affects the whole process, because
+// Darwin's threads have no umask of their own.
 func NoUmask() { unix.Umask(0) }
 
-// Populate does nothing here.
 func Populate([]byte) {}
 
 // SetFlags sets the flags of chflags(2).

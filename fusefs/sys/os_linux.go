@@ -7,9 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AccessACL is the extended attribute that holds the access control list of a file; setting it may
-// change the mode. DefaultACL is the attribute of a directory that holds the list for new files in
-// it.
+// AccessACL is the extended attribute with the access control list of a file. Setting it may change
+// the mode. DefaultACL is a directory's attribute with the list for new files.
 const (
 	AccessACL  = "system.posix_acl_access"
 	DefaultACL = "system.posix_acl_default"
@@ -21,14 +20,14 @@ var (
 	Now       = Time{Nsec: unix.UTIME_NOW}
 )
 
-// KeepSize is a bit of Allocate's mode. With it the size does not change.
+// KeepSize is a bit of Allocate's mode. It keeps the size.
 const KeepSize = unix.FALLOC_FL_KEEP_SIZE
 
 // Flags of Rename.
 const (
 	NoReplace = unix.RENAME_NOREPLACE // EEXIST if the new name exists
 	Exchange  = unix.RENAME_EXCHANGE  // both names exist and change places
-	Whiteout  = unix.RENAME_WHITEOUT  // the old name becomes a whiteout, overlayfs's mark of a removed file
+	Whiteout  = unix.RENAME_WHITEOUT  // the old name becomes overlayfs's mark of a removed file
 )
 
 // Rename moves a name from one directory to another, with the flags above or none.
@@ -40,8 +39,8 @@ func Rename(from int, old string, to int, name string, flags uint32) error {
 	return err
 }
 
-// Allocate calls fallocate(2), again if a signal interrupts it. That is frequent on tmpfs, which
-// then fails with EINTR, because Go's runtime sends SIGURG to threads that run for long.
+// Allocate calls fallocate(2), again if a signal interrupts it. On tmpfs that is frequent, because
+// Go's runtime sends SIGURG to threads that run for long.
 func Allocate(fd int, mode uint32, off, n int64) error {
 	for {
 		if err := unix.Fallocate(fd, mode, off, n); err != unix.EINTR {
@@ -50,8 +49,8 @@ func Allocate(fd int, mode uint32, off, n int64) error {
 	}
 }
 
-// Dirents reads entries of a directory from the position of its descriptor. It returns the number
-// of bytes, which is 0 at the end.
+// Dirents reads entries of a directory from its descriptor's position on. It returns the number of
+// bytes, 0 at the end.
 func Dirents(fd int, buf []byte) (int, error) {
 	for {
 		if n, err := unix.Getdents(fd, buf); err != unix.EINTR {
@@ -60,9 +59,8 @@ func Dirents(fd int, buf []byte) (int, error) {
 	}
 }
 
-// ParseDirent decodes the first of the entries that Dirents read, and returns its size.
-// The fields of struct linux_dirent64 are inode number, cookie, length, type, and the name with a
-// NUL.
+// ParseDirent decodes the first entry that Dirents read, and returns its size. The fields of struct
+// linux_dirent64 are inode number, cookie, length, type, and the name with a NUL.
 func ParseDirent(b []byte) (Dirent, int) {
 	size := int(binary.NativeEndian.Uint16(b[16:]))
 	name := b[19:size]
@@ -77,8 +75,8 @@ func ParseDirent(b []byte) (Dirent, int) {
 	}, size
 }
 
-// Sync makes a file durable. If content is true, it does so only for the data and the attributes
-// that are needed to read them.
+// Sync makes a file durable. If content is true, it leaves out attributes that are not needed to
+// read the data.
 func Sync(fd int, content bool) error {
 	if content {
 		return unix.Fdatasync(fd)
@@ -92,8 +90,8 @@ const OpenFlags = unix.O_NOATIME | unix.O_LARGEFILE
 // Memory makes a file in memory that has no path.
 func Memory(name string) (int, error) { return unix.MemfdCreate(name, unix.MFD_CLOEXEC) }
 
-// NoUmask makes the calling thread create files with exactly the modes that it gives.
-// If unshare is forbidden (by seccomp in a container) it affects the whole process.
+// NoUmask makes the calling thread create files with exactly the given modes. If a container's
+// seccomp forbids unshare, it affects the whole process.
 func NoUmask() {
 	_ = unix.Unshare(unix.CLONE_FS)
 	unix.Umask(0)

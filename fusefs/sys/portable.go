@@ -9,20 +9,20 @@ import (
 )
 
 // This file is the implementation for kernels without O_PATH, openat2 and /proc. It uses POSIX
-// calls on a directory and a name, and on descriptors. The tag "portable" builds it on Linux, for
-// its tests.
+// calls on descriptors, and on names in directories. The tag "portable" builds it on Linux, for its
+// tests.
 
 // Place is a flag of Open. With it Open opens only a directory, or a regular file that we may read
-// or write. The bit is not passed to any system call.
+// or write. No system call gets the bit.
 const Place = 1 << 28
 
-// Points is false because symbolic links, FIFOs, and files that their owner may not open can be
-// reached only by name. See open_linux.go.
+// Points is false: symbolic links, FIFOs, and files that their owner may not open can be reached
+// only by name. See open_linux.go.
 const Points = false
 
 // Open opens one name in a directory and follows no symbolic link. It returns ESTALE if the name is
-// a symbolic link. If another file system is mounted on the name, Open enters it. For one of the
-// kernel's own file systems it returns EACCES instead.
+// a symbolic link. If another file system is mounted on the name, Open enters it, but for the
+// kernel's own file systems it returns EACCES.
 func Open(dir int, name string, flags int, mode uint32) (int, error) {
 	if name == ".." || strings.Contains(name, "/") {
 		return -1, unix.EXDEV // not a single component
@@ -42,8 +42,8 @@ func Open(dir int, name string, flags int, mode uint32) (int, error) {
 	return fd, err
 }
 
-// point opens a directory or a regular file, and nothing else, because opening a FIFO or a device
-// may have an effect.
+// point opens only a directory or a regular file, because opening a FIFO or a device may have an
+// effect.
 func point(dir int, name string, flags int) (int, error) {
 	if flags&unix.O_DIRECTORY != 0 {
 		return openat(dir, name, search|flags, 0)
@@ -59,7 +59,7 @@ func point(dir int, name string, flags int) (int, error) {
 	default:
 		return -1, unix.ENOTSUP
 	}
-	flags |= unix.O_NONBLOCK | unix.O_NOCTTY // another file may be there by now
+	flags |= unix.O_NONBLOCK | unix.O_NOCTTY // the name may lead to another file by now
 	fd, err := openat(dir, name, unix.O_RDONLY|flags, 0)
 	if err == unix.EACCES {
 		fd, err = openat(dir, name, unix.O_WRONLY|flags, 0)
@@ -76,8 +76,8 @@ func openat(dir int, name string, flags int, mode uint32) (int, error) {
 	}
 }
 
-// OpenAgain opens the file that fd is open on, whatever its names are by now. It duplicates fd, so
-// the offset must not be used. It returns ESTALE if that is not possible with these flags.
+// OpenAgain opens the open file fd again, whatever its names are. It duplicates fd, so the offset
+// must not be used. It returns ESTALE if that is not possible with these flags.
 func OpenAgain(fd, flags int) (int, error) {
 	have, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	if err != nil {
@@ -98,18 +98,18 @@ func OpenAgain(fd, flags int) (int, error) {
 	return again, err
 }
 
-// LinkFD always fails with ENOENT.
 func LinkFD(fd, dir int, name string) error { return unix.ENOENT }
 
 // Target returns where a symbolic link points.
 func Target(f Ref) ([]byte, error) {
 	if f.FD >= 0 {
-		return nil, unix.EINVAL // a descriptor cannot be open on a symbolic link here
+		return nil, unix.EINVAL // no descriptor is open on a symbolic link here
 	}
 	return ReadLink(f.Dir, f.Name)
 }
 
-// Chown changes the owner and group; -1 means no change. Even if both are -1 it clears set-id bits.
+// Chown changes the owner and group; -1 means no change. Even if both are -1, it clears set-id
+// bits.
 func Chown(f Ref, uid, gid int) error {
 	if f.FD >= 0 {
 		return unix.Fchown(f.FD, uid, gid)
@@ -143,7 +143,6 @@ func SetTimes(f Ref, accessed, modified Time) error {
 	return unix.UtimesNanoAt(f.Dir, f.Name, ts, unix.AT_SYMLINK_NOFOLLOW)
 }
 
-// Statfs returns data on the file system that a file is on.
 func Statfs(f Ref, s *unix.Statfs_t) error {
 	if f.FD >= 0 {
 		return unix.Fstatfs(f.FD, s)
@@ -151,7 +150,8 @@ func Statfs(f Ref, s *unix.Statfs_t) error {
 	return unix.Fstatfs(f.Dir, s)
 }
 
-// xattrs calls fn with a descriptor of the file, because no xattr call takes a directory and a name.
+// xattrs calls fn with a descriptor of the file, because no xattr call takes a directory and a
+// name.
 func xattrs(f Ref, fn func(fd int) error) error {
 	if f.FD >= 0 {
 		return fn(f.FD)
@@ -164,7 +164,7 @@ func xattrs(f Ref, fn func(fd int) error) error {
 	return fn(fd)
 }
 
-// GetXattr reads an extended attribute and returns its size in bytes. If dest is empty it only
+// GetXattr reads an extended attribute and returns its size in bytes. If dest is empty, it only
 // returns the size.
 func GetXattr(f Ref, attr string, dest []byte) (n int, err error) {
 	err = xattrs(f, func(fd int) error { n, err = unix.Fgetxattr(fd, attr, dest); return err })
@@ -193,7 +193,7 @@ func RemoveXattr(f Ref, attr string) error {
 }
 
 // Append writes at the current end of the file, and returns the number of bytes written. No other
-// goroutine may write through fd meanwhile, because its write would append too.
+// goroutine may write through fd meanwhile, because its write would be appended too.
 func Append(fd int, b []byte) (int, error) {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	if err == nil {
@@ -214,5 +214,4 @@ func CopyRange(from int, offFrom int64, to int, offTo int64, n, flags int) (int,
 	return 0, unix.EOPNOTSUPP
 }
 
-// Path fails, because no path leads to a file independently of its names.
 func Path(Ref) (string, error) { return "", unix.ENOTSUP }

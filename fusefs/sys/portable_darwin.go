@@ -12,9 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file holds what the portable implementation needs from Darwin itself.
-
-// NoAtime has no effect here.
+// NoAtime has no effect on Darwin.
 const NoAtime = 0
 
 // search are the flags that open a directory only to look up names in it.
@@ -37,9 +35,8 @@ func (t Time) spec() unix.Timespec {
 	return unix.Timespec{Sec: t.Sec, Nsec: int64(t.Nsec)}
 }
 
-// setTimesOpen sets times with fsetattrlist(2), because futimes(2) has only microseconds. But a
-// process that may write to the file without owning it may only set both times to now, with
-// futimes.
+// setTimesOpen sets times with fsetattrlist(2), because futimes(2) has only microseconds. A process
+// that may write to the file without owning it may only set both times to now, with futimes.
 func setTimesOpen(fd int, accessed, modified Time) error {
 	if accessed == Now && modified == Now {
 		return unix.Futimes(fd, nil)
@@ -57,8 +54,8 @@ func setTimesOpen(fd int, accessed, modified Time) error {
 	return nil
 }
 
-// openXattrs opens a name to reach its extended attributes. On Darwin a symbolic link can itself
-// be opened and has attributes. For a FIFO openXattrs returns ENOTSUP.
+// openXattrs opens a name for its extended attributes. On Darwin a symbolic link can be opened and
+// has attributes. For a FIFO openXattrs returns ENOTSUP.
 func openXattrs(dir int, name string) (int, error) {
 	var s Stat
 	if err := StatAt(dir, name, &s); err != nil {
@@ -71,8 +68,8 @@ func openXattrs(dir int, name string) (int, error) {
 }
 
 // Mknod makes an empty file or a FIFO. mkfifoat(2) exists only since macOS 13, so a FIFO is made by
-// path and then looked up in the directory. Mknod returns ESTALE if the directory was moved
-// meanwhile.
+// path and then looked up in the directory. If the directory was moved meanwhile, Mknod returns
+// ESTALE.
 func Mknod(dir int, name string, mode uint32, dev int) error {
 	switch mode & unix.S_IFMT {
 	case 0, unix.S_IFREG:

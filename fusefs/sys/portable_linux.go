@@ -8,9 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file holds what the portable implementation needs from Linux itself.
-
-// NoAtime is a flag of Open. Reading does not change the time of the last access.
+// NoAtime is a flag of Open. Reading does not change the access time.
 const NoAtime = unix.O_NOATIME
 
 // search are the flags that open a directory only to look up names in it.
@@ -28,8 +26,7 @@ func setTimesOpen(fd int, accessed, modified Time) error {
 	return unix.UtimesNanoAt(fd, "", []unix.Timespec{accessed.spec(), modified.spec()}, unix.AT_EMPTY_PATH)
 }
 
-// openXattrs opens a name to reach its extended attributes. On Linux symbolic links and
-// FIFOs have none.
+// openXattrs opens a name for its extended attributes. On Linux symbolic links and FIFOs have none.
 func openXattrs(dir int, name string) (int, error) { return Open(dir, name, Place, 0) }
 
 // Mknod makes a FIFO, a socket, a device or an empty file.

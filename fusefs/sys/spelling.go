@@ -8,15 +8,14 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// SameName reports whether two names are the same on a volume that ignores case and normalises
-// names. Volumes differ in what they fold (ß and ss, characters that are ignored), so SameName is
-// used only if the volume itself cannot be asked, namely for names that do not exist and to compare
-// the names of one file.
+// SameName reports whether two names are equal on a volume that ignores case and normalises names.
+// Volumes differ in what they fold (ß and ss, ignored characters). So SameName is used only where
+// the volume cannot be asked: for names that do not exist, and to compare the names of one file.
 func SameName(a, b string) bool {
 	return a == b || strings.EqualFold(norm.NFD.String(a), norm.NFD.String(b))
 }
 
-// spelling chooses, among the names that an inode has in a directory, the one that matches name.
+// spelling chooses, among an inode's names in a directory, the one that matches name.
 func spelling(name string, of []string) string {
 	if len(of) == 1 {
 		return of[0]

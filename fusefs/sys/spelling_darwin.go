@@ -7,13 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Folds reports whether one name in a directory can be found by several spellings. It always
-// returns true, because APFS treats all normal forms of a name as the same, even on volumes that
-// distinguish case.
+// Folds reports whether names in a directory have several spellings. It returns true, because APFS
+// treats all normal forms of a name as equal, even on volumes that distinguish case.
 func Folds(int) bool { return true }
 
-// Spelling returns the name of the directory entry that is found as name. For a file with several
-// names the system may report another of them; then Spelling returns name.
+// Spelling returns the name of the directory entry found as name. For a file with several names the
+// system may report another one. Then Spelling returns name.
 func Spelling(dir int, name string, ino uint64) (string, error) {
 	path, err := unix.BytePtrFromString(name)
 	if err != nil {

@@ -5,9 +5,9 @@ import "golang.org/x/sys/unix"
 // casefold is FS_CASEFOLD_FL, set by chattr +F.
 const casefold = 0x40000000
 
-// Folds reports whether one name in a directory can be found by several spellings. On ext4, f2fs,
-// bcachefs and tmpfs that is an attribute of the directory, which can be changed only while the
-// directory is empty. FUSE file systems may support that attribute too.
+// Folds reports whether names in a directory have several spellings. On ext4, f2fs, bcachefs and
+// tmpfs that is an attribute of the directory, which can be changed only while the directory is
+// empty. FUSE file systems may support it too.
 func Folds(dir int) bool {
 	var fs unix.Statfs_t
 	if unix.Fstatfs(dir, &fs) != nil {
@@ -33,7 +33,7 @@ func Folds(dir int) bool {
 }
 
 // Spelling returns the name of the directory entry that is found as name and has inode number ino.
-// It reads the directory, because the path in /proc/self/fd has the spelling of the first lookup.
+// It reads the directory, because /proc/self/fd has the spelling of the first lookup.
 func Spelling(dir int, name string, ino uint64) (string, error) {
 	fd, err := Open(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {

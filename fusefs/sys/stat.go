@@ -8,8 +8,8 @@ import (
 	"cachebro/store/leaf/event"
 )
 
-// Time is a time as the source stores it. Nanoseconds since 1970 in one int64, as in event.Stat,
-// overflow in the year 2262; the times that programs see must not.
+// Time is a time as the source stores it. Nanoseconds in one int64, as in event.Stat, overflow in
+// 2262, which the times that programs see must not.
 type Time struct {
 	Sec  int64 // since 1970
 	Nsec uint32
@@ -34,7 +34,7 @@ type Stat struct {
 // Dirent is one entry of a directory.
 type Dirent struct {
 	Ino  uint64
-	Next uint64 // the position after this entry
-	Mode uint32 // the type as S_IFMT bits, or 0 if the source does not report it
+	Next uint64 // position after this entry
+	Mode uint32 // type as S_IFMT bits; 0 if the source does not report it
 	Name string
 }

@@ -33,9 +33,9 @@ func StatFD(fd int, s *Stat) error {
 	}
 }
 
-// fill converts st. It leaves Birth at 0. Elsewhere Birth distinguishes a file from a later one
-// with the same inode number, but on Darwin any process can change the time of creation, and
-// setting an older modification time moves it back.
+// fill converts st. It leaves Birth at 0, because any process on Darwin can change a file's time of
+// creation, for example by setting an older modification time. Elsewhere Birth distinguishes a file
+// from a later one with the same inode number.
 func (s *Stat) fill(st *unix.Stat_t) {
 	*s = Stat{
 		Accessed: moment(st.Atim), Modified: moment(st.Mtim), Changed: moment(st.Ctim), Born: moment(st.Btim),

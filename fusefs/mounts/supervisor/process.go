@@ -356,13 +356,12 @@ const (
 
 // wait waits for the unmount. It returns false if a successor will serve the mount.
 //
-//	//
-//	// - The first signal asks for an orderly unmount. If the mount is still busy after
-//	//   busyWait, it is detached, and processes inside are served until they leave or
-//	//   another signal arrives.
-//	// - A mount that was unmounted here but lives on in another mount namespace ends at the
-//	//   first signal.
-//	// - A mount whose state or project is gone ends without a signal.
+//   - The first signal asks for an orderly unmount. If the mount is still busy after
+//     busyWait, it is detached, and processes inside are served until they leave or
+//     another signal arrives.
+//   - A mount that was unmounted here but lives on in another mount namespace ends at the
+//     first signal.
+//   - A mount whose state or project is gone ends without a signal.
 func (s *session) wait(done <-chan struct{}, signals <-chan os.Signal, gone <-chan error) bool {
 	var busy, over <-chan time.Time
 	leave := func(why any) {

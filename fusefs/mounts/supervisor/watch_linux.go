@@ -8,12 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// detached returns attributes that start a process in a new session, so that neither the end of
-// the terminal nor a ^C in it reaches the process.
+// detached returns attributes that start a process in a new session, out of reach of a terminal's
+// end or ^C.
 func detached() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-// watched is a process that is not our child. It is referred to by a pidfd, so that another
-// process that gets the same pid cannot be mistaken for it.
+// watched is a process that is not our child. A pidfd refers to it, because its pid may be reused.
 type watched struct{ fd int }
 
 func watch(pid int) (*watched, error) {

@@ -10,20 +10,20 @@ const (
 	// manyNames is how many names a file needs to be in the table. Files with fewer names have all
 	// of them recorded with each change.
 	manyNames = 8
-	// maxTold bounds the names in the table. When it is exceeded, the table is cleared.
-	maxTold = 1 << 16
+	// maxRecordedNames bounds the names in the table. When it is exceeded, the table is cleared.
+	maxRecordedNames = 1 << 16
 )
 
-// namesTold holds the names of files with many names that are already in the spool. A change of a
+// recordedNames holds the names of files with many names that are already in the spool. A change of a
 // file records all its names that no scan has recorded. Without this table, a file with 5,000 names
 // caused 12 million records.
-type namesTold struct {
+type recordedNames struct {
 	mu    sync.Mutex // guards files; a leaf
 	files map[uint64]map[string]struct{}
 	n     int
 }
 
-func (t *namesTold) has(f fusefs.File, name string) bool {
+func (t *recordedNames) has(f fusefs.File, name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	_, ok := t.files[f.ID()][name]
@@ -31,13 +31,13 @@ func (t *namesTold) has(f fusefs.File, name string) bool {
 }
 
 // add stores that a name of a file was recorded. nlink is the file's link count.
-func (t *namesTold) add(f fusefs.File, name string, nlink uint32) {
+func (t *recordedNames) add(f fusefs.File, name string, nlink uint32) {
 	if nlink < manyNames {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.n >= maxTold || t.files == nil {
+	if t.n >= maxRecordedNames || t.files == nil {
 		t.files, t.n = map[uint64]map[string]struct{}{}, 0
 	}
 	names := t.files[f.ID()]
@@ -49,7 +49,7 @@ func (t *namesTold) add(f fusefs.File, name string, nlink uint32) {
 	t.n++
 }
 
-func (t *namesTold) clear() {
+func (t *recordedNames) clear() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.files, t.n = nil, 0
