@@ -12,15 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Apply turns changes into versions, in order, and stores the checkpoint with them. The whole
-// batch becomes visible in one step or not at all; after an error (ErrNoSpace, BaseError,
-// ErrDamaged …) the caller may pass the same batch again. A nil checkpoint leaves the old one
-// in place. A checkpoint equal to the present one means that the batch is already stored, and
-// Apply does nothing.
+// Apply turns changes into versions, in order, and stores the checkpoint with them. The batch is
+// stored whole or not at all. After an error (ErrNoSpace, BaseError, ErrDamaged …) the caller may
+// pass the same batch again. A nil checkpoint leaves the old one unchanged. If the checkpoint
+// equals the stored one, the batch is already stored and Apply does nothing.
 //
-// Apply returns the versions it made: several for the rename of a directory, none for a
-// file that did not change. The store keeps references to the contents, so the caller
-// must not modify them afterwards.
+// Apply returns the new versions: several for the rename of a directory, none for a file that did
+// not change. The store keeps references to the contents, so the caller must not modify them
+// afterwards.
 func (s *Store) Apply(ctx context.Context, cs []Change, checkpoint []byte) ([]Version, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -54,7 +53,7 @@ func (s *Store) Apply(ctx context.Context, cs []Change, checkpoint []byte) ([]Ve
 	now := s.opt.Now()
 	s.applied.Store(now.UnixNano())
 	if err := s.room.NoteWrote(now); err != nil {
-		s.opt.Log.Warn("note the time of writing", "err", err) // until the next write, the project counts as idle too early
+		s.opt.Log.Warn("note the time of writing", "err", err) // until the next write, the idle time is overestimated
 	}
 	return b.made, nil
 }
@@ -73,7 +72,7 @@ func (s *Store) Check(ctx context.Context, cs []Change) (int, error) {
 	return b.index, err
 }
 
-// changes makes the versions of all changes. b.index is the index of the change in progress.
+// changes makes the versions of all changes. b.index is the index of the current change.
 func (b *batch) changes(ctx context.Context, cs []Change) error {
 	if err := b.preload(cs); err != nil {
 		return err
@@ -92,8 +91,8 @@ func (b *batch) changes(ctx context.Context, cs []Change) error {
 	return nil
 }
 
-// roomFor refuses a batch that the file system has no room for, and records the reason in
-// s.stopped, which status shows. The caller holds writeMu.
+// roomFor returns an error if the file system has too little room for a batch, and stores the
+// reason in s.stopped for status. The caller holds writeMu.
 func (s *Store) roomFor(n int64) error {
 	err := s.room.Check(n)
 	switch {
@@ -109,7 +108,7 @@ func (s *Store) roomFor(n int64) error {
 	return err
 }
 
-// Stopped returns why Apply refuses to store, or "" while it stores.
+// Stopped returns why Apply refuses to store, or "" if it does store.
 func (s *Store) Stopped() string { return *s.stopped.Load() }
 
 // change makes the versions of one change.
@@ -140,17 +139,17 @@ func (b *batch) change(c *Change, i int) error {
 	return fmt.Errorf("operation %d cannot be stored", c.Op)
 }
 
-// byKnownName handles a change of content or mode that was made through an untracked name of
-// a file with several names. It redirects the change to a tracked name of the file, or, if
-// the name used is excluded or already removed (""), to an ignored name. It returns false if
-// the history has no such name; then at most the fact of the change is recorded.
+// byKnownName handles a change of content or mode that was made through an untracked name of a file
+// with several names. It redirects the change to a tracked name of the file. If the name used is
+// excluded or already removed (""), an ignored name also serves. byKnownName returns false if the
+// history has no such name.
 func (b *batch) byKnownName(c *Change) (bool, error) {
 	if c.Class == event.Tracked {
 		return true, nil
 	}
 	switch c.Op {
 	case OpWrite, OpTruncate, OpOutside, OpChmod:
-	case OpBaseline, OpCreate: // it found content; it did not write any
+	case OpBaseline, OpCreate: // it found content and did not write any
 		if c.Class != event.Excluded {
 			return true, nil
 		}
@@ -190,8 +189,8 @@ func (b *batch) byKnownName(c *Change) (bool, error) {
 	return c.Class != event.Excluded, nil
 }
 
-// noteUnknownNames records a change of an excluded file that also has names unknown to the
-// store. Such a name may lie in the tree, so an undo has to mention it.
+// noteUnknownNames records a change of an excluded file that also has names unknown to the store.
+// An undo mentions the change, because such a name may be in the project.
 func (b *batch) noteUnknownNames(c *Change) error {
 	v := c.version(c.Path, c.Op)
 	v.Stat.Attrs = ""
@@ -200,8 +199,8 @@ func (b *batch) noteUnknownNames(c *Change) error {
 	return err
 }
 
-// cleaned cuts a path off at its first NUL, because a path with a NUL could form another
-// path's key. All other cleaning was done when the path entered the program.
+// cleaned cuts a path off at its first NUL, because a path with a NUL could form the key of another
+// path. Paths are otherwise cleaned where they enter the program.
 func cleaned(p Path) Path {
 	for i := 0; i < len(p); i++ {
 		if p[i] == 0 {
@@ -219,7 +218,8 @@ func (c *Change) version(p Path, op Op) Version {
 	}
 }
 
-// inheritContent copies the content of another version into v, for a file that was not read again.
+// inheritContent copies the content of another version into v. It serves files that were not read
+// again.
 func (v *Version) inheritContent(was Version) {
 	v.Blob, v.NoContent, v.Target, v.Foreign = was.Blob, was.NoContent, was.Target, was.Foreign
 	if v.Stat.Attrs == "" {
@@ -231,8 +231,8 @@ func isDir(st Stat) bool     { return st.Mode&unix.S_IFMT == unix.S_IFDIR }
 func isRegular(st Stat) bool { return st.Mode&unix.S_IFMT == unix.S_IFREG || st.Mode&unix.S_IFMT == 0 }
 func isLink(st Stat) bool    { return st.Mode&unix.S_IFMT == unix.S_IFLNK }
 
-// write records a regular file with its new content, or with the reason why there is none. A
-// baseline may also find links and directories, which are passed on to plain.
+// write records a regular file with its new content, or with the reason why its content is missing.
+// For a baseline the file may also be a link or directory, which plain records.
 func (b *batch) write(c *Change, i int) error {
 	if !isRegular(c.Stat) {
 		return b.plain(c)
@@ -289,8 +289,8 @@ func (b *batch) write(c *Change, i int) error {
 	return nil
 }
 
-// countArrival adjusts the link counts when a path begins to hold another file. It adjusts
-// the count of the new file and of the file that was there before.
+// countArrival adjusts the link counts when another file takes a path. It adjusts the count of the
+// new file and of the previous one.
 func (b *batch) countArrival(c *Change, was Version, live bool) error {
 	if c.Stat.Ino == 0 || live && InodeOf(was.Stat) == InodeOf(c.Stat) {
 		return nil
@@ -306,31 +306,28 @@ func (b *batch) countArrival(c *Change, was Version, live bool) error {
 // clockStep is longer than the resolution of any file system's timestamps, in ns.
 const clockStep = int64(20e6)
 
-// unwritten reports whether a file that can no longer be read (its owner removed the
-// permission) still has the captured content, because nobody has written to it since. A
-// file captured within clockStep of a write does not count: it could have been written to
-// again without a new mtime.
+// unwritten reports whether a file that became unreadable still has the captured content because it
+// was not written to since. A file captured within clockStep of a write does not count. A further
+// write could have left its mtime unchanged.
 func unwritten(cur Version, st Stat) bool {
 	return cur.Blob != (Hash{}) && InodeOf(cur.Stat) == InodeOf(st) && cur.Stat.Size == st.Size &&
 		cur.Stat.Mtime == st.Mtime && max(cur.Time, cur.Taken)-st.Mtime > clockStep
 }
 
-// FoundNew reports whether v is the creation of a file that a scan had already found
-// (version found), so that nothing existed before found. Files with several names never
-// count, because versions of one name are repeated for the others.
+// FoundNew reports whether v is the creation of a file that a scan had already found as version
+// found. It returns false for files with several names, because each version of one name is
+// repeated for the others.
 func FoundNew(found, v Version) bool {
 	return v.Op == OpCreate && v.Stat.Nlink < 2 && found.Op == OpBaseline && found.Stat.Nlink < 2 && found.Stat.Ino != 0 && InodeOf(found.Stat) == InodeOf(v.Stat)
 }
 
-// sameRights reports whether owner and attributes are equal. An unknown owner or attribute
-// counts as equal.
+// sameRights reports whether owner and attributes are equal. An unknown value equals any other.
 func sameRights(cur, v Version) bool {
 	known := cur.Stat.Ino != 0 && v.Stat.Ino != 0 && !cur.Foreign && !v.Foreign
 	return (!known || cur.Stat.UID == v.Stat.UID && cur.Stat.GID == v.Stat.GID) && attrs.Set(cur.Stat.Attrs).Same(attrs.Set(v.Stat.Attrs))
 }
 
-// same reports whether v adds nothing to cur, the newest version, because kind, mode, owner
-// and content are equal.
+// same reports whether v has the same kind, mode, owner and content as cur, the newest version.
 func same(cur, v Version) bool {
 	return cur.Blob == v.Blob && cur.Stat.Mode == v.Stat.Mode && cur.Target == v.Target && sameRights(cur, v) &&
 		(v.Blob != Hash{} || isDir(v.Stat) || isLink(v.Stat)) && cur.Class == v.Class
@@ -391,8 +388,8 @@ func (b *batch) byOtherName(c *Change, ok func(Version) bool) (Version, bool, er
 	return Version{}, false, nil
 }
 
-// byLostName returns the last version with content of the file's most recently removed
-// name, if nobody has written to the file since.
+// byLostName returns the last version with content of the file's most recently removed name. It
+// returns none if the file was written to since.
 func (b *batch) byLostName(c *Change) (Version, bool, error) {
 	names, err := b.names(c.Stat, c.Path)
 	if err != nil {
@@ -408,7 +405,7 @@ func (b *batch) byLostName(c *Change) (Version, bool, error) {
 			continue
 		}
 		item, err := b.w.Txn.Get(keyVersion(gone.Prev))
-		if errors.Is(err, badger.ErrKeyNotFound) { // the log no longer has it
+		if errors.Is(err, badger.ErrKeyNotFound) { // dropped from the log
 			continue
 		}
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// batch collects what one Apply writes. writeMu is held as long as the batch lives.
+// batch collects what one Apply writes. The caller holds writeMu while the batch exists.
 type batch struct {
 	s        *Store
 	w        *db.Writer
@@ -19,13 +19,13 @@ type batch struct {
 	next     State
 	made     []Version
 	cur      map[Path]Version // newest versions made or looked up
-	dirty    map[Path][]byte  // the paths of cur that this batch changed, with the encoded version; nil: still to be encoded
+	dirty    map[Path][]byte  // paths of cur that this batch changed, with the encoded version; nil: not encoded yet
 	linkage  linkCounts
 	nodes    map[uint64]*node // nil removes the node from the table
 	times    map[uint64]times
 	working  map[workingKey]*WorkingFile
 	links    map[Inode][]Path // names noted by this batch
-	index    int              // index of the change in progress
+	index    int              // index of the current change
 }
 
 func (s *Store) newBatch() *batch {
@@ -38,8 +38,8 @@ func (s *Store) newBatch() *batch {
 	}
 }
 
-// discard drops a batch that was not committed. It removes at once what the earlier
-// transactions have written, so that a failed batch leaves no trace.
+// discard drops a batch that was not committed, and removes what its earlier transactions have
+// already written.
 func (b *batch) discard() {
 	if b.w == nil {
 		return
@@ -139,8 +139,8 @@ func (b *batch) place(v, was Version, wasLive bool) error {
 	return nil
 }
 
-// keys writes the version and its index keys. The path's "newest version" key is written
-// at the end of the batch, because a batch of renames may give one path many versions.
+// keys writes the version and its index keys. The path's c key is written at the end of the batch,
+// because a batch of renames may give one path many versions.
 func (b *batch) keys(v *Version) (enc []byte, err error) {
 	enc = encode(v)
 	err = b.w.Set(keyVersion(v.Seq), enc)
@@ -158,7 +158,7 @@ func (b *batch) keys(v *Version) (enc []byte, err error) {
 	return enc, nil
 }
 
-// newest writes the newest versions of all paths that the batch changed.
+// newest writes the c keys of all paths that the batch changed.
 func (b *batch) newest() error {
 	if err := b.countLinks(); err != nil {
 		return err
@@ -178,7 +178,7 @@ func (b *batch) newest() error {
 	return nil
 }
 
-// settle writes a rewritten version before a newer version of its path is added.
+// settle writes a rewritten version. It is called before a newer version of the path is added.
 func (b *batch) settle(was Version) error {
 	if enc, ok := b.dirty[was.Path]; !ok || enc != nil || was.Seq == 0 {
 		return nil
@@ -186,7 +186,7 @@ func (b *batch) settle(was Version) error {
 	return b.w.Set(keyVersion(was.Seq), encode(&was))
 }
 
-// indexes returns the i keys of a version.
+// indexes returns the version's keys in the i index.
 func indexes(v *Version) [][]byte {
 	var ks [][]byte
 	for _, ix := range [...]struct {
@@ -203,7 +203,7 @@ func indexes(v *Version) [][]byte {
 	return ks
 }
 
-// refresh updates the times of the newest version after it was found unchanged.
+// refresh updates the times of a newest version whose content was found unchanged.
 func (b *batch) refresh(cur, seen Version) error {
 	if seen.Stat.Attrs == "" {
 		seen.Stat.Attrs = cur.Stat.Attrs
@@ -211,7 +211,8 @@ func (b *batch) refresh(cur, seen Version) error {
 	if cur.Stat == seen.Stat && cur.Idle == seen.Idle && cur.Foreign == seen.Foreign && seen.Linked <= cur.Linked {
 		return nil
 	}
-	// A version that was captured while open and has now been closed is no longer "idle".
+	// A version captured while a writer had the file open is no longer idle once the file is
+	// closed.
 	if seen.Stat.Nlink > 1 && cur.Stat.Nlink < 2 && isRegular(seen.Stat) {
 		if err := b.name(seen.Stat, cur.Path); err != nil {
 			return err
@@ -313,8 +314,8 @@ func (b *batch) flush() error {
 	return b.w.Commit()
 }
 
-// store stores the content of a change. cur is the path's version before the change; i is the
-// change's index, for BaseError.
+// store stores the content of a change. cur is the path's version before the change; i is the index
+// of the change, for BaseError.
 func (b *batch) store(c *Change, i int, cur Version) (Hash, error) {
 	var t *content.Tail
 	var err error
@@ -341,7 +342,7 @@ func (b *batch) store(c *Change, i int, cur Version) (Hash, error) {
 	return t.Hash(), nil
 }
 
-// put stores a content; cur is a version whose content it probably resembles.
+// put stores a content. cur is a version with a probably similar content.
 func (b *batch) put(bytes []byte, cur Version) (Hash, error) {
 	t, err := b.contents.Put(bytes, func() Hash { return b.predecessor(cur) })
 	if err != nil {
@@ -350,11 +351,11 @@ func (b *batch) put(bytes []byte, cur Version) (Hash, error) {
 	return t.Hash(), nil
 }
 
-// node returns the previous content of a node, which is the newest content of its path if
-// that is known to belong to the same inode. The table of nodes only saves hashing the
-// content again. It is never trusted alone, because node numbers start anew with each mount
-// and the file may have changed while nothing was mounted. If a file has several names and no
-// entry in the table, node returns nil: the content may have changed under another name.
+// node returns the previous content of a node. This is the newest content of its path, if the path
+// is known to belong to the same inode. The node table only saves hashing the content again. It
+// cannot be trusted alone, because node numbers start anew with each mount, and the file may have
+// changed while nothing was mounted. node returns nil for a file with several names that is not in
+// the table, because its content may have changed under another name.
 func (b *batch) node(c *Change) *node {
 	cur, live, err := b.live(c.Path)
 	if err != nil || !live || cur.Blob == (Hash{}) || InodeOf(cur.Stat) != InodeOf(c.Stat) {
@@ -383,8 +384,8 @@ func (b *batch) forget(node uint64) {
 	}
 }
 
-// predecessor returns the content that the next one of this path probably resembles: the
-// newest, or the last one before the path was deleted.
+// predecessor returns the stored content that is probably most similar to the path's next one. This
+// is the newest content, or the last one before the path was deleted.
 func (b *batch) predecessor(cur Version) Hash {
 	for range 3 {
 		if cur.Seq == 0 || cur.Blob != (Hash{}) || cur.Prev == 0 {
@@ -403,8 +404,8 @@ func (b *batch) predecessor(cur Version) Hash {
 	return cur.Blob
 }
 
-// removeAbove removes all versions above seq. They belong to a batch whose last transaction is
-// missing.
+// removeAbove removes all versions above seq. Their batch is incomplete because its last
+// transaction is missing.
 func (s *Store) removeAbove(seq uint64) error {
 	var gone []Version
 	err := s.db.View(func(txn *badger.Txn) error {
@@ -428,7 +429,7 @@ func (s *Store) removeAbove(seq uint64) error {
 	s.current.Clear()
 	w := s.db.NewWriter()
 	defer w.Close()
-	// Newest first, so that after a crash the remaining v keys above seq can be found again.
+	// Remove the newest first. After a crash, the rest can still be found by its v keys.
 	for i := len(gone) - 1; i >= 0; i-- {
 		v := &gone[i]
 		if err := restoreCurrent(w, v.Path, seq); err != nil {
@@ -443,7 +444,7 @@ func (s *Store) removeAbove(seq uint64) error {
 	return w.Commit()
 }
 
-// restoreCurrent makes the newest version up to seq the current one of its path.
+// restoreCurrent sets the c key of a path to its newest version up to seq.
 func restoreCurrent(w *db.Writer, p Path, seq uint64) error {
 	v, found, err := newestOf(w.Snapshot(), p, seq)
 	if err != nil {

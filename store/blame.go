@@ -73,12 +73,11 @@ func (s *Store) Blame(p Path, at uint64) ([]BlameLine, error) {
 	return out, nil
 }
 
-// grown speeds up blame for a file that only grows, like a log: reading and hashing 20,000
-// contents, each a prefix of the next, takes most of a minute. grown reads only one content,
-// that of the version up to most positions later in known. It returns this content and the
-// number n of versions, counted from the first of known, whose hash is that of a prefix of
-// it. The contents of those versions may already have been pruned. n is 0 if the file did
-// more than grow.
+// grown speeds up blame for files that only grow, such as logs. Hashing 20,000 contents that are
+// each a prefix of the next takes most of a minute. grown reads only the content of the version up
+// to most positions later in known. It returns this content and the number n of leading versions of
+// known whose hash is that of a prefix of it. The contents of those versions may already have been
+// pruned. n is 0 if the file did more than grow.
 func (s *Store) grown(vs []Version, known []int, most int) (n int, content []byte) {
 	most = min(most, len(known)-1)
 	for i := range most {
@@ -110,8 +109,8 @@ func (s *Store) grown(vs []Version, known []int, most int) (n int, content []byt
 	return n, content
 }
 
-// grower decides how far ahead grown looks. The distance doubles after each success; after
-// failures grown is called less and less often.
+// grower decides how far ahead grown looks. The distance doubles after each success. After failures
+// grown is called less often.
 type grower struct{ width, rest, pause int }
 
 func (g *grower) next() int {
@@ -137,7 +136,7 @@ func (g *grower) had(n int) {
 // blameStep returns who wrote each line of now, given who wrote each line of was. New
 // lines are attributed to i.
 func blameStep(who []int, was, now []byte, i int) []int {
-	// Logs usually only grow, and comparing 20,000 whole contents takes a minute.
+	// A log usually only grows. Comparing 20,000 whole contents takes a minute.
 	n := len(was)
 	if (n == 0 || was[n-1] == '\n') && n <= len(now) && (n == 0 || &was[0] == &now[0] || bytes.HasPrefix(now, was)) {
 		for range diff.Lines(now[n:]) {

@@ -6,14 +6,13 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// Children calls fn with each direct child of a directory ("" is the root) that the store
-// ever knew, existing or not, sorted by bytes, until fn returns false. It does not descend
-// into the children.
+// Children calls fn with each direct child of a directory ("" is the root) that the store has ever
+// recorded, existing or not. It sorts the children by bytes and stops when fn returns false.
 func (v *View) Children(dir Path, fn func(Path) bool) error {
 	prefix := keyCurrent(below(dir))
 	it := v.txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
 	defer it.Close()
-	known := map[Path]bool{} // a name may come up twice: "a", "a.b", "a/c"
+	known := map[Path]bool{} // several keys may contain the same child: "a", "a.b", "a/c"
 	for it.Rewind(); it.Valid(); {
 		key := it.Item().Key()
 		name := key[len(prefix):]

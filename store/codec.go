@@ -20,7 +20,7 @@ var (
 		return m
 	}()
 	decMode = func() cbor.DecMode {
-		// Paths are raw bytes in text strings: file names need not be UTF-8.
+		// Paths are raw bytes in text strings, because file names need not be UTF-8.
 		m, err := cbor.DecOptions{UTF8: cbor.UTF8DecodeInvalid}.DecMode()
 		if err != nil {
 			panic(err)
@@ -39,13 +39,13 @@ type State struct {
 	BlobBytes  int64  `cbor:"6,keyasint,omitempty"` // as stored
 	RawBytes   int64  `cbor:"7,keyasint,omitempty"` // of the contents
 	GapCount   int64  `cbor:"8,keyasint,omitempty"`
-	Oldest     uint64 `cbor:"9,keyasint,omitempty"`  // unpinned versions up to this number have been dropped from the log
-	Loose      int64  `cbor:"10,keyasint,omitempty"` // bytes of contents that wait for a repack
-	// Found lists stretches of the log that hold only baselines, in order.
+	Oldest     uint64 `cbor:"9,keyasint,omitempty"`  // unpinned versions up to this number were dropped from the log
+	Loose      int64  `cbor:"10,keyasint,omitempty"` // bytes of contents that are not yet in a frame
+	// Found lists the runs of the log that hold only baselines, in order.
 	Found []Run `cbor:"11,keyasint,omitempty"`
 }
 
-// Run is a stretch of the log, both ends included.
+// Run is a range of consecutive versions in the log, both ends included.
 type Run struct {
 	_        struct{} `cbor:",toarray"`
 	From, To uint64
@@ -57,8 +57,8 @@ const (
 	maxRuns  = 16
 )
 
-// noteRun extends the last run by a baseline, or begins a new one. Readers that do not want
-// baselines skip the runs, because showing the last twenty lines of the log took minutes
+// noteRun extends the last run by a baseline, or begins a new run. Readers that do not want
+// baselines skip the runs. Without them, showing the last twenty lines of the log takes minutes
 // after the first scan of a million files.
 func (st *State) noteRun(v *Version) {
 	if v.Op != OpBaseline {
@@ -131,7 +131,7 @@ func decodeVersion(key, val []byte) (Version, error) {
 	return v, nil
 }
 
-// versionIn decodes a version; its number is not part of the encoding.
+// versionIn decodes a version without its number, which is not part of the encoding.
 func versionIn(enc []byte) (v Version, err error) {
 	if readVersion(enc, &v) {
 		return v, nil
@@ -159,8 +159,8 @@ func decodeCurrent(val []byte) (Version, error) {
 	return v, nil
 }
 
-// currentDeleted returns decodeCurrent(val).Deleted() at a fraction of the cost: after
-// rm -rf of a large directory, nearly every path below its parent is deleted.
+// currentDeleted returns decodeCurrent(val).Deleted() at a fraction of the cost. After rm -rf of a
+// large directory, nearly all keys visited belong to deleted paths.
 func currentDeleted(val []byte) (bool, error) {
 	if len(val) > 8 {
 		if op, class, ok := opIn(val[8:]); ok {
@@ -171,8 +171,8 @@ func currentDeleted(val []byte) (bool, error) {
 	return v.Deleted(), err
 }
 
-// opIn reads the operation and the class, which follow the path in an encoded Version. It
-// returns false if the encoding does not have the form that encode produces.
+// opIn reads the operation and the class, which follow the path in an encoded Version. It returns
+// false if encode did not produce the encoding.
 func opIn(enc []byte) (Op, Class, bool) {
 	_, rest, ok := pathIn(enc)
 	if !ok || len(rest) < 2 || rest[0] != 2 || rest[1] >= 24 {
@@ -185,8 +185,8 @@ func opIn(enc []byte) (Op, Class, bool) {
 	return Op(rest[1]), class, true
 }
 
-// pathIn reads the path of an encoded Version and returns the rest after it. It returns
-// false if the encoding does not have the form that encode produces.
+// pathIn reads the path of an encoded Version and returns the bytes after it. It returns false if
+// encode did not produce the encoding.
 func pathIn(enc []byte) (path, rest []byte, ok bool) {
 	if len(enc) < 3 || enc[0]>>5 != 5 || enc[0]&31 >= 24 { // a small map
 		return nil, nil, false
@@ -216,9 +216,8 @@ func pathIn(enc []byte) (path, rest []byte, ok bool) {
 // times is the value of a z key: the lowest and highest time in a block of the log.
 type times struct {
 	Min, Max int64
-	// Who identifies the author of all versions of the block (see Version.Who); Gap is the
-	// longest pause between two of them. Who is 0 if there are several authors, the clock was
-	// set back, or an older program wrote the block.
+	// Who identifies the author of all versions of the block (see Version.Who), and Gap is the
+	// longest pause between two of them. Who is 0 if the author or Gap is not known for certain.
 	Who uint64
 	Gap int64
 }
@@ -244,8 +243,8 @@ func parseTimes(b []byte) (t times, ok bool) {
 	return t, true
 }
 
-// with returns the block extended by v, the next version in the log. known is false if
-// v is the first one of its block.
+// with returns the block extended by v, the next version in the log. known is false if v is the
+// first version of its block.
 func (t times) with(v *Version, known bool) times {
 	if !known {
 		return times{Min: v.Time, Max: v.Time, Who: v.Who()}
@@ -258,8 +257,9 @@ func (t times) with(v *Version, known bool) times {
 	return t
 }
 
-// Who returns a number that identifies the author of a version: the process and on whose
-// behalf it ran. It is stored (see times), so its computation must not change. Never 0.
+// Who returns a number, never 0, that identifies a version's author. It is computed from the
+// process and the session, prompt and tool call that the process ran for. It is stored on disk, so
+// the computation must not change.
 func (v *Version) Who() uint64 {
 	h := fnv.New64a()
 	var b []byte

@@ -1,13 +1,11 @@
-// Package store keeps every version of every file, who wrote it, and what the
-// sessions did. It is the "version" stage of observe → version → index → serve. It
-// owns one Badger database, which exactly one process (the store daemon) opens. The
-// contents of the versions are stored by store/content.
+// Package store keeps every version of every file, who wrote it, and what the sessions did. It owns
+// one Badger database, which only one process (the store daemon) opens. Package store/content
+// stores the contents of the versions.
 //
 // # Key layout, schema 4
 //
-// Numbers are big-endian, so that keys sort by them; records are CBOR with
-// integer keys. A path ends with a NUL where something follows it (no path
-// contains one).
+// Numbers are big-endian, so that keys sort by them. Records are CBOR with integer keys. A NUL ends
+// a path that is followed by something, because no path contains one.
 //
 //	key                          value
 //	m state                      State: newest seq, the ingest checkpoint, counters
@@ -33,15 +31,15 @@
 //	J plan                       plan journal
 //	j plan NUL step              a step of it that was carried out
 //
-// A version and all its index keys are always written by one transaction. A batch too big for
-// one transaction (the rename of a large directory) takes several, and the last one writes m
-// state. Open removes versions above the sequence number in m state. So a batch and its
-// checkpoint become visible together or not at all.
+// A version and all its index keys are always written by one transaction. A batch too big for one
+// transaction (the rename of a large directory) takes several, and the last one writes m state.
+// Open removes versions above the sequence number in m state. Therefore a batch and its checkpoint
+// are stored together or not at all.
 //
 // # Locks
 //
-// They are taken in this order: tidyMu (one collection, fsck, purge or adoption at a time), the
-// database's writer lock and its gate (see store/db), and the locks of the caches, which are
-// never held during disk access. Readers take no lock. They read Badger's own snapshots and see
-// nothing above the published sequence number.
+// Locks are taken in this order: tidyMu (one collection, fsck, purge or adoption at a time), the
+// database's writer lock, its gate (see store/db), and the locks of the caches. The locks of the
+// caches are never held during disk access. Readers take no lock. They read Badger's snapshots and
+// see nothing above the published sequence number.
 package store

@@ -9,8 +9,8 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// chunk is how many keys one step of background work touches while it holds
-// writeMu, so that Apply waits a few milliseconds at most.
+// chunk is the number of keys that one step of background work changes while it holds writeMu.
+// Apply therefore waits a few milliseconds at most.
 const chunk = 200
 
 // References calls add with each content that the log or an open plan refers to.
@@ -37,7 +37,7 @@ func (s *Store) References(ctx context.Context, add func(Hash)) error {
 // Each calls fn with all versions, oldest first, until fn returns false.
 func (s *Store) Each(fn func(Version) bool) error { return s.scan(0, false, fn, pass{}) }
 
-// Outdated is a version with content whose path has newer versions.
+// Outdated is a version that has content and is not the newest of its path.
 type Outdated struct {
 	Seq  uint64
 	Path Path
@@ -46,8 +46,8 @@ type Outdated struct {
 	Blob Hash
 }
 
-// Superseded calls fn, for each path, with the versions with content that have at least keep
-// newer versions with content. It never passes the newest version of a path.
+// Superseded calls fn, for each path, with the versions that have content and at least keep newer
+// versions with content. It never passes the newest version of a path.
 func (s *Store) Superseded(ctx context.Context, keep int, fn func(Outdated) bool) error {
 	return s.View(func(v *View) error {
 		all, ends, err := v.crowded(ctx, keep)
@@ -72,9 +72,8 @@ func (s *Store) Superseded(ctx context.Context, keep int, fn func(Outdated) bool
 	})
 }
 
-// crowded returns the versions of all paths that have more than keep versions, grouped by
-// path. ends holds the index at which each path's versions end. Blob is zero for versions
-// without content.
+// crowded returns the versions of all paths that have more than keep versions, grouped by path.
+// ends holds the end index of each path's versions. Blob is zero for versions without content.
 func (v *View) crowded(ctx context.Context, keep int) (all []Outdated, ends []int, err error) {
 	it := v.txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kPath}})
 	defer it.Close()
@@ -100,7 +99,7 @@ func (v *View) crowded(ctx context.Context, keep int) (all []Outdated, ends []in
 		all = append(all, Outdated{Seq: seq, Path: at})
 	}
 	end()
-	// One walk through the log; looking up each version takes ten times as long.
+	// Walk through the log once. Looking up each version takes ten times as long.
 	order := make([]int, len(all))
 	for i := range order {
 		order[i] = i
@@ -119,8 +118,8 @@ func (v *View) crowded(ctx context.Context, keep int) (all []Outdated, ends []in
 	return all, ends, cmp.Or(err, ctx.Err())
 }
 
-// DropContents removes the contents of versions and stores why in their NoContent. It
-// works in steps and returns how many it did. The caller holds the lock of the contents.
+// DropContents removes the contents of versions and stores why in their NoContent. It works in
+// steps and returns the number of versions done. The caller holds tidyMu.
 func (s *Store) DropContents(ctx context.Context, seqs []uint64, why string) (done int, err error) {
 	for part := range slices.Chunk(seqs, chunk) {
 		if err := cmp.Or(ctx.Err(), s.dropContents(part, why)); err != nil {
@@ -152,12 +151,12 @@ func (s *Store) dropContents(seqs []uint64, why string) error {
 			return err
 		}
 	}
-	s.nodes.clear() // a node may refer to a content that is dropped now
+	s.nodes.clear() // a node may refer to a dropped content
 	return b.commit()
 }
 
-// rewrite replaces a version's record, and also its path's record if the version is the
-// newest of the path.
+// rewrite replaces a version's record. If the version is the newest of its path, the c key is
+// replaced as well.
 func (b *batch) rewrite(v Version) error {
 	cur, _, err := b.live(v.Path)
 	if err != nil {
@@ -170,9 +169,8 @@ func (b *batch) rewrite(v Version) error {
 	return nil
 }
 
-// DropRecords removes versions from the log, none of which may be the newest of its path.
-// It works in steps and returns how many versions it changed. The caller holds the lock of the
-// contents.
+// DropRecords removes versions from the log. None may be the newest of its path. It works in steps
+// and returns the number of versions changed. The caller holds tidyMu.
 func (s *Store) DropRecords(ctx context.Context, vs []Version) (done int, err error) {
 	for part := range slices.Chunk(vs, chunk) {
 		if err := cmp.Or(ctx.Err(), s.dropRecords(part)); err != nil {

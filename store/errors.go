@@ -11,25 +11,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The errors that callers may test for with errors.Is. Hint returns advice for each of them.
+// The errors that callers may test for with errors.Is. Hint returns advice for most of them.
 var (
 	// ErrLocked means that another process has this store open.
 	ErrLocked = db.ErrLocked
-	// ErrDamaged means that a file of the store, or a record in it, cannot be read back.
+	// ErrDamaged means that a file or record of the store cannot be read.
 	ErrDamaged = db.ErrDamaged
 	// ErrNewer means that a later version of the program wrote the store.
 	ErrNewer = errors.New("the store was written by a newer version of cachebro")
 	// ErrNoSpace means that the state file system is below the free-space floor. Nothing was
 	// written.
 	ErrNoSpace = space.ErrFull
-	// ErrPruned means that the content is not in the store, because retention or a purge
-	// dropped it, or because it was never stored.
+	// ErrPruned means that the store does not have the content. Retention or a purge dropped it, or
+	// it was never stored.
 	ErrPruned = content.ErrPruned
 	// ErrNotFound means that there is no such version, session or plan.
 	ErrNotFound = errors.New("not found")
-	// ErrNoBase means that a Change has TailFrom, but the store does not know the beginning
-	// of its content. The caller reads the whole file and applies the batch again. See
-	// BaseError.
+	// ErrNoBase means that a Change has TailFrom, but the store does not have the beginning of its
+	// content. The caller reads the whole file and applies the batch again. See BaseError.
 	ErrNoBase = content.ErrNoBase
 	// ErrClosed means that the store was closed.
 	ErrClosed = db.ErrClosed
@@ -37,7 +36,7 @@ var (
 	ErrTooLarge = content.ErrTooLarge
 )
 
-// hints holds the advice shown to the user for each error.
+// hints holds the advice for each error.
 var hints = map[error]string{
 	ErrLocked:   "another cachebro daemon owns it: cachebro status",
 	ErrDamaged:  "check and repair it: cachebro store fsck",
@@ -58,11 +57,11 @@ func Hint(err error) string {
 	return ""
 }
 
-// BaseError names the change of a batch whose TailFrom could not be resolved. Nothing of the
-// batch was stored. errors.Is reports it as ErrNoBase.
+// BaseError names the change whose TailFrom could not be resolved. Nothing of its batch was stored.
+// errors.Is reports it as ErrNoBase.
 type BaseError struct {
-	Index int  // in the slice given to Apply
-	Path  Path // of that change
+	Index int  // index of the change in the slice given to Apply
+	Path  Path // path of the change
 }
 
 func (e *BaseError) Error() string {

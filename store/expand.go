@@ -10,8 +10,8 @@ import (
 // This file handles the changes that make more than one version: removal, rename, exchange
 // and link.
 
-// preimage stores the content that a destructive change carries. It becomes a version of the
-// path from just before the change.
+// preimage stores the content that a destructive change brings along. The content becomes a version
+// of the path from just before the change.
 func (b *batch) preimage(c *Change, cur Version, live bool) (Version, bool, error) {
 	if !c.HasContent || c.TailFrom > 0 {
 		return cur, live, nil
@@ -26,7 +26,8 @@ func (b *batch) preimage(c *Change, cur Version, live bool) (Version, bool, erro
 		if c.Stat.Ino == 0 || !same(cur, v) {
 			return cur, live, nil
 		}
-		// It may have been made again with the same content: an undo gives it its last time.
+		// The file may have been made anew with the same content. Undo restores the time of the
+		// latest one.
 		if err := b.refresh(cur, v); err != nil {
 			return cur, live, err
 		}
@@ -52,17 +53,16 @@ func (b *batch) remove(c *Change) error {
 	switch {
 	case live:
 	case c.Class != 2 && (c.Op == OpRmdir && isDir(c.Stat) || c.Op == OpUnlink && !isDir(c.Stat) && !isRegular(c.Stat)):
-		// The creation of directories and special files is always reported at once, so the
-		// path existed before the overlay was mounted.
+		// The overlay reports the creation of every directory and special file at once. So the path
+		// existed before the mount.
 		cur, err = b.wasThere(c, "")
 		if err != nil {
 			return err
 		}
 		live = true
 	case !c.LastName && c.Class == 1 && isRegular(c.Stat) && c.Stat.Nlink > 1:
-		// Ignored files have no record until they are changed. The removal proves that the
-		// file was here. If another name of it is known, its versions tell what the file
-		// held.
+		// An ignored file has no record until it is changed. Its removal proves that it existed. If
+		// another name of the file is known, the versions of that name tell the content.
 		cur, err = b.wasThere(c, "not captured: the file had another name")
 		if err != nil {
 			return err
@@ -77,8 +77,8 @@ func (b *batch) remove(c *Change) error {
 		return err
 	}
 	if c.Op == OpRmdir || live && isDir(cur.Stat) {
-		// The kernel removes only empty directories, so any path that the store still lists
-		// in this directory was removed unobserved.
+		// The kernel removes only empty directories. If the store still lists a path in this
+		// directory, its removal was not observed.
 		if err := b.removeBelow(c, c.Path, math.MaxInt64); err != nil {
 			return err
 		}
@@ -95,8 +95,8 @@ func (b *batch) remove(c *Change) error {
 	return err
 }
 
-// removeBelow adds the removal of everything that the store knows below a directory and that
-// was recorded before a time, in ns since the epoch. c says who did it and when.
+// removeBelow records the removal of everything in a directory's subtree that was recorded before a
+// time, in ns since the epoch. c says who removed it and when.
 func (b *batch) removeBelow(c *Change, dir Path, before int64) error {
 	kids, err := b.below(dir)
 	if err != nil {
@@ -122,11 +122,11 @@ func (b *batch) removeBelow(c *Change, dir Path, before int64) error {
 	return nil
 }
 
-// replacedUnseen adds removals that nobody recorded, if a change shows that a directory was
-// replaced by another one. If the directory of the change is not the one that the store knows at
-// that path, everything recorded in the path's subtree before the new directory was made is gone.
-// If a rename replaces a directory, everything in that directory's subtree is gone. Only histories
-// without scans need this (see Options.Unscanned), because a scan finds such removals itself.
+// replacedUnseen records removals that were not observed, if a change shows that a directory was
+// replaced by another one. If the change's directory is not the one that the store knows at that
+// path, everything recorded in the subtree before the new directory was made is removed. If a
+// rename replaces a directory, its whole subtree is removed. Only histories without scans need this
+// (see Options.Unscanned).
 func (b *batch) replacedUnseen(c *Change) error {
 	if !b.s.opt.Unscanned || !isDir(c.Stat) {
 		return nil
@@ -198,8 +198,8 @@ func (b *batch) rename(c *Change) error {
 			cur.NoContent = NoContentRenamed
 		}
 		if isDir(c.Stat) || isLink(c.Stat) {
-			// The creation of directories and special files is always reported at once, so
-			// the path existed before the overlay was mounted.
+			// The overlay reports the creation of every directory and special file at once. So the
+			// path existed before the mount.
 			cur, err = b.wasThere(c, "")
 			if err != nil {
 				return err
@@ -246,8 +246,8 @@ func (b *batch) rename(c *Change) error {
 		}
 	}
 	if replaces && over.Blob != (Hash{}) && cur.Blob != (Hash{}) {
-		// This is an atomic save. The content of the temporary file had no predecessor to be
-		// compressed against; now it has one.
+		// This is an atomic save. The temporary file's content can now be compressed against the
+		// content that it replaces.
 		return b.contents.Rebase(cur.Blob, over.Blob)
 	}
 	return nil
@@ -308,7 +308,7 @@ func (b *batch) exchange(c *Change) error {
 			if _, live, err := b.live(v.Path); err != nil {
 				return err
 			} else if !live && v.Path != sd.to {
-				v.Op = OpRename // the other side has nothing at this path to swap with
+				v.Op = OpRename // the other path holds nothing to swap with
 			}
 			v.inheritContent(was)
 			v.From, v.Stat, v.Class, v.Prev = was.Path, was.Stat, was.Class, was.Seq
@@ -333,8 +333,8 @@ func (b *batch) exchange(c *Change) error {
 	return nil
 }
 
-// link records an additional name of a file. If the new name is excluded from the history,
-// only the link count is updated.
+// link records an additional name of a file. If the new name is excluded from the history, it only
+// updates the link count.
 func (b *batch) link(c *Change) error {
 	cur, live, err := b.live(c.Path)
 	if err != nil {
@@ -344,7 +344,7 @@ func (b *batch) link(c *Change) error {
 		if err := b.name(c.Stat, c.Path); err != nil {
 			return err
 		}
-		// All names get the new count, even if they are renamed later in the batch.
+		// Set the new count on all names, because later changes of the batch may rename them.
 		before := c.Stat
 		before.Nlink--
 		linked := int64(0)

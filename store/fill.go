@@ -11,8 +11,8 @@ type Found struct {
 	Content []byte
 }
 
-// Fill stores the contents of versions that have none. It skips versions that are no
-// longer the newest of their path. After ErrTooLarge or ErrNoSpace nothing is stored.
+// Fill stores the contents of versions that have none. It skips versions that are not the newest of
+// their path. After ErrTooLarge or ErrNoSpace nothing is stored.
 func (s *Store) Fill(ctx context.Context, fs []Found) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -17,12 +17,12 @@ import (
 type Check struct {
 	Versions int
 	Blobs    int
-	Bytes    int64    // of contents that were read and verified
-	Problems []string // what was wrong, in words; 1,000 at most
+	Bytes    int64    // bytes of contents that were read and verified
+	Problems []string // descriptions of what was wrong; 1,000 at most
 	Repaired int
 	Lost     []uint64 // versions whose content is gone; a repair marks them as damaged
-	// Unread is the error that kept the check from reading on. If it is set, the store has to
-	// be restored from a copy or created anew.
+	// Unread is the error that stopped the check. If it is set, the store has to be restored from a
+	// copy or created anew.
 	Unread error
 }
 
@@ -35,11 +35,14 @@ func (c *Check) problem(format string, a ...any) {
 	}
 }
 
-// Fsck reads and checks everything: each version and its index keys, each content and its
-// hash, the counters. If repair is set, it rebuilds index keys from the versions, drops
-// contents that cannot be read, records the loss in their versions, and corrects the
-// counters. step, if not nil, is called with the number of contents checked so far and the
-// number of all contents.
+// Fsck reads and checks everything: each version and its index keys, each content and its hash, and
+// the counters. If repair is set, Fsck also
+//   - rebuilds index keys from the versions,
+//   - drops contents that cannot be read, and records the loss in their versions,
+//   - corrects the counters.
+//
+// step, if not nil, is called with the number of contents checked so far and the number of all
+// contents.
 func (s *Store) Fsck(ctx context.Context, repair bool, step func(done, all int)) (*Check, error) {
 	s.tidyMu.Lock()
 	defer s.tidyMu.Unlock()
@@ -81,16 +84,16 @@ func (s *Store) Fsck(ctx context.Context, repair bool, step func(done, all int))
 	return c, b.commit()
 }
 
-// look holds what the walk through the log collects for the walks through the indexes.
-// Looking up each version and each of its keys instead takes eight times as long.
+// look collects in one walk through the log what the walks through the indexes need. Looking up
+// each version and each of its keys takes eight times as long.
 type look struct {
 	seed   maphash.Seed
 	want   []wanted // index keys that must exist, sorted by sum
-	have   []bool   // for each of want: the key exists
+	have   []bool   // have[i]: the key want[i] exists
 	newest map[Path]newest
-	lost   map[uint64]bool // as in Check
+	lost   map[uint64]bool // see Check.Lost
 	top    uint64          // the highest number
-	files  uint64          // as in State, complete once the c keys have been checked
+	files  uint64          // see State.Files; complete once the c keys are checked
 }
 
 // wanted is the hash of an index key that version seq must have.
@@ -119,7 +122,7 @@ func (l *look) count(v *Version) {
 // keysOf returns the index keys of a version.
 func keysOf(v *Version) [][]byte { return append(indexes(v), keyPath(v.Path, v.Seq)) }
 
-// checkLog reads each version, compares the log with its indexes, and queues repairs.
+// checkLog reads each version, compares the log with its indexes, and makes repairs in the batch.
 func (b *batch) checkLog(ctx context.Context, c *Check, l *look, vd *content.Verified) error {
 	err := b.s.db.View(func(txn *badger.Txn) error {
 		if err := b.checkVersions(ctx, txn, c, l, vd); err != nil {
@@ -145,7 +148,7 @@ func (b *batch) checkLog(ctx context.Context, c *Check, l *look, vd *content.Ver
 	return b.checkCounters(c, l)
 }
 
-// checkVersions reads the log and compares it with the contents and the time blocks.
+// checkVersions compares the log with the contents and the time blocks.
 func (b *batch) checkVersions(ctx context.Context, txn *badger.Txn, c *Check, l *look, vd *content.Verified) error {
 	blocks := map[uint64]times{}
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kVersion}})
@@ -176,7 +179,7 @@ func (b *batch) checkVersions(ctx context.Context, txn *badger.Txn, c *Check, l 
 		blocks[blk] = t.with(&v, ok)
 		if v.Blob != (Hash{}) {
 			missing := false
-			if !vd.Has(v.Blob) { // it may have been stored since Verify
+			if !vd.Has(v.Blob) { // may have been stored since Verify
 				kept, err := content.InSnapshot(txn, v.Blob)
 				missing = !kept && err == nil
 			}
@@ -254,7 +257,7 @@ func (b *batch) checkCurrent(ctx context.Context, txn *badger.Txn, c *Check, l *
 	return nil
 }
 
-// checkIndexes finds index keys that are missing, and those that belong to no version.
+// checkIndexes finds missing index keys and index keys without a version.
 func (b *batch) checkIndexes(ctx context.Context, txn *badger.Txn, c *Check, l *look) error {
 	for _, prefix := range []byte{kPath, kIndex} {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{prefix}})
@@ -302,7 +305,7 @@ func (b *batch) stray(c *Check, key []byte) error {
 	return b.w.Del(key)
 }
 
-// checkCounters compares the counters of the state with what was counted.
+// checkCounters compares the counters of the state with what was found.
 func (b *batch) checkCounters(c *Check, l *look) error {
 	have, err := b.counted(c, l)
 	if err != nil {
@@ -325,7 +328,7 @@ func (b *batch) recount(c *Check, l *look) error {
 	return err
 }
 
-// counted returns the state with the counters as they are after this batch.
+// counted returns the state with the counters that it has after this batch.
 func (b *batch) counted(c *Check, l *look) (State, error) {
 	n := b.next
 	n.Versions, n.Files, n.Seq = uint64(c.Versions), l.files, max(n.Seq, l.top)

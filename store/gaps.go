@@ -8,8 +8,8 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// Notice is a line of the log that is not a version, for example "an excluded directory
-// was deleted" or "capture was resumed".
+// Notice is a line of the log that is not a version, such as "an excluded directory was deleted" or
+// "capture was resumed".
 type Notice struct {
 	Time  int64  `cbor:"1,keyasint,omitempty"` // ns since the epoch
 	Text  string `cbor:"2,keyasint,omitempty"`
@@ -19,14 +19,13 @@ type Notice struct {
 // maxTimed is how many gaps and how many notices are kept; the oldest are dropped.
 const maxTimed = 10000
 
-// Notes gives access to the entries of the log that are not versions, namely gaps and
-// notices.
+// Notes gives access to the gaps and notices in the log.
 type Notes struct {
 	s      *Store
 	serial atomic.Uint64 // distinguishes entries made in the same nanosecond
 }
 
-// NoteGap records that content was not stored although it should have been.
+// NoteGap records a gap.
 func (n *Notes) NoteGap(g Gap) error {
 	s := n.s
 	s.writeMu.Lock()
@@ -47,8 +46,8 @@ func (n *Notes) NoteGap(g Gap) error {
 	return nil
 }
 
-// Gaps returns the newest gaps, newest first (limit 0: 100), and the number of gaps there
-// have ever been.
+// Gaps returns the newest gaps, newest first (limit 0: 100). It also returns the number of gaps
+// ever recorded.
 func (n *Notes) Gaps(limit int) ([]Gap, int64, error) {
 	gs, err := timed[Gap](n.s, kGap, limit)
 	return gs, n.s.state.Load().GapCount, err
@@ -89,7 +88,7 @@ func timed[T any](s *Store, prefix byte, limit int) ([]T, error) {
 	return out, err
 }
 
-// DropOldest drops the oldest gaps and notices, so that at most 10,000 of each are left.
+// DropOldest drops the oldest gaps and notices, and keeps 10,000 of each.
 func (n *Notes) DropOldest() error {
 	for _, prefix := range []byte{kGap, kNotice} {
 		var keys [][]byte

@@ -9,9 +9,9 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// A plan needs the histories of thousands of paths. Looking up each version took longer than
-// the rest of the plan. Two walks, one through the path keys and one through the log, take a
-// quarter of that time.
+// A plan needs the histories of thousands of paths. Looking up each version takes longer than the
+// rest of the plan. Two walks, one through the path keys and one through the log, take a quarter of
+// that time.
 
 const (
 	// atOnce is how many histories are held in memory at the same time.
@@ -20,9 +20,8 @@ const (
 	nearby = 16
 )
 
-// Histories calls fn with each path and its history, as History(p, false) returns it. The
-// history of an unknown path is empty. paths must be sorted. known holds versions by their
-// number; they are not read again.
+// Histories calls fn with each path and the versions that History(p, false) returns for it, which
+// may be none. paths must be sorted. Versions in known, keyed by number, are not read again.
 func (v *View) Histories(paths []Path, known map[uint64]*Version, fn func(p Path, own []Version) error) error {
 	for part := range slices.Chunk(paths, atOnce) {
 		owns, err := v.histories(part, known)
@@ -128,19 +127,20 @@ type walk struct {
 	seeks int // number of seeks so far
 }
 
-// pays reports whether, after n keys, the walk had to seek so rarely that it is quicker
-// than n look-ups. A look-up uses the filters of Badger's tables, while an iterator has to
-// look into every table.
+// pays reports whether walking over n keys was quicker than n look-ups would have been, because few
+// seeks were needed. A look-up uses the filters of Badger's tables, while a seek has to search
+// every table.
 func (w *walk) pays(n int) bool { return w.seeks <= 8+n/8 }
 
-// to moves to the first key at or above key, or at or below it if the walk goes down.
+// to moves to the first key at or above key. A descending walk moves to the first key at or below
+// it.
 func (w *walk) to(key []byte) {
 	for range nearby {
 		if !w.began || w.it.Valid() && !w.short(key) {
 			break
 		}
 		if !w.it.Valid() {
-			return // the walk ended before an earlier key, so there is nothing at this one
+			return // the walk ended before an earlier key, so this key is missing too
 		}
 		w.it.Next()
 	}

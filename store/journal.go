@@ -9,14 +9,14 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// Journal records the plans that were begun, and their progress.
+// Journal stores the plans that were begun, and their progress.
 type Journal struct {
 	s *Store
 }
 
-// Begin gives a plan its ID and writes it into the journal. The plan stays open until Finish
-// is called, and retention does not drop its contents before that. made holds the contents
-// that the plan's steps write and that no version has.
+// Begin gives a plan its ID and writes it into the journal. Until Finish is called, the plan is
+// open and retention keeps its contents. made holds contents that the steps write but that no
+// version has.
 func (j *Journal) Begin(ctx context.Context, p *Plan, made map[Hash][]byte) error {
 	if p.ID != "" {
 		return fmt.Errorf("plan %s was begun before", p.ID)
@@ -55,8 +55,8 @@ func (j *Journal) Begin(ctx context.Context, p *Plan, made map[Hash][]byte) erro
 	return nil
 }
 
-// putPlan writes a plan: the head under its key, the steps in pieces under keys that
-// follow it, because the value for a plan of 10,000 files would be too long.
+// putPlan writes the head of a plan under its key, and the steps in pieces under the keys after it.
+// A single value for a plan of 10,000 files would be too long.
 func (b *batch) putPlan(p *Plan) error {
 	head := *p
 	head.Steps, head.Returns, head.Cells = nil, nil, nil
@@ -79,8 +79,8 @@ func keyPlanPart(id string, n int) []byte {
 	return binary.BigEndian.AppendUint32(append(keyNamed(kPlan, id), 0), uint32(n))
 }
 
-// Plan returns a journalled plan with its Done steps. It returns ErrNotFound if there is no
-// plan with this ID.
+// Plan returns a plan of the journal with its Done steps. It returns ErrNotFound if there is no
+// such plan.
 func (j *Journal) Plan(id string) (Plan, error) {
 	var p Plan
 	err := j.s.db.View(func(txn *badger.Txn) (err error) {
@@ -112,8 +112,8 @@ func (j *Journal) Plan(id string) (Plan, error) {
 	return p, err
 }
 
-// Head returns a journalled plan without its steps. It returns ErrNotFound if there is no
-// plan with this ID.
+// Head returns a plan of the journal without its steps. It returns ErrNotFound if there is no such
+// plan.
 func (j *Journal) Head(id string) (p Plan, err error) {
 	err = j.s.db.View(func(txn *badger.Txn) (err error) {
 		p, err = planHead(txn, id)
@@ -130,7 +130,7 @@ func planHead(txn *badger.Txn, id string) (p Plan, err error) {
 	return p, err
 }
 
-// Plans returns the heads of all journalled plans (without steps), newest first.
+// Plans returns all plans of the journal without their steps, newest first.
 func (j *Journal) Plans() ([]Plan, error) {
 	var out []Plan
 	err := j.s.db.View(func(txn *badger.Txn) error {
@@ -152,8 +152,8 @@ func (j *Journal) Plans() ([]Plan, error) {
 	return out, err
 }
 
-// Open returns the plans that were begun and not finished, for example because the client
-// was killed. A plan may be resumed (with the steps that are not in Done) or rolled back.
+// Open returns the plans that were begun but not finished, for example because the client was
+// killed. Such a plan may be resumed or rolled back.
 func (j *Journal) Open() ([]Plan, error) {
 	heads, err := j.Plans()
 	if err != nil {
@@ -192,7 +192,7 @@ func keyPlanStep(id string, n int) []byte {
 	return binary.BigEndian.AppendUint32(append(keyNamed(kPlanStep, id), 0), uint32(n))
 }
 
-// Finish closes a plan. failed lists the paths of steps that could not be carried out.
+// Finish closes a plan. failed lists the paths of the steps that failed.
 func (j *Journal) Finish(id string, failed []Conflict) error {
 	j.s.writeMu.Lock()
 	defer j.s.writeMu.Unlock()

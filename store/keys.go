@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 )
 
-// Prefixes of keys; the table is in the package comment.
+// Prefixes of keys. The package comment describes them.
 const (
 	kMeta     = 'm'
 	kVersion  = 'v'

@@ -7,7 +7,7 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// maxKV is the largest value of a KV in bytes.
+// maxKV is the size limit for a value of a KV, in bytes.
 const maxKV = 512 << 10
 
 // KV is a named set of small values that other packages keep in the store. Its
@@ -17,7 +17,7 @@ type KV struct {
 	prefix []byte
 }
 
-// KV returns the set with this name. The set need not exist before.
+// KV returns the set with this name, which may be empty.
 func (s *Store) KV(bucket string) KV {
 	return KV{s, append(keyNamed(kKV, bucket), 0)}
 }
@@ -46,7 +46,7 @@ func (k KV) Set(key string, val []byte) error {
 	return k.SetAll(map[string][]byte{key: val})
 }
 
-// SetAll stores several values in one step; a nil value deletes.
+// SetAll stores several values in one step. A nil value deletes its key.
 func (k KV) SetAll(vals map[string][]byte) error {
 	for key, val := range vals {
 		if len(val) > maxKV || len(key) > 4096 {
@@ -67,7 +67,7 @@ func (k KV) SetAll(vals map[string][]byte) error {
 	})
 }
 
-// Delete removes a key; a missing one is no error.
+// Delete removes a key. Removing a missing key is not an error.
 func (k KV) Delete(key string) error { return k.SetAll(map[string][]byte{key: nil}) }
 
 // Scan calls fn with the entries whose keys begin with prefix, sorted by key, until fn

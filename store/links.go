@@ -7,11 +7,10 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// This file maintains the names of files with several names (hard links), and their link
-// counts. The newest version of each name holds the count, so one new name of a file with
-// 5,000 names changes 5,000 versions. A batch therefore only notes new counts and updates
-// each name once, at its end. When each name was updated immediately, 5,000 new links rewrote
-// 12 million versions.
+// This file maintains the names of files with several names (hard links), and their link counts.
+// The newest version of each name holds the count, so one new name of a file with 5,000 names
+// changes 5,000 versions. A batch therefore only notes new counts and updates each name once, at
+// its end. Updating each name at once would rewrite 12 million versions for 5,000 new links.
 
 // linkNote is the new link count of a file.
 type linkNote struct {
@@ -25,20 +24,20 @@ type linkNote struct {
 // linkCounts holds the notes of a batch.
 type linkCounts struct {
 	notes map[Inode][]linkNote
-	of    map[Inode]Stat // a stat of each file, from which the keys of its names are built
+	of    map[Inode]Stat // any stat of each file, for the keys of its names
 	n     int
-	known map[Path]int // how many notes there were when the path's newest version was last made or recounted
+	known map[Path]int // number of notes when the path's newest version was last brought up to date
 }
 
-// markCurrent records that the newest version of a path includes all notes so far.
+// markCurrent records that the newest version of a path has all counts noted so far.
 func (l *linkCounts) markCurrent(p Path) {
 	if l.n > 0 {
 		l.known[p] = l.n
 	}
 }
 
-// countNames notes that an inode now has st.Nlink + more names. The newest versions of its
-// names, apart from the path except, are updated later. For linked see Version.Linked.
+// countNames notes that an inode now has st.Nlink + more names. The newest versions of its names
+// except one are updated later. linked is the value for Version.Linked.
 func (b *batch) countNames(st Stat, except Path, more int, linked int64) error {
 	n := int(st.Nlink) + more
 	if n < 1 || st.Ino == 0 || isDir(st) || n == 1 && more > 0 {
@@ -58,8 +57,8 @@ func (b *batch) countNames(st Stat, except Path, more int, linked int64) error {
 	return nil
 }
 
-// recounted applies the notes that the newest version v of an existing path does not include
-// yet, and returns the result.
+// recounted applies the noted counts that v, the newest version of an existing path, does not have
+// yet. It returns the result, and whether v changed.
 func (b *batch) recounted(v Version) (Version, bool, error) {
 	l := &b.linkage
 	notes := l.notes[InodeOf(v.Stat)]
@@ -92,7 +91,7 @@ func (b *batch) recounted(v Version) (Version, bool, error) {
 	return v, true, nil
 }
 
-// countLinks brings the versions of all names of the noted files up to date.
+// countLinks brings the link counts in the newest versions up to date.
 func (b *batch) countLinks() error {
 	for _, st := range b.linkage.of {
 		names, err := b.names(st, "")
@@ -115,7 +114,7 @@ func (b *batch) name(st Stat, p Path) error {
 	return b.w.Set(keyLink(st, p), nil)
 }
 
-// names lists all paths known to have been names of an inode, apart from except.
+// names lists all recorded names of an inode, apart from except.
 func (b *batch) names(st Stat, except Path) ([]Path, error) {
 	prefix := keyLinkPrefix(st)
 	it := b.w.Snapshot().NewIterator(badger.IteratorOptions{Prefix: prefix})

@@ -13,8 +13,8 @@ import (
 // Filter selects versions. The zero value selects everything except baselines, newest
 // first, at most 1,000.
 type Filter struct {
-	// Path is one file, whose renames are followed, or a directory, which stands for its
-	// whole subtree. "" selects everything.
+	// Path is a file or a directory. For a file the filter follows its renames; for a directory it
+	// selects the subtree. "" selects everything.
 	Path Path
 
 	Session  SessionID
@@ -25,15 +25,15 @@ type Filter struct {
 	PID      uint32
 	Comm     string
 
-	Since, Until  time.Time // both included; the zero time means no bound
-	Before, After uint64    // select only sequence numbers below Before and above After; 0 means no bound
+	Since, Until  time.Time // both included; zero: no bound
+	Before, After uint64    // both excluded; 0: no bound
 	Ops           []Op      // empty: all
 	Oldest        bool      // oldest first
 	Limit         int       // 0: 1,000
 	Baselines     bool      // include the versions that the baseline scan made
 	Match         func(Version) bool
-	// Pass, if not nil, returns true for a block that need not be read. It is called only for
-	// blocks written by a single process, and not if an index can answer the filter.
+	// Pass, if not nil, returns true for a block that can be skipped. It is called only for blocks
+	// written by a single process. It is not called if an index can answer the filter.
 	Pass func(Block) bool
 }
 
@@ -47,8 +47,8 @@ type Block struct {
 
 const defaultLimit = 1000
 
-// Log returns the versions that a filter selects. more is true if the limit cut the result
-// short; the caller can continue with Before or After.
+// Log returns the versions that a filter selects. more is true if there are more than the limit.
+// The caller can then continue with Before or After.
 func (s *Store) Log(f Filter) (vs []Version, more bool, err error) {
 	limit := f.Limit
 	if limit <= 0 {
@@ -67,8 +67,8 @@ func (s *Store) Log(f Filter) (vs []Version, more bool, err error) {
 	return vs, more, err
 }
 
-// Each calls fn with the versions that a filter selects, ignoring its limit, until fn returns
-// false.
+// Each calls fn with the versions that a filter selects, until fn returns false. It ignores the
+// filter's limit.
 func (v *View) Each(f Filter, fn func(Version) bool) error {
 	f, err := v.bounded(f)
 	if err != nil {
@@ -82,7 +82,7 @@ func (v *View) Each(f Filter, fn func(Version) bool) error {
 		}
 		if file {
 			path := f.Path
-			f.Path = "" // after a rename, earlier versions have another name
+			f.Path = "" // earlier versions may have another name
 			if !f.Oldest {
 				return v.back(path, take)
 			}
@@ -118,10 +118,9 @@ func (v *View) Each(f Filter, fn func(Version) bool) error {
 	return v.scan(from, !f.Oldest, take, over)
 }
 
-// Changed calls fn with the versions of a path and its subtree, newest first, until fn
-// returns false. First come all versions that are not baselines, then the baselines that
-// found a change to a known path. If the path is a file, fn is called only with its newest
-// version.
+// Changed calls fn with the versions of a path and its subtree, newest first, until fn returns
+// false. Versions that are not baselines come first. Then come the baselines that found a change to
+// a known path. For a file, fn is called only with the newest version.
 func (s *Store) Changed(below Path, fn func(Version) bool) error {
 	return s.View(func(v *View) error {
 		if file, err := v.isFile(below); err != nil {
@@ -175,8 +174,8 @@ func (v *View) ChangedAfter(seq uint64, fn func(Path)) error {
 	return nil
 }
 
-// bounded returns the filter with its times replaced by sequence numbers, which are in order
-// even if the clock was changed.
+// bounded returns the filter with its times replaced by sequence numbers, which stay in order even
+// if the clock is changed.
 func (v *View) bounded(f Filter) (Filter, error) {
 	if !f.Since.IsZero() {
 		at, err := v.SeqAt(f.Since.Add(-1))
@@ -198,9 +197,9 @@ func (v *View) bounded(f Filter) (Filter, error) {
 	return f, nil
 }
 
-// SeqAt returns the number of the last version made at or before t. Versions with a time in
-// the future are ignored. If the clock was set back, the result is the version before the
-// first one that is later than t.
+// SeqAt returns the number of the last version made at or before t. It ignores versions with a time
+// in the future. If the clock was set back, it returns the version before the first one that is
+// later than t.
 func (v *View) SeqAt(t time.Time) (uint64, error) {
 	n, now := t.UnixNano(), v.s.opt.Now().UnixNano()
 	at := v.seq
@@ -220,9 +219,9 @@ func (s *Store) SeqAt(t time.Time) (at uint64, err error) {
 	return at, err
 }
 
-// EndOfOperation returns the newest version of the operation that version seq is part of. A rename
-// makes two versions, and the rename of a directory makes two for each path in it. Between
-// those versions the log describes a tree that never existed.
+// EndOfOperation returns the newest version of the operation that made version seq. A rename makes
+// two versions, and the rename of a directory makes two for each path in it. Between those versions
+// the log describes a tree that never existed.
 func (s *Store) EndOfOperation(seq uint64) (uint64, error) {
 	renamed := func(o Version) bool { return o.Op == OpMoved || o.Op == OpRename || o.Op == OpExchange }
 	whole := seq
@@ -280,8 +279,8 @@ func (f *Filter) selects(v Version) bool {
 
 func (f *Filter) withBaselines() bool { return f.Baselines || slices.Contains(f.Ops, OpBaseline) }
 
-// isFile reports whether a path is, or last was, a file. It returns false for a directory and
-// for a path of which only children are known.
+// isFile reports whether a path is or last was a file. It returns false for a directory, and for a
+// path with children but without versions of its own.
 func (v *View) isFile(p Path) (bool, error) {
 	o, found, err := v.Current(p)
 	if err != nil || !found {
@@ -311,7 +310,7 @@ func (s *Store) namesInIndex(kind byte, text string) (names []string, err error)
 				return nil
 			}
 			names = append(names, string(name))
-			it.Seek(append(append([]byte{kIndex, kind}, name...), 1)) // past all its versions
+			it.Seek(append(append([]byte{kIndex, kind}, name...), 1)) // after all its versions
 		}
 		return nil
 	})
@@ -342,7 +341,7 @@ func (v *View) scanIndex(kind byte, id string, down bool, fn func(Version) bool)
 		var o Version
 		var err error
 		n++
-		if !down && log.pays(n) { // the versions of a session lie close together in the log
+		if !down && log.pays(n) { // the versions of a session are close together in the log
 			at := keyVersion(seq)
 			log.to(at)
 			if !log.it.ValidForPrefix(at) {

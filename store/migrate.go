@@ -13,16 +13,14 @@ import (
 // schema is the number of the key layout that this program writes.
 const schema = 4
 
-// migrations[n] takes a store from schema n to n+1. A migration only adds or rewrites keys,
-// so it can be repeated after a crash; its last transaction changes the number. No
-// migration drops data.
+// migrations[n] takes a store from schema n to n+1. A migration only adds or rewrites keys and
+// never drops data. Its last transaction changes the number, so it can be repeated after a crash.
 var migrations = map[uint64]func(*Store, *db.Writer) error{
 	1: addTimes,
 	2: noteLoose,
-	// Schema 4 puts frames into pack files. Frames of schema 3 stay where they are until they
-	// are packed again. The number changed because a program that does not know pack files
-	// would think their contents are lost. noteLoose runs again because more contents can be
-	// packed now.
+	// Schema 4 puts frames into pack files. Frames of schema 3 stay unchanged until they are packed
+	// again. The number changed because a program that does not know pack files would consider
+	// their contents lost. noteLoose runs again because more contents can be packed now.
 	3: noteLoose,
 }
 
@@ -54,7 +52,7 @@ func migrate(s *Store) error {
 	return nil
 }
 
-// setSchema runs change and then stores the schema number n.
+// setSchema runs change and then stores schema number n.
 func setSchema(s *Store, n uint64, change func(*Store, *db.Writer) error) error {
 	w := s.db.NewWriter()
 	defer w.Close()
@@ -90,7 +88,7 @@ func schemaOf(d *db.DB) (uint64, error) {
 	return n, err
 }
 
-// addTimes writes the z records, which schema 1 did not have.
+// addTimes writes the z records that schema 1 lacks.
 func addTimes(s *Store, w *db.Writer) error {
 	return s.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 100, Prefix: []byte{kVersion}})
@@ -120,7 +118,7 @@ func addTimes(s *Store, w *db.Writer) error {
 	})
 }
 
-// noteLoose counts the contents that can be put into frames; schema 2 had no frames.
+// noteLoose counts the contents that can be put into frames, which schema 2 lacks.
 func noteLoose(s *Store, w *db.Writer) error {
 	var st State
 	found, err := get(s.db, keyState, &st)

@@ -10,16 +10,15 @@ import (
 // Name is an entry of a directory as the history knows it.
 type Name struct {
 	Path    Path
-	Dir     bool // something is, or was, below it
-	Deleted bool // neither it nor anything below it exists any more
+	Dir     bool // something is or was in its subtree
+	Deleted bool // neither the entry nor anything in its subtree exists
 }
 
-// namesMost limits the keys that Names reads, because it completes a path while the user
-// waits at a shell prompt.
+// namesMost limits the keys that Names reads while the user waits for completion at a shell prompt.
 const namesMost = 50_000
 
-// Names lists the entries of a directory ("" is the root) that begin with prefix, sorted by
-// bytes. Entries that no longer exist are included.
+// Names lists the entries of a directory ("" is the root) that begin with prefix, sorted by bytes.
+// It includes deleted entries.
 func (s *Store) Names(dir Path, prefix string) (names []Name, err error) {
 	base := below(dir)
 	at := map[Path]int{}
@@ -49,8 +48,8 @@ func (s *Store) Names(dir Path, prefix string) (names []Name, err error) {
 	return names, err
 }
 
-// DeletedIn calls fn with the last version of each path in a directory's subtree ("" is the root)
-// that no longer exists, sorted by bytes, until fn returns false.
+// DeletedIn calls fn with the last version of each deleted path in a directory's subtree ("" is the
+// root), sorted by bytes, until fn returns false.
 func (s *Store) DeletedIn(dir Path, fn func(Version) bool) error {
 	return s.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 64, Prefix: keyCurrent(dir)})

@@ -3,16 +3,15 @@ package store
 import "cachebro/store/content"
 
 const (
-	// maxNodes bounds the table. A node that is no longer in it is found again through the
-	// newest version of its path (see batch.node).
+	// maxNodes bounds the table. Other nodes are found through the newest version of their path
+	// (see batch.node).
 	maxNodes = 4096
-	// tailBuffers bounds the bytes that all nodes together hold in memory.
+	// tailBuffers bounds the bytes that all nodes together buffer.
 	tailBuffers = 8 << 20
 )
 
-// nodeTable holds, for each inode of the present mount, which content it had when it was last
-// closed. Therefore the cost of an append depends on the appended bytes, not on the whole
-// file.
+// nodeTable maps each inode of the current mount to its content at the last close. With it, the
+// cost of an append depends on the appended bytes and not on the size of the file.
 type nodeTable struct {
 	young, old map[uint64]*node // two generations, as in cache.Cache
 	buffered   int              // upper bound of the bytes in tails
@@ -46,7 +45,7 @@ func (t *nodeTable) put(id uint64, n *node) {
 		return
 	}
 	t.young[id] = n
-	t.buffered += n.tail.Buffered() / 8 // it doubles when it grows
+	t.buffered += n.tail.Buffered() / 8 // the buffer doubles when it grows
 	if len(t.young) > maxNodes/2 {
 		t.old, t.young = t.young, map[uint64]*node{}
 	}

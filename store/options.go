@@ -13,13 +13,13 @@ type Options struct {
 	// Cap is the size in bytes that the store directory should not exceed; 0:
 	// limits.History.
 	Cap int64
-	// Allowed, if not nil, returns the size that the store may have now, given its present
-	// size. Collect calls it if several stores share Cap (see Allot).
+	// Allowed, if not nil, returns how large the store may be, given its current size. Collect
+	// calls it if several stores share Cap (see Allot).
 	Allowed func(used int64) int64
-	// MinFree is the free space in bytes to leave on the state file system. Below it Apply
-	// returns ErrNoSpace and collection starts. 0: 2 GiB or 5 %, whichever is less, but at
-	// least 24 MiB, which Badger may need to finish what it has begun (it dies of SIGBUS
-	// when a mapped page has no block).
+	// MinFree is the free space in bytes to leave on the state file system. With less free space,
+	// Apply returns ErrNoSpace and collection starts. 0: 2 GiB or 5 %, whichever is less, but at
+	// least 24 MiB. Badger may need 24 MiB to finish pending work; it dies of SIGBUS when the disk
+	// cannot hold a mapped page.
 	MinFree int64
 	// IgnoredCap is the budget in bytes of contents of ignored files; 0: a
 	// quarter of Cap.
@@ -31,12 +31,12 @@ type Options struct {
 	Keep int
 	// KeepAge is the age below which retention drops no version at all; 0: limits.KeepAge.
 	KeepAge time.Duration
-	// MaxAge, if not 0, is the age above which all content is dropped. If it is set, the
-	// contents of present files are also dropped before those that an undo needs. It is used
-	// for the history of files that are in no project.
+	// MaxAge, if not 0, is the age from which all content is dropped. If it is set, the contents of
+	// present files are dropped before those that an undo needs. It is used for the history of
+	// files outside projects.
 	MaxAge time.Duration
-	// Unscanned says that nobody looks for changes that were not recorded, as for files that
-	// are in no project. Then a directory's inode tells whether it was replaced unseen.
+	// Unscanned means that no scan looks for unrecorded changes, as for files outside projects. A
+	// directory's inode then tells whether the directory was replaced.
 	Unscanned bool
 	// Ballast is the size in bytes of a preallocated file that is freed to open the store
 	// on a full disk; 0: 32 MiB; < 0: none.
@@ -45,8 +45,8 @@ type Options struct {
 	Now func() time.Time
 	// Log receives errors of background work; nil: they are dropped.
 	Log *slog.Logger
-	// Siblings, if not nil, names the stores of worktrees of the same
-	// repository, whose pack files this store may share (see content.Store.Adopt).
+	// Siblings, if not nil, lists the stores of other worktrees of the same repository. This store
+	// may share their pack files (see content.Store.Adopt).
 	Siblings func() []content.Sibling
 	// ReadOnly opens the store without repairing or migrating anything.
 	ReadOnly bool

@@ -7,13 +7,12 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// preloadFrom is the number of unknown paths from which one walk is faster than single
-// look-ups.
+// preloadFrom is the number of unknown paths at which one walk becomes faster than single look-ups.
 const preloadFrom = 16
 
-// preload reads the newest versions of the paths of many changes in one walk. Paths that
-// change together are mostly neighbours. For rm -rf of a large directory, looking up each
-// path took half of the time of Apply.
+// preload reads the newest versions of the paths of many changes in one walk, because paths that
+// change together are usually neighbours. For rm -rf of a large directory, looking up each path
+// takes half of the time of Apply.
 func (b *batch) preload(cs []Change) error {
 	if len(cs) < preloadFrom {
 		return nil

@@ -22,8 +22,8 @@ const (
 	RecordPlanStep = byte(kPlanStep)
 )
 
-// Independent lists the kinds of records that cannot be derived from the versions. A plan's
-// head comes before its parts, and all plans come before their steps.
+// Independent lists the kinds of records that cannot be derived from the versions. The order puts a
+// plan's head before its parts, and all plans before their steps.
 var Independent = []byte{kSession, kPrompt, kToolCall, kToolList, kWorking, kGap, kNotice, kKV, kPlan, kPlanStep}
 
 // DecodeVersion reads a record of kind RecordVersion.
@@ -31,13 +31,13 @@ func DecodeVersion(key, val []byte) (Version, error) {
 	return decodeVersion(append([]byte{kVersion}, key...), val)
 }
 
-// Raw gives access to the records of the store while none is dropped or moved. Versions are
-// still added; those above Seq were added after Raw was called.
+// Raw gives access to the records of the store. No record is dropped or moved meanwhile. Versions
+// are still added; those above Seq were added after the call of Store.Raw.
 type Raw struct {
 	s      *Store
 	Seq    uint64
 	Oldest uint64 // as in State
-	Gaps   int64  // gaps there have ever been
+	Gaps   int64  // gaps ever recorded
 }
 
 // Raw calls fn. Retention does not run until fn returns.
@@ -67,7 +67,7 @@ func (r Raw) Records(kind byte, fn func(key, val []byte) error) error {
 	})
 }
 
-// Moment returns the current position in the database's sequence of transactions. Everything
+// Moment returns the current position in the sequence of the database's transactions. Everything
 // stored after the call has a later position.
 func (r Raw) Moment() (at uint64, err error) {
 	err = r.s.db.View(func(txn *badger.Txn) error { at = txn.ReadTs(); return nil })
@@ -90,7 +90,7 @@ func (r Raw) WrittenSince(moment uint64, kind byte, from []byte, fn func(key, va
 	})
 }
 
-// ByPath calls fn with all versions, sorted by path and, for each path, oldest first.
+// ByPath calls fn with all versions, sorted by path and, within each path, by number.
 func (r Raw) ByPath(fn func(Version) error) error {
 	return r.s.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kPath}})
@@ -121,18 +121,18 @@ const (
 	fillCount = 500
 )
 
-// Filler copies the records of another store into a store that has no other writer. The
-// target may be new or may have been filled before.
+// Filler copies the records of another store into a store that no other process uses. The target
+// may already hold records of an earlier copy.
 type Filler struct {
 	s     *Store
 	b     *batch // nil if nothing is pending
 	held  int
 	bytes int64
-	near  Hash // the previous content, which the next one probably resembles
+	near  Hash // the previous content, probably similar to the next one
 }
 
-// FillNew calls fn to fill a store that no other process uses. If fn fails, part of the records
-// may already be stored.
+// FillNew calls fn to fill a store that no other process uses. If fn fails, part of the records may
+// already be stored.
 func (s *Store) FillNew(fn func(*Filler) error) error {
 	s.writeMu.Lock()
 	defer s.writeMu.Unlock()
@@ -146,8 +146,7 @@ func (s *Store) FillNew(fn func(*Filler) error) error {
 	return f.commit()
 }
 
-// batch returns the batch that is being filled. If it is full, it is committed first and a
-// new one is returned.
+// batch returns the batch that is being filled. It commits a full batch and begins a new one.
 func (f *Filler) batch(n int64) (*batch, error) {
 	if f.held >= fillCount || f.bytes+n > fillBytes {
 		if err := f.commit(); err != nil {
@@ -204,8 +203,8 @@ func (f *Filler) Content(h Hash, content []byte) error {
 	return err
 }
 
-// Version stores a version. Its number must be above all earlier ones. It returns ErrNotFound
-// if the content of the version has not been stored.
+// Version stores a version. Its number must be above all stored ones. Version returns ErrNotFound
+// if the store does not have the content.
 func (f *Filler) Version(v Version) error {
 	b, err := f.batch(512)
 	if err != nil {

@@ -9,18 +9,17 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// View is the history up to one version, read from one snapshot of the database; later writes
-// are not visible in it. Only one goroutine may use it at a time, and only until the function
-// that received it returns.
+// View is the history up to one version, read from one snapshot of the database. Only one goroutine
+// may use it at a time. It is valid until the function that received it returns.
 type View struct {
 	s   *Store
 	txn *badger.Txn
 	seq uint64
 }
 
-// View runs fn on the present history. fn must not write to the store, because Close blocks
-// writers while it waits for views to end. View returns ErrClosed without running fn if the
-// store is closed.
+// View runs fn on the present history. It returns ErrClosed without running fn if the store is
+// closed. fn must not write to the store, because Close blocks writers while it waits for views to
+// end.
 func (s *Store) View(fn func(*View) error) error { return s.ViewUpTo(s.Seq(), fn) }
 
 // ViewUpTo is like View, but the history ends with version seq.
@@ -54,7 +53,7 @@ func (s *Store) versionIn(txn *badger.Txn, seq uint64) (v Version, err error) {
 	return versionOf(txn, seq)
 }
 
-// versionOf is like versionIn, but also finds versions that are not published yet.
+// versionOf is like View.Version, but also finds unpublished versions.
 func versionOf(txn *badger.Txn, seq uint64) (v Version, err error) {
 	item, err := txn.Get(keyVersion(seq))
 	if errors.Is(err, badger.ErrKeyNotFound) {
@@ -81,16 +80,16 @@ func (s *Store) scan(from uint64, down bool, fn func(Version) bool, over pass) e
 	return s.View(func(v *View) error { return v.scan(from, down, fn, over) })
 }
 
-// pass defines what a scan skips without reading it.
+// pass defines what a scan skips.
 type pass struct {
-	block     func(blk uint64, t times) bool // whole time blocks; nil: none
+	block     func(blk uint64, t times) bool // skips whole time blocks; nil: none
 	baselines bool
-	within    Path // skip what is not at or below this path; "": skip nothing
+	within    Path // skip other paths; "": skip nothing
 	// The scan visits only numbers above after and below before; 0 means no bound.
 	after, before uint64
 }
 
-// scan calls fn with the versions from a number on, in either direction, until fn returns
+// scan calls fn with the versions in either direction, beginning at a number, until fn returns
 // false.
 func (v *View) scan(from uint64, down bool, fn func(Version) bool, over pass) error {
 	if down {
@@ -212,8 +211,8 @@ func (s *Store) Current(p Path) (out Version, found bool, err error) {
 	return out, found, err
 }
 
-// own returns the versions of the path itself, without those under earlier names, up to
-// number most, oldest first.
+// own returns the versions of the path itself up to number most, oldest first. It does not follow
+// renames.
 func (v *View) own(p Path, most uint64) ([]Version, error) {
 	var seqs []uint64
 	it := v.txn.NewIterator(badger.IteratorOptions{Prefix: keyPathPrefix(p)})
@@ -237,10 +236,10 @@ func (v *View) own(p Path, most uint64) ([]Version, error) {
 	return out, nil
 }
 
-// History returns the versions of a path, oldest first. With follow it returns the history
-// of the file that is (or was last) there: if the file came from another name, the versions
-// of that name come first. A path that was replaced by a rename (an atomic save) counts as
-// the same file.
+// History returns the versions of a path, oldest first. With follow it returns the history of the
+// file that is or last was at the path. If the file was renamed to this path, the versions under
+// its earlier name come first. A path that was replaced by a rename (an atomic save) counts as the
+// same file.
 func (v *View) History(p Path, follow bool) (out []Version, err error) {
 	most := v.seq
 	for hops := 0; ; hops++ {
@@ -263,8 +262,8 @@ func (v *View) History(p Path, follow bool) (out []Version, err error) {
 	}
 }
 
-// back calls fn with the versions that History(p, true) returns, but newest first, until fn
-// returns false. It reads no further versions.
+// back calls fn with the versions that History(p, true) returns, newest first, until fn returns
+// false. It does not read further.
 func (v *View) back(p Path, fn func(Version) bool) error {
 	most := v.seq
 	for hops := 0; ; hops++ {
@@ -276,8 +275,8 @@ func (v *View) back(p Path, fn func(Version) bool) error {
 	}
 }
 
-// backIn does the work of back for one name of the file. from is the version that moved the
-// file to this name from another one, or zero if there is none. on is the last result of fn.
+// backIn is back for one name of the file. from is the version that renamed the file to this name,
+// or zero if there is none. on is the last result of fn.
 func (v *View) backIn(p Path, most uint64, follow bool, fn func(Version) bool) (from Version, on bool, err error) {
 	it := v.txn.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: keyPathPrefix(p)})
 	defer it.Close()
@@ -327,8 +326,8 @@ func (s *Store) History(p Path, follow bool) (out []Version, err error) {
 	return out, err
 }
 
-// arrival returns the index of the last version that moved a file from another name to a path
-// that had no file, or -1 if the history begins at this path.
+// arrival returns the index of the last version that moved a file from another name to this path
+// while the path had no file. It returns -1 if there is none.
 func (v *View) arrival(vs []Version) (int, error) {
 	for i := len(vs) - 1; i >= 0; i-- {
 		var below Version
@@ -342,8 +341,8 @@ func (v *View) arrival(vs []Version) (int, error) {
 	return -1, nil
 }
 
-// arrives reports whether version o moved a file from another name to a path that had no
-// file. below is the path's previous version, zero if there is none.
+// arrives reports whether version o moved a file from another name to a path that had no file.
+// below is the path's previous version, or zero.
 func (v *View) arrives(o, below Version) (bool, error) {
 	moved := o.Op == OpRename || o.Op == OpLink || o.Op == OpExchange
 	if !moved || o.From == "" || o.Op != OpExchange && below.Seq != 0 && !below.Deleted() {
@@ -353,9 +352,9 @@ func (v *View) arrives(o, below Version) (bool, error) {
 	return err == nil && !temp, err
 }
 
-// fromPlan reports whether the same plan had created the file that o renamed or exchanged. A
-// plan first writes a file next to its destination and then renames it. A file restored that
-// way counts as the file that was here before.
+// fromPlan reports whether one plan both created and renamed (or exchanged) the file of version o.
+// A plan writes a file next to its destination and then renames it. The file counts as the one that
+// was here before.
 func (v *View) fromPlan(o Version) (bool, error) {
 	if o.Plan == "" || o.Op != OpRename && o.Op != OpExchange {
 		return false, nil
@@ -378,8 +377,8 @@ func (s *Store) AtSeq(p Path, seq uint64) (out Version, found bool, err error) {
 	return out, found, err
 }
 
-// Live calls fn with the newest version of prefix and of each path in its subtree, if they
-// exist, parents first, until fn returns an error, which Live returns.
+// Live calls fn with the newest version of each existing path that is prefix or in its subtree,
+// parents first, until fn returns an error, which Live returns.
 func (v *View) Live(prefix Path, fn func(Version) error) error {
 	if prefix != "" {
 		item, err := v.txn.Get(keyCurrent(prefix))
@@ -393,8 +392,8 @@ func (v *View) Live(prefix Path, fn func(Version) error) error {
 	return v.liveFrom(keyCurrent(below(prefix)), keyCurrent(below(prefix)), fn)
 }
 
-// LiveAfter calls fn with the newest versions of all existing paths that sort after a path,
-// in byte order, until fn returns an error, which LiveAfter returns.
+// LiveAfter calls fn with the newest version of each existing path that sorts after a path, in byte
+// order, until fn returns an error, which LiveAfter returns.
 func (v *View) LiveAfter(after Path, fn func(Version) error) error {
 	from := keyCurrent(after)
 	if after != "" {
@@ -449,7 +448,7 @@ func (s *Store) Live(prefix Path, fn func(Version) error) error {
 	return s.View(func(v *View) error { return v.Live(prefix, fn) })
 }
 
-// NamesOf lists all known names that a file had while it had several.
+// NamesOf lists all names that the history knows of a file with several names.
 func (v *View) NamesOf(in Inode) (all []Path, err error) {
 	prefix := keyLinkPrefix(Stat{Dev: in.Dev, Ino: in.Ino, Birth: in.Birth})
 	it := v.txn.NewIterator(badger.IteratorOptions{Prefix: prefix})

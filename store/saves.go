@@ -9,13 +9,12 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// saveTime bounds how long a process may take for an atomic save, in ns.
+// saveTime bounds the duration of an atomic save, in ns.
 const saveTime = int64(60e9)
 
-// MadeFor distinguishes an atomic save from an ordinary rename. In an atomic save, such as
-// those of sed -i and editors, the process that renames the file has created it a moment
-// before. MadeFor then returns the number of the file's first version. For an ordinary rename
-// it returns 0.
+// MadeFor distinguishes an atomic save from an ordinary rename. In an atomic save, as by sed -i and
+// editors, the process that renames the file has just created it. MadeFor then returns the number
+// of the file's first version. For an ordinary rename it returns 0.
 func (s *Store) MadeFor(v Version) (uint64, error) {
 	if v.Op != OpRename || v.Plan != "" || v.Actor.PID == 0 || !isRegular(v.Stat) {
 		return 0, nil
@@ -41,9 +40,9 @@ func (s *Store) MadeFor(v Version) (uint64, error) {
 	return first, nil
 }
 
-// backwards calls fn with the versions of a path from seq down, until fn returns false. It
-// reads no further versions, because a temporary name that every save of a file uses has
-// thousands of versions and the log calls backwards for each of them.
+// backwards calls fn with the versions of a path from seq down, until fn returns false. It does not
+// read further, because the log calls it for each version of a temporary name that every save of a
+// file uses, and there may be thousands.
 func (v *View) backwards(p Path, seq uint64, fn func(Version) bool) error {
 	it := v.txn.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: keyPathPrefix(p)})
 	defer it.Close()
@@ -63,23 +62,22 @@ func (v *View) backwards(p Path, seq uint64, fn func(Version) bool) error {
 	return nil
 }
 
-// OwnFile reports whether p is a temporary file that cachebro itself writes into a project,
-// namely a file that a plan renames into place or doctor's canary. Such files must never
-// count as "the last action"; otherwise an undo after doctor would do nothing.
+// OwnFile reports whether p is a temporary file of cachebro: a file that a plan renames into place,
+// or doctor's canary. The last action must never be one of these, or an undo after doctor would do
+// nothing.
 func OwnFile(p Path) bool {
 	base := path.Base(string(p))
 	return strings.HasPrefix(base, ".cachebro-") && strings.HasSuffix(base, "~")
 }
 
-// WithoutTemporary filters one path's versions, which are in order. It leaves out those of files
-// that were created to be moved elsewhere a moment later: by a plan, or for an atomic save
-// (see MadeFor).
+// WithoutTemporary returns one path's versions, which are in order, without those of files that
+// were created to be renamed elsewhere. Plans and atomic saves create such files (see MadeFor).
 func WithoutTemporary(vs []Version) []Version {
 	if len(vs) > 0 && OwnFile(vs[0].Path) {
 		return nil
 	}
 	var out []Version
-	life := 0 // index in out at which the present file begins
+	life := 0 // index in out of the present file's first version
 	for _, v := range vs {
 		out = append(out, v)
 		if !v.Deleted() {

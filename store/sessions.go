@@ -11,22 +11,22 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// Session is one client session. Times are ns since the epoch; 0: unknown.
+// Session is one session of a client. Times are in ns since the epoch; 0: unknown.
 type Session struct {
 	ID         SessionID `cbor:"1,keyasint,omitempty"`
 	Client     string    `cbor:"2,keyasint,omitempty"` // claude, codex, …
 	Cwd        string    `cbor:"3,keyasint,omitempty"`
 	Transcript string    `cbor:"4,keyasint,omitempty"`
-	PID        uint32    `cbor:"5,keyasint,omitempty"` // the client's process
-	PStart     uint64    `cbor:"6,keyasint,omitempty"` // its start time, against reuse of the pid
+	PID        uint32    `cbor:"5,keyasint,omitempty"` // process of the client
+	PStart     uint64    `cbor:"6,keyasint,omitempty"` // start time of PID, because a pid can be reused
 	Started    int64     `cbor:"7,keyasint,omitempty"`
 	Last       int64     `cbor:"8,keyasint,omitempty"` // last event
 	Ended      int64     `cbor:"9,keyasint,omitempty"`
 	Source     string    `cbor:"10,keyasint,omitempty"` // startup, resume, clear, compact, fork
-	Prompt     string    `cbor:"11,keyasint,omitempty"` // id of the present prompt
-	StartSeq   uint64    `cbor:"12,keyasint,omitempty"` // newest version when it began
+	Prompt     string    `cbor:"11,keyasint,omitempty"` // ID of the present prompt
+	StartSeq   uint64    `cbor:"12,keyasint,omitempty"` // newest version when the session began
 	Branch     string    `cbor:"13,keyasint,omitempty"`
-	Told       uint64    `cbor:"14,keyasint,omitempty"` // newest version when the session was last shown the changes of others
+	Told       uint64    `cbor:"14,keyasint,omitempty"` // newest version when the session was last shown what others changed
 }
 
 // Prompt is one message of the user within a session.
@@ -35,9 +35,9 @@ type Prompt struct {
 	Session SessionID `cbor:"2,keyasint,omitempty"`
 	Time    int64     `cbor:"3,keyasint,omitempty"`
 	Text    string    `cbor:"4,keyasint,omitempty"` // the beginning of the message, for display
-	Seq     uint64    `cbor:"5,keyasint,omitempty"` // newest version when it was sent
-	// Continues is the ID of the prompt that this one belongs to, if the client sent this one
-	// by itself without the user.
+	Seq     uint64    `cbor:"5,keyasint,omitempty"` // newest version when the prompt was sent
+	// Continues is the ID of the user's prompt that this one belongs to, if the client itself sent
+	// this one.
 	Continues string `cbor:"6,keyasint,omitempty"`
 }
 
@@ -55,8 +55,8 @@ type ToolCall struct {
 	Failed  bool      `cbor:"10,keyasint,omitempty"`
 }
 
-// Sessions stores what clients reported, namely their sessions, prompts and tool calls, and
-// the files that each session read and edited.
+// Sessions stores the sessions, prompts and tool calls that clients reported, and the files that
+// each session read and edited.
 type Sessions struct {
 	db *db.DB
 }
@@ -72,7 +72,7 @@ func (s *Sessions) Get(id SessionID) (v Session, found bool, err error) {
 	return v, found, err
 }
 
-// List returns the sessions, the one with the latest event first (limit 0: all).
+// List returns the sessions, ordered by their last event, latest first (limit 0: all).
 func (s *Sessions) List(limit int) ([]Session, error) {
 	vs, err := records[Session](s.db, []byte{kSession})
 	slices.SortStableFunc(vs, func(a, b Session) int { return -compare(a.Last, b.Last) })
@@ -82,7 +82,7 @@ func (s *Sessions) List(limit int) ([]Session, error) {
 	return vs, err
 }
 
-// PutPrompt stores a prompt; its Time orders the prompts of a session.
+// PutPrompt stores a prompt. The prompts of a session are ordered by Time.
 func (s *Sessions) PutPrompt(v Prompt) error {
 	k := append(keyNamed(kPrompt, string(v.Session)), 0)
 	k = binary.BigEndian.AppendUint64(k, uint64(v.Time))
@@ -95,7 +95,7 @@ func (s *Sessions) Prompts(session SessionID) ([]Prompt, error) {
 	return slices.DeleteFunc(vs, Prompt.continued), err
 }
 
-// AllPrompts is like Prompts, but includes those that a client sent by itself.
+// AllPrompts is like Prompts, but includes prompts that the client itself sent.
 func (s *Sessions) AllPrompts(session SessionID) ([]Prompt, error) {
 	return records[Prompt](s.db, append(keyNamed(kPrompt, string(session)), 0))
 }
@@ -118,7 +118,7 @@ func (s *Sessions) LastPrompts(session SessionID, limit int) ([]Prompt, error) {
 	return vs, err
 }
 
-// PutToolCall stores a tool call; Begin orders the calls of a session.
+// PutToolCall stores a tool call. The calls of a session are ordered by Begin.
 func (s *Sessions) PutToolCall(v ToolCall) error {
 	k := append(keyNamed(kToolList, string(v.Session)), 0)
 	k = binary.BigEndian.AppendUint64(k, uint64(v.Begin))
@@ -175,7 +175,7 @@ func (s *Sessions) putRecord(what string, key []byte, v any) error {
 	return nil
 }
 
-// records decodes everything under a prefix.
+// records decodes all records under a prefix.
 func records[T any](d *db.DB, prefix []byte) ([]T, error) {
 	var out []T
 	err := d.View(func(txn *badger.Txn) error {
@@ -203,7 +203,7 @@ func compare[T int64 | uint64](a, b T) int {
 	return 0
 }
 
-// SessionStart returns the newest version from before a session began.
+// SessionStart returns the number of the newest version before a session began.
 func (s *Store) SessionStart(id SessionID) (uint64, error) {
 	ses, found, err := s.Sessions.Get(id)
 	if err != nil {

@@ -27,8 +27,8 @@ type Store struct {
 	db   *db.DB
 	room *space.Room
 
-	// tidyMu is the lock of the contents, taken before writeMu. While it is held, nobody
-	// else drops or moves contents.
+	// tidyMu is the lock of the contents, taken before writeMu. Whoever drops or moves contents
+	// holds it.
 	tidyMu sync.Locker
 
 	// writeMu is the writer lock of the database. It guards next and nodes, and serialises
@@ -38,14 +38,14 @@ type Store struct {
 	nodes   nodeTable
 
 	state    atomic.Pointer[State]  // published; immutable
-	stopped  atomic.Pointer[string] // the reason why Apply stores nothing, "" if it does store
+	stopped  atomic.Pointer[string] // why Apply stores nothing; "" if it does store
 	current  *cache.Cache[Path, Version]
 	contents *content.Store
-	applied  atomic.Int64 // when Apply last stored something, by Options.Now
+	applied  atomic.Int64 // when Apply last stored something, according to Options.Now
 }
 
-// Open opens the store in dir, creating it if it is missing, and removes the half-written
-// batch of a killed process. Its errors are ErrLocked, ErrDamaged, ErrNewer and ErrNoSpace.
+// Open opens the store in dir, creating it if it is missing. It removes an incomplete batch of a
+// killed process. Its errors are ErrLocked, ErrDamaged, ErrNewer and ErrNoSpace.
 func Open(dir string, o Options) (*Store, error) {
 	o = o.withDefaults()
 	if !o.ReadOnly {
@@ -101,10 +101,9 @@ func (s *Store) begin() error {
 	return s.contents.Open()
 }
 
-// Close writes all pending data and releases the store. A second Close does nothing. It
-// returns ErrNoSpace if the disk is so full that Badger would crash while writing. The files
-// are then in the same state as after a kill (nothing that Apply returned is lost) and stay
-// locked until the process ends.
+// Close writes all pending data and releases the store. A second Close does nothing. Close returns
+// ErrNoSpace if the disk is so full that Badger would crash while writing. The files are then as
+// after a kill: nothing that Apply returned is lost. They stay locked until the process ends.
 func (s *Store) Close() error {
 	if !s.db.RefuseCalls() {
 		return nil
@@ -126,8 +125,8 @@ func (s *Store) Close() error {
 // Sync makes everything that Apply has returned durable against power loss.
 func (s *Store) Sync() error { return s.db.Sync() }
 
-// ReadMany uses more memory until end is called, for whoever reads thousands of contents in any
-// order.
+// ReadMany makes the database use more memory until end is called. It speeds up reading thousands
+// of contents in any order.
 func (s *Store) ReadMany() (end func()) { return s.db.ReadMany() }
 
 // Seq returns the number of the newest version, 0 for an empty log.
@@ -139,7 +138,7 @@ func (s *Store) Checkpoint() []byte { return s.state.Load().Checkpoint }
 // Dir returns the directory of the store.
 func (s *Store) Dir() string { return s.dir }
 
-// get decodes the record under key into v. It returns false if there is none.
+// get decodes the record under key into v. It returns false if the key does not exist.
 func get(d *db.DB, key []byte, v any) (bool, error) {
 	found := false
 	err := d.View(func(txn *badger.Txn) error {
@@ -175,7 +174,7 @@ func (s *Store) Has(h Hash) bool { return s.contents.Has(h) }
 // hash.
 func (s *Store) Content(h Hash) ([]byte, error) { return s.contents.Get(h) }
 
-// writeContents runs fn in a batch of its own that changes only contents.
+// writeContents runs fn in a separate batch that changes only contents.
 func (s *Store) writeContents(fn func(*content.Batch) error) error {
 	s.writeMu.Lock()
 	defer s.writeMu.Unlock()
@@ -205,14 +204,14 @@ func (s *Store) Room() *space.Room { return s.room }
 // Options returns the options that the store was opened with, defaults filled in.
 func (s *Store) Options() Options { return s.opt }
 
-// Applied returns when Apply last stored something, by Options.Now.
+// Applied returns when Apply last stored something, according to Options.Now.
 func (s *Store) Applied() time.Time { return time.Unix(0, s.applied.Load()) }
 
 // Stats returns the counters.
 func (s *Store) Stats() State { return *s.state.Load() }
 
-// DiskUsage returns the allocated size of the store's directory in bytes without the
-// ballast, and the free bytes of its file system. The size may be 2 s old.
+// DiskUsage returns the allocated size of the store's directory without the ballast, and the free
+// bytes of its file system. The size may be 2 s old.
 func (s *Store) DiskUsage() (used, free int64, err error) {
 	free, _, err = s.room.Free()
 	return s.room.Usage(s.opt.Now(), false), free, err

@@ -7,8 +7,8 @@ import (
 	"cachebro/store/leaf/event"
 )
 
-// Path is slash-separated, relative to the project's root, and cleaned once, where it enters
-// the program. It holds raw bytes, not necessarily UTF-8. "" is the root itself.
+// Path is slash-separated and relative to the project's root, which is "". It is cleaned where it
+// enters the program. It holds raw bytes, not necessarily UTF-8.
 type Path string
 
 // Inside reports whether p is dir or lies in its subtree.
@@ -47,7 +47,7 @@ const (
 	OpMknod    = event.OpMknod
 	OpBaseline = event.OpBaseline
 	OpOutside  = event.OpOutside
-	OpMoved    = event.OpMoved // Path went away by a rename to To
+	OpMoved    = event.OpMoved // Path was renamed to To
 	OpSeen     = event.OpSeen
 )
 
@@ -66,14 +66,14 @@ type Actor struct {
 	Prompt    string    `cbor:"8,keyasint,omitempty"`
 	ToolCall  string    `cbor:"9,keyasint,omitempty"`
 	Tool      string    `cbor:"10,keyasint,omitempty"`
-	Uncertain bool      `cbor:"11,keyasint,omitempty"` // several tool calls were open and the process tree did not tell which one it was
+	Uncertain bool      `cbor:"11,keyasint,omitempty"` // several tool calls were open, and the process tree did not show which one it was
 	Line      int64     `cbor:"12,keyasint,omitempty"` // shared by all changes of a terminal's foreground processes between two inputs; see capture
-	Late      bool      `cbor:"13,keyasint,omitempty"` // written after the tool call had ended, by a process that the call started
+	Late      bool      `cbor:"13,keyasint,omitempty"` // written after the tool call ended, by a process that the call started
 }
 
 // Version is one entry of the append-only version log. Immutable.
 type Version struct {
-	Seq    uint64 `cbor:"-"` // global order; it is the key
+	Seq    uint64 `cbor:"-"` // global order; stored in the key
 	Path   Path   `cbor:"1,keyasint,omitempty"`
 	Op     Op     `cbor:"2,keyasint,omitempty"`
 	Class  Class  `cbor:"3,keyasint,omitempty"`
@@ -81,27 +81,27 @@ type Version struct {
 	To     Path   `cbor:"5,keyasint,omitempty"`
 	Target string `cbor:"6,keyasint,omitempty"` // symlink
 	Blob   Hash   `cbor:"7,keyasint,omitempty"`
-	// NoContent is the reason why Blob is zero although the file had content: "too
-	// large", "gap: …", "pruned", "purged", or "" if there is no reason.
+	// NoContent is the reason why Blob is zero although the file had content: "too large", "gap:
+	// …", "pruned", "purged". It is "" if no reason is needed.
 	NoContent string `cbor:"8,keyasint,omitempty"`
 	Time      int64  `cbor:"9,keyasint,omitempty"` // ns since the epoch
 	Stat      Stat   `cbor:"10,keyasint,omitempty"`
 	Actor     Actor  `cbor:"11,keyasint,omitempty"`
-	// Prev is the Seq of the previous version of this path (of From for a
-	// rename), 0 for the first one.
+	// Prev is the Seq of the previous version of this path (for a rename, of From); 0 for the first
+	// version.
 	Prev uint64 `cbor:"12,keyasint,omitempty"`
 	// Plan is the undo, redo, restore or revert that wrote the version; "": none.
 	Plan string `cbor:"13,keyasint,omitempty"`
 	// Idle means that the version was captured while a writer still had the file open.
 	Idle bool `cbor:"14,keyasint,omitempty"`
-	// Taken is when the content was read, in ns since the epoch, if that was later than
-	// Time (see Fill); 0: at Time.
+	// Taken is when the content was read, in ns since the epoch, if later than Time (see Fill); 0:
+	// at Time.
 	Taken int64 `cbor:"15,keyasint,omitempty"`
-	// Foreign means that content or ownership come from an import and were never observed on
-	// this machine, where the owner IDs may belong to other people.
+	// Foreign means that content or ownership come from an import and were never observed on this
+	// machine. Its owner IDs may belong to other people here.
 	Foreign bool `cbor:"17,keyasint,omitempty"`
-	// Linked is the time when the file last got a name that the history excludes, in ns since
-	// the epoch, if that was later than Time. Stat counts that name.
+	// Linked is the time when the file last got a name that the history excludes, in ns since the
+	// epoch, if later than Time. Stat counts that name.
 	Linked int64 `cbor:"18,keyasint,omitempty"`
 }
 
@@ -117,8 +117,8 @@ func (v Version) Deleted() bool {
 	return v.Op == OpUnlink || v.Op == OpRmdir || v.Op == OpMoved || v.Class == event.Excluded
 }
 
-// Excluded reports whether the path is excluded from the history. Such a version only records
-// that something changed there.
+// Excluded reports whether the path is excluded from the history. The version then only records
+// that something changed at the path.
 func (v Version) Excluded() bool { return v.Class == event.Excluded }
 
 // When returns the version's time.
@@ -129,37 +129,37 @@ type Change struct {
 	Op     Op
 	Class  Class
 	Path   Path
-	Path2  Path // new name of rename, exchange, link
+	Path2  Path // the new name, for rename, exchange and link
 	Target string
-	Node   uint64 // inode identity within one mount, 0 unknown
+	Node   uint64 // identifies an inode within one mount; 0: unknown
 	Stat   Stat
 	Time   int64
 	Actor  Actor
-	// HasContent means that Content is set. It is the file's content or, if TailFrom > 0, the
-	// bytes that follow the first TailFrom bytes of the previous version of Node.
+	// HasContent means that Content is set. Content is the file's whole content or, if TailFrom >
+	// 0, the bytes that follow the first TailFrom bytes of Node's previous version.
 	HasContent bool
 	Content    []byte
 	TailFrom   int64
-	NoContent  string // why there is no content although there should be
+	NoContent  string // why the content is missing
 	LastName   bool
-	// NotRead marks a baseline that describes a file without having read its content. It is
-	// ignored if the file is already known.
+	// NotRead marks a baseline made without reading the file's content. It is ignored if the file
+	// is already known.
 	NotRead bool
 	Idle    bool
 	// Plan is the ID of the undo, redo, restore or revert that this change is part of.
 	Plan string
 }
 
-// Gap records that content was not stored although it should have been.
+// Gap records that content should have been stored and was not.
 type Gap struct {
 	Path   Path   `cbor:"1,keyasint"`
 	Time   int64  `cbor:"2,keyasint"`
 	Reason string `cbor:"3,keyasint"`
-	Seq    uint64 `cbor:"4,keyasint,omitempty"` // the version without content, 0 if there is none
+	Seq    uint64 `cbor:"4,keyasint,omitempty"` // the version without content; 0: none
 }
 
-// Reader is the owner of one context window: a client session and, within it, one agent
-// ("" is the main loop). The zero Reader is unknown and has seen nothing.
+// Reader is the owner of one context window: a client session and one agent in it ("" is the main
+// loop). The zero Reader is unknown and has been shown nothing.
 type Reader struct {
 	Session SessionID
 	Agent   string
@@ -171,7 +171,7 @@ type Interval struct {
 	Last  int `cbor:"2,keyasint"`
 }
 
-// Rendering names how delivered text relates to the file's bytes.
+// Rendering names the way in which delivered text was made from the file's bytes.
 type Rendering string
 
 // The renderings.

@@ -2,17 +2,17 @@ package store
 
 import "encoding/binary"
 
-// This file decodes versions without reflection, because a walk through the whole log decodes
-// each of them: reflection takes 1.9 µs, this code 0.3. It accepts only the form that encode
-// writes. Any other encoding is left to the CBOR library, which decides whether it is valid.
+// This file decodes versions without reflection, because a walk through the log decodes every
+// version. Reflection takes 1.9 µs per version and this code 0.3. It accepts only what encode
+// writes. The CBOR library decodes or rejects everything else.
 
-// reader reads the CBOR that encode writes. bad is set if the input is anything else.
+// reader reads the CBOR that encode writes. bad is set for any other input.
 type reader struct {
 	b   []byte
 	bad bool
 }
 
-// head reads the start of an item, which must be of the given major type.
+// head reads the start of an item, whose major type must be major.
 func (r *reader) head(major byte) uint64 {
 	if len(r.b) == 0 || r.b[0]>>5 != major {
 		r.bad = true
@@ -44,7 +44,7 @@ func (r *reader) head(major byte) uint64 {
 	return n
 }
 
-// uint reads a number of at most the given bits.
+// uint reads a number of at most the given number of bits.
 func (r *reader) uint(bits int) uint64 {
 	n := r.head(0)
 	if n>>(bits-1)>>1 != 0 {
@@ -106,8 +106,8 @@ func (r *reader) fields(read func(key uint64)) {
 	}
 }
 
-// readVersion decodes a version. It returns false if the encoding does not have the form
-// that encode produces; v is then undefined.
+// readVersion decodes a version. It returns false if encode did not produce the encoding; v is then
+// undefined.
 func readVersion(b []byte, v *Version) bool {
 	r := reader{b: b}
 	r.fields(func(key uint64) {

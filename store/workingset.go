@@ -8,7 +8,7 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// WorkingFile counts what one session did with one path: an entry of the working set.
+// WorkingFile counts what one session did with one path. It is an entry of the working set.
 type WorkingFile struct {
 	Session  SessionID `cbor:"1,keyasint,omitempty"`
 	Path     Path      `cbor:"2,keyasint,omitempty"`
@@ -25,7 +25,7 @@ type workingKey struct {
 	path    Path
 }
 
-// edited counts a version of a tracked file towards its session's working set.
+// edited adds a version of a tracked file to its session's working set.
 func (b *batch) edited(v Version) {
 	if v.Actor.Session == "" || v.Class != 0 || isDir(v.Stat) {
 		return
