@@ -20,37 +20,36 @@ type Sibling struct {
 	Root string // root of the worktree, for display
 }
 
-// keyAlone exists once something was purged. From then on no pack file is adopted, because
-// purged content must not return from a sibling.
+// keyAlone exists if something was ever purged. Then no pack file is adopted, because purged
+// content must not return from a sibling.
 var keyAlone = []byte{'m', 'a', 'l', 'o', 'n', 'e'}
 
 const (
-	// adoptLeast is how many bytes a sibling's pack file must save to be adopted, unless they
-	// are half of the file.
+	// adoptLeast is the number of bytes that a sibling's pack file must save to be adopted. A
+	// smaller file is adopted if the bytes saved are half of it.
 	adoptLeast = 64 << 10
 )
 
-// adopted is a pack file that has been linked into this store.
+// adopted is a pack file that was linked into this store.
 type adopted struct {
 	name   packName
 	frames []packFrame
 	id     uint64 // number of its first frame
-	first  bool   // the sibling's directory sorts before ours
+	first  bool   // the sibling's directory sorts before this one
 }
 
 // candidate is a pack file that a sibling has and this store does not.
 type candidate struct {
 	name   packName
 	file   string
-	dir    string // of the sibling's store
+	dir    string // directory of the sibling's store
 	frames []packFrame
 }
 
-// Adopt hard-links the pack files of its siblings into this store and offers their contents.
-// A content that is stored later and is on offer then refers to the linked file. Adopt is
-// meant for a new store, before its first scan. A file whose contents were never used is
-// removed later. Adopt returns the number of contents on offer. It does not disturb siblings
-// that are in use.
+// Adopt hard-links the pack files of siblings into this store and offers their contents. If an
+// offered content is stored later, it refers to the linked file. Linked files that are never used
+// are removed later. Adopt returns the number of offered contents. It is for a new store, before
+// its first scan. It does not disturb siblings that are in use.
 func (s *Store) Adopt(ctx context.Context) (int, error) {
 	s.Lock()
 	defer s.Unlock()
@@ -61,7 +60,7 @@ func (s *Store) Adopt(ctx context.Context) (int, error) {
 	return s.offers.Load().count(), err
 }
 
-// alone reports whether this store must not adopt anything.
+// alone reports whether this store must not adopt pack files.
 func (s *Store) alone() bool {
 	if s.opt.Siblings == nil || s.opt.ReadOnly {
 		return true
@@ -70,7 +69,7 @@ func (s *Store) alone() bool {
 	return !errors.Is(err, badger.ErrKeyNotFound)
 }
 
-// candidates lists the siblings' pack files that this store does not have.
+// candidates lists the siblings' pack files that this store lacks.
 func (s *Store) candidates(ctx context.Context) []candidate {
 	var own unix.Stat_t
 	if unix.Stat(s.dir, &own) != nil {
@@ -80,15 +79,14 @@ func (s *Store) candidates(ctx context.Context) []candidate {
 	var out []candidate
 	for _, sib := range s.opt.Siblings() {
 		dir := filepath.Join(sib.Dir, space.PacksDir)
-		files, _ := os.ReadDir(dir) // it may not exist yet
+		files, _ := os.ReadDir(dir) // the directory may not exist yet
 		for _, f := range files {
 			n, ok := parsePackName(f.Name())
 			if _, known := have[n]; !ok || known || ctx.Err() != nil {
 				continue
 			}
 			c := candidate{name: n, file: filepath.Join(dir, f.Name()), dir: sib.Dir}
-			// Only files that belong to the same user and that nobody else can write to are
-			// candidates.
+			// Accept only files that belong to the same user and that nobody else can write to.
 			var st unix.Stat_t
 			if unix.Lstat(c.file, &st) != nil || st.Dev != own.Dev {
 				continue
@@ -109,9 +107,8 @@ func (s *Store) candidates(ctx context.Context) []candidate {
 	return out
 }
 
-// adopt links the candidates that are wanted, records their frames and offers their contents.
-// If the process is killed before the frames are recorded, Open removes the linked files. The
-// caller holds the lock of s.
+// adopt links the wanted candidates, records their frames and offers their contents. If the process
+// is killed before the frames are recorded, Open removes the linked files. The caller holds s.
 func (s *Store) adopt(ctx context.Context, cs []candidate, wanted func(candidate) bool) (bool, error) {
 	st := &stock{last: s.lastFrame}
 	err := s.eachFrame(func(id uint64, h frameHead, _ int64) error {
@@ -149,7 +146,7 @@ func (s *Store) adopt(ctx context.Context, cs []candidate, wanted func(candidate
 	if len(got) == 0 {
 		return false, ctx.Err()
 	}
-	// The names must be durable before anything relies on them.
+	// The directory entries must be durable before anything refers to them.
 	if err := syncDir(s.packsDir()); err != nil {
 		return false, fmt.Errorf("adopt: %w", err)
 	}
@@ -177,8 +174,7 @@ func (s *Store) enterPack(p adopted, pack uint64) error {
 	})
 }
 
-// FetchPacks restores missing pack files from siblings that have them. The caller holds the
-// lock of s.
+// FetchPacks restores missing pack files from siblings. The caller holds s.
 func (s *Store) FetchPacks(problem func(format string, a ...any)) {
 	if s.opt.Siblings == nil || s.opt.ReadOnly {
 		return

@@ -8,16 +8,16 @@ import (
 	"cachebro/store/db"
 )
 
-// Counts sum up the stored contents.
+// Counts holds totals of the stored contents.
 type Counts struct {
 	Blobs  uint64
 	Stored int64 // bytes as stored
 	Raw    int64 // bytes of the contents themselves
-	Loose  int64 // bytes of contents that wait for a repack
+	Loose  int64 // bytes of contents that are not yet in a frame
 }
 
 // Batch stores contents together with the records that refer to them, through one writer. The
-// writer's lock is held as long as the batch lives.
+// writer's lock is held while the batch exists.
 type Batch struct {
 	// Counts are the store's counts including the changes of the batch.
 	Counts Counts
@@ -28,22 +28,22 @@ type Batch struct {
 	order []Hash
 }
 
-// pending is a blob of this batch. It is written only when the batch is complete, because a
-// rename may still give it a better base.
+// pending is a blob of this batch. Blobs are written when the batch is complete, because a later
+// rename may provide a better base.
 type pending struct {
 	header
 	payload []byte
 	content []byte  // nil for a tail
-	was     *header // its former header, if the store already had the blob
-	// header.pieces is the former number of pieces; writeBlob counts them anew.
+	was     *header // the blob's header in the store, if it was there already
+	// header.pieces is the stored number of pieces; writeBlob counts them anew.
 }
 
-// Batch begins a batch that writes through w. have holds the present counts.
+// Batch begins a batch that writes through w. have holds the counts before the batch.
 func (s *Store) Batch(w *db.Writer, have Counts) *Batch {
 	return &Batch{Counts: have, s: s, w: w, blobs: map[Hash]*pending{}}
 }
 
-// Flush passes everything to the writer, which still has to commit it.
+// Flush passes all pending blobs to the writer, which still has to commit them.
 func (b *Batch) Flush() error {
 	for _, h := range b.order {
 		if err := b.writeBlob(h, b.blobs[h]); err != nil {
@@ -62,24 +62,22 @@ func (b *Batch) Committed() {
 	}
 }
 
-// Refer records that the batch refers to a content, so that a sweep in progress does not
-// delete it.
+// Refer records that the batch refers to a content. A running sweep then does not delete it.
 func (b *Batch) Refer(h Hash) {
 	if b.s.fresh != nil {
 		b.s.fresh[h] = true
 	}
 }
 
-// Put stores a content. near is called only if the content is new; it returns the hash of a
-// content that this one probably resembles. near may be nil. Put returns ErrTooLarge if the
-// content is above MaxBlob.
+// Put stores a content. near, if not nil, is called for a new content and returns the hash of a
+// probably similar one. Put returns ErrTooLarge if the content is larger than MaxBlob.
 func (b *Batch) Put(content []byte, near func() Hash) (*Tail, error) {
 	if int64(len(content)) > b.s.opt.MaxBlob {
 		return nil, fmt.Errorf("%w: %d bytes", ErrTooLarge, len(content))
 	}
 	h, sum := hashFrom(nil, content)
 	t := newTail(h, int64(len(content)), sum)
-	if b.Has(h) { // restored, copied or written again
+	if b.Has(h) { // the store or this batch already has the content
 		return t, nil
 	}
 	base := Hash{}
@@ -89,9 +87,8 @@ func (b *Batch) Put(content []byte, near func() Hash) (*Tail, error) {
 	return t, b.putNew(h, content, base)
 }
 
-// Append stores the content of a file that held t, was cut to its first from bytes, and then
-// had more appended. It returns ErrNoBase if the first bytes are not known, and ErrTooLarge
-// if the content is above MaxBlob.
+// Append stores a new content of a file: the first from bytes of t, followed by more. It returns
+// ErrNoBase if the store lacks those bytes, and ErrTooLarge if the content is larger than MaxBlob.
 func (b *Batch) Append(t *Tail, from int64, more []byte) (*Tail, error) {
 	if from > t.size {
 		return nil, ErrNoBase
@@ -118,7 +115,7 @@ func (b *Batch) Append(t *Tail, from int64, more []byte) (*Tail, error) {
 			return next, nil
 		}
 	}
-	// Not a plain append, or the chain is full: store the whole content.
+	// This is no plain append, or the chain is full, so store the whole content.
 	base, err := b.content(t.hash)
 	if err != nil || int64(len(base)) < from {
 		return nil, ErrNoBase
@@ -128,7 +125,7 @@ func (b *Batch) Append(t *Tail, from int64, more []byte) (*Tail, error) {
 	return newTail(h, int64(len(full)), sum), b.PutHashed(h, full, t.hash)
 }
 
-// Tail returns the tail of a stored content, on which appends can build.
+// Tail returns the tail of a stored content, to which bytes can be appended.
 func (b *Batch) Tail(h Hash) (*Tail, error) {
 	hd, err := b.header(h)
 	if err != nil {
@@ -137,8 +134,8 @@ func (b *Batch) Tail(h Hash) (*Tail, error) {
 	return newTail(h, hd.size, nil), nil
 }
 
-// PutHashed stores a content of any size whose hash is known. near is the hash of a content
-// that it probably resembles.
+// PutHashed stores a content of any size whose hash is known. near is the hash of a probably
+// similar content.
 func (b *Batch) PutHashed(h Hash, content []byte, near Hash) error {
 	if b.Has(h) {
 		return nil
@@ -146,7 +143,7 @@ func (b *Batch) PutHashed(h Hash, content []byte, near Hash) error {
 	return b.putNew(h, content, near)
 }
 
-// putNew stores a content that the store does not have yet.
+// putNew stores a content that the store lacks.
 func (b *Batch) putNew(h Hash, content []byte, near Hash) error {
 	if content == nil {
 		content = []byte{}
@@ -163,7 +160,7 @@ func (b *Batch) putNew(h Hash, content []byte, near Hash) error {
 	return nil
 }
 
-// offered looks for a new content among the offers and compares its bytes.
+// offered looks for a new content among the offers and compares the bytes.
 func (b *Batch) offered(h Hash, content []byte) (header, bool) {
 	o := b.s.offers.Load()
 	for _, x := range o.find(tagOf(h)) {
@@ -179,7 +176,7 @@ func (b *Batch) offered(h Hash, content []byte) (header, bool) {
 	return header{}, false
 }
 
-// encode returns the plain or the delta encoding, whichever is smaller.
+// encode returns the smaller of the plain and the delta encoding.
 func (b *Batch) encode(h Hash, content []byte, near Hash) (header, []byte, error) {
 	if near == (Hash{}) || near == h || len(content) < 64 {
 		return b.s.codecs.plain(content)
@@ -213,7 +210,7 @@ func (b *Batch) pend(h Hash, p *pending) {
 	b.blobs[h] = p
 }
 
-// Has reports whether a content is stored, or will be by this batch.
+// Has reports whether the store or this batch has a content.
 func (b *Batch) Has(h Hash) bool {
 	if b.blobs[h] != nil {
 		return true
@@ -239,7 +236,7 @@ func (b *Batch) content(h Hash) ([]byte, error) {
 		return out, err
 	}
 	if p.content == nil {
-		// The content is a tail of this batch; its base may belong to this batch as well.
+		// The content is a tail of this batch. Its base may belong to this batch as well.
 		var base []byte
 		if p.based() {
 			var err error
@@ -257,12 +254,12 @@ func (b *Batch) content(h Hash) ([]byte, error) {
 	return p.content, nil
 }
 
-// Rebase turns a content that is stored whole into a delta against near, if that makes it
-// smaller and creates no cycle.
+// Rebase turns a content that is stored whole into a delta against near, if the delta is smaller
+// and creates no cycle.
 func (b *Batch) Rebase(h, near Hash) error {
 	hd, err := b.header(h)
 	if err != nil || h == near {
-		return nil // fsck deals with missing contents
+		return nil // fsck reports missing contents
 	}
 	small := hd.size < 256 || hd.stored != 0 && hd.stored < 256
 	if small || hd.based() || hd.enc == encFrame {
@@ -296,7 +293,7 @@ func (b *Batch) Rebase(h, near Hash) error {
 	return nil
 }
 
-// writeBlob writes a blob's keys.
+// writeBlob writes the keys of a blob.
 func (b *Batch) writeBlob(h Hash, p *pending) error {
 	if p.enc != encFrame {
 		p.stored = int64(len(p.payload))
@@ -350,8 +347,8 @@ func writeBlob(w *db.Writer, h Hash, hd header, payload []byte) error {
 	return nil
 }
 
-// Drop deletes a content and returns its stored size. Nothing may refer to the content. It
-// returns ErrPruned if the content is not stored.
+// Drop deletes an unreferenced content and returns its stored size. It returns ErrPruned if the
+// content is not stored.
 func (b *Batch) Drop(h Hash) (int64, error) {
 	hd, err := b.header(h)
 	if errors.Is(err, ErrPruned) {

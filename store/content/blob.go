@@ -11,7 +11,7 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// Prefixes of keys; the table is in the package comment of store.
+// Prefixes of keys. The package comment of store describes them.
 const (
 	kBlob  = 'b'
 	kPiece = 'B'
@@ -31,18 +31,18 @@ func IsKey(key []byte) bool {
 
 // The encodings of a blob's payload.
 const (
-	encRaw   = 0 // the bytes
-	encZstd  = 1 // zstd of them
-	encDelta = 2 // the first pre and the last suf bytes are those of base; between them zstd with base[dictAt:dictAt+dictLen] as raw dictionary
-	encGraft = 3 // like encDelta, but the middle is stored uncompressed
-	encFrame = 4 // the bytes at offset at of a frame (see frame.go)
+	encRaw   = 0 // the bytes themselves
+	encZstd  = 1 // zstd of the bytes
+	encDelta = 2 // the first pre and the last suf bytes are from base; the bytes between are zstd with base[dictAt:dictAt+dictLen] as raw dictionary
+	encGraft = 3 // like encDelta, but the bytes between are not compressed
+	encFrame = 4 // at offset at of a frame (see frame.go)
 )
 
 const (
-	// maxDepth is the number of deltas with a dictionary in a chain. The next blob is stored
-	// whole.
+	// maxDepth is the largest number of deltas with a dictionary in a chain. The next blob is
+	// stored whole.
 	maxDepth = 16
-	// maxLinks bounds the length of a chain, tails included (see tail.go).
+	// maxLinks bounds the length of a chain, including tails (see tail.go).
 	maxLinks = 200
 	// pieceSize is the largest part of a payload stored under one key.
 	pieceSize = 1 << 20
@@ -127,9 +127,8 @@ func parseHeader(b []byte) (header, []byte, error) {
 	return h, b, nil
 }
 
-// assemble decodes a blob without verifying it. It follows a chain by recursion. The length
-// of a chain is limited to maxLinks when it is written; the limit here guards against a cycle
-// made by damage.
+// assemble decodes a blob without verifying it. It calls itself for each base of the chain. Writers
+// limit a chain to maxLinks. The limit here stops at a cycle caused by damage.
 func (s *Store) assemble(txn *badger.Txn, h Hash, links int) ([]byte, error) {
 	if b, ok := s.contents.Get(h); ok && links > 0 {
 		return b, nil
@@ -147,7 +146,7 @@ func (s *Store) assemble(txn *badger.Txn, h Hash, links int) ([]byte, error) {
 	return s.build(txn, h, val, links)
 }
 
-// build does the work of assemble for a blob whose value has already been read.
+// build is assemble for a blob whose value was already read.
 func (s *Store) build(txn *badger.Txn, h Hash, val []byte, links int) ([]byte, error) {
 	hd, payload, err := wholeBlob(txn, h, val)
 	if err != nil {
@@ -167,19 +166,19 @@ func (s *Store) build(txn *badger.Txn, h Hash, val []byte, links int) ([]byte, e
 }
 
 const (
-	// mostValues limits the bytes of blob values held in memory by code that walks through
-	// all blobs and then reads them in another order. Without the values in memory, each
-	// look-up in that order would decode a block of keys.
+	// mostValues limits the bytes of blob values that a walk through all blobs holds in memory.
+	// Such a walk then reads the blobs in another order, where each look-up would decode a block of
+	// keys.
 	mostValues = 48 << 20
 	// smallValue is the largest value that is held in memory.
 	smallValue = 1 << 10
 )
 
-// values is the total size of the values held in memory.
+// values counts the bytes of values held in memory.
 type values int
 
-// keep returns a copy of a value if the limits allow it. Otherwise it returns nil, and the
-// value has to be read again.
+// keep returns a copy of a value, or nil if the limits do not allow it. The value then has to be
+// read again.
 func (n *values) keep(val []byte) []byte {
 	if len(val) > smallValue || int(*n)+len(val) > mostValues {
 		return nil
@@ -188,7 +187,7 @@ func (n *values) keep(val []byte) []byte {
 	return bytes.Clone(val)
 }
 
-// readValue returns the value of a content's own key.
+// readValue returns the value of a content's b key.
 func readValue(txn *badger.Txn, h Hash) ([]byte, error) {
 	item, err := txn.Get(keyBlob(h))
 	if errors.Is(err, badger.ErrKeyNotFound) {
@@ -201,7 +200,7 @@ func readValue(txn *badger.Txn, h Hash) ([]byte, error) {
 	return val, db.Damaged(err)
 }
 
-// wholeBlob parses the value of a content's own key, and reads the pieces that are not in it.
+// wholeBlob parses the value of a content's b key, and reads the pieces stored under other keys.
 func wholeBlob(txn *badger.Txn, h Hash, val []byte) (header, []byte, error) {
 	hd, payload, err := parseHeader(val)
 	if err != nil || hd.pieces == 0 {
@@ -246,8 +245,8 @@ func eachBlob(txn *badger.Txn, fn func(Hash, header) error) error {
 	return eachValue(txn, func(h Hash, hd header, _ []byte) error { return fn(h, hd) })
 }
 
-// eachValue is like eachBlob, but also passes the values of the contents' own keys, which are
-// valid only during the call.
+// eachValue is like eachBlob, but also passes the value of each b key, which is valid only during
+// the call.
 func eachValue(txn *badger.Txn, fn func(h Hash, hd header, val []byte) error) error {
 	it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: false, Prefix: []byte{kBlob}})
 	defer it.Close()

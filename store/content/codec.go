@@ -11,29 +11,29 @@ import (
 )
 
 const (
-	// dictMargin is how many bytes of the base on either side of a changed span are used as
-	// dictionary. Text that was moved or repeated is mostly nearby.
+	// dictMargin is the number of bytes of the base before and after a changed span that serve as
+	// dictionary. Moved or repeated text is usually nearby.
 	dictMargin = 16 << 10
-	// dictWhole is the size up to which a base is used as dictionary as a whole.
+	// dictWhole is the size up to which the whole base serves as dictionary.
 	dictWhole = 64 << 10
 	// dictMost bounds the dictionary; zstd's window is 8 MiB.
 	dictMost = 4 << 20
-	// fast is the size above which contents are compressed at zstd's fastest level. (The
-	// default level saves 3 % of first versions and takes twice the time.)
+	// fast is the size above which contents are compressed at zstd's fastest level. The default
+	// level would save 3 % of first versions and take twice the time.
 	fast = 256 << 10
-	// smallEdit is the size up to which an edit is compressed at that level. At the default
-	// level, building the tables for its dictionary takes half of the daemon's work for a
-	// save. The result is 1 % larger.
+	// smallEdit is the size up to which an edit is compressed at the fastest level. The result is 1
+	// % larger. At the default level, building the tables for the dictionary would take half of the
+	// daemon's work for a save.
 	smallEdit = 4 << 10
 )
 
-// codecPool lends zstd encoders and decoders. Each takes about a megabyte of memory, so the
-// pool holds only a few.
+// codecPool keeps zstd encoders and decoders for reuse. Each takes about a megabyte of memory, so
+// it keeps only a few.
 type codecPool struct {
 	// mu guards the lists. No other lock is taken while it is held.
 	mu sync.Mutex
-	// Encoders, by kind: plain and with dictionary, each at default and fastest level. An
-	// encoder that changed between kinds would have to rebuild its tables.
+	// Encoders by kind: plain or with dictionary, each at the default and the fastest level.
+	// Changing an encoder's kind would rebuild its tables.
 	encs [4][]*zstd.Encoder
 	decs []*zstd.Decoder
 }
@@ -60,7 +60,7 @@ func (p *codecPool) encoder(kind int) (*zstd.Encoder, error) {
 	o := []zstd.EOption{zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true),
 		zstd.WithEncoderCRC(false), zstd.WithEncoderLevel(level)}
 	if kind == 0 {
-		o = append(o, zstd.WithWindowSize(fast)) // no content is larger; the level's own window would be 8 MiB, held forever
+		o = append(o, zstd.WithWindowSize(fast)) // contents at this level are no larger; the default window would hold 8 MiB forever
 	}
 	return zstd.NewWriter(nil, o...)
 }
@@ -68,12 +68,12 @@ func (p *codecPool) encoder(kind int) (*zstd.Encoder, error) {
 func (p *codecPool) putEncoder(kind int, e *zstd.Encoder) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.encs[kind]) == 0 { // one is enough, because there is one writer (writeMu)
+	if len(p.encs[kind]) == 0 { // one is enough, because writeMu allows one writer
 		p.encs[kind] = append(p.encs[kind], e)
 	}
 }
 
-// compress compresses b with zstd, with dict as raw dictionary (nil: none).
+// compress compresses b with zstd. dict is a raw dictionary; nil: none.
 func (p *codecPool) compress(b, dict []byte) ([]byte, error) {
 	kind := 0
 	if len(b) > fast || len(dict) > 0 && len(b) <= smallEdit {
@@ -91,8 +91,8 @@ func (p *codecPool) compress(b, dict []byte) ([]byte, error) {
 	if len(dict) == 0 {
 		return e.EncodeAll(b, out), nil
 	}
-	// It is compressed as a stream, because EncodeAll would build the dictionary's tables
-	// twice, in two encoders.
+	// Compress as a stream, because EncodeAll would build the dictionary's tables twice, in two
+	// encoders.
 	stream := bytes.NewBuffer(out)
 	if err := e.ResetWithOptions(stream, zstd.WithEncoderDictRaw(1, dict)); err != nil {
 		return nil, err
@@ -162,8 +162,8 @@ func (p *codecPool) plain(content []byte) (header, []byte, error) {
 	return h, z, nil
 }
 
-// delta encodes content against base, whose own header is baseHeader. The common beginning and
-// end cost nothing, so a small edit of a large file takes microseconds. The rest is compressed
+// delta encodes content against base, whose own header is baseHeader. The common beginning and end
+// cost almost nothing, so a small edit of a large file takes microseconds. The rest is compressed
 // with the base as dictionary.
 func (p *codecPool) delta(content, base []byte, baseHash Hash, baseHeader header) (header, []byte, error) {
 	pre := commonPrefix(content, base)
@@ -193,7 +193,7 @@ func (p *codecPool) delta(content, base []byte, baseHash Hash, baseHeader header
 	return h, z, nil
 }
 
-// tail encodes the first at bytes of a base followed by more. It does not need the base's bytes.
+// tail encodes the first at bytes of a base followed by more. It does not read the base.
 func (p *codecPool) tail(more []byte, baseHash Hash, base header, at int64) (header, []byte, error) {
 	h := header{
 		enc: encGraft, size: at + int64(len(more)), base: baseHash,

@@ -21,12 +21,12 @@ import (
 // Hash is the SHA-256 of a content. The zero Hash means that there is no content.
 type Hash [32]byte
 
-// The errors of this package; it also returns those of db and space.
+// The errors of this package, which also returns errors of db and space.
 var (
-	// ErrPruned means that the content is not stored, because retention or a purge dropped
-	// it, or because it was never stored.
+	// ErrPruned means that the content is not stored. Retention or a purge dropped it, or it was
+	// never stored.
 	ErrPruned = errors.New("the content is no longer stored")
-	// ErrNoBase means that the store does not know the content to which bytes were appended.
+	// ErrNoBase means that the store lacks the content that bytes were appended to.
 	ErrNoBase = errors.New("the beginning of an appended file is not known")
 	// ErrTooLarge means that the content is larger than Options.MaxBlob.
 	ErrTooLarge = errors.New("content too large")
@@ -38,15 +38,14 @@ type Options struct {
 	Now      func() time.Time
 	Log      *slog.Logger
 	ReadOnly bool
-	// Siblings, if not nil, names the stores of worktrees of the same
-	// repository, whose pack files this store may share (see Adopt).
+	// Siblings, if not nil, lists the stores of other worktrees of the same repository. This store
+	// may share their pack files (see Adopt).
 	Siblings func() []Sibling
 }
 
-// Log holds the functions that this package needs from the log, whose versions refer to the
-// contents.
+// Log holds what this package needs from the log, whose versions refer to the contents.
 type Log struct {
-	// Write runs fn with a batch while it holds the writer's lock, and then commits the batch
+	// Write runs fn with a batch while it holds the writer's lock. Then it commits the batch
 	// together with its counts.
 	Write func(fn func(*Batch) error) error
 	// Uses calls fn with the content and path of each version, oldest first, until fn returns
@@ -56,9 +55,9 @@ type Log struct {
 
 // Store stores contents. All methods may be called concurrently.
 type Store struct {
-	// Mutex is held by each operation that drops or moves contents, or that must exclude such
-	// operations, so only one collection, fsck, purge or adoption runs at a time. It guards
-	// lastFrame and all pack files, and is taken before the lock of the writer.
+	// Mutex guards lastFrame and all pack files. Each operation that drops or moves contents holds
+	// it, so only one collection, fsck, purge or adoption runs at a time. It is taken before the
+	// lock of the writer.
 	sync.Mutex
 	lastFrame uint64 // the largest number ever given to a frame
 
@@ -72,7 +71,7 @@ type Store struct {
 
 	contents *cache.Cache[Hash, []byte]
 	frames   *cache.Cache[uint64, []byte]
-	offers   atomic.Pointer[offers] // changed only with both Mutex and the writer's lock; nil: none
+	offers   atomic.Pointer[offers] // nil: none; to change it, hold both Mutex and the writer's lock
 	codecs   codecPool
 }
 
@@ -85,14 +84,13 @@ func New(dir string, d *db.DB, room *space.Room, log Log, o Options) *Store {
 	}
 }
 
-// Open removes the unfinished files of a killed process. It must be called before any other
-// method.
+// Open removes the unfinished files of a killed process. It must be the first method called.
 func (s *Store) Open() error { return s.dropPacks() }
 
 // Close frees memory. No method may be called after it.
 func (s *Store) Close() { s.codecs.close() }
 
-// Forget empties the caches, so that the next reads come from the disk.
+// Forget empties the caches, so that the next reads go to the disk.
 func (s *Store) Forget() {
 	s.contents.Clear()
 	s.frames.Clear()
@@ -128,8 +126,7 @@ func (s *Store) Get(h Hash) ([]byte, error) {
 	}
 	err := s.db.View(read)
 	if errors.Is(err, db.ErrDamaged) {
-		// The content may only have moved, because a repack may have removed the frame that
-		// this snapshot refers to.
+		// A repack may have moved the content and removed the frame that this snapshot refers to.
 		err = s.db.View(read)
 	}
 	if err != nil {
@@ -144,8 +141,7 @@ func (s *Store) contentIn(txn *badger.Txn, h Hash) ([]byte, error) {
 	return s.contentOf(txn, h, nil)
 }
 
-// contentOf is like contentIn, but takes the value of the content's key, or nil if it has to
-// be read.
+// contentOf is like contentIn, but takes the value of the content's b key, or nil to read it.
 func (s *Store) contentOf(txn *badger.Txn, h Hash, val []byte) (b []byte, err error) {
 	if b, ok := s.contents.Get(h); ok {
 		return b, nil
@@ -164,10 +160,9 @@ func (s *Store) contentOf(txn *badger.Txn, h Hash, val []byte) (b []byte, err er
 	return b, nil
 }
 
-// Place is where a content is stored, either in a frame or separately under its hash.
-// Thousands of contents are read faster in the order of their places, because one look-up
-// decodes a block of dozens of keys, and reading one content of a frame decodes the whole
-// frame.
+// Place is where a content is stored: in a frame, or under its own hash. Reading thousands of
+// contents is fastest in the order of their places. One look-up decodes a block of dozens of keys,
+// and reading one content of a frame decodes the whole frame.
 type Place struct {
 	Frame uint64 // 0: none
 	At    int64
@@ -180,7 +175,7 @@ func ComparePlaces(a, b Place) int {
 }
 
 // Place returns the place of a content. It returns false if the content is not stored or
-// cannot be read.
+// unreadable.
 func (s *Store) Place(h Hash) (p Place, kept bool) {
 	p.Hash = h
 	s.db.View(func(txn *badger.Txn) error {
@@ -194,7 +189,7 @@ func (s *Store) Place(h Hash) (p Place, kept bool) {
 	return p, kept
 }
 
-// InSnapshot reports whether this snapshot holds a content.
+// InSnapshot reports whether a snapshot of the database has a content.
 func InSnapshot(txn *badger.Txn, h Hash) (bool, error) {
 	_, err := txn.Get(keyBlob(h))
 	if errors.Is(err, badger.ErrKeyNotFound) {
@@ -203,14 +198,14 @@ func InSnapshot(txn *badger.Txn, h Hash) (bool, error) {
 	return err == nil, err
 }
 
-// Sizes maps each content, by Short, to its stored size in bytes.
+// Sizes returns the stored size of each content in bytes, keyed by Short.
 func (s *Store) Sizes() (map[uint64]int64, error) {
 	sizes := map[uint64]int64{}
 	err := s.eachBlob(func(h Hash, hd header) error { sizes[Short(h)] = hd.stored; return nil })
 	return sizes, err
 }
 
-// Count recounts the contents, as the transaction sees them.
+// Count counts the contents that a transaction sees.
 func Count(txn *badger.Txn) (n Counts, err error) {
 	b := Batch{}
 	err = eachBlob(txn, func(_ Hash, hd header) error { b.count(hd); return nil })

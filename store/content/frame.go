@@ -13,27 +13,27 @@ import (
 )
 
 const (
-	// frameSize is how many bytes of contents share a frame. Neighbours in a frame are
-	// versions of one file and files of one kind, so a frame compresses well. Larger frames
-	// make the store smaller, but reading one content decodes its whole frame: 0.5 to 1 ms at
+	// frameSize is the number of bytes of contents that share a frame. Neighbours are versions of
+	// one file and files of one kind, so a frame compresses well. Larger frames would make the
+	// store smaller. But reading one content decodes its whole frame, which takes 0.5 to 1 ms at
 	// this size.
 	frameSize = 2 << 20
-	// frameMost is the largest content stored as a delta that is moved into a frame. Of a
-	// larger content, a frame would hold fewer versions than a chain does. A content stored
-	// whole is moved into a frame if it is at most frameSize long; even if it does not
-	// compress, siblings can share it.
+	// frameMost is the largest content stored as a delta that is moved into a frame. For larger
+	// contents, a chain of deltas holds more versions than a frame. Contents stored whole are moved
+	// up to frameSize; even if they do not compress, siblings can share them.
 	frameMost = 128 << 10
-	// frameCount bounds the contents of a frame, because their keys change in one transaction.
+	// frameCount bounds the number of contents of a frame, because one transaction changes all
+	// their keys.
 	frameCount = 2000
 )
 
-// frameHead is the beginning of the value of an F key. Up to schema 3 the frame itself
-// follows. Since schema 4 a byte follows with which zstd data never begins, and then the
-// frame's position in a pack file.
+// frameHead is the beginning of the value of an F key. Up to schema 3 the frame itself follows.
+// Since schema 4, a byte with which zstd data never begins follows, and then the frame's position
+// in a pack file.
 type frameHead struct {
-	pack  uint64 // number of the repack that made it, counted from 1
+	pack  uint64 // number of the repack that made the frame, counted from 1
 	raw   int64  // total size of its contents
-	filed bool   // it is in a pack file, at the following position
+	filed bool   // the frame is in a pack file, at the following position
 	file  packName
 	at, n int64
 }
@@ -91,7 +91,7 @@ func (s *Store) unpack(txn *badger.Txn, hd header) ([]byte, error) {
 	if hd.at > int64(len(b)) || hd.size > int64(len(b))-hd.at {
 		return nil, fmt.Errorf("%w: frame %d is shorter than a content in it", db.ErrDamaged, hd.frame)
 	}
-	// The result is a copy, so that a cached content does not hold the whole frame in memory.
+	// Return a copy, so that a cached content does not hold the whole frame in memory.
 	return bytes.Clone(b[hd.at : hd.at+hd.size : hd.at+hd.size]), nil
 }
 
@@ -155,7 +155,7 @@ func (s *Store) eachFrame(fn func(id uint64, h frameHead, stored int64) error) e
 	})
 }
 
-// framer compresses frames. It holds about 40 MB, so it exists only during a repack.
+// framer compresses frames. It takes about 40 MB, so it exists only during a repack.
 type framer struct{ better, best *zstd.Encoder }
 
 func newFramer() (*framer, error) {
@@ -171,8 +171,9 @@ func newFramer() (*framer, error) {
 	return &framer{better, best}, err
 }
 
-// compress appends zstd of raw to head. If raw is repetitive, the best level saves 5 % and is
-// fast. Otherwise it takes 200 ms per frame, ten times as long, and gains nothing.
+// compress appends zstd of raw to head. For repetitive data the best level saves 5 % and is fast.
+// For other data it takes 200 ms per frame, ten times as long, and saves nothing, so another level
+// is used.
 func (f *framer) compress(raw, head []byte) []byte {
 	z := f.better.EncodeAll(raw, head)
 	if len(z) > len(raw)/4 {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// offers is the set of contents of adopted pack files. A new content that is in the set is
-// not stored again. It is immutable.
+// offers is the set of contents in adopted pack files. A new content in this set is not stored
+// again. It is immutable.
 type offers struct {
 	list   []offer // sorted by tag
 	frames []offeredFrame
@@ -15,23 +15,23 @@ type offers struct {
 	since  time.Time // when the last offers were added
 }
 
-// offer is a place in an adopted pack file where a content may be stored.
+// offer is a place in an adopted pack file that may hold a wanted content.
 type offer struct {
 	tag      uint32
-	frame    uint32 // in frames
+	frame    uint32 // index in frames
 	at, size uint32
 }
 
 type offeredFrame struct {
 	id          uint64
 	raw, stored int64
-	first       bool // the sibling's directory sorts before ours
+	first       bool // the sibling's directory sorts before this one
 }
 
 const (
-	// offersMost bounds the number of offers, each of which takes 16 bytes of memory.
+	// offersMost bounds the number of offers. Each takes 16 bytes of memory.
 	offersMost = 500_000
-	// offersLast is how long offers are valid. A first scan takes less time.
+	// offersLast is how long offers are valid. A first scan is faster.
 	offersLast = 10 * time.Minute
 )
 
@@ -57,7 +57,7 @@ func (o *offers) find(tag uint32) []offer {
 	return o.list[from:to]
 }
 
-// header returns the header of a content that is stored where the offer says.
+// header returns the header of a content stored at the place of the offer.
 func (o *offers) header(x offer) header {
 	f := o.frames[x.frame]
 	from, to := int64(x.at), int64(x.at)+int64(x.size)
@@ -67,7 +67,7 @@ func (o *offers) header(x offer) header {
 	}
 }
 
-// with returns the offers extended by the contents of adopted pack files.
+// with returns the offers with the contents of more adopted pack files.
 func (o *offers) with(now time.Time, packs []adopted) *offers {
 	out := &offers{files: map[packName]bool{}, since: now}
 	if o != nil {
@@ -93,8 +93,8 @@ func (o *offers) with(now time.Time, packs []adopted) *offers {
 	return out
 }
 
-// retire ends the offers. The next dropFrames removes the adopted files that this store does
-// not refer to. The caller holds the lock of s.
+// retire ends the offers. The next dropFrames removes adopted files that this store does not use.
+// The caller holds s.
 func (s *Store) retire() {
 	s.db.Lock()
 	defer s.db.Unlock()

@@ -21,11 +21,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A pack file holds the frames of one part of a repack. It is written once, under a unique
-// name, and never changes. Therefore the stores of sibling worktrees can share it by hard
-// links, and deleting one store does not affect the others. It contains its own index, so
-// that a sibling can read it without access to the database of the store that wrote it.
-// Layout:
+// A pack file holds the frames of one part of a repack. It is written once, under a unique name,
+// and never changes. Therefore the stores of sibling worktrees can share it by hard links, and
+// deleting one store does not affect the others. Its index allows a sibling to read it without the
+// database of the store that wrote it. Layout:
 //
 //	packMagic
 //	frames          zstd of contents, one behind the other
@@ -34,8 +33,8 @@ import (
 //	                tags (4 bytes) and sizes (uvarint)
 //	trailer         8 bytes where the index begins, 4 bytes CRC-32C of it, packMagic
 //
-// A tag is the beginning of a content's hash. It only tells where the content may be; the
-// bytes at that place are then compared.
+// A tag is the beginning of a content's hash. It finds places that may hold the content; the bytes
+// are then compared.
 const (
 	packTemp  = "new-"
 	packMagic = "cbpack1\n"
@@ -46,7 +45,7 @@ const (
 
 var crcTable = crc32.MakeTable(crc32.Castagnoli)
 
-// packName is random, so that two stores never make the same name.
+// packName is random, so that two stores never choose the same name.
 type packName [16]byte
 
 func (n packName) file() string { return hex.EncodeToString(n[:]) + space.PackExt }
@@ -81,7 +80,7 @@ type packWriter struct {
 	frames []packFrame
 }
 
-// newPack begins a pack file. No record refers to the file before seal.
+// newPack begins a pack file. Records refer to the file only after seal.
 func (s *Store) newPack() (*packWriter, error) {
 	if err := os.MkdirAll(s.packsDir(), 0o700); err != nil {
 		return nil, fmt.Errorf("make a pack file: %w", db.FailedWrite(err))
@@ -113,7 +112,7 @@ func (w *packWriter) add(z []byte, raw int64, parts []parcel) (int64, error) {
 	return fr.at, w.write(z)
 }
 
-// seal completes the file, makes it durable and gives it its name.
+// seal completes the file, makes it durable and gives it its final name.
 func (w *packWriter) seal() (packName, error) {
 	at := w.at
 	ix := binary.AppendUvarint(nil, uint64(len(w.frames)))
@@ -150,7 +149,7 @@ func (w *packWriter) seal() (packName, error) {
 	return name, nil
 }
 
-// abandon removes a file that was not sealed.
+// abandon removes an unsealed file.
 func (w *packWriter) abandon() {
 	w.f.Close()
 	os.Remove(w.f.Name())
@@ -219,7 +218,7 @@ func readIndex(file string) ([]packFrame, error) {
 
 var errIndex = errors.New("its index cannot be read")
 
-// parseIndex parses an index. end is its offset in the file, where the frames end.
+// parseIndex parses an index. end is the index's offset in the file, where the frames end.
 func parseIndex(ix []byte, end int64) ([]packFrame, error) {
 	r := bufio.NewReader(bytes.NewReader(ix))
 	bad := false
@@ -257,10 +256,10 @@ func parseIndex(ix []byte, end int64) ([]packFrame, error) {
 	return frames, nil
 }
 
-// errUnread means that a pack file cannot be read at present, which is not damage.
+// errUnread means that a pack file cannot be read now. This is not damage.
 var errUnread = errors.New("the pack file cannot be read now")
 
-// readPack returns a frame in its stored form.
+// readPack returns a frame as stored.
 func (s *Store) readPack(h frameHead) ([]byte, error) { return readPart(s.packPath(h.file), h.at, h.n) }
 
 func readPart(file string, at, n int64) ([]byte, error) {

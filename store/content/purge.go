@@ -15,9 +15,8 @@ import (
 	"cachebro/store/space"
 )
 
-// StandAlone makes this store never adopt a pack file again. A purge calls it before it
-// deletes anything, so that it takes effect even if the purge is killed. The caller holds the
-// lock of s.
+// StandAlone makes this store never adopt a pack file again. A purge calls it first, so that it
+// holds even if the purge is killed. The caller holds s.
 func (s *Store) StandAlone() error {
 	if err := s.db.Update(func(txn *badger.Txn) error { return txn.Set(keyAlone, []byte{1}) }); err != nil {
 		return fmt.Errorf("purge: %w", err)
@@ -26,8 +25,8 @@ func (s *Store) StandAlone() error {
 	return nil
 }
 
-// PurgeWaste removes all unreferenced contents from the pack files and returns how many bytes
-// of contents it removed. The caller holds the lock of s.
+// PurgeWaste removes all unreferenced contents from the pack files and returns the number of bytes
+// removed. The caller holds s.
 func (s *Store) PurgeWaste(ctx context.Context) (int64, error) {
 	st, err := s.takeStock(ctx)
 	if err != nil {
@@ -51,9 +50,8 @@ func (s *Store) PurgeWaste(ctx context.Context) (int64, error) {
 	return gone, nil
 }
 
-// HeldElsewhere returns the siblings that have one of the contents in their pack files
-// (hold). All other siblings are returned in may, because one of the contents may be in their
-// databases.
+// HeldElsewhere returns in hold the siblings that have one of the contents in their pack files. It
+// returns all other siblings in may, because their databases may have one.
 func (s *Store) HeldElsewhere(ctx context.Context, mine map[Hash]bool) (hold, may []Sibling) {
 	if s.opt.Siblings == nil {
 		return nil, nil
@@ -72,10 +70,10 @@ func (s *Store) HeldElsewhere(ctx context.Context, mine map[Hash]bool) (hold, ma
 	return hold, may
 }
 
-// packsHold reports whether a pack file in dir holds one of the contents. Files that cannot be
-// read count as holding one.
+// packsHold reports whether a pack file in dir has one of the contents. It returns true for
+// unreadable files.
 func (s *Store) packsHold(ctx context.Context, dir string, tags map[uint32]bool, mine map[Hash]bool) bool {
-	files, _ := os.ReadDir(dir) // it may not exist yet
+	files, _ := os.ReadDir(dir) // the directory may not exist yet
 	for _, f := range files {
 		if _, ok := parsePackName(f.Name()); !ok || ctx.Err() != nil {
 			continue

@@ -12,26 +12,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// frameWaste is the part of a frame that must still be needed. If less is needed, the frame
-// is rewritten.
+// frameWaste is the smallest needed part of a frame. A frame with less is rewritten.
 const frameWaste = 0.85
 
 // Waste selects the frames that Refit rewrites.
 type Waste int
 
 const (
-	// WasteAlone selects only files that no sibling shares. A shared file takes no extra
-	// space, because the sibling needs it anyway.
+	// WasteAlone selects only files that no sibling shares. A shared file takes no extra space.
 	WasteAlone Waste = iota
-	// WasteShared also selects files that n stores share, if less than one nth of the file is
-	// needed here, because a private copy then takes less space.
+	// WasteShared also selects a file that n stores share, if this store needs less than one nth of
+	// it. A private copy then takes less space.
 	WasteShared
-	// WasteAny selects every file with a byte that is not needed.
+	// WasteAny selects every file with an unneeded byte.
 	WasteAny
 )
 
-// Refit rewrites the frames, or whole pack files, of which too little is still needed, and
-// drops empty ones. The caller holds the lock of s.
+// Refit rewrites frames and pack files with too much waste, and drops empty ones. The caller holds
+// s.
 func (s *Store) Refit(ctx context.Context, which Waste, r *Report) error {
 	for before := int64(-1); ; {
 		st, err := s.takeStock(ctx)
@@ -39,7 +37,7 @@ func (s *Store) Refit(ctx context.Context, which Waste, r *Report) error {
 			return err
 		}
 		open, sum := st.wasted(which)
-		if sum == 0 || sum == before { // no waste, or none that can be read
+		if sum == 0 || sum == before { // no waste, or no readable waste
 			break
 		}
 		before = sum
@@ -52,7 +50,7 @@ func (s *Store) Refit(ctx context.Context, which Waste, r *Report) error {
 	return s.dropFrames(ctx)
 }
 
-// wasted returns the frames that Refit rewrites, and how many contents in them are still
+// wasted returns the frames that Refit rewrites, and the number of contents in them that are
 // needed.
 func (st *stock) wasted(which Waste) (open map[uint64]bool, sum int64) {
 	type part struct{ raw, live, links int64 }
@@ -89,9 +87,9 @@ func (st *stock) wasted(which Waste) (open map[uint64]bool, sum int64) {
 	return open, sum
 }
 
-// dropFrames deletes the unreferenced frames, namely emptied frames and those of a killed
-// repack. It removes a pack file once none of its frames is needed and none of its contents
-// is on offer. The caller holds the lock of s.
+// dropFrames deletes unreferenced frames. These are emptied frames and those of a killed repack. It
+// removes a pack file once none of its frames is needed and none of its contents is on offer. The
+// caller holds s.
 func (s *Store) dropFrames(ctx context.Context) error {
 	st, err := s.takeStock(ctx)
 	if err != nil {
@@ -111,7 +109,7 @@ func (s *Store) dropFrames(ctx context.Context) error {
 		}
 	}
 	if len(dead) > 0 {
-		// The removal of the last references must be durable before the files are removed.
+		// Make the removal of the last references durable before removing the files.
 		if err := s.db.Sync(); err != nil {
 			return err
 		}
@@ -137,7 +135,7 @@ func (s *Store) dropFrames(ctx context.Context) error {
 // packLinks returns all pack files with their numbers of hard links.
 func (s *Store) packLinks() map[packName]uint64 {
 	links := map[packName]uint64{}
-	files, _ := os.ReadDir(s.packsDir()) // it may not exist yet
+	files, _ := os.ReadDir(s.packsDir()) // the directory may not exist yet
 	for _, f := range files {
 		var st unix.Stat_t
 		if n, ok := parsePackName(f.Name()); ok && unix.Lstat(s.packPath(n), &st) == nil {
@@ -147,13 +145,12 @@ func (s *Store) packLinks() map[packName]uint64 {
 	return links
 }
 
-// dropPacks removes the pack files that contain no known frame, namely emptied files and
-// those that a killed process had not recorded yet. The caller holds the lock of s, or nobody
-// else uses s yet.
+// dropPacks removes the pack files without a recorded frame. These are emptied files and files that
+// a killed process did not record. The caller holds s or is its only user.
 func (s *Store) dropPacks() error {
 	files, err := os.ReadDir(s.packsDir())
 	if err != nil || len(files) == 0 {
-		return nil // none yet
+		return nil // no directory yet
 	}
 	needed, damaged := map[packName]bool{}, 0
 	err = s.eachFrame(func(_ uint64, h frameHead, _ int64) error {
@@ -168,7 +165,7 @@ func (s *Store) dropPacks() error {
 	if err != nil {
 		return err
 	}
-	if damaged > 0 { // the damaged frames may be in any of the files
+	if damaged > 0 { // any of the files may hold the damaged frames
 		s.opt.Log.Warn("pack files are kept that may not be needed", "damaged frames", damaged)
 		return nil
 	}
@@ -176,7 +173,7 @@ func (s *Store) dropPacks() error {
 		n, ok := parsePackName(f.Name())
 		if ok && !needed[n] || strings.HasPrefix(f.Name(), packTemp) {
 			if err := os.Remove(filepath.Join(s.packsDir(), f.Name())); err != nil {
-				s.opt.Log.Warn("remove a pack file", "err", err) // the next one tries again
+				s.opt.Log.Warn("remove a pack file", "err", err) // the next call tries again
 			}
 		}
 	}

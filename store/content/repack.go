@@ -16,30 +16,30 @@ import (
 )
 
 const (
-	// repackRaw and repackCount limit the work of one repack. The remaining contents wait for
-	// the next repack.
+	// repackRaw and repackCount limit the work of one repack. The next repack handles the remaining
+	// contents.
 	repackRaw   = 192 << 20
 	repackCount = 100_000
-	// syncFrames is how many new frames are written into one pack file and synced together.
-	// Space is freed only by removing whole files, so they must not be large.
+	// syncFrames is the number of new frames that are written into one pack file and synced
+	// together. Only removing a whole file frees space, so files must not be large.
 	syncFrames = 8
-	// PackLeast is the number of loose bytes from which a repack is worthwhile.
+	// PackLeast is the number of loose bytes that makes a repack worthwhile.
 	PackLeast = 1 << 20
 )
 
-// parcel is a content on its way into a frame.
+// parcel is a content to be put into a frame.
 type parcel struct {
 	hash Hash
 	size int64
 	ext  string
 	path string
-	seq  int    // number of the first version that had it, counted from 1
-	val  []byte // the value of its key; nil: it has to be read
+	seq  int    // number of the content's first version, counted from 1
+	val  []byte // value of the content's key; nil: not read
 }
 
 // stock is the result of a walk through all blobs.
 type stock struct {
-	loose  int64 // bytes of contents that could be in a frame and are not
+	loose  int64 // bytes of contents that could be in a frame but are not
 	frames map[uint64]*frameStock
 	last   uint64 // newest frame
 	pack   uint64 // newest pack
@@ -47,12 +47,12 @@ type stock struct {
 
 type frameStock struct {
 	head  frameHead
-	live  int64  // bytes of contents that are still in it
-	parts int    // number of these contents
-	links uint64 // hard links of its pack file: above 1 if siblings have it too, 0 if the frame is not in a file
+	live  int64  // bytes of needed contents in the frame
+	parts int    // number of needed contents
+	links uint64 // hard links of its pack file: above 1 if siblings share it; 0 if the frame is not in a file
 }
 
-// shared reports whether siblings hold the same pack file.
+// shared reports whether siblings share the frame's pack file.
 func (f *frameStock) shared() bool { return f.links > 1 }
 
 func (s *Store) takeStock(ctx context.Context) (*stock, error) {
@@ -84,13 +84,12 @@ func (s *Store) takeStock(ctx context.Context) (*stock, error) {
 	return st, err
 }
 
-// Repack puts the loose contents into frames, sorted so that similar contents are together.
-// Starting with the latest repack, it also reopens frames of earlier repacks as long as they
-// hold no more than what has been collected so far. So in n repacks every content is
-// rewritten about log2(n) times, and the versions of a file are not scattered over n frames.
-// Contents that siblings have in pack files are adopted from there, and frames shared with
-// siblings are not changed. If gentle is set, Repack pauses half of the time. The caller
-// holds the lock of s.
+// Repack puts the loose contents into frames, with similar contents next to each other. It also
+// reopens frames of earlier repacks, latest first, while they hold no more than was collected so
+// far. In n repacks every content is then rewritten about log2(n) times, and the versions of a file
+// are not scattered over n frames. Contents that siblings have in pack files are adopted. Frames
+// shared with siblings are not changed. If gentle is set, Repack pauses half of the time. The
+// caller holds s.
 func (s *Store) Repack(ctx context.Context, gentle bool, r *Report) error {
 	st, err := s.takeStock(ctx)
 	if err == nil && st.loose > 0 && s.adoptUseful(ctx, r) {
@@ -132,7 +131,7 @@ func (s *Store) Repack(ctx context.Context, gentle bool, r *Report) error {
 	return nil
 }
 
-// pack moves the contents for which meant returns true into new frames.
+// pack moves the contents that meant selects into new frames.
 func (s *Store) pack(ctx context.Context, st *stock, gentle bool, r *Report, meant func(header) bool) error {
 	all, err := s.parcels(ctx, meant)
 	if err != nil {
@@ -173,10 +172,10 @@ func (s *Store) pack(ctx context.Context, st *stock, gentle bool, r *Report, mea
 		}
 		if err == nil && len(written) > 0 && (len(written) == syncFrames || from == len(all)) {
 			f := file
-			file = nil // no longer ours, whatever happens
+			file = nil // seal or abandon owns the file now
 			err = s.seal(f, pack, written)
 			if err == nil {
-				err = s.db.Sync() // the new frames must be durable before the old ones are deleted
+				err = s.db.Sync() // make the new frames durable before deleting the old ones
 			}
 			if err == nil {
 				err = s.point(written, r)
@@ -235,7 +234,7 @@ func (s *Store) parcels(ctx context.Context, meant func(header) bool) ([]parcel,
 	return all, cmp.Or(err, ctx.Err())
 }
 
-// written is a frame that has been written, but that no content refers to yet.
+// written is a frame that was written but is not referenced yet.
 type written struct {
 	id     uint64
 	parts  []parcel
@@ -245,7 +244,7 @@ type written struct {
 	begins int64 // offset in its pack file
 }
 
-// writeFrame adds contents as a frame to a pack file. It returns nil if none of them can be
+// writeFrame adds contents as a frame to a pack file. It returns nil if none of the contents can be
 // read.
 func (s *Store) writeFrame(enc *framer, file *packWriter, id uint64, parts []parcel) (*written, error) {
 	w := &written{id: id}
@@ -255,7 +254,7 @@ func (s *Store) writeFrame(enc *framer, file *packWriter, id uint64, parts []par
 		err := s.db.View(func(txn *badger.Txn) (err error) { b, err = s.contentOf(txn, p.hash, p.val); return })
 		parts[i].val = nil
 		if errors.Is(err, ErrPruned) || errors.Is(err, db.ErrDamaged) {
-			continue // fsck deals with it
+			continue // fsck reports it
 		}
 		if err != nil {
 			return nil, err
@@ -269,7 +268,7 @@ func (s *Store) writeFrame(enc *framer, file *packWriter, id uint64, parts []par
 	}
 	w.raw = int64(len(raw))
 	z := enc.compress(raw, nil)
-	// Read the frame back before anything is deleted that it replaces.
+	// Read the frame back before deleting the data that it replaces.
 	back, err := s.codecs.expand(z, nil, w.raw)
 	if err != nil || !bytes.Equal(back, raw) {
 		return nil, fmt.Errorf("%w: frame %d does not read back: %v", db.ErrDamaged, id, err)
@@ -299,7 +298,7 @@ func (s *Store) seal(file *packWriter, pack uint64, ws []*written) error {
 	})
 }
 
-// placed is a content in a frame that has been written.
+// placed is a content in a written frame.
 type placed struct {
 	*written
 	i int // index in parts
@@ -307,8 +306,8 @@ type placed struct {
 
 func (p placed) hash() Hash { return p.parts[p.i].hash }
 
-// point makes the contents refer to their new frames. It works in the order of keys, because
-// several keys lie in one block of the database.
+// point makes the contents refer to their new frames. It works in key order, because neighbouring
+// keys share a block of the database.
 func (s *Store) point(ws []*written, r *Report) error {
 	var all []placed
 	for _, w := range ws {

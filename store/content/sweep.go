@@ -10,8 +10,8 @@ import (
 	"slices"
 )
 
-// chunk is how many keys one step of background work touches while it holds the lock of the
-// writer, so that Apply waits a few milliseconds at most.
+// chunk is the number of keys that one step of background work changes while it holds the writer's
+// lock. Apply therefore waits a few milliseconds at most.
 const chunk = 200
 
 // Report counts what was dropped and moved.
@@ -20,12 +20,12 @@ type Report struct {
 	Bytes   int64 // their stored size
 	Rebased int   // contents stored again because their base was dropped
 	Packed  int   // contents put into frames
-	// Loosened is the former stored size of the packed contents.
+	// Loosened is the stored size of the packed contents before they were packed.
 	Loosened int64
 }
 
-// Short returns the part of a hash that large sets store. A collision can keep a content from
-// being deleted, but never deletes one.
+// Short returns the part of a hash that large sets store. A collision may keep an unreferenced
+// content, but never deletes a referenced one.
 func Short(h Hash) uint64 { return binary.BigEndian.Uint64(h[:8]) }
 
 // Set is a sorted set of contents, by Short. An entry takes 8 bytes; a map would take 40.
@@ -43,12 +43,11 @@ func NewSet(fill func(add func(Hash)) error) (Set, error) {
 	return slices.Compact(hs), err
 }
 
-// Has reports whether a content is in the set. It may wrongly return true because of a
-// collision.
+// Has reports whether the set has a content. A collision may cause a wrong true.
 func (hs Set) Has(h Hash) bool { _, ok := slices.BinarySearch(hs, Short(h)); return ok }
 
-// watch makes Apply record the contents that it refers to from now on. A sweep must not
-// delete contents that come into use after it has read the log.
+// watch makes Apply record the contents that it refers to from now on. A sweep must not delete
+// contents that were referenced after it read the log.
 func (s *Store) watch() (stop func()) {
 	s.db.Lock()
 	s.fresh = map[Hash]bool{}
@@ -60,11 +59,10 @@ func (s *Store) watch() (stop func()) {
 	}
 }
 
-// Sweep deletes the unreferenced contents. referenced calls add with the contents that are
-// referred to; adding too many is safe. Contents that are deltas against deleted ones are
-// stored again first, and frames of which too little is still needed are rewritten. Each
-// chunk is committed separately, so a kill only leaves contents for the next sweep. The
-// caller holds the lock of s.
+// Sweep deletes the unreferenced contents. referenced calls add with each referenced content; extra
+// contents do no harm. Contents that are deltas against deleted ones are stored again first. Frames
+// with too much waste are rewritten. Each chunk is committed separately, so a killed sweep only
+// leaves work for the next one. The caller holds s.
 func (s *Store) Sweep(ctx context.Context, which Waste, referenced func(add func(Hash)) error) (Report, error) {
 	var r Report
 	defer s.watch()()
@@ -72,7 +70,7 @@ func (s *Store) Sweep(ctx context.Context, which Waste, referenced func(add func
 	if err != nil {
 		return r, fmt.Errorf("sweep: %w", err)
 	}
-	dead := map[Hash]Hash{} // with the base of each
+	dead := map[Hash]Hash{} // maps each content to its base
 	var orphans []Hash
 	err = s.eachBlob(func(h Hash, hd header) error {
 		switch {
@@ -105,13 +103,13 @@ func (s *Store) Sweep(ctx context.Context, which Waste, referenced func(add func
 	return r, nil
 }
 
-// lastFirst sorts contents so that each comes before its base, and otherwise by key, because
-// neighbours lie in one block. So the contents not yet deleted can be read at any moment, and
-// can be used if the same content is stored again meanwhile.
+// lastFirst sorts contents so that each comes before its base. So every content can be read until
+// it is deleted, and can still be referenced until then. Contents of one level are in key order,
+// because neighbouring keys share a block.
 func lastFirst(dead map[Hash]Hash) []Hash {
 	type doomed struct {
 		hash  Hash
-		level int // length of its chain of bases in dead
+		level int // length of the content's chain of bases in dead
 	}
 	all := make([]doomed, 0, len(dead))
 	for h, at := range dead {
@@ -161,12 +159,12 @@ func (s *Store) rebasePlain(hs []Hash, r *Report) error {
 	})
 }
 
-// dropBlobs deletes contents, unless they have come into use meanwhile.
+// dropBlobs deletes contents that were not referenced meanwhile.
 func (s *Store) dropBlobs(hs []Hash, r *Report) error {
 	return s.log.Write(func(b *Batch) error {
 		needed := map[Hash]bool{}
 		for h := range s.fresh {
-			// All bases in its chain are needed as well.
+			// All bases of its chain are needed as well.
 			for at, n := h, 0; n < 2*maxLinks && !needed[at]; n++ {
 				needed[at] = true
 				hd, err := b.header(at)

@@ -5,23 +5,22 @@ import (
 	"encoding"
 )
 
-// tailBuffer is how many appended bytes a Tail holds, against which later appends are
-// encoded.
+// tailBuffer is the number of appended bytes that a Tail holds. Later appends are encoded against
+// them.
 const tailBuffer = 64 << 10
 
-// Tail describes the content of a file when it was last closed, so that the cost of an append
-// depends on the appended bytes and not on the whole file. It is immutable.
+// Tail describes the content of a file at its last close. With it, the cost of an append depends on
+// the appended bytes and not on the size of the file. It is immutable.
 //
-// A chain in which each append builds on the previous one would grow with the number of
-// appends. So append i builds not on append i-1, but on append i&(i-1). This keeps chains as
-// short as the number of set bits of i, and each appended byte is stored about log2(n)/2 times
-// (longer tails compress better, which recovers most of that). After tailBuffer bytes the
-// count starts anew.
+// If each append built on the previous one, the chain would grow with the number of appends. So
+// append i builds on append i&(i-1). A chain is then as long as the number of set bits of i, and
+// each appended byte is stored about log2(n)/2 times. Longer tails compress better, which recovers
+// most of that. After tailBuffer bytes the count starts anew.
 type Tail struct {
 	hash  Hash
 	size  int64
 	sum   []byte // marshalled SHA-256 state after size bytes; nil: unknown
-	i     uint64 // number of the append
+	i     uint64 // number of appends
 	marks []mark // the root, then one for each set bit of i, highest bit first
 	acc   []byte // the bytes appended since the root
 }
@@ -44,16 +43,16 @@ func (n *Tail) Hash() Hash { return n.hash }
 // Buffered returns how many bytes the Tail holds in memory.
 func (n *Tail) Buffered() int { return len(n.acc) }
 
-// Short returns the same Tail without the bytes it holds in memory.
+// Short returns a Tail of the same content without buffered bytes.
 func (n *Tail) Short() *Tail { return newTail(n.hash, n.size, n.sum) }
 
-// appended returns the tail after more was appended, the mark that is its base, and the bytes
-// since that mark. The receiver stays unchanged, because the batch may fail.
+// appended returns the tail after more was appended, the mark that is its base, and the bytes since
+// that mark. It does not change the receiver, because the batch may fail.
 func (n *Tail) appended(h Hash, more, sum []byte) (*Tail, mark, []byte) {
 	next := &Tail{hash: h, size: n.size + int64(len(more)), sum: sum, i: n.i + 1}
 	root := n.marks[0]
-	// Tails may share the array, because it only grows beyond the part that older tails use.
-	// Bytes of a failed batch are overwritten.
+	// Tails may share the array. It only grows beyond the part that older tails use, and bytes of a
+	// failed batch are overwritten.
 	next.acc = append(n.acc, more...)
 	bit := next.i & -next.i
 	for _, m := range n.marks {
@@ -64,7 +63,7 @@ func (n *Tail) appended(h Hash, more, sum []byte) (*Tail, mark, []byte) {
 	from := next.marks[len(next.marks)-1]
 	bytes := next.acc[from.size-root.size:]
 	if len(next.acc) > tailBuffer {
-		// Start a new root, whose base is the old root; it stores all bytes appended since.
+		// Start a new root with the old root as base. It stores all bytes appended since.
 		from, bytes = root, next.acc
 		return newTail(h, next.size, sum), from, bytes
 	}
@@ -72,13 +71,13 @@ func (n *Tail) appended(h Hash, more, sum []byte) (*Tail, mark, []byte) {
 	return next, from, bytes
 }
 
-// hashFrom continues a marshalled SHA-256 state, or starts one if sum is nil. It returns the
-// hash and the new state.
+// hashFrom continues a marshalled SHA-256 state, or starts one if sum is nil. It returns the hash
+// and the new state.
 func hashFrom(sum, more []byte) (Hash, []byte) {
 	d := sha256.New()
 	if sum != nil {
 		if err := d.(encoding.BinaryUnmarshaler).UnmarshalBinary(sum); err != nil {
-			panic(err) // cannot happen, because this function marshalled the state itself
+			panic(err) // impossible: this function marshalled the state itself
 		}
 	}
 	d.Write(more)

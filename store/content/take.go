@@ -14,18 +14,17 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// want is a content of this store that a sibling may have in a pack file.
+// want is a content of this store that a pack file of a sibling may hold.
 type want struct {
 	hash   Hash
 	size   int64
-	packed bool // already in a pack file of our own
+	packed bool // already in a pack file of this store
 }
 
-// adoptUseful adopts those of the siblings' pack files that hold enough contents that are
-// loose here or that this store has packed as well. These contents then refer to the adopted
-// files. If two stores packed the same contents, only the one whose directory sorts last
-// drops its own copy; otherwise they would exchange copies forever. It returns true if a file
-// was adopted. The caller holds the lock of s.
+// adoptUseful adopts the siblings' pack files that hold enough of this store's contents, loose or
+// packed. These contents then refer to the adopted files. If two stores packed the same contents,
+// only the one whose directory sorts last drops its own copy. Otherwise they would exchange copies
+// forever. adoptUseful returns true if it adopted a file. The caller holds s.
 func (s *Store) adoptUseful(ctx context.Context, r *Report) bool {
 	if s.alone() {
 		return false
@@ -54,7 +53,7 @@ func (s *Store) adoptUseful(ctx context.Context, r *Report) bool {
 		err = s.takeOffers(ctx, wants, r)
 	}
 	if err != nil && ctx.Err() == nil {
-		// Sharing only saves space, so its failure does not stop the caller.
+		// Sharing only saves space, so a failure does not stop the caller.
 		s.opt.Log.Warn("share pack files with sibling worktrees", "err", err)
 	}
 	return some
@@ -74,8 +73,8 @@ func (c *candidate) useful(wants map[uint32][]want, evenPacked bool) bool {
 	return found > 0 && found >= min(adoptLeast, all/2)
 }
 
-// takeOffers makes wanted contents refer to the offered copies, after reading each copy and
-// comparing its hash.
+// takeOffers makes wanted contents refer to the offered copies. It reads each copy first and
+// compares its hash.
 func (s *Store) takeOffers(ctx context.Context, wants map[uint32][]want, r *Report) error {
 	o := s.offers.Load()
 	frames := map[uint32]*written{}
@@ -126,9 +125,9 @@ func (s *Store) verify(w *written) error {
 	return err
 }
 
-// EndOffers ends offers that are older than offersLast. If due is set, it also adopts
-// contents from the siblings' pack files, and rewrites wasteful files that siblings no longer
-// share. The caller holds the lock of s.
+// EndOffers ends offers that are older than offersLast. If due is set, it also adopts contents from
+// the siblings' pack files, and rewrites wasteful files that no sibling shares any more. The caller
+// holds s.
 func (s *Store) EndOffers(ctx context.Context, due bool, now time.Time, r *Report) error {
 	if o := s.offers.Load(); o != nil && (now.Sub(o.since) > offersLast || now.Before(o.since)) {
 		s.retire()

@@ -15,13 +15,13 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// mostHeld is how many bytes of contents Verify holds in memory because other contents still
-// have to be decoded from them.
+// mostHeld is the number of bytes of contents that Verify holds in memory because other contents
+// are deltas against them.
 const mostHeld = 64 << 20
 
-// chains defines the order in which Verify reads contents. It goes frame by frame and visits,
-// after each content, the deltas against it. So nearly every content is decoded once, however
-// long the chains are.
+// chains defines the order in which Verify reads contents. It goes frame by frame, and from each
+// content to the deltas against it. So nearly every content is decoded once, however long the
+// chains are.
 type chains struct {
 	roots []rooted
 	made  map[Hash][]found // for each base, the deltas against it
@@ -31,7 +31,7 @@ type chains struct {
 // found is a content with the data that the first walk collected.
 type found struct {
 	hash Hash
-	val  []byte // the value of its key; nil: it has to be read
+	val  []byte // value of the content's key; nil: not read
 }
 
 type rooted struct {
@@ -39,11 +39,11 @@ type rooted struct {
 	frame uint64
 }
 
-// link is a content to be read. Its base is one level below.
+// link is a content to be read. Its base is one level lower.
 type link struct {
 	found
 	level int
-	last  bool // no other delta against the same base is left
+	last  bool // the last delta against its base
 }
 
 func (s *Store) chains() (*chains, error) {
@@ -65,8 +65,8 @@ func (s *Store) chains() (*chains, error) {
 	return c, err
 }
 
-// each calls do once for every content. A base comes before the deltas against it. Contents
-// whose chain has no beginning come last.
+// each calls do once for every content, and for a base before the deltas against it. Contents of
+// chains without a beginning come last.
 func (c *chains) each(do func(link) error) error {
 	var stack []link
 	walk := func(root found) error {
@@ -89,8 +89,8 @@ func (c *chains) each(do func(link) error) error {
 			return err
 		}
 	}
-	// The remaining contents are damaged. Each is visited separately, because following a
-	// cycle would not end.
+	// The remaining contents are damaged. Visit each separately, because following a cycle would
+	// not end.
 	var rest []found
 	for _, without := range c.made {
 		rest = append(rest, without...)
@@ -105,7 +105,7 @@ func (c *chains) each(do func(link) error) error {
 	return nil
 }
 
-// held holds the contents on the way from a root to the present position.
+// held holds the contents of the chain from its root to the current content.
 type held struct {
 	levels []heldContent
 	bytes  int64
@@ -117,7 +117,7 @@ type heldContent struct {
 	sum  hash.Hash // has already hashed b
 }
 
-// base returns the content one level below, without bytes if these are not in memory.
+// base returns the content one level lower, without its bytes if they are not in memory.
 func (k *held) base(level int, h Hash) heldContent {
 	if level == 0 || level > len(k.levels) || k.levels[level-1].hash != h {
 		return heldContent{}
@@ -125,8 +125,8 @@ func (k *held) base(level int, h Hash) heldContent {
 	return k.levels[level-1]
 }
 
-// drop releases the contents at the level of the link and at all higher levels. If no other delta
-// needs the link's base, drop releases the base as well.
+// drop releases the contents at the level of the link and above. If no other delta needs the link's
+// base, drop releases the base as well.
 func (k *held) drop(at link) {
 	from := at.level
 	if at.last {
@@ -139,8 +139,8 @@ func (k *held) drop(at link) {
 	k.levels = k.levels[:min(at.level, len(k.levels))]
 }
 
-// put holds a content in memory for the deltas against it. If that exceeds mostHeld, the
-// bases furthest below are released; they are decoded again when needed.
+// put holds a content in memory for the deltas against it. Above mostHeld it releases the bases
+// with the lowest levels; they are decoded again when needed.
 func (k *held) put(level int, c heldContent) {
 	for len(k.levels) < level {
 		k.levels = append(k.levels, heldContent{})
@@ -156,9 +156,9 @@ func (k *held) put(level int, c heldContent) {
 // Verified is the result of Verify.
 type Verified struct {
 	Blobs int
-	Bytes int64         // of contents that were read and verified
+	Bytes int64         // bytes of contents that were read and verified
 	Bad   map[Hash]bool // the damaged contents
-	// Unread is set if the check had to stop because of a read error, which is not damage.
+	// Unread is the read error that stopped the check, if any. It is not damage.
 	Unread error
 
 	all []Hash // sorted
@@ -170,9 +170,8 @@ func (v *Verified) Has(h Hash) bool {
 	return ok
 }
 
-// Verify reads every content and compares its hash. It calls problem with a description of
-// each fault, and step, if not nil, with the number of contents checked. The caller holds the
-// lock of s.
+// Verify reads every content and compares its hash. It calls problem with a description of each
+// fault, and step, if not nil, with the number of contents checked. The caller holds s.
 func (s *Store) Verify(ctx context.Context, problem func(format string, a ...any), step func(done, all int)) (v Verified, err error) {
 	v.Bad = map[Hash]bool{}
 	order, err := s.chains()
@@ -220,8 +219,8 @@ func (s *Store) Verify(ctx context.Context, problem func(format string, a ...any
 	return v, err
 }
 
-// checkBlob reads one content, using its base if that is in memory. If the content begins
-// with its whole base, as that of a log file does, only the bytes after it are hashed.
+// checkBlob reads one content, using its base if the base is in memory. If the content begins with
+// its whole base, as in a log file, only the bytes after it are hashed.
 func (s *Store) checkBlob(at link, keep *held) (heldContent, error) {
 	c := heldContent{hash: at.hash}
 	err := s.db.View(func(txn *badger.Txn) error {
@@ -277,7 +276,7 @@ func (s *Store) checkBlob(at link, keep *held) (heldContent, error) {
 	return c, nil
 }
 
-// StrayPieces lists the keys of pieces whose content no longer exists in the snapshot.
+// StrayPieces lists the keys of pieces whose content is not in the snapshot.
 func StrayPieces(ctx context.Context, txn *badger.Txn) (keys [][]byte, err error) {
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kPiece}})
 	defer it.Close()

@@ -14,28 +14,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Keys that are deleted right after they were written.
+// Keys that are deleted right after they are written.
 var (
 	keyScratch = []byte("~scratch")
 	keyFiller  = []byte("~filler")
 )
 
 const (
-	// rotateLeast is how many bytes a value log file must have to make it worthwhile to begin
-	// a new one.
+	// rotateLeast is the size in bytes from which a new value log file is worthwhile.
 	rotateLeast = 128 << 10
 
-	// The share of deleted contents above which a value log file is rewritten, for the
-	// daemon's own collections, when the user asks for space, and after a purge.
+	// The share of deleted contents above which a value log file is rewritten: by the daemon's own
+	// collections, at the user's request for space, and after a purge.
 	WasteSome   = 0.15
 	WasteLittle = 0.03
 	WasteNone   = 1e-9
 )
 
-// Compact returns deleted space to the file system. Badger frees a value only after
-// compaction has merged the deletion of its key, and never in the value log file that it
-// writes to. So Compact begins a new file, flushes the memtable, merges all tables, and then
-// rewrites the value log files whose share of deleted bytes is above waste.
+// Compact returns deleted space to the file system. Badger frees a value only after compaction has
+// merged the deletion of its key, and never in the value log file that it is writing. So Compact
+//   - begins a new value log file,
+//   - flushes the memtable and merges all tables,
+//   - rewrites the value log files whose share of deleted bytes is above waste.
 func (d *DB) Compact(ctx context.Context, waste float64) error {
 	if !d.enter() {
 		return ErrClosed
@@ -75,8 +75,8 @@ func (d *DB) Compact(ctx context.Context, waste float64) error {
 	return nil
 }
 
-// flush writes Badger's memtable out as a table. Dropping a prefix is the only call that does
-// so. Other writes wait meanwhile, because Badger would refuse them.
+// flush writes Badger's memtable to disk as a table. Only dropping a prefix does that. Other writes
+// wait meanwhile, because Badger would refuse them.
 func (d *DB) flush() error {
 	d.Lock()
 	defer d.Unlock()
@@ -89,10 +89,9 @@ func (d *DB) flush() error {
 	return d.bdb.DropPrefix(keyScratch)
 }
 
-// rotate makes Badger begin a new value log file, so that the last one can be rewritten as
-// well. Badger does so only when a file is full, so rotate fills it. The filling is deleted
-// in the ordinary way, which counts it as free. A file with fewer than least bytes is not
-// ended.
+// rotate makes Badger begin a new value log file, so that the current one can be rewritten as well.
+// Badger begins one only when a file is full, so rotate fills it. Then it deletes the filling,
+// which counts it as free. A file with fewer than least bytes is left as it is.
 func (d *DB) rotate(least int64) error {
 	dir := filepath.Join(d.dir, "db")
 	last, used := lastValueLog(dir)
@@ -115,8 +114,7 @@ func (d *DB) rotate(least int64) error {
 	return d.Update(func(txn *badger.Txn) error { return txn.Delete(keyFiller) })
 }
 
-// lastValueLog returns the name of the file that Badger writes to, and how many bytes of it are
-// allocated.
+// lastValueLog returns the name of the value log file that Badger writes, and its allocated bytes.
 func lastValueLog(dir string) (name string, used int64) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.vlog"))
 	if err != nil || len(files) == 0 {

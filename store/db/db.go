@@ -21,7 +21,7 @@ import (
 
 const mib = int64(1) << 20
 
-// The errors of the database; it also returns space.ErrFull.
+// The errors of the database, which also returns space.ErrFull.
 var (
 	// ErrLocked means that another process has the database open.
 	ErrLocked = errors.New("the store is in use by another process")
@@ -45,12 +45,12 @@ type DB struct {
 
 	reading struct {
 		sync.Mutex     // guards n
-		n          int // calls of ReadMany that have not ended
+		n          int // number of ReadMany calls that have not ended
 	}
 
 	closed atomic.Bool
 	users  atomic.Int64  // calls inside Badger; Close waits for them
-	left   chan struct{} // capacity 1, never closed: signals that the last call has ended after the database was closed
+	left   chan struct{} // capacity 1, never closed: signals the end of the last call after RefuseCalls
 }
 
 // Options of a DB.
@@ -95,9 +95,8 @@ func openBadger(dir string, o Options) (bdb *badger.DB, err error) {
 	return nil, openError(err)
 }
 
-// openError classifies the error with which Badger failed to open. An error of the system
-// does not mean that the files are damaged. If it were reported as damage, the user might
-// move a whole history away.
+// openError classifies the error with which Badger failed to open. A system error is not reported
+// as damage, because the user might then move a whole history away.
 func openError(err error) error {
 	if why := refusal(err); why != nil {
 		return fmt.Errorf("%w: %w", why, err)
@@ -105,8 +104,8 @@ func openError(err error) error {
 	return fmt.Errorf("%w: %w", ErrDamaged, err)
 }
 
-// refusal returns the system error that caused err, or nil if there is none. It compares
-// texts, because Badger preserves only the text of an error.
+// refusal returns the system error that caused err, or nil. It compares texts, because Badger
+// preserves only the text of an error.
 func refusal(err error) error {
 	for _, e := range []syscall.Errno{unix.ENOSPC, unix.EDQUOT, unix.EACCES, unix.EPERM, unix.EFBIG, unix.EIO, unix.ENFILE, unix.EMFILE, unix.ENOMEM, unix.EROFS} {
 		if !errors.Is(err, e) && !strings.Contains(err.Error(), e.Error()) {
@@ -120,10 +119,10 @@ func refusal(err error) error {
 	return nil
 }
 
-// dropEmpty removes empty value log and memtable files. A process leaves one if it is killed
-// while Badger creates it (before it has a size) or deletes it (it truncates first). Such a
-// file holds nothing, but Badger refuses to open with it. It must be called only when no
-// process has the store open, because a running Badger may be about to fill the file.
+// dropEmpty removes empty value log and memtable files. Badger leaves one if the process is killed
+// while Badger creates or deletes a file. Such a file holds nothing, but Badger refuses to open
+// with it. dropEmpty does nothing while a process has the store open, because Badger may be about
+// to fill the file.
 func dropEmpty(dir string) {
 	lock, err := os.Open(dir)
 	if err != nil {
@@ -151,11 +150,10 @@ func dropEmpty(dir string) {
 // valueThreshold is the size in bytes from which values are stored in the value log.
 const valueThreshold = 1024
 
-// badgerOptions limits Badger's memory. Its defaults take 1 GB after 300 MiB of blobs, these
-// options about 30 MB of anonymous memory. Values of valueThreshold bytes and more go to the
-// value log, so that compaction moves only keys and small deltas. Versions resemble their
-// neighbours: zstd over blocks of 32 KiB reduces each to 62 bytes, Snappy over the default 4
-// KiB to 105.
+// badgerOptions limits Badger's memory to about 30 MB of anonymous memory. With the defaults it
+// takes 1 GB after 300 MiB of blobs. Values of valueThreshold bytes and more go to the value log,
+// so that compaction moves only keys and small deltas. Neighbouring versions are similar: zstd over
+// blocks of 32 KiB reduces each to 62 bytes, Snappy over the default 4 KiB to 105.
 func badgerOptions(dir string, o Options) badger.Options {
 	opt := badger.DefaultOptions(filepath.Join(dir, "db")).
 		WithLogger(badgerLog{o.Log}).
@@ -183,15 +181,15 @@ func badgerOptions(dir string, o Options) badger.Options {
 	return opt
 }
 
-// The size of the cache of decoded blocks, in bytes, usually and while ReadMany lasts.
+// The size of the cache of decoded blocks, in bytes: usually, and during ReadMany.
 const (
 	blockCache      = 6 * mib
 	largeBlockCache = 64 * mib
 )
 
 // ReadMany enlarges the cache of decoded blocks until end is called. The keys of contents are
-// hashes, so whoever reads thousands of contents in another order would decode a block of 32 KiB
-// for each of them, which takes 20 to 30 µs.
+// hashes. So reading thousands of contents in another order would decode a block of 32 KiB for
+// each, which takes 20 to 30 µs.
 func (d *DB) ReadMany() (end func()) {
 	d.reading.Lock()
 	defer d.reading.Unlock()
@@ -205,7 +203,7 @@ func (d *DB) ReadMany() (end func()) {
 	})
 }
 
-// sizeBlockCache sets the size of the cache. The caller holds the lock of reading.
+// sizeBlockCache sets the size of the cache. The caller holds d.reading.
 func (d *DB) sizeBlockCache() {
 	if !d.enter() {
 		return
@@ -218,10 +216,10 @@ func (d *DB) sizeBlockCache() {
 	d.bdb.CacheMaxCost(badger.BlockCache, size)
 }
 
-// tableSize returns the size of the tables of all levels, in bytes. A compaction holds eight or
-// more new tables in memory until they are compressed, at ten times their size. With Badger's
-// default, which doubles the size with each level, that was 300 MB for 300,000 files. Each table
-// takes a descriptor, so a large store has larger tables.
+// tableSize returns the size in bytes of the tables of all levels. A compaction holds eight or more
+// new tables in memory until they are compressed, at ten times their size. Badger's default doubles
+// the size with each level, which took 300 MB for 300,000 files. A large store has larger tables,
+// because each takes a descriptor.
 func tableSize(dir string) int64 {
 	var sum int64
 	files, _ := os.ReadDir(dir) // fails for a new database
@@ -235,18 +233,18 @@ func tableSize(dir string) int64 {
 
 const mostTables = 1000
 
-// RefuseCalls makes new calls fail. It returns false if it was called before. Close must follow.
+// RefuseCalls makes new calls fail. It returns false if it was called before. Call Close next.
 func (d *DB) RefuseCalls() bool { return !d.closed.Swap(true) }
 
 // Closed reports whether RefuseCalls was called.
 func (d *DB) Closed() bool { return d.closed.Load() }
 
-// Close waits for calls in progress, calls ready, writes all pending data and releases the
-// files. If ready returns an error, the files are left as after a kill, locked until the
-// process ends.
+// Close waits for calls in progress, calls ready, writes all pending data and releases the files.
+// If ready returns an error, the files are left as after a kill, and stay locked until the process
+// ends.
 func (d *DB) Close(ready func() error) error {
-	// Badger unmaps its files, so no call may be using them. This cannot be a lock, because
-	// calls nest. New calls are refused by now.
+	// Badger unmaps its files, so no call may be using them. A lock cannot ensure that, because
+	// calls nest. New calls are already refused.
 	for d.users.Load() > 0 {
 		<-d.left
 	}
@@ -268,7 +266,7 @@ func (d *DB) Sync() error {
 	return nil
 }
 
-// enter registers a user of the database. It returns false if the database is closed.
+// enter registers a call in progress. It returns false if the database is closed.
 func (d *DB) enter() bool {
 	d.users.Add(1)
 	if d.closed.Load() {
@@ -296,7 +294,7 @@ func (d *DB) View(fn func(txn *badger.Txn) error) error {
 	return d.bdb.View(fn)
 }
 
-// Update runs fn in one transaction. It is for small records that are not part of the log.
+// Update runs fn in one transaction. It is for small records outside the log.
 func (d *DB) Update(fn func(txn *badger.Txn) error) error {
 	if !d.enter() {
 		return ErrClosed
@@ -321,7 +319,7 @@ func Damaged(err error) error {
 	return fmt.Errorf("%w: %w", ErrDamaged, err)
 }
 
-// FailedWrite wraps the error of a write in space.ErrFull if the disk was full.
+// FailedWrite wraps the error of a write in space.ErrFull if the disk is full.
 func FailedWrite(err error) error {
 	if err != nil && errors.Is(refusal(err), space.ErrFull) {
 		return fmt.Errorf("%w: %w", space.ErrFull, err)

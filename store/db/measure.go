@@ -6,9 +6,9 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// Measure returns the disk space of the keys for which mine returns true, and that of all
-// others. A value in the value log counts with its size. Keys and values in the tables count
-// with a share of the compressed files in proportion to their size.
+// Measure returns the disk space of the keys for which mine returns true, and of all others. A
+// value in the value log counts with its full size. The compressed table files are divided in
+// proportion to the sizes of keys and values.
 func (d *DB) Measure(ctx context.Context, mine func(key []byte) bool) (own, rest int64, err error) {
 	var logged, tabled [2]int64 // 0: mine, 1: the rest
 	err = d.View(func(txn *badger.Txn) error {

@@ -6,21 +6,21 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// Writer spreads writes over as many transactions as Badger needs.
+// Writer divides writes into as many transactions as Badger needs.
 type Writer struct {
 	db *badger.DB
-	// Txn is the present transaction. Look-ups in it see pending writes.
+	// Txn is the current transaction. Its look-ups see pending writes.
 	Txn *badger.Txn
-	// ro sees only what was committed. It is for iterators: an iterator over Txn sorts all
-	// pending writes each time it is created.
+	// ro sees only committed data. It is for iterators, because creating an iterator over Txn sorts
+	// all pending writes.
 	ro *badger.Txn
 }
 
-// NewWriter returns a Writer. The caller holds the writer's lock, or nobody else uses the database
-// yet. Close must follow.
+// NewWriter returns a Writer. The caller holds the writer's lock or is the database's only user.
+// Close must follow.
 func (d *DB) NewWriter() *Writer { return &Writer{db: d.bdb, Txn: d.bdb.NewTransaction(true)} }
 
-// Snapshot returns a transaction to iterate over. It lacks the pending writes of Txn.
+// Snapshot returns a transaction to iterate over, without the pending writes of Txn.
 func (w *Writer) Snapshot() *badger.Txn {
 	if w.ro == nil {
 		w.ro = w.db.NewTransaction(false)
@@ -28,7 +28,7 @@ func (w *Writer) Snapshot() *badger.Txn {
 	return w.ro
 }
 
-// Close drops writes that were not committed.
+// Close drops uncommitted writes.
 func (w *Writer) Close() {
 	w.Txn.Discard()
 	if w.ro != nil {
@@ -37,8 +37,8 @@ func (w *Writer) Close() {
 	}
 }
 
-// Commit commits the last transaction. If one transaction was not enough, the earlier ones
-// are already committed.
+// Commit commits the last transaction. Earlier transactions, if one was not enough, are already
+// committed.
 func (w *Writer) Commit() error {
 	err := w.Txn.Commit()
 	w.Close()

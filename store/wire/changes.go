@@ -13,22 +13,22 @@ import (
 	"time"
 )
 
-// mountd has its own socket, separate from the daemon's, at which it reports what changed on
-// the mount. Git asks for that at each status, and a daemon that is busy or was killed must
-// not delay the answer or make it incomplete. Each connection carries one question:
+// mountd listens on a socket separate from the daemon's, and reports there what changed on the
+// mount. Git asks at each status, so a busy or killed daemon must not delay the answer or make it
+// incomplete. Each connection carries one question:
 //
 //	question: u32 length, token NUL prefix
 //	answer:   u32 length, next token NUL, then each path with a NUL; "/" alone:
 //	          everything may have changed
 //
-// Three tokens are requests of another kind. A daemon that has just started sends "daemon" to
-// make mountd attach. It sends "settle" to make mountd spool the changes that bypassed the
-// mount. The answers to both are empty. A command sends "mount" to restore a mount that
-// serves other users and is gone from its mountpoint; the path in the answer is the error, if
-// any.
+// Three tokens are requests of other kinds:
+//   - "daemon": mountd attaches to the daemon that has just started. The answer is empty.
+//   - "settle": mountd spools the changes that bypassed the mount. The answer is empty.
+//   - "mount": mountd mounts the project again for other users. The path in the answer is the
+//     error, if any.
 //
-// Lengths are little-endian. Paths are relative to the prefix, a directory in the project;
-// paths that are not in it are left out. An answer that ends early must be ignored.
+// Lengths are little-endian. The prefix is a directory in the project. Paths are relative to it,
+// and paths outside it are left out. An incomplete answer must be ignored.
 const (
 	changesSocket = ".changes"
 	changesNote   = "changes-socket" // in the state directory; see socketNote
@@ -64,11 +64,11 @@ const (
 	mounting = "mount"
 )
 
-// Answerers holds the functions with which mountd answers questions.
+// Answerers holds the functions that answer questions in mountd.
 type Answerers struct {
 	Changes  func(token string) (next string, paths []string, all bool)
 	Summoned func() // called when a daemon wants mountd to attach
-	Settle   func() // called when a daemon wants changes that bypassed the mount to be spooled
+	Settle   func() // called to spool the changes that bypassed the mount
 	Mount    func() error
 }
 
@@ -158,21 +158,20 @@ func AskChanges(ctx context.Context, p Paths, root, token, prefix string) ([]byt
 	return a, err
 }
 
-// AttachMountd makes the mountd that serves root attach to the daemon, which has just begun to
+// AttachMountd makes the mountd that serves root attach to the daemon, which has just started to
 // listen. It returns ErrNoDaemon if no mountd serves root.
 func AttachMountd(ctx context.Context, p Paths, root string) error {
 	_, err := AskChanges(ctx, p, root, summons, "")
 	return err
 }
 
-// Settle makes the mountd that serves root spool the changes that have bypassed the mount so
-// far.
+// Settle makes the mountd that serves root spool all changes that have bypassed the mount.
 func Settle(ctx context.Context, p Paths, root string) error {
 	_, err := AskChanges(ctx, p, root, settling, "")
 	return err
 }
 
-// MountAgain makes the mountd that serves root only for other users mount it again.
+// MountAgain makes a mountd that serves root for other users mount it again.
 func MountAgain(ctx context.Context, p Paths, root string) error {
 	a, err := AskChanges(ctx, p, root, mounting, "")
 	if err != nil {

@@ -13,21 +13,20 @@ import (
 	"time"
 )
 
-// Timeouts limit how long calls take. A call's own context may be shorter.
+// Timeouts limit the duration of calls. A call's own context may end sooner.
 type Timeouts struct {
 	Connect time.Duration // connect and handshake; 0: 5 s
-	Answer  time.Duration // each call; 0: only the context limits it
+	Answer  time.Duration // each call; 0: limited only by the context
 }
 
-// HookTimeouts are the limits for a hook, which delays a model's tool call.
+// HookTimeouts are short, because a hook delays a model's tool call.
 var HookTimeouts = Timeouts{Connect: 100 * time.Millisecond, Answer: 200 * time.Millisecond}
 
-// maxIdle is how many connections are kept open for later calls.
+// maxIdle is the number of connections that are kept open for later calls.
 const maxIdle = 4
 
-// Client calls the daemon of one project. It may be used by many goroutines, because each
-// call takes its own connection from a small pool. If the daemon was restarted, a call
-// reconnects once.
+// Client calls the daemon of one project. Goroutines may share it, because each call takes its own
+// connection from a small pool. If the daemon was restarted, a call reconnects once.
 type Client struct {
 	hello    Hello
 	timeouts Timeouts
@@ -38,7 +37,7 @@ type Client struct {
 	// mu guards the fields below.
 	mu     sync.Mutex
 	idle   []*clientConn
-	answer HelloAnswer // of the newest connection
+	answer HelloAnswer // answer on the newest connection
 	closed bool
 }
 
@@ -47,10 +46,9 @@ type clientConn struct {
 	answer HelloAnswer
 }
 
-// Dial connects to the daemon of h.Root. It returns ErrNoDaemon if none is running. It
-// returns ErrVersion if the daemon is of another version and answers only a few methods,
-// among them MStatus and MShutdown; the Client is returned with this error so that they can
-// be called.
+// Dial connects to the daemon of h.Root. It returns ErrNoDaemon if none is running. If the daemon
+// has another version, Dial returns ErrVersion together with a Client. That Client can call only a
+// few methods, such as MStatus and MShutdown.
 func Dial(ctx context.Context, p Paths, h Hello, t Timeouts) (*Client, error) {
 	c := newClient(h, t)
 	c.open = func(ctx context.Context) (*clientConn, error) { return c.connect(ctx, p) }
@@ -67,7 +65,7 @@ func newClient(h Hello, t Timeouts) *Client {
 	return &Client{hello: h, timeouts: t}
 }
 
-// first opens a connection, so that Dial fails if a call would fail.
+// first opens a connection, so that Dial reports an error that the first call would report.
 func (c *Client) first(ctx context.Context) error {
 	cc, err := c.open(ctx)
 	if err != nil {
@@ -104,7 +102,7 @@ func (c *Client) connect(ctx context.Context, p Paths) (*clientConn, error) {
 	}
 	if _, _, err := cc.roundTrip(ctx, 0, MHello, c.hello, nil, nil, &cc.answer); err != nil {
 		cc.close()
-		if isGone(err) { // it was just killed, after its backlog had accepted the connection
+		if isGone(err) { // killed after its backlog had accepted the connection
 			err = Errorf(ErrNoDaemon, "cachebro status", "the store daemon went away during the handshake")
 		}
 		return nil, err
@@ -157,9 +155,8 @@ func (c *Client) give(cc *clientConn) {
 	}
 }
 
-// Call sends a request, decodes the answer into result (nil: ignored) and returns the
-// answer's body. If the context ends, the connection is closed, which cancels the daemon's
-// handler.
+// Call sends a request, decodes the answer into result (nil: ignored) and returns the answer's
+// body. If the context ends, the connection is closed, which cancels the handler in the daemon.
 func (c *Client) Call(ctx context.Context, method string, params any, body []byte, result any) ([]byte, error) {
 	return c.call(ctx, method, params, body, nil, result)
 }
@@ -171,8 +168,9 @@ func (c *Client) Attach(ctx context.Context, a Attach, source *os.File) (Heartbe
 	return ans, err
 }
 
-// Export calls MExport and passes the descriptor that the history is written to. It must be a
-// pipe, because the daemon must not wait for a file that may be on its own mount.
+// Export calls MExport and passes the descriptor that the history is written to. The descriptor
+// must be a pipe, because a file might be on the daemon's own mount and make the daemon wait for
+// itself.
 func (c *Client) Export(ctx context.Context, to *os.File) (Totals, error) {
 	var ans Totals
 	_, err := c.call(ctx, MExport, Empty{}, nil, to, &ans)
@@ -186,7 +184,7 @@ func (c *Client) Fork(ctx context.Context, q ForkQuery, to *os.File) (ForkAnswer
 	return ans, err
 }
 
-// Call is like Client.Call, with a typed result and without bodies.
+// Call is like Client.Call, with a typed result and no bodies.
 func Call[R any](ctx context.Context, c *Client, method string, params any) (R, error) {
 	var r R
 	_, err := c.Call(ctx, method, params, nil, &r)
@@ -224,10 +222,10 @@ func (c *Client) call(ctx context.Context, method string, params any, body []byt
 		if o == answeredLate {
 			return out, err
 		}
-		// A daemon that is ending reads no more requests, but answers those it has read.
+		// A daemon that is ending reads no further requests, but answers the ones it has read.
 		again := pooled && repeatable(method) || !sent(err) && (pooled || try < 10)
 		if ctx.Err() == nil && isGone(err) && again {
-			c.dropIdle() // they are connections to the same dead daemon
+			c.dropIdle() // they lead to the same dead daemon
 			continue
 		}
 		if isGone(err) {
@@ -244,8 +242,8 @@ var anyVersion = map[string]bool{MHello: true, MStatus: true, MShutdown: true, M
 // takesFile lists the methods whose request may carry a descriptor.
 var takesFile = map[string]bool{MAttach: true, MExport: true, MFork: true}
 
-// repeatable reports whether a method may be called again although the daemon may have acted
-// before it died. Calling any other method twice would count or do something twice.
+// repeatable reports whether a method may be called again when it is unknown whether the daemon
+// acted on the first call. Calling another method twice would count or do something twice.
 func repeatable(method string) bool {
 	switch method {
 	case MSpend, MRead, MStore, MPlan, MMetrics, MExport, MFork:
@@ -295,7 +293,7 @@ type outcome int
 const (
 	failed       outcome = iota // no answer; the connection is unusable
 	answered                    // an answer, possibly an error; the connection is usable
-	answeredLate                // an answer, but the context has set a deadline on the connection
+	answeredLate                // an answer, but the context set a deadline on the connection
 )
 
 // roundTrip does one request.
@@ -313,7 +311,7 @@ func (cc *clientConn) roundTrip(ctx context.Context, id uint64, method string, p
 		return out, answered, err
 	case ok:
 		return out, answeredLate, err
-	case !stopped: // the context ended the exchange
+	case !stopped: // the context ended the round trip
 		return nil, failed, ctxError(ctx, method)
 	}
 	return nil, failed, err

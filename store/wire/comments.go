@@ -2,14 +2,17 @@ package wire
 
 import "time"
 
-// MComments takes a CommentsRequest and returns a CommentsAnswer. Comments are remarks of the
-// user to an agent about lines that the agent wrote.
+// MComments takes a CommentsRequest and returns a CommentsAnswer. A comment is a remark of the user
+// to an agent about a line that the agent wrote.
 const MComments = "comments"
 
-// CommentsRequest names an operation in Do. add stores Comment. list returns the comments,
-// restricted to Path and Session if these are set. pending returns the comments that are to
-// be delivered to Session now. claim returns those of IDs that nobody else has claimed; the
-// caller then delivers them. delivered marks IDs as delivered.
+// CommentsRequest names an operation in Do:
+//   - add stores Comment.
+//   - list returns the comments, restricted to Path and Session if set.
+//   - pending returns the comments to deliver to Session now.
+//   - claim claims IDs, and returns the comments that nobody else has claimed. The caller then
+//     delivers them.
+//   - delivered marks IDs as delivered.
 type CommentsRequest struct {
 	Do      string   `json:"do"`
 	Comment Comment  `json:"comment,omitzero"`
@@ -21,7 +24,7 @@ type CommentsRequest struct {
 // CommentsAnswer lists comments, oldest first.
 type CommentsAnswer struct {
 	Comments []Comment `json:"comments,omitempty"`
-	// Deaf is the client of the requested session, if that client accepts no text from hooks.
+	// Deaf is the client of the requested session, if it accepts no text from hooks.
 	Deaf string `json:"deaf,omitempty"`
 }
 
@@ -36,7 +39,7 @@ type Comment struct {
 	Quote   string    `json:"quote"`
 	Text    string    `json:"text"`
 	Time    time.Time `json:"time"`
-	// Claimed is when the comment was attached to a prompt, Delivered when its delivery was
+	// Claimed is when the comment was attached to a prompt. Delivered is when the delivery was
 	// confirmed.
 	Claimed   time.Time `json:"claimed,omitzero"`
 	Delivered time.Time `json:"delivered,omitzero"`

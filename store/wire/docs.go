@@ -6,26 +6,26 @@ import "time"
 // describe the code.
 const MDocs = "docs"
 
-// DocsRequest names an operation in Do, either check or mark. mark declares that the
-// documents of the selected pairs are true now.
+// DocsRequest names an operation in Do: check or mark. mark declares that the documents of the
+// selected pairs are true now.
 type DocsRequest struct {
 	Do       string `json:"do"`
 	Path     []byte `json:"path,omitempty"`     // only pairs with this document or code, or in this directory
-	Name     string `json:"name,omitempty"`     // or of the group with this name in cachebro.yml
-	Explicit bool   `json:"explicit,omitempty"` // leave out pairs that are only inferred
-	Diff     bool   `json:"diff,omitempty"`     // with the diffs
-	AsOf     uint64 `json:"as_of,omitempty"`    // for mark, true as of this version of the log; 0: now
-	Edited   bool   `json:"edited,omitempty"`   // for mark, only pairs whose document was written after the code
+	Name     string `json:"name,omitempty"`     // only pairs of the group with this name in cachebro.yml
+	Explicit bool   `json:"explicit,omitempty"` // leave out inferred pairs
+	Diff     bool   `json:"diff,omitempty"`     // include the diffs
+	AsOf     uint64 `json:"as_of,omitempty"`    // for mark: true as of this version of the log; 0: now
+	Edited   bool   `json:"edited,omitempty"`   // for mark: only pairs whose document was written after the code
 	Reader   Reader `json:"reader,omitzero"`    // the reader that marks
 }
 
-// DocsAnswer lists the selected pairs, ordered by document. The answer to mark lists the
-// marked pairs in their state before the mark.
+// DocsAnswer lists the selected pairs, ordered by document. The answer to mark shows the marked
+// pairs as they were before the mark.
 type DocsAnswer struct {
-	Seq      uint64    `json:"seq"` // as of this version of the log
+	Seq      uint64    `json:"seq"` // state of the log
 	Pairs    []DocPair `json:"pairs"`
-	Stale    int       `json:"stale"`   // how many of Pairs a person should look at
-	Missing  int       `json:"missing"` // how many pairs name code that does not exist and never did
+	Stale    int       `json:"stale"`   // number of Pairs that a person should look at
+	Missing  int       `json:"missing"` // number of pairs whose code does not exist and never did
 	Problems []string  `json:"problems,omitempty"`
 }
 
@@ -44,7 +44,7 @@ type DocPair struct {
 	Problem string      `json:"problem,omitempty"`
 }
 
-// DocChange is a file that differs from what it was when the document was true.
+// DocChange is a file that has changed since the document was known to be true.
 type DocChange struct {
 	Path     []byte  `json:"path"`
 	What     string  `json:"what"` // changed, added, deleted, moved
@@ -54,6 +54,6 @@ type DocChange struct {
 	Versions int     `json:"versions"`
 	Added    int     `json:"added"`          // lines
 	Removed  int     `json:"removed"`        // lines
-	Lost     bool    `json:"lost,omitempty"` // its content at that time is no longer stored
+	Lost     bool    `json:"lost,omitempty"` // the content at that time is not stored
 	Diff     string  `json:"diff,omitempty"`
 }

@@ -6,15 +6,15 @@ import (
 	"fmt"
 )
 
-// Error is the error sent over the socket. It has a stable code for programs, one sentence
-// for the user, and a hint, which is a command or step that helps. errors.Is matches it with
-// the sentinel that has the same code.
+// Error is the error sent over the socket. It has a stable code for programs, a message for the
+// user, and a hint with a command or step that helps. errors.Is matches it with the sentinel of the
+// same code.
 type Error struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
-	// Session and Prompt are set if an undo by session or prompt finds nothing in this
-	// project. They are the resolved ids, which may have changed other projects.
+	// Session and Prompt are the resolved IDs if an undo by session or prompt finds nothing in this
+	// project. The session or prompt may have changed other projects.
 	Session string `json:"session,omitempty"`
 	Prompt  string `json:"prompt,omitempty"`
 }
@@ -22,13 +22,13 @@ type Error struct {
 // Error returns the message alone; see Hint.
 func (e *Error) Error() string { return e.Message }
 
-// Is compares codes, so that a sentinel is recognised on the other side of the socket.
+// Is compares codes, so that a sentinel also matches an error received over the socket.
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
 	return ok && t.Code == e.Code
 }
 
-// The sentinels. Their messages are used if nothing more specific is known.
+// The sentinels, with general messages that Errorf makes specific.
 var (
 	ErrBadRequest  = &Error{Code: "bad-request", Message: "malformed request"}
 	ErrNotFound    = &Error{Code: "not-found", Message: "not found"}
@@ -71,8 +71,8 @@ func Hint(err error) string {
 	return ""
 }
 
-// AsError converts any error into one that can be sent. Text wrapped around an Error is
-// preserved. An unknown error becomes ErrInternal with its own message.
+// AsError converts any error into one that can be sent. Text wrapped around an Error is preserved.
+// Any other error becomes ErrInternal with its own message.
 func AsError(err error) *Error {
 	var e *Error
 	switch {

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// FoldFiles merges files of one directory that changed in the same way into one entry,
-// deepest directories first, until at most most entries are left. So forty files changed by
-// sed take one line, and a directory deleted by the same action is still visible. Files for
-// which alone returns true are not merged. Deletions, renames and additions come first.
+// FoldFiles merges files of one directory that changed in the same way into one entry, until at
+// most most entries are left. It begins with the deepest directories. Forty files changed by sed
+// then take one line, and a directory deleted by the same action stays visible. Files for which
+// alone returns true are not merged. Deletions, renames and additions come first.
 func FoldFiles(all []ActionFile, most int, alone func(ActionFile) bool) []ActionFile {
 	deepest := 0
 	for _, x := range all {
@@ -29,7 +29,7 @@ func FoldFiles(all []ActionFile, most int, alone func(ActionFile) bool) []Action
 	return out
 }
 
-// foldAt merges the files whose directory is at depth or below.
+// foldAt merges the files whose directory is at the given depth or deeper.
 func foldAt(all []ActionFile, depth int, alone func(ActionFile) bool) (out []ActionFile) {
 	type kind struct {
 		dir, change string
@@ -76,7 +76,7 @@ func foldAt(all []ActionFile, depth int, alone func(ActionFile) bool) (out []Act
 	return out
 }
 
-// above returns the parent directory of a path, empty for the project's root.
+// above returns the parent directory of a path; "" is the project's root.
 func above(path []byte) []byte {
 	return path[:max(bytes.LastIndexByte(path, '/'), 0)]
 }

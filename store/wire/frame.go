@@ -14,15 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limits of one frame. A plan of 100,000 files has a header of 30 MB; a body is a file (the
+// Limits of one frame. The header of a plan for 100,000 files takes 30 MB. A body is a file (the
 // store accepts at most 32 MiB) or a diff of a whole tree.
 const (
 	maxHeader = 64 << 20
 	maxBody   = 256 << 20
 
 	prefixLen = 8
-	// believed is how many bytes are allocated at most because of a length field. Beyond
-	// that, memory grows only as bytes arrive.
+	// believed is the number of bytes that are allocated before any byte arrives. A larger length
+	// field makes memory grow only as bytes arrive.
 	believed = 1 << 20
 	maxFDs   = 4
 )
@@ -51,8 +51,8 @@ type answerIn struct {
 	Error  *Error          `json:"error"`
 }
 
-// stream is one end of a connection: frames in both directions, and the descriptors received
-// so far. One goroutine reads and one writes.
+// stream is one end of a connection. It holds the descriptors received so far. One goroutine reads
+// and one writes.
 type stream struct {
 	c   *net.UnixConn
 	br  *bufio.Reader
@@ -66,8 +66,7 @@ func newStream(c *net.UnixConn) *stream {
 	return s
 }
 
-// Read supplies the buffered reader. It also receives descriptors, which a plain read would
-// drop.
+// Read reads for the buffered reader. Unlike a plain read, it also receives descriptors.
 func (s *stream) Read(p []byte) (int, error) {
 	n, oobn, _, _, err := s.c.ReadMsgUnix(p, s.oob)
 	if oobn > 0 {
@@ -127,7 +126,7 @@ func (s *stream) writeFrame(header any, body []byte, file *os.File) error {
 	binary.LittleEndian.PutUint32(head[4:], uint32(len(body)))
 	head = append(head, h...)
 	if len(body) <= cap(head)-len(head) {
-		head = append(head, body...) // a single write wakes the other side once
+		head = append(head, body...) // with a single write the other side wakes up once
 		body = nil
 	}
 	if file != nil {
@@ -148,8 +147,7 @@ func (s *stream) writeFrame(header any, body []byte, file *os.File) error {
 	return err
 }
 
-// readFrame returns the next frame. It returns io.EOF if the connection was closed between
-// frames.
+// readFrame returns the next frame, or io.EOF if the connection was closed between frames.
 func (s *stream) readFrame() (header, body []byte, err error) {
 	var p [prefixLen]byte
 	if _, err := io.ReadFull(s.br, p[:]); err != nil {

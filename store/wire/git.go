@@ -2,21 +2,18 @@ package wire
 
 import "time"
 
-// MGitPlan takes a PlanRequest and returns a GitPlan, which undoes changes to git's own
-// files.
+// MGitPlan takes a PlanRequest and returns a GitPlan that undoes changes to git's own files.
 const MGitPlan = "git_plan"
 
-// MGitLost takes Empty and returns GitLost, the commits that refs of the repositories once
-// named.
+// MGitLost takes Empty and returns GitLost.
 const MGitLost = "git_lost"
 
-// GitKept describes the saved copies of git's own files and objects that were replaced or
-// removed.
+// GitKept describes the saved copies of git's own files and objects that git replaced or removed.
 type GitKept struct {
 	Files    int       `json:"files"`
 	Bytes    int64     `json:"bytes"`
 	Oldest   time.Time `json:"oldest,omitzero"`
-	Wants    time.Time `json:"wants,omitzero"` // for lack of space, some copies of what git lost before this time were dropped
+	Wants    time.Time `json:"wants,omitzero"` // for lack of space, some copies from before this time were dropped
 	MaxBytes int64     `json:"max_bytes"`
 	MaxDays  int       `json:"max_days"`
 }
@@ -29,30 +26,29 @@ type GitOp struct {
 	End     time.Time `json:"end"`
 	Actor   Actor     `json:"actor"`
 	Command string    `json:"command"`
-	Text    string    `json:"text"` // describes what happened to refs; "" if the user would not notice it
+	Text    string    `json:"text"` // what happened to refs; "" if the user would not notice it
 }
 
-// GitPlan is a plan for git's own files. Like a Plan, it is carried out by the client through
-// the mount.
+// GitPlan is a plan for git's own files. The client carries it out through the mount.
 type GitPlan struct {
 	Title     string     `json:"title"`
 	Steps     []GitStep  `json:"steps,omitempty"`
 	Conflicts []Conflict `json:"conflicts,omitempty"`
 	Lost      []Conflict `json:"lost,omitempty"`
-	// Dirs are the git directories in which objects removed since Since are to be restored.
+	// Dirs are the git directories in which objects removed after Since are restored.
 	Dirs  []string  `json:"dirs,omitempty"`
 	Since time.Time `json:"since,omitzero"`
-	// PID is the process of the undone operation, or 0 if several operations are undone. That
-	// process may have changed files of the project as well.
+	// PID is the process of the undone operation, or 0 if several operations are undone. It may
+	// also have changed files of the project.
 	PID    uint32 `json:"pid,omitempty"`
 	Text   string `json:"text,omitempty"`   // what happened to refs
-	ID     uint64 `json:"id,omitempty"`     // the undone operation, or the last one if there are several
-	Prompt string `json:"prompt,omitempty"` // the prompt that "last" stood for
+	ID     uint64 `json:"id,omitempty"`     // the undone operation; of several, the last one
+	Prompt string `json:"prompt,omitempty"` // the prompt that "last" referred to
 }
 
-// GitStep restores one path of a git directory. Do is write, link, mkdir, delete, rmdir or
-// rename. The content is the saved copy named by Kept, or Content, or, if Here is set, the
-// first Size bytes of the present file.
+// GitStep restores one path of a git directory. Do is write, link, mkdir, delete, rmdir or rename.
+// The content is Content or the saved copy named by Kept. If Here is set, it is the first Size
+// bytes of the present file.
 type GitStep struct {
 	Do      string `json:"do"`
 	Path    []byte `json:"path"`
@@ -65,10 +61,10 @@ type GitStep struct {
 	Mode    uint32 `json:"mode,omitempty"`
 	UID     uint32 `json:"uid"`
 	GID     uint32 `json:"gid"`
-	Now     string `json:"now"` // what must be there now: "absent", "dir", "link TARGET", or the hex SHA-256 of the content
+	Now     string `json:"now"` // what must be there before the step: "absent", "dir", "link TARGET", or the hex SHA-256 of the content
 }
 
-// GitLost lists the commits that, according to the history, the repositories' refs once named.
+// GitLost lists the commits that refs of the repositories once named.
 type GitLost struct {
 	Tips []GitTip `json:"tips,omitempty"`
 	Kept string   `json:"kept,omitempty"` // the directory of the saved copies
@@ -80,5 +76,5 @@ type GitTip struct {
 	Name   string    `json:"name"` // name of the ref
 	Commit string    `json:"commit"`
 	Until  time.Time `json:"until"`
-	By     string    `json:"by,omitempty"` // the command after which the ref no longer named it
+	By     string    `json:"by,omitempty"` // the command after which the ref named another commit
 }

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// MountEnd records the end of a mount all of whose changes are in the log. If no daemon runs,
-// mountd writes this record into the state directory for the next daemon, instead of starting
-// one only to send it Detach.
+// MountEnd records the end of a mount whose changes are all in the log. If no daemon runs, mountd
+// writes it into the state directory for the next daemon. This saves starting a daemon only to send
+// Detach.
 type MountEnd struct {
 	PID   int       `json:"pid"`
 	Start uint64    `json:"start"` // start time of the process
@@ -22,13 +22,13 @@ type MountEnd struct {
 func mountEndFile(state string) string { return filepath.Join(state, "left.json") }
 
 // WriteMountEnd writes l for the next daemon. If a daemon of root is running, it writes nothing and
-// returns false, and the caller has to send Detach.
+// returns false. The caller then has to send Detach.
 func WriteMountEnd(ctx context.Context, p Paths, root string, l MountEnd) (bool, error) {
 	state, err := p.State(root)
 	if err != nil {
 		return false, err
 	}
-	unlock, err := lockStart(ctx, filepath.Join(state, "start.lock")) // so that nobody starts a daemon meanwhile
+	unlock, err := lockStart(ctx, filepath.Join(state, "start.lock")) // no other process can start a daemon meanwhile
 	if err != nil {
 		return false, err
 	}

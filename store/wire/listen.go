@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// Listen binds root's socket. The caller holds the project's lock, so if a daemon answers at
-// the socket, it belongs to another state directory and Listen returns ErrLocked. A socket at
-// which no process answers is removed first.
+// Listen binds root's socket. The caller holds the project's lock, so a daemon that answers at the
+// socket belongs to another state directory, and Listen returns ErrLocked. A socket without a
+// listening process is removed first.
 func Listen(p Paths, root, state string) (*net.UnixListener, string, error) {
 	var firstErr error
 	for _, dir := range p.socketDirs() {
@@ -31,8 +31,8 @@ func Listen(p Paths, root, state string) (*net.UnixListener, string, error) {
 			firstErr = errors.Join(firstErr, err)
 			continue
 		}
-		// Clients with another environment find the socket by this note. If the disk is full,
-		// the note is missing and they cannot.
+		// Clients with another environment find the socket by this note. The note may be missing if
+		// the disk is full.
 		if err := writeNote(filepath.Join(state, socketNote), path); err != nil && !errors.Is(err, ErrNoSpace) {
 			l.Close()
 			return nil, "", err
@@ -65,10 +65,10 @@ func listenAt(dir, path string) (*net.UnixListener, error) {
 	return l, nil
 }
 
-// answers reports whether a process accepts connections at path. A daemon that is stopped
-// (SIGSTOP) or busy counts as answering, because the kernel accepts connections into its
-// backlog. The lock of a killed daemon may be released an instant before its socket closes,
-// so several attempts are made.
+// answers reports whether a process accepts connections at path. A stopped (SIGSTOP) or busy daemon
+// counts as answering, because the kernel accepts connections into its backlog. The lock of a
+// killed daemon may be released an instant before its socket closes, so answers tries several
+// times.
 func answers(path string) bool {
 	for try := 0; ; try++ {
 		c, err := net.DialTimeout("unix", path, time.Second)
@@ -109,7 +109,7 @@ func writeNote(path, text string) error {
 	return nil
 }
 
-// connect connects to the first of root's sockets at which a process accepts.
+// connect connects to the first of root's sockets that accepts.
 func connect(ctx context.Context, p Paths, root string) (*net.UnixConn, error) {
 	var d net.Dialer
 	var last error

@@ -5,43 +5,43 @@ import (
 	"time"
 )
 
-// Methods of the store daemon, with the structs of request and answer. "body" is raw bytes
-// sent in addition to the JSON, because file content need not be UTF-8.
+// Methods of the store daemon, with the structs of request and answer. "body" is raw bytes sent
+// after the JSON, because file content need not be UTF-8.
 const (
 	MHello      = "hello"       // Hello → HelloAnswer; first message of every connection
 	MAttach     = "attach"      // Attach + the source descriptor (SCM_RIGHTS) → HeartbeatAnswer; from mountd
 	MHeartbeat  = "heartbeat"   // Heartbeat → HeartbeatAnswer; from mountd
-	MDetach     = "detach"      // Detach → Empty; an orderly end of mountd
+	MDetach     = "detach"      // Detach → Empty; mountd ends in order
 	MStatus     = "status"      // Empty → Status
 	MShutdown   = "shutdown"    // Empty → Empty
 	MLog        = "log"         // LogQuery → LogAnswer
-	MShow       = "show"        // ShowQuery → Version, body: the content
+	MShow       = "show"        // ShowQuery → Version, body: content
 	MDiff       = "diff"        // DiffQuery → DiffAnswer, body: unified diff
-	MBlame      = "blame"       // ShowQuery → BlameAnswer, body: the text
-	MPlan       = "plan"        // PlanRequest → Plan: revert, undo, redo, restore; nothing is written yet
+	MBlame      = "blame"       // ShowQuery → BlameAnswer, body: text
+	MPlan       = "plan"        // PlanRequest → Plan: revert, undo, redo, restore; nothing is changed yet
 	MPlanThen   = "plan.then"   // PlanRequest → Then: the tree that a restore would produce, to restore it on another machine
 	MPlanWanted = "plan.wanted" // PlanRequest with Then → Wanted
 	MPlanTaken  = "plan.taken"  // PlanRequest → Elsewhere, body: its contents: the changes that an undo would reverse, to undo them on another machine
-	MPlanOpen   = "plan.open"   // Empty → OpenPlans: plans left unfinished
-	MPlanFetch  = "plan.fetch"  // PlanFetch → PlanContents, body: the contents
+	MPlanOpen   = "plan.open"   // Empty → OpenPlans: unfinished plans
+	MPlanFetch  = "plan.fetch"  // PlanFetch → PlanContents, body: contents
 	MPlanDone   = "plan.done"   // PlanDone → Empty: the steps that the client carried out
-	MRead       = "read"        // ReadRequest → ReadAnswer, body: the text for the reader
-	MShown      = "shown"       // Shown → ShownAnswer, body: delivered text; makes a pending entry under a tool_use_id
+	MRead       = "read"        // ReadRequest → ReadAnswer, body: text for the reader
+	MShown      = "shown"       // Shown → ShownAnswer, body: delivered text; it is pending under a tool_use_id
 	MCommit     = "commit"      // Commit → CommitAnswer: the text that the model actually received
-	MOwnEdit    = "own-edit"    // OwnEdit → Empty, body: the new content; an agent's own edit through a cachebro tool
-	MGiven      = "given"       // GivenQuery → GivenAnswer: which of the lines a session received as cachebro's own words
+	MOwnEdit    = "own-edit"    // OwnEdit → Empty, body: new content; an agent's edit through a cachebro tool
+	MGiven      = "given"       // GivenQuery → GivenAnswer: which of the lines cachebro itself sent to a session
 	MSession    = "session"     // SessionEvent → SessionAnswer
 	MShared     = "shared"      // SessionQuery → SharedSession, for another project's daemon
 	MToolBegin  = "tool.begin"  // ToolCall → ToolBeginAnswer
 	MToolEnd    = "tool.end"    // ToolCall → Empty
-	MToolPlace  = "tool.place"  // ToolCall → ToolPlace: where the client's hook saw the call
+	MToolPlace  = "tool.place"  // ToolCall → ToolPlace: the working directory that the client's hook reported
 	MWorkingSet = "working-set" // WorkingSetQuery → WorkingSet
 	MRecovery   = "recovery"    // SessionQuery → Recovery
 	MMetrics    = "metrics"     // MetricsQuery → Metrics
-	MSpend      = "spend"       // Spend → SpendAnswer: tokens delivered or injected without MRead; if Sent is 0, the tokens of the body are counted
+	MSpend      = "spend"       // Spend → SpendAnswer: tokens delivered or injected without MRead; if Sent is 0, the body's tokens are counted
 	MStore      = "store"       // StoreRequest → StoreAnswer: prune, gc, du, fsck, purge
 	MExport     = "export"      // Empty + a pipe's descriptor (SCM_RIGHTS) → Totals; the history is written to the pipe
-	MIngest     = "ingest"      // Ingest → Ingest, body: content: the pre-image of a file that a cachebro tool is about to write
+	MIngest     = "ingest"      // Ingest → Ingest, body: content of a file before a cachebro tool writes it
 )
 
 // Empty is a request or answer without fields.
@@ -55,8 +55,8 @@ type Hello struct {
 	Root    string `json:"root"` // absolute path of the project's root
 }
 
-// HelloAnswer is the daemon's answer. A daemon of another version answers with its own
-// version and then serves only a few methods, so that an upgraded client can replace it.
+// HelloAnswer is the daemon's answer. A daemon of another version answers with its own version and
+// then serves only a few methods, so that an upgraded client can replace it.
 type HelloAnswer struct {
 	Version string `json:"version"`
 	PID     int    `json:"pid"`
@@ -70,20 +70,20 @@ type Attach struct {
 	PID        int    `json:"pid"`
 	Mountpoint string `json:"mountpoint"`
 	InPlace    bool   `json:"in_place"`
-	Outside    bool   `json:"outside"`             // processes may write to the project bypassing the mount
+	Outside    bool   `json:"outside"`             // processes may write to the project without going through the mount
 	Watched    bool   `json:"watched,omitempty"`   // such writes are spooled
 	Missed     uint64 `json:"missed,omitempty"`    // how often such writes may have been missed
-	Unmounted  bool   `json:"unmounted,omitempty"` // the mountpoint shows the plain project; only copies of the mount at other places, and processes inside the mount, are served
-	Spool      string `json:"spool"`               // directory
+	Unmounted  bool   `json:"unmounted,omitempty"` // the mountpoint shows the plain project; only processes inside the mount and its copies elsewhere are served
+	Spool      string `json:"spool"`               // spool directory
 }
 
 // Heartbeat is sent by mountd every few seconds and after changes.
 type Heartbeat struct {
 	Head      uint64       `json:"head"` // last spool sequence number
 	Outside   bool         `json:"outside"`
-	Watched   bool         `json:"watched,omitempty"`   // as in Attach
-	Missed    uint64       `json:"missed,omitempty"`    // as in Attach
-	Unmounted bool         `json:"unmounted,omitempty"` // as in Attach
+	Watched   bool         `json:"watched,omitempty"`   // see Attach.Watched
+	Missed    uint64       `json:"missed,omitempty"`    // see Attach.Missed
+	Unmounted bool         `json:"unmounted,omitempty"` // see Attach.Unmounted
 	Capture   CaptureState `json:"capture"`
 }
 
@@ -94,20 +94,20 @@ type CaptureState struct {
 	Reason    string    `json:"reason,omitempty"`
 	Queue     int       `json:"queue"`
 	Spooled   int64     `json:"spooled_bytes"`
-	MaxSpool  int64     `json:"max_spool_bytes,omitempty"` // above this, processes that destroy contents have to wait; 0: an older mountd
-	Gaps      int64     `json:"gaps"`                      // number of gaps that are not in the log yet
+	MaxSpool  int64     `json:"max_spool_bytes,omitempty"` // size at which processes that destroy contents have to wait; 0: an older mountd
+	Gaps      int64     `json:"gaps"`                      // number of gaps not in the log yet
 	Inodes    int64     `json:"inodes"`
 	Handles   int64     `json:"handles"`
 	HeapBytes int64     `json:"heap_bytes"`
 }
 
-// HeartbeatAnswer tells mountd the state of the store.
+// HeartbeatAnswer reports the state of the store to mountd.
 type HeartbeatAnswer struct {
 	Healthy       bool      `json:"healthy"`
 	Reason        string    `json:"reason,omitempty"`
-	Ingested      uint64    `json:"ingested"`                // spool sequence number
+	Ingested      uint64    `json:"ingested"`                // last spool sequence number in the log
 	BaselineStart time.Time `json:"baseline_start,omitzero"` // when the last complete baseline began
-	Sends         bool      `json:"sends,omitempty"`         // the history goes to a bucket
+	Sends         bool      `json:"sends,omitempty"`         // the history is sent to a bucket
 }
 
 // Detach tells the daemon that mountd is exiting.
@@ -125,14 +125,14 @@ type Status struct {
 	Mountpoint string         `json:"mountpoint,omitempty"`
 	MountdPID  int            `json:"mountd_pid,omitempty"`
 	Outside    bool           `json:"outside"`
-	Watched    bool           `json:"watched,omitempty"` // writes bypassing the mount are recorded as they happen
+	Watched    bool           `json:"watched,omitempty"` // writes that bypass the mount are recorded as they happen
 	Capture    CaptureState   `json:"capture"`
 	Store      StoreState     `json:"store"`
 	Baseline   Baseline       `json:"baseline"`
 	Gaps       []Gap          `json:"gaps,omitempty"` // newest first, at most 20
 	GapCount   int64          `json:"gap_count"`
 	Sessions   int            `json:"sessions"`          // live sessions
-	Unheard    string         `json:"unheard,omitempty"` // today's newest session that is known only from its processes' environment
+	Unheard    string         `json:"unheard,omitempty"` // today's newest session that is known only from the environment of its processes
 	Index      map[string]any `json:"index,omitempty"`
 	Results    *ResultsState  `json:"results,omitempty"`
 	Remote     *RemoteState   `json:"remote,omitempty"` // nil: the history stays on this machine
@@ -148,7 +148,7 @@ type StoreState struct {
 	DiskBytes int64  `json:"disk_bytes"`
 	FreeBytes int64  `json:"free_bytes"`
 	Lag       uint64 `json:"lag"`              // spool records not yet ingested
-	Memory    string `json:"memory,omitempty"` // message that processes were killed because memory ran out
+	Memory    string `json:"memory,omitempty"` // message if processes were killed because memory ran out
 	HeapBytes int64  `json:"heap_bytes"`
 }
 
@@ -163,7 +163,7 @@ type Baseline struct {
 	Ended   time.Time `json:"ended,omitzero"`
 }
 
-// Gap is content that was not stored although it should have been.
+// Gap records that content should have been stored and was not.
 type Gap struct {
 	Path   []byte    `json:"path"`
 	Time   time.Time `json:"time"`
@@ -182,11 +182,10 @@ type Actor struct {
 	ToolCall  string `json:"tool_call,omitempty"`
 	Tool      string `json:"tool,omitempty"`
 	Uncertain bool   `json:"uncertain,omitempty"`
-	Late      bool   `json:"late,omitempty"` // written after its tool call had ended
+	Late      bool   `json:"late,omitempty"` // written after the tool call ended
 }
 
-// Version is an entry of the version log. Paths are bytes (base64 in JSON) because they need
-// not be UTF-8.
+// Version is an entry of the log. Paths are bytes (base64 in JSON) because they need not be UTF-8.
 type Version struct {
 	Seq       uint64    `json:"seq"`
 	Path      []byte    `json:"path"`
@@ -206,9 +205,9 @@ type Version struct {
 	Plan      string    `json:"plan,omitempty"`
 	Idle      bool      `json:"idle,omitempty"`
 	Deleted   bool      `json:"deleted,omitempty"`
-	Made      uint64    `json:"made,omitempty"`   // for a rename in an atomic save: Seq of the first version of From, which the same process had made
-	Number    int       `json:"number,omitempty"` // 1-based position in the history of its path, if the query was for one path
-	Lost      string    `json:"lost,omitempty"`   // describes others' work that this version overwrote, see LogQuery.Lost
+	Made      uint64    `json:"made,omitempty"`   // for a rename in an atomic save: Seq of the first version of From
+	Number    int       `json:"number,omitempty"` // 1-based position in the history of the path, if the query was for one path
+	Lost      string    `json:"lost,omitempty"`   // describes work of others that this version overwrote, see LogQuery.Lost
 }
 
 // LogQuery selects versions. The zero value selects everything, newest first.
@@ -221,22 +220,22 @@ type LogQuery struct {
 	Comm      string    `json:"comm,omitempty"`
 	Since     time.Time `json:"since,omitzero"`
 	Until     time.Time `json:"until,omitzero"`
-	Before    uint64    `json:"before,omitempty"` // only lower Seq (for paging)
+	Before    uint64    `json:"before,omitempty"` // only versions with lower Seq (for paging)
 	After     uint64    `json:"after,omitempty"`
 	Ops       []string  `json:"ops,omitempty"`
 	Oldest    bool      `json:"oldest_first,omitempty"`
 	Limit     int       `json:"limit,omitempty"` // 0: 1,000
 	Baselines bool      `json:"baselines,omitempty"`
-	Lost      bool      `json:"lost,omitempty"` // only lost updates, in which a session overwrote lines of others that it did not know of
+	Lost      bool      `json:"lost,omitempty"` // only lost updates, in which a session overwrote lines of others that it had not seen
 }
 
 // LogAnswer is one page.
 type LogAnswer struct {
 	Versions []Version `json:"versions"`
 	More     bool      `json:"more"`
-	Gaps     []Gap     `json:"gaps,omitempty"`    // within the requested range
+	Gaps     []Gap     `json:"gaps,omitempty"`    // gaps within the requested range
 	Notices  []Notice  `json:"notices,omitempty"` // "node_modules (excluded) was deleted by rm (pid 7)"
-	Behind   uint64    `json:"behind,omitempty"`  // approximate number of changes recorded but not in the log yet
+	Behind   uint64    `json:"behind,omitempty"`  // approximate number of recorded changes that are not in the log yet
 }
 
 // Notice is a line of the log that is not a version.
@@ -246,24 +245,24 @@ type Notice struct {
 	Actor Actor     `json:"actor"`
 }
 
-// ShowQuery names a version by Seq, by path and "@N" number, or by path and time. If only the
-// path is set, it names the newest version.
+// ShowQuery names a version by Seq, by path and "@N" number, or by path and time. A path alone
+// names its newest version.
 type ShowQuery struct {
 	Path   []byte    `json:"path,omitempty"`
 	Seq    uint64    `json:"seq,omitempty"`
-	Number int       `json:"number,omitempty"` // 1-based position in the path's history; negative: counted back from the newest
+	Number int       `json:"number,omitempty"` // 1-based position in the path's history; a negative one counts back from the newest
 	At     time.Time `json:"at,omitzero"`
 }
 
-// DiffQuery asks for a diff between two versions of a path. A zero To means the file as it is
-// now. A zero From means the version before the newest change.
+// DiffQuery asks for a diff between two versions of a path. A zero To means the present file. A
+// zero From means the version before the newest change.
 type DiffQuery struct {
 	Path    []byte    `json:"path,omitempty"` // "" with Since: the whole tree
 	From    ShowQuery `json:"from,omitzero"`
 	New     bool      `json:"new,omitempty"` // diff To against nothing
 	To      ShowQuery `json:"to,omitzero"`
 	Since   time.Time `json:"since,omitzero"`
-	Moments bool      `json:"moments,omitempty"` // From and To are points in time for the whole subtree of Path; a zero To is now
+	Moments bool      `json:"moments,omitempty"` // From and To are points in time for the subtree of Path; a zero To is now
 	Context int       `json:"context,omitempty"` // 0: 3
 }
 
@@ -275,16 +274,19 @@ type DiffAnswer struct {
 	Binary  bool `json:"binary,omitempty"`
 }
 
-// BlameAnswer gives, for each line of the body's text in order, the version that wrote it, as
-// an index into Versions.
+// BlameAnswer holds, for each line of the body's text, the index in Versions of the version that
+// wrote it.
 type BlameAnswer struct {
 	Versions []Version `json:"versions"`
 	Lines    []int     `json:"lines"`
 }
 
-// PlanRequest asks for a plan to undo something. Kind is revert (Path with Steps or Version),
-// undo, redo, or restore (Paths or the whole tree at At). For the unfinished plan named by
-// Plan, it is resume or rollback.
+// PlanRequest asks for a plan. Kind is one of
+//   - revert: Path by Steps or to Version
+//   - undo
+//   - redo
+//   - restore: Paths, or the whole tree, to At
+//   - resume or rollback: the unfinished plan named by Plan
 type PlanRequest struct {
 	Kind     string    `json:"kind"`
 	Path     []byte    `json:"path,omitempty"`
@@ -296,68 +298,68 @@ type PlanRequest struct {
 	Prompt   string    `json:"prompt,omitempty"`
 	ToolCall string    `json:"tool_call,omitempty"`
 	PID      uint32    `json:"pid,omitempty"`
-	Action   uint64    `json:"action,omitempty"` // undo the action, as shown by log, that this version belongs to
+	Action   uint64    `json:"action,omitempty"` // undo the action (as shown by log) that this version belongs to
 	// Edits restricts the undo to these edits.
 	Edits []FileEdits `json:"edits,omitempty"`
 	Last  bool        `json:"last,omitempty"`
 	Asker string      `json:"asker,omitempty"` // the session that the command runs in
 	Since time.Time   `json:"since,omitzero"`
 	// After and Before restrict the plan to versions between these numbers, in a history that
-	// several machines wrote; 0 means no bound.
+	// several machines wrote. 0 means no bound.
 	After  uint64    `json:"after,omitempty"`
 	Before uint64    `json:"before,omitempty"`
 	At     ShowQuery `json:"at,omitzero"`
-	Plan   string    `json:"plan,omitempty"`   // for redo, the plan to reverse; "": the last one
-	GitOp  uint64    `json:"git_op,omitempty"` // for MGitPlan, the operation to undo
-	// GitBefore is, for MGitPlan, an operation; the last operation before it is undone.
+	Plan   string    `json:"plan,omitempty"`   // for redo: the plan to reverse; "": the last one
+	GitOp  uint64    `json:"git_op,omitempty"` // for MGitPlan: the operation to undo
+	// GitBefore is an operation, for MGitPlan. The last operation before it is undone.
 	GitBefore uint64 `json:"git_before,omitempty"`
 	Merge     bool   `json:"merge,omitempty"`
 	Force     bool   `json:"force,omitempty"`
-	DryRun    bool   `json:"dry_run,omitempty"` // do not journal the plan
-	// Contents is, for a dry run, a file. Its contents before and after the plan are sent in
-	// the answer's body, see Plan.Contents.
+	DryRun    bool   `json:"dry_run,omitempty"` // do not write the plan into the journal
+	// Contents is a file, for a dry run. The answer's body holds its contents before and after the
+	// plan, see Plan.Contents.
 	Contents []byte `json:"contents,omitempty"`
 	// Leave lists lines that the plan must not change.
 	Leave []LeftLines `json:"leave,omitempty"`
-	// Elsewhere holds the changes of another machine that are to be undone.
+	// Elsewhere holds changes of another machine that are to be undone.
 	Elsewhere *Elsewhere `json:"elsewhere,omitempty"`
-	// Then holds the state of another machine that is to be restored. The contents of
-	// Then.Sent are in the body of the request, concatenated.
+	// Then holds the state of another machine that is to be restored. The request's body holds the
+	// contents of Then.Sent, concatenated.
 	Then *Then `json:"then,omitempty"`
-	// The following fields are for plans of the user's own history. ActionKey undoes the
-	// action that has this key in a project. Project restricts the plan to sessions that
-	// worked in this project. Beside is the project's plan that this one accompanies; a redo
-	// reverses the plan that accompanied it.
+	// The following fields are for plans of the user's own history. ActionKey names an action of a
+	// project, and its changes are undone. Project restricts the plan to sessions that worked in
+	// that project. Beside is the project's plan that this one accompanies. A redo reverses the
+	// plan that accompanied it.
 	ActionKey string `json:"action_key,omitempty"`
 	Project   string `json:"project,omitempty"`
 	Beside    string `json:"beside,omitempty"`
 }
 
-// Then is a tree at a point in time, as recorded in another machine's history.
+// Then is the tree of another machine's history at a point in time.
 type Then struct {
 	Title string      `json:"title"`
 	Files []ThenEntry `json:"files"`
-	Sent  []int64     `json:"sent,omitempty"` // sizes of the contents that are sent along
+	Sent  []int64     `json:"sent,omitempty"` // sizes of the contents in the request's body
 }
 
-// ThenEntry is one path of that tree.
+// ThenEntry is one path of a Then.
 type ThenEntry struct {
 	Path   []byte `json:"path"`
 	Mode   uint32 `json:"mode,omitempty"` // st_mode; 0: the path did not exist
 	Size   int64  `json:"size,omitempty"`
 	Target []byte `json:"target,omitempty"` // target of a symlink
 	Hash   string `json:"hash,omitempty"`   // hash of a regular file's content
-	Lost   string `json:"lost,omitempty"`   // why the path's state is not known
+	Lost   string `json:"lost,omitempty"`   // why the path's state is unknown
 }
 
-// Wanted lists the contents that a restore needs and this history lacks.
+// Wanted lists the contents that a restore needs and this history does not have.
 type Wanted struct {
 	Hashes []string `json:"hashes"`
-	Size   int64    `json:"size"` // total in bytes
+	Size   int64    `json:"size"` // total size in bytes
 }
 
-// Elsewhere is a set of changes made on another machine. The body of the request has, for
-// each file, the content of Was followed by that of Want.
+// Elsewhere is a set of changes made on another machine. The request's body holds, for each file,
+// the content of Was followed by the content of Want.
 type Elsewhere struct {
 	Title string          `json:"title"`
 	Files []ElsewhereFile `json:"files"`
@@ -368,62 +370,62 @@ type ElsewhereFile struct {
 	Path []byte        `json:"path"`
 	Was  ElsewhereSide `json:"was"`            // after the change
 	Want ElsewhereSide `json:"want"`           // before the change
-	Lost string        `json:"lost,omitempty"` // why that is not known
+	Lost string        `json:"lost,omitempty"` // why that is unknown
 }
 
 // ElsewhereSide is the state of a file at one point in time.
 type ElsewhereSide struct {
 	Mode   uint32 `json:"mode,omitempty"` // st_mode; 0: the path did not exist
-	Size   int64  `json:"size,omitempty"` // size of its content in the body
+	Size   int64  `json:"size,omitempty"` // size of the content in the body
 	Target []byte `json:"target,omitempty"`
 }
 
-// FileEdits selects edits between two versions of a file, by their index among the edits that
-// package diff finds between the contents.
+// FileEdits selects edits between two versions of a file. Edits are numbered as package diff
+// returns them.
 type FileEdits struct {
 	Before uint64 `json:"before"`
 	After  uint64 `json:"after"`
 	Which  []int  `json:"which"`
 }
 
-// LeftLines selects lines of one file that a plan must not change. Stay lists lines that the
-// plan must not remove, Out lists lines that it must not add. They are counted from 0 in the
-// diff (package diff) between the file now and after the whole plan.
+// LeftLines selects lines of one file that a plan must not change. Stay lists lines that must not
+// be removed, and Out lists lines that must not be added. Lines are counted from 0 in the diff
+// (package diff) between the present file and the file after the whole plan.
 type LeftLines struct {
 	Path []byte `json:"path"`
 	Stay []int  `json:"stay,omitempty"`
 	Out  []int  `json:"out,omitempty"`
 }
 
-// Plan is journalled by the daemon and carried out by the client through the mount, step by
-// step.
+// Plan is a list of steps. The daemon writes it into the journal, and the client carries it out
+// through the mount.
 type Plan struct {
 	ID        string     `json:"id"`
 	Kind      string     `json:"kind"`
-	Title     string     `json:"title"` // describes for the preview what is undone
+	Title     string     `json:"title"` // tells the user what is undone
 	Steps     []PlanStep `json:"steps"`
 	Conflicts []Conflict `json:"conflicts,omitempty"`
-	Lost      []Conflict `json:"lost,omitempty"` // cannot be restored (too large, pruned, gap)
+	Lost      []Conflict `json:"lost,omitempty"` // paths that cannot be restored (too large, pruned, gap)
 	Begun     time.Time  `json:"begun,omitzero"`
-	// Resume means that a client was stopped half-way. Done lists the steps that it had
-	// reported. Steps whose result already exists count as done as well.
+	// Resume means that a client was stopped before the end. Done lists the steps that it had
+	// reported. A step whose result already exists also counts as done.
 	Resume bool  `json:"resume,omitempty"`
 	Done   []int `json:"done,omitempty"`
-	// Cut is, for a rollback, the interrupted plan.
+	// Cut is the interrupted plan, for a rollback.
 	Cut *Plan `json:"cut,omitempty"`
 	// Partly means that lines were counted only for the first steps.
 	Partly bool `json:"partly,omitempty"`
-	// Contents describes the body of the answer.
+	// Contents describes the answer's body.
 	Contents *PlannedContents `json:"plan_contents,omitempty"`
-	// Git describes what the same actor did to git's own files, which an undo does not
-	// change. GitOp is that operation.
+	// Git describes what the same actor did to git's own files in operation GitOp, which an undo
+	// does not change.
 	Git   string `json:"git,omitempty"`
 	GitOp uint64 `json:"git_op,omitempty"`
-	// Session and Prompt are, for an undo by session or prompt, the resolved ids.
+	// Session and Prompt are the resolved IDs, for an undo by session or prompt.
 	Session string `json:"session,omitempty"`
 	Prompt  string `json:"prompt,omitempty"`
-	// For an undo of one action, ActionKey is its key, Action its last version and ActionEnd
-	// the time of that version. Of is the plan that a redo reverses.
+	// For an undo of one action, ActionKey is its key, Action its last version and ActionEnd the
+	// time of that version. For a redo, Of is the plan that it reverses.
 	ActionKey string    `json:"action_key,omitempty"`
 	Action    uint64    `json:"action,omitempty"`
 	ActionEnd time.Time `json:"action_end,omitzero"`
@@ -431,17 +433,17 @@ type Plan struct {
 }
 
 // PlannedContents describes a file before and after a plan. The body holds both contents,
-// one after the other.
+// concatenated.
 type PlannedContents struct {
 	Was  bool   `json:"was,omitempty"` // the file exists before the plan
 	Will bool   `json:"will,omitempty"`
 	Old  int64  `json:"old,omitempty"` // size of the content before
 	Why  string `json:"why,omitempty"` // why the contents are not available
-	// Lines means that single lines can be left out, see PlanRequest.Leave.
+	// Lines means that single lines can be left alone, see PlanRequest.Leave.
 	Lines bool `json:"lines,omitempty"`
 }
 
-// OpenPlans lists the plans that no living client is carrying out, without steps, oldest
+// OpenPlans lists the plans that no living client is carrying out, without their steps, oldest
 // first.
 type OpenPlans struct {
 	Plans []Plan `json:"plans,omitempty"`
@@ -458,19 +460,19 @@ type PlanStep struct {
 	Mtime   int64  `json:"mtime,omitempty"` // ns; set if the content returns to an earlier state
 	Size    int64  `json:"size,omitempty"`
 	Hash    string `json:"hash,omitempty"`
-	Expect  string `json:"expect,omitempty"` // hex hash that the file must have now, or "absent"; "" allows any
+	Expect  string `json:"expect,omitempty"` // hex hash of the present content, or "absent"; "": any
 	ExpMode uint32 `json:"exp_mode,omitempty"`
 	Added   int    `json:"added,omitempty"`
 	Removed int    `json:"removed,omitempty"`
-	Apart   bool   `json:"apart,omitempty"` // give the path a file of its own, not shared with its other names
-	Ino     uint64 `json:"ino,omitempty"`   // inode of the directory that is renamed or exchanged
+	Apart   bool   `json:"apart,omitempty"` // give the path a new file that is not shared with its other names
+	Ino     uint64 `json:"ino,omitempty"`   // inode of the renamed or exchanged directory
 	Owned   bool   `json:"owned,omitempty"` // the file gets the owner UID and GID; otherwise set-id bits are not set
 	UID     uint32 `json:"uid,omitempty"`
 	GID     uint32 `json:"gid,omitempty"`
-	Attrs   []byte `json:"attrs,omitempty"` // attributes to set, as an attrs.Set; if empty, those of the replaced file
+	Attrs   []byte `json:"attrs,omitempty"` // an attrs.Set of attributes to set; if empty, those of the replaced file
 }
 
-// Conflict is a path that a plan does not change, and why.
+// Conflict is a path that a plan leaves alone, and the reason.
 type Conflict struct {
 	Path  []byte    `json:"path"`
 	Why   string    `json:"why"`
@@ -478,32 +480,31 @@ type Conflict struct {
 	Time  time.Time `json:"time,omitzero"`
 }
 
-// PlanFetch asks for the contents of steps. The answer has at least the first content, and
-// further ones as long as they are small.
+// PlanFetch asks for the contents of steps. The answer holds the first content, and more of them if
+// they are small.
 type PlanFetch struct {
 	ID string `json:"id"`
 	N  []int  `json:"n"`
 }
 
-// PlanContents gives the sizes of the contents in the body, which are those of the first
+// PlanContents holds the sizes of the contents in the body. These are the contents of the first
 // requested steps, concatenated.
 type PlanContents struct {
 	Sizes []int `json:"sizes"`
 }
 
-// PlanDone reports one or more steps. Finished ends the plan.
+// PlanDone reports steps that were carried out. Finished ends the plan.
 type PlanDone struct {
 	ID       string     `json:"id"`
 	Done     []int      `json:"done,omitempty"`
 	Failed   []Conflict `json:"failed,omitempty"`
 	Finished bool       `json:"finished"`
-	Watched  bool       `json:"watched,omitempty"` // the recorder of changes outside of projects records the steps although nothing is mounted
+	Watched  bool       `json:"watched,omitempty"` // nothing is mounted, but the net records the steps
 }
 
-// StoreRequest names an operation in Do: prune, gc, du, fsck or purge. gc with the argument
-// "own" does not touch other projects. prune with DryRun drops nothing and reports what it
-// would drop; prune with the Digest from that answer drops only if it would still drop the
-// same.
+// StoreRequest names an operation in Do: prune, gc, du, fsck or purge. gc with the argument "own"
+// leaves other projects alone. prune with DryRun drops nothing and reports what it would drop.
+// prune with the Digest from that answer drops it, unless the result would now be different.
 type StoreRequest struct {
 	Do     string   `json:"do"`
 	Keep   int      `json:"keep,omitempty"`
@@ -517,11 +518,11 @@ type StoreRequest struct {
 type Totals struct {
 	Versions uint64 `json:"versions"`
 	Contents uint64 `json:"contents"`
-	Bytes    int64  `json:"bytes"`   // of the contents, uncompressed
-	Records  uint64 `json:"records"` // sessions, tool calls, notes and everything else
+	Bytes    int64  `json:"bytes"`   // size of the contents, uncompressed
+	Records  uint64 `json:"records"` // number of other records, such as sessions, tool calls and notes
 }
 
-// StoreAnswer has Text for the user and Facts for scripts.
+// StoreAnswer holds Text for the user and Facts for scripts.
 type StoreAnswer struct {
 	Text  string          `json:"text"`
 	OK    bool            `json:"ok"`
@@ -529,12 +530,12 @@ type StoreAnswer struct {
 }
 
 // Ingest sends the content that a cachebro tool is about to overwrite, or that it wrote while
-// nothing was mounted. Kept in the answer is true if the content is in the history or the
-// mount will record it.
+// nothing was mounted. In the answer, Kept means that the history has the content or the mount will
+// record it.
 type Ingest struct {
 	Path  []byte `json:"path"`
 	Seq   uint64 `json:"seq,omitempty"`
-	PID   int    `json:"pid,omitempty"`   // the process that wrote the file, if the body is the written content
+	PID   int    `json:"pid,omitempty"`   // if the body is the written content: the process that wrote it
 	Class string `json:"class,omitempty"` // tracked, ignored or excluded
 	Kept  bool   `json:"kept,omitempty"`
 }

@@ -15,19 +15,19 @@ type NotesRequest struct {
 	Path   []byte   `json:"path,omitempty"`
 	IDs    []string `json:"ids,omitempty"`
 	Limit  int      `json:"limit,omitempty"` // for list; 0: all
-	Reader Reader   `json:"reader,omitzero"` // whose note it is
+	Reader Reader   `json:"reader,omitzero"` // author of the note
 }
 
-// NotesAnswer has the added note, the removed notes, or the list, newest first.
+// NotesAnswer holds the added note, the removed notes, or the list, newest first.
 type NotesAnswer struct {
 	Notes []Note `json:"notes"`
-	Added bool   `json:"added,omitempty"` // false if the note existed already
-	Total int    `json:"total"`           // number of notes, including those beyond the limit
+	Added bool   `json:"added,omitempty"` // false if the note already existed
+	Total int    `json:"total"`           // number of notes, also beyond the limit
 }
 
 // Note is one note.
 type Note struct {
-	ID      string    `json:"id"` // not- and 8 hex digits
+	ID      string    `json:"id"` // "not-" and 8 hex digits
 	Text    string    `json:"text"`
 	Kind    string    `json:"kind"`
 	Path    []byte    `json:"path,omitempty"` // present path of the file that the note is about

@@ -1,8 +1,7 @@
 package wire
 
-// MOutput takes an OutputRequest and returns Empty. A request with a body stores a command's
-// whole output. If the request has no body, the body of the answer is the output stored under
-// ID.
+// MOutput takes an OutputRequest and returns Empty. A request with a body stores a command's whole
+// output. A request without a body returns the output stored under ID in the answer's body.
 const MOutput = "output"
 
 // OutputRequest names one command's output.

@@ -9,8 +9,8 @@ const (
 	MPastRead = "past.read" // PastRead → Empty, body: the content
 )
 
-// MomentQuery names a point in time by exactly one of a version, a time, or the beginning of
-// a session or prompt (an id, or "last").
+// MomentQuery names a point in time by one of: a version, a time, the beginning of a session, the
+// beginning of a prompt. Sessions and prompts are given by their ID or "last".
 type MomentQuery struct {
 	Seq     uint64    `json:"seq,omitempty"`
 	At      time.Time `json:"at,omitzero"`
@@ -18,23 +18,22 @@ type MomentQuery struct {
 	Prompt  string    `json:"prompt,omitempty"`
 }
 
-// Moment is a point in time, given by the newest version at that time. Seq is 0 if nothing
-// had been recorded yet.
+// Moment is a point in time. Seq is the newest version at that time, or 0 if nothing had been
+// recorded yet.
 type Moment struct {
 	Seq uint64    `json:"seq"`
-	At  time.Time `json:"at,omitzero"` // when that version was made
+	At  time.Time `json:"at,omitzero"` // when version Seq was made
 }
 
-// PastQuery asks for the direct children of a path ("" is the root) as they were at Seq. If
-// Versions is set, it asks for every child that ever existed and for the versions of the file
-// itself.
+// PastQuery asks for the direct children of a path ("" is the root) at version Seq. With Versions,
+// it asks for every child that ever existed, or for the versions of a file.
 type PastQuery struct {
 	Seq      uint64 `json:"seq,omitempty"`
 	Path     []byte `json:"path,omitempty"`
 	Versions bool   `json:"versions,omitempty"`
 }
 
-// PastAnswer is sorted by name. If there was no such directory, the answer is ErrNotFound.
+// PastAnswer is sorted by name. If the directory did not exist, the answer is ErrNotFound.
 type PastAnswer struct {
 	Entries []PastEntry `json:"entries"`
 }

@@ -13,8 +13,8 @@ import (
 	"syscall"
 )
 
-// Paths holds the environment that determines where sockets and state of this user are. cmd
-// fills it in; the zero value uses the temporary directory and the home from passwd.
+// Paths holds the environment that determines the user's sockets and state directories. The zero
+// value uses the temporary directory and the home directory from passwd.
 type Paths struct {
 	RuntimeDir string // $XDG_RUNTIME_DIR
 	StateHome  string // $XDG_STATE_HOME
@@ -23,18 +23,19 @@ type Paths struct {
 	Override   string // $CACHEBRO_DIR: replaces <state home>/cachebro
 }
 
-// maxSocket is the longest socket path in bytes that every system accepts (104 on macOS, one a NUL).
+// maxSocket is the longest socket path, in bytes, that every system accepts. macOS allows 104 bytes
+// with the NUL.
 const maxSocket = 103
 
-// OutsideRoot is the root of the user's own history, which records changes to files that are
-// in no project. It is never a project's root.
+// OutsideRoot is the root of the user's own history, which records changes to files outside
+// projects. It is never a project's root.
 const OutsideRoot = "/"
 
 // outsideName is the name of the state directory of the user's own history.
 const outsideName = "outside"
 
-// Key returns 16 hex digits that identify a root; they are part of the names of its socket and
-// its state directory. root is absolute and clean, with symlinks resolved.
+// Key returns 16 hex digits that identify a root. They are part of the names of its socket and
+// state directory. root is absolute and clean, with symlinks resolved.
 func Key(root string) string {
 	h := sha256.Sum256([]byte(root))
 	return hex.EncodeToString(h[:8])
@@ -74,13 +75,14 @@ func (p Paths) State(root string) (string, error) {
 	if root == OutsideRoot {
 		name = outsideName
 	}
-	if len(name) > 100 { // NAME_MAX is 255 bytes, and the key needs some of them
+	if len(name) > 100 { // NAME_MAX is 255 bytes, including the key
 		name = strings.ToValidUTF8(name[:100], "_")
 	}
 	return filepath.Join(base, name+"-"+Key(root)), nil
 }
 
-// MakeState creates the state directory (0700). It refuses one that belongs to another user.
+// MakeState creates the state directory (0700). It returns an error if the directory belongs to
+// another user.
 func (p Paths) MakeState(root string) (string, error) {
 	dir, err := p.State(root)
 	if err != nil {
@@ -108,9 +110,9 @@ func stateError(dir string, err error) error {
 	return fmt.Errorf("make state directory %s: %w", dir, err)
 }
 
-// ownDir creates dir (0700), or checks that it is a directory of this user that nobody else
-// can enter. If others can enter it, ownDir returns an error if strict is set, because
-// another user may have put a socket there; otherwise it restricts the mode.
+// ownDir creates dir (0700), or checks that it is a directory of this user that nobody else can
+// enter. If others can enter it and strict is set, ownDir returns an error, because another user
+// may have put a socket there. Without strict it removes their permissions.
 func ownDir(dir string, strict bool) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return stateError(dir, err)
@@ -137,13 +139,13 @@ func ownDir(dir string, strict bool) error {
 	return nil
 }
 
-// socketDirs lists the directories where the socket may be, best first. Another user can
-// block the one in the temporary directory by creating it first, but cannot block the last
-// one, which is next to the state.
+// socketDirs lists the directories where the socket may be, best first. Another user can block the
+// one in the temporary directory by creating it first. The last one is next to the state and cannot
+// be blocked.
 func (p Paths) socketDirs() []string {
 	var dirs []string
 	if filepath.IsAbs(p.RuntimeDir) {
-		// After su or sudo -E the variable names another user's directory.
+		// After su or sudo -E, the variable names another user's directory.
 		var st syscall.Stat_t
 		if syscall.Stat(p.RuntimeDir, &st) == nil && st.Uid == uint32(os.Getuid()) {
 			dirs = append(dirs, filepath.Join(p.RuntimeDir, "cachebro"))
@@ -164,8 +166,7 @@ func (p Paths) socketDirs() []string {
 	return dirs
 }
 
-// MakeRuntime creates a directory next to the sockets, for files that exist as long as a
-// process runs.
+// MakeRuntime creates a directory next to the sockets for files that exist while a process runs.
 func (p Paths) MakeRuntime(name string) (string, error) {
 	var failed error
 	for _, dir := range p.socketDirs() {
@@ -182,7 +183,7 @@ func (p Paths) MakeRuntime(name string) (string, error) {
 	return "", failed
 }
 
-// ourSocketDirs returns those of socketDirs that belong to this user, by the rule of ownDir.
+// ourSocketDirs returns the socketDirs that belong to this user, as ownDir checks.
 func (p Paths) ourSocketDirs() []string {
 	return slices.DeleteFunc(p.socketDirs(), func(dir string) bool {
 		fi, err := os.Lstat(dir)
@@ -194,8 +195,8 @@ func (p Paths) ourSocketDirs() []string {
 	})
 }
 
-// Sockets lists the sockets at which a client looks for root's daemon, best first. First come
-// the sockets derived from the client's environment, then the one that the daemon wrote into
+// Sockets lists the sockets at which a client looks for root's daemon, best first. The sockets
+// derived from the client's environment come first. Then comes the one that the daemon wrote into
 // the state directory, because the daemon may have been started with another environment.
 func (p Paths) Sockets(root string) []string {
 	var all []string
@@ -219,7 +220,7 @@ func (p Paths) Sockets(root string) []string {
 const socketNote = "socket"
 
 // socketName returns the name of the socket of a root's daemon. A user may have several state
-// bases, each with its own history of files outside of projects.
+// bases, each with its own history of files outside projects.
 func (p Paths) socketName(root string) string {
 	if base, err := p.StateBase(); err == nil && root == OutsideRoot {
 		root = base + root
@@ -227,8 +228,7 @@ func (p Paths) socketName(root string) string {
 	return Key(root) + ".sock"
 }
 
-// NetSocket returns the socket of the recorder of changes outside of projects. It is in the
-// state base, unless that makes its path too long.
+// NetSocket returns the net's socket. It is in the state base, unless that makes its path too long.
 func (p Paths) NetSocket() (string, error) {
 	base, err := p.StateBase()
 	if err != nil {
@@ -248,9 +248,9 @@ func (p Paths) NetSocket() (string, error) {
 	return filepath.Join(dir, Key(base)[:8]+".sock"), nil
 }
 
-// Find returns the nearest of dir and its ancestors, except the root directory, that has a
-// socket or a state directory. dir is absolute. Find does not access dir itself or its
-// subtree, so a hung mount on dir does no harm.
+// Find returns the nearest of dir and its ancestors, except the root directory, that has a socket
+// or a state directory. dir is absolute. Find does not access dir itself or its subtree, so it does
+// not hang if a mount on dir does.
 func (p Paths) Find(dir string) (root string, ok bool) {
 	dirs := p.ourSocketDirs()
 	for d := filepath.Clean(dir); filepath.IsAbs(d) && d != OutsideRoot; d = filepath.Dir(d) {
@@ -271,8 +271,8 @@ func (p Paths) Find(dir string) (root string, ok bool) {
 // LogFile returns the daemon's log in a state directory.
 func LogFile(state string) string { return filepath.Join(state, "daemon.log") }
 
-// GitDir returns the directory in a state directory for saved copies of files that the
-// project's git directories lost.
+// GitDir returns the directory in a state directory for saved copies of files that were lost from
+// the project's git directories.
 func GitDir(state string) string { return filepath.Join(state, "git") }
 
 // SpoolDir returns the spool in a state directory.

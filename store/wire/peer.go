@@ -11,8 +11,8 @@ type Peer struct {
 	UID uint32
 }
 
-// checkPeer refuses other users. The mode of the socket's directory keeps them out already,
-// but security must not depend on one directory mode.
+// checkPeer returns an error for other users. The mode of the socket's directory already keeps them
+// out, but a single directory mode is too weak a protection.
 func checkPeer(c *net.UnixConn) (Peer, error) {
 	p, err := peerOf(c)
 	if err != nil {

@@ -11,18 +11,17 @@ import (
 
 // Place is a path that a process depends on, with a check whether it is still the same file.
 //
-// A process whose state directory, socket or project is gone or has been replaced has no
-// users any more and must exit instead of retrying forever. The kernel reports removals and
-// renames (inotify), so an idle process does not wake up. A slow check catches what the
-// kernel does not report, such as a file system mounted over a directory.
+// A process has no users any more if its state directory, socket or project is gone or was
+// replaced. It must then exit instead of retrying forever. The kernel reports removals and renames
+// (inotify), so an idle process does not wake up. A slow check finds what the kernel does not
+// report, such as a file system mounted over a directory.
 type Place struct {
 	Path string
-	// Gone returns an error that describes what has happened to the path, or nil if it is
-	// unchanged.
+	// Gone returns an error that describes what happened to the path, or nil if it is unchanged.
 	Gone func() error
 }
 
-// SamePlace returns the Place of the file that is at path now. Symbolic links are not followed.
+// SamePlace returns the Place of the present file at path. It does not follow symbolic links.
 func SamePlace(path string) (Place, error) {
 	was, err := os.Lstat(path)
 	if err != nil {
@@ -31,8 +30,8 @@ func SamePlace(path string) (Place, error) {
 	return Place{path, func() error { return FileDiffers(path, was) }}, nil
 }
 
-// FileDiffers returns an error if path does not exist or is another file than was. It returns
-// nil if the path cannot be examined for another reason.
+// FileDiffers returns an error if path does not exist or is another file than was. It returns nil
+// if path cannot be examined for another reason.
 func FileDiffers(path string, was os.FileInfo) error {
 	now, err := os.Lstat(path)
 	switch {
@@ -45,14 +44,14 @@ func FileDiffers(path string, was os.FileInfo) error {
 }
 
 const (
-	// placePollEvery is the pause between two checks if the kernel reports nothing.
+	// placePollEvery is the interval of the checks if the kernel reports nothing.
 	placePollEvery = time.Second
-	// placeCalm is the pause between an event and the check. It limits the number of checks
-	// if a directory above a place changes often.
+	// placeCalm is the pause between an event and the check. It limits the number of checks if a
+	// parent directory of a place changes often.
 	placeCalm = 100 * time.Millisecond
 )
 
-// placeLookEvery is the pause between two checks if the kernel reports changes.
+// placeLookEvery is the interval of the checks if the kernel reports changes.
 var placeLookEvery = 15 * time.Second
 
 // WaitGone waits until a place has changed and returns its Gone error, or nil when ctx ends.
@@ -75,7 +74,7 @@ func WaitGone(ctx context.Context, places ...Place) error {
 			return nil
 		case <-time.After(every):
 		case <-events:
-			// The check comes after the pause, so that it covers everything that happened meanwhile.
+			// Check after the pause, to include everything that happened during it.
 			select {
 			case <-ctx.Done():
 				return nil

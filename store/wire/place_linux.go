@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchPlaces reports removals and renames of the places and of the directories above them. A
-// directory that a process holds open does not report its own removal, but its parent does.
-// It returns false if not all changes can be reported.
+// watchPlaces reports removals and renames of the places and their parent directories. It returns
+// false if not all changes can be reported. A directory that a process holds open does not report
+// its own removal, but its parent does.
 //
-// The subtree of a place is not watched, because its changes do not matter, and accessing it
-// could block on a mount.
+// The subtree of a place is not watched. Its changes do not matter, and accessing it could block on
+// a mount.
 func watchPlaces(ctx context.Context, places []Place) (<-chan struct{}, bool) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
@@ -27,7 +27,7 @@ func watchPlaces(ctx context.Context, places []Place) (<-chan struct{}, bool) {
 				mask |= unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO
 			}
 			if _, err := unix.InotifyAddWatch(fd, dir, mask); err != nil && i == 0 {
-				told = false // a directory that we may not read, or too many watches
+				told = false // a directory is unreadable, or there are too many watches
 			}
 		}
 	}

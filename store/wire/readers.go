@@ -2,17 +2,17 @@ package wire
 
 import "time"
 
-// Reader names one context window: a client session and an agent within it. If the client
-// gives no ids, Connection is set and the connection is the reader.
+// Reader names one context window: a client session and an agent within it. If the client sends no
+// IDs, Connection is set and the connection is the reader.
 type Reader struct {
 	Session    string `json:"session,omitempty"`
 	Agent      string `json:"agent,omitempty"`
-	ToolUse    string `json:"tool_use,omitempty"` // links an MCP call to the hook's reader
+	ToolUse    string `json:"tool_use,omitempty"` // links an MCP call to the reader known from the hook
 	Connection string `json:"connection,omitempty"`
 }
 
-// ReadRequest asks for the text of a file for one reader, which may be full, shortened or a
-// diff. Lines are 1-based; Limit 0 means to the end.
+// ReadRequest asks for the text of a file for one reader. The answer may be full, shortened or a
+// diff. Lines are 1-based. Limit 0 means to the end.
 type ReadRequest struct {
 	Reader     Reader `json:"reader"`
 	Path       []byte `json:"path"`
@@ -20,30 +20,29 @@ type ReadRequest struct {
 	Limit      int    `json:"limit,omitempty"`
 	Force      bool   `json:"force,omitempty"`
 	DiffOffset int    `json:"diff_offset,omitempty"`
-	// MaxTokens limits the answer; 0 means no limit. A longer answer is not sent and the
-	// request does not count; the answer then has the kind ReadLarge.
+	// MaxTokens limits the answer; 0 means no limit. Instead of a longer answer, the reader gets
+	// the kind ReadLarge, and nothing counts as shown.
 	MaxTokens int `json:"max_tokens,omitempty"`
-	// Small is the number of bytes that the client certainly passes to the model; 0 means no
-	// limit. An answer with more bytes does not count as shown, and whether earlier answers are
-	// still in the context becomes uncertain.
+	// Small is the number of bytes that the client certainly passes to the model; 0 means no limit.
+	// A longer answer does not count as shown. It also makes it uncertain whether earlier answers
+	// are still in the context.
 	Small int    `json:"small,omitempty"`
-	Tool  string `json:"tool,omitempty"` // for the accounts: read_file, read_files, read
-	// Pending means that the sent text is recorded under Reader.ToolUse and counts as shown
-	// only after a commit. Otherwise it counts as shown once the answer has been written.
+	Tool  string `json:"tool,omitempty"` // for the savings account: read_file, read_files, read
+	// Pending means that the sent text is recorded under Reader.ToolUse and counts as shown only
+	// after a commit. Otherwise it counts as shown as soon as the answer is written.
 	Pending bool `json:"pending,omitempty"`
-	// Listing means that the request's body is a listing of the directory Path that the
-	// client made, one item per line. The answer is "unchanged", the added and removed items,
-	// or the listing.
+	// Listing means that the request's body is the client's listing of the directory Path, one item
+	// per line. The answer is "unchanged", the added and removed items, or the listing.
 	Listing bool `json:"listing,omitempty"`
-	// Rewrite is set if the request comes from a PostToolUse hook that has the client's own
-	// result and only asks what to replace it with.
+	// Rewrite is set by a PostToolUse hook, which has the client's own result and asks what to
+	// replace it with.
 	Rewrite *Rewrite `json:"rewrite,omitempty"`
-	// Context tells what the reader's context still holds. It is one of the Context
-	// constants.
+	// Context says what the reader's context still holds. It is one of the Context constants.
 	Context string `json:"context,omitempty"`
 }
 
-// Rewrite describes a client's built-in read result; its text is the body.
+// Rewrite describes the result of a client's built-in read. The request's body is the text of the
+// result.
 type Rewrite struct {
 	Rendering  string `json:"rendering"`
 	StartLine  int    `json:"start_line"`
@@ -51,7 +50,7 @@ type Rewrite struct {
 	TotalLines int    `json:"total_lines"`
 	// ClientUnchanged means that the client itself answered "file unchanged".
 	ClientUnchanged bool `json:"client_unchanged,omitempty"`
-	// Part distinguishes several texts of one result; 0: there is only one.
+	// Part distinguishes several texts of one result. 0 means that there is only one.
 	Part int `json:"part,omitempty"`
 }
 
@@ -60,10 +59,9 @@ const (
 	ReadFull      = "full"
 	ReadUnchanged = "unchanged"
 	ReadDiff      = "diff"
-	ReadSpan      = "span" // for a Rewrite, real lines around the change, with Start and NumLines set
-	ReadKeep      = "keep" // for a Rewrite, leave the client's result as it is
-	// ReadLarge means that the answer is longer than MaxTokens and the client has to request
-	// a part.
+	ReadSpan      = "span" // for a Rewrite: real lines around the change, with Start and NumLines set
+	ReadKeep      = "keep" // for a Rewrite: leave the client's result as it is
+	// ReadLarge means that the answer exceeds MaxTokens. The client has to request a part.
 	ReadLarge = "large"
 )
 
@@ -74,22 +72,22 @@ type ReadAnswer struct {
 	Label      string    `json:"label,omitempty"` // first line of the sent text, see doc/formats.md
 	Seq        uint64    `json:"seq,omitempty"`
 	Hash       string    `json:"hash"`
-	Start      int       `json:"start"` // first line of the text
+	Start      int       `json:"start"` // number of the text's first line
 	NumLines   int       `json:"num_lines"`
 	TotalLines int       `json:"total_lines"`
-	Tokens     int       `json:"tokens"` // of the sent text
+	Tokens     int       `json:"tokens"` // number of tokens in the sent text
 	Full       int       `json:"full_tokens"`
 	Saved      int       `json:"saved_tokens"`
-	Note       string    `json:"note,omitempty"` // for a Rewrite, the additionalContext
+	Note       string    `json:"note,omitempty"` // for a Rewrite: the additionalContext
 	Binary     bool      `json:"binary,omitempty"`
 	BaseTime   time.Time `json:"base_time,omitzero"` // when the reader was shown the base
 	Mounted    bool      `json:"mounted"`
-	// Again means, for ReadLarge, that full text was due because the range was requested
+	// Again means, for ReadLarge, that full text was due because the reader requested the range
 	// twice. The client has to request the parts with Force.
 	Again bool `json:"again,omitempty"`
 }
 
-// Shown records a delivered text (the body) as pending under Reader.ToolUse.
+// Shown records the delivered text in the body as pending under Reader.ToolUse.
 type Shown struct {
 	Reader    Reader `json:"reader"`
 	Path      []byte `json:"path"`
@@ -104,38 +102,37 @@ type ShownAnswer struct {
 	Seq     uint64 `json:"seq,omitempty"`
 }
 
-// Commit reports what a batch of tool calls actually delivered to the model.
+// Commit reports which results of a batch of tool calls the model actually received.
 type Commit struct {
 	Reader Reader       `json:"reader"`
 	Calls  []CommitCall `json:"calls"`
-	// Given is the number of other tokens added to the context, by other results and by the
-	// calls themselves.
+	// Given is the number of other tokens that the batch added to the context.
 	Given int64 `json:"given,omitempty"`
 }
 
-// CommitAnswer lists the tool uses whose result was the client's own text although another
-// text was decided.
+// CommitAnswer lists the tool uses for which the model received the client's own text instead of
+// cachebro's.
 type CommitAnswer struct {
 	Own []string `json:"own,omitempty"`
 }
 
-// CommitCall gives the exact final text of a call that has a pending entry.
+// CommitCall holds the exact final text of a call that has a pending entry.
 type CommitCall struct {
 	ToolUse string `json:"tool_use"`
 	Text    string `json:"text"`
-	// Took tells, for a result with several pending entries, which text was delivered, if the
-	// hook knows it. "" means that Text has to be compared.
+	// Took says which text of a result with several pending entries was delivered, if the hook
+	// knows. "" means that Text has to be compared.
 	Took string `json:"took,omitempty"`
 }
 
 // The values of CommitCall.Took.
 const (
-	TookOurs  = "ours"  // what was decided, in each part
+	TookOurs  = "ours"  // cachebro's text, in each part
 	TookOwn   = "own"   // the client's own text
 	TookOther = "other" // neither
 )
 
-// OwnEdit reports an agent's edit through a cachebro tool; the agent has seen only Old and New.
+// OwnEdit reports an agent's edit through a cachebro tool. The agent has seen only Old and New.
 type OwnEdit struct {
 	Reader Reader `json:"reader"`
 	Path   []byte `json:"path"`
@@ -146,25 +143,25 @@ type OwnEdit struct {
 	Tool   string `json:"tool,omitempty"` // the tool's name; "": Edit or Write
 }
 
-// GivenQuery asks whether the reader's session received one of Lines as cachebro's own words,
-// and records the lines in Add, which a hook is about to send to it.
+// GivenQuery asks whether cachebro itself sent one of Lines to the reader's session. It also
+// records the lines in Add, which a hook is about to send.
 type GivenQuery struct {
 	Reader Reader   `json:"reader"`
 	Lines  []string `json:"lines,omitempty"`
 	Add    []string `json:"add,omitempty"`
 }
 
-// GivenAnswer has the first of the lines that the session received, or "" if there is none.
+// GivenAnswer holds the first line of the query that the session received, or "" if there is none.
 type GivenAnswer struct {
 	Line string `json:"line,omitempty"`
 }
 
-// The values for what a reader's context still holds. The hook finds it out from the client's
-// own record before every request. "" means that it is unknown.
+// What a reader's context still holds, which the hook reads from the client's transcript before
+// every request. "" means unknown.
 const (
-	ContextHeld   = "held"   // it has lost nothing so far
-	ContextUnsure = "unsure" // the record does not show whether it lost something
-	ContextFell   = "fell"   // it lost something, so no earlier delivery counts any more
+	ContextHeld   = "held"   // the context has lost nothing
+	ContextUnsure = "unsure" // the transcript does not show whether the context lost something
+	ContextFell   = "fell"   // the context has lost something, so earlier deliveries do not count
 )
 
 // SessionEvent reports an event: start, end, prompt, precompact, postcompact, subagent-start,
@@ -179,39 +176,39 @@ type SessionEvent struct {
 	Transcript string `json:"transcript,omitempty"`
 	Cwd        string `json:"cwd,omitempty"`
 	Client     string `json:"client,omitempty"`
-	PID        int    `json:"pid,omitempty"` // the client's process (the hook's ancestor)
-	// Alive lists the tool_use ids on the transcript's active chain, if Checked.
+	PID        int    `json:"pid,omitempty"` // the client's process, an ancestor of the hook
+	// Alive lists the tool_use IDs on the transcript's active chain, if Checked is set.
 	Alive   []string `json:"alive,omitempty"`
 	Checked bool     `json:"checked,omitempty"`
 	// Text is the beginning of a prompt.
 	Text string `json:"text,omitempty"`
 	// Given is the number of tokens that the event added to the context.
 	Given int64 `json:"given,omitempty"`
-	// Beside means that another project's daemon answers the session, so this daemon does not
+	// Beside means that another project's daemon answers the session. This daemon then does not
 	// report changes by others.
 	Beside bool `json:"beside,omitempty"`
-	// Continues means that the client sent this prompt by itself, without the user.
+	// Continues means that the client itself sent this prompt, without the user.
 	Continues bool `json:"continues,omitempty"`
-	// Causes are the tool calls and agents that the prompt reports on, best first.
+	// Causes lists the tool calls and agents that the prompt reports on, best match first.
 	Causes []string `json:"causes,omitempty"`
-	// Origin means that the client's record will show whether the user typed this prompt.
+	// Origin means that the client's transcript will show whether the user typed this prompt.
 	Origin bool `json:"origin,omitempty"`
 }
 
-// SharedSession is what the daemon of one project sends to the daemon of another about a
-// session that works in both.
+// SharedSession describes a session that works in two projects. The daemon of one project sends it
+// to the daemon of the other.
 type SharedSession struct {
 	Known      bool           `json:"known"`
 	Client     string         `json:"client,omitempty"`
 	Cwd        string         `json:"cwd,omitempty"`
 	Transcript string         `json:"transcript,omitempty"`
 	Source     string         `json:"source,omitempty"`
-	Started    int64          `json:"started,omitempty"` // ns, as all times here
+	Started    int64          `json:"started,omitempty"` // ns, as all times in SharedSession
 	PID        uint32         `json:"pid,omitempty"`     // the client's process
 	PStart     uint64         `json:"pstart,omitempty"`
 	Prompts    []SharedPrompt `json:"prompts,omitempty"` // oldest first
 	Calls      []SharedCall   `json:"calls,omitempty"`   // oldest first
-	// Agents maps each of the session's sub-agents to the prompt that started it.
+	// Agents maps each sub-agent of the session to the prompt that started it.
 	Agents map[string]string `json:"agents,omitempty"`
 }
 
@@ -227,34 +224,33 @@ type SharedPrompt struct {
 // SharedCall is a tool call of a SharedSession that may write anywhere.
 type SharedCall struct {
 	Call   ToolCall `json:"call"`
-	PStart uint64   `json:"pstart,omitempty"` // of the process Call.PID
+	PStart uint64   `json:"pstart,omitempty"` // start time of the process Call.PID
 	Begin  int64    `json:"begin"`
-	End    int64    `json:"end,omitempty"` // 0: it is still running
+	End    int64    `json:"end,omitempty"` // 0: still running
 }
 
-// SessionAnswer is what the daemon knows about the session.
+// SessionAnswer reports the session's state.
 type SessionAnswer struct {
 	Known     bool   `json:"known"`
 	Epoch     uint64 `json:"epoch"`
 	Mounted   bool   `json:"mounted"`
 	NeedCheck bool   `json:"need_check,omitempty"`
-	// TellOrigin asks the client to report with an event "origin" whether the user typed the
+	// TellOrigin asks the client to send an event "origin" that says whether the user typed the
 	// prompt.
 	TellOrigin bool `json:"tell_origin,omitempty"`
 	// News is set in the answer to a prompt. It lists the changes that others made since the
-	// previous prompt to files that the main loop holds. Each change is reported once.
+	// previous prompt to files that the main loop was shown. Each change is reported once.
 	News []News `json:"news,omitempty"`
 }
 
-// News is a change by somebody else to a file that a reader was shown. Diff, which is set
-// only if it is short, is the difference between what the reader was shown and the present
-// content.
+// News is a change by somebody else to a file that a reader was shown. Diff compares what the
+// reader was shown with the present content. It is empty if it would be long.
 type News struct {
 	Text string `json:"text"`
 	Diff string `json:"diff,omitempty"`
 }
 
-// ToolCall opens or closes the window of a tool call.
+// ToolCall reports the begin or end of a tool call.
 type ToolCall struct {
 	Session    string   `json:"session"`
 	Agent      string   `json:"agent,omitempty"`
@@ -266,15 +262,15 @@ type ToolCall struct {
 	PID        int      `json:"pid,omitempty"` // the client's process
 	Failed     bool     `json:"failed,omitempty"`
 	Background bool     `json:"background,omitempty"`
-	// Context tells what the calling context still holds. It is one of the Context constants.
+	// Context says what the context of the call still holds. It is one of the Context constants.
 	Context string `json:"context,omitempty"`
-	// Given is set at the end of a call whose result is not committed. It is the number of
-	// tokens that the call added to the context.
+	// Given is the number of tokens that the call added to the context. It is set at the end of a
+	// call whose result is not committed.
 	Given int64 `json:"given,omitempty"`
-	// Hold asks the daemon to block the call once, and report the changes, if the call edits
-	// a file that others changed since it was shown.
+	// Hold asks the daemon to block the call once, and report the changes, if it edits a file that
+	// others changed since the file was shown.
 	Hold bool `json:"hold,omitempty"`
-	// Cwd is the working directory of a call to one of cachebro's own tools.
+	// Cwd is the working directory, for a call of one of cachebro's tools.
 	Cwd string `json:"cwd,omitempty"`
 }
 
@@ -283,23 +279,23 @@ type ToolPlace struct {
 	Cwd string `json:"cwd,omitempty"`
 }
 
-// ToolBeginAnswer carries warnings about writes to files that others have changed, in a form
-// ready to inject.
+// ToolBeginAnswer carries warnings, ready to inject, about writes to files that others have
+// changed.
 type ToolBeginAnswer struct {
 	Warnings []string `json:"warnings,omitempty"`
-	// Held is the reason why the call must not run, see ToolCall.Hold.
+	// Held is the reason to block the call, see ToolCall.Hold.
 	Held string `json:"held,omitempty"`
-	// TellOrigin is SessionAnswer.TellOrigin.
+	// TellOrigin is as in SessionAnswer.
 	TellOrigin bool `json:"tell_origin,omitempty"`
 }
 
-// SessionQuery names a session. "last" is the newest one, "" is unknown.
+// SessionQuery names a session by ID. "last" is the newest session.
 type SessionQuery struct {
 	Session string `json:"session,omitempty"`
 	Agent   string `json:"agent,omitempty"`
 }
 
-// WorkingSetQuery asks for a session's files, or for everybody's since a time.
+// WorkingSetQuery asks for a session's files, or for the files of all sessions since a time.
 type WorkingSetQuery struct {
 	Session string    `json:"session,omitempty"`
 	Since   time.Time `json:"since,omitzero"`
@@ -320,12 +316,12 @@ type WorkingFile struct {
 	Reads   int       `json:"reads"`
 	Last    time.Time `json:"last"`
 	By      string    `json:"by,omitempty"`     // tool or process of the last edit
-	Others  string    `json:"others,omitempty"` // who else changed it since
+	Others  string    `json:"others,omitempty"` // who else changed the file since
 	Deleted bool      `json:"deleted,omitempty"`
 }
 
-// Recovery is the data for the recovery block after a compaction, for the line that a Stop
-// hook shows, and for the report.
+// Recovery is the data for three texts: the recovery block after a compaction, the line that a Stop
+// hook shows, and the report.
 type Recovery struct {
 	Known    bool       `json:"known"`
 	Branch   string     `json:"branch"`
@@ -335,14 +331,14 @@ type Recovery struct {
 	Metrics  Metrics    `json:"metrics"`
 	Modified int        `json:"modified"` // files changed in the last prompt
 	Mounted  bool       `json:"mounted"`
-	// Notes holds the notes that the session should be reminded of, most urgent first.
-	// MoreNotes is the number of the project's other notes.
+	// Notes lists the notes that the session should be reminded of, most urgent first. MoreNotes is
+	// the number of the project's other notes.
 	Notes     []Note `json:"notes,omitempty"`
 	MoreNotes int    `json:"more_notes,omitempty"`
 }
 
-// MetricsQuery asks for metrics. If Delta is set, the answer has only what was added since
-// the last query with Delta.
+// MetricsQuery asks for metrics. With Delta, the answer holds only what was added since the last
+// query with Delta.
 type MetricsQuery struct {
 	Session string `json:"session,omitempty"` // "last", an id, "" for all
 	Delta   bool   `json:"delta,omitempty"`
@@ -354,13 +350,13 @@ type Metrics struct {
 	Tools    []ToolMetric `json:"tools"`
 	Calls    int          `json:"calls,required"`
 	Full     int64        `json:"full_tokens,required"`  // without cachebro
-	Sent     int64        `json:"sent_tokens,required"`  // delivered, labels included
+	Sent     int64        `json:"sent_tokens,required"`  // delivered, including labels
 	Overhead int64        `json:"overhead_tokens"`       // injected context and schema
 	Saved    int64        `json:"saved_tokens,required"` // Full - Sent - Overhead
 	Percent  float64      `json:"percent,required"`      // Saved / Full * 100
 	Cached   int          `json:"unchanged_answers"`
 	Diffs    int          `json:"diff_answers"`
-	Contexts int          `json:"contexts"` // epochs that include the cost of the schema
+	Contexts int          `json:"contexts"` // number of context windows that include the cost of the schema
 }
 
 // ToolMetric is one line of the report.
@@ -380,7 +376,7 @@ type Spend struct {
 	Sent   int64  `json:"sent_tokens"`
 	Kind   string `json:"kind"`             // result, overhead
 	Answer string `json:"answer,omitempty"` // unchanged, diff, full
-	// Credit means that the overhead is counted only if the session has saved as many tokens.
+	// Credit means that the overhead counts only if the session has saved as many tokens.
 	Credit bool `json:"credit,omitempty"`
 }
 

@@ -2,14 +2,17 @@ package wire
 
 import "time"
 
-// MRemote takes a RemoteRequest and returns a RemoteState, about the bucket to which a
-// history is sent.
+// MRemote takes a RemoteRequest and returns a RemoteState. It concerns the bucket that receives the
+// history.
 const MRemote = "remote"
 
 // RemoteRequest names an operation.
 type RemoteRequest struct {
-	// Do is "" (only report), add (a remote at URL; Name is this computer's name), rm, or
-	// send (now, for at most Within).
+	// Do is one of
+	//   - "" to report only
+	//   - add, for a remote at URL; Name is this computer's name
+	//   - rm
+	//   - send, for at most Within
 	Do     string        `json:"do,omitempty"`
 	URL    string        `json:"url,omitempty"`
 	Name   string        `json:"name,omitempty"`
@@ -18,7 +21,7 @@ type RemoteRequest struct {
 	Recipients []string `json:"recipients,omitempty"`
 }
 
-// RemoteState reports what has been sent and what has not.
+// RemoteState reports what was sent.
 type RemoteState struct {
 	URL        string    `json:"url,omitempty"` // "": the history stays on this machine
 	Machine    string    `json:"machine,omitempty"`
@@ -26,11 +29,11 @@ type RemoteState struct {
 	Segments   uint64    `json:"segments,omitempty"`
 	Versions   uint64    `json:"versions,omitempty"`
 	Bytes      int64     `json:"bytes,omitempty"`
-	Unsent     uint64    `json:"unsent"` // upper bound of the versions not sent
+	Unsent     uint64    `json:"unsent"` // upper bound of the number of unsent versions
 	Last       time.Time `json:"last,omitzero"`
-	Note       string    `json:"note,omitempty"` // what the user should know about the id
-	// Error is why sending fails, Since is the time of the first failure, Next is the time of
-	// the next attempt.
+	Note       string    `json:"note,omitempty"` // what the user should know about the ID
+	// Error is why sending fails, Since is when it first failed, and Next is when it will be tried
+	// again.
 	Error string    `json:"error,omitempty"`
 	Hint  string    `json:"hint,omitempty"`
 	Since time.Time `json:"since,omitzero"`

@@ -5,31 +5,31 @@ import (
 	"time"
 )
 
-// MResults takes a ResultsRequest and returns a ResultsAnswer, about cached answers of tools.
-// The body of a "put", and of the answer to a "get", is the value.
+// MResults takes a ResultsRequest and returns a ResultsAnswer. It concerns cached results of tools.
+// The value is the body of a "put" and of the answer to a "get".
 const MResults = "results"
 
-// ResultsRequest names an operation in Do: get, put or clear. Tool and arguments form the
-// key. The client decides whether a cached answer is still valid.
+// ResultsRequest names an operation in Do: get, put or clear. Tool and arguments form the key. The
+// client decides whether a cached result is still valid.
 type ResultsRequest struct {
 	Do         string          `json:"do"`
 	Tool       string          `json:"tool,omitempty"`
 	Args       json.RawMessage `json:"args,omitempty"`
-	TTLSeconds int             `json:"ttl,omitempty"` // 0: the default of the cache
-	// Shared selects an entry that machines share and that is valid for the present state of
-	// the tracked files. Otherwise the entry belongs to this project.
+	TTLSeconds int             `json:"ttl,omitempty"` // 0: the cache's default
+	// Shared selects an entry that several machines share and that is valid for the present state
+	// of the tracked files. Otherwise the entry belongs to this project alone.
 	Shared bool `json:"shared,omitempty"`
 }
 
-// ResultsAnswer reports whether there is an entry, and when it was stored.
+// ResultsAnswer reports whether an entry exists and when it was stored.
 type ResultsAnswer struct {
 	Found bool      `json:"found,omitempty"`
 	At    time.Time `json:"at,omitzero"`
 }
 
-// ResultsState is the part of the status about cached answers.
+// ResultsState is the part of the status about cached results.
 type ResultsState struct {
 	Text  string          `json:"text"`
-	Down  string          `json:"down,omitempty"` // the shared store is down, and why
+	Down  string          `json:"down,omitempty"` // why the shared store is down
 	Stats json.RawMessage `json:"stats"`
 }

@@ -9,7 +9,7 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// Methods of the search index, which the store daemon owns as well.
+// Methods of the search index.
 const (
 	MSearch = "search" // SearchQuery → SearchAnswer
 	MIndex  = "index"  // IndexRequest → StoreAnswer: stats, list, forget, reconcile, reindex, full, progress
@@ -17,14 +17,14 @@ const (
 
 // The modes of a search.
 const (
-	SearchText    = ""        // exact; if nothing is found, ranked; then similar file names
+	SearchText    = ""        // exact; if nothing matches, ranked; then similar file names
 	SearchExact   = "exact"   // every matching line, ordered by path and line
 	SearchRanked  = "ranked"  // natural language
 	SearchSymbols = "symbols" // definitions by name
-	SearchFiles   = "files"   // file names, fuzzily
+	SearchFiles   = "files"   // file names, fuzzy
 	SearchHistory = "history" // text in older versions and deleted files
 	SearchPrompt  = "prompt"  // the keywords of a person's prompt
-	SearchID      = "id"      // only in answers, if the pattern was the id of a hit
+	SearchID      = "id"      // only in answers: the pattern was the ID of a hit
 )
 
 // SearchQuery asks the index. Patterns are literal text unless Regex is set.
@@ -38,26 +38,26 @@ type SearchQuery struct {
 	Exclude       []string `json:"exclude,omitempty"`
 	Kind          string   `json:"kind,omitempty"`  // code, doc, config, test, other, note
 	Limit         int      `json:"limit,omitempty"` // 0: 20; < 0: no limit
-	Body          bool     `json:"body,omitempty"`  // include the enclosing definition's text
+	Body          bool     `json:"body,omitempty"`  // include the text of the enclosing definition
 	Session       string   `json:"session,omitempty"`
-	Gone          bool     `json:"gone,omitempty"`          // when searching file names, include deleted files, with Past
-	NoRefresh     bool     `json:"no_refresh,omitempty"`    // if nothing is mounted, do not look for changes first
+	Gone          bool     `json:"gone,omitempty"`          // for file names: include deleted files, with Past
+	NoRefresh     bool     `json:"no_refresh,omitempty"`    // do not look for changes first if nothing is mounted
 	AllWorktrees  bool     `json:"all_worktrees,omitempty"` // include the files of linked worktrees inside the root
 }
 
 // SearchAnswer lists the hits, best first, or in order for SearchExact.
 type SearchAnswer struct {
 	Hits      []SearchHit `json:"hits"`
-	Files     int         `json:"files"`              // number of files with a hit, including those beyond the limit
-	Lines     int         `json:"lines"`              // number of hits, including those beyond the limit
+	Files     int         `json:"files"`              // number of files with a hit, also beyond the limit
+	Lines     int         `json:"lines"`              // number of hits, also beyond the limit
 	Truncated bool        `json:"truncated"`          // the limit cut the result
-	AtLeast   bool        `json:"at_least,omitempty"` // Files and Lines count only the files that had to be read
+	AtLeast   bool        `json:"at_least,omitempty"` // not all files were read, so Files and Lines are lower bounds
 	How       string      `json:"how"`                // exact, ranked, symbols, files, history
 	Warning   string      `json:"warning,omitempty"`
-	Suggest   []string    `json:"suggest,omitempty"` // did you mean
+	Suggest   []string    `json:"suggest,omitempty"` // similar terms: "did you mean"
 	Scanned   bool        `json:"scanned,omitempty"` // every file was read
-	Looked    int         `json:"looked"`            // number of files, or versions, that were read
-	// NotSearched counts and names the files in scope that were not searched.
+	Looked    int         `json:"looked"`            // number of files or versions that were read
+	// NotSearched describes the files in scope that were not searched, with their number.
 	NotSearched string `json:"not_searched,omitempty"`
 }
 
@@ -77,15 +77,16 @@ type SearchHit struct {
 	Source *Source   `json:"source,omitempty"`
 	Past   *Past     `json:"past,omitempty"`
 	Note   *Note     `json:"note,omitempty"`
-	// At is roughly where in Text the match is. If the line is very long, Text is only the part
-	// around the match, and Before bytes of the line's LineBytes come before it.
+	// At is the approximate position of the match in Text. If the line is very long, Text is only
+	// the part around the match. Before is then the number of bytes before Text, out of the line's
+	// LineBytes.
 	At        int `json:"at,omitempty"`
 	Before    int `json:"before,omitempty"`
 	LineBytes int `json:"line_bytes,omitempty"`
 }
 
-// Around returns the part of the hit's line around the match, of about most bytes. It has an
-// ellipsis where text is left out, and the line's length if the line is long.
+// Around returns about most bytes of the hit's line around the match. An ellipsis marks omitted
+// text, and the length of a long line is added.
 func (h SearchHit) Around(most int) string {
 	line := strings.TrimRight(h.Text, "\r")
 	size := max(h.LineBytes, len(line))
@@ -119,21 +120,21 @@ type Source struct {
 
 // Past describes when a text existed.
 type Past struct {
-	First    Version `json:"first"` // the version in which it first appeared
+	First    Version `json:"first"` // the version that introduced the text
 	Last     Version `json:"last"`
-	Gone     Version `json:"gone"` // the version that removed it
+	Gone     Version `json:"gone"` // the version that removed the text
 	Versions int     `json:"versions"`
 }
 
-// IndexRequest names an operation in Do: stats, list, forget, reconcile, reindex, full, or
-// progress, which reports on another such request.
+// IndexRequest names an operation in Do: stats, list, forget, reconcile, reindex, full or progress.
+// progress reports on another request that is running.
 type IndexRequest struct {
 	Do    string `json:"do"`
 	Path  []byte `json:"path,omitempty"`
 	Limit int    `json:"limit,omitempty"`
 }
 
-// OutlineRequest asks for the definitions of a file, or for one of them.
+// OutlineRequest asks for the definitions of a file, or only for those named Symbol.
 type OutlineRequest struct {
 	Path   []byte `json:"path"`
 	Symbol string `json:"symbol,omitempty"`
@@ -142,11 +143,10 @@ type OutlineRequest struct {
 // MOutline takes an OutlineRequest and returns an OutlineAnswer.
 const MOutline = "outline"
 
-// OutlineAnswer lists definitions in order. If the request has a Symbol, it lists only those
-// with that name.
+// OutlineAnswer lists the definitions in the order of the file.
 type OutlineAnswer struct {
 	Symbols []OutlineSymbol `json:"symbols"`
-	Lines   int             `json:"lines"` // of the file
+	Lines   int             `json:"lines"` // number of lines of the file
 	Near    []string        `json:"near,omitempty"`
 }
 
@@ -166,22 +166,22 @@ type IndexFacts struct {
 	New     int             `json:"new"`
 	Deleted int             `json:"deleted"`
 	Live    int             `json:"live"`
-	// Missing describes what a reindex could not index; "" if nothing is missing.
+	// Missing describes what a reindex could not index; "" means nothing.
 	Missing  string         `json:"missing,omitempty"`
 	Progress *IndexProgress `json:"progress,omitempty"`
 }
 
-// IndexProgress is the progress of indexing, which first examines all files and then indexes
-// the texts of changed ones.
+// IndexProgress is the progress of indexing. Indexing first examines all files and then indexes the
+// changed ones.
 type IndexProgress struct {
 	Looking bool `json:"looking"`
-	Looked  int  `json:"looked"` // files examined so far; their total is not known in advance
+	Looked  int  `json:"looked"` // files examined so far; the total is unknown
 	Indexed int  `json:"indexed"`
-	Of      int  `json:"of"` // files to index; 0: none are being indexed
+	Of      int  `json:"of"` // files to index; 0: indexing has not begun
 }
 
 // NearestBy returns "meaning" or "file name" if no line contains the text and the hits only
-// resemble it in that respect. It returns "" if the hits match the query.
+// resemble it in this respect. It returns "" for hits that match.
 func (q SearchQuery) NearestBy(a SearchAnswer) string {
 	if q.Mode != SearchText || len(a.Hits) == 0 {
 		return ""
@@ -189,7 +189,7 @@ func (q SearchQuery) NearestBy(a SearchAnswer) string {
 	return map[string]string{SearchRanked: "meaning", SearchFiles: "file name"}[a.How]
 }
 
-// Counts returns a phrase with the number of hits and of files.
+// Counts returns a phrase with the numbers of hits and files.
 func (a SearchAnswer) Counts() string {
 	least := ""
 	if a.AtLeast {

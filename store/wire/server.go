@@ -17,12 +17,12 @@ type Request struct {
 	Method string
 	Params json.RawMessage
 	Body   []byte
-	Files  []*os.File // descriptors that were sent along; the handler owns them
+	Files  []*os.File // received descriptors; the handler owns them
 	Hello  Hello
 	Peer   Peer
 
-	// Written, if the handler sets it, is called after the answer was written, with an error
-	// if that failed. An answer counts as shown to the reader only from then on.
+	// Written, if the handler sets it, is called with the result of writing the answer. Only a
+	// written answer counts as shown to the reader.
 	Written func(error)
 }
 
@@ -47,15 +47,15 @@ type ServerOptions struct {
 	// Hello answers the handshake; an error refuses the connection.
 	Hello func(Hello, Peer) (HelloAnswer, error)
 	Log   *slog.Logger // nil: silent
-	// MaxConns limits the open connections; further ones are refused. 0: 512.
+	// MaxConns limits the number of open connections. More are refused. 0: 512.
 	MaxConns int
-	// WriteTimeout limits the wait for a client that does not read its answer. 0: 10 s.
+	// WriteTimeout limits how long an unread answer may block. 0: 10 s.
 	WriteTimeout time.Duration
 }
 
-// Server serves connections. Each has one goroutine that works and one that reads ahead, so
-// that the end of a connection is noticed while its handler runs, and a slow client delays
-// nobody else.
+// Server serves connections. Each connection has one goroutine that works and one that reads ahead.
+// So the server notices the end of a connection while its handler runs, and a slow client delays no
+// other client.
 type Server struct {
 	o      ServerOptions
 	ctx    context.Context
@@ -65,7 +65,7 @@ type Server struct {
 	// retiring is set by Retire.
 	retiring atomic.Bool
 	began    time.Time
-	last     atomic.Int64 // when a request ended, or a connection opened or closed last; ns since began, because the clock may be set
+	last     atomic.Int64 // last time a request ended, or a connection opened or closed; ns since began, because the clock may be set
 
 	// mu guards the fields below.
 	mu     sync.Mutex
@@ -91,11 +91,10 @@ func NewServer(o ServerOptions) *Server {
 	return s
 }
 
-// acceptPause is the pause after a failed accept. It doubles with each further failure, up to
-// a second.
+// acceptPause is the pause after a failed accept. It doubles with each failure, up to a second.
 const acceptPause = 10 * time.Millisecond
 
-// Serve accepts until Close; it then returns nil.
+// Serve accepts connections until Close is called. Then it returns nil.
 func (s *Server) Serve(l *net.UnixListener) error {
 	s.mu.Lock()
 	if s.closed {
@@ -111,7 +110,7 @@ func (s *Server) Serve(l *net.UnixListener) error {
 			if s.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
 				return nil
 			}
-			s.o.Log.Warn("accept", "err", err) // out of descriptors; this passes
+			s.o.Log.Warn("accept", "err", err) // out of descriptors for a while
 			select {
 			case <-s.ctx.Done():
 				return nil
@@ -149,7 +148,7 @@ func (s *Server) start(c *net.UnixConn) {
 
 func (s *Server) touch() { s.last.Store(int64(time.Since(s.began))) }
 
-// Idle returns how long the server has received no request; 0 while a handler runs.
+// Idle returns the time since the last request; 0 while a handler runs.
 func (s *Server) Idle() time.Duration {
 	if s.busy.Load() > 0 {
 		return 0
@@ -157,9 +156,9 @@ func (s *Server) Idle() time.Duration {
 	return time.Since(s.began) - time.Duration(s.last.Load())
 }
 
-// Retire ends the server without losing a request. The server accepts no more connections and
-// reads no new requests, but answers those that have arrived. A client whose request could
-// not be sent connects to the next daemon; see Client.call.
+// Retire ends the server without losing a request. The server accepts no connections and reads no
+// new requests, but answers all requests that have arrived. A client that could not send its
+// request connects to the next daemon; see Client.call.
 func (s *Server) Retire() {
 	s.retiring.Store(true)
 	s.mu.Lock()
@@ -215,14 +214,14 @@ func (s *Server) serve(st *stream) {
 	both.Wait()
 }
 
-// follow reads a request and, once the previous one is answered, handles it in this goroutine
+// follow reads a request and waits until the previous one is answered. Then it handles the request
 // while the connection's other goroutine reads the next one. Passing the request to another
-// goroutine would make the client wait until another thread has woken up.
+// goroutine would delay the answer until another thread has woken up.
 func (cs *connState) follow(ctx context.Context) {
 	for range cs.reading {
 		in, ok := cs.read()
 		if !ok {
-			if !cs.s.retiring.Load() { // when retiring, the server itself stopped reading
+			if !cs.s.retiring.Load() { // Retire itself stopped the reading
 				cs.cancel()
 			}
 			close(cs.reading)
@@ -261,7 +260,7 @@ func (cs *connState) read() (in incoming, ok bool) {
 }
 
 // connState is the state of a connection. The goroutine that holds the working token owns the
-// fields below it.
+// fields after that token.
 type connState struct {
 	s       *Server
 	st      *stream
@@ -271,7 +270,7 @@ type connState struct {
 	working chan struct{} // token: the right to work on a request
 	greeted bool
 	hello   Hello
-	version string // of the daemon
+	version string // version of the daemon
 }
 
 // handle answers one request. It returns false to end the connection.
@@ -291,7 +290,7 @@ func (cs *connState) handle(ctx context.Context, in incoming) bool {
 	_ = cs.st.c.SetWriteDeadline(time.Now().Add(s.o.WriteTimeout))
 	werr := cs.st.writeFrame(a, body, nil)
 	var e *Error
-	if errors.As(werr, &e) { // the answer is too large, so send this error instead
+	if errors.As(werr, &e) { // the answer is too large; send this error instead
 		if r.Written != nil {
 			r.Written(werr)
 			r.Written = nil

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// A session may work in several projects, each with its own daemon. A small file per session,
-// next to the state directories, lists the roots of these projects, one per line, in the
-// order in which the session first used them.
+// A session may work in several projects, each with its own daemon. A file per session, next to the
+// state directories, lists the roots of these projects. It has one root per line, in the order of
+// first use.
 
 // sessionFile returns the path of a session's file, or "" if no state directory is known.
 func (p Paths) sessionFile(session string) string {
@@ -53,8 +53,8 @@ func noted(file string) []string {
 	return strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
 }
 
-// note adds a line to a file unless it is there. Two processes that do so at the same time
-// write the line twice, which does no harm.
+// note adds a line to a file unless the file has it. Two concurrent calls may write the line twice,
+// which does no harm.
 func note(file, line string) error {
 	if !filepath.IsAbs(file) || strings.Contains(line, "\n") || slices.Contains(noted(file), line) {
 		return nil
@@ -73,7 +73,7 @@ func note(file, line string) error {
 	return errors.Join(err, f.Close())
 }
 
-// QueuedPrompt returns the prompt that was typed during a turn of a session, and the prompt
+// QueuedPrompt returns the prompt that the user typed during a turn of a session, and the prompt
 // that began the turn.
 func (p Paths) QueuedPrompt(session string) (turn, prompt string) {
 	b, err := os.ReadFile(p.sessionFile(session) + queuedSuffix)
@@ -84,7 +84,7 @@ func (p Paths) QueuedPrompt(session string) (turn, prompt string) {
 	return turn, prompt
 }
 
-// NoteQueuedPrompt stores what QueuedPrompt returns, replacing what was there.
+// NoteQueuedPrompt stores what QueuedPrompt returns.
 func (p Paths) NoteQueuedPrompt(session, turn, prompt string) error {
 	file := p.sessionFile(session)
 	if file == "" || strings.Contains(turn+prompt, "\n") {
@@ -98,7 +98,7 @@ func (p Paths) NoteQueuedPrompt(session, turn, prompt string) error {
 
 const queuedSuffix = ".queued"
 
-// ForgetSessions removes the files of sessions that have used no new project since a time.
+// ForgetSessions removes the files of sessions that have not begun to use a project since a time.
 func (p Paths) ForgetSessions(since time.Time) {
 	dir := filepath.Dir(p.sessionFile("any"))
 	entries, err := os.ReadDir(dir)

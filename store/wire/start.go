@@ -17,19 +17,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Start describes how to start the daemon if none answers.
+// Start describes how to start the daemon if it is not running.
 type Start struct {
-	Self string   // the executable, absolute
+	Self string   // absolute path of the executable
 	Args []string // nil: daemon --root ROOT
-	// Replace makes a client replace an older daemon (by version number) instead of failing
-	// with ErrVersion. A mount survives that, because mountd attaches again.
+	// Replace makes a client replace an older daemon (by version number) instead of failing with
+	// ErrVersion. A mount keeps working, because mountd attaches to the new daemon.
 	Replace bool
-	Within  time.Duration // time within which it must answer; 0: 5 s
+	Within  time.Duration // time in which the daemon must answer; 0: 5 s
 }
 
-// DialOrStart is like Dial, but if no daemon runs it starts one, detached. The Client does so
-// again whenever the daemon has exited. Two clients that do this at the same time start only
-// one daemon.
+// DialOrStart is like Dial, but starts a daemon if none runs. The Client also does so later
+// whenever the daemon has exited. Concurrent clients start only one daemon.
 func DialOrStart(ctx context.Context, p Paths, h Hello, t Timeouts, s Start) (*Client, error) {
 	if !filepath.IsAbs(s.Self) {
 		return nil, Errorf(ErrBadRequest, "", "executable %q is not an absolute path", s.Self)
@@ -109,7 +108,7 @@ func (st *starter) start(ctx context.Context) (*clientConn, error) {
 	}
 }
 
-// lockStart takes an flock, polling so that the context is honoured.
+// lockStart takes an flock. It polls, so that it can return when the context ends.
 func lockStart(ctx context.Context, path string) (func(), error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -133,7 +132,7 @@ func lockStart(ctx context.Context, path string) (func(), error) {
 	}
 }
 
-// spawn starts a process that outlives this one, in its own session and with working
+// spawn starts a process that outlives this one. The process gets its own session and working
 // directory /.
 func spawn(self string, args []string, logFile string) (int, error) {
 	out, err := os.OpenFile(logFile, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
@@ -154,13 +153,12 @@ func spawn(self string, args []string, logFile string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	// The daemon may exit before this process does. Wait for it, so that it does not remain a
-	// zombie.
+	// If the daemon exits before this process, waiting prevents a zombie.
 	go func() { _, _ = p.Wait() }()
 	return p.Pid, nil
 }
 
-// exited reports whether our child has ended.
+// exited reports whether our child process has ended.
 func exited(pid int) bool {
 	got, err := unix.Wait4(pid, nil, unix.WNOHANG, nil)
 	return got == pid || errors.Is(err, unix.ECHILD)
@@ -174,7 +172,7 @@ func size(path string) int64 {
 	return fi.Size()
 }
 
-// tail returns the last 2 KiB logged since offset from, as ": text".
+// tail returns the end of the log since offset from, at most 2 KiB, as ": text".
 func tail(path string, from int64) string {
 	f, err := os.Open(path)
 	if err != nil {
@@ -213,14 +211,14 @@ func (st *starter) replace(ctx context.Context) error {
 	}
 }
 
-// zombie reports whether a process has ended without its parent having waited for it.
+// zombie reports whether a process has ended and its parent has not waited for it.
 func zombie(pid int) bool {
 	st, err := procfs.ReadStat(pid)
 	return err == nil && st.State == 'Z'
 }
 
-// Older compares version numbers like 0.3.1 part by part. A part that is not a number never
-// counts as older, so that two development builds do not replace each other in turn.
+// Older compares version numbers like 0.3.1 part by part. A part that is not a number is never
+// older. Otherwise two development builds would replace each other in turn.
 func Older(a, b string) bool {
 	as, bs := strings.Split(a, "."), strings.Split(b, ".")
 	for i := 0; i < len(as) && i < len(bs); i++ {

@@ -8,9 +8,11 @@ import (
 // maxDuration is the largest time.Duration.
 const maxDuration = float64(1<<63 - 1)
 
-// ParseTime parses a time as users and models write it, on the command line and in tool
-// calls: 12:40[:05], 2026-05-01[ 12:40[:05]], RFC 3339, and ages like 90s, 10m, 2h, 3d, 1w. A
-// time of day later than now means yesterday.
+// ParseTime parses a time as users and models write it:
+//   - 12:40[:05], which means yesterday if it is later than now
+//   - 2026-05-01[ 12:40[:05]]
+//   - RFC 3339
+//   - an age like 90s, 10m, 2h, 3d, 1w
 func ParseTime(s string, now time.Time) (time.Time, bool) {
 	if age, ok := ParseAge(s); ok {
 		return now.Add(-age), true

@@ -10,10 +10,10 @@ import (
 	"cachebro/store/leaf/event"
 )
 
-// The payload after Seq is a list of fields: uvarint(number<<1 | type), then a uvarint (type
-// 0; signed values zigzag-coded) or a uvarint length and bytes (type 1). Zero fields are left
-// out and unknown ones are skipped, so an older reader understands a newer writer. The numbers
-// are stored: never reuse one.
+// The payload after Seq is a list of fields. A field is uvarint(number<<1 | type) and a value. For
+// type 0 the value is a uvarint (signed values zigzag-coded), for type 1 a uvarint length and
+// bytes. Zero fields are left out and unknown ones are skipped, so an older reader understands a
+// newer writer. The numbers are stored: never reuse one.
 const (
 	fKind = iota + 1
 	fTime
@@ -63,8 +63,8 @@ const (
 const (
 	headerLen = 8
 	seqLen    = 8
-	// maxPayload bounds the length that a reader accepts. The longest record that is written
-	// is a KindReads of 256 paths of 4 KiB.
+	// maxPayload is the longest payload that a reader accepts. The longest record written is a
+	// KindReads of 256 paths of 4 KiB.
 	maxPayload = 4 << 20
 
 	endLength = 0xffffffff
@@ -73,7 +73,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// errMalformed means that the checksum is right, but the fields cannot be parsed.
+// errMalformed means that the checksum is right but the fields cannot be parsed.
 var errMalformed = errors.New("malformed spool record")
 
 func putUint(b []byte, field int, v uint64) []byte {
@@ -93,8 +93,7 @@ func putString(b []byte, field int, s string) []byte {
 	return forceString(b, field, s)
 }
 
-// forceString appends a string field even if the string is empty, because every element of a
-// list counts.
+// forceString appends a string field even if the string is empty. It is for the elements of lists.
 func forceString(b []byte, field int, s string) []byte {
 	b = binary.AppendUvarint(b, uint64(field)<<1|1)
 	b = binary.AppendUvarint(b, uint64(len(s)))
@@ -104,8 +103,8 @@ func forceString(b []byte, field int, s string) []byte {
 func zigzag(v int64) uint64   { return uint64(v)<<1 ^ uint64(v>>63) }
 func unzigzag(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) }
 
-// appendRecord appends header and payload of r to b. Seq and the checksum are set by seal,
-// which runs under the Writer's lock.
+// appendRecord appends header and payload of r to b. seal fills in Seq and the checksum under the
+// Writer's lock.
 func appendRecord(b []byte, r *Record) []byte {
 	start := len(b)
 	b = append(b, make([]byte, headerLen+seqLen)...)
@@ -162,8 +161,8 @@ func appendRecord(b []byte, r *Record) []byte {
 	return b
 }
 
-// seal writes seq and the checksum into the record at the front of b and returns the bytes
-// after it.
+// seal writes seq and the checksum into the record at the front of b and returns the bytes after
+// the record.
 func seal(b []byte, seq uint64) []byte {
 	n := headerLen + int(binary.LittleEndian.Uint32(b))
 	binary.LittleEndian.PutUint64(b[headerLen:], seq)

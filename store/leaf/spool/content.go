@@ -11,21 +11,21 @@ import (
 	"time"
 )
 
-// maxIdle limits the number of idle content files. Many handlers that copy at the same time
-// open many files, and no content of an open file can be released.
+// maxIdle limits the number of idle content files. Many concurrent copies open many files, and the
+// contents of an open file cannot be released.
 const maxIdle = 4
 
-// contentFile is an append-only file of content bytes. It is flocked as long as new records
-// may refer to it.
+// contentFile is an append-only file of content bytes. It is flocked while new records may refer to
+// it.
 type contentFile struct {
 	f     *os.File
 	n     uint32
-	off   int64 // where the next content begins; owned by the goroutine that is using the file
+	off   int64 // offset of the next content; owned by the goroutine that uses the file
 	dirty atomic.Bool
 }
 
-// Content is a content that is being written into the spool. After calls of Write, Commit or
-// Abort must be called. It belongs to one goroutine.
+// Content is a content that is being written into the spool. Write calls must be followed by Commit
+// or Abort. It belongs to one goroutine.
 type Content struct {
 	w   *Writer
 	cf  *contentFile
@@ -34,8 +34,8 @@ type Content struct {
 	sum uint32
 }
 
-// NewContent uses an idle content file or creates one. Therefore the number of files is the
-// largest number of contents that were ever written at the same time.
+// NewContent uses an idle content file or creates one. So there are never more files than contents
+// that were written at the same time.
 func (w *Writer) NewContent() (*Content, error) {
 	w.poolMu.Lock()
 	if w.open == nil {
@@ -98,16 +98,16 @@ func (c *Content) Write(p []byte) (int, error) {
 // Len returns the number of bytes written so far.
 func (c *Content) Len() int64 { return c.n }
 
-// Commit appends recs and after them the KindContent record in one write. The content belongs
-// to version seq or, if seq is 0, to the last of recs. After an error nothing was appended
-// and the content is discarded.
+// Commit appends recs and then the KindContent record, in one write. The content belongs to version
+// seq or, if seq is 0, to the last of recs. After an error nothing was appended and the content is
+// discarded.
 func (c *Content) Commit(seq uint64, recs ...*Record) error {
 	rec := &Record{Kind: KindContent, For: seq, File: c.cf.n, Off: c.off, Len: c.n, Sum: c.sum}
 	if len(recs) > 0 {
 		rec.Time = recs[len(recs)-1].Time
 	}
 	c.cf.dirty.Store(true)
-	// The slice is copied so that a caller's array is never written to.
+	// Copy the slice, because append could write into the caller's array.
 	if _, err := c.w.Append(append(recs[:len(recs):len(recs)], rec)...); err != nil {
 		c.Abort()
 		return err
@@ -118,7 +118,7 @@ func (c *Content) Commit(seq uint64, recs ...*Record) error {
 	return nil
 }
 
-// Abort discards the content; its bytes will be overwritten.
+// Abort discards the content. Its bytes will be overwritten.
 func (c *Content) Abort() {
 	if c.n > 0 {
 		_ = c.cf.f.Truncate(c.cf.off) // frees blocks on a disk that may be full
@@ -141,8 +141,8 @@ func (c *Content) give() {
 	w.leaveLocked(cf)
 }
 
-// LeaveIdle closes the content files that are not being written, so that a Reader can release
-// them. It is used when the spool is above its cap and its reader has caught up.
+// LeaveIdle closes the idle content files, so that a Reader can release them. It is used when the
+// spool is above its cap and its reader has caught up.
 func (w *Writer) LeaveIdle() {
 	w.poolMu.Lock()
 	defer w.poolMu.Unlock()

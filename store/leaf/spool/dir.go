@@ -17,7 +17,7 @@ const (
 	lockName    = "writer.lock"
 )
 
-// ErrLocked means that another Writer is alive in the directory.
+// ErrLocked means that another live Writer has the spool open.
 var ErrLocked = errors.New("another mountd is writing to this spool")
 
 func segmentName(first uint64) string { return fmt.Sprintf("log-%016d.seg", first) }
@@ -31,7 +31,7 @@ func numberIn(name, prefix, suffix string) (uint64, bool) {
 	return n, err == nil
 }
 
-// listing is the content of a spool directory.
+// listing lists the files of a spool directory.
 type listing struct {
 	segments []uint64 // first Seqs, ascending
 	contents []uint32 // ascending
@@ -64,8 +64,8 @@ func list(dir string, sizes bool) (listing, error) {
 	return l, nil
 }
 
-// tryLock takes an flock of the given kind without waiting. It returns false if another
-// process holds it.
+// tryLock takes an flock of the given kind without waiting. It returns false if another process
+// holds the lock.
 func tryLock(f *os.File, how int) (bool, error) {
 	for {
 		err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)

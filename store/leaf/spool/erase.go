@@ -8,17 +8,17 @@ import (
 	"path/filepath"
 )
 
-// Erase overwrites the contents before upTo that belong to records for which match returns
-// true, and returns how many bytes it overwrote. The reader must have handled all records
-// before upTo. Afterwards reading those contents returns ErrNoContent. Erase may run at the
-// same time as a Writer and a Reader.
+// Erase overwrites the contents that belong to records before upTo for which match returns true. It
+// returns the number of bytes overwritten. The reader must have handled all records before upTo.
+// Reading an erased content returns ErrNoContent. Erase may run concurrently with a Writer and a
+// Reader.
 func Erase(dir string, upTo Position, match func(*Record) bool) (erased int64, err error) {
 	r, err := OpenReader(dir, Position{})
 	if err != nil {
 		return 0, err
 	}
 	defer r.Close()
-	wanted := map[uint64]bool{} // numbers of the records whose contents are to be erased
+	wanted := map[uint64]bool{} // records whose contents are erased
 	for {
 		rec, err := r.TryNext()
 		var damage *CorruptError

@@ -8,32 +8,31 @@ import (
 // Joined is a record together with its content.
 type Joined struct {
 	Record *Record
-	// HasContent means that Content is the content of a version, or of a late KindContent.
+	// HasContent means that Content is set, for a version or a late KindContent.
 	HasContent bool
 	Content    []byte
-	// Missing means that the version should have content, but its Writer died before writing
-	// it, a gap was recorded, the content cannot be read (Err), or it was not written in
-	// time. In the last case the content follows later as a separate Joined whose Record is
-	// the KindContent.
+	// Missing means that the version should have content but has none here. Its Writer died, a gap
+	// was recorded, the content cannot be read (Err), or it was not written in time. In the last
+	// case the content follows later as a separate Joined whose Record is the KindContent.
 	Missing bool
 	Err     error
 	// Last is the highest Seq of the joined records.
 	Last uint64
-	// After is the Position to checkpoint once this Joined has been handled.
+	// After is the Position to store as checkpoint after this Joined was handled.
 	After Position
 }
 
-// Joiner reads a spool in order of Seq and returns each version together with its content,
-// which is later in the log. Later records wait for it.
+// Joiner reads a spool in order of Seq and returns each version together with its content, which is
+// later in the log. The records after the version wait until the content is read.
 type Joiner struct {
 	r *Reader
-	// MaxWait limits how long a version without content delays the records after it. On a
-	// full disk it may take hours until the content is written.
+	// MaxWait limits how long a version without content delays later records. On a full disk it may
+	// take hours until the content is written.
 	MaxWait time.Duration
 	// MaxPending limits the number of waiting records.
 	MaxPending int
 
-	last    Position   // After of the last record that was returned
+	last    Position   // After of the last returned record
 	pending []*pending // in order of Seq
 	waiting map[uint64]*pending
 }
@@ -57,12 +56,12 @@ func (h *pending) read(r *Reader) Joined {
 	return h.j
 }
 
-// NewJoiner begins at the Reader's Position, with a MaxWait of 5 s and a MaxPending of 100,000.
+// NewJoiner starts at the Reader's Position, with a MaxWait of 5 s and a MaxPending of 100,000.
 func NewJoiner(r *Reader) *Joiner {
 	return &Joiner{r: r, MaxWait: 5 * time.Second, MaxPending: 100_000, waiting: make(map[uint64]*pending), last: r.Position()}
 }
 
-// Next returns the next record in order, waiting for it if necessary. Its errors are those of
+// Next returns the next record in order and waits for it if necessary. Its errors are those of
 // Reader.TryNext and of the context.
 func (j *Joiner) Next(ctx context.Context) (Joined, error) {
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
@@ -72,7 +71,7 @@ func (j *Joiner) Next(ctx context.Context) (Joined, error) {
 		}
 		d := time.Minute
 		if len(j.pending) > 0 {
-			d = pause // its Writer may die, which causes no notification
+			d = pause // the Writer may die, of which no event tells
 		}
 		if err := j.r.wait(ctx, d); err != nil {
 			return Joined{}, err
@@ -80,7 +79,7 @@ func (j *Joiner) Next(ctx context.Context) (Joined, error) {
 	}
 }
 
-// TryNext is like Next, but does not wait. It returns false if no record is available now.
+// TryNext is like Next, but does not wait. It returns false if no record is available.
 func (j *Joiner) TryNext() (Joined, bool, error) {
 	for {
 		if len(j.pending) > 0 && j.pending[0].ready {
@@ -103,8 +102,8 @@ func (j *Joiner) TryNext() (Joined, bool, error) {
 				return Joined{}, false, nil
 			}
 			if !j.r.WriterAlive() {
-				// The Writer was dead before this check, so one more read returns all that it
-				// wrote.
+				// The Writer was dead before this check, so one more read returns everything that
+				// it wrote.
 				rec, err = j.r.TryNext()
 				if err != nil {
 					return Joined{}, false, err
@@ -124,8 +123,7 @@ func (j *Joiner) TryNext() (Joined, bool, error) {
 	}
 }
 
-// take adds a record to the pending ones, or joins a content to the version that waits for
-// it.
+// take adds a record to the pending ones, or joins a content to the version that waits for it.
 func (j *Joiner) take(rec *Record) {
 	h := &pending{j: Joined{Record: rec, After: j.r.Position()}, ready: true, since: time.Now()}
 	switch {
@@ -150,7 +148,7 @@ func (j *Joiner) take(rec *Record) {
 	j.pending = append(j.pending, h)
 }
 
-// giveUp marks those of the first n pending records that still wait for content as Missing.
+// giveUp marks the waiting records among the first n pending ones as Missing.
 func (j *Joiner) giveUp(n int) {
 	for _, h := range j.pending[:n] {
 		if !h.ready {
@@ -160,12 +158,12 @@ func (j *Joiner) giveUp(n int) {
 	}
 }
 
-// Pending returns the number of records that wait for the content of an earlier one.
+// Pending returns the number of records that wait for an earlier record's content.
 func (j *Joiner) Pending() int { return len(j.pending) }
 
-// Checkpoint returns where a later Reader may begin once everything returned so far has been
-// handled. If no record is pending and the result is not Before Head, everything appended so
-// far has been returned.
+// Checkpoint returns the Position at which a later Reader may start once everything returned was
+// handled. If no record is pending and the result is not Before Head, everything appended was
+// returned.
 func (j *Joiner) Checkpoint() Position {
 	if len(j.pending) > 0 {
 		return j.last

@@ -6,11 +6,10 @@ import (
 	"syscall"
 )
 
-// notifier calls a function when a file is next written to. The watch is one-shot and is armed
-// only by a Reader that has nothing to do, so a busy Writer causes no events and an idle
-// Reader does not poll.
+// notifier calls a function at the next write to a file. The watch is one-shot, and only an idle
+// Reader sets it. So a busy Writer causes no events, and an idle Reader does not poll.
 type notifier struct {
-	f    *os.File // nil if inotify is not available (limits)
+	f    *os.File // nil if the limits on inotify do not allow it
 	done sync.WaitGroup
 }
 
@@ -26,8 +25,8 @@ func newNotifier(call func()) *notifier {
 		defer n.done.Done()
 		buf := make([]byte, 4096)
 		for {
-			// The kind of event does not matter. IN_IGNORED after a one-shot event only makes
-			// the Reader check once more.
+			// Any event counts. The IN_IGNORED after a one-shot event only makes the Reader check
+			// once more.
 			if _, err := n.f.Read(buf); err != nil {
 				return
 			}
@@ -37,8 +36,8 @@ func newNotifier(call func()) *notifier {
 	return n
 }
 
-// arm requests one call when path is written to or, for a directory, gets an entry. It
-// reports whether that is possible.
+// arm requests one call when path is written to or, for a directory, gets an entry. It returns
+// false if that is impossible.
 func (n *notifier) arm(path string) bool {
 	if n.f == nil {
 		return false

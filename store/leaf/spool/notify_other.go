@@ -2,7 +2,7 @@
 
 package spool
 
-// notifier does nothing on this system; the Reader polls.
+// notifier does nothing on this system, so the Reader polls.
 type notifier struct{}
 
 func newNotifier(func()) *notifier     { return &notifier{} }

@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// Position is a place between two records. The zero Position is before the oldest record that
-// still exists.
+// Position is a place between two records. The zero Position is before the oldest remaining record.
 type Position struct {
 	Segment uint64 // first Seq of the segment
 	Offset  int64  // bytes
@@ -24,14 +23,14 @@ func (p Position) Before(q Position) bool {
 	return p.Segment < q.Segment || p.Segment == q.Segment && p.Offset < q.Offset
 }
 
-// CorruptError reports bytes in a segment that are not records and were skipped. Reading
-// continues after them.
+// CorruptError reports skipped bytes of a segment that are not records. Reading continues after
+// them.
 type CorruptError struct {
 	Segment  uint64
 	Offset   int64
 	Skipped  int64  // bytes
-	Last     uint64 // Seq before the damage
-	Continue uint64 // Seq of the record after the damage; 0: it is in a later segment
+	Last     uint64 // Seq of the last record before the damage
+	Continue uint64 // Seq of the first record after the damage; 0: in a later segment
 }
 
 func (e *CorruptError) Error() string {
@@ -42,35 +41,34 @@ func (e *CorruptError) Error() string {
 // readAhead is the size of one read of the log.
 const readAhead = 256 << 10
 
-// Reader follows a spool. TryNext and Release must be called by one goroutine; the other
-// methods may be called by any.
+// Reader follows a spool. Only one goroutine may call TryNext and Release; any may call the other
+// methods.
 type Reader struct {
 	dir  string
 	lock *os.File
 
-	f       *os.File // segment being read; nil before there is one
+	f       *os.File // segment being read; nil: none yet
 	buf     []byte   // bytes from pos on
 	bufs    []byte   // backing array of buf
 	lastSeq uint64
 	badFrom time.Time // when the record at pos was first found broken
 	refs    map[uint32]Position
-	free    map[uint32]Position // content files seen unlocked, with the head at that time
+	free    map[uint32]Position // unlocked content files, with the head when they were found
 
-	// mu guards pos, torn, headSeg and headNum, because any goroutine may call Head and
-	// Position.
+	// mu guards the fields below, because any goroutine may call Head and Position.
 	mu      sync.Mutex
 	pos     Position
-	torn    Position // end of the garbage that a dead Writer left after pos
+	torn    Position // end of the garbage after pos that a dead Writer left
 	headSeg *os.File
 	headNum uint64
 
 	poke   chan struct{}
 	note   *notifier
-	polled time.Duration // the last pause, if there is no notification; 0 after a record
+	polled time.Duration // the last pause between two polls; 0 after a record
 }
 
-// OpenReader opens the spool in dir, which is created if it is missing, and continues at a
-// Position that an earlier Reader returned.
+// OpenReader opens the spool in dir, which it creates if missing. It continues at a Position that
+// an earlier Reader returned.
 func OpenReader(dir string, from Position) (*Reader, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open spool: %w", err)
@@ -88,7 +86,7 @@ func OpenReader(dir string, from Position) (*Reader, error) {
 	return r, nil
 }
 
-// Close ends the Reader. It does not end a waiting Joiner.Next; the context does.
+// Close ends the Reader. It does not end a waiting Joiner.Next; only the context does.
 func (r *Reader) Close() error {
 	r.note.close()
 	if r.f != nil {
@@ -111,14 +109,14 @@ func (r *Reader) Poke() {
 	}
 }
 
-// Position returns the place after the last record returned; a later Reader may begin there.
+// Position returns the place after the last returned record. A later Reader may start there.
 func (r *Reader) Position() Position {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.pos
 }
 
-// wait returns when the log may have grown, but after d at the latest.
+// wait returns when the log may have grown, or after d.
 func (r *Reader) wait(ctx context.Context, d time.Duration) error {
 	watched := ""
 	if r.f != nil {
@@ -128,14 +126,14 @@ func (r *Reader) wait(ctx context.Context, d time.Duration) error {
 	}
 	if r.note.arm(watched) {
 		r.polled = 0
-	} else { // without notification, poll, more and more slowly while no record arrives
+	} else { // without notification, poll; the pause grows while no record arrives
 		r.polled = min(max(2*r.polled, 5*time.Millisecond), time.Second)
 		d = min(d, r.polled)
 	}
 	if !r.badFrom.IsZero() { // a torn record is completed within about a second, or never
 		d = min(d, max(100*time.Millisecond, time.Since(r.badFrom)/2))
 	}
-	// The watch is armed. Check for records that were appended before that.
+	// The watch is set. Check for records that were appended before.
 	if head, err := r.Head(); err == nil && r.Position().Before(head) && r.badFrom.IsZero() {
 		return nil
 	}
@@ -150,7 +148,7 @@ func (r *Reader) wait(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// TryNext returns the next record without waiting. It returns nil, nil once everything has been read.
+// TryNext returns the next record without waiting. It returns nil, nil if there is none.
 func (r *Reader) TryNext() (*Record, error) {
 	for {
 		if r.f == nil {
@@ -191,7 +189,7 @@ func (r *Reader) TryNext() (*Record, error) {
 	}
 }
 
-// advance moves the position n bytes forward and returns the former position.
+// advance moves the position n bytes forward and returns the old position.
 func (r *Reader) advance(n int) Position {
 	r.buf = r.buf[n:]
 	r.badFrom = time.Time{}
@@ -203,7 +201,7 @@ func (r *Reader) advance(n int) Position {
 	return was
 }
 
-// fill reads the segment again from pos on. It reads more than have bytes if there are more.
+// fill reads the segment again from pos. It reads more than have bytes if there are more.
 func (r *Reader) fill(have int) error {
 	if need := have + readAhead; cap(r.bufs) < need && have >= readAhead/2 {
 		r.bufs = make([]byte, need) // a record longer than readAhead
@@ -217,8 +215,8 @@ func (r *Reader) fill(have int) error {
 	return nil
 }
 
-// stuck handles bytes that are not a whole record. They are a write in progress, the torn
-// tail of a dead Writer, or damage. stuck reports whether to try again at once.
+// stuck handles bytes that are not a whole record. They are a write in progress, the torn tail of a
+// dead Writer, or damage. It returns true to try again at once.
 func (r *Reader) stuck(v verdict) (bool, error) {
 	l, err := list(r.dir, false)
 	if err != nil {
@@ -226,7 +224,7 @@ func (r *Reader) stuck(v verdict) (bool, error) {
 	}
 	successor := len(l.segments) > 0 && l.segments[len(l.segments)-1] > r.pos.Segment
 	alive := successor || r.WriterAlive()
-	// Whatever was appended before the two checks above is visible from here on.
+	// Everything appended before the two checks above is visible now.
 	size := len(r.buf)
 	if err := r.fill(len(r.buf)); err != nil {
 		return false, err
@@ -282,7 +280,7 @@ func (r *Reader) openSegment() (bool, error) {
 	return false, nil
 }
 
-// nextSegment moves to the segment after the present one, if there is one.
+// nextSegment moves to the next segment, if there is one.
 func (r *Reader) nextSegment() (bool, error) {
 	l, err := list(r.dir, false)
 	if err != nil {
@@ -302,8 +300,8 @@ func (r *Reader) nextSegment() (bool, error) {
 	return false, nil
 }
 
-// Head returns where the log ends now, at the cost of one fstat. Everything appended before
-// the call has been read once Position() is not Before it.
+// Head returns the current end of the log, at the cost of one fstat. Everything appended before the
+// call has been read once Position() is not Before it.
 func (r *Reader) Head() (Position, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -321,8 +319,7 @@ func (r *Reader) Head() (Position, error) {
 		if head == r.pos || head == r.torn {
 			return r.pos, nil
 		}
-		// The segment is longer than what was read. It continues with records, or with the
-		// mark that ends it.
+		// The segment is longer than what was read. Records or the end mark follow.
 		var mark [headerLen]byte
 		if st.Size >= headerLen {
 			if _, err := r.headSeg.ReadAt(mark[:], st.Size-headerLen); err != nil && !errors.Is(err, io.EOF) {
@@ -337,7 +334,7 @@ func (r *Reader) Head() (Position, error) {
 			return head, err
 		}
 		if r.headNum == was {
-			// The end mark is the last data in the log, so the head is before it.
+			// The end mark is the last data, so the head is before it.
 			head.Offset -= headerLen
 			if head.Before(r.pos) {
 				head = r.pos
@@ -347,8 +344,7 @@ func (r *Reader) Head() (Position, error) {
 	}
 }
 
-// Size returns the number of bytes in segments and content files that have not been released,
-// 0 if it cannot be determined.
+// Size returns the number of bytes in unreleased segments and content files, or 0 if unknown.
 func (r *Reader) Size() int64 {
 	l, err := list(r.dir, true)
 	if err != nil {
@@ -382,7 +378,7 @@ func (r *Reader) newestLocked() (bool, error) {
 func (r *Reader) WriterAlive() bool {
 	ok, err := tryLock(r.lock, syscall.LOCK_SH)
 	if err != nil || !ok {
-		return true // if unknown, assume that it is alive
+		return true // unknown, so assume that it is alive
 	}
 	_ = syscall.Flock(int(r.lock.Fd()), syscall.LOCK_UN)
 	return false

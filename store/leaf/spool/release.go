@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// ErrNoContent means that the bytes that a KindContent record refers to do not exist or are
-// not those that were written (after a power loss, or because the file was released).
+// ErrNoContent means that the spool does not have the bytes of a KindContent record. The file was
+// released, or a power loss damaged it.
 var ErrNoContent = errors.New("content is not in the spool any more")
 
 // Content returns the bytes of a KindContent record after verifying them.
@@ -53,9 +53,9 @@ func (r *Reader) openContent(rec *Record) (*os.File, error) {
 	return f, nil
 }
 
-// Release deletes files that are no longer needed once all records before pos have been
-// handled. These are whole segments, and content files that their Writer has closed and that
-// no record after pos refers to.
+// Release deletes files that are not needed once all records before pos were handled. These are
+// whole segments, and content files that their Writer has closed and that no record after pos
+// refers to.
 func (r *Reader) Release(pos Position) error {
 	l, err := list(r.dir, false)
 	if err != nil {
@@ -75,8 +75,8 @@ func (r *Reader) Release(pos Position) error {
 			fresh = append(fresh, n)
 		}
 	}
-	// A Writer that has closed a file has already appended its last record for it. So once
-	// this head is reached, all records that refer to the file are known.
+	// A Writer closes a content file after appending the last record for it. So once this head is
+	// reached, all records that refer to the file are known.
 	head, err := r.Head()
 	if err != nil {
 		return errors.Join(append(errs, err)...)
@@ -98,7 +98,7 @@ func (r *Reader) Release(pos Position) error {
 }
 
 // left reports whether no Writer has content file n open. It returns false for an empty file,
-// which may just have been created and not be locked yet.
+// because a Writer may have just created it and not locked it yet.
 func (r *Reader) left(n uint32) bool {
 	f, err := os.Open(filepath.Join(r.dir, contentName(n)))
 	if err != nil {

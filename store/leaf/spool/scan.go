@@ -12,9 +12,9 @@ type verdict int
 
 const (
 	whole   verdict = iota // a valid record
-	partial                // the bytes end before the record does
+	partial                // the bytes end before the record ends
 	ended                  // the end mark
-	broken                 // no record can begin with these bytes
+	broken                 // no record begins with these bytes
 )
 
 // examine examines the record at the front of b and returns its whole length.
@@ -41,8 +41,8 @@ func examine(b []byte) (int, verdict) {
 
 func seqOf(b []byte) uint64 { return binary.LittleEndian.Uint64(b[headerLen:]) }
 
-// resync finds the next valid record after damage: the first offset in b at which a record with
-// a Seq above last begins. A checksum together with an ascending Seq rules out chance.
+// resync finds the next valid record after damage. It returns the first offset in b of a record
+// with a Seq above last. A checksum together with an ascending Seq rules out chance.
 func resync(b []byte, last uint64) (int, bool) {
 	for i := 1; i+headerLen+seqLen <= len(b); i++ {
 		if n := binary.LittleEndian.Uint32(b[i:]); n < seqLen || n > maxPayload {
@@ -55,9 +55,9 @@ func resync(b []byte, last uint64) (int, bool) {
 	return 0, false
 }
 
-// cutTail truncates the segment after its last valid record and returns that offset and the
-// record's Seq (0 if there is none). The truncated bytes were never a whole record, because a
-// kill or a power loss interrupted the write.
+// cutTail truncates the segment after its last valid record. It returns that offset and the
+// record's Seq (0 if there is none). The truncated bytes were never a whole record, because a kill
+// or a power loss interrupted the write.
 func cutTail(path string) (end int64, seq uint64, err error) {
 	b, err := os.ReadFile(path)
 	if err != nil {

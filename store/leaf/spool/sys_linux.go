@@ -6,11 +6,11 @@ import (
 	"syscall"
 )
 
-// keepSize is FALLOC_FL_KEEP_SIZE. It leaves the file size at the end of the records.
+// keepSize is FALLOC_FL_KEEP_SIZE, with which fallocate does not change the file size.
 const keepSize = 1
 
-// allocate reserves blocks for the first n bytes of f without changing its size. It returns nil
-// on file systems without fallocate; a full disk is then noticed when writing.
+// allocate reserves blocks for the first n bytes of f without changing its size. It returns nil on
+// file systems without fallocate, where a full disk is noticed when writing.
 func allocate(f *os.File, n int64) error {
 	for {
 		err := syscall.Fallocate(int(f.Fd()), keepSize, 0, n)

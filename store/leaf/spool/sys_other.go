@@ -4,7 +4,7 @@ package spool
 
 import "os"
 
-// allocate does nothing on this system; a full disk is noticed when writing.
+// allocate does nothing on this system. A full disk is noticed when writing.
 func allocate(*os.File, int64) error { return nil }
 
 func datasync(f *os.File) error { return f.Sync() }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// wakeUpkeep wakes the upkeep goroutine. mu may be held.
+// wakeUpkeep wakes the upkeep goroutine. The caller may hold mu.
 func (w *Writer) wakeUpkeep() {
 	select {
 	case w.wake <- struct{}{}:
@@ -17,8 +17,8 @@ func (w *Writer) wakeUpkeep() {
 	}
 }
 
-// upkeep is the Writer's only goroutine. It allocates the next segment in advance and closes
-// files that are no longer written. Close ends it.
+// upkeep is the Writer's only goroutine. It allocates the next segment in advance and closes full
+// files. Close ends it.
 func (w *Writer) upkeep() {
 	defer w.done.Done()
 	var retry <-chan time.Time
@@ -33,7 +33,7 @@ func (w *Writer) upkeep() {
 		}
 		retry = nil
 		if !w.makeSpare() {
-			retry = time.After(pause) // a full disk
+			retry = time.After(pause) // the disk is full
 			pause = min(2*pause, time.Minute)
 		} else {
 			pause = time.Second
@@ -57,7 +57,7 @@ func (w *Writer) makeSpare() bool {
 	}
 	err = allocate(f, size)
 	f.Close()
-	if err != nil { // if blocks cannot be reserved, leave the space for the present segment
+	if err != nil { // blocks cannot be reserved; leave the space for the current segment
 		_ = os.Remove(path)
 		return false
 	}
@@ -67,8 +67,8 @@ func (w *Writer) makeSpare() bool {
 	return true
 }
 
-// closeLeft makes files that are no longer written durable and closes them. That also unlocks
-// content files for their release.
+// closeLeft makes full files durable and closes them. Closing also unlocks content files, so that
+// they can be released.
 func (w *Writer) closeLeft() {
 	w.syncMu.Lock()
 	defer w.syncMu.Unlock()
@@ -93,8 +93,8 @@ func (w *Writer) closeLeft() {
 	}
 }
 
-// Sync makes every record up to and including upTo, with its content, durable against power
-// loss. Callers that arrive during a sync share the next one (group commit).
+// Sync makes every record up to and including upTo, with its content, durable against power loss.
+// Callers that arrive during a sync share the next one (group commit).
 func (w *Writer) Sync(upTo uint64) error {
 	if w.synced.Load() >= upTo {
 		return nil
@@ -108,8 +108,8 @@ func (w *Writer) Sync(upTo uint64) error {
 	last := w.next - 1
 	segs := append(w.oldSegs[:len(w.oldSegs):len(w.oldSegs)], w.seg)
 	w.mu.Unlock()
-	// Every content that a record up to last refers to was written before that record. So a
-	// file that is not dirty now needs no sync for these records.
+	// Contents are written before the records that refer to them. So for the records up to last,
+	// only files that are dirty now need a sync.
 	w.poolMu.Lock()
 	var dirty []*contentFile
 	for cf := range w.open {
@@ -139,8 +139,8 @@ func (w *Writer) Sync(upTo uint64) error {
 	return nil
 }
 
-// reservation is the content of the file "reserve". Numbers from these on were never used,
-// even if a power loss has removed records from the log.
+// reservation is the content of the file "reserve". Numbers from these on were never used, even if
+// a power loss removed records from the log.
 type reservation struct {
 	boot string
 	seq  uint64
@@ -159,8 +159,8 @@ func readReserve(dir string) (r reservation) {
 }
 
 // reserveLocked reserves numbers in advance. It takes a few milliseconds, once in a million
-// records. mu is held, or nobody else uses the Writer yet. On a full disk the old reservation
-// stays and numbering continues; only a power loss before space returns could then repeat a
+// records. The caller holds mu or is the Writer's only user. On a full disk the old reservation
+// stays and numbering continues. Only a power loss before the next reservation could then repeat a
 // number.
 func (w *Writer) reserveLocked() error {
 	r := reservation{w.boot, w.next + 2*reserveSeqs, w.nextFile.Load() + 2*reserveFiles}

@@ -16,14 +16,14 @@ import (
 
 // Options of a Writer. The zero value is what mountd uses.
 type Options struct {
-	SegmentSize int64 // size in bytes at which a segment is closed; 0: 1 to 8 MiB, depending on how fast segments fill
+	SegmentSize int64 // size in bytes at which a segment is closed; 0: 1 to 8 MiB, larger if segments fill fast
 	ContentSize int64 // size at which a content file is closed; 0: 16 MiB
-	// MinSeq is a lower bound of the first Seq. It is used if the spool was deleted, but the
-	// store that contains its Seqs was not.
+	// MinSeq is a lower bound of the first Seq. It is used if the spool was deleted and the store
+	// with its Seqs was not.
 	MinSeq uint64
-	// Boot identifies the boot of the machine. If it differs from that of the previous
-	// Writer, records may have been lost that a reader had already seen, so numbering
-	// continues at the reserved numbers. "" means the kernel's boot id.
+	// Boot identifies the boot of the machine; "" means the kernel's boot id. If it differs from
+	// that of the previous Writer, records that a reader had seen may have been lost. Numbering
+	// then continues at the reserved numbers.
 	Boot string
 }
 
@@ -36,18 +36,18 @@ const (
 	reserveFiles   = 1 << 10
 )
 
-// Writer appends to a spool. Only one exists at a time per directory (flock). All methods may be
-// called by many goroutines.
+// Writer appends to a spool. Only one per directory exists at a time (flock). All methods may be
+// called concurrently.
 type Writer struct {
 	dir   string
 	opt   Options
-	least int64 // of a segment's size
+	least int64 // smallest segment size
 	lock  *os.File
 	boot  string
 
-	// mu guards the log and is held during one pwrite. That is acceptable here, because the
-	// write goes to the page cache (1 to 2 µs, no disk), the end of the file must agree with
-	// the sequence number, and kill -9 would lose a queue in memory.
+	// mu guards the log and is held during one pwrite. The write goes to the page cache, which
+	// takes 1 to 2 µs and no disk access. It happens under the lock because the end of the file
+	// must agree with the sequence number. A queue in memory would be lost with kill -9.
 	mu        sync.Mutex
 	seg       *os.File
 	segOff    int64
@@ -66,8 +66,8 @@ type Writer struct {
 	open   map[*contentFile]struct{} // idle, in use or left
 	left   []*contentFile            // files that reached ContentSize; the upkeep syncs and closes them
 
-	// syncMu is held during fdatasync and while files are closed. Its holder may use any
-	// descriptor in the lists above.
+	// syncMu is held during fdatasync and while files are closed. Its holder may use any descriptor
+	// in the lists above.
 	syncMu   sync.Mutex
 	dirDirty atomic.Bool
 	synced   atomic.Uint64
@@ -77,17 +77,16 @@ type Writer struct {
 
 	appended atomic.Uint64 // Seq of the last record
 	size     atomic.Int64
-	sized    atomic.Int64 // when size was last counted, ns
+	sized    atomic.Int64 // when size was last computed, ns
 
 	wake chan struct{} // wakes the upkeep; closed by Close
-	// news has a value if a record was appended since the last receive; it is never
-	// closed.
+	// news has a value if a record was appended since the last receive. It is never closed.
 	news chan struct{}
 	done sync.WaitGroup
 }
 
-// OpenWriter opens the spool in dir (created if missing, 0700) and begins a new segment after
-// the last valid record. It returns ErrLocked if another Writer is alive.
+// OpenWriter opens the spool in dir (created if missing, 0700) and begins a new segment. It returns
+// ErrLocked if another Writer is alive.
 func OpenWriter(dir string, opt Options) (*Writer, error) {
 	least := opt.SegmentSize
 	if opt.SegmentSize <= 0 {
@@ -103,7 +102,7 @@ func OpenWriter(dir string, opt Options) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open spool: %w", err)
 	}
-	// A Reader that checks whether a Writer is alive holds the lock for an instant.
+	// A Reader that checks for a live Writer holds the lock for an instant.
 	for try := 0; ; try++ {
 		ok, err := tryLock(lock, syscall.LOCK_EX)
 		if err == nil && ok {
@@ -133,7 +132,7 @@ func OpenWriter(dir string, opt Options) (*Writer, error) {
 	return w, nil
 }
 
-// begin determines where numbering continues, cuts a torn tail and creates the first segment.
+// begin finds the next number, cuts a torn tail and creates the first segment.
 func (w *Writer) begin() error {
 	l, err := list(w.dir, true)
 	if err != nil {
@@ -177,8 +176,8 @@ func (w *Writer) begin() error {
 	return nil
 }
 
-// createSegment creates an empty segment and allocates its space. A full disk is not an error
-// here; appends then fail until there is space again.
+// createSegment creates an empty segment and allocates its space. A full disk is no error here;
+// appends fail until there is space again.
 func createSegment(path string, size int64) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -191,9 +190,9 @@ func createSegment(path string, size int64) (*os.File, error) {
 	return f, nil
 }
 
-// Append writes the records in order, as one pwrite, sets their Seq and returns the last Seq.
-// A KindContent with For == 0 gets the Seq of the record before it. After an error (ENOSPC,
-// EDQUOT, EIO) none of the records is in the log, and the caller counts a gap.
+// Append writes the records in order, as one pwrite, sets their Seq and returns the last Seq. A
+// KindContent with For == 0 gets the Seq of the record before it. After an error (ENOSPC, EDQUOT,
+// EIO) none of the records is in the log, and the caller counts a gap.
 func (w *Writer) Append(recs ...*Record) (uint64, error) {
 	if len(recs) == 0 {
 		return w.appended.Load(), nil
@@ -205,7 +204,7 @@ func (w *Writer) Append(recs ...*Record) (uint64, error) {
 	if w.closed {
 		return 0, os.ErrClosed
 	}
-	// For needs the Seqs, so the records are encoded under the lock, which takes 0.3 µs.
+	// For needs the Seqs, so the records are encoded under the lock. That takes 0.3 µs.
 	b := (*bp)[:0]
 	for i, r := range recs {
 		r.Seq = w.next + uint64(i)
@@ -232,7 +231,7 @@ func (w *Writer) Append(recs ...*Record) (uint64, error) {
 	}
 	n, err := w.seg.WriteAt(b, w.segOff)
 	if err != nil {
-		if n > 0 { // half a record must not be in the way of the next one
+		if n > 0 { // remove half a record, which would precede the next one
 			_ = w.seg.Truncate(w.segOff)
 		}
 		return 0, fmt.Errorf("append to spool: %w", err)
@@ -243,19 +242,19 @@ func (w *Writer) Append(recs ...*Record) (uint64, error) {
 	w.appended.Store(w.next - 1)
 	select {
 	case w.news <- struct{}{}:
-	default: // the last value has not been received yet
+	default: // the last value was not received yet
 	}
 	return w.next - 1, nil
 }
 
-// Appended returns a channel that has a value if a record was appended since the last receive.
-// It wakes one waiting goroutine.
+// Appended returns a channel that has a value if a record was appended since the last receive. It
+// wakes one waiting goroutine.
 func (w *Writer) Appended() <-chan struct{} { return w.news }
 
 var bufs = sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b }}
 
-// rollLocked begins a new segment if possible. On a full disk the present segment grows
-// instead, because it may still have allocated blocks. The caller holds mu.
+// rollLocked begins a new segment if possible. On a full disk the current segment grows instead,
+// because it may still have allocated blocks. The caller holds mu.
 func (w *Writer) rollLocked() {
 	path := filepath.Join(w.dir, segmentName(w.next))
 	var f *os.File
@@ -267,7 +266,7 @@ func (w *Writer) rollLocked() {
 			f, err = os.OpenFile(path, os.O_RDWR, 0o600)
 		}
 	} else if w.segOff < 2*w.segLimit {
-		w.wakeUpkeep() // the next segment is not ready, so continue in this one for a while
+		w.wakeUpkeep() // the next segment is not ready, so continue in this one
 		return
 	} else {
 		f, err = createSegment(path, w.nextLimit)
@@ -289,8 +288,8 @@ func (w *Writer) rollLocked() {
 	w.wakeUpkeep()
 }
 
-// putEnd writes the end mark. If it is missing (full disk), a Reader finds the next segment a
-// little later by listing the directory.
+// putEnd writes the end mark. If the mark is missing (full disk), a Reader finds the next segment
+// by listing the directory.
 func putEnd(f *os.File, off int64) {
 	var m [headerLen]byte
 	binary.LittleEndian.PutUint32(m[:], endLength)
@@ -304,8 +303,8 @@ func (w *Writer) LastSeq() uint64 { return w.appended.Load() }
 // Dir returns the spool's directory.
 func (w *Writer) Dir() string { return w.dir }
 
-// Size returns the number of bytes in segments and content files that have not been released.
-// It is recounted at most every 50 ms, because another process releases them.
+// Size returns the number of bytes in unreleased segments and content files. It recounts at most
+// every 50 ms, because another process releases them.
 func (w *Writer) Size() int64 {
 	now := time.Now().UnixNano()
 	if at := w.sized.Load(); now-at > int64(50*time.Millisecond) && w.sized.CompareAndSwap(at, now) {
@@ -316,8 +315,7 @@ func (w *Writer) Size() int64 {
 	return w.size.Load()
 }
 
-// Close syncs and ends the Writer. Writing a content that is not committed yet then fails
-// with os.ErrClosed.
+// Close syncs and ends the Writer. An uncommitted content then fails with os.ErrClosed.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	if w.closed {

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Line removes characters that a terminal would act on from a name or other untrusted text
-// that appears within one of cachebro's lines. Bytes that are not UTF-8 become U+FFFD.
+// Line removes characters that a terminal would act on. It is for names and other untrusted text
+// within a line of cachebro's output. Bytes that are not UTF-8 become U+FFFD.
 func Line(s string) string {
 	return strings.Map(func(r rune) rune {
 		if Acts(r) {
@@ -18,9 +18,9 @@ func Line(s string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// Name formats a path as git does. If it holds control characters, quotes, backslashes or
-// bytes that are not UTF-8, it is C-escaped between double quotes; otherwise it is unchanged.
-// Letters of other scripts stay readable (core.quotePath=false).
+// Name formats a path as git does with core.quotePath=false. A path with control characters,
+// quotes, backslashes or invalid UTF-8 is C-escaped between double quotes. Any other path is
+// unchanged.
 func Name(path string) string {
 	plain := true
 	for i := 0; i < len(path) && plain; {
@@ -48,8 +48,8 @@ func Name(path string) string {
 	return b.String()
 }
 
-// ForModel returns a path for use in a sentence to a model. It is like Name, but also adds double
-// quotes if the path holds blanks, so that no name can pass for a sentence of cachebro's.
+// ForModel returns a path for use in a sentence to a model. It is like Name, but also quotes paths
+// with blanks, so that a path cannot pass for a sentence of cachebro.
 func ForModel(path string) string {
 	name := Name(path)
 	if name[:min(len(name), 1)] != `"` && strings.ContainsFunc(name, unicode.IsSpace) {
@@ -58,7 +58,7 @@ func ForModel(path string) string {
 	return name
 }
 
-// Arg returns a path quoted as one word of a command that the user may paste into a shell.
+// Arg returns a path quoted as one shell word, for a command that the user may paste.
 func Arg(path string) string {
 	plain, control := path != "", false
 	for i := 0; i < len(path); {
@@ -74,7 +74,7 @@ func Arg(path string) string {
 		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 	}
 	var b strings.Builder
-	b.WriteString("$'") // of bash, zsh, ksh
+	b.WriteString("$'") // syntax of bash, zsh, ksh
 	for _, c := range []byte(path) {
 		switch {
 		case c == '\'' || c == '\\':
@@ -88,8 +88,8 @@ func Arg(path string) string {
 	return b.String() + "'"
 }
 
-// needsEscape reports whether a rune must be escaped, because a terminal would act on it or
-// hide it, or because a quoted name requires it.
+// needsEscape reports whether a rune must be escaped. It must be if a terminal would act on it or
+// hide it, or if a quoted name requires it.
 func needsEscape(r rune, size int) bool {
 	return r == '"' || r == '\\' || r == utf8.RuneError && size <= 1 || !unicode.IsPrint(r) && r != ' '
 }

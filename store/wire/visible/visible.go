@@ -1,11 +1,10 @@
-// Package visible makes characters visible that a terminal would act on or hide. A file's
-// name, a commit's text or a program's output may hold control sequences, marks that reverse
-// the direction of text, and unusual line breaks. On a terminal they can hide a line, or add
-// one that nobody wrote.
+// Package visible makes characters visible that a terminal would act on or hide. A file name,
+// commit text or program output may hold control sequences, marks that reverse the direction of
+// text, and unusual line breaks. On a terminal they can hide a line or fake one.
 //
-// Everything that cachebro sends to a terminal or a pager passes through a Writer. Output to
-// a file, a pipe or a program that asked for bytes does not. A Writer holds back the first
-// bytes of a character until its other bytes have been written.
+// Everything that cachebro sends to a terminal or a pager passes through a Writer. Output to a
+// file, a pipe or a program that requested bytes does not. A Writer holds back an incomplete
+// character until its other bytes are written.
 package visible
 
 import (
@@ -17,8 +16,8 @@ import (
 	"unicode/utf8"
 )
 
-// Acts reports whether a terminal, or a program that reads lines, would act on a rune instead
-// of showing it.
+// Acts reports whether a terminal or line-reading program would act on a rune instead of showing
+// it.
 func Acts(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029'
 }
@@ -29,10 +28,10 @@ type Writer struct {
 	held []byte
 }
 
-// New returns a Writer to to.
+// New returns a Writer that writes to to.
 func New(to io.Writer) *Writer { return &Writer{to: to} }
 
-// Raw returns the stream that w writes to, for the user's own programs and for output that
+// Raw returns the stream that w writes to. It is for the user's own programs and for output that
 // must not be changed.
 func Raw(w io.Writer) io.Writer {
 	if v, ok := w.(*Writer); ok {
@@ -57,7 +56,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Flush writes the bytes that were held back.
+// Flush writes the bytes held back.
 func (w *Writer) Flush() error {
 	out, _ := show(w.held, true)
 	w.held = nil
@@ -71,7 +70,8 @@ func (w *Writer) Flush() error {
 // colours are the escape sequences that cachebro itself writes.
 var colours = [][]byte{[]byte("\x1b[0m"), []byte("\x1b[1m"), []byte("\x1b[2m"), []byte("\x1b[31m"), []byte("\x1b[32m"), []byte("\x1b[33m"), []byte("\x1b[36m")}
 
-// show returns p in visible form, and the end of p if more bytes are needed to decide about it.
+// show returns p in visible form. rest is the end of p that cannot be shown until more bytes
+// arrive.
 func show(p []byte, last bool) (out, rest []byte) {
 	out = make([]byte, 0, len(p)+len(p)/8)
 	for len(p) > 0 {
@@ -82,7 +82,7 @@ func show(p []byte, last bool) (out, rest []byte) {
 			continue
 		case c == '\r' && len(p) == 1 && !last:
 			return out, p
-		case c == '\r' && len(p) > 1 && p[1] == '\n': // how some files end their lines
+		case c == '\r' && len(p) > 1 && p[1] == '\n': // a line end
 			out, p = append(out, '\r', '\n'), p[2:]
 			continue
 		case c == 0x1b:
@@ -114,8 +114,8 @@ func show(p []byte, last bool) (out, rest []byte) {
 	return out, nil
 }
 
-// colour returns the length of the colour sequence of cachebro's own at the beginning of p,
-// or 0 if there is none. more reports that p may be the beginning of one.
+// colour returns the length of the colour sequence of cachebro at the beginning of p, or 0 if there
+// is none. more means that p may be the beginning of such a sequence.
 func colour(p []byte) (n int, more bool) {
 	for _, s := range colours {
 		if bytes.HasPrefix(p, s) {
@@ -126,9 +126,9 @@ func colour(p []byte) (n int, more bool) {
 	return 0, more
 }
 
-// Controls makes the control characters in a text visible as a Writer does, cachebro's own
-// colours included, because text for a model passes through no Writer. Line ends and tabs are
-// left unchanged.
+// Controls makes the control characters in a text visible as a Writer does, but leaves line ends
+// and tabs unchanged. It also shows cachebro's own colours as text, because it serves models and
+// not terminals.
 func Controls(s string) string {
 	acts := func(r rune) bool { return unicode.IsControl(r) && !strings.ContainsRune("\n\r\t", r) }
 	if !strings.ContainsFunc(s, acts) {
