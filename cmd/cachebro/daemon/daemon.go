@@ -44,19 +44,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Options are the options of Run. Root, Paths and Version are needed; otherwise the zero
-// value is usable.
+// Options configure Run. Root, Paths and Version are required. The zero value of any other field is
+// usable.
 type Options struct {
 	Root    string     // absolute, clean, symlinks resolved
-	Paths   wire.Paths // where state and socket lie
-	Version string     // of this program
-	// Ignore decides the class of a path, together with the project's own ignore files.
+	Paths   wire.Paths // locations of the state directory and the socket
+	Version string     // version of this program
+	// Ignore and the project's own ignore files decide the class of a path.
 	Ignore ignore.Options
-	// IdleExit is the time after which the daemon ends if no request has come, nothing has
-	// happened on the mount and no work was in progress. 0 means 90 s, < 0 never.
+	// IdleExit is how long an idle daemon keeps running. A daemon is idle while no request arrives,
+	// nothing happens on the mount and no work is in progress. 0 means 90 s, < 0 means that it
+	// never ends.
 	IdleExit time.Duration
-	// MemoryLimit is the garbage collector's memory limit, in bytes, while at most two
-	// thirds of it are in use. 0 means 160 MiB, < 0 no limit.
+	// MemoryLimit is the garbage collector's memory limit, in bytes. The daemon raises the limit
+	// while the live heap needs more (see followMemory). 0 means 160 MiB, < 0 no limit.
 	MemoryLimit int64
 	// Workers is the number of threads for the index and exact queries; 0 means GOMAXPROCS.
 	Workers int
@@ -65,11 +66,11 @@ type Options struct {
 	Results results.Settings
 	// Embedder, if not nil, enables search by meaning. Run does not close it.
 	Embedder search.Embedder
-	// Tidy asks the daemon of another state directory to reduce that project to its share
-	// of the size cap. If Tidy is nil, this is not done. It may take minutes.
+	// Tidy asks the daemon of another state directory to reduce its project to that project's share
+	// of the size cap. It may take minutes. If Tidy is nil, other projects are not reduced.
 	Tidy func(ctx context.Context, state string) error
 	Log  *slog.Logger // nil means daemon.log in the state directory
-	// Mirror says that the history is a copy of another machine's. It has no files, and
+	// Mirror says that the history is a copy of another machine's. Such a history has no files, and
 	// grows only while no daemon runs.
 	Mirror bool
 	// Ready, if not nil, is called once the daemon answers.
@@ -83,7 +84,7 @@ type Daemon struct {
 	log   *slog.Logger
 
 	store       *store.Store
-	readOnly    bool // the disk was too full to open it for writing
+	readOnly    bool // the disk was too full to open the store for writing
 	shown       *readers.Tracker
 	ingest      *ingest.Ingester
 	source      *source.Source
@@ -102,7 +103,7 @@ type Daemon struct {
 	printed   sessions.SavedOutputs
 	sending   *sending.Service
 
-	met     chan struct{} // closed once it is known what is mounted; nil before serve
+	met     chan struct{} // closed once the daemon knows whether the project is mounted; nil before serve
 	meeting sync.Once     // closes met
 
 	table  map[string]wire.Handler // by method
@@ -114,17 +115,22 @@ type Daemon struct {
 	lost     atomic.Bool // its state directory, socket or project is gone
 }
 
-// endLimit bounds how long a daemon that must end goes on, not counting the time for sending
-// the last of the history. A merge of the index, a scan, or a library that spins on deleted
-// files must not delay the end, and synced data is safe without a proper close.
+// endLimit bounds the work that is still running when a daemon must end, not counting the time to
+// send the last of the history. Synced data is safe without a proper close, so the end need not
+// wait for a merge of the index, a scan or a library that spins.
 const endLimit = time.Second
 
-// Run owns the project's store until ctx ends, SIGTERM or SIGINT comes, a client requests
-// shutdown, its state directory, socket or project is gone, or it has been idle for too long.
-// The process must exit when Run returns, because work that does not stop within endLimit may
-// still be running; only if the caller cancelled ctx does Run wait for all of it. Errors at
-// start are those of wire (ErrLocked with the holder's pid, ErrForeign, ErrNoSpace,
-// ErrDamaged, ErrNewer), each with a hint.
+// Run serves the project's store. It returns when one of these happens:
+//
+//   - ctx ends, or SIGTERM or SIGINT arrives
+//   - a client requests shutdown
+//   - the state directory, the socket or the project is gone
+//   - the daemon has been idle for too long
+//
+// The process must exit when Run returns, because work that does not stop within endLimit may still
+// be running. Run waits for all work only if the caller cancelled ctx. If the daemon cannot start,
+// Run returns an error of package wire with a hint: ErrLocked (with the holder's pid), ErrForeign,
+// ErrNoSpace, ErrDamaged or ErrNewer.
 func Run(caller context.Context, o Options) error {
 	ctx, stop := signal.NotifyContext(caller, unix.SIGTERM, unix.SIGINT)
 	defer stop()
@@ -148,8 +154,8 @@ func Run(caller context.Context, o Options) error {
 	}
 }
 
-// endTimer returns a channel that fires after d. If ctx itself has ended, the channel never
-// fires, because the caller that cancelled ctx waits for the end.
+// endTimer returns a channel that fires after d. If ctx itself has ended, the channel never fires,
+// because the caller that cancelled ctx waits for the end.
 func endTimer(ctx context.Context, d time.Duration) <-chan time.Time {
 	if ctx.Err() != nil {
 		return nil
@@ -270,8 +276,8 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 	return d, nil
 }
 
-// openServices brings up the index and the services that answer requests, each before those
-// that use it.
+// openServices opens the index and the services that answer requests. A service is opened before
+// the services that use it.
 func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err error) {
 	o := d.o
 	d.survey, err = survey.Open(survey.Options{
@@ -341,7 +347,7 @@ func (d *Daemon) serve(ctx context.Context, stop context.CancelFunc) error {
 	d.log.Info("store daemon", "root", d.o.Root, "pid", os.Getpid(), "version", d.o.Version, "socket", path, "seq", d.store.Seq())
 
 	places := d.places(path)
-	// work outlives ctx, so that queued data can still be sent; see Run.
+	// work outlives ctx, so that queued data can still be sent.
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	var wg sync.WaitGroup
@@ -404,8 +410,9 @@ func (d *Daemon) close() error {
 	return errors.Join(errs...)
 }
 
-// places returns the places without which the daemon ends. It records their identity before
-// any request is answered, so that a later replacement is not mistaken for them.
+// places returns the lock file, the socket and the project. The daemon ends when one of them is
+// gone. Their identities are recorded before any request is answered, so that a later replacement
+// counts as gone.
 func (d *Daemon) places(socket string) []wire.Place {
 	places := []wire.Place{{Path: d.o.Root, Gone: d.source.Gone}}
 	for _, name := range []string{filepath.Join(d.state, "lock"), socket} {
@@ -427,8 +434,8 @@ func (d *Daemon) watchPlace(ctx context.Context, places []wire.Place) {
 	}
 }
 
-// housekeeping ends the daemon if it is idle or its full disk has space again, drops the
-// descriptor of a mountd that died, and runs the periodic cleanup.
+// housekeeping runs the periodic cleanup and closes the descriptor of a mountd that died. It ends
+// an idle daemon, and a read-only daemon when its disk has space again.
 func (d *Daemon) housekeeping(ctx context.Context) {
 	every := 30 * time.Second
 	if d.o.IdleExit > 0 {
@@ -452,8 +459,7 @@ func (d *Daemon) housekeeping(ctx context.Context) {
 	}
 }
 
-// outside reports whether this is the user's own history, which records changes that are in no
-// project.
+// outside reports whether this is the user's history of changes outside all projects.
 func (d *Daemon) outside() bool { return d.o.Root == wire.OutsideRoot }
 
 // settle waits until everything that has happened so far is recorded; see ingest.Followers.

@@ -13,8 +13,8 @@ import (
 // when the daemon ends, and makes mountd attach to a new daemon.
 
 // awake returns the reason why the daemon must not end now, or "" if there is none. An idle
-// connection is no reason, because its client can connect again by itself. Neither is a mount,
-// because mountd's heartbeats are requests, which it sends only while something happens.
+// connection is no reason, because its client can connect again. Neither is a mount: mountd sends
+// heartbeats only while something happens.
 func (d *Daemon) awake() string {
 	if d.server.Idle() <= d.o.IdleExit {
 		return "a recent request from a client or from mountd"
@@ -40,8 +40,8 @@ func (d *Daemon) awake() string {
 	return ""
 }
 
-// asked reports whether a client was waiting for an answer within the last second. If so, the index
-// leaves a processor free.
+// asked reports whether a client sent a request within the last second. If so, the index leaves a
+// processor free.
 func (d *Daemon) asked() bool { return d.server.Idle() < time.Second }
 
 // leave ends an idle daemon, after doing the retention work that would have been due in the
@@ -63,8 +63,8 @@ func (d *Daemon) leave(ctx context.Context) bool {
 // summonWait bounds how long requests wait for mountd to attach.
 const summonWait = 2 * time.Second
 
-// summon asks mountd to attach, if the project is mounted, so that even the answers to the first
-// requests take the mount into account. A mountd that started this daemon attaches without that.
+// summon asks mountd to attach if the project is mounted, so that even the first answers take the
+// mount into account. A mountd that started this daemon attaches without being asked.
 func (d *Daemon) summon(ctx context.Context) {
 	defer d.meet()
 	ctx, cancel := context.WithTimeout(ctx, summonWait)

@@ -18,12 +18,10 @@ import (
 // endingWait bounds the wait for a daemon that is ending, or does not listen yet.
 const endingWait = 5 * time.Second
 
-// lockState takes the project's lock. If the holder serves clients, lockState fails at once
-// with wire.ErrLocked and the holder's pid. A holder that does not serve clients is ending
-// (its socket is removed first) or has just started, so lockState waits for it up to
-// endingWait; whoever started this daemon could not connect to the holder either. The kernel
-// releases the lock when the process ends. began is when the last holder took the lock, in ns,
-// 0 if there was none.
+// lockState takes the project's lock, which the kernel releases when the process ends. If the
+// holder serves clients, lockState fails at once with wire.ErrLocked and the holder's pid.
+// Otherwise the holder is ending or has just started, and lockState waits for it up to endingWait.
+// began is when the last holder took the lock, in ns, 0 if there was none.
 func lockState(state string, served func() bool) (lock *os.File, began int64, err error) {
 	path := filepath.Join(state, "lock")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -39,7 +37,7 @@ func lockState(state string, served func() bool) (lock *os.File, began int64, er
 			break
 		}
 		pid := holder(f)
-		// A killed daemon's socket may still accept before its lock is free.
+		// The socket of a killed daemon may accept connections before its lock is free.
 		if time.Now().Before(deadline) && (pid > 0 && dying(pid) || !served()) {
 			continue
 		}
@@ -64,7 +62,7 @@ func lockState(state string, served func() bool) (lock *os.File, began int64, er
 	return f, began, nil
 }
 
-// holder returns the pid that the lock's owner wrote, 0 if none.
+// holder returns the pid in the lock file, 0 if there is none.
 func holder(f *os.File) int {
 	b := make([]byte, 32)
 	n, _ := f.ReadAt(b, 0)

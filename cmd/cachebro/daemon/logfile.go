@@ -9,8 +9,8 @@ import (
 // maxLog is the size in bytes at which the log is renamed to daemon.log.1.
 const maxLog = 5 << 20
 
-// logFile is an io.Writer that rotates. It ignores write errors, because a full disk must not
-// make the operations fail that are being logged.
+// logFile is an io.Writer that rotates. It ignores write errors, because a full disk must not make
+// the logged operations fail.
 type logFile struct {
 	path string
 

@@ -18,14 +18,13 @@ import (
 // usualMemory is the daemon's default memory limit, in bytes.
 const usualMemory = 160 << 20
 
-// With a fixed memory limit the collector runs without end once the live heap comes near the
-// limit, as it does with a long history. So after each collection the limit becomes one and a
-// half times the live heap, but never less than was configured.
+// With a fixed memory limit the collector runs without end once the live heap comes near the limit,
+// as it does with a long history. So each collection sets the limit to one and a half times the
+// live heap, but not below the configured limit.
 
-// followMemory keeps the limit at floor bytes, and raises it only while the live heap is
-// larger, until stop is called, which restores the previous limit. most, if not 0, is the
-// limit of the control group. Near it the collector runs more often, because the kernel would
-// kill the daemon.
+// followMemory sets the memory limit to floor bytes, and raises it while the live heap needs more.
+// stop restores the previous limit. most, if not 0, is the limit of the control group, at which the
+// kernel would kill the daemon. Near that limit the collector runs more often.
 func followMemory(floor, most int64) (stop func()) {
 	was := debug.SetMemoryLimit(floor)
 	var ended atomic.Bool
@@ -49,12 +48,11 @@ func followMemory(floor, most int64) (stop func()) {
 	}
 }
 
-// roomBesideHeap is the memory needed by stacks, the collector and free spans, in bytes.
+// roomBesideHeap is the memory for stacks, the collector and free spans, in bytes.
 const roomBesideHeap = 32 << 20
 
-// collected becomes garbage as soon as it is made, so that its cleanup reports each
-// collection. It has a pointer, because the runtime packs small values without pointers
-// together.
+// collected becomes garbage as soon as it is made, so its cleanup runs after each collection. It
+// has a pointer, because the runtime packs small values without pointers together.
 type collected struct{ _ *collected }
 
 // alive returns the size of the heap that the last collection found alive, in bytes.
@@ -67,7 +65,7 @@ func alive() int64 {
 	return int64(s[0].Value.Uint64())
 }
 
-// memoryFloor returns the daemon's memory limit if its control group allows most bytes (0: any
+// memoryFloor returns the daemon's memory limit in a control group that allows most bytes (0: any
 // number). The group also contains mountd and the programs of the project.
 func memoryFloor(most int64) int64 {
 	if most == 0 {
@@ -76,7 +74,7 @@ func memoryFloor(most int64) int64 {
 	return min(usualMemory, most*2/5)
 }
 
-// batchBytes returns how much text the index takes at once, 0 for the default.
+// batchBytes returns how many bytes of text the index takes at once, 0 for the default.
 func batchBytes(floor int64) int64 {
 	if floor <= 0 || floor >= usualMemory {
 		return 0
@@ -91,9 +89,8 @@ const (
 	keepKilled = "killed"
 )
 
-// killedForMemory says, for status and log, how often the kernel has killed processes because
-// of the control group's limit, "" if it has not in the last day. A killed daemon cannot
-// report this itself.
+// killedForMemory describes how often the kernel has killed processes at the control group's limit.
+// It returns "" if there was none in the last day. A killed daemon cannot report its own end.
 func killedForMemory(st *store.Store, now time.Time) string {
 	most, killed := procfs.MemoryGroup()
 	return sayKilled(st.KV(keepMemory), most, killed, now)

@@ -19,12 +19,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file works on a project's history while no daemon serves it: it imports a history,
-// follows that of another machine, and fills a directory from one that was imported. The callers
-// end the daemon first. Each function holds the lock of the state directory, so that none can
-// start meanwhile.
+// This file works on a project's history while no daemon serves it. It imports a history, follows
+// the history of another machine, and fills a directory from an imported history. The callers end
+// the daemon first. Each function holds the lock of the state directory, so that no daemon can
+// start.
 
-// ErrHistory reports that a project has a history, which an import would replace.
+// ErrHistory reports that the project already has a history, which an import would replace.
 var ErrHistory = errors.New("the project has a history already")
 
 // Lock takes the lock of a state directory. It fails if a running daemon holds the lock.
@@ -44,14 +44,14 @@ func Lock(state string, flag int) (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// openAlone opens the history in a locked state directory. It reserves no space, because the next
-// daemon does.
+// openAlone opens the history in a locked state directory. Reserving disk space is left to the next
+// daemon.
 func openAlone(state string) (*store.Store, error) {
 	return store.Open(filepath.Join(state, "store"), store.Options{Ballast: -1})
 }
 
-// ImportHistory makes a stream that an export wrote the history of the project at root. It fails with
-// ErrHistory if the project has one. If it fails, nothing has changed.
+// ImportHistory replaces the history of the project at root by an exported stream. It fails with
+// ErrHistory if the project has a history. A failed import changes nothing.
 func ImportHistory(ctx context.Context, state, root, version string, from io.Reader, o store.Options) (c portable.Totals, err error) {
 	unlock, err := Lock(state, os.O_CREATE)
 	if err != nil {
@@ -76,7 +76,7 @@ func ImportHistory(ctx context.Context, state, root, version string, from io.Rea
 	return c, replaceHistory(state, fresh)
 }
 
-// hasNoHistory reports whether a state directory has no history that an import would replace.
+// hasNoHistory reports whether the state directory has no history that an import would replace.
 func hasNoHistory(state string) (bool, error) {
 	if _, err := os.Stat(filepath.Join(state, "store", "db")); errors.Is(err, fs.ErrNotExist) {
 		return true, nil
@@ -109,9 +109,9 @@ func replaceHistory(state, fresh string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// FollowHistory adds to the copy of a machine's history in state what the copy, which ends at known,
-// lacks. It returns where the copy ends now, also if only a part could be read, and the time
-// of its last version.
+// FollowHistory brings the copy of a machine's history in state up to date. The copy ends at known.
+// reached is where it ends now, even if only a part could be read. last is the time of its last
+// version.
 func FollowHistory(ctx context.Context, state, version string, b *remote.Bucket, h remote.Head, known remote.Known) (reached remote.Known, last time.Time, err error) {
 	reached = known
 	unlock, err := Lock(state, os.O_CREATE)
@@ -138,7 +138,7 @@ func FollowHistory(ctx context.Context, state, version string, b *remote.Bucket,
 	return reached, last, err
 }
 
-// Filling is what FillFromHistory does.
+// Filling configures FillFromHistory.
 type Filling struct {
 	Place remote.Place // where the history came from
 	Head  remote.Head  // the history
@@ -146,8 +146,9 @@ type Filling struct {
 	Send  bool         // let the next daemon continue to send the history
 }
 
-// FillFromHistory fills the directory root, whose history was imported from a bucket, with the files of a
-// moment. note is about the id under which the history is sent.
+// FillFromHistory fills the directory root with the files of a moment of its history, which was
+// imported from a bucket. note is a remark for the user about the id under which the history is
+// sent.
 func FillFromHistory(ctx context.Context, state, root, version string, o Filling) (a wire.ForkAnswer, note string, err error) {
 	unlock, err := Lock(state, os.O_CREATE)
 	if err != nil {

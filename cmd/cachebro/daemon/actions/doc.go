@@ -1,18 +1,17 @@
-// Package actions groups the versions of the log into actions. An action is everything that
-// one tool call, one shell job or one undo changed, with the outcome for each file. The log,
-// diff --stat and the web pages present the history as actions.
+// Package actions groups the versions of the log into actions. An action is everything that one
+// tool call, one shell job or one undo changed, with the outcome for each file. The log, diff
+// --stat and the web pages present the history as actions.
 //
-// At a terminal, an action is one typed line, namely everything that the shell and its
-// foreground processes did between two inputs (fusefs/capture/lines.go says how that is
-// known). Elsewhere an action is a job, namely the processes of one process group, named after
-// the topmost one, so make and its hundred compilers are one job. If the group is not known,
-// the action is a single process. If a sandbox's placeholders are removed again, the removal
-// belongs to the action that made them (words.doer). After half a minute without a change a
-// new action begins.
+// At a terminal, an action is one typed line. It consists of everything that the shell and its
+// foreground processes did between two inputs (fusefs/capture/lines.go explains how that is known).
+// Elsewhere an action is a job, that is, the processes of one process group, named after the
+// topmost one. So make and its hundred compilers are one job. If the group is not known, the action
+// is a single process. The removal of a sandbox's placeholders belongs to the action that made them
+// (words.doer). After half a minute without a change a new action begins.
 //
-// Undo without arguments undoes the newest action that is in effect (Of), which is exactly one
-// line of the log.
+// Undo without arguments undoes the newest action that is in effect, which is exactly one line of
+// the log.
 //
-// A page is read from one snapshot of the log. Reading goes on for some seconds beyond the
-// page's last action, because jobs run concurrently. There are no locks.
+// A page is read from one snapshot of the log. Because jobs run concurrently, reading continues for
+// some seconds beyond the page's last action. There are no locks.
 package actions

@@ -20,7 +20,7 @@ import (
 type file struct {
 	path    store.Path
 	existed bool          // before the action
-	before  store.Version // its version then, or that of origin if the file was renamed
+	before  store.Version // its version before the action, or that of origin if the file was renamed
 	origin  store.Path    // the path that the file had before; "" if it had this one
 	now     store.Version // the action's last version of it
 	made    bool          // the action made the file
@@ -35,8 +35,8 @@ type history struct {
 	v     *store.View
 	files map[store.Path]*file         // the file that is, or was last, at a path
 	moved map[store.Path]store.Version // paths whose file was moved away to a path that no version has named yet
-	// below maps each path to the number of the first version that counts as the action's
-	// change of it (see start). The map before has the path's newest version with a lower number.
+	// below maps each path to the number of the first version that counts as the action's change of
+	// it (see start). before maps each path to its newest version with a lower number.
 	below  map[store.Path]uint64
 	before map[store.Path]store.Version
 	first  uint64 // the action's first version if some of its versions were not read, else 0
@@ -60,8 +60,8 @@ func filesOf(v *store.View, vs []store.Version, first uint64, a *wire.Action) ([
 	return h.outcome(), nil
 }
 
-// start returns the first version that counts as the action's change of a path. That is o or,
-// if some versions were not read, the action's first version.
+// start returns the first version that counts as the action's change of a path: o, or the action's
+// first version if some of its versions were not read.
 func (h *history) start(o store.Version) uint64 {
 	if h.first > 0 {
 		return h.first
@@ -168,7 +168,7 @@ func (h *history) rename(o store.Version) error {
 	if err != nil {
 		return err
 	}
-	if src.now.Seq == 0 && !src.existed { // at found only that the file had left o.From already; o.Prev is its last version there
+	if src.now.Seq == 0 && !src.existed { // the file had already left o.From; o.Prev is its last version there
 		if was, err := h.v.Version(o.Prev); err == nil && !was.Deleted() {
 			src.existed, src.before = true, was
 		}

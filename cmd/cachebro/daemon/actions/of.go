@@ -69,12 +69,11 @@ func (sp Namer) Key(v store.Version) string {
 	return key
 }
 
-// TopAncestor starts at the process that made a version and goes up through its ancestors, but
-// only as far as the children of a session's client or of an agent. It returns the topmost ancestor
-// that matches, or the process that made the version if none does. A process matches if the
-// function is returns true for its name. name is the command that started the returned process, ""
-// if that is not known. seen is the time when the returned process was first seen, 0 if that
-// process does not match.
+// TopAncestor searches the process that made a version and its ancestors, up to the children of a
+// session's client or of an agent. It returns the topmost one for whose name the function is
+// returns true, or the process that made the version if there is none. name is the command that
+// started the returned process, "" if not known. seen is when that process was first seen, 0 if it
+// does not match.
 func (sp Namer) TopAncestor(v store.Version, is func(comm string) bool) (id attribution.ProcessID, name string, seen int64) {
 	id = attribution.ProcessID{PID: v.Actor.PID, Start: v.Actor.Start}
 	p, ok := sp.w.program(id, v.Actor.Comm, 0)
@@ -98,7 +97,7 @@ func (sp Namer) TopAncestor(v store.Version, is func(comm string) bool) (id attr
 	return top.ProcessID, strings.ToValidUTF8(commandOf(top), "�"), seen
 }
 
-// Command says in words what made a version.
+// Command describes what made a version.
 func (sp Namer) Command(v store.Version) string {
 	_, j := sp.w.keyOf(v)
 	return sp.w.command(v, j)

@@ -85,8 +85,8 @@ func (s *Service) answer(ctx context.Context, q wire.ActionsQuery) (wire.Actions
 	return a, nil, err
 }
 
-// gitOps adds each operation on git's own files to the action that it is part of, or else
-// places it between the actions of a page.
+// gitOps adds each operation on git's own files to the action that did it, or places it between the
+// actions of the page.
 func (s *Service) gitOps(ctx context.Context, out *wire.Actions, f store.Filter, q wire.ActionsQuery) error {
 	from, to, ok := during(out, q)
 	if !ok {

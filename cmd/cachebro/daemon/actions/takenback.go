@@ -59,7 +59,7 @@ func (s *Service) marksOf(id string) (planMarks, error) {
 	return m, nil
 }
 
-// takenBack tells which changes were undone by later plans. It serves one query.
+// takenBack finds the changes that later plans undid. It serves one query.
 type takenBack struct {
 	s     *Service
 	v     *store.View
@@ -76,10 +76,9 @@ func (s *Service) newTakenBack(v *store.View) (*takenBack, error) {
 	return &takenBack{s: s, v: v, plans: all, seqs: map[string]uint64{}}, nil
 }
 
-// of returns the plans that returned a path from version seq to its state at version before,
-// or that undid some of its edits, newest first. It returns nothing if the change was not
-// undone, or was redone since. own reports whether a version between before and seq belongs to
-// the change.
+// of returns the plans that undid a change of a path, completely or in part, newest first. The
+// change led from version before to version seq. of returns nothing if the change was not undone,
+// or was redone since. own reports whether a version between before and seq belongs to the change.
 func (t *takenBack) of(p store.Path, before, seq uint64, own func(uint64) bool) ([]wire.TakenBack, error) {
 	var out []wire.TakenBack
 	limit, undone := ^uint64(0), map[string]bool{} // plans that were themselves undone

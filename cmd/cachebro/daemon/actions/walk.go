@@ -23,10 +23,10 @@ const (
 	// maxBeyond bounds how many versions of other actions are read to find the rest of the
 	// actions of a page.
 	maxBeyond = 10_000
-	// wholePage and wholeLeast bound how many versions of an action with many thousands in
-	// a row are read, because reading all of them would take seconds. As many are read as
-	// the page has room for, but at least wholeLeast: the newest, or the first if the log
-	// is read from its beginning.
+	// wholePage and wholeLeast bound how many versions of a very large action are read, because
+	// reading all of them would take seconds. As many are read as the page has room for, but at
+	// least wholeLeast. They are the newest ones, or the first ones if the log is read from its
+	// beginning.
 	wholePage  = 5000
 	wholeLeast = 1000
 )
@@ -37,8 +37,7 @@ type group struct {
 	versions []store.Version // in the direction of the walk
 	job      job
 	until    int64 // ns; no version after this time belongs to it; 0 means that it ends after a pause
-	// The versions that were not read: how many, the farthest one, and the time of that
-	// one.
+	// The versions that were not read: their number, the farthest one, and its time.
 	passed  int
 	far     uint64
 	farTime int64

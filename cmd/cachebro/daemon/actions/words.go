@@ -31,14 +31,12 @@ var starters = []string{
 type job struct {
 	root attribution.Process // the topmost process of its group
 	ok   bool                // the process is known
-	// group is the job's process group. The elements of a pipeline share it although none
-	// is an ancestor of another. It is 0 if it is not known, or if an agent or a terminal
-	// is in the group too.
+	// group is the job's process group, which all elements of a pipeline share. It is 0 if it is
+	// not known, or if an agent or a terminal is in the group too.
 	group uint32
 }
 
-// words describes actions and who carried them out. It serves one query, and caches its
-// lookups.
+// words describes actions and their authors. It serves one query, and caches its lookups.
 type words struct {
 	s        *Service
 	programs map[attribution.ProcessID][]attribution.Process
@@ -62,10 +60,11 @@ func (s *Service) newWords() *words {
 // maxLife bounds how many versions of an empty file are read to find the one that made it.
 const maxLife = 8
 
-// doer returns the version whose author v is attributed to. That is v itself, unless a process
-// removes a file or directory that was always empty and was made by that process or a
-// descendant of it: bubblewrap makes such placeholders in the tree as mount points, and the
-// client that ran it removes them after the command.
+// doer returns the version whose author v is attributed to, which is nearly always v itself. The
+// exception is the removal of a placeholder, because bubblewrap makes placeholders in the tree as
+// mount points, and the client that ran it removes them after the command. A placeholder is a file
+// or directory that was always empty and was made by the process that removes it, or by a
+// descendant of that process. Its removal is attributed to the version that made it.
 func (w *words) doer(v store.Version) store.Version {
 	if v.Op != store.OpUnlink && v.Op != store.OpRmdir || v.Plan != "" || v.Actor.PID == 0 {
 		return v
@@ -128,8 +127,8 @@ func (w *words) startedBy(a, by store.Actor) bool {
 	return false
 }
 
-// ownComm is the name of cachebro's own processes. Each cachebro command is a separate action,
-// even if one program starts several, so that two merges of forks are two actions.
+// ownComm is the name of cachebro's own processes. Each cachebro command is a separate action, even
+// if one program starts several.
 const ownComm = "cachebro"
 
 // keyOf returns the job of a version, and the key of the action that the version belongs to.
@@ -276,7 +275,7 @@ func (w *words) prompt(session store.SessionID, id string) (p store.Prompt, ok b
 	return all[i], true
 }
 
-// say fills in who carried out an action, and what the action was.
+// say fills in an action's author and description.
 func (w *words) say(a *wire.Action, g *group) {
 	newest := g.versions[0]
 	if last := g.versions[len(g.versions)-1]; last.Seq > newest.Seq {
@@ -317,9 +316,8 @@ func (w *words) say(a *wire.Action, g *group) {
 	a.Actor = onwire.Actor(by)
 }
 
-// leftAlone counts the paths that an undo did not change. Git's own files do not count,
-// because the undo names them only to say that it does not change them, and which command
-// does.
+// leftAlone counts the paths that an undo did not change. Git's own files do not count, because an
+// undo never changes them. It lists them only to name the command that would.
 func leftAlone(all []store.Conflict) (n int) {
 	for _, x := range all {
 		if _, _, own := gitdir.Split(string(x.Path)); !own {

@@ -44,9 +44,8 @@ func (an *Answers) open(s results.Settings) {
 		an.shared = results.New(results.Options{Stores: []results.Store{an.redis}, TTL: s.TTL, Tools: s.Tools, Log: an.log})
 	}
 	an.cache = results.New(results.Options{Stores: stores, TTL: s.TTL, Tools: s.Tools, Log: an.log})
-	// A bundle (see package bundle) is valid until something that it was made from changes,
-	// however long that takes. It names versions, whose numbers mean something in this project
-	// only, so it is not shared.
+	// A bundle (see package bundle) is valid until something that it was made from changes. It
+	// names version numbers of this project, so it is not shared.
 	here := []results.Store{results.NewMemory(0)}
 	if an.kept != nil {
 		here = append(here, an.kept)
@@ -62,8 +61,8 @@ func (an *Answers) Close() {
 }
 
 // Token returns a digest of the tracked files at a path. ok is false if the digest cannot be
-// trusted, because nothing is mounted, somebody may write to the directory that the mount
-// covers, the spool has not been read to its end, or a file is being written.
+// trusted: nothing is mounted, somebody may write to the covered directory, the spool has not been
+// read to its end, or a file is being written.
 func (an *Answers) Token(ctx context.Context, p store.Path) (token string, seq uint64, ok bool) {
 	mounted, attach, _ := an.survey.MountState()
 	if !mounted || attach.Outside || !an.ingest.WaitHead(ctx, ingest.FreshWait) || an.ingest.WritingBelow(p) {
@@ -105,10 +104,9 @@ func (an *Answers) request(ctx context.Context, r *wire.Request) (any, []byte, e
 	return nil, nil, wire.Errorf(wire.ErrBadRequest, "get, put, clear", "unknown request %q", q.Do)
 }
 
-// amongTrees adds a digest of the tracked files to a call's arguments. Without the digest,
-// machines with different files would overwrite each other's answers. The digest does not prove
-// that an answer is still valid, because it may be out of date and does not cover ignored files.
-// The client decides whether the answer is valid.
+// amongTrees adds a digest of the tracked files to a call's arguments, so that machines with
+// different files do not overwrite each other's answers. The digest may be out of date and does not
+// cover ignored files, so it does not prove that an answer is valid. The client decides that.
 func (an *Answers) amongTrees(ctx context.Context, args json.RawMessage) (any, error) {
 	if an.shared == nil {
 		return nil, nil
@@ -129,7 +127,7 @@ func (an *Answers) ForProject(ctx context.Context, c results.Call) (raw []byte, 
 	return an.local.Do(ctx, c)
 }
 
-// Clear drops all answers. It returns descriptions of those that it could not reach.
+// Clear drops all answers. It returns descriptions of the caches that it could not clear.
 func (an *Answers) Clear(ctx context.Context) (unreached []string) {
 	if err := an.cache.Clear(ctx); err != nil {
 		where := "cached answers"

@@ -11,9 +11,9 @@ import (
 	"cachebro/store"
 )
 
-// digest stands for a set of files: the sum, modulo 2^256, of a hash per file,
-// so that one file's change costs one subtraction and one addition per directory
-// above it. Equal contents have equal digests on every machine.
+// digest represents a set of files. It is the sum, modulo 2^256, of one hash per file, so the
+// change of a file costs one subtraction and one addition per directory above it. Equal contents
+// have equal digests on every machine.
 type digest [4]uint64
 
 func (d digest) String() string {
@@ -144,9 +144,8 @@ func (t *digests) set(v store.Version) {
 	}
 }
 
-// digestOf hashes what a search can see of a path, namely its name and content. Only tracked
-// regular files count, because a search sees nothing else, and not every machine has
-// directories in its log.
+// digestOf hashes what a search can see of a path: its name and content. Only tracked regular files
+// count, because a search sees nothing else, and not every machine has directories in its log.
 func digestOf(v store.Version) (digest, bool) {
 	kind := v.Stat.Mode & syscall.S_IFMT
 	isFile := kind == syscall.S_IFREG || kind == 0 && v.Op != store.OpMkdir && v.Op != store.OpSymlink

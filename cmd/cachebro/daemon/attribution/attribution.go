@@ -15,7 +15,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// Key identifies a process. Pids are reused, but not a pid with the same start time.
+// Key identifies a process. A pid is reused, but never with the same start time.
 type Key struct {
 	PID   uint32
 	Start uint64 // clock ticks after boot
@@ -29,9 +29,8 @@ type process struct {
 	comm    string
 	args    string // as one text, for comparing
 	session string // from its environment
-	// client is the session named by the environment of the client that started the
-	// process. It is set only if session is another one, namely that of a "cachebro run"
-	// around the client.
+	// client is the session in the environment of the client that started the process. It is set
+	// only if it differs from session, which then belongs to a "cachebro run" around the client.
 	client string
 	seen   int64
 }
@@ -58,9 +57,8 @@ type promptAt struct {
 	prompt string
 }
 
-// Attribution joins processes to sessions, prompts and tool calls. Records may be ingested
-// long after they were written, because the daemon was stopped, so everything is looked up by
-// the record's time, not by what is open now.
+// Attribution joins processes to sessions, prompts and tool calls. Records may be ingested long
+// after they were written, so every lookup uses the record's time, not the present.
 type Attribution struct {
 	boot      int64 // ns; when clock ticks began
 	store     *store.Store
@@ -74,7 +72,7 @@ type Attribution struct {
 	clients  map[Key][]sessionAt
 	prompts  map[store.SessionID][]promptAt
 	windows  []*window       // by begin
-	branches map[Key]*window // by a direct child of a client: the call that it was started for
+	branches map[Key]*window // by a direct child of a client: the call for which the child was started
 	plans    []*planWindow
 	agents   map[agentKey]string // the prompt that started each sub-agent
 	// continues maps a prompt that a client sent by itself to the prompt that it belongs to.
@@ -97,9 +95,9 @@ type planWindow struct {
 const (
 	maxProcs   = 20_000
 	maxWindows = 2_000
-	maxArgs    = 256 // bytes of a command line in each version; processes.Book has more
-	// windowSlack covers the distance between two clocks: start times are in
-	// ticks of 10 ms, and a hook reports the end of a tool a little late.
+	maxArgs    = 256 // bytes of a command line in each version; a ProcessBook has more
+	// windowSlack allows for two clocks. Start times are in ticks of 10 ms, and a hook reports the
+	// end of a tool a little late.
 	windowSlack = int64(60 * time.Millisecond)
 )
 
@@ -292,9 +290,9 @@ func (a *Attribution) Family(pid uint32) (all map[Key]bool, known bool) {
 	return all, known
 }
 
-// findLocked finds the session of the processes in chain. If a client is among them, that is
-// the session of the nearest client, whose index is at. Otherwise it is the session that an
-// environment names, and at is -1.
+// findLocked finds the session of the processes in chain. The nearest client decides it, and at is
+// the client's index. If there is no client, the session is the one that an environment names, and
+// at is -1.
 func (a *Attribution) findLocked(chain []Key, t int64) (id store.SessionID, at int, ok bool) {
 	for i, key := range chain {
 		list := a.clients[key]
@@ -373,8 +371,8 @@ func (a *Attribution) typedLocked(prompt string) string {
 	return prompt
 }
 
-// PromptOf returns the prompt, typed by a person, that a client means by prompt. A sub-agent
-// works for the prompt that started it, even if newer prompts have come since.
+// PromptOf returns the prompt, typed by a person, to which prompt belongs. A sub-agent works for
+// the prompt that started it, even if newer prompts have come since.
 func (a *Attribution) PromptOf(session store.SessionID, agent, prompt string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -74,8 +74,8 @@ type Rows struct{ known, said map[string][]byte }
 // names, before that process is recorded. It may be called often and must return soon.
 func (a *Attribution) OnSession(meet func(session string)) { a.onSession = meet }
 
-// Calls returns the tool calls of a session that began since (ns) and may write anywhere,
-// oldest first, with the process behind each.
+// Calls returns the tool calls of a session that began since (ns) and may write anywhere, oldest
+// first. Each names the process that made it.
 func (a *Attribution) Calls(session string, since int64) (all []wire.SharedCall) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -102,7 +102,7 @@ func (a *Attribution) TakeCall(c wire.SharedCall) {
 }
 
 // RecordProcess records the process of a KindProcess record, and adds to rows what must be stored
-// of it.
+// about it.
 func (a *Attribution) RecordProcess(r *spool.Record, rows *Rows) {
 	if a.onSession != nil {
 		for _, session := range r.Session {
@@ -170,8 +170,8 @@ func (a *Attribution) BeginTool(call wire.ToolCall, owner Key, t int64) {
 	a.saveWindow(call.ToolUse)
 }
 
-// RecordToolProcess records which process carries out an open call of a tool of our own
-// server, and for which paths. It returns false if no such call is known.
+// RecordToolProcess records which process carries out an open call of one of cachebro's own tools,
+// and for which paths. It returns false if no such call is known.
 func (a *Attribution) RecordToolProcess(call wire.ToolCall, owner Key) bool {
 	a.mu.Lock()
 	known := false
@@ -225,7 +225,7 @@ func (a *Attribution) saveClient(key Key) {
 	a.keep(keepClient+key.String(), list)
 }
 
-// Open loads what the last daemon stored. After a reboot it discards that, because no process
+// Open loads what the last daemon stored. After a reboot it discards everything, because no process
 // is the same. If Open returns an error, the stored state is lost, but the result is usable.
 func Open(st *store.Store, log *slog.Logger) (*Attribution, error) {
 	a := newAttribution()
@@ -311,8 +311,8 @@ func dropAll(kv store.KV, prefix string) error {
 // keepFor is how long ended windows and inactive processes are stored on disk.
 const keepFor = 24 * time.Hour
 
-// ForgetOld deletes old entries from disk. One goroutine may call it as often as it likes,
-// because it acts once an hour.
+// ForgetOld deletes old entries from disk. It acts at most once an hour. Only one goroutine may
+// call it.
 func (a *Attribution) ForgetOld() {
 	if time.Since(a.swept) < time.Hour {
 		return

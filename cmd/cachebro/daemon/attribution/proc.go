@@ -24,8 +24,8 @@ func Alive(pid int, start uint64) bool {
 	return true
 }
 
-// Began returns when a process with this start time began, in ns since the epoch, at most a
-// procfs.Tick early; 0 if that is not known.
+// Began returns when a process with this start time began, in ns since the epoch. The result is at
+// most one procfs.Tick early, and 0 if the time is not known.
 func Began(start uint64) int64 {
 	boot := procfs.Zero()
 	if boot == 0 || start == 0 {

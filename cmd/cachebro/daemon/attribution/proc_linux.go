@@ -4,9 +4,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenProcess returns a descriptor of a running process, < 0 if it cannot be opened. Asking
-// the descriptor whether the process has ended takes 1 µs, and reading the process's state in
-// /proc takes 30 µs. The daemon asks this about mountd for many of the requests that it answers.
+// OpenProcess returns a descriptor of a running process, < 0 if it cannot be opened. For many
+// requests the daemon checks whether mountd has ended. With the descriptor that takes 1 µs, with
+// /proc 30 µs.
 func OpenProcess(pid int) int {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {

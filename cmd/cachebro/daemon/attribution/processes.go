@@ -84,7 +84,7 @@ func OpenProcesses(st *store.Store) ProcessBook { return ProcessBook{st.KV(Proce
 // Keep writes rows. A nil value deletes the row.
 func (b ProcessBook) Keep(rows map[string][]byte) error { return b.kv.SetAll(rows) }
 
-// Programs returns all programs that a process is known to have run, the first one first.
+// Programs returns all programs that a process is known to have run, oldest first.
 func (b ProcessBook) Programs(id ProcessID) ([]Process, error) {
 	var all []Process
 	err := b.kv.Scan(prefix(id), func(key string, val []byte) error {
@@ -97,9 +97,9 @@ func (b ProcessBook) Programs(id ProcessID) ([]Process, error) {
 	return all, err
 }
 
-// Words returns a function that fills in the command line of a version's process if mountd
-// learned the command line only after it had reported the version, because no write waits for
-// that. The function caches its lookups, so it is for one query.
+// Words returns a function that fills in the command line of a version's process. mountd may learn
+// a command line only after it has reported the version, because no write waits for that. The
+// function caches its lookups, so it serves one query.
 func (b ProcessBook) Words() func(*store.Version) {
 	type program struct {
 		ProcessID

@@ -10,7 +10,7 @@ import (
 	"cachebro/store/leaf/procfs"
 )
 
-// ownTool reports whether a tool writes from the same process that the call names.
+// ownTool reports whether a tool writes from the process that its call names.
 func ownTool(tool string) bool {
 	switch tool {
 	case "Edit", "Write", "NotebookEdit", "MultiEdit":
@@ -21,8 +21,8 @@ func ownTool(tool string) bool {
 	return slices.ContainsFunc(own, func(name string) bool { return strings.HasSuffix(tool, name) })
 }
 
-// writesNothing reports whether a tool is one of our own server's and does not write. No hook
-// reports the end of a call of such a tool, so a write in the meantime is somebody else's.
+// writesNothing reports whether a tool is one of cachebro's own that does not write. No hook
+// reports the end of its calls, so a write in the meantime is somebody else's.
 func writesNothing(tool string) bool {
 	ours := strings.HasPrefix(tool, "mcp__cachebro__") || strings.HasPrefix(tool, clients.PluginTools)
 	return ours && !ownTool(tool)
@@ -69,9 +69,9 @@ func (a *Attribution) windowLocked(chain []Key, at int, id store.SessionID, t in
 	return a.pickShellLocked(shell, chain, at, branch, t)
 }
 
-// birthLocked finds the tool call during which a process of the chain began. It looks at the
-// oldest process whose environment names a session. A command that was detached from its
-// client (setsid … &) can be recognised in no other way.
+// birthLocked finds the tool call during which a process of the chain began. It looks at the oldest
+// process whose environment names a session. This is the only way to recognise a command that was
+// detached from its client (setsid … &).
 func (a *Attribution) birthLocked(chain []Key, t int64) (w *window, certain bool) {
 	for i := len(chain) - 1; i >= 0; i-- {
 		p := a.procs[chain[i]]
@@ -98,9 +98,9 @@ func (a *Attribution) birthLocked(chain []Key, t int64) (w *window, certain bool
 	return nil, false
 }
 
-// beganLocked reports whether a process began while a tool call ran. The end of a call is
-// reported late, and a start time is at most a tick early, so a process that began after the
-// call is never attributed to it.
+// beganLocked reports whether a process began during a tool call. The end of a call is reported
+// late, and a start time is at most a tick early, so a process that began after the call never
+// matches.
 func (a *Attribution) beganLocked(key Key, w *window) bool {
 	if a.boot == 0 {
 		return false
@@ -205,8 +205,7 @@ func flat(s string) string {
 	return strings.Join(strings.Fields(strings.NewReplacer(`'`, "", `"`, "", `\`, "").Replace(s)), " ")
 }
 
-// beginPlan begins the time in which the writes of a process belong to a plan; endPlan ends
-// it.
+// beginPlan begins the period in which the writes of a process belong to a plan. endPlan ends it.
 func (a *Attribution) beginPlan(id string, owner Key, t int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -1,31 +1,30 @@
-// Package bundle maintains the graph of a project and composes what a reader should know about
-// one node of the graph. It answers get_context and get_graph.
+// Package bundle maintains the graph of a project and composes what a reader should know about one
+// node of the graph. It answers get_context and get_graph.
 //
-// A node is a file, a directory (its name ends with a slash) or a group that cachebro.yml
-// names. Edges come from imports, from paths that documents name, from cachebro.yml, and from
-// files that were read before other files were written (Pairs). A bundle is a node's summary,
-// files, symbols, pieces of documents, newest versions and neighbours.
+// A node is a file, a directory (its name ends with a slash) or a group that cachebro.yml names.
+// Edges come from imports, from paths that documents name, from cachebro.yml, and from files that
+// were read before other files were written (Pairs). A bundle is a node's summary, files, symbols,
+// pieces of documents, newest versions and neighbours.
 //
 // # Rows
 //
-// What a file contributes (Facts) depends only on its path and bytes. Each request first
-// brings the graph up to date with the version log: a new version costs that one file's row,
-// and the files that had looked for a name that appeared or disappeared are linked again. Rows
-// are stored under "row NUL path" with the hash they were made from, so that a new process
-// reads no file again; pairs are stored under "pair NUL path". A row that cannot be decoded is
-// made anew.
+// What a file contributes (Facts) depends only on its path and bytes. Each request first brings the
+// graph up to date with the version log. For each new version it makes that file's row again. If a
+// name appeared or disappeared, it links the files that had looked for that name again. Rows are
+// stored under "row NUL path" with the hash they were made from, so that a new process reads no
+// file again. Pairs are stored under "pair NUL path". A row that cannot be decoded is made anew.
 //
 // # Validity
 //
-// A bundle is made in two steps. Plan looks at the graph in memory and lists everything that
-// the bundle will consist of: the hashes of the node's files and of the documents, the
-// neighbours, the versions. Text turns a plan into the answer and looks at nothing else; it
-// finds contents by their hash. A cached answer is stored with the hash of its plan. As long
-// as a new plan has that hash, the answer is valid, because equal plans have equal texts.
+// A bundle is made in two steps. Plan looks at the graph in memory and lists everything that the
+// bundle will consist of: the hashes of the node's files and of the documents, the neighbours, the
+// versions. Text turns a plan into the answer, and finds contents by their hash. It uses nothing
+// else, so equal plans have equal texts. A cached answer is stored with the hash of its plan, and
+// is valid as long as a new plan has that hash.
 //
 // # Locks
 //
-// Graph.turn (a channel) is held by the one goroutine that follows the log, also while it
-// reads from disk. Graph.mu guards the maps and Pairs.mu its tables. Graph.mu may be held when
-// Pairs.mu is taken, and neither is held while reading from disk.
+// Graph.turn (a channel) is held by the one goroutine that follows the log, also while it reads
+// from disk. Graph.mu guards the maps and Pairs.mu its tables. Pairs.mu may be taken while Graph.mu
+// is held, and neither is held while reading from disk.
 package bundle

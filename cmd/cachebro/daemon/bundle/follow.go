@@ -90,9 +90,8 @@ func (g *Graph) take(ctx context.Context) error {
 
 func (g *Graph) release() { <-g.turn }
 
-// Forget removes the rows of path, and of all files in its subtree, from the graph and from the
-// stored rows. The graph reads no content until release is called; the caller deletes the contents
-// before that.
+// Forget removes the rows of path and of its subtree from the graph and from storage. The graph
+// reads no content until release is called, so that the caller can delete the contents before.
 func (g *Graph) Forget(ctx context.Context, path string) (release func(), err error) {
 	if err := g.take(ctx); err != nil {
 		return nil, err

@@ -159,10 +159,10 @@ func (g *Graph) applyLocked(rows []row) {
 
 func (g *Graph) addLocked(e *entry) {
 	g.files[e.path] = e
-	g.cameOrWentLocked(e.path)
+	g.relinkSeekersLocked(e.path)
 	for dir := dirOf(e.path); ; dir = dirOf(strings.TrimSuffix(dir, "/")) {
 		if g.dirs[dir]++; g.dirs[dir] == 1 {
-			g.cameOrWentLocked(dir)
+			g.relinkSeekersLocked(dir)
 		}
 		if dir == "" {
 			break
@@ -173,18 +173,18 @@ func (g *Graph) addLocked(e *entry) {
 		g.bases[base] = map[string]struct{}{}
 	}
 	g.bases[base][e.path] = struct{}{}
-	g.cameOrWentLocked("**/" + base)
+	g.relinkSeekersLocked("**/" + base)
 }
 
 func (g *Graph) removeLocked(e *entry) {
 	g.unlinkLocked(e)
 	delete(g.files, e.path)
 	delete(g.stale, e.path)
-	g.cameOrWentLocked(e.path)
+	g.relinkSeekersLocked(e.path)
 	for dir := dirOf(e.path); ; dir = dirOf(strings.TrimSuffix(dir, "/")) {
 		if g.dirs[dir]--; g.dirs[dir] == 0 {
 			delete(g.dirs, dir)
-			g.cameOrWentLocked(dir)
+			g.relinkSeekersLocked(dir)
 		}
 		if dir == "" {
 			break
@@ -194,15 +194,15 @@ func (g *Graph) removeLocked(e *entry) {
 	if delete(g.bases[base], e.path); len(g.bases[base]) == 0 {
 		delete(g.bases, base)
 	}
-	g.cameOrWentLocked("**/" + base)
+	g.relinkSeekersLocked("**/" + base)
 	if e.facts.Module != nil {
 		g.modulesLocked()
 	}
 }
 
-// cameOrWentLocked marks the files that looked for a name to be linked again, because the name
+// relinkSeekersLocked marks the files that looked for a name to be linked again, because the name
 // appeared or disappeared.
-func (g *Graph) cameOrWentLocked(name string) {
+func (g *Graph) relinkSeekersLocked(name string) {
 	for p := range g.watch[name] {
 		g.stale[p] = struct{}{}
 	}
@@ -251,7 +251,7 @@ func (g *Graph) linkLocked(e *entry) {
 				g.watch[at][e.path] = struct{}{}
 				e.probes = append(e.probes, at)
 			}
-			if target, ok := g.thereLocked(at); ok {
+			if target, ok := g.existingLocked(at); ok {
 				if target == e.path || target == dirOf(e.path) && kind == linkImport {
 					return
 				}
@@ -275,8 +275,8 @@ func (g *Graph) linkLocked(e *entry) {
 	}
 }
 
-// thereLocked returns the file or directory that exists at a place, if any.
-func (g *Graph) thereLocked(at string) (string, bool) {
+// existingLocked returns the file or directory that exists at a place, if any.
+func (g *Graph) existingLocked(at string) (string, bool) {
 	if base, ok := strings.CutPrefix(at, "**/"); ok {
 		if len(g.bases[base]) == 1 {
 			for p := range g.bases[base] {

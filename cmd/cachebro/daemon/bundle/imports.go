@@ -13,20 +13,19 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// This file and targets.go find which files and packages of its own project a file names,
-// in import lines and in the paths that a document mentions. These are the edges of the
-// project's graph.
+// This file and targets.go find the files and packages of the project that a file refers to, in its
+// imports or, for a document, in its text. These references are the edges of the project's graph.
 //
-// Imports are resolved in two steps. The first depends on the file's bytes alone, so its
-// result can be stored with them. The second changes when files appear and disappear:
+// Imports are resolved in two steps. The first depends on the file's bytes alone, so its result can
+// be stored with them. The second changes when files appear and disappear:
 //
-//   - ImportsOf gives specs, words like "go:cachebro/store" or "js:./util".
+//   - ImportsOf returns specs, words like "go:cachebro/store" or "js:./util".
 //   - ImportTargets returns the places where the file that a spec means may be. The first
 //     one that exists counts. A place that ends with a slash is a directory. "**/NAME" is
 //     a file of that name anywhere, if there is only one.
 //
 // Go is read by its own parser, other languages by the shape of their import lines. A spec for
-// something that is not in the project leads to no existing place.
+// something outside the project leads to no existing place.
 
 // mostSpecs bounds the specs of one file.
 const mostSpecs = 500
@@ -169,7 +168,7 @@ var (
 	known    = text.LazyRegexp(`\.(?:go|js|jsx|mjs|cjs|ts|tsx|py|rs|java|kt|scala|c|h|cc|cpp|hpp|rb|php|sh|css|scss|proto|sql|md|rst|txt|toml|ya?ml|json|swift|cs|lua|ex|exs|zig|vue|svelte|mod)$`)
 )
 
-// mostMentions bounds what one document may name.
+// mostMentions bounds the mentions of one document.
 const mostMentions = 300
 
 // Mentions returns the words of a text that may be paths of the project, each

@@ -13,7 +13,7 @@ import (
 // meansLocked returns the file or directory that an import in a file refers to now.
 func (g *Graph) meansLocked(e *entry, spec string) string {
 	for _, at := range ImportTargets(e.path, spec, g.mods) {
-		if target, ok := g.thereLocked(at); ok {
+		if target, ok := g.existingLocked(at); ok {
 			return target
 		}
 	}

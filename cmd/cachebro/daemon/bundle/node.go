@@ -51,8 +51,8 @@ func (g *Graph) isPathLocked(n manifest.Node) bool {
 	return err == nil && (g.files[p] != nil || p == "./" || g.dirs[strings.TrimSuffix(p, "/")+"/"] > 0)
 }
 
-// saidLocked returns the entry of cachebro.yml for a node.
-func (g *Graph) saidLocked(id, kind string) manifest.Node {
+// manifestNodeLocked returns the entry of cachebro.yml for a node.
+func (g *Graph) manifestNodeLocked(id, kind string) manifest.Node {
 	for _, n := range g.man.Nodes {
 		if n.Name == id && (kind == KindGroup) != g.isPathLocked(n) {
 			return n
@@ -139,7 +139,7 @@ func covers(patterns []string, p string) bool {
 
 // summaryLocked returns one line about a node.
 func (g *Graph) summaryLocked(id, kind string) string {
-	if n := g.saidLocked(id, kind); n.Summary != "" {
+	if n := g.manifestNodeLocked(id, kind); n.Summary != "" {
 		return sentenceOr(n.Summary)
 	}
 	switch kind {
@@ -266,7 +266,7 @@ func (g *Graph) edgesLocked(id, kind string, members []string) []Edge {
 	if d := dirOf(id); kind == KindFile && d != "" {
 		count(d, KindDir, "part of", 1)
 	}
-	said := g.saidLocked(id, kind)
+	said := g.manifestNodeLocked(id, kind)
 	for _, u := range said.Uses {
 		if to, tk, ok := g.findLocked(u); ok {
 			count(to, tk, "uses", 1)

@@ -91,7 +91,7 @@ type NodeRow struct {
 
 // Hash returns a hash of everything in the plan.
 func (p *Plan) Hash() string {
-	raw, err := json.Marshal(p) // the field order is fixed; Members tells names apart that are not UTF-8
+	raw, err := json.Marshal(p) // the field order is fixed; Members distinguishes names that are not UTF-8
 	if err != nil {
 		return ""
 	}
@@ -118,7 +118,7 @@ func (g *Graph) Plan(ctx context.Context, q Query) (*Plan, error) {
 	}
 	members := g.membersLocked(id, kind)
 	p := &Plan{Ref: id, Kind: kind, Summary: g.summaryLocked(id, kind), Count: len(members)}
-	p.Label = g.saidLocked(id, kind).Kind
+	p.Label = g.manifestNodeLocked(id, kind).Kind
 	h := sha256.New()
 	var newest []*entry
 	for _, m := range members {

@@ -11,8 +11,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// apply appends changes together with the checkpoint. While the store refuses them, apply
-// tries again, and the spool holds the records meanwhile. It returns false if ctx ended.
+// apply appends changes together with the checkpoint. If the store refuses them, apply retries, and
+// the records wait in the spool. It returns false if ctx ended.
 func (g *Ingester) apply(ctx context.Context, changes []store.Change, checkpoint []byte) ([]store.Version, bool) {
 	pause := RetryFirst
 	for tries := 0; ; tries++ {
@@ -54,15 +54,15 @@ func (g *Ingester) apply(ctx context.Context, changes []store.Change, checkpoint
 }
 
 const (
-	// PlanWait is how long a plan waits for the contents of the spool to be ingested.
-	// PlanStill is how long it waits without any progress.
+	// PlanWait is how long a plan waits until the spool is ingested, and PlanStill how long it
+	// waits without any progress.
 	PlanWait  = time.Minute
 	PlanStill = 20 * time.Second
 )
 
-// CaughtUp waits until everything that was in the spool at the call is ingested, because a
-// plan made from half of what happened would undo only that half. It returns false if the
-// store accepts nothing at present, so that the plan must rely on what the store has.
+// CaughtUp waits until everything that was in the spool at the call is ingested, because a plan
+// made from half of the events would undo only that half. It returns false if the store accepts no
+// changes or ingestion makes no progress. The plan must then use what the store has.
 func (g *Ingester) CaughtUp(ctx context.Context, within, still time.Duration) (bool, error) {
 	g.settle()
 	head, err := g.reader.Head()
@@ -88,7 +88,7 @@ func (g *Ingester) CaughtUp(ctx context.Context, within, still time.Duration) (b
 	return true, nil
 }
 
-// Behind says, for people, that the history lacks the newest changes, and why.
+// Behind returns a warning for people that the history lacks the newest changes, with the reason.
 func (g *Ingester) Behind() string {
 	text := "the history is behind, so the newest changes are missing here"
 	if ok, reason := g.Health(); !ok {
@@ -97,8 +97,8 @@ func (g *Ingester) Behind() string {
 	return text
 }
 
-// rebase replaces an appended tail by the whole content. The store may not know the beginning,
-// for example after a restart, but the file itself may be unchanged.
+// rebase replaces an appended tail by the whole content, because the store may lack the beginning
+// of the file, for example after a restart. It reads the file if the file is unchanged.
 func (g *Ingester) rebase(ctx context.Context, c *store.Change) {
 	c.TailFrom, c.HasContent, c.Content = 0, false, nil
 	if !g.fromSource(ctx, c) {
@@ -106,9 +106,9 @@ func (g *Ingester) rebase(ctx context.Context, c *store.Change) {
 	}
 }
 
-// dropBadContent removes the content from the one change of a batch that the store keeps refusing
-// because of that content: one bad content must not stop the history. It returns false if the
-// refusal has another cause.
+// dropBadContent removes the content from the one change that makes the store refuse a batch,
+// because one bad content must not stop the history. It returns false if the refusal has another
+// cause.
 func (g *Ingester) dropBadContent(ctx context.Context, changes []store.Change) bool {
 	i, err := g.store.Check(ctx, changes)
 	if err == nil || i >= len(changes) || !changes[i].HasContent {

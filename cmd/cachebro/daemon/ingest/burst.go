@@ -7,27 +7,25 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// In a burst thousands of files are written or removed at once: a checkout, an unpacked
+// A burst is a time in which thousands of files are written or removed: a checkout, an unpacked
 // archive, rm -rf. The index waits until the burst is over, because the program that causes it
-// needs the processors, and a file that is soon removed again need not be indexed at all.
-// Exact queries miss nothing, because they themselves read the files that are newer than the
-// index.
+// needs the processors, and many of the files are soon removed again. Exact queries miss nothing,
+// because they read the files that are newer than the index.
 const (
 	// A burst is BurstItems records within burstWindow. It ends after burstQuiet without a
 	// record.
 	burstWindow = 250 * time.Millisecond
 	BurstItems  = 128
 	burstQuiet  = 200 * time.Millisecond
-	// burstMost is the longest time for which the index waits, and burstGap how long it
-	// then works before it may have to wait again.
+	// burstMost is the longest time that the index waits in a burst. burstGap is how long the index
+	// then works before it may wait again.
 	burstMost = 10 * time.Second
 	burstGap  = 3 * time.Second
 
-	// Ingestion pauses during a burst as well: the mount serves the program on the same
-	// processors, and many records at once are cheaper than a few at a time. Meanwhile the
-	// records are safe in the spool, and a request that needs them ends the pause. A pause
-	// lasts burstPause, and ends earlier after burstStill without a record or with
-	// burstSpool bytes in the spool.
+	// Ingestion pauses during a burst as well, because the mount serves the program on the same
+	// processors, and large batches are cheaper. Meanwhile the records are safe in the spool. A
+	// pause lasts burstPause. It ends earlier if a request needs the records, after burstStill
+	// without a record, or when the spool holds burstSpool bytes.
 	burstPause = time.Second
 	burstStill = 25 * time.Millisecond
 	burstSpool = 64 << 20
@@ -96,8 +94,8 @@ func (g *Ingester) lull(ctx context.Context, b batch) {
 	}
 }
 
-// pause waits until the burst or burstPause is over, unless somebody waits for the contents of
-// the spool or has just done so.
+// pause waits until the burst or burstPause is over. It does not wait while a caller waits for the
+// spool, or if a caller has done so within burstPause.
 func (g *Ingester) pause(ctx context.Context) {
 	if asked := g.asked.Load(); g.burst.release == nil || g.pos.Load().Before(g.burst.turn) || asked != nil && time.Since(*asked) < burstPause {
 		return

@@ -8,14 +8,14 @@ import (
 	"cachebro/store"
 )
 
-// dirtyTable holds the files whose content is being changed. mountd reports each file before
-// its first byte changes; the next version of the inode removes the file.
+// dirtyTable holds the files whose content is being changed. mountd reports a file before its first
+// byte changes. The next version of the inode removes the file from the table.
 type dirtyTable struct {
 	mu    sync.Mutex // guards the rest
 	nodes map[uint64][]store.Path
 	paths map[store.Path]int
-	// former are the paths that a killed mountd had reported, until its successor has
-	// reported which of them are still being changed.
+	// former holds the paths that a killed mountd had reported, until the next mountd has reported
+	// which of them are still being changed.
 	former map[store.Path]int
 }
 
@@ -40,8 +40,8 @@ func (t *dirtyTable) clear(node uint64) {
 	delete(t.nodes, node)
 }
 
-// gone removes a name under which content was being changed. A process that has the file open
-// may still write to it, but another file may have the name.
+// gone removes a name under which content was being changed. A process may still write to the open
+// file, but the name may now belong to another file.
 func (t *dirtyTable) gone(p store.Path) { t.renamed(p, "") }
 
 // renamed moves the entries of one name to another, or removes them if to is "".

@@ -16,16 +16,16 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// Bounds of one batch. A batch takes all waiting records, but never so many that a reader has
-// to wait for it.
+// Bounds of one batch. A batch takes all waiting records, up to a size for which no reader has to
+// wait long.
 const (
 	BatchChanges = 256
 	BatchBytes   = 8 << 20
 	batchTime    = 50 * time.Millisecond
-	// batchVersions bounds the expected number of versions of a batch: the rename of a
-	// directory makes two for each path in it, a write makes one for each name of the file.
+	// batchVersions bounds the expected number of versions of a batch. The rename of a directory
+	// makes two for each path in it. A write makes one for each name of the file.
 	batchVersions = 16 << 10
-	// unknownMove is the number of versions that the first rename of a directory counts as.
+	// unknownMove is the number of versions assumed for the first rename of a directory.
 	unknownMove = 1000
 
 	// releaseEvery and releaseBytes bound how much consumed spool stays on disk before the
@@ -34,7 +34,7 @@ const (
 	releaseBytes = 64 << 20
 )
 
-// health says whether the store accepts versions, as ingestion sees it.
+// health says whether the store accepts versions.
 type health struct {
 	ok     bool
 	reason string
@@ -54,8 +54,8 @@ type Ingester struct {
 	joiner *spool.Joiner
 	epoch  uint64 // counts mounts, because node ids are unique only within one
 
-	// applyMu is held over store.Apply by everyone who appends to the version log. It
-	// guards checkpoint, which is stored with every append.
+	// applyMu is held during store.Apply by everyone who appends to the version log. It guards
+	// checkpoint, which is stored with every append.
 	applyMu    sync.Mutex
 	checkpoint []byte
 
@@ -72,15 +72,15 @@ type Ingester struct {
 	moved atomic.Pointer[chan struct{}]
 
 	dirty    dirtyTable
-	beside   []Bypass         // records in the batch of changes that bypassed the mount; see Followers
+	beside   []Bypass         // records of changes that bypassed the mount, in this batch
 	kept     attribution.Rows // processes of the batch, to be stored before it is applied
 	late     map[uint64]lateContent
 	unsynced int64
 	syncedAt time.Time
 	burst    burst
-	move     int // versions that the latest renames of directories made
+	move     int // versions made by the latest renames of directories
 
-	pace atomic.Int64 // ns that each of the latest records took
+	pace atomic.Int64 // ns per record, of the latest records
 }
 
 // lateContent is a version that was stored without its content, because the content did not
@@ -98,12 +98,12 @@ type Followers struct {
 	Wrote   func([]store.Version)   // versions from the spool were added
 	Reads   func(*spool.Record)     // a process has read files
 	Git     GitFollower
-	// Bypassed looks at the paths of changes that bypassed the mount. It is called after the
-	// rest of their batch is in the log, calls the given function with the changes that it
-	// finds, and may wait for the disk.
+	// Bypassed looks at the paths of changes that bypassed the mount, and passes the changes that
+	// it finds to the given function. It is called after the rest of their batch is in the log, and
+	// may wait for the disk.
 	Bypassed func(context.Context, []Bypass, func([]store.Change) bool)
-	// Settle makes the recorder of changes that bypass the mount spool everything that has
-	// happened; nil if there is no recorder.
+	// Settle makes the recorder of bypassing changes write everything that has happened to the
+	// spool. It is nil if there is no recorder.
 	Settle func()
 }
 
@@ -128,7 +128,7 @@ func Open(dir string, st *store.Store, src *source.Source, att *attribution.Attr
 	if err != nil {
 		return nil, err
 	}
-	// A spool that was deleted and started anew counts from the start.
+	// A spool that was deleted and made anew numbers its segments from the start.
 	if head, err := r.Head(); err == nil && head.Segment != 0 && head.Before(spool.Position{Segment: pos.Segment}) {
 		log.Warn("the spool was started anew", "checkpoint", pos, "head", head)
 		r.Close()
@@ -174,7 +174,7 @@ func (g *Ingester) HeadError() error {
 	return err
 }
 
-// LastSeq returns the sequence number in the spool of the last ingested record.
+// LastSeq returns the sequence number, in the spool, of the last ingested record.
 func (g *Ingester) LastSeq() uint64 { return g.seq.Load() }
 
 // Position returns the position up to which the spool has been ingested.
@@ -317,8 +317,8 @@ func movesDir(r *spool.Record) bool {
 	return r.Op == store.OpExchange || r.Op == store.OpRename && r.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR
 }
 
-// ingestBatch stores a batch. It returns false if ctx ended first; the batch is then read
-// again from the checkpoint.
+// ingestBatch stores a batch. It returns false if ctx ended first. The batch is then read again
+// from the checkpoint.
 func (g *Ingester) ingestBatch(ctx context.Context, b batch) bool {
 	began := time.Now()
 	var changes []store.Change
@@ -371,8 +371,8 @@ func (g *Ingester) publish(p spool.Position, seq uint64) {
 	close(*g.moved.Swap(&ch))
 }
 
-// maybeRelease syncs the store and deletes the spool's ingested files, if that is due or now
-// is set.
+// maybeRelease syncs the store and deletes the ingested files of the spool. It does nothing if that
+// is not due, unless now is set.
 func (g *Ingester) maybeRelease(ctx context.Context, now bool) {
 	if ctx.Err() != nil || !now && g.unsynced < releaseBytes && time.Since(g.syncedAt) < releaseEvery {
 		return
@@ -427,16 +427,16 @@ func (g *Ingester) WaitHead(ctx context.Context, within time.Duration) bool {
 	}
 }
 
-// settle makes the recorder of bypassed changes write everything that has happened to the spool,
-// including changes that a recorder had noticed before it was killed.
+// settle makes the recorder of bypassing changes write everything that has happened to the spool,
+// including what a killed recorder had noticed.
 func (g *Ingester) settle() {
 	if g.o.Settle != nil {
 		g.o.Settle()
 	}
 }
 
-// Await is WaitHead for a request. It waits for changes made right before the request, but not for a
-// backlog that would take too long. behind is approximately how many records are still missing.
+// Await is WaitHead for a request. It does not wait for a backlog that would take too long. behind
+// is approximately how many records are still missing.
 func (g *Ingester) Await(ctx context.Context, within time.Duration) (behind uint64) {
 	g.settle()
 	behind = g.Lag()
@@ -446,15 +446,15 @@ func (g *Ingester) Await(ctx context.Context, within time.Duration) (behind uint
 	return g.Lag()
 }
 
-// few is a number of records that are always waited for, because they may be changes made
-// right before the request.
+// few is the largest backlog that Await always waits for. It may consist of changes made right
+// before the request.
 const few = 8
 
 // recordSize is the assumed size of a record, in bytes, if nothing better is known.
 const recordSize = 200
 
-// Lag returns about how many records of the spool are not in the log. It uses the names of
-// segments, which are the numbers of their first records.
+// Lag returns about how many records of the spool are not in the log. It estimates the number from
+// the names of the segments, which are the numbers of their first records.
 func (g *Ingester) Lag() uint64 {
 	head, err := g.reader.Head()
 	pos, seq := *g.pos.Load(), g.seq.Load()
@@ -471,8 +471,9 @@ func (g *Ingester) Lag() uint64 {
 	return max(uint64(max(head.Offset-pos.Offset, 0))/size, 1)
 }
 
-// Append adds changes that did not come from the spool, and does not move the checkpoint. Under the
-// lock it calls still, which returns false if the changes are out of date; then it adds nothing.
+// Append adds changes that did not come from the spool, without moving the checkpoint. It calls
+// still while it holds the lock, and adds nothing if still reports that the changes are out of
+// date.
 func (g *Ingester) Append(ctx context.Context, cs []store.Change, still func() bool) ([]store.Version, error) {
 	g.applyMu.Lock()
 	defer g.applyMu.Unlock()

@@ -12,9 +12,8 @@ import (
 // secureBatch is how many bytes Secure collects in memory before it stores them.
 const secureBatch = int64(64) << 20
 
-// Secure stores the present contents of files whose newest versions, given in vs, lack them,
-// but no more than most bytes. It returns the reason for each path whose content it did not
-// store.
+// Secure stores the present contents of the files in vs, whose newest versions have no content. It
+// stores at most "most" bytes, and returns the reason for each path that it did not store.
 func (g *Ingester) Secure(ctx context.Context, vs []store.Version, most int64) map[store.Path]string {
 	out := map[store.Path]string{}
 	var batch []store.Found
@@ -49,8 +48,8 @@ func (g *Ingester) Secure(ctx context.Context, vs []store.Version, most int64) m
 
 var errBeingWritten = errors.New("it is being written")
 
-// asWritten reports whether a and b are the same file and it was not written in between. The
-// file's name and mode may differ.
+// asWritten reports whether a and b are the same file, not written in between. The file's name and
+// mode may differ.
 func asWritten(a, b store.Stat) bool {
 	return a.Ino == b.Ino && a.Dev == b.Dev && a.Birth == b.Birth && a.Size == b.Size && a.Mtime == b.Mtime
 }

@@ -11,8 +11,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// take handles one record. If the record is a version, take returns it as a Change. Any other
-// record takes effect at once, and it does no harm if that is repeated after a crash.
+// take handles one record. It returns the record of a version as a Change. Any other record takes
+// effect at once, which does no harm if it is repeated after a crash.
 func (g *Ingester) take(ctx context.Context, j spool.Joined) (store.Change, bool) {
 	r := j.Record
 	switch r.Kind {
@@ -155,8 +155,8 @@ func (g *Ingester) remember(changes []store.Change, from []*spool.Record, versio
 	}
 }
 
-// lateChange stores content that arrived after its version had been stored without it. The
-// content becomes another version, unless the path has a newer one.
+// lateChange returns the change for content that arrived after its version was stored. The content
+// becomes another version, unless the path has a newer one.
 func (g *Ingester) lateChange(j spool.Joined) (store.Change, bool) {
 	l, ok := g.late[j.Record.For]
 	if !ok || !j.HasContent {

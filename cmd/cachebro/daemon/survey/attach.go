@@ -85,7 +85,7 @@ func (s *Survey) detach(_ context.Context, r *wire.Request) (any, []byte, error)
 	if q.PID == 0 {
 		q.PID = r.Peer.PID
 	}
-	// A mountd may end while there is no daemon, and starts one to report it.
+	// A mountd that ends while there is no daemon starts one to report its end.
 	scanned := s.scannedFor(q.PID) != nil
 	if ours := s.mount.end(q.PID); ours || scanned && !s.mount.mounted() {
 		s.unmounted(scanned)
@@ -95,7 +95,7 @@ func (s *Survey) detach(_ context.Context, r *wire.Request) (any, []byte, error)
 	return wire.Empty{}, nil, nil
 }
 
-// unmounted notes that from now on changes are not reported. scanned says that a scan has
+// unmounted records that changes are not reported from now on. scanned says that a scan has
 // completed under this mount.
 func (s *Survey) unmounted(scanned bool) {
 	if scanned || !s.baseline.complete().IsZero() {

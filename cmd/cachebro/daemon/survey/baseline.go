@@ -23,13 +23,13 @@ import (
 	"cachebro/store/wire"
 )
 
-// baseline scans the project for files that the log does not have: after each mount, and once
-// without a mount if somebody requests it. It skips a file whose stat equals that of its
-// newest version.
+// baseline scans the project for files that are not in the log. It scans after each mount, and on
+// request once while nothing is mounted. It skips a file whose stat equals that of its newest
+// version.
 type baseline struct {
 	survey *Survey
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu       sync.Mutex
 	progress wire.Baseline
 	done     time.Time     // start of the scan that completed for the present mount
@@ -42,8 +42,8 @@ func newBaseline(survey *Survey) *baseline {
 	return &baseline{survey: survey, wake: make(chan struct{}, 1)}
 }
 
-// request requests a scan. If again is set and a scan is in progress, the scan starts over,
-// because it began before the mount did.
+// request requests a scan. If again is set and a scan is in progress, the scan starts over, because
+// it began before the mount.
 func (b *baseline) request(again bool) {
 	if b.survey.Unscanned {
 		return
@@ -209,54 +209,53 @@ type scanner struct {
 	b     *baseline
 	dir   *os.File
 	m     *ignore.Matcher
-	log   *listing // the live paths of the log; nil once they have been gone through
+	log   *listing // the live paths of the log; nil after the last one
 	batch []found
 	bytes int64
 	// collect says that changes are only collected in batch, without their contents.
 	collect bool
-	// The functions came and renamed use these fields. until is the end of the time in which
-	// nothing was mounted, 0 if unknown. at is when each directory got its name. files are the
-	// files in the log.
+	// For classifyNew and renamed: until is the end of the period without a mount, 0 if unknown. at
+	// is when each directory got its name. files are the files in the log.
 	until int64
 	at    map[string]int64
 	files map[[3]uint64]loggedFile
-	// If a path differs from the log and has changed since pendingSince, a record of the change
-	// may be on its way, and only that record knows the author. The path waits in later,
-	// and is looked at again once the record must have arrived. pendingSince is 0 if changes are
-	// not reported.
+	// The record of a recent change may still be on its way, and only the record knows the author.
+	// So a path that differs from the log and has changed since pendingSince waits in later until
+	// its record must have arrived. pendingSince is 0 if changes are not reported.
 	pendingSince int64
 	later        []entry
 	settled      bool
 }
 
-// entry is a path of the source. below says that the paths in its subtree have not been looked
-// at either.
+// entry is a path in the source directory. below says that its subtree has not been examined
+// either.
 type entry struct {
 	p          store.Path
 	dir, below bool
 }
 
-// recent is how long before a scan a change may have happened whose record is not in the spool
-// yet. It is generous, because looking twice costs little.
+// recent is how old a change may be whose record is not in the spool yet. The value is generous,
+// because looking twice costs little.
 const recent = 2 * time.Second
 
-// found is a change to store, and the log's version of the path before the file was read.
+// found is a change to store, and the number of the log's version of the path before the file was
+// read.
 type found struct {
 	c    store.Change
 	base uint64
 }
 
-// named is a name in a directory that is being walked or, if below is set, the directory's
-// content.
-type named struct {
+// dirItem is a name in a directory that is being walked or, if below is set, the content of the
+// directory of that name.
+type dirItem struct {
 	name  string // ends with a slash if below is set
 	dir   bool
 	below bool
 	stat  store.Stat // zero if unknown
 }
 
-// walk walks a directory in the order of the log's keys, in which the content of "a" comes
-// after "a.b".
+// walk walks a directory in the order of the log's keys, in which "a.b" comes before the content of
+// "a".
 func (s *scanner) walk(ctx context.Context, p store.Path) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -291,7 +290,7 @@ func (s *scanner) walk(ctx context.Context, p store.Path) error {
 }
 
 // list reads a directory.
-func (s *scanner) list(p store.Path) ([]named, error) {
+func (s *scanner) list(p store.Path) ([]dirItem, error) {
 	f, err := source.OpenBeneath(s.dir, string(p), false)
 	if err != nil {
 		return nil, err
@@ -301,25 +300,25 @@ func (s *scanner) list(p store.Path) ([]named, error) {
 	if err != nil {
 		s.skipped(p, err)
 	}
-	all := make([]named, 0, len(entries))
+	all := make([]dirItem, 0, len(entries))
 	for _, e := range entries {
 		class := s.m.Class(path.Join(string(p), e.Name()), e.IsDir())
 		if class == ignore.Excluded || class == ignore.Ignored && !e.IsDir() {
 			continue
 		}
 		if e.IsDir() { // git may track files even in an ignored directory
-			all = append(all, named{name: e.Name() + "/", dir: true, below: true})
+			all = append(all, dirItem{name: e.Name() + "/", dir: true, below: true})
 		}
 		if class != ignore.Tracked {
 			continue
 		}
-		n := named{name: e.Name(), dir: e.IsDir()}
+		n := dirItem{name: e.Name(), dir: e.IsDir()}
 		if s.log != nil {
 			n.stat, _ = source.StatIn(f, n.name) // look asks again
 		}
 		all = append(all, n)
 	}
-	slices.SortFunc(all, func(a, b named) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(all, func(a, b dirItem) int { return strings.Compare(a.name, b.name) })
 	return all, nil
 }
 
@@ -332,7 +331,7 @@ func (s *scanner) skipped(p store.Path, err error) {
 	s.b.survey.Ingest.Gap(store.Gap{Path: p, Time: time.Now().UnixNano(), Reason: "baseline: " + err.Error()})
 }
 
-// again looks once more at the paths that were set aside.
+// again looks once more at the paths in later.
 func (s *scanner) again(ctx context.Context) error {
 	if len(s.later) == 0 {
 		return nil
@@ -342,7 +341,7 @@ func (s *scanner) again(ctx context.Context) error {
 	}
 	rest := s.log
 	later := s.later
-	s.later, s.log = nil, nil // the listing has passed them
+	s.later, s.log = nil, nil // the listing is past these paths
 	defer func() { s.log = rest }()
 	for _, e := range later {
 		if err := s.look(ctx, e.p, e.dir, store.Stat{}); err != nil {
@@ -383,8 +382,8 @@ func (s *scanner) caughtUp(ctx context.Context) error {
 	return nil
 }
 
-// look adds a path to the batch if it differs from the log, or sets it aside. as is the path's
-// stat that list read.
+// look adds a path to the batch if it differs from the log, or to later. as is the path's stat that
+// list read.
 func (s *scanner) look(ctx context.Context, p store.Path, isDir bool, as store.Stat) error {
 	sv := s.b.survey
 	if s.log != nil {
@@ -392,7 +391,7 @@ func (s *scanner) look(ctx context.Context, p store.Path, isDir bool, as store.S
 		if err != nil {
 			return onwire.Error(err)
 		}
-		if stands(v, as) {
+		if isCurrent(v, as) {
 			s.counted(isDir, as)
 			return nil
 		}
@@ -406,7 +405,7 @@ func (s *scanner) look(ctx context.Context, p store.Path, isDir bool, as store.S
 		s.skipped(p, err)
 		return nil
 	}
-	live, same := ok && !v.Deleted(), ok && stands(v, st)
+	live, same := ok && !v.Deleted(), ok && isCurrent(v, st)
 	if !same && s.pendingSince > 0 && st.Ctime >= s.pendingSince {
 		s.later = append(s.later, entry{p, isDir, isDir && !live})
 		return nil
@@ -426,7 +425,7 @@ func (s *scanner) look(ctx context.Context, p store.Path, isDir bool, as store.S
 		c.Time = lastChange(st, !live)
 	}
 	if !live && s.until > 0 {
-		if err := s.came(&c); err != nil {
+		if err := s.classifyNew(&c); err != nil {
 			return err
 		}
 	}
@@ -446,9 +445,9 @@ func (s *scanner) counted(isDir bool, st store.Stat) {
 	}
 }
 
-// stands reports whether a path still matches its newest version and the log has its
-// content.
-func stands(v store.Version, st store.Stat) bool {
+// isCurrent reports whether a path with the stat st still matches its newest version v, and the log
+// has its content.
+func isCurrent(v store.Version, st store.Stat) bool {
 	return v.Seq != 0 && !v.Deleted() && !v.Foreign && source.SameContent(v.Stat, st) && v.Stat.Mode == st.Mode &&
 		(v.Blob != (store.Hash{}) || v.NoContent == "too large" || st.Mode&syscall.S_IFMT != syscall.S_IFREG)
 }
@@ -496,9 +495,8 @@ func (s *scanner) content(p store.Path, c *store.Change) bool {
 }
 
 // flush stores the batch, except for paths that were written through the mount since they were
-// read, because the overlay itself saves their old contents. So flush first ingests everything
-// spooled, and then stores a path only if its newest version in the log is still the one that
-// was compared.
+// read. The overlay itself saves the old contents of those. So flush first ingests everything
+// spooled, and then stores a path only if the compared version is still its newest one.
 func (s *scanner) flush(ctx context.Context) error {
 	if len(s.batch) == 0 {
 		return nil
@@ -536,8 +534,8 @@ func (s *scanner) flush(ctx context.Context) error {
 	return nil
 }
 
-// vanished adds deletions for paths that are live in the log and that the scan has not found,
-// because they were deleted while nothing was mounted.
+// vanished adds deletions for live paths of the log that the scan has not found. They were deleted
+// while nothing was mounted.
 func (s *scanner) vanished(ctx context.Context) error {
 	gone, err := s.log.missed(ctx)
 	if err != nil {

@@ -31,14 +31,14 @@ func (s *Survey) RecordBypassed(ctx context.Context, told []ingest.Bypass, apply
 	b.flush()
 }
 
-// bypassBatch handles one batch of records. A record only says where to look; what counts is the
-// path's present state. If the path has changed again since the record was made, that change
-// has its own record, which names its author.
+// bypassBatch handles one batch of records. A record only says where to look; the present state of
+// the path is what is stored. A later change of the path has its own record, which names its
+// author.
 type bypassBatch struct {
 	survey  *Survey
 	scanner *scanner
 	apply   func([]store.Change) bool
-	known   bool // the log has everything that was there when the mount began
+	known   bool // the log has all files that existed when the mount began
 
 	ingest.Bypass // the record that is being handled
 	batch         []store.Change
@@ -62,7 +62,7 @@ func (b *bypassBatch) take(t ingest.Bypass) {
 	}
 	b.look(to, t.Record.Stat)
 	if renamed && isDir(t.Record.Stat) {
-		b.below(to) // files just made in it could not be found by the old path
+		b.below(to) // the old path did not lead to files just made in it
 	}
 }
 
@@ -122,8 +122,8 @@ func (b *bypassBatch) gone(p store.Path) bool {
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// left reports whether the file that was at a path is no longer there. Whatever has replaced
-// it has its own record.
+// left reports whether the file that was at a path is no longer there. The file that replaced it
+// has its own record.
 func (b *bypassBatch) left(p store.Path, was store.Stat) bool {
 	st, _, err := source.LstatBeneath(b.scanner.dir, string(p))
 	return b.gone(p) || err == nil && store.InodeOf(st) != store.InodeOf(was)
@@ -155,21 +155,21 @@ func (b *bypassBatch) look(p store.Path, seen store.Stat) {
 	}
 }
 
-// made reports whether the record says that the file was made, and the log does not know it yet.
-// Then the file is recorded although it has been written since, because the records of the
-// writes do not say that it is new.
+// made reports whether the record says that the file was made, and the log does not know the file
+// yet. Such a file is recorded even if it has been written since, because the records of the writes
+// do not say that it is new.
 func (b *bypassBatch) made(live bool, seen, now store.Stat) bool {
 	return !live && b.Record.Op == store.OpCreate && store.InodeOf(seen) == store.InodeOf(now)
 }
 
-// unchanged reports whether a file is the one that was seen, and has not been written since.
+// unchanged reports whether now is the file that was seen, not written since.
 func unchanged(seen, now store.Stat) bool {
 	return store.InodeOf(seen) == store.InodeOf(now) && (isDir(now) || seen.Size == now.Size && seen.Mtime == now.Mtime)
 }
 
 // found adds the present state of a path, if the log has another state.
 func (b *bypassBatch) found(p store.Path, v store.Version, live bool, st store.Stat, target string) {
-	if live && stands(v, st) || b.survey.Ingest.Writing(p) {
+	if live && isCurrent(v, st) || b.survey.Ingest.Writing(p) {
 		return
 	}
 	c := store.Change{Op: store.OpOutside, Path: p, Stat: st, Target: target, Class: b.scanner.m.Class(string(p), isDir(st))}
@@ -220,7 +220,7 @@ func (b *bypassBatch) live(p store.Path) (all []store.Version) {
 	return all
 }
 
-// below compares the subtree of a directory that got a new name with the log.
+// below compares the subtree of a renamed directory with the log.
 func (b *bypassBatch) below(dir store.Path) {
 	b.flush()
 	known := map[store.Path]store.Version{}

@@ -7,10 +7,10 @@ import (
 	"cachebro/store"
 )
 
-// listing reads the live paths of the log, in the order of their bytes. It reads them in
-// pages, because a scan writes to the store meanwhile. If a path has changed since its page
-// was read, its file differs from the listed version, and the path is looked up again. A
-// listing belongs to one goroutine.
+// listing reads the live paths of the log, in the order of their bytes. It reads them in pages,
+// because a scan writes to the store meanwhile. If a path has changed since its page was read, its
+// file differs from the listed version, and the scan looks the path up again. A listing belongs to
+// one goroutine.
 type listing struct {
 	store *store.Store
 	upTo  uint64 // only versions up to this one can be missing in the tree
@@ -51,7 +51,7 @@ func (l *listing) next() (*store.Version, error) {
 	return &l.page[0], nil
 }
 
-// pass moves on to the next path. missed says that no file was found at the present one.
+// pass moves on to the next path. missed says that the present path has no file.
 func (l *listing) pass(missed bool) {
 	if missed && l.page[0].Seq <= l.upTo {
 		l.gone = append(l.gone, l.page[0])

@@ -64,9 +64,9 @@ func (t *verifiedTable) put(p store.Path, st store.Stat, h store.Hash) {
 	t.m[p] = verifiedStat{st, h}
 }
 
-// Look returns the present content of a path. That is the content of the newest version, if
-// everything closed before has been ingested and the file's stat equals that version's;
-// otherwise it is the bytes of the file. Look stores a change that was not reported.
+// Look returns the present content of a path. If everything closed before has been ingested and the
+// file's stat equals that of the newest version, that is the version's content. Otherwise Look
+// reads the file, and stores a change that was not reported.
 func (s *Survey) Look(ctx context.Context, p store.Path) (File, error) {
 	if s.Absent {
 		return s.recorded(p)
@@ -95,9 +95,9 @@ func (s *Survey) Look(ctx context.Context, p store.Path) (File, error) {
 		}
 	}
 	mounted, attach, _ := s.mount.state()
-	// If the mount cannot be bypassed, everything in the spool is in the log, and no write is in
-	// progress, an equal stat proves that the content is unchanged. Otherwise it does not, because
-	// there may have been a change within the same clock tick in which the version was made.
+	// An equal stat proves that the content is unchanged only if the mount cannot be bypassed,
+	// everything in the spool is in the log, and no write is in progress. Otherwise the file may
+	// have changed within the clock tick in which the version was made.
 	still := mounted && !attach.Outside && caughtUp && !s.Ingest.Writing(l.Path)
 	sure := func(seen int64) bool { return still || seen-st.Ctime > ingest.ClockTick }
 	if ok && !v.Deleted() && !v.Foreign && v.Blob != (store.Hash{}) && source.SameContent(v.Stat, st) && sure(v.Time) && s.Store.Has(v.Blob) {
@@ -146,9 +146,9 @@ func (s *Survey) recorded(p store.Path) (File, error) {
 	return File{Path: p, Hash: v.Blob, Stat: v.Stat, Version: v, Known: true, Content: func() ([]byte, error) { return s.Store.Content(v.Blob) }}, nil
 }
 
-// mayStore reports whether Look may store the content that it has read. On a mount, a
-// differing content will arrive through the spool, and storing it here would put it into the
-// log twice and out of order.
+// mayStore reports whether Look may store the content that it has read. On a mount, a changed
+// content arrives through the spool. Storing it here as well would put it into the log twice and
+// out of order.
 func (s *Survey) mayStore(ctx context.Context, p store.Path, mounted, outside, caughtUp bool) bool {
 	if s.Source.Excluded(ctx, p) {
 		return false
@@ -156,8 +156,8 @@ func (s *Survey) mayStore(ctx context.Context, p store.Path, mounted, outside, c
 	return !mounted || outside && caughtUp && !s.Ingest.Writing(p)
 }
 
-// StoreFound stores a changed content that a look has found, unless the path has a newer
-// version in the log than base.
+// StoreFound stores a changed content that Look has found, unless the path has a newer version than
+// base.
 func (s *Survey) StoreFound(ctx context.Context, p store.Path, st store.Stat, content []byte, mounted bool, base store.Version) (store.Version, bool) {
 	op := store.OpSeen
 	if mounted {

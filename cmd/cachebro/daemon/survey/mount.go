@@ -15,21 +15,21 @@ import (
 // mount is the state of the project's mountd. There is at most one. The zero value means that
 // there is none.
 type mount struct {
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu       sync.Mutex
 	attached bool
 	attach   wire.Attach
 	start    uint64 // start time of mountd, so that its pid is not mistaken for another process's
 	process  int    // descriptor of that process, valid while attached; < 0 if it cannot be opened
-	until    int64  // when this mount ended a period without a mount; 0 if unknown
+	until    int64  // when the period without a mount before this mount ended; 0 if unknown
 	beat     wire.Heartbeat
-	beside   bool // files may have been changed bypassing the mount since the last look at all of them
+	beside   bool // files may have changed bypassing the mount since the last scan of all files
 }
 
-// begin records an attached mountd. last is the scan that has completed for it, nil if none has.
-// again is true if that mountd was attached already. For a new one, begin calls away(false), which
-// returns whether nothing was mounted before, and sets that to false. ended is true if a period
-// without a mount has ended. It is false if a mountd died and this one follows it directly.
+// begin records an attached mountd. last is the scan that completed for it, nil if none has.
+// away(false) returns whether nothing was mounted before, and clears that state. again reports
+// whether this mountd was attached already. ended reports whether a period without a mount has
+// ended, which is not so if this mountd directly follows one that died.
 func (m *mount) begin(a wire.Attach, last *scanned, away func(bool) bool) (again, ended bool) {
 	st, err := procfs.ReadStat(a.PID)
 	process := -1
@@ -99,8 +99,8 @@ func (m *mount) watched() bool {
 	return ok && a.Watched
 }
 
-// behind reports whether files may have changed unreported although mountd now reports
-// everything. Then one scan of all files is due.
+// behind reports whether one scan of all files is due, because mountd now reports every change but
+// may have missed earlier ones.
 func (m *mount) behind() bool { return m.watched() && m.unwatched() }
 
 // scanBegins is called when a scan of every file begins. It returns how often mountd may have
@@ -112,8 +112,8 @@ func (m *mount) scanBegins() (missed uint64) {
 	return m.beat.Missed
 }
 
-// end removes the mount if it belongs to the process. ours says that it was on its mountpoint
-// until now.
+// end removes the mount if it belongs to the process pid. ours reports whether it was on its
+// mountpoint until now.
 func (m *mount) end(pid int) (ours bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -124,9 +124,9 @@ func (m *mount) end(pid int) (ours bool) {
 	return ours
 }
 
-// state returns a copy of the mount's state, and notices a mountd that has died. A mountd
-// whose mount has left its mountpoint does not count as attached, because it serves only
-// processes that are still inside the mount.
+// state returns a copy of the mount's state, and notices a mountd that has died. A mountd whose
+// mount has left its mountpoint does not count as attached, because it serves only processes inside
+// that mount.
 func (m *mount) state() (attached bool, a wire.Attach, b wire.Heartbeat) {
 	m.mu.Lock()
 	a, b, attached = m.attach, m.beat, m.attached && !m.attach.Unmounted

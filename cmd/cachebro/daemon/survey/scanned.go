@@ -7,24 +7,25 @@ import (
 	"cachebro/store/wire"
 )
 
-// scanned is the last scan that completed for a mountd. As long as that same process serves
-// the mount, it has seen all later changes, and the spool holds those that no daemon has
-// ingested, so no new scan is needed.
+// scanned is the last scan that completed for a mountd. As long as that process serves the mount,
+// it reports every later change, so no new scan is needed. The spool holds the changes that no
+// daemon has ingested.
 type scanned struct {
 	Boot  string
 	PID   int
 	Start uint64
 	Scan  wire.Baseline
-	// Whole says that every change since the scan began was reported. Missed is how often mountd
-	// may have missed changes before the scan; a greater number now means that a new scan is due.
+	// Whole says that every change since the scan began was reported. Missed is mountd's count, at
+	// the scan, of how often it may have missed changes. A greater count means that a new scan is
+	// due.
 	Whole  bool
 	Missed uint64
 }
 
 const keepScanned = "scanned"
 
-// keepScan stores that a scan has completed, if something is mounted. missed is what mount.looks
-// returned before the scan.
+// keepScan stores that a scan has completed, if something is mounted. missed is the result of
+// mount.scanBegins before the scan.
 func (s *Survey) keepScan(b wire.Baseline, missed uint64) {
 	pid, start, ok := s.mount.identity()
 	if !ok {

@@ -14,7 +14,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// Options are the options of Open. All are needed.
+// Options configure Open. All are required.
 type Options struct {
 	Root    string // of the project; absolute
 	State   string // its state directory
@@ -23,22 +23,22 @@ type Options struct {
 	Ingest  *ingest.Ingester
 	Log     *slog.Logger
 	Changed func() // called when there are new versions or the baseline is complete; never blocks
-	// Absent says that the files are on another machine, and this is a copy of its history.
-	// Only the newest versions are known of them.
+	// Absent says that this is a copy of another machine's history, whose files are on that
+	// machine. Only the newest versions of the files are known.
 	Absent bool
 	Sends  func() bool // whether the history goes to a bucket
 	// Unscanned says that no scan of all files is made, because there are too many.
 	Unscanned bool
 }
 
-// Survey tells the present state of paths. Its methods may be called concurrently.
+// Survey determines the present state of paths. Its methods may be called concurrently.
 type Survey struct {
 	Options
 
 	mount    mount
 	baseline *baseline
 	verified *verifiedTable
-	known    atomic.Int64 // ns; a moment at which the log had everything; 0 if there was none
+	known    atomic.Int64 // ns; the last moment at which the log was complete; 0 if there was none
 	away     atomic.Bool  // nothing has been mounted since known
 	updating sync.Mutex   // held while changes made without a mount are searched for
 }

@@ -57,11 +57,11 @@ func (s *Survey) load() error {
 	if err != nil {
 		return err
 	}
-	return s.takeLeft()
+	return s.readMissedEnd()
 }
 
-// takeLeft handles the end of a mount that was not reported to any daemon.
-func (s *Survey) takeLeft() error {
+// readMissedEnd handles the end of a mount that was not reported to any daemon.
+func (s *Survey) readMissedEnd() error {
 	l, ok := wire.ReadMountEnd(s.State)
 	if !ok {
 		return nil
@@ -74,9 +74,9 @@ func (s *Survey) takeLeft() error {
 	return wire.RemoveMountEnd(s.State)
 }
 
-// madeSince reports whether a file that the log does not know was made after the last moment
-// at which the log had everything. An older file may have existed all along, ignored or not
-// looked at, and an undo must not remove it.
+// madeSince reports whether a file that is not in the log was made after the log was last complete.
+// An older file may have existed all along, ignored or not looked at, and an undo must not remove
+// it.
 func (s *Survey) madeSince(st store.Stat) bool {
 	known, born := s.known.Load(), st.Birth
 	if born == 0 { // the file system does not record it
@@ -89,8 +89,9 @@ func (s *Survey) madeSince(st store.Stat) bool {
 // after the start of the scan that set known. known is one tick before that start.
 func afterScan(known int64) int64 { return known + ingest.ClockTick - ingest.ClockLag }
 
-// foundAt returns the time to record for a change that was found: the time of the file's last
-// change, as far as the log's order allows. The kernel's clock for files is a little behind.
+// foundAt returns the time to record for a change that was found. That is the time of the file's
+// last change, but at most one tick before the newest version, because the kernel's clock for files
+// lags.
 func (s *Survey) foundAt(at int64) int64 {
 	if v, err := s.Store.Version(s.Store.Seq()); err == nil {
 		at = max(at, v.Time-ingest.ClockTick)
@@ -98,9 +99,9 @@ func (s *Survey) foundAt(at int64) int64 {
 	return min(at+ingest.ClockTick, time.Now().UnixNano())
 }
 
-// covered reports whether an overlay covers the project although no mountd has attached. In
-// that case one is about to attach, and will itself report what happened. A copy of an
-// unmounted mount, which this process's mount namespace may hold, does not count.
+// covered reports whether an overlay covers the project although no mountd has attached. Then one
+// is about to attach, and will itself report what happened. A copy of an unmounted mount in this
+// process's mount namespace does not count.
 func (s *Survey) covered() bool {
 	if s.mount.served() {
 		return false
@@ -109,8 +110,7 @@ func (s *Survey) covered() bool {
 	return err == nil && slices.ContainsFunc(all, func(m table.Mount) bool { return m.Source == s.Root })
 }
 
-// UpdateAll waits for the spool, then records the changes made while nothing was mounted,
-// since the log last had everything.
+// UpdateAll waits for the spool. Then it records the changes made while nothing was mounted.
 func (s *Survey) UpdateAll(ctx context.Context) error {
 	s.Ingest.WaitHead(ctx, ingest.QueryWait)
 	return s.updateUnwatched(ctx)
@@ -121,7 +121,7 @@ func (s *Survey) updateUnwatched(ctx context.Context) error {
 	if s.Absent || s.known.Load() == 0 || s.mount.mounted() || s.covered() {
 		return nil
 	}
-	// Only one search runs at a time. A second caller then finds little to do.
+	// Only one search runs at a time. A caller that waited finds little to do.
 	s.updating.Lock()
 	defer s.updating.Unlock()
 	started := time.Now().Add(-time.Duration(ingest.ClockTick))
@@ -135,9 +135,8 @@ func (s *Survey) updateUnwatched(ctx context.Context) error {
 	return err
 }
 
-// UpdateKnown records the changes of the files that the log knows, for a log that never had
-// everything because nothing has been mounted so far, and agents read and wrote only a few
-// files over MCP.
+// UpdateKnown records the changes of the files that the log knows. It is for projects that were
+// never mounted, in which agents read and wrote only a few files over MCP.
 func (s *Survey) UpdateKnown(ctx context.Context) error {
 	if s.Absent || s.known.Load() != 0 || s.mount.mounted() || s.covered() {
 		return nil
@@ -163,8 +162,7 @@ func (s *Survey) UpdateKnown(ctx context.Context) error {
 	return nil
 }
 
-// UpdateBypassed records what was changed or removed bypassing the mount without being reported,
-// if the mount can be bypassed.
+// UpdateBypassed records unreported changes and removals, if the mount can be bypassed.
 func (s *Survey) UpdateBypassed(ctx context.Context) error {
 	if !s.mount.mounted() || !s.mount.unwatched() {
 		return nil
@@ -210,10 +208,10 @@ func (b *baseline) unwatched(ctx context.Context) error {
 	return s.flush(ctx)
 }
 
-// came decides whether a path that the log does not know was made while nothing was mounted,
-// or existed before and is seen for the first time. A path is also made by moving or linking
-// an older file, which the log then knows by another name.
-func (s *scanner) came(c *store.Change) error {
+// classifyNew decides whether a path that is not in the log was made while nothing was mounted, or
+// existed before and is seen for the first time. A path can also be new because an older file was
+// moved or linked to it. The log then knows that file by another name.
+func (s *scanner) classifyNew(c *store.Change) error {
 	sv, dir := s.b.survey, c.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR
 	at := lastChange(c.Stat, true)
 	if !sv.madeSince(c.Stat) {
@@ -245,8 +243,8 @@ func (s *scanner) came(c *store.Change) error {
 	return nil
 }
 
-// gained reports whether a path may have appeared since the scan that set known, because its
-// directory has changed since or is itself new there.
+// gained reports whether a path may have appeared since the scan that set known. Its directory has
+// then changed since, or is itself new.
 func (s *scanner) gained(p store.Path, known int64) bool {
 	dir := path.Dir(string(p))
 	if s.at[dir] > known {
@@ -256,15 +254,15 @@ func (s *scanner) gained(p store.Path, known int64) bool {
 	return err != nil || st.Mtime > afterScan(known)
 }
 
-// loggedFile is what the log records of a file.
+// loggedFile is a file in the log.
 type loggedFile struct {
 	links uint32 // the greatest link count of its versions
 	names []store.Path
 }
 
-// renamed reports whether an existing file has got a new name, because it has more names than
-// the log counted, or one of its names in the log is gone. Otherwise it had the name all
-// along, and was ignored. Few files need this check.
+// renamed reports whether an existing file has got a new name. It then has more names than the log
+// counted, or one of its names in the log is gone. Otherwise it had the name all along, and was
+// ignored.
 func (s *scanner) renamed(st store.Stat) (bool, error) {
 	of := func(st store.Stat) [3]uint64 { return [3]uint64{st.Dev, st.Ino, uint64(st.Birth)} }
 	if s.files == nil {
@@ -298,8 +296,8 @@ func lastChange(st store.Stat, fresh bool) int64 {
 	return st.Ctime
 }
 
-// goneAt returns when a path may have disappeared, namely when the nearest existing directory
-// above it last changed.
+// goneAt returns when a path may have disappeared: when the nearest existing directory above it
+// last changed.
 func (s *scanner) goneAt(p store.Path) int64 {
 	for dir := path.Dir(string(p)); ; dir = path.Dir(dir) {
 		if dir == "." {

@@ -22,9 +22,8 @@ func (s *Survey) Update(ctx context.Context, p store.Path) {
 	s.look(ctx, p)
 }
 
-// UpdateSoon is Update for requests that show whatever is recorded, such as log. It waits for
-// the spool only if that is nearly ingested. behind is about how many records are still
-// missing.
+// UpdateSoon is Update for requests such as log, which show whatever is recorded. It waits for the
+// spool only if little is left to ingest. behind is about how many records are still missing.
 func (s *Survey) UpdateSoon(ctx context.Context, p store.Path) (behind uint64) {
 	behind = s.Ingest.Await(ctx, ingest.QueryWait)
 	s.look(ctx, p)
@@ -84,8 +83,8 @@ func (s *Survey) LookAtAll(ctx context.Context) (missing string, err error) {
 	return "", nil
 }
 
-// Refresh records the files closed before the call. Without a mount it also looks at every
-// file's stat, unless no is set. warning says what may be missing.
+// Refresh records the files closed before the call. Without a mount it also checks the stat of
+// every file, unless no is set. warning says what may be missing.
 func (s *Survey) Refresh(ctx context.Context, no bool) (warning string) {
 	s.Ingest.WaitHead(ctx, ingest.FreshWait)
 	switch {
@@ -106,9 +105,8 @@ func (s *Survey) Refresh(ctx context.Context, no bool) (warning string) {
 	return ""
 }
 
-// docsWait bounds the scan of every file before an answer about documents if nothing is
-// mounted. The scan may take long, because "in sync" would be untrue if only half of the files
-// were looked at.
+// docsWait bounds the scan of every file before an answer about documents if nothing is mounted.
+// The scan may take long, because "in sync" is true only if every file was checked.
 const docsWait = 25 * time.Second
 
 // RefreshWhole is Refresh for a caller that would rather wait than miss a file.
