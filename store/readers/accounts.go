@@ -10,8 +10,8 @@ import (
 	"cachebro/store"
 )
 
-// Count sums up deliveries, in estimated tokens. Full is the cost that they would have had
-// without cachebro. Sent is their actual cost, labels included.
+// Count sums up deliveries, in estimated tokens. Full is their cost without cachebro, and Sent is
+// their actual cost with labels.
 type Count struct {
 	Calls     int64 `cbor:"1,keyasint,omitempty"`
 	Full      int64 `cbor:"2,keyasint,omitempty"`
@@ -33,25 +33,25 @@ func (c *Count) add(o Count, sign int64) {
 	c.Diffs += sign * o.Diffs
 }
 
-// ToolCount is the count of one tool.
+// ToolCount is the Count of one tool.
 type ToolCount struct {
 	Tool string
 	Count
 }
 
-// AgentCount is the count of one agent; "" is the main loop.
+// AgentCount is the Count of one agent; "" is the main loop.
 type AgentCount struct {
 	Agent string
 	Count
 }
 
-// Metrics sums up accounts.
+// Metrics sums up the counts of sessions.
 type Metrics struct {
 	Count
 	Tools    []ToolCount  // by name
 	Agents   []AgentCount // by id
 	Contexts int64        // number of context windows that received something
-	Schema   int64        // tokens of the tool schema in one context; part of Overhead
+	Schema   int64        // tokens of the tool schema in each context; part of Overhead
 }
 
 // Percent returns Saved as a percentage of Full, 0 if nothing was read.
@@ -64,7 +64,7 @@ func (m Metrics) Percent() float64 {
 
 // accounts holds the counts per session, agent and tool.
 type accounts struct {
-	mu       sync.Mutex // guards all below
+	mu       sync.Mutex // guards the fields below
 	sessions map[store.SessionID]*account
 	order    uint64
 	dirty    map[store.SessionID]struct{} // changed since they were last saved
@@ -84,17 +84,17 @@ type toldCounts struct {
 	Tools    map[string]Count `cbor:"1,keyasint"`
 	Agents   map[string]Count `cbor:"2,keyasint"`
 	Contexts int64            `cbor:"3,keyasint"`
-	Schema   int64            `cbor:"4,keyasint"` // of all contexts
+	Schema   int64            `cbor:"4,keyasint"` // tokens of the tool schema in all contexts
 }
 
-// maxAccounts limits the number of sessions whose counts are retained.
+// maxAccounts limits the number of sessions whose counts are stored.
 const maxAccounts = 512
 
 func newAccounts() *accounts {
 	return &accounts{sessions: map[store.SessionID]*account{}, dirty: map[store.SessionID]struct{}{}, news: make(chan struct{}, 1)}
 }
 
-// changedLocked marks an account to be saved. accounts.mu is held.
+// changedLocked marks an account as unsaved. The caller holds l.mu.
 func (l *accounts) changedLocked(id store.SessionID) {
 	l.dirty[id] = struct{}{}
 	select {
@@ -103,7 +103,8 @@ func (l *accounts) changedLocked(id store.SessionID) {
 	}
 }
 
-// changes returns the encoded accounts that changed since the last call, and the dropped ones.
+// changes returns the encoded accounts that changed since the last call, and the IDs of the dropped
+// ones.
 func (l *accounts) changes() (values map[store.SessionID][]byte, gone []store.SessionID, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -121,7 +122,7 @@ func (l *accounts) changes() (values map[store.SessionID][]byte, gone []store.Se
 	return values, gone, err
 }
 
-// again marks an account to be saved once more after a failure.
+// again marks an account as unsaved after a failure.
 func (l *accounts) again(id store.SessionID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -160,7 +161,8 @@ func (l *accounts) add(id store.Reader, tool string, c Count) {
 	l.accountLocked(id.Session).countLocked(id.Agent, tool).add(c, 1)
 }
 
-// countLocked returns an agent's count of a tool, creating it if needed. accounts.mu is held.
+// countLocked returns an agent's count of a tool, creating it if needed. The caller holds
+// accounts.mu.
 func (a *account) countLocked(agent, tool string) *Count {
 	tools := a.Counts[agent]
 	if tools == nil {
@@ -175,8 +177,8 @@ func (a *account) countLocked(agent, tool string) *Count {
 	return sum
 }
 
-// answer counts a delivered answer. The result of an edit has no kind; it saves nothing and
-// is not counted.
+// answer counts a delivered answer. The result of an edit has no kind and is not counted, because
+// it saves nothing.
 func (l *accounts) answer(id store.Reader, tool string, a Answer) {
 	if a.Kind == "" {
 		return
@@ -197,9 +199,9 @@ func (l *accounts) context(id store.Reader) {
 	l.accountLocked(id.Session).Contexts++
 }
 
-// Spend counts deliveries made without Decide. These are results of other tools (full and
-// sent) or, if overhead is set, injected text. For the tool "schema", sent is the size of the
-// tool schema, which costs that many tokens in every context of the session.
+// Spend counts deliveries made without Decide: results of other tools (full and sent) or, if
+// overhead is set, injected text. For the tool "schema", sent is the size of the tool schema, which
+// costs that many tokens in every context of the session.
 func (s *Tracker) Spend(id store.Reader, tool string, full, sent int64, overhead bool, answer string) {
 	if tool == "schema" {
 		s.accounts.mu.Lock()
@@ -222,9 +224,9 @@ func (s *Tracker) Spend(id store.Reader, tool string, full, sent int64, overhead
 	s.Delivered(id, int(sent))
 }
 
-// Afford reports whether a session has saved enough to pay for an injected text of sent
-// tokens, plus a quarter because estimates are imprecise. If so, the text is counted; if
-// not, it must not be sent.
+// Afford reports whether a session has saved enough to pay for an injected text of sent tokens,
+// plus a quarter because estimates are imprecise. If it has, the text is counted. Otherwise the
+// text must not be sent.
 func (s *Tracker) Afford(id store.Reader, tool string, sent int64) bool {
 	l := s.accounts
 	l.mu.Lock()
@@ -247,8 +249,8 @@ func (s *Tracker) Afford(id store.Reader, tool string, sent int64) bool {
 	return ok
 }
 
-// Metrics sums up a session, or all sessions if id is "". If delta is set, it returns only
-// what was added since the last query with delta.
+// Metrics sums up the counts of a session, or of all sessions if id is "". If delta is set, it
+// returns only what was added since the last query with delta.
 func (s *Tracker) Metrics(id store.SessionID, delta bool) Metrics {
 	l := s.accounts
 	l.mu.Lock()
@@ -279,8 +281,7 @@ func (s *Tracker) Metrics(id store.SessionID, delta bool) Metrics {
 func (a *account) sum(m *Metrics, tools, agents map[string]Count, delta bool) {
 	now := toldCounts{Tools: map[string]Count{}, Agents: map[string]Count{}, Contexts: a.Contexts}
 	if a.Schema > 0 {
-		// A session that received the tool schema has a context, even if it has read nothing
-		// yet.
+		// A session that received the tool schema has a context, even without a read.
 		now.Contexts = max(now.Contexts, 1)
 	}
 	now.Schema = a.Schema * now.Contexts
@@ -301,7 +302,7 @@ func (a *account) sum(m *Metrics, tools, agents map[string]Count, delta bool) {
 	m.Schema += now.Schema - before.Schema
 }
 
-// merge adds the growth from before to now.
+// merge adds to sum the growth from before to now.
 func merge(sum, now, before map[string]Count) {
 	for name, c := range now {
 		c.add(before[name], -1)

@@ -7,14 +7,14 @@ import (
 	"cachebro/store"
 )
 
-// maxAgreeing is how many contents are compared for one answer at most.
+// maxAgreeing is the largest number of contents that are compared for one answer.
 const maxAgreeing = 8
 
-// agreed covers the requested lines with pieces of several contents. This helps a reader that
-// edits a file between its reads, because each part was shown from another version. The
-// reader holds the lines if every content that it learned of since the oldest of these pieces
-// has exactly the current lines under the same numbers. Then it does not matter which of the
-// contents the reader relies on, nor what it believes about the others.
+// agreed covers the requested lines with pieces of several contents. This helps a reader that edits
+// a file between its reads, because it was shown each part from another version. Consider every
+// content that the reader learned of since the oldest of these pieces. If all of them have exactly
+// the current lines under the same numbers, the reader holds the lines. It then does not matter
+// which of these contents it takes for the current one.
 func (c *chooser) agreed() (proof, bool, error) {
 	if c.whole || c.last < c.first {
 		return proof{}, false, nil
@@ -75,8 +75,8 @@ func (c *chooser) agreed() (proof, bool, error) {
 	return proof{}, false, nil
 }
 
-// sameLines reports whether another content has the requested lines unchanged and under the
-// same numbers. If that content is no longer available, it returns false.
+// sameLines reports whether another content has the requested lines unchanged and under the same
+// numbers. It returns false if that content is not available.
 func (c *chooser) sameLines(h store.Hash) (bool, error) {
 	if h == (store.Hash{}) {
 		return false, nil

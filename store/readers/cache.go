@@ -15,15 +15,15 @@ type metaKey struct {
 
 type metaCache = cache.Cache[metaKey, meta]
 
-// viewCache caches recently rendered contents. The base of the next diff is nearly always the
-// text that was sent before.
+// viewCache caches recently rendered contents. The base of the next diff is nearly always the text
+// that was sent last.
 type viewCache = cache.Cache[metaKey, *view]
 
 func newViewCache(bytes int) *viewCache {
 	return cache.New[metaKey](bytes, func(v *view) int { return 256 + len(v.text) + 24*len(v.lines) + v.sum.Size() })
 }
 
-// viewOf returns the view of a content, from the cache if possible.
+// viewOf returns the view of a content, cached if possible.
 func (s *Tracker) viewOf(h store.Hash, r store.Rendering, content func() ([]byte, error)) (*view, error) {
 	k := metaKey{h, r}
 	if v, ok := s.views.Get(k); ok {
@@ -37,8 +37,7 @@ func (s *Tracker) viewOf(h store.Hash, r store.Rendering, content func() ([]byte
 	return &v, nil
 }
 
-// oldView returns the view of an earlier content, or nil if that content is no longer
-// available.
+// oldView returns the view of an earlier content, or nil if that content is not available.
 func (s *Tracker) oldView(h store.Hash, r store.Rendering) *view {
 	if !s.contents.Has(h) {
 		return nil
@@ -55,8 +54,8 @@ type scriptKey struct {
 	rendering store.Rendering
 }
 
-// scriptEntry holds the edits between two contents. The first caller computes them; readers that
-// ask for the same pair at the same time wait for the result.
+// scriptEntry holds the edits between two contents. The first caller computes them. Concurrent
+// callers for the same pair wait for the result.
 type scriptEntry struct {
 	once  sync.Once
 	edits []diff.Edit
@@ -64,7 +63,7 @@ type scriptEntry struct {
 
 type scriptCache = cache.Cache[scriptKey, *scriptEntry]
 
-// script compares two views, reusing cached edits.
+// script compares two views, or returns the cached edits.
 func (s *Tracker) script(old, new store.Hash, a, b *view) *diff.Script {
 	f := s.scripts.GetOr(scriptKey{old, new, b.rendering}, func() *scriptEntry { return &scriptEntry{} })
 	var made *diff.Script

@@ -9,11 +9,11 @@ import (
 	"cachebro/store/tokens"
 )
 
-// maxRows is how many diff lines are sent in one answer.
+// maxRows is the largest number of diff lines in one answer.
 const maxRows = 200
 
-// compare returns the script from an earlier content to the current one, or nil if there is
-// none that a reader could rely on.
+// compare returns the script from an earlier content to the current one, or nil if no diff can be
+// sent.
 func (c *chooser) compare(base store.Hash) (*diff.Script, error) {
 	v, err := c.view()
 	if err != nil {
@@ -21,8 +21,7 @@ func (c *chooser) compare(base store.Hash) (*diff.Script, error) {
 	}
 	old := c.s.oldView(base, c.rendering())
 	if old == nil {
-		// The earlier content is pruned or damaged. Then the full text is sent; this is not a
-		// failure.
+		// The earlier content is pruned or damaged. Full text is sent, so this is no failure.
 		return nil, nil
 	}
 	areText := old.valid && v.valid && !old.binary && !v.binary
@@ -31,14 +30,14 @@ func (c *chooser) compare(base store.Hash) (*diff.Script, error) {
 	}
 	sc := c.s.script(base, c.q.Hash, old, v)
 	if len(sc.Edits) == 0 {
-		// Different bytes render to the same text, so a diff would be empty.
+		// Different bytes may render to the same text. A diff would then be empty.
 		return nil, nil
 	}
 	return sc, nil
 }
 
-// base returns a content that the reader holds as a whole, and the script from that content
-// to the current one.
+// base finds an earlier content that the reader holds as a whole, and returns the script from it to
+// the current content.
 func (c *chooser) base() (proof, *diff.Script, error) {
 	for _, b := range bases(c.snap.pieces, c.q.Hash) {
 		total, ok := totalOf(c.snap.pieces, b, c.meta.rendering)
@@ -78,7 +77,7 @@ func (c *chooser) changed() (decision, bool, error) {
 	return c.rows(h, sc, rows, 0, label)
 }
 
-// nextPage continues a diff that was cut, if neither its old nor its new content has changed.
+// nextPage continues a truncated diff if its old and new content are still the same.
 func (c *chooser) nextPage() (decision, bool, error) {
 	p := c.snap.page
 	if !c.whole || p.target != c.q.Hash {
@@ -105,8 +104,7 @@ func (c *chooser) nextPage() (decision, bool, error) {
 	return c.rows(h, sc, rows, from, label)
 }
 
-// rows sends one page of a diff. Its lines count as shown only if all earlier pages were
-// sent.
+// rows sends one page of a diff. Its lines count as shown only if all earlier pages were sent.
 func (c *chooser) rows(h proof, sc *diff.Script, rows []diff.Row, from int, label string) (decision, bool, error) {
 	to := min(len(rows), from+maxRows)
 	d := c.answer(Diff)
@@ -125,7 +123,7 @@ func (c *chooser) rows(h proof, sc *diff.Script, rows []diff.Row, from int, labe
 	if c.snap.page.base == h.hash && c.snap.page.target == c.q.Hash {
 		seen = c.snap.page.rows
 	}
-	// Even a page that reveals no complete line tells the reader that the file changed.
+	// A page without a complete line still tells the reader that the file changed.
 	known := 0
 	if from <= seen {
 		known = rows[to-1].Known

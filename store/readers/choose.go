@@ -45,7 +45,7 @@ func (c *chooser) choose() (decision, error) {
 	return c.read()
 }
 
-// view returns the current content, which is fetched only once.
+// view returns the current content and fetches it only once.
 func (c *chooser) view() (*view, error) {
 	if c.loaded != nil {
 		return c.loaded, nil
@@ -66,7 +66,7 @@ func (c *chooser) view() (*view, error) {
 }
 
 // measured counts the tokens of a content. If the content that the reader learned of last is
-// in the cache, only the difference is measured.
+// cached, only the difference is measured.
 func (c *chooser) measured(v *view) tokens.Sum {
 	if hs := bases(c.snap.pieces, c.q.Hash); len(hs) > 0 {
 		if old, ok := c.s.views.Get(metaKey{hs[0], c.rendering()}); ok {
@@ -76,7 +76,7 @@ func (c *chooser) measured(v *view) tokens.Sum {
 	return tokens.Measure(v.text)
 }
 
-// rendering returns how the reader's tool renders contents.
+// rendering returns the rendering of the reader's tool.
 func (c *chooser) rendering() store.Rendering {
 	if c.q.Rewrite != nil {
 		return c.q.Rewrite.Rendering
@@ -104,7 +104,7 @@ func (c *chooser) span() span {
 	return span{c.first, c.last}
 }
 
-// read makes the decision for tools whose text comes from cachebro.
+// read decides for tools whose text comes from cachebro.
 func (c *chooser) read() (decision, error) {
 	if c.trusted() {
 		if c.q.DiffOffset > 0 {
@@ -123,11 +123,10 @@ func (c *chooser) read() (decision, error) {
 	return c.full()
 }
 
-// trusted reports whether the reader's state may be relied on at all.
+// trusted reports whether a short answer may rely on the reader's state.
 func (c *chooser) trusted() bool { return !c.force && !c.snap.doubt && len(c.snap.pieces) > 0 }
 
-// askedTwice reports whether the same range of the same content was last answered without
-// its text.
+// askedTwice reports whether the last answer for this range of this content left out its text.
 func (c *chooser) askedTwice() bool {
 	a, ok := c.snap.asks[c.span()]
 	return ok && a.hash == c.q.Hash && !a.full
@@ -173,14 +172,14 @@ func (c *chooser) full() (decision, error) {
 	return d, nil
 }
 
-// piece returns a piece that describes lines of the current content.
+// piece returns a piece for lines of the current content.
 func (c *chooser) piece(first, last int, deps ...string) piece {
 	p := piece{
 		Hash: c.q.Hash, Rendering: c.meta.rendering, Plain: c.meta.plain,
 		First: first, Last: last, Total: c.meta.total, From: call{Tool: c.q.Tool},
 	}
-	// If there is no tool use, the piece depends on "", which is in no transcript, so that a
-	// transcript check never confirms it.
+	// Without a tool use, the piece depends on "", which is in no transcript. A transcript check
+	// then never confirms it.
 	p.Deps = addDeps(addDeps(p.Deps, deps...), c.q.ToolUse)
 	return p
 }
@@ -190,9 +189,9 @@ func (c *chooser) fresh(first, last int) effect {
 	return effect{pieces: []piece{c.piece(first, last)}, fresh: true}
 }
 
-// derived returns the effect of an answer from which the reader can derive the lines, using
-// the text that it holds and, if these are sent, the changes. The lines count as old as the
-// text that it holds.
+// derived returns the effect of an answer from which the reader can derive the lines. The reader
+// combines the text that it holds with the changes, if they are sent. The lines count as old as the
+// held text.
 func (c *chooser) derived(h proof, first, last int, changes bool) effect {
 	p := c.piece(first, last, h.deps...)
 	p.At, p.Mark = h.at, h.mark
@@ -200,8 +199,8 @@ func (c *chooser) derived(h proof, first, last int, changes bool) effect {
 	return effect{pieces: []piece{p}, base: h.hash}
 }
 
-// unchanged answers that the reader already holds the requested lines of the current content,
-// or of another content with the same lines in the same place.
+// unchanged answers that the reader already holds the requested lines. It may hold them from
+// another content with the same lines in the same place.
 func (c *chooser) unchanged() (decision, bool, error) {
 	h, elsewhere, ok, err := c.heldAnywhere()
 	if !ok || err != nil {
@@ -221,8 +220,8 @@ func (c *chooser) unchanged() (decision, bool, error) {
 	return c.repeats(d, h, elsewhere, full)
 }
 
-// repeats completes an answer saying that the requested lines are those of h. It returns
-// false unless the answer is shorter than the text, whose length is full tokens.
+// repeats completes an answer saying that the requested lines are those of h. It returns false if
+// the answer is not shorter than the text, which has full tokens.
 func (c *chooser) repeats(d decision, h proof, elsewhere bool, full int) (decision, bool, error) {
 	if d.Tokens >= full {
 		return decision{}, false, nil
@@ -240,8 +239,8 @@ func (c *chooser) held(h store.Hash, first, last int) (proof, bool) {
 	return holds(c.snap.pieces, c.snap.clock, h, c.q.Hash, c.meta.rendering, first, last)
 }
 
-// heldAnywhere finds the requested lines in the current content or, if only a part of it is
-// requested, elsewhere.
+// heldAnywhere finds the requested lines in what the reader holds of the current content. For a
+// part of the file, it also looks in other contents.
 func (c *chooser) heldAnywhere() (h proof, elsewhere, ok bool, err error) {
 	h, ok = c.held(c.q.Hash, c.first, c.last)
 	if !ok && !c.whole {
@@ -251,8 +250,8 @@ func (c *chooser) heldAnywhere() (h proof, elsewhere, ok bool, err error) {
 	return h, elsewhere, ok, err
 }
 
-// sameElsewhere finds a content of which the reader holds the requested lines and whose
-// difference from the current one touches neither the lines nor their numbers.
+// sameElsewhere finds another content of which the reader holds the requested lines. The difference
+// to the current content must touch neither the lines nor their numbers.
 func (c *chooser) sameElsewhere() (proof, bool, error) {
 	for _, b := range bases(c.snap.pieces, c.q.Hash) {
 		h, ok := c.held(b, c.first, c.last)

@@ -6,24 +6,24 @@ import (
 	"cachebro/store"
 )
 
-// effect describes what the reader knows because of a delivery.
+// effect describes what a reader knows after a delivery.
 type effect struct {
 	pieces      []piece    // lines of one content that the reader now knows
-	fresh       bool       // the text of the lines is in this delivery itself
-	base        store.Hash // the content that the lines are derived from, unless they are fresh
-	forget      bool       // something was delivered that cannot be interpreted
+	fresh       bool       // the delivery contains the text of the lines
+	base        store.Hash // the content that the lines are derived from, if not fresh
+	forget      bool       // the reader received something that cannot be interpreted
 	confirm     store.Hash // the delivery said that lines first to last of this content are unchanged
 	first, last int
 	page        *page
 }
 
-// without returns the effect that remains if the last lines of the text were not delivered.
+// without returns the effect if the last lines of the text were not delivered.
 func (e effect) without(lines int) effect {
 	if lines == 0 || len(e.pieces) == 0 {
 		return e
 	}
 	if !e.fresh || len(e.pieces) > 1 {
-		return effect{forget: true} // a change may be among them
+		return effect{forget: true} // a change may be among the missing lines
 	}
 	p := e.pieces[0]
 	p.Last -= lines
@@ -39,13 +39,13 @@ type decision struct {
 	Answer
 	span   span
 	effect effect
-	own    effect // for a Rewrite, the effect of the client's own text, if that is delivered instead
-	full   bool   // the text itself is sent
+	own    effect // for a Rewrite: the effect of delivering the client's own text instead
+	full   bool   // the answer contains the text itself
 }
 
-// Decide determines the answer to a read of the file's current content and records it, either
-// as delivered or as pending (Request.Pending). It may be called concurrently; no lock is
-// held while contents are fetched and compared.
+// Decide determines the answer to a read of the file's current content. It records the answer as
+// delivered or as pending (Request.Pending). It may be called concurrently. No lock is held while
+// contents are fetched and compared.
 func (s *Tracker) Decide(ctx context.Context, q Request) (Answer, error) {
 	r := s.known(q)
 	if r == nil {
@@ -55,8 +55,7 @@ func (s *Tracker) Decide(ctx context.Context, q Request) (Answer, error) {
 		return a, nil
 	}
 	key := q.key()
-	// The decision is repeated if something was delivered to the reader between snapshot and
-	// record.
+	// Repeat the decision if the reader received something between snapshot and record.
 	for attempt := 0; ; attempt++ {
 		if err := ctx.Err(); err != nil {
 			return Answer{}, err
@@ -83,8 +82,8 @@ func (s *Tracker) known(q Request) *reader {
 	return s.reader(q.Reader, true)
 }
 
-// decideUnknown sends full text, because the reader is unknown. If the client names the tool
-// call, a later Commit may reveal which reader made it.
+// decideUnknown sends full text to an unknown reader. If the client names the tool call, a later
+// Commit may identify the reader.
 func (s *Tracker) decideUnknown(q Request) (Answer, error) {
 	c := chooser{s: s, q: q, force: true}
 	d, err := c.choose()
@@ -106,14 +105,13 @@ func (d decision) tooLarge(q Request) bool {
 	return q.MaxTokens > 0 && !d.Binary && d.Tokens > q.MaxTokens
 }
 
-// large returns the answer that replaces a decision too long to be sent.
+// large returns the answer that replaces a decision above Request.MaxTokens.
 func (d decision) large() Answer {
 	return Answer{Kind: Large, Hash: d.Hash, Seq: d.Seq, TotalLines: d.TotalLines, FullTokens: d.FullTokens}
 }
 
-// large returns the answer that replaces a decision too long to be sent. If the range was
-// requested twice, the answer says so (Again), so that the caller requests the parts with
-// Force.
+// large replaces a decision above Request.MaxTokens. If the range was requested twice, the answer
+// says so (Again). The caller then requests the parts with Force.
 func (r *reader) large(s *Tracker, key store.Path, c *chooser, d decision) Answer {
 	a := d.large()
 	a.Again = c.trusted() && c.askedTwice()
@@ -125,7 +123,7 @@ func (r *reader) large(s *Tracker, key store.Path, c *chooser, d decision) Answe
 	return a
 }
 
-// key returns the key of a path's record. A directory's listing has a key that no file has.
+// key returns the key of a path's record. The listing of a directory has a key that no file has.
 func (q Request) key() store.Path {
 	if q.Listing {
 		return q.Path + "/\x00"
@@ -133,8 +131,7 @@ func (q Request) key() store.Path {
 	return q.Path
 }
 
-// record stores the decision. It returns false if something was delivered to the reader since
-// the snapshot on which the decision is based.
+// record stores the decision. It returns false if the reader received something after the snapshot.
 func (r *reader) record(s *Tracker, q Request, key store.Path, snap snapshot, d decision) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -159,7 +156,7 @@ func (r *reader) record(s *Tracker, q Request, key store.Path, snap snapshot, d 
 	return true
 }
 
-// deliveredLocked counts tokens delivered to a context window. r.mu is held.
+// deliveredLocked counts tokens delivered to a context window. The caller holds r.mu.
 func (r *reader) deliveredLocked(s *Tracker, n int) {
 	r.delivered += int64(n)
 	if !r.used {

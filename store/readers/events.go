@@ -10,10 +10,10 @@ import (
 // Event is what a client reports about its context windows.
 type Event struct {
 	Reader store.Reader
-	// Name is start, end, prompt, precompact, postcompact, subagent-start, subagent-stop,
-	// stop, connect, disconnect or lost (events were missed), or one of the results of
-	// reading the client's transcript, which are held (the context has lost nothing so far),
-	// fell (it lost something, but it is not known what) and unsure.
+	// Name is start, end, prompt, precompact, postcompact, subagent-start, subagent-stop, stop,
+	// connect, disconnect or lost (events were missed). It may also be the result of reading the
+	// client's transcript: held (the context has lost nothing), fell (it has lost something
+	// unknown) or unsure.
 	Name string
 }
 
@@ -23,9 +23,8 @@ type State struct {
 	NeedCheck bool // something was shown, so the transcript has to be checked at the next prompt
 }
 
-// Event begins new epochs. A compaction or start without an agent counts for every agent of
-// the session, because a needless epoch costs a full read, but a missing one would make a
-// later answer false.
+// Event begins new epochs. A compaction or a start without an agent applies to every agent of the
+// session. A needless epoch costs a full read, but a missing one would make a later answer false.
 func (s *Tracker) Event(e Event) State {
 	switch e.Name {
 	case "start", "precompact", "postcompact", "lost":
@@ -64,9 +63,9 @@ func (s *Tracker) Event(e Event) State {
 	return State{Epoch: r.epoch, NeedCheck: len(r.files) > 0}
 }
 
-// TranscriptCheck drops the lines that the main agent's context no longer holds. alive lists
-// the tool uses on the transcript's active chain. Lines shown without a tool use cannot be
-// checked and are dropped. If the transcript could not be read, everything is dropped.
+// TranscriptCheck drops the lines that the main agent's context has lost. alive lists the tool uses
+// on the transcript's active chain. Lines shown without a tool use cannot be checked, so they are
+// dropped. If the transcript was not readable, everything is dropped.
 func (s *Tracker) TranscriptCheck(id store.SessionID, alive []string, readable bool) {
 	r := s.reader(store.Reader{Session: id}, false)
 	if r == nil {
@@ -89,7 +88,7 @@ func (s *Tracker) TranscriptCheck(id store.SessionID, alive []string, readable b
 			holds, heard := onChain(p.Deps, on)
 			same = same && holds
 			if !holds {
-				// The text cannot be relied on, but the reader may know that this content existed.
+				// The text cannot be relied on, but the reader may know that the content existed.
 				p.Rendering, p.Plain = "", false
 			}
 			if heard {
@@ -120,7 +119,7 @@ func (s *Tracker) TranscriptCheck(id store.SessionID, alive []string, readable b
 }
 
 // onChain reports whether all tool calls that a piece depends on are certainly on the chain
-// (holds), and whether at least one of them may be (heard).
+// (holds). heard is true if at least one of them may be on it.
 func onChain(deps []string, on map[string]struct{}) (holds, heard bool) {
 	holds = len(deps) > 0
 	for _, d := range deps {
@@ -131,8 +130,8 @@ func onChain(deps []string, on map[string]struct{}) (holds, heard bool) {
 	return holds, heard || len(deps) == 0
 }
 
-// Delivered counts tokens that a context window received other than by Decide and Commit.
-// They bring earlier text closer to its expiry (Options.TokenExpiry).
+// Delivered counts tokens that a context window received without Decide and Commit. Earlier text
+// expires sooner because of them (Options.TokenExpiry).
 func (s *Tracker) Delivered(id store.Reader, n int) {
 	if r := s.reader(id, false); r != nil {
 		r.mu.Lock()
@@ -141,8 +140,8 @@ func (s *Tracker) Delivered(id store.Reader, n int) {
 	}
 }
 
-// CountTokens counts the tokens of prompts, answers and results of other tools in a context. Like
-// Delivered, it brings the expiry of earlier text closer.
+// CountTokens counts the tokens of prompts, answers and results of other tools in a context.
+// Earlier text expires sooner because of them.
 func (s *Tracker) CountTokens(id store.Reader, tokens int64) {
 	if tokens <= 0 {
 		return
@@ -154,7 +153,7 @@ func (s *Tracker) CountTokens(id store.Reader, tokens int64) {
 	}
 }
 
-// Held lists the files of which the reader may still hold lines.
+// Held lists the files of which the reader may hold lines.
 func (s *Tracker) Held(id store.Reader) (out []store.Path) {
 	r := s.reader(id, false)
 	if r == nil {
@@ -170,9 +169,9 @@ func (s *Tracker) Held(id store.Reader) (out []store.Path) {
 	return out
 }
 
-// ShownSince returns the content of a file that the reader was last shown or wrote itself,
-// the time of that (ns), and a phrase such as "you last read it at 12:41". It is used to warn
-// that somebody else has changed the file since.
+// ShownSince returns the content of a file that the reader was last shown or wrote itself, and when
+// (ns). how is a phrase like "you last read it at 12:41". It serves warnings that somebody else has
+// changed the file since.
 func (s *Tracker) ShownSince(id store.Reader, p store.Path) (h store.Hash, at int64, how string, ok bool) {
 	r := s.reader(id, false)
 	if r == nil {
@@ -203,10 +202,10 @@ type Shown struct {
 	First, Last int
 }
 
-// ShownBefore returns what a reader knew of a file at a given time (ns). base is the newest
-// content that it had seen whole, or else the first content of which it had seen lines; when
-// is the time at which it last saw base. later lists the lines of later contents that it was
-// shown. ok is false if nothing is known.
+// ShownBefore returns what a reader knew of a file at a time (ns). base is the newest content that
+// it had seen whole, or else the first content of which it had seen lines. when is the time at
+// which it last saw base. later lists the lines of later contents that it was shown. ok is false if
+// nothing is known.
 func (s *Tracker) ShownBefore(id store.Reader, p store.Path, at int64) (base store.Hash, when int64, later []Shown, ok bool) {
 	r := s.reader(id, false)
 	if r == nil {
@@ -264,8 +263,8 @@ func whole(ps []piece) bool {
 	return len(ps) > 0 && next > ps[0].Total
 }
 
-// NoteReported records that a reader learned of a file's change by other means than a read. way means
-// that it was shown the change itself, so that its later edits take the change into account.
+// NoteReported records that a reader learned of a file's change without a read. way means that it
+// was shown the change itself, so its later edits take the change into account.
 func (s *Tracker) NoteReported(id store.Reader, p store.Path, h store.Hash, way bool) {
 	r := s.reader(id, false)
 	if r == nil {
@@ -279,8 +278,8 @@ func (s *Tracker) NoteReported(id store.Reader, p store.Path, h store.Hash, way 
 	}
 }
 
-// ReportedSince returns what NoteReported last recorded for a file, unless the reader was shown
-// lines of the file since.
+// ReportedSince returns what NoteReported last recorded for a file. It returns false if the reader
+// was shown lines of the file since.
 func (s *Tracker) ReportedSince(id store.Reader, p store.Path) (h store.Hash, way bool, at int64, ok bool) {
 	r := s.reader(id, false)
 	if r == nil {

@@ -10,19 +10,19 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// maxGiven is how many delivered lines of cachebro's own words are remembered for a context;
-// the oldest are dropped first.
+// maxGiven is the number of lines written by cachebro that are remembered for a context. The oldest
+// are dropped first.
 const maxGiven = 4096
 
-// ownWord returns a hash that identifies a line.
+// ownWord returns the hash of a line.
 func ownWord(line string) uint64 {
 	sum := sha256.Sum256([]byte(strings.TrimSpace(line)))
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// giveLocked remembers the parts of an answer that are cachebro's own words and not text of a
-// file. A new epoch does not clear them, because a summary after a compaction may still quote
-// them. The caller holds r.mu.
+// giveLocked remembers the parts of an answer that cachebro wrote, which are not text of a file. A
+// new epoch does not clear them, because a summary after a compaction may still quote them. The
+// caller holds r.mu.
 func (r *reader) giveLocked(a Answer) {
 	switch a.Kind {
 	case Unchanged:
@@ -46,11 +46,10 @@ func (r *reader) givenLocked(lines []string) {
 	}
 }
 
-// ConnectionSession is the prefix of the session name of a reader that is a connection.
+// ConnectionSession is the prefix of the session ID of a reader that is a connection.
 const ConnectionSession = "connection:"
 
-// GiveOwnWords records lines of cachebro's own words that a reader received other than by
-// Decide.
+// GiveOwnWords records lines written by cachebro that a reader received without Decide.
 func (s *Tracker) GiveOwnWords(id store.Reader, lines []string) {
 	if r := s.reader(id, true); r != nil {
 		r.mu.Lock()
@@ -59,10 +58,9 @@ func (s *Tracker) GiveOwnWords(id store.Reader, lines []string) {
 	}
 }
 
-// GivenOwnWords returns the first of the lines that a session received as cachebro's own
-// words, or "" if there is none. Connections of unknown session count as well, because they
-// may belong to this session. If known is false, the session is uncertain and the lines of
-// all sessions count.
+// GivenOwnWords returns the first of the lines that cachebro wrote and sent to a session, or "" if
+// there is none. Connections of unknown session count as well, because they may belong to this
+// session. If known is false, the lines of all sessions count.
 func (s *Tracker) GivenOwnWords(id store.SessionID, known bool, lines []string) string {
 	all := s.all()
 	for _, line := range lines {

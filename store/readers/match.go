@@ -9,10 +9,10 @@ import (
 	"cachebro/store/wire/visible"
 )
 
-// match returns the lines of the view that a client's own text shows. The client reports the
-// line at which its text starts, and the bytes must agree. Clients count an empty line after
-// a final newline. tail reports whether the text includes that line, which means that the end
-// of the file was seen.
+// match returns the lines of the view that a client's own text shows. The client reports the line
+// at which its text starts, and the bytes must agree. Clients count an empty line after a final
+// newline. tail reports whether the text includes that line, which proves that the reader saw the
+// end of the file.
 func (v view) match(w Rewrite) (first, last int, tail, ok bool) {
 	if v.binary {
 		return 0, 0, false, false
@@ -37,13 +37,13 @@ func (v view) match(w Rewrite) (first, last int, tail, ok bool) {
 	case whole && w.Rendering != store.RenderClaudeRead:
 		last = first + lines - 1
 	case after[0] == '\n' && (len(text) > 0 || w.NumLines > 0):
-		// The text was cut before a line end. Shell output loses its last line end, but the
-		// reader still saw the end of the file.
+		// The text was cut before a line end. Shell output loses its last line end, but the reader
+		// saw the end of the file.
 		last = first + lines
 		tail = len(after) == 1 && w.Rendering != store.RenderClaudeRead
 	default:
-		// The text ends in the middle of a line; or a client that numbers lines has an empty
-		// line where the content has another one.
+		// The text ends in the middle of a line. Or a client that numbers lines has an empty line
+		// where the content has another one.
 		return 0, 0, false, false
 	}
 	if w.NumLines > 0 && !countAgrees(w, text, len(after) == 0 || tail || v.blank(last+1, first+w.NumLines-1)) {
@@ -52,14 +52,14 @@ func (v view) match(w Rewrite) (first, last int, tail, ok bool) {
 	return first, last, tail, true
 }
 
-// blank reports whether lines hold only white space. Clients strip that from the end of a
+// blank reports whether lines hold only white space. Clients strip white space from the end of a
 // shell command's output, so that the text covers only the lines before.
 func (v view) blank(first, last int) bool {
 	return last <= v.total && len(bytes.TrimSpace(v.slice(first, last))) == 0
 }
 
-// countAgrees checks the client's number of lines against its text. For a shell command it is
-// the requested number; if the file is shorter, so is the output.
+// countAgrees checks the client's number of lines against its text. For a shell command, the number
+// is the requested one, and a shorter file gives fewer lines.
 func countAgrees(w Rewrite, text []byte, end bool) bool {
 	n := bytes.Count(text, []byte{'\n'})
 	if w.Rendering == store.RenderClaudeRead {
@@ -71,7 +71,7 @@ func countAgrees(w Rewrite, text []byte, end bool) bool {
 	return w.NumLines == n || end && w.NumLines > n
 }
 
-// matchEnd is like match for a text that is the end of a file (tail).
+// matchEnd is match for a text that is the end of a file (tail).
 func (v view) matchEnd(text []byte) (first, last int, tail, ok bool) {
 	whole := v.text
 	if v.newline && !bytes.HasSuffix(text, []byte{'\n'}) {
@@ -90,10 +90,13 @@ func (v view) matchEnd(text []byte) (first, last int, tail, ok bool) {
 // blanks are the characters that clients strip from the end of a result.
 const blanks = " \t\r\n"
 
-// delivered reports whether the final text that the model received is the decided one. It
-// accepts the text itself, perhaps without white space at its end, the text as numbered
-// lines, and a block with the text in the result of a tool that reads several files. Clients
-// append their own reminders to results. missing is the number of lines at the end that the
+// delivered reports whether the final text that the model received is the decided text. The final
+// text may be
+//   - the text, perhaps without white space at its end,
+//   - the text as numbered lines,
+//   - a result of a tool that reads several files, with the text in a block.
+//
+// Clients append their own reminders to results. missing is the number of lines at the end that the
 // model did not receive unchanged.
 func delivered(final, sent string, start int, path store.Path) (missing int, ok bool) {
 	missing, ok = matchesSent(final, sent, start, path)
@@ -116,14 +119,14 @@ func matchesSent(final, sent string, start int, path store.Path) (missing int, o
 			return missingLines(strings.TrimSuffix(after, rest), sent), true
 		}
 	}
-	// Notes from cachebro arrive as further blocks of the same result.
+	// Notes from cachebro are further blocks of the same result.
 	if rest, ok := textAfter(final, sent); ok && onlyNotes(rest) {
 		return missingLines(strings.TrimSuffix(final, rest), sent), true
 	}
 	return 0, numbered(final, sent, start)
 }
 
-// textAfter returns what follows sent in a result, without the empty lines between them.
+// textAfter returns the part of a result after sent, without empty lines in between.
 func textAfter(final, sent string) (rest string, ok bool) {
 	rest, ok = strings.CutPrefix(final, strings.TrimRight(sent, blanks))
 	if !ok || sent == "" {
@@ -133,9 +136,9 @@ func textAfter(final, sent string) (rest string, ok bool) {
 	return next, next == "" || strings.Contains(rest[:len(rest)-len(next)], "\n")
 }
 
-// missingLines counts the lines at the end of sent that final does not have unchanged; final
-// is sent with different white space at its end. A last line without its line end counts as
-// delivered if it is not empty.
+// missingLines counts the lines at the end of sent that final does not have unchanged. final is
+// sent with different white space at its end. A last line without its line end counts as delivered
+// if it is not empty.
 func missingLines(final, sent string) (missing int) {
 	got := final[len(strings.TrimRight(final, blanks)):]
 	first := true
@@ -177,8 +180,8 @@ func cutReminders(s string) string {
 	return s
 }
 
-// numbered reports whether final is sent with line numbers from start on, in the format of
-// `cat -n` or with an arrow. A last, empty line may be missing.
+// numbered reports whether final is sent with line numbers from start, in the format of `cat -n` or
+// with an arrow. A last, empty line may be missing.
 func numbered(final, sent string, start int) bool {
 	got, want := strings.Split(strings.TrimRight(final, "\n"), "\n"), strings.Split(sent, "\n")
 	if n := len(want) - 1; n > 0 && want[n] == "" && len(got) == n {

@@ -17,22 +17,22 @@ type Edit struct {
 	Known         bool
 	Path          store.Path
 	Before, After store.Hash
-	Content       func() ([]byte, error) // the present content of the file
+	Content       func() ([]byte, error) // fetches the present content of the file
 	// Old was replaced by New, everywhere if All is set, otherwise once. If Whole is set, New
-	// became the content of the file.
+	// became the whole content.
 	Old, New   string
 	All, Whole bool
-	// Pending means that the edit counts once a Commit contains a result for ToolUse. If
-	// Result is set, the result must be exactly that text.
+	// Pending means that the edit counts only after a Commit with a result for ToolUse. If Result
+	// is set, the result must be exactly that text.
 	Pending bool
 	ToolUse string
 	Result  string
 	Tool    string
 }
 
-// OwnEdit records what an agent knows after its own edit: the lines that it held before, and
-// the text that it supplied where it held the lines around it. A reader that has seen ten
-// lines of a file has not seen the rest by editing one of them.
+// OwnEdit records what an agent knows after its own edit. It knows the lines that it held before,
+// and the text that it supplied if it held the lines around it. A reader of ten lines has not seen
+// the rest of the file by editing one of them.
 func (s *Tracker) OwnEdit(ctx context.Context, e Edit) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -83,7 +83,7 @@ func (s *Tracker) OwnEdit(ctx context.Context, e Edit) error {
 
 // edited derives the known lines of the new content from those of the old one.
 func (s *Tracker) edited(e Edit, c *chooser, snap snapshot, after []byte, v view) effect {
-	// Even if the agent knows no line, it knows that the content has changed.
+	// An agent that knows no line still knows that the content has changed.
 	told := effect{pieces: []piece{c.piece(1, 0)}, base: e.Before}
 	if v.total == 0 {
 		return effect{forget: true}
@@ -102,7 +102,7 @@ func (s *Tracker) edited(e Edit, c *chooser, snap snapshot, after []byte, v view
 	}
 	for _, iv := range carry(before, spots, e, held) {
 		if iv.First == 1 && iv.Last == v.total && (slices.Contains(held[1:], false) || len(bases(snap.pieces, e.Before)) > 0) {
-			// The reader may know every line, but not that there are no more.
+			// The reader may know every line, but not that the file ends there.
 			return effect{forget: true}
 		}
 		p := c.piece(iv.First, iv.Last, h.deps...)
@@ -113,7 +113,7 @@ func (s *Tracker) edited(e Edit, c *chooser, snap snapshot, after []byte, v view
 	return told
 }
 
-// places returns the offsets at which old occurs: all, or the first one.
+// places returns the offsets of old in b: all of them, or only the first.
 func places(b, old []byte, all bool) []int {
 	var out []int
 	for from := 0; ; {
@@ -166,9 +166,9 @@ func heldLines(snap snapshot, h, current store.Hash, v view) (proof, []bool) {
 	return sum, held
 }
 
-// carry walks through the old lines and returns the known lines of the new content. After
-// an edit that the reader could not place and that changed the number of lines, the reader
-// cannot know any line number, so nothing after it is known.
+// carry walks through the old lines and returns the known lines of the new content. If the reader
+// could not place an edit that changed the number of lines, it cannot know any later line number.
+// Nothing after the edit is then known.
 func carry(before []byte, spots []int, e Edit, held []bool) []store.Interval {
 	lines := diff.Lines(before)
 	ends := make([]int, len(lines)) // byte offset after each line

@@ -10,24 +10,24 @@ import (
 	"cachebro/store/tokens"
 )
 
-// entry is a delivery that was decided and is not yet confirmed.
+// entry is a decided delivery that is not confirmed yet.
 type entry struct {
-	path   store.Path // key
-	shown  store.Path // the path as it appears in texts
+	path   store.Path // key of the file's record
+	shown  store.Path // the path as shown in texts
 	hash   store.Hash
 	n      uint64 // reader.n at the time of the decision
 	span   span
 	tool   string
 	answer Answer
-	own    bool // it replaces the result of a client's own tool or leaves it unchanged
+	own    bool // it concerns the result of a client's own tool
 	part   int  // Rewrite.Part
 	forms  []form
 }
 
-// form is a text that the model may turn out to have received, and its effect.
+// form is a text that the model may have received, with its effect.
 type form struct {
 	text   string
-	start  int  // number of its first line, for clients that number lines
+	start  int  // number of the text's first line, for clients that number lines
 	any    bool // any result counts, except an error
 	effect effect
 	answer Answer // for the accounts
@@ -58,7 +58,8 @@ func newEntry(q Request, key store.Path, d decision, n uint64) *entry {
 	}
 	own := form{text: q.Rewrite.Text, start: max(1, q.Rewrite.StartLine), effect: d.effect, answer: d.Answer}
 	if d.Kind != Keep {
-		// Another hook's result may have been used; then the model has the client's own text.
+		// Another hook's result may have been used instead. Then the model has the client's own
+		// text.
 		own.effect = d.own
 		own.answer = Answer{Kind: Keep, FullTokens: d.FullTokens, Tokens: d.FullTokens}
 	}
@@ -67,8 +68,8 @@ func newEntry(q Request, key store.Path, d decision, n uint64) *entry {
 }
 
 // telling reports whether the delivery, if it happened, gave the reader new knowledge of the
-// content, so that the file is in doubt until the delivery is confirmed. A stub only confirms
-// known content.
+// content. The file is then in doubt until the delivery is confirmed. A stub only confirms known
+// content.
 func (e *entry) telling() bool {
 	for _, f := range e.forms {
 		if f.answer.Kind == e.answer.Kind && (len(f.effect.pieces) > 0 || f.effect.forget) {
@@ -78,8 +79,8 @@ func (e *entry) telling() bool {
 	return false
 }
 
-// decided returns the earlier answer to a tool call that was already decided, for example if
-// two hooks ask for the same call.
+// decided returns the answer that was already decided for a tool call, for example when two hooks
+// ask about one call.
 func (r *reader) decided(q Request) (Answer, bool) {
 	if q.ToolUse == "" || !q.Pending {
 		return Answer{}, false
@@ -94,8 +95,8 @@ func (r *reader) decided(q Request) (Answer, bool) {
 	return Answer{}, false
 }
 
-// sameRange reports whether an entry is for the range that q asks for. One tool call may read
-// several ranges of one file.
+// sameRange reports whether an entry is for the range of q. One tool call may read several ranges
+// of a file.
 func sameRange(e *entry, q Request) bool {
 	if q.Rewrite != nil {
 		return e.part == q.Rewrite.Part
@@ -108,9 +109,9 @@ func sameRange(e *entry, q Request) bool {
 	return e.span == span{first, first + q.Limit - 1}
 }
 
-// waitLocked adds a pending entry. If there are too many, the oldest tool use is dropped. Its
-// files would then stay in doubt forever, so the records of these files are dropped too. The
-// caller holds r.mu.
+// waitLocked adds a pending entry. If there are too many, it drops the oldest tool use and the
+// records of that tool use's files. Without confirmation these files would stay in doubt forever.
+// The caller holds r.mu.
 func (r *reader) waitLocked(id string, e *entry) {
 	if _, ok := r.waiting[id]; !ok {
 		r.order = append(r.order, id)
@@ -125,18 +126,18 @@ func (r *reader) waitLocked(id string, e *entry) {
 	r.waiting[id] = append(r.waiting[id], e)
 }
 
-// Call is one tool call's final text, exactly as the model receives it.
+// Call is the final text of one tool call, exactly as the model receives it.
 type Call struct {
 	ToolUse string
 	Text    string
-	// Took names the text that the model received of a result with several entries: "ours",
-	// "own", or another value for neither. "" means that Text has to be compared.
+	// Took says which text the model received, for a result with several entries: "ours", "own", or
+	// any other value for neither. "" means that Text has to be compared.
 	Took string
 }
 
-// Pending records a client's own result (Request.Rewrite) as delivered under its tool use,
-// without replacing it, and reports whether the result is text of the content. The delivery
-// counts only after Commit.
+// Pending records a client's own result (Request.Rewrite) as delivered under its tool use, without
+// replacing it. The delivery counts only after Commit. matched reports whether the result is text
+// of the content.
 func (s *Tracker) Pending(ctx context.Context, q Request) (matched bool, err error) {
 	q.Force, q.Pending = true, true
 	a, err := s.Decide(ctx, q)
@@ -144,9 +145,9 @@ func (s *Tracker) Pending(ctx context.Context, q Request) (matched bool, err err
 }
 
 // Commit confirms or drops pending deliveries. calls holds the final texts of a batch of tool
-// calls, in the order of the context. A pending delivery counts if its text is in its call,
-// byte for byte. If it is not, the file is in doubt and its next read is full. own lists the
-// tool uses that delivered the client's own text although another text was decided.
+// calls, in the order of the context. A pending delivery counts if its call contains its text, byte
+// for byte. Otherwise the file is in doubt and its next read is full. own lists the tool uses that
+// delivered the client's own text although another text was decided.
 func (s *Tracker) Commit(id store.Reader, calls []Call) (own []string) {
 	r := s.reader(id, true)
 	if r == nil {
@@ -208,9 +209,8 @@ func (e *entry) formFor(c Call) (form, bool) {
 	return form{}, false
 }
 
-// stillLocked checks that the base of derived lines was not dropped between decision and
-// commit. If it was, it is only known that the reader received something that cannot be
-// interpreted. The caller holds r.mu.
+// stillLocked checks that the base of derived lines was not dropped between decision and commit. If
+// it was, the delivery cannot be interpreted. The caller holds r.mu.
 func (r *reader) stillLocked(e *entry, f effect) effect {
 	if len(f.pieces) == 0 || f.fresh {
 		return f
@@ -225,10 +225,9 @@ func (r *reader) stillLocked(e *entry, f effect) effect {
 	return effect{forget: true}
 }
 
-// orphans holds pending deliveries to readers that are not known yet. The zero value is
-// usable.
+// orphans holds pending deliveries to unknown readers. The zero value is usable.
 type orphans struct {
-	mu    sync.Mutex // guards the rest
+	mu    sync.Mutex // guards the fields below
 	byUse map[string][]*entry
 	order []string
 }
@@ -262,7 +261,7 @@ func (o *orphans) take(id string) []*entry {
 	return es
 }
 
-// paths returns the files for which a reader may have received something.
+// paths returns the files that an unknown reader may have received.
 func (o *orphans) paths() map[store.Path]bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

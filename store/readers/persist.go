@@ -11,21 +11,20 @@ import (
 	"cachebro/store"
 )
 
-// The keys of the saved state contain the number of its format. State in another format is
-// dropped and not migrated, because losing it costs only tokens.
+// The keys of the saved state contain the number of its format. State in another format is dropped,
+// because losing it costs only tokens.
 const (
 	keyAll      = "readers/"
 	keyReaders  = keyAll + "2/"
-	keyClosed   = "closed/1"  // ns, when the readers were saved
+	keyClosed   = "closed/1"  // when the readers were saved, ns
 	keyAccounts = "ledger/1/" // followed by the session
 )
 
-// maxSaved bounds the bytes of a reader's saved state; a larger state is not saved.
+// maxSaved is the size limit for a reader's saved state, in bytes. A larger state is not saved.
 const maxSaved = 500 << 10
 
-// maxQuiet is how long after its last activity a reader is still saved, because a user may
-// return the next day and is then shown what changed meanwhile. Stubs and diffs expire long
-// before, see Options.IdleExpiry.
+// maxQuiet is how long after its last activity a reader is still saved. A user who returns the next
+// day is then shown what changed meanwhile. Stubs and diffs expire earlier, see Options.IdleExpiry.
 const maxQuiet = 24 * time.Hour
 
 type savedReader struct {
@@ -45,20 +44,20 @@ type savedReader struct {
 type savedFile struct {
 	Pieces []piece      `cbor:"1,keyasint"`
 	Used   uint64       `cbor:"2,keyasint"`
-	Stubs  []int        `cbor:"3,keyasint,omitempty"` // first and last line of the ranges whose last answer was not full text
-	Hash   []store.Hash `cbor:"4,keyasint,omitempty"` // the content of each of these ranges
+	Stubs  []int        `cbor:"3,keyasint,omitempty"` // first and last line of each range whose last answer was not full text
+	Hash   []store.Hash `cbor:"4,keyasint,omitempty"` // content of each of these ranges
 	Was    []piece      `cbor:"5,keyasint,omitempty"`
 	Told   told         `cbor:"6,keyasint,omitempty"`
 }
 
-// load reads the saved state and deletes it, so that after a crash there is none.
+// load reads the saved state and deletes it, so that there is none after a crash.
 func (s *Tracker) load() error {
 	if s.kv == nil {
 		return nil
 	}
 	if err := s.kv.Scan(keyAccounts, func(key string, value []byte) error {
 		var a account
-		// A damaged account starts from zero.
+		// A damaged account is counted from zero.
 		if cbor.Unmarshal(value, &a) == nil && a.Counts != nil {
 			s.accounts.sessions[store.SessionID(key[len(keyAccounts):])] = &a
 			s.accounts.order = max(s.accounts.order, a.Used)
@@ -86,11 +85,11 @@ func (s *Tracker) load() error {
 	if err != nil {
 		return fmt.Errorf("load shown state: %w", err)
 	}
-	// The marker is deleted first, because the remaining records are not trusted without it.
+	// Delete the marker first, because the other records are not trusted without it.
 	if err := s.kv.Delete(keyClosed); err != nil {
 		s.sessions = map[store.SessionID]*session{}
 		if errors.Is(err, store.ErrNoSpace) {
-			return nil // the saved state stays, but is not trusted: see Options.Began
+			return nil // the saved state remains, but is not trusted: see Options.Began
 		}
 		return fmt.Errorf("load shown state: %w", err)
 	}
@@ -123,8 +122,8 @@ func (s *Tracker) restore(saved savedReader) {
 	ss.last = max(ss.last, saved.Active)
 }
 
-// Close saves what readers were shown, and the accounts. Files with undecided deliveries are
-// left out. The caller makes sure that no Decide runs any more.
+// Close saves what readers were shown, and the accounts. It leaves out files with unconfirmed
+// deliveries. No Decide may be running.
 func (s *Tracker) Close() error {
 	if s.kv == nil {
 		return nil
@@ -153,8 +152,8 @@ func (s *Tracker) Close() error {
 	return nil
 }
 
-// saved returns the reader's state without the files in doubt. It adds the reader's own files
-// in doubt to doubt.
+// saved returns the reader's state without the files in doubt. It adds the files that this reader
+// has in doubt to doubt.
 func (r *reader) saved(doubt map[store.Path]bool) savedReader {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -208,8 +207,8 @@ const (
 	saveLast  = time.Minute // the longest pause between attempts after failures
 )
 
-// Run saves the accounts a few seconds after each change, until done is closed. Therefore a
-// kill loses at most the counts of those seconds.
+// Run saves the accounts a few seconds after each change, until done is closed. A kill loses only
+// the counts of those seconds.
 func (s *Tracker) Run(done <-chan struct{}, failed func(error)) {
 	pause := saveEvery
 	for {

@@ -8,31 +8,30 @@ import (
 	"cachebro/store"
 )
 
-// piece is a run of lines of one content that a reader was shown. It is immutable. Lists of
-// pieces are replaced, never changed, so that a snapshot needs no copy.
+// piece is a run of lines of one content that a reader was shown. Pieces and lists of pieces are
+// immutable, so a snapshot needs no copy.
 type piece struct {
 	Hash      store.Hash      `cbor:"1,keyasint"`
 	Rendering store.Rendering `cbor:"2,keyasint"`
 	Plain     bool            `cbor:"3,keyasint"` // every rendering of this content is the content itself
-	// First and Last are lines, 1-based and inclusive. 1 and 0 mean no line: an empty file,
-	// or the knowledge that this content exists without any of its text.
+	// First and Last are lines, 1-based and inclusive. 1 and 0 mean no line. The file is then
+	// empty, or the reader knows that the content existed but none of its text.
 	First int        `cbor:"4,keyasint"`
 	Last  int        `cbor:"5,keyasint"`
-	Total int        `cbor:"6,keyasint"`  // lines of the whole content
-	N     uint64     `cbor:"7,keyasint"`  // position in the order of this reader's deliveries
-	At    int64      `cbor:"8,keyasint"`  // ns, when the text was delivered
-	Used  int64      `cbor:"9,keyasint"`  // ns, when it was last delivered or confirmed
+	Total int        `cbor:"6,keyasint"`  // number of lines of the whole content
+	N     uint64     `cbor:"7,keyasint"`  // position in the order of the reader's deliveries
+	At    int64      `cbor:"8,keyasint"`  // when the text was delivered, ns
+	Used  int64      `cbor:"9,keyasint"`  // when the text was last delivered or confirmed, ns
 	Mark  int64      `cbor:"10,keyasint"` // tokens delivered to the reader before the text
 	Deps  []string   `cbor:"11,keyasint,omitempty"`
-	As    store.Path `cbor:"12,keyasint,omitempty"` // the name it was shown under, if different
-	// From is the call that delivered the piece; states of older versions lack it.
+	As    store.Path `cbor:"12,keyasint,omitempty"` // the name under which the text was shown, if different
+	// From is the call that delivered the piece. State saved by older versions lacks it.
 	From call `cbor:"13,keyasint,omitempty"`
-	// Rests lists the calls that delivered the text, if From did not deliver it or delivered
-	// only changes to it.
+	// Rests lists the calls that delivered the text, if From did not, or delivered only changes.
 	Rests []call `cbor:"14,keyasint,omitempty"`
 }
 
-// calls returns the calls by which the reader knows the piece's text.
+// calls returns the calls from which the reader knows the piece's text.
 func (p *piece) calls() []call {
 	switch {
 	case len(p.Rests) == 0:
@@ -43,15 +42,15 @@ func (p *piece) calls() []call {
 	return p.Rests
 }
 
-// maxPieces limits the pieces per file. Dropping the oldest is safe, because the latest
-// deliveries remain.
+// maxPieces limits the pieces per file. The oldest may be dropped safely, because later deliveries
+// overrule them.
 const maxPieces = 64
 
 // clock holds the values against which expiry is measured.
 type clock struct {
 	now       int64 // ns
 	delivered int64 // tokens
-	held      int64 // as the reader's
+	held      int64 // see reader.held
 	unsure    int64
 	o         Options
 }
@@ -60,8 +59,9 @@ func (p *piece) expired(c clock) bool {
 	return c.now-p.Used >= int64(c.o.IdleExpiry) || p.outgrown(c)
 }
 
-// outgrown reports whether so many tokens were delivered after the text that the client may
-// have dropped it silently, and no later event shows that the context still holds it.
+// outgrown reports whether the client may have silently dropped the text, because many tokens were
+// delivered after it. It returns false if a later event showed that the context still holds the
+// text.
 func (p *piece) outgrown(c clock) bool {
 	since := p.Mark
 	if p.Mark >= c.unsure {
@@ -70,8 +70,8 @@ func (p *piece) outgrown(c clock) bool {
 	return c.delivered-since > c.o.TokenExpiry
 }
 
-// unknown returns a piece for a delivery about a file that cannot be interpreted. It proves
-// nothing and invalidates all earlier deliveries. Its length is unknown as well.
+// unknown returns a piece for a delivery about a file that cannot be interpreted. It proves nothing
+// and invalidates all earlier deliveries. Even its length is unknown.
 func unknown() piece { return piece{First: 1, Last: math.MaxInt} }
 
 func (p *piece) usable(r store.Rendering) bool { return p.Plain || p.Rendering == r }
@@ -89,9 +89,8 @@ type proof struct {
 	from  []call // the calls that delivered the lines, earliest first
 }
 
-// holds looks for unexpired pieces of one content that cover lines first to last (any piece
-// is enough for an empty file), and checks that the reader has not learned of a third content
-// since.
+// holds looks for unexpired pieces of one content that cover lines first to last. For an empty file
+// any piece is enough. It also checks that the reader has not learned of a third content since.
 func holds(ps []piece, c clock, h, current store.Hash, r store.Rendering, first, last int) (proof, bool) {
 	var cover []*piece
 	for i := range ps {
@@ -129,8 +128,8 @@ func holds(ps []piece, c clock, h, current store.Hash, r store.Rendering, first,
 		if p.Hash == h || p.Hash == current {
 			continue
 		}
-		// The reader learned of this content later; or this content is longer and the reader
-		// did not learn that its end is gone.
+		// The reader learned of this content later. Or this content is longer, and the reader did
+		// not learn that its end is gone.
 		if p.N > out.n || whole && p.Last > last {
 			return proof{}, false
 		}
@@ -160,8 +159,8 @@ func bases(ps []piece, current store.Hash) []store.Hash {
 	return out
 }
 
-// totalOf returns the number of lines of a content. It returns false if there are no pieces
-// of it.
+// totalOf returns the number of lines of a content. It returns false without a piece of the
+// content.
 func totalOf(ps []piece, h store.Hash, r store.Rendering) (int, bool) {
 	for i := range ps {
 		if ps[i].Hash == h && ps[i].usable(r) {
@@ -171,8 +170,8 @@ func totalOf(ps []piece, h store.Hash, r store.Rendering) (int, bool) {
 	return 0, false
 }
 
-// with adds a piece, which replaces the same lines of the same content. A piece that covers
-// its whole content replaces everything.
+// with adds a piece, which replaces the same lines of the same content. A piece of the whole
+// content replaces all pieces.
 func with(ps []piece, p piece) []piece {
 	out := make([]piece, 0, len(ps)+2)
 	for _, q := range ps {

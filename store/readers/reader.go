@@ -8,37 +8,37 @@ import (
 	"cachebro/store"
 )
 
-// reader describes what one context window holds, as far as known.
+// reader describes what is known about one context window.
 type reader struct {
 	id     store.Reader
 	active atomic.Int64 // ns, latest activity
 
-	mu        sync.Mutex // guards all below
+	mu        sync.Mutex // guards the fields below
 	epoch     uint64
 	used      bool   // something was delivered in this epoch
 	delivered int64  // tokens, over all epochs
 	held      int64  // value of delivered when the context was last found to have lost nothing
-	unsure    int64  // value of delivered when that was last in doubt; older deliveries are not confirmed
-	n         uint64 // counts deliveries, to order them
+	unsure    int64  // value of delivered at the last doubt about losses; older deliveries are not confirmed
+	n         uint64 // number of deliveries, which orders them
 	files     map[store.Path]*file
-	waiting   map[string][]*entry // pending, by tool use
+	waiting   map[string][]*entry // pending deliveries, by tool use
 	order     []string            // keys of waiting, oldest first
-	given     []uint64            // hashes of cachebro's own lines, oldest first
+	given     []uint64            // hashes of lines that cachebro wrote, oldest first
 }
 
 // file is what a reader knows of one path.
 type file struct {
-	pieces []piece // the list is replaced, never changed
-	was    []piece // the pieces before all of them were last replaced
+	pieces []piece // replaced, never changed
+	was    []piece // the pieces before the last replacement of all of them
 	gen    uint64  // counts replacements
 	asks   map[span]ask
 	page   page
 	told   told
-	used   uint64 // reader.n at the last request, for eviction
+	used   uint64 // reader.n at the last request; the oldest is evicted first
 }
 
-// told is a content that the reader learned of other than by a read. Way means that it was
-// shown the change that led to this content.
+// told is a content that the reader learned of without a read. Way means that it was shown the
+// change that led to this content.
 type told struct {
 	Hash store.Hash `cbor:"1,keyasint"`
 	Way  bool       `cbor:"2,keyasint"`
@@ -46,21 +46,20 @@ type told struct {
 	At   int64      `cbor:"4,keyasint"` // ns
 }
 
-// span is a range of lines as requested.
+// span is a requested range of lines.
 type span struct{ first, last int }
 
-// ask is the latest answer to a request for a range. It is used to recognise repeated
-// requests.
+// ask is the latest answer to a request for a range. It serves to recognise repeated requests.
 type ask struct {
 	hash   store.Hash
-	full   bool // the text itself was sent
+	full   bool // the answer contained the text itself
 	tokens int  // tokens of the requested lines
 }
 
-// page remembers a diff that was cut.
+// page remembers a truncated diff.
 type page struct {
 	base, target store.Hash
-	rows         int // rows sent so far, without a gap from the start
+	rows         int // number of rows sent, from the first one without a gap
 }
 
 const (
@@ -72,7 +71,7 @@ func newReader(id store.Reader) *reader {
 	return &reader{id: id, epoch: 1, files: map[store.Path]*file{}, waiting: map[string][]*entry{}}
 }
 
-// newEpoch drops all records, because the context window was replaced.
+// newEpoch drops all records, because the client replaced the context window.
 func (r *reader) newEpoch() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,7 +86,7 @@ func (r *reader) clearLocked() {
 	r.order = nil
 }
 
-// fileLocked returns a path's record, creating it if needed. r.mu is held.
+// fileLocked returns a path's record, creating it if needed. The caller holds r.mu.
 func (r *reader) fileLocked(p store.Path, max int) *file {
 	f := r.files[p]
 	if f == nil {
@@ -102,8 +101,8 @@ func (r *reader) fileLocked(p store.Path, max int) *file {
 	return f
 }
 
-// evictLocked drops the records of the quarter of the files whose last request is oldest.
-// Dropping many at once spreads the cost. r.mu is held.
+// evictLocked drops the records of the quarter of the files with the oldest requests. Dropping many
+// at once spreads the cost. The caller holds r.mu.
 func (r *reader) evictLocked() {
 	used := make([]uint64, 0, len(r.files))
 	for _, f := range r.files {
@@ -118,7 +117,7 @@ func (r *reader) evictLocked() {
 	}
 }
 
-// snapshot is the state that a decision is based on.
+// snapshot is the state that a decision uses.
 type snapshot struct {
 	epoch  uint64
 	gen    uint64
@@ -129,8 +128,8 @@ type snapshot struct {
 	doubt  bool // a pending delivery may have changed what the reader knows of the file
 }
 
-// look takes a snapshot for a path. If the file was renamed, its record is first moved to the
-// new name, unless the new name already has a record.
+// look takes a snapshot for a path. If the file was renamed, it first moves the record to the new
+// name, unless the new name already has a record.
 func (r *reader) look(q Request, key store.Path, now int64, o Options) snapshot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -167,7 +166,7 @@ func (r *reader) look(q Request, key store.Path, now int64, o Options) snapshot 
 	return s
 }
 
-// noteLocked adds the effect of a delivery to the record. r.mu is held.
+// noteLocked adds the effect of a delivery to the record. The caller holds r.mu.
 func (r *reader) noteLocked(key store.Path, e effect, now int64, o Options) {
 	f := r.fileLocked(key, o.MaxFiles)
 	switch {
@@ -205,8 +204,8 @@ func (r *reader) noteLocked(key store.Path, e effect, now int64, o Options) {
 	}
 }
 
-// decideLeftLocked drops older undecided deliveries of a path if the latest delivery was a
-// whole content, because they no longer matter. The caller holds r.mu.
+// decideLeftLocked drops older unconfirmed deliveries of a path if the latest delivery was a whole
+// content, because they then do not matter. The caller holds r.mu.
 func (r *reader) decideLeftLocked(key store.Path) {
 	f := r.files[key]
 	if f == nil || len(f.pieces) != 1 || f.pieces[0].First > 1 || f.pieces[0].Last < f.pieces[0].Total {
@@ -230,7 +229,7 @@ func (f *file) askedLocked(k span, a ask) {
 	f.asks[k] = a
 }
 
-// clockLocked returns the clock for the expiry of the reader's bases. r.mu is held.
+// clockLocked returns the clock for the expiry of the reader's pieces. The caller holds r.mu.
 func (r *reader) clockLocked(now int64, o Options) clock {
 	return clock{now: now, delivered: r.delivered, held: r.held, unsure: r.unsure, o: o}
 }

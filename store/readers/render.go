@@ -10,11 +10,11 @@ import (
 	"cachebro/store/tokens"
 )
 
-// renderUTF16 replaces raw/1 for a file with a UTF-16 byte order mark. It is the text in
-// UTF-8 without the mark, as ripgrep shows it.
+// renderUTF16 replaces raw/1 for a file with a UTF-16 byte order mark. It is the text in UTF-8
+// without the mark, as ripgrep shows it.
 const renderUTF16 store.Rendering = "utf16/1"
 
-// view is a content as a reader sees it under a rendering.
+// view is a content under a rendering.
 type view struct {
 	meta
 	text  []byte
@@ -24,10 +24,10 @@ type view struct {
 	sum      tokens.Sum
 }
 
-// meta holds what decisions need in addition to the text. It is immutable and cached by hash.
+// meta holds what decisions need besides the text. It is immutable and cached by hash.
 type meta struct {
-	rendering store.Rendering // in effect: raw/1 may have become utf16/1
-	total     int             // lines; a final newline does not begin another one
+	rendering store.Rendering // the one in effect, because utf16/1 may have replaced raw/1
+	total     int             // number of lines; a final newline begins no further line
 	tokens    int
 	plain     bool // every rendering is the content itself
 	valid     bool // the text is UTF-8
@@ -77,8 +77,8 @@ func (v view) slice(first, last int) []byte {
 	return v.text[from:to]
 }
 
-// claudeRead renders cc-read/1, the form in which Claude Code's Read delivers a file, namely
-// decoded, without byte order mark, and with LF for CRLF. It returns b itself if nothing
+// claudeRead renders cc-read/1, the form in which Claude Code's Read delivers a file. It is
+// decoded, without byte order mark, and with LF for CRLF. claudeRead returns b itself if nothing
 // changes.
 func claudeRead(b []byte) []byte {
 	if len(b)%2 == 0 && text.Wide(b) && b[0] == 0xff { // little endian only
@@ -95,8 +95,8 @@ func claudeRead(b []byte) []byte {
 	return b
 }
 
-// replaceInvalid replaces each maximal prefix of a broken sequence by one U+FFFD, as the
-// WHATWG decoder in JavaScript does. Go's own functions replace whole runs or single bytes.
+// replaceInvalid replaces each maximal prefix of a broken sequence by one U+FFFD, like the WHATWG
+// decoder in JavaScript. Go's functions replace whole runs or single bytes.
 func replaceInvalid(b []byte) []byte {
 	out := make([]byte, 0, len(b)+16)
 	for len(b) > 0 {
@@ -112,7 +112,7 @@ func replaceInvalid(b []byte) []byte {
 	return out
 }
 
-// brokenLen returns how many bytes at the start of b could have begun one rune.
+// brokenLen returns the number of bytes at the start of b that could have begun one rune.
 func brokenLen(b []byte) int {
 	lo, hi, need := byte(0x80), byte(0xBF), 0
 	switch c := b[0]; {

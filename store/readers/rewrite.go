@@ -9,8 +9,8 @@ import (
 	"cachebro/store/tokens"
 )
 
-// Limits of what a client's own read tool shows at once. The text that replaces a false
-// "unchanged" stays within them.
+// Limits of the lines and tokens that a client's own read tool shows at once. Text that replaces a
+// false "unchanged" stays within them.
 const (
 	maxClientLines  = 2000
 	maxClientTokens = 24_000
@@ -18,8 +18,8 @@ const (
 
 func (s *Tracker) at(ns int64) time.Time { return time.Unix(0, ns).In(s.o.Location) }
 
-// rewrite decides whether to leave a client's own result as it is, or to replace it by a
-// sentence or by the changed lines.
+// rewrite decides whether to keep a client's own result, or to replace it by a sentence or by the
+// changed lines.
 func (c *chooser) rewrite() (decision, error) {
 	w := *c.q.Rewrite
 	if w.ClientUnchanged {
@@ -34,7 +34,7 @@ func (c *chooser) rewrite() (decision, error) {
 		return c.notUnderstood(w), nil
 	}
 	c.first, c.last = first, last
-	// The end of the file is known only if the text went beyond its last newline.
+	// The reader knows the end of the file only if the text went beyond the last newline.
 	c.whole = first == 1 && last == c.meta.total && (tail || !v.newline)
 	var own effect
 	if last >= first || c.meta.total == 0 {
@@ -65,8 +65,8 @@ func (c *chooser) keep() decision {
 	return d
 }
 
-// notUnderstood handles a text that does not match any known version of the file. After such
-// a text, no earlier delivery is certain any more.
+// notUnderstood handles a text that matches no known version of the file. No earlier delivery is
+// then certain.
 func (c *chooser) notUnderstood(w Rewrite) decision {
 	d := decision{Answer: Answer{Kind: Keep, Hash: c.q.Hash, Seq: c.q.Seq, TotalLines: c.meta.total}, full: true}
 	d.FullTokens = tokens.EstimateString(w.Text)
@@ -75,7 +75,7 @@ func (c *chooser) notUnderstood(w Rewrite) decision {
 	return d
 }
 
-// repeated is like unchanged, with the wording for a client's own read.
+// repeated is unchanged with the wording for a client's own read.
 func (c *chooser) repeated() (decision, bool, error) {
 	h, elsewhere, ok, err := c.heldAnywhere()
 	if !ok || err != nil || c.last < c.first {
@@ -94,8 +94,8 @@ func (c *chooser) repeated() (decision, bool, error) {
 	return c.repeats(d, h, elsewhere, full)
 }
 
-// changedSpan sends real lines under their real numbers, from 3 before the first change to 3
-// after the last, to a reader that holds the rest.
+// changedSpan sends changed lines with their line numbers, from 3 before the first change to 3
+// after the last. It does so only if the reader holds the rest.
 func (c *chooser) changedSpan(v view) (decision, bool, error) {
 	if !c.whole {
 		return decision{}, false, nil
@@ -141,14 +141,14 @@ func (c *chooser) changedSpan(v view) (decision, bool, error) {
 	return d, true, nil
 }
 
-// spanOf returns the run of new lines that contains every change and its context.
+// spanOf returns the range of new lines that contains every change and its context.
 func spanOf(sc *diff.Script) (first, last int) {
 	a, z := sc.Edits[0], sc.Edits[len(sc.Edits)-1]
 	return max(1, a.NewFrom+1-diff.Context), min(len(sc.New), z.NewTo+diff.Context)
 }
 
-// clientUnchanged handles a client that said "file unchanged" itself, judging by modification
-// time. This answer is left unchanged only if cachebro's record agrees.
+// clientUnchanged handles a client that answered "file unchanged" itself, judging by modification
+// time. The answer is kept only if cachebro's record agrees.
 func (c *chooser) clientUnchanged() (decision, error) {
 	if c.meta.binary {
 		return decision{Answer: Answer{Kind: Keep, Binary: true, Hash: c.q.Hash, Seq: c.q.Seq}}, nil
@@ -170,8 +170,8 @@ func (c *chooser) clientUnchanged() (decision, error) {
 			d.effect = effect{confirm: h.hash, first: c.first, last: c.last}
 			return d, nil
 		}
-		// The answer "unchanged" for a range is not enough here, because the client's answer
-		// is about the whole file.
+		// An answer "unchanged" for a range is not enough here, because the client's answer
+		// concerns the whole file.
 		if d, ok, err := c.changedSpan(*v); ok || err != nil {
 			return d, err
 		}

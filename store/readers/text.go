@@ -14,8 +14,8 @@ import (
 	"cachebro/store/wire/visible"
 )
 
-// Printable returns a path in a form that is safe in text for a model. A file name can
-// contain line ends and control sequences that look like a message.
+// Printable returns a path in a form that is safe in text for a model. A file name may contain line
+// ends and control sequences that look like a message.
 func Printable(p store.Path) string {
 	return visible.ForModel(string(p))
 }
@@ -27,8 +27,8 @@ func unit(listing bool) string {
 	return "line"
 }
 
-// stub is the label of an answer that repeats no text. as is the name under which the text
-// was shown, if that differs from path.
+// stub is the label of an answer without text. as is the name under which the text was shown, if
+// different from path.
 type stub struct {
 	path, as    store.Path
 	first, last int
@@ -54,16 +54,14 @@ func (s stub) label(saved int) string {
 	return b.String() + " · " + tokens.Format(saved) + " saved]"
 }
 
-// labelled returns the label, which states the saving after subtracting the label's own
-// tokens.
+// labelled returns the label. It states the saving after subtracting the label's own tokens.
 func (s stub) labelled(full int) (label string, cost int) {
 	cost = tokens.EstimateString(s.label(full))
 	label = s.label(max(0, full-cost))
 	return label, tokens.EstimateString(label)
 }
 
-// diffLabel returns the label of a diff. It names the kind of call (read or edit) that
-// delivered the old text.
+// diffLabel returns the label of a diff. It says whether a read or an edit delivered the old text.
 func diffLabel(path store.Path, h proof, added, removed, before, after int, listing bool) string {
 	many := unit(listing) + "s"
 	since := "since your read"
@@ -90,13 +88,11 @@ func (s *Tracker) clockTime(ns int64) string {
 	return time.Unix(0, ns).In(s.o.Location).Format("15:04")
 }
 
-// call is a tool call from which a reader knows some lines. It either showed them or was the
-// reader's own edit.
+// call is a tool call that showed lines to a reader, or by which the reader wrote them.
 type call struct {
 	Tool string `cbor:"1,keyasint,omitempty"`
 	At   int64  `cbor:"2,keyasint,omitempty"` // ns
-	// Changes means that the call delivered only the changes to a text that the reader
-	// already held.
+	// Changes means that the call delivered only the changes to a text that the reader held.
 	Changes bool `cbor:"3,keyasint,omitempty"`
 }
 
@@ -109,7 +105,7 @@ func (c call) edits() bool {
 	return false
 }
 
-// maxCalls is how many calls are remembered for a run of lines. If there are that many, texts
+// maxCalls is the number of calls remembered for a range of lines. If there are that many, texts
 // name only the first and the last.
 const maxCalls = 8
 
@@ -131,13 +127,13 @@ func addCall(from []call, more ...call) []call {
 	return from
 }
 
-// callName names a call, like "your Edit of 12:41". as is the name that the file had then, or
-// "" if it is the same.
+// callName names a call, such as "your Edit of 12:41". as is the name of the file at that time, or
+// "" if unchanged.
 func (s *Tracker) callName(c call, as store.Path) string {
 	tool := c.Tool
 	switch tool {
 	case "":
-		tool = "call" // a state of an older version
+		tool = "call" // saved by an older version
 	case "Bash":
 		tool = "Bash output"
 	}
@@ -147,8 +143,7 @@ func (s *Tracker) callName(c call, as store.Path) string {
 	return fmt.Sprintf("your %s of %s", tool, s.clockTime(c.At))
 }
 
-// howKnown names the calls from which the reader knows text that is not sent again. These are
-// the calls that delivered the text, and those that delivered later changes to it.
+// howKnown names the calls that delivered the text that is not sent again, or changes to it.
 func (s *Tracker) howKnown(from []call, as store.Path) string {
 	var texts, changes []string
 	for _, c := range from {
@@ -189,8 +184,8 @@ func (s *Tracker) notRepeated(st stub, from []call) string {
 	return fmt.Sprintf("cachebro: not repeated. %s exactly as %s (%s). Read it again to get the text.", lines, s.howKnown(from, st.as), size)
 }
 
-// spanNote returns the note that accompanies the changed lines of a built-in Read. It
-// describes the lines before and after them; the lines after them may have new numbers.
+// spanNote returns the note for the changed lines of a built-in Read. It describes the lines before
+// and after them. The lines after them may have new numbers.
 func (s *Tracker) spanNote(path store.Path, h proof, first, last, total, oldTotal int) string {
 	since := "you were given it"
 	if n := len(h.from); n > 0 {

@@ -8,17 +8,16 @@ import (
 	"cachebro/store/leaf/cache"
 )
 
-// Contents fetches earlier contents. An error means that a content is no longer available and
-// no diff can be made.
+// Contents fetches earlier contents. An error means that a content is not available, so no diff is
+// possible.
 type Contents interface {
 	Content(h store.Hash) ([]byte, error)
-	// Has reports whether Content would find the content. Pruned or purged content must not
-	// be shown any more, even if a copy is still in memory.
+	// Has reports whether Content would find the content. Pruned or purged content must not be
+	// shown, even if a copy is still in memory.
 	Has(h store.Hash) bool
 }
 
-// KV persists the readers' state and the accounts. Options.MaxFiles limits the size of the
-// values.
+// KV stores the readers' state and the counts. Options.MaxFiles limits the size of the values.
 type KV interface {
 	Get(key string) (value []byte, ok bool, err error)
 	Set(key string, value []byte) error
@@ -32,11 +31,11 @@ type Options struct {
 	Location    *time.Location   // for times of day in texts; time.Local
 	IdleExpiry  time.Duration    // a base expires if it was neither shown nor confirmed for this long; 30 min
 	TokenExpiry int64            // a base expires after this many further tokens, unless the context is known to have lost nothing; 40,000
-	// Began is when the previous process began, in ns; 0 if unknown. State saved before that
-	// time is ignored, because the previous process has already read it.
+	// Began is when the previous process began, in ns; 0 if unknown. State saved before that time
+	// is ignored, because the previous process has already used it.
 	Began       int64
-	MaxSessions int // beyond this number, the least recently active session is dropped; 64
-	MaxFiles    int // per reader; beyond this number, the files with the oldest requests are dropped; 1024
+	MaxSessions int // above this number, the least recently active session is dropped; 64
+	MaxFiles    int // per reader; above this number, the files with the oldest requests are dropped; 1024
 }
 
 func (o Options) filled() Options {
@@ -61,14 +60,13 @@ func (o Options) filled() Options {
 	return o
 }
 
-// maxViews is how many bytes of rendered contents are cached.
+// maxViews is the size limit for cached rendered contents, in bytes.
 const maxViews = 8 << 20
 
-// maxAgents limits the agents per session. Beyond it, the least recently active agent is
-// dropped.
+// maxAgents limits the agents per session. Above it, the least recently active agent is dropped.
 const maxAgents = 64
 
-// Tracker records what every reader was shown. It is safe for concurrent use.
+// Tracker records what every reader was shown. It may be used concurrently.
 type Tracker struct {
 	contents Contents
 	kv       KV
@@ -88,8 +86,7 @@ type session struct {
 	last   int64 // ns, latest activity
 }
 
-// New returns a Tracker with the state that the last Close saved. kv may be nil; then nothing
-// is saved.
+// New returns a Tracker with the state that the last Close saved. If kv is nil, nothing is saved.
 func New(contents Contents, kv KV, o Options) (*Tracker, error) {
 	s := &Tracker{
 		contents: contents,
@@ -106,8 +103,7 @@ func New(contents Contents, kv KV, o Options) (*Tracker, error) {
 
 func (s *Tracker) now() int64 { return s.o.Now().UnixNano() }
 
-// reader returns the state of a reader. If make is set, a missing one is created in a new
-// epoch.
+// reader returns the state of a reader. If make is set, it creates a missing one in a new epoch.
 func (s *Tracker) reader(id store.Reader, make bool) *reader {
 	if id.Session == "" {
 		return nil
@@ -142,7 +138,7 @@ func (s *Tracker) reader(id store.Reader, make bool) *reader {
 	return r
 }
 
-// evictLocked drops the least recently active session. s.mu is held.
+// evictLocked drops the least recently active session. The caller holds s.mu.
 func (s *Tracker) evictLocked() {
 	var oldest store.SessionID
 	first := true
@@ -190,16 +186,14 @@ func (s *Tracker) all() []*reader {
 	return out
 }
 
-// Forget drops the record of everything that a session was shown, so that its next reads are
-// full.
+// Forget drops the record of what a session was shown, so that its next reads are full.
 func (s *Tracker) Forget(id store.SessionID) {
 	for _, r := range s.readers(id) {
 		r.newEpoch()
 	}
 }
 
-// PinnedContents returns the contents from which diffs for live readers would start. Retention
-// must not drop them.
+// PinnedContents returns the bases of possible diffs for live readers. Retention must keep them.
 func (s *Tracker) PinnedContents() map[store.Hash]struct{} {
 	now := s.now()
 	pins := map[store.Hash]struct{}{}

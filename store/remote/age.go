@@ -14,18 +14,18 @@ import (
 	"filippo.io/age"
 )
 
-// Encryption uses age. A sender knows only recipients, so a stolen machine cannot open what
-// it sent; a reader has an identity. age does not authenticate the sender. Anyone who knows a
-// recipient can write data that decrypts with its identity, just as anyone who can write to a
-// bucket can do without encryption.
+// Encryption uses age. A sender knows only recipients, so a stolen machine cannot decrypt what it
+// sent. A reader has an identity. age does not authenticate the sender: anyone who knows a
+// recipient can write data that decrypts with its identity. Without encryption, anyone who can
+// write to the bucket can do the same.
 
-// ErrLocked means that the data is encrypted and none of the given keys decrypts it.
+// ErrLocked means that no given key decrypts the data.
 var ErrLocked = errors.New("the history is encrypted")
 
 const (
-	// ageMagic is the beginning of everything that age writes.
+	// ageMagic begins everything that age writes.
 	ageMagic = "age-encryption.org/"
-	// maxKeys is the largest size of a file of identities.
+	// maxKeys is the size limit for a file of identities.
 	maxKeys = 1 << 20
 )
 
@@ -69,8 +69,7 @@ func encrypted(b []byte, to []string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Unlock makes the bucket decrypt with the identities in a file, which has the format of
-// age-keygen.
+// Unlock makes the bucket decrypt with the identities in a file, in the format of age-keygen.
 func (b *Bucket) Unlock(file string) error {
 	f, err := os.Open(file)
 	if err != nil {
@@ -84,7 +83,7 @@ func (b *Bucket) Unlock(file string) error {
 	return nil
 }
 
-// open returns body, decrypted if it is encrypted.
+// open returns body, decrypted if necessary.
 func (b *Bucket) open(body []byte) ([]byte, error) {
 	if !bytes.HasPrefix(body, []byte(ageMagic)) {
 		return body, nil
@@ -99,7 +98,7 @@ func (b *Bucket) open(body []byte) ([]byte, error) {
 	}
 	var out []byte
 	if err == nil {
-		out, err = io.ReadAll(r) // is shorter than body
+		out, err = io.ReadAll(r) // the result is shorter than body
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: it cannot be decrypted: %w", ErrForged, err)
@@ -128,7 +127,7 @@ func (m *Machine) hide(to []string) error {
 	return err
 }
 
-// public returns the machine in the form in which the bucket shows it.
+// public returns the machine as the bucket shows it.
 func (m Machine) public() Machine {
 	m.recipients = ""
 	if m.Sealed != "" {
@@ -137,7 +136,7 @@ func (m Machine) public() Machine {
 	return m
 }
 
-// reveal decrypts the hidden part if a key fits. Without a key, Name and Root stay empty.
+// reveal decrypts the hidden part if a key fits. Otherwise Name and Root stay empty.
 func (b *Bucket) reveal(m *Machine) error {
 	if m.Sealed == "" {
 		return nil
@@ -165,9 +164,9 @@ func (b *Bucket) reveal(m *Machine) error {
 	return nil
 }
 
-// Called returns the name of the machine's host, or a substitute if the name is hidden.
+// Called returns the name of the machine's host, or a substitute if it is hidden.
 func (m Machine) Called() string { return cmp.Or(m.Name, "machine "+m.ID[:min(8, len(m.ID))]) }
 
-// Recipients returns the recipients for which a machine encrypts. It returns nil if the
-// machine does not encrypt, or if they are hidden.
+// Recipients returns the recipients for whom a machine encrypts. It returns nil if the machine does
+// not encrypt or the recipients are hidden.
 func (m Machine) Recipients() []string { return strings.Fields(m.recipients) }

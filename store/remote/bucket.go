@@ -28,37 +28,34 @@ var (
 	ErrMissing = errors.New("the bucket does not have it")
 	// errChanged means that another writer has changed the object since it was read.
 	errChanged = errors.New("another machine has changed it meanwhile")
-	// ErrClock means that the bucket refuses requests that are signed with this machine's
-	// time.
+	// ErrClock means that the bucket rejects requests signed with this machine's time.
 	ErrClock = errors.New("the bucket refuses this machine's clock")
-	// ErrRefused means that the credentials are wrong or expired, or do not allow the
-	// request.
+	// ErrRefused means that the credentials are wrong or expired, or do not allow the request.
 	ErrRefused = errors.New("the bucket refuses")
 	// ErrForged means that an object does not match its name or its chain of hashes.
 	ErrForged = errors.New("what the bucket holds is not what was sent")
-	// errUnnamed means that the server returned no ETag, so that no conditional write is
-	// possible.
+	// errUnnamed means that the server returned no ETag, so conditional writes are impossible.
 	errUnnamed = errors.New("the server returns no ETag")
 )
 
 const (
-	// patience is how long a request may take. A larger request may take longer, by its size
-	// divided by slowest bytes per second.
+	// patience is the timeout of a small request. A large one gets more time: its size divided by
+	// slowest bytes per second.
 	patience = 30 * time.Second
 	slowest  = 16 << 10
 )
 
-// Bucket is the place of a project in a bucket. No request is sent before the first call.
+// Bucket is a project's place in a bucket. Nothing is sent before the first call.
 type Bucket struct {
 	place Place
 	core  minio.Core
 	keys  *keySource
 	creds *credentials.Credentials // of keys
-	ids   []age.Identity           // decrypt what is encrypted
+	ids   []age.Identity           // decrypt encrypted data
 }
 
-// Dial prepares a Bucket. Credentials are looked up when they are first needed, and again after
-// they were refused.
+// Dial prepares a Bucket. Credentials are looked up at the first request, and again after the
+// server refused them.
 func Dial(p Place) (*Bucket, error) {
 	transport := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
@@ -95,7 +92,7 @@ func Dial(p Place) (*Bucket, error) {
 	creds := credentials.New(keys)
 	core, err := minio.NewCore(endpoint, &minio.Options{
 		Creds:  creds,
-		Secure: secure, Transport: transport, Region: p.Region, BucketLookup: look, MaxRetries: 1, // the callers retry themselves, with longer pauses
+		Secure: secure, Transport: transport, Region: p.Region, BucketLookup: look, MaxRetries: 1, // callers retry with longer pauses
 	})
 	if err != nil {
 		return nil, err
@@ -103,11 +100,11 @@ func Dial(p Place) (*Bucket, error) {
 	return &Bucket{place: p, core: *core, keys: keys, creds: creds}, nil
 }
 
-// stamp is what the server reports about an object.
+// stamp is the server's metadata of an object.
 type stamp struct {
 	etag string
-	age  time.Duration // by the server's own clock; negative if unknown
-	now  time.Time     // the server's time of the answer; zero: unknown
+	age  time.Duration // according to the server's clock; negative: unknown
+	now  time.Time     // server time of the answer; zero: unknown
 }
 
 // stampOf reads a stamp from the answer to a GET or a HEAD.
@@ -141,7 +138,7 @@ func (b *Bucket) get(ctx context.Context, key string, limit int64) (body []byte,
 	return body, stampOf(info.ETag, answer), nil
 }
 
-// getHashed reads an object that is named by its hash and must have exactly size bytes.
+// getHashed reads an object that is named by its hash and has exactly size bytes.
 func (b *Bucket) getHashed(ctx context.Context, key, hash string, size int64) ([]byte, error) {
 	body, _, err := b.get(ctx, key, size)
 	if err != nil {
@@ -165,8 +162,8 @@ func (b *Bucket) has(ctx context.Context, key string, size int) (bool, error) {
 	return info.Size == int64(size), err
 }
 
-// Conditions of put. Any other value is the ETag that the object must have. "" is refused,
-// because an object that changes must not be written without knowing its ETag.
+// Conditions of put. Any other value is the ETag that the object must have. "" is rejected, because
+// a changing object must not be overwritten without its ETag.
 const (
 	always = "always"
 	absent = "*"
@@ -192,7 +189,7 @@ func (b *Bucket) put(ctx context.Context, key string, body []byte, when string) 
 	return info.ETag, nil
 }
 
-// remove deletes an object. A missing object is no error.
+// remove deletes an object. A missing object is not an error.
 func (b *Bucket) remove(ctx context.Context, key string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -204,7 +201,7 @@ func (b *Bucket) remove(ctx context.Context, key string) error {
 	return err
 }
 
-// failed turns an error of a request into one of this package.
+// failed converts an error of a request into one of this package.
 func (b *Bucket) failed(what, key string, err error) error {
 	if err == nil {
 		return nil

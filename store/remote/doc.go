@@ -1,7 +1,7 @@
-// Package remote stores copies of histories in an S3-compatible bucket. It sends the
-// additions to a history since the last time, and reads whole histories back. A bucket serves
-// many machines. Each writes under its own id and owns its history. No machine waits for
-// another, and sending or reading a history needs no listing.
+// Package remote stores copies of histories in an S3-compatible bucket. It sends what was added to
+// a history since the last time, and reads whole histories back. A bucket serves many machines.
+// Each writes under its own ID and owns its history. No machine waits for another, and sending or
+// reading a history needs no listing.
 //
 // A project's prefix in its bucket contains
 //
@@ -12,13 +12,13 @@
 //	contents/MACHINE/GEN/SHA256
 //	                           the contents of a segment
 //
-// The first two change, and only by conditional writes (If-Match, If-None-Match). All others are
-// named by the SHA-256 of their bytes and never change. A segment is a part of a history in the
-// encoding of package portable. Its log names the log before it, so that the segments of a
-// machine form a chain whose end is named in the head. machines, heads and lists consist of a
-// line "cachebro-remote 1 KIND SHA256" and JSON with that hash.
+// The first two change, only by conditional writes (If-Match, If-None-Match). All others are named
+// by the SHA-256 of their bytes and never change. A segment is a part of a history in the encoding
+// of package portable. Its log names the previous log, so the segments of a machine form a chain
+// that ends at the head. machines, heads and lists consist of a line "cachebro-remote 1 KIND
+// SHA256" and JSON with that hash.
 //
-// A segment is written before the head that names it. So a sender that is killed in between
-// leaves objects that nobody reads. A reader uses data from a bucket only if its hash
-// matches, and reads no more bytes than announced.
+// A segment is written before the head that names it. A sender killed in between leaves unused
+// objects. A reader uses data from a bucket only if its hash matches, and never reads more bytes
+// than announced.
 package remote

@@ -8,17 +8,17 @@ import (
 	"cachebro/store/portable"
 )
 
-// Known is how much of a machine's history a copy has.
+// Known describes how much of a machine's history a copy has.
 type Known struct {
 	N   uint64 `json:"n"` // segments
 	Log string `json:"log,omitempty"`
 }
 
-// Follow brings a store that holds exactly a copy of a machine's history, up to known, to the
-// end named by a head. Data that does not match its hash is an error and is not stored, but
-// the segments before it are. reached is the end of the stored history and has to be passed
-// as known in the next call. Follow returns ErrLost if the bucket has less than known, and
-// ErrForged if it has something else.
+// Follow extends a store that holds exactly a copy of a machine's history up to known. It adds
+// everything up to the end named by a head. Data with a wrong hash is an error and is not stored,
+// but the segments before it are. reached is the end of the stored history; pass it as known in the
+// next call. Follow returns ErrLost if the bucket has less than known, and ErrForged if it has
+// something else.
 func (b *Bucket) Follow(ctx context.Context, h Head, known Known, s *store.Store, o portable.Options) (reached Known, err error) {
 	due, err := b.due(ctx, h, known)
 	if err != nil {

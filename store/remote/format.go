@@ -19,31 +19,30 @@ import (
 
 const (
 	magic = "cachebro-remote "
-	line  = magic + "%d %s %s\n" // format, kind, SHA-256 of what follows
+	line  = magic + "%d %s %s\n" // format, kind, SHA-256 of the rest
 
-	// The formats. In the second, machines may hide their names, and their segments are
-	// encrypted.
+	// The formats. In the second, machines may hide their names and encrypt their segments.
 	format       = 1
 	formatHidden = 2
 
-	// Limits of what a reader accepts.
+	// Limits for a reader.
 	maxMachines = 1 << 20
 	maxHead     = 1 << 20
-	maxObject   = 1 << 30 // a segment's log or contents; the largest content is smaller
+	maxObject   = 1 << 30 // a segment's log or contents; a single content is smaller
 
-	// listAfter is the number of segments from which a head moves them into a list.
+	// listAfter is the number of segments at which a head moves them into a list.
 	listAfter = 64
 )
 
-// Machine is a writer of the bucket. It stands for a history and not for a computer: a
-// history that was begun anew, or whose state was copied, gets a new id.
+// Machine is a writer of the bucket. It is a history and not a computer: a history that was begun
+// anew, or that uses copied state, gets a new ID.
 type Machine struct {
 	ID    string    `json:"id"`
 	Name  string    `json:"name"` // name of its host
 	Root  string    `json:"root"` // the project's root on that host
 	Since time.Time `json:"since"`
-	// Sealed is the encrypted part. If it is set, Name and Root are empty in the bucket, and
-	// also here unless a key decrypts it.
+	// Sealed is the encrypted part. If it is set, Name and Root are empty in the bucket, and here
+	// as well unless a key decrypts it.
 	Sealed string `json:"sealed,omitempty"`
 
 	recipients string // separated by blanks
@@ -62,17 +61,17 @@ type Segment struct {
 	ContentsSize int64  `json:"contents_size,omitempty"`
 	Seq          uint64 `json:"seq"` // the newest version of the history at that time
 	Versions     int    `json:"versions"`
-	Gen          int    `json:"gen,omitempty"` // of its head when the segment was sent
+	Gen          int    `json:"gen,omitempty"` // Gen of the head when the segment was sent
 }
 
-// Lease is how long a machine's id is reserved for it after its last segment. After that,
-// another machine that has all of the history may continue it under the id.
+// Lease is how long a machine's ID stays reserved after its last segment. Then another machine that
+// has the whole history may take the ID over.
 const Lease = 10 * time.Minute
 
 // Claim identifies the machine that took over an id.
 type Claim struct {
-	By   string    `json:"by"`   // 32 hexadecimal digits, which at first are known only to that machine's store
-	Time time.Time `json:"time"` // by that machine's clock
+	By   string    `json:"by"`   // 32 hexadecimal digits, known only to that machine's store until they are sent
+	Time time.Time `json:"time"` // according to that machine's clock
 }
 
 // same reports whether two heads belong to the same writer.
@@ -85,34 +84,34 @@ type Head struct {
 	Machine  Machine   `json:"machine"`
 	Time     time.Time `json:"time"`
 	N        uint64    `json:"n"`   // number of segments
-	Log      string    `json:"log"` // log of the newest segment: the end of the chain
+	Log      string    `json:"log"` // log of the newest segment, the end of the chain
 	Seq      uint64    `json:"seq"`
 	Versions uint64    `json:"versions"` // number of versions sent
 	Bytes    int64     `json:"bytes"`    // size of all segments
 	List     string    `json:"list,omitempty"`
 	Segments []Segment `json:"segments"` // the segments that are in no list
 	Base     *Base     `json:"base,omitempty"`
-	Claim    *Claim    `json:"claim,omitempty"` // nil: the head's writer is the machine that began the history
-	// Former lists the machines that wrote under this id before Machine, oldest first.
+	Claim    *Claim    `json:"claim,omitempty"` // nil: the writer is the machine that began the history
+	// Former lists the machines that wrote under this ID before Machine, oldest first.
 	Former []Former `json:"former,omitempty"`
 
-	// The following fields are written by Prune.
-	Gen     int       `json:"gen,omitempty"`     // how often it has marked
+	// Prune writes the following fields.
+	Gen     int       `json:"gen,omitempty"`     // number of marks so far
 	Dropped string    `json:"dropped,omitempty"` // hash of the list of segments whose contents may be gone
-	Marked  time.Time `json:"marked,omitzero"`   // when, by the server's clock
+	Marked  time.Time `json:"marked,omitzero"`   // time of the last mark, according to the server's clock
 
-	drops string // the result of Bucket.drops before this head was read
+	drops string // result of Bucket.drops before this head was read
 }
 
-// Former is a machine whose id another one took over. The versions that it had sent remain
-// attributed to it.
+// Former is a machine whose ID another one took over. It remains the author of the versions that it
+// sent.
 type Former struct {
 	Machine Machine `json:"machine"`
 	N       uint64  `json:"n"`   // its last segment
 	Seq     uint64  `json:"seq"` // its last version
 }
 
-// Writer is a machine with the range of versions that it wrote under an id.
+// Writer is a machine with the range of versions that it wrote under an ID.
 type Writer struct {
 	Machine
 	First, Last uint64 // Last is 0 for the present writer
@@ -129,8 +128,8 @@ func (h Head) Writers() []Writer {
 	return append(out, Writer{h.Machine, first, 0})
 }
 
-// Authors returns all machines that wrote versions of a history, including those of the
-// histories it is based on, oldest first.
+// Authors returns all machines that wrote versions of a history, oldest first. It includes the
+// machines of the histories that this one is based on.
 func (b *Bucket) Authors(ctx context.Context, h Head) ([]Writer, error) {
 	all := h.Writers()
 	for depth := 0; h.Base != nil; depth++ {
@@ -154,14 +153,14 @@ func (b *Bucket) Authors(ctx context.Context, h Head) ([]Writer, error) {
 	return all, nil
 }
 
-// formerly returns the former machines for the link of segment n. It is empty unless another
+// formerly returns the former machines for the link of segment n. It returns nil unless another
 // machine begins with this segment.
 func (h Head) formerly(n uint64) []Former {
 	i := slices.IndexFunc(h.Former, func(f Former) bool { return f.N == n-1 })
 	return public(h.Former[:i+1])
 }
 
-// public returns former machines in the form in which the bucket shows them.
+// public returns former machines as the bucket shows them.
 func public(all []Former) []Former {
 	all = slices.Clone(all)
 	for i := range all {
@@ -181,7 +180,7 @@ type Base struct {
 	Drops string `json:"drops,omitempty"`
 }
 
-// list holds segments and names the list before it.
+// list holds segments and names the previous list.
 type list struct {
 	Machine  string    `json:"machine"`
 	List     string    `json:"list,omitempty"`
@@ -192,7 +191,7 @@ type list struct {
 // dropped lists the segments whose contents may be gone, as a bit set starting at segment 1.
 type dropped struct {
 	Machine  string `json:"machine"`
-	Gen      int    `json:"gen"` // of the first head that names it
+	Gen      int    `json:"gen"` // Gen of the first head that names the list
 	Segments []byte `json:"segments"`
 }
 
@@ -214,11 +213,11 @@ func (d *dropped) add(n uint64) {
 type link struct {
 	Machine  string `json:"machine"`
 	N        uint64 `json:"n"`
-	Previous string `json:"previous,omitempty"` // the log before it
+	Previous string `json:"previous,omitempty"` // the previous log
 	Contents string `json:"contents,omitempty"`
 	Base     *Base  `json:"base,omitempty"` // only in the first segment
-	// Former lists the former machines. It is set in the first segment of a machine that took
-	// the id over, because the head is not part of the chain of hashes.
+	// Former lists the former machines. The first segment of a machine that took the ID over has
+	// it, because the head is not in the chain of hashes.
 	Former []Former `json:"former,omitempty"`
 	Gen    int      `json:"gen,omitempty"`
 }
@@ -270,7 +269,7 @@ func (s Segment) valid() bool {
 	return s.Gen >= 0 && object(s.Log, s.LogSize) && (s.Contents == "" || object(s.Contents, s.ContentsSize))
 }
 
-// body returns the head in the form in which it is stored in a bucket.
+// body returns the head as stored in a bucket.
 func (h Head) body() []byte {
 	h.Machine, h.Former = h.Machine.public(), public(h.Former)
 	return seal("head", h.Machine.Sealed != "", h)
@@ -321,7 +320,7 @@ func (h Head) valid(machine string) bool {
 	return true
 }
 
-// machines returns the machines that write here; there may be none.
+// machines returns the machines that write here, possibly none.
 func (b *Bucket) machines(ctx context.Context) (all machines, etag string, err error) {
 	body, st, err := b.get(ctx, "machines", maxMachines)
 	if errors.Is(err, ErrMissing) {

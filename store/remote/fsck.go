@@ -15,21 +15,21 @@ type Checked struct {
 	Machines int      `json:"machines"`
 	Segments int      `json:"segments"`
 	Problems []string `json:"problems,omitempty"`
-	// Dropped counts segments whose contents Prune has removed.
+	// Dropped is the number of segments whose contents Prune has removed.
 	Dropped int `json:"dropped"`
-	// Unnamed counts objects that no head names, because a sender was killed or is still
-	// sending.
+	// Unnamed is the number of objects that no head names, because their sender was killed or is
+	// still sending.
 	Unnamed      int   `json:"unnamed"`
 	UnnamedBytes int64 `json:"unnamed_bytes"`
-	Foreign      int   `json:"foreign"` // objects that cachebro did not put there
-	// Locked counts machines whose data none of the given keys decrypts. Their names, sizes
-	// and hashes were checked, but not the data itself.
+	Foreign      int   `json:"foreign"` // number of objects that cachebro did not write
+	// Locked is the number of machines whose data no given key decrypts. Only the names, sizes and
+	// hashes of their data were checked.
 	Locked int `json:"locked"`
 }
 
-// Fsck compares the objects in the bucket with the heads. It checks each list and each log by
-// its hash and by the log before it. It checks contents by their size and, if whole is set,
-// also by their hash and the hashes of the single contents.
+// Fsck compares the objects in the bucket with the heads. It checks the hash of each list and log,
+// and that each log follows the previous one. It checks the size of contents. If whole is set, it
+// also checks their hash and the hashes of the single contents.
 func (b *Bucket) Fsck(ctx context.Context, whole bool) (r Checked, err error) {
 	objects, named, ids := map[string]object{}, map[string]bool{"machines": true}, []string{}
 	r.Foreign, err = b.list(ctx, func(o object) error {
@@ -80,8 +80,8 @@ func (b *Bucket) Fsck(ctx context.Context, whole bool) (r Checked, err error) {
 	return r, nil
 }
 
-// found records a problem of the bucket's data. Other errors are returned, because they mean
-// that the check could not be made.
+// found records a problem of the bucket's data. It returns any other error, because the check could
+// not be made.
 func (r *Checked) found(ctx context.Context, of string, err error) error {
 	for _, kind := range []error{ErrMissing, ErrForged, ErrLost, store.ErrNewer, portable.ErrStream} {
 		if errors.Is(err, kind) && ctx.Err() == nil {
@@ -119,7 +119,7 @@ func (b *Bucket) fsck(ctx context.Context, h Head, objects map[string]object, na
 		if err == nil && len(l.Former) > len(p.former) {
 			err = fmt.Errorf("%w: the head does not say that others wrote before, as the log does", ErrForged)
 		}
-		if errors.Is(err, ErrLocked) { // its hash has been compared
+		if errors.Is(err, ErrLocked) { // its hash was compared
 			locked, err = true, nil
 		}
 		previous = p.Log
@@ -162,7 +162,7 @@ func (b *Bucket) whole(ctx context.Context, p piece) error {
 		body, err = b.open(body)
 	}
 	switch {
-	case errors.Is(err, ErrLocked): // its hash has been compared
+	case errors.Is(err, ErrLocked): // its hash was compared
 		return nil
 	case err != nil:
 		return err

@@ -9,15 +9,14 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// keySource looks up credentials in the environment, in the profile (which may name a
-// command, credential_process), and then from the machine's role. A daemon may run longer
-// than they are valid. After a refusal the next source is queried first, and each source is
-// read again.
+// keySource looks up credentials in the environment, in the profile (which may name a command,
+// credential_process), and in the machine's role. A daemon may run longer than they are valid.
+// After a refusal each source is read again, beginning with the next one.
 type keySource struct {
-	mu      sync.Mutex // guards what follows; a leaf
+	mu      sync.Mutex // guards the fields below; a leaf lock
 	sources []namedSource
-	first   int // the source that is queried first
-	used    int // the source that answered last
+	first   int // the source to query first
+	used    int // the source of the last credentials
 	refused []string
 }
 
@@ -50,8 +49,8 @@ func (k *keySource) IsExpired() bool {
 	return k.sources[k.used].IsExpired()
 }
 
-// refuse records that credentials were refused, and returns a text about the refused sources.
-// The next request queries another source first.
+// refuse records that credentials were refused, and returns a text about the refused sources. The
+// next request starts with another source.
 func (k *keySource) refuse(v credentials.Value) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -67,14 +66,14 @@ func (k *keySource) refuse(v credentials.Value) string {
 	return strings.Join(k.refused, ", then ")
 }
 
-// refusals are error codes of servers that mean wrong credentials, whatever the HTTP status.
+// refusals lists the error codes that mean wrong credentials, whatever the HTTP status.
 var refusals = map[string]bool{
 	"AccessDenied": true, "InvalidAccessKeyId": true, "SignatureDoesNotMatch": true, "ExpiredToken": true, "InvalidToken": true, "TokenRefreshRequired": true,
 	"XAdminUserNotFound": true, "InvalidSecurity": true, "NotSignedUp": true, "ExpiredTokenException": true,
 }
 
-// refusedKeys causes the credentials to be read again, and returns a text about the sources
-// that were tried.
+// refusedKeys makes the next request read the credentials again. It returns a text about the
+// sources that were tried.
 func (b *Bucket) refusedKeys() string {
 	v, err := b.creds.GetWithContext(nil)
 	if err != nil {

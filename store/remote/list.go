@@ -17,22 +17,21 @@ import (
 type object struct {
 	key     string // relative to the prefix
 	kind    string // the first part of the key
-	machine string // the machine it belongs to; "" for the object "machines", which all share
+	machine string // owner of the object; "" for the object "machines", which all share
 	size    int64
-	at      time.Time // time of the PUT, by the server's clock
+	at      time.Time // time of the PUT, according to the server's clock
 }
 
-// maxListed bounds how many objects of a listing are read.
+// maxListed limits the number of objects read from a listing.
 const maxListed = 50_000_000
 
-// list calls do with the objects under the prefix in the order of their keys. It counts
-// objects that are not in this package's format, because others may store something there.
-// Only maintenance of the bucket needs a listing.
+// list calls do with the objects under the prefix in key order. foreign is the number of other
+// objects, which cachebro did not write. Only maintenance of the bucket needs a listing.
 func (b *Bucket) list(ctx context.Context, do func(object) error) (foreign int, err error) {
 	return b.listBelow(ctx, "", do)
 }
 
-// listBelow is like list, for the objects in one directory.
+// listBelow is list for the objects in one directory.
 func (b *Bucket) listBelow(ctx context.Context, dir string, do func(object) error) (foreign int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -69,7 +68,7 @@ func (b *Bucket) listBelow(ctx context.Context, dir string, do func(object) erro
 	return foreign, ctx.Err()
 }
 
-// objectOf parses a key. It returns false if the key is not one of this package.
+// objectOf parses a key. It returns false if the key does not belong to this package.
 func objectOf(key string) (o object, ok bool) {
 	parts := strings.Split(key, "/")
 	o = object{key: key, kind: parts[0]}
@@ -90,10 +89,10 @@ func objectOf(key string) (o object, ok bool) {
 	return o, false
 }
 
-// ErrUnlisted means that a machine has a head, but the list of machines does not contain it.
+// ErrUnlisted means that a machine has a head but is not in the list of machines.
 var ErrUnlisted = errors.New("is not in the list of machines, so readers do not see it (run cachebro remote add on that machine)")
 
-// lack returns the ids that are not in the list.
+// lack returns the IDs that are not in the list.
 func (all machines) lack(ids []string) (out []string) {
 	listed := map[string]bool{}
 	for _, m := range all.Machines {
@@ -107,9 +106,9 @@ func (all machines) lack(ids []string) (out []string) {
 	return out
 }
 
-// AllMachines returns the machines in a project's list, and the ids of machines that have a
-// head but are not in the list. If the bucket refuses to list objects, these ids are unknown
-// and refused is the error.
+// AllMachines returns the machines in a project's list, and the IDs of machines that have a head
+// but are not in the list. If the bucket does not allow listing objects, these IDs are unknown and
+// refused is the error.
 func (b *Bucket) AllMachines(ctx context.Context) (all []Machine, unlisted []string, refused, err error) {
 	var ids []string
 	_, err = b.listBelow(ctx, "heads/", func(o object) error { ids = append(ids, o.machine); return nil })
@@ -128,23 +127,23 @@ type Usage struct {
 	Machines []MachineUsage `json:"machines"` // largest first
 	Objects  int            `json:"objects"`
 	Bytes    int64          `json:"bytes"`
-	// Foreign counts objects under the prefix that cachebro did not put there.
+	// Foreign is the number of objects under the prefix that cachebro did not write.
 	Foreign int `json:"foreign,omitempty"`
 }
 
 // MachineUsage is the space that a machine takes.
 type MachineUsage struct {
 	Machine  Machine   `json:"machine"`
-	Last     time.Time `json:"last,omitzero"` // when it last sent something, by its clock
+	Last     time.Time `json:"last,omitzero"` // time of its last segment, according to its clock
 	Versions uint64    `json:"versions"`
 	Objects  int       `json:"objects"`
-	Bytes    int64     `json:"bytes"`    // size of all its objects
-	Contents int64     `json:"contents"` // the part of Bytes that is contents of files
+	Bytes    int64     `json:"bytes"`    // total size of its objects
+	Contents int64     `json:"contents"` // the part of Bytes for contents of files
 	// Unknown means that the machine is not in the list of machines.
 	Unknown bool `json:"unknown,omitempty"`
 }
 
-// Usage lists the bucket and sums up the sizes.
+// Usage lists the objects and sums up their sizes.
 func (b *Bucket) Usage(ctx context.Context) (u Usage, err error) {
 	all, _, err := b.machines(ctx)
 	if err != nil {

@@ -17,10 +17,9 @@ type Log struct {
 	portable.Records
 }
 
-// Logs calls fn with the segments that a machine has sent after the known ones, without
-// contents. It is for a program that stores the histories of many machines. seq is the newest
-// known version; no version is passed twice. As in Follow, a segment with a wrong hash is an
-// error.
+// Logs calls fn with the segments that a machine has sent after the known ones, without contents.
+// It is for programs that store the histories of many machines. seq is the newest known version; fn
+// receives only later ones. As in Follow, a segment with a wrong hash is an error.
 func (b *Bucket) Logs(ctx context.Context, h Head, known Known, seq uint64, fn func(Log) error) error {
 	due, err := b.After(ctx, h, known.N, known.Log)
 	if err != nil {
@@ -55,8 +54,8 @@ func (b *Bucket) Logs(ctx context.Context, h Head, known Known, seq uint64, fn f
 	return nil
 }
 
-// Contents calls fn with the contents of a machine's segment. None may be larger than max
-// bytes.
+// Contents calls fn with the contents of a machine's segment. A content above max bytes is an
+// error.
 func (b *Bucket) Contents(ctx context.Context, machine string, s Segment, max int64, fn func(store.Hash, []byte) error) error {
 	if s.Contents == "" {
 		return nil

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// Place is the destination of a project's history, s3://BUCKET/PREFIX, with a query for
-// settings that are not in the environment.
+// Place is the destination of a project's history: s3://BUCKET/PREFIX, with a query for settings
+// that are not in the environment.
 type Place struct {
 	Bucket, Prefix string
-	Endpoint       string // scheme and host; "": Amazon's
+	Endpoint       string // scheme and host; "": Amazon
 	Region         string
-	PathStyle      bool   // the bucket's name is in the path, not in the host's name
-	CA             string // PEM file with the certificate authorities to trust
+	PathStyle      bool   // put the bucket's name in the path and not in the host name
+	CA             string // PEM file of trusted certificate authorities
 }
 
 // ParsePlace reads s3://BUCKET/PREFIX?endpoint=…&region=…&path-style=1&ca=FILE.

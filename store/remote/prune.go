@@ -14,35 +14,33 @@ import (
 
 // What Prune drops, and why it never drops needed contents
 //
-// Logs are never dropped, so each history retains its versions, their numbers and its chain
-// of hashes. Prune drops the contents of segments that were sent longer ago than a given age,
-// if none of their versions is younger than that or was still the newest of its path at that
-// time. A history based on another one also needs those contents of the base that its own
-// files had at that time; they are computed separately. Ages are measured by the server's
-// clock.
+// Logs are never dropped, so each history keeps its versions, their numbers and its chain of
+// hashes. Prune drops the contents of segments sent longer ago than a given age. It keeps a
+// segment's contents if one of its versions is younger than that, or was still the newest of its
+// path at that time. A history based on another one also needs the contents that its own files had
+// then; they are computed separately. Ages are measured by the server's clock.
 //
-// Dropping takes two steps. First a segment is marked: its number is put into the list that
-// the head names as Dropped, and Gen grows. The head is written with If-Match. So an active
-// sender either writes its head before the mark, and the mark fails, or it notices the mark
-// and sends again the contents that it needs. After a grace period for concurrent readers,
-// all heads are read again, and the marked contents that no history needs are deleted.
+// Dropping takes two steps. First a segment is marked: its number is put into the list that the
+// head names as Dropped, and Gen grows. The head is written with If-Match. An active sender may
+// write its head first, and the mark fails. Otherwise it notices the mark, and sends the contents
+// that it needs again. After a grace period for concurrent readers, all heads are read again. The
+// marked contents that no history needs are then deleted.
 //
-// No name is ever reused: Gen is part of the name or of the bytes of every object written
-// after a mark. An object that existed before a mark and is not named by the head after it
-// will never be named again, so it may be deleted at any later time. The same holds for
-// objects that a killed sender left behind.
+// No name is ever reused, because Gen is part of the name or bytes of every object written after a
+// mark. If an object existed before a mark and the head after it does not name the object, no later
+// head will. Such an object may be deleted at any time, and so may objects of a killed sender.
 
-// Times that Prune uses in addition to the age.
+// Durations that Prune uses besides the age.
 const (
-	// Grace is how long marked objects are retained.
+	// Grace is how long marked objects are kept.
 	Grace = 24 * time.Hour
-	// skew is how far two clocks of the same server may differ.
+	// skew is the largest difference between two clocks of the same server.
 	skew = 15 * time.Minute
 )
 
 // PruneOptions define what Prune drops.
 type PruneOptions struct {
-	Age   time.Duration // contents sent more recently are not dropped
+	Age   time.Duration // newer contents are kept
 	Grace time.Duration // 0: Grace
 	Dry   bool          // only report what would be done
 }
@@ -51,13 +49,13 @@ type PruneOptions struct {
 type Pruned struct {
 	Marked       int   `json:"marked"` // segments whose contents will be deleted after the grace period
 	MarkedBytes  int64 `json:"marked_bytes"`
-	Waiting      int   `json:"waiting"` // segments marked earlier that are still in the grace period
-	Deleted      int   `json:"deleted"` // objects
+	Waiting      int   `json:"waiting"` // segments marked earlier and still in the grace period
+	Deleted      int   `json:"deleted"` // number of deleted objects
 	DeletedBytes int64 `json:"deleted_bytes"`
-	// Busy lists machines that sent something during the mark; they are marked next time.
+	// Busy lists machines that sent something during the mark. They are marked next time.
 	Busy []string `json:"busy,omitempty"`
-	// Kept lists machines of which nothing was dropped, because a history that needs their
-	// data could not be read.
+	// Kept lists machines from which nothing was dropped, because a history that needs their data
+	// was not readable.
 	Kept []string `json:"kept,omitempty"`
 }
 
@@ -66,13 +64,13 @@ type census struct {
 	objects map[string]object
 	heads   map[string]Head
 	etags   map[string]string
-	now     time.Time // by the server's clock
+	now     time.Time // according to the server's clock
 	needed  map[string]bool
-	held    map[string]error // machines from which nothing may be dropped, and why
+	held    map[string]error // machines from which nothing may be dropped, with the reason
 }
 
-// census lists the bucket and then reads all heads. In this order an object that no head
-// names may belong to a segment that is being sent, but never to one that was already sent.
+// census lists the bucket and then reads all heads. In this order, an object that no head names may
+// belong to a segment being sent, but never to one already sent.
 func (b *Bucket) census(ctx context.Context) (c census, err error) {
 	c = census{objects: map[string]object{}, heads: map[string]Head{}, etags: map[string]string{}, needed: map[string]bool{}, held: map[string]error{}}
 	ids := map[string]bool{}
@@ -112,7 +110,7 @@ func (b *Bucket) census(ctx context.Context) (c census, err error) {
 	return c, nil
 }
 
-// need records the contents sent before a time that a history needs.
+// need records the contents that were sent before a time and that a history needs.
 func (b *Bucket) need(ctx context.Context, c *census, h Head, before time.Time) error {
 	pieces, err := b.pieces(ctx, h)
 	if err != nil {
@@ -161,8 +159,8 @@ func (b *Bucket) need(ctx context.Context, c *census, h Head, before time.Time) 
 	return nil
 }
 
-// Prune drops contents that no history needs any more, as described above. Contents marked by
-// one call are deleted by a later call.
+// Prune drops contents that no history needs, as described above. It marks contents, and deletes
+// contents that an earlier call marked.
 func (b *Bucket) Prune(ctx context.Context, o PruneOptions) (r Pruned, err error) {
 	if o.Grace == 0 {
 		o.Grace = Grace
@@ -205,8 +203,7 @@ func (b *Bucket) Prune(ctx context.Context, o PruneOptions) (r Pruned, err error
 	return r, nil
 }
 
-// pruneOne deletes the contents of one machine whose grace period is over, and then marks
-// further contents.
+// pruneOne deletes the contents of one machine whose grace period is over, and then marks more.
 func (b *Bucket) pruneOne(ctx context.Context, c *census, id string, o PruneOptions, r *Pruned) error {
 	h := c.heads[id]
 	segs, lists, err := b.listed(ctx, h, 0)
@@ -248,7 +245,7 @@ func (b *Bucket) pruneOne(ctx context.Context, c *census, id string, o PruneOpti
 			}
 		}
 	}
-	left := false // there are old objects that no head names, which a mark would make deletable
+	left := false // old objects that no head names exist; a mark would make them deletable
 	for key, one := range c.objects {
 		if one.machine != id || named[key] {
 			continue
@@ -263,7 +260,7 @@ func (b *Bucket) pruneOne(ctx context.Context, c *census, id string, o PruneOpti
 		}
 	}
 	if !h.Marked.IsZero() && !due || more == 0 && !left {
-		return nil // only one mark at a time, because a new one would delay the old one
+		return nil // one mark at a time, because a new mark would delay the old one
 	}
 	if !o.Dry {
 		if err := b.mark(ctx, h, c.etags[id], c.now, fresh, more > 0); errors.Is(err, errChanged) {
@@ -287,7 +284,8 @@ func (b *Bucket) delete(ctx context.Context, o object, how PruneOptions, r *Prun
 	return b.remove(ctx, o.key)
 }
 
-// mark writes a head with a new Gen, and with a new list of dropped segments if there are more.
+// mark writes a head with a new Gen. If more is set, the head also has a new list of dropped
+// segments.
 func (b *Bucket) mark(ctx context.Context, h Head, etag string, now time.Time, d dropped, more bool) error {
 	h.Gen, h.Marked = d.Gen, now
 	if more {

@@ -14,8 +14,7 @@ import (
 	"cachebro/store/portable"
 )
 
-// Heads returns the heads of all machines, newest last. Machines that have sent nothing yet are
-// left out.
+// Heads returns the heads of all machines that have sent something, newest last.
 func (b *Bucket) Heads(ctx context.Context) (out []Head, err error) {
 	all, _, err := b.machines(ctx)
 	if err != nil {
@@ -36,7 +35,7 @@ func (b *Bucket) Heads(ctx context.Context) (out []Head, err error) {
 }
 
 const (
-	// maxSegments and maxBases limit how much a reader accepts from a bucket.
+	// maxSegments and maxBases limit what a reader accepts from a bucket.
 	maxSegments = 10_000_000
 	maxBases    = 64
 )
@@ -46,7 +45,7 @@ type piece struct {
 	machine string
 	Segment
 	dropped bool     // its contents may be gone
-	former  []Former // former machines according to the head, if another one begins with this segment
+	former  []Former // former machines according to the head, if another machine begins with this segment
 }
 
 // piecesOf returns the pieces for segments of a machine.
@@ -77,8 +76,8 @@ func (b *Bucket) dropped(ctx context.Context, h Head) (d dropped, err error) {
 	return d, err
 }
 
-// drops returns "" if no contents were dropped from a history and the histories it is based
-// on. Otherwise it returns a string that changes with each drop.
+// drops returns "" if no contents were dropped from a history and its bases. Otherwise it returns a
+// string that changes with each drop.
 func (b *Bucket) drops(ctx context.Context, h Head) (string, error) {
 	all := []string{h.Dropped}
 	for depth := 0; h.Base != nil; depth++ {
@@ -107,8 +106,8 @@ func joinDrops(dropped, base string) string {
 	return text.Hash([]byte(dropped + "\n" + base))
 }
 
-// Latest returns a machine's head for a project that continues its history. SetOrigin accepts
-// only such heads.
+// Latest returns a machine's head for a project that will continue its history. SetOrigin accepts
+// only heads from Latest.
 func (b *Bucket) Latest(ctx context.Context, machine string) (Head, error) {
 	h, _, err := b.head(ctx, machine)
 	if err != nil {
@@ -118,14 +117,13 @@ func (b *Bucket) Latest(ctx context.Context, machine string) (Head, error) {
 	if err != nil {
 		return h, err
 	}
-	// Contents dropped before this point are not needed by data that is read after it.
+	// Data read after this point does not need contents that were dropped before it.
 	h, _, err = b.head(ctx, machine)
 	h.drops = drops
 	return h, err
 }
 
-// pieces returns all segments of a history, oldest first, including those of the histories that
-// it is based on.
+// pieces returns all segments of a history and its bases, oldest first.
 func (b *Bucket) pieces(ctx context.Context, h Head) (out []piece, err error) {
 	for depth := 0; ; depth++ {
 		segs, err := b.segments(ctx, h, 0)
@@ -158,7 +156,7 @@ func (b *Bucket) pieces(ctx context.Context, h Head) (out []piece, err error) {
 	}
 }
 
-// cut returns a head in the state in which another history was based on it.
+// cut returns a head as it was when another history was based on it.
 func (b *Bucket) cut(ctx context.Context, h Head, base *Base) (Head, error) {
 	segs, err := b.segments(ctx, h, 0)
 	if err != nil {
@@ -172,8 +170,8 @@ func (b *Bucket) cut(ctx context.Context, h Head, base *Base) (Head, error) {
 	return h, nil
 }
 
-// segments returns the segments of one machine after the first n, in order. It does not read
-// lists that contain only earlier segments.
+// segments returns the segments of one machine after the first n, in order. It does not read lists
+// that contain only earlier segments.
 func (b *Bucket) segments(ctx context.Context, h Head, n uint64) ([]Segment, error) {
 	segs, _, err := b.listed(ctx, h, n)
 	return segs, err
@@ -224,9 +222,9 @@ func (b *Bucket) listed(ctx context.Context, h Head, n uint64) (segs []Segment, 
 	return all, lists, nil
 }
 
-// History writes the whole history up to a head in the form that portable.Import reads. Data that
-// does not match its hash is an error; the stream then has no end mark. No content may be larger
-// than maxBlob.
+// History writes the whole history up to a head in the form that portable.Import reads. Data with a
+// wrong hash is an error; the stream then has no end mark. A content above maxBlob bytes is an
+// error.
 func (b *Bucket) History(ctx context.Context, h Head, maxBlob int64, w io.Writer) error {
 	pieces, err := b.pieces(ctx, h)
 	if err != nil {
@@ -273,15 +271,14 @@ func (b *Bucket) Machines(ctx context.Context) ([]Machine, error) {
 	return all.Machines, err
 }
 
-// Head returns the head of a machine. It returns ErrMissing if the machine has sent nothing
-// yet.
+// Head returns the head of a machine, or ErrMissing if the machine has sent nothing yet.
 func (b *Bucket) Head(ctx context.Context, machine string) (Head, error) {
 	h, _, err := b.head(ctx, machine)
 	return h, err
 }
 
-// After returns the segments after segment n, whose log is log. It returns ErrLost if the
-// bucket has fewer segments, and ErrForged if segment n now has another log.
+// After returns the segments after segment n, whose log is log. It returns ErrLost if the bucket
+// has fewer segments, and ErrForged if segment n has another log.
 func (b *Bucket) After(ctx context.Context, h Head, n uint64, log string) ([]Segment, error) {
 	switch {
 	case h.N < n:
@@ -294,8 +291,8 @@ func (b *Bucket) After(ctx context.Context, h Head, n uint64, log string) ([]Seg
 	return b.segments(ctx, h, n)
 }
 
-// follows parses the link in a segment's log. It must name the log before it, and the same former
-// machines as the head. An older program's head names none.
+// follows parses the link in a segment's log. The link must name the previous log, and the same
+// former machines as the head. A head written by an older program names none.
 func (p piece) follows(joint []byte, previous string) (l link, err error) {
 	if json.Unmarshal(joint, &l) != nil || l.Machine != p.machine || l.N != p.N || l.Previous != previous || l.Contents != p.Contents || l.Gen != p.Gen {
 		return l, fmt.Errorf("%w: segment %d of %s does not follow the one before it", ErrForged, p.N, p.machine)
@@ -306,7 +303,7 @@ func (p piece) follows(joint []byte, previous string) (l link, err error) {
 	return l, nil
 }
 
-// linked reads the log of a segment and checks that it follows the previous one.
+// linked reads the log of a segment and checks that it follows the previous log.
 func (b *Bucket) linked(ctx context.Context, p piece, previous string) (log []byte, l link, err error) {
 	log, err = b.log(ctx, p)
 	if err != nil {
@@ -320,8 +317,8 @@ func (b *Bucket) linked(ctx context.Context, p piece, previous string) (log []by
 	return log, l, err
 }
 
-// fetch reads a segment and checks that it follows the previous one. contents is nil if it has
-// none, or they were dropped.
+// fetch reads a segment and checks that it follows the previous one. contents is nil if the segment
+// has none or they were dropped.
 func (b *Bucket) fetch(ctx context.Context, p piece, previous string) (contents, log []byte, err error) {
 	log, _, err = b.linked(ctx, p, previous)
 	if err != nil {
@@ -351,11 +348,11 @@ func (b *Bucket) piece(ctx context.Context, p piece, previous string, j *portabl
 	return j.Log(bytes.NewReader(log))
 }
 
-// SetOrigin records in a store where its history came from, so that sending to that place
-// continues where the history ended. h comes from Latest and was read before the history was.
+// SetOrigin records in a store where its history came from. Sending to that place then continues
+// the history. h comes from Latest and was read before the history.
 func SetOrigin(s *store.Store, p Place, h Head) error {
-	// Versions that were not sent by the other machine have numbers up to h.Seq, which are
-	// assigned again here.
+	// The other machine did not send all its versions. This store assigns their numbers, up to
+	// h.Seq, again.
 	o := origin{Place: p, Base: Base{Machine: h.Machine.ID, N: h.N, Log: h.Log, Seq: s.Seq(), Drops: h.drops}, Position: portable.Position{Seq: s.Seq()}, Recipients: h.Machine.Recipients()}
 	err := s.Raw(func(raw store.Raw) (err error) { o.Position.Moment, err = raw.Moment(); return err })
 	if err != nil {

@@ -17,41 +17,40 @@ import (
 
 // Errors of a sender that a retry does not resolve.
 var (
-	// ErrLost means that the bucket no longer has what was sent.
+	// ErrLost means that the bucket lacks data that was sent.
 	ErrLost = errors.New("the bucket has lost what was sent")
 	// ErrTaken means that another machine has taken over this history and continues it.
 	ErrTaken = errors.New("this history was taken over")
-	// ErrFull means that the list of machines has no room for another one. Readers reject a longer
-	// list.
+	// ErrFull means that the list of machines is full. Readers reject a longer list.
 	ErrFull = errors.New("there is no room for another machine: use another prefix")
-	// errCopied means that another machine writes under this id, with a copy of this state.
+	// errCopied means that another machine writes under this ID with a copy of this state.
 	errCopied = errors.New("somebody else sends under the same id")
 )
 
-// The KV sets in which a store records the state of sending.
+// The KV sets in which a store records what was sent.
 const (
 	bucketState = "remote"      // state, origin, claim
 	bucketSent  = "remote-sent" // hashes of the contents that were sent
 )
 
-// state records where a history is sent and how far it has been sent. It is stored in the
-// history's own store, so replacing the store starts anew.
+// state records where a history is sent and how far. It is in the history's own store, so it
+// disappears with the store.
 type state struct {
 	Place Place `json:"place"`
-	// Recipients are those for whom everything is encrypted. If it is empty, nothing is
+	// Recipients are the age recipients of everything that is sent. If it is empty, nothing is
 	// encrypted.
 	Recipients []string          `json:"recipients,omitempty"`
-	Head       Head              `json:"head"` // as it is in the bucket, or will be
+	Head       Head              `json:"head"` // as in the bucket, now or after a write in progress
 	Position   portable.Position `json:"position"`
-	// Note is a message for the user about the id under which the history is sent.
+	// Note is a message for the user about the ID under which the history is sent.
 	Note string `json:"note,omitempty"`
-	// Taken means that another machine now writes under the id.
+	// Taken means that another machine writes under the ID now.
 	Taken bool `json:"taken,omitempty"`
-	// Based means that this history's head is in the bucket. Prune reads it there and then does not
-	// drop what the history needs of the history it is based on.
+	// Based means that this history's head is in the bucket. Prune reads it there, and keeps what
+	// the history needs of its base.
 	Based bool `json:"based,omitempty"`
-	// Next is set while a head is being written. It remains set if it is unknown whether the write
-	// succeeded.
+	// Next is set while a head is being written. It remains set while it is unknown whether the
+	// write succeeded.
 	Next *next `json:"next,omitempty"`
 }
 
@@ -60,7 +59,7 @@ type next struct {
 	Position portable.Position `json:"position"`
 }
 
-// origin is where a history came from.
+// origin says where a history came from.
 type origin struct {
 	Place      Place             `json:"place"`
 	Base       Base              `json:"base"`
@@ -74,7 +73,7 @@ type Sender struct {
 	o      portable.PartOptions
 	kv     store.KV
 	sent   store.KV
-	st     *state // nil if there is no destination
+	st     *state // nil: no destination
 	b      *Bucket
 	etag   string // ETag of the head; "": unknown
 	known  bool   // the bucket's head is known to be st.Head
@@ -82,14 +81,14 @@ type Sender struct {
 	doubt  bool // the last answer was lost, so the object to be sent may already exist
 }
 
-// packed holds the last encrypted contents. Encrypting them again would result in another
-// hash, so that an object whose answer was lost would not be recognised.
+// packed holds the last encrypted contents. Encrypting them again would give another hash, and an
+// object whose answer was lost would not be recognised.
 type packed struct {
 	of   string // hash of the unencrypted contents
 	body []byte
 }
 
-// NewSender continues from the state in the store. o.Has is set by the Sender.
+// NewSender continues from the state in the store. It sets o.Has.
 func NewSender(s *store.Store, o portable.PartOptions) (*Sender, error) {
 	r := &Sender{store: s, o: o, kv: s.KV(bucketState), sent: s.KV(bucketSent), doubt: true}
 	r.o.Has = func(h store.Hash) (bool, error) {
@@ -120,7 +119,7 @@ func (r *Sender) save() error {
 	return r.kv.Set("state", b)
 }
 
-// Place returns the destination. It returns false if there is none.
+// Place returns the destination, or false if there is none.
 func (r *Sender) Place() (Place, bool) {
 	if r.st == nil {
 		return Place{}, false
@@ -128,8 +127,7 @@ func (r *Sender) Place() (Place, bool) {
 	return r.st.Place, true
 }
 
-// Recipients returns the recipients for whom the history is encrypted. It is empty if the
-// history is not encrypted.
+// Recipients returns the age recipients of the history, or none if it is not encrypted.
 func (r *Sender) Recipients() []string {
 	if r.st == nil {
 		return nil
@@ -145,7 +143,7 @@ func (r *Sender) Head() Head {
 	return r.st.Head
 }
 
-// Note returns a message for the user about the id under which this history is sent, or "".
+// Note returns a message for the user about the ID under which this history is sent, or "".
 func (r *Sender) Note() string {
 	if r.st == nil {
 		return ""
@@ -153,8 +151,8 @@ func (r *Sender) Note() string {
 	return r.st.Note
 }
 
-// Unsent returns an upper bound of the number of versions not sent yet. It is only a bound,
-// because some versions are never sent.
+// Unsent returns an upper bound of the number of unsent versions. It is not exact, because some
+// versions are never sent.
 func (r *Sender) Unsent() uint64 {
 	if r.st == nil {
 		return 0
@@ -165,14 +163,14 @@ func (r *Sender) Unsent() uint64 {
 // Add begins to send to a place. It writes to the bucket, so missing rights are noticed here. name
 // is the name of this computer.
 //
-// If the history was resumed from that place, it is continued there. It keeps its id if the id's
-// lease has expired and nothing was sent since; otherwise it gets a new id. Note returns which of
-// the two happened, and why. A history that another machine has taken over continues under a new
-// id, based on what it had sent.
+// A history that was resumed from that place is continued there. It keeps its ID if the ID's lease
+// has expired and nothing was sent since; otherwise it gets a new ID. Note then says which and why.
+// A history that another machine has taken over continues under a new ID, based on what it had
+// sent.
 //
 // to lists the age recipients to encrypt for. If it is empty, the recipients of the continued
-// history are used. A history without recipients is not encrypted, and Add refuses to store it next
-// to encrypted ones.
+// history are used. A history without recipients is not encrypted. Add does not store it next to
+// encrypted ones.
 func (r *Sender) Add(ctx context.Context, p Place, name string, to []string) error {
 	b, err := Dial(p)
 	if err != nil {
@@ -203,7 +201,7 @@ func (r *Sender) Add(ctx context.Context, p Place, name string, to []string) err
 		st.Head.Base = &Base{Machine: h.Machine.ID, N: h.N, Log: h.Log, Seq: h.Seq, Drops: joinDrops(h.Dropped, drops)}
 		st.Head.Seq, st.Position = h.Seq, was.Position
 	}
-	if err := r.forget(); err != nil { // the bucket may drop what was sent under another id
+	if err := r.forget(); err != nil { // the bucket may drop what was sent under another ID
 		return err
 	}
 	if resumed && st.Head.Base == nil {
@@ -228,10 +226,10 @@ func (r *Sender) Add(ctx context.Context, p Place, name string, to []string) err
 	return r.save()
 }
 
-// maxFormer bounds how often an id is taken over, because a head lists all its former machines.
+// maxFormer limits how often an ID is taken over, because a head lists all its former machines.
 const maxFormer = 256
 
-// Enlist adds this history to the list of machines if it is missing there.
+// Enlist adds this history to the list of machines, if missing.
 func (r *Sender) Enlist(ctx context.Context) error {
 	if r.st == nil {
 		return nil
@@ -246,14 +244,14 @@ func (r *Sender) Enlist(ctx context.Context) error {
 // errHeld means that the id could not be taken over.
 var errHeld = errors.New("not taken over")
 
-// claim takes over the id of the history that this one was resumed from. It writes the head
-// on the condition that nobody else has written it meanwhile. It returns errHeld if the id
-// belongs to another machine.
+// claim takes over the ID of the history that this one was resumed from. It writes the head only if
+// no other machine has written it meanwhile. It returns errHeld if the ID belongs to another
+// machine.
 func (r *Sender) claim(ctx context.Context, b *Bucket, from Base, m Machine) (h Head, st stamp, err error) {
 	var by string
 	if ok, err := r.read("claim", &by); err != nil {
 		return h, st, err
-	} else if !ok { // stored before it is used, so that a retry after a lost answer sends the same value
+	} else if !ok { // stored before use, so that a retry after a lost answer sends the same value
 		by = newID()
 		if err := r.kv.Set("claim", fmt.Appendf(nil, "%q", by)); err != nil {
 			return h, st, err
@@ -286,7 +284,7 @@ func (r *Sender) claim(ctx context.Context, b *Bucket, from Base, m Machine) (h 
 	h.Machine.ID, h.Machine.Since = was.ID, was.Since
 	h.Claim = &Claim{By: by, Time: time.Now().UTC()}
 	etag, err := b.put(ctx, headKey(h.Machine.ID), h.body(), st.etag)
-	if errors.Is(err, errChanged) { // by another machine, or by this one if the answer to a first attempt was lost
+	if errors.Is(err, errChanged) { // by another machine, or by this one in an attempt whose answer was lost
 		h, st, err = b.head(ctx, from.Machine)
 		if err == nil && !h.Claim.same(&Claim{By: by}) {
 			err = fmt.Errorf("%w: %s was first", errHeld, h.Machine.Called())
@@ -296,7 +294,7 @@ func (r *Sender) claim(ctx context.Context, b *Bucket, from Base, m Machine) (h 
 	return h, stamp{etag: etag}, err
 }
 
-// Remove ends sending. Nothing is deleted from the bucket.
+// Remove ends sending. It deletes nothing from the bucket.
 func (r *Sender) Remove() error {
 	if err := r.forget(); err != nil {
 		return err
@@ -339,7 +337,7 @@ func newID() string {
 // errBare means that an unencrypted history would be stored next to encrypted ones.
 var errBare = errors.New("the histories there are encrypted: name a recipient for this one too")
 
-// enter adds a machine to the list of those that write here.
+// enter adds a machine to the bucket's list of machines.
 func enter(ctx context.Context, b *Bucket, m Machine) error {
 	m = m.public()
 	for range 20 {
@@ -379,7 +377,7 @@ func enter(ctx context.Context, b *Bucket, m Machine) error {
 	return fmt.Errorf("write machines: %w, again and again", errChanged)
 }
 
-// Send sends one part of the unsent history. more is true if there is another part.
+// Send sends one part of the unsent history. more means that there is another part.
 func (r *Sender) Send(ctx context.Context) (more bool, err error) {
 	if r.st == nil {
 		return false, nil
@@ -421,10 +419,10 @@ func (r *Sender) Send(ctx context.Context) (more bool, err error) {
 	return (part.More || r.st.Head.Base != nil && !r.st.Based) && err == nil, err
 }
 
-// based makes sure that the history this one is based on is still complete. A Prune that did
-// not know about this history may have dropped contents of it after they were read. Then
-// everything is sent again under a new id (whole). If nothing had been dropped by the time
-// this history's head is in the bucket, Prune never drops contents that this history needs.
+// based checks that the base of this history is still complete. A Prune that did not know about
+// this history may have dropped contents of the base after they were read. Then everything is sent
+// again under a new ID (whole). Once this history's head is in the bucket, Prune keeps all contents
+// that the history needs.
 func (r *Sender) based(ctx context.Context) (whole bool, err error) {
 	base := r.st.Head.Base
 	if base == nil || r.st.Based {
@@ -458,12 +456,11 @@ func (r *Sender) based(ctx context.Context) (whole bool, err error) {
 	return false, nil
 }
 
-// errMarked means that contents of this history may have been dropped since the part was
-// made.
+// errMarked means that contents of this history may have been dropped since the part was made.
 var errMarked = errors.New("the bucket was pruned meanwhile")
 
-// adoptPruned adopts the changes that Prune has made to this history's head. Contents sent before
-// then no longer count as sent.
+// adoptPruned adopts the changes that Prune made to this history's head. Contents sent before those
+// changes count as unsent.
 func (r *Sender) adoptPruned(h Head) error {
 	if h.Gen == r.st.Head.Gen {
 		return nil
@@ -479,7 +476,7 @@ func (r *Sender) adoptPruned(h Head) error {
 	return r.save()
 }
 
-// segment sends a part, then the head that names it.
+// segment sends a part, and then the head that names it.
 func (r *Sender) segment(ctx context.Context, part *portable.Part) error {
 	was := r.st.Head
 	seg := Segment{N: was.N + 1, Seq: part.To.Seq, Versions: part.Versions, Gen: was.Gen}
@@ -529,7 +526,7 @@ func (r *Sender) segment(ctx context.Context, part *portable.Part) error {
 	}
 	h.Segments = append(slices.Clone(h.Segments), seg)
 
-	// From this point on, only reading the head from the bucket tells whether it was written.
+	// From here on, only the head in the bucket tells whether it was written.
 	r.st.Next = &next{Head: h, Position: part.To}
 	if err := r.save(); err != nil {
 		return err
@@ -540,8 +537,8 @@ func (r *Sender) segment(ctx context.Context, part *portable.Part) error {
 		when = absent
 	}
 	etag, err := r.b.put(ctx, headKey(h.Machine.ID), h.body(), when)
-	// If the answer to a first attempt was lost, this sender itself changed the head.
-	// Otherwise another one did, or the head is gone.
+	// If the answer to an earlier attempt was lost, this sender itself changed the head. Otherwise
+	// another sender did, or the head is gone.
 	if errors.Is(err, errChanged) || errors.Is(err, ErrMissing) {
 		if e := r.look(ctx); e != nil || r.st.Head.N == h.N {
 			return e
@@ -569,7 +566,7 @@ func (r *Sender) put(ctx context.Context, key string, body []byte) error {
 	return err
 }
 
-// take makes the head that was being written the current head of this sender.
+// take makes the head that was being written the sender's current head.
 func (r *Sender) take(etag string, sent []store.Hash) error {
 	r.st.Head, r.st.Position, r.st.Next = r.st.Next.Head, r.st.Next.Position, nil
 	r.etag, r.known = etag, etag != ""
@@ -585,7 +582,7 @@ func (r *Sender) take(etag string, sent []store.Hash) error {
 }
 
 // look checks that the bucket's head is the one that this sender wrote last. It skips the check if
-// they are known to be equal.
+// that is known.
 func (r *Sender) look(ctx context.Context) error {
 	if r.known {
 		return nil
@@ -618,7 +615,7 @@ func (r *Sender) look(ctx context.Context) error {
 }
 
 // taken returns the error that names the machine that continues this history. That machine's
-// history may include this sender's last segment, whose answer was lost.
+// history may include the last segment of this sender, whose answer was lost.
 func (r *Sender) taken(h Head) error {
 	r.st.Taken = true
 	if err := r.save(); err != nil {
