@@ -18,24 +18,25 @@ import (
 	"cachebro/store/remote"
 )
 
-// ErrUntrue means that an audit file differs from what the machines have sent.
+// ErrUntrue means that an audit file differs from the buckets.
 var ErrUntrue = errors.New("the audit file is not what the bucket has")
 
-// Against compares an audit file with the buckets of its projects. It checks each machine's
-// chain of segments up to the time at which the file was made, and the versions in their logs
-// that match the file's query. The caller passes it to Verify, and then calls Missing.
+// Against compares an audit file with the buckets of its projects. It compares each machine's chain
+// of segments up to the time at which the file was made. It also compares the versions in those
+// segments' logs that match the file's query. The caller passes it to Verify, and then calls
+// Missing.
 type Against struct {
 	ctx     context.Context
-	buckets map[string]*remote.Bucket // by place
+	buckets map[string]*remote.Bucket // keyed by place
 	q       Query
 	made    time.Time
 	kept    time.Time
 	due     map[versionKey][sha256.Size]byte // hashes of the lines that the file must still contain
 	seen    map[string]bool                  // machines in the file
 
-	Machines int   // machines compared
-	Versions int64 // versions compared
-	Skipped  int   // machines of projects whose bucket is unknown
+	Machines int   // number of machines compared
+	Versions int64 // number of versions compared
+	Skipped  int   // number of machines whose project's bucket is unknown
 }
 
 type versionKey struct {
@@ -43,7 +44,7 @@ type versionKey struct {
 	seq     int64
 }
 
-// NewAgainst returns a comparison with the buckets that are later added by Add.
+// NewAgainst returns a comparison with the buckets that Add adds.
 func NewAgainst(ctx context.Context) *Against {
 	return &Against{ctx: ctx, buckets: map[string]*remote.Bucket{}, due: map[versionKey][sha256.Size]byte{}, seen: map[string]bool{}}
 }
@@ -57,8 +58,8 @@ func (a *Against) head(h auditHead) error {
 	return nil
 }
 
-// Kept returns the time since which versions are in the file, because older ones were dropped
-// from the database. It returns the zero time if none were dropped.
+// Kept returns the time since which versions are in the file. Older versions had been dropped from
+// the database. The zero time means that none were.
 func (a *Against) Kept() time.Time { return a.kept }
 
 func (a *Against) machine(m auditMachine) error {
@@ -138,11 +139,11 @@ func (a *Against) machine(m auditMachine) error {
 	return nil
 }
 
-// errBehind ends the reading after the last segment that an audit file covers.
+// errBehind stops the reading after the last segment that an audit file covers.
 var errBehind = errors.New("behind the end")
 
-// sameAuthors returns a description of the difference, or "". It is not a difference if an id
-// was handed over since the file was made.
+// sameAuthors returns a description of the difference, or "". An ID that was handed over since the
+// file was made is no difference.
 func sameAuthors(m auditMachine, all []author) string {
 	for i, w := range m.Writers {
 		last := w.Last
@@ -158,7 +159,7 @@ func sameAuthors(m auditMachine, all []author) string {
 	return ""
 }
 
-// selects reports whether the query of the file selects a version.
+// selects reports whether the file's query selects a version.
 func (a *Against) selects(v Version) bool {
 	q := a.q
 	at := q.path()
@@ -167,7 +168,7 @@ func (a *Against) selects(v Version) bool {
 		strings.HasPrefix(v.Session, q.Session) && a.within(v.Time)
 }
 
-// within reports whether a time is in the range that the file covers.
+// within reports whether the file covers a time.
 func (a *Against) within(t time.Time) bool {
 	return !t.Before(a.kept) && (a.q.Since.IsZero() || !t.Before(a.q.Since.Truncate(time.Microsecond))) &&
 		(a.q.Until.IsZero() || !t.After(a.q.Until.Truncate(time.Microsecond)))
@@ -190,8 +191,8 @@ func (a *Against) version(line []byte, v auditVersion) error {
 	return nil
 }
 
-// Missing returns an error if the file lacks a version that its query selects, or a machine
-// that had sent something when the file was made.
+// Missing returns an error if the file lacks a version that its query selects, or a machine that
+// had sent something when the file was made.
 func (a *Against) Missing() error {
 	if len(a.due) > 0 {
 		first := versionKey{}

@@ -15,11 +15,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// An audit file consists of lines of JSON. After each JSON text comes a blank and a SHA-256
-// over the sum of the line before, a newline and this line's JSON, so that each sum covers
-// all lines before it. The first line holds the query. Then come the machines with the ends
-// of their chains of segments in the bucket, the versions by time, and a last line with
-// counts. Its sum stands for the whole file.
+// An audit file consists of lines of JSON. Each JSON text is followed by a blank and a sum. The sum
+// is the SHA-256 of the previous line's sum, a newline and this line's JSON, so it covers all lines
+// up to this one. The first line holds the query. Then come the machines with the ends of their
+// chains of segments in the bucket, and the versions by time. The last line holds counts, and its
+// sum covers the whole file.
 const auditFormat = "cachebro-audit 1"
 
 type auditHead struct {
@@ -41,14 +41,14 @@ type auditMachine struct {
 	ID       string `json:"machine_id"`
 	Segments int64  `json:"segments"`
 	Log      string `json:"log"` // SHA-256 of the last segment's log
-	// Writers are the hosts that wrote under the id, with their ranges of versions.
+	// Writers lists the hosts that wrote under the ID, with their ranges of versions.
 	Writers []auditWriter `json:"writers,omitempty"`
 }
 
 type auditWriter struct {
 	Machine string `json:"machine"`
 	First   int64  `json:"first"`
-	Last    int64  `json:"last,omitempty"` // 0: it is the present writer
+	Last    int64  `json:"last,omitempty"` // 0: the present writer
 }
 
 type auditVersion struct {
@@ -87,8 +87,8 @@ func (c *chain) put(v any) error {
 	return err
 }
 
-// Export writes the versions that a query selects, oldest first, and returns the sum and their
-// number. It ignores q.Limit.
+// Export writes the versions that a query selects, oldest first. It ignores q.Limit. It returns the
+// last sum and the number of versions.
 func (d *DB) Export(ctx context.Context, q Query, made time.Time, w io.Writer) (sum string, n int64, err error) {
 	q.Limit = 0
 	c := chain{w: bufio.NewWriterSize(w, 1<<16)}
@@ -97,7 +97,7 @@ func (d *DB) Export(ctx context.Context, q Query, made time.Time, w io.Writer) (
 		return "", 0, err
 	}
 	var end auditEnd
-	// One transaction, so that everything is from the same moment.
+	// Use one transaction, so that all rows are from the same moment.
 	o := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err = pgx.BeginTxFunc(ctx, d.pool, o, func(tx pgx.Tx) error {
 		kept, err := keptSince(ctx, tx)
@@ -142,19 +142,19 @@ func audited(v Version) auditVersion {
 	return auditVersion{v, hex.EncodeToString(v.Blob)}
 }
 
-// auditLine is the longest line that Verify accepts; paths and texts of a version are shorter.
+// auditLine is the longest line that Verify accepts. The paths and texts of a version are shorter.
 const auditLine = 1 << 20
 
-// Auditor receives the content of an audit file while it is verified.
+// Auditor receives the lines of an audit file during verification.
 type Auditor interface {
 	head(auditHead) error
 	machine(auditMachine) error
 	version(line []byte, v auditVersion) error
 }
 
-// Verify reads what Export wrote and returns its sum and number of versions. It returns
-// ErrAudit if a byte was changed, added or removed; the error names the line. with, which may be
-// nil, receives the content, to compare it with the buckets.
+// Verify reads the output of Export and returns its sum and number of versions. It returns ErrAudit
+// if a byte was changed, added or removed. The error names the line. with, if not nil, receives the
+// lines, to compare them with the buckets.
 func Verify(r io.Reader, with Auditor) (sum string, versions int64, err error) {
 	in := bufio.NewReaderSize(r, auditLine)
 	var have, end auditEnd

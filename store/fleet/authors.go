@@ -20,7 +20,7 @@ var errAuthors = errors.New("the bucket names another machine as the one that wr
 type author struct {
 	first, last int64 // last is math.MaxInt64 for the present writer
 	name, root  string
-	hidden      bool // no key opens the name
+	hidden      bool // no key decrypts the name
 }
 
 // authorsOf returns the authors that a head names.
@@ -35,9 +35,9 @@ func authorsOf(h remote.Head) (out []author) {
 	return out
 }
 
-// authors updates the table of writers from a head. It does not change known names, or the
-// range of a machine that handed the id over. It returns errAuthors if the head contradicts
-// the table. chained means that the head's former machines come from the chain of hashes.
+// authors updates the table of writers from a head. It never changes known names, or the range of a
+// machine that handed the ID over. It returns errAuthors if the head contradicts the table. chained
+// means that the head's former machines come from the chain of hashes.
 func (d *DB) authors(ctx context.Context, id int, seq int64, h remote.Head, chained bool) (conflict error) {
 	err := pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `select first, last, name, root from writers where machine = $1 order by first for update`, id)
@@ -72,9 +72,8 @@ func (d *DB) authors(ctx context.Context, id int, seq int64, h remote.Head, chai
 	return cmp.Or(err, conflict)
 }
 
-// merged combines the known authors of versions up to seq with those that a head names for
-// these and later versions. forgetful means that the head was written by a program that does
-// not name former machines.
+// merged combines the known authors of versions up to seq with the authors that a head names.
+// forgetful means that the program that wrote the head does not name former machines.
 func merged(have, want []author, forgetful bool, seq int64) ([]author, error) {
 	if len(have) == 0 {
 		return want, nil
@@ -97,8 +96,8 @@ func merged(have, want []author, forgetful bool, seq int64) ([]author, error) {
 	return append(out, want[len(out):]...), nil
 }
 
-// mayBe reports whether a head agrees about an author. open means that the author was the
-// present writer, and may have handed the id over meanwhile.
+// mayBe reports whether a head agrees about an author. open means that the author was the present
+// writer, who may have handed the ID over meanwhile.
 func (a author) mayBe(w author, open bool) bool {
 	if a.first != w.first || a.last != w.last && !open {
 		return false
@@ -106,13 +105,13 @@ func (a author) mayBe(w author, open bool) bool {
 	return a.hidden || w.hidden || a.name == w.name
 }
 
-// succeeded adds now as the author from a version on, unless it is the last author already.
+// succeeded adds now as the author from a version on, unless it already is the last author.
 func succeeded(all []author, now author, from int64) []author {
 	last := &all[len(all)-1]
 	switch {
 	case now.hidden || now.name == last.name:
 		return all
-	case last.hidden || from <= last.first: // no version is known to be the last author's
+	case last.hidden || from <= last.first: // the last author has no known version
 		last.name, last.root = now.name, now.root
 		return all
 	}

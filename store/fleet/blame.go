@@ -17,27 +17,27 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Line is a line of a file with the version that wrote it. If the version has no number, it
-// is older than the versions in the database.
+// Line is a line of a file with the version that wrote it. A version without a number is older than
+// the versions in the database.
 type Line struct {
 	Text []byte
 	Version
 }
 
-// ErrNoText means that no text of the file is available.
+// ErrNoText means that the file's text is not available.
 var ErrNoText = errors.New("no text of it is in the bucket")
 
-// maxContents limits the bytes of contents held in memory while they are compared; contentMax
-// is the largest single content.
+// maxContents limits the bytes of contents held in memory during the comparison. contentMax is the
+// largest single content.
 const (
 	maxContents = 256 << 20
 	contentMax  = 256 << 20
 )
 
-// Blame returns who wrote each line of a project's file, on any machine. It uses the file as
-// it is on q.Machine or, if that is "", on the machine that closed it last. If another
-// machine had a content at the same path before, the content came from that machine, by a
-// pull or a copy, and its lines are attributed to it.
+// Blame returns who wrote each line of a project's file, on any machine. It reads the file on
+// q.Machine or, if that is "", on the machine that closed it last. A content that another machine
+// had earlier at the same path came from there, by a pull or a copy. Its lines are attributed to
+// that machine.
 func (d *DB) Blame(ctx context.Context, p remote.Place, b *remote.Bucket, q Query) ([]Line, error) {
 	q.Project = place(p)
 	ids, writers, err := d.machines(ctx, q)
@@ -75,8 +75,8 @@ type walk struct {
 	held     int
 }
 
-// newest returns the last version of a file. On a named machine that is the last in its own
-// order, otherwise the last by time among all machines. A named machine has few histories.
+// newest returns the last version of a file. On a named machine this is the last one in that
+// machine's order, otherwise the last one by time on all machines.
 func (w *walk) newest(q Query, ids, writers []int64) (v Version, ok bool, err error) {
 	if writers == nil {
 		return w.one(`v.path = $1 and v.blob is not null and v.machine = any($2) order by v.time desc, v.seq desc`, q.path(), ids)
@@ -105,8 +105,8 @@ func (w *walk) one(cond string, vals ...any) (v Version, ok bool, err error) {
 	return v, err == nil, err
 }
 
-// lines attributes the lines. It tracks which lines of the newest version are not attributed
-// yet, and where they are in the version that it has reached.
+// lines attributes the lines. It goes back through the versions and tracks where the unattributed
+// lines of the newest version are in each of them.
 func (w *walk) lines(v Version) ([]Line, error) {
 	now, err := w.content(v)
 	if err != nil {
@@ -116,7 +116,7 @@ func (w *walk) lines(v Version) ([]Line, error) {
 		return nil, fmt.Errorf("%w: %q is not a text file", ErrNoText, v.Path)
 	}
 	var out []Line
-	var left []int // for each line of now, the line of out; -1 if attributed
+	var left []int // for each line of now, the line of out; -1: attributed
 	for i, l := range diff.Compare(nil, now).New {
 		out = append(out, Line{Text: l})
 		left = append(left, i)
@@ -127,7 +127,7 @@ func (w *walk) lines(v Version) ([]Line, error) {
 			return nil, err
 		}
 		was, before, ok, err := w.before(v)
-		if errors.Is(err, errDropped) { // the authors of the remaining lines are no longer known
+		if errors.Is(err, errDropped) { // the authors of the remaining lines are unknown
 			break
 		}
 		if err != nil {
@@ -159,8 +159,8 @@ func (w *walk) lines(v Version) ([]Line, error) {
 	return out, nil
 }
 
-// origin returns the version in which a version's content first appeared at this path. It
-// returns each version only once.
+// origin returns the version in which a version's content first appeared at this path. It returns
+// each version only once.
 func (w *walk) origin(v Version) (Version, error) {
 	o, ok, err := w.one(`v.blob = $1 and v.path = $2 and v.machine = any($3) and v.op <> 'baseline' order by v.time, v.machine, v.seq`, v.Blob, v.Path, w.machines)
 	key := [2]int64{o.machine, o.Seq}
@@ -171,7 +171,7 @@ func (w *walk) origin(v Version) (Version, error) {
 	return o, nil
 }
 
-// before returns the nearest earlier version whose content is available, with the content. It returns
+// before returns the nearest earlier version with an available content, and the content. It returns
 // false if there is none.
 func (w *walk) before(v Version) (was Version, content []byte, ok bool, err error) {
 	for v.prev > 0 {
@@ -190,8 +190,8 @@ func (w *walk) before(v Version) (was Version, content []byte, ok bool, err erro
 	return v, nil, false, nil
 }
 
-// previous returns the version of a path before v. If a machine was resumed from another, the other
-// one has the versions up to that point.
+// previous returns the version of a path before v. The first versions of a machine that was resumed
+// from another are on that other machine.
 func (w *walk) previous(v Version) (Version, bool, error) {
 	machine, upTo := v.machine, int64(math.MaxInt64)
 	for range 64 {
@@ -217,8 +217,8 @@ func (w *walk) previous(v Version) (Version, bool, error) {
 // errDropped means that Prune may have dropped the version.
 var errDropped = errors.New("the version before is not kept")
 
-// content returns the content of a version. It comes from the first segment with a version of this
-// content, or, if that segment's contents were dropped, from a later one.
+// content returns the content of a version. It comes from the first segment that has a version with
+// this content and whose contents were not dropped.
 func (w *walk) content(v Version) ([]byte, error) {
 	var h store.Hash
 	if copy(h[:], v.Blob) != len(h) {

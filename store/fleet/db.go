@@ -19,7 +19,7 @@ import (
 var migrations embed.FS
 
 var (
-	// ErrNewer means that the tables were changed by a later version of the program.
+	// ErrNewer means that a later version of the program changed the tables.
 	ErrNewer = errors.New("the tables were made by a newer version of cachebro-fleet")
 	// ErrUnknown means that there is no such machine or project.
 	ErrUnknown = errors.New("the database knows no such machine or project")
@@ -31,11 +31,11 @@ type DB struct {
 	days sync.Map // time.Time, midnight: days that have a table
 }
 
-// Open connects to the database at a postgres:// address and creates its tables. Settings
-// that are not in the address come from libpq's environment and files. conns is the number of
-// concurrent statements, unless the address gives pool_max_conns.
+// Open connects to the database at a postgres:// address and creates its tables. Settings that are
+// not in the address come from libpq's environment and files. conns is the number of concurrent
+// statements, unless the address has pool_max_conns.
 //
-// No state on the server outlives a transaction, so the address may be that of a pgbouncer
+// No state on the server outlives a transaction. The address may therefore be that of a pgbouncer
 // that uses another connection for each transaction.
 func Open(ctx context.Context, address string, conns int) (*DB, error) {
 	c, err := pgxpool.ParseConfig(address)
@@ -59,8 +59,7 @@ func Open(ctx context.Context, address string, conns int) (*DB, error) {
 	return d, nil
 }
 
-// maxConns is the largest number of connections opened by default; a server allows 100 by
-// default.
+// maxConns is the largest number of connections opened by default. A server allows 100 by default.
 const maxConns = 50
 
 // Close closes the connections.
@@ -69,7 +68,7 @@ func (d *DB) Close() { d.pool.Close() }
 // Ping checks that the server answers.
 func (d *DB) Ping(ctx context.Context) error { return d.pool.Ping(ctx) }
 
-// migrate brings the tables up to date. Only one process does it at a time.
+// migrate updates the tables. Only one process does so at a time.
 func (d *DB) migrate(ctx context.Context) error {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
@@ -97,7 +96,7 @@ func (d *DB) migrate(ctx context.Context) error {
 	})
 }
 
-// pending reports whether the tables are behind this program.
+// pending reports whether the tables are older than this program.
 func pending(ctx context.Context, p *goose.Provider) (bool, error) {
 	have, want, err := p.GetVersions(ctx)
 	if err == nil && have > want {
@@ -106,7 +105,8 @@ func pending(ctx context.Context, p *goose.Provider) (bool, error) {
 	return have < want, err
 }
 
-// Advisory locks: the class of all of them, and one for each purpose. versions_day uses the class too.
+// Advisory locks: their common class, and a number for each purpose. versions_day also uses the
+// class.
 const (
 	lockClass   = 0x63616368 // "cach"
 	lockMigrate = 1

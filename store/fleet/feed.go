@@ -19,18 +19,18 @@ import (
 // FeedResult describes what was added.
 type FeedResult struct {
 	Machines int // number of machines that write to the project
-	Busy     int // number of these that another process is feeding
-	Problems int // number of these whose history could not be read completely
-	// Unlisted is the error if the bucket refuses a listing, so that machines missing from
-	// the list of machines could not be found.
+	Busy     int // number of machines that another process is feeding
+	Problems int // number of machines whose history was not completely readable
+	// Unlisted is the error if the bucket does not allow listing. Machines that are missing from
+	// the list of machines are then not found.
 	Unlisted error
 	Segments int
 	Versions int64
 }
 
-// Feed adds what the machines of a project have sent since the last time, at most atOnce machines
-// at a time. If the history of a machine cannot be read, the others are not affected; the problem
-// is in the error and in the machine's row.
+// Feed adds what the machines of a project have sent since the last time. It reads at most atOnce
+// machines at a time. If one history is not readable, the problem is in the error and in the
+// machine's row, and the other machines are still fed.
 func (d *DB) Feed(ctx context.Context, p remote.Place, b *remote.Bucket, atOnce int) (f FeedResult, err error) {
 	project, err := d.project(ctx, p)
 	if err != nil {
@@ -87,7 +87,7 @@ func place(p remote.Place) string {
 func (d *DB) project(ctx context.Context, p remote.Place) (id int, err error) {
 	const q = `with made as (insert into projects (place) values ($1) on conflict (place) do nothing returning id)
 		select id from made union all select id from projects where place = $1 limit 1`
-	for range 2 { // another process may create it after this statement has begun
+	for range 2 { // another process may create the row after this statement has begun
 		err = d.pool.QueryRow(ctx, q, place(p)).Scan(&id)
 		if !errors.Is(err, pgx.ErrNoRows) {
 			break
@@ -96,7 +96,7 @@ func (d *DB) project(ctx context.Context, p remote.Place) (id int, err error) {
 	return id, err
 }
 
-// fed is how much of a machine's history is in the database.
+// fed describes how much of a machine's history is in the database.
 type fed struct {
 	id      int
 	name    string
@@ -124,8 +124,8 @@ func (d *DB) known(ctx context.Context, project int) (map[string]fed, error) {
 	return out, err
 }
 
-// machine feeds one machine. busy is true if another process is doing so. problem is an
-// already known problem of the machine.
+// machine feeds one machine. busy is true if another process is feeding it. problem is a problem of
+// the machine that is already known.
 func (d *DB) machine(ctx context.Context, project int, b *remote.Bucket, m remote.Machine, was fed, problem error) (f FeedResult, busy bool, err error) {
 	if was.id == 0 {
 		const enter = `insert into machines as m (project, machine, name, root, since) values ($1, $2, $3, $4, $5)
@@ -157,8 +157,8 @@ func (d *DB) machine(ctx context.Context, project int, b *remote.Bucket, m remot
 	return f, false, err
 }
 
-// lease is how long, after its last step, a process that feeds a machine excludes other
-// processes. It only saves work, because each segment is added exactly once even without it.
+// lease is how long a process that feeds a machine excludes others after its last step. The lease
+// only saves work. Each segment is added exactly once even without it.
 const lease = "1 minute"
 
 // follow adds the segments that the database lacks.
@@ -171,8 +171,8 @@ func (d *DB) follow(ctx context.Context, b *remote.Bucket, h remote.Head, was *f
 	}
 	me := rand.Text()
 	defer func() {
-		// The lease is released even if it is unknown whether the next statement took it. If
-		// the release fails, the lease expires.
+		// Release the lease even if it is unknown whether the next statement took it. If the
+		// release fails, the lease expires.
 		_, _ = d.pool.Exec(context.WithoutCancel(ctx), `update machines set fed_by = null, fed_until = null where id = $1 and fed_by = $2`, was.id, me)
 	}()
 	err = d.pool.QueryRow(ctx, `update machines m set fed_by = $2, fed_until = now() + $3::interval
@@ -224,20 +224,20 @@ func (d *DB) follow(ctx context.Context, b *remote.Bucket, h remote.Head, was *f
 // errFed means that another process has already added the segment.
 var errFed = errors.New("somebody else feeds this machine")
 
-// add stores a segment and advances the machine's row to it in one transaction.
+// add stores a segment and advances the machine's row, in one transaction.
 func (d *DB) add(ctx context.Context, id int, l remote.Log) error {
 	err := d.tables(ctx, l.Versions)
 	if err == nil {
 		err = pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) error { return addTo(ctx, tx, id, l) })
 	}
 	var why *pgconn.PgError
-	if errors.As(err, &why) && why.Code == noPartition { // the table of a day was dropped meanwhile
+	if errors.As(err, &why) && why.Code == noPartition { // another process dropped the table of a day
 		d.days.Clear()
 	}
 	return err
 }
 
-// noPartition is the server's error code for a row that fits into no partition.
+// noPartition is the server's error code for a row without a partition.
 const noPartition = "23514"
 
 // tables creates the tables for the days of the versions.
@@ -264,7 +264,7 @@ func addTo(ctx context.Context, tx pgx.Tx, id int, l remote.Log) error {
 			last = &t
 		}
 	}
-	// Rows lost in a crash of the server are fed again.
+	// Rows lost in a crash of the server are added again.
 	if _, err := tx.Exec(ctx, `set local synchronous_commit = off`); err != nil {
 		return err
 	}
@@ -325,8 +325,8 @@ func orNull(s string) *string {
 var versionColumns = []string{"machine", "seq", "time", "op", "path", "path_bytes", "other", "blob", "size", "missing", "prev",
 	"session", "agent", "prompt", "action", "class", "comm", "segment"}
 
-// versionOf returns a version in the form of the tables. It omits the columns of other
-// tables, namely the names of machine and project, and the title of the action.
+// versionOf returns a version as in the tables, without the columns of other tables: the names of
+// machine and project, and the title of the action.
 func versionOf(machine string, segment uint64, v store.Version) Version {
 	_, action := actionOf(v)
 	out := Version{

@@ -10,18 +10,18 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Query selects versions. The zero value selects all versions, except those made by scans and
-// those of excluded paths.
+// Query selects versions. The zero value selects all versions, except those made by scans and those
+// of excluded paths.
 type Query struct {
-	Project      string    // address, or its end
-	Machine      string    // host name, or an id or its beginning
+	Project      string    // the project's address, or its end
+	Machine      string    // host name, or the ID or its beginning
 	Path         string    // a file, or a directory with its subtree
-	Session      string    // id or its beginning
-	Since, Until time.Time // the zero time means no bound
+	Session      string    // session ID or its beginning
+	Since, Until time.Time // zero: no bound
 	Limit        int       // 0: no limit
 }
 
-// Version is a version in the form of the tables.
+// Version is a version as in the tables.
 type Version struct {
 	Time      time.Time `json:"time"`
 	Project   string    `json:"project"`
@@ -43,12 +43,11 @@ type Version struct {
 	Comm      string    `json:"comm,omitempty"`
 
 	machine, prev, segment int64
-	action                 string // id of the action; not read from the tables
+	action                 string // ID of the action; not read from the tables
 }
 
-// selected looks up the action of each version separately. With a plain join the planner
-// would read all actions, although a query for an hour of a large fleet needs only one in a
-// thousand.
+// selected looks up the action of each version separately. With a plain join, the planner would
+// read all actions. A query for an hour of a large fleet needs only one in a thousand.
 const selected = `select v.time, p.place, coalesce(w.name, '?'), m.machine, v.seq, v.op, v.path, v.path_bytes, coalesce(v.other, ''), v.blob, v.size,
 	coalesce(v.missing, ''), coalesce(v.session, ''), coalesce(v.agent, ''), coalesce(v.prompt, ''), coalesce(a.tool, ''),
 	coalesce(a.title, ''), coalesce(v.comm, ''), v.machine, v.prev, v.segment
@@ -62,11 +61,11 @@ func scanned(rows pgx.CollectableRow) (v Version, err error) {
 	return v, err
 }
 
-// scope is the set of rows that a query refers to. It holds the machines, or nil for all, and
-// the writers of the versions, or nil for all.
+// scope is the result of looking up a query's machine and path. machines and writers are nil if all
+// are selected.
 type scope struct {
 	machines, writers []int64
-	file, dir         bool // whether the query's path is known as a file, as a directory
+	file, dir         bool // the query's path is known as a file, as a directory
 }
 
 // where returns the condition of a query and its values.
@@ -109,7 +108,7 @@ func (q Query) where(in scope) (string, []any) {
 
 func (q Query) path() string { return strings.Trim(q.Path, "/") }
 
-// scope looks up what a query refers to.
+// scope looks up the machine and path of a query.
 func (d *DB) scope(ctx context.Context, q Query) (in scope, err error) {
 	if q.Project != "" || q.Machine != "" {
 		in.machines, in.writers, err = d.machines(ctx, q)
@@ -126,8 +125,7 @@ func (d *DB) scope(ctx context.Context, q Query) (in scope, err error) {
 	return in, err
 }
 
-// machines returns the machines that a query refers to, and the writers, which are nil if the query
-// names no machine.
+// machines returns the machines of a query, and their writers if the query names a machine.
 func (d *DB) machines(ctx context.Context, q Query) (machines, writers []int64, err error) {
 	writers = []int64{}
 	const find = `select m.id, w.id from machines m join projects p on p.id = m.project left join writers w on w.machine = m.id

@@ -12,11 +12,11 @@ import (
 // Pruned describes what Prune has dropped.
 type Pruned struct {
 	Days  []string  // names of the tables
-	Since time.Time // older versions are no longer in the database
+	Since time.Time // versions since this time are still in the database
 }
 
-// keptSince returns the time since which versions are in the database. It returns the zero
-// time if none were dropped.
+// keptSince returns the time since which versions are in the database. The zero time means that
+// none were dropped.
 func keptSince(ctx context.Context, db asked) (time.Time, error) {
 	rows, _ := db.Query(ctx, `select since from retention`)
 	since, err := pgx.CollectOneRow(rows, pgx.RowTo[time.Time])
@@ -26,8 +26,8 @@ func keptSince(ctx context.Context, db asked) (time.Time, error) {
 	return since.UTC(), err
 }
 
-// Prune drops the days that ended before a time, by the machines' clocks, and all rows that
-// only these days needed. It does not change the buckets.
+// Prune drops the days that ended before a time, according to the machines' clocks. It also drops
+// all rows that only these days needed. It leaves the buckets alone.
 func (d *DB) Prune(ctx context.Context, before time.Time) (p Pruned, err error) {
 	p.Since = before.UTC().Truncate(24 * time.Hour)
 	rows, _ := d.pool.Query(ctx, `select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid
@@ -36,8 +36,7 @@ func (d *DB) Prune(ctx context.Context, before time.Time) (p Pruned, err error) 
 	if err != nil {
 		return p, err
 	}
-	// The time is recorded first, so that dropped versions never look as if they had not
-	// existed.
+	// Record the time first. Otherwise dropped versions could look as if they had never existed.
 	_, err = d.pool.Exec(ctx, `insert into retention (since) values ($1) on conflict (one) do update set since = greatest(retention.since, excluded.since)`, p.Since)
 	if err != nil {
 		return p, err
@@ -63,8 +62,8 @@ func (d *DB) Prune(ctx context.Context, before time.Time) (p Pruned, err error) 
 	return p, nil
 }
 
-// exec runs a statement that needs exclusive access to a table. It does not wait long, because all
-// later statements would wait behind it.
+// exec runs a statement that needs exclusive access to a table. It gives up soon, because all later
+// statements queue behind it.
 func (d *DB) exec(ctx context.Context, sql string) error {
 	return pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `set local lock_timeout = '10s'`)

@@ -45,7 +45,7 @@ type action struct {
 	failed                                        bool
 }
 
-// actionOf returns the action that a version belongs to; "" if there is none.
+// actionOf returns the action that a version belongs to, or "".
 func actionOf(v store.Version) (kind, id string) {
 	a := v.Actor
 	switch {

@@ -10,23 +10,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inputCalls maps each call that reads from a descriptor, or duplicates it, to the index of
-// the descriptor argument.
+// inputCalls maps each call that reads from a descriptor, or duplicates it, to the index of its
+// descriptor argument.
 var inputCalls = map[uint32]uint32{unix.SYS_READ: 0, unix.SYS_READV: 0, unix.SYS_PREAD64: 0, unix.SYS_PREADV: 0, unix.SYS_PREADV2: 0, unix.SYS_DUP: 0, unix.SYS_DUP3: 0, notifier.SysDup2: 0,
 	unix.SYS_FSTAT: 0, unix.SYS_LSEEK: 0, unix.SYS_SPLICE: 0, unix.SYS_TEE: 0, unix.SYS_COPY_FILE_RANGE: 0, unix.SYS_RECVFROM: 0, unix.SYS_RECVMSG: 0, unix.SYS_SENDFILE: 1, unix.SYS_MMAP: 4,
 	unix.SYS_FGETXATTR: 0, unix.SYS_FLISTXATTR: 0}
 
-// filter returns the seccomp program that selects the reported system calls, which are all
-// except those known to reveal nothing new. given lists descriptors from which reads are
-// reported as well.
+// filter returns the seccomp program that selects the reported system calls. It reports all calls
+// except those known to reveal nothing new. It also reports reads from the descriptors in given.
 func filter(given []int) []unix.SockFilter {
-	// Calls of another architecture (32 bit) have other numbers. All of them are reported,
-	// which is enough to notice that there are some.
+	// Calls of another architecture (32 bit) have other numbers. Reporting all of them suffices to
+	// notice them.
 	p := []unix.SockFilter{notifier.Stmt(notifier.Load, notifier.OffArch), notifier.Jump(notifier.Equal, notifier.AuditArch, 1, 0), notifier.Show, notifier.Stmt(notifier.Load, notifier.OffNR)}
 	if notifier.ForeignFrom > 0 {
 		p = append(p, notifier.Jump(notifier.Least, notifier.ForeignFrom, 0, 1), notifier.Show)
 	}
-	// Opens through an io_uring cannot be seen, nor can the flags of clone3. Programs manage
+	// The filter cannot see opens through an io_uring or the flags of clone3. Programs manage
 	// without these calls if they fail.
 	for _, nr := range []uint32{unix.SYS_IO_URING_SETUP, unix.SYS_CLONE3} {
 		p = append(p, notifier.Jump(notifier.Equal, nr, 0, 1), notifier.Refuse(unix.ENOSYS))

@@ -18,8 +18,8 @@ type Classifier interface {
 	Class(path string, isDir bool) ignore.Class
 }
 
-// judge checks every recorded path once more after the end of the command. It returns what
-// must stay the same for a replay, or the reasons why the output cannot be replayed.
+// judge checks every recorded path again after the command has ended. It returns what must stay the
+// same for a replay, or the reasons against a replay.
 func (r *recorder) judge(c Classifier, allowOutside bool) (seen []Seen, why []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -81,8 +81,8 @@ func (r *recorder) madeBelow(top string, c Classifier, end time.Time) (seen []Se
 
 func (r *recorder) rel(path string) string { return path[min(len(path), len(r.places.Root)+1):] }
 
-// harmless reports whether an access outside of the project revealed only that nothing exists
-// there, or that a path leads to the project. Paths that were changed are judged separately.
+// harmless reports whether an access outside the project revealed only that nothing exists there,
+// or that a path leads to the project. Changed paths are judged separately.
 func (r *recorder) harmless(path string, o *observation) bool {
 	return o.first.Kind == absent || r.places.above(path) && !o.read || o.first.Kind == link && !o.changed || o.first.Kind == dir && !o.read
 }
@@ -95,7 +95,7 @@ func (r *recorder) judgeOne(path string, o *observation, where place, c Classifi
 		moved = false // entries come and go; a listing is compared below
 	}
 	if o.own && now.Kind == absent {
-		return s, o.looked && !r.ownLocked(path) // gone again; was only looked for
+		return s, o.looked && !r.ownLocked(path) // it was only looked for and does not exist
 	}
 	if moved && (o.changed || o.own) {
 		name := path
@@ -113,7 +113,7 @@ func (r *recorder) judgeOne(path string, o *observation, where place, c Classifi
 			r.refuseLocked("wrote " + name)
 		case o.looked:
 			r.refuseLocked("changed " + name + ", which it had looked at, so the next run may print something else")
-		default: // must be there, as the command left it
+		default: // must exist as the command left it
 			s.Made = true
 			if s.Stat.Kind != dir {
 				s.Hash = s.content(path)
@@ -138,7 +138,7 @@ func (r *recorder) judgeOne(path string, o *observation, where place, c Classifi
 		if o.read {
 			s.Hash = hashFile(path)
 			if s.Hash == "" && now.Mode&0o444 != 0 && now.Size > 0 {
-				s.Times = true // other users may be able to read it although we cannot
+				s.Times = true // other users may be able to read it
 			}
 		}
 		s.Times = s.Times || o.strict

@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// kind describes which facts about files a program may show in its output. An unknown program
-// may show all.
+// kind says which facts about files a program may show in its output. An unknown program may show
+// all.
 type kind uint8
 
 const (
-	unknownKind kind = iota // everything: times, inodes, access times
-	shellKind               // times and inodes, but not access times
-	datedKind               // content, names, modes, and modification times
+	unknownKind kind = iota // everything: times, inode numbers, access times
+	shellKind               // times and inode numbers, but no access times
+	datedKind               // content, names, modes and modification times
 	contentKind             // only content, names and modes
 )
 
 // kinds lists known programs of the system and of toolchains. Programs that can print or sort by
-// times (ls, find, rg --sort, diff) are not listed.
+// times (ls, find, rg --sort, diff) are missing.
 var kinds = map[string]kind{
 	"sh": shellKind, "dash": shellKind, "bash": shellKind, "make": shellKind, "gmake": shellKind, "xargs": shellKind, "ninja": shellKind,
 	"git": shellKind,
@@ -57,7 +57,7 @@ func (p *Places) kindOf(path string) kind {
 type program struct {
 	name   string
 	kind   kind
-	golang bool // its runtime looks for the limits of its cgroup
+	golang bool // its runtime reads the limits of its cgroup
 }
 
 func (p *Places) program(path string) program {
@@ -68,9 +68,8 @@ func (p *Places) program(path string) program {
 	return r
 }
 
-// atStart reports whether the program reads this file once when it starts, for its own
-// purposes (its stack, its terminal, its limits). A second access of the file counts like
-// that of any other file.
+// atStart reports whether the program reads this file once when it starts, to learn its own stack,
+// terminal or limits. A second access counts like that of any other file.
 func (p program) atStart(path string) bool {
 	switch path {
 	case "/proc/self/maps":
@@ -83,8 +82,8 @@ func (p program) atStart(path string) bool {
 	return false
 }
 
-// owns reports whether a cache belongs to the program, which then checks the entries itself.
-// by lists the owners. For any other program the entries are ordinary files.
+// owns reports whether the program is one of the owners of a cache (by) and checks the entries
+// itself. For any other program the entries are ordinary files.
 func (p program) owns(by []string) bool {
 	for _, name := range by {
 		if p.name == name || strings.HasSuffix(name, "*") && strings.HasPrefix(p.name, name[:len(name)-1]) {
@@ -94,14 +93,14 @@ func (p program) owns(by []string) bool {
 	return false
 }
 
-// asks lists programs whose output depends on the clock or on chance, so that it is never
+// asks lists programs whose output depends on the clock or on chance. Their output is never
 // replayed.
 var asks = map[string]bool{"date": true, "cal": true, "ncal": true, "uptime": true, "uuidgen": true, "shuf": true}
 
-// walkers ask for the type of a directory's file system without showing it.
+// walkers ask for the type of a directory's file system but do not show it.
 var walkers = map[string]bool{"find": true, "rm": true, "ls": true, "chmod": true, "chown": true, "cp": true}
 
-// plainDevice reports whether accessing a device in this manner reveals nothing about the machine.
+// plainDevice reports whether such an access to a device reveals nothing about the machine.
 func plainDevice(path string, m manner, k kind) bool {
 	switch path {
 	case "/dev/null", "/dev/zero", "/dev/full":

@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machineFacts returns the facts that a program can ask the kernel about itself and the
-// machine.
+// machineFacts returns what a program can ask the kernel about itself and the machine.
 func machineFacts() string {
 	var b strings.Builder
 	for which := range 16 {
@@ -31,9 +30,9 @@ func machineFacts() string {
 	return b.String()
 }
 
-// kernelSays returns a text that represents what the kernel reports: the content of a file or
-// the names in a directory that it generates, or the machine's name. A missing file and a
-// file that may not be read have special texts.
+// kernelSays returns a text for what the kernel reports. This is the content of a file or the names
+// in a directory that the kernel generates, or the machine's name. Missing and unreadable files
+// have special texts.
 func kernelSays(path string) string {
 	if path == unameOf {
 		var u unix.Utsname
@@ -44,8 +43,8 @@ func kernelSays(path string) string {
 	return fmt.Sprint(st.Kind, st.Mode, st.UID, st.GID, hashFile(path), hashNames(path, false))
 }
 
-// inherited returns the descriptors that a command inherits from this process in addition to
-// the three standard ones. Descriptor 3 is this package's own at that time.
+// inherited returns the descriptors that a command inherits besides the three standard ones.
+// Descriptor 3 belongs to this package.
 func inherited() (all []int) {
 	fds, err := os.ReadDir("/proc/self/fd")
 	if err != nil {

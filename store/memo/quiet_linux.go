@@ -4,11 +4,10 @@ package memo
 
 import "golang.org/x/sys/unix"
 
-// quiet lists the system calls that reveal nothing new to a program. Some work on the
-// program's own memory, threads, signals and descriptors, which it obtained by reported
-// calls; of an open file they reveal only the content, which is compared anyway. Others ask
-// for facts that are part of the call (see machineFacts), for the time, or for random
-// numbers.
+// quiet lists the system calls that reveal nothing new to a program. Some work on the program's own
+// memory, threads, signals and descriptors. The program got its descriptors by reported calls, and
+// of an open file they reveal only the content, which is compared anyway. Others ask for facts that
+// are part of the call (see machineFacts), for the time, or for random numbers.
 var quiet = []uint32{
 	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_CLOSE, unix.SYS_MMAP, unix.SYS_FUTEX, unix.SYS_MADVISE, unix.SYS_RT_SIGPROCMASK, unix.SYS_RT_SIGACTION,
 	unix.SYS_MPROTECT, unix.SYS_MUNMAP, unix.SYS_BRK, unix.SYS_MREMAP, unix.SYS_MSYNC, unix.SYS_MLOCK, unix.SYS_MLOCK2, unix.SYS_MUNLOCK, unix.SYS_MLOCKALL, unix.SYS_MUNLOCKALL,
@@ -31,15 +30,15 @@ var quiet = []uint32{
 
 const fionclex, fioclex, fionbio = 0x5450, 0x5451, 0x5421
 
-// quietWith lists system calls that reveal nothing new as long as one argument, under mask, has
-// one of these values.
+// quietWith lists system calls that reveal nothing new if one argument, under mask, has one of
+// these values.
 var quietWith = []struct {
 	nr, arg, mask uint32
 	values        []uint32
 }{
 	{unix.SYS_IOCTL, 1, ^uint32(0), []uint32{unix.TCGETS, fioclex, fionclex, fionbio, unix.FICLONE}},
-	// Only locks with waiting are quiet, because a call that does not wait reveals whether
-	// another process holds the lock.
+	// Only locks that wait are quiet. A call that does not wait reveals whether another process
+	// holds the lock.
 	{unix.SYS_FCNTL, 1, ^uint32(0), []uint32{unix.F_DUPFD, unix.F_DUPFD_CLOEXEC, unix.F_GETFD, unix.F_SETFD, unix.F_GETFL, unix.F_SETFL, unix.F_SETLKW, unix.F_OFD_SETLKW, unix.F_SETPIPE_SZ, unix.F_GETPIPE_SZ, unix.F_ADD_SEALS, unix.F_GET_SEALS}},
 	// SEEK_DATA and SEEK_HOLE are not quiet, because the position of holes is not part of the
 	// content.

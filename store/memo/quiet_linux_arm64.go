@@ -1,4 +1,4 @@
 package memo
 
-// olderQuiet lists quiet calls that only this architecture has: see quiet.
+// olderQuiet lists quiet calls that only this architecture has; see quiet.
 var olderQuiet []uint32

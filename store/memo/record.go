@@ -21,16 +21,16 @@ const recordVersion = 4
 
 // Record is the stored result of a run.
 type Record struct {
-	Root   string        `cbor:"1,keyasint"` // where the project was
+	Root   string        `cbor:"1,keyasint"` // root of the project
 	Seen   []Seen        `cbor:"2,keyasint,omitempty"`
 	Output []Chunk       `cbor:"3,keyasint,omitempty"`
-	Why    []string      `cbor:"4,keyasint,omitempty"` // why it cannot be replayed
+	Why    []string      `cbor:"4,keyasint,omitempty"` // reasons against a replay
 	Took   time.Duration `cbor:"5,keyasint,omitempty"`
 	At     int64         `cbor:"6,keyasint,omitempty"` // ns since the epoch
 }
 
-// NewRecord returns the record of an outcome. If the outcome cannot be replayed, the record has
-// only the reason.
+// NewRecord returns the record of an outcome. If the outcome cannot be replayed, the record holds
+// only the reasons.
 func NewRecord(root string, o Outcome, at time.Time) Record {
 	r := Record{Root: root, Why: o.Why, Took: o.Took, At: at.UnixNano()}
 	if len(o.Why) == 0 {
@@ -63,19 +63,19 @@ func Decode(b []byte) (Record, error) {
 	return r, nil
 }
 
-// Call holds all properties of a call. Two calls are the same if all of them agree.
+// Call holds all properties of a call. Calls with equal properties are the same call.
 type Call struct {
 	Version  int      `json:"version"`
-	Project  string   `json:"project"` // the name of the project's directory
+	Project  string   `json:"project"` // name of the project's directory
 	Cwd      string   `json:"cwd"`     // relative to the project
 	Program  string   `json:"program"`
 	Args     [][]byte `json:"args"` // need not be UTF-8
 	Env      [][]byte `json:"env"`
 	Stdin    string   `json:"stdin"`
-	Merged   bool     `json:"merged"` // stdout and stderr are the same
+	Merged   bool     `json:"merged"` // stdout and stderr are the same file
 	Umask    int      `json:"umask"`
 	UID      int      `json:"uid"`
-	Outside  bool     `json:"outside"` // looking outside of the project is allowed
+	Outside  bool     `json:"outside"` // accesses outside the project are allowed
 	Timeless bool     `json:"timeless,omitempty"`
 	Machine  string   `json:"machine"` // limits, processors, groups, capabilities
 }
@@ -120,8 +120,8 @@ func StdinKind(f *os.File) string {
 	return "file"
 }
 
-// WhyLocal returns why a result can be replayed only where it was made, or "" if another clone
-// of the same files may use it.
+// WhyLocal returns why a result is valid only where it was made, or "" if another clone of the same
+// files may use it.
 func (r *Record) WhyLocal() string {
 	for _, s := range r.Seen {
 		if s.Inside && (s.Times || s.Dated || s.Access) {
@@ -132,8 +132,8 @@ func (r *Record) WhyLocal() string {
 }
 
 // StillValid reports whether everything is as the command saw it. If not, why describes the
-// difference. If many files had to be read for the check, fresh is the record with their
-// present stats, which should replace the stored one.
+// difference. If the check had to read many files, fresh is the record with their present stats. It
+// should then replace the stored record.
 func (r *Record) StillValid(root string, now time.Time) (ok bool, why string, fresh *Record) {
 	if len(r.Why) > 0 {
 		return false, strings.Join(r.Why, "; "), nil
@@ -150,8 +150,8 @@ func (r *Record) StillValid(root string, now time.Time) (ok bool, why string, fr
 	for _, i := range closer {
 		s := &f.Seen[i]
 		path := s.at(root)
-		// The content is compared again after the new stat, because the file may have changed
-		// between the two checks.
+		// Compare the content again after the new stat, because the file may have changed between
+		// the two checks.
 		st := look(path)
 		if again := (Seen{Stat: st, Hash: s.Hash, Racy: true}); st.Kind == s.Stat.Kind {
 			if ok, _, _ := again.holds(path); ok {
@@ -174,8 +174,8 @@ func (s *Seen) at(root string) string {
 	return root + "/" + s.Path
 }
 
-// compare checks every path, on all processors, because there may be thousands. It returns
-// the indexes of the paths that had to be read, and the first difference.
+// compare checks every path, in parallel, because there may be thousands. It returns the indexes of
+// the paths that had to be read, and the first difference.
 func (r *Record) compare(root string) (closer []int, why string) {
 	const part = 512
 	n := (len(r.Seen) + part - 1) / part
@@ -209,5 +209,5 @@ func (r *Record) compare(root string) (closer []int, why string) {
 	return closer, ""
 }
 
-// mostSeen limits the paths that one command may access. Beyond it the result is not stored.
+// mostSeen limits the paths that a command may access. With more, the result is not stored.
 const mostSeen = 50_000

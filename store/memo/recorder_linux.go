@@ -16,46 +16,46 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// observation holds what is known about one path with symlinks resolved.
+// observation holds what is known about one path, which has no symlinks.
 type observation struct {
 	first   stat   // stat before the first call continued
 	target  string // target of a symlink
-	names   string // hash of the listing when it was asked for
+	names   string // hash of the listing when the program listed it
 	read    bool
 	looked  bool   // the path was read, and not only overwritten
-	changed bool   // the process tree asked for a change
+	changed bool   // the process tree tried to change it
 	own     bool   // the process tree created it, and so its whole subtree
-	dated   bool   // a program that looked may show or compare its modification time
-	strict  bool   // … all other times and numbers
-	access  bool   // … the access time
-	ordered bool   // the order of a listing may show
+	dated   bool   // a program may show or compare its modification time
+	strict  bool   // a program may show all its other times and numbers
+	access  bool   // a program may show its access time
+	ordered bool   // the output may show the order of a listing
 	by      string // the program that may show these
 }
 
 // recorder records the paths that a process tree accesses.
 type recorder struct {
 	places *Places
-	given  map[int]unix.Stat_t // files behind the descriptors that the tree may read, to distinguish them from others
+	given  map[int]unix.Stat_t // files behind the inherited descriptors that the tree may read
 	hasIn  bool
-	// timeless means that times and inode numbers are ignored for all programs.
+	// timeless means that times and inode numbers of all programs are ignored.
 	timeless bool
 
 	mu      sync.Mutex // guards the fields below
 	seen    map[string]*observation
-	real    map[string]bool    // directories that are not symlinks, and neither is any above them
+	real    map[string]bool    // directories whose path contains no symlink
 	owned   map[string]bool    // names that the process tree created and that did not exist before
 	group   map[uint32]uint32  // thread → process
 	runs    map[uint32]program // by process
 	started map[string]uint64  // process and file that it reads when it starts → the call
 	kernel  map[string]string  // what the kernel reports, see kernelSays
-	why     []string           // why the run cannot be replayed, at most a few reasons
+	why     []string           // a few reasons against a replay
 }
 
 func newRecorder(p *Places) *recorder {
 	return &recorder{places: p, given: map[int]unix.Stat_t{}, seen: map[string]*observation{}, real: map[string]bool{"/": true}, owned: map[string]bool{}, group: map[uint32]uint32{}, runs: map[uint32]program{}, kernel: map[string]string{}, started: map[string]uint64{}}
 }
 
-// refuse records a reason why the output cannot be replayed.
+// refuse records a reason against a replay.
 func (r *recorder) refuse(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -73,7 +73,7 @@ func (r *recorder) refuseLocked(text string) {
 	}
 }
 
-// see is called for every reported system call, before it continues.
+// see is called for every reported system call before the call continues.
 func (r *recorder) see(n *notifier.Notice) {
 	if n.Foreign() {
 		r.refuse("ran a program of another architecture, whose files cannot be seen")
@@ -145,8 +145,7 @@ func (r *recorder) see(n *notifier.Notice) {
 	}
 }
 
-// other handles calls that the filter reports because it does not know the call or its
-// arguments.
+// other handles calls that the filter reports because it does not know them or their arguments.
 func (r *recorder) other(n *notifier.Notice) {
 	runs := r.runsOf(r.process(n.PID))
 	switch n.NR {
@@ -229,7 +228,7 @@ func (r *recorder) input(n *notifier.Notice) {
 		return
 	}
 	if n.NR == unix.SYS_FCNTL && r.runsOf(r.process(n.PID)).kind == shellKind {
-		return // saved for a redirection; it is restored unchanged
+		return // saved for a redirection and restored unchanged
 	}
 	if fd == 0 {
 		r.refuse("read its standard input")
@@ -238,14 +237,13 @@ func (r *recorder) input(n *notifier.Notice) {
 	}
 }
 
-// selinux reports whether a library only asks, by path, if SELinux is in use.
+// selinux reports whether the call is a library's check, by path, for SELinux.
 func (r *recorder) selinux(n *notifier.Notice) bool {
 	path, ok := notifier.PeekString(n.PID, n.Args[0])
 	return n.NR == unix.SYS_STATFS && ok && (path == "/sys/fs/selinux" || path == "/selinux")
 }
 
-// path returns the absolute path that two arguments name. It returns false if there is no
-// relevant path.
+// path returns the absolute path of two arguments. It returns false if no path is relevant.
 func (r *recorder) path(n *notifier.Notice, dirArg, pathArg int8, withoutPath bool) (string, bool) {
 	path, err := n.Path(dirArg, pathArg, withoutPath)
 	if err != nil {
@@ -280,15 +278,14 @@ func (r *recorder) process(tid uint32) uint32 {
 	return pid
 }
 
-// forgetDirs clears the set of real directories, because a name has changed and may now be a
-// symlink.
+// forgetDirs clears the set of real directories, because a changed name may now be a symlink.
 func (r *recorder) forgetDirs() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.real = map[string]bool{"/": true}
 }
 
-// exec records the reading of a program and of its interpreters.
+// exec records that a program and its interpreters are read.
 func (r *recorder) exec(n *notifier.Notice, path string) {
 	pid := r.process(n.PID)
 	before := r.runsOf(pid)
@@ -296,7 +293,7 @@ func (r *recorder) exec(n *notifier.Notice, path string) {
 	first := ""
 	defer func() {
 		if look(first).Kind == absent {
-			r.setRuns(pid, before) // a directory of PATH that does not contain it
+			r.setRuns(pid, before) // a directory of PATH without the program
 		} else {
 			r.setRuns(pid, r.places.program(first))
 			if name := r.runsOf(pid).name; asks[name] {
@@ -322,8 +319,7 @@ func asksOfOpen(n *notifier.Notice) bool {
 	return n.NR == unix.SYS_FSTAT || n.NR == unix.SYS_FGETXATTR || n.NR == unix.SYS_FLISTXATTR || n.NR == unix.SYS_LSEEK && n.Args[2] > unix.SEEK_END
 }
 
-// opened handles a call that asks for attributes of an open file, which any process may have
-// opened.
+// opened handles a call for the attributes of an open file, which any process may have opened.
 func (r *recorder) opened(n *notifier.Notice) {
 	pid := r.process(n.PID)
 	if r.runsOf(pid).kind == contentKind {
@@ -334,14 +330,13 @@ func (r *recorder) opened(n *notifier.Notice) {
 	if err != nil || !strings.HasPrefix(at, "/") || r.loads(n, pid, at) {
 		return
 	}
-	if look(at).Kind != absent { // a removed file belongs to the tree, or its removal has been noticed
+	if look(at).Kind != absent { // a removed file belongs to the tree, or its removal was noticed
 		r.note(n, at, asStat)
 	}
 }
 
-// loads reports whether the call is one in which the dynamic linker examines a library that
-// it has just opened, to find out whether the library is already loaded. It does so once per
-// process and shows none of the attributes.
+// loads reports whether the dynamic linker is checking if a library that it has just opened is
+// already loaded. It does so once per process and shows none of the attributes.
 func (r *recorder) loads(n *notifier.Notice, pid uint32, path string) bool {
 	name := filepath.Base(path)
 	if r.places.of(path) != known || name != "ld.so.cache" && !strings.HasSuffix(name, ".so") && !strings.Contains(name, ".so.") {

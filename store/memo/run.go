@@ -14,8 +14,8 @@ const mostOutput = 16 << 20
 // Options of Run.
 type Options struct {
 	Self         string   // this executable; "Self traced …" must call Traced
-	Program      string   // absolute
-	Args         []string // including the program's name as it was typed
+	Program      string   // absolute path
+	Args         []string // with the program's name as typed
 	Dir          string
 	Env          []string
 	Stdin        *os.File
@@ -25,11 +25,11 @@ type Options struct {
 	Classifier   Classifier // nil: everything in the project is tracked
 	AllowOutside bool
 	// Timeless assumes that the command does not show times, inode numbers or the order of
-	// directories, even if its programs ask for them.
+	// directories.
 	Timeless bool
-	// Split records stdout and stderr separately although both go to the same place.
+	// Split records stdout and stderr separately although both go to the same file.
 	Split bool
-	// Pass decides whether a signal that this process received is passed on to the command.
+	// Pass decides whether a signal that this process receives is passed on to the command.
 	Pass func(os.Signal) bool
 }
 
@@ -45,7 +45,7 @@ type Outcome struct {
 	Err    error // the error of exec.Cmd.Wait
 	Output []Chunk
 	Seen   []Seen
-	Why    []string // why it cannot be replayed
+	Why    []string // reasons against a replay
 	Took   time.Duration
 }
 
@@ -64,7 +64,7 @@ func (c *recording) copy(to int, w io.Writer, r io.Reader) {
 		n, err := r.Read(buf)
 		if n > 0 {
 			c.keep(to, buf[:n])
-			_, _ = w.Write(buf[:n]) // if the reader is gone, the command continues nevertheless
+			_, _ = w.Write(buf[:n]) // if the reader is gone, the command still continues
 		}
 		if err != nil {
 			return
@@ -87,7 +87,7 @@ func (c *recording) keep(to int, text []byte) {
 	c.chunks = append(c.chunks, Chunk{To: to, Text: append([]byte{}, text...)})
 }
 
-// SameFile reports whether both are the same file, pipe or terminal. Then their order matters, and
+// SameFile reports whether both are the same file, pipe or terminal. Their order then matters, and
 // the command gets one pipe for both.
 func SameFile(a, b *os.File) bool {
 	x, err := a.Stat()
@@ -99,8 +99,8 @@ func SameFile(a, b *os.File) bool {
 }
 
 // plumb gives a command pipes for its output. Call start once the command runs. It returns a
-// function that waits until everything was forwarded. If other processes still hold the
-// pipes, it waits only briefly after the command's end.
+// function that waits until all output was forwarded. If other processes still hold the pipes, the
+// wait after the command's end is short.
 func plumb(cmd *exec.Cmd, o *Options, rec *recording) (start func() (finish func()), err error) {
 	var ours, theirs []*os.File
 	drop := func(fs []*os.File) {

@@ -16,14 +16,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stopWait is how long to wait for the end of processes that the command left running.
+// stopWait is how long to wait for processes that the command left running.
 const stopWait = 500 * time.Millisecond
 
-// mostGiven limits the number of descriptors whose reads are watched.
+// mostGiven limits the number of inherited descriptors whose reads are watched.
 const mostGiven = 16
 
-// Run runs a command to its end and watches it. If it cannot be watched, it runs unwatched,
-// and Why tells that.
+// Run runs a command to its end and watches it. If it cannot be watched, it runs unwatched, and Why
+// says so.
 func Run(o Options) (Outcome, error) {
 	var out Outcome
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -114,8 +114,8 @@ type watch struct {
 	ended                chan bool
 }
 
-// newWatch starts answering the calls. It returns nil if the command runs unwatched; r then
-// has the reason.
+// newWatch starts answering the calls. It returns nil if the command runs unwatched. r then has the
+// reason.
 func newWatch(sock *os.File, r *recorder) *watch {
 	fd, err := notifier.Receive(sock)
 	if err != nil {
@@ -133,8 +133,8 @@ func newWatch(sock *os.File, r *recorder) *watch {
 	return w
 }
 
-// end waits until no process is left, or stopWait has passed. If processes are still running
-// then, it starts another process to answer their calls, and returns false.
+// end waits until no process is left, or until stopWait has passed. In the latter case it starts
+// another process to answer the calls, and returns false.
 func (w *watch) end(self string) bool {
 	gone := false
 	select {
@@ -156,12 +156,12 @@ func (w *watch) end(self string) bool {
 	return gone
 }
 
-// Traced is the sub-command that Run starts. Descriptor 3 is its socket, or the listener. It
-// returns only if it could not execute the command, with the reason.
+// Traced is the sub-command that Run starts. Descriptor 3 is its socket, or the listener. Traced
+// returns only if it could not execute the command.
 func Traced(args, env []string) error {
 	const given = 3
 	if len(args) == 1 && args[0] == "serve" {
-		notifier.Serve(given, -1, make([]byte, notifier.NoticeSize), nil) // processes that are left need answers to their calls
+		notifier.Serve(given, -1, make([]byte, notifier.NoticeSize), nil) // answer the calls of processes that were left running
 		return nil
 	}
 	if len(args) < 3 {
@@ -175,7 +175,7 @@ func Traced(args, env []string) error {
 		}
 	}
 	err := notifier.ExecFiltered(given, filter(watched), args[1], args[2:], env)
-	// If the filter cannot be installed, the command runs unwatched.
+	// Without the filter, the command runs unwatched.
 	_ = unix.Sendmsg(given, []byte(err.Error()), nil, nil, 0)
 	return syscall.Exec(args[1], args[2:], env)
 }

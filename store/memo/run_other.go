@@ -12,7 +12,7 @@ import (
 // Classifier decides which paths of the project are tracked.
 type Classifier any
 
-// Run runs a command, which cannot be watched on this system.
+// Run runs a command, unwatched on this system.
 func Run(o Options) (Outcome, error) {
 	cmd := &exec.Cmd{Path: o.Program, Args: o.Args, Dir: o.Dir, Env: o.Env, Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr}
 	began := time.Now()

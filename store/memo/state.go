@@ -23,8 +23,7 @@ const (
 	kernel  = "kernel"  // something that the kernel reports, see kernelSays
 )
 
-// stat is the result of lstat for a path, without the device number, which differs after
-// every mount.
+// stat is the result of lstat without the device number, which changes with every mount.
 type stat struct {
 	Kind  string `cbor:"1,keyasint,omitempty"`
 	Ino   uint64 `cbor:"2,keyasint,omitempty"`
@@ -38,9 +37,8 @@ type stat struct {
 	Atime int64  `cbor:"10,keyasint,omitempty"`
 }
 
-// look returns the stat of a path without following symlinks. A path that this process may
-// not access counts as absent, because every process with the same rights gets the same
-// result.
+// look returns the stat of a path without following symlinks. A path that this process may not
+// access counts as absent, because every process with the same rights gets the same result.
 func look(path string) stat {
 	var st syscall.Stat_t
 	if err := syscall.Lstat(path, &st); err != nil {
@@ -61,19 +59,19 @@ func look(path string) stat {
 	return s
 }
 
-// stable reports whether any change after s was taken would change the times in s. File
-// system clocks tick, and two changes within one tick have the same time.
+// stable reports whether every change after s was taken would change the times in s. Two changes
+// within one tick of the file system's clock have the same time.
 func (s stat) stable(taken time.Time) bool {
 	return s.Ctime < taken.Add(-50*time.Millisecond).UnixNano()
 }
 
-// sameInode reports whether two stats show the same unchanged inode, ignoring the access time.
+// sameInode reports whether two stats show the same unchanged inode. It ignores the access time.
 func (s stat) sameInode(o stat) bool {
 	s.Atime = o.Atime
 	return s == o
 }
 
-// hashFile returns the content's SHA-256 in hex, "" if it cannot be read.
+// hashFile returns the content's SHA-256 in hex, or "" if it cannot be read.
 func hashFile(path string) string {
 	f, err := openQuietly(path, syscall.O_NONBLOCK|syscall.O_NOFOLLOW)
 	if err != nil {
@@ -87,13 +85,13 @@ func hashFile(path string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// mostOrdered is the number of names from which fts(3), which grep uses, no longer walks in
-// the order of the directory.
+// mostOrdered is the number of names from which fts(3), which grep uses, does not walk in the order
+// of the directory.
 const mostOrdered = 10_000
 
-// hashNames returns a hash of a directory's names and their types, in the kernel's order if
-// ordered is set, otherwise sorted. It returns "" if the directory cannot be listed, or if it
-// has so many names that the order in which programs show them is unknown.
+// hashNames returns a hash of a directory's names and types. If ordered is set, it hashes them in
+// the kernel's order, otherwise sorted. It returns "" if the directory cannot be listed. It also
+// does so if there are so many names that the order in which programs show them is unknown.
 func hashNames(path string, ordered bool) string {
 	d, err := openQuietly(path, 0)
 	if err != nil {
@@ -118,11 +116,11 @@ func hashNames(path string, ordered bool) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// unameOf stands for the answer of uname(2) among the files that the kernel generates.
+// unameOf represents the answer of uname(2) among the files that the kernel generates.
 const unameOf = "/proc/uname"
 
-// stableFile reports whether a file that the kernel generates changes only if somebody changes
-// the machine. Its content is compared.
+// stableFile reports whether a file that the kernel generates changes only when somebody changes
+// the machine. Its content is then compared.
 func stableFile(path string) bool {
 	switch path {
 	case "/proc/filesystems", "/proc/version", "/proc/self/cgroup", "/proc/self/mountinfo":
@@ -136,16 +134,17 @@ func stableFile(path string) bool {
 	return false
 }
 
-// Seen is one path that a command accessed or left behind, and what must be unchanged for its
+// Seen is one path that a command accessed or left behind. It says what must be unchanged for the
 // output to be the same.
 type Seen struct {
 	// Path is relative to the project if Inside is set, otherwise absolute.
 	Path   string `cbor:"1,keyasint"`
 	Inside bool   `cbor:"2,keyasint,omitempty"`
 	Stat   stat   `cbor:"3,keyasint"`
-	// Hash is the hash of the content or the names, or the target of a link, if that counts.
+	// Hash is the hash of the content or names, or the target of a link. It is "" if these do not
+	// matter.
 	Hash string `cbor:"4,keyasint,omitempty"`
-	// Times means that the whole stat matters, except the access time.
+	// Times means that the whole stat matters except the access time.
 	Times bool `cbor:"5,keyasint,omitempty"`
 	// Dated means that the modification time matters.
 	Dated bool `cbor:"9,keyasint,omitempty"`
@@ -155,8 +154,8 @@ type Seen struct {
 	By string `cbor:"11,keyasint,omitempty"`
 	// Access means that the access time matters.
 	Access bool `cbor:"8,keyasint,omitempty"`
-	// Racy means that Stat may not reveal a change right after it was taken, so the content
-	// must be compared.
+	// Racy means that Stat was taken so soon after a change that it may miss the next one. The
+	// content must then be compared.
 	Racy bool `cbor:"6,keyasint,omitempty"`
 	// Made means that the command created the path.
 	Made bool `cbor:"7,keyasint,omitempty"`
@@ -184,8 +183,8 @@ func (s *Seen) shown() string {
 	return ", which " + s.By + " may show (--ignore-times)"
 }
 
-// holds reports whether the path is still as recorded. closer reports whether it had to be
-// read for that. why describes the difference.
+// holds reports whether the path is as recorded. closer reports whether it had to be read. why
+// describes the difference.
 func (s *Seen) holds(path string) (ok, closer bool, why string) {
 	if s.Stat.Kind == kernel {
 		return kernelSays(path) == s.Hash, false, "says something else"
@@ -215,7 +214,7 @@ func (s *Seen) holds(path string) (ok, closer bool, why string) {
 	case s.Times && !now.sameInode(s.Stat):
 		return false, false, "has another inode, number of names or time of change" + s.shown()
 	case s.Hash == "":
-		// Only existence matters; a device must be the same one.
+		// Only existence matters, but a device must be the same one.
 		return s.Stat.Kind != special || now.Ino == s.Stat.Ino, false, "is another one"
 	case s.Stat.Kind == file && now.Size != s.Stat.Size:
 		return false, false, "has changed"

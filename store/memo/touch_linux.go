@@ -21,7 +21,7 @@ import (
 type manner uint8
 
 const (
-	asThere  manner = iota // asks whether it exists
+	asThere  manner = iota // asks whether the path exists
 	asStat                 // asks for its attributes
 	asRead                 // reads its content
 	asList                 // lists its names
@@ -29,11 +29,11 @@ const (
 	asMake                 // creates it, or overwrites it completely
 )
 
-// maxLinks is how many symlinks a path may go through.
+// maxLinks is the largest number of symlinks on a path.
 const maxLinks = 40
 
-// touch records an access to a path and to each symlink on the way, and returns the resolved
-// path. It resolves the path in the same way as the kernel is about to.
+// touch records an access to a path and to each symlink on the way. It returns the resolved path,
+// which it resolves as the kernel is about to.
 func (r *recorder) touch(n *notifier.Notice, path string, follow bool, m manner) string {
 	follow = follow || strings.HasSuffix(path, "/")
 	at, rest, links := "/", strings.Split(path, "/"), 0
@@ -93,7 +93,7 @@ func (r *recorder) touch(n *notifier.Notice, path string, follow bool, m manner)
 	return at
 }
 
-// isDir reports whether a path is known to be a directory and not a symlink.
+// isDir reports whether a path is known to be a directory and no symlink.
 func (r *recorder) isDir(path string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,8 +123,8 @@ func (r *recorder) machine(n *notifier.Notice, path string, m manner) (string, b
 	return clean, true
 }
 
-// starts reports whether the call is the one access to a file that a program makes at its
-// start (see program.atStart).
+// starts reports whether the call is the one access to a file that a program makes when it starts
+// (see program.atStart).
 func (r *recorder) starts(n *notifier.Notice, path string) bool {
 	pid := r.process(n.PID)
 	r.mu.Lock()
@@ -138,7 +138,7 @@ func (r *recorder) starts(n *notifier.Notice, path string) bool {
 	return true
 }
 
-// ownLocked reports whether the tree created a directory above the path. r.mu is held.
+// ownLocked reports whether the tree created a parent directory of the path. The caller holds r.mu.
 func (r *recorder) ownLocked(path string) bool {
 	for len(r.owned) > 0 && path != "/" {
 		path = filepath.Dir(path)
@@ -149,8 +149,8 @@ func (r *recorder) ownLocked(path string) bool {
 	return false
 }
 
-// note records an access to one path that has no symlinks in its ancestors, and returns its
-// present stat.
+// note records an access to one path without symlinks in its ancestors. It returns the present
+// stat.
 func (r *recorder) note(n *notifier.Notice, path string, m manner) stat {
 	if r.places.of(path) == machine {
 		return look(path)
@@ -230,8 +230,8 @@ func (r *recorder) note(n *notifier.Notice, path string, m manner) stat {
 	return now
 }
 
-// shows records what a program may show in addition to content, names and mode. Reading a file
-// reveals nothing else; a listing contains inode numbers. r.mu is held.
+// shows records what a program may show besides content, names and mode. Reading a file reveals
+// nothing else, and a listing contains inode numbers. The caller holds r.mu.
 func (r *recorder) shows(o *observation, path string, m manner, runs program) {
 	asked := m == asStat || m == asList || m == asChange
 	isFile := o.first.Kind == file
@@ -241,11 +241,11 @@ func (r *recorder) shows(o *observation, path string, m manner, runs program) {
 		o.by = runs.name
 	}
 	o.strict, o.dated = o.strict || strict, o.dated || dated
-	// test -N of a shell compares the access time.
+	// A shell's test -N compares the access time.
 	o.access = o.access || strict && (runs.kind == unknownKind || m == asStat && isFile && under(path, r.places.Root))
 }
 
-// open records what an open(2) with these flags does.
+// open records the effect of an open(2) with these flags.
 func (r *recorder) open(n *notifier.Notice, path string, flags uint64) {
 	write := flags&unix.O_ACCMODE != unix.O_RDONLY
 	follow := flags&unix.O_NOFOLLOW == 0
@@ -283,8 +283,8 @@ func (r *recorder) open(n *notifier.Notice, path string, flags uint64) {
 	}
 }
 
-// connect handles connections. A command that talks to another process depends on its
-// answers; connections within the process tree do not matter.
+// connect handles connections. A command that talks to another process depends on the other's
+// answers. Connections within the process tree do not matter.
 func (r *recorder) connect(pid uint32, addr, size uint64) {
 	buf := make([]byte, min(max(size, 2), 128))
 	if addr == 0 || !notifier.Peek(pid, addr, buf) {
@@ -310,8 +310,7 @@ func (r *recorder) connect(pid uint32, addr, size uint64) {
 	}
 }
 
-// interpreter returns the interpreter of a program, from its #! line or its ELF header, or ""
-// if there is none.
+// interpreter returns the interpreter of a program from its #! line or its ELF header, or "".
 func interpreter(path string) string {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {

@@ -7,12 +7,11 @@ import (
 	"cachebro/store"
 )
 
-// Append adds a part to the history in a store, which is a copy of another machine's history
-// and is filled only by parts, in order. contents may be nil. Versions that are already there
-// are skipped, so a part may be added again. If the content of a version was in an earlier
-// part and has been dropped here since, the version is stored without it. Append returns
-// ErrNewer, ErrNoSpace, or an error that describes the fault of a stream; some of the part
-// may then be stored.
+// Append adds a part to the history in a store. The store is a copy of another machine's history,
+// filled only by parts, in order. contents may be nil. Versions that the store has are skipped, so
+// a part may be added again. A version is stored without its content if an earlier part had the
+// content and it was dropped here since. Append returns ErrNewer, ErrNoSpace, or an error that
+// describes the fault of a stream. Some of the part may then be stored.
 func Append(s *store.Store, contents, log []byte, o Options) error {
 	return s.FillNew(func(f *store.Filler) error {
 		m := &importer{f: f, o: o, ended: map[string]bool{}, after: s.Seq(), short: true}

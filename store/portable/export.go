@@ -11,10 +11,10 @@ import (
 	"cachebro/store"
 )
 
-// Options select what is transferred in addition to the log.
+// Options select what is transferred besides the log.
 type Options struct {
-	Program string   // this program's version, noted in the stream
-	Root    string   // the project's root, noted in the stream
+	Program string   // this program's version, written into the stream
+	Root    string   // the project's root, written into the stream
 	Buckets []string // the KV sets that are meaningful on another machine
 }
 
@@ -23,10 +23,9 @@ func (o Options) takes(kvKey []byte) bool {
 	return ok && slices.Contains(o.Buckets, string(name))
 }
 
-// Export writes the present history to w: contents, versions, sessions, plans, gaps and
-// notices (see stream.go). Meanwhile versions are still stored, but retention waits. It needs
-// a few megabytes of memory and sixteen bytes per content. Errors of w are returned
-// unchanged.
+// Export writes the present history to w: contents, versions, sessions, plans, gaps and notices
+// (see stream.go). Meanwhile versions are still stored, but retention waits. Export needs a few
+// megabytes of memory and sixteen bytes per content. Errors of w are returned unchanged.
 func Export(ctx context.Context, s *store.Store, w io.Writer, o Options) (Totals, error) {
 	c := Totals{Program: o.Program, Root: o.Root, Made: s.Options().Now().UnixNano()}
 	err := s.Raw(func(raw store.Raw) error {
@@ -45,7 +44,7 @@ func Export(ctx context.Context, s *store.Store, w io.Writer, o Options) (Totals
 		if err == nil {
 			return out.end(c)
 		}
-		_ = out.z.Close() // readers detect that the end is missing
+		_ = out.z.Close() // readers detect the missing end
 		return fmt.Errorf("export: %w", err)
 	})
 	return c, err
@@ -60,8 +59,8 @@ type exporter struct {
 	c   *Totals
 }
 
-// records writes the records that are not versions. Open plans are left out, because they belong
-// to a client that is working here.
+// records writes the records that are not versions. It leaves out open plans, because a client on
+// this machine is carrying them out.
 func (x *exporter) records() error {
 	open, err := x.s.Journal.Open()
 	if err != nil {
@@ -97,7 +96,7 @@ func (x *exporter) put(kind byte, key, val []byte) error {
 	return x.w.put(kind, key, val)
 }
 
-// planID returns the ID of the plan that a plan record belongs to.
+// planID returns the ID of the plan of a plan record.
 func planID(key []byte) string {
 	id, _, _ := bytes.Cut(key, []byte{0})
 	return string(id)

@@ -16,15 +16,15 @@ import (
 	"cachebro/store/db"
 )
 
-// Import creates a store in dir, which must not exist, from a stream that Export wrote. When
-// Import returns nil the store is complete and checked; otherwise dir has been removed.
-// o.Buckets are the KV sets to accept. Import returns ErrNewer, ErrTooLarge, ErrNoSpace, an
-// error of r, or one that describes the fault of the stream.
+// Import creates a store in dir, which must not exist, from a stream that Export wrote. If Import
+// returns nil, the store is complete and checked. Otherwise dir was removed. o.Buckets are the KV
+// sets to accept. Import returns ErrNewer, ErrTooLarge, ErrNoSpace, an error of r, or an error that
+// describes the fault of the stream.
 func Import(ctx context.Context, dir string, r io.Reader, o Options, so store.Options) (c Totals, err error) {
 	if _, err := os.Lstat(dir); err == nil {
 		return c, fmt.Errorf("import: %s is there already", dir)
 	}
-	so.Ballast = -1 // Open creates it once the store is in its final place
+	so.Ballast = -1 // Open creates it when the store is in its final place
 	s, err := store.Open(dir, so)
 	if err != nil {
 		return c, errors.Join(err, os.RemoveAll(dir))
@@ -54,7 +54,7 @@ func Import(ctx context.Context, dir string, r io.Reader, o Options, so store.Op
 	return c, s.Sync()
 }
 
-// belongs reports whether a path ("" is the root) lies within a project.
+// belongs reports whether a path ("" is the root) is inside a project.
 func belongs(p store.Path) bool {
 	return !strings.ContainsRune(string(p), 0) && path.Clean("/"+string(p)) == "/"+string(p)
 }
@@ -69,7 +69,7 @@ func Check(ctx context.Context, r io.Reader) (Totals, error) {
 }
 
 // readStream verifies the order, the hashes and the sum of the records, and stores them. If to is
-// nil it only verifies.
+// nil, it only verifies.
 func readStream(ctx context.Context, r io.Reader, maxBlob int64, to *importer) (c Totals, err error) {
 	in, err := newStreamReader(r, streamMagic, max(maxBlob, 1<<20))
 	if err != nil {
@@ -134,7 +134,7 @@ func readStream(ctx context.Context, r io.Reader, maxBlob int64, to *importer) (
 	}
 }
 
-// readVersion decodes a version whose number must be above after.
+// readVersion decodes a version. Its number must be above after.
 func readVersion(key, val []byte, after uint64) (store.Version, error) {
 	v, err := store.DecodeVersion(key, val)
 	if err != nil || v.Seq <= after {
@@ -153,8 +153,8 @@ type importer struct {
 	f     *store.Filler
 	o     Options
 	ended map[string]bool // IDs of plans that have finished
-	after uint64          // versions up to this number are stored already
-	short bool            // a version whose content is missing is stored without content
+	after uint64          // versions up to this number are already stored
+	short bool            // store a version without its content if the content is missing
 }
 
 func (m *importer) record(kind byte, key, val []byte) error {
@@ -164,7 +164,7 @@ func (m *importer) record(kind byte, key, val []byte) error {
 			return nil
 		}
 	case store.RecordSession:
-		// The session's process ran at another time and perhaps on another machine.
+		// The session's process ran at another time, perhaps on another machine.
 		var v store.Session
 		if err := decode(val, &v); err != nil {
 			return badStream("a session cannot be read")
@@ -175,8 +175,8 @@ func (m *importer) record(kind byte, key, val []byte) error {
 		}
 		val = encode(&v)
 	case store.RecordPlan, store.RecordPlanStep:
-		// Unfinished plans are dropped, because a mount would complete them by itself,
-		// although nobody on this machine has requested them. A head comes before its parts.
+		// Drop unfinished plans, because a mount would complete them although nobody on this
+		// machine requested them. A head comes before its parts.
 		id := planID(key)
 		if kind == store.RecordPlan && id == string(key) {
 			var p store.Plan
@@ -207,7 +207,7 @@ func (m *importer) version(v store.Version) error {
 	return err
 }
 
-// verified reads all of an imported store back.
+// verified reads an imported store back completely.
 func verified(ctx context.Context, s *store.Store) error {
 	c, err := s.Fsck(ctx, false, nil)
 	switch {

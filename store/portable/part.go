@@ -14,8 +14,8 @@ import (
 	"cachebro/store"
 )
 
-// This file splits a growing history into parts, for callers that send it piece by piece. A
-// part is two streams of records as in stream.go, each after its own magic line:
+// This file divides a growing history into parts, for callers that send it piece by piece. A part
+// is two streams of records as in stream.go, each after its own magic line:
 //
 //	"cachebro-contents 1\n"  b … e
 //	"cachebro-log 1\n"       h, records and versions, e
@@ -26,7 +26,7 @@ const (
 	contentsMagic = "cachebro-contents 1\n"
 	logMagic      = "cachebro-log 1\n"
 
-	// Limits of a part. One larger content or plan may exceed them.
+	// Limits of a part. A single larger content or plan may exceed them.
 	partBytes    = 4 << 20
 	partVersions = 2000
 	partRecords  = 4000
@@ -35,21 +35,21 @@ const (
 // Position is how far a history has been sent.
 type Position struct {
 	Seq    uint64 `cbor:"1,keyasint,omitempty"` // the newest version
-	Moment uint64 `cbor:"2,keyasint,omitempty"` // position of the database up to which other records have been sent
-	// If Until is not 0, the records up to Until are being sent. Those of the kinds before
-	// Kind have been sent, and those of Kind with keys before Key.
+	Moment uint64 `cbor:"2,keyasint,omitempty"` // database position up to which other records were sent
+	// If Until is not 0, the records up to Until are being sent. Records of kinds before Kind were
+	// sent, and those of Kind with keys before Key.
 	Until uint64 `cbor:"3,keyasint,omitempty"`
 	Kind  int    `cbor:"4,keyasint,omitempty"` // index in store.Independent
 	Key   []byte `cbor:"5,keyasint,omitempty"`
 }
 
-// Part is what was added to a history after a position.
+// Part holds what was added to a history after a position.
 type Part struct {
 	To       Position
 	More     bool         // there is another part
 	Versions int          // number of versions in the part
-	Sent     []store.Hash // the contents in the part
-	Contents []byte       // their stream; nil: none
+	Sent     []store.Hash // hashes of the contents in the part
+	Contents []byte       // stream of the contents; nil: none
 	head     streamHead
 	log      []partRecord
 	size     int
@@ -63,9 +63,9 @@ type partRecord struct {
 // PartOptions select what a part contains.
 type PartOptions struct {
 	Options
-	// Leave decides whether a version and its content are not sent.
+	// Leave returns true for a version that is not sent. Its content is not sent either.
 	Leave func(store.Version) bool
-	// Has reports whether an earlier part contained a content.
+	// Has reports whether an earlier part had a content.
 	Has func(store.Hash) (bool, error)
 }
 
@@ -90,8 +90,7 @@ func NextPart(ctx context.Context, s *store.Store, from Position, o PartOptions)
 	return p, nil
 }
 
-// Log returns the stream of the part's log. link is data of the caller, which is stored in
-// the head.
+// Log returns the stream of the part's log. link is data of the caller, stored in the head.
 func (p *Part) Log(link []byte) ([]byte, error) {
 	h := p.head
 	h.Link = link
@@ -133,12 +132,11 @@ func (p *Part) add(kind byte, key, val []byte) {
 	p.size += len(key) + len(val)
 }
 
-// errFull ends a walk because the part is full.
+// errFull ends a walk when the part is full.
 var errFull = errors.New("full")
 
-// records adds the records other than versions that were written since. Open plans are left
-// out, because they belong to a client on this machine. Once a plan has ended, all of it is
-// added.
+// records adds the other records that were written since. It leaves out open plans, because a
+// client on this machine is carrying them out. Once a plan has ended, all of it is added.
 func (p *Part) records(ctx context.Context, s *store.Store, raw store.Raw, o Options) (err error) {
 	if p.To.Until == 0 {
 		p.To.Until, err = raw.Moment()
@@ -233,7 +231,7 @@ func (p *Part) versions(ctx context.Context, s *store.Store, o PartOptions) erro
 				b, err := s.Content(v.Blob)
 				switch {
 				case errors.Is(err, store.ErrPruned), errors.Is(err, store.ErrDamaged):
-					v.Blob, v.NoContent = store.Hash{}, "damaged" // it cannot be read; fsck reports it
+					v.Blob, v.NoContent = store.Hash{}, "damaged" // unreadable; fsck reports it
 				case err != nil:
 					return err
 				case size > 0 && size+len(b) > partBytes:
@@ -284,14 +282,14 @@ func headOf(log io.Reader) (h streamHead, err error) {
 	return h, err
 }
 
-// LinkOf returns the link that was given to Log.
+// LinkOf returns the link that was passed to Log.
 func LinkOf(log io.Reader) ([]byte, error) {
 	h, err := headOf(log)
 	return h.Link, err
 }
 
-// readPart verifies a stream of a part and calls fn with its records. It does not check the
-// records of a log; Import does that later.
+// readPart verifies a stream of a part and calls fn with its records. Import checks the records of
+// a log later.
 func readPart(r io.Reader, magic string, limit int64, fn func(kind byte, key, val []byte) error) (c Totals, err error) {
 	in, err := newStreamReader(r, magic, limit)
 	if err != nil {
@@ -332,15 +330,15 @@ type Joiner struct {
 	limit int64
 }
 
-// NewJoiner returns a Joiner that writes to w. No content may be larger than maxBlob.
+// NewJoiner returns a Joiner that writes to w. Contents above maxBlob bytes are an error.
 func NewJoiner(w io.Writer, maxBlob int64) (*Joiner, error) {
 	out, err := newStreamWriter(w, streamMagic, streamWindow)
 	return &Joiner{w: out, limit: max(maxBlob, 1<<20)}, err
 }
 
-// Begin writes the head of a part's log as the head of the stream, which thereby gets its
-// root, time and count of gaps. short means that contents were dropped, so that some versions
-// have none.
+// Begin writes the head of a part's log as the head of the stream. The stream thereby gets its
+// root, time and number of gaps. short means that contents were dropped, so some versions have
+// none.
 func (j *Joiner) Begin(log io.Reader, short bool) error {
 	h, err := headOf(log)
 	if err != nil {
@@ -350,10 +348,10 @@ func (j *Joiner) Begin(log io.Reader, short bool) error {
 	return j.w.put(streamHeadKind, nil, encode(&h))
 }
 
-// Abandon leaves the stream without an end record.
+// Abandon ends the output without an end record.
 func (j *Joiner) Abandon() error { return j.w.z.Close() }
 
-// Contents adds the contents of a part. They come before its log.
+// Contents adds the contents of a part. Call it before Log.
 func (j *Joiner) Contents(r io.Reader) error { return j.add(r, contentsMagic) }
 
 // Log adds a part's log.

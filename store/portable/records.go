@@ -7,11 +7,11 @@ import (
 	"cachebro/store"
 )
 
-// recordsBytes limits the records of one log that Read holds in memory. A part has a few
-// megabytes, unless it contains a plan with very many steps.
+// recordsBytes limits the records of one log that Read holds in memory. A part has a few megabytes,
+// unless a plan in it has very many steps.
 const recordsBytes = 256 << 20
 
-// Records holds the records in a part's log, for callers that do not maintain a store.
+// Records holds the records of a part's log, for callers without a store.
 type Records struct {
 	Versions  []store.Version // ascending
 	Sessions  []store.Session
@@ -19,7 +19,7 @@ type Records struct {
 	ToolCalls []store.ToolCall
 }
 
-// Read reads the log of a part. It does not need the contents.
+// Read reads the log of a part, without the contents.
 func Read(log []byte) (r Records, err error) {
 	size, last := 0, uint64(0)
 	_, err = readPart(bytes.NewReader(log), logMagic, recordsBytes, func(kind byte, key, val []byte) error {
@@ -56,8 +56,7 @@ func into[T any](all *[]T, what string, val []byte) error {
 	return nil
 }
 
-// ReadContents calls fn with the contents of a part, none of which may be larger than max
-// bytes.
+// ReadContents calls fn with the contents of a part. A content above max bytes is an error.
 func ReadContents(contents []byte, max int64, fn func(store.Hash, []byte) error) error {
 	_, err := readPart(bytes.NewReader(contents), contentsMagic, max, func(_ byte, key, val []byte) error {
 		return fn(store.Hash(key), val)

@@ -17,7 +17,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// A history as a stream, format 1: what Export writes and Import reads.
+// The format of a history as a stream, number 1. Export writes it and Import reads it.
 //
 //	"cachebro-history 1\n", then one zstd frame of records. A record is
 //	  kind (1 byte), uvarint n, key of n bytes, uvarint m, value of m bytes
@@ -31,9 +31,9 @@ import (
 //	v     seq (8 bytes)     Version; ascending, each after its content
 //	e     (empty)           streamEnd, last of all
 //
-// The stream has no index keys, because they can be derived from the versions. streamEnd
-// holds the SHA-256 of all records before it, so that a truncated or altered stream is
-// detected before any of it is used.
+// The stream has no index keys, because they can be derived from the versions. streamEnd holds the
+// SHA-256 of all records before it. A truncated or altered stream is detected before any of it is
+// used.
 const (
 	streamMagic = "cachebro-history 1\n"
 
@@ -41,23 +41,23 @@ const (
 	streamContent  = 'b'
 	streamEndKind  = 'e'
 
-	// streamKey and streamValue bound what a reader allocates because a length says so: for
-	// paths and ids, and for contents (store.Options.MaxBlob) and records.
+	// streamKey and streamValue limit what a reader allocates because of a length field: for keys,
+	// and for values, which are contents (store.Options.MaxBlob) and records.
 	streamKey   = 16 << 10
 	streamValue = 1 << 30
-	// streamWindow is how far back the compressor looks, and how much memory the decompressor
-	// needs. The versions of a file follow each other.
+	// streamWindow is the distance over which the compressor finds repetitions, and the memory that
+	// the decompressor needs. The versions of a file follow each other.
 	streamWindow = 8 << 20
 )
 
 type streamHead struct {
-	Program string `cbor:"1,keyasint,omitempty"` // version of the program that wrote it
+	Program string `cbor:"1,keyasint,omitempty"` // version of the program that wrote the stream
 	Root    string `cbor:"2,keyasint,omitempty"` // the project's root
 	Made    int64  `cbor:"3,keyasint,omitempty"` // ns since the epoch
-	Gaps    int64  `cbor:"4,keyasint,omitempty"` // gaps there have ever been
-	Oldest  uint64 `cbor:"5,keyasint,omitempty"` // as in State
+	Gaps    int64  `cbor:"4,keyasint,omitempty"` // gaps ever recorded
+	Oldest  uint64 `cbor:"5,keyasint,omitempty"` // see State.Oldest
 	Seq     uint64 `cbor:"6,keyasint,omitempty"` // newest version
-	Link    []byte `cbor:"7,keyasint,omitempty"` // for a part (part.go), the caller's data that links it to the others
+	Link    []byte `cbor:"7,keyasint,omitempty"` // for a part (part.go): the caller's data, which links it to the others
 	Short   bool   `cbor:"8,keyasint,omitempty"` // contents were dropped, so some versions have none
 }
 
@@ -65,11 +65,11 @@ type streamHead struct {
 type Totals struct {
 	Versions uint64 `cbor:"1,keyasint"`
 	Contents uint64 `cbor:"2,keyasint"`
-	Bytes    int64  `cbor:"3,keyasint"` // of the contents
-	Records  uint64 `cbor:"4,keyasint"` // sessions, tool calls and everything else
-	// Files is the number of existing files, which only Import counts.
+	Bytes    int64  `cbor:"3,keyasint"` // size of the contents
+	Records  uint64 `cbor:"4,keyasint"` // number of other records, such as sessions and tool calls
+	// Files is the number of existing files. Only Import counts them.
 	Files uint64 `cbor:"-"`
-	// Program, Root and Made (ns since the epoch) describe its origin.
+	// Program, Root and Made (ns since the epoch) describe the stream's origin.
 	Program string `cbor:"-"`
 	Root    string `cbor:"-"`
 	Made    int64  `cbor:"-"`
@@ -106,7 +106,7 @@ type streamWriter struct {
 	head []byte
 }
 
-// newStreamWriter begins a stream with a magic line. window is how far back the compressor looks.
+// newStreamWriter begins a stream with a magic line. window is the compressor's window.
 func newStreamWriter(w io.Writer, magic string, window int) (*streamWriter, error) {
 	if _, err := io.WriteString(w, magic); err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func (w *streamWriter) end(c Totals) error {
 	return errors.Join(err, w.z.Close())
 }
 
-// ErrStream means that the data is not a whole history.
+// ErrStream means that the data is no complete history.
 var ErrStream = errors.New("the file is not a whole history")
 
 func badStream(format string, a ...any) error {
@@ -152,7 +152,7 @@ type streamReader struct {
 	z     *zstd.Decoder
 	br    *bufio.Reader
 	sum   hash.Hash
-	limit int64 // largest value
+	limit int64 // size limit for a value
 	val   bytes.Buffer
 }
 
@@ -178,8 +178,8 @@ func newStreamReader(r io.Reader, magic string, limit int64) (*streamReader, err
 
 func (r *streamReader) close() { r.z.Close() }
 
-// next returns a record. The slices are valid until the next call. The end record is not part of
-// the sum.
+// next returns a record. The slices are valid until the next call. The sum does not cover the end
+// record.
 func (r *streamReader) next() (kind byte, key, val []byte, err error) {
 	kind, err = r.br.ReadByte()
 	if err != nil {
@@ -222,7 +222,7 @@ func (r *streamReader) length(head []byte, most int64) (int64, []byte, error) {
 	return int64(n), binary.AppendUvarint(head, n), nil
 }
 
-// end compares the end record with the records read, and checks that nothing follows.
+// end compares the end record with the records read, and checks that it is the end of the data.
 func (r *streamReader) end(val []byte, have Totals) error {
 	var e streamEnd
 	if err := decode(val, &e); err != nil {
@@ -241,7 +241,7 @@ func (r *streamReader) end(val []byte, have Totals) error {
 	return nil
 }
 
-// failed wraps an error of the decoder. An error of the source itself is returned unchanged.
+// failed wraps an error of the decoder. An error of the source is returned unchanged.
 func (r *streamReader) failed(err error) error {
 	switch {
 	case r.src.err != nil:
@@ -252,7 +252,7 @@ func (r *streamReader) failed(err error) error {
 	return badStream("%v", err)
 }
 
-// source records the error with which reading failed, unless it was io.EOF.
+// source remembers the error with which reading failed, unless it was io.EOF.
 type source struct {
 	r   io.Reader
 	err error

@@ -12,8 +12,7 @@ import (
 // defaultTTL is how long an entry is valid by default.
 const defaultTTL = 5 * time.Minute
 
-// DefaultTools returns the tools whose answers are cached, which are tools that only read.
-// Tools that are not listed are off.
+// DefaultTools returns the tools whose answers are cached. They only read. Other tools are off.
 func DefaultTools() map[string]bool {
 	return map[string]bool{"read": true, "ls": true, "search": true, "memo": true, "context": true, "edit": false, "shell": false}
 }
@@ -24,8 +23,8 @@ type Options struct {
 	TTL    time.Duration    // 0: defaultTTL
 	Tools  map[string]bool  // nil: DefaultTools
 	Now    func() time.Time // nil: time.Now
-	// Log receives a line per call at level debug, with tool, key and outcome, but never
-	// arguments or values. nil: nothing.
+	// Log receives a line per call at level debug, with tool, key and outcome, but never arguments
+	// or values. nil: no log.
 	Log *slog.Logger
 }
 
@@ -38,7 +37,7 @@ type Cache struct {
 	flying map[string]*flight
 }
 
-// flight is a call that is being computed.
+// flight is a call whose answer is being computed.
 type flight struct {
 	done   chan struct{} // closed once the fields below are set
 	answer Answer
@@ -68,10 +67,10 @@ func New(o Options) *Cache {
 // Call is a request for an answer.
 type Call struct {
 	Tool string
-	Args any           // everything that the answer depends on, except what Uses lists; encodes to JSON
-	TTL  time.Duration // 0: the cache's
-	// Holds reports whether all of uses still have the recorded versions. If it is nil, an
-	// entry becomes invalid only by its age.
+	Args any           // everything that the answer depends on, except Uses; encodes to JSON
+	TTL  time.Duration // 0: the cache's default
+	// Holds reports whether all of uses still have the recorded versions. If it is nil, entries
+	// become invalid only by age.
 	Holds func(ctx context.Context, uses []Used) bool
 	// Compute computes the answer.
 	Compute func(ctx context.Context) (Answer, error)
@@ -86,8 +85,8 @@ type Answer struct {
 	Once bool
 }
 
-// Do answers a call, from a store if one has a valid entry. hit is true if nothing was
-// computed for this call. The value must not be changed.
+// Do answers a call from a store if one has a valid entry, and otherwise computes the answer. hit
+// is true if this call computed nothing. The value must not be changed.
 func (c *Cache) Do(ctx context.Context, call Call) (value []byte, hit bool, err error) {
 	if !c.o.Tools[call.Tool] {
 		c.counts.add(call.Tool, func(n *Counts) { n.Bypassed++ })
@@ -110,7 +109,7 @@ func (c *Cache) Do(ctx context.Context, call Call) (value []byte, hit bool, err 
 		}
 		c.mu.Unlock()
 		if !joined {
-			// A flight may have ended between the look-up and now.
+			// A flight may have ended after the look-up.
 			if e, ok := c.lookup(ctx, &call, key, full, c.o.Stores[:1]); ok {
 				f.answer = Answer{Value: e.Value, Uses: e.Uses}
 				c.land(full, f)
@@ -128,11 +127,11 @@ func (c *Cache) Do(ctx context.Context, call Call) (value []byte, hit bool, err 
 		}
 		if f.err != nil {
 			if errors.Is(f.err, context.Canceled) || errors.Is(f.err, context.DeadlineExceeded) || errors.Is(f.err, errPanic) {
-				continue // the caller that computed was cancelled; this call was not
+				continue // the caller that computed was cancelled, but this one was not
 			}
 			return nil, false, f.err
 		}
-		// It may have begun before a write that this call must see.
+		// The computation may have begun before a write that this call must see.
 		if !f.answer.Once && (call.Holds == nil || call.Holds(ctx, f.answer.Uses)) {
 			c.counts.add(call.Tool, func(n *Counts) { n.Joined++ })
 			c.log(call.Tool, key, "joined")
@@ -163,7 +162,7 @@ func (c *Cache) compute(ctx context.Context, call *Call, key, full string, f *fl
 	}
 }
 
-// land ends a flight. Callers that wait for it then check its result.
+// land ends a flight. Waiting callers then check its result.
 func (c *Cache) land(full string, f *flight) {
 	c.mu.Lock()
 	delete(c.flying, full)
@@ -184,7 +183,7 @@ func (c *Cache) ttl(call *Call) time.Duration {
 	return c.o.TTL
 }
 
-// lookup queries the stores in order, and copies a found entry to the stores that lacked it.
+// lookup queries the stores in order. It copies a found entry to the stores that lack it.
 func (c *Cache) lookup(ctx context.Context, call *Call, key, full string, stores []Store) (Entry, bool) {
 	now, ttl := c.o.Now(), c.ttl(call)
 	for i, s := range stores {
@@ -219,8 +218,8 @@ func (c *Cache) put(ctx context.Context, call *Call, key string, e Entry, stores
 	}
 }
 
-// Get returns the entry of a call without checking its uses, unless call.Holds is set. It is
-// for callers that check the uses themselves.
+// Get returns the entry of a call. It checks the uses only if call.Holds is set; other callers
+// check them themselves.
 func (c *Cache) Get(ctx context.Context, call Call) (Entry, bool) {
 	key, full, err := Key(call.Tool, call.Args)
 	if err != nil || !c.o.Tools[call.Tool] {

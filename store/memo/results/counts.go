@@ -10,7 +10,7 @@ type Counts struct {
 	Hits     int64 `json:"hits"`
 	Joined   int64 `json:"joined"` // waited for an identical call of another caller
 	Misses   int64 `json:"misses"`
-	Stale    int64 `json:"stale"` // entries that were no longer valid; the call is then a miss, or a hit elsewhere
+	Stale    int64 `json:"stale"` // invalid entries; the call is then a miss, or a hit in another store
 	Errors   int64 `json:"errors"`
 	Bypassed int64 `json:"bypassed"` // the tool is off
 }
@@ -18,8 +18,7 @@ type Counts struct {
 // Stats are the counters of a cache.
 type Stats struct {
 	Tools map[string]Counts `json:"tools"`
-	// Stores counts hits by the name of the store, and its failures by the name with
-	// " failed" appended.
+	// Stores counts hits by the name of the store, and failures by the name followed by " failed".
 	Stores map[string]int64 `json:"stores"`
 }
 

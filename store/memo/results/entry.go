@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Used is one input of an answer. It is a file, a directory with its subtree, or anything
-// else whose version the caller can determine.
+// Used is one input of an answer: a file, a directory with its subtree, or anything else whose
+// version the caller can determine.
 type Used struct {
 	Path    string `json:"p"`
 	Version string `json:"v"`
 }
 
-// Entry is a cached answer. Immutable once stored.
+// Entry is a cached answer. A stored entry is immutable.
 type Entry struct {
 	Key   string // the full hash of the call
 	At    time.Time
@@ -23,7 +23,7 @@ type Entry struct {
 	Value []byte
 }
 
-// size returns roughly how many bytes of memory an entry takes.
+// size returns the approximate memory of an entry in bytes.
 func (e *Entry) size() int {
 	n := len(e.Value) + len(e.Key) + 128
 	for _, u := range e.Uses {
@@ -32,16 +32,15 @@ func (e *Entry) size() int {
 	return n
 }
 
-// Store is a place for entries. Its methods may be called concurrently. An error means that
-// the store could not be queried, never that there is no entry.
+// Store is a place for entries. Its methods may be called concurrently. An error means that the
+// store could not be queried, never that the entry is missing.
 type Store interface {
-	// Name is its name in the status: memory, disk, redis.
+	// Name is the store's name in the status: memory, disk, redis.
 	Name() string
 	Get(ctx context.Context, key string) (Entry, bool, error)
-	// Set stores an entry for ttl, if there is room. A store may store it later, or drop the
-	// entry.
+	// Set stores an entry for ttl. A store may store it later, or drop it.
 	Set(ctx context.Context, key string, e Entry, ttl time.Duration) error
-	// Clear removes every entry and nothing else.
+	// Clear removes all entries and nothing else.
 	Clear(ctx context.Context) error
 }
 

@@ -11,21 +11,21 @@ import (
 	"time"
 )
 
-// A Redis server is not trusted. The client library allocates any length that a reply
-// announces, and recurses as deeply as the reply is nested, so that a reply of 24 bytes could
-// crash the process. Therefore each connection has a guard that parses the protocol and
-// closes the connection at the first reply of a kind that is never requested.
+// A Redis server is not trusted. The client library allocates any length that a reply announces,
+// and recurses as deeply as the reply is nested. A reply of 24 bytes could crash the process.
+// Therefore each connection has a guard that parses the protocol. It closes the connection at the
+// first reply of a kind that is never requested.
 const (
 	guardLine  = 64 << 10         // bytes of a line
-	guardReply = redisLargest * 2 // bytes of one reply, everything nested in it included
+	guardReply = redisLargest * 2 // bytes of one reply with all nested replies
 	guardMany  = 1 << 16          // elements of an array
-	guardDepth = 16               // arrays in arrays
+	guardDepth = 16               // depth of nested arrays
 )
 
-// errHostile means that the server sent data that cannot be an answer to any request.
+// errHostile means that the server sent data that answers no request.
 var errHostile = errors.New("the server does not answer like a Redis server")
 
-// guardedConn is a connection with its guard. Only one goroutine reads at a time.
+// guardedConn is a connection with its guard. Only one goroutine may read at a time.
 type guardedConn struct {
 	net.Conn
 	guard guard
@@ -49,8 +49,8 @@ func (c *guardedConn) SyscallConn() (syscall.RawConn, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// guardedDial connects as the client library would, and passes the result to ended, because
-// the library itself retries until its time is over and then reports only the timeout.
+// guardedDial connects like the client library, and passes the result to ended. The library itself
+// would retry until the timeout and then report only the timeout.
 func guardedDial(wait time.Duration, secure *tls.Config, ended func(error)) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		d := &net.Dialer{Timeout: wait, KeepAlive: 5 * time.Minute}
@@ -72,8 +72,8 @@ func guardedDial(wait time.Duration, secure *tls.Config, ended func(error)) func
 // guard follows the replies of one connection, in time proportional to their length.
 type guard struct {
 	line  []byte // the beginning of an incomplete line
-	bulk  int    // bytes of a string still to come, its line end included
-	open  []int  // elements still to come, for each array that has begun
+	bulk  int    // outstanding bytes of a string, with its line end
+	open  []int  // outstanding elements of each array that has begun
 	bytes int    // bytes of the reply so far
 }
 

@@ -22,14 +22,14 @@ type KV interface {
 	Scan(prefix string, fn func(key string, val []byte) error) error
 }
 
-// partBytes is how much of an entry is stored under one key of the database.
+// partBytes is the size of the parts in which an entry is stored, one per key.
 const partBytes = 400 << 10
 
 // headBytes is the size of a head: parts (4), total bytes (8), time in ns (8), expiry in ns (8).
 const headBytes = 28
 
-// Disk stores entries on disk in the database of the versions. It has its own budget, so that
-// it takes no space from the versions, and drops the oldest entries first.
+// Disk stores entries in the database of the versions. It has its own budget, so it takes no space
+// from the versions. It drops the oldest entries first.
 type Disk struct {
 	kv     KV
 	budget int64
@@ -40,7 +40,7 @@ type Disk struct {
 	mu    sync.Mutex // guards the fields below
 	heads map[string]head
 	used  int64
-	ready error // why heads could not be read; nil once they are
+	ready error // why heads was not read; nil if it was
 	tried bool
 }
 
@@ -145,7 +145,7 @@ func (k *Disk) Get(_ context.Context, key string) (Entry, bool, error) {
 	}
 	raw, err := k.dec.DecodeAll(packed, nil)
 	if err != nil {
-		return Entry{}, false, nil // replaced while it was read, or damaged, so there is no entry
+		return Entry{}, false, nil // replaced during the read, or damaged
 	}
 	e, err := decodeEntry(raw)
 	return e, err == nil, nil
@@ -186,8 +186,8 @@ func (k *Disk) Set(_ context.Context, key string, e Entry, ttl time.Duration) er
 	return k.remove(drop)
 }
 
-// excessLocked removes entries beyond the budget, but never spare, from the table and returns
-// their keys in the database. k.mu is held.
+// excessLocked removes entries above the budget, but never spare, from the table. It returns their
+// keys in the database. The caller holds k.mu.
 func (k *Disk) excessLocked(spare string) (keys []string) {
 	if k.used <= k.budget {
 		return nil
@@ -208,7 +208,8 @@ func (k *Disk) excessLocked(spare string) (keys []string) {
 	return keys
 }
 
-// takeLocked removes an entry from the table and returns its keys in the database. k.mu is held.
+// takeLocked removes an entry from the table and returns its keys in the database. The caller holds
+// k.mu.
 func (k *Disk) takeLocked(name string) []string {
 	h, ok := k.heads[name]
 	if !ok {
@@ -223,7 +224,7 @@ func (k *Disk) takeLocked(name string) []string {
 	return keys
 }
 
-// remove deletes keys of the database, some at a time, because transactions must be small.
+// remove deletes keys of the database, in several small transactions.
 func (k *Disk) remove(keys []string) error {
 	for some := range slices.Chunk(keys, 100) {
 		gone := make(map[string][]byte, len(some))
@@ -269,7 +270,7 @@ func (k *Disk) Len() (int, error) {
 	return len(k.heads), nil
 }
 
-// Bytes returns how much of the budget is used.
+// Bytes returns the used part of the budget.
 func (k *Disk) Bytes() int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()

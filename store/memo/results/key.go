@@ -8,11 +8,10 @@ import (
 	"fmt"
 )
 
-// Key returns the key of a call, which is the tool's name, a colon and the first 16 hex
-// digits of the SHA-256 of the canonical JSON of [tool, args]. full is the whole hash in hex.
-// An entry holds it as well, so that a collision of short hashes is a miss. Arguments have
-// the same key if their JSON differs only in the order of keys, in spaces and in the spelling
-// of exponents.
+// Key returns the key of a call: the tool's name, a colon and the first 16 hex digits of a hash.
+// The hash is the SHA-256 of the canonical JSON of [tool, args]; full is the whole hash in hex. An
+// entry also holds full, so that a collision of short hashes is a miss. Arguments have the same key
+// if their JSON differs only in the order of keys, in spaces and in the spelling of exponents.
 func Key(tool string, args any) (key, full string, err error) {
 	raw, err := canonical([]any{tool, args})
 	if err != nil {
@@ -23,8 +22,8 @@ func Key(tool string, args any) (key, full string, err error) {
 	return tool + ":" + full[:16], full, nil
 }
 
-// canonical encodes v as JSON with sorted keys. Encoding sorts the keys of maps; decoding first
-// turns structs and raw messages into maps.
+// canonical encodes v as JSON with sorted keys. It first decodes structs and raw messages into
+// maps, because encoding sorts the keys of maps.
 func canonical(v any) ([]byte, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {

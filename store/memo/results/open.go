@@ -17,10 +17,10 @@ type Settings struct {
 	Redis  string // address; "": none
 }
 
-// ErrSettings means that the text of settings cannot be parsed.
+// ErrSettings means that the settings cannot be parsed.
 var ErrSettings = errors.New("want on or off, or a list like ttl=10m,search=off,memo=on,disk=128")
 
-// ParseSettings parses "off", or a list of ttl=DURATION, disk=MB and TOOL=on|off. "" gives the
+// ParseSettings parses "off", or a list of ttl=DURATION, disk=MB and TOOL=on|off. "" means the
 // defaults.
 func ParseSettings(text, redis string) (Settings, error) {
 	s := Settings{Tools: DefaultTools(), Redis: redis}

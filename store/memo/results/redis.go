@@ -16,28 +16,26 @@ import (
 )
 
 const (
-	// redisWait limits the time of one request. If an answer takes longer, computing is as
-	// fast.
+	// redisWait limits the time of one request. Computing an answer is as fast as a slower request.
 	redisWait = 150 * time.Millisecond
-	// After redisFails consecutive failures no request is sent for redisPause. After the
-	// pause a single failure suffices for another pause. In a cluster it takes redisFails
-	// failures again, because the next request may go to another node.
+	// After redisFails consecutive failures, no request is sent for redisPause. After the pause, a
+	// single failure causes the next pause. In a cluster it again takes redisFails failures,
+	// because the next request may go to another node.
 	redisFails = 6
 	redisPause = 2 * time.Second
-	// redisQueue is how many writes may wait; more are dropped.
+	// redisQueue is the number of writes that may wait. More are dropped.
 	redisQueue = 512
-	// redisLargest is the largest value in bytes that is worth sending.
+	// redisLargest is the size of the largest value that is sent, in bytes.
 	redisLargest = 16 << 20
-	// redisAtOnce is how many commands run at a time while many keys are deleted.
+	// redisAtOnce is the number of concurrent commands when many keys are deleted.
 	redisAtOnce = 8
 )
 
 // ErrURL means that the address of a Redis cannot be parsed.
 var ErrURL = errors.New("not the address of a Redis: redis://[user:password@]host:port[/db], rediss:// for TLS, ?addr=host:port for each other node of a cluster")
 
-// commands lists the few commands in use. With go-redis's interface of all commands, or a
-// pipeline, five hundred commands and their replies would be linked into the binary, which
-// takes 3 MB.
+// commands lists the few commands in use. go-redis's interface of all commands, or a pipeline,
+// would link five hundred commands and their replies into the binary, which takes 3 MB.
 type commands interface {
 	Get(ctx context.Context, key string) *redis.StringCmd
 	Set(ctx context.Context, key string, value any, ttl time.Duration) *redis.StatusCmd
@@ -46,8 +44,8 @@ type commands interface {
 	Close() error
 }
 
-// Redis stores entries on a server, or a cluster, that several machines share. It connects on its
-// first use, and again after every failure.
+// Redis stores entries on a server or a cluster that several machines share. It connects on first
+// use, and again after every failure.
 type Redis struct {
 	c      commands
 	nodes  func(ctx context.Context, fn func(ctx context.Context, c commands) error) error // calls fn for each master of a cluster, otherwise for c
@@ -57,30 +55,31 @@ type Redis struct {
 	prefix string
 
 	failures atomic.Int32 // consecutive failures
-	until    atomic.Int64 // ns; no request is sent before that time
+	until    atomic.Int64 // ns; no request is sent before this time
 
 	queue  chan func(context.Context)
 	done   chan struct{} // closed by Close; ends the writer
 	writer sync.WaitGroup
 
 	mu      sync.Mutex // guards the fields below
-	since   time.Time  // time of the first of the consecutive failures
+	since   time.Time  // when the first of the consecutive failures happened
 	why     error
-	connect error // why no connection could be made
+	connect error // why connecting failed
 }
 
 var _ Store = (*Redis)(nil)
 
-// quiet discards the log of go-redis, which writes to stderr; failures are counted and shown anyway.
+// quiet discards the log of go-redis, which writes to stderr. Failures are counted and shown
+// anyway.
 type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}
 
 var quieten = sync.OnceFunc(func() { redis.SetLogger(quiet{}) })
 
-// NewRedis accepts the addresses of redis-cli -u, with additional parameters: cluster=true or
-// addr=host:port (repeatable) for a cluster, prefix=NAME for the names of the keys ("cachebro:").
-// It does not connect yet.
+// NewRedis accepts the addresses of redis-cli -u, with additional parameters. cluster=true or
+// addr=host:port (repeatable) means a cluster. prefix=NAME is the prefix of the keys ("cachebro:").
+// NewRedis does not connect yet.
 func NewRedis(address string) (*Redis, error) { return newRedis(address, redisWait) }
 
 func newRedis(address string, wait time.Duration) (*Redis, error) {
@@ -156,15 +155,15 @@ func (r *Redis) Name() string { return "redis" }
 // Host returns the address without user and password.
 func (r *Redis) Host() string { return r.host }
 
-// Down returns since when every request has failed, and why. since is zero if the server is
-// up or no request has been sent yet.
+// Down returns since when every request has failed, and why. since is zero if the server is up or
+// no request was sent yet.
 func (r *Redis) Down() (since time.Time, why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.since, r.why
 }
 
-// errDown means that the server failed recently and no request is sent yet.
+// errDown means that the server failed recently, so no request is sent yet.
 var errDown = errors.New("redis does not answer")
 
 // ask runs one operation with a time limit.
@@ -233,8 +232,7 @@ func (r *Redis) Get(ctx context.Context, key string) (e Entry, ok bool, err erro
 	return e, true, nil
 }
 
-// Set implements Store. The write is queued, so that the caller does not wait for the
-// network.
+// Set implements Store. It queues the write, so that the caller does not wait for the network.
 func (r *Redis) Set(_ context.Context, key string, e Entry, ttl time.Duration) error {
 	if len(e.Value) > redisLargest {
 		return nil
@@ -257,7 +255,7 @@ func (r *Redis) later(job func(context.Context)) error {
 	}
 }
 
-// each calls fn with the keys that have this prefix, some at a time, node by node.
+// each calls fn with the keys that have this prefix, in groups, node by node.
 func (r *Redis) each(ctx context.Context, fn func(ctx context.Context, c commands, keys []string) error) error {
 	match := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(r.prefix) + "*"
 	scan := func(ctx context.Context, c commands) error {
@@ -275,10 +273,10 @@ func (r *Redis) each(ctx context.Context, fn func(ctx context.Context, c command
 	return r.ask(ctx, 10*time.Second, func(ctx context.Context) error { return r.nodes(ctx, scan) })
 }
 
-// Clear implements Store. Keys with other prefixes are not deleted.
+// Clear implements Store. It leaves keys with other prefixes alone.
 func (r *Redis) Clear(ctx context.Context) error {
 	return r.each(ctx, func(ctx context.Context, c commands, keys []string) error {
-		var all errgroup.Group // one DEL per key, because keys of a cluster lie in different slots
+		var all errgroup.Group // one DEL per key, because keys of a cluster are in different slots
 		all.SetLimit(redisAtOnce)
 		for _, k := range keys {
 			all.Go(func() error { return c.Del(ctx, k).Err() })
