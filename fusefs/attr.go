@@ -32,7 +32,7 @@ func status(err error) fuse.Status {
 
 func (o *namespace) fillAttr(sx *sys.Stat, a *fuse.Attr) {
 	*a = fuse.Attr{
-		Ino: o.number(sx.Dev, sx.Ino), Size: uint64(sx.Size), Blocks: sx.Blocks,
+		Ino: o.devices.inode(sx.Dev, sx.Ino), Size: uint64(sx.Size), Blocks: sx.Blocks,
 		Atime: uint64(sx.Accessed.Sec), Atimensec: sx.Accessed.Nsec,
 		Mtime: uint64(sx.Modified.Sec), Mtimensec: sx.Modified.Nsec,
 		Ctime: uint64(sx.Changed.Sec), Ctimensec: sx.Changed.Nsec,
@@ -46,7 +46,7 @@ func (o *namespace) fillAttr(sx *sys.Stat, a *fuse.Attr) {
 
 func (o *namespace) fillStatx(sx *sys.Stat, a *fuse.Statx) {
 	*a = fuse.Statx{
-		Ino: o.number(sx.Dev, sx.Ino), Size: uint64(sx.Size), Blocks: sx.Blocks, Blksize: sx.Blksize,
+		Ino: o.devices.inode(sx.Dev, sx.Ino), Size: uint64(sx.Size), Blocks: sx.Blocks, Blksize: sx.Blksize,
 		Atime: fuse.SxTime{Sec: uint64(sx.Accessed.Sec), Nsec: sx.Accessed.Nsec},
 		Btime: fuse.SxTime{Sec: uint64(sx.Born.Sec), Nsec: sx.Born.Nsec},
 		Ctime: fuse.SxTime{Sec: uint64(sx.Changed.Sec), Nsec: sx.Changed.Nsec},

@@ -30,6 +30,9 @@ const (
 
 // devices numbers the devices other than the root's.
 type devices struct {
+	root   uint64  // st_dev of the root
+	ledger *ledger // nil if no other server can take over
+
 	mu     sync.Mutex                        // held while number is replaced
 	number atomic.Pointer[map[uint64]uint64] // by st_dev; a published map never changes
 }
@@ -39,7 +42,7 @@ func (d *devices) several() bool { return d.number.Load() != nil }
 
 // numberOf returns the number of a device. It is derived from st_dev, so it is usually the same in
 // the next mount: git keeps inode numbers in its index.
-func (d *devices) numberOf(dev uint64, l *ledger) uint64 {
+func (d *devices) numberOf(dev uint64) uint64 {
 	if known := d.number.Load(); known != nil {
 		if no, ok := (*known)[dev]; ok {
 			return no
@@ -62,7 +65,7 @@ func (d *devices) numberOf(dev uint64, l *ledger) uint64 {
 	for tries := 1; taken[no] && tries < deviceMax; tries++ {
 		no = 1 + no%(deviceMax-1)
 	}
-	l.device(dev, no) // before a program sees such an inode number
+	d.ledger.device(dev, no) // before a program sees such an inode number
 	known[dev] = no
 	d.number.Store(&known)
 	return no
@@ -79,12 +82,12 @@ func (d *devices) restore(dev, no uint64) {
 	d.number.Store(&known)
 }
 
-// number returns the inode number that the mount shows for a file of the source.
-func (o *namespace) number(dev, ino uint64) uint64 {
-	if dev == o.root.node.key.dev {
+// inode returns the inode number that the mount shows for a file of the source.
+func (d *devices) inode(dev, ino uint64) uint64 {
+	if dev == d.root {
 		return ino
 	}
-	return ino ^ o.devices.numberOf(dev, o.ledger)<<numberBits
+	return ino ^ d.numberOf(dev)<<numberBits
 }
 
 // numberIn returns the inode number of entry e of directory n, as stat(2) returns it. sx holds the
@@ -93,16 +96,16 @@ func (o *namespace) number(dev, ino uint64) uint64 {
 func (o *namespace) numberIn(n *inode, e fuse.DirEntry, sx *sys.Stat) uint64 {
 	switch {
 	case e.Name == ".":
-		return o.number(n.key.dev, n.key.ino)
+		return o.devices.inode(n.key.dev, n.key.ino)
 	case e.Name == "..":
 		o.tree.RLock()
 		defer o.tree.RUnlock()
 		if p := n.link.parent; p != nil {
 			n = p
 		}
-		return o.number(n.key.dev, n.key.ino)
+		return o.devices.inode(n.key.dev, n.key.ino)
 	case sx != nil:
-		return o.number(sx.Dev, sx.Ino)
+		return o.devices.inode(sx.Dev, sx.Ino)
 	}
-	return o.number(n.key.dev, e.Ino)
+	return o.devices.inode(n.key.dev, e.Ino)
 }

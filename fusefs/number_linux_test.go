@@ -116,19 +116,19 @@ func TestDevicesShareNoNumber(t *testing.T) {
 	var d devices
 	seen := map[uint64]uint64{}
 	for dev := range uint64(3000) {
-		no := d.numberOf(dev, nil)
+		no := d.numberOf(dev)
 		if other, ok := seen[no]; ok || no == 0 || no >= deviceMax {
 			t.Fatalf("device %d has number %d, as device %d", dev, no, other)
 		}
 		seen[no] = dev
 	}
 	for no, dev := range seen {
-		if again := d.numberOf(dev, nil); again != no {
+		if again := d.numberOf(dev); again != no {
 			t.Fatalf("device %d had number %d, now %d", dev, no, again)
 		}
 	}
 	for dev := range uint64(2 * deviceMax) {
-		d.numberOf(dev, nil) // ends although there are not enough for all
+		d.numberOf(dev) // ends although there are not enough for all
 	}
 }
 

@@ -133,6 +133,7 @@ func newOverlay(opt *Options) (*overlay, error) {
 		unix.Close(fd)
 		return nil, err
 	}
+	o.devices.root, o.devices.ledger = sx.Dev, o.ledger
 	root := &inode{fs: o, id: rootID, key: keyOf(&sx), kind: unix.S_IFDIR, nlookup: 1}
 	if opt.TakeOver {
 		o.table.put(root, true)

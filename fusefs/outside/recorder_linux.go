@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"cachebro/fusefs"
-	"cachebro/fusefs/mounts"
 	"cachebro/store/leaf/event"
 	"cachebro/store/leaf/gitdir"
 	"cachebro/store/leaf/ignore"
@@ -41,19 +40,18 @@ type Recorder struct {
 	o       Options
 	places  *Places
 	callers *fusefs.Callers
-	root    root   // of this process
 	comm    string // of this program
 	journal *journal
 
 	// mu guards the fields below.
 	mu       sync.Mutex
-	tracks   map[string]*track // by root
-	roots    map[string]rooted // by directory
-	entries  map[string]*entry // by path
-	pending  []*entry          // in the order of the calls
-	ops      []*op             // calls on names whose effect has not been seen yet
-	opening  map[uint32]*entry // by thread: the entry that its last call opens for writing
-	overlays []mounts.Mount
+	resolver resolver
+	tracks   map[string]*track                   // by root
+	roots    map[string]rooted                   // by directory
+	entries  map[string]*entry                   // by path
+	pending  []*entry                            // in the order of the calls
+	ops      []*op                               // calls on names whose effect has not been seen yet
+	opening  map[uint32]*entry                   // by thread: the entry that its last call opens for writing
 	writable map[*fusefs.Process]map[string]bool // cache of stillWrites during settleAll
 }
 
@@ -102,10 +100,10 @@ func timeOf(r *spool.Record) time.Time { return time.Unix(0, r.Time) }
 // New returns a Recorder with the user's own history open. It first records what a killed recorder
 // had seen but not recorded.
 func New(o Options) (*Recorder, error) {
-	r := &Recorder{o: o, places: o.Places, tracks: map[string]*track{}, roots: map[string]rooted{}, entries: map[string]*entry{}, opening: map[uint32]*entry{}}
+	r := &Recorder{o: o, places: o.Places, resolver: resolver{places: o.Places}, tracks: map[string]*track{}, roots: map[string]rooted{}, entries: map[string]*entry{}, opening: map[uint32]*entry{}}
 	r.callers = fusefs.NewCallers(r.described)
 	var err error
-	r.root, err = rootAt("/")
+	r.resolver.root, err = rootAt("/")
 	if err != nil {
 		return nil, fmt.Errorf("tell mounts apart: %w", err)
 	}
@@ -339,7 +337,7 @@ func (r *Recorder) needsNoRecord(n *notifier.Notice, c notifier.Call, of origin)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s, ok := r.resolve(n, path, false)
+	s, ok := r.resolver.resolve(n, path, false)
 	return ok && passing(s.path) && !isDir(s.st) && r.passedOver(s, false, of)
 }
 
@@ -401,7 +399,7 @@ func (r *Recorder) open(n *notifier.Notice, by fusefs.Caller, path string, flags
 		return
 	}
 	only := flags&(unix.O_CREAT|unix.O_EXCL) == unix.O_CREAT|unix.O_EXCL
-	s, ok := r.resolve(n, path, flags&unix.O_NOFOLLOW == 0 && !only)
+	s, ok := r.resolver.resolve(n, path, flags&unix.O_NOFOLLOW == 0 && !only)
 	writes := flags&unix.O_ACCMODE != unix.O_RDONLY || flags&unix.O_TRUNC != 0
 	switch {
 	case !ok, r.ownTemporary(s, of):
@@ -490,7 +488,7 @@ func (r *Recorder) byOtherNames(f *file, but string) (all []*entry) {
 
 // change handles a change of mode, owner or attributes.
 func (r *Recorder) change(n *notifier.Notice, by fusefs.Caller, path string, follow bool, of origin) {
-	s, ok := r.resolve(n, path, follow)
+	s, ok := r.resolver.resolve(n, path, follow)
 	if !ok || !s.there || r.ownTemporary(s, of) || r.passedOver(s, isDir(s.st), of) {
 		return
 	}
@@ -583,7 +581,7 @@ func (r *Recorder) otherNames(e *entry, s spot) {
 
 // make handles a call that makes a directory, a symbolic link or a special file.
 func (r *Recorder) make(n *notifier.Notice, by fusefs.Caller, path string, of origin) {
-	s, ok := r.resolve(n, path, false)
+	s, ok := r.resolver.resolve(n, path, false)
 	if ok && !s.there && !r.ownTemporary(s, of) {
 		r.handleMake(by, s, true, of)
 	}
@@ -591,7 +589,7 @@ func (r *Recorder) make(n *notifier.Notice, by fusefs.Caller, path string, of or
 
 // remove handles a name that is about to be removed.
 func (r *Recorder) remove(n *notifier.Notice, by fusefs.Caller, path string, dir bool, of origin) {
-	s, ok := r.resolve(n, path, false)
+	s, ok := r.resolver.resolve(n, path, false)
 	if !ok || !s.there || dir != isDir(s.st) || r.ownTemporary(s, of) || !allowed(filepath.Dir(s.path)) {
 		return
 	}
@@ -623,8 +621,8 @@ func (r *Recorder) losing(e *entry, s spot, by fusefs.Caller, o event.Op) {
 
 // move handles a rename or an exchange of two names.
 func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, flags uint64, of origin) {
-	a, ok := r.resolve(n, from, false)
-	b, ok2 := r.resolve(n, to, false)
+	a, ok := r.resolver.resolve(n, from, false)
+	b, ok2 := r.resolver.resolve(n, to, false)
 	if !ok && !ok2 || !ok && a.path == "" || !a.there && ok {
 		return
 	}
@@ -684,13 +682,13 @@ func (r *Recorder) arrives(by fusefs.Caller, s spot, of origin) {
 
 // link handles a file that is about to get another name.
 func (r *Recorder) link(n *notifier.Notice, by fusefs.Caller, from, to string, follow bool, of origin) {
-	b, ok := r.resolve(n, to, false)
+	b, ok := r.resolver.resolve(n, to, false)
 	if !ok || b.there || r.ownTemporary(b, of) {
 		return
 	}
 	a, ok := spot{}, false
 	if from != "" {
-		a, ok = r.resolve(n, from, follow)
+		a, ok = r.resolver.resolve(n, from, follow)
 	}
 	t := r.trackOf(b.path)
 	if !ok || !a.there || r.trackOf(a.path) != t {

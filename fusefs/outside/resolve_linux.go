@@ -26,12 +26,19 @@ type spot struct {
 	there bool
 }
 
+// resolver finds the places that the paths of calls lead to. The Recorder's mu guards it.
+type resolver struct {
+	places   *Places
+	root     root           // of this process
+	overlays []mounts.Mount // the cachebro mounts found so far
+}
+
 // maxLinks bounds the symbolic links followed at the end of a path.
 const maxLinks = 40
 
 // resolve follows a path like the kernel. It returns false if the path leads nowhere, or to where
 // changes are not recorded.
-func (r *Recorder) resolve(n *notifier.Notice, path string, follow bool) (spot, bool) {
+func (r *resolver) resolve(n *notifier.Notice, path string, follow bool) (spot, bool) {
 	path = ofCaller(n.PID, path)
 	prefix := r.view(n.PID)
 	for range maxLinks {
@@ -92,7 +99,7 @@ func ofCaller(pid uint32, path string) string {
 
 // view returns the prefix that makes a path of another process lead us to the same file. It is ""
 // if the process has our root directory and mounts.
-func (r *Recorder) view(pid uint32) string {
+func (r *resolver) view(pid uint32) string {
 	at := "/proc/" + strconv.Itoa(int(pid)) + "/root"
 	if root, err := rootAt(at); err == nil && root == r.root {
 		return ""
@@ -113,13 +120,13 @@ func rootAt(path string) (root, error) {
 }
 
 // directory resolves a path that ends in "." or "..", or leads to a descriptor.
-func (r *Recorder) directory(path string) (spot, bool) {
+func (r *resolver) directory(path string) (spot, bool) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return spot{}, false
 	}
 	defer unix.Close(fd)
-	real, ok := r.nameOf(fd)
+	real, ok := pathOf(fd)
 	if !ok || r.notRecorded(fd, real) {
 		return spot{}, false
 	}
@@ -131,13 +138,13 @@ func (r *Recorder) directory(path string) (spot, bool) {
 	return spot{real, sx.Stat, true}, ok && sameInode(here, sx.Stat) && !r.places.Skipped(real)
 }
 
-func (r *Recorder) resolveIn(prefix, dir, base string) (spot, bool) {
+func (r *resolver) resolveIn(prefix, dir, base string) (spot, bool) {
 	fd, err := unix.Open(prefix+dir, unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return spot{}, false
 	}
 	defer unix.Close(fd)
-	real, ok := r.nameOf(fd)
+	real, ok := pathOf(fd)
 	if !ok || r.notRecorded(fd, real) {
 		return spot{}, false
 	}
@@ -158,7 +165,8 @@ func (r *Recorder) resolveIn(prefix, dir, base string) (spot, bool) {
 	return s, true
 }
 
-func (r *Recorder) nameOf(fd int) (string, bool) {
+// pathOf returns the path of a descriptor.
+func pathOf(fd int) (string, bool) {
 	var buf [unix.PathMax + 16]byte
 	n, err := unix.Readlink("/proc/self/fd/"+strconv.Itoa(fd), buf[:])
 	if err != nil || n == 0 || buf[0] != '/' {
@@ -172,7 +180,7 @@ const fuseMagic = 0x65735546
 
 // notRecorded reports whether a path is in a file system of the kernel's, or on a cachebro mount,
 // whose overlay records the changes.
-func (r *Recorder) notRecorded(fd int, path string) bool {
+func (r *resolver) notRecorded(fd int, path string) bool {
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(fd, &fs); err != nil || procfs.KernelFSType(int64(fs.Type)) {
 		return true
