@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -47,6 +48,7 @@ type Recorder struct {
 	mu       sync.Mutex
 	resolver resolver
 	tracks   map[string]*track                   // by root
+	dirs     map[string]bool                     // directories that the histories know; see knowDir
 	roots    map[string]rooted                   // by directory
 	entries  map[string]*entry                   // by path
 	pending  []*entry                            // in the order of the calls
@@ -100,7 +102,7 @@ func timeOf(r *spool.Record) time.Time { return time.Unix(0, r.Time) }
 // New returns a Recorder with the user's own history open. It first records what a killed recorder
 // had seen but not recorded.
 func New(o Options) (*Recorder, error) {
-	r := &Recorder{o: o, places: o.Places, resolver: resolver{places: o.Places}, tracks: map[string]*track{}, roots: map[string]rooted{}, entries: map[string]*entry{}, opening: map[uint32]*entry{}}
+	r := &Recorder{o: o, places: o.Places, resolver: resolver{places: o.Places}, tracks: map[string]*track{}, dirs: map[string]bool{}, roots: map[string]rooted{}, entries: map[string]*entry{}, opening: map[uint32]*entry{}}
 	r.callers = fusefs.NewCallers(r.described)
 	var err error
 	r.resolver.root, err = rootAt("/")
@@ -233,8 +235,30 @@ func (r *Recorder) touch(s spot, by fusefs.Caller) *entry {
 		}
 		r.entries[s.path] = e
 	}
+	r.knowDir(e.track, filepath.Dir(s.path))
 	e.by, e.when = by, time.Now()
 	return e
+}
+
+// knowDir records a directory, and those above it, if the history of t may not know that they
+// exist: nothing was recorded in them so far, or it was recorded that they went, and somebody else
+// may have made them again. It reports whether it recorded any.
+func (r *Recorder) knowDir(t *track, dir string) bool {
+	if len(dir) <= len(t.root) {
+		return false
+	}
+	again := r.knowDir(t, filepath.Dir(dir))
+	if !again && r.dirs[dir] {
+		return false
+	}
+	if e := r.entries[dir]; e != nil && e.waits && e.known.Ino == 0 {
+		return again // the tree makes it, which is recorded later
+	}
+	r.dirs[dir] = true
+	if st, there := lstat(dir); there && isDir(st) {
+		t.capture.Found(t.fileOf(dir, st), t.rel(dir), "", st)
+	}
+	return true
 }
 
 // maxEntries bounds the remembered paths.
@@ -242,11 +266,8 @@ const maxEntries = 200_000
 
 // forget drops entries whose result is not awaited.
 func (r *Recorder) forget() {
-	for p, e := range r.entries {
-		if !e.waits {
-			delete(r.entries, p)
-		}
-	}
+	maps.DeleteFunc(r.entries, func(_ string, e *entry) bool { return !e.waits })
+	clear(r.dirs)
 }
 
 // await notes that the result of calls on an entry must be looked at later.

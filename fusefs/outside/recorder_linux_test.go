@@ -641,6 +641,48 @@ func TestOpening(t *testing.T) {
 	}
 }
 
+// TestDirectoryMadeAgain: the history outside of projects is never scanned. So if somebody else made a
+// directory again that a watched command had removed, the recorder reports it before what is in it, or
+// a plan would take the files below for lost with the first directory.
+func TestDirectoryMadeAgain(t *testing.T) {
+	p := newPlace(t)
+	for range 2 {
+		if err := os.MkdirAll(p.path("d/sub"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		p.write("d/sub/f", "x")
+		p.unlink("d/sub/f")
+		os.Remove(p.path("d/sub/f"))
+		for _, dir := range []string{"d/sub", "d"} {
+			p.see(unix.SYS_UNLINKAT, [6]uint64{at(), 0, unix.AT_REMOVEDIR}, dir)
+			os.Remove(p.path(dir))
+		}
+		p.r.Settle()
+	}
+	p.kill()
+	state, err := p.paths.State(p.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, files := map[string]bool{}, 0
+	if err := readSpool(wire.SpoolDir(state), func(rec *spool.Record) {
+		name := filepath.Base(rec.Path)
+		switch {
+		case rec.Kind != spool.KindVersion:
+		case rec.Op == event.OpRmdir:
+			known[name] = false
+		case name == "d" || name == "sub":
+			known[name] = true
+		case name == "f" && rec.Op == event.OpUnlink:
+			if files++; !known["d"] || !known["sub"] {
+				t.Errorf("removal %d is in directories of which the history knows only %v", files, known)
+			}
+		}
+	}); err != nil || files != 2 {
+		t.Errorf("%d removals: %v", files, err)
+	}
+}
+
 // TestPassing: git makes and removes a lock with each "git status". Nothing becomes of that,
 // and what the lock replaces is kept all the same.
 func TestPassing(t *testing.T) {

@@ -350,6 +350,7 @@ func (r *Recorder) recordRemoval(o *op) {
 
 // absent notes that a path does not exist.
 func (r *Recorder) absent(path string) {
+	delete(r.dirs, path)
 	if e := r.entries[path]; e != nil {
 		e.known, e.file, e.written = event.Stat{}, nil, false
 	}
