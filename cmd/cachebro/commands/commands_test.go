@@ -107,6 +107,8 @@ func TestUsageErrors(t *testing.T) {
 		{"log --since yesterday", "--since yesterday: want"},
 		{"store prune 0", "prune: 0: want how many versions"},
 		{"store prune 2x", "prune: 2x: want how many versions"},
+		{"store prune /", "1 or more; prune works on a whole history\nhint: cachebro store prune --dir /\n"},
+		{"store prune /dev/null", "use purge\nhint: cachebro store purge /dev/null\n"},
 		{"restore", "restore: --at is missing"},
 		{"revert a --steps 0", "revert: --steps 0: want 1 or more"},
 		{"mount --allow-other --no-allow-other", "contradict"},

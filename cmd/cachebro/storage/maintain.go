@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"strconv"
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/store/wire"
@@ -79,13 +81,33 @@ histories and those not written to for a week are pruned first), CACHEBRO_KEEP
 			r.Args = []string{"own"}
 		}
 		if len(args) > 0 {
-			if _, err := fmt.Sscanf(args[0], "%d", &r.Keep); err != nil || r.Keep < 1 || fmt.Sprint(r.Keep) != args[0] {
-				return e.Usagef("prune: %s: want how many versions to keep per file, 1 or more", cli.Quote(args[0]))
+			keep, err := strconv.Atoi(args[0])
+			if err != nil || keep < 1 {
+				return wantsNumber(e, args[0])
 			}
+			r.Keep = keep
 		}
 		return maintain(ctx, e, ".", r, *asJSON)
 	}
 	return cmd
+}
+
+// wantsNumber returns the error for an argument of prune that is not a number of versions. Whoever
+// names a path wants either another project's history, or the path's contents to be dropped.
+func wantsNumber(e *cli.Env, arg string) error {
+	const want = "prune: %s: want how many versions to keep per file, 1 or more"
+	path, err := e.Abs(arg)
+	if err != nil {
+		return err
+	}
+	switch fi, err := os.Stat(path); {
+	case err != nil:
+		return e.Usagef(want, cli.Quote(arg))
+	case fi.IsDir():
+		return cli.UsageHint("cachebro store prune --dir "+cli.Arg(arg), want+"; prune works on a whole history", cli.Quote(arg))
+	default:
+		return cli.UsageHint("cachebro store purge "+cli.Arg(arg), want+"; to drop the contents of one path, use purge", cli.Quote(arg))
+	}
 }
 
 // FsckCommand returns the command cachebro store fsck.
