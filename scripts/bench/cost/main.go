@@ -520,8 +520,11 @@ func (b *bench) disk() (sum int64) {
 	return sum
 }
 
+// fill makes files that were last written long ago. git compares whole seconds: it would read
+// files that are as young as its index again to see whether they have changed, in some runs only.
 func fill(dir string, files int) error {
 	var at string
+	old := time.Now().Add(-time.Hour)
 	for i := range files {
 		if i%perDir == 0 {
 			at = filepath.Join(dir, fmt.Sprintf("d%d", i/perDir))
@@ -533,7 +536,11 @@ func fill(dir string, files int) error {
 		for l := range 20 + i%60 {
 			fmt.Fprintf(&b, "line %d of file %d, which has some words in it\n", l, i)
 		}
-		if err := os.WriteFile(filepath.Join(at, fmt.Sprintf("f%d.txt", i)), []byte(b.String()), 0o644); err != nil {
+		name := filepath.Join(at, fmt.Sprintf("f%d.txt", i))
+		if err := os.WriteFile(name, []byte(b.String()), 0o644); err != nil {
+			return err
+		}
+		if err := os.Chtimes(name, old, old); err != nil {
 			return err
 		}
 	}
