@@ -7,14 +7,14 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// The errors with which Merge refuses.
+// The errors of Merge.
 var (
 	ErrSameLines = errors.New("the same lines were changed in both")
 	ErrEncodings = errors.New("the encodings of the two texts do not go together")
 )
 
-// Merge applies both changes of a common text, a and b. Changes of the same or adjacent lines are
-// refused unless they are identical. A change of the encoding is treated like other changes.
+// Merge applies two changes of a common text, a and b. Different changes of the same or adjacent
+// lines are an error. A change of the encoding is treated like other changes.
 func Merge(base, a, b []byte) ([]byte, error) {
 	like, ok := spelling(base, a, b)
 	if !ok {
@@ -67,8 +67,8 @@ func Merge(base, a, b []byte) ([]byte, error) {
 	return text.Like(like, out)
 }
 
-// spelling returns the content whose encoding the merged text gets. It returns false if lines
-// of an unknown code page would be mixed with lines in UTF-8.
+// spelling returns the content whose encoding the merged text gets. It returns false if lines of an
+// unknown code page would be mixed with lines in UTF-8.
 func spelling(base, a, b []byte) (like []byte, ok bool) {
 	o, x, y := text.EncodingOf(base), text.EncodingOf(a), text.EncodingOf(b)
 	if (x == text.SingleByte) != (y == text.SingleByte) && !ascii(a) && !ascii(b) {

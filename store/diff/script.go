@@ -6,33 +6,33 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// Edit replaces old lines [OldFrom, OldTo) by new lines [NewFrom, NewTo).
-// Line numbers are 0-based here; one of the two ranges may be empty.
+// Edit replaces old lines [OldFrom, OldTo) by new lines [NewFrom, NewTo). Lines are 0-based. One of
+// the two ranges may be empty.
 type Edit struct {
 	OldFrom, OldTo int
 	NewFrom, NewTo int
 }
 
-// Script holds the edits that turn one text into another. It is immutable; its lines alias the
-// texts it was made from.
+// Script holds the edits that turn one text into another. It is immutable. Its lines alias the
+// compared texts.
 type Script struct {
 	Old, New [][]byte
 	Edits    []Edit // ascending, never adjacent
 }
 
-// Compare finds a short edit script from old to new. UTF-16 is compared as its characters.
+// Compare finds a short edit script from old to new. It compares UTF-16 by characters.
 func Compare(old, new []byte) *Script {
 	old, _ = text.Shown(old)
 	new, _ = text.Shown(new)
 	return CompareLines(Lines(old), Lines(new))
 }
 
-// CompareLines is like Compare, for texts that are already split.
+// CompareLines is Compare for texts that are already divided into lines.
 func CompareLines(old, new [][]byte) *Script {
 	return &Script{Old: old, New: new, Edits: compareLines(old, new)}
 }
 
-// Added returns the number of new lines that are in an edit.
+// Added returns the number of new lines in edits.
 func (s *Script) Added() int {
 	n := 0
 	for _, e := range s.Edits {
@@ -41,7 +41,7 @@ func (s *Script) Added() int {
 	return n
 }
 
-// Removed returns the number of old lines that are in an edit.
+// Removed returns the number of old lines in edits.
 func (s *Script) Removed() int {
 	n := 0
 	for _, e := range s.Edits {
@@ -50,9 +50,8 @@ func (s *Script) Removed() int {
 	return n
 }
 
-// Without returns the new text with two changes: the old lines listed in stay are not
-// removed, and the new lines listed in out are not added. It returns false if one of these
-// lines is in no edit.
+// Without returns the new text, but keeps the old lines listed in stay and leaves out the new lines
+// listed in out. It returns false if one of these lines is in no edit.
 func (s *Script) Without(stay, out []int) (without []byte, ok bool) {
 	stays, drops := map[int]bool{}, map[int]bool{}
 	for _, n := range stay {
@@ -67,7 +66,7 @@ func (s *Script) Without(stay, out []int) (without []byte, ok bool) {
 		end = "\r\n"
 	}
 	add := func(l []byte) {
-		if n := len(without); n > 0 && without[n-1] != '\n' { // it was the last line
+		if n := len(without); n > 0 && without[n-1] != '\n' { // it was the last line of its text
 			without = append(without, end...)
 		}
 		without = append(without, l...)
@@ -98,15 +97,15 @@ func (s *Script) Without(stay, out []int) (without []byte, ok bool) {
 	return without, left == 0
 }
 
-// Unmoved reports whether new lines first to last (1-based, inclusive) are, byte for byte and
-// under the same numbers, old lines first to last and lie outside every edit.
+// Unmoved reports whether new lines first to last (1-based, inclusive) equal old lines first to
+// last, byte for byte, and lie outside every edit.
 func (s *Script) Unmoved(first, last int) bool {
 	shift := 0
 	for _, e := range s.Edits {
 		if e.NewFrom >= last {
 			break
 		}
-		// An empty new range strictly inside first to last removes lines from the middle of it.
+		// An empty new range inside first to last removes old lines from the middle.
 		if e.NewTo >= first && (e.NewTo > e.NewFrom || e.NewFrom >= first) {
 			return false
 		}
@@ -115,8 +114,8 @@ func (s *Script) Unmoved(first, last int) bool {
 	return shift == 0 && first >= 1 && last <= len(s.New)
 }
 
-// compareLines interns the lines, trims the common beginning and end of both texts, searches
-// the remaining lines and returns tidied edits.
+// compareLines numbers the lines, trims the common beginning and end of both texts, searches the
+// rest and returns tidied edits.
 func compareLines(a, b [][]byte) []Edit {
 	lo := 0
 	for lo < len(a) && lo < len(b) && bytes.Equal(a[lo], b[lo]) {

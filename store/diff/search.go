@@ -7,22 +7,22 @@ import (
 	"github.com/sergi/go-diff/diffmatchpatch"
 )
 
-// searchLimit is the time after which the search for the shortest script ends. The remaining
-// lines are then replaced as a whole, which is correct but longer; texts that differ so much
-// are sent in full anyway.
+// searchLimit is the time limit of the search for the shortest script. After it, the remaining
+// lines are replaced as a whole, which is correct but longer. Texts that differ so much are sent in
+// full anyway.
 const searchLimit = 200 * time.Millisecond
 
-// maxDistinct is how many different lines can be distinguished: the number of usable runes. Texts
-// with more are replaced as a whole.
+// maxDistinct is the number of usable runes, and so the number of lines that can be distinguished.
+// A text with more distinct lines is replaced as a whole.
 const maxDistinct = utf8.MaxRune - surrogates
 
 const surrogates = 0xE000 - 0xD800
 
-// search finds the edits between two sequences of line numbers below n, with go-diff's
-// bisection. The bisection works on runes, so each line number becomes a rune. Surrogates are
-// left out, because go-diff converts runes to strings, which would make them all equal.
-// Numbers that occur in only one sequence can match nothing, so they are removed first: if
-// every hundredth line of a file was replaced, nothing is left to search after that.
+// search finds the edits between two sequences of line numbers below n, with go-diff's bisection.
+// The bisection works on runes, so each line number becomes a rune. Surrogates are not used,
+// because go-diff converts runes to strings, which makes all surrogates equal. Numbers that occur
+// in only one sequence match nothing, so they are removed first. If a file differs only in new
+// lines, nothing is then left to search.
 func search(a, b []int32, n int) []Edit {
 	inA, inB := make([]bool, n), make([]bool, n)
 	for _, x := range a {
@@ -58,8 +58,8 @@ func search(a, b []int32, n int) []Edit {
 	return m.edits()
 }
 
-// sift returns the numbers that the other side also has, as runes, with their positions, and
-// marks all other numbers as gone.
+// sift returns the numbers that the other side also has, as runes, with their positions. It marks
+// all other numbers as gone.
 func sift(in []int32, has []bool, gone []bool) (kept []rune, at []int32) {
 	kept, at = make([]rune, 0, len(in)), make([]int32, 0, len(in))
 	for i, x := range in {
@@ -83,12 +83,12 @@ func markAll(gone []bool, at []int32) {
 	}
 }
 
-// marks records by position which lines are removed and which are added.
+// marks records by position which lines are removed and added.
 type marks struct {
 	goneA, goneB []bool
 }
 
-// edits joins the marks into edits. Between two edits is at least one pair of equal lines.
+// edits joins the marks into edits. At least one pair of equal lines separates two edits.
 func (m *marks) edits() []Edit {
 	var out []Edit
 	i, j := 0, 0

@@ -2,9 +2,9 @@ package diff
 
 import "bytes"
 
-// tidy slides pure insertions and deletions along equal lines. An edit slides up if it then
-// meets the previous edit (which makes fewer hunks), otherwise down as far as possible.
-// Sliding down puts an added function after its predecessor's closing brace, as git does.
+// tidy slides pure insertions and deletions along equal lines. An edit slides up if it then meets
+// the previous edit, which gives fewer hunks. Otherwise it slides down as far as possible. An added
+// function then begins after the previous function's closing brace, as in git's diffs.
 func tidy(a, b [][]byte, in []Edit) []Edit {
 	out := make([]Edit, 0, len(in))
 	for i, e := range in {
@@ -36,7 +36,7 @@ func shift(e Edit, by int) Edit {
 	return Edit{e.OldFrom + by, e.OldTo + by, e.NewFrom + by, e.NewTo + by}
 }
 
-// touches reports whether no equal line is between p and e.
+// touches reports whether p and e have no equal line between them.
 func touches(p, e Edit) bool { return p.OldTo == e.OldFrom && p.NewTo == e.NewFrom }
 
 func slidesUp(a, b [][]byte, e, prev Edit) bool {

@@ -4,7 +4,7 @@ import (
 	"strconv"
 )
 
-// Context is the number of equal lines printed around a change.
+// Context is the number of equal lines printed before and after a change.
 const Context = 3
 
 // Hunk is one block of a unified diff. Starts are 1-based. As patch(1) requires, an empty range
@@ -12,7 +12,7 @@ const Context = 3
 type Hunk struct {
 	OldStart, OldLines int
 	NewStart, NewLines int
-	Edits              []Edit // the edits in the hunk, 0-based
+	Edits              []Edit // 0-based
 }
 
 // Hunks groups the edits whose contexts overlap or touch.
@@ -43,15 +43,14 @@ func (s *Script) Hunks(context int) []Hunk {
 	return out
 }
 
-// Row is one printed line of a diff. Known is the number of leading new lines known to a
-// reader that has the old text and all rows up to this one. It tells how many lines a diff
-// that is cut here has shown.
+// Row is one printed line of a diff. A reader that has the old text and all rows up to this one
+// knows the first Known lines of the new text. So Known tells what a diff truncated here has shown.
 type Row struct {
 	Text  []byte // with its prefix and final newline
 	Known int
 }
 
-// Rows returns the hunks row by row, without a file header.
+// Rows returns the rows of all hunks, without a file header.
 func (s *Script) Rows(context int) []Row {
 	var rows []Row
 	for _, h := range s.Hunks(context) {
@@ -95,7 +94,7 @@ func appendRow(rows []Row, prefix byte, line []byte, known int) []Row {
 		return append(rows, Row{text, known})
 	}
 	rows = append(rows, Row{append(text, '\n'), known})
-	// Before the marker is read, the line could still end in a newline.
+	// Without the marker, the line could still end in a newline.
 	if prefix != '-' {
 		rows[len(rows)-1].Known = known - 1
 	}
@@ -114,7 +113,7 @@ func header(h Hunk) []byte {
 	return append(b, " @@\n"...)
 }
 
-// Body returns the hunks without a file header; empty if nothing differs.
+// Body returns the hunks without a file header, or nothing if the texts are equal.
 func (s *Script) Body(context int) []byte {
 	var out []byte
 	for _, r := range s.Rows(context) {
@@ -123,8 +122,8 @@ func (s *Script) Body(context int) []byte {
 	return out
 }
 
-// Unified returns a whole unified diff with file header; empty if the texts are equal. The
-// names go into the header unchanged: "/dev/null" stands for a file that does not exist.
+// Unified returns a whole unified diff with file header, or nothing if the texts are equal. The
+// names go into the header unchanged; use "/dev/null" for a missing file.
 func Unified(oldName, newName string, old, new []byte, context int) []byte {
 	s := Compare(old, new)
 	if len(s.Edits) == 0 {

@@ -9,8 +9,8 @@ import (
 	"cachebro/store/db"
 )
 
-// ignoredBudget drops the oldest contents of ignored files above their budget. It reads them
-// only if the store is so large that they may exceed the budget.
+// ignoredBudget drops the oldest contents of ignored files above their budget. It reads the
+// contents only if the store is large enough to exceed the budget.
 func (k *Keeper) ignoredBudget(ctx context.Context, r *Report) error {
 	if k.s.Stats().BlobBytes <= k.opt.IgnoredCap {
 		return nil
@@ -48,8 +48,8 @@ func (k *Keeper) ignoredBudget(ctx context.Context, r *Report) error {
 	return k.compact(ctx, db.WasteSome)
 }
 
-// trimLog drops the oldest versions without content until the log has at most most versions.
-// It does not drop the newest version of a path.
+// trimLog drops the oldest versions without content until the log has at most most versions. It
+// keeps the newest version of each path.
 func (k *Keeper) trimLog(ctx context.Context, most uint64, r *Report) error {
 	var drop []store.Version
 	over := int(k.s.Stats().Versions - most)

@@ -13,14 +13,14 @@ import (
 	"cachebro/store/space"
 )
 
-// Share is the space that one path, session or class takes.
+// Share is the space taken by one path, session or class.
 type Share struct {
 	Name     string
-	Bytes    int64 // of contents, as stored
+	Bytes    int64 // stored size of the contents
 	Versions int
 }
 
-// MarshalJSON adds a name that is not UTF-8 as bytes, because JSON strings cannot hold it.
+// MarshalJSON adds a name that is not UTF-8 as bytes, because JSON strings cannot hold such a name.
 func (s Share) MarshalJSON() ([]byte, error) {
 	type plain Share
 	x := struct {
@@ -33,9 +33,9 @@ func (s Share) MarshalJSON() ([]byte, error) {
 	return json.Marshal(x)
 }
 
-// Usage describes how the store uses its space. Disk is the allocated size of its directory,
-// which is the sum of Contents, Log and Slack. Shared is the part of Contents that the stores
-// of sibling worktrees also have.
+// Usage describes how the store uses its space. Disk is the allocated size of its directory, and
+// the sum of Contents, Log and Slack. Shared is the part of Contents that sibling worktrees' stores
+// also have.
 type Usage struct {
 	Disk     int64
 	Shared   int64
@@ -48,9 +48,8 @@ type Usage struct {
 	Classes  []Share
 }
 
-// DU measures the store. A content is counted for the version that stored it first. If depth
-// > 0, paths with more elements are summed up at that depth. If top > 0, DU returns only the
-// top largest shares.
+// DU measures the store. A content counts for the version that stored it first. If depth > 0,
+// longer paths are summed up at that depth. If top > 0, DU returns only the top largest shares.
 func (k *Keeper) DU(ctx context.Context, depth, top int) (Usage, error) {
 	var u Usage
 	var err error

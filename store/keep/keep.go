@@ -23,17 +23,16 @@ type Keeper struct {
 	pinned   func(content.Hash) bool
 	calm     func() bool
 
-	// The following fields are guarded by the lock of the contents. The times of the last
-	// checks are stored for the next process, see remembered.
+	// The lock of the contents guards the following fields. The times of the last checks are stored
+	// for the next process, see remembered.
 	tidied   time.Time
 	packed   time.Time // when the last repack began
 	shrunken shrunken
 }
 
-// New returns the keeper of a store, which must be its only one. pinned, if not nil, reports
-// whether a content is the diff base of a live reader; retention drops such contents last.
-// calm, if not nil, reports whether the machine is idle enough for packing. Both must be
-// quick and may be called by any goroutine.
+// New returns the only keeper of a store. pinned, if not nil, reports whether a content is the diff
+// base of a live reader; retention drops such contents last. calm, if not nil, reports whether the
+// machine is idle enough for packing. Both must be fast and safe for concurrent use.
 func New(s *store.Store, pinned func(content.Hash) bool, calm func() bool) *Keeper {
 	if pinned == nil {
 		pinned = func(content.Hash) bool { return false }
@@ -46,8 +45,8 @@ func New(s *store.Store, pinned func(content.Hash) bool, calm func() bool) *Keep
 	return k
 }
 
-// remembered is what a keeper stores for the next one. A daemon runs only while there is
-// work, and without this record each new daemon would first check the whole store.
+// remembered is what a keeper stores for the next one. A daemon runs only while there is work.
+// Without this record, each new daemon would first check the whole store.
 type remembered struct {
 	Tidied, ShrunkenAt time.Time
 	ShrunkenSeq        uint64
@@ -65,8 +64,8 @@ func (k *Keeper) recall() {
 	}
 }
 
-// remember stores the times of the last checks. It ignores errors; the next keeper then
-// repeats the checks.
+// remember stores the times of the last checks. It ignores errors, because the next keeper then
+// only repeats the checks.
 func (k *Keeper) remember() {
 	if b, err := json.Marshal(remembered{k.tidied, k.shrunken.at, k.shrunken.seq}); err == nil {
 		_ = k.s.KV(keepBucket).Set(keepKey, b)
@@ -90,16 +89,16 @@ func (r *Report) add(o content.Report) {
 	r.Loosened += o.Loosened
 }
 
-// compact returns deleted space to the file system. The lock of the contents is held.
+// compact returns deleted space to the file system. The caller holds the lock of the contents.
 func (k *Keeper) compact(ctx context.Context, waste float64) error {
 	err := k.db.Compact(ctx, waste)
 	k.room.Usage(k.opt.Now(), true)
 	return err
 }
 
-// drop removes contents from versions and sweeps. The lock of the contents is held.
+// drop removes contents from versions and sweeps. The caller holds the lock of the contents.
 func (k *Keeper) drop(ctx context.Context, seqs []uint64, r *Report) error {
-	slices.Sort(seqs) // neighbours in the log lie in one block
+	slices.Sort(seqs) // neighbours in the log share a block
 	n, err := k.s.DropContents(ctx, seqs, "pruned")
 	r.Versions += n
 	if err != nil {

@@ -11,37 +11,35 @@ import (
 	"cachebro/store/db"
 )
 
-// Purged describes what Purge did and which copies it could not remove.
+// Purged describes what Purge did, and which copies it could not remove.
 type Purged struct {
 	Versions int
 	Blobs    int
 	Bytes    int64
-	// Spooled is the number of bytes of contents that were overwritten in the spool.
+	// Spooled is the number of bytes overwritten in the spool.
 	Spooled int64
-	// Waste is the number of unreferenced bytes that were removed from pack files.
+	// Waste is the number of unreferenced bytes removed from pack files.
 	Waste int64
-	// Elsewhere lists other paths that have, or had, the same contents. Their contents are
-	// not removed.
+	// Elsewhere lists other paths that have or had the same contents. Purge does not remove these.
 	Elsewhere []store.Path
-	// Siblings are the stores of other worktrees that have the same contents in their pack
-	// files. Others are the remaining stores, which may have them in their databases.
+	// Siblings are the stores of other worktrees with the same contents in their pack files. Others
+	// are the remaining stores, whose databases may have the contents.
 	Siblings, Others []content.Sibling
-	// Unreached describes the places where the content may still be.
+	// Unreached describes places that may still hold the content.
 	Unreached []string
 }
 
-// Purge removes from the store the contents of all versions, including the newest, of a path
-// and its subtree. Deltas against them are stored again without them, and the files that held
-// them are rewritten. The versions stay in the log without content. The stores of siblings
-// are not changed. From then on this store adopts no pack files, because the content might
-// return that way.
+// Purge removes from the store the contents of all versions of a path and its subtree, including
+// the newest. Deltas against them are stored again without them, and the files that held them are
+// rewritten. The versions stay in the log without content. The stores of siblings are not changed.
+// This store then never adopts a pack file again, because the file could bring the content back.
 func (k *Keeper) Purge(ctx context.Context, path store.Path) (Purged, error) {
 	k.contents.Lock()
 	defer k.contents.Unlock()
 	var p Purged
 	var seqs []uint64
 	mine := map[content.Hash]bool{}
-	again := false // an earlier purge may have been interrupted; this call completes it
+	again := false // an interrupted earlier purge may exist; this call completes it
 	err := k.s.Each(func(v store.Version) bool {
 		switch {
 		case !v.Path.Inside(path):
@@ -58,8 +56,8 @@ func (k *Keeper) Purge(ctx context.Context, path store.Path) (Purged, error) {
 		return p, err
 	}
 	if len(seqs) == 0 && !again {
-		// Pack files adopted from siblings may contain the content although no version here
-		// refers to it.
+		// Pack files adopted from siblings may hold the content although no version here refers to
+		// it.
 		p.Waste, err = k.contents.PurgeWaste(ctx)
 		if p.Waste > 0 || err != nil {
 			return p, err
@@ -81,7 +79,7 @@ func (k *Keeper) Purge(ctx context.Context, path store.Path) (Purged, error) {
 	if err != nil {
 		return p, fmt.Errorf("purge: %w", err)
 	}
-	r, err := k.sweep(ctx, content.WasteAny) // no frame may keep a byte of it
+	r, err := k.sweep(ctx, content.WasteAny) // no frame may hold a byte of the content
 	p.Blobs, p.Bytes = r.Blobs, r.Bytes
 	if err == nil {
 		p.Waste, err = k.contents.PurgeWaste(ctx)

@@ -17,33 +17,32 @@ import (
 )
 
 const (
-	// reach is how long contents are protected for an undo. Contents that were overwritten
-	// within this time are dropped only when no older ones are left.
+	// reach is how long contents are protected for an undo. Contents overwritten within this time
+	// are dropped only after all older ones.
 	reach = 24 * time.Hour
-	// tidyEvery is the pause between two checks of age and count.
+	// tidyEvery is the interval of the checks of age and count.
 	tidyEvery = 6 * time.Hour
-	// A repack begins above content.PackLeast loose bytes if nothing is being written, above
-	// packMuch as soon as the writer pauses, and above packEven even during writes.
+	// A repack begins above content.PackLeast loose bytes if nothing is being written. It begins
+	// above packMuch when the writer pauses, and above packEven even during writes.
 	packMuch = 64 << 20
 	packEven = 512 << 20
-	// packQuiet is how long no write must have happened before a small repack. An idle daemon
-	// does not exit before that.
+	// packQuiet is the time without writes before a small repack. An idle daemon does not exit
+	// earlier.
 	packQuiet = time.Minute
-	// packEvery is the pause between two small repacks.
+	// packEvery is the shortest interval of small repacks.
 	packEvery = 20 * time.Minute
-	// worthCompacting is how many bytes must have become free for Badger to be compacted.
+	// worthCompacting is the number of freed bytes that makes compacting Badger worthwhile.
 	worthCompacting = 64 << 10
 )
 
-// ErrOtherPlan means that the versions that would be dropped are no longer those that were
-// planned.
+// ErrOtherPlan means that the versions to be dropped are not the planned ones.
 var ErrOtherPlan = errors.New("other versions would be dropped by now")
 
-// Prune drops the contents of versions that are older than Options.KeepAge and whose path has
-// keep newer ones (0: Options.Keep), and packs the remaining contents. The versions stay in
-// the log. Prune may be cancelled at any time; the next call continues. planned, if not "",
-// is the Digest of the set of versions to drop. If other versions would be dropped, Prune
-// returns ErrOtherPlan and does nothing.
+// Prune drops the contents of versions that are older than Options.KeepAge and that have keep newer
+// versions of their path (0: Options.Keep). It also packs the remaining contents. The versions stay
+// in the log. Prune may be cancelled at any time; the next call continues. planned, if not "", is
+// the Digest of the set of versions to drop. If the set is now different, Prune returns
+// ErrOtherPlan and does nothing.
 func (k *Keeper) Prune(ctx context.Context, keep int, planned string) (Report, error) {
 	k.contents.Lock()
 	defer k.contents.Unlock()
@@ -70,10 +69,10 @@ func (k *Keeper) prune(ctx context.Context, keep int, planned string, r *Report)
 	return k.drop(ctx, d.seqs, r)
 }
 
-// Due is what Prune would drop.
+// Due describes what Prune would drop.
 type Due struct {
-	Keep     int           // number of versions of each path that are not dropped
-	Age      time.Duration // younger versions are not dropped
+	Keep     int           // number of versions of each path that are kept
+	Age      time.Duration // younger versions are kept
 	Versions int
 	Bytes    int64   // size of their contents, uncompressed
 	Paths    []Share // largest first
@@ -115,17 +114,17 @@ func (k *Keeper) Due(ctx context.Context, keep int) (Due, error) {
 	return d, err
 }
 
-// olderThan returns a function that reports whether a version has at least this age. Versions
-// recorded while the clock was far behind do not count as older than the versions before them.
+// olderThan returns a function that reports whether a version has at least this age. A version
+// recorded while the clock was far behind is not older than the versions before it.
 func (k *Keeper) olderThan(age time.Duration) (func(seq uint64, time int64) bool, error) {
 	t := k.opt.Now().Add(-age)
 	at, err := k.s.SeqAt(t)
 	return func(seq uint64, time int64) bool { return seq <= at && time < t.UnixNano() }, err
 }
 
-// Collect enforces the store's limits in this order: the free-space floor, the cap, the
-// budget of ignored files, age and count. It is cheap if no limit is exceeded, and is meant
-// to be called about every minute.
+// Collect enforces the store's limits in this order: the free-space floor, the cap, the budget of
+// ignored files, age and count. It is cheap if no limit is exceeded. The caller calls it about
+// every minute.
 func (k *Keeper) Collect(ctx context.Context) (Report, error) {
 	k.contents.Lock()
 	defer k.contents.Unlock()
@@ -196,17 +195,15 @@ func (k *Keeper) Collect(ctx context.Context) (Report, error) {
 	return r, err
 }
 
-// shrunken records a collection that could not get the store below its limit because nothing
-// was left to drop. The next attempt has to wait; otherwise each minute the whole store would
-// be checked in vain.
+// shrunken records a collection that had nothing left to drop before the store was below its limit.
+// The next attempt waits, because each attempt checks the whole store.
 type shrunken struct {
 	at  time.Time
 	seq uint64 // the newest version at that time
 }
 
 const (
-	// shrinkAgain is the pause if something was stored since, shrinkAnew the pause if nothing
-	// was.
+	// shrinkAgain is the pause if something was stored since, and shrinkAnew if nothing was.
 	shrinkAgain = 10 * time.Minute
 	shrinkAnew  = 6 * time.Hour
 )
@@ -220,11 +217,14 @@ func (t shrunken) still(now time.Time, seq uint64) bool {
 	return !t.at.IsZero() && past >= 0 && past < pause
 }
 
-// shrink frees need bytes in several steps, until enough is free. First it packs, which drops
-// no content. Then it drops superseded contents by age and count, and then regardless of age
-// and count, oldest first. After those it drops contents that an undo within reach would
-// need, and last the diff bases of live sessions. The present contents of a project's paths
-// are never dropped.
+// shrink frees need bytes in several steps and stops when enough is free. It
+//   - packs, which drops no content,
+//   - drops superseded contents by age and count,
+//   - drops superseded contents regardless of age and count, oldest first,
+//   - drops contents that an undo within reach would need,
+//   - drops the diff bases of live sessions.
+//
+// It never drops the present contents of a project's paths.
 func (k *Keeper) shrink(ctx context.Context, need int64, r *Report) error {
 	goal := r.Before - need
 	if st := k.s.Stats(); st.Loose >= content.PackLeast && st.Loose >= st.RawBytes/8 {
@@ -289,16 +289,16 @@ func (k *Keeper) dropAged(ctx context.Context, r *Report) error {
 	return k.dropOldest(ctx, math.MaxInt64/2, func(v store.Version, _ bool) bool { return old(v.Seq, v.Time) }, r)
 }
 
-// dropOldest drops contents, oldest first, until about need bytes are free. It drops only
-// contents for which may returns true. The second argument of may tells whether the content
-// is the present content of a path.
+// dropOldest drops contents, oldest first, until about need bytes are free. It drops only contents
+// for which may returns true. The argument present tells whether the content is the present content
+// of a path.
 func (k *Keeper) dropOldest(ctx context.Context, need int64, may func(v store.Version, present bool) bool, r *Report) error {
 	var drop []uint64
 	sizes, err := k.contents.Sizes()
 	if err != nil {
 		return err
 	}
-	// A content may be current for one path and an older version of another.
+	// A content may be current for one path and superseded for another.
 	live, err := k.liveHashes()
 	if err != nil {
 		return err
@@ -321,7 +321,7 @@ func (k *Keeper) dropOldest(ctx context.Context, need int64, may func(v store.Ve
 	return k.drop(ctx, drop, r)
 }
 
-// packDue decides whether Collect repacks. The lock of the contents is held.
+// packDue decides whether Collect repacks. The caller holds the lock of the contents.
 func (k *Keeper) packDue(now time.Time) bool {
 	loose := k.s.Stats().Loose
 	quiet := now.Sub(k.s.Applied())
@@ -336,7 +336,7 @@ func (k *Keeper) packDue(now time.Time) bool {
 	return quiet > packQuiet && (now.Sub(k.packed) > packEvery || now.Before(k.packed))
 }
 
-// repackInRoom repacks. A full disk is no error, because contents then have to be dropped first.
+// repackInRoom repacks. A full disk is no error, because contents must then be dropped first.
 func (k *Keeper) repackInRoom(ctx context.Context, gentle bool, r *Report) error {
 	err := k.contents.Repack(ctx, gentle, &r.Report)
 	if errors.Is(err, store.ErrNoSpace) {

@@ -39,7 +39,7 @@ next:
 	return out, nil
 }
 
-// Hash returns a hash in hex, "" for the zero hash.
+// Hash returns a hash in hex, or "" for the zero hash.
 func Hash(h store.Hash) string {
 	if h == (store.Hash{}) {
 		return ""
@@ -47,7 +47,7 @@ func Hash(h store.Hash) string {
 	return hex.EncodeToString(h[:])
 }
 
-// ParseHash parses a SHA-256 in hex; "" is the zero hash.
+// ParseHash parses a SHA-256 in hex. "" is the zero hash.
 func ParseHash(text string) (h store.Hash, err error) {
 	if text == "" {
 		return h, nil
@@ -66,7 +66,7 @@ func Actor(a store.Actor) wire.Actor {
 		Prompt: a.Prompt, ToolCall: a.ToolCall, Tool: a.Tool, Uncertain: a.Uncertain, Late: a.Late}
 }
 
-// Path converts a path to bytes; "" becomes nil.
+// Path converts a path to bytes, and "" to nil.
 func Path(p store.Path) []byte {
 	if p == "" {
 		return nil
@@ -74,7 +74,7 @@ func Path(p store.Path) []byte {
 	return []byte(p)
 }
 
-// Time converts a time in ns since the epoch; 0 becomes the zero time.
+// Time converts a time in ns since the epoch, and 0 to the zero time.
 func Time(ns int64) time.Time {
 	if ns == 0 {
 		return time.Time{}
@@ -82,7 +82,7 @@ func Time(ns int64) time.Time {
 	return time.Unix(0, ns)
 }
 
-// Version converts a version. It does not set the number in the history of a path.
+// Version converts a version. It does not set Number.
 func Version(v store.Version) wire.Version {
 	return wire.Version{
 		Seq: v.Seq, Path: []byte(v.Path), Op: OpName(v.Op), Class: v.Class.String(), From: Path(v.From), To: Path(v.To), Target: []byte(v.Target),

@@ -1,3 +1,3 @@
-// Package onwire converts the store's values, paths and errors to the form of package wire,
-// and parses the form that clients send.
+// Package onwire converts the store's values, paths and errors to those of package wire, and parses
+// what clients send.
 package onwire

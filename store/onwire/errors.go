@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Error converts an error of the store to one with a code of the wire.
+// Error converts an error of the store to a wire error with a code.
 func Error(err error) error {
 	var already *wire.Error
 	if err == nil || errors.As(err, &already) {

@@ -8,15 +8,15 @@ import (
 	"cachebro/store/wire"
 )
 
-// Paths parses the paths that clients send.
+// Paths parses paths that clients send.
 type Paths struct {
 	Root       string        // the project's root; absolute
-	Mountpoint func() string // "" while nothing is mounted
+	Mountpoint func() string // "": nothing is mounted
 }
 
-// Clean parses a path when it enters the daemon. The path is relative to the root, or
-// absolute inside the root or the mountpoint. A path that could lead out of the project is
-// refused, not repaired. Trailing and double slashes and "." are removed.
+// Clean parses a path that enters the daemon. The path is relative to the root, or absolute inside
+// the root or the mountpoint. Clean removes trailing and double slashes and ".". A path that could
+// lead out of the project is an error.
 func (ps Paths) Clean(raw []byte) (store.Path, error) {
 	if bytes.IndexByte(raw, 0) >= 0 {
 		return "", wire.Errorf(wire.ErrBadRequest, "", "path contains a NUL byte")

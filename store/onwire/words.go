@@ -8,8 +8,8 @@ import (
 	"cachebro/store/wire/visible"
 )
 
-// Display makes a path safe for use in a sentence. It quotes characters that act on a
-// terminal or end a line.
+// Display returns a path for use in a sentence. It quotes characters that act on a terminal or end
+// a line.
 func Display(p store.Path) string {
 	if p == "" {
 		return "."
@@ -20,10 +20,10 @@ func Display(p store.Path) string {
 // ForModel returns a path for use in a sentence to a model.
 func ForModel(p store.Path) string { return visible.ForModel(string(p)) }
 
-// ShellName returns a path as a word of a command line that may be pasted into a shell.
+// ShellName returns a path as a word of a command line that users may paste into a shell.
 func ShellName(p store.Path) string { return visible.Arg(cmp.Or(string(p), ".")) }
 
-// Below returns p relative to dir, if it is dir or inside it.
+// Below returns p relative to dir. It returns false if p is outside dir.
 func Below(p, dir string) (string, bool) {
 	if p == dir {
 		return "", true
@@ -37,8 +37,7 @@ func Below(p, dir string) (string, bool) {
 	return "", false
 }
 
-// Under reports whether a path is dir or lies in its subtree. It returns false for the path
-// "".
+// Under reports whether a path is dir or in its subtree. It returns false for "".
 func Under(p string, dir store.Path) bool {
 	_, ok := Below(p, string(dir))
 	return ok && p != ""

@@ -10,27 +10,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// StoreSize is the space that one of a user's stores takes.
+// StoreSize is the space of one of a user's stores.
 type StoreSize struct {
 	Used  int64     // allocated bytes without the ballast; shared pack files count in part
 	Wrote time.Time // when something was last stored
 }
 
-// idleAfter is the time without writes after which a store counts as idle. Its share is then
-// reduced in favour of the other stores, down to one idleShare-th of theirs.
+// idleAfter is the time without writes after which a store counts as idle. Its share may then
+// shrink to one idleShare-th of the share of other stores.
 const (
 	idleAfter = 7 * 24 * time.Hour
 	idleShare = 4
 )
 
-// wroteFile in a store's directory has the time of the last Apply as its mtime, accurate to
-// wroteEvery. Badger's own files also change when the store is merely opened.
+// wroteFile is a file in a store's directory whose mtime is the time of the last Apply, accurate to
+// wroteEvery. Badger's own files also change when the store is only opened.
 const (
 	wroteFile  = "wrote"
 	wroteEvery = time.Hour
 )
 
-// NoteWrote records the time of an Apply. If it fails, the store may count as idle too early.
+// NoteWrote records the time of an Apply. If it fails, the store's idle time is overestimated.
 func (r *Room) NoteWrote(now time.Time) error {
 	r.mu.Lock()
 	past := now.Sub(r.wrote)
@@ -50,14 +50,14 @@ func (r *Room) NoteWrote(now time.Time) error {
 	return err
 }
 
-// The place of pack files in a store's directory. Stores may share these files.
+// The location of pack files in a store's directory. Stores may share these files.
 const (
 	PacksDir = "packs"
 	PackExt  = ".pack"
 )
 
-// Measure measures a store's directory, open or not. It returns the zero value if there is none. It
-// costs one lstat per file, and unlike a recorded size its result is never out of date.
+// Measure measures a store's directory, open or not. It returns the zero value if the directory is
+// missing. It costs one lstat per file.
 func Measure(dir string) (h StoreSize) {
 	var newest time.Time
 	h.Used = allocated(dir, func(name string, st *unix.Stat_t) {
@@ -74,8 +74,8 @@ func Measure(dir string) (h StoreSize) {
 	return h
 }
 
-// allocated sums up the files in dir's subtree without the ballast. A pack file shared by n
-// stores counts with one nth in each, so that all of them together count it once.
+// allocated sums up the files in dir's subtree without the ballast. A pack file that n stores share
+// counts as one nth in each.
 func allocated(dir string, each func(name string, st *unix.Stat_t)) (sum int64) {
 	ballast := filepath.Join(dir, ballastFile)
 	filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
@@ -98,10 +98,10 @@ func allocated(dir string, each func(name string, st *unix.Stat_t)) (sum int64) 
 	return sum
 }
 
-// Shared returns the size of the pack files that siblings also have, and the part of it that
-// is not counted in StoreSize.Used.
+// Shared returns in all the size of the pack files that siblings also have. elsewhere is the part
+// of it that is not in StoreSize.Used.
 func Shared(dir string) (all, elsewhere int64) {
-	files, _ := filepath.Glob(filepath.Join(dir, PacksDir, "*"+PackExt)) // the pattern is well-formed
+	files, _ := filepath.Glob(filepath.Join(dir, PacksDir, "*"+PackExt)) // the pattern is valid
 	for _, f := range files {
 		var st unix.Stat_t
 		if unix.Lstat(f, &st) == nil && st.Nlink > 1 {
@@ -112,10 +112,9 @@ func Shared(dir string) (all, elsewhere int64) {
 	return all, elsewhere
 }
 
-// Allot divides a cap among stores and returns what each may take. If all of them fit, each
-// may also take the remaining space. Otherwise the largest are reduced first, down to one
-// common level; the level of idle stores is a quarter of it. So a project in use can always
-// have limit/n, and an idle one limit/4n, regardless of the other stores.
+// Allot divides a cap among stores and returns what each may take. If all fit, each may also take
+// the remaining space. Otherwise the largest stores are reduced to a common level, and idle stores
+// to a quarter of it. So an active project can always have limit/n and an idle one limit/4n.
 func Allot(limit int64, all []StoreSize, now time.Time) []int64 {
 	out := make([]int64, len(all))
 	weight := make([]int64, len(all)) // in quarters
@@ -133,7 +132,7 @@ func Allot(limit int64, all []StoreSize, now time.Time) []int64 {
 		}
 		return out
 	}
-	// Find the level for stores with weight idleShare by bisection.
+	// Find the level for stores of weight idleShare by bisection.
 	need := func(level int64) (n int64) {
 		for i, h := range all {
 			n += min(h.Used, level*weight[i]/idleShare)

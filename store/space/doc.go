@@ -1,3 +1,3 @@
-// Package space measures how much a store takes on its file system and how much is free there, and
-// divides a cap among the stores of a user.
+// Package space measures a store's size and the free space of its file system, and divides a cap
+// among the stores of a user.
 package space

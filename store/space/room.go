@@ -15,13 +15,13 @@ import (
 
 // Options of a Room.
 type Options struct {
-	// MinFree is the free space in bytes to leave on the file system; 0: 2 GiB or 5 %, whichever
-	// is less, but never under Reserve.
+	// MinFree is the free space in bytes to leave on the file system. 0: 2 GiB or 5 %, whichever is
+	// less, but at least Reserve.
 	MinFree int64
-	// Ballast is the largest size in bytes of the file that is deleted to open the store on a
-	// full disk; <= 0 means none. Small stores have a smaller ballast.
+	// Ballast is the largest size in bytes of the ballast, a file that is deleted to open the store
+	// on a full disk; <= 0: none. Small stores have a smaller ballast.
 	Ballast int64
-	// ReadOnly means that nothing is written, so no ballast is created.
+	// ReadOnly means that nothing is written, not even a ballast.
 	ReadOnly bool
 }
 
@@ -29,35 +29,34 @@ const (
 	mib = int64(1) << 20
 	gib = int64(1) << 30
 
-	// Reserve is how much Badger may allocate after a batch was accepted, for three memtable
-	// logs, the tables they are flushed to, and one compaction.
+	// Reserve is the space that Badger may allocate after a batch was accepted: three memtable
+	// logs, the tables made from them, and one compaction.
 	Reserve = 24 * mib
 )
 
-// ErrFull means that the file system is below the free-space floor. Nothing was written.
+// ErrFull means that too little space is free. Nothing was written.
 var ErrFull = errors.New("not enough free space for the store")
 
-// Room watches the file system of the store. Badger writes through mapped files, and on a
-// full disk the process would die of SIGBUS, from which Go cannot recover. So every write
-// calls Check first, and a preallocated ballast file is deleted if a store has to be opened
-// on a full disk.
+// Room watches the file system of the store. Badger writes through mapped files. On a full disk the
+// process would die of SIGBUS, from which Go cannot recover. So every write calls Check first. If
+// the disk is full, deleting the preallocated ballast makes room to open the store.
 type Room struct {
 	dir string
 	opt Options
 
-	// spent is the size of the deleted ballast, which must not be filled with data.
+	// spent is the size of the deleted ballast, which data must not fill.
 	spent atomic.Int64
 
 	// mu guards size, sized, grown and wrote. No other lock is taken while it is held.
 	mu    sync.Mutex
-	size  int64     // size of the directory when it was last measured
-	sized time.Time // when it was last measured
-	grown int64     // bytes accepted since then
-	wrote time.Time // time of the last NoteWrote that had an effect
-	since int64     // bytes accepted since the ballast's size was last checked
+	size  int64     // size of the directory at time sized
+	sized time.Time // time of the last measurement
+	grown int64     // bytes accepted since sized
+	wrote time.Time // time of the last NoteWrote that wrote
+	since int64     // bytes accepted since the last check of the ballast's size
 }
 
-// New returns the Room of a store's directory.
+// New returns the Room for a store's directory.
 func New(dir string, o Options) *Room { return &Room{dir: dir, opt: o} }
 
 // ballastFile is the ballast's name in the store's directory.
@@ -84,7 +83,7 @@ func (r *Room) Floor(total int64) int64 {
 	return max(f, Reserve)
 }
 
-// Check returns ErrFull unless n more bytes can be written without going below the floor.
+// Check returns ErrFull if writing n bytes would leave less than the floor free.
 func (r *Room) Check(n int64) error {
 	if r.opt.ReadOnly {
 		return fmt.Errorf("%w: the store is open for reading only", ErrFull)
@@ -116,7 +115,7 @@ func (r *Room) AboveFloor() bool {
 	return err == nil && free >= r.Floor(total)
 }
 
-// ForFlush makes room for opening and closing, when Badger writes its memtables out as tables. It
+// ForFlush makes room for opening and closing, when Badger writes its memtables as tables. It
 // deletes the ballast if necessary.
 func (r *Room) ForFlush() error {
 	if r.opt.ReadOnly {
@@ -140,13 +139,13 @@ func (r *Room) ForFlush() error {
 	return nil
 }
 
-// enough returns the space that opening or closing takes, because the logs are written out as
-// tables, which may be merged with existing ones.
+// enough returns the space for opening or closing. The logs become tables, which may be merged with
+// existing ones.
 func (r *Room) enough() int64 { return min(max(2*r.Tables(), 4*mib), 16*mib) }
 
-// Refill creates the ballast again, with twice the size of enough, once there is room for it
-// above the floor. Until then its size counts as used; otherwise the store would fill the
-// space that was freed to open it.
+// Refill creates the ballast again, with twice the size of enough, when there is room for it above
+// the floor. Until then its size counts as used. Otherwise the store would fill the space that was
+// freed to open it.
 func (r *Room) Refill() {
 	if r.opt.ReadOnly || r.opt.Ballast < 0 {
 		return
@@ -161,7 +160,7 @@ func (r *Room) Refill() {
 	}
 	if have >= size {
 		r.spent.Store(0)
-		if have >= 2*size { // made by an earlier version, or the store has shrunk
+		if have >= 2*size { // an earlier version made it, or the store has shrunk
 			_ = os.Truncate(r.ballast(), size)
 		}
 		return
@@ -185,9 +184,9 @@ func (r *Room) Refill() {
 	r.spent.Store(0)
 }
 
-// Usage returns the allocated size of the directory without the ballast. Shared files count
-// in part (see allocated). The size is measured again only after 2 s or 16 MiB, or if fresh
-// is set, because measuring reads the stat of every file.
+// Usage returns the allocated size of the directory without the ballast. Shared files count in part
+// (see allocated). Measuring reads the stat of every file, so Usage measures again only after 2 s
+// or 16 MiB, or if fresh is set.
 func (r *Room) Usage(now time.Time, fresh bool) int64 {
 	r.mu.Lock()
 	size, ok := r.size+r.grown, !fresh && r.grown < 16*mib && now.Sub(r.sized) < 2*time.Second && now.After(r.sized)
@@ -207,7 +206,7 @@ func (r *Room) Tables() int64 {
 	return r.sizes(filepath.Join("db", "*.sst"), filepath.Join("db", "*.mem"))
 }
 
-// Packs returns the allocated size of the pack files, shared ones in full.
+// Packs returns the allocated size of the pack files. Shared files count in full.
 func (r *Room) Packs() int64 { return r.sizes(filepath.Join(PacksDir, "*")) }
 
 func (r *Room) sizes(patterns ...string) (sum int64) {

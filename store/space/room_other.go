@@ -4,7 +4,7 @@ package space
 
 import "os"
 
-// preallocate allocates n bytes of real blocks for f by writing them.
+// preallocate writes n bytes to f to allocate their blocks.
 func preallocate(f *os.File, n int64) error {
 	buf := make([]byte, 1<<20)
 	for n > 0 {

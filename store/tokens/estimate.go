@@ -2,7 +2,7 @@ package tokens
 
 import "unsafe"
 
-// Estimate returns roughly how many o200k_base tokens b has; 0 only for an empty b.
+// Estimate returns the approximate number of o200k_base tokens of b. It is 0 only for an empty b.
 func Estimate(b []byte) int {
 	sum := 0
 	for i := 0; i < len(b); {
@@ -22,12 +22,12 @@ func next(b []byte, i int) (end, cost int) {
 	return end, int(costs[shape][longest]) + (n-longest)*perExtra[shape]
 }
 
-// rounded converts units to tokens. A text that is not empty has at least one.
+// rounded converts units to tokens, at least 1 for a text that is not empty.
 func rounded(sum, size int) int {
 	return max((sum+unit/2)/unit, min(1, size))
 }
 
-// EstimateString is like Estimate, for a string, which it does not copy.
+// EstimateString is Estimate for a string. It does not copy the string.
 func EstimateString(s string) int {
 	return Estimate(unsafe.Slice(unsafe.StringData(s), len(s)))
 }

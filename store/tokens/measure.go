@@ -5,24 +5,24 @@ import (
 	"sort"
 )
 
-// Sum is the estimate of a text, with marks from which the estimate of a similar text can be
-// computed quickly. Immutable.
+// Sum is the estimate of a text. Its marks allow computing the estimate of a similar text quickly.
+// It is immutable.
 type Sum struct {
 	size  int
 	total int // in units
 	marks []mark
 }
 
-// mark is an offset at which a piece begins, and the cost in units of everything before it.
+// mark is the offset of a piece, and the cost in units of everything before it.
 type mark struct{ at, sum int }
 
-// between is the smallest distance of two marks in bytes.
+// between is the shortest distance of two marks in bytes.
 const between = 1 << 10
 
 // Tokens returns what Estimate returns for the text.
 func (s Sum) Tokens() int { return rounded(s.total, s.size) }
 
-// Size returns roughly how many bytes the Sum itself takes.
+// Size returns the approximate memory of the Sum in bytes.
 func (s Sum) Size() int { return 16 * len(s.marks) }
 
 // Measure returns the Sum of a text.
@@ -37,7 +37,7 @@ func Measure(b []byte) Sum {
 	return s
 }
 
-// mark records that a piece begins at i, if the last mark is far enough away.
+// mark adds a mark at i, where a piece begins, if the last mark is far enough away.
 func (s *Sum) mark(i int) {
 	last := 0
 	if n := len(s.marks); n > 0 {
@@ -48,8 +48,8 @@ func (s *Sum) mark(i int) {
 	}
 }
 
-// Changed returns Measure(new), where s is Measure(old). It splits only the part from the
-// first to the last difference, and a little text around it, into pieces.
+// Changed returns Measure(new), where s is Measure(old). It divides into pieces only the text from
+// the first to the last difference, and a little around it.
 func (s Sum) Changed(old, new []byte) Sum {
 	if len(s.marks) == 0 || len(old) != s.size {
 		return Measure(new)
@@ -57,8 +57,8 @@ func (s Sum) Changed(old, new []byte) Sum {
 	prefix := commonPrefix(old, new)
 	suffix := commonSuffix(old[prefix:], new[prefix:])
 	shift := len(new) - len(old)
-	// A piece may depend on the blanks after it and on what ends them, and a broken rune on the
-	// three bytes after it.
+	// A piece may depend on the blanks after it and on what ends them. A broken rune may depend on
+	// the next three bytes.
 	safe := prefix - 4
 	for safe >= 0 && blank(old[safe]) {
 		safe--

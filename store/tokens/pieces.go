@@ -33,7 +33,7 @@ var class = func() (t [256]uint8) {
 	return t
 }()
 
-// Shapes of pieces; each has a row of costs by length.
+// Shapes of pieces. Each is a row of costs.
 const (
 	sLower     = iota // lower case, no leading character
 	sSpLower          // lower case after a space
@@ -47,13 +47,13 @@ const (
 	sMixed            // HTTPServer
 	sSpMixed          //
 	sPuMixed          //
-	sDigits           // one to three
+	sDigits           // one to three digits
 	sPunct            // different characters
 	sSame             // one character repeated
 	sPunctLine        // punctuation followed by line ends
 	sBlank            // blanks
 	sLine             // line ends with blanks before them
-	sLatin            // from here on: a single rune
+	sLatin            // the following shapes are single runes
 	sCyrillic
 	sScript // Greek, Arabic, Indic and other alphabets
 	sHan    // CJK, kana, hangul
@@ -63,12 +63,12 @@ const (
 	shapes
 )
 
-// longest is the last length with a separate cost. Longer pieces add perExtra for each
-// further byte.
+// longest is the last length with a cost of its own. Longer pieces add perExtra for each further
+// byte.
 const longest = 24
 
-// piece returns end, shape and length (with its leading character) of the piece that starts at
-// b[i]. i < len(b).
+// piece returns end, shape and length (with its leading character) of the piece at b[i]. i <
+// len(b).
 func piece(b []byte, i int) (end, shape, length int) {
 	c := class[b[i]]
 	j := i
@@ -114,7 +114,7 @@ func piece(b []byte, i int) (end, shape, length int) {
 	return word(b, i, j, lead)
 }
 
-// word scans upper case letters followed by lower case ones, from b[j] on.
+// word scans upper case letters followed by lower case ones, starting at b[j].
 func word(b []byte, i, j, lead int) (end, shape, length int) {
 	start := j
 	for j < len(b) && class[b[j]] == cUpper {
@@ -137,8 +137,8 @@ func word(b []byte, i, j, lead int) (end, shape, length int) {
 	return j, shape + lead, j - i
 }
 
-// punct scans a run of punctuation from b[j] on, with the slashes and line ends that the encoding
-// adds to it.
+// punct scans punctuation starting at b[j], with the slashes and line ends that the encoding adds
+// to it.
 func punct(b []byte, i, j int) (end, shape, length int) {
 	start, same := j, true
 	for j < len(b) && class[b[j]] == cPunct {
@@ -158,8 +158,8 @@ func punct(b []byte, i, j int) (end, shape, length int) {
 	return j, sPunct, n
 }
 
-// blanks scans white space up to the last line end in the run. If the run has no line end, it
-// scans all but the last blank, which belongs to the next piece.
+// blanks scans white space up to its last line end. Without a line end, it scans all but the last
+// blank, which belongs to the next piece.
 func blanks(b []byte, i int) (end, shape, length int) {
 	last := -1
 	j := i
@@ -178,7 +178,7 @@ func blanks(b []byte, i int) (end, shape, length int) {
 	return j, sBlank, j - i
 }
 
-// wide scans one rune outside ASCII; its length is always 1.
+// wide scans one rune outside ASCII. Its length is always 1.
 func wide(b []byte, i int) (end, shape, length int) {
 	r, n := utf8.DecodeRune(b[i:])
 	switch {

@@ -17,7 +17,7 @@ type State string
 // The states.
 const (
 	OK      State = "ok"
-	Stale   State = "stale"   // the code differs from what it was when the document was true
+	Stale   State = "stale"   // the code has changed since the document was true
 	Missing State = "missing" // an explicitly named path that is not a file and never was one
 )
 
@@ -27,11 +27,11 @@ type Status struct {
 	Spec      string
 	How       How
 	State     State
-	Seq       uint64 // of the baseline
-	Time      int64  // its time, ns; 0: unknown
-	By        string // who declared that the document was true; "" if nobody did
+	Seq       uint64 // version of the baseline
+	Time      int64  // time of the baseline, ns; 0: unknown
+	By        string // who declared that the document was true; "": nobody
 	Changes   []Change
-	DocEdited bool // the document was written after the newest of the changes
+	DocEdited bool // the document was written after the newest change
 	DocGone   bool // the document is declared but does not exist
 	Problem   string
 }
@@ -40,17 +40,17 @@ type Status struct {
 type Change struct {
 	Path     store.Path
 	What     string        // changed, added, deleted, moved
-	To       store.Path    // of moved
+	To       store.Path    // new path, for moved
 	Was      store.Hash    // content in the baseline; zero if it did not exist
-	First    store.Version // the version that made it differ; Seq is 0 if it is no longer in the log
-	Last     store.Version // the newest one
-	Versions int           // from First to Last
+	First    store.Version // the first version that differs; Seq 0: dropped from the log
+	Last     store.Version // the newest version
+	Versions int           // number of versions from First to Last
 }
 
 // Filter selects pairs. The zero value selects all.
 type Filter struct {
-	// Ref is a document, a file, or a directory that contains one. Name is a named group of
-	// cachebro.yml; if it exists, it is used instead of Ref.
+	// Name is a named group of cachebro.yml. Ref is a document, a file, or a directory with
+	// documents or files. If the group exists, Ref is ignored.
 	Ref, Name string
 	// Explicit leaves out inferred pairs.
 	Explicit bool
@@ -58,12 +58,12 @@ type Filter struct {
 
 // Report is the result of Check.
 type Report struct {
-	Seq      uint64 // as of this version of the log
+	Seq      uint64 // newest version of the log
 	Pairs    []Status
 	Problems []string // problems with cachebro.yml
 }
 
-// Check compares the selected pairs with the present code, after reading the versions that were
+// Check compares the selected pairs with the present code. It first reads the versions that were
 // added to the log.
 func (s *Sync) Check(ctx context.Context, f Filter) (Report, error) {
 	s.mu.Lock()
@@ -152,7 +152,7 @@ func (s *Sync) status(k key, how How) (Status, error) {
 	return st, nil
 }
 
-// change describes how a path came to differ from a baseline.
+// change describes how a path came to differ from its baseline.
 func (s *Sync) change(p store.Path, b *baseline, now map[store.Path]store.Hash) (Change, error) {
 	was, had := b.Members[p]
 	c := Change{Path: p, What: "changed", Was: was}
@@ -187,10 +187,9 @@ func (s *Sync) change(p store.Path, b *baseline, now map[store.Path]store.Hash) 
 	return c, nil
 }
 
-// Mark records, on behalf of by, that the documents of the selected pairs describe the code
-// as of a position in the log (0: now). It returns the state of the marked pairs before the
-// mark, and the position. If edited is set, it marks only pairs whose document was written
-// after the code.
+// Mark records, on behalf of by, that the documents of the selected pairs describe the code as of a
+// version of the log (0: now). It returns the state of the marked pairs before the mark, and the
+// version. If edited is set, it marks only pairs whose document was written after the code.
 func (s *Sync) Mark(ctx context.Context, f Filter, at uint64, edited bool, by string, now int64) (was []Status, seq uint64, err error) {
 	r, err := s.Check(ctx, f)
 	if err != nil {

@@ -8,15 +8,15 @@ import (
 	"cachebro/store/knowledge/manifest"
 )
 
-// declared is the content of cachebro.yml, from its last version that could be read.
+// declared is the content of cachebro.yml's last readable version.
 type declared struct {
 	Docs    map[store.Path][]string `cbor:"1,keyasint,omitempty"`
 	Nodes   map[string][]string     `cbor:"2,keyasint,omitempty"` // the paths and patterns of each named group
-	Problem string                  `cbor:"3,keyasint,omitempty"` // why the newest version could not be read
+	Problem string                  `cbor:"3,keyasint,omitempty"` // why the newest version is not readable
 }
 
-// declare reads a version of cachebro.yml. If it cannot be parsed, as happens while it is edited, the
-// earlier content stays in effect.
+// declare reads a version of cachebro.yml. If it cannot be parsed, for example in the middle of an
+// edit, the earlier content stays in effect.
 func (s *Sync) declare(v store.Version) {
 	text, err := s.content(v)
 	var m *manifest.Manifest

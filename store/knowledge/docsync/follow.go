@@ -13,12 +13,11 @@ import (
 
 const (
 	batchVersions = 512
-	// freshFor is how long further writes by its creator count as part of the creation of a
-	// file.
+	// freshFor is how long further writes by a file's creator count as part of its creation.
 	freshFor = int64(time.Minute)
 )
 
-// Follow reads the versions that have been added to the log, unless Options.Busy returns
+// Follow reads the versions that were added to the log. It stops early if Options.Busy returns
 // true. The first call begins with the present state of the project.
 func (s *Sync) Follow(ctx context.Context) error {
 	s.mu.Lock()
@@ -26,7 +25,7 @@ func (s *Sync) Follow(ctx context.Context) error {
 	return s.follow(ctx, s.opt.Busy)
 }
 
-// follow stops early if busy, which may be nil, returns true.
+// follow is Follow with a busy function, which may be nil.
 func (s *Sync) follow(ctx context.Context, busy func() bool) error {
 	if !s.begun {
 		if err := s.begin(); err != nil {
@@ -60,12 +59,12 @@ func (s *Sync) follow(ctx context.Context, busy func() bool) error {
 	return ctx.Err()
 }
 
-// undone restores the stored state after a batch that could not be processed.
+// undone restores the stored state after a batch that failed.
 func (s *Sync) undone(err error) error {
 	return errors.Join(err, s.load())
 }
 
-// begin creates the pairs of a project whose history is older than its pairs.
+// begin creates the first pairs of a project that already has a history.
 func (s *Sync) begin() error {
 	at := s.store.Seq()
 	var docs []store.Version
@@ -134,7 +133,7 @@ func (s *Sync) take(v store.Version) error {
 	return s.touched(v)
 }
 
-// content returns a version's text, or nil if it has none or the text is not stored.
+// content returns a version's text, or nil if the text is not stored or there is none.
 func (s *Sync) content(v store.Version) ([]byte, error) {
 	if v.Deleted() || v.Blob == (store.Hash{}) {
 		return nil, nil
@@ -183,8 +182,8 @@ func (s *Sync) renamed(v store.Version) {
 	}
 }
 
-// recheck updates a document's pairs after the paths that it names have changed. New pairs
-// begin with the code as of seq, and pairs that the document no longer names end.
+// recheck updates a document's pairs after the paths that it names have changed. New pairs begin
+// with the code at seq. Pairs that the document does not name any more end.
 func (s *Sync) recheck(doc store.Path, seq uint64, now int64) error {
 	before := s.active[doc]
 	s.activate(doc)
@@ -215,7 +214,7 @@ func (s *Sync) recheck(doc store.Path, seq uint64, now int64) error {
 	return nil
 }
 
-// touched processes a version of a file that may be the code of pairs.
+// touched processes a version of a file that may be code of pairs.
 func (s *Sync) touched(v store.Version) error {
 	for _, k := range s.watching(v.Path) {
 		b := s.bases[k]

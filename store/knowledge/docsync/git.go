@@ -6,8 +6,7 @@ import (
 	"cachebro/store"
 )
 
-// gitWrote checks the pairs that one git process has written to, as of its last write. Later
-// versions were not written by git.
+// gitWrote checks the pairs that one git process has written, at the time of its last write.
 func (s *Sync) gitWrote(at uint64) error {
 	for k := range s.byGit {
 		if err := s.together(k, at); err != nil {
@@ -18,8 +17,8 @@ func (s *Sync) gitWrote(at uint64) error {
 	return nil
 }
 
-// together moves the baseline of a pair if one git command has written both the document and
-// everything that differs.
+// together moves the baseline of a pair if one git command has written both the document and all
+// code that differs.
 func (s *Sync) together(k key, at uint64) error {
 	b := s.bases[k]
 	doc, ok, err := s.store.AtSeq(k.doc, at)
@@ -28,7 +27,7 @@ func (s *Sync) together(k key, at uint64) error {
 	}
 	now, err := s.members(k, false, at)
 	if err != nil {
-		return nil // too many; Check reports it
+		return nil // too many files; Check reports it
 	}
 	differ := differing(b.Members, now)
 	for _, p := range differ {

@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	// saveBytes and saveMany bound one transaction of the store.
+	// saveBytes and saveMany limit one transaction of the store.
 	saveBytes = 256 << 10
 	saveMany  = 500
-	// endedFor is how long the baseline of a pair that has ended is retained.
+	// endedFor is how long the baseline of an ended pair is kept.
 	endedFor = int64(30 * 24 * time.Hour)
-	// keptEnded bounds the number of such baselines.
+	// keptEnded limits the number of these baselines.
 	keptEnded = 10_000
 )
 
@@ -28,8 +28,8 @@ func (s *Sync) put(k key, b *baseline) {
 
 func baseName(k key) string { return "base\x00" + string(k.doc) + "\x00" + k.spec }
 
-// save writes what has changed, with the position in the last transaction. An interrupted
-// batch is processed again, which has no further effect.
+// save writes all changes, with the position in the last transaction. An interrupted batch is
+// simply processed again.
 func (s *Sync) save() error {
 	s.forgetEnded()
 	vals, size := map[string][]byte{}, 0

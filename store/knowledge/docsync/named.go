@@ -19,7 +19,7 @@ type How string
 const (
 	Declared How = "declared" // in cachebro.yml
 	Comment  How = "comment"  // in the document
-	Inferred How = "inferred" // the document names the path
+	Inferred How = "inferred" // inferred from a path in the document
 )
 
 // Ref is a path, directory or pattern that a document names.
@@ -28,7 +28,7 @@ type Ref struct {
 	How  How    `cbor:"2,keyasint"`
 }
 
-// The limits of one document.
+// The limits for one document.
 const (
 	maxDoc  = 1 << 20 // bytes; a larger document is not read
 	maxRefs = 200
@@ -43,9 +43,9 @@ var (
 	fence       = regexp.MustCompile("^ {0,3}(```+|~~~+)")
 )
 
-// refsIn returns the code that a document is about. If the document has a cachebro comment,
-// only the comment counts; "documents nothing" means that the paths in the text are to be
-// ignored. Examples in fenced blocks are skipped.
+// refsIn returns the code that a document describes. If the document has a cachebro comment, only
+// the comment counts. "documents nothing" means that the paths in the text are ignored. Examples in
+// fenced blocks are skipped.
 func refsIn(doc store.Path, text []byte, isCode func(string) bool) (refs []Ref) {
 	if len(text) > maxDoc {
 		return nil
@@ -73,7 +73,7 @@ func refsIn(doc store.Path, text []byte, isCode func(string) bool) (refs []Ref) 
 			}
 		}
 	}
-	// Hardly any document has such a comment, and the expressions are slow.
+	// Few documents have such a comment, and the expressions are slow.
 	if strings.Contains(prose, "cachebro:") {
 		// A comment between backticks is an example.
 		for _, m := range htmlComment.FindAllStringSubmatch(codeSpan.ReplaceAllString(prose, " "), -1) {
@@ -94,7 +94,7 @@ func refsIn(doc store.Path, text []byte, isCode func(string) bool) (refs []Ref) 
 	for from, to := range pathWords(prose) {
 		word := prose[from:to]
 		if from > 0 && prose[from-1] == ':' || strings.HasPrefix(word, "/") || strings.HasPrefix(word, "~") || !isCode(word) {
-			continue // part of a URL, or outside of the project
+			continue // part of a URL, or outside the project
 		}
 		for _, p := range []string{path.Clean(word), path.Join(path.Dir(string(doc)), word)} {
 			if p != "." && !strings.HasPrefix(p, "../") {
@@ -105,10 +105,10 @@ func refsIn(doc store.Path, text []byte, isCode func(string) bool) (refs []Ref) 
 	return refs
 }
 
-// pathWords yields the positions of words that look like file paths: letters, digits and _@.+~/-, up
-// to the end of an extension of 1 to 12 letters or digits that follows a dot after a letter or
-// digit. It runs over every version of every document; a regular expression took twenty times as
-// long.
+// pathWords yields the positions of words that look like file paths. Such a word consists of
+// letters, digits and _@.+~/-. It ends with an extension of 1 to 12 letters or digits after a dot,
+// which follows a letter or digit. pathWords reads every version of every document, and a regular
+// expression would take twenty times as long.
 func pathWords(text string) iter.Seq2[int, int] {
 	return func(yield func(from, to int) bool) {
 		for at := 0; at < len(text); {
@@ -123,7 +123,7 @@ func pathWords(text string) iter.Seq2[int, int] {
 			}
 			to := 0
 			for ; end < len(text) && inPath(text[end]); end++ {
-				// Each dot of the word is tried, and the last one that fits counts.
+				// Try each dot of the word. The last one that fits counts.
 				if text[end-1] == '.' {
 					to = max(to, ending(text, from, end-1))
 				}
@@ -136,7 +136,7 @@ func pathWords(text string) iter.Seq2[int, int] {
 	}
 }
 
-// ending returns where the extension after a dot ends, 0 if there is none.
+// ending returns the end of the extension after a dot, or 0 if there is none.
 func ending(text string, from, dot int) int {
 	end := dot + 1
 	for end < len(text) && isWord(text[end]) {

@@ -11,21 +11,21 @@ import (
 	"cachebro/store/leaf/glob"
 )
 
-// Limits of the files that one spec may stand for, and of the length of a spec and of a
-// document's path. They exist because each pair is stored as one setting of the store.
+// Limits of the files that a spec covers, and of the length of a spec and of a document's path.
+// They exist because each pair is stored as one setting of the store.
 const (
 	maxMembers = 5000
-	maxBytes   = 400 << 10 // of all paths and hashes
+	maxBytes   = 400 << 10 // total of paths and hashes
 	maxPath    = 1500
 )
 
-// ErrTooMany means that a spec stands for more files than a baseline can hold.
+// ErrTooMany means that a spec covers more files than a baseline can hold.
 var ErrTooMany = errors.New("stands for too many files")
 
 func pattern(spec string) bool { return strings.ContainsAny(spec, "*?[") }
 
-// covers reports whether a spec stands for a path, because it is that path, a directory that
-// contains it, or a pattern that matches it.
+// covers reports whether a spec is a path, a directory that contains it, or a pattern that matches
+// it.
 func covers(spec string, p store.Path) bool {
 	s := strings.TrimSuffix(spec, "/")
 	if s == "." || string(p) == s || strings.HasPrefix(string(p), s+"/") {
@@ -37,7 +37,7 @@ func covers(spec string, p store.Path) bool {
 	return glob.Match(s, string(p))
 }
 
-// root returns the deepest directory or file that contains everything a spec stands for.
+// root returns the deepest directory or file that contains everything a spec covers.
 func root(spec string) store.Path {
 	s := strings.TrimSuffix(spec, "/")
 	if i := strings.IndexAny(s, "*?["); i >= 0 {
@@ -49,13 +49,12 @@ func root(spec string) store.Path {
 	return store.Path(s)
 }
 
-// there reports whether a version is an existing file that can be documented.
+// there reports whether a version is an existing file that may be documented.
 func there(v store.Version) bool {
 	return !v.Deleted() && v.Class == 0 && v.Stat.Mode&syscall.S_IFMT != syscall.S_IFDIR
 }
 
-// ident returns a hash that distinguishes contents, including those that are not in the
-// store.
+// ident returns a hash that distinguishes contents, even those that are not in the store.
 func ident(v store.Version) store.Hash {
 	switch {
 	case v.Blob != (store.Hash{}):
@@ -68,8 +67,8 @@ func ident(v store.Version) store.Hash {
 	return sha256.Sum256(fmt.Appendf(nil, "%d bytes of %d", v.Stat.Size, v.Stat.Mtime))
 }
 
-// members returns the files that a spec stands for as of a position in the log, without the
-// document itself. If file is set, only the file of that name counts.
+// members returns the files that a spec covers at a version of the log, without the document
+// itself. If file is set, the spec covers only the file of that name.
 func (s *Sync) members(k key, file bool, at uint64) (map[store.Path]store.Hash, error) {
 	out := map[store.Path]store.Hash{}
 	asked := map[store.Path]bool{}
@@ -106,7 +105,7 @@ func (s *Sync) members(k key, file bool, at uint64) (map[store.Path]store.Hash, 
 		}
 		return add(v.Path)
 	})
-	// Paths that existed at that time and are gone now.
+	// Add paths that existed at that time and are deleted now.
 	for after := at; err == nil && after < newest; {
 		var vs []store.Version
 		vs, err = s.store.Since(after, 512)

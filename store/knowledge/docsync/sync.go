@@ -14,10 +14,9 @@ import (
 
 // Options of Open.
 type Options struct {
-	IsDoc  func(path string) bool // reports whether a file is a document, judging by its name
-	IsCode func(path string) bool // reports whether a document may describe a file, judging by its name
-	// Busy, if not nil, reports whether the machine is needed for other work. Follow then
-	// stops early.
+	IsDoc  func(path string) bool // reports by its name whether a file is a document
+	IsCode func(path string) bool // reports by its name whether a file may be described by a document
+	// Busy, if not nil, reports whether other work needs the machine. Follow then stops early.
 	Busy func() bool
 }
 
@@ -27,20 +26,20 @@ type key struct {
 	spec string
 }
 
-// baseline is the state of a pair's code when the document was true.
+// baseline is the state of a pair's code when its document was true.
 type baseline struct {
-	Seq     uint64                    `cbor:"1,keyasint"`           // as of this version
-	Time    int64                     `cbor:"2,keyasint"`           // ns; when the baseline was created or declared
-	By      string                    `cbor:"3,keyasint,omitempty"` // who declared it; "" if nobody did
+	Seq     uint64                    `cbor:"1,keyasint"`           // version of the log
+	Time    int64                     `cbor:"2,keyasint"`           // when the baseline was created or declared, ns
+	By      string                    `cbor:"3,keyasint,omitempty"` // who declared it; "": nobody
 	Members map[store.Path]store.Hash `cbor:"4,keyasint,omitempty"`
 	Fresh   *fresh                    `cbor:"5,keyasint,omitempty"`
-	// Ended is when the pair ended, 0 while it exists. An ended baseline is retained for a
-	// while, because some editors and git delete a document and create it again.
+	// Ended is when the pair ended; 0 while it exists. An ended baseline is kept for a while,
+	// because some editors and git delete a document and create it again.
 	Ended int64 `cbor:"6,keyasint,omitempty"`
 }
 
-// fresh records who created the code of a new pair, and when. Writes of the same process or
-// prompt within freshFor still belong to the creation.
+// fresh records who created the code of a new pair, and when. Writes by the same process or prompt
+// within freshFor belong to the creation.
 type fresh struct {
 	PID    uint32 `cbor:"1,keyasint,omitempty"`
 	Prompt string `cbor:"2,keyasint,omitempty"`
@@ -57,22 +56,22 @@ type Sync struct {
 
 	mu       sync.Mutex // guards the fields below
 	at       uint64
-	clock    int64 // time of the version at position at, 0 if unknown
+	clock    int64 // time of version at; 0: unknown
 	begun    bool
 	declared declared
-	docs     map[store.Path][]Ref // for the existing documents that name something
+	docs     map[store.Path][]Ref // code named by each existing document
 	bases    map[key]*baseline
-	exact    map[string]map[key]bool // pairs by what they stand for, without patterns
+	exact    map[string]map[key]bool // pairs whose spec is not a pattern, by spec
 	globs    map[key]bool
-	active   map[store.Path][]Ref // the pairs of each document that are in exact and globs
-	changed  map[string]any       // settings to be written; nil values are deleted
-	byGit    map[key]bool         // pairs to which the git process with the pid git has just written
+	active   map[store.Path][]Ref // pairs of each document that are in exact and globs
+	changed  map[string]any       // settings to write; nil deletes
+	byGit    map[key]bool         // pairs that the git process with the pid git has just written
 	git      uint32
 }
 
 // Open reads the stored state. Follow brings it up to date.
 func Open(s *store.Store, o Options) (*Sync, error) {
-	// Paths are raw bytes in text strings: file names need not be UTF-8.
+	// Paths are raw bytes in text strings, because file names need not be UTF-8.
 	dec, err := cbor.DecOptions{UTF8: cbor.UTF8DecodeInvalid}.DecMode()
 	if err != nil {
 		return nil, err
@@ -118,7 +117,7 @@ func (s *Sync) load() error {
 		return fmt.Errorf("read the pairs of documents and code: %w", err)
 	}
 	if newest := s.store.Seq(); s.at > newest {
-		s.at = newest // the store lost its end in a power cut
+		s.at = newest // the store lost its end in a power failure
 	}
 	for doc := range s.documents() {
 		s.activate(doc)
@@ -130,10 +129,10 @@ func (s *Sync) load() error {
 	return nil
 }
 
-// ErrUnreadable means that some of the stored state cannot be read; the rest is usable.
+// ErrUnreadable means that part of the stored state is not readable. The rest is usable.
 var ErrUnreadable = errors.New("pairs of documents and code that cannot be read")
 
-// documents returns all documents that name something.
+// documents returns all documents that name code.
 func (s *Sync) documents() map[store.Path]bool {
 	all := map[store.Path]bool{}
 	for doc := range s.docs {
@@ -148,7 +147,7 @@ func (s *Sync) documents() map[store.Path]bool {
 	return all
 }
 
-// refs returns the code that a document is about. If it is not declared explicitly, it is
+// refs returns the code that a document describes. If the code is not declared explicitly, it is
 // inferred from the paths in the document.
 func (s *Sync) refs(doc store.Path) []Ref {
 	refs, has := s.docs[doc]
@@ -200,7 +199,7 @@ func (s *Sync) activate(doc store.Path) {
 	}
 }
 
-// watching returns the pairs whose code a path belongs to.
+// watching returns the pairs to whose code a path belongs.
 func (s *Sync) watching(p store.Path) (out []key) {
 	take := func(set map[key]bool) {
 		for k := range set {
@@ -216,8 +215,8 @@ func (s *Sync) watching(p store.Path) (out []key) {
 	return out
 }
 
-// Pinned reports whether a content is part of a baseline. A diff starts from it, so retention
-// treats it like the base of a reader's diff.
+// Pinned reports whether a content is part of a baseline. Diffs start from it, so retention treats
+// it like the base of a reader's diff.
 func (s *Sync) Pinned(h store.Hash) bool {
 	_, ok := (*s.pins.Load())[h]
 	return ok

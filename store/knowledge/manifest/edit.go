@@ -12,8 +12,8 @@ import (
 )
 
 // Set returns text with the value at keys (nodes, auth, summary) set to value, a string or a
-// []string. It adds missing mappings after the existing ones. Every byte outside of the value
-// is unchanged. If text already has this value, it is returned unchanged.
+// []string. It adds missing mappings after the existing ones. Every byte outside the value is
+// unchanged. If text already has this value, Set returns text.
 func Set(text []byte, value any, keys ...string) ([]byte, error) {
 	if err := valid(value, keys); err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func (e *edit) replace(k, v *yaml.Node, value any, flow bool) ([]byte, error) {
 	from := e.at(v)
 	switch {
 	case null(v) && v.Value == "":
-		// The value is empty: insert right after the colon.
+		// The value is empty, so insert right after the colon.
 		from, err = e.colon(k)
 		if err != nil {
 			return nil, err
@@ -142,8 +142,8 @@ func (e *edit) replace(k, v *yaml.Node, value any, flow bool) ([]byte, error) {
 	return e.splice(from, end, inline(value, flow)), nil
 }
 
-// items makes a block list contain list. The lines of items that are in both are not changed,
-// so their comments are preserved.
+// items makes a block list contain list. Lines of items that are in both stay unchanged, so their
+// comments are preserved.
 func (e *edit) items(v *yaml.Node, list []string) ([]byte, error) {
 	var old []string
 	for _, c := range v.Content {
@@ -152,7 +152,7 @@ func (e *edit) items(v *yaml.Node, list []string) ([]byte, error) {
 		}
 		old = append(old, c.Value)
 	}
-	// Retained items must be in the same order; otherwise every item is written again.
+	// Unchanged items must be in the same order. Otherwise every item is written again.
 	keep := make([]bool, len(old))
 	j := 0
 	for i := range old {
@@ -218,7 +218,7 @@ func (e *edit) fill(n, k *yaml.Node, value any, keys []string) ([]byte, error) {
 	return e.append(e.nextLine(colon), n.Column-1+e.step(n), value, keys), nil
 }
 
-// append inserts keys and value as separate lines at an offset at which a line begins.
+// append inserts keys and value as separate lines at the beginning of a line.
 func (e *edit) append(at, indent int, value any, keys []string) []byte {
 	var b strings.Builder
 	if at > 0 && e.text[at-1] != '\n' {
@@ -270,8 +270,8 @@ func flowPair(value any, keys []string) string {
 	return scalar(keys[0], true) + ": {" + flowPair(value, keys[1:]) + "}"
 }
 
-// scalar writes a word plainly if YAML reads it back as the same text, otherwise in double quotes,
-// whose escapes are Go's.
+// scalar writes a word without quotes if YAML reads it back as the same text. Otherwise it uses
+// double quotes, whose escapes are Go's.
 func scalar(s string, flow bool) string {
 	bad := func(r rune) bool {
 		return r < ' ' || r == 0x7f || !strconv.IsPrint(r) || r == '#' || r == ':' || (flow && strings.ContainsRune(",[]{}", r))

@@ -32,7 +32,7 @@ type Node struct {
 	Kind    string
 	Summary string
 	Source  []string // paths and patterns; if empty, the name is the path
-	Uses    []string // nodes that this one depends on
+	Uses    []string // names of nodes that this one depends on
 	Line    int      // 1-based
 }
 
@@ -51,7 +51,7 @@ type Problem struct {
 
 func (p Problem) String() string { return fmt.Sprintf("%s:%d: %s", Name, p.Line, p.Text) }
 
-// Node returns the node with this name.
+// Node returns the node of this name.
 func (m *Manifest) Node(name string) (Node, bool) {
 	for _, n := range m.Nodes {
 		if n.Name == name {
@@ -61,7 +61,7 @@ func (m *Manifest) Node(name string) (Node, bool) {
 	return Node{}, false
 }
 
-// Parse parses text. An error reports invalid YAML. A text that is empty or all comments gives an
+// Parse parses text. An error means invalid YAML. Empty text and text with only comments give an
 // empty Manifest.
 func Parse(text []byte) (*Manifest, error) {
 	root, err := parse(text)
@@ -85,7 +85,7 @@ func Parse(text []byte) (*Manifest, error) {
 	return m, nil
 }
 
-// parse returns the document's top node, nil for a text without content.
+// parse returns the document's top node, or nil for a text without content.
 func parse(text []byte) (*yaml.Node, error) {
 	switch {
 	case len(text) > maxSize:
@@ -115,8 +115,8 @@ func parse(text []byte) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
-// duplicates refuses a key that occurs twice in one mapping, because it is unclear which of the two
-// counts and which an edit should change.
+// duplicates returns an error for a key that occurs twice in one mapping, because it is unclear
+// which one counts.
 func duplicates(n *yaml.Node) error {
 	seen := map[string]int{}
 	for i, c := range n.Content {
@@ -250,9 +250,8 @@ func (m *Manifest) paths(n *yaml.Node, key string) (out []string) {
 	return out
 }
 
-// CleanPath returns a path or pattern in the form that the project uses: without "./" and doubled
-// slashes, with its final slash if it has one, and not leading out of the project. The project
-// itself is "./".
+// CleanPath returns a path or pattern without "./" and double slashes. It keeps a final slash. A
+// path that leads out of the project is an error. The project itself is "./".
 func CleanPath(p string) (string, error) {
 	switch {
 	case p == "":

@@ -12,7 +12,7 @@ func find(n *yaml.Node, key string) int {
 	return -1
 }
 
-// with returns the tree that an edit should result in, which is n with the value at keys set.
+// with returns the tree that an edit should give: n with the value at keys set.
 func with(n *yaml.Node, value any, keys []string) *yaml.Node {
 	if len(keys) == 0 {
 		return leaf(value)
@@ -41,8 +41,8 @@ func leaf(value any) *yaml.Node {
 	return n
 }
 
-// equal compares the meaning of two trees: order counts; style, comments and positions do not.
-// Aliases are compared by name, because both trees have the anchors at the same places.
+// equal compares the meaning of two trees. Order matters; style, comments and positions do not.
+// Aliases are compared by name, because both trees have the same anchors at the same places.
 func equal(a, b *yaml.Node) bool {
 	if a.Kind != b.Kind || len(a.Content) != len(b.Content) {
 		return false

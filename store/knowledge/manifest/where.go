@@ -40,7 +40,7 @@ func (e *edit) at(n *yaml.Node) int {
 
 func (e *edit) lineStart(at int) int { return bytes.LastIndexByte(e.text[:at], '\n') + 1 }
 
-// nextLine returns where the next line after at begins, or the end of the text.
+// nextLine returns the beginning of the line after at, or the end of the text.
 func (e *edit) nextLine(at int) int {
 	if at > 0 && at <= len(e.text) && e.text[at-1] == '\n' {
 		return at
@@ -69,8 +69,8 @@ func (e *edit) colon(k *yaml.Node) (int, error) {
 	return 0, fmt.Errorf("line %d: no colon after the key", k.Line)
 }
 
-// end returns the offset after a node, which the parser does not report. If the offset is
-// wrong, the edit does not produce the wanted tree, and Set refuses it.
+// end returns the offset after a node, which the parser does not report. If it is wrong, the edit
+// gives a wrong tree and Set returns an error.
 func (e *edit) end(n *yaml.Node) (int, error) {
 	at := e.at(n)
 	if n.Anchor != "" || n.Style&yaml.TaggedStyle != 0 {
@@ -85,7 +85,7 @@ func (e *edit) end(n *yaml.Node) (int, error) {
 			}
 			at = last
 		} else {
-			at++ // empty ones are always in brackets
+			at++ // an empty node is always in brackets
 		}
 		return e.bracket(at, n)
 	case yaml.ScalarNode:
@@ -135,8 +135,8 @@ func (e *edit) scalarEnd(at int, n *yaml.Node) (int, error) {
 	case n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
 		return e.blockEnd(at), nil
 	default:
-		// Plain text has no escapes: the source equals the value, with any white space where the
-		// value has a space or a line end.
+		// Plain text has no escapes. The source equals the value, except that any white space may
+		// stand for a space or a line end.
 		i := at
 		for j := 0; j < len(n.Value); {
 			if c := n.Value[j]; c != ' ' && c != '\n' {
@@ -158,12 +158,12 @@ func (e *edit) scalarEnd(at int, n *yaml.Node) (int, error) {
 	return 0, fmt.Errorf("line %d: no closing quote", n.Line)
 }
 
-// blockEnd returns the end of the last line of a block text (| or >) that begins at at: the lines that
+// blockEnd returns the end of the last line of a block text (| or >) that begins at at. Its lines
 // are indented deeper than its key. Blank lines after it do not belong to it.
 func (e *edit) blockEnd(at int) int {
 	line := e.lineStart(at)
 	key := indentOf(e.text[line:])
-	for e.text[line+key] == '-' { // "- key: |" is indented by the key, not the dash
+	for e.text[line+key] == '-' { // in "- key: |", the key's indentation counts and not the dash's
 		key++
 		key += indentOf(e.text[line+key:])
 	}

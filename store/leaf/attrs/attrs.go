@@ -1,8 +1,6 @@
-// Package attrs defines which extended attributes of a file belong to its history, namely the
-// users' own attributes, access control lists and capabilities. mountd and the store daemon
-// read them into a Set, the version log stores the Set unchanged, and package undo/apply
-// restores it. The package is a leaf. It does not depend on projects, and writes only to the
-// file passed to it.
+// Package attrs defines which extended attributes of a file belong to its history: the users' own
+// attributes, access control lists and capabilities. mountd and the store daemon read them into a
+// Set, the version log stores the Set unchanged, and package undo/apply restores it.
 package attrs
 
 import (
@@ -14,22 +12,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Set holds the attributes of one file. It is "" if they are unknown and None if there are
-// none. Otherwise it is a byte 1, then the name and value of each attribute, each preceded by
-// its length as a uvarint, sorted by name. Equal attributes give equal Sets.
+// Set holds the attributes of one file. It is "" if they are unknown and None if there are none.
+// Otherwise it is a byte 1 and then the name and value of each attribute, sorted by name. A uvarint
+// length precedes each name and value. Equal attributes give equal Sets.
 type Set string
 
-// None is the Set of a file without attributes, as most are.
+// None is the Set of a file without attributes.
 const None Set = "\x01"
 
-// Capability gives a program rights. It is restored only together with the file's owner.
+// Capability gives rights to a program. It is restored only together with the file's owner.
 const Capability = "security.capability"
 
-// most bounds the size of a Set in bytes. Attributes that need more count as unknown.
+// most is the size limit of a Set in bytes. Larger attributes count as unknown.
 const most = 256 << 10
 
-// Kept reports whether an attribute is included in a Set. The system's own labels and
-// checksums are not.
+// Kept reports whether an attribute belongs in a Set. The system's own labels and checksums do not.
 func Kept(name string) bool {
 	return strings.HasPrefix(name, "user.") || strings.HasPrefix(name, "system.posix_acl_") || name == Capability
 }
@@ -50,8 +47,7 @@ func Of(m map[string]string) Set {
 	return Set(b)
 }
 
-// All returns the attributes in a Set. It returns false if they are unknown or the Set is
-// damaged.
+// All returns the attributes in a Set, or false if they are unknown or the Set is damaged.
 func (s Set) All() (map[string]string, bool) {
 	if s == "" || s[0] != None[0] {
 		return nil, false
@@ -78,10 +74,10 @@ func (s Set) All() (map[string]string, bool) {
 	return m, true
 }
 
-// Same reports whether two Sets are equal, or one of them is unknown.
+// Same reports whether two Sets are equal or one of them is unknown.
 func (s Set) Same(o Set) bool { return s == "" || o == "" || s == o }
 
-// Without returns the Set without the attributes for which drop returns true.
+// Without returns the Set without the attributes that drop selects.
 func (s Set) Without(drop func(name string) bool) Set {
 	if s == None {
 		return s
@@ -108,8 +104,8 @@ func (s Set) Has(name string) bool {
 	return ok
 }
 
-// Read reads the attributes of the file at a path, following symlinks. It returns "" if that is
-// not allowed.
+// Read reads the attributes of the file at a path, following symlinks. It returns "" without
+// permission.
 func Read(path string) Set {
 	return read(func(b []byte) (int, error) { return unix.Listxattr(path, b) },
 		func(name string, b []byte) (int, error) { return unix.Getxattr(path, name, b) })

@@ -3,8 +3,8 @@ package cache
 
 import "sync"
 
-// Cache is a bounded cache of two generations. An entry is dropped if it was not used while a
-// whole generation filled up. There is no list to maintain, so a hit costs one map look-up.
+// Cache is a bounded cache of two generations. It drops an entry that was not used while a whole
+// generation filled up. A hit costs one map look-up.
 type Cache[K comparable, V any] struct {
 	cost  func(V) int // nil: every entry costs 1
 	limit int         // cost limit of one generation
@@ -34,14 +34,14 @@ func (c *Cache[K, V]) Get(k K) (V, bool) {
 	return v, ok
 }
 
-// Put stores v, unless it alone costs more than one generation may.
+// Put stores v, unless v costs more than one generation may.
 func (c *Cache[K, V]) Put(k K, v V) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.putLocked(k, v)
 }
 
-// GetOr returns the value stored under k, or stores make() if there is none. make must be quick.
+// GetOr returns the value stored under k, or stores make() if there is none. make must be fast.
 func (c *Cache[K, V]) GetOr(k K, make func() V) V {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,7 +63,7 @@ func (c *Cache[K, V]) costOf(v V) int {
 	return c.cost(v)
 }
 
-// putLocked stores v. mu is held.
+// putLocked stores v. The caller holds mu.
 func (c *Cache[K, V]) putLocked(k K, v V) {
 	n := c.costOf(v)
 	if n > c.limit {

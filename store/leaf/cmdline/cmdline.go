@@ -1,13 +1,12 @@
-// Package cmdline prepares command lines for storage. It removes secrets and limits the
-// length to a kilobyte. mountd uses it for the command lines of processes, the daemon for the
-// commands that agents report, and the history's clients for display. The package is a leaf.
+// Package cmdline prepares command lines for storage and display. It removes secrets and limits the
+// length to a kilobyte. mountd uses it for the command lines of processes, and the daemon for the
+// commands that agents report.
 //
-// It masks the value of an option, variable or header whose name indicates a secret, tokens
-// of a well-known form, and passwords in addresses. If a command names a file that may hold
-// secrets ([ignore.Secret]), it masks all words except the program, its options and the names
-// of such files, because text written into such a file is a secret too. The rules err on the
-// side of masking. They cannot find a secret that looks like an ordinary word in an ordinary
-// place.
+// It masks the value of an option, variable or header whose name indicates a secret, tokens of a
+// well-known form, and passwords in addresses. If a command names a file that may hold secrets
+// ([ignore.Secret]), text written into that file is a secret too. Then only the program, its
+// options and the names of such files are not masked. The rules prefer masking too much. They
+// cannot find a secret that looks like an ordinary word in an ordinary place.
 package cmdline
 
 import (
@@ -27,15 +26,14 @@ const Max = 1 << 10
 // Hidden replaces a secret.
 const Hidden = "***"
 
-// More ends a command line that was cut.
+// More ends a truncated command line.
 const More = "…"
 
-// secretName matches the part that makes the name of an option, variable or header indicate a
-// secret.
+// secretName matches the part of an option's, variable's or header's name that indicates a secret.
 const secretName = `(?:pass(?:wor[dt]|wd|phrase|code)|passwd|secret|token|api[_-]?key|access[_-]?key|auth[_-]?key|private[_-]?key|signing[_-]?key|encryption[_-]?key|credential|bearer|cookie)`
 
 var (
-	// shapes matches tokens that are recognised by their form.
+	// shapes matches tokens that have a recognisable form.
 	shapes = text.LazyRegexp(`(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{12,}|sk-[A-Za-z0-9_-]{16,}|(?:sk|rk|pk)_(?:live|test)_\w{10,}|xox[abeprs]-[\w-]{8,}|(?:AKIA|ASIA)[0-9A-Z]{12,}|AIza[\w-]{20,}|ya29\.[\w-]{10,}|eyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?|npm_[A-Za-z0-9]{20,}|hf_[A-Za-z0-9]{16,}|pypi-[\w-]{16,}|dop_v1_\w{16,}|SG\.[\w-]{10,}\.[\w-]+|AGE-SECRET-KEY-\w+|(?s:-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)))`)
 	// address matches a password or token before the host.
 	address = text.LazyRegexp(`([a-zA-Z][\w+.-]*://)([^\s/@:'"]*:)?([^\s/@'"]+)@`)
@@ -44,21 +42,21 @@ var (
 	// basic matches curl's -u user:password, pass matches openssl's pass:word.
 	basic = text.LazyRegexp(`((?:^|\s)(?:-u\s*|--(?:proxy-)?user[ =])["']?[^\s:'"=]+:)([^\s'"]+)`)
 	pass  = text.LazyRegexp(`(\bpass:)([^\s'"]+)`)
-	// opaque matches long words that may be a key; patterns looks at their characters.
+	// opaque matches long words that may be a key. Their characters are checked separately.
 	opaque = text.LazyRegexp(`[A-Za-z0-9+_=-]{32,}`)
 	// value matches an argument after which the next argument is a secret.
 	value = text.LazyRegexp(`(?i)^-{1,2}[\w.-]*(?:` + secretName + `|pwd\b|\bauth\b|\bpsk\b)[\w.-]*$`)
 )
 
-// short lists programs that have a short option for a password. The password is attached to
-// the option or is the next argument.
+// short lists programs with a short option for a password. The password is attached to the option
+// or is the next argument.
 var short = map[string]string{
 	"mysql": "-p", "mysqldump": "-p", "mysqladmin": "-p", "mariadb": "-p", "mariadb-dump": "-p", "sshpass": "-p", "docker": "-p", "podman": "-p",
 	"redis-cli": "-a", "smbclient": "-U", "ldapsearch": "-w", "ldapmodify": "-w", "ldapadd": "-w", "mongo": "-p", "mongosh": "-p", "mongodump": "-p", "wget": "--password",
 	"unzip": "-P", "zip": "-P", "7z": "-p", "htpasswd": "-b", "bcp": "-P", "sqlcmd": "-P",
 }
 
-// beforeSecret are options of many programs whose value may hold a secret.
+// beforeSecret lists options of many programs whose value may hold a secret.
 var beforeSecret = []string{"-u", "--user", "--proxy-user", "-H", "--header"}
 
 // Mask returns the arguments with secrets replaced by Hidden.
@@ -107,7 +105,7 @@ func second(option, arg string) string {
 	return word(arg)
 }
 
-// word masks secrets within one argument, which may be a script.
+// word masks the secrets in one argument, which may be a script.
 func word(a string) string {
 	if strings.ContainsAny(a, " \t\n") {
 		return Text(a)
@@ -148,14 +146,14 @@ func Text(s string) string {
 		var secretFile bool
 		parts[i], secretFile = command(p)
 		if secretFile && strings.Contains(p, "<<") && i+1 < len(parts) {
-			return strings.Join(parts[:i+1], "") + Hidden // the text that follows is written into the file
+			return strings.Join(parts[:i+1], "") + Hidden // the text after it is written into the file
 		}
 	}
 	return strings.Join(parts, "")
 }
 
-// command masks one simple command of a script, including its separator. secretFile reports
-// whether the command names a file with secrets.
+// command masks one simple command of a script, with its separator. secretFile reports whether the
+// command names a file with secrets.
 func command(s string) (masked string, secretFile bool) {
 	words := split(s)
 	program := -1
@@ -197,8 +195,7 @@ func command(s string) (masked string, secretFile bool) {
 // trim strips quotes and redirections from a word.
 func trim(w string) string { return strings.Trim(w, `"'<>()&;|`) }
 
-// commands cuts a script at ; | & and line ends outside of quotes. Each separator stays with
-// the command before it.
+// commands cuts a script after each ; | & and line end outside quotes.
 func commands(s string) []string { return cut(s, ";|&\n", true) }
 
 // split cuts a command into words and the separators between them.
@@ -236,14 +233,14 @@ func cut(s, at string, keep bool) []string {
 	return out
 }
 
-// Pack joins arguments with NUL into at most [Max] bytes. cut reports that some arguments
-// are already missing.
+// Pack joins arguments with NUL, in at most [Max] bytes. cut means that some arguments are already
+// missing.
 func Pack(args []string, cut bool) string {
 	var b strings.Builder
 	for i, a := range args {
 		room := Max - b.Len() - len(More) - 2
 		if len(a) > room {
-			if i <= 2 { // at least the beginning of a script is stored
+			if i <= 2 { // store at least the beginning of a script
 				a = strings.ToValidUTF8(a[:max(min(room, len(a)), 0)], "")
 				b.WriteString(sep(i) + a)
 			}
@@ -265,8 +262,7 @@ func sep(i int) string {
 	return "\x00"
 }
 
-// Unpack reverses Pack. Older versions stored a single text, which is returned as one
-// argument.
+// Unpack reverses Pack. A single text stored by an older version becomes one argument.
 func Unpack(s string) []string {
 	if s == "" {
 		return nil
@@ -274,13 +270,13 @@ func Unpack(s string) []string {
 	return strings.Split(s, "\x00")
 }
 
-// shells are programs that take a script with -c.
+// shells lists programs that take a script with -c.
 var shells = map[string]bool{"sh": true, "bash": true, "zsh": true, "dash": true, "ksh": true, "fish": true, "ash": true}
 
 // IsShell reports whether a program, given by its path or first argument, is a shell.
 func IsShell(program string) bool { return shells[strings.TrimPrefix(path.Base(program), "-")] }
 
-// scriptOf returns the index of the argument that is a shell's script, or 0 if there is none.
+// scriptOf returns the index of the argument that is a shell's script, or 0.
 func scriptOf(args []string) int {
 	if !IsShell(args[0]) {
 		return 0
@@ -293,8 +289,8 @@ func scriptOf(args []string) int {
 	return 0
 }
 
-// Show returns a command as a user would have typed it, in about width bytes. For a shell it
-// returns the script; long lists of arguments are shortened.
+// Show returns a command as a user would type it, in about width bytes. For a shell it returns the
+// script. It shortens long lists of arguments.
 func Show(args []string, width int) string {
 	if len(args) == 0 {
 		return ""
@@ -331,7 +327,7 @@ func Show(args []string, width int) string {
 	return b.String()
 }
 
-// quoted quotes a word if a shell needs that.
+// quoted quotes a word if a shell requires it.
 func quoted(w string) string {
 	if w != "" && !strings.ContainsAny(w, " \t\n'\"\\$`|&;()<>!#") {
 		return w
@@ -339,8 +335,8 @@ func quoted(w string) string {
 	return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
 }
 
-// Line returns a script on one line of about width bytes. Lines are joined with "; ", and a
-// long result is cut at a character.
+// Line returns a script on one line of about width bytes. It joins lines with "; " and cuts a long
+// result at a character.
 func Line(s string, width int) string {
 	lead := ""
 	if strings.HasPrefix(s, " ") {
@@ -356,8 +352,8 @@ func Line(s string, width int) string {
 	return Cut(lead+strings.Join(parts, "; "), width)
 }
 
-// Cut returns the beginning of a text, about width bytes. A longer text is cut at a character
-// and ends with More.
+// Cut returns the beginning of a text, about width bytes. It cuts a longer text at a character and
+// appends More.
 func Cut(s string, width int) string {
 	if len(s) <= width {
 		return s

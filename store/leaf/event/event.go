@@ -1,14 +1,13 @@
-// Package event defines types that the overlay, the spool and the history share, namely
-// operations on a path, classes of paths, and the identity of a file.
+// Package event defines types that the overlay, the spool and the history share: operations on a
+// path, classes of paths, and the identity of a file.
 package event
 
-// Settled is an extended attribute that no file has. A request for it on a mount's root is
-// answered only after every file closed before has been recorded. This matters for a file that
-// was only created or emptied: it is recorded when its handle is released, which may happen
-// after close(2) has returned.
+// Settled is an extended attribute that no file has. A request for it on a mount's root is answered
+// only after every file closed before it has been recorded. A file that was only created or emptied
+// is recorded when its handle is released, which may happen after close(2) returns.
 const Settled = "user.cachebro.settled"
 
-// Op is an operation on a path. The values are stored, in the spool and in the log.
+// Op is an operation on a path. The values are stored in the spool and in the log.
 type Op uint8
 
 // The operations.
@@ -36,17 +35,16 @@ const (
 type Class uint8
 
 const (
-	// Tracked paths are in git's index, or are matched by no rule. Every version is stored.
+	// Tracked paths are in git's index, or no rule matches them. Every version is stored.
 	Tracked Class = iota
-	// Ignored paths are matched by a gitignore rule. Their content is saved only before it is
-	// destroyed.
+	// Ignored paths match a gitignore rule. Their content is saved only before it is destroyed.
 	Ignored
-	// Excluded paths are .git and those excluded by .cachebroignore or the built-in list.
-	// Their content is never saved.
+	// Excluded paths are .git and those that .cachebroignore or the built-in list excludes. Their
+	// content is never saved.
 	Excluded
 )
 
-// String returns the class's name; an unknown value counts as tracked.
+// String returns the class's name. An unknown value counts as tracked.
 func (c Class) String() string {
 	switch c {
 	case Ignored:
@@ -57,12 +55,12 @@ func (c Class) String() string {
 	return "tracked"
 }
 
-// Stat is what statx reports about an inode. It suffices to recognise unchanged content: every
-// content change alters Ctime, Size, Ino or Birth, except changes within one clock tick.
+// Stat is what statx reports about an inode. It suffices to recognise unchanged content, because
+// every content change alters Ctime, Size, Ino or Birth. Only changes within one clock tick do not.
 type Stat struct {
 	Dev   uint64 `cbor:"1,keyasint,omitempty"`
 	Ino   uint64 `cbor:"2,keyasint,omitempty"`
-	Birth int64  `cbor:"3,keyasint,omitempty"` // ns since the epoch, 0 if the file system does not record it
+	Birth int64  `cbor:"3,keyasint,omitempty"` // ns since the epoch; 0: the file system does not record it
 	Mode  uint32 `cbor:"4,keyasint,omitempty"` // st_mode, type bits included
 	Nlink uint32 `cbor:"5,keyasint,omitempty"`
 	UID   uint32 `cbor:"6,keyasint,omitempty"`
@@ -70,7 +68,7 @@ type Stat struct {
 	Size  int64  `cbor:"8,keyasint,omitempty"`
 	Mtime int64  `cbor:"9,keyasint,omitempty"`  // ns since the epoch
 	Ctime int64  `cbor:"10,keyasint,omitempty"` // ns since the epoch
-	// Attrs holds the extended attributes as an attrs.Set; the overlay does not fill it.
+	// Attrs holds the extended attributes as an attrs.Set. The overlay does not set it.
 	Attrs string `cbor:"11,keyasint,omitempty"`
 }
 

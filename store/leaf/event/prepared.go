@@ -2,16 +2,16 @@ package event
 
 import "github.com/fxamacker/cbor/v2"
 
-// Prepared is an extended attribute of directories in a mount. A thread sets it to announce
-// files that it is about to create in the directory by mknod(2). Each of them then appears
-// with its content, mode and time in one step. The attribute is never stored. If the mount
-// supports it, the root has the attribute with an empty value.
+// Prepared is an extended attribute of directories in a mount. A thread sets it to announce files
+// that it will create in the directory by mknod(2). Each file then appears with its content, mode
+// and time in one step. The attribute is never stored. A mount that supports it has it on the root,
+// with an empty value.
 const Prepared = "user.cachebro.prepared"
 
-// MaxPrepared is the longest value of the attribute, as long as Linux allows.
+// MaxPrepared is the longest value of an attribute that Linux allows.
 const MaxPrepared = 64 << 10
 
-// PreparedFile is a file about to be created.
+// PreparedFile is a file to be created.
 type PreparedFile struct {
 	_       struct{} `cbor:",toarray"`
 	Name    []byte   // name within the directory

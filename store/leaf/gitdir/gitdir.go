@@ -1,8 +1,7 @@
-// Package gitdir recognises paths that belong to git itself. Git's directories hold programs
-// and settings that the next git command runs, so nothing may be written there merely because
-// a history, a message or a repository contains such a path. Callers check a path before they
-// write to it or trust it. The result depends on the name and on the directory's contents.
-// The package is a leaf.
+// Package gitdir recognises paths that belong to git itself. Git's directories hold programs and
+// settings that the next git command runs. So nothing may be written there merely because a
+// history, a message or a repository contains such a path. Callers check a path before they write
+// to it or trust it.
 package gitdir
 
 import (
@@ -16,9 +15,9 @@ import (
 	"unicode"
 )
 
-// Outside returns the git directory that a work tree's ".git" file or link names, if that
-// directory is not in the work tree. This is the case for a linked worktree or a separate git
-// directory. Otherwise it returns "".
+// Outside returns the git directory that a work tree's ".git" file or link names, if that directory
+// is outside the work tree. It is for linked worktrees and separate git directories. Otherwise it
+// returns "".
 func Outside(tree string) string {
 	at := named(tree)
 	if _, in := below(tree, at); in {
@@ -27,9 +26,9 @@ func Outside(tree string) string {
 	return at
 }
 
-// SeparateGitDir returns the git directory of a work tree, or of the work tree that tree is part of,
-// if Split does not find it, because it is not in tree or has another name than ".git".
-// Otherwise it returns "".
+// SeparateGitDir returns the git directory of the work tree that contains tree, or "" if Split finds
+// it. Split does not find a git directory outside tree or with a name other than ".git". inside
+// reports whether the directory is in tree.
 func SeparateGitDir(tree string) (dir string, inside bool) {
 	if _, err := os.Lstat(filepath.Join(tree, ".git")); err != nil {
 		up := filepath.Dir(tree)
@@ -48,8 +47,7 @@ func SeparateGitDir(tree string) (dir string, inside bool) {
 	return at, in
 }
 
-// named returns the path that a work tree's ".git" file or link names, or "" if there is
-// none.
+// named returns the path that a work tree's ".git" file or link names, or "".
 func named(tree string) string {
 	name := filepath.Join(tree, ".git")
 	at, err := os.Readlink(name)
@@ -67,21 +65,21 @@ func named(tree string) string {
 	return filepath.Clean(at)
 }
 
-// below returns the path of at relative to dir. It returns false if at is not in dir.
+// below returns the path of at relative to dir, or false if at is not in dir.
 func below(dir, at string) (string, bool) {
 	rel, err := filepath.Rel(dir, at)
 	return rel, err == nil && filepath.IsLocal(rel)
 }
 
-// Command returns a git command that examines a repository and runs no program that its
-// configuration names, such as a monitor, hook, filter or transport.
+// Command returns a git command that examines a repository. It runs no program that the
+// repository's configuration names, such as a monitor, hook, filter or transport.
 func Command(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	quiet := []string{"-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "protocol.allow=never", "--no-optional-locks", "--no-pager", "-C", dir}
 	return exec.CommandContext(ctx, "git", append(quiet, args...)...)
 }
 
-// Name reports whether any file system treats one part of a path as ".git". Some file systems
-// ignore case, invisible characters or trailing characters, or have short names.
+// Name reports whether any file system treats a name as ".git". Some ignore case, invisible
+// characters or trailing characters, or have short names.
 func Name(part string) bool {
 	if part == ".git" {
 		return true
@@ -95,12 +93,12 @@ func Name(part string) bool {
 		}
 		return unicode.ToLower(r)
 	}, part)
-	part, _, _ = strings.Cut(part, ":") // NTFS: another stream of the same file
+	part, _, _ = strings.Cut(part, ":") // NTFS: a stream of the same file
 	part = strings.TrimRight(part, ". ")
 	return part == ".git" || strings.HasPrefix(part, "git~") && strings.Trim(part[4:], "0123456789") == "" && len(part) > 4
 }
 
-// In reports whether a slash-separated path has such a part.
+// In reports whether a slash-separated path contains such a name.
 func In(path string) bool {
 	for part := range strings.SplitSeq(path, "/") {
 		if Name(part) {
@@ -110,9 +108,8 @@ func In(path string) bool {
 	return false
 }
 
-// Is reports whether git would treat a directory as a git directory, such as a bare
-// repository, one that a ".git" file points to, or that of a linked worktree. lstat examines
-// a name in the directory.
+// Is reports whether git would treat a directory as a git directory: a bare repository, one that a
+// ".git" file names, or that of a linked worktree. lstat examines a name in the directory.
 func Is(lstat func(name string) (fs.FileInfo, error)) bool {
 	if _, err := lstat("HEAD"); err != nil {
 		return false

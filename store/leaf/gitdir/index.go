@@ -7,25 +7,25 @@ import (
 	"fmt"
 )
 
-// IndexEntry is an entry of git's index, without the cached stat data of the file. Its slices
-// are valid until the next entry is read.
+// IndexEntry is an entry of git's index without the cached stat data. Its slices are valid until
+// the next entry is read.
 type IndexEntry struct {
 	Mode, Object []byte
 	Flags        uint16 // only the upper four bits: the stage and two flags
-	More         []byte // the extended flags of version 3 and later; nil if there are none
+	More         []byte // the extended flags of version 3 and later; nil: none
 	Name         []byte
 }
 
-// ErrIndex means that the data is not an index of git that this package can read.
+// ErrIndex means that the data is not a readable git index.
 var ErrIndex = errors.New("not an index of git, version 2 to 4")
 
-// indexHashes are the lengths of object names in bytes for SHA-1 and SHA-256. An index does
-// not record which one it uses.
+// indexHashes lists the lengths of SHA-1 and SHA-256 object names in bytes. An index does not
+// record which it uses.
 var indexHashes = []int{20, 32}
 
-// ReadIndex reads an index of git (gitformat-index(5), versions 2 to 4). It calls begin before
-// the first entry, and again if it has to start over with the other kind of hash. begin returns
-// the function to call with each entry. rest is the data after the entries.
+// ReadIndex reads a git index (gitformat-index(5), versions 2 to 4). begin returns the function to
+// call with each entry. ReadIndex calls begin before the first entry, and again if it has to start
+// over with the other kind of hash. rest is the data after the entries.
 func ReadIndex(raw []byte, begin func() func(IndexEntry) error) (rest []byte, err error) {
 	if len(raw) < 12 || !bytes.HasPrefix(raw, []byte("DIRC")) {
 		return nil, ErrIndex
@@ -90,8 +90,8 @@ func readEntries(raw []byte, hash int, fn func(IndexEntry) error) (rest []byte, 
 	return raw[at:], nil
 }
 
-// offsetVarint decodes a number in git's "offset encoding" and returns its length n; n is 0 if
-// the number is incomplete.
+// offsetVarint decodes a number in git's "offset encoding" and returns its length n. n is 0 if the
+// number is incomplete.
 func offsetVarint(raw []byte) (v, n int) {
 	for n < len(raw) && n < 8 {
 		c := raw[n]

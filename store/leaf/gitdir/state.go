@@ -9,17 +9,16 @@ import (
 // Kind determines how a file of a git directory is saved and restored.
 type Kind uint8
 
-// The kinds. Only State and Objects are worth saving.
+// The kinds. Files of kind Nothing are not saved.
 const (
-	Nothing Kind = iota // locks, temporary files, files that git can make again
-	State               // files that make up the state of the repository: HEAD, refs, index, config, hooks …
+	Nothing Kind = iota // locks, temporary files, files that git can recreate
+	State               // the state of the repository: HEAD, refs, index, config, hooks …
 	Objects             // objects and packs, which never change
 )
 
-// Split finds the git directory that contains a slash-separated path of a project. It is the
-// ".git" of a work tree, or the directory in it that belongs to a submodule. rest is the path
-// relative to it, "" for the directory itself. Names that only other systems treat as ".git"
-// do not count, because git on this system does not treat them so.
+// Split finds the git directory that contains a slash-separated path of a project. It is the ".git"
+// of a work tree, or a submodule's directory in it. rest is the path relative to it, "" for the
+// directory itself. Names that only other systems treat as ".git" do not count.
 func Split(p string) (dir, rest string, ok bool) {
 	end := -1
 	for at := 0; ; {
@@ -48,8 +47,8 @@ func Split(p string) (dir, rest string, ok bool) {
 	return dir, rest, true
 }
 
-// moduleEnd returns where the submodule's name at the beginning of rest ends, after "modules/".
-// Such names may contain slashes; they end before a name that every git directory contains.
+// moduleEnd returns the end of the submodule's name at the beginning of rest, after "modules/". The
+// name may contain slashes. It ends before a name that every git directory contains.
 func moduleEnd(rest string) int {
 	at := len("modules/")
 	for first := true; at < len(rest); first = false {
@@ -71,7 +70,7 @@ func ofEvery(part string) bool {
 	return false
 }
 
-// KindOf returns the kind of a file, given its path relative to the git directory.
+// KindOf returns the kind of a file, given its path in the git directory.
 func KindOf(rest string) Kind {
 	base := rest[strings.LastIndexByte(rest, '/')+1:]
 	if below, ok := strings.CutPrefix(rest, "objects/"); ok {
@@ -97,12 +96,12 @@ func KindOf(rest string) Kind {
 	return State
 }
 
-// KeptObjects returns the path, in the state directory's part for git, where the lost objects
-// of a git directory are saved. It is an object directory in git's own format.
+// KeptObjects returns the path, in the state directory's git directory, where the lost objects of a
+// git directory are saved. It is an object directory in git's own format.
 func KeptObjects(dir string) string {
 	h := sha256.Sum256([]byte(dir))
 	return "objects/" + hex.EncodeToString(h[:6])
 }
 
-// KeptFile returns the path of the saved copy of another file.
+// KeptFile returns the path of the saved copy of any other file.
 func KeptFile(name string) string { return "files/" + name[len(name)-1:] + "/" + name }

@@ -2,9 +2,9 @@
 // glob may contain * and ? and [classes] within a name, ** for any number of directories, and
 // {a,b} for alternatives.
 //
-// The underlying library tries each combination of alternatives, so that thirty pairs of
-// braces take years. In this package a glob with too many combinations is invalid and matches
-// nothing. All other globs take time proportional to glob × path.
+// The underlying library tries each combination of alternatives, so thirty pairs of braces would
+// take years. Here a glob with too many combinations is invalid and matches nothing. All other
+// globs take time proportional to glob × path.
 package glob
 
 import (
@@ -15,7 +15,7 @@ import (
 
 const (
 	maxLength       = 4096 // bytes of a glob
-	maxAlternatives = 256  // how many globs without braces a glob may expand to
+	maxAlternatives = 256  // number of globs without braces that a glob may expand to
 )
 
 // Valid reports whether a glob can be matched.
@@ -36,9 +36,9 @@ func covers(glob, path string) bool { return Match(glob, path) || Match(glob+"/*
 // Wild reports whether a text is a glob and not just a path.
 func Wild(text string) bool { return strings.ContainsAny(text, `*?[{\`) }
 
-// Selects reports whether a glob written by a user matches a path. As in a gitignore file, a
-// glob without a slash matches names at any depth, a glob with a slash matches the whole
-// path, and a directory stands for its whole subtree.
+// Selects reports whether a user's glob matches a path. As in a gitignore file, a glob without a
+// slash matches names at any depth. A glob with a slash matches the whole path. A directory matches
+// its whole subtree.
 func Selects(glob, path string) bool {
 	glob = strings.TrimSuffix(glob, "/")
 	whole := strings.Contains(glob, "/")
@@ -49,8 +49,8 @@ func Selects(glob, path string) bool {
 	return covers(glob, path)
 }
 
-// bounded reports whether a glob is short and expands to few alternatives. It counts nested
-// groups as if they were consecutive.
+// bounded reports whether a glob is short and expands to few alternatives. It counts nested groups
+// as if they were consecutive.
 func bounded(glob string) bool {
 	if len(glob) > maxLength {
 		return false
