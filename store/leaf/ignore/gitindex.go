@@ -7,12 +7,12 @@ import (
 	"cachebro/store/leaf/gitdir"
 )
 
-// tracked holds the paths in git's index as one string of names, sorted by bytes as git does.
-// A map of 200,000 names would take 40 MB.
+// tracked holds the paths in git's index as one string of names, sorted by bytes as in git. A map
+// of 200,000 names would take 40 MB.
 type tracked struct {
 	names  string
 	begins []uint32 // offset of each name
-	dirs   bool     // some names are directories (a sparse index); these end in a slash
+	dirs   bool     // some names are directories (a sparse index) and end in a slash
 }
 
 func (t *tracked) name(i int) string {
@@ -54,7 +54,7 @@ func readIndex(raw []byte) (*tracked, error) {
 			if n := len(t.begins); n > 0 {
 				switch bytes.Compare(all[t.begins[n-1]:], e.Name) {
 				case 0:
-					return nil // one of the other stages of a conflict
+					return nil // a further stage of a conflict
 				case 1:
 					return gitdir.ErrIndex
 				}

@@ -2,32 +2,32 @@ package ignore
 
 import "strings"
 
-// Patterns are written by the authors of repositories, so the cost of a match must be
-// bounded. Here it is proportional to pattern × name. No wildcard except "**" between slashes
-// crosses a slash, so pattern and name are compared component by component. Within a
-// component, and among the components, only the last star needs backtracking, because any
-// text that an earlier star could match in addition can also be matched by the last one.
+// Authors of repositories write the patterns, so the cost of a match must be bounded. Here it is
+// proportional to pattern × name. Only "**" between slashes crosses a slash, so pattern and name
+// are compared component by component. Within a component, and among the components, only the last
+// star needs backtracking. The last star can match any text that an earlier star could match in
+// addition.
 
-// part is the part of a pattern for one component of a name, or a "**".
+// part is the part of a pattern that matches one component of a name, or a "**".
 type part struct {
-	text string // the component has exactly this text, if ops is nil
+	text string // the component's exact text, if ops is nil
 	ops  []op
 	sets []set // the classes in ops
 	many bool  // "**": any number of components
-	some bool  // with many: at least one component
+	some bool  // for "**": at least one component
 }
 
-// op matches one byte. A value below 256 matches that byte; other values are the following
+// op matches one byte. A value below 256 matches that byte. The other values are the following
 // constants.
 type op uint16
 
 const (
 	anyByte op = 256 + iota
 	star
-	firstSet // this and above: sets[op-firstSet]
+	firstSet // this value and above: sets[op-firstSet]
 )
 
-// maxOps bounds the ops of a component; no name is that long.
+// maxOps bounds the ops of a component. No name is that long.
 const maxOps = 8192
 
 // set is a set of bytes.
@@ -36,8 +36,8 @@ type set [4]uint64
 func (s *set) add(c byte)      { s[c>>6] |= 1 << (c & 63) }
 func (s *set) has(c byte) bool { return s[c>>6]>>(c&63)&1 != 0 }
 
-// compile parses a pattern with the syntax of git's wildmatch with WM_PATHNAME. ok is false
-// if the pattern cannot match any name.
+// compile parses a pattern in the syntax of git's wildmatch with WM_PATHNAME. ok is false if the
+// pattern cannot match any name.
 func compile(p string) (parts []part, ok bool) {
 	var at part // the part being read
 	plain := true
@@ -62,7 +62,7 @@ func compile(p string) (parts []part, ok bool) {
 	}
 	for p != "" && !tooLong {
 		if begins {
-			// Most components are plain text, which is used without copying.
+			// Use plain text, which most components are, without copying it.
 			n := 0
 			for n < len(p) && p[n] != '/' && !special[p[n]] {
 				n++
@@ -88,7 +88,7 @@ func compile(p string) (parts []part, ok bool) {
 			p = strings.TrimLeft(p, "*")
 			escaped := strings.HasPrefix(p, `\/`)
 			if first && len(p) < n && (p == "" || p[0] == '/' || escaped) {
-				// For git, "**" matches zero components only before a plain slash.
+				// In git, "**" matches zero components only before a plain slash.
 				parts = append(parts, part{many: true, some: p == "" || escaped})
 				if p == "" {
 					return parts, true
@@ -128,7 +128,7 @@ func compile(p string) (parts []part, ok bool) {
 	return parts, !tooLong
 }
 
-// match reports whether the whole of a name matches.
+// match reports whether the parts match a whole name.
 func match(parts []part, name string) bool {
 	// The first byte, the last byte or the last component rules out nearly every name.
 	first, last := &parts[0], &parts[len(parts)-1]
@@ -141,7 +141,7 @@ func match(parts []part, name string) bool {
 	case !last.match(name[strings.LastIndexByte(name, '/')+1:]):
 		return false
 	}
-	// at is where the next component begins, len(name)+1 if none is left.
+	// at is the offset of the next component, or len(name)+1 if there is none.
 	at, i := 0, 0
 	retryAt, retry := 0, -1 // where the parts after the last "**" were last tried, and their index
 	for {
@@ -179,12 +179,12 @@ func match(parts []part, name string) bool {
 	}
 }
 
-// opens reports whether a name may begin with this part, judging by its first byte.
+// opens reports whether the part can match a name's beginning, judging by the first byte.
 func (p *part) opens(name string) bool {
 	return len(p.ops) == 0 || p.ops[0] == star || name != "" && p.takes(p.ops[0], name[0])
 }
 
-// ends reports whether a name may end with this part, judging by its last byte.
+// ends reports whether the part can match a name's end, judging by the last byte.
 func (p *part) ends(name string) bool {
 	n := len(p.ops) - 1
 	return n < 0 || p.ops[n] == star || name != "" && p.takes(p.ops[n], name[len(name)-1])
@@ -195,8 +195,8 @@ func (p *part) takes(o op, c byte) bool {
 	return o == op(c) || o == anyByte || o >= firstSet && p.sets[o-firstSet].has(c)
 }
 
-// place returns the offset of the first component, from at on, at which parts can match.
-// parts follow a "**". place returns an offset beyond the name if there is none.
+// place returns the offset of the first component, from at, at which parts can match. parts follow
+// a "**". If there is none, place returns an offset beyond the name.
 func place(parts []part, name string, at int) int {
 	if len(parts) == 0 || parts[0].many || parts[0].ops != nil {
 		return at
@@ -216,7 +216,7 @@ func place(parts []part, name string, at int) int {
 	return len(name) + 1
 }
 
-// nextComponent returns where the component after the one at this offset begins.
+// nextComponent returns the offset of the component after the one at this offset.
 func nextComponent(name string, at int) int {
 	if n := strings.IndexByte(name[at:], '/'); n >= 0 {
 		return at + n + 1
@@ -224,7 +224,7 @@ func nextComponent(name string, at int) int {
 	return len(name) + 1
 }
 
-// match reports whether one component of a name matches.
+// match reports whether the part matches a component of a name.
 func (p *part) match(s string) bool {
 	if p.ops == nil {
 		return s == p.text
@@ -261,9 +261,9 @@ func (p *part) match(s string) bool {
 	}
 }
 
-// class parses a bracket expression; p begins after the opening bracket. It returns the rest
-// after the closing bracket. ok is false if the expression does not end or names an unknown
-// character class; then nothing matches.
+// class parses a bracket expression. p begins after the opening bracket, and rest after the closing
+// one. ok is false if the expression does not end or names an unknown character class. Nothing then
+// matches.
 func class(p string) (s set, rest string, ok bool) {
 	negated := false
 	if p != "" && (p[0] == '!' || p[0] == '^') {
@@ -312,7 +312,7 @@ func class(p string) (s set, rest string, ok bool) {
 				}
 				hi, p = p[0], p[1:]
 			}
-			s.add(lo) // added even if the range goes backwards
+			s.add(lo) // git also adds the start of a range that goes backwards
 			for c := int(lo); c <= int(hi); c++ {
 				s.add(byte(c))
 			}
@@ -328,7 +328,7 @@ func class(p string) (s set, rest string, ok bool) {
 	return s, p[1:], true
 }
 
-// posixClass adds the characters of [:name:], if there is such a class.
+// posixClass adds the characters of [:name:]. It returns false if there is no such class.
 func posixClass(name string, s *set) bool {
 	ranges, ok := posixClasses[name]
 	for i := 0; i < len(ranges); i += 2 {

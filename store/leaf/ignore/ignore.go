@@ -1,20 +1,21 @@
 // Package ignore determines which paths of a project are tracked, ignored or excluded. This
 // decides what is captured and what is indexed.
 //
-// The rules are git's, with .gitignore at every level, .git/info/exclude, the user's global
-// file and negation. A path in git's index is tracked even if a rule matches it. The
-// .gitignore files also count without a repository. cachebro's own rules come first. .git is
-// excluded at every level, a .cachebroignore (same syntax) excludes even paths that git
-// tracks, and a short built-in list excludes directories that any build can create again, but
-// only where git ignores them.
+// The rules are git's: .gitignore at every level, .git/info/exclude, the user's global file, and
+// negation. A path in git's index is tracked even if a rule matches it. .gitignore files also apply
+// without a repository.
 //
-// This package matches the patterns itself, because the available libraries disagree with git
-// on escapes, classes and double stars. A test compares it with git check-ignore on random
-// trees and patterns.
+// cachebro's own rules come first. .git is excluded at every level. A .cachebroignore (same syntax)
+// excludes even paths that git tracks. A short built-in list excludes directories that any build
+// can create again, but only where git ignores them.
+//
+// This package matches the patterns itself, because the available libraries disagree with git on
+// escapes, classes and double stars. A test compares it with git check-ignore on random trees and
+// patterns.
 //
 // All files are read relative to the descriptor of the source directory, never through a
-// mountpoint. A Matcher is safe for concurrent use: it works on an immutable snapshot, which a
-// reload replaces. Only the snapshot's cache of directories is filled on demand.
+// mountpoint. A Matcher may be used concurrently. It works on an immutable snapshot, which a reload
+// replaces. Only the snapshot's cache of directories is filled on demand.
 package ignore
 
 import (
@@ -34,8 +35,8 @@ const (
 	Excluded = event.Excluded
 )
 
-// builtIn lists directories that tools create again by themselves. The value lists files of
-// which one must be next to the directory; nil means that none is needed.
+// builtIn lists directories that tools create again by themselves. The value lists files of which
+// one must be next to the directory. nil means that none is needed.
 var builtIn = map[string][]string{
 	"node_modules":     {"package.json"},
 	"bower_components": {"bower.json"},
@@ -64,29 +65,28 @@ var builtIn = map[string][]string{
 	".pnpm-store":      nil,
 }
 
-// CanBeRebuilt reports whether a directory of this name holds only files that tools can create
-// again. It returns false for names that mean this only next to a certain file.
+// CanBeRebuilt reports whether any directory of this name holds only files that tools can create
+// again. It returns false for names that also need a certain file next to the directory.
 func CanBeRebuilt(name string) bool {
 	beside, ok := builtIn[name]
 	return ok && beside == nil || builtInAnywhere[name]
 }
 
-// builtInAnywhere lists the built-in directories that need no ignore rule to be excluded outside of
-// a repository, because nobody stores their own work in them.
+// builtInAnywhere lists built-in directories that are excluded outside a repository even without an
+// ignore rule, because nobody stores their own work in them.
 var builtInAnywhere = map[string]bool{"node_modules": true, "__pycache__": true}
 
-// uninvited lists directories that tools create unasked. They need no ignore rule to
-// be excluded, because nobody writes a rule for a directory that they do not expect. pnpm places
-// its store on the file system that the project is on. The mount is a file system of its own, so
-// the store ends up in the project.
+// uninvited lists directories that tools create unasked. They are excluded without an ignore rule,
+// because nobody writes a rule for an unexpected directory. pnpm puts its store on the project's
+// file system. The mount is a separate file system, so the store is created in the project.
 var uninvited = map[string]bool{".pnpm-store": true}
 
 // mac is true on macOS, which creates its own files in every directory that it displays.
 var mac = runtime.GOOS == "darwin" // a variable for the tests
 
-// ofMacOS reports whether macOS creates a file of this name by itself, such as the Finder's
-// window settings, Spotlight's index, and attributes on volumes that cannot store them. Such
-// files change each time a directory is displayed.
+// ofMacOS reports whether macOS itself creates files of this name, such as the Finder's window
+// settings, Spotlight's index, and attributes on volumes that cannot store them. Such files change
+// each time a directory is displayed.
 func ofMacOS(name string) bool {
 	switch name {
 	case ".DS_Store", ".Spotlight-V100", ".fseventsd", ".Trashes", ".TemporaryItems", ".DocumentRevisions-V100", ".apdisk", ".VolumeIcon.icns":
@@ -95,12 +95,12 @@ func ofMacOS(name string) bool {
 	return len(name) > 2 && strings.HasPrefix(name, "._")
 }
 
-// marks are files whose presence means that their directory can be created again
+// marks are files that mark their directory as one that can be created again
 // (https://bford.info/cachedir/ and Python's PEP 405).
 var marks = []string{"CACHEDIR.TAG", "pyvenv.cfg"}
 
-// IsRuleFile reports whether a change of this file may change the classes of paths. If so, call
-// Reload.
+// IsRuleFile reports whether a change of this file may change the classes of paths. If so, the
+// caller has to call Reload.
 func IsRuleFile(path string) bool {
 	base := path[strings.LastIndexByte(path, '/')+1:]
 	switch base {
@@ -121,8 +121,8 @@ func IsRuleFile(path string) bool {
 	return false
 }
 
-// DecidesTracked reports whether a rule file may turn ignored files into tracked ones. Any
-// other rule file only distinguishes ignored from excluded files.
+// DecidesTracked reports whether a rule file may turn ignored files into tracked ones. All other
+// rule files only distinguish ignored from excluded files.
 func DecidesTracked(path string) bool {
 	switch path[strings.LastIndexByte(path, '/')+1:] {
 	case ".gitignore", ".cachebroignore", "exclude", ".git":

@@ -9,11 +9,10 @@ import (
 	"time"
 )
 
-// Options of a Matcher; the zero value is usable.
+// Options of a Matcher. The zero value is usable.
 type Options struct {
-	// ExcludesFile is the user's global ignore file (git's core.excludesFile), an absolute
-	// path outside of the project. If it is "" or the file is missing, there are no global
-	// rules.
+	// ExcludesFile is the user's global ignore file (git's core.excludesFile), an absolute path
+	// outside the project. If it is "" or missing, there are no global rules.
 	ExcludesFile string
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
@@ -24,10 +23,10 @@ type Matcher struct {
 	source *source
 	opt    Options
 	now    atomic.Pointer[snapshot]
-	load   sync.Mutex // held while a snapshot is made, because that reads files
+	load   sync.Mutex // held while a snapshot is made, which reads files
 }
 
-// snapshot is immutable, except for its cache.
+// snapshot is immutable except for its cache.
 type snapshot struct {
 	source *source
 	clock  func() time.Time
@@ -35,22 +34,21 @@ type snapshot struct {
 	global []pattern
 	dirs   *sync.Map // path → *dir
 
-	// mu is held for reading while a directory's rules are read into dirs, and for writing
-	// while rules are dropped. Otherwise outdated rules being read during a drop could be
-	// stored after it.
+	// mu is held for reading while a directory's rules are read into dirs, and for writing while
+	// rules are dropped. Otherwise outdated rules could be stored after a drop.
 	mu sync.RWMutex
 }
 
-// dir holds the rules of one directory. Immutable.
+// dir holds the rules of one directory. It is immutable.
 type dir struct {
 	path  string
-	down  string // for a directory above the root, the path from it to the root
+	down  string // for a directory above the root: the path from it to the root
 	up    *dir
 	class Class // class of its entries
-	own   bool  // excluded by a .cachebroignore, which the index does not override
-	marks bool  // excluded because of a file in it
+	own   bool  // excluded by a .cachebroignore, which overrides the index
+	marks bool  // excluded because of a mark in it
 	repo  *repo
-	top   bool // the repository begins here, so git's rules above do not count
+	top   bool // top of a repository, so git's rules above it do not apply
 	rules []pattern
 	bro   []pattern
 }
@@ -82,8 +80,8 @@ func (m *Matcher) Forbidden(p string, isDir bool) bool {
 	return own
 }
 
-// Forced reports whether a file is tracked only because it is in git's index, although a rule
-// matches it.
+// Forced reports whether a file is tracked only because git's index has it, although a rule matches
+// it.
 func (m *Matcher) Forced(p string) bool {
 	s := m.now.Load()
 	in := s.dir(path.Dir(p))
@@ -95,9 +93,9 @@ func (s *snapshot) indexed(in *dir, p string) bool {
 	return in.repo != nil && in.repo.has(p, s.clock())
 }
 
-// Reload drops the rules that a changed file may affect (see IsRuleFile). They are read again
-// when needed. Rules of unrelated directories are retained, because a big tree of packages
-// has thousands of such files.
+// Reload drops the rules that a changed file may affect (see IsRuleFile). They are read again when
+// needed. Rules of other directories stay cached, because a large tree of packages has thousands of
+// rule files.
 func (m *Matcher) Reload(p string) {
 	dir, base := path.Split(p)
 	dir = strings.TrimSuffix(dir, "/")
@@ -121,9 +119,8 @@ func (m *Matcher) Reload(p string) {
 	m.now.Store(m.build())
 }
 
-// Forget drops the rules of a directory and, if andBelow is set, those of its subtree. It is
-// called after the directory was renamed or removed, because another directory may get its
-// name.
+// Forget drops the rules of a directory and, if andBelow is set, of its subtree. Call it after the
+// directory was renamed or removed, because another directory may get its name.
 func (m *Matcher) Forget(p string, andBelow bool) { m.now.Load().drop(p, andBelow) }
 
 // drop removes a directory from the cache.
@@ -136,7 +133,7 @@ func (s *snapshot) drop(p string, andBelow bool) {
 	}
 }
 
-// dropKnown drops a directory and its subtree, if the directory is in the cache.
+// dropKnown drops a directory and its subtree if the directory is cached.
 func (s *snapshot) dropKnown(p string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,7 +152,7 @@ func (s *snapshot) dropBelow(p string) {
 	})
 }
 
-// underGit reports whether a path is a .git or lies in one.
+// underGit reports whether a path is a .git directory or in one.
 func underGit(p string) bool {
 	for i := strings.Index(p, ".git"); i >= 0; {
 		end := i + len(".git")
@@ -187,7 +184,7 @@ func (s *snapshot) dir(p string) *dir {
 	return s.read(p)
 }
 
-// read does the work of dir. The caller holds mu.
+// read returns what dir caches. The caller holds mu.
 func (s *snapshot) read(p string) *dir {
 	if d, ok := s.dirs.Load(p); ok {
 		return d.(*dir)
@@ -211,7 +208,7 @@ func (s *snapshot) read(p string) *dir {
 	return kept.(*dir)
 }
 
-// enter classifies a directory below the root and finds its repository.
+// enter classifies a directory in the root's subtree and finds its repository.
 func (s *snapshot) enter(d *dir) {
 	p := d.path
 	d.up = s.read(path.Dir(p))
@@ -223,15 +220,15 @@ func (s *snapshot) enter(d *dir) {
 		return
 	}
 	r := s.source.findRepo(p)
-	// A clone in an ignored directory is ignored like the rest of the directory. A linked
-	// worktree is not, because somebody works in it.
+	// A clone in an ignored directory is ignored like the rest of the directory. A linked worktree
+	// is not, because somebody works in it.
 	if r == nil || d.class != Tracked && !r.linked {
 		return
 	}
 	d.repo, d.top, d.class = r, true, Tracked
 }
 
-// classify applies the rules to a name in a directory. own reports that a .cachebroignore
+// classify applies the rules to a name in a directory. own reports whether a .cachebroignore
 // excluded it.
 func (s *snapshot) classify(in *dir, name, p string, isDir bool) (c Class, own bool) {
 	if in.own {
@@ -241,7 +238,7 @@ func (s *snapshot) classify(in *dir, name, p string, isDir bool) (c Class, own b
 	if bro == matched {
 		return Excluded, true
 	}
-	if !isDir && in.marks && slices.Contains(marks, name) { // this file decides about its directory
+	if !isDir && in.marks && slices.Contains(marks, name) { // a mark decides about its directory
 		return Ignored, false
 	}
 	if in.class == Excluded || mac && bro != negated && ofMacOS(name) {
@@ -268,8 +265,8 @@ func (s *snapshot) classify(in *dir, name, p string, isDir bool) (c Class, own b
 	return Tracked, false
 }
 
-// remade reports whether a directory is on the built-in list, or is marked as one that can be
-// created again.
+// remade reports whether a directory is on the built-in list, or marked as one that can be created
+// again.
 func (s *snapshot) remade(in *dir, name, p string) bool {
 	if beside, ok := builtIn[name]; ok {
 		if len(beside) == 0 {
@@ -297,8 +294,8 @@ const (
 	negated
 )
 
-// decide applies the .gitignore or .cachebroignore files of a directory and its ancestors.
-// The nearest file with a matching pattern decides.
+// decide applies the .gitignore or .cachebroignore files of a directory and its ancestors. The
+// nearest file with a matching pattern decides.
 func decide(in *dir, p, name string, isDir, git bool) verdict {
 	for d := in; d != nil; d = d.up {
 		ps := d.bro

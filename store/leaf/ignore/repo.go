@@ -13,16 +13,16 @@ import (
 // indexEvery is the shortest interval between two checks of git's index.
 const indexEvery = time.Second
 
-// repo is a git repository whose work tree, or a part of it, is in the project. It is
-// immutable, except for the index, which is read as soon as a rule matches.
+// repo is a git repository whose work tree is in the project, at least partly. It is immutable
+// except for the index, which is read when a rule matches.
 type repo struct {
 	source  *source
 	dir     string // top of its work tree, relative to the root
-	prefix  string // path from the top of its work tree to the root, if the top is above the root
+	prefix  string // path from the top of the work tree to the root, if the top is above the root
 	gitDir  string // relative to the root, or absolute
 	linked  bool   // a linked worktree
 	exclude []pattern
-	above   *dir // the directories from the top of its work tree down to the root
+	above   *dir // the directories from the top of the work tree to the root
 
 	checked atomic.Int64 // when the index was last checked, ns
 	index   atomic.Pointer[tracked]
@@ -62,7 +62,7 @@ func (r *repo) has(p string, now time.Time) bool {
 }
 
 // findRepo finds the repository whose top is a directory of the project. For the root it also
-// searches the ancestors, because a part of a work tree can be mounted.
+// searches the ancestors, because the project may be a part of a work tree.
 func (s *source) findRepo(dir string) *repo {
 	info, err := s.root.Lstat(path.Join(dir, ".git"))
 	if err == nil {
@@ -87,8 +87,8 @@ func (s *source) findRepo(dir string) *repo {
 	}
 }
 
-// between reads the ignore files of the directories from top, the top of a work tree, down to
-// the root's parent.
+// between reads the ignore files of the directories from top, the top of a work tree, to the root's
+// parent.
 func (s *source) between(top, prefix string) *dir {
 	var d *dir
 	at := top
@@ -100,7 +100,7 @@ func (s *source) between(top, prefix string) *dir {
 	return d
 }
 
-// openRepo follows .git, which in worktrees and submodules is a file.
+// openRepo opens the repository of a .git, which is a file in worktrees and submodules.
 func (s *source) openRepo(r *repo, dotGit string, info os.FileInfo) *repo {
 	r.gitDir = dotGit
 	if !info.IsDir() {
@@ -111,7 +111,7 @@ func (s *source) openRepo(r *repo, dotGit string, info os.FileInfo) *repo {
 		to = strings.TrimSpace(to)
 		if !filepath.IsAbs(to) {
 			to = filepath.Join(filepath.Dir(dotGit), to)
-			if !filepath.IsAbs(to) && !filepath.IsLocal(to) { // it leads out of the project
+			if !filepath.IsAbs(to) && !filepath.IsLocal(to) { // the path leads out of the project
 				to = filepath.Join(s.abs, to)
 			}
 		}
@@ -144,9 +144,8 @@ func (r *repo) look() indexSig {
 	return indexSig{size: info.Size(), mtime: info.ModTime().UnixNano(), inode: inodeOf(info)}
 }
 
-// read reads git's index. It returns nil if there is none or it cannot be decoded. Files that
-// a rule matches then count as ignored, and their content is still saved before it is
-// destroyed.
+// read reads git's index. It returns nil if the index is missing or cannot be decoded. Files that a
+// rule matches then count as ignored, and their content is still saved before it is destroyed.
 func (r *repo) read() *tracked {
 	f, err := r.source.open(filepath.Join(r.gitDir, "index"))
 	if err != nil {

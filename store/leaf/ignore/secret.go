@@ -6,7 +6,7 @@ import (
 )
 
 // Names of files with credentials, in lower case. Source files that may hold credentials
-// (settings.py, config.php, database.yml, *.sql) are not listed, because most of them do not.
+// (settings.py, config.php, database.yml, *.sql) are missing, because most of them hold none.
 var (
 	// secretEnds are the ends of names.
 	secretEnds = []string{
@@ -17,9 +17,9 @@ var (
 	}
 	// secretBegins are the beginnings of names.
 	secretBegins = []string{".env.", ".env-", ".env_", ".envrc.", "credentials", "client_secret", "kubeconfig", "firebase-adminsdk", "serviceaccountkey", "service-account", "service_account"}
-	// secretParts occur anywhere in names.
+	// secretParts are parts at any position of a name.
 	secretParts = []string{".tfstate.", ".private.env."}
-	// secretNames are whole names. Those that begin with a dot also count without it.
+	// secretNames are whole names. Names with a leading dot also count without it.
 	secretNames = []string{
 		".dev.vars", ".netrc", "_netrc", ".npmrc", ".yarnrc.yml", ".pypirc", ".pgpass", "pgpass.conf", ".my.cnf", ".mylogin.cnf", ".htpasswd", "htpasswd", ".htdigest",
 		".git-credentials", ".dockercfg", ".dockerconfigjson", ".s3cfg", ".boto", ".passwd-s3fs", "rclone.conf", ".terraformrc", "terraform.rc", "credentials.tfrc.json", ".vault-token", ".vault_pass", ".vault-pass",
@@ -30,7 +30,7 @@ var (
 		"auth.json", "nuget.config", ".httr-oauth", "export_credentials.cfg", ".gitconfig", ".zhistory", "sftp-config",
 		".bash_history", ".zsh_history", ".sh_history", ".python_history", ".node_repl_history", ".mysql_history", ".psql_history", ".rediscli_history", ".irb_history", ".pry_history",
 	}
-	// secretPaths are the ends of paths, starting at a directory's name.
+	// secretPaths are the ends of paths, beginning with the name of a directory.
 	secretPaths = []string{
 		".aws/credentials", ".aws/config", ".docker/config.json", ".kube/config", ".kube/cache", ".ssh/config", ".gem/credentials", ".cargo/credentials", ".cargo/credentials.toml", ".m2/settings.xml", ".m2/settings-security.xml",
 		".gradle/gradle.properties", ".config/gh/hosts.yml", ".config/hub", ".config/doctl/config.yaml", ".config/gcloud/credentials.db", ".config/gcloud/access_tokens.db", ".config/op/config", ".config/age/keys.txt", "sops/age/keys.txt",
@@ -38,9 +38,9 @@ var (
 	}
 )
 
-// Secret reports whether a file's name suggests that it holds credentials. The history
-// records such files like others, but they are never indexed, injected, shown in search or
-// sent to a bucket.
+// Secret reports whether a file's name suggests that the file holds credentials. The history
+// records such files like others, but they are never indexed, injected, shown in search or sent to
+// a bucket.
 func Secret(path string) bool {
 	path = strings.ToLower(path)
 	base := path[strings.LastIndexByte(path, '/')+1:]

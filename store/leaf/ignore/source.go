@@ -8,18 +8,17 @@ import (
 	"time"
 )
 
-// maxRules is the largest size in bytes of an ignore file that is read.
+// maxRules is the size limit of an ignore file, in bytes.
 const maxRules = 4 << 20
 
 // source reads the project's files through the descriptor of its root.
 type source struct {
 	root *os.Root
-	fd   *os.File // the root, to open files in it in one step; or nil
+	fd   *os.File // the root, to open files in it with one call; or nil
 	abs  string   // the root's path, "" if unknown; only compared, never opened
 }
 
-// New returns a Matcher over the directory dir, which must stay open as long
-// as the Matcher is used.
+// New returns a Matcher for the directory dir, which must stay open while the Matcher is used.
 func New(dir *os.File, o Options) (*Matcher, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -40,7 +39,7 @@ func New(dir *os.File, o Options) (*Matcher, error) {
 	return m, nil
 }
 
-// Close releases the Matcher's own descriptors.
+// Close closes the Matcher's own descriptors.
 func (m *Matcher) Close() error {
 	if m.source.fd != nil {
 		m.source.fd.Close()
@@ -48,7 +47,7 @@ func (m *Matcher) Close() error {
 	return m.source.root.Close()
 }
 
-// file returns the content of a file of the project, nil if it cannot be read.
+// file returns the content of a file of the project, or nil if it cannot be read.
 func (s *source) file(name string) []byte {
 	f, known := s.beneath(name, false)
 	if !known {
@@ -65,8 +64,8 @@ func (s *source) file(name string) []byte {
 	return readAll(f, maxRules)
 }
 
-// local converts an absolute path of a file in the project into a relative one, so that the
-// file is never opened through a mount that covers the project.
+// local converts an absolute path of a file in the project into a relative one. The file is then
+// never opened through a mount that covers the project.
 func (s *source) local(name string) string {
 	if filepath.IsAbs(name) && s.abs != "" && s.abs != "." {
 		if rel, err := filepath.Rel(s.abs, name); err == nil && filepath.IsLocal(rel) {
@@ -76,7 +75,7 @@ func (s *source) local(name string) string {
 	return name
 }
 
-// open opens a file that may be outside of the project.
+// open opens a file that may be outside the project.
 func (s *source) open(name string) (*os.File, error) {
 	if filepath.IsAbs(name) {
 		return os.Open(name)
@@ -84,7 +83,7 @@ func (s *source) open(name string) (*os.File, error) {
 	return s.root.Open(name)
 }
 
-// read is like file, for a path that may be outside of the project.
+// read is file for a path that may be outside the project.
 func (s *source) read(name string) []byte {
 	if filepath.IsAbs(name) {
 		return readOutside(name)

@@ -14,15 +14,15 @@ func openDir(root *os.Root) *os.File {
 	return f
 }
 
-// beneath opens a file of the project in one system call. If path is set, it opens only a
-// reference to it (O_PATH). os.Root needs two calls for each directory on the way (17 for
-// three files in a directory of depth 6). A nil file means that there is none. known is false
-// if the system call is not available and the caller has to open the file differently.
+// beneath opens a file of the project in one system call. If path is set, it opens the file only as
+// a reference (O_PATH). os.Root needs two calls for each directory of the path, which are 17 for
+// three files in a directory of depth 6. A nil file means that the file does not exist. known is
+// false if the system call is not available. The caller then has to open the file in another way.
 func (s *source) beneath(name string, path bool) (f *os.File, known bool) {
 	if s.fd == nil {
 		return nil, false
 	}
-	// O_NONBLOCK prevents a FIFO with that name from blocking the open.
+	// O_NONBLOCK prevents a FIFO from blocking the open.
 	how := unix.OpenHow{Flags: unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
 	if path {
 		how.Flags = unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW
@@ -37,5 +37,5 @@ func (s *source) beneath(name string, path bool) (f *os.File, known bool) {
 	return nil, false
 }
 
-// ownFDs is the directory in which our own descriptors have names.
+// ownFDs is the directory with the names of our own descriptors.
 const ownFDs = "/proc/self/fd"

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// openRoot opens the directory again through its descriptor, so that a later mount over its
-// path makes no difference.
+// openRoot opens the directory again through its descriptor. A later mount over its path then has
+// no effect.
 func openRoot(dir *os.File) (*os.Root, error) {
 	root, err := os.OpenRoot(fmt.Sprintf("%s/%d", ownFDs, dir.Fd()))
 	if err != nil {

@@ -4,29 +4,29 @@ package notifier
 
 import "golang.org/x/sys/unix"
 
-// Op is what a system call does to the path in its arguments.
+// Op is what a system call does with the path in its arguments.
 type Op uint8
 
 const (
 	Stat     Op = iota + 1 // asks for attributes, following a final symlink
-	Lstat                  // asks for attributes, not following a final symlink
+	Lstat                  // asks for attributes without following a final symlink
 	Exist                  // asks whether the path exists and may be used
 	Open                   // opens for reading or writing, depending on the flags
 	Open2                  // like Open, with the flags in a struct
-	Exec                   // reads the file, and the interpreter that it names
+	Exec                   // reads the file and its interpreter
 	List                   // lists an open directory
-	Readlink               // reads where a symlink points
+	Readlink               // reads the target of a symlink
 	Change                 // changes content, attributes or times, following symlinks
 	Make                   // creates a name
 	Remove                 // removes a name
-	Move                   // removes the first name, creates the second
-	Hard                   // creates the second name, for the first one's file
+	Move                   // removes the first name and creates the second
+	Hard                   // creates the second name for the first one's file
 	Connect                // connects to a socket
 	Strange                // changes the meaning of paths (mount, chroot, namespaces)
 )
 
-// Call gives the positions of a system call's arguments. -1 means that there is no such
-// argument; for a directory it means the working directory.
+// Call gives the positions of a system call's arguments. -1 means that the argument is missing. A
+// missing directory means the working directory.
 type Call struct {
 	Op          Op
 	Dir, Path   int8

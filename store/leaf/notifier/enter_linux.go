@@ -27,8 +27,8 @@ func ExecFiltered(sock int, prog []unix.SockFilter, path string, args, env []str
 	return syscall.Exec(path, args, env)
 }
 
-// Under locks the goroutine to its thread, puts the thread under a filter permanently, and
-// returns the listener. From then on the selected calls of the thread wait for an answer.
+// Under locks the goroutine to its thread, puts the thread under a filter permanently, and returns
+// the listener. From then on, the selected calls of the thread wait for an answer.
 func Under(prog []unix.SockFilter) (int, error) {
 	runtime.LockOSThread()
 	fprog := unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]}
@@ -37,10 +37,10 @@ func Under(prog []unix.SockFilter) (int, error) {
 		fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&fprog)))
 		return int(fd), errno
 	}
-	// Go's runtime often interrupts its threads. With the second flag, such an interrupt does
-	// not restart a call that has already been received.
+	// Go's runtime often interrupts its threads. With the second flag, an interrupt does not
+	// restart a call that was already received.
 	fd, errno := try(listener | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
-	if errno == unix.EACCES { // unprivileged, so set-user-id programs have to be disabled first
+	if errno == unix.EACCES { // unprivileged, so set-user-id programs must be disabled first
 		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 			return -1, fmt.Errorf("no_new_privs: %w", err)
 		}
@@ -55,8 +55,7 @@ func Under(prog []unix.SockFilter) (int, error) {
 	return fd, nil
 }
 
-// Receive receives the listener from a child, or the error that prevented the child from
-// making one.
+// Receive receives the listener from a child, or the error that prevented the child from making it.
 func Receive(sock *os.File) (int, error) {
 	buf, oob := make([]byte, 512), make([]byte, unix.CmsgSpace(4))
 	n, oobn, _, _, err := unix.Recvmsg(int(sock.Fd()), buf, oob, unix.MSG_CMSG_CLOEXEC)

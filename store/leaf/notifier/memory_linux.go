@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrHidden means that a path in a call's arguments cannot be read from the caller's memory.
+// ErrHidden means that a path in a call's arguments was not readable in the caller's memory.
 var ErrHidden = errors.New("named a file in a way that could not be seen")
 
-// Peek reads memory of a process that waits for the answer to a notice.
+// Peek reads memory of a process that waits for an answer.
 func Peek(pid uint32, addr uint64, buf []byte) bool {
 	local := []unix.Iovec{{Base: &buf[0]}}
 	local[0].SetLen(len(buf))
@@ -63,8 +63,8 @@ func (n *Notice) Name(arg int8) (string, error) {
 	return name, nil
 }
 
-// Path returns the absolute path that two arguments name, without resolving symlinks. It
-// returns "" if there is no relevant path.
+// Path returns the absolute path of two arguments, without resolving symlinks. It returns "" if no
+// path is relevant.
 func (n *Notice) Path(dirArg, pathArg int8, withoutPath bool) (string, error) {
 	name := ""
 	if pathArg >= 0 && n.Args[pathArg] != 0 {
@@ -82,7 +82,7 @@ func (n *Notice) Path(dirArg, pathArg int8, withoutPath bool) (string, error) {
 	base := fmt.Sprintf("/proc/%d/cwd", n.PID)
 	if dirArg >= 0 && int32(n.Args[dirArg]) != unix.AT_FDCWD {
 		if name == "" && !withoutPath {
-			return "", nil // AT_EMPTY_PATH: an open descriptor's own attributes
+			return "", nil // AT_EMPTY_PATH: the attributes of an open descriptor
 		}
 		base = fmt.Sprintf("/proc/%d/fd/%d", n.PID, int32(n.Args[dirArg]))
 	} else if name == "" {
@@ -90,7 +90,7 @@ func (n *Notice) Path(dirArg, pathArg int8, withoutPath bool) (string, error) {
 	}
 	at, err := os.Readlink(base)
 	if err != nil || !strings.HasPrefix(at, "/") {
-		return "", nil // a pipe, a socket: not a path
+		return "", nil // a pipe or socket
 	}
 	if strings.HasSuffix(at, " (deleted)") {
 		if _, err := os.Lstat(at); err != nil {

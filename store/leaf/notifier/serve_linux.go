@@ -19,7 +19,7 @@ const NoticeSize = 80
 // Notice is a call that waits for an answer (struct seccomp_notif).
 type Notice struct {
 	ID   uint64
-	PID  uint32 // the thread's id
+	PID  uint32 // ID of the thread
 	NR   int32
 	Arch uint32
 	Args [6]uint64
@@ -42,7 +42,7 @@ func (n *Notice) decode(b []byte) {
 	}
 }
 
-// Foreign reports whether the call belongs to another architecture, whose numbers have other
+// Foreign reports whether the call belongs to another architecture, where numbers have other
 // meanings.
 func (n *Notice) Foreign() bool {
 	return n.Arch != AuditArch || ForeignFrom > 0 && uint32(n.NR) >= ForeignFrom
@@ -53,7 +53,7 @@ func ioctl(fd int, req uint, arg unsafe.Pointer) syscall.Errno {
 	return errno
 }
 
-// Continue answers the call with this id, so that the kernel carries it out.
+// Continue answers the call with this ID, so that the kernel carries it out.
 func Continue(fd int, id uint64) {
 	var resp [24]byte
 	binary.NativeEndian.PutUint64(resp[:], id)
@@ -61,14 +61,14 @@ func Continue(fd int, id uint64) {
 	ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&resp))
 }
 
-// Waits reports whether the call is still waiting, so that its thread has not been killed.
+// Waits reports whether the call is still waiting. If not, its thread was killed.
 func (n *Notice) Waits(fd int) bool {
 	id := n.ID
 	return ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&id)) == 0
 }
 
-// Unanswered returns the call whose notice is in b if a killed process received it in Serve
-// without answering it, and it is still waiting. Otherwise it returns nil.
+// Unanswered returns the waiting call whose notice is in b. A process that was killed in Serve had
+// received the call and not answered it. Unanswered returns nil if there is no such call.
 func Unanswered(fd int, b []byte) *Notice {
 	n := &Notice{}
 	n.decode(b)
@@ -78,14 +78,12 @@ func Unanswered(fd int, b []byte) *Notice {
 	return n
 }
 
-// Serve calls see, which may be nil, with every call and then lets the call continue. It
-// returns when no process is left under the filter, or when stop (a descriptor, or -1)
-// becomes readable, and reports whether no process is left. The notice is stored in buf, of
-// NoticeSize bytes. If buf is shared memory, another process can answer a call that a killed
-// process had received.
+// Serve calls see, which may be nil, with every call and then lets the call continue. It returns
+// true when no process is left under the filter, and false when stop (a descriptor, or -1) becomes
+// readable. It stores the notice in buf, of NoticeSize bytes. If buf is shared memory, another
+// process can answer a call that a killed process had received.
 func Serve(fd, stop int, buf []byte, see func(*Notice)) (ended bool) {
-	// Wake the other side synchronously on this processor
-	// (SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP).
+	// Wake the other side on this processor (SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP).
 	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, 1)
 	clear(buf)
 	shown := arrivalsOf(fd, stop)
@@ -114,7 +112,7 @@ func Serve(fd, stop int, buf []byte, see func(*Notice)) (ended bool) {
 				see(&n)
 			}
 			Continue(fd, n.ID)
-			clear(buf) // the kernel requires it, and it must not look like a call that waits
+			clear(buf) // the kernel requires it, and the notice must not look like a waiting call
 		case unix.EINTR, unix.ENOENT:
 		default:
 			return false
@@ -122,14 +120,14 @@ func Serve(fd, stop int, buf []byte, see func(*Notice)) (ended bool) {
 	}
 }
 
-// arrivals waits for calls with Go's poller. If a thread waits in poll(2) instead, Go's
-// runtime checks it every 20 µs, which was 40 % of the cost of the calls of "git status".
+// arrivals waits for calls with Go's poller. If a thread waited in poll(2) instead, Go's runtime
+// would check the thread every 20 µs. That took 40 % of the cost of the calls of "git status".
 type arrivals struct {
 	*os.File
 	conn syscall.RawConn
 }
 
-// arrivalsOf returns nil if the poller cannot be used, or if Serve must also wait for stop.
+// arrivalsOf returns nil if the poller cannot be used or Serve must also wait for stop.
 func arrivalsOf(fd, stop int) *arrivals {
 	if stop >= 0 {
 		return nil
@@ -144,14 +142,14 @@ func arrivalsOf(fd, stop int) *arrivals {
 	}
 	f := os.NewFile(uintptr(own), "listener")
 	conn, err := f.SyscallConn()
-	if err != nil || f.SetReadDeadline(time.Time{}) != nil { // it cannot be waited for
+	if err != nil || f.SetReadDeadline(time.Time{}) != nil { // the poller does not support it
 		f.Close()
 		return nil
 	}
 	return &arrivals{f, conn}
 }
 
-// await returns when a call has arrived, or the last process has ended.
+// await returns when a call has arrived or the last process has ended.
 func (a *arrivals) await() {
 	_ = a.conn.Read(func(fd uintptr) bool {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
@@ -166,9 +164,8 @@ func NoProcessLeft(fd int) bool {
 	return err == nil && n > 0 && pfd[0].Revents&unix.POLLHUP != 0
 }
 
-// ServeRemaining starts the program self in a process that answers the calls of all processes that are
-// still under the filter after their command has ended. Without this process their calls
-// would fail.
+// ServeRemaining starts the program self, which answers the calls of all processes that are still
+// under the filter after their command has ended. Otherwise their calls would fail.
 func ServeRemaining(self string, listener *os.File) {
 	server := &exec.Cmd{Path: self, Args: []string{"cachebro", "traced", "serve"}, Dir: "/", Env: []string{},
 		ExtraFiles: []*os.File{listener}, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// MemoryGroup returns how much memory the control groups of this process allow, 0 if they set
-// no limit, and how many of their processes the kernel has killed because it ran out.
+// MemoryGroup returns the memory limit of this process's control groups, 0 if there is none. killed
+// is the number of their processes that the kernel has killed for lack of memory.
 func MemoryGroup() (limit int64, killed uint64) {
 	b, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -17,8 +17,8 @@ func MemoryGroup() (limit int64, killed uint64) {
 	return memoryGroup(string(b), "/sys/fs/cgroup")
 }
 
-// memoryGroup evaluates /proc/self/cgroup, "ID:controllers:path" per line. In a container the
-// path may be that of another namespace; the files are then at the top.
+// memoryGroup evaluates /proc/self/cgroup, which has lines "ID:controllers:path". In a container
+// the path may belong to another namespace. The files are then at the top.
 func memoryGroup(groups, mounted string) (limit int64, killed uint64) {
 	for line := range strings.Lines(groups) {
 		f := strings.SplitN(strings.TrimSpace(line), ":", 3)

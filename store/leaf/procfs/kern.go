@@ -8,14 +8,14 @@ import (
 	"fmt"
 )
 
-// This file parses what darwin's kernel reports about processes. With the tag "portable" it
-// is also built on other systems, so that its tests run on Linux.
+// This file parses what darwin's kernel reports about processes. The tag "portable" includes it on
+// other systems, so that its tests run on Linux.
 
-// kernArgs parses the answer of sysctl kern.procargs2: the number of arguments in four bytes,
-// the program's path, NULs up to the next boundary, then the arguments and the environment
-// variables, each ended by a NUL. An empty variable ends the environment; data of the system
-// follows. For processes of other users the environment is missing, and perhaps the end of an
-// argument.
+// kernArgs parses the answer of sysctl kern.procargs2. It consists of the number of arguments in
+// four bytes, the program's path, NULs up to the next boundary, the arguments and the environment
+// variables. A NUL ends each of them. An empty variable ends the environment, and system data
+// follows. For processes of other users, the environment and perhaps the end of an argument are
+// missing.
 func kernArgs(b []byte) (args, env []byte, err error) {
 	if len(b) < 4 {
 		return nil, nil, fmt.Errorf("kern.procargs2: %d bytes", len(b))
@@ -75,8 +75,9 @@ func kernStat(comm []byte, state int8, flag, parent, group int32, sec int64, use
 	return s
 }
 
-// kernDir returns the working directory in a struct proc_vnodepathinfo of sys/proc_info.h,
-// which has, for that directory and for the root, a struct vnode_info of 152 bytes and a path.
+// kernDir returns the working directory in a struct proc_vnodepathinfo of sys/proc_info.h. The
+// struct has a struct vnode_info of 152 bytes and a path, first for the working directory and then
+// for the root.
 func kernDir(b []byte) string {
 	if len(b) < kernDirs {
 		return ""

@@ -2,8 +2,8 @@ package procfs
 
 import "golang.org/x/sys/unix"
 
-// KernelDevice reports whether a device number belongs to one of the kernel's own file systems
-// or to an automounter, or is unknown. It opens nothing.
+// KernelDevice reports whether a device number belongs to one of the kernel's own file systems or
+// to an automounter. It also returns true for an unknown device. It opens nothing.
 func KernelDevice(dev int32) bool {
 	n, err := unix.Getfsstat(nil, unix.MNT_NOWAIT)
 	if err != nil {

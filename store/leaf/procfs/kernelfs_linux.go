@@ -8,8 +8,8 @@ const (
 	fusectlMagic  = 0x65735543
 )
 
-// MountedKernelFS reports whether a name in a directory is on one of the kernel's own file
-// systems, or its file system cannot be determined. A symbolic link is not followed.
+// MountedKernelFS reports whether a name in a directory is on one of the kernel's own file systems.
+// It also returns true if the file system cannot be determined. It does not follow a symbolic link.
 func MountedKernelFS(dir int, name string) bool {
 	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -19,10 +19,10 @@ func MountedKernelFS(dir int, name string) bool {
 	return OnKernelFS(fd)
 }
 
-// OnKernelFS reports whether a descriptor is on one of the kernel's own file systems (procfs,
-// sysfs and the like), or its file system cannot be determined. Opening a file there can have an
-// effect. So code that opens a project's files for others, with rights of its own, must not
-// enter one that is mounted inside the project.
+// OnKernelFS reports whether a descriptor is on one of the kernel's own file systems, such as
+// procfs or sysfs. It also returns true if the file system cannot be determined. Opening a file on
+// such a file system can have side effects. So code that opens a project's files with its own
+// rights for others must not enter one that is mounted in the project.
 func OnKernelFS(fd int) bool {
 	var s unix.Statfs_t
 	return unix.Fstatfs(fd, &s) != nil || KernelFSType(int64(s.Type))

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// All returns the ids of all visible processes, in no order.
+// All returns the IDs of all visible processes in any order.
 func All() []int {
 	all, err := unix.SysctlKinfoProcSlice("kern.proc.all")
 	if err != nil {
@@ -22,8 +22,7 @@ func All() []int {
 	return pids
 }
 
-// process asks the kernel about a process. For a process that has ended the kernel's answer
-// is empty.
+// process asks the kernel about a process. The answer is empty if the process has ended.
 func process(pid int) (*unix.KinfoProc, error) {
 	p, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
 	switch {
@@ -45,7 +44,7 @@ func ReadStat(pid int) (Stat, error) {
 	}
 	start := p.Proc.P_starttime
 	st := kernStat(p.Proc.P_comm[:], p.Proc.P_stat, p.Proc.P_flag, p.Eproc.Ppid, p.Eproc.Pgid, start.Sec, start.Usec)
-	if p.Eproc.Tdev > 0 { // the session is a kernel address, so the terminal stands for it
+	if p.Eproc.Tdev > 0 { // the session is a kernel address, so use the terminal
 		st.Terminal, st.Session, st.Foreground = uint64(p.Eproc.Tdev), int(p.Eproc.Tdev), int(p.Eproc.Tpgid)
 	}
 	return st, nil
@@ -66,7 +65,7 @@ func Owner(pid int) (uint32, bool) {
 	return p.Eproc.Ucred.Uid, true
 }
 
-// Thread returns the process itself, because macFUSE reports process ids. Groups are unknown.
+// Thread returns tid itself, because macFUSE reports process IDs. Groups are unknown.
 func Thread(tid int) (pid int, groups []uint32, ok bool) {
 	_, err := process(tid)
 	return tid, nil, err == nil
@@ -87,21 +86,19 @@ func started(pid int) (args, env []byte, err error) {
 	return kernArgs(b)
 }
 
-// Begin returns the first bytes, at most n, of the arguments of a process, each ended by a
-// NUL.
+// Begin returns at most the first n bytes of a process's arguments, each ended by a NUL.
 func Begin(pid, n int) ([]byte, error) {
 	args, _, err := started(pid)
 	return args[:min(n, len(args))], err
 }
 
-// Environ returns the environment that a process was started with, each variable ended by a
-// NUL.
+// Environ returns the environment that a process was started with, each variable ended by a NUL.
 func Environ(pid int) ([]byte, error) {
 	_, env, err := started(pid)
 	return env, err
 }
 
-// Dir returns the working directory of a process, or "" if this process may not see it.
+// Dir returns the working directory of a process, or "" without permission.
 func Dir(pid int) string {
 	const (
 		callPidInfo   = 2 // PROC_INFO_CALL_PIDINFO
@@ -118,7 +115,7 @@ func Dir(pid int) string {
 // Tick is the unit of start times.
 const Tick = time.Microsecond
 
-// Age returns how long ago a process with this start time was started.
+// Age returns the time since a process with this start time was started.
 func Age(start uint64) (age time.Duration, ok bool) {
 	return time.Duration(time.Now().UnixMicro()-int64(start)) * Tick, true
 }
@@ -126,7 +123,7 @@ func Age(start uint64) (age time.Duration, ok bool) {
 // Zero returns the origin of start times, in ns since 1970. It is 1 because 0 means unknown.
 func Zero() int64 { return 1 }
 
-// BootID identifies this run of the kernel. Process ids have no meaning in another one.
+// BootID identifies the boot of the kernel. Process IDs are unique only within one boot.
 func BootID() string {
 	id, err := unix.Sysctl("kern.bootsessionuuid")
 	if err != nil {

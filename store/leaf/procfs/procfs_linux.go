@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// All returns the ids of all visible processes, in no order.
+// All returns the IDs of all visible processes in any order.
 func All() []int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -27,7 +27,7 @@ func All() []int {
 	return pids
 }
 
-// Read returns the content of /proc/PID/name. pid may be a thread's id.
+// Read returns the content of /proc/PID/name. pid may be a thread ID.
 func Read(pid int, name string) ([]byte, error) {
 	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -78,11 +78,11 @@ func ReadStat(pid int) (Stat, error) {
 }
 
 func parseStat(pid int, b []byte) (st Stat, err error) {
-	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')') // the name in parentheses may hold any character
+	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')') // the name in parentheses may contain any character
 	if open < 0 || end < open {
 		return st, malformed(pid)
 	}
-	f := bytes.Fields(b[end+1:]) // from field 3, the state, on
+	f := bytes.Fields(b[end+1:]) // starting at field 3, the state
 	if len(f) < 20 {
 		return st, malformed(pid)
 	}
@@ -108,8 +108,8 @@ func parseStat(pid int, b []byte) (st Stat, err error) {
 
 func malformed(pid int) error { return fmt.Errorf("stat of process %d: unexpected form", pid) }
 
-// KillPending reports whether SIGKILL is pending for a process or thread. The kernel turns
-// every fatal signal into SIGKILL.
+// KillPending reports whether SIGKILL is pending for a process or thread. The kernel turns every
+// fatal signal into SIGKILL.
 func KillPending(pid int) (bool, error) {
 	b, err := Read(pid, "status")
 	if err != nil {
@@ -130,8 +130,8 @@ func KillPending(pid int) (bool, error) {
 	return false, nil
 }
 
-// Begin returns the first bytes, at most n, of the arguments of a process, each ended by a
-// NUL. A command line can be megabytes long; mostly one system call suffices here.
+// Begin returns at most the first n bytes of a process's arguments, each ended by a NUL. A command
+// line may have megabytes. Begin usually needs one system call.
 func Begin(pid, n int) ([]byte, error) {
 	if n >= maxFile {
 		return Read(pid, "cmdline")
@@ -156,12 +156,10 @@ func Comm(pid int) (string, error) {
 	return strings.TrimSuffix(string(b), "\n"), err
 }
 
-// Environ returns the environment that a process was started with, each variable ended by a
-// NUL.
+// Environ returns the environment that a process was started with, each variable ended by a NUL.
 func Environ(pid int) ([]byte, error) { return Read(pid, "environ") }
 
-// Owner returns the effective user of a process, which is the owner of its directory in
-// /proc.
+// Owner returns the effective user of a process, who owns its directory in /proc.
 func Owner(pid int) (uint32, bool) {
 	var st unix.Stat_t
 	if unix.Stat("/proc/"+strconv.Itoa(pid), &st) != nil {
@@ -198,18 +196,18 @@ func Groups(field string) (groups []uint32) {
 	return groups
 }
 
-// Tick is the unit of start times: clock ticks, 100 a second on every architecture.
+// Tick is the unit of start times. Every architecture has 100 clock ticks a second.
 const Tick = 10 * time.Millisecond
 
-// Age returns how long ago a process with this start time was started. The result may be up
-// to a Tick too large. ok is false if it is unknown.
+// Age returns the time since a process with this start time was started, up to one Tick too large.
+// ok is false if it is unknown.
 func Age(start uint64) (age time.Duration, ok bool) {
 	var up unix.Timespec
 	err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &up)
 	return time.Duration(up.Nano()) - time.Duration(start)*Tick, err == nil
 }
 
-// Zero returns the origin of start times, in ns since 1970, 0 if unknown.
+// Zero returns the origin of start times, in ns since 1970; 0 if unknown.
 func Zero() int64 {
 	var real, boot unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_REALTIME, &real) != nil || unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot) != nil {
@@ -218,7 +216,7 @@ func Zero() int64 {
 	return real.Nano() - boot.Nano()
 }
 
-// Dir returns the working directory of a process, or "" if this process may not see it.
+// Dir returns the working directory of a process, or "" without permission.
 func Dir(pid int) string {
 	dir, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/cwd")
 	if err != nil {
@@ -227,8 +225,8 @@ func Dir(pid int) string {
 	return dir
 }
 
-// BootID identifies this run of the kernel. Process ids and start times have no meaning in
-// another one.
+// BootID identifies the boot of the kernel. Process IDs and start times are unique only within one
+// boot.
 func BootID() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

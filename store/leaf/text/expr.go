@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// This file compiles regular expressions on first use. Every tool call starts a hook as a
-// separate process. It needs few of the expressions that are linked into it, and compiling
-// one takes tens of microseconds. There is no state besides the compiled expressions.
+// This file compiles regular expressions on first use. Every tool call starts a hook as a separate
+// process. A hook needs few of the expressions linked into it, and compiling one takes tens of
+// microseconds.
 
 // LazyRegexp returns a function that compiles expr, like regexp.MustCompile, on its first call.
 func LazyRegexp(expr string) func() *regexp.Regexp {

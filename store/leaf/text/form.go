@@ -16,9 +16,9 @@ type Encoding uint8
 const (
 	UTF8 Encoding = iota
 	UTF8Mark
-	UTF16LE // with a byte order mark; without one it is binary
+	UTF16LE // with a byte order mark; without a mark it is binary
 	UTF16BE
-	SingleByte // not UTF-8: Latin-1 or another code page; the bytes do not tell which
+	SingleByte // not UTF-8: Latin-1 or another code page; which one is unknown
 )
 
 func (e Encoding) String() string {
@@ -39,7 +39,7 @@ func (e Encoding) codec() encoding.Encoding {
 // Ends is the kind of line ends in a text.
 type Ends uint8
 
-// The kinds of line ends. A text whose only line has no end counts as LF.
+// The kinds of line ends. A text of one line without an end counts as LF.
 const (
 	LF Ends = iota
 	CRLF
@@ -65,12 +65,11 @@ func EncodingOf(content []byte) Encoding {
 	return UTF8
 }
 
-// Shown returns the text of a content in the form shown to readers. UTF-16 with a mark is
-// converted to UTF-8 without one; any other text is unchanged. ok is false for binary
-// content.
+// Shown returns the text of a content as shown to readers. UTF-16 with a mark is converted to UTF-8
+// without a mark. Any other text is unchanged. ok is false for binary content.
 //
-// Reading, searching, comparing and merging all work on this text, so they agree on its lines.
-// Like converts back.
+// Reading, searching, comparing and merging all use this text, so they agree on its lines. Like
+// converts it back.
 func Shown(content []byte) (shown []byte, ok bool) {
 	shown = content
 	if c := wide(content).codec(); c != nil {
@@ -79,18 +78,18 @@ func Shown(content []byte) (shown []byte, ok bool) {
 	return shown, bytes.IndexByte(shown[:min(len(shown), sniffed)], 0) < 0
 }
 
-// Binary reports whether git and ripgrep treat content as binary, that is, whether there is a
-// NUL among the first 8,000 bytes and no mark of UTF-16. Text need not be UTF-8.
+// Binary reports whether git and ripgrep treat content as binary. They do if there is a NUL among
+// the first 8,000 bytes and no mark of UTF-16. Text need not be UTF-8.
 func Binary(content []byte) bool {
-	_, ok := Shown(content[:min(len(content), 2*sniffed+2)]) // UTF-16 takes at least two bytes for each shown one
+	_, ok := Shown(content[:min(len(content), 2*sniffed+2)]) // UTF-16 has at least two bytes for each shown byte
 	return !ok
 }
 
-// sniffed is how many bytes are examined to recognise binary content.
+// sniffed is the number of bytes examined for binary content.
 const sniffed = 8000
 
-// EncodingDiffers reports whether two contents differ in encoding and one of them is UTF-16. A
-// comparison of their texts may then show no difference.
+// EncodingDiffers reports whether two contents differ in encoding and one of them is UTF-16. Their
+// texts may then be equal.
 func EncodingDiffers(a, b []byte) bool {
 	return EncodingOf(a) != EncodingOf(b) && (Wide(a) || Wide(b))
 }
@@ -98,8 +97,7 @@ func EncodingDiffers(a, b []byte) bool {
 // Wide reports whether content has a byte order mark of UTF-16.
 func Wide(content []byte) bool { return wide(content) != UTF8 }
 
-// wide is like EncodingOf, but judges only by the mark. It returns UTF8 for everything that
-// is not UTF-16.
+// wide is EncodingOf by the mark alone. It returns UTF8 for everything except UTF-16.
 func wide(content []byte) Encoding {
 	for _, e := range [...]Encoding{UTF16LE, UTF16BE} {
 		if bytes.HasPrefix(content, []byte(marks[e])) {
@@ -109,10 +107,10 @@ func wide(content []byte) Encoding {
 	return UTF8
 }
 
-// ErrNotText is returned by Like if the content is binary.
+// ErrNotText means that the content is binary.
 var ErrNotText = errors.New("it is binary")
 
-// ErrDamaged is returned by Like for UTF-16 that would not be written back unchanged.
+// ErrDamaged means that UTF-16 would not be written back unchanged.
 var ErrDamaged = errors.New("it is damaged UTF-16")
 
 // Like encodes shown, a text derived from Shown(content), in the encoding of content.

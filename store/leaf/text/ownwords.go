@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// maxOwnWords bounds how many lines of a text OwnWords returns.
+// maxOwnWords is the largest number of lines that OwnWords returns.
 const maxOwnWords = 256
 
-// OwnWords returns the lines of a text that may be cachebro's own words, from a stub, a diff
-// or a folded output, with blanks trimmed. A text that is a diff without its first line
-// counts as one line. Only the daemon knows whether a session received them.
+// OwnWords returns the lines of a text that cachebro may have written, such as those of a stub, a
+// diff or a folded output. It trims blanks. A text that is a diff without its first line counts as
+// one line. Only the daemon knows whether a session received them.
 func OwnWords(text string) (lines []string) {
 	if whole := strings.TrimSpace(text); strings.HasPrefix(whole, "@@ -") {
 		lines = append(lines, whole)
@@ -24,8 +24,8 @@ func OwnWords(text string) (lines []string) {
 	return lines
 }
 
-// NewOwnWords returns the own words in text that file does not contain yet. They are lines
-// that the writer of text is about to add to the file.
+// NewOwnWords returns the lines of OwnWords(text) that file does not contain yet. The writer of
+// text is about to add them to the file.
 func NewOwnWords(text, file string) []string {
 	return slices.DeleteFunc(OwnWords(text), func(line string) bool { return strings.Contains(file, line) })
 }
@@ -39,5 +39,5 @@ func isOwn(line string) bool {
 	return false
 }
 
-// OwnWordsHint is the hint for a text that was refused because of such a line.
+// OwnWordsHint is the hint for a text that was refused because it contains such a line.
 const OwnWordsHint = "read the file with force, or from the offset that is meant, and write its text; a shell command writes such a line where it is meant"

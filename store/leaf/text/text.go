@@ -1,9 +1,7 @@
-// Package text is the only place that defines the text of a file, that is, its encoding, its
-// line ends, whether it is binary, and how a changed text is written back. It also counts
-// lines, formats numbers and sizes, and measures the distance of two words. It is a leaf, so
-// that all reports format numbers in the same way and all readers agree on what is text.
-//
-// There are no locks and no state.
+// Package text defines the text of a file: its encoding, its line ends, whether it is binary, and
+// how a changed text is written back. It also counts lines, formats numbers and sizes, and measures
+// the distance of two words. So all readers agree on what is text, and all reports format numbers
+// in the same way. The package has no locks and no state.
 package text
 
 import (
@@ -69,8 +67,8 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%.1f TiB", f/1024)
 }
 
-// Distance returns the edit distance of two words, which is the number of characters that
-// must be changed, added or removed to turn a into b.
+// Distance returns the edit distance of two words: the number of characters to change, add or
+// remove to turn a into b.
 func Distance(a, b string) int {
 	to := []rune(b)
 	row := make([]int, len(to)+1)
@@ -99,8 +97,7 @@ func Hash(content []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Clip shortens a text that is longer than width characters to width characters, the last of
-// which is "…".
+// Clip shortens a text to at most width characters. The last character of a shortened text is "…".
 func Clip(s string, width int) string {
 	r := []rune(s)
 	if width < 2 || len(r) <= width {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Grace is how long a displaced file is retained after it lost its name. A process that had
-// looked up the name before has opened the file by then.
+// Grace is how long a displaced file exists after it lost its name. By then, a process that had
+// looked up the name before has opened the file.
 const Grace = 5 * time.Millisecond
 
 // idleWait is how long appendNewer waits for late writers.
@@ -28,32 +28,32 @@ func (h *Held) Same() bool {
 	return err == nil && same(now, h.info)
 }
 
-// same compares size and mtime. It ignores ctime, because a rename changes that too.
+// same compares size and mtime. It ignores ctime, which a rename also changes.
 func same(a, b fs.FileInfo) bool { return a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) }
 
 // File returns the held file, open for reading.
 func (h *Held) File() *os.File { return h.file }
 
-// Info returns the file's stat at the time when it was held.
+// Info returns the stat of the file when it was held.
 func (h *Held) Info() fs.FileInfo { return h.info }
 
-// Changed reports whether the file has changed since it was held, or a process is waiting to
-// change it.
+// Changed reports whether the file has changed since it was held, or a process is waiting to change
+// it.
 func (h *Held) Changed() bool { return h.Asked() || !h.leased && !h.Same() }
 
-// Displaced is a file that has lost its name, and is retained under another one.
+// Displaced is a file that has lost its name and exists under a temporary one.
 type Displaced struct {
 	held      *Held
 	root      *os.Root
 	dir       *os.File
 	tmp, name string
-	taker     fs.FileInfo // stat of the file that took its place, at that time; nil if there is none
+	taker     fs.FileInfo // stat of the file that took its name; nil: none
 }
 
-// Replace renames tmp, a file in root, to name, which the held file has. On the overlay that
-// is enough. Otherwise the held file is retained as tmp, and the caller has to call Finish on
-// the result. A nil Held stands for a file that was not held. Replace returns ErrChanged if
-// the held file has changed.
+// Replace renames tmp, a file in root, to name, which the held file has. On the overlay that is
+// enough. On other file systems the held file gets the name tmp, and the caller has to call Finish
+// on the result. A nil Held means that the file was not held. Replace returns ErrChanged if the
+// held file has changed.
 func (h *Held) Replace(root *os.Root, tmp, name string, overlay bool) (*Displaced, error) {
 	if h != nil && h.Changed() {
 		return nil, ErrChanged
@@ -71,7 +71,7 @@ func (h *Held) Replace(root *os.Root, tmp, name string, overlay bool) (*Displace
 	return nil, root.Rename(tmp, name)
 }
 
-// Remove removes name, which the held file has. Otherwise it is like Replace.
+// Remove removes name, which the held file has. It is otherwise like Replace.
 func (h *Held) Remove(root *os.Root, tmp, name string, overlay bool) (*Displaced, error) {
 	if h != nil && h.Changed() {
 		return nil, ErrChanged
@@ -85,8 +85,8 @@ func (h *Held) Remove(root *os.Root, tmp, name string, overlay bool) (*Displaced
 	return nil, root.Remove(name)
 }
 
-// displace swaps the names of the held file and of tmp, which takes its place. It does
-// nothing and returns nil if the file system does not support such a rename.
+// displace swaps the names of the held file and of tmp. If the file system does not support such a
+// rename, it does nothing and returns nil.
 func (h *Held) displace(root *os.Root, tmp, name string, taker fs.FileInfo) (*Displaced, error) {
 	dir, err := root.Open(".")
 	if err != nil {
@@ -108,10 +108,10 @@ func (h *Held) displace(root *os.Root, tmp, name string, taker fs.FileInfo) (*Di
 	return d, nil
 }
 
-// Finish must be called after Grace. If the old file was not written meanwhile, Finish
-// removes it. Otherwise the old file gets its name back, and the data written to the new file
-// is appended to it (ErrGivenBack). If the new file is already in use, the data written to
-// the old file is appended to the new one instead (ErrAppended).
+// Finish must be called after Grace. If the old file was not written meanwhile, Finish removes it.
+// Otherwise the old file gets its name back, and the data written to the new file is appended to it
+// (ErrGivenBack). If the new file is already in use, the data written to the old file is appended
+// to the new one instead (ErrAppended).
 func (d *Displaced) Finish() error {
 	defer d.dir.Close()
 	defer d.held.Release()
@@ -127,7 +127,7 @@ func (d *Displaced) Finish() error {
 	return d.back()
 }
 
-// back gives the old file its name again, unless the new one is open for writing.
+// back gives the old file its name again, unless the new file is open for writing.
 func (d *Displaced) back() error {
 	was, said := d.held.info, ErrAppended // the file at tmp, of which only the newer data is needed
 	err := error(nil)
@@ -166,8 +166,8 @@ func (d *Displaced) busy() bool {
 	return !idle(f)
 }
 
-// appendNewer waits until the file at tmp is no longer open for writing, appends the data
-// that was appended to it to the file that has the name, and removes the file at tmp.
+// appendNewer waits until the file at tmp is not open for writing. Then it appends the data that
+// was appended to this file to the file that has the name, and removes the file at tmp.
 func (d *Displaced) appendNewer(was fs.FileInfo) error {
 	if !was.Mode().IsRegular() {
 		return d.root.Remove(d.tmp)

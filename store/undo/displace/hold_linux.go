@@ -9,21 +9,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Held is a file that other processes cannot open for writing until Release. It belongs to
-// one goroutine.
+// Held is a file that other processes cannot open for writing until Release. It belongs to one
+// goroutine.
 type Held struct {
 	file   *os.File
-	info   fs.FileInfo // when it was held
+	info   fs.FileInfo // stat when the file was held
 	leased bool
 }
 
-// patience is how long Hold waits for a process that is about to close the file, because it
-// is exiting, or is between fork and exec.
+// patience is how long Hold waits for a process that is about to close the file. Such a process is
+// exiting, or between fork and exec.
 const patience = 30 * time.Millisecond
 
-// Hold makes other processes that open f for writing wait until Release. f is a regular file
-// that is open for reading. Hold returns ErrOpen if a process already has it open for
-// writing. The caller must not open it for writing itself meanwhile. Release closes f.
+// Hold makes other processes that open f for writing wait until Release. f is a regular file open
+// for reading. Hold returns ErrOpen if a process already has f open for writing. The caller must
+// not open it for writing until Release, which closes f.
 func Hold(f *os.File) (h *Held, err error) {
 	for pause := time.Millisecond; ; pause *= 2 {
 		h, err = hold(f)
@@ -39,7 +39,7 @@ func hold(f *os.File) (*Held, error) {
 	if errors.Is(err, unix.EAGAIN) {
 		return nil, ErrOpen
 	}
-	h := &Held{file: f, leased: err == nil} // otherwise this process is not the owner, or the file system has no leases
+	h := &Held{file: f, leased: err == nil} // without a lease: this process is not the owner, or the file system has no leases
 	h.info, err = f.Stat()
 	if err != nil {
 		h.unlock()
@@ -48,8 +48,8 @@ func hold(f *os.File) (*Held, error) {
 	return h, nil
 }
 
-// Asked reports whether a process is waiting to open the file for writing, or could not be
-// blocked any longer.
+// Asked reports whether a process is waiting to open the file for writing, or could not be blocked
+// any longer.
 func (h *Held) Asked() bool {
 	if !h.leased {
 		return false
@@ -67,8 +67,8 @@ func (h *Held) unlock() {
 	}
 }
 
-// idle reports whether no process has f, a regular file, open for writing, as far as that can
-// be determined.
+// idle reports whether no process has f, a regular file, open for writing, as far as that can be
+// determined.
 func idle(f *os.File) bool {
 	h, err := hold(f)
 	if err == nil {

@@ -14,7 +14,7 @@ import (
 type Held struct {
 	file   *os.File
 	info   fs.FileInfo
-	leased bool // never
+	leased bool // always false
 }
 
 // Hold returns a Held without blocking other processes. Release closes f.
@@ -54,5 +54,5 @@ func cannot(err error) bool {
 // Overlay returns false, because late writers are not redirected on this system.
 func Overlay(string) bool { return false }
 
-// Writers returns "", because the processes are unknown on this system.
+// Writers returns "". The processes are unknown on this system.
 func Writers(fs.FileInfo) string { return "" }

@@ -10,12 +10,12 @@ import (
 	"cachebro/store/wire"
 )
 
-// ErrMeanwhile means that the content that the tool would write is based on an older content.
+// ErrMeanwhile means that the tool derived the new content from an outdated one.
 var ErrMeanwhile = wire.Errorf(wire.ErrConflict, "read it again", "it was written to meanwhile")
 
-// lease prevents other processes from opening the file for writing until it is replaced. open
-// is true if a process already has it open for writing, so that after a replacement it would
-// write to a file without a name.
+// lease prevents other processes from opening the file for writing until it is replaced. open is
+// true if a process already has it open for writing. After a replacement that process would write
+// to a file without a name.
 func (f *File) lease() (held *Held, open bool, err error) {
 	r, err := f.Root.OpenFile(f.Path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -36,14 +36,13 @@ func (f *File) lease() (held *Held, open bool, err error) {
 	return held, false, nil
 }
 
-// unchanged reports whether a and b describe the same file with the same content, judging by
-// its times.
+// unchanged reports whether a and b describe the same file with the same times.
 func unchanged(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && same(a, b)
 }
 
-// replace renames tmp over the held file and lets other processes open it for writing again;
-// see the package comment.
+// replace renames tmp over the held file, and lets other processes open it for writing again (see
+// the package comment).
 func (f *File) replace(held *Held, tmp string) error {
 	d, err := held.Replace(f.Root, tmp, f.Path, Overlay(f.Root.Name()))
 	if d != nil {

@@ -13,23 +13,24 @@ import (
 // File is a regular file of the project that is about to be changed.
 type File struct {
 	Root    *os.Root
-	Path    string // relative to Root, symlinks followed
+	Path    string // relative to Root, symlinks resolved
 	Exists  bool
 	Content []byte
-	Info    fs.FileInfo // as it was when Content was read
+	Info    fs.FileInfo // stat when Content was read
 }
 
 // Put replaces the content of the file. It writes a temporary file in the same directory and
-// renames it over the file, so that no process sees a partial content. It preserves mode,
-// owner and extended attributes; set-id bits are cleared, as by a write(2). It writes in
-// place if a rename would change the file (because it has other names, or an owner that
-// cannot be set), or if another process has it open for writing. The store has the old
-// content in either case. Put returns ErrMeanwhile if the file has changed since Content was
-// read.
+// renames it over the file, so that no process sees a partial content. Mode, owner and extended
+// attributes are preserved; set-id bits are cleared, as by write(2). Put returns ErrMeanwhile if
+// the file has changed since Content was read.
+//
+// Put writes in place if a rename would change the file, because it has other names or its owner
+// cannot be set. It also writes in place if another process has the file open for writing. The
+// store has the old content in any case.
 func (f *File) Put(content []byte) error {
 	var mode fs.FileMode // zero for a new file, whose mode the umask determines
 	if f.Exists {
-		// The author of the new content was not granted the rights of the file's owner.
+		// The author of the new content does not have the rights of the file's owner.
 		mode = f.Info.Mode() &^ (fs.ModeSetuid | fs.ModeSetgid)
 	} else if err := f.Root.MkdirAll(path.Dir(f.Path), 0o777); err != nil {
 		return err
@@ -55,8 +56,7 @@ func (f *File) Put(content []byte) error {
 	return err
 }
 
-// putBeside does the work of Put by a rename. It returns false if a rename would change the
-// file.
+// putBeside is Put by a rename. It returns false if a rename would change the file.
 func (f *File) putBeside(held *Held, content []byte, mode fs.FileMode) (bool, error) {
 	tmp, err := f.beside(content, mode)
 	same := false
@@ -86,9 +86,9 @@ func (f *File) stat() (*syscall.Stat_t, bool) {
 	return st, ok
 }
 
-// beside writes content to a new file in the same directory. Its name begins with the file's
-// name, because editors' temporary files are recognised by that. Its mode never has a bit
-// that the file lacks.
+// beside writes content to a new file in the same directory. The new name begins with the file's
+// name, because editors' temporary files are recognised by that. The new mode never has a bit that
+// the file lacks.
 func (f *File) beside(content []byte, mode fs.FileMode) (tmp string, err error) {
 	perm := fs.FileMode(0o666)
 	if f.Exists {
@@ -122,21 +122,20 @@ func (f *File) beside(content []byte, mode fs.FileMode) (tmp string, err error) 
 	return tmp, err
 }
 
-// errAttrs means that the extended attributes of the file cannot be copied to another file.
+// errAttrs means that the file's extended attributes cannot be copied to another file.
 var errAttrs = errors.New("extended attributes cannot be copied")
 
 func (f *File) copyAttrs(w *os.File) bool {
 	src, err := f.Root.Open(f.Path)
 	if err != nil {
-		return true // the file is not readable, so neither are its attributes
+		return true // the file is not readable, so its attributes are not either
 	}
 	defer src.Close()
 	return copyXattrs(w, src)
 }
 
-// dress sets the owner and mode of tmp. It runs after the last close, so that the overlay
-// records one content and then at most a change of mode. same is false if the owner cannot be
-// set.
+// dress sets the owner and mode of tmp. It runs after the last close, so that the overlay records
+// one content and then at most a change of mode. same is false if the owner cannot be set.
 func (f *File) dress(tmp string, mode fs.FileMode) (same bool, err error) {
 	fi, err := f.Root.Stat(tmp)
 	if err != nil {
@@ -159,7 +158,7 @@ func (f *File) dress(tmp string, mode fs.FileMode) (same bool, err error) {
 	return true, f.Root.Chmod(tmp, mode&modeBits)
 }
 
-// modeBits are what chmod can set.
+// modeBits are the bits that chmod can set.
 const modeBits = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 
 func (f *File) overwrite(content []byte, mode fs.FileMode) error {
@@ -172,7 +171,7 @@ func (f *File) overwrite(content []byte, mode fs.FileMode) error {
 		err = ErrMeanwhile
 	}
 	if err == nil && f.Info != nil && f.Info.Mode()&modeBits != mode&modeBits {
-		err = w.Chmod(mode & modeBits) // first, because of the set-id bits
+		err = w.Chmod(mode & modeBits) // first, because a later write clears set-id bits
 	}
 	if err == nil {
 		err = w.Truncate(0)

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Writers names the processes that have a file open for writing: "by 4711 (tail)". It is
-// empty if they belong to another user and are not visible.
+// Writers names the processes that have a file open for writing: "by 4711 (tail)". It returns "" if
+// they belong to another user and are not visible.
 func Writers(fi fs.FileInfo) string {
 	st, ok := fi.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -44,8 +44,7 @@ func writes(pid int, st *syscall.Stat_t) bool {
 	proc := "/proc/" + strconv.Itoa(pid)
 	fds, _ := os.ReadDir(proc + "/fd")
 	for _, fd := range fds {
-		// fdinfo is read first, because a stat of a file on a mount that nobody serves could
-		// wait forever.
+		// Read fdinfo first, because a stat of a file on an unserved mount could block forever.
 		info, _ := procfs.Read(pid, "fdinfo/"+fd.Name())
 		ino, flags := uint64(0), uint64(0)
 		for name, value := range procfs.Fields(info) {

@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// copyXattrs copies the extended attributes of src, including ACLs, to dst. It returns false
-// if one could not be copied. Capabilities are not copied, because any write clears them.
+// copyXattrs copies the extended attributes of src, including ACLs, to dst. It returns false if one
+// could not be copied. Capabilities are left out, because any write clears them.
 func copyXattrs(dst, src *os.File) bool {
 	n, err := unix.Flistxattr(int(src.Fd()), nil)
 	if err != nil || n == 0 {
-		return true // none, or none possible
+		return true // none, or not supported
 	}
 	names := make([]byte, n)
 	n, err = unix.Flistxattr(int(src.Fd()), names)

@@ -1,11 +1,10 @@
-// Package gitback carries out a plan for a project's git directories. It restores missing
-// objects first, and then the files that hold the state of the repository. It works through
-// the mountpoint, as the user, and by git's own rules. Each file is locked while it is
-// changed, and gets its new content in one step. The package belongs to the "serve" stage of
-// observe → version → index → serve.
+// Package gitback carries out a plan for a project's git directories. It first restores missing
+// objects, and then the files that hold the state of the repository. It works through the
+// mountpoint, as the user, and by git's own rules. Each file is locked while it is changed, and
+// gets its new content in one step.
 //
-// Every file that it writes existed in this repository before and was saved in this project's
-// state directory, and is restored only because the user requested it.
+// Every file that it writes existed in this repository before and was saved in this project's state
+// directory. It is restored only at the user's request.
 package gitback
 
 import (
@@ -32,16 +31,15 @@ import (
 
 // Result describes what was done.
 type Result struct {
-	Done    int             // steps
+	Done    int             // number of steps
 	Objects int             // number of restored files of objects and packs
 	Failed  []wire.Conflict // paths that were not changed
 }
 
-// patience is how long to wait for another git process that holds a lock.
+// patience is how long to wait for a lock that another git process holds.
 const patience = 5 * time.Second
 
-// ErrLocked means that a git process is running, or that one has died without removing its
-// lock.
+// ErrLocked means that a git process is running, or has died without removing its lock.
 var ErrLocked = errors.New("a running git has it locked")
 
 // ErrChanged means that a file is not as the plan expects.
@@ -51,7 +49,7 @@ type work struct {
 	Place
 	root  *os.Root
 	locks []string
-	owner map[string]owner // owner of each git directory, for files that are created in it
+	owner map[string]owner // owner of each git directory, for new files in it
 	res   Result
 }
 
@@ -60,7 +58,7 @@ type owner struct{ uid, gid uint32 }
 // Place is where a plan is carried out.
 type Place struct {
 	Base string   // the mountpoint
-	Kept string   // the directory of the saved copies
+	Kept string   // directory of the saved copies
 	Env  []string // environment of the git commands that list the existing objects
 }
 
@@ -75,10 +73,10 @@ func (at Place) work() (*work, error) {
 	return w, nil
 }
 
-// Plan carries out a plan. If a lock cannot be taken, or a file is not as the plan expects,
-// it does nothing. After these checks it calls files, which undoes the changes to the
-// project's own files, including the directories that contain a git directory. If files
-// returns an error, Plan stops, unless goOn returns true for it.
+// Plan carries out a plan. If a lock cannot be taken, or a file is not as the plan expects, it does
+// nothing. After these checks it calls files, which undoes the changes to the project's own files
+// and to the directories that contain a git directory. If files returns an error, Plan stops,
+// unless goOn returns true for the error.
 func (at Place) Plan(ctx context.Context, p wire.GitPlan, files func() error, goOn func(error) bool) (res Result, filesErr, err error) {
 	w, err := at.work()
 	if err != nil {
@@ -120,8 +118,8 @@ func (at Place) Plan(ctx context.Context, p wire.GitPlan, files func() error, go
 	return w.res, filesErr, ctx.Err()
 }
 
-// prepare moves renamed directories back and takes the locks. late holds the steps whose
-// directory does not exist, so that no process can hold a lock in it.
+// prepare moves renamed directories back and takes the locks. late holds the steps whose directory
+// is missing. No process can hold a lock there.
 func (w *work) prepare(ctx context.Context, p wire.GitPlan) (rest []wire.GitStep, late map[int]bool, err error) {
 	for _, s := range p.Steps {
 		name := string(s.Path)
@@ -156,7 +154,7 @@ func (w *work) prepare(ctx context.Context, p wire.GitPlan) (rest []wire.GitStep
 	return rest, late, nil
 }
 
-// expect locks the file that a step changes, and checks that it is as the plan expects.
+// expect locks the file that a step changes, and checks that the file is as the plan expects.
 func (w *work) expect(ctx context.Context, s *wire.GitStep) error {
 	if err := w.lock(ctx, string(s.Path)); err != nil {
 		return err
@@ -167,7 +165,7 @@ func (w *work) expect(ctx context.Context, s *wire.GitStep) error {
 	return nil
 }
 
-// allowed returns an error for a path that is not git's own, or that leads through a symlink.
+// allowed returns an error for a path that is not git's own or that leads through a symlink.
 func (w *work) allowed(p string) error {
 	_, _, ok := gitdir.Split(p)
 	if !ok || path.Clean(p) != p || strings.HasPrefix(p, "../") || path.IsAbs(p) {
@@ -181,7 +179,7 @@ func (w *work) allowed(p string) error {
 	return nil
 }
 
-// sum describes the present state of a path in the form in which a plan does.
+// sum describes the present state of a path in the form that plans use.
 func (w *work) sum(p string) (string, error) {
 	fi, err := w.root.Lstat(p)
 	switch {
@@ -211,8 +209,7 @@ func (w *work) sum(p string) (string, error) {
 
 const mark = "cachebro, pid "
 
-// lock takes git's lock of a file. A lock left by a cachebro process that has ended is taken
-// over.
+// lock takes git's lock of a file. It takes over a lock left by a cachebro process that has ended.
 func (w *work) lock(ctx context.Context, p string) error {
 	name := p + ".lock"
 	for end := time.Now().Add(patience); ; {
@@ -230,7 +227,7 @@ func (w *work) lock(ctx context.Context, p string) error {
 				_ = w.root.Remove(name)
 				continue
 			}
-		case !errors.Is(err, fs.ErrNotExist): // a directory that git just removed
+		case !errors.Is(err, fs.ErrNotExist): // git has just removed a directory
 			return err
 		}
 		if time.Now().After(end) {
@@ -261,7 +258,7 @@ func (w *work) unlock() {
 	w.locks = nil
 }
 
-// mkdir creates a directory and its missing parents, owned by the owner of the repository.
+// mkdir creates a directory and its missing parents with the owner of the repository.
 func (w *work) mkdir(p string) error {
 	if p == "." {
 		return nil
@@ -288,8 +285,7 @@ func (w *work) mkdir(p string) error {
 	return nil
 }
 
-// give sets the owner of a path if this process is root, because the project may belong to
-// another user.
+// give sets the owner of a path if this process is root. The project may belong to another user.
 func (w *work) give(p string, o owner) {
 	if os.Geteuid() == 0 {
 		_ = w.root.Lchown(p, int(o.uid), int(o.gid))
@@ -402,8 +398,8 @@ func (w *work) write(p string, in io.Reader, mode uint32, o owner) error {
 	return w.place(tmp, p)
 }
 
-// place renames a finished file to its final name. An empty directory of a former branch with
-// a longer name may be in the way.
+// place renames a finished file to its final name. The empty directory of a deleted branch with a
+// longer name may be in the way.
 func (w *work) place(tmp, p string) error {
 	if fi, err := w.root.Lstat(p); err == nil && fi.IsDir() {
 		_ = w.root.Remove(p)

@@ -15,15 +15,15 @@ import (
 	"cachebro/store/wire"
 )
 
-// Lost is a commit that a ref named and that no ref and no stash reaches any more.
+// Lost is a commit that a ref once named and that no ref or stash reaches now.
 type Lost struct {
 	wire.GitTip
 	Subject string `json:"subject"`
-	Gone    bool   `json:"gone,omitempty"` // not in the repository any more; only its saved objects exist
+	Gone    bool   `json:"gone,omitempty"` // not in the repository; only its saved objects exist
 	Command string `json:"command"`        // shell command that restores it
 }
 
-// Lost returns the lost commits among tips, the commits that refs and reflogs once named.
+// Lost returns the lost commits among tips, which refs and reflogs once named.
 func (at Place) Lost(ctx context.Context, tips []wire.GitTip) (all []Lost, err error) {
 	w, err := at.work()
 	if err != nil {
@@ -65,7 +65,7 @@ func (w *work) lostOf(ctx context.Context, dir string, tips []wire.GitTip) (all 
 	if err != nil {
 		return nil, err
 	}
-	// All stashes except the newest are only in a reflog.
+	// Only a reflog names the stashes other than the newest.
 	stashes, _ := w.ask(ctx, dir, true, nil, "rev-list", "-g", "refs/stash", "--")
 	var in strings.Builder
 	for id := range had {
@@ -144,7 +144,7 @@ func shell(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// which reports which objects exist, including the saved ones if kept is set.
+// which reports which objects exist. If kept is set, saved objects count.
 func (w *work) which(ctx context.Context, dir string, kept bool, ids map[string]bool) (map[string]bool, error) {
 	var in bytes.Buffer
 	for id := range ids {
@@ -160,8 +160,7 @@ func (w *work) which(ctx context.Context, dir string, kept bool, ids map[string]
 	return has, err
 }
 
-// ask runs git in a repository. If kept is set, git also sees the saved copies of lost
-// objects.
+// ask runs git in a repository. If kept is set, git also sees the saved copies of lost objects.
 func (w *work) ask(ctx context.Context, dir string, kept bool, in []byte, args ...string) (string, error) {
 	cmd := w.git(ctx, dir, args...)
 	if kept {
@@ -177,8 +176,8 @@ func (w *work) ask(ctx context.Context, dir string, kept bool, in []byte, args .
 	return string(out), err
 }
 
-// Back copies the objects that a commit needs from the saved copies into its repository, if
-// they are missing there. Git itself writes them.
+// Back copies the missing objects of a commit from the saved copies into its repository. Git itself
+// writes them.
 func (at Place) Back(ctx context.Context, dir, commit string) error {
 	w, err := at.work()
 	if err != nil {

@@ -38,7 +38,7 @@ func (at Place) Missing(ctx context.Context, p wire.GitPlan) (n int, err error) 
 	return n, nil
 }
 
-// objects restores the objects that a git directory lost since a time.
+// objects restores the objects that a git directory has lost since a time.
 func (w *work) objects(ctx context.Context, dir string, since time.Time) error {
 	lost, err := w.lost(ctx, dir, since)
 	if err != nil {
@@ -60,8 +60,8 @@ func (w *work) objects(ctx context.Context, dir string, since time.Time) error {
 	return nil
 }
 
-// lost returns the files of objects that were removed since a time and that exist nowhere
-// else in the git directory.
+// lost returns the files of objects that were removed since a time and exist nowhere else in the
+// git directory.
 func (w *work) lost(ctx context.Context, dir string, since time.Time) ([]string, error) {
 	if err := w.allowed(dir + "/objects"); err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func (w *work) lost(ctx context.Context, dir string, since time.Time) ([]string,
 		}
 		return nil
 	})
-	lost = slices.DeleteFunc(lost, func(rel string) bool { // without its pack file, the other files of a pack are useless
+	lost = slices.DeleteFunc(lost, func(rel string) bool { // without its pack file, a pack's other files are useless
 		if !strings.HasPrefix(rel, "pack/") || strings.HasSuffix(rel, ".pack") {
 			return false
 		}
@@ -96,8 +96,7 @@ func (w *work) lost(ctx context.Context, dir string, since time.Time) ([]string,
 	return lost, nil
 }
 
-// late orders the files of a pack. Git finds a pack by its index, which therefore has to be
-// restored last.
+// late orders the files of a pack. Git finds a pack by its index, so the index is restored last.
 func late(rel string) int {
 	if strings.HasSuffix(rel, ".idx") {
 		return 1
@@ -131,8 +130,8 @@ func (w *work) object(from, to string) error {
 	return w.write(to, in, uint32(st.Mode), of)
 }
 
-// missing asks git which of the lost objects it does not have. If whole is set, all are
-// missing, because there is no repository to ask.
+// missing asks git which of the lost objects are missing. If whole is set, all are, because there
+// is no repository to ask.
 func (w *work) missing(ctx context.Context, dir, from string, lost []string) (need map[string]bool, whole bool) {
 	if !w.alive(dir) {
 		return nil, true
@@ -210,7 +209,7 @@ func (w *work) alive(dir string) bool {
 	return true
 }
 
-// git returns a git command that examines a repository and runs no program that its
+// git returns a git command that examines a repository. It runs no program that the repository's
 // configuration names.
 func (w *work) git(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	cmd := gitdir.Command(ctx, filepath.Join(w.Base, dir), append([]string{"--git-dir=."}, args...)...)
@@ -218,7 +217,7 @@ func (w *work) git(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// unreachable returns the steps that would make a ref name a commit that does not exist.
+// unreachable returns the steps that would make a ref name a missing commit.
 func (w *work) unreachable(ctx context.Context, steps []wire.GitStep) map[string]bool {
 	bad := map[string]bool{}
 	of := map[string]map[string][]string{} // dir → commit → paths
