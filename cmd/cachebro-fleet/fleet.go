@@ -24,7 +24,7 @@ func open(ctx context.Context, e *cli.Env, address string, conns int) (*fleet.DB
 	return fleet.Open(ctx, address, conns)
 }
 
-// bucket returns a project's place in a bucket, and the bucket.
+// bucket parses the address of a project in a bucket and opens the bucket.
 func bucket(e *cli.Env, address, identity string) (p remote.Place, b *remote.Bucket, err error) {
 	p, err = remote.ParsePlace(address, e.Getenv)
 	if err != nil {

@@ -57,8 +57,7 @@ func (h *health) round(project string, f fleet.FeedResult, err error, took time.
 	w.machines, w.problems, w.last = f.Machines, f.Problems, time.Now()
 }
 
-// overdue returns a project from which nothing has been imported for too long, "" if there is
-// none.
+// overdue returns a project from which nothing has been imported for too long, "" if there is none.
 func (h *health) overdue() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -99,7 +99,7 @@ func (x *indexer) once(ctx context.Context) error {
 	return err
 }
 
-// feed imports one project. If the address is invalid, the returned place has no bucket.
+// feed imports one project. If the address is invalid, the returned place is zero.
 func (x *indexer) feed(ctx context.Context, address string) (remote.Place, fleet.FeedResult, error) {
 	p, b, err := bucket(x.e, address, x.identity)
 	if err != nil {
@@ -109,8 +109,8 @@ func (x *indexer) feed(ctx context.Context, address string) (remote.Place, fleet
 	return p, f, err
 }
 
-// keepOn imports all projects until ctx ends. A problem is logged when it begins and when it
-// ends, not in each round.
+// keepOn imports all projects until ctx ends. It logs a problem when it begins and when it ends,
+// not in each round.
 func (x *indexer) keepOn(ctx context.Context, every time.Duration, listen string) error {
 	log := slog.New(slog.NewJSONHandler(x.e.Stderr, nil))
 	health := newHealth(every)

@@ -1,8 +1,7 @@
-// Command cachebro-fleet stores the history of many machines in PostgreSQL. It imports from
-// the buckets to which the machines send their histories, and answers questions from the
-// database. It is a separate program, because somebody who works on one machine does not need
-// it. In observe → version → index → serve it comes after serve; it starts no daemon, mounts
-// nothing and writes to no bucket.
+// Command cachebro-fleet stores the history of many machines in PostgreSQL. It imports from the
+// buckets to which the machines send their histories, and answers queries from the database. It is
+// a separate program, because a person who works on one machine does not need it. It starts no
+// daemon, mounts nothing and writes to no bucket.
 package main
 
 import (

@@ -1,7 +1,6 @@
-// Command cachebro is the one binary of the project: the command line, the
-// processes behind a mount (supervise, mountd, daemon) and what agents start
-// (serve, hook). It is the only place that reads the environment, and the only one
-// that ends the process.
+// Command cachebro is the one binary of the project. It contains the command line, the processes
+// behind a mount (supervise, mountd, daemon) and the processes that agents start (serve, hook).
+// Only this package reads the environment and ends the process.
 package main
 
 import (

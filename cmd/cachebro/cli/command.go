@@ -22,8 +22,7 @@ import (
 // other commands, these signals cancel the command's context.
 var OwnSignals = map[string]string{"signals": "own"}
 
-// Run executes the command line args with root and its sub-commands, and returns the exit
-// status.
+// Run executes the command line args with root and its sub-commands. It returns the exit status.
 func (e *Env) Run(root *cobra.Command, args []string) int {
 	e.Cmd = root
 	root.SilenceErrors, root.SilenceUsage = true, true
@@ -72,7 +71,7 @@ func DirFlag(root *cobra.Command) {
 	root.PersistentFlags().String("dir", "", "work as if started in this `DIR`")
 }
 
-// AsksForHelp reports whether the arguments are only --help or -h. It is for commands that do not
+// AsksForHelp reports whether the only argument is --help or -h. It is for commands that do not
 // parse flags.
 func AsksForHelp(args []string) bool {
 	return len(args) == 1 && (args[0] == "--help" || args[0] == "-h")
@@ -94,7 +93,7 @@ func (e *Env) EnterDir(c *cobra.Command) error {
 		dir = real
 	case errors.Is(err, fs.ErrNotExist):
 		return e.Usagef("--dir %s: there is no such directory", Quote(f.Value.String()))
-	} // if it is a dead mount, which cannot be resolved, use the path as given
+	} // the path of a dead mount cannot be resolved, so it is used as given
 	e.Dir = dir
 	return nil
 }
@@ -266,7 +265,7 @@ func (e *Env) list(c *cobra.Command, group string) {
 	}
 }
 
-// filled wraps paragraphs at a width. Lines that begin with a blank are examples and are not
+// filled wraps paragraphs at a width. Lines that begin with a blank are examples, which are not
 // wrapped.
 func filled(page string, width int) string {
 	var out []string

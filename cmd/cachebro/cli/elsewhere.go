@@ -10,9 +10,9 @@ import (
 	"cachebro/store/leaf/procfs"
 )
 
-// errElsewhere reports that a project is mounted, but that its history is in another state
-// directory than the one that our environment names. Ignoring that would begin a second history
-// and report the project as not mounted.
+// errElsewhere reports that a project is mounted with its history in another state directory than
+// the environment names. Without this error, a command would begin a second history and report the
+// project as not mounted.
 type errElsewhere struct{ root, State, ours string }
 
 func (e *errElsewhere) Error() string {
@@ -23,8 +23,8 @@ func (e *errElsewhere) Hint() string {
 	return "export CACHEBRO_DIR=" + Arg(filepath.Dir(e.State))
 }
 
-// WithState returns a copy of e that uses base as CACHEBRO_DIR. The copy connects to a
-// daemon but never starts one, because that daemon would get our environment.
+// WithState returns a copy of e that uses base as CACHEBRO_DIR. The copy connects to a daemon but
+// never starts one, because the daemon would inherit this command's environment.
 func (e *Env) WithState(base string) *Env {
 	sub := *e
 	sub.starts = false
@@ -37,7 +37,7 @@ func (e *Env) WithState(base string) *Env {
 	return &sub
 }
 
-// OwnDir reports whether path is a directory that belongs to our user.
+// OwnDir reports whether path is a directory that belongs to this user.
 func OwnDir(path string) bool {
 	fi, err := os.Lstat(path)
 	if err != nil || !fi.IsDir() {
@@ -47,8 +47,8 @@ func OwnDir(path string) bool {
 	return ok && st.Uid == uint32(os.Getuid())
 }
 
-// Elsewhere returns an error if the history of a mount is in another state directory than ours. It
-// returns nil if it is in ours, or if the process of the mount cannot be seen.
+// Elsewhere returns an error if the history of a mount is not in the state directory that the
+// environment names. It returns nil if the process of the mount cannot be seen.
 func (e *Env) Elsewhere(m mounts.Mount) *errElsewhere {
 	ours, err := e.Paths().State(m.Source)
 	if err != nil {

@@ -22,16 +22,16 @@ import (
 // once.
 type Env struct {
 	Stdin  *os.File
-	Stdout io.Writer // on a terminal, package visible makes control characters harmless
+	Stdout io.Writer // on a terminal, package visible escapes control characters
 	Stderr io.Writer
 	out    *os.File // stdout itself, to check for a terminal; nil in tests
 	Dir    string   // working directory, symlinks resolved; "" when it is gone
 	Getenv func(string) string
 	Vars   []string // the whole environment, for children
-	starts bool     // whether to start a store daemon that does not run
+	starts bool     // whether to start a store daemon if none is running
 	Now    func() time.Time
-	Exe    string         // this binary, for the processes we start
-	Cmd    *cobra.Command // the command that runs; before that, the one being parsed
+	Exe    string         // this binary, to start other processes
+	Cmd    *cobra.Command // the command that runs or, before that, is being parsed
 	stop   func()         // ends the signal handling of Cmd's context
 }
 
@@ -49,8 +49,8 @@ func NewEnv() *Env {
 	return e
 }
 
-// self returns the path under which this binary can be started again. After an upgrade the path
-// of the running image ends in " (deleted)", and the new binary has the path without that.
+// self returns a path from which this binary can be started again. After an upgrade, the path of
+// the running image ends in " (deleted)", and the new binary has the path without that suffix.
 func self() string {
 	exe, err := os.Executable()
 	if err != nil {
@@ -59,7 +59,7 @@ func self() string {
 	return strings.TrimSuffix(exe, " (deleted)")
 }
 
-// Paths returns the places of sockets and state for this user.
+// Paths returns the locations of this user's sockets and state.
 func (e *Env) Paths() wire.Paths { return fastpath.Paths(e.Getenv) }
 
 // PrintJSON writes one value on one line.
@@ -105,8 +105,7 @@ func (e *Env) Abs(path string) (string, error) {
 	return filepath.Join(e.Dir, path), nil
 }
 
-// Confirm asks on the terminal. Without a terminal it fails, because a script must agree with
-// --yes.
+// Confirm asks on the terminal. Without a terminal it fails, because a script must pass --yes.
 func (e *Env) Confirm(question string) error {
 	if !term.IsTerminal(int(e.Stdin.Fd())) {
 		return &usage{hinted{fmt.Errorf("%s needs --yes when it is not run on a terminal", e.Cmd.Name()), e.Cmd.CommandPath() + " --dry-run … shows what would be done"}}
@@ -134,7 +133,7 @@ func (e *Env) Session() string {
 // Version is the version of this program.
 const Version = fastpath.Version
 
-// First returns the first argument, or none if there is no argument.
+// First returns the first argument, or none if there is none.
 func First(args []string, none string) string {
 	if len(args) > 0 {
 		return args[0]

@@ -31,7 +31,7 @@ func Hintf(hint, format string, args ...any) error {
 	return &hinted{fmt.Errorf(format, args...), hint}
 }
 
-// usage is a mistake on the command line: exit status 2.
+// usage is a mistake on the command line. Its exit status is 2.
 type usage struct{ hinted }
 
 // Usagef returns an error for a mistake on the command line, with exit status 2 and the command's
@@ -50,7 +50,7 @@ type ExitStatus int
 
 func (s ExitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 
-// HintOf returns the hint in err's chain, made by Hintf or received from the daemon.
+// HintOf returns the hint in err's chain, which Hintf made or the daemon sent.
 func HintOf(err error) string {
 	var h interface{ Hint() string }
 	if errors.As(err, &h) {
@@ -74,7 +74,7 @@ func (e *Env) Report(err error) int {
 	case errors.As(err, &status):
 		return int(status)
 	case errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrClosedPipe):
-		return failed // the reader of our output no longer exists, so print nothing
+		return failed // the reader of the output is gone, so print nothing
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintf(e.Stderr, "%s: interrupted\n", e.Cmd.Root().Name())
 		return failed
@@ -90,17 +90,16 @@ func (e *Env) Report(err error) int {
 	return failed
 }
 
-// errNothingDone wraps an error because of which no step of a plan was carried out.
+// errNothingDone wraps an error that prevented every step of a plan.
 type errNothingDone struct{ error }
 
 func (e errNothingDone) Unwrap() error { return e.error }
 
-// NothingDone wraps an error because of which no step of a plan was carried out. The exit status
-// becomes 2.
+// NothingDone wraps an error that prevented every step of a plan. The exit status becomes 2.
 func NothingDone(err error) error { return errNothingDone{err} }
 
-// ChildStatus turns a child's error into its exit status: 128 plus the number of the signal
-// if one ended it.
+// ChildStatus converts a child's error into its exit status. If a signal ended the child, that is
+// 128 plus the number of the signal.
 func ChildStatus(err error) error {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {

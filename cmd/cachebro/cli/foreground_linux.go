@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Foreground reports whether the terminal, if we have one, sends its signals to our
-// process group. It asks /dev/tty, because standard input may be a file.
+// Foreground reports whether the terminal, if there is one, sends its signals to this process
+// group. It asks /dev/tty, because standard input may be a file.
 func Foreground() bool {
 	tty, err := os.Open("/dev/tty")
 	if err != nil {

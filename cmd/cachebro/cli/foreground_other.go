@@ -2,5 +2,5 @@
 
 package cli
 
-// Foreground assumes that the terminal sends its signals to our process group.
+// Foreground assumes that the terminal sends its signals to this process group.
 func Foreground() bool { return true }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// ExcludesFile returns the user's own ignore file, which git reads for every
-// repository: core.excludesFile, else git/ignore in the configuration directory.
+// ExcludesFile returns the user's own ignore file, which git reads for every repository. It is
+// core.excludesFile or, if that is not set, git/ignore in the configuration directory.
 func (e *Env) ExcludesFile() string {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -22,7 +22,7 @@ type Label struct {
 	Made time.Time `json:"made"` // when the person gave the name
 }
 
-// labelsFile is a file in the state directory. The history does not depend on it.
+// labelsFile is a file in the state directory. The history works without it.
 const labelsFile = "labels.json"
 
 // maxLabel is the greatest length of a name, in bytes.
@@ -55,7 +55,7 @@ func WriteLabels(state string, all []Label) error {
 	return os.Rename(file+".new", file)
 }
 
-// CheckLabel rejects names that already have another meaning where a moment is expected.
+// CheckLabel rejects a name that already means a moment.
 func (e *Env) CheckLabel(name string) error {
 	_, moment := parseVersion(name, e.Now())
 	switch {

@@ -11,8 +11,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// ErrDeadMount reports a mount whose mountd and supervisor were both killed, so that no process
-// detached the mount.
+// ErrDeadMount reports a mount that is still attached although its mountd and supervisor were both
+// killed.
 type ErrDeadMount struct{ Point string }
 
 func (e *ErrDeadMount) Error() string {
@@ -23,8 +23,8 @@ func (e *ErrDeadMount) Hint() string {
 	return "cachebro mount " + Quote(e.Point) + " mounts it again, cachebro umount " + Quote(e.Point) + " shows the plain project"
 }
 
-// DeadMount returns an error if the project's mount is dead; nil if it is alive or the
-// project is not mounted.
+// DeadMount returns an error if the project's mount is dead. It returns nil if the mount is alive
+// or the project is not mounted.
 func DeadMount(root string) *ErrDeadMount {
 	overlays, err := mounts.Overlays()
 	if err != nil {
@@ -39,7 +39,7 @@ func DeadMount(root string) *ErrDeadMount {
 }
 
 // explainDead returns an error that names the dead mount, if err is the kernel's error for a dead
-// mount, whether we or the daemon got that error. Otherwise it returns nil.
+// mount, in this process or in the daemon. Otherwise it returns nil.
 func explainDead(err error) error {
 	if !errors.Is(err, syscall.ENOTCONN) && !strings.Contains(err.Error(), syscall.ENOTCONN.Error()) {
 		return nil
@@ -56,9 +56,9 @@ func explainDead(err error) error {
 	return nil
 }
 
-// AskStatus asks the daemon for its status. If the project is mounted but its mountd has not yet
-// connected to a new daemon, AskStatus waits up to 3 s for that, so that it does not report a
-// mounted project as not mounted.
+// AskStatus asks the daemon for its status. The mountd of a mounted project may not have attached
+// to a new daemon yet. AskStatus waits up to 3 s for that, so that it does not report the project
+// as not mounted.
 func (e *Env) AskStatus(ctx context.Context, c *wire.Client) (wire.Status, error) {
 	for wait := 0; ; wait++ {
 		st, err := wire.Call[wire.Status](ctx, c, wire.MStatus, wire.Empty{})

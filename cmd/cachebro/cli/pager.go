@@ -8,9 +8,8 @@ import (
 	"cachebro/store/wire/visible"
 )
 
-// Page calls print with a writer. If stdout is a terminal, the output goes through a pager, as in
-// git: $CACHEBRO_PAGER, $PAGER, or less -FRX, which exits at once if everything fits on the
-// screen.
+// Page calls print with a writer. If stdout is a terminal, the output goes through a pager, which
+// is $CACHEBRO_PAGER, $PAGER or less -FRX. That exits at once if everything fits on the screen.
 func (e *Env) Page(print func(io.Writer) error) error {
 	terminal, _ := e.Terminal()
 	pager := e.Getenv("CACHEBRO_PAGER")
@@ -43,7 +42,7 @@ func (e *Env) Page(print func(io.Writer) error) error {
 	return err
 }
 
-// Paint wraps text in colours, the same as git's.
+// Paint wraps text in git's colours.
 type Paint struct{ on bool }
 
 // Paint returns a Paint for stdout. It adds no colours if stdout should have none.

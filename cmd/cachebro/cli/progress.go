@@ -14,11 +14,11 @@ import (
 	"golang.org/x/term"
 )
 
-// watchEvery is the pause before each line of progress, also before the first.
+// watchEvery is the pause before each line of progress, including the first.
 const watchEvery = 300 * time.Millisecond
 
-// WatchTree prints the progress of a scan of the whole tree. Without a mount, the daemon scans the
-// tree at the beginning of each request.
+// WatchTree prints the progress of a scan of the whole tree, which the daemon makes before it
+// answers if the project is not mounted.
 func (e *Env) WatchTree(ctx context.Context, c *wire.Client) (done func()) {
 	return e.Watch(ctx, func(ctx context.Context) string {
 		st, err := wire.Call[wire.Status](ctx, c, wire.MStatus, wire.Empty{})

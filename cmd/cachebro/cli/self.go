@@ -9,16 +9,16 @@ import (
 	"cachebro/fusefs/mounts"
 )
 
-// If the binary is in the project itself (bin/ of a checkout, node_modules), it is read through
-// the mount. Then the successor of a dead mountd could not be started, because the kernel would
-// have to read the binary through the dead mount, and a running mountd would keep its own mount
-// busy. So such a project is served by a copy of the binary in the state directory.
+// A binary inside the project (bin/ of a checkout, node_modules) is read through the mount. After
+// mountd died, its successor could not be started, because the kernel would read the binary through
+// the dead mount. A running mountd would keep its own mount busy. So such a project is served by a
+// copy of the binary in the state directory.
 
 // copyName is the copy's name in a state directory.
 const copyName = "cachebro"
 
-// SelfOutside returns the binary for the processes that serve the project at root. That is this
-// binary or, if it is in the project, a copy in the directory state, which is made if needed.
+// SelfOutside returns the binary for the processes that serve the project at root. If this binary
+// is in the project, that is a copy in the directory state, which SelfOutside makes if needed.
 func (e *Env) SelfOutside(root, state string) (string, error) {
 	if !mounts.Within(e.Exe, root) {
 		return e.Exe, nil
@@ -40,7 +40,7 @@ func (e *Env) SelfOutside(root, state string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer os.Remove(out.Name()) // renamed when all went well
+	defer os.Remove(out.Name()) // it no longer exists after the rename
 	_, err = io.Copy(out, in)
 	if cerr := out.Close(); err == nil {
 		err = cerr
@@ -57,8 +57,8 @@ func (e *Env) SelfOutside(root, state string) (string, error) {
 	return name, err
 }
 
-// serving returns the binary for the daemon of root. That is the copy, if this binary is in the
-// project and the copy exists.
+// serving returns the binary for the daemon of root. If this binary is in the project, that is the
+// copy, if it exists.
 func (e *Env) serving(root string) string {
 	if state, err := e.Paths().State(root); err == nil && mounts.Within(e.Exe, root) {
 		if name := filepath.Join(state, copyName); isFile(name) {
@@ -68,8 +68,8 @@ func (e *Env) serving(root string) string {
 	return e.Exe
 }
 
-// LeaveMount restarts this command from the copy if its binary is on the mount at point, because
-// it would keep the mount busy.
+// LeaveMount restarts this command from the copy if its binary is on the mount at point. The binary
+// would keep the mount busy.
 func (e *Env) LeaveMount(point, state string) {
 	if name := filepath.Join(state, copyName); mounts.Within(e.Exe, point) && isFile(name) {
 		_ = syscall.Exec(name, append([]string{name}, os.Args[1:]...), e.Vars) // if this fails, the caller finds the mount busy

@@ -23,8 +23,8 @@ type Target struct {
 	Rel   []byte // relative to the root; empty for the root itself
 }
 
-// Base returns the directory for access to the project's files. That is the mountpoint if there
-// is one, so that the overlay sees writes.
+// Base returns the directory through which to access the project's files. If the project is
+// mounted, that is the mountpoint, so that the overlay sees writes.
 func (t Target) Base() string {
 	if t.Point != "" {
 		return t.Point
@@ -40,8 +40,8 @@ func (e *errNoProject) Error() string {
 }
 func (e *errNoProject) Hint() string { return "cachebro mount " + Arg(e.dir) }
 
-// Locate finds the project of a path among the mounts, or else among the projects that were
-// mounted before. The path itself need not exist; "" is the working directory.
+// Locate finds the project of a path among the mounts, or else among the projects with a history.
+// The path itself need not exist; "" is the working directory.
 func (e *Env) Locate(given string) (Target, error) {
 	path, err := e.Abs(given)
 	if err != nil {
@@ -54,8 +54,8 @@ func (e *Env) Locate(given string) (Target, error) {
 	}
 	if m, ok := mounts.Above(overlays, real); ok {
 		t := Target{Root: m.Source, Point: m.Point, Rel: []byte(mounts.Rel(real, m.Point))}
-		// Elsewhere looks at all processes. That is unnecessary if our state directory exists,
-		// because no second history would begin, and status reports the mismatch.
+		// Elsewhere looks at all processes. That is unnecessary if the state directory exists,
+		// because then no second history would begin, and status reports the mismatch.
 		if state, err := e.Paths().State(m.Source); err == nil && !IsDir(state) {
 			if other := e.Elsewhere(m); other != nil {
 				return t, other
@@ -87,8 +87,8 @@ func (e *Env) Known(given string) bool {
 	return err == nil || errors.As(err, &elsewhere)
 }
 
-// ResolveParents resolves the symlinks in a path, except for its last element, because the caller
-// may mean the link itself. The last element and its parents need not exist.
+// ResolveParents resolves the symlinks in a path, except for its last element, which may be the
+// link that the caller means. The path need not exist.
 func ResolveParents(path string) string {
 	dir, tail := filepath.Dir(path), filepath.Base(path)
 	for dir != "/" {
@@ -97,7 +97,7 @@ func ResolveParents(path string) string {
 			return filepath.Join(real, tail)
 		}
 		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
-			break // a dead mount or no permission: it cannot be resolved
+			break // a dead mount, or no permission
 		}
 		dir, tail = filepath.Dir(dir), filepath.Join(filepath.Base(dir), tail)
 	}
@@ -109,8 +109,8 @@ func (e *Env) Connect(ctx context.Context, root string) (*wire.Client, error) {
 	return e.ConnectAs(ctx, root, "cli", wire.Timeouts{})
 }
 
-// ConnectAs is Connect with another client name and other timeouts. t.Connect also bounds
-// the start of the daemon.
+// ConnectAs is Connect with another client name and other timeouts. t.Connect also bounds the time
+// to start the daemon.
 func (e *Env) ConnectAs(ctx context.Context, root, client string, t wire.Timeouts) (*wire.Client, error) {
 	hello := wire.Hello{Version: Version, Client: client, Root: root}
 	if !e.starts {
@@ -125,8 +125,8 @@ func (e *Env) ConnectAs(ctx context.Context, root, client string, t wire.Timeout
 	return c, err
 }
 
-// Open locates a path and connects to its project's daemon. For a path in no project, it
-// tries the user's own history, which holds what watched commands did outside of projects.
+// Open locates a path and connects to its project's daemon. For a path in no project it uses the
+// user's own history, which holds the changes of watched commands outside projects.
 func (e *Env) Open(ctx context.Context, given string) (Target, *wire.Client, error) {
 	t, err := e.Locate(given)
 	if errors.As(err, new(*errNoProject)) && given != "." {
@@ -170,7 +170,7 @@ func (e *Env) inOutside(given string) (Target, error) {
 	return Target{Root: wire.OutsideRoot, Rel: []byte(mounts.Rel(ResolveParents(path), wire.OutsideRoot))}, err
 }
 
-// LocateIn locates an additional path for a command that works in the history of t.
+// LocateIn locates another path of a command that works in the history of t.
 func (e *Env) LocateIn(t Target, given string) (Target, error) {
 	other, err := e.Locate(given)
 	if t.Root == wire.OutsideRoot && errors.As(err, new(*errNoProject)) {
@@ -198,8 +198,8 @@ func (t Target) within(real string) Target {
 	return t
 }
 
-// LocateOrTop is Locate for commands that need neither a mount nor a history. If there is neither,
-// the project is the top of the git work tree, or the directory itself.
+// LocateOrTop is Locate for commands that need neither a mount nor a history. Without either, the
+// project is the top of the git work tree, or the directory itself.
 func (e *Env) LocateOrTop(given string) (Target, error) {
 	t, err := e.Locate(given)
 	switch err.(type) {

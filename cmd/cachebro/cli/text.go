@@ -28,8 +28,8 @@ func OneLine(s string) string {
 	}, s)
 }
 
-// JsonPath adds a path to an object, under name if it is valid UTF-8. Otherwise it adds it in
-// base64 under name_base64, because JSON strings cannot contain other bytes.
+// JsonPath adds a path to an object. A path that is valid UTF-8 is added under name, any other path
+// in base64 under name_base64, because JSON strings cannot contain other bytes.
 func JsonPath(m map[string]any, name string, path []byte) {
 	if len(path) == 0 && name != "path" {
 		return

@@ -19,7 +19,7 @@ func VersionLine(v wire.Version, p Paint, onePath bool, now time.Time) string {
 	}
 	op := v.Op
 	if kind, _, ok := strings.Cut(v.Plan, "-"); ok {
-		op = kind // the requested operation, such as undo, instead of the system call
+		op = kind // the requested operation, such as undo, says more than the system call
 		if apply.Temporary(v.From) {
 			v.From = nil
 		}
@@ -27,7 +27,7 @@ func VersionLine(v wire.Version, p Paint, onePath bool, now time.Time) string {
 			v.To = nil
 		}
 	}
-	if v.Made > 0 { // an atomic save: the temporary file does not matter
+	if v.Made > 0 { // in an atomic save, the temporary file does not matter
 		op, v.From = "save", nil
 	}
 	if v.Idle {
@@ -97,7 +97,7 @@ func Whose(a wire.Actor) string {
 	return text
 }
 
-// short returns the beginning of a session's id, which is enough to tell sessions apart.
+// short returns the beginning of a session's id, which is enough to distinguish sessions.
 func short(id string) string {
 	if len(id) > 13 {
 		return id[:13]

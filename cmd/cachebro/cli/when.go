@@ -36,8 +36,8 @@ func (e *Env) SplitVersion(arg string) (path string, q wire.ShowQuery, err error
 	return arg[:i], q, nil
 }
 
-// Number reads 178 or "#178", a number as log prints it. If a file has that name, the
-// argument means the file.
+// Number parses 178 or "#178", a number as log prints it. If a file has that name, the argument
+// means the file.
 func (e *Env) Number(arg string) (uint64, bool) {
 	n, err := strconv.ParseUint(strings.TrimPrefix(arg, "#"), 10, 64)
 	if err != nil || n == 0 {
@@ -51,7 +51,7 @@ func (e *Env) Number(arg string) (uint64, bool) {
 	return n, true
 }
 
-// VersionFlag reads --from, --to and the like.
+// VersionFlag parses --from, --to and the like.
 func (e *Env) VersionFlag(name, value string) (wire.ShowQuery, error) {
 	if value == "" {
 		return wire.ShowQuery{}, nil
@@ -66,7 +66,7 @@ func (e *Env) VersionFlag(name, value string) (wire.ShowQuery, error) {
 	return q, nil
 }
 
-// MomentFlag reads --at for commands about more than one file, where @3 has no meaning.
+// MomentFlag parses --at for commands about more than one file, where @3 has no meaning.
 func (e *Env) MomentFlag(name, value string) (wire.ShowQuery, error) {
 	q, err := e.VersionFlag(name, value)
 	if err != nil || q.Number != 0 {
@@ -94,7 +94,7 @@ func parseVersion(s string, now time.Time) (q wire.ShowQuery, ok bool) {
 	return wire.ShowQuery{At: at}, ok
 }
 
-// TimeFlag reads --since and --until.
+// TimeFlag parses --since and --until.
 func (e *Env) TimeFlag(name, value string) (time.Time, error) {
 	if value == "" {
 		return time.Time{}, nil

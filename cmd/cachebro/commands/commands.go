@@ -1,7 +1,7 @@
-// Package commands builds the tree of all commands, which its sibling packages define. A command
-// is a *cobra.Command that a function of its package returns. The error that the command returns
-// decides the exit status: 0 for nil, 2 for a mistake on the command line, the child's status for
-// run, and 1 for any other error. Errors are printed to stderr as "cachebro: …" and "hint: …".
+// Package commands builds the tree of all commands, which its sibling packages define. Each command
+// is a *cobra.Command. The error that it returns decides the exit status: 0 for nil, 2 for a
+// mistake on the command line, the child's status for run, and 1 for any other error. Errors are
+// printed to stderr as "cachebro: …" and "hint: …".
 package commands
 
 import (
@@ -19,8 +19,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Root builds the tree. The main help page shows the grouped commands with a line each, and
-// only the names of the other commands.
+// Root builds the tree. The main help page lists each grouped command on a line, and only the names
+// of the others.
 func Root(e *cli.Env) *cobra.Command {
 	cobra.EnableCommandSorting = false
 	root := e.Group(&cobra.Command{

@@ -19,8 +19,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// completeWait is how long completion waits for the daemon, while a person waits at a prompt.
-// Completion does not start a daemon.
+// completeWait is how long completion waits for the daemon. It does not start a daemon.
 const completeWait = 2 * time.Second
 
 // completeValues makes shells complete the values of flags, and arguments by their names in the
@@ -82,8 +81,8 @@ type completer struct {
 	directive cobra.ShellCompDirective
 }
 
-// offer adds a word if it begins with what has been typed. It drops words that contain a line
-// break or a tab, because cobra's answer to the shell cannot contain these.
+// offer adds a word if it begins with what has been typed. It drops words with a line break or a
+// tab, which cobra's answer to the shell cannot contain.
 func (c *completer) offer(word, note string) {
 	if strings.HasPrefix(word, c.word) && !strings.ContainsAny(word, "\n\t") {
 		c.offers = append(c.offers, cobra.CompletionWithDesc(word, cli.OneLine(note)))

@@ -30,9 +30,8 @@ client waits for the directory, and a failure is reported to it.`,
 	}
 }
 
-// quietly wraps the run function of a command that a client calls, so that a panic is neither
-// printed nor reported. A Go panic exits with status 2, and a hook's status 2 would block the
-// agent's tool call.
+// quietly wraps the run function of a command that a client calls. It suppresses panics, because a
+// Go panic exits with status 2, and a hook with status 2 blocks the agent's tool call.
 func quietly(run func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) (err error) {
 		debug.SetTraceback("none")
@@ -48,8 +47,8 @@ func quietly(run func(cmd *cobra.Command, args []string) error) func(*cobra.Comm
 	}
 }
 
-// answerHook answers events that may have to start a daemon or a mount. Package fastpath has
-// answered all others before main began.
+// answerHook answers events that may have to start a daemon or a mount. Package fastpath answers
+// all others before main begins.
 func answerHook(cmd *cobra.Command, e *cli.Env, args []string) error {
 	ctx := cmd.Context()
 	if len(args) == 1 && (args[0] == "WorktreeCreate" || args[0] == "WorktreeRemove") {

@@ -53,7 +53,7 @@ If the client's session moves to another project, its calls are answered for tha
 			}
 		}
 		if *session == "" {
-			// The client's own variable first: its hooks use that session id.
+			// The client's own variable comes first, because its hooks use that session id.
 			for _, name := range append(slices.Clone(event.ClientSessions), event.RunSession) {
 				*session = e.Getenv(name)
 				if *session != "" {
@@ -67,7 +67,7 @@ If the client's session moves to another project, its calls are answered for tha
 		}
 		common.Open = func(path string) (mcp.Options, bool) {
 			if root, ok := e.Paths().Find(path); ok && root == t.Root {
-				return ofProject(e, common, t), true // so that the table of mounts need not be read, which takes 0.2 ms
+				return ofProject(e, common, t), true // saves reading the mount table, which takes 0.2 ms
 			}
 			other, err := e.Locate(path)
 			return ofProject(e, common, other), err == nil && other.Root != wire.OutsideRoot
@@ -118,9 +118,9 @@ func ofProject(e *cli.Env, o mcp.Options, t cli.Target) mcp.Options {
 	return o
 }
 
-// served returns the project to serve: DIR, else the project of the working directory, else
+// served returns the project to serve. That is DIR, else the project of the working directory, else
 // CLAUDE_PROJECT_DIR. The variable comes last because it always names the directory where the
-// session began, even if the server is started in one of that session's worktrees.
+// session began, even if the server is started in one of the session's worktrees.
 func served(e *cli.Env, args []string) (dir string, t cli.Target, err error) {
 	dir = cli.First(args, ".")
 	if p := e.Getenv("CLAUDE_PROJECT_DIR"); len(args) == 0 && filepath.IsAbs(p) && !e.Known(dir) {

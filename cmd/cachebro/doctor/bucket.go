@@ -17,8 +17,8 @@ import (
 // remoteWithin is how long doctor waits for a bucket.
 const remoteWithin = 10 * time.Second
 
-// remoteFindings reports whether a history is sent to its bucket, and whether the bucket's list of
-// machines is complete.
+// remoteFindings reports whether the history is sent to its bucket, and whether the bucket's list
+// of machines is complete.
 func remoteFindings(ctx context.Context, e *cli.Env, t cli.Target, r wire.RemoteState) []Finding {
 	if r.Error != "" {
 		fix := cmp.Or(r.Hint, "cachebro remote send --dir "+cli.Arg(t.Root)+" tries again")
@@ -43,7 +43,7 @@ func remoteFindings(ctx context.Context, e *cli.Env, t cli.Target, r wire.Remote
 	switch {
 	case errors.Is(err, remote.ErrForged):
 		return append(out, wrong("machines", "cachebro remote fsck --dir "+cli.Arg(t.Root), "%v", err))
-	case err != nil: // a machine that only sends need not have the right to read
+	case err != nil: // a machine that only sends may lack the right to read
 		return append(out, good("machines", "the list of machines was not checked: %v", err))
 	}
 	listed := slices.ContainsFunc(all, func(m remote.Machine) bool { return m.ID == r.Machine })

@@ -20,12 +20,12 @@ import (
 // canaryWithin is how long the daemon may take to show a version.
 const canaryWithin = 20 * time.Second
 
-// canaryName is a name that log and status leave out. It is always the same, so that pruning
+// canaryName is a name that log and status leave out. It is nearly always the same, so that pruning
 // keeps only a few of its versions.
 const canaryName = ".cachebro-canary~"
 
-// canary writes a file through the mount, overwrites it, checks that both versions were recorded,
-// undoes the last one by a plan, and removes the file again.
+// canary tests the whole chain with a file. It writes and overwrites the file through the mount,
+// checks that both versions were recorded, undoes the last one by a plan, and removes the file.
 func canary(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) Finding {
 	rel := canaryName
 	if _, err := os.Lstat(filepath.Join(t.Point, rel)); err == nil { // another doctor is running
@@ -52,7 +52,7 @@ func canary(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) Findi
 	return good("canary", "a file was written, recorded, undone and removed again (%d ms)", time.Since(start).Milliseconds())
 }
 
-// canaryBefore and canaryAfter are the contents that the canary file gets, one after the other.
+// canaryBefore and canaryAfter are the contents that the canary file gets, in this order.
 const canaryBefore, canaryAfter = "one\n", "two\n"
 
 // testCanary writes both contents and undoes the second one.

@@ -117,8 +117,8 @@ func sayFinding(e *cli.Env, f Finding, asJSON bool) {
 	}
 }
 
-// refusals reports tool results that a client's version did not let hooks shorten. Hooks do not
-// shorten such results for some days.
+// refusals reports tool results that a client's version did not let hooks shorten. Hooks leave such
+// results alone for some days.
 func refusals(e *cli.Env) []Finding {
 	var out []Finding
 	for _, r := range hooks.Refusals(e.Paths(), e.Now()) {
@@ -127,7 +127,7 @@ func refusals(e *cli.Env) []Finding {
 	return out
 }
 
-// outputs reports that commands' outputs reach an agent in a shortened form.
+// outputs reports how many rules shorten the outputs of commands for agents.
 func outputs() Finding {
 	return good("outputs", "the outputs of commands are shortened for agents, by %s, without losing information (cachebro help init: --no-reshape)", text.Count(len(reshape.Rules()), "rule"))
 }

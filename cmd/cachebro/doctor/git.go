@@ -12,8 +12,8 @@ import (
 	"cachebro/cmd/cachebro/setup"
 )
 
-// doctorGit reports whether the repository is outside of the project, and whether git asks
-// cachebro which files changed.
+// doctorGit reports whether the repository is outside the project, and whether git asks cachebro
+// which files changed.
 func doctorGit(ctx context.Context, e *cli.Env, t cli.Target) []Finding {
 	const what = "git"
 	var out []Finding

@@ -62,15 +62,15 @@ func netFinding() Finding {
 	return good("net", "cachebro run also saves files outside of mounts before its command changes them (limits: cachebro help run)")
 }
 
-// kernel lists which features of FUSE the running kernel has. Only openat2 is required.
+// kernel lists the FUSE features that the running kernel has and lacks. Only openat2 is required.
 type kernel struct {
 	Release string   `json:"release"`
 	Has     []string `json:"has,omitempty"`
 	Lacks   []string `json:"lacks,omitempty"`
 }
 
-// TheKernel returns the features of the running kernel, by its release. If the release cannot be
-// parsed, Has and Lacks are empty.
+// TheKernel determines the features of the running kernel from its release. If the release cannot
+// be parsed, Has and Lacks are empty.
 func TheKernel() (k kernel, err error) {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
@@ -127,7 +127,7 @@ func fusermountFinding() Finding {
 	return good("fusermount3", "%s", path)
 }
 
-// otherUsersFinding reports whether other users can enter the mount. If they cannot, that is not a
+// otherUsersFinding reports whether other users can enter the mount. If they cannot, that is no
 // problem, but it surprises people who run sudo inside.
 func otherUsersFinding() Finding {
 	if mounting.UserAllowOther() {

@@ -102,8 +102,8 @@ func storeFindings(st wire.Status, t cli.Target) []Finding {
 	return out
 }
 
-// indexFinding reports the state of the index. An index that is not up to date is not a problem,
-// but one that cannot be built is.
+// indexFinding reports the state of the index. An index that is out of date is no problem, but one
+// that cannot be built is.
 func indexFinding(index map[string]any) Finding {
 	text, _ := index["text"].(string)
 	ready, _ := index["ready"].(bool)

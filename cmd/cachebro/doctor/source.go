@@ -22,8 +22,8 @@ func doctorSource(e *cli.Env, t cli.Target) []Finding {
 	if err != nil {
 		return []Finding{wrongErr("file system", "", err)}
 	}
-	// A mount in place covers its source. The source's parent is on the same file system, unless
-	// the project is a mount point of its own.
+	// A mount covers its source. The parent of the source is on the same file system, unless the
+	// project is itself a mount point.
 	dir := t.Root
 	if _, ok := mounts.At(overlays, t.Root); ok {
 		dir = filepath.Dir(t.Root)
@@ -44,7 +44,7 @@ func doctorSource(e *cli.Env, t cli.Target) []Finding {
 }
 
 // worktreeFinding reports a working directory that belongs to another git work tree than the
-// project. Usually a mount covers the whole of one work tree.
+// project. Usually a mount covers exactly one whole work tree.
 func worktreeFinding(e *cli.Env, t cli.Target) (Finding, bool) {
 	if e.Dir == "" {
 		return Finding{}, false
@@ -80,7 +80,7 @@ func countBelow(dir string, limit int) (n int) {
 	return n
 }
 
-// many returns a count such as "120 files", or "1000+ files" if n has reached the limit.
+// many formats a count such as "120 files", or "1000+ files" if n has reached the limit.
 func many(n, limit int) string {
 	if n >= limit {
 		return fmt.Sprintf("%d+ files", limit)

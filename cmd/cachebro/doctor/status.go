@@ -122,7 +122,7 @@ func printLast(ctx context.Context, e *cli.Env, c *wire.Client) {
 	}
 }
 
-// lastWithin bounds how long status waits for the last action, which it then omits.
+// lastWithin bounds how long status waits for the last action. After that it omits the action.
 const lastWithin = 2 * time.Second
 
 // printStatus prints whether every change is recorded and, if not, what is missing.
@@ -190,11 +190,11 @@ func printStatus(e *cli.Env, st wire.Status) {
 	}
 }
 
-// mostGaps is the greatest number of gaps that status names.
+// mostGaps bounds the gaps that status lists.
 const mostGaps = 5
 
-// sayCrash prints that the last mount ended by itself, if it did, and the processes whose working
-// directory was in it.
+// sayCrash prints whether the last mount ended by itself, and which processes had their working
+// directory in it.
 func sayCrash(e *cli.Env, state string) {
 	crash, ok := supervisor.ReadCrash(state)
 	if !ok {
@@ -300,7 +300,7 @@ type Project struct {
 	Error      string `json:"error,omitempty"`
 	Versions   uint64 `json:"versions,omitempty"`
 	Gaps       int64  `json:"gaps,omitempty"`
-	Counted    bool   `json:"-"` // a daemon runs and has given Versions and Gaps
+	Counted    bool   `json:"-"` // a running daemon has returned Versions and Gaps
 }
 
 // Projects returns the projects that are mounted here or have a history of this user's.
@@ -322,7 +322,7 @@ func Projects(ctx context.Context, e *cli.Env) ([]Project, error) {
 			l.State, seen[state] = state, true
 		}
 		if l.Answers {
-			// Ask only daemons that already run: a list must not start any.
+			// Ask only daemons that are already running, because a list must not start any.
 			hello := wire.Hello{Version: cli.Version, Client: "cli", Root: m.Source}
 			if c, err := wire.Dial(ctx, e.Paths(), hello, wire.Timeouts{Connect: time.Second, Answer: 2 * time.Second}); err == nil {
 				if st, err := wire.Call[wire.Status](ctx, c, wire.MStatus, wire.Empty{}); err == nil {
@@ -397,7 +397,7 @@ func gitLine(g wire.GitKept, now time.Time) string {
 	return s
 }
 
-// recordedBeside returns how changes that bypass the mount are recorded.
+// recordedBeside describes how changes that bypass the mount are recorded.
 func recordedBeside(st wire.Status) string {
 	if st.Watched {
 		return "changes made there are recorded as they happen"

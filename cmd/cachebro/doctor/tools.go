@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// tool is a program that works differently on a FUSE mount, which fix remedies. It counts as used
-// if program is in PATH or the project contains file. doc/tools.md has more.
+// tool is a program that needs a setting, fix, on a FUSE mount. It counts as used if program is in
+// PATH or the project contains file. doc/tools.md has more.
 type tool struct {
 	program, file string
 	text, fix     string
@@ -25,7 +25,7 @@ var tools = []tool{
 		fix:  "export UV_LINK_MODE=copy"},
 }
 
-// toolFindings names the tools in use that need a setting on a mount.
+// toolFindings lists the tools in use that need a setting on a mount.
 func toolFindings(root string) []Finding {
 	var out []Finding
 	for _, t := range tools {

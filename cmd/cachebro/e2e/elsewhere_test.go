@@ -123,7 +123,7 @@ func TestOlderBucket(t *testing.T) {
 		srv.Set(key, b)
 	}
 	out, err := p.try("log", "--versions", "--machine", id, p.dir)
-	if err != nil || !strings.Contains(out, strings.TrimSpace(want)) || !strings.Contains(out, "the copy fetched before is used") {
+	if err != nil || !strings.Contains(out, strings.TrimSpace(want)) || !strings.Contains(out, "so the older copy is used") {
 		t.Errorf("a reader of more than there is: %v\n%s\nwas\n%s", err, out, want)
 	}
 	other.write("a.txt", "four\n")

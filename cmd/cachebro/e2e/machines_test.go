@@ -203,7 +203,7 @@ func TestOtherMachines(t *testing.T) {
 	// error.
 	srv.Break(func(*http.Request) remotetest.Fault { return remotetest.Error503 })
 	out, err := p.try("show", "--machine", id, p.path("b.txt"))
-	if err != nil || !strings.HasSuffix(out, "b\nlater\n") || !strings.Contains(out, "that is used ends at") {
+	if err != nil || !strings.HasSuffix(out, "b\nlater\n") || !strings.Contains(out, "is used, which ends at") {
 		t.Errorf("without the bucket: %v %q", err, out)
 	}
 	p.refuse(1, "show", "--machine", "nobody", p.path("b.txt"))
@@ -474,7 +474,7 @@ func TestUncooperativeBucket(t *testing.T) {
 		fresh.cb("remote", "add", srv.Address("app"), "--dir", fresh.dir)
 		srv.Set(logs[1], b)
 		out, err := fresh.try("log", "--machine", id, fresh.path("a.txt"))
-		says(err, out, what, "the copy fetched before is used")
+		says(err, out, what, "so the older copy is used")
 		if strings.Count(out, "write") != 1 {
 			t.Errorf("%s: of three segments the first can be read:\n%s", what, out)
 		}
@@ -512,7 +512,7 @@ func TestUncooperativeBucket(t *testing.T) {
 		srv.Set(k, nil)
 	}
 	out, err := p.try("log", "--machine", id, p.dir)
-	says(err, out, "that is used ends at", "a.txt")
+	says(err, out, "is used, which ends at", "a.txt")
 	other.write("a.txt", "after all was lost\n")
 	out, err = other.try("remote", "send", "--dir", other.dir)
 	says(err, out, "the bucket has lost what was sent", "cachebro remote add sends all of it again")

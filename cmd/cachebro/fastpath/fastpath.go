@@ -1,14 +1,14 @@
 // Package fastpath answers an agent's hook events, its status line, and git's question which files
 // changed, before the rest of the program is initialised.
 //
-// One tool call of an agent starts up to three hook processes, so the cost of starting a process is
-// paid very often. The libraries of the index and the MCP server build tables when their packages
-// are initialised, even if they are not used. That takes 8 ms of CPU and 1,000 page faults, out of
-// 11 ms and 1,600 for any command. Go defines the order in which packages are initialised: among
-// those whose imports are initialised, the package whose path sorts first is next. This package
-// sorts before every library and imports little, so its init function runs before theirs. For a
-// hook, that function is the whole program. A second binary could do the same, but it could be
-// forgotten, moved or outdated. TestFastPath checks that nothing expensive is initialised earlier.
+// One tool call of an agent starts up to three hook processes, so their start must be cheap. The
+// libraries of the index and the MCP server build tables when their packages are initialised, even
+// if they are not used. That takes 8 ms of CPU and 1,000 page faults, out of 11 ms and 1,600 for
+// any command. Go defines the order in which packages are initialised. Among the packages whose
+// imports are initialised, the one whose path sorts first is next. This package sorts before every
+// library and imports little, so its init function runs before theirs. For a hook, that function is
+// the whole program. A second binary would serve as well, but it could be forgotten, moved or
+// outdated. TestFastPath checks that nothing expensive is initialised earlier.
 //
 // Hooks that may have to start a daemon or a mount (SessionStart, and a hook without the name of an
 // event) are left to main. The package has no state and no locks.
@@ -63,7 +63,7 @@ func answer(f func(context.Context) int) (status int) {
 	return f(context.Background())
 }
 
-// changes answers git. Git believes the answer only if the status is 0.
+// changes answers git, which believes the answer only if the status is 0.
 func changes(token string) (status int) {
 	debug.SetTraceback("none")
 	status = 1
@@ -108,9 +108,8 @@ func wake(ctx context.Context, p wire.Paths, root string) bool {
 	return err == nil
 }
 
-// Dir returns the working directory, or "" if it no longer exists. It does not use os.Getwd, because
-// that calls stat for $PWD. If mountd calls Dir, $PWD can be on the mount that mountd does not serve
-// yet.
+// Dir returns the working directory, or "" if it no longer exists. It does not use os.Getwd, which
+// calls stat for $PWD. In mountd, $PWD can be on a mount that mountd does not serve yet.
 func Dir() string {
 	dir, err := syscall.Getwd()
 	if err != nil || !filepath.IsAbs(dir) {
@@ -119,7 +118,7 @@ func Dir() string {
 	return dir
 }
 
-// Paths returns the places of sockets and state for this user.
+// Paths returns the locations of this user's sockets and state.
 func Paths(getenv func(string) string) wire.Paths {
 	home := getenv("HOME")
 	if home == "" {

@@ -16,11 +16,10 @@ import (
 //	git status ──runs──▶ cachebro fsmonitor 2 TOKEN ──socket──▶ mountd
 //
 // The working directory is the top of the work tree. The answer on stdout is what wire.AskChanges
-// returns. The exit status is 1 if the mount does not cover the whole work tree, namely if nothing is
-// mounted there or something else is mounted inside it, or if mountd does not answer. Git then
-// examines all files itself.
+// returns. The exit status is 1 if mountd does not answer, or if the mount does not cover the whole
+// work tree. Git then examines all files itself.
 
-// monitorWait is how long mountd may take. In more time, git could examine all files itself.
+// monitorWait is how long mountd may take. Git could examine all files itself in that time.
 const monitorWait = 3 * time.Second
 
 // errUnknown makes git examine the files itself.

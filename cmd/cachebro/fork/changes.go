@@ -22,8 +22,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// file is a regular file, a link or a directory in one of the three trees. A nil *file means
-// that nothing is there.
+// file is a regular file, a link or a directory in one of the three trees. A nil *file stands for a
+// path that does not exist.
 type file struct {
 	mode   uint32 // type and permissions
 	target string // where a link leads
@@ -49,14 +49,14 @@ func same(a, b *file) bool {
 	return a.mode == b.mode && a.hash == b.hash && a.why == "" && b.why == ""
 }
 
-// change is one path that differs between a fork and the tree from which it was made.
+// change is a path that differs between a fork and the tree from which it was made.
 type change struct {
 	path    string
 	was, is *file
 }
 
-// trees gives access to the three trees: the project as the fork began, the fork, and the
-// project now.
+// trees gives access to three trees: the project when the fork was made, the fork, and the project
+// now.
 type trees struct {
 	c     *wire.Client // of the project's daemon
 	f     fork
@@ -127,8 +127,8 @@ func (t *trees) list(ctx context.Context, dir string) error {
 	return nil
 }
 
-// changes returns what was changed in the fork, sorted by path. It leaves out files that git ignores
-// there, and new directories that are not empty, because their files imply them.
+// changes returns what was changed in the fork, sorted by path. It leaves out ignored files, and
+// new directories with files, which the files imply.
 func (t *trees) changes(ctx context.Context) (out []change, err error) {
 	seen := map[string]bool{}
 	err = fs.WalkDir(t.fork.FS(), ".", func(p string, d fs.DirEntry, err error) error {
@@ -174,7 +174,7 @@ func (t *trees) changes(ctx context.Context) (out []change, err error) {
 	return out, err
 }
 
-// was returns what the fork had at a path when it was made, or nil if there was nothing.
+// was returns what the fork had at a path when it was made, nil if nothing.
 func (t *trees) was(p string) *file {
 	e, ok := t.base[p]
 	if !ok {
@@ -196,7 +196,7 @@ func (t *trees) was(p string) *file {
 	return f
 }
 
-// compare compares one file of the fork with what it was at the beginning.
+// compare compares one file of the fork with its state when the fork was made.
 func (t *trees) compare(p string) (ch change, differs bool, err error) {
 	fi, err := t.fork.Lstat(p)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -23,7 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// made is a fork that was just made, as printed for people and scripts.
+// made describes a new fork, as printed for people and scripts.
 type made struct {
 	Root    string          `json:"root"`
 	Origin  string          `json:"origin"`
@@ -52,7 +52,7 @@ func create(ctx context.Context, e *cli.Env, dir string, o options) error {
 	return err
 }
 
-// makeFork makes a fork. If that fails, it removes what it had made so far.
+// makeFork makes a fork. On failure it removes what it has made so far.
 func makeFork(ctx context.Context, e *cli.Env, given string, o options) (m made, err error) {
 	t, c, err := e.Open(ctx, ".")
 	if err != nil {
@@ -176,8 +176,7 @@ func output(cmd *exec.Cmd) (string, error) {
 }
 
 // checkOut makes the directory a worktree of the project's repository that contains only git's own
-// file. If git is not installed or the repository has no commit, it adds a note instead. If git
-// fails to make the worktree, it returns an error.
+// file. If git is not installed or the repository has no commit, it adds a note instead.
 func (m *made) checkOut(ctx context.Context, t cli.Target, state string, o options) error {
 	top, before := t.Base(), o.at != ""
 	if _, err := os.Lstat(filepath.Join(top, ".git")); err != nil {
@@ -191,7 +190,7 @@ func (m *made) checkOut(ctx context.Context, t cli.Target, state string, o optio
 		return without("git is not installed")
 	}
 	rev := "HEAD"
-	if before { // where HEAD was then, if git's reflog goes back so far
+	if before { // where HEAD was at that time, if git's reflog goes back that far
 		rev = "HEAD@{" + m.at.UTC().Format("2006-01-02T15:04:05Z") + "}"
 	}
 	commit, err := git(ctx, top, "rev-parse", "--verify", "--quiet", rev+"^{commit}")
@@ -228,8 +227,8 @@ func (m *made) checkOut(ctx context.Context, t cli.Target, state string, o optio
 	return nil
 }
 
-// turn lets only one fork of a project at a time ask git for a worktree, because git reads the
-// existing worktrees and fails if one is incomplete. It locks state, the project's state directory,
+// turn makes the forks of a project ask git for a worktree one after the other, because git fails
+// if one of the existing worktrees is incomplete. It locks state, the project's state directory,
 // until end is called.
 func turn(state string) (end func(), err error) {
 	dir, err := os.Open(state)
@@ -243,9 +242,9 @@ func turn(state string) (end func(), err error) {
 	return func() { dir.Close() }, nil
 }
 
-// staged writes the content of the index as a tree and returns its name. It uses a copy of the index,
-// because git locks the index that it reads. Otherwise forks made at the same time, and git commands
-// in the project, could fail.
+// staged writes the content of the index as a tree and returns the tree's name. It uses a copy of
+// the index, because git locks the index that it reads. Otherwise simultaneous forks, and git
+// commands in the project, could fail.
 func staged(ctx context.Context, top string) (tree string, err error) {
 	name, err := git(ctx, top, "rev-parse", "--path-format=absolute", "--git-path", "index")
 	if err != nil {
@@ -294,7 +293,7 @@ func (m *made) unmake(existed bool) {
 	}
 }
 
-// mount mounts the fork. If that fails, the fork is an ordinary directory.
+// mount mounts the fork. If that fails, the fork remains an ordinary directory.
 func (m *made) mount(ctx context.Context, e *cli.Env) {
 	p, err := mounting.PlanMount(e, m.Root, mounting.MountFlags{Exact: true})
 	if err == nil && !p.Already {

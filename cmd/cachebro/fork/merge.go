@@ -21,7 +21,7 @@ import (
 // step is what the merge does to one path of the project.
 type step struct {
 	Path     string `json:"path"`
-	Do       string `json:"do"` // add, change, merge, remove, conflict, or "as" if the project needs no change
+	Do       string `json:"do"` // add, change, merge, remove, conflict, or "as" if the project already has the change
 	Conflict string `json:"conflict,omitempty"`
 
 	to      *file // the result of the merge for the path; nil if it is to be deleted
@@ -89,8 +89,8 @@ func movedFrom(all []change) map[string]string {
 	return moved
 }
 
-// inOrder puts the removals first, because other steps may create something in their place. It
-// puts the removal of a directory after those of its content.
+// inOrder puts the removals first, because other steps may create something in their place. The
+// content of a directory is removed before the directory.
 func inOrder(steps []step) []step {
 	var first, rest []step
 	for _, s := range slices.Backward(steps) {
@@ -177,9 +177,9 @@ func (t *trees) step(ch change, project *os.Root) (s step, err error) {
 	return s, nil
 }
 
-// carry carries out one step. As with every write that replaces a file, the file's owner, attributes
-// and hard links are preserved. carry fails if a process has the file open for writing, or if the
-// project's file has changed since plan looked at it.
+// carry carries out one step. It preserves the owner, attributes and hard links of a file that it
+// replaces. carry fails if a process has the file open for writing, or if the project's file has
+// changed since plan looked at it.
 func (s step) carry(project *os.Root) error {
 	f := displace.File{Root: project, Path: s.Path, Exists: s.now != nil}
 	toFile := s.to != nil && !s.to.link() && !s.to.dir()
@@ -203,7 +203,7 @@ func (s step) carry(project *os.Root) error {
 		if err != nil {
 			return err
 		}
-		held.Release() // Put takes its own hold on the file
+		held.Release() // Put holds the file itself
 	}
 	if !f.Exists || text.Hash(s.content) != s.now.hash {
 		if err := f.Put(s.content); err != nil {
@@ -259,8 +259,8 @@ func (s step) swap(project *os.Root) error {
 	return project.Chmod(s.Path, fs.FileMode(s.to.mode&0o777))
 }
 
-// hold prevents other processes from opening a file for writing. It returns an error if a process
-// has it open for writing already.
+// hold prevents other processes from opening a file for writing. It fails if a process already has
+// the file open for writing.
 func hold(project *os.Root, name string) (*displace.Held, error) {
 	r, err := project.Open(name)
 	if err != nil {
@@ -318,7 +318,7 @@ func mergeFork(ctx context.Context, e *cli.Env, f fork, o options) error {
 }
 
 // tellMerge prints what was done and returns the exit status: 0 if everything was done, 1 if there
-// were conflicts, 2 if there were only conflicts, so that nothing was done.
+// were conflicts, 2 if there were only conflicts.
 func tellMerge(e *cli.Env, into cli.Target, steps []step, o options) error {
 	done, left := 0, 0
 	for _, s := range steps {

@@ -67,7 +67,7 @@ func writeOrigin(state string, o Origin) error {
 	return os.Rename(tmp, filepath.Join(state, originFile))
 }
 
-// find returns the fork that a path lies in.
+// find returns the fork that contains a path.
 func find(e *cli.Env, given string) (f fork, err error) {
 	f.Target, err = e.Locate(given)
 	if err != nil {

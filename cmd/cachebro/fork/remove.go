@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// removeAll deletes a directory, even if directories in it are read-only, or if a process
-// that is about to end still makes files in it.
+// removeAll deletes a directory. It also deletes read-only directories inside, and retries if a
+// process that is about to end still makes files there.
 func removeAll(dir string) error {
 	err := os.RemoveAll(dir)
 	for pause := 5 * time.Millisecond; errors.Is(err, syscall.ENOTEMPTY) && pause < 2*time.Second; pause *= 2 {

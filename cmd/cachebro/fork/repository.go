@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// repository is the repository with a fork's commits. It is the project's repository, which remains
-// when the fork is dropped, or the fork's own, which is deleted with it.
+// repository is the repository with a fork's commits. It is either the project's repository, which
+// remains when the fork is dropped, or the fork's own, which is deleted with it.
 type repository struct {
 	f     fork
 	there bool                 // the fork has a .git
@@ -84,8 +84,8 @@ func (r repository) lost(ctx context.Context) (bool, error) {
 	return unreached(head)
 }
 
-// lostOwn reports whether a repository of the fork's own has commits that the project's
-// repository lacks.
+// lostOwn reports whether the fork's own repository has commits that the project's repository
+// lacks.
 func (r repository) lostOwn(ctx context.Context) (bool, error) {
 	out, err := git(ctx, r.f.Base(), "for-each-ref", "--format=%(objectname)")
 	if err != nil {
@@ -112,8 +112,8 @@ func (r repository) lostOwn(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// has reports whether the fork's file at a path, or its absence, is in a commit that remains. It
-// must be called only for forks whose commits are all on branches.
+// has reports whether the fork's file at a path, or its absence, is in a commit that remains. The
+// fork's commits must all be on branches.
 func (r repository) has(path string, in *os.Root) bool {
 	if r.files == nil {
 		return false
@@ -152,8 +152,8 @@ func (r repository) has(path string, in *os.Root) bool {
 	return err == nil && mode == c.mode && name == c.object
 }
 
-// objectName returns git's name of a blob with this content and size. length tells whether
-// the repository names its objects by SHA-1 or SHA-256.
+// objectName returns git's name of a blob with this content and size. The name is a SHA-1 or a
+// SHA-256, depending on its length in hexadecimal digits.
 func objectName(content io.Reader, size int64, length int) (string, error) {
 	h := sha1.New()
 	if length == hex.EncodedLen(sha256.Size) {

@@ -15,7 +15,7 @@ import (
 )
 
 // worktreeEvent is the event by which Claude Code requests a worktree for a session or an agent, or
-// the removal of one. The last line that we print is the worktree's directory. If the removal
+// its removal. The answer is the worktree's directory, on the last line printed. If the removal
 // fails, the client does not delete the worktree.
 type worktreeEvent struct {
 	Cwd  string `json:"cwd"`
@@ -26,16 +26,16 @@ type worktreeEvent struct {
 // maxEvent is the greatest number of bytes read of an event.
 const maxEvent = 1 << 20
 
-// besideSuffix is appended to the project's name for the directory of its worktrees. That directory
-// is next to the project, because a fork cannot be inside its own project.
+// besideSuffix is appended to the project's name to name the directory of its worktrees. That
+// directory is next to the project, because a fork cannot be inside its own project.
 const besideSuffix = ".worktrees"
 
 // branchPrefix begins the names of branches that the client gives to worktrees.
 const branchPrefix = "worktree-"
 
-// AnswerWorktree answers WorktreeCreate and WorktreeRemove. A worktree becomes a fork of the project
-// on a branch of its own, including files that git ignores. The hooks apply to all projects of the
-// user. In a project without a history, an ordinary git worktree is made.
+// AnswerWorktree answers WorktreeCreate and WorktreeRemove. A worktree becomes a fork of the
+// project on its own branch, including files that git ignores. The hooks apply to all projects of
+// the user, so in a project without a history AnswerWorktree makes an ordinary git worktree.
 func AnswerWorktree(ctx context.Context, e *cli.Env, event string) error {
 	b, err := io.ReadAll(io.LimitReader(e.Stdin, maxEvent))
 	if err != nil {
@@ -75,7 +75,7 @@ func makeWorktree(ctx context.Context, e *cli.Env, name string) (string, error) 
 	if err != nil {
 		return gitWorktree(ctx, e, name)
 	}
-	// A fork would not contain a repository that merely lies inside the project.
+	// A fork would not contain a repository that is merely inside the project.
 	if top, err := git(ctx, e.Dir, "rev-parse", "--show-toplevel"); err == nil && top != t.Base() && top != t.Root {
 		return gitWorktree(ctx, e, name)
 	}
@@ -137,8 +137,8 @@ func gitWorktree(ctx context.Context, e *cli.Env, name string) (string, error) {
 	return dir, err
 }
 
-// removeWorktree drops a fork. If the fork contains something that exists nowhere else, it fails, and
-// the client reports that the worktree remains. It does not delete an unmerged branch.
+// removeWorktree drops a fork. It fails if the fork contains something that exists nowhere else,
+// and the client then reports that the worktree remains. It does not delete an unmerged branch.
 func removeWorktree(ctx context.Context, e *cli.Env, dir string) error {
 	if !filepath.IsAbs(dir) {
 		return fmt.Errorf("%s is not a worktree", cli.Quote(dir))

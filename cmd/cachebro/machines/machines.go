@@ -1,6 +1,6 @@
 // Package machines gives commands access to the histories of other machines that work on the same
-// project and send to the same bucket. It copies what was sent of such a history to a state
-// directory inside that of the project. A store daemon of its own serves each copy.
+// project and send to the same bucket. It copies each history to a state directory inside that of
+// the project. Each copy is served by its own store daemon.
 package machines
 
 import (
@@ -30,8 +30,8 @@ func Flag(fs *pflag.FlagSet) *string {
 	return fs.String("machine", "", "use the history of this machine (its `NAME` or id, see cachebro remote machines)")
 }
 
-// Split splits "NAME:PATH", which means PATH in the history of a machine. The whole argument
-// is a path if a file of that name exists, or if there is a slash before the colon.
+// Split splits "NAME:PATH", which means PATH in the history of a machine. The whole argument is a
+// path if a file of that name exists, or if there is a slash before the colon.
 func Split(e *cli.Env, arg string) (machine, path string) {
 	name, rest, ok := strings.Cut(arg, ":")
 	if !ok || name == "" || rest == "" || strings.ContainsAny(name, "/@#") {
@@ -58,9 +58,9 @@ func IdentityFlag(e *cli.Env, fs *pflag.FlagSet) *string {
 }
 
 // Open is e.Open if machine is "". Otherwise it locates path in the same way, but connects to the
-// copy of that machine's history. It first fetches what the machine has sent since the copy was
-// made. If the bucket cannot be reached, it prints how old the copy is. part is the part of that
-// history that the name selects.
+// copy of that machine's history. It first fetches what the machine has sent since the last fetch.
+// If the bucket cannot be reached, it prints how old the copy is. part is the part of the history
+// that was written by the host called machine.
 func Open(ctx context.Context, e *cli.Env, machine, path string) (t cli.Target, c *wire.Client, part Part, err error) {
 	t, c, err = e.Open(ctx, path)
 	if machine == "" || err != nil {
@@ -84,13 +84,12 @@ func Open(ctx context.Context, e *cli.Env, machine, path string) (t cli.Target, 
 	return t, c, part, err
 }
 
-// Part is the part of a history that one host wrote, as stretches in order. Other hosts can have
-// written the rest, because a history can be continued on another host. nil means the whole
-// history.
+// Part is the part of a history that one host wrote, as a list of stretches in order. Another host
+// may have continued the history. nil means the whole history.
 type Part []remote.Writer
 
-// partOf returns the part that the host called name wrote. It returns nil, which means the whole
-// history, if no writer has that name (because it is an id) or if the host wrote everything.
+// partOf returns the part that the host called name wrote. It returns nil if the host wrote
+// everything, or if no writer has that name because it is an id.
 func partOf(all []remote.Writer, name string) Part {
 	part := slices.DeleteFunc(slices.Clone(all), func(w remote.Writer) bool { return w.Name != name })
 	if len(part) == 0 || len(part) == len(all) {
@@ -104,7 +103,7 @@ func (p Part) Has(seq uint64) bool {
 	return p == nil || slices.ContainsFunc(p, func(w remote.Writer) bool { return w.First <= seq && (w.Last == 0 || seq <= w.Last) })
 }
 
-// Between returns the exclusive bounds of the last stretch of the part; 0 means no bound.
+// Between returns the exclusive bounds of the last stretch of the part. A bound of 0 means none.
 func (p Part) Between() (after, before uint64) {
 	if len(p) == 0 {
 		return 0, 0
@@ -117,7 +116,7 @@ func (p Part) Between() (after, before uint64) {
 }
 
 // Newest completes a query that names no version. It chooses the last version of the path before
-// the end of the part, and returns the number of the version before that. It changes nothing if
+// the end of the part, and returns the number of the version before that one. It does nothing if
 // the part reaches the end of the history.
 func (p Part) Newest(ctx context.Context, c *wire.Client, q *wire.ShowQuery) (prev uint64, err error) {
 	_, before := p.Between()
@@ -160,7 +159,7 @@ func elsewhere(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) (s
 // All names all machines, for OpenAll.
 const All = "all"
 
-// Asked is a machine whose history can be asked.
+// Asked is a machine whose history can be queried.
 type Asked struct {
 	ID, Name string
 	After    uint64 // versions up to this one come from the machine that the history was forked from
@@ -168,8 +167,8 @@ type Asked struct {
 	Client   *wire.Client
 }
 
-// Wrote returns the name of the host that wrote a version. It can differ from the machine's name,
-// because a history can be continued on another host.
+// Wrote returns the name of the host that wrote a version. It may differ from the machine's name,
+// because another host may have continued the history.
 func (a Asked) Wrote(seq uint64) string {
 	for _, w := range a.Writers {
 		if w.Last > 0 && seq <= w.Last {
@@ -180,7 +179,7 @@ func (a Asked) Wrote(seq uint64) string {
 }
 
 // OpenAll is Open for this machine and all others. failed is true if some machines could not be
-// asked; they are printed to standard error.
+// queried. Their errors are printed to standard error.
 func OpenAll(ctx context.Context, e *cli.Env, path string) (t cli.Target, all []Asked, failed bool, err error) {
 	t, c, err := e.Open(ctx, path)
 	if err != nil {
@@ -264,7 +263,8 @@ type seen struct {
 	remote.Known
 }
 
-// find returns the copy of a machine's history, brought up to date if the bucket answers.
+// find returns the copy of a machine's history. It brings the copy up to date if the bucket
+// answers.
 func find(ctx context.Context, e *cli.Env, url, dir, name string) (copied, error) {
 	b, all, err := listed(ctx, e, url)
 	id := ""
@@ -288,7 +288,7 @@ func find(ctx context.Context, e *cli.Env, url, dir, name string) (copied, error
 	if kerr != nil || !ok {
 		return copied{}, err
 	}
-	fmt.Fprintf(e.Stderr, "cachebro: %s; the copy of the history of %s that is used ends at %s\n", cli.OneLine(err.Error()), cli.Quote(s.Machine.Name), cli.Stamp(s.Time, e.Now()))
+	fmt.Fprintf(e.Stderr, "cachebro: %s; so an older copy of the history of %s is used, which ends at %s\n", cli.OneLine(err.Error()), cli.Quote(s.Machine.Name), cli.Stamp(s.Time, e.Now()))
 	return at(dir, s.Machine.ID), nil
 }
 
@@ -432,7 +432,7 @@ func (m copied) keep(s seen) error {
 }
 
 // update fetches what a machine has sent since the last update. If that fails, for example because
-// the bucket contradicts the copy, it prints the error and leaves the copy as it is.
+// the bucket contradicts the copy, it prints the error and leaves the copy unchanged.
 func (m copied) update(ctx context.Context, e *cli.Env, b *remote.Bucket, id string) error {
 	if err := os.MkdirAll(m.root, 0o700); err != nil {
 		return err
@@ -485,12 +485,12 @@ func (m copied) update(ctx context.Context, e *cli.Env, b *remote.Bucket, id str
 	if s.N == 0 || ctx.Err() != nil {
 		return err
 	}
-	fmt.Fprintf(e.Stderr, "cachebro: %s; the copy fetched before is used, which ends at %s\n", cli.OneLine(err.Error()), cli.Stamp(s.Time, e.Now()))
+	fmt.Fprintf(e.Stderr, "cachebro: %s; so the older copy is used, which ends at %s\n", cli.OneLine(err.Error()), cli.Stamp(s.Time, e.Now()))
 	return nil
 }
 
-// fetch adds the missing parts of the history to a copy, as many as can be read. It first ends
-// the daemon of the copy.
+// fetch adds the missing parts of the history to a copy, as far as they can be read. It first ends
+// the copy's daemon.
 func (m copied) fetch(ctx context.Context, e *cli.Env, b *remote.Bucket, h remote.Head, s seen) (now seen, err error) {
 	e = e.WithState(m.dir)
 	state, err := e.Paths().MakeState(m.root)

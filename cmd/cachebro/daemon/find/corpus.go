@@ -9,8 +9,8 @@ import (
 	"cachebro/store/leaf/ignore"
 )
 
-// corpus is what the search index reads from: the version log, and the files as
-// they are on the source, never through the mount.
+// corpus is what the search index reads: the version log, and the files in the source directory,
+// bypassing the mount.
 type corpus struct {
 	*store.Store // the log and the contents
 	source       *source.Source
@@ -49,8 +49,8 @@ func (f *Finder) Run(ctx context.Context) {
 	<-ctx.Done()
 }
 
-// Poke tells the index that there are new versions, or that the baseline is
-// complete. Never blocks.
+// Poke tells the index that there are new versions, or that the baseline is complete. It never
+// blocks.
 func (f *Finder) Poke() {
 	select {
 	case f.news <- struct{}{}:

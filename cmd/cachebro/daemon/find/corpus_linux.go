@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readBeneath reads a regular file into buf, which it replaces by a larger buffer if
-// necessary. A query opens thousands of files. Without an os.File for each, that takes four
-// system calls instead of eight and leaves no garbage.
+// readBeneath reads a regular file into buf, or into a larger buffer if necessary. A query opens
+// thousands of files, so this avoids an os.File for each, which would take eight system calls
+// instead of four and leave garbage.
 func readBeneath(dir *os.File, p string, buf []byte) ([]byte, error) {
 	how := &unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_NOATIME,
@@ -26,7 +26,7 @@ func readBeneath(dir *os.File, p string, buf []byte) ([]byte, error) {
 		switch {
 		case errors.Is(err, unix.EPERM) && how.Flags&unix.O_NOATIME != 0: // not the owner
 			how.Flags &^= unix.O_NOATIME
-		case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.EXDEV): // a link now, or below a file
+		case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.EXDEV): // the path is now a link, or leads through a file
 			return nil, fs.ErrNotExist
 		case !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR):
 			return nil, err
@@ -47,7 +47,7 @@ func readBeneath(dir *os.File, p string, buf []byte) ([]byte, error) {
 		}
 		size := int(before.Size)
 		if before.Size > limits.Content {
-			size = 8000 // enough to know a text
+			size = 8000 // enough to recognise text
 		}
 		buf = slices.Grow(buf[:0], size+1)
 		n, err := preadFull(fd, buf[:size+1])

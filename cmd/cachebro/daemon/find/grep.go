@@ -35,8 +35,8 @@ type grepLine struct {
 	At, Before, Size int
 }
 
-// grep is Index.Grep with a cache. The state of the files is part of the key, so when files
-// return to an earlier state, its answers are found again, even on other machines.
+// grep is Index.Grep with a cache. The state of the files is part of the key, so when the files
+// return to an earlier state, its answers are valid again, even on other machines.
 func (f *Finder) grep(ctx context.Context, q search.Query) (search.Result, error) {
 	scope := store.Path(q.Path)
 	token, seq, ok := f.Answers.Token(ctx, scope)
@@ -59,8 +59,7 @@ func (f *Finder) grep(ctx context.Context, q search.Query) (search.Result, error
 				return results.Answer{}, err
 			}
 			fresh = &r
-			// Cache the answer only if no file changed meanwhile, even if it has its
-			// earlier content again.
+			// Cache the answer only if no file changed during the search, not even back and forth.
 			_, after, still := f.Answers.Token(ctx, scope)
 			if !still || after != seq || r.Warning != "" || len(r.Lines) > mostKept {
 				return results.Answer{Once: true}, nil

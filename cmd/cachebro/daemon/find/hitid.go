@@ -16,8 +16,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// hitIDs maps ids to the definitions for which they were handed out. The ids of files and
-// versions can be resolved without it.
+// hitIDs maps ids to the definitions that they identify. Ids of files and versions need no entry.
 type hitIDs struct {
 	mu    sync.Mutex // guards known, used
 	known map[string]wire.SearchHit

@@ -13,15 +13,14 @@ import (
 // kindNote is the kind of a search for notes only.
 const kindNote = "note"
 
-// A search that is not for notes only shows at most notesTold notes, after notesAfter other
-// hits.
+// A search that is not only for notes shows at most notesTold notes, after notesAfter other hits.
 const (
 	notesTold  = 3
 	notesAfter = 5
 )
 
-// noteFit is the score from which on a note is shown without being asked for. A lower score
-// means that the note shares only one common word of several.
+// noteFit is the score from which a note is shown in such a search. With a lower score, the note
+// shares only one common word of several with the query.
 const noteFit = 0.34
 
 // searchNotes answers a search for notes: it returns those with a matching line or, if there
@@ -54,7 +53,7 @@ func (f *Finder) searchNotes(q wire.SearchQuery, sq search.Query, limit int, a *
 	return nil
 }
 
-// addNotes adds notes that fit a question, after the best hits.
+// addNotes adds notes that fit a question, below the best hits.
 func (f *Finder) addNotes(q wire.SearchQuery, sq search.Query, limit int, a *wire.SearchAnswer) {
 	if q.Kind != "" || len(sq.Include) > 0 {
 		return // files of one sort were asked for
@@ -92,7 +91,7 @@ func noteHit(n wire.Note, score float64, line string) wire.SearchHit {
 	return wire.SearchHit{ID: n.ID, Type: "note", Path: n.Path, Text: line, Title: n.Kind + ": " + first, Score: score, Time: n.Time, Note: &n}
 }
 
-// noteText returns the note that an id stands for.
+// noteText returns the note with an id.
 func (f *Finder) noteText(id string) (hit wire.SearchHit, ok bool) {
 	n, ok := f.Knowledge.Note(id)
 	if !ok {

@@ -7,9 +7,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// reindex looks at every file and updates the index, or rebuilds it if do is "full". It returns
-// when everything is indexed, when the store accepts no more versions, or when ctx ends. In the
-// last two cases the follower indexes the rest.
+// reindex checks every file and updates the index, or rebuilds it if do is "full". It returns when
+// everything is indexed. It returns earlier when the store accepts no more versions or ctx ends,
+// and the follower then indexes the rest.
 func (f *Finder) reindex(ctx context.Context, do string, p store.Path, facts *wire.IndexFacts) error {
 	if do == "forget" && p == "" {
 		return wire.Errorf(wire.ErrBadRequest, "cachebro store reindex --full rebuilds the whole index", "forget needs a path")

@@ -106,8 +106,8 @@ func (f *Finder) searchQuery(ctx context.Context, q wire.SearchQuery) (search.Qu
 	return sq, nil
 }
 
-// worktrees returns the linked worktrees inside the project as globs to exclude, except for
-// the one that the query is about.
+// worktrees returns globs that exclude the linked worktrees inside the project, except for the one
+// that the query is about.
 func (f *Finder) worktrees(ctx context.Context, asked string) (globs []string) {
 	for _, at := range f.Source.Worktrees(ctx) {
 		if asked != at && !strings.HasPrefix(asked, at+"/") {
@@ -117,8 +117,7 @@ func (f *Finder) worktrees(ctx context.Context, asked string) (globs []string) {
 	return globs
 }
 
-// hints returns the files that a session works on, and how often files were fetched, for
-// ranking.
+// hints returns, for ranking, the files that a session works on and how often files were fetched.
 func (f *Finder) hints(session string) search.Hints {
 	h := search.Hints{Now: time.Now(), Working: map[store.Path]bool{}, Uses: f.hitIDs.uses()}
 	if session == "" {
@@ -172,7 +171,7 @@ func (f *Finder) searchRanked(ctx context.Context, q wire.SearchQuery, sq search
 		return err
 	}
 	a.How, a.Files, a.Lines, a.Truncated = wire.SearchRanked, len(all), len(all), len(all) > limit
-	a.NotSearched = f.Index.NotIndexed(sq) // overwrites what an exact search noted: the index leaves out more files
+	a.NotSearched = f.Index.NotIndexed(sq) // overwrites the value of an exact search, because the index leaves out more files
 	for _, r := range all[:min(limit, len(all))] {
 		hit := fileHit(r.Path, r.Score)
 		hit.Line, hit.Text = f.Index.BestLine(r, q.Pattern)
@@ -214,7 +213,7 @@ func (f *Finder) searchNames(q wire.SearchQuery, sq search.Query, limit int, a *
 	a.Files, a.Lines = len(a.Hits), len(a.Hits)
 }
 
-// addGone adds the deleted files that have the pattern in their path, the last deleted first.
+// addGone adds the deleted files whose path contains the pattern, most recently deleted first.
 func (f *Finder) addGone(sq search.Query, limit int, a *wire.SearchAnswer) error {
 	var gone []store.Version
 	err := f.Store.DeletedIn(store.Path(sq.Path), func(v store.Version) bool {
@@ -239,8 +238,8 @@ func (f *Finder) addGone(sq search.Query, limit int, a *wire.SearchAnswer) error
 	return err
 }
 
-// passing reports whether a deleted name was only a temporary name of a file that now has
-// another one, as in an atomic save.
+// passing reports whether a deleted path was only the temporary name of a file, as in an atomic
+// save.
 func (f *Finder) passing(v store.Version) bool {
 	if v.Op != store.OpMoved {
 		return false

@@ -1,5 +1,5 @@
-// Package find answers searches: exact and ranked, for definitions, names, notes and past
-// versions. It keeps the index up to date with the log, and maintains it.
+// Package find answers searches: exact and ranked searches, and searches for definitions, names,
+// notes and past versions. It maintains the index and keeps it up to date with the log.
 package find
 
 import (
@@ -16,7 +16,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// Options are the options of New. All are needed.
+// Options configure New. All are required.
 type Options struct {
 	Store     *store.Store
 	Source    *source.Source

@@ -21,8 +21,8 @@ const (
 	sessionsTold  = 2
 )
 
-// addSessions adds earlier sessions that edited the best files, after these files, because
-// such a session may have worked on the subject of the prompt.
+// addSessions adds, below the best files, earlier sessions that edited these files. Such a session
+// may have worked on the subject of the prompt.
 func (f *Finder) addSessions(asking string, limit int, a *wire.SearchAnswer) error {
 	sessions, err := f.Store.Sessions.List(sessionsAsked)
 	if err != nil {
@@ -60,8 +60,8 @@ func (f *Finder) addSessions(asking string, limit int, a *wire.SearchAnswer) err
 	return nil
 }
 
-// sessionText returns what the id of a session stands for: its client, the times and ids of
-// its prompts, and the files that it edited.
+// sessionText describes the session with an id: its client, the times and ids of its prompts, and
+// the files that it edited.
 func (f *Finder) sessionText(id string) (hit wire.SearchHit, ok bool) {
 	sessions, err := f.Store.Sessions.List(0)
 	if err != nil {

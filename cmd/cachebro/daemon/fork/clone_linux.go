@@ -8,8 +8,7 @@ import (
 )
 
 // clone makes the file to share the disk blocks of the file from (a reflink, which btrfs, xfs and
-// others support). It returns to, or nil if that is impossible. The other parameters are not needed
-// here.
+// others support). It returns to, or nil if that is impossible. Linux needs no other parameters.
 func clone(_ int, _ string, to, from *os.File) *os.File {
 	if unix.IoctlFileClone(int(to.Fd()), int(from.Fd())) != nil {
 		return nil

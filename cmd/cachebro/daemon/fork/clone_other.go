@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clone makes a file in the directory at that shares the disk blocks of from, and returns it.
-// It returns nil if the file system cannot do that; only APFS can. The new file replaces the
-// file with that name; the caller closes both.
+// clone makes a file in the directory at that shares the disk blocks of from, and replaces the file
+// called name by it. It returns nil if the file system cannot do that; only APFS can. The caller
+// closes both files.
 func clone(at int, name string, _, from *os.File) *os.File {
 	tmp := name + ".cachebro"
 	if unix.Fclonefileat(int(from.Fd()), at, tmp, unix.CLONE_NOFOLLOW) != nil {
@@ -33,7 +33,7 @@ func clone(at int, name string, _, from *os.File) *os.File {
 	return os.NewFile(uintptr(fd), name)
 }
 
-// setMtime sets the time of the last change, in ns since the epoch; here in µs.
+// setMtime sets the time of the last change, in ns since the epoch. The result is rounded to µs.
 func setMtime(f *os.File, ns int64) error {
 	t := unix.NsecToTimeval(ns)
 	return unix.Futimes(int(f.Fd()), []unix.Timeval{t, t})

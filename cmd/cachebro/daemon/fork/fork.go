@@ -1,11 +1,11 @@
-// Package fork fills an empty directory with the tree of a moment, as a copy in which somebody
-// else works. The client passes the directory as a descriptor, so the daemon writes only where
-// its client may write.
+// Package fork fills an empty directory with the project's tree as of a moment, so that somebody
+// else can work in the copy. The client passes the directory as a descriptor, so the daemon writes
+// only where its client may write.
 //
-// The present tree is copied from the project itself, bypassing its mount. Disk blocks are
-// shared if the file system supports that, and otherwise copied by the kernel. For an earlier
-// moment, files that have not changed since are copied in the same way; the rest comes from
-// the history. Files that git ignores are copied as they are now, if that is requested.
+// The present tree is copied from the source directory, bypassing the mount. Disk blocks are shared
+// if the file system supports that, and otherwise copied by the kernel. For an earlier moment,
+// files that have not changed since are copied in the same way. The rest comes from the history.
+// Files that git ignores are copied in their present state, if that is requested.
 package fork
 
 import (
@@ -32,8 +32,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// atOnce is how many directories are filled in parallel, because filling one mostly waits for
-// the disk.
+// atOnce is how many directories are filled in parallel. Filling one mostly waits for the disk.
 const atOnce = 4
 
 // Service fills directories.
@@ -111,8 +110,8 @@ func (s *Service) fork(ctx context.Context, r *wire.Request) (any, []byte, error
 	return f.out, nil, err
 }
 
-// Fill fills a directory that is empty, except perhaps for a .git, with what a history had at
-// a moment. It copies nothing from a project.
+// Fill fills a directory with what a history had at a moment. The directory must be empty, except
+// perhaps for a .git. Fill copies nothing from a project.
 func Fill(ctx context.Context, st *store.Store, seq uint64, to *os.File) (wire.ForkAnswer, error) {
 	if err := empty(to); err != nil {
 		return wire.ForkAnswer{Seq: seq}, err
@@ -128,8 +127,8 @@ func Fill(ctx context.Context, st *store.Store, seq uint64, to *os.File) (wire.F
 	return f.out, err
 }
 
-// fits checks that a directory is empty and not in the project: writing through our own mount
-// would make the daemon wait for itself.
+// fits checks that a directory is empty and not in the project. If the daemon wrote through its own
+// project's mount, it would wait for itself.
 func (s *Service) fits(to *os.File) error {
 	fi, err := to.Stat()
 	if err != nil {
@@ -176,19 +175,19 @@ func (s *Service) settle(ctx context.Context) error {
 // entry is a file, directory or other name to make in the fork.
 type entry struct {
 	undo.Entry
-	live bool       // copied from the tree as it is now, else from the history
-	at   store.Path // where it is in the project now, if it is live
+	live bool       // copied from the present tree, not from the history
+	at   store.Path // its present path in the project, if it is live
 }
 
 // filler makes one fork.
 type filler struct {
 	store   *store.Store
 	plan    undo.Planner
-	from    *os.File        // the project itself, bypassing its mount; nil if there is none
+	from    *os.File        // the source directory; nil if there is none
 	rules   *ignore.Matcher // nil means that everything in the history is copied
 	now     bool            // fork the tree as it is now
 	ignored bool
-	linked  []string // worktrees of the project's repository that lie in the project
+	linked  []string // worktrees of the project's repository that are inside the project
 	own     bool     // files get their owners, because we are root
 	group   errgroup.Group
 
@@ -214,8 +213,8 @@ func (f *filler) made(bytes, shared int64) {
 	f.out.Shared += shared
 }
 
-// dir fills to with what p contained at the moment and, if requested, with the ignored files
-// that are there now, or that are where that directory is now.
+// dir fills to with what p contained at the moment. If requested, it also copies the ignored files
+// that are there now. If the directory has moved, they are copied from its present path.
 func (f *filler) dir(ctx context.Context, p store.Path, to *os.File) error {
 	if f.now {
 		return f.live(ctx, p, p, to, nil)
@@ -230,7 +229,7 @@ func (f *filler) dir(ctx context.Context, p store.Path, to *os.File) error {
 		if err != nil {
 			return err
 		}
-		if there { // otherwise another directory may have been made in its place
+		if there { // otherwise p may be another directory now
 			now = at
 		}
 	}
@@ -242,7 +241,7 @@ func (f *filler) dir(ctx context.Context, p store.Path, to *os.File) error {
 			continue
 		}
 		if e.Why != "" && !tracked && f.from != nil && f.isFile(now, name) {
-			continue // taken as it is now
+			continue // copied in its present state
 		}
 		have[name] = true
 		if err := f.entry(ctx, entry{Entry: e}, to, name); err != nil {
@@ -255,7 +254,7 @@ func (f *filler) dir(ctx context.Context, p store.Path, to *os.File) error {
 	return f.live(ctx, p, now, to, have)
 }
 
-// isFile reports whether the project's directory has an ignored regular file of that name now.
+// isFile reports whether the project's directory contains an ignored regular file of that name now.
 func (f *filler) isFile(dir store.Path, name string) bool {
 	q := store.Path(path.Join(string(dir), name))
 	st, _, err := source.LstatBeneath(f.from, string(q))
@@ -266,8 +265,8 @@ func (f *filler) tracked(p store.Path, mode uint32) bool {
 	return f.rules == nil || f.rules.Class(string(p), mode&unix.S_IFMT == unix.S_IFDIR) == ignore.Tracked
 }
 
-// live copies what is in the project's directory now to the fork's directory p. For an earlier
-// moment it copies only what git ignores and the history does not have.
+// live copies the present content of the project's directory now to the fork's directory p. For an
+// earlier moment it copies only what git ignores and the history does not have.
 func (f *filler) live(ctx context.Context, p, now store.Path, to *os.File, have map[string]bool) error {
 	in, err := source.OpenBeneath(f.from, string(now), false)
 	if err != nil {
@@ -301,8 +300,8 @@ func (f *filler) live(ctx context.Context, p, now store.Path, to *os.File, have 
 	return nil
 }
 
-// entry makes one name in the directory in. It returns only errors of the fork's file system;
-// a name that cannot be read from the project is reported as lost.
+// entry makes one name in the directory in. It returns only errors of the fork's file system. A
+// name that cannot be read from the project is reported as lost.
 func (f *filler) entry(ctx context.Context, e entry, in *os.File, name string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -325,8 +324,8 @@ func (f *filler) entry(ctx context.Context, e entry, in *os.File, name string) e
 			}
 			return f.finish(e, sub)
 		}
-		// The limit also bounds the descriptors. When it is reached, this goroutine
-		// fills the directory.
+		// The limit also bounds the open descriptors. Once it is reached, this goroutine fills the
+		// directory itself.
 		if !f.group.TryGo(fill) {
 			return fill()
 		}
@@ -400,17 +399,17 @@ func (f *filler) file(e entry, at int, name string) error {
 	return f.finish(e, to)
 }
 
-// errMoving reports that a file was written again while it was copied.
+// errMoving reports that a file was written while it was being copied.
 var errMoving = errors.New("the file is being written")
 
 const takeTries = 3
 
-// take copies a whole file. If a file is written without end, take gives up after a few tries
-// and leaves the copy as cp would have made it. all is to, or the file that replaced it.
+// take copies a whole file. If the file keeps being written, take gives up after a few tries and
+// leaves the copy as cp would have made it. all is to, or the file that replaced it.
 func take(at int, name string, to, from *os.File) (all *os.File, size, shared int64, err error) {
 	all = to
-	// Attributes are not copied, so they are not read either, which saves three system
-	// calls for each small file.
+	// Attributes are not copied, so they need not be read. That saves three system calls for each
+	// small file.
 	var before, after unix.Stat_t
 	for try := range takeTries {
 		if err := unix.Fstat(int(from.Fd()), &before); err != nil {
@@ -448,11 +447,11 @@ func take(at int, name string, to, from *os.File) (all *os.File, size, shared in
 	return all, size, shared, errMoving
 }
 
-// errOther reports that something else is at the path in the project now.
+// errOther reports that the path in the project is no longer the expected file.
 var errOther = errors.New("it is no longer a regular file")
 
-// open opens the project's own file. For an earlier moment it does so only if the file has not
-// changed since, which its ctime shows: the kernel changes the ctime with every change.
+// open opens the project's own file. For an earlier moment it does so only if the file's ctime
+// shows that it has not changed since. The kernel updates the ctime at every change.
 func (f *filler) open(e entry) (*os.File, error) {
 	if f.from == nil {
 		return nil, errOther
@@ -485,8 +484,8 @@ func (f *filler) open(e entry) (*os.File, error) {
 	return in, nil
 }
 
-// finish sets the owner, mode and time of a file or directory. Programs lose their set-uid and
-// set-gid bits, because a copy in another place must not give anybody more rights.
+// finish sets the owner, mode and time of a file or directory. It drops set-uid and set-gid bits,
+// because a copy in another place must not give anybody more rights.
 func (f *filler) finish(e entry, to *os.File) error {
 	if f.own {
 		if err := to.Chown(int(e.UID), int(e.GID)); err != nil && !errors.Is(err, unix.EPERM) {

@@ -1,12 +1,12 @@
-// Package gitstate records what happened to the project's git directories, and plans how to
-// undo it. Git's own files are not files of the project, so no other package shows, searches
-// or undoes them.
+// Package gitstate records what happened to the project's git directories, and plans how to undo
+// it. Git's own files are not files of the project, so no other package shows, searches or undoes
+// them.
 //
-// A row says what one name in a git directory stood for before somebody changed it. Its state
-// after the change is in the path's next row or, if there is none, is the present state. The
-// contents are in the rows or, as hard links, in the git part of the state directory, where
-// mountd saved them (fusefs/capture/git.go). Removed objects are saved there without rows, as
-// an object directory that git can read.
+// A row holds the state of one path in a git directory before somebody changed it. The state after
+// the change is in the path's next row or, if there is none, is the present state. A content is in
+// its row or, as a hard link, in the git part of the state directory, where mountd saved it
+// (fusefs/capture/git.go). Removed objects are saved there without rows, as an object directory
+// that git can read.
 package gitstate
 
 import (
@@ -57,7 +57,7 @@ func (r *row) until() int64 { return max(r.Time, r.Until) }
 
 func (r *row) path() string { return string(r.Path) }
 
-// version returns a version that represents a row in questions to the log about who did what.
+// version returns a version that represents the row in queries about who did what.
 func (r *row) version() store.Version {
 	return store.Version{Path: store.Path(r.Path), Time: r.Time, Actor: r.Actor, Plan: r.Plan}
 }
@@ -78,7 +78,7 @@ type Service struct {
 	log     *slog.Logger
 	budget  int64 // of saved files, in bytes
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu   sync.Mutex
 	open map[string]*row // by path: the newest row
 	due  map[string]*row // by key: to be stored
@@ -87,7 +87,7 @@ type Service struct {
 	digests map[string][32]byte
 }
 
-// New makes the service; dir is the state directory's part for git.
+// New makes the service. dir is the part of the state directory for git.
 func New(dir string, st *store.Store, src *source.Source, log *slog.Logger) *Service {
 	return &Service{dir: dir, kv: st.KV(bucket), source: src, log: log, budget: limits.Git, open: map[string]*row{}, due: map[string]*row{}, digests: map[string][32]byte{}}
 }
@@ -154,7 +154,7 @@ var errTooMany = errors.New("too many changes of git's own files to examine at o
 
 const maxRows = 200_000
 
-// since reads the rows since a time. close releases the project's directory.
+// since reads the rows since a time. close releases the source directory.
 func (s *Service) since(ctx context.Context, from int64) (*history, error) {
 	h := &history{s: s, chains: map[string][]*row{}, at: map[*row]int{}, was: map[string][]thing{}, packed: map[string]map[string]string{}}
 	if from > 0 {
@@ -194,8 +194,8 @@ func (s *Service) since(ctx context.Context, from int64) (*history, error) {
 	return h, nil
 }
 
-// join puts the rows into their chains. It merges a row with the previous one if the same
-// process continued while the daemon was replaced.
+// join adds the rows to their chains. If the daemon was replaced while a process continued, join
+// merges that process's rows.
 func (h *history) join() {
 	rows := h.rows[:0]
 	for _, r := range h.rows {
@@ -220,8 +220,8 @@ func (h *history) close() {
 	}
 }
 
-// operation holds the rows of one git command and everything that it started, or of another
-// process.
+// operation holds the rows of one process. For a git command, that includes everything that it
+// started.
 type operation struct {
 	key     string // the key of its action in the log
 	pid     uint32 // of the topmost process
@@ -239,8 +239,8 @@ func (o *operation) end() (t int64) {
 	return t
 }
 
-// since returns the time from which the changes of its process belong to the operation. Git
-// changes files before refs.
+// since returns the time from which the changes of its process belong to the operation. Git changes
+// files before refs.
 func (o *operation) since() int64 {
 	if o.seen > 0 {
 		return min(o.seen, o.begin())
@@ -277,7 +277,7 @@ func (h *history) operations() []*operation {
 	return all
 }
 
-// Between returns the operations in a period that a person would notice, oldest first.
+// Between returns the operations in a period that matter to a person, oldest first.
 func (s *Service) Between(ctx context.Context, from, to time.Time) ([]wire.GitOp, error) {
 	if s.none() {
 		return nil, nil
@@ -307,7 +307,7 @@ func (s *Service) Between(ctx context.Context, from, to time.Time) ([]wire.GitOp
 // errNone ends a scan after the first row.
 var errNone = errors.New("enough")
 
-// none reports whether nothing is recorded of any repository, as in most projects.
+// none reports whether nothing is recorded for any repository, which is the usual case.
 func (s *Service) none() bool {
 	return s.kv.Scan("r/", func(string, []byte) error { return errNone }) == nil
 }

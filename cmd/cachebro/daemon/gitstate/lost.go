@@ -14,8 +14,8 @@ import (
 // maxTips bounds an answer.
 const maxTips = 5000
 
-// Lost lists the commits that refs and reflogs have named, newest first, each once. The client
-// asks git which of them can still be reached.
+// Lost lists the commits that refs and reflogs have named, newest first, each once. The client asks
+// git which of them are still reachable.
 func (s *Service) Lost(ctx context.Context) (out wire.GitLost, err error) {
 	h, err := s.since(ctx, 0)
 	if err != nil {

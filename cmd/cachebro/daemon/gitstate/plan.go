@@ -16,21 +16,20 @@ import (
 	"cachebro/store/wire"
 )
 
-// Selection says whose changes are to be undone.
+// Selection selects the changes to undo.
 type Selection struct {
 	Filter store.Filter // session, agent, prompt, tool call, since, match
 	Key    string       // of one action
 	ID     uint64       // of one operation
-	Last   bool         // the last operation that a person would notice and that was not undone
+	Last   bool         // the last operation that matters to a person and was not undone
 	Before uint64       // with Last: only operations before this one; 0 means all
 }
 
-// recordSlack is how many ns after its record a file's last change may be. If the change is later still,
-// a process has bypassed the mount.
+// recordSlack is how much later than its record a file's last change may be, in ns. After a longer
+// time, a process has bypassed the mount.
 const recordSlack = int64(2 * time.Second)
 
-// chosen returns the operations that a selection covers, and the rows of these operations that it
-// covers.
+// chosen returns the operations that a selection covers, and those of their rows that it covers.
 func (h *history) chosen(sel Selection) (of []*operation, has map[*row]bool) {
 	has = map[*row]bool{}
 	all := h.operations()
@@ -45,7 +44,7 @@ func (h *history) chosen(sel Selection) (of []*operation, has map[*row]bool) {
 			if sel.Before > 0 && o.id() >= sel.Before || strings.HasPrefix(o.rows[0].Plan, undoing) {
 				continue
 			}
-			if h.text(o) != "" && h.stands(o) && !h.ofOthers(o) {
+			if h.text(o) != "" && h.inEffect(o) && !h.ofOthers(o) {
 				sel.ID = o.id()
 				break
 			}
@@ -74,16 +73,16 @@ func (h *history) chosen(sel Selection) (of []*operation, has map[*row]bool) {
 	return of, has
 }
 
-// stands reports whether an operation is still in effect, that is, has not been undone.
-func (h *history) stands(o *operation) bool {
+// inEffect reports whether an operation has not been undone.
+func (h *history) inEffect(o *operation) bool {
 	paths, before, _ := h.ends(o)
 	return slices.ContainsFunc(paths, func(p string) bool {
 		return before[p].kind == objects || !h.same(p, before[p], h.now(p))
 	})
 }
 
-// ofOthers reports whether an operation was done in a worktree that is not in the project. The
-// state of such a worktree belongs to files elsewhere.
+// ofOthers reports whether an operation was done in a worktree outside the project. The state of
+// such a worktree belongs to files elsewhere.
 func (h *history) ofOthers(o *operation) (others bool) {
 	for _, r := range o.rows {
 		base, at := h.worktreeElsewhere(r.path())
@@ -95,9 +94,8 @@ func (h *history) ofOthers(o *operation) (others bool) {
 	return others
 }
 
-// worktreeElsewhere finds the worktree that a path belongs to, if git knows the worktree and
-// it is not in the project. base is git's own directory for the worktree, and at the worktree
-// itself.
+// worktreeElsewhere finds the worktree that a path belongs to, if git knows the worktree and it is
+// outside the project. base is git's own directory for the worktree. at is the worktree itself.
 func (h *history) worktreeElsewhere(p string) (base, at string) {
 	dir, rest, _ := gitdir.Split(p)
 	base, _ = checkout(dir, rest)
@@ -112,8 +110,8 @@ func (h *history) worktreeElsewhere(p string) (base, at string) {
 	return base, at
 }
 
-// leaveWorktrees marks changes to worktrees elsewhere as conflicts, unless the undo covers the
-// making or removal of a whole worktree.
+// leaveWorktrees marks changes to worktrees outside the project as conflicts, unless the undo
+// covers the making or removal of a whole worktree.
 func (h *history) leaveWorktrees(changes []*change) {
 	whole := map[string]bool{}
 	for _, c := range changes {
@@ -129,8 +127,8 @@ func (h *history) leaveWorktrees(changes []*change) {
 	}
 }
 
-// Text describes what a selection did to refs. It returns "" if it did nothing to them. The second
-// result is the newest operation.
+// Text describes what a selection did to refs, "" if nothing. The second result is the newest
+// operation.
 func (s *Service) Text(ctx context.Context, sel Selection) (string, uint64, error) {
 	if s.none() {
 		return "", 0, nil
@@ -144,8 +142,8 @@ func (s *Service) Text(ctx context.Context, sel Selection) (string, uint64, erro
 	return said, id, nil
 }
 
-// textOfAll describes what operations did. If there are many, it describes only the newest. id
-// is the newest operation with a description.
+// textOfAll describes what operations did, if there are many only the newest. id is the newest
+// operation with a description.
 func (h *history) textOfAll(of []*operation) (said string, id uint64) {
 	var all []string
 	for _, o := range of {
@@ -283,14 +281,14 @@ func (s *Service) Plan(ctx context.Context, sel Selection) (wire.GitPlan, error)
 	return out, nil
 }
 
-// changeOf compares the state of a path before its first chosen row with its present state. A
-// change by somebody else since then is a conflict.
+// changeOf compares the state of a path before its first chosen row with its present state. A later
+// change by somebody else is a conflict.
 func (h *history) changeOf(first *row, has map[*row]bool) *change {
 	p := first.path()
 	c := &change{path: p, before: h.before(first), now: h.now(p)}
 	c.dir, c.rest, _ = gitdir.Split(p)
 	chain := h.chains[p]
-	// Changes by others in between must have been undone already.
+	// Others' changes in between must have been undone already.
 	for i := h.at[first]; i < len(chain); i++ {
 		from := i
 		for i < len(chain) && !has[chain[i]] {
@@ -314,9 +312,8 @@ func (h *history) changeOf(first *row, has map[*row]bool) *change {
 	return c
 }
 
-// elsewhere finds git directories that are no longer at their paths and makes every change in them
-// a conflict. Their other files are not at the old paths either, so restoring a few of them there
-// would leave a broken repository.
+// elsewhere finds git directories that were moved away, and makes every change in them a conflict.
+// Restoring only a few files at the old path would leave a broken repository.
 func (h *history) elsewhere(changes []*change, has map[*row]bool) {
 	why := map[string]string{}
 	for _, c := range changes {
@@ -347,8 +344,8 @@ func (h *history) elsewhere(changes []*change, has map[*row]bool) {
 	}
 }
 
-// units determines which paths belong together: a branch and its reflog; HEAD, the index, the
-// state of a merge or rebase, and the branch that HEAD is on.
+// units determines which paths must be undone together: a branch and its reflog; HEAD, the index,
+// the state of a merge or rebase, and the branch that HEAD is on.
 func (h *history) units(changes []*change) {
 	heads := map[string]string{} // dir and branch → unit
 	for _, c := range changes {
@@ -379,8 +376,8 @@ func (h *history) units(changes []*change) {
 	}
 }
 
-// checkout returns the git directory or, for a path of a linked worktree, the worktree's part
-// of the git directory, and the path inside it.
+// checkout returns the git directory and the path inside it. For a path of a linked worktree, base
+// is the worktree's part of the git directory.
 func checkout(dir, rest string) (base, below string) {
 	if s, ok := strings.CutPrefix(rest, "worktrees/"); ok {
 		if name, more, ok := strings.Cut(s, "/"); ok {
@@ -414,8 +411,8 @@ func (h *history) step(c *change) (wire.GitStep, bool) {
 }
 
 // ordered sorts the steps so that each comes after those that it depends on. Steps that remove
-// obstacles come first, and HEAD comes last, so that a half-restored directory is not taken
-// for a repository.
+// obstacles come first. HEAD comes last, so that git does not take a half-restored directory for a
+// repository.
 func ordered(steps []wire.GitStep) []wire.GitStep {
 	rank := func(s wire.GitStep) int {
 		base := path.Base(string(s.Path))

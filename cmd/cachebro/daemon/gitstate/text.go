@@ -15,7 +15,7 @@ import (
 // mostNamed is how many refs a line names.
 const mostNamed = 3
 
-// ends returns the state of an operation's paths before and after it.
+// ends returns the states of an operation's paths before and after it.
 func (h *history) ends(o *operation) (paths []string, before, after map[string]thing) {
 	before, after = map[string]thing{}, map[string]thing{}
 	for _, r := range o.rows {
@@ -28,7 +28,7 @@ func (h *history) ends(o *operation) (paths []string, before, after map[string]t
 	return paths, before, after
 }
 
-// text describes what an operation did to refs and to a person's settings; "" if nothing.
+// text describes what an operation did to refs and to a person's settings, "" if nothing.
 func (h *history) text(o *operation) string {
 	paths, before, after := h.ends(o)
 	byDir := map[string][]string{}
@@ -46,7 +46,7 @@ func (h *history) text(o *operation) string {
 		if slices.ContainsFunc(dirs[:i], func(up string) bool {
 			return strings.HasPrefix(d, up+"/") && before[path.Join(up, "HEAD")].kind != after[path.Join(up, "HEAD")].kind
 		}) {
-			continue // it is a submodule of a repository that was itself made or removed
+			continue // a submodule of a repository that was itself made or removed
 		}
 		said := h.textOf(d, byDir[d], before, after)
 		if d != ".git" && said != "" {
@@ -165,7 +165,7 @@ func (h *history) refs(d string, paths []string, at map[string]thing) map[string
 	packed := path.Join(d, "packed-refs")
 	t, ok := at[packed]
 	if !ok {
-		t = h.now(packed) // it was not changed, or only later
+		t = h.now(packed) // the operation did not change it
 	}
 	all := h.packedRefs(packed, t)
 	if ok {
@@ -187,8 +187,8 @@ func (h *history) refs(d string, paths []string, at map[string]thing) map[string
 	return out
 }
 
-// packedRefs returns the refs in a packed-refs file. A file that many operations need is read
-// only once.
+// packedRefs returns the refs in a packed-refs file. It caches them, because many operations need
+// the same file.
 func (h *history) packedRefs(p string, t thing) map[string]string {
 	id := fmt.Sprint(p, " ", t.kept, " ", t.here)
 	if t.kind != file || t.kept == "" && !t.here {

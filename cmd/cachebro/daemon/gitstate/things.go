@@ -30,7 +30,7 @@ const (
 	objects // the directory of objects, some of which were removed
 )
 
-// thing is what a name stands for at a moment.
+// thing is the state of a path at a moment.
 type thing struct {
 	kind     kind
 	mode     uint32
@@ -46,7 +46,7 @@ type thing struct {
 	here   bool   // or the content is that of the file at the path now
 }
 
-// before returns the state of a row's path before the row.
+// before returns the state of a row's path before the row's change.
 func (h *history) before(r *row) thing {
 	chain := h.chains[r.path()]
 	if h.was[r.path()] == nil { // newest first, because an older content may be the beginning of a newer one
@@ -60,7 +60,7 @@ func (h *history) before(r *row) thing {
 	return h.was[r.path()][h.at[r]]
 }
 
-// thingOf returns the state of a row's path before the row; after is its state afterwards.
+// thingOf returns the state of a row's path before the row's change. after is the state after it.
 func (h *history) thingOf(r *row, after thing) thing {
 	t := thing{kind: file, mode: r.Mode & 0o7777, uid: r.UID, gid: r.GID, size: r.Size}
 	switch r.Was {
@@ -92,7 +92,7 @@ func (h *history) thingOf(r *row, after thing) thing {
 	return t
 }
 
-// after returns the state of a row's path after the row.
+// after returns the state of a row's path after the row's change.
 func (h *history) after(r *row) thing {
 	h.before(r)
 	return h.was[r.path()][h.at[r]+1]
@@ -193,7 +193,7 @@ func (p *part) Read(b []byte) (int, error) {
 
 func (p *part) Close() error { return p.from.Close() }
 
-// sum returns the text by which the client of a plan recognises a thing.
+// sum returns the text by which the client that carries out a plan recognises a thing.
 func (h *history) sum(p string, t thing) string {
 	switch t.kind {
 	case absent:
@@ -217,8 +217,8 @@ func (h *history) sum(p string, t thing) string {
 	return "?"
 }
 
-// same reports whether two things are equal as far as git is concerned. Two indexes that
-// differ only in the times of their files are the same.
+// same reports whether two things are equal for git. Two indexes that differ only in the times of
+// their files are equal.
 func (h *history) same(p string, a, b thing) bool {
 	if a.kind == moved && b.kind == dir {
 		return a.ino == b.ino

@@ -22,19 +22,20 @@ const (
 	tidyEvery = 10 * time.Minute
 )
 
-// usage is how much is saved.
+// usage is the amount of saved files.
 type usage struct {
 	at     time.Time
 	files  int
 	bytes  int64
 	oldest time.Time
-	wants  time.Time // some saved files lost before this time were dropped to make room
+	wants  time.Time // some saved copies of files lost before this time were dropped to make room
 }
 
 // keyWants holds usage.wants, ns since the epoch in decimal.
 const keyWants = "wants"
 
-// wants returns, in ns, the time before which some saved files were dropped to make room.
+// wants returns, in ns, the time before which saved files may be missing because they were dropped
+// to make room.
 func (s *Service) wants() (ns int64) {
 	if b, ok, err := s.kv.Get(keyWants); err == nil && ok {
 		ns, _ = strconv.ParseInt(string(b), 10, 64)
@@ -54,7 +55,7 @@ type keptFile struct {
 	since int64 // ns, when it was saved
 }
 
-// Tidy drops saved files that are too old or exceed the budget, oldest first.
+// Tidy drops saved files that are too old or exceed the budget, the oldest first.
 func (s *Service) Tidy(ctx context.Context) {
 	s.mu.Lock()
 	due := time.Since(s.kept.at) > tidyEvery

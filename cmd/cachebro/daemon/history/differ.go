@@ -44,7 +44,7 @@ func (h *History) diff(ctx context.Context, q wire.DiffQuery) (wire.DiffAnswer, 
 	return a, out.Bytes(), nil
 }
 
-// sides returns what a diff of one path compares.
+// sides returns the two contents that a diff of one path compares.
 func (h *History) sides(ctx context.Context, p store.Path, q wire.DiffQuery) (from, to versions.Side, err error) {
 	if versions.Given(q.To) {
 		v, _, err := versions.Find(h.store, p, q.To)
@@ -139,7 +139,7 @@ func (h *History) present(ctx context.Context, p store.Path) (versions.Side, err
 	return s, err
 }
 
-// moment returns the place in the log that a number or a time stands for.
+// moment returns the position in the log of a version or a time.
 func (h *History) moment(q wire.ShowQuery) (uint64, error) {
 	switch {
 	case q.Number != 0:
@@ -150,7 +150,8 @@ func (h *History) moment(q wire.ShowQuery) (uint64, error) {
 	return h.store.SeqAt(q.At)
 }
 
-// diffMoments compares, at two moments, every path at or below p that changed between them.
+// diffMoments compares two moments. It covers every path at p and in its subtree that changed
+// between them.
 func (h *History) diffMoments(ctx context.Context, p store.Path, q wire.DiffQuery) (wire.DiffAnswer, []byte, error) {
 	var a wire.DiffAnswer
 	start, err := h.moment(q.From)
@@ -216,13 +217,13 @@ func (h *History) diffMoments(ctx context.Context, p store.Path, q wire.DiffQuer
 	return a, out.Bytes(), nil
 }
 
-// sideAt returns the state of a path at a place in the log.
+// sideAt returns the state of a path at a position in the log.
 func (h *History) sideAt(path store.Path, seq uint64) (versions.Side, error) {
 	was, ok, err := h.store.AtSeq(path, seq)
 	if err != nil {
 		return versions.Side{}, err
 	}
-	if !ok { // the baseline recorded the file later, in the state that it had all along
+	if !ok { // the baseline recorded the file later, but it had that state all along
 		if hist, err := h.store.History(path, false); err == nil && len(hist) > 0 && hist[0].Op == store.OpBaseline {
 			was, ok = hist[0], true
 		}

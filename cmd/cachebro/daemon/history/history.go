@@ -85,7 +85,7 @@ func (h *History) numbers(p store.Path, vs []store.Version) map[uint64]int {
 	return out
 }
 
-// addLines adds the gaps and notices that fall between the page's versions.
+// addLines adds the gaps and notices between the page's versions.
 func (h *History) addLines(a *wire.LogAnswer, p store.Path, q wire.LogQuery, vs []store.Version) error {
 	from, to := q.Since, q.Until
 	if len(vs) > 0 {

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file answers what the tree was at a moment, directory by directory, for the read-only
-// file system that shows past trees.
+// This file lists the directories of the tree as of a moment, for the read-only file system that
+// shows past trees.
 
 // Past answers requests about the past tree.
 type Past struct {
@@ -40,7 +40,7 @@ func (s *Past) Handlers() map[string]wire.Handler {
 }
 
 func (s *Past) moment(ctx context.Context, q wire.MomentQuery) (m wire.Moment, _ []byte, err error) {
-	// Everything done before the moment must be in the log before the moment is looked up.
+	// The log must contain everything done before the moment before the moment is looked up.
 	if _, err := s.ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill); err != nil {
 		return m, nil, err
 	}
@@ -112,8 +112,8 @@ func (s *Past) list(_ context.Context, q wire.PastQuery) (wire.PastAnswer, []byt
 	return out, nil, err
 }
 
-// versions lists a file's own versions, as files that sort by time, and, as directories, all
-// names that ever existed below the path.
+// versions lists a file's own versions as files that sort by time. It lists all names that ever
+// existed in the path as directories.
 func (s *Past) versions(p store.Path) (out wire.PastAnswer, err error) {
 	err = s.store.View(func(v *store.View) error {
 		seen := map[string]bool{}

@@ -27,7 +27,7 @@ type bundles struct {
 	build string        // of this program: another build may word a text differently
 }
 
-// newNodeWait bounds the wait for a name that is not known yet.
+// newNodeWait bounds the wait for a node with an unknown name, which may be new.
 const newNodeWait = time.Second
 
 // openBundles makes the graph, which reads the log at its first use.
@@ -36,8 +36,8 @@ func (kn *Knowledge) openBundles() {
 	kn.bundles.graph = kn.newGraph(kn.Store.KV("graph"))
 }
 
-// buildStamp returns a text that differs for each build of the program, because another build
-// of the same version may word a text differently.
+// buildStamp returns a text that differs for each build, because builds of the same version may
+// word a text differently.
 func (kn *Knowledge) buildStamp() string {
 	name, err := os.Executable()
 	if err == nil {
@@ -47,7 +47,7 @@ func (kn *Knowledge) buildStamp() string {
 			return fmt.Sprintf("%s %d %d", kn.Version, st.Size(), st.ModTime().UnixNano())
 		}
 	}
-	return fmt.Sprintf("%s %d", kn.Version, time.Now().UnixNano()) // our file was replaced, so nothing cached may outlive this process
+	return fmt.Sprintf("%s %d", kn.Version, time.Now().UnixNano()) // the executable was replaced, so nothing cached may outlive this process
 }
 
 // newGraph makes an empty graph. If rows is nil, the graph does not use stored rows.
@@ -104,7 +104,7 @@ func (kn *Knowledge) contextRequest(ctx context.Context, r *wire.Request) (any, 
 	}
 	if !q.Pending && known {
 		r.Written = func(err error) {
-			if err != nil { // the bundle was recorded as shown but never arrived
+			if err != nil { // the bundle was recorded as shown but never sent
 				kn.Shown.Event(readers.Event{Reader: reader, Name: "lost"})
 			}
 		}
@@ -136,7 +136,7 @@ func unchangedBundle(etag string, since time.Time) string {
 }
 
 // filesKnown brings the log up to date with the files. sure means that no change can have been
-// missed, so the answer may say that an earlier bundle is unchanged.
+// missed, so that the answer may say "unchanged".
 func (kn *Knowledge) filesKnown(ctx context.Context) (sure bool, err error) {
 	mounted, attach, _ := kn.Survey.MountState()
 	if mounted && !attach.Outside && !kn.Survey.Scanning() {
@@ -152,7 +152,7 @@ func (kn *Knowledge) filesKnown(ctx context.Context) (sure bool, err error) {
 	return missing == "" && !(mounted && attach.Outside), err
 }
 
-// bundle returns a bundle, from the cache as long as its plan is the same.
+// bundle returns a bundle. It uses the cached one if its plan is still the same.
 func (kn *Knowledge) bundle(ctx context.Context, q wire.ContextRequest) (text []byte, hit bool, err error) {
 	g := kn.bundles.graph
 	if q.Anew {
@@ -196,8 +196,8 @@ func (kn *Knowledge) bundle(ctx context.Context, q wire.ContextRequest) (text []
 	})
 }
 
-// Forget removes from the graph what it knows of a path. The graph does not read the path
-// again until release is called.
+// Forget removes a path from the graph. The graph does not read the path again until release is
+// called.
 func (kn *Knowledge) Forget(ctx context.Context, p store.Path) (release func(), err error) {
 	return kn.bundles.graph.Forget(ctx, string(p))
 }

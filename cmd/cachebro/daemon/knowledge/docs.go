@@ -18,12 +18,12 @@ import (
 	"cachebro/store/wire"
 )
 
-// docsPause is the pause between two batches of versions with which the pairs of documents and
-// code are brought up to date. A request does not wait for it.
+// docsPause is the pause between two batches of versions that the follower of documents handles. A
+// request does not wait for it.
 const docsPause = 500 * time.Millisecond
 
-// openDocs opens the pairs of documents and code. A record that cannot be read, or for which
-// there is no room, is not an error.
+// openDocs opens the pairs of documents and code. A record that cannot be read or stored is not an
+// error.
 func (kn *Knowledge) openDocs() (err error) {
 	kn.news = make(chan struct{}, 1)
 	kn.docs, err = docsync.Open(kn.Store, docsync.Options{
@@ -50,7 +50,7 @@ func (kn *Knowledge) openDocs() (err error) {
 	return nil
 }
 
-// Run brings the pairs of documents and code up to date with what was written.
+// Run keeps the pairs of documents and code up to date with the log.
 func (kn *Knowledge) Run(ctx context.Context) {
 	for {
 		if err := kn.docs.Follow(ctx); err != nil && ctx.Err() == nil {
@@ -67,7 +67,7 @@ func (kn *Knowledge) Run(ctx context.Context) {
 	}
 }
 
-// Poke tells the follower that there are new versions. Never blocks.
+// Poke tells the follower that there are new versions. It never blocks.
 func (kn *Knowledge) Poke() {
 	select {
 	case kn.news <- struct{}{}:
@@ -142,8 +142,8 @@ func (kn *Knowledge) docPair(st docsync.Status, withDiff bool) (wire.DocPair, er
 	return w, nil
 }
 
-// docChange compares a file in the baseline with its present state. It is not an error if the
-// store has dropped the text, because the change is known anyway.
+// docChange compares a file in the baseline with its present state. If the store has dropped the
+// text, it returns the change without a diff.
 func (kn *Knowledge) docChange(c docsync.Change, withDiff bool) wire.DocChange {
 	w := wire.DocChange{Path: []byte(c.Path), What: c.What, To: []byte(c.To), Versions: c.Versions}
 	if c.First.Seq != 0 {
@@ -179,5 +179,6 @@ func (kn *Knowledge) docChange(c docsync.Change, withDiff bool) wire.DocChange {
 	return w
 }
 
-// Pinned reports whether a content is needed as the start of the diff of an outdated document.
+// Pinned reports whether the diff of an outdated document starts from a content, so that the
+// content must not be dropped.
 func (kn *Knowledge) Pinned(h store.Hash) bool { return kn.docs.Pinned(h) }

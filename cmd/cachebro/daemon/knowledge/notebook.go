@@ -17,15 +17,13 @@ import (
 	"cachebro/store"
 )
 
-// This file stores what people and agents want remembered about a project: a decision, a
-// warning, a remaining task. A note cannot be derived from anything else, so it stays until
-// somebody removes it; neither a reindex nor a collection nor the deletion of its file removes
+// This file stores what people and agents want remembered about a project: a decision, a warning, a
+// remaining task. A note cannot be derived from anything else, so only an explicit removal deletes
 // it.
 //
-// Notes are in the bucket "notes" of the store's settings. The key is the id, and the value is
-// a Note as CBOR with integer keys. All notes are also in memory, in an immutable list that each
-// change replaces, so readers take no lock. A writer holds mu while it writes to the store and
-// replaces the list.
+// Notes are in the bucket "notes" of the store's settings. The key is the id, and the value is a
+// Note as CBOR with integer keys. All notes are also in memory, in an immutable list, so readers
+// take no lock. A writer holds mu while it writes to the store and replaces the list.
 
 // Bounds of the notes.
 const (
@@ -33,20 +31,20 @@ const (
 	maxNotes = 5000
 )
 
-// defaultKind is the kind of a note for which none was given.
+// defaultKind is the kind of a note that was added without one.
 const defaultKind = "note"
 
 // Errors of Add and Remove, for use with errors.Is.
 var (
-	ErrInvalid  = errors.New("not a note")     // no text, too long a text, an impossible kind
+	ErrInvalid  = errors.New("not a note")     // no text, a text that is too long, or an invalid kind
 	ErrFull     = errors.New("too many notes") // there are maxNotes already
 	ErrNotFound = errors.New("no such note")
 )
 
 // Note is one note. Immutable.
 type Note struct {
-	ID      string          `cbor:"1,keyasint"`           // not- and 8 hex digits, a hash of the next three fields
-	Text    string          `cbor:"2,keyasint"`           // UTF-8, without blanks at its ends
+	ID      string          `cbor:"1,keyasint"`           // "not-" and 8 hex digits of a hash of the next three fields
+	Text    string          `cbor:"2,keyasint"`           // UTF-8, without leading and trailing space
 	Kind    string          `cbor:"3,keyasint"`           // decision, warning, todo, …: a word
 	Path    store.Path      `cbor:"4,keyasint,omitempty"` // the path that it is about; "": the project
 	Time    int64           `cbor:"5,keyasint"`           // ns since the epoch; when it was last added
@@ -58,7 +56,7 @@ type Note struct {
 // NoteFilter selects notes; the zero value selects all.
 type NoteFilter struct {
 	Kind    string
-	Path    store.Path // about this file, or anything below this directory
+	Path    store.Path // about this path or its subtree
 	Session store.SessionID
 }
 
@@ -74,8 +72,8 @@ type NoteBook struct {
 	list atomic.Pointer[[]Note] // newest first
 }
 
-// OpenNotes reads the stored notes. It leaves a record that it cannot read unchanged; the
-// error names the record's key, and the book is still usable.
+// OpenNotes reads the stored notes. It leaves a record that it cannot read unchanged and names its
+// key in the error. The book is still usable.
 func OpenNotes(kv store.KV) (*NoteBook, error) {
 	b := &NoteBook{kv: kv}
 	var list []Note
@@ -130,9 +128,9 @@ func (b *NoteBook) Get(id string) (Note, bool) {
 
 var kindShape = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,23}$`)
 
-// Add stores a note and gives it its id. A note with the same text, kind and path as an
-// existing one replaces its time, and added is then false. The errors are ErrInvalid, ErrFull
-// and those of the store.
+// Add stores a note and gives it its id. If a note with the same text, kind and path exists, Add
+// updates that note's time and returns false for added. The errors are ErrInvalid, ErrFull and
+// those of the store.
 func (b *NoteBook) Add(n Note) (kept Note, added bool, err error) {
 	n.Text = strings.TrimSpace(strings.ToValidUTF8(n.Text, "\ufffd"))
 	n.Kind = cmp.Or(strings.ToLower(strings.TrimSpace(n.Kind)), defaultKind)
@@ -166,8 +164,7 @@ func (b *NoteBook) Add(n Note) (kept Note, added bool, err error) {
 	return n, i < 0, nil
 }
 
-// id derives a note's id from its content. Two notes that would have the same id get different
-// ones.
+// id derives a note's id from its content, and avoids ids that other notes have.
 func (b *NoteBook) id(n Note) string {
 	what := n.Kind + "\x00" + string(n.Path) + "\x00" + n.Text
 	for salt := what; ; salt += "\x00" {
@@ -179,8 +176,8 @@ func (b *NoteBook) id(n Note) string {
 	}
 }
 
-// Remove removes notes, all or none, and returns them. It returns ErrNotFound if one of them
-// does not exist.
+// Remove removes all of the notes, or none if it fails, and returns them. It returns ErrNotFound if
+// one of them does not exist.
 func (b *NoteBook) Remove(ids ...string) ([]Note, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

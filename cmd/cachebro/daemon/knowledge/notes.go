@@ -55,7 +55,7 @@ func (kn *Knowledge) notesRequest(ctx context.Context, r *wire.Request) (any, []
 		}
 		a.Notes, a.Total = []wire.Note{kn.noteOut(n)}, 1
 	case "list":
-		kn.Ingest.WaitHead(ctx, ingest.QueryWait) // to know the present paths of the notes' files
+		kn.Ingest.WaitHead(ctx, ingest.QueryWait) // for the present paths of the notes' files
 		list := kn.NotesAbout(q.Kind, p)
 		a.Total = len(list)
 		if q.Limit > 0 {
@@ -92,8 +92,8 @@ func noteError(err error) error {
 	return err
 }
 
-// NotesAbout lists the notes of a kind ("": any) about a path, by its present name or an
-// earlier one, newest first.
+// NotesAbout lists the notes of a kind ("": any) about a path, newest first. A note matches by the
+// present or an earlier name of its file.
 func (kn *Knowledge) NotesAbout(kind string, p store.Path) (out []wire.Note) {
 	for _, n := range kn.notes.All(NoteFilter{Kind: strings.ToLower(kind)}) {
 		w := kn.noteOut(n)
@@ -120,8 +120,8 @@ func (kn *Knowledge) noteOut(n Note) wire.Note {
 // maxMoves bounds how many renames are followed, because renames may form a circle.
 const maxMoves = 64
 
-// placeNow follows a path through renames to the file's present path. An unknown path counts
-// as present.
+// placeNow follows a path through renames to the file's present path. A path that is not in the log
+// counts as present.
 func (kn *Knowledge) placeNow(p store.Path) (now store.Path, gone bool) {
 	at := p
 	for range maxMoves {
@@ -143,9 +143,9 @@ func (kn *Knowledge) placeNow(p store.Path) (now store.Path, gone bool) {
 // maxRecoveryNotes bounds the notes in a recovery block.
 const maxRecoveryNotes = 10
 
-// RecoveryNotes lists what a session should be reminded of: its own notes, those about the
-// files that it works on, then those about the project as a whole, each newest first. more is
-// the number of notes left out.
+// RecoveryNotes lists the notes that a session should see again: its own, those about the files
+// that it works on, then those about the whole project, each newest first. more is the number of
+// notes left out.
 func (kn *Knowledge) RecoveryNotes(session string, set wire.WorkingSet) (out []wire.Note, more int) {
 	working := map[string]bool{}
 	for _, f := range set.Files {

@@ -1,5 +1,6 @@
-// Package knowledge answers questions about the project's files that their text alone does not
-// answer: notes, which documents are behind their code, and the graph behind get_context.
+// Package knowledge answers questions about the project that the text of its files does not answer.
+// It holds notes, finds documents that are behind their code, and maintains the graph behind
+// get_context.
 package knowledge
 
 import (
@@ -19,7 +20,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// Options are the options of Open. All are needed.
+// Options configure Open. All are required.
 type Options struct {
 	Store       *store.Store
 	Ingest      *ingest.Ingester
@@ -36,7 +37,7 @@ type Options struct {
 	Log         *slog.Logger
 }
 
-// Knowledge answers about notes, documents and the graph.
+// Knowledge answers requests about notes, documents and the graph.
 type Knowledge struct {
 	Options
 

@@ -1,16 +1,18 @@
-// Package lost detects lost updates. In a lost update, a session was shown one version of a
-// file, somebody else wrote another, and the session then replaced the file by a content
-// without the other's lines. The package looks at each version that a session wrote once the
-// version is in the log, so the writer does not wait for it.
+// Package lost detects lost updates. In a lost update, a session was shown one version of a file,
+// somebody else wrote another, and the session then replaced the file by a content without the
+// other's lines. The package examines each version that a session wrote once the version is in the
+// log, so the writer does not wait for it.
 //
-// A write is a candidate if its reader was shown the file before it, somebody else wrote
-// since, and nothing shows that the write took the other's change into account. Two kinds of
-// write are known to do that: a client's own tool for edits replaces text that it found in the
-// file, and a process that opened the file for reading after the other's write (a formatter,
-// sed) has worked on what it read. Whether a candidate is a loss is decided by its lines, in a
-// three-way comparison as for a merge: a line that others added, and that the reader did not
-// learn of, is missing in the result, or a line that others removed is back. Differences in
-// blanks, quotes and commas are not a loss.
+// A write is a candidate if all of these hold:
+//
+//   - its reader was shown an earlier content of the file
+//   - somebody else wrote the file since
+//   - it was not made by a client's edit tool, which replaces text that it found in the file
+//   - it was not made by a process that read the file after the other's write (a formatter, sed)
+//
+// A three-way comparison of lines, as for a merge, decides whether a candidate is a loss. In a
+// loss, a line that others added, and that the reader did not learn of, is missing in the result,
+// or a line that others removed is back. Differences in blanks, quotes and commas do not count.
 //
 // If reads are not known, nothing is reported. The records are in the store's KV, at most a
 // thousand of them.

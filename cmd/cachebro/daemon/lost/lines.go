@@ -7,14 +7,16 @@ import (
 	"cachebro/store/diff"
 )
 
-// step is one version of the content, from what a reader was shown to what its write replaced.
+// step is one version of the content, between the one that a reader was shown and the one that its
+// write replaced.
 type step struct {
 	text []byte
 	// other reports whether somebody else made this step from the previous one.
 	other bool
 }
 
-// missing is one line that a write lost. by is the index of the step that added or removed it.
+// missing is one line that a write lost. by is the index of the step that added or removed the
+// line.
 type missing struct {
 	line string
 	by   int
@@ -22,13 +24,13 @@ type missing struct {
 }
 
 // compare lists the lines of the others' steps that are lost in result, which was made from
-// steps[0]. known are lines that the reader learned of in another way.
+// steps[0]. known are the lines that the reader learned of in another way.
 func compare(steps []step, result []byte, known [][]byte) (out []missing) {
 	// by is, for each present line, the index of the step by somebody else that added it, or 0.
 	// removed are the lines that others removed although they had not added them.
 	first := diff.Lines(steps[0].text)
 	by := make([]int, len(first))
-	mine := map[string]int{} // the greatest number of times that the reader's own text had a line
+	mine := map[string]int{} // how often the reader's own texts have a line, at most
 	own := func(lines [][]byte) {
 		n := map[string]int{}
 		for i, l := range lines {
@@ -144,11 +146,11 @@ func counted(text []byte) counts {
 	return c
 }
 
-// wrapped is the length in bytes from which on a line is also searched for across line breaks,
-// because a formatter may have wrapped it. Shorter lines would match by accident.
+// wrapped is the length in bytes from which a line is also searched for across line breaks, because
+// a formatter may have wrapped it. Shorter lines would match by accident.
 const wrapped = 12
 
-// has reports whether the text has s at least as often as before had it, at any position.
+// has reports whether the text has s, at any position, at least as often as before had it.
 func (c counts) has(s string, before counts) bool {
 	return c.lines[s] >= before.lines[s] || len(s) >= wrapped && strings.Count(c.all, s) >= strings.Count(before.all, s)
 }
@@ -163,7 +165,7 @@ func essence(line []byte) string {
 	}, string(line))
 }
 
-// says reports whether a line consists of more than brackets and the like.
+// says reports whether a line contains a letter or digit, not only brackets and the like.
 func says(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) >= 0
 }

@@ -28,8 +28,8 @@ const (
 	maxProcs = 2000 // processes whose reads are remembered
 	maxText  = 2 << 20
 
-	// readsLate is how much later than the record of its writes the record of a process's
-	// reads may arrive.
+	// readsLate is how long after the record of a process's writes the record of its reads may
+	// arrive.
 	readsLate = 3 * time.Second
 )
 
@@ -50,7 +50,7 @@ type Loss struct {
 	Sample string            `json:"sample,omitempty"` // the first lost line
 	Back   bool              `json:"back,omitempty"`   // the lines had been removed, and are back
 	Others []uint64          `json:"others,omitempty"` // the versions that had made or removed the lines
-	Owners []store.SessionID `json:"owners,omitempty"` // the sessions of these versions
+	Owners []store.SessionID `json:"owners,omitempty"` // the sessions that made these versions
 	Told   []store.SessionID `json:"told,omitempty"`   // the sessions to which the loss was reported
 }
 
@@ -68,13 +68,13 @@ type Service struct {
 	order   []attribution.Key
 }
 
-// procReads is the set of paths that one process opened for reading.
+// procReads holds the paths that one process opened for reading.
 type procReads struct {
-	paths map[store.Path]int64 // the earliest possible time of the last read of each path
-	all   int64                // when it read more files than are listed; 0 if it never did
+	paths map[store.Path]int64 // the last read of each path, at the earliest possible time
+	all   int64                // when it last read more files than are listed; 0 if never
 }
 
-// Open loads what is in the store. now is the clock.
+// Open loads the stored records. now is the clock.
 func Open(st *store.Store, shown *readers.Tracker, log *slog.Logger, now func() time.Time) (*Service, error) {
 	s := &Service{store: st, shown: shown, kv: st.KV("lost"), log: log, now: now, reads: map[attribution.Key]*procReads{}}
 	err := s.kv.Scan("", func(_ string, val []byte) error {
@@ -132,8 +132,8 @@ func (s *Service) Examine(vs []store.Version) {
 func (s *Service) wrote(v *store.Version) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// Look up the previous version only if that can matter, and not for each path that
-	// disappears with a renamed or removed directory.
+	// The previous version is looked up only if it can matter. It cannot for most paths that
+	// disappear with a renamed or removed directory.
 	could := v.Plan == "" && !v.Actor.Uncertain && v.Blob != (store.Hash{}) && v.Stat.Mode&syscall.S_IFMT == syscall.S_IFREG && !inPlace(v.Actor.Tool)
 	if !could && !slices.ContainsFunc(s.records, func(r Loss) bool { return r.Path == v.Path }) {
 		return
@@ -143,7 +143,7 @@ func (s *Service) wrote(v *store.Version) {
 		return
 	}
 	if sameRun(prev.Actor, v.Actor) {
-		s.dropLocked(prev.Seq) // that version was a part of this write, such as a truncation
+		s.dropLocked(prev.Seq) // that version, such as a truncation, was part of this write
 	}
 	if !could || prev.Blob == v.Blob {
 		return
@@ -183,8 +183,8 @@ func sameRun(a, b store.Actor) bool {
 	return a.ToolCall != "" || a.PID == b.PID && a.Start == b.Start
 }
 
-// inPlace reports whether a tool replaces text that it finds in the file. The model has named
-// whatever such a tool removes.
+// inPlace reports whether a tool replaces text that it finds in the file. The model has then named
+// whatever is removed.
 func inPlace(tool string) bool {
 	switch tool {
 	case "Edit", "MultiEdit", "NotebookEdit":
@@ -193,10 +193,9 @@ func inPlace(tool string) bool {
 	return strings.HasSuffix(tool, "edit_file") || strings.HasSuffix(tool, "update_node")
 }
 
-// byOther reports whether o was made by somebody whose work the reader does not know. A
-// process of the reader's session outside of all tool calls is a hook's formatter, and counts
-// as the session's own. A writer that bypassed the mount is unknown, and may be the session
-// itself.
+// byOther reports whether o was made by somebody whose work the reader does not know. A process of
+// the reader's session outside all tool calls is a hook's formatter, so its work counts as known. A
+// writer that bypassed the mount may be the session itself, so it does not count as another.
 func (l *Loss) byOther(o store.Version) bool {
 	a := o.Actor
 	switch {
@@ -212,7 +211,7 @@ func (l *Loss) byOther(o store.Version) bool {
 
 var errNoWay = errors.New("the version that the reader was shown is not in the history")
 
-// way lists the versions from the one that the reader was shown to the one that the write
+// way lists the versions between the one that the reader was shown and the one that the write
 // replaced.
 func (s *Service) way(l *Loss, v store.Version) (way []store.Version, err error) {
 	err = s.store.View(func(view *store.View) error {
@@ -260,7 +259,7 @@ func (s *Service) RecordReads(r *spool.Record) {
 	if r.More > 0 {
 		p.all = r.Time
 	}
-	for i := len(s.records) - 1; i >= 0; i-- { // this record may have arrived after that of the writes
+	for i := len(s.records) - 1; i >= 0; i-- { // this record may arrive after that of the writes
 		if l := s.records[i]; l.Shell && l.Proc == k {
 			if theirs, err := s.store.Version(l.Theirs); err == nil && s.readLocked(l, theirs.Time) {
 				s.dropLocked(l.Seq)
@@ -275,8 +274,8 @@ func (s *Service) readLocked(l Loss, since int64) bool {
 	return p != nil && (p.paths[l.Path] >= since || p.all >= since)
 }
 
-// All returns the losses, oldest first. If wait is set, it first waits until everything
-// written so far is judged, which may take some seconds.
+// All returns the losses, oldest first. If wait is set, it first waits until everything written so
+// far is examined, which may take some seconds.
 func (s *Service) All(ctx context.Context, wait bool) []Loss {
 	if s == nil {
 		return nil
@@ -294,7 +293,8 @@ func (s *Service) All(ctx context.Context, wait bool) []Loss {
 	}
 }
 
-// judge decides about the candidates. open is how long the last of them must still wait.
+// judge decides which candidates are losses. open is how long the last undecided one must still
+// wait.
 func (s *Service) judge() (out []Loss, open time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -320,8 +320,8 @@ func (s *Service) judge() (out []Loss, open time.Duration) {
 	return out, open
 }
 
-// judgeLocked fills in the lines that a write has lost or, if now is set, those of them that
-// the content now lacks. It returns false if there are none.
+// judgeLocked fills in the lines that a write has lost. If now is set, it keeps only those that the
+// content now still lacks. It returns false if there are none.
 func (s *Service) judgeLocked(l *Loss, now store.Hash) (bool, error) {
 	v, err := s.store.Version(l.Seq)
 	if err != nil {
@@ -380,7 +380,7 @@ func (s *Service) judgeLocked(l *Loss, now store.Hash) (bool, error) {
 	return true, nil
 }
 
-// isLocked reports whether the lost lines are still missing in the file.
+// isLocked reports whether the file still lacks the lost lines.
 func (s *Service) isLocked(l Loss) bool {
 	v, found, err := s.store.Current(l.Path)
 	if err != nil || !found || v.Deleted() {
@@ -404,8 +404,7 @@ func (s *Service) content(h store.Hash) ([]byte, error) {
 	return shown, nil
 }
 
-// Marks describes each loss, by the version that caused it, and returns a filter for these
-// versions.
+// Marks describes each loss, keyed by the version that caused it. has selects these versions.
 func (s *Service) Marks(ctx context.Context) (marks map[uint64]string, has func(store.Version) bool) {
 	marks = map[uint64]string{}
 	for _, l := range s.All(ctx, true) {
@@ -439,8 +438,8 @@ func (s *Service) NewestLost(l Loss) (store.Version, bool) {
 	return v, err == nil
 }
 
-// Unreported returns the losses since a version that a session caused or suffered, that still
-// stand, and that were not reported to the session yet. They then count as reported.
+// Unreported returns the losses since a version that a session caused or suffered, that are still
+// in effect, and that the session has not been told about. They then count as reported.
 func (s *Service) Unreported(session store.SessionID, since uint64) (out []Loss) {
 	for _, l := range s.All(context.Background(), false) {
 		if l.Seq <= since || slices.Contains(l.Told, session) || l.Reader.Session != session && !slices.Contains(l.Owners, session) {

@@ -9,9 +9,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// The changes that a watched command made outside of its project are in the user's own
-// history. They are undone together with those that it made in the project, by one plan in
-// each history.
+// The changes that a watched command made outside its project are in the user's own history. An
+// undo covers them together with the changes in the project, by one plan in each history.
 
 // besideBucket maps a plan of a project to the plan in this history that was made together
 // with it.

@@ -9,11 +9,11 @@ import (
 	"cachebro/store/wire"
 )
 
-// contents caches which contents recent plans write, because reading a journalled plan of
-// 10,000 steps again for each of them would take minutes. For the newest large plan it also
-// caches, for a while, the contents that were read to make it.
+// contents caches, for recent plans, which step writes which content. Without it, each fetch would
+// read the journalled plan again, which takes minutes for 10,000 steps. For the newest large plan
+// it also caches the contents themselves for a while.
 type contents struct {
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu    sync.Mutex
 	blobs map[string]map[int]store.Hash // plan → step → content
 	order []string
@@ -55,7 +55,7 @@ func (t *contents) put(p *store.Plan, read map[store.Hash][]byte) map[int]store.
 	return m
 }
 
-// taken returns a cached content, and drops it from the cache.
+// taken returns a cached content and drops it from the cache.
 func (t *contents) taken(h store.Hash) ([]byte, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -107,22 +107,22 @@ func (pl *Plans) planFetch(_ context.Context, q wire.PlanFetch) (wire.PlanConten
 }
 
 const (
-	// A plan of at least manySteps steps makes the index wait, until pauseFor after the
-	// last request about it, because indexing thousands of files while they are written
-	// takes as long as writing them.
+	// A plan of at least manySteps steps makes the index wait until pauseFor after the last request
+	// about the plan. Indexing thousands of files while they are written would take as long as
+	// writing them.
 	manySteps = 200
 	pauseFor  = 2 * time.Second
 )
 
 // indexPause stops the index from ingesting versions. It ends by itself.
 type indexPause struct {
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu      sync.Mutex
 	release func()
 	timer   *time.Timer
 }
 
-// pauseIndex is called for each request of a client that carries out a plan of this many steps.
+// pauseIndex is called at each request of a client that carries out a plan with this many steps.
 func (pl *Plans) pauseIndex(steps int) {
 	r := &pl.pause
 	r.mu.Lock()

@@ -13,9 +13,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// planGit plans how to undo changes of git's own files. The plan is not journalled: if its
-// client is killed, the changes that it has made are changes like any others, and the next
-// request plans the rest.
+// planGit plans how to undo changes of git's own files. The plan is not journalled. If its client
+// is killed, the next request plans the rest.
 func (pl *Plans) planGit(ctx context.Context, r *wire.Request) (any, []byte, error) {
 	var q wire.PlanRequest
 	if err := r.Decode(&q); err != nil {
@@ -99,7 +98,7 @@ func (pl *Plans) promptEnded(id string) (at time.Time) {
 	return at
 }
 
-// addGitChanges adds to a plan the changes of git's own files that the same actor made.
+// addGitChanges adds to a plan the changes that the same actor made to git's own files.
 func (pl *Plans) addGitChanges(ctx context.Context, out *wire.Plan, q wire.PlanRequest, newest store.Version) {
 	sel := gitstate.Selection{}
 	switch {

@@ -18,8 +18,8 @@ const (
 	rollbackKind = "rollback"
 )
 
-// openPlans lists the unfinished plans whose process has ended. A client must finish them,
-// because the daemon writes nothing into the project.
+// openPlans lists the unfinished plans whose process has ended. A client must finish them, because
+// the daemon does not write into the project.
 func (pl *Plans) openPlans(ctx context.Context, _ wire.Empty) (wire.OpenPlans, []byte, error) {
 	whole, err := pl.Ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill)
 	if err != nil {
@@ -50,11 +50,10 @@ func (pl *Plans) openPlans(ctx context.Context, _ wire.Empty) (wire.OpenPlans, [
 		switch {
 		case err != nil:
 			return out, nil, err
-		case begun || !whole: // if the log is behind, it may have begun
+		case begun || !whole: // if the log is behind, the plan may have begun
 			out.Plans = append(out.Plans, planOut(&heads[i]))
 		default:
-			// The client ended before the person answered, so no person has agreed to
-			// the plan.
+			// The client ended before a person agreed to the plan.
 			if err := pl.Store.Journal.Finish(id, nil); err != nil {
 				return out, nil, err
 			}
@@ -66,9 +65,8 @@ func (pl *Plans) openPlans(ctx context.Context, _ wire.Empty) (wire.OpenPlans, [
 
 const elsewhere = "it was started for a different directory"
 
-// treeHere returns the identity of the directory that plans are for. It includes the
-// directory's time of birth in nanoseconds, which somebody who fakes a state directory
-// elsewhere cannot know.
+// treeHere returns the identity of the directory that plans are for. It includes the directory's
+// time of birth in nanoseconds, which a forged state directory cannot contain.
 func (pl *Plans) treeHere(ctx context.Context) (store.Tree, error) {
 	st, err := pl.Source.Lstat(ctx, "")
 	return store.Tree{Ino: st.Ino, Birth: st.Birth}, err
@@ -90,7 +88,8 @@ func (pl *Plans) underWay(id string) bool {
 	return ok && attribution.Alive(int(owner.PID), owner.Start)
 }
 
-// leftOpen returns an unfinished plan that may be resumed or rolled back.
+// leftOpen returns an unfinished plan that may be resumed or rolled back, or an error that says why
+// it may not.
 func (pl *Plans) leftOpen(ctx context.Context, id string) (store.Plan, error) {
 	p, err := pl.Store.Journal.Plan(id)
 	if err != nil {
@@ -123,7 +122,7 @@ func (pl *Plans) resumePlan(ctx context.Context, id string, pid int) (any, []byt
 	return out, nil, nil
 }
 
-// rolledBack ends the unfinished plan that the rollback plan id has undone.
+// rolledBack ends the unfinished plan that was undone by the rollback plan id.
 func (pl *Plans) rolledBack(id string) error {
 	p, err := pl.Store.Journal.Head(id)
 	if err != nil || p.Of == "" {
@@ -134,5 +133,5 @@ func (pl *Plans) rolledBack(id string) error {
 		return err
 	}
 	pl.Attribution.EndPlan(of.ID, time.Now().UnixNano())
-	return pl.Store.Journal.Finish(of.ID, []store.Conflict{{Why: "it was left half-done and rolled back"}})
+	return pl.Store.Journal.Finish(of.ID, []store.Conflict{{Why: "it was left unfinished and then rolled back"}})
 }

@@ -25,8 +25,8 @@ import (
 // deletes or overwrites them. It equals the store's default budget for ignored files.
 const maxSecured = int64(512) << 20
 
-// plan makes a plan and, unless it is a dry run, journals it. The daemon writes nothing into
-// the project: the client carries the plan out, step by step, through the mount.
+// plan makes a plan and, unless it is a dry run, journals it. The client carries the plan out, step
+// by step, through the mount. The daemon writes nothing into the project.
 func (pl *Plans) plan(ctx context.Context, r *wire.Request) (any, []byte, error) {
 	var q wire.PlanRequest
 	if err := r.Decode(&q); err != nil {
@@ -113,8 +113,7 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 	return out, body, nil
 }
 
-// contentsOf returns in body the present content of a file and the content that a plan gives
-// it.
+// contentsOf returns in body the present content of a file and its content after the plan.
 func (pl *Plans) contentsOf(p *undo.Draft, path store.Path) (out wire.PlannedContents, body []byte, err error) {
 	read := func(h store.Hash) []byte {
 		if out.Why != "" || h == (store.Hash{}) {
@@ -156,8 +155,8 @@ func (pl *Plans) contentsOf(p *undo.Draft, path store.Path) (out wire.PlannedCon
 	return out, body, nil
 }
 
-// nothing returns the error, worded for people, for a plan that found nothing to do. For an
-// undo by prompt or session it also names the prompt or session.
+// nothing returns the error, worded for people, for a plan that found nothing to do. If a prompt or
+// session was to be undone, the error names it.
 func (pl *Plans) nothing(q wire.PlanRequest, err error) error {
 	out := wire.Error{Code: wire.ErrNotFound.Code, Message: strings.TrimSuffix(err.Error(), ": "+store.ErrNotFound.Error()), Hint: wire.Hint(err)}
 	if out.Hint == "" {
@@ -186,8 +185,8 @@ func (pl *Plans) nothing(q wire.PlanRequest, err error) error {
 	return &out
 }
 
-// meant fills in which session or prompt is undone, because it may have changed other projects
-// too.
+// meant fills in which session or prompt is undone, because it may also have changed other
+// projects.
 func (pl *Plans) meant(out *wire.Plan, q wire.PlanRequest) error {
 	uq, err := pl.undoQuery(q)
 	if err != nil {
@@ -206,7 +205,7 @@ func (pl *Plans) meant(out *wire.Plan, q wire.PlanRequest) error {
 	return err
 }
 
-// carriedBy records that everything a process writes until the plan ends belongs to the plan.
+// carriedBy records that all writes of a process belong to the plan until the plan ends.
 func (pl *Plans) carriedBy(p *undo.Draft, pid int) {
 	owner, began := attribution.OwnerOf(pid), time.Now().UnixNano()
 	pl.Attribution.BeginPlan(p.ID, owner, began)
@@ -267,7 +266,7 @@ func (pl *Plans) makePlan(ctx context.Context, q wire.PlanRequest, body []byte, 
 	return nil, wire.Errorf(wire.ErrBadRequest, "revert, undo, redo or restore", "%q is not a kind of plan", q.Kind)
 }
 
-// planElsewhere undoes here what another machine did.
+// planElsewhere undoes in this project what another machine did.
 func (pl *Plans) planElsewhere(q wire.PlanRequest, body []byte, planner undo.Planner) (*undo.Draft, error) {
 	var of []undo.Elsewhere
 	for _, f := range q.Elsewhere.Files {
@@ -302,7 +301,7 @@ func (pl *Plans) planElsewhere(q wire.PlanRequest, body []byte, planner undo.Pla
 // maxElsewhere bounds the contents sent from one machine's history to another, in bytes.
 const maxElsewhere = 200 << 20
 
-// taken returns, for another machine, what an undo of this history would undo.
+// taken returns, for another machine, what an undo of this history would change.
 func (pl *Plans) taken(_ context.Context, q wire.PlanRequest) (out wire.Elsewhere, body []byte, err error) {
 	uq, err := pl.undoQuery(q)
 	if err != nil {
@@ -422,8 +421,8 @@ func (pl *Plans) undoQuery(q wire.PlanRequest) (undo.Query, error) {
 	return uq, nil
 }
 
-// planBoth merges an action's changes with the changes of others that the action lost. It
-// returns nil if the action lost nothing, or if the request is for something else.
+// planBoth merges an action's changes with the changes of others that it lost. It returns nil if
+// the action lost nothing, or if the request is for something else.
 func (pl *Plans) planBoth(ctx context.Context, q wire.PlanRequest, planner undo.Planner) (*undo.Draft, error) {
 	if !q.Merge || q.Action == 0 || len(q.Paths) > 0 {
 		return nil, nil
@@ -455,7 +454,7 @@ func (pl *Plans) planBoth(ctx context.Context, q wire.PlanRequest, planner undo.
 	return planner.Both(of)
 }
 
-// ofAction narrows a query to the log's action that a version belongs to.
+// ofAction narrows a query to the action, as the log shows it, of a version.
 func (pl *Plans) ofAction(uq *undo.Query, seq uint64) error {
 	return pl.Store.View(func(v *store.View) error {
 		of, err := v.Version(seq)
@@ -476,7 +475,7 @@ func (pl *Plans) ofAction(uq *undo.Query, seq uint64) error {
 	})
 }
 
-// actionOf returns the log's action that a version belongs to.
+// actionOf returns the action, as the log shows it, of a version.
 func (pl *Plans) actionOf(v *store.View, of store.Version) (undo.Action, error) {
 	has, span, command, err := pl.Actions.ActionOf(v, of)
 	return undo.Action{Has: has, First: span.First, Last: span.Last, What: fmt.Sprintf("%d, %s", span.Last, command)}, err
@@ -501,8 +500,8 @@ func (pl *Plans) update(ctx context.Context) error {
 	return pl.Survey.UpdateKnown(ctx)
 }
 
-// look brings the log up to date for a restore. A restore makes no step for a path that is
-// already as it was, and that must be true of the files, not only of the log.
+// look brings the log up to date with the files before a restore, because a restore makes no step
+// for a path that is already in the requested state.
 func (pl *Plans) look(ctx context.Context) error {
 	for _, update := range []func(context.Context) error{pl.Survey.UpdateAll, pl.Survey.UpdateBypassed, pl.Survey.UpdateKnown} {
 		if err := update(ctx); err != nil {
@@ -512,8 +511,8 @@ func (pl *Plans) look(ctx context.Context) error {
 	return nil
 }
 
-// moment returns what a restore requests: the paths, none for the whole tree, and the newest
-// version at that moment.
+// moment returns the paths that a restore requests, none for the whole tree, and the newest version
+// at the requested moment.
 func (pl *Plans) moment(q wire.PlanRequest) (paths []store.Path, seq uint64, err error) {
 	for _, raw := range q.Paths {
 		p, err := pl.Paths.Clean(raw)
@@ -601,9 +600,9 @@ func (pl *Plans) planDone(ctx context.Context, r *wire.Request) (any, []byte, er
 	return wire.Empty{}, nil, pl.rolledBack(q.ID)
 }
 
-// lookAtPlan makes versions of what a client wrote for a plan if no mount records that. Steps without
-// content are stored in order, because a renamed directory moves its content too. The files at the
-// other paths are read.
+// lookAtPlan makes versions of what a client wrote for a plan if no mount records it. It stores
+// steps without content in order, because a renamed directory moves its content too. Then it reads
+// the files at the other paths.
 func (pl *Plans) lookAtPlan(ctx context.Context, id string) {
 	p, err := pl.Store.Journal.Plan(id)
 	if err != nil {
@@ -613,7 +612,7 @@ func (pl *Plans) lookAtPlan(ctx context.Context, id string) {
 	for _, n := range p.Done {
 		done[n] = true
 	}
-	own := map[store.Path]bool{} // the paths that the plan wrote; changes of other paths are somebody else's
+	own := map[store.Path]bool{} // the paths that the plan wrote; others changed the rest
 	for _, s := range p.Steps {
 		if done[s.N] {
 			own[s.Path], own[s.To] = true, true
@@ -640,8 +639,8 @@ func (pl *Plans) lookAtPlan(ctx context.Context, id string) {
 	}
 }
 
-// stepDone stores a step that wrote no content, in the state at the time when it was carried
-// out, because later steps may have moved what it made.
+// stepDone stores a step that wrote no content. It stores the state right after the step, because
+// later steps may have moved what the step made.
 func (pl *Plans) stepDone(ctx context.Context, id string, s store.Step) {
 	c := store.Change{Path: s.Path, Path2: s.To, Time: time.Now().UnixNano(), Actor: attribution.Outsider, LastName: true, Plan: id}
 	v, found, err := pl.Store.Current(s.Path)
@@ -687,7 +686,7 @@ func (pl *Plans) stepDone(ctx context.Context, id string, s store.Step) {
 	}
 }
 
-// made returns the version that a step made if that is not a regular file.
+// made returns the version that a step made, for anything but a regular file.
 func (pl *Plans) made(ctx context.Context, s store.Step, kind uint32) store.Version {
 	v := store.Version{Class: pl.Source.Class(ctx, s.Path), Stat: store.Stat{Mode: kind | s.Mode&^syscall.S_IFMT, Nlink: 1}}
 	if st, err := pl.Source.Lstat(ctx, s.Path); err == nil && st.Mode&syscall.S_IFMT == kind {
@@ -699,8 +698,8 @@ func (pl *Plans) made(ctx context.Context, s store.Step, kind uint32) store.Vers
 // maxAsked is how many characters of a prompt the title of a plan shows.
 const maxAsked = 60
 
-// whenOf returns, for the title of a plan, when a prompt was given and its text, or when the
-// last session began.
+// whenOf returns, for the title of a plan, when a prompt was given and its text, or when the last
+// session began.
 func (pl *Plans) whenOf(q wire.PlanRequest, uq undo.Query) string {
 	switch {
 	case q.Prompt != "":

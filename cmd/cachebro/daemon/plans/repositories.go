@@ -9,9 +9,9 @@ import (
 	"cachebro/store/undo"
 )
 
-// leaveRepositories drops from a plan each directory with a git repository that an undo would
-// empty, and names the directory. Otherwise only the .git of a worktree would remain, which
-// git still considers valid, or of a clone whose commits perhaps exist nowhere else.
+// leaveRepositories drops each directory with a git repository that an undo would empty from the
+// plan, and names it. Otherwise only its .git would remain. Git would still consider such a
+// worktree valid, and the .git of a clone may hold commits that exist nowhere else.
 func (pl *Plans) leaveRepositories(ctx context.Context, p *undo.Draft) {
 	var left []store.Path
 	for _, s := range p.Steps {

@@ -1,5 +1,5 @@
-// Package plans plans how to undo changes, hands a plan's contents to the client that carries
-// it out, and ends plans that a client left unfinished. The daemon itself writes nothing into
+// Package plans plans how to undo changes. It hands the plan's contents to the client that carries
+// the plan out, and ends plans that a client left unfinished. The daemon itself writes nothing into
 // the project.
 package plans
 
@@ -18,7 +18,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// Options are the options of New. All are needed.
+// Options configure New. All are required.
 type Options struct {
 	Store       *store.Store
 	Source      *source.Source
@@ -34,7 +34,7 @@ type Options struct {
 	Log         *slog.Logger
 }
 
-// Plans answers the clients that undo and restore.
+// Plans answers requests for undo and restore.
 type Plans struct {
 	Options
 

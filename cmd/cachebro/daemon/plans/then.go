@@ -59,9 +59,9 @@ func (pl *Plans) then(_ context.Context, q wire.PlanRequest) (out wire.Then, _ [
 	return out, nil, err
 }
 
-// rulesOf returns a function that reports whether the ignore rules in a tree ignore a path. A
-// machine sends nothing about ignored files, so its history of them is out of date: the last
-// entry of a file that became ignored may be its removal, or a text long replaced.
+// rulesOf returns a function that reports whether the ignore rules in a tree ignore a path. The
+// history of an ignored file is out of date, because a machine sends nothing about ignored files.
+// Its last entry may be a removal, or a text that was replaced long ago.
 func (pl *Plans) rulesOf(tree []undo.Entry) (ignored func(undo.Entry) bool, end func(), err error) {
 	top, err := os.MkdirTemp("", "cachebro-rules-")
 	if err != nil {
@@ -86,7 +86,7 @@ func (pl *Plans) rulesOf(tree []undo.Entry) (ignored func(undo.Entry) bool, end 
 	write := func(name string, text []byte) error {
 		return errors.Join(root.MkdirAll(path.Dir(name), 0o700), root.WriteFile(name, text, 0o600))
 	}
-	if err := write(".git/HEAD", []byte("ref: refs/heads/main\n")); err != nil { // a repository of its own, so that rules above it do not count
+	if err := write(".git/HEAD", []byte("ref: refs/heads/main\n")); err != nil { // makes it a repository, so that rules above it do not count
 		return nil, end, err
 	}
 	for _, e := range tree {

@@ -17,17 +17,16 @@ import (
 )
 
 const (
-	maxNewsVersions = 2000 // versions since the last prompt that are looked at
-	maxNews         = 40   // files that are named with one prompt
+	maxNewsVersions = 2000 // versions since the last prompt that are examined
+	maxNews         = 40   // files that are listed with one prompt
 	maxNewsDiff     = 300  // size of a diff that is shown in full, in bytes
 	maxSteps        = 64   // number of versions that madeSince looks back
 	sureNews        = 700  // bytes that every client has room for
 )
 
-// News returns the files that a reader was shown and that somebody else changed after the
-// version numbered after, so that the reader's knowledge is out of date. The newest change
-// comes first; the reader's own changes are left out. Lost updates since the session began
-// come before these files.
+// News returns the files whose text a reader was shown and somebody else changed after the version
+// numbered after. The newest change comes first. The reader's own changes are left out. Lost
+// updates since the session began come before these files.
 func (rd *Reads) News(ctx context.Context, r store.Reader, began, after uint64) []wire.News {
 	out, told := rd.lostUpdates(r, began)
 	held := rd.Shown.Held(r)
@@ -44,7 +43,6 @@ func (rd *Reads) News(ctx context.Context, r store.Reader, began, after uint64) 
 	}
 	since := map[store.Path]bool{} // the reader has changed the file since
 	for _, v := range vs {
-		// An undo by plan is the person's change, unless the reader itself ran it.
 		own := ownOf(r, v)
 		since[v.Path] = since[v.Path] || own
 		if own || told[v.Path] >= v.Seq || !slices.Contains(held, v.Path) {
@@ -65,14 +63,14 @@ func (rd *Reads) News(ctx context.Context, r store.Reader, began, after uint64) 
 	return out
 }
 
-// ownOf reports whether the reader made v. What a plan undid is the person's change, unless
-// the reader itself ran the plan.
+// ownOf reports whether the reader made v. A version made by a plan is the person's, unless the
+// reader itself ran the plan.
 func ownOf(r store.Reader, v store.Version) bool {
 	return v.Actor.Session == r.Session && v.Actor.Agent == r.Agent && (v.Plan == "" || v.Actor.ToolCall != "")
 }
 
-// madeSince reports whether the reader, between at (ns) and v, changed the file in a way that
-// showed it no text, as a command does.
+// madeSince reports whether, between at (ns) and v, the reader changed the file without being shown
+// the result, as a command does.
 func (rd *Reads) madeSince(r store.Reader, v store.Version, at int64) bool {
 	for range maxSteps {
 		o, found, err := rd.Store.AtSeq(v.Path, v.Seq-1)
@@ -87,9 +85,9 @@ func (rd *Reads) madeSince(r store.Reader, v store.Version, at int64) bool {
 	return false
 }
 
-// newsOf describes how v changed the version of the file that the reader was shown. is is the
-// file's present content. If the reader has changed the file since, newsOf describes what v
-// itself changed.
+// newsOf describes how the file changed, by v, since the reader was shown it. If the reader itself
+// has changed the file since, newsOf describes only the change made by v. is is the hash of the
+// file's present content.
 func (rd *Reads) newsOf(ctx context.Context, r store.Reader, v store.Version, since bool) (n wire.News, is store.Hash, ok bool) {
 	h, at, _, held := rd.Shown.ShownSince(r, v.Path)
 	told, way, when, again := rd.Shown.ReportedSince(r, v.Path)
@@ -142,9 +140,9 @@ func (rd *Reads) newsOf(ctx context.Context, r store.Reader, v store.Version, si
 	return n, l.Hash, true
 }
 
-// lostUpdates returns each lost update since a version that was not reported to the session
-// yet: where its own writes overwrote others' changes, and where others' writes overwrote its
-// changes. of has the files that its own writes overwrote, with the version up to which
+// lostUpdates returns the lost updates since a version that were not reported to the session yet.
+// The session's writes overwrote others' changes, or others' writes overwrote the session's. of
+// holds the files that the session's own writes overwrote, each with the version up to which
 // everything is reported.
 func (rd *Reads) lostUpdates(r store.Reader, since uint64) (out []wire.News, of map[store.Path]uint64) {
 	of = map[store.Path]uint64{}
@@ -175,13 +173,13 @@ func (rd *Reads) lostUpdates(r store.Reader, since uint64) (out []wire.News, of 
 	return out, of
 }
 
-// maxHeld is the size of the largest diff that a hold shows, in bytes. If the diff is larger,
-// the reader must read the file again.
+// maxHeld is the size in bytes of the largest diff that Hold shows. After a larger change, the
+// reader must read the file again.
 const maxHeld = 4000
 
-// Hold returns why a reader's edit of a file must wait, namely that others have changed the
-// file since the reader last saw it or heard of a change, and how. It does so once for each
-// content. "" means that the edit need not wait.
+// Hold returns why a reader's edit of a file must wait, or "" if it need not. An edit waits if
+// others have changed the file since the reader last saw it or was told of a change. Hold reports
+// each content only once.
 func (rd *Reads) Hold(ctx context.Context, r store.Reader, p store.Path) string {
 	h, _, how, ok := rd.Shown.ShownSince(r, p)
 	if !ok {
@@ -234,7 +232,7 @@ func toolOf(v store.Version) string {
 	return v.Actor.Tool
 }
 
-// doer describes who made a version. It names a plan by what the plan undid, and another
+// doer describes who made a version. It describes a plan by what the plan undid, and another
 // session by its prompt.
 func (rd *Reads) doer(r store.Reader, v store.Version) string {
 	if v.Plan != "" {

@@ -9,8 +9,8 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// actorOfPairs identifies who reads and writes: the session with all its processes or, without
-// a session, the process.
+// actorOfPairs identifies who reads and writes. That is the session with all its processes or,
+// without a session, the process.
 func actorOfPairs(a store.Actor) string {
 	switch {
 	case a.Session != "":

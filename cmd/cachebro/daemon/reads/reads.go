@@ -21,9 +21,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// ReaderOf returns the reader that makes a request. A reader is one context window. For an MCP
-// call the reader is identified by the tool_use id that the client's hook announced, because
-// the session in a server's environment may be another one.
+// ReaderOf returns the reader that makes a request. A reader is one context window. An MCP call is
+// matched to its reader by the tool_use id that the client's hook announced, because the server's
+// environment may name another session.
 func (rd *Reads) ReaderOf(q wire.Reader, client string) (r store.Reader, known bool) {
 	if r, ok := rd.Attribution.ReaderOf(q.ToolUse); ok {
 		return r, true
@@ -37,7 +37,7 @@ func (rd *Reads) ReaderOf(q wire.Reader, client string) (r store.Reader, known b
 	return store.Reader{}, false
 }
 
-// Event passes on what a client reports about the epochs of its context.
+// Event records what a client reports about the epochs of its context.
 func (rd *Reads) Event(r store.Reader, e wire.SessionEvent) (epoch uint64, needCheck bool) {
 	if e.Event == "connect" && e.Client == "mcp" {
 		return 0, false // a server that starts says nothing about the context
@@ -59,7 +59,7 @@ func (rd *Reads) read(ctx context.Context, r *wire.Request) (any, []byte, error)
 	}
 	reader, known := rd.ReaderOf(q.Reader, r.Hello.Client)
 	if known {
-		rd.NoteContext(reader, q.Context) // first, because a request that fails carries it too
+		rd.NoteContext(reader, q.Context) // before anything can fail
 	}
 	p, err := rd.Paths.Clean(q.Path)
 	if err != nil {
@@ -100,7 +100,7 @@ func (rd *Reads) read(ctx context.Context, r *wire.Request) (any, []byte, error)
 	}
 	if !q.Pending && known {
 		r.Written = func(err error) {
-			if err != nil { // the text was recorded as shown but never arrived
+			if err != nil { // the text was recorded as shown but never sent
 				rd.Shown.Event(readers.Event{Reader: reader, Name: "lost"})
 			}
 		}
@@ -115,7 +115,7 @@ func (rd *Reads) read(ctx context.Context, r *wire.Request) (any, []byte, error)
 	return out, []byte(a.Text), nil
 }
 
-// NoteContext passes on what the client's record says about a reader's context.
+// NoteContext records what the client's transcript says about a reader's context.
 func (rd *Reads) NoteContext(r store.Reader, word string) {
 	switch word {
 	case wire.ContextHeld, wire.ContextUnsure, wire.ContextFell:
@@ -133,12 +133,12 @@ func readError(p store.Path, err error) error {
 	return fmt.Errorf("%s: %w", onwire.Display(p), err)
 }
 
-// NamesWithin is the number of a file's newest versions that are searched for its earlier
-// names, so that the first read of a file with 20,000 versions is as quick as any other.
+// NamesWithin is how many of a file's newest versions are searched for its earlier names. The bound
+// keeps the first read of a file with 20,000 versions as quick as any other.
 const NamesWithin = 500
 
-// earlierNames returns the recent names of a file. They matter only to a reader that was shown
-// nothing under the present name.
+// earlierNames returns the recent names of a file, for a reader that was shown nothing under the
+// present name.
 func (rd *Reads) earlierNames(r store.Reader, p store.Path, v store.Version) []store.Path {
 	if v.Seq == 0 {
 		return nil
@@ -208,11 +208,11 @@ func (rd *Reads) commit(_ context.Context, r *wire.Request) (any, []byte, error)
 	return wire.CommitAnswer{Own: rd.Shown.Commit(reader, calls)}, nil, nil
 }
 
-// editWait bounds how long an edit waits for the content before it. Only the tool waits for
-// the answer, and it has already written.
+// editWait bounds how long an edit waits for the content before it. The tool has already written,
+// and only the tool waits for the answer.
 const editWait = 100 * time.Millisecond
 
-// given records which lines of our own were delivered to a session, and looks lines up.
+// given records which of cachebro's own lines were delivered to a session, and looks lines up.
 func (rd *Reads) given(_ context.Context, r *wire.Request) (any, []byte, error) {
 	var q wire.GivenQuery
 	if err := r.Decode(&q); err != nil {
@@ -240,8 +240,7 @@ func (rd *Reads) ownEdit(ctx context.Context, r *wire.Request) (any, []byte, err
 	}
 	reader, known := rd.ReaderOf(q.Reader, r.Hello.Client)
 	body := r.Body
-	// The content before the edit may have been written a moment ago, and so may the
-	// content before the next edit.
+	// The content before the edit may have been written a moment ago.
 	if known && before != (store.Hash{}) && !rd.Store.Has(before) {
 		rd.Ingest.WaitHead(ctx, editWait)
 	}
@@ -249,8 +248,8 @@ func (rd *Reads) ownEdit(ctx context.Context, r *wire.Request) (any, []byte, err
 	err = rd.Shown.OwnEdit(ctx, readers.Edit{
 		Reader: reader, Known: known, Path: p, Before: before, After: sha256.Sum256(body), Content: func() ([]byte, error) { return body, nil },
 		Old: q.Old, New: q.New, All: q.All, Whole: q.Old == "", ToolUse: q.Reader.ToolUse, Tool: q.Tool,
-		// When a hook reports a client's own Edit, the edit has happened. The result of
-		// our own tool is still on its way.
+		// A client's hook reports its Edit after the edit. The result of cachebro's own tool is
+		// still on its way.
 		Pending: r.Hello.Client == "mcp" && q.Reader.ToolUse != "",
 	})
 	if err != nil {
@@ -259,8 +258,8 @@ func (rd *Reads) ownEdit(ctx context.Context, r *wire.Request) (any, []byte, err
 	return wire.Empty{}, nil, nil
 }
 
-// Stale returns a sentence for a reader that is about to edit a file that somebody else has
-// changed since it was shown, or "" if nothing needs to be said.
+// Stale returns a warning for a reader that is about to edit a file that somebody else has changed
+// since the reader was shown it. It returns "" if no warning is needed.
 func (rd *Reads) Stale(ctx context.Context, r store.Reader, p store.Path) string {
 	h, at, how, ok := rd.Shown.ShownSince(r, p)
 	if !ok {
@@ -284,7 +283,7 @@ func (rd *Reads) Stale(ctx context.Context, r store.Reader, p store.Path) string
 	return text + ". Editing is not blocked."
 }
 
-// differing names the lines of the present content that the old content does not have.
+// differing names the lines of the present content that the old content lacks.
 func (rd *Reads) differing(old store.Hash, l survey.File) string {
 	was, err := rd.Store.Content(old)
 	if err != nil {
@@ -302,7 +301,7 @@ func (rd *Reads) differing(old store.Hash, l survey.File) string {
 			break
 		}
 		first, last := e.NewFrom+1, e.NewTo
-		if last < first { // lines were removed: name the lines there now
+		if last < first { // lines were removed, so name the lines at that place now
 			first, last = max(e.NewFrom, 1), max(e.NewFrom, 1)
 		}
 		if first == last {
@@ -348,7 +347,7 @@ func (rd *Reads) spend(_ context.Context, r *wire.Request) (any, []byte, error) 
 		q.Sent = int64(tokens.Estimate(r.Body))
 	}
 	reader, known := rd.ReaderOf(q.Reader, r.Hello.Client)
-	if !known && q.Reader.Session != "" { // an unproven session is good enough for counting
+	if !known && q.Reader.Session != "" { // for counting, the claimed session is good enough
 		reader = store.Reader{Session: store.SessionID(q.Reader.Session), Agent: q.Reader.Agent}
 	}
 	if q.Credit {
@@ -358,9 +357,9 @@ func (rd *Reads) spend(_ context.Context, r *wire.Request) (any, []byte, error) 
 	return wire.SpendAnswer{Booked: true}, nil, nil
 }
 
-// keepGiven stores, where nothing is mounted, the content that one of our own tools sends
-// before and after its write. On a mount it stores an ignored file before the write, because
-// the overlay saves only as many ignored files as its budget allows.
+// keepGiven stores the content that one of cachebro's own tools sends before and after its write,
+// where nothing is mounted. On a mount it only stores an ignored file before the write, because the
+// overlay saves ignored files only within a budget.
 func (rd *Reads) keepGiven(ctx context.Context, r *wire.Request) (any, []byte, error) {
 	var q wire.Ingest
 	if err := r.Decode(&q); err != nil {
@@ -373,7 +372,7 @@ func (rd *Reads) keepGiven(ctx context.Context, r *wire.Request) (any, []byte, e
 	if q.PID > 0 {
 		now := time.Now().UnixNano()
 		a := rd.Attribution.Actor(attribution.OwnerOf(q.PID), 0, now, string(p))
-		if a.Comm == "" { // it never wrote through a mount
+		if a.Comm == "" { // the process never wrote through a mount
 			a.Comm = "cachebro"
 		}
 		ctx = survey.WithActor(ctx, a)
@@ -384,7 +383,7 @@ func (rd *Reads) keepGiven(ctx context.Context, r *wire.Request) (any, []byte, e
 		out.Kept = true
 		return out, nil, nil
 	}
-	// The file itself is stored; the body only says what the file should contain.
+	// The file itself is stored. The body only says what the file should contain.
 	l, err := rd.Survey.Look(ctx, p)
 	if err != nil {
 		return nil, nil, err

@@ -1,7 +1,7 @@
-// Package reads answers reads with the whole text, a diff or "unchanged", depending on what
-// each reader was shown before. Clients report what they delivered, and the package counts
-// what was saved. It also tracks what each session reads and edits (its working set), and
-// which files are read before which others are written.
+// Package reads answers reads with the whole text, a diff or "unchanged", depending on what each
+// reader was shown before. Clients report what they delivered, and the package counts the savings.
+// It also tracks which files each session reads and edits (its working set), and which files are
+// read before others are written.
 package reads
 
 import (

@@ -7,12 +7,12 @@ import (
 	"cachebro/store"
 )
 
-// maxListings bounds the directory listings and edited texts that are stored for comparison
-// with later ones, in bytes.
+// maxListings bounds, in bytes, the directory listings and edited texts that are stored for later
+// diffs.
 const maxListings = 8 << 20
 
-// Texts holds the texts that diffs start from: the store's contents and, in memory only, the
-// listings sent to readers and the results of agents' edits until the log has them. If a text
+// Texts holds the texts that diffs start from. These are the store's contents and, in memory only,
+// the listings sent to readers and the results of agents' edits until the log has them. If a text
 // was dropped, a reader gets the whole text instead of a diff.
 type Texts struct {
 	store *store.Store

@@ -9,15 +9,15 @@ import (
 	"cachebro/store"
 )
 
-// waitingReads holds reads through tools that are not in the working set yet. Adding one to
-// the set takes a transaction of the store, whose lock a batch of versions may hold for tens
-// of milliseconds, and a reader must not wait for that. Before a working set is used, the
-// waiting reads are added to it. The zero value is usable.
+// waitingReads holds reads through tools that are not in the working set yet. Adding one takes a
+// transaction of the store, whose lock a batch of versions may hold for tens of milliseconds, and a
+// reader must not wait for that. The waiting reads are added before a working set is used. The zero
+// value is usable.
 type waitingReads struct {
 	mu      sync.Mutex // guards waiting
 	waiting map[readBy]noted
-	// entering is held while reads are added to the set. Whoever has it and finds nothing
-	// waiting knows that nothing is being added either. It is locked before mu.
+	// entering is held while reads are added to the set. If the holder finds nothing waiting, all
+	// reads have been added. It is locked before mu.
 	entering sync.Mutex
 }
 
@@ -34,10 +34,9 @@ type noted struct {
 }
 
 const (
-	// readsPause bounds how long reads wait, and so how many are lost in a crash.
+	// readsPause bounds how long reads wait, and thereby how many a crash loses.
 	readsPause = 100 * time.Millisecond
-	// maxToolReads is the number of waiting reads of one tool at which they are added to
-	// the set at once.
+	// maxToolReads is how many reads of one tool may wait. At that number they are added at once.
 	maxToolReads = 256
 )
 
@@ -55,7 +54,7 @@ func (t *waitingReads) add(session store.SessionID, tool string, at int64, p sto
 	return len(n.paths) >= maxToolReads
 }
 
-// Flush adds the waiting reads to the set. Afterwards every read that was recorded before is
+// Flush adds the waiting reads to the set. When it returns, every read recorded before the call is
 // in the store.
 func (ws *WorkingSets) Flush() {
 	t := &ws.waiting

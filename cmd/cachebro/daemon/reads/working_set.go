@@ -22,7 +22,7 @@ var scanners = map[string]bool{
 }
 
 // manyReads is the number of reads in one record above which a process counts as a scanner,
-// whatever its name.
+// whatever its name is.
 const manyReads = 16
 
 // NoteReads counts files that a session's processes have read. The client's own reads are
@@ -107,8 +107,7 @@ func (ws *WorkingSets) sessionFiles(session store.SessionID, since time.Time) ([
 	return files, nil
 }
 
-// everybodysFiles returns the files that were changed by anybody since a time, by default an
-// hour ago.
+// everybodysFiles returns the files that anybody has changed since a time, by default an hour ago.
 func (ws *WorkingSets) everybodysFiles(ctx context.Context, since time.Time) ([]wire.WorkingFile, error) {
 	if since.IsZero() {
 		since = time.Now().Add(-time.Hour)

@@ -1,6 +1,6 @@
-// Package sending sends the project's history to its bucket while the daemon runs: some
-// seconds after something was stored, and at once when a session ends or a client requests it.
-// Nothing else waits for it. The log is the queue; what cannot be sent now stays in it.
+// Package sending sends the project's history to its bucket while the daemon runs. It sends some
+// seconds after something was stored, and at once when a client requests it. Nothing else waits for
+// it. The log is the queue: what cannot be sent now stays in it.
 package sending
 
 import (
@@ -23,16 +23,16 @@ import (
 )
 
 const (
-	// delay is how long stored versions wait for more versions before they are sent. soon
-	// is that time after the end of a session.
+	// delay is how long stored versions wait for more versions before they are sent. soon is the
+	// same after the end of a session.
 	delay = 8 * time.Second
 	soon  = time.Second
 	// retryLast is the longest wait after a failure.
 	retryLast = 5 * time.Minute
-	// hopeless is how long a failing link prevents the daemon from ending.
+	// hopeless is how long a failing link may prevent the daemon from ending.
 	hopeless = 5 * time.Minute
-	// mostWithin bounds how long a client may ask to wait. Farewell is how much longer the
-	// daemon may take to end if something is not sent yet.
+	// mostWithin bounds how long a client may ask to wait. Farewell is how much longer the daemon
+	// may take to end if something is not sent yet.
 	mostWithin = 10 * time.Minute
 	Farewell   = 5 * time.Second
 )
@@ -187,8 +187,7 @@ func (s *Service) send(ctx context.Context) error {
 	return err
 }
 
-// take waits until nobody else is sending. The context that it returns ends when interrupt is
-// called.
+// take waits until no other goroutine is sending. interrupt cancels the context that it returns.
 func (s *Service) take(ctx context.Context) (context.Context, error) {
 	select {
 	case <-ctx.Done():
@@ -219,7 +218,7 @@ func (s *Service) interrupt() {
 	}
 }
 
-// note records what the sender has done. The caller has the turn.
+// note copies the sender's state. The caller holds the turn.
 func (s *Service) note() {
 	p, on := s.sender.Place()
 	h := s.sender.Head()
@@ -253,7 +252,7 @@ func (s *Service) outcome(ctx context.Context, err error) {
 		s.state.Error, s.state.Hint, s.state.Since, s.state.Next = "", "", time.Time{}, time.Time{}
 		return
 	}
-	if ctx.Err() != nil { // the sending was interrupted, or its caller did not wait
+	if ctx.Err() != nil { // interrupted, or the caller did not wait
 		return
 	}
 	if s.state.Error == "" {
@@ -289,15 +288,15 @@ func (s *Service) State() wire.RemoteState {
 	return st
 }
 
-// Busy reports whether something waits that may be sent soon. A link that has been failing for
-// a while does not prevent the daemon from ending.
+// Busy reports whether unsent history may be sent soon. It returns false if the link has been
+// failing for a while, so that the daemon can end.
 func (s *Service) Busy() bool {
 	st := s.State()
 	return st.Unsent > 0 && (st.Error == "" || time.Since(st.Since) < s.hopeless)
 }
 
-// SendLast sends what waits before the daemon ends, unless the link is known to fail, and logs
-// what remains unsent.
+// SendLast sends the unsent history before the daemon ends, unless the link is known to fail. It
+// logs how much remains unsent.
 func (s *Service) SendLast(ctx context.Context) {
 	if !s.Configured() {
 		return
@@ -368,7 +367,7 @@ func (s *Service) add(ctx context.Context, q wire.RemoteRequest) error {
 	return nil
 }
 
-// enlist adds this machine to the bucket's list of machines if it is missing there.
+// enlist adds this machine to the bucket's list of machines if it is missing.
 func (s *Service) enlist(ctx context.Context) error {
 	s.interrupt()
 	ctx, err := s.take(ctx)
@@ -397,8 +396,8 @@ func (s *Service) remove(ctx context.Context) error {
 	return nil
 }
 
-// now sends everything that happened so far. A failure is recorded in the state, and is not
-// returned as an error.
+// now sends everything that has happened so far. It records a failure in the state instead of
+// returning it.
 func (s *Service) now(ctx context.Context, within time.Duration) error {
 	if !s.Configured() {
 		return nil

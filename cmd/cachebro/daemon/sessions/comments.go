@@ -21,14 +21,14 @@ import (
 // session's next prompt delivers it.
 //
 // A comment is one JSON record of the store, under its id; ids grow with time. A hook claims a
-// comment before printing it, so that only one of two simultaneous prompts gets it, and
-// confirms the delivery after printing. A claim that is not confirmed, because the hook or the
-// daemon was killed in between, expires after a while. The next prompt's hook then looks into
-// the client's transcript, which shows what the agent really received.
+// comment before it prints it, so that only one of two simultaneous prompts gets it, and confirms
+// the delivery afterwards. If the hook or the daemon is killed in between, the claim expires. The
+// next prompt's hook then reads the client's transcript, which shows what the agent really
+// received.
 
 const (
 	maxComment = 4000 // characters of one comment
-	maxQuote   = 300  // bytes of the line that it is about
+	maxQuote   = 300  // bytes of the quoted line
 	maxKept    = 1000 // comments; the oldest delivered ones are dropped first
 
 	// claimFor is longer than any hook runs.
@@ -106,7 +106,7 @@ func (s *Comments) waits(c wire.Comment) bool {
 	return c.Delivered.IsZero() && (c.Claimed.IsZero() || s.now().Sub(c.Claimed).Abs() > claimFor)
 }
 
-// all returns the comments, oldest first. It leaves out those that it cannot read.
+// all returns the comments, oldest first, without those that cannot be read.
 func (s *Comments) all() (out []wire.Comment, err error) {
 	err = s.kv.Scan("", func(_ string, val []byte) error {
 		var c wire.Comment

@@ -16,12 +16,12 @@ import (
 
 const (
 	namesMost = 200
-	// namesSessions is how many sessions are searched for prompts and tool calls when no
-	// session is named.
+	// namesSessions is how many sessions are searched for prompts and tool calls if no session is
+	// given.
 	namesSessions = 10
 )
 
-// names returns the candidates for a shell that completes a word.
+// names returns the completions of a word that a person types in a shell.
 func (ss *Sessions) names(ctx context.Context, q wire.NamesQuery) (wire.NamesAnswer, []byte, error) {
 	var a wire.NamesAnswer
 	prefix := string(q.Prefix)
@@ -89,7 +89,7 @@ func (ss *Sessions) names(ctx context.Context, q wire.NamesQuery) (wire.NamesAns
 	return a, nil, nil
 }
 
-// ago says, for people, how long ago a moment (ns) was.
+// ago says how long ago a moment (ns) was.
 func ago(now time.Time, ns int64) string {
 	switch t := now.Sub(time.Unix(0, ns)); {
 	case ns == 0:

@@ -12,17 +12,16 @@ import (
 	"cachebro/store/wire"
 )
 
-// This file saves the outputs of commands that the model was given in shortened form, for as
-// long as the session lasts: "cachebro output ID" shows them in full. They are in memory only,
-// compressed and within a budget; the oldest is dropped first. Package reshape never sends a
-// text that may contain a secret. mu guards everything and is held only over work in memory.
+// This file saves the full outputs of commands that the model was shown in shortened form, for the
+// command "cachebro output ID". An output is saved until its session ends, in memory only,
+// compressed and within a budget. The oldest is dropped first. Package reshape never sends a text
+// that may contain a secret.
 
 const (
 	maxOutput = 4 << 20  // bytes of one output
 	budget    = 16 << 20 // bytes of all, compressed
-	// holdFor is how long the daemon keeps running for saved outputs. A session that has
-	// not asked for them by then has most likely ended without notice, or does not need
-	// them.
+	// holdFor is how long the daemon keeps running for saved outputs. A session that has not asked
+	// for them by then does not need them, or has ended unnoticed.
 	holdFor = time.Hour
 )
 
@@ -91,8 +90,8 @@ func (k *SavedOutputs) keep(session, id string, text []byte) bool {
 	return true
 }
 
-// Held reports whether a session may still ask for an output, which would be lost if this
-// process ended.
+// Held reports whether a session may still ask for a saved output, so that the daemon should keep
+// running.
 func (k *SavedOutputs) Held() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -122,7 +121,7 @@ func (k *SavedOutputs) End(session string) {
 	k.dropLocked(func(o savedOutput) bool { return o.session == session })
 }
 
-// dropLocked drops the outputs for which which returns true. mu is held.
+// dropLocked drops the outputs that which selects. mu is held.
 func (k *SavedOutputs) dropLocked(which func(savedOutput) bool) {
 	k.all = slices.DeleteFunc(k.all, func(o savedOutput) bool {
 		if which(o) {

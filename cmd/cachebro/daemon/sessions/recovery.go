@@ -53,9 +53,9 @@ func (ss *Sessions) recovery(ctx context.Context, q wire.SessionQuery) (wire.Rec
 	return out, nil, err
 }
 
-// modifiedIn counts the files that differ from their state before a prompt, which are the
-// files that an undo of the prompt would change. A save through a temporary file counts as one
-// file, and a file that was made and removed again does not count.
+// modifiedIn counts the files that differ from their state before a prompt. An undo of the prompt
+// would change these files. A save through a temporary file counts as one file. A file that was
+// made and removed again does not count.
 func (ss *Sessions) modifiedIn(session store.SessionID, prompt string) (int, error) {
 	f := store.Filter{Session: session, Prompt: prompt, Limit: 10_000}
 	vs, _, err := ss.Store.Log(f) // newest first

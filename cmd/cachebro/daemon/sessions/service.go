@@ -1,5 +1,5 @@
-// Package sessions records what clients report about their sessions, prompts and tool calls,
-// and answers what a session should be reminded of.
+// Package sessions records what clients report about their sessions, prompts and tool calls. It
+// also answers what a session should be reminded of.
 package sessions
 
 import (
@@ -18,7 +18,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// Options are the options of New. All are needed.
+// Options configure New. All are required.
 type Options struct {
 	Store       *store.Store
 	Source      *source.Source

@@ -14,8 +14,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// sessionEvent registers sessions, prompts and epochs. Any event with an
-// unknown id registers it: no client is required to say "start".
+// sessionEvent registers sessions, prompts and epochs. Any event with an unknown id registers the
+// session, because some clients never send "start".
 func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request) (any, []byte, error) {
 	var e wire.SessionEvent
 	if err := r.Decode(&e); err != nil {
@@ -42,7 +42,7 @@ func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request) (any, []b
 	}
 	owner := attribution.OwnerOf(e.PID)
 	// An MCP server knows its client's session only from the environment, which is wrong after
-	// --continue; the session that hooks report takes precedence.
+	// --continue. The session that hooks report takes precedence.
 	hint := e.Event == "connect" && e.Client == "mcp"
 	if owner.PID != 0 && (!hint || !ss.Attribution.KnownClient(owner)) {
 		ss.Attribution.Client(owner, id, now)
@@ -58,8 +58,8 @@ func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request) (any, []b
 		s.Ended = now
 		ss.Outputs.End(e.Session)
 	}
-	// Clients announce their own commands too, such as /compact and /exit. Only a person's
-	// request is a prompt.
+	// Clients also announce their own commands, such as /compact and /exit. Only a person's request
+	// is a prompt.
 	switch e.Event {
 	case "prompt":
 		ss.prompt(&s, e, now)
@@ -88,12 +88,12 @@ func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request) (any, []b
 	return a, nil, nil
 }
 
-// maxPromptText is how much of a prompt is stored, in bytes. It is enough for a person to
-// recognise the prompt.
+// maxPromptText is how much of a prompt is stored, in bytes. It suffices for a person to recognise
+// the prompt.
 const maxPromptText = 200
 
-// prompt registers a prompt of a person, or one by which the client continues an earlier
-// prompt by itself.
+// prompt registers a prompt. If the client continues an earlier prompt by itself, the new one
+// belongs to the earlier.
 func (ss *Sessions) prompt(s *store.Session, e wire.SessionEvent, now int64) {
 	if e.Continues && ss.continuePrompt(s, e, now) {
 		return
@@ -104,8 +104,8 @@ func (ss *Sessions) prompt(s *store.Session, e wire.SessionEvent, now int64) {
 	}
 }
 
-// origin handles what the client's record says about a prompt that was first taken for a
-// person's.
+// origin handles a prompt that was first taken for a person's, once the client's transcript shows
+// who sent it.
 func (ss *Sessions) origin(s *store.Session, e wire.SessionEvent, now int64) {
 	if before := ss.undecided.take(s.ID, e.Prompt); e.Continues && before != "" {
 		s.Prompt = before
@@ -115,7 +115,7 @@ func (ss *Sessions) origin(s *store.Session, e wire.SessionEvent, now int64) {
 
 // continuePrompt registers a prompt that the client sent by itself. Such a prompt belongs to the
 // prompt that started the work it reports on, or else to the current one. continuePrompt returns
-// false if there is none.
+// false if there is neither.
 func (ss *Sessions) continuePrompt(s *store.Session, e wire.SessionEvent, now int64) bool {
 	typed := ""
 	for _, cause := range e.Causes {
@@ -136,7 +136,7 @@ func (ss *Sessions) continuePrompt(s *store.Session, e wire.SessionEvent, now in
 	if typed == "" || e.Prompt == "" || typed == e.Prompt {
 		return false
 	}
-	p, known := ss.known(s.ID, e.Prompt) // it may first have been taken for a person's
+	p, known := ss.known(s.ID, e.Prompt) // it may have been taken for a person's at first
 	if !known {
 		p = store.Prompt{ID: e.Prompt, Session: s.ID, Time: now, Seq: ss.Store.Seq()}
 	}
@@ -150,7 +150,7 @@ func (ss *Sessions) continuePrompt(s *store.Session, e wire.SessionEvent, now in
 	return true
 }
 
-// known returns a prompt that is already registered.
+// known returns a prompt if it is registered.
 func (ss *Sessions) known(id store.SessionID, prompt string) (store.Prompt, bool) {
 	all, err := ss.Store.Sessions.AllPrompts(id)
 	if err != nil {
@@ -163,8 +163,8 @@ func (ss *Sessions) known(id store.SessionID, prompt string) (store.Prompt, bool
 	return all[i], true
 }
 
-// newPrompt registers the prompt that the session works on from now on. It returns false if
-// the session works on it already.
+// newPrompt registers the prompt that the session works on from now on. It returns false if the
+// session already works on it.
 func (ss *Sessions) newPrompt(s *store.Session, prompt, text string, now int64) bool {
 	if prompt == "" || prompt == s.Prompt {
 		return false
@@ -196,12 +196,12 @@ func (ss *Sessions) toolBegin(ctx context.Context, r *wire.Request) (any, []byte
 	}
 	owner := attribution.OwnerOf(q.PID)
 	if r.Hello.Client == "mcp" && ss.Attribution.RecordToolProcess(q, owner) {
-		return wire.ToolBeginAnswer{}, nil, nil // keep what the client's hook reported about the call
+		return wire.ToolBeginAnswer{}, nil, nil // the client's hook has already reported the call
 	}
 	q.Command = cmdline.Text(q.Command)
 	ss.meetOnce(q.Session)
 	now := time.Now().UnixNano()
-	if q.Session == "" { // a call of our own server, which gets its client's session
+	if q.Session == "" { // cachebro's own server does not know its client's session
 		q.Session = string(ss.Attribution.SessionOf(owner, now))
 	} else if r.Hello.Client != "mcp" && owner.PID != 0 {
 		ss.Attribution.Client(owner, store.SessionID(q.Session), now)
@@ -209,8 +209,8 @@ func (ss *Sessions) toolBegin(ctx context.Context, r *wire.Request) (any, []byte
 	var a wire.ToolBeginAnswer
 	a.TellOrigin = q.Agent == "" && ss.undecided.is(store.SessionID(q.Session), q.Prompt)
 	q.Prompt = ss.Attribution.PromptOf(store.SessionID(q.Session), q.Agent, q.Prompt)
-	// The event that announces a prompt may have been lost. A sub-agent's call may belong to
-	// an earlier prompt.
+	// The event that announces a prompt may have been lost. A sub-agent's call is no evidence,
+	// because it may belong to an earlier prompt.
 	if s, known, err := ss.Store.Sessions.Get(store.SessionID(q.Session)); err == nil && known && q.Agent == "" && ss.newPrompt(&s, q.Prompt, "", now) {
 		if err := ss.Store.Sessions.Put(s); err != nil {
 			ss.Log.Warn("session", "err", err)
@@ -228,8 +228,8 @@ func (ss *Sessions) toolBegin(ctx context.Context, r *wire.Request) (any, []byte
 	return a, nil, nil
 }
 
-// toolPlace tells our own server in which project a call's client works, so that the server
-// serves that project.
+// toolPlace tells cachebro's MCP server in which directory a call's client works, so that the
+// server serves that project.
 func (ss *Sessions) toolPlace(_ context.Context, q wire.ToolCall) (a wire.ToolPlace, body []byte, err error) {
 	a.Cwd = ss.Attribution.Cwd(q.ToolUse)
 	return a, nil, nil
@@ -276,8 +276,8 @@ func (ss *Sessions) toolEnd(_ context.Context, r *wire.Request) (any, []byte, er
 	return wire.Empty{}, nil, nil
 }
 
-// staleWarnings returns warnings for a reader that is about to edit files that somebody else
-// has changed since the reader saw them, or the reason why the call is held.
+// staleWarnings returns warnings for a reader that is about to edit files that somebody else has
+// changed since the reader saw them. held is the reason why the call must wait, "" if it need not.
 func (ss *Sessions) staleWarnings(ctx context.Context, q wire.ToolCall) (out []string, held string) {
 	ss.Ingest.WaitHead(ctx, ingest.FreshWait)
 	session := store.SessionID(q.Session)
@@ -318,9 +318,9 @@ func (ss *Sessions) Live() int {
 	return n
 }
 
-// Unheard returns the session with the newest change of the last day that no hook has
-// reported, so that only the environment of its processes names it. It returns "" if there is
-// none.
+// Unheard returns the session with the newest change of the last day among the sessions that no
+// hook has reported, "" if there is none. Only the environment of its processes names such a
+// session.
 func (ss *Sessions) Unheard() (id string) {
 	ids, err := ss.Store.SessionsBeginning("")
 	if err != nil {

@@ -11,22 +11,21 @@ import (
 	"cachebro/store/wire"
 )
 
-// A session may work in several projects. Hooks report to each project's daemon once they know
-// that the session works there. A daemon asks the other daemons for what happened before that,
-// above all for the call in progress. If a command writes into a second project, no hook learns
-// of that directory or file, so the first process of the session that appears in the second
-// project makes its daemon ask the others.
+// A session may work in several projects. Hooks report to the daemon of each project once they know
+// that the session works there. A daemon asks the other daemons what happened before that, above
+// all about the call in progress. If a command writes into a second project, no hook notices. So
+// the first process of the session that appears in a project makes its daemon ask the others.
 
 const (
-	// meetAgain is how soon other daemons are asked again about a session that none of them
-	// knew.
+	// meetAgain is the pause before the other daemons are asked again about a session that none of
+	// them knew.
 	meetAgain = 2 * time.Second
-	// sharedFor is the age up to which a call is shared, because background commands go on
-	// writing. sharedPrompts is how many prompts are shared.
+	// sharedFor is the age up to which calls are shared, because background commands continue to
+	// write. sharedPrompts is how many prompts are shared.
 	sharedFor     = time.Hour
 	sharedPrompts = 20
-	// outsideWait is how long a project's daemon may take to answer the daemon of the
-	// user's own history.
+	// outsideWait is how long the daemon of the user's own history waits for the answer of a
+	// project's daemon.
 	outsideWait = 5 * time.Second
 )
 
@@ -36,8 +35,8 @@ type meetings struct {
 	until map[string]time.Time
 }
 
-// due reports whether the other daemons are to be asked about a session now. It returns true
-// to one caller only.
+// due reports whether the other daemons should be asked about a session now. It returns true to
+// only one caller.
 func (m *meetings) due(session string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -57,8 +56,8 @@ func (m *meetings) due(session string) bool {
 	return true
 }
 
-// known records that another daemon has reported a session. From then on hooks report the
-// rest.
+// known records that another daemon has reported a session. From then on, hooks report everything
+// else.
 func (m *meetings) known(session string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -71,19 +70,19 @@ func (m *meetings) forget(session string) {
 	delete(m.until, session)
 }
 
-// meetOnce asks the daemons of the other projects in which a session works what they know of
-// it, and of the sessions that clients began within it, unless that has been done.
+// meetOnce asks the daemons of the session's other projects about the session, and about the
+// sessions that clients began within it. It does nothing if they were asked recently.
 func (ss *Sessions) meetOnce(session string) {
 	ss.meet(session)
 	for _, inner := range ss.Places.SessionsWithin(session) {
-		if ss.meet(inner) { // its hook is just reporting it: ask again for the next process
+		if ss.meet(inner) { // its hook is reporting it now, so ask again at the next process
 			ss.met.forget(inner)
 		}
 	}
 }
 
-// meet asks the session's other projects about one session. It waits no longer than a hook would. It
-// returns true if all of them answered and none knows the session yet.
+// meet asks the session's other projects about one session. It waits no longer than a hook would.
+// It returns true if all of them answered and none knows the session yet.
 func (ss *Sessions) meet(session string) (unknown bool) {
 	if session == "" || !ss.met.due(session) {
 		return false
@@ -93,7 +92,7 @@ func (ss *Sessions) meet(session string) (unknown bool) {
 	if len(others) == 0 {
 		return true
 	}
-	// Join first, so that no event falls between our question and the hooks' next report.
+	// Join before asking. An event after the answer is then reported here by the hooks.
 	if err := ss.Places.JoinSession(session, ss.Paths.Root); err != nil {
 		ss.Log.Warn("join a session", "err", err)
 		return false
@@ -152,8 +151,7 @@ func (ss *Sessions) shared(_ context.Context, q wire.SessionQuery) (wire.SharedS
 	return a, nil, nil
 }
 
-// takeShared records what another daemon reports about a session, except what is known here
-// already.
+// takeShared records what another daemon reports about a session, except what is already known.
 func (ss *Sessions) takeShared(id store.SessionID, a wire.SharedSession) error {
 	s, known, err := ss.Store.Sessions.Get(id)
 	if err != nil {

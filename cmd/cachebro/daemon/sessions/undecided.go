@@ -6,8 +6,8 @@ import (
 	"cachebro/store"
 )
 
-// undecided holds, for each session, its newest prompt if the client's record has not yet
-// shown whether a person typed it. The zero value is ready.
+// undecided holds the newest prompt of each session, as long as the client's transcript has not
+// shown whether a person typed it. The zero value is usable.
 type undecided struct {
 	mu sync.Mutex // guards of
 	of map[store.SessionID]pending
@@ -25,14 +25,14 @@ func (u *undecided) add(id store.SessionID, prompt, before string) {
 	u.of[id] = pending{prompt, before}
 }
 
-// is reports whether a prompt is undecided.
+// is reports whether it is undecided who typed a prompt.
 func (u *undecided) is(id store.SessionID, prompt string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return prompt != "" && u.of[id].prompt == prompt
 }
 
-// take removes a prompt from the undecided ones, and returns the prompt before it.
+// take removes an undecided prompt and returns the prompt before it.
 func (u *undecided) take(id store.SessionID, prompt string) string {
 	u.mu.Lock()
 	defer u.mu.Unlock()

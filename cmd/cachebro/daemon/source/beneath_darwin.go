@@ -21,8 +21,8 @@ func rootOf(dir *os.File) (*os.Root, error) {
 	return os.OpenRoot(fmt.Sprintf("/dev/fd/%d", dir.Fd()))
 }
 
-// OpenBeneath opens a path relative to dir and never leaves it. There is no openat2 on macOS;
-// os.Root walks component by component.
+// OpenBeneath opens a path relative to dir and never leaves dir. macOS has no openat2, so os.Root
+// walks the path component by component.
 func OpenBeneath(dir *os.File, p string, follow bool) (*os.File, error) {
 	r, err := rootOf(dir)
 	if err != nil {

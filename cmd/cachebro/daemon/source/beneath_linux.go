@@ -18,8 +18,8 @@ var errEscapes = errors.New("path escapes from the project")
 
 // OpenBeneath opens a path relative to dir and never leaves dir. O_NONBLOCK prevents it from
 // hanging at a FIFO. Mounts inside dir are followed, except for the kernel's own file systems,
-// which return EACCES. O_NOATIME is set if allowed, so that a scan or an index does not make
-// every file look used.
+// which return EACCES. O_NOATIME is set if allowed, so that a scan does not change the access time
+// of every file.
 func OpenBeneath(dir *os.File, p string, follow bool) (*os.File, error) {
 	if p == "" {
 		p = "."
@@ -108,8 +108,8 @@ func LstatBeneath(dir *os.File, p string) (store.Stat, string, error) {
 	return st, string(b[:n]), nil
 }
 
-// StatIn returns the stat of a name in an open directory, without its attributes. Those cost
-// two more system calls, and a caller that finds the ctime unchanged knows them already.
+// StatIn returns the stat of a name in an open directory, without its attributes. Reading those
+// takes two more system calls, which a caller does not need if the ctime is unchanged.
 func StatIn(dir *os.File, name string) (store.Stat, error) {
 	var x unix.Statx_t
 	for {

@@ -11,8 +11,8 @@ import (
 	"cachebro/store/onwire"
 )
 
-// Branch returns the name of git's current branch, the first digits of a detached HEAD's
-// commit, or "" without git. It reads one small file of the project itself.
+// Branch returns the name of git's current branch, or the first digits of the commit if HEAD is
+// detached, or "" without git.
 func (s *Source) Branch(ctx context.Context) string {
 	head := s.gitHead(ctx)
 	if ref, ok := strings.CutPrefix(head, "ref: "); ok {

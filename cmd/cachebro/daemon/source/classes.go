@@ -11,24 +11,24 @@ import (
 	"cachebro/store/leaf/ignore"
 )
 
-// classes determines whether paths are tracked that no record from mountd has classified,
+// classes determines whether paths are tracked. It serves paths that mountd has not classified,
 // namely those of the baseline and of reads without a mount.
 type classes struct {
 	o ignore.Options
 
 	// mu guards the fields below; the Matcher itself needs no lock.
 	mu   sync.Mutex
-	dir  *os.File // the directory that matcher was made for
+	dir  *os.File // the directory of m
 	m    *ignore.Matcher
 	made time.Time
 }
 
-// classesFor is how long a Matcher is used, because without a mount nothing reports changed
-// rule files. The Matcher itself notices changes of git's index.
+// classesFor is how long a Matcher is used. It is short, because without a mount nothing reports
+// changed rule files. The Matcher itself notices changes of git's index.
 const classesFor = 2 * time.Second
 
-// class returns the class of one path. It holds the lock while the Matcher reads rule files: the
-// Matcher must not be closed meanwhile, and the callers of class are not in a hurry.
+// class returns the class of one path. It holds the lock while the Matcher reads rule files, so
+// that the Matcher is not closed meanwhile.
 func (c *classes) class(dir *os.File, p string, isDir bool) ignore.Class {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,10 +12,10 @@ import (
 	"cachebro/store/onwire"
 )
 
-// linkedFor is how long the list of linked worktrees is used.
+// linkedFor is how long the list of linked worktrees stays valid.
 const linkedFor = 5 * time.Second
 
-// linkedTable remembers the linked worktrees for linkedFor.
+// linkedTable caches the linked worktrees for linkedFor.
 type linkedTable struct {
 	mu   sync.Mutex // guards made, list
 	made time.Time
@@ -39,8 +39,8 @@ func (s *Source) Inside(p string) bool {
 	return ok
 }
 
-// under returns the paths below root of worktrees that are linked to the project's own
-// repository (git worktree add), from .git/worktrees.
+// under returns the paths, inside root, of the worktrees that "git worktree add" linked to the
+// project's own repository. It reads .git/worktrees.
 func (t *linkedTable) under(dir *os.File, root string) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -19,9 +19,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// Source gives access to the project's files themselves, never through a mount. It uses a
-// directory descriptor that mountd sent or, where nothing is mounted, one that it opened
-// itself. A mountd that hangs must not hang the daemon.
+// Source gives access to the project's files, bypassing the mount. It uses a directory descriptor
+// that mountd sent or, if nothing is mounted, opens the directory itself.
 type Source struct {
 	root string
 
@@ -32,14 +31,14 @@ type Source struct {
 	mu      sync.Mutex
 	dir     *Dir
 	from    string        // "mountd", or "root" if it was opened here
-	is      os.FileInfo   // of the directory that was set last
+	is      os.FileInfo   // the directory that was set last
 	arrived chan struct{} // closed and replaced when a directory is set
 	idle    *time.Timer   // closes a directory that was opened here; nil if none was opened yet
 }
 
-// linger is how long a directory that was opened here stays open after its last use. While it
-// is open, its file system cannot be unmounted, but opening it for each file of a listing
-// would cost as much as reading the file's stat.
+// linger is how long a directory that Source opened itself stays open after its last use. While it
+// is open, its file system cannot be unmounted. But opening it for each file of a listing would
+// cost as much as reading the file's stat.
 const linger = 250 * time.Millisecond
 
 // Dir counts its users, so that replacing it does not close a descriptor in use.
@@ -48,16 +47,16 @@ type Dir struct {
 	refs int // guarded by source.mu
 }
 
-// coverWait bounds the wait for mountd's descriptor where a cachebro mount covers the root.
+// coverWait bounds the wait for mountd's descriptor while a cachebro mount covers the root.
 const coverWait = 3 * time.Second
 
-// New returns the source for a root, and does not open anything yet. o decides, together with
-// the project's own files, the class of a path.
+// New returns the source for a root, without opening it. o and the project's own files decide the
+// class of a path.
 func New(root string, o ignore.Options) *Source {
 	s := &Source{root: root, classes: classes{o: o}, arrived: make(chan struct{})}
 	if !covered(root) {
 		is, err := os.Lstat(root)
-		if err == nil && !covered(root) { // nor was it mounted over meanwhile, so this is the directory itself
+		if err == nil && !covered(root) { // it was not mounted over meanwhile, so this is the directory itself
 			s.is = is
 		}
 	}
@@ -90,9 +89,9 @@ func (s *Source) Release(d *Dir) {
 }
 
 // Gone returns an error if the project's directory no longer exists or has been replaced by
-// another. It returns nil while a cachebro mount covers the directory, and if the directory
-// did not exist at the start, because a daemon may be started for the history of a deleted
-// project.
+// another. It returns nil while a cachebro mount covers the directory. It also returns nil if the
+// directory did not exist at the start, because a daemon may be started for the history of a
+// deleted project.
 func (s *Source) Gone() error {
 	s.mu.Lock()
 	was := s.is
@@ -116,7 +115,7 @@ func (s *Source) Drop() {
 	s.classes.close()
 }
 
-// letGo closes a directory that was opened here and that was not used for the time linger.
+// letGo closes a directory that Source opened itself, if it was not used for the time linger.
 func (s *Source) letGo() {
 	s.mu.Lock()
 	switch {
@@ -132,8 +131,8 @@ func (s *Source) letGo() {
 	s.Drop()
 }
 
-// Unmounted drops the descriptor that a mountd had sent, unless the files cannot be reached in
-// any other way because the daemon's mount namespace has a copy of the mount.
+// Unmounted drops the descriptor that a mountd had sent. It keeps the descriptor if the daemon's
+// mount namespace has a copy of the mount, because the files then cannot be reached otherwise.
 func (s *Source) Unmounted() {
 	if covered(s.root) {
 		return
@@ -167,7 +166,7 @@ func (s *Source) Acquire(ctx context.Context) (*Dir, error) {
 			if err != nil {
 				return nil, err
 			}
-			if !covered(s.root) { // otherwise it was mounted over meanwhile
+			if !covered(s.root) { // it was not mounted over meanwhile
 				s.mu.Lock()
 				if s.dir == nil {
 					s.dir, s.from = &Dir{File: f, refs: 1}, "root"
@@ -275,8 +274,8 @@ func (s *Source) Lstat(ctx context.Context, p store.Path) (store.Stat, error) {
 	return st, nil
 }
 
-// ReadStable reads an open file whole and returns the stat that belongs to the content, if no
-// write came in between. It tries a few times in case the file is being written.
+// ReadStable reads a whole open file and returns the stat that belongs to the content. If the file
+// is being written, it retries a few times.
 func ReadStable(f *os.File, st store.Stat) ([]byte, store.Stat, error) {
 	for try := 0; ; try++ {
 		if st.Size > limits.Content {
@@ -294,7 +293,7 @@ func ReadStable(f *os.File, st store.Stat) ([]byte, store.Stat, error) {
 		if n == int(st.Size) && SameContent(st, after) {
 			return b[:n], after, nil
 		}
-		if try == 4 { // a file that is written without end, such as a log: any content it had is good enough
+		if try == 4 { // a file that is written all the time, such as a log: any content will do
 			return b[:min(n, cap(b))], after, nil
 		}
 		st = after

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// portableBuckets are the KV buckets that are part of the history. The others are about
-// processes of this machine, or about what readers with open contexts were shown.
+// portableBuckets are the KV buckets that are part of the history. The others describe processes of
+// this machine, or what readers with open contexts were shown.
 var portableBuckets = []string{"notes", "docsync", attribution.ProcessBucket}
 
 // Portable returns what is exported with the history of root.
@@ -23,12 +23,12 @@ func Portable(root, version string) portable.Options {
 	return portable.Options{Program: version, Root: root, Buckets: portableBuckets}
 }
 
-// WrittenByUsers selects the entries that people and agents made in a store. A store with such
-// entries is not empty. Those of docsync do not count, because it makes an entry when it starts.
+// WrittenByUsers selects the entries that people and agents made. A store with such entries is not
+// empty. The bucket docsync does not count, because its package makes an entry when it starts.
 func WrittenByUsers() portable.Options { return portable.Options{Buckets: []string{"notes"}} }
 
-// readWithin is how long the reader of an export may take to empty the pipe. It is bounded
-// because retention waits for the export.
+// readWithin is how long the reader of an export may take to empty the pipe. It is bounded because
+// retention waits for the export.
 const readWithin = time.Minute
 
 // export writes the history to the pipe that the client passed.

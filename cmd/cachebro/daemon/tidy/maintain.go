@@ -92,9 +92,9 @@ func (td *Tidy) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreAn
 	return a, nil, err
 }
 
-// restoreLost restores the contents that fsck found lost from files that still have them, and
-// returns how many. Without this, the mount would not save such a content when the file is
-// overwritten, because it believes that the store has it.
+// restoreLost restores contents that fsck found lost from files that still have them, and returns
+// how many. Otherwise the mount would not save such a content when the file is overwritten, because
+// it assumes that the store has it.
 func (td *Tidy) restoreLost(ctx context.Context, lost []uint64) (int, error) {
 	var vs []store.Version
 	for _, seq := range lost {
@@ -245,11 +245,11 @@ func purgeThere(sib content.Sibling, p store.Path) string {
 	return "cachebro store purge " + onwire.ShellName(store.Path(filepath.Join(sib.Root, string(p))))
 }
 
-// pins returns a function that reports whether retention must not drop a content, because a diff for
-// a live reader or for an outdated document starts from it. The function is called for every
-// content, so it renews its set of contents at most once a second.
+// pins returns a function that reports whether retention must keep a content, because a diff for a
+// live reader or an outdated document starts from it. The function is called for every content, so
+// it renews its set at most once a second.
 func (td *Tidy) pins() func(store.Hash) bool {
-	var mu sync.Mutex // guards what follows
+	var mu sync.Mutex // guards set and made
 	var set map[store.Hash]struct{}
 	var made time.Time
 	return func(h store.Hash) bool {
@@ -266,15 +266,15 @@ func (td *Tidy) pins() func(store.Hash) bool {
 // collectEvery is the pause between two checks of the store's limits.
 const collectEvery = time.Minute
 
-// Collect enforces the limits of the store, if the last check was collectEvery ago. It also
-// runs if the store has no space, because that is its purpose.
+// Collect enforces the limits of the store, if the last check was collectEvery ago. It also runs if
+// the store has no space, to free some.
 func (td *Tidy) Collect(ctx context.Context) {
 	if time.Since(td.collected) >= collectEvery {
 		td.CollectNow(ctx)
 	}
 }
 
-// CollectNow is Collect without that pause. The same goroutine must call both.
+// CollectNow is Collect without the pause. The same goroutine must call both.
 func (td *Tidy) CollectNow(ctx context.Context) {
 	td.collected = time.Now()
 	r, err := td.keep.Collect(ctx)

@@ -13,12 +13,11 @@ import (
 	"cachebro/store/wire"
 )
 
-// The cap belongs to the user and bounds the stores of all projects in the state directory
-// together. No process coordinates the daemons, so each measures the size of the other stores
-// (an lstat per file, once a minute), computes the same shares (space.Allot), and enforces its
-// own. For a project without a daemon, one is started to tidy it, because no other process may
-// open its store. The user's own history, which records changes outside of projects, has a
-// separate cap of the same size.
+// The cap is per user, and bounds the stores of all projects in the state directory together. No
+// process coordinates the daemons. Each measures the size of the other stores (an lstat per file,
+// once a minute), computes the same shares (space.Allot), and enforces its own share. Only a daemon
+// may open its store, so one is started to tidy a project without a daemon. The user's own history,
+// which records changes outside projects, has a separate cap of the same size.
 
 // Peer is one of the user's projects.
 type Peer struct {
@@ -27,8 +26,7 @@ type Peer struct {
 	Allowed int64 // bytes that its store may take at present
 }
 
-// Peers lists the projects whose state directories lie in base. limit is the cap
-// that they share.
+// Peers lists the projects whose state directories are in base. limit is the cap that they share.
 func Peers(base string, limit int64, now time.Time) []Peer {
 	states, _ := filepath.Glob(filepath.Join(base, "*-????????????????")) // the pattern is well-formed
 	var all, outside []Peer
@@ -53,7 +51,7 @@ func Peers(base string, limit int64, now time.Time) []Peer {
 	return append(all, outside...)
 }
 
-// outsideIn returns the state directory of the user's own history among those in base.
+// outsideIn returns the state directory, in base, of the user's own history.
 func outsideIn(base string) string {
 	state, err := wire.Paths{Override: base}.State(wire.OutsideRoot)
 	if err != nil {
@@ -62,7 +60,7 @@ func outsideIn(base string) string {
 	return state
 }
 
-// OutsideLimits describes what the user's own history stores if limit is its cap.
+// OutsideLimits describes what the user's own history stores with a cap of limit.
 func OutsideLimits(limit int64) string {
 	return fmt.Sprintf("up to %s, of files up to %d MiB, for %d days", text.Bytes(limit), limits.Content>>20, limits.OutsideFor/(24*time.Hour))
 }
@@ -79,9 +77,8 @@ func Allowed(state string, limit int64) int64 {
 }
 
 const (
-	// tidyPause is the time between two requests to the same project. tidyBeyond is that
-	// time after a request that did not help, because present contents of files are never
-	// dropped.
+	// tidyPause is the time between two requests to the same project. tidyBeyond is the time after
+	// a request that did not help. A request cannot drop the present contents of files.
 	tidyPause  = 10 * time.Minute
 	tidyBeyond = 24 * time.Hour
 )
@@ -99,8 +96,8 @@ func (td *Tidy) Run(ctx context.Context) {
 	}
 }
 
-// tidyPeers asks the project that exceeds its share the most to reduce itself to that share.
-// It asks only one project at a time, so that not all daemons run at once.
+// tidyPeers asks the project that exceeds its share the most to reduce itself to that share. It
+// asks one project at a time, so that not all daemons run at once.
 func (td *Tidy) tidyPeers(ctx context.Context) {
 	if td.Tidy == nil || !td.tidying.CompareAndSwap(false, true) {
 		return

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// powerSupplies is where Linux describes the machine's power supplies. A system without it
-// counts as one on mains.
+// powerSupplies is where Linux describes the machine's power supplies. Without it, the machine
+// counts as running on mains.
 const powerSupplies = "/sys/class/power_supply"
 
-// onBattery reports whether a battery powers the machine and mains does not. dir has a
-// directory for each supply (Documentation/ABI/testing/sysfs-class-power).
+// onBattery reports whether the machine runs on battery. dir has a directory for each supply
+// (Documentation/ABI/testing/sysfs-class-power).
 func onBattery(dir string) bool {
 	supplies, err := os.ReadDir(dir)
 	if err != nil {

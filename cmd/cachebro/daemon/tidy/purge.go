@@ -16,16 +16,15 @@ import (
 // purgeWait bounds how long a purge waits for the spool to be ingested.
 const purgeWait = 30 * time.Second
 
-// purge removes the contents of a path from everything that the daemon stores: cached answers
-// and bundles, the store, the spool, the index. It names what it cannot reach.
+// purge removes the contents of a path from everything that the daemon stores: cached answers and
+// bundles, the store, the spool, the index. The result lists what it cannot reach.
 func (td *Tidy) purge(ctx context.Context, p store.Path) (keep.Purged, error) {
 	var unreached []string
 	late := !td.Ingest.WaitHead(ctx, purgeWait)
 	if late {
 		unreached = append(unreached, "changes that are not in the store yet; purge again once cachebro status shows no problem")
 	}
-	// The answers go before the store, because the store then rewrites the files that held
-	// them.
+	// The answers are cleared first, because the store then rewrites the files that held them.
 	unreached = append(unreached, td.Answers.Clear(ctx)...)
 	release, err := td.Knowledge.Forget(ctx, p)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// Options are the options of New. All but Tidy are needed.
+// Options configure New. All but Tidy are required.
 type Options struct {
 	Root      string // of the project; absolute
 	State     string // its state directory
@@ -34,8 +34,8 @@ type Options struct {
 	Shown     *readers.Tracker
 	Paths     onwire.Paths
 	Changed   func() // called if followers of the log have something to do; never blocks
-	// Tidy asks the daemon of another state directory to reduce that project to its share
-	// of the cap. If Tidy is nil, this is not done. It may take minutes.
+	// Tidy asks the daemon of another state directory to reduce its project to that project's share
+	// of the cap. It may take minutes. If Tidy is nil, other projects are not reduced.
 	Tidy func(ctx context.Context, state string) error
 	Log  *slog.Logger
 }
@@ -57,8 +57,8 @@ func New(o Options) *Tidy {
 	return td
 }
 
-// canPack reports whether it is a good time for packing, which uses a processor and the disk for
-// a while: the index has priority, and on battery packing can wait.
+// canPack reports whether it is a good time for packing, which uses a processor and the disk for a
+// while. The index has priority, and on battery packing can wait.
 func (td *Tidy) canPack() bool { return !td.Index.Working() && !onBattery(powerSupplies) }
 
 // Handlers returns the handlers of the requests about the store as a whole, by method.

@@ -1,8 +1,7 @@
-// Package versions finds what a request names: a version, a session or a prompt. It also
-// compares two versions.
+// Package versions resolves the version, session or prompt that a request names. It also compares
+// two versions.
 //
-// For clients, the "last" session or prompt is the newest one that changed something. The
-// newest session of all may be that of a wrapper around the client, or one that only read, and
-// people do not mean those. The beginning of a name is accepted too, because the log shows
-// only the beginnings.
+// The "last" session or prompt is the newest one that changed something. The newest of all may
+// belong to a wrapper around the client, or may have only read. The beginning of a name is accepted
+// too, because the log shows only beginnings.
 package versions

@@ -16,9 +16,9 @@ import (
 // Given reports whether a query names a version.
 func Given(q wire.ShowQuery) bool { return q.Seq != 0 || q.Number != 0 || !q.At.IsZero() }
 
-// Find resolves a ShowQuery. For a number of the log it returns the newest version of the path that
-// is not newer than that number. n is the version's number in the history of its path, or 0 if that
-// history was not read.
+// Find resolves a ShowQuery. For a number of the log, it returns the path's newest version up to
+// that number. n is the version's number in the history of its path, or 0 if that history was not
+// read.
 func Find(st *store.Store, p store.Path, q wire.ShowQuery) (v store.Version, n int, err error) {
 	if q.Seq > 0 {
 		v, err = st.Version(q.Seq)
@@ -74,7 +74,7 @@ func Find(st *store.Store, p store.Path, q wire.ShowQuery) (v store.Version, n i
 	return hist[len(hist)-1], len(hist), nil
 }
 
-// Moment returns the position in the log that a number stands for.
+// Moment returns the position in the log for a version number.
 func Moment(st *store.Store, seq uint64) (uint64, error) {
 	if seq > st.Seq() {
 		return 0, wire.Errorf(wire.ErrNotFound, "cachebro log shows the numbers", "there is no version %d", seq)

@@ -8,8 +8,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// GapsAndNotices returns the gaps in a directory's subtree from one time to another and, if dir
-// is the whole project, the notices too. A zero time means no bound.
+// GapsAndNotices returns the gaps in a directory's subtree between two times. For the whole project
+// it also returns the notices. A zero time means no bound.
 func GapsAndNotices(st *store.Store, dir store.Path, from, to time.Time) (gaps []wire.Gap, notices []wire.Notice, err error) {
 	within := func(t time.Time) bool {
 		return (from.IsZero() || !t.Before(from)) && (to.IsZero() || !t.After(to))

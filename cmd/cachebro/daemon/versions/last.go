@@ -11,11 +11,11 @@ import (
 	"cachebro/store/wire"
 )
 
-// maxLooked is how many sessions or prompts are examined.
+// maxLooked bounds how many sessions or prompts are examined.
 const maxLooked = 500
 
-// Session resolves the name of a session. "last" is the newest one that changed something,
-// even if no hook announced it and only the environment of its processes names it.
+// Session resolves the name of a session. "last" is the newest one that changed something, even if
+// no hook reported it and only the environment of its processes names it.
 func Session(st *store.Store, name string) (store.SessionID, error) {
 	id, err := SessionWith(st, name, func(s store.Session) (bool, error) { return Changed(st, store.Filter{Session: s.ID}) })
 	if name != "last" || err != nil && !errors.Is(err, wire.ErrNotFound) {
@@ -79,11 +79,10 @@ func SessionWith(st *store.Store, name string, has func(store.Session) (bool, er
 }
 
 // Prompt resolves the name of a prompt. "last" is the newest prompt of a session, or of all
-// sessions if session is "". If that prompt changed nothing, the error names the newest that
-// did, because only the person can say whether that one is meant. command is the command that
-// asks, and asker is the session that it runs in, "" in a person's shell. If the newest prompt
-// is the asker's and has changed nothing, it is the one that is asking, so the one before it
-// is meant.
+// sessions if session is "". If that prompt changed nothing, the error names the newest that did,
+// because only the person can say whether that one is meant. command is the command that asks, and
+// asker is the session that runs it, "" in a person's shell. An asker's own newest prompt does not
+// count until it has changed something, because that prompt runs the command.
 func Prompt(st *store.Store, command string, asker, session store.SessionID, name string) (string, error) {
 	if name == "" {
 		return "", nil
@@ -118,8 +117,8 @@ func Prompt(st *store.Store, command string, asker, session store.SessionID, nam
 	return all[0].ID, nil
 }
 
-// begun returns the only session whose name begins with a text, by the rules of begins. A
-// session that no client announced is known only from its versions.
+// begun returns the only session whose name begins with a text, by the rules of begins. It also
+// searches the versions, for sessions that no client reported.
 func begun(st *store.Store, name string) (string, error) {
 	all, err := st.Sessions.List(0)
 	if err != nil {

@@ -20,8 +20,8 @@ type Side struct {
 	Data   []byte
 }
 
-// Replaced finds the version of a file that was replaced by renaming another file over it. For
-// an atomic save that is the file's earlier version, not the temporary file.
+// Replaced finds the version that v replaced, if v was renamed over another file. For an atomic
+// save, this is the file's earlier version, not the temporary file.
 func Replaced(st *store.Store, v store.Version) (store.Version, bool, error) {
 	if v.Op != store.OpRename {
 		return v, false, nil
