@@ -23,10 +23,10 @@ import (
 // allocated (fallocate) before they are written, so that a lack of memory causes an error instead
 // of a signal. After such an error the ledger is not used.
 //
-// 0        ledgerHead
-// 4 KiB    one byte per piece of 64 KiB: the size class of its slots
-// 32 KiB   256 attempts of 128 bytes
-// 64 KiB   pieces
+//	0        ledgerHead
+//	4 KiB    one byte per piece of 64 KiB: the size class of its slots
+//	32 KiB   256 attempts of 128 bytes
+//	64 KiB   pieces
 //
 // The kind of a slot is written last and cleared first, so a partly written slot does not count. On
 // a nil ledger, all methods do nothing.

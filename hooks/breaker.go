@@ -11,15 +11,14 @@ import (
 // breakerFor is how long hooks send no requests to a daemon that did not answer.
 const breakerFor = 30 * time.Second
 
-// breaker is a marker file whose mtime is the last time-out.
+// breaker is a marker file whose mtime is the time of the last timeout.
 type breaker struct {
 	file string
 	now  func() time.Time
 }
 
-// breakerFile returns the path of the marker file. It is in the directory of the socket, which is
-// usually on a tmpfs, so that looking at it needs no disk. The directory exists whenever a daemon
-// can hang.
+// breakerFile returns the path of the marker file. It is next to the socket, usually on a tmpfs, so
+// that checking it needs no disk. That directory exists whenever a daemon can hang.
 func breakerFile(p wire.Paths, root string) string {
 	s := p.Sockets(root)
 	if len(s) == 0 {
@@ -38,7 +37,7 @@ func (b breaker) open() bool {
 	return age >= 0 && age < breakerFor // a marker from the future (clock set back) does not count
 }
 
-// trip records a time-out.
+// trip records a timeout.
 func (b breaker) trip() {
 	if b.file == "" {
 		return

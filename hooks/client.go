@@ -6,8 +6,8 @@ import (
 	"cachebro/store/leaf/procfs"
 )
 
-// clientPID returns the pid of the client that runs the hooks. Clients start hooks through a
-// shell, so it is our nearest ancestor that is not a shell.
+// clientPID returns the pid of the client that runs the hooks: our nearest ancestor that is not a
+// shell, because clients start hooks through one.
 func clientPID() int {
 	pid := os.Getppid()
 	for range 5 {

@@ -12,23 +12,24 @@ import (
 	"cachebro/store/wire"
 )
 
-// Codex has no read tool; its model runs cat, sed and similar programs. A hook can replace the
-// output of a command by "blocking" the command after it ran. The model then gets only the
-// hook's text, and the user sees "Blocked" next to the hook. The thread's record (the rollout)
-// contains what the model really got and each compaction. So before a text is replaced, the
-// record is read up to the call that the event is about.
+// Codex has no read tool; its model runs cat, sed and similar programs. A hook replaces a command's
+// output by "blocking" the command after it ran. The model then gets only the hook's text, and the
+// user sees "Blocked" next to the hook.
+//
+// The thread's record (the rollout) contains what the model really got and each compaction. So
+// before a text is replaced, the record is read up to the event's call.
 
-// rollout says how far a context's record has been read. A file holds it between events.
+// rollout says how far a context's record was read. It is stored in a file between events.
 type rollout struct {
 	file   string
 	Path   string `json:"path"`
 	Offset int64  `json:"offset"`
 }
 
-// recorded holds what the new part of a record contains.
+// recorded is what the new part of a record contains.
 type recorded struct {
 	fell    bool       // something was removed from the context
-	outputs []finished // the results after the last loss
+	outputs []finished // results after the last loss
 	calls   map[string]fields
 }
 
@@ -57,8 +58,8 @@ func (r rollout) save() error {
 	return os.WriteFile(r.file, b, 0o600)
 }
 
-// advance reads the part of the record that is new. If the record is another file, or shorter
-// than it was, nothing is known any more about what was shown before.
+// advance reads the new part of the record. If the record is another file or became shorter,
+// everything counts as lost.
 func (r *rollout) advance(path string, n *recorded) error {
 	return readNew(path, &r.Offset, func(size int64) {
 		if r.Path != path || size < r.Offset {
@@ -74,8 +75,8 @@ func (r *rollout) advance(path string, n *recorded) error {
 
 func (n *recorded) lose() { n.fell, n.outputs = true, nil }
 
-// rolloutKinds are the kinds of entries that remove nothing from a context. An entry of any other
-// kind counts as a loss: "compacted" is one, and kinds that later versions add may be losses too.
+// rolloutKinds are the kinds of entries that remove nothing from a context. Any other kind counts
+// as a loss: "compacted" is one, and later versions may add more.
 var rolloutKinds = map[string]bool{
 	"session_meta": true, "response_item": true, "event_msg": true, "turn_context": true, "world_state": true, "token_usage_record": true,
 }
@@ -107,8 +108,8 @@ func (n *recorded) take(line []byte) {
 	}
 }
 
-// tellsRolloutLoss reports whether the name of an item or event means that the thread's history
-// was shortened or rolled back.
+// tellsRolloutLoss reports whether an item or event of this name shortens or rolls back the
+// thread's history.
 func tellsRolloutLoss(what string) bool {
 	for _, w := range []string{"ompact", "roll", "trunc", "lear", "revert", "undo", "evict", "prune", "drop", "delet", "remov"} {
 		if strings.Contains(what, w) {
@@ -118,7 +119,7 @@ func tellsRolloutLoss(what string) bool {
 	return false
 }
 
-// codexPrinted returns what a command printed, without the lines that Codex puts before it.
+// codexPrinted returns what a command printed, without the lines that Codex adds before it.
 func codexPrinted(output string) string {
 	if _, text, ok := strings.Cut(output, "\nOutput:\n"); ok {
 		return text
@@ -126,14 +127,14 @@ func codexPrinted(output string) string {
 	return output
 }
 
-// readRecord tells the daemon what has entered or left the context before the current call. It
-// returns false if the record does not contain that call. Calls made by a program that the model
-// wrote (code mode) are never in the record, because their results go to that program.
+// readRecord tells the daemon what entered or left the context before the current call. It returns
+// false if the record does not contain that call. Calls by a program that the model wrote (code
+// mode) are never in it, because their results go to that program.
 func (c *call) readRecord(ctx context.Context) bool {
 	if c.transcript == "" || c.toolUse == "" || c.chainDir() == "" {
 		return false
 	}
-	unlock := c.lockChain() // each of several parallel calls runs its own hook
+	unlock := c.lockChain() // parallel calls each run a hook
 	defer unlock()
 	r := c.rollout()
 	var n recorded

@@ -17,9 +17,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// commandOutput shortens the output of a Bash command if a rule of package reshape covers both
-// the command and the output. The output is not recorded as shown lines of a file, so no later
-// "unchanged" relies on it.
+// commandOutput shortens the output of a Bash command if a rule of package reshape covers both. The
+// output does not count as shown lines of a file, so no later "unchanged" relies on it.
 func (c *call) commandOutput(ctx context.Context) answer {
 	if len(c.response["stdout"]) > 2*reshape.MaxText {
 		return answer{} // before the output is decoded
@@ -32,7 +31,7 @@ func (c *call) commandOutput(ctx context.Context) answer {
 	line := c.input.str("command")
 	r, ok := reshape.Output(line, stdout, o)
 	if ok && r.Folded {
-		// The full text must be stored first, so that the model can ask for what is left out.
+		// The full text must be stored first, so that the model can ask for the rest.
 		req := wire.OutputRequest{Session: c.session, ID: r.ID}
 		if _, err := c.ask(ctx, wire.MOutput, req, []byte(stdout), nil); err != nil {
 			o.NoFold = true
@@ -60,13 +59,12 @@ func (c *scene) program() string {
 }
 
 // grepPersists is the length in characters above which Claude Code stores a Grep's result in a
-// file. The model is then given the first 2,000 characters, which no rule of ours can beat.
+// file. The model then gets the first 2,000 characters, which no rule of ours beats.
 const grepPersists = 20_000
 
-// preview is the beginning of the text that replaces a result that the client stored in a file.
+// preview begins the text that replaces a result which the client stored in a file.
 const preview = "<persisted-output>"
 
-// searchOutput shortens what the client's own Grep found.
 func (c *call) searchOutput(ctx context.Context) answer {
 	text := c.response.str("content")
 	if !c.reshapes() || c.response.str("mode") != "content" || text == "" {
@@ -114,14 +112,14 @@ func (c *scene) reshapes() bool {
 	return c.toolUse != "" && !c.opt.noRewrite && !c.opt.noReshape[allRules] && !c.refuses(c.outputForm())
 }
 
-// outputForm names the form in which the result of this tool is shortened.
+// outputForm names the form of shortened results of this tool.
 func (c *scene) outputForm() form { return form(c.tool + ", in fewer words") }
 
 // allRules in options.noReshape means every rule.
 const allRules = reshape.Rule("all")
 
-// reshaped returns the answer that replaces the result by a reshaped text. What this saves is noted
-// now, and counted when the batch shows which text the model was given.
+// reshaped returns the answer that replaces the result with a reshaped text. What it saves is noted
+// now, and counted when the batch shows which text the model got.
 func (c *call) reshaped(ctx context.Context, updated fields, own string, r reshape.Result) answer {
 	if lines := text.OwnWords(r.Text); len(lines) > 0 {
 		_, _ = c.ask(ctx, wire.MGiven, wire.GivenQuery{Reader: c.reader(), Add: lines}, nil, nil)
@@ -130,15 +128,15 @@ func (c *call) reshaped(ctx context.Context, updated fields, own string, r resha
 	return answer{out: output{updated: updated}, sent: func() { s.note(c) }}
 }
 
-// saving is the share of one rule in an output, in tokens. The shares of all rules add up to the
-// tokens of the original output and to the tokens that were sent.
+// saving is one rule's share of an output, in tokens. The shares add up to the tokens of the
+// original output and to those that were sent.
 type saving struct {
 	rule       reshape.Rule
 	full, sent int64
 }
 
-// savings divides the saved tokens among the rules in proportion to the bytes that each rule saved.
-// The tokens that were sent are counted under the first rule.
+// savings divides the saved tokens among the rules in proportion to their saved bytes. The tokens
+// that were sent count under the first rule.
 func savings(own string, r reshape.Result) (out []saving) {
 	full, sent := int64(tokens.EstimateString(own)), int64(tokens.EstimateString(r.Text))
 	bytes := int64(max(1, len(own)-len(r.Text)))
@@ -175,12 +173,11 @@ func decodeSavings(text string) (all []saving) {
 	return all
 }
 
-// countOutput counts the tokens saved by a shortened output if the model was given it, and
-// records a refusal if the client showed its own text instead. counted reports whether the
-// output's tokens were counted.
+// countOutput counts the tokens saved by a shortened output if the model got it, and records a
+// refusal if the client showed its own text. counted reports whether the tokens were counted.
 func (c *call) countOutput(ctx context.Context, f finished, s sent) (counted bool) {
 	if strings.HasPrefix(f.text, preview) {
-		return false // the client put the output into a file, as it does without hooks too
+		return false // the client stored the output in a file, as it also does without hooks
 	}
 	given := outputDigest(f.text)
 	ours := given == s.new || f.tool != "Bash" && strings.Contains(f.text, reshape.Mark)

@@ -13,12 +13,12 @@ import (
 	"cachebro/store/wire/visible"
 )
 
-// maxComments bounds the comments that are added to one prompt, in characters as the client
-// counts them. The others wait for the next prompt.
+// maxComments bounds the comments added to one prompt, in the client's characters. The others wait
+// for the next prompt.
 const maxComments = 6000
 
-// comments returns the user's comments on lines that this session wrote and that have not been
-// delivered yet. Before it returns a comment it claims it, so that no other prompt delivers it too.
+// comments returns the user's comments on lines that this session wrote, if they were not delivered
+// yet. It claims each comment first, so that no other prompt delivers it too.
 func (c *call) comments(ctx context.Context) (text string, ids []string) {
 	if clients.TakesNoText(c.opt.client) {
 		return "", nil
@@ -45,7 +45,7 @@ func (c *call) comments(ctx context.Context) (text string, ids []string) {
 	if len(ids) == 0 {
 		return "", nil
 	}
-	// Another prompt of this session may have claimed some of them first.
+	// Another prompt of this session may have claimed some.
 	a = wire.CommentsAnswer{}
 	if _, err := c.ask(ctx, wire.MComments, wire.CommentsRequest{Do: "claim", IDs: ids}, nil, &a); err != nil || len(a.Comments) == 0 {
 		return "", nil
@@ -57,8 +57,8 @@ func (c *call) comments(ctx context.Context) (text string, ids []string) {
 	return text, ids
 }
 
-// commentText renders one comment for the model. It contains the comment's id, so that the
-// transcript shows later whether the model got it.
+// commentText renders one comment for the model. Its id shows in the transcript whether the model
+// got it.
 func commentText(x wire.Comment) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "- %s:%d (as of version %d; %s), the line %q:\n", visible.ForModel(string(x.Path)), x.Line, x.Seq, x.ID, visible.Line(x.Quote))
@@ -69,7 +69,7 @@ func commentText(x wire.Comment) string {
 }
 
 // delivered tells the daemon that comments were printed. It opens a new connection, because the
-// handler's is already closed.
+// handler's is closed.
 func (c *call) delivered(ids []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.env.limit(workWithin))
 	defer cancel()
@@ -81,9 +81,8 @@ func (c *call) delivered(ids []string) {
 	_, _ = client.Call(ctx, wire.MComments, wire.CommentsRequest{Do: "delivered", IDs: ids}, nil, nil)
 }
 
-// got reports whether the client's transcript contains this id, which means that the model got
-// the comment. The transcripts of other clients cannot be read, so there a comment may be
-// delivered twice.
+// got reports whether the client's transcript contains this id, so that the model got the comment.
+// Transcripts of other clients cannot be read, so a comment may be delivered twice there.
 func (c *scene) got(id string) bool {
 	f, err := os.Open(c.transcript)
 	if c.opt.client != "" || err != nil {
@@ -97,7 +96,7 @@ func (c *scene) got(id string) bool {
 		if bytes.Contains(b[:kept+n], []byte(id)) {
 			return true
 		}
-		if err != nil { // the end of the transcript
+		if err != nil { // end of the transcript
 			return false
 		}
 		kept = copy(b, b[kept+n-len(id):kept+n])

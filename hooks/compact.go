@@ -6,8 +6,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// preCompact and postCompact begin new epochs, because texts that the reader was shown before a
-// compaction are no longer in its context.
+// preCompact and postCompact begin new epochs, because a compaction removes the shown texts from
+// the reader's context.
 func preCompact(ctx context.Context, c *call) answer {
 	_, _ = c.tell(ctx, wire.SessionEvent{Event: "precompact"})
 	return answer{}

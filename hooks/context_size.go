@@ -18,21 +18,21 @@ import (
 	"cachebro/store/wire"
 )
 
-// Clients clear old tool results without sending an event: some after a number of calls, some
-// when the user comes back after an hour, some on the server. A text that was cleared must not be
-// reported as unchanged. So before every stub and diff the hook reads the new part of the
-// client's transcript and looks for these signs:
-//   - a boundary entry, or one that is marked cleared, cut or compacted;
-//   - a result whose text is the mark of a cleared one;
-//   - usage: each answer contains the size of its request, and that size fell;
-//   - saved results: Claude Code 2.1.197 writes what it clears to SESSION/tool-results
-//     first. A file there that is not a large output is a cleared result.
+// Clients clear old tool results without an event: after a number of calls, when the user comes
+// back after an hour, or on the server. A cleared text must not be reported as unchanged. So before
+// every stub and diff, the hook reads the new part of the client's transcript and looks for these
+// signs:
+//   - a boundary entry, or one that is marked cleared, cut or compacted
+//   - a result whose text is the mark of a cleared one
+//   - a request that is smaller than the one before, according to its answer's usage
+//   - a file in SESSION/tool-results that is not a large output: Claude Code 2.1.197 writes
+//     there what it clears
 //
-// A context is known to be intact if it grew with each request by at least the size of the
-// texts that were added in between. Only then do bases outlive the expiry by tokens.
+// A context is known to be intact if it grew with each request by at least the size of the texts
+// added since the last one. Only then do bases outlive the expiry by tokens.
 
-// contextSize holds what a transcript says about the size of its context. Between events it is
-// stored in a file, as one line with the fields in this order.
+// contextSize holds what a transcript says about the size of its context. It is stored in a file
+// between events.
 type contextSize struct {
 	file string
 
@@ -41,38 +41,38 @@ type contextSize struct {
 	Model   string `json:"model,omitempty"`
 	Total   int64  `json:"total,omitempty"`  // tokens of the latest request
 	Chars   int64  `json:"chars,omitempty"`  // characters of results since that request, without white space
-	Prompt  bool   `json:"prompt,omitempty"` // whether the person has sent a prompt since that request
-	Stored  int    `json:"stored,omitempty"` // how many results were stored as files because they were large
-	Kept    int    `json:"kept,omitempty"`   // how many files were in tool-results when the account began
+	Prompt  bool   `json:"prompt,omitempty"` // the person has sent a prompt since that request
+	Stored  int    `json:"stored,omitempty"` // results stored as files because they were large
+	Kept    int    `json:"kept,omitempty"`   // files in tool-results when the account began
 
 	Calls    map[string]bool `json:"calls,omitempty"`    // the calls of the latest message
-	Deferred string          `json:"deferred,omitempty"` // the names of our tools whose schemas are not in the context
+	Deferred string          `json:"deferred,omitempty"` // names of our tools whose schemas are not in the context
 	Counted  string          `json:"counted,omitempty"`  // the part of Deferred whose cost was recorded
 
-	// Compacted is set after a compaction was reported to the daemon: to "due" while its entries
-	// are not in the transcript yet, and to "seen" once its boundary entry has been read.
+	// Compacted is set after a compaction was reported to the daemon: to "due" until its boundary
+	// entry was read, then to "seen".
 	Compacted string `json:"compacted,omitempty"`
 
-	// These fields hold what was found since the last report to the daemon.
+	// What was found since the last report to the daemon.
 	Fell   bool `json:"fell,omitempty"`
 	Unsure bool `json:"unsure,omitempty"`
 }
 
 const (
-	// charsPerToken overestimates the characters per token on purpose. Without white space,
-	// code has about three and prose four.
+	// charsPerToken is deliberately high. Without white space, code has about three characters per
+	// token and prose four.
 	charsPerToken = 5
-	maxAccount    = 32 << 20 // bytes of transcript that are read for one answer
-	// If usage falls by more than maxFall, or by more than a tenth, the context has lost
-	// something. A smaller fall proves nothing, because thinking is dropped and estimates differ.
+	maxAccount    = 32 << 20 // bytes of transcript read for one answer
+	// If usage falls by more than maxFall or by more than a tenth, the context lost something. A
+	// smaller fall proves nothing, because thinking is dropped and estimates differ.
 	maxFall = 20_000
-	// maxFallWithin is the limit between two calls of one prompt. There only results can be
-	// dropped, because thinking is dropped at the next prompt.
+	// maxFallWithin is the limit between two calls of one prompt, where only results can be
+	// dropped. Thinking is dropped at the next prompt.
 	maxFallWithin = 2_000
 )
 
-// canHold reports whether the transcripts of this version are known to show every loss, and no
-// option of the user changes requests on their way.
+// canHold reports whether this version's transcripts are known to show every loss, and no user
+// option changes requests on their way.
 func (c *scene) canHold() bool {
 	return atLeast(c.env.Getenv("AI_AGENT"), 2, 1, 197) && !strings.Contains(c.env.Getenv("CLAUDE_CODE_EXTRA_BODY"), "context_management")
 }
@@ -88,11 +88,11 @@ func (c *scene) record() string {
 	return filepath.Join(filepath.Dir(c.transcript), c.session, "subagents", "agent-"+c.agent+".jsonl")
 }
 
-// look reads the new part of the transcript and returns one of the wire.Context values, which
-// says whether the calling context lost something. It returns "" if there is no transcript.
+// look reads the new part of the transcript and returns the wire.Context value that says whether
+// the calling context lost something, or "" without a transcript.
 func (c *call) look() string {
 	if d := c.opt.dialect(); d.Requests || d.Record && c.tool == "Bash" {
-		return wire.ContextHeld // losses before this call have been reported
+		return wire.ContextHeld // earlier losses have been reported
 	}
 	if c.opt.client != "" || c.toolUse == "" || c.record() == "" {
 		return ""
@@ -101,7 +101,7 @@ func (c *call) look() string {
 	defer unlock()
 	s := c.contextSize()
 	known, err := s.reaches(c.record(), c.toolUse)
-	for i := 0; err == nil && !known && !s.Fell && i < chainTries; i++ { // the entry of this call may be written a moment late
+	for i := 0; err == nil && !known && !s.Fell && i < chainTries; i++ { // this call's entry may be written a moment late
 		time.Sleep(chainWait)
 		known, err = s.reaches(c.record(), c.toolUse)
 	}
@@ -119,9 +119,9 @@ func (c *call) look() string {
 	return wire.ContextHeld
 }
 
-// countSchema records what our tools cost in this session's requests. Newer clients put only the
-// names of tools into a context, and a schema only when the model asks for it. The transcript
-// shows which schemas those are. Without a transcript, the whole list of tools counts.
+// countSchema records what our tools cost in this session's requests. Newer clients put only names
+// of tools into a context, and a schema when the model asks for it, which the transcript shows.
+// Without a transcript, the whole list of tools counts.
 func (c *call) countSchema(ctx context.Context) {
 	if c.opt.client != "" || c.transcript == "" || c.agent != "" {
 		return
@@ -177,13 +177,12 @@ const (
 	compactionSeen = "seen"
 )
 
-// begin starts the account at the current end of a transcript, because the start of a session is
-// a new context. compacted means that the session starts after a compaction that the daemon
-// knows of.
+// begin starts the account at the current end of a transcript, because a session starts with a new
+// context. compacted means that it starts after a compaction that the daemon knows of.
 //
 // Claude Code writes the boundary entry of a compaction after its SessionStart hooks. On a busy
-// machine that can be as late as the answer to the first call of the new context. The boundary
-// must not count as a second loss, because that call's text would then count as lost.
+// machine that can be after the first call of the new context. The boundary must not count as a
+// second loss, because that call's text would then count as lost.
 func (s *contextSize) begin(transcript string, compacted bool) {
 	*s = contextSize{file: s.file, Kept: storedResults(transcript)}
 	if compacted {
@@ -198,7 +197,7 @@ func (s *contextSize) begin(transcript string, compacted bool) {
 var errNoRecord = errors.New("no transcript of this context")
 
 // reaches brings the account up to date. It reports whether the transcript contains the call
-// toolUse, so that the request before that call has been compared.
+// toolUse, so that the request before it has been compared.
 func (s *contextSize) reaches(transcript, toolUse string) (bool, error) {
 	if err := s.advance(transcript); err != nil {
 		return false, err
@@ -225,9 +224,8 @@ func (s *contextSize) advance(transcript string) error {
 	}, s.account)
 }
 
-// readNew calls take with each line that a file has after offset, and advances offset. An
-// incomplete line is left to the next event. fit is called first with the size of the file, and
-// may change offset.
+// readNew calls take with each line of a file after offset, and advances offset. An incomplete line
+// is left to the next event. First it calls fit with the size of the file, which may change offset.
 func readNew(path string, offset *int64, fit func(size int64), take func(line []byte)) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -253,10 +251,9 @@ func readNew(path string, offset *int64, fit func(size int64), take func(line []
 	}
 }
 
-// clearedMark is the text with which clients replace a result that they cleared.
+// clearedMark is the text that replaces a cleared result.
 const clearedMark = "[Old tool result content cleared]"
 
-// account processes one entry of the transcript.
 func (s *contextSize) account(line []byte) {
 	var e struct {
 		Type       string `json:"type"`
@@ -283,7 +280,7 @@ func (s *contextSize) account(line []byte) {
 	}
 	switch {
 	case s.Compacted == compactionDue && e.Type == "system" && e.Subtype == "compact_boundary":
-		// Entries before it that were written late belong to the old context.
+		// Earlier entries that were written late belong to the old context.
 		*s = contextSize{file: s.file, Offset: s.Offset, Kept: s.Kept, Deferred: s.Deferred, Counted: s.Counted, Compacted: compactionSeen}
 		return
 	case s.Compacted == compactionSeen && e.Type == "user" && e.Summary:
@@ -344,8 +341,7 @@ func (s *contextSize) account(line []byte) {
 	}
 }
 
-// compare checks the size of a request against the size of the request before it and of the
-// texts that were added since.
+// compare checks the size of a request against the request before it and the texts added since.
 func (s *contextSize) compare(total int64, model string) {
 	least := s.Total + s.Chars/charsPerToken
 	switch {
@@ -358,16 +354,16 @@ func (s *contextSize) compare(total int64, model string) {
 	}
 }
 
-// lossWords are parts of names. Clients use such names for fields and kinds of entries that
-// report that something was removed from the context.
+// lossWords are parts of the names of fields and kinds of entries that report a loss from the
+// context.
 var lossWords = []string{"ompact", "leared", "clear_tool", "cut_tool"}
 
 func tellsLoss(name string) bool {
 	return slices.ContainsFunc(lossWords, func(w string) bool { return strings.Contains(name, w) })
 }
 
-// lost reports whether an object has a field with such a name whose value is not empty or false,
-// or lists an edit with such a name that removed something from the context.
+// lost reports whether an object has a field with such a name and a value that is not empty or
+// false, or lists such an edit that removed something.
 func lost(raw json.RawMessage) bool {
 	var f fields
 	found := slices.ContainsFunc(lossWords, func(w string) bool { return bytes.Contains(raw, []byte(w)) })
@@ -396,8 +392,7 @@ func lost(raw json.RawMessage) bool {
 	return false
 }
 
-// solid counts the bytes that are not white space. White space does not count, because one token
-// may hold any amount of it.
+// solid counts the bytes that are not white space, of which one token may hold any amount.
 func solid(text string) (n int64) {
 	for _, r := range text {
 		if !unicode.IsSpace(r) {
@@ -407,8 +402,8 @@ func solid(text string) (n int64) {
 	return n
 }
 
-// storedResults counts the results that the client stores as files in a directory next to the
-// main loop's transcript.
+// storedResults counts the results that the client stored as files next to the main loop's
+// transcript.
 func storedResults(transcript string) int {
 	entries, err := os.ReadDir(filepath.Join(strings.TrimSuffix(transcript, ".jsonl"), "tool-results"))
 	if err != nil {

@@ -13,8 +13,8 @@ func (o options) dialect() clients.Dialect {
 	return d
 }
 
-// translate turns an event of another client into the form of Claude Code's events. f is the
-// event as the client sent it.
+// translate turns another client's event into the form of Claude Code's. f is the event as the
+// client sent it.
 func translate(d clients.Dialect, client string, e event, f fields) event {
 	e.said = e.name
 	if name, ok := d.Events[e.name]; ok {
@@ -62,15 +62,15 @@ func translate(d clients.Dialect, client string, e event, f fields) event {
 		e.prompt = digest(client, e.session, f.str("timestamp"), e.text)
 	}
 	if e.tool != "" && e.toolUse == "" {
-		// The events at the beginning and end of a call must have the same id. Two simultaneous
-		// calls of the same command get one id and count as one call.
-		input, _ := json.Marshal(e.input) // raw messages of a message that was parsed
+		// The events at the start and end of a call must have the same id. Two simultaneous calls
+		// of one command share an id and count as one call.
+		input, _ := json.Marshal(e.input) // cannot fail: these were parsed
 		e.toolUse = digest(client, e.session, e.prompt, e.tool, string(input))
 	}
 	return e
 }
 
-// digest makes an id out of the parts that identify something.
+// digest makes an id out of identifying parts.
 func digest(client string, parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {

@@ -9,7 +9,7 @@ import (
 )
 
 // event holds the fields of a client's event that we use. A field that is missing or has an
-// unexpected type is empty, because clients add and change fields with every release.
+// unexpected type is empty, because clients change fields with every release.
 type event struct {
 	name       string
 	said       string // the client's own name of the event
@@ -22,21 +22,21 @@ type event struct {
 	home       string // status line: where the session began
 	source     string // SessionStart
 	text       string // UserPromptSubmit: the prompt itself
-	queued     string // PreToolUse: the prompt that was typed while the model worked
+	queued     string // PreToolUse: the prompt typed while the model worked
 	reply      string // Stop: the model's last message
 	tool       string
 	toolUse    string
 	input      fields // tool_input
-	response   fields // PostToolUse: tool_response, when it is an object
-	own        string // PostToolUse: the client's own form of the result, if response is a translation
+	response   fields // PostToolUse: tool_response, if it is an object
+	own        string // PostToolUse: the client's form of the result, if response is a translation
 	size       int    // PostToolUse: bytes of input and response
 	calls      []finished
-	// alive lists the calls that the context holds, if the client reports them. nil means that
-	// the client does not, or that no call was removed since its last report.
+	// alive lists the calls that the context holds. It is nil if the client does not report them,
+	// or no call was removed since its last report.
 	alive []string
 }
 
-// finished is one call of a PostToolBatch: text is what the model gets.
+// finished is one call of a PostToolBatch. text is what the model gets.
 type finished struct {
 	tool, toolUse, text string
 	input               fields
@@ -113,7 +113,7 @@ func (f fields) truth(name string) bool {
 // joinText returns a result that is a string, or the text of its blocks.
 func joinText(raw json.RawMessage) string { return joinBlocks(raw, "") }
 
-// joinBlocks is like joinText, but puts between after each block that does not end in a newline.
+// joinBlocks is joinText with between after each block that does not end in a newline.
 func joinBlocks(raw json.RawMessage, between string) string {
 	if s, ok := unquote(raw); ok {
 		return s

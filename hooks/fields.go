@@ -12,11 +12,11 @@ import (
 )
 
 // An event may contain a megabyte of output, and encoding/json looks at each byte about ten times
-// before it returns a string. So the parser here finds the members of an object in one pass,
-// as slices of the input, and copies a string once. Whatever it does not understand for certain
-// is passed to encoding/json.
+// before it returns a string. The parser here finds the members of an object in one pass, as slices
+// of the input, and copies a string once. It passes to encoding/json whatever it does not
+// understand for certain.
 
-// fields is a JSON object whose values are decoded on demand.
+// fields is a JSON object with values decoded on demand.
 type fields map[string]json.RawMessage
 
 // parseFields parses an object. Its values are slices of raw.
@@ -29,7 +29,7 @@ func parseFields(raw []byte) (fields, bool) {
 	return f, err == nil && f != nil
 }
 
-// members reads the object at the beginning of b and returns where it ends.
+// members reads the object at the beginning of b. end is where it ends.
 func members(b []byte) (f fields, end int, ok bool) {
 	i := space(b, 0)
 	if i >= len(b) || b[i] != '{' {
@@ -75,7 +75,7 @@ func members(b []byte) (f fields, end int, ok bool) {
 	}
 }
 
-// deepest is how far values may be nested before encoding/json is asked.
+// deepest is how deep values may be nested before encoding/json is used.
 const deepest = 100
 
 // value returns where the value at b[i] ends.
@@ -87,7 +87,7 @@ func value(b []byte, i, depth int) (end int, ok bool) {
 	case '"':
 		return quoted(b, i)
 	case '{', '[':
-		closing := c + 2 // '}' is two behind '{', as ']' is behind '['
+		closing := c + 2 // '}' is '{'+2, and ']' is '['+2
 		i = space(b, i+1)
 		if i < len(b) && b[i] == closing {
 			return i + 1, true
@@ -140,7 +140,7 @@ func space(b []byte, i int) int {
 	return i
 }
 
-// plain marks the bytes that stand for themselves in a string and do not end it.
+// plain marks the bytes that stand for themselves in a string.
 var plain = func() (t [256]bool) {
 	for i := range t {
 		t[i] = i >= ' ' && i != '"' && i != '\\'
@@ -216,7 +216,7 @@ func unquote(b []byte) (string, bool) {
 
 func decoded(b []byte) (s string, ok bool) { return s, json.Unmarshal(b, &s) == nil }
 
-// encode writes the object on one line, its names in order.
+// encode writes the object on one line, sorted by name.
 func (f fields) encode(b []byte) []byte {
 	b = append(b, '{')
 	for i, name := range slices.Sorted(maps.Keys(f)) {
@@ -228,9 +228,9 @@ func (f fields) encode(b []byte) []byte {
 			b = append(b, "null"...)
 		} else if bytes.IndexByte(v, '\n') < 0 {
 			b = append(b, v...)
-		} else { // a newline can only be between values, because in a string it is written as \n
+		} else { // newlines are only between values: in a string they are written as \n
 			var line bytes.Buffer
-			_ = json.Compact(&line, v) // of a value that was parsed
+			_ = json.Compact(&line, v) // cannot fail: the value was parsed
 			b = append(b, line.Bytes()...)
 		}
 	}
@@ -238,6 +238,6 @@ func (f fields) encode(b []byte) []byte {
 }
 
 func appendString(b []byte, s string) []byte {
-	q, _ := json.Marshal(s) // a string: cannot fail
+	q, _ := json.Marshal(s) // cannot fail for a string
 	return append(b, q...)
 }

@@ -10,13 +10,11 @@ import (
 )
 
 // An event that did not reach the daemon may have been a compaction, or may have given the model
-// another text of a file. Then the daemon's record of what the session's readers were shown may
-// be wrong. So a hook that fails creates a marker file, and the next hook of the session that
-// reaches the daemon sends the event "lost" first, which begins a new epoch for all readers of
-// the session.
+// another text of a file. Then the daemon's record of what the session's readers were shown may be
+// wrong. So a hook that fails creates a marker file. The next hook of the session that reaches the
+// daemon first sends the event "lost", which begins a new epoch for the session's readers.
 
-// lostFile returns the path of the session's marker file, or "" if the project has no state
-// directory.
+// lostFile returns the session's marker file, or "" without a state directory.
 func (c *scene) lostFile() string {
 	dir := c.chainDir()
 	if dir == "" {

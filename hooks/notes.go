@@ -8,15 +8,15 @@ import (
 	"cachebro/store/wire/visible"
 )
 
-// These constants bound the notes in the recovery block, in characters.
+// Bounds of the notes in the recovery block, in characters.
 const (
 	maxNote  = 240
 	maxNotes = 1600
 )
 
-// notesSection lists notes, one line each and the most urgent first, as many as there is room
-// for. more is the number of further notes that are not in notes. Each line contains the note's
-// id, with which the model can get its whole text.
+// notesSection lists as many notes as there is room for, one line each, most urgent first. more is
+// the number of notes that are not in notes. With the id in a line the model can get the whole
+// note.
 func notesSection(notes []wire.Note, more int) string {
 	if len(notes) == 0 {
 		return ""

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// OpenCode's plugin interface shows each request before it is sent to the model, with every
-// result in it. Our plugin reports the request with Claude Code's events. PostToolUse contains the
-// result of one call. PostToolBatch, sent with the next request, lists the calls that the context
-// holds and says which results are new in it. OpenCode's results have other shapes, which the code
-// here translates in both directions.
+// OpenCode's plugin interface shows each request before the model gets it, with every result in it.
+// Our plugin reports the request with Claude Code's events: PostToolUse contains the result of one
+// call, and PostToolBatch, sent with the next request, lists the calls in the context and the
+// results that are new in it. OpenCode's results have other shapes, which this code translates in
+// both directions.
 
 // openCodeRead is a result of OpenCode's read tool: a head, the numbered lines, and the text
 // after them, such as instructions for the directory.
@@ -65,9 +65,8 @@ func parseOpenCodeRead(output string) (r openCodeRead, ok bool) {
 	return r, r.first > 0
 }
 
-// text returns the lines as they are in the file. The result does not show whether the last line
-// ends in a newline. So text adds a newline only if the last line is empty, because without the
-// newline that line would be lost.
+// text returns the lines as in the file. The result does not show whether the last line ends in a
+// newline. text adds one only if the last line is empty, because that line would otherwise be lost.
 func (r openCodeRead) text() string {
 	text := strings.Join(r.lines, "\n")
 	if r.lines[len(r.lines)-1] == "" {
@@ -76,7 +75,7 @@ func (r openCodeRead) text() string {
 	return text
 }
 
-// translateOpenCode gives a result the shape that Claude Code's tool of that name has.
+// translateOpenCode gives a result the shape of Claude Code's tool of that name.
 func translateOpenCode(e *event) {
 	output := e.response.str("output")
 	e.own = output
@@ -97,8 +96,8 @@ func translateOpenCode(e *event) {
 			put("file", readFile{FilePath: e.input.str("file_path"), Content: r.text(), NumLines: len(r.lines), StartLine: r.first})
 		}
 	case "Bash":
-		// The text holds both streams and may hold notes that OpenCode added. It is compared
-		// with the file later, which shows whether it is the file's text and nothing else.
+		// The text holds both streams and may hold notes of OpenCode's. A later comparison with the
+		// file shows whether it is only the file's text.
 		if exit, ok := own.object("metadata").number("exit"); ok && exit == 0 && !own.object("metadata").truth("truncated") {
 			put("stdout", output)
 		}
@@ -112,8 +111,8 @@ func translateOpenCode(e *event) {
 	}
 }
 
-// asText turns a replaced result, which has Claude Code's shape, into the text that the client's
-// own tool would have returned.
+// asText turns a replaced result in Claude Code's shape into the text that the client's own tool
+// would have returned.
 func asText(e event, updated fields, note string) string {
 	if e.tool == "Bash" {
 		return updated.str("stdout")

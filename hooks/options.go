@@ -7,20 +7,20 @@ import (
 	"cachebro/hooks/reshape"
 )
 
-// options are the options on the command line that init registered.
+// options are from the command line that init registered.
 type options struct {
-	event     string                // from the arguments; a name in the input takes precedence
-	stopLine  string                // when to print the stop line: "changes" (the default) means if something was saved or changed; or "always", "off"
+	event     string                // from the arguments; a name in the input has precedence
+	stopLine  string                // when to print the stop line: "changes" (default: if something was saved or changed), "always" or "off"
 	noRewrite bool                  // do not replace results of the built-in tools
-	noReshape map[reshape.Rule]bool // rules that are not applied to commands' outputs
+	noReshape map[reshape.Rule]bool // rules not applied to commands' outputs
 	index     bool                  // give each prompt a compact index
-	client    string                // another client than Claude Code, by its name in the table of package clients
+	client    string                // name of a client other than Claude Code, from the table of package clients
 	plugin    bool                  // registered by the plugin, not by init
 	hold      bool                  // deny the first edit of a file that others changed, and show the diff
 }
 
-// parseOptions ignores options that it does not know, because the init of another version may
-// have registered them and the hook must work all the same.
+// parseOptions ignores unknown options, because the init of another version may have registered
+// them.
 func parseOptions(args []string) options {
 	o := options{stopLine: "changes"}
 	for _, a := range args {

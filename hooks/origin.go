@@ -9,10 +9,10 @@ import (
 	"cachebro/store/wire"
 )
 
-// Usually a prompt is a text that a person typed. But clients also send prompts themselves, each
-// with its own id: when a sub-agent or a background command ends, when a timer fires, or when
-// another agent sends a message. Such a prompt belongs to the prompt that caused it. Who sent a
-// prompt can be seen from these sources, the most reliable first:
+// Usually a person typed a prompt. Clients also send prompts themselves, each with its own id: when
+// a sub-agent or a background command ends, when a timer fires, or when another agent sends a
+// message. Such a prompt belongs to the prompt that caused it. These sources show who sent a
+// prompt, most reliable first:
 //   - the event's source (Claude Code 2.1.332 has it in its schema, "while the field rolls
 //     out", and sends none yet);
 //   - the tag at the beginning of the text, if it names the call or agent that the prompt
@@ -29,7 +29,7 @@ const (
 	clientItself
 )
 
-// ownTags are the tags at the beginning of texts that a client itself sends.
+// ownTags begin texts that a client itself sends.
 var ownTags = []string{"<task-notification>", "<teammate-message"}
 
 // sentBy returns who sent the event's prompt, and which tool calls and agents caused it.
@@ -51,8 +51,8 @@ func (c *call) sentBy() (by sender, causes []string) {
 	return by, causes
 }
 
-// bySource returns the sender that a source names. An unknown source means the client, because
-// the few kinds of prompts that a person sends are all known.
+// bySource returns the sender that a source means. An unknown source means the client, because all
+// kinds of prompts by people are known.
 func bySource(source string) sender {
 	switch source {
 	case "user", "sdk", "typed", "queued", "suggestion_accepted":
@@ -74,7 +74,7 @@ func tagged(text, tag string) string {
 	return strings.TrimSpace(inside)
 }
 
-// title returns the text that the log shows for a prompt, without the client's markup.
+// title returns the text of a prompt for the log, without the client's markup.
 func (c *call) title(by sender) string {
 	if by != clientItself {
 		return c.text
@@ -88,11 +88,11 @@ func (c *call) title(by sender) string {
 	return c.text
 }
 
-// lookBack is how many bytes at the end of a transcript are searched for a prompt. When its
-// first tool calls run, the prompt is near the end.
+// lookBack is how many bytes at the end of a transcript are searched for a prompt. At the prompt's
+// first tool calls, it is near the end.
 const lookBack = 256 << 10
 
-// tellOrigin tells the daemon who sent the current prompt if the transcript shows it already.
+// tellOrigin tells the daemon who sent the current prompt, if the transcript already shows it.
 func (c *call) tellOrigin(ctx context.Context) {
 	if by := senderIn(c.transcript, c.prompt); by != unknownSender {
 		_, _ = c.tell(ctx, wire.SessionEvent{Event: "origin", Continues: by == clientItself})
@@ -113,7 +113,7 @@ func senderIn(transcript, prompt string) sender {
 	return unknownSender
 }
 
-// senderOf reads an entry of the transcript. Only one that begins a turn names a sender.
+// senderOf reads an entry of the transcript. Only an entry that begins a turn names a sender.
 func senderOf(line []byte) sender {
 	var e struct {
 		Type   string `json:"type"`

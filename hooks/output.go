@@ -12,13 +12,13 @@ type output struct {
 	context string // for the model
 	message string // a line for the user
 	updated fields // PostToolUse: replaces the tool's result
-	deny    bool   // PreToolUse: prevents the call; context is the reason
-	result  string // PostToolUse: replaces the result of a client that takes plain text
+	deny    bool   // PreToolUse: prevents the call; context says why
+	result  string // PostToolUse: replaces the result for a client that takes plain text
 	block   bool   // result is the reason of a block
 	quiet   bool   // print "{}" if all other fields are empty
 }
 
-// encode returns the JSON of the answer, or nil if there is nothing to print.
+// encode returns the JSON of the answer, or nil to print nothing.
 func (o output) encode(event string) []byte {
 	var b []byte
 	add := func(open, name, text string) {
@@ -68,8 +68,7 @@ func (o output) encode(event string) []byte {
 	return nil
 }
 
-// cutText shortens s to n characters. The client counts UTF-16 units, so a rune
-// beyond the first plane is two.
+// cutText shortens s to n UTF-16 units, as the client counts.
 func cutText(s string, n int) string {
 	units := 0
 	for i, r := range s {

@@ -8,10 +8,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// postToolBatch commits what a batch of tool calls delivered. The event contains the texts that
-// the model gets, after all hooks, cuts and cancellations. Only when this event confirms a text
-// does the daemon count it as shown. All other results, and the model's own text, count as growth
-// of the context.
+// postToolBatch commits what a batch of tool calls delivered. The event contains the texts that the
+// model gets, after all hooks, cuts and cancellations. A text counts as shown only when this event
+// confirms it. All other results and the model's own text count as growth of the context.
 func postToolBatch(ctx context.Context, c *call) answer {
 	if c.alive != nil {
 		if _, err := c.tell(ctx, wire.SessionEvent{Event: "prompt", Alive: c.alive, Checked: true}); err != nil {
@@ -36,7 +35,7 @@ func postToolBatch(ctx context.Context, c *call) answer {
 			commit.Calls = append(commit.Calls, wire.CommitCall{ToolUse: f.toolUse, Text: f.text, Took: c.took(f, printed)})
 			continue
 		case f.tool == "NotebookEdit":
-			// No PostToolUse hook is registered for this tool, so its window is closed here.
+			// This tool has no PostToolUse hook, so its window is closed here.
 			t := wire.ToolCall{Session: c.session, Agent: c.agent, Prompt: c.prompt, ToolUse: f.toolUse, Tool: f.tool, PID: clientPID()}
 			_, _ = c.ask(ctx, wire.MToolEnd, t, nil, nil)
 		}
@@ -57,8 +56,7 @@ func postToolBatch(ctx context.Context, c *call) answer {
 	return answer{}
 }
 
-// tokensOf estimates the number of tokens in a text of so many bytes, rather too high than too
-// low.
+// tokensOf estimates the tokens in a text of so many bytes, rather too many.
 func tokensOf(bytes int) int64 { return int64(bytes+2) / 3 }
 
 func showsFile(command string) bool {
@@ -67,8 +65,7 @@ func showsFile(command string) bool {
 	return one || parts
 }
 
-// took returns which text the model was given for an output of several parts: ours or the
-// client's own.
+// took returns which text the model got for an output of several parts: ours or the client's.
 func (c *call) took(f finished, printed map[string]sent) string {
 	if !c.opt.dialect().Requests {
 		if f.tool != "Bash" {
@@ -80,13 +77,13 @@ func (c *call) took(f finished, printed map[string]sent) string {
 	}
 	s, ok := printed[f.toolUse]
 	switch outputDigest(f.text) {
-	case s.own: // this case also covers results that were not shortened, whose texts are equal
+	case s.own: // also if nothing was shortened, because the texts are equal
 		return wire.TookOwn
 	case s.new:
 		return wire.TookOurs
 	}
 	if !ok {
-		return "" // the hooks did not replace it, so nothing is pending
+		return "" // the hooks did not replace it
 	}
 	return wire.TookOther
 }

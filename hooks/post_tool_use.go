@@ -6,7 +6,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// postToolUse closes the tool call's window and looks at what was delivered.
+// postToolUse closes the tool call's window and looks at the delivered result.
 func postToolUse(ctx context.Context, c *call) answer {
 	switch d := c.opt.dialect(); {
 	case d.Requests:
@@ -25,7 +25,7 @@ func postToolUse(ctx context.Context, c *call) answer {
 		return c.readResult(ctx)
 	case "Bash":
 		t := c.toolCall()
-		// A background command writes later, and its processes still belong to this tool call.
+		// A background command writes later, still for this tool call.
 		t.Background = c.response.str("backgroundTaskId") != ""
 		_, _ = c.ask(ctx, wire.MToolEnd, t, nil, nil)
 		return c.shellResult(ctx)
@@ -40,7 +40,7 @@ func postToolUse(ctx context.Context, c *call) answer {
 	return answer{}
 }
 
-// plainResult handles postToolUse for a client whose plugin replaces a result with plain text.
+// plainResult is postToolUse for a client whose plugin replaces a result with plain text.
 func (c *call) plainResult(ctx context.Context) answer {
 	switch c.tool {
 	case "Read":
@@ -57,8 +57,8 @@ func (c *call) plainResult(ctx context.Context) answer {
 	return answer{}
 }
 
-// plainText turns an answer into plain text and records both texts. When the client reports what
-// the model was given, the hooks compare that with both.
+// plainText turns an answer into plain text and records both texts, to compare them with the
+// client's later report of what the model got.
 func (c *call) plainText(a answer) answer {
 	s := sent{toolUse: c.toolUse, own: outputDigest(c.own), new: outputDigest(c.own)}
 	if a.out.updated != nil {
@@ -71,8 +71,8 @@ func (c *call) plainText(a answer) answer {
 	return answer{}
 }
 
-// postToolUseFailure closes the window of a call that failed. A Bash command with a status other
-// than 0 may have written files all the same.
+// postToolUseFailure closes the window of a failed call. A Bash command that fails may still have
+// written files.
 func postToolUseFailure(ctx context.Context, c *call) answer {
 	switch c.tool {
 	case "Bash", "Edit", "Write", "NotebookEdit":
@@ -86,12 +86,12 @@ func postToolUseFailure(ctx context.Context, c *call) answer {
 	return answer{}
 }
 
-// codexCut is the size in bytes from which Codex may cut a result. The event contains the uncut
-// result all the same, so a longer result does not count as shown.
+// codexCut is the size in bytes from which Codex may cut a result. The event contains the whole
+// result, so a longer one does not count as shown.
 const codexCut = 9_500
 
-// otherClient closes the window of a call of another client. For a call to our own server,
-// Codex sends the same call id to the hook as to the server, and the result.
+// otherClient closes the window of another client's call. Codex sends the hook the call id and the
+// result of calls to our own server.
 func (c *call) otherClient(ctx context.Context) answer {
 	t := c.toolCall()
 	if c.opt.client != "codex" || !isOurs(c.tool) {
@@ -100,9 +100,9 @@ func (c *call) otherClient(ctx context.Context) answer {
 		return answer{}
 	}
 	_, _ = c.ask(ctx, wire.MToolEnd, t, nil, nil)
-	text := joinBlocks(c.response["content"], "\n") // the text and the note after it are two blocks
+	text := joinBlocks(c.response["content"], "\n") // the text and its note are two blocks
 	if len(text) > codexCut {
-		text = "" // Codex may cut it and does not report where
+		text = "" // Codex may cut it and does not say where
 	}
 	commit := wire.Commit{Reader: wire.Reader{Session: c.session, Agent: c.agent}, Given: tokensOf(c.size - len(text)),
 		Calls: []wire.CommitCall{{ToolUse: c.toolUse, Text: text}}}

@@ -11,14 +11,13 @@ import (
 	"cachebro/store/wire"
 )
 
-// preToolUse opens the tool call's window, so that everything written during the call is
-// attributed to it. It warns about a file that somebody else changed since this reader saw it.
-// With --hold it denies the first edit of such a file. It also denies an edit whose text is one
-// of cachebro's answers.
+// preToolUse opens the tool call's window, so that everything written during the call is attributed
+// to it. It warns about a file that somebody else changed since this reader saw it, and with --hold
+// denies the first edit of it. It also denies an edit whose text is one of cachebro's answers.
 func preToolUse(ctx context.Context, c *call) answer {
 	c.tellQueued(ctx)
 	// Only this event tells the server which reader makes a call. If the chain could not be
-	// checked, the server must not be told, so that it sends the full text to an unknown reader.
+	// checked, the server is not told, and sends the full text to an unknown reader.
 	if isOurs(c.tool) && !c.checkChain(ctx) {
 		return answer{}
 	}
@@ -55,8 +54,8 @@ func preToolUse(ctx context.Context, c *call) answer {
 	return answer{out: output{context: text}}
 }
 
-// ownWords returns why an edit by the client's own tools is denied: its text is one of
-// cachebro's answers. It returns "" for any other text.
+// ownWords returns why an edit by the client's tools is denied, or "". It denies a text that is one
+// of cachebro's answers.
 func (c *call) ownWords(ctx context.Context) string {
 	given := c.writes()
 	if len(text.OwnWords(given)) == 0 {
@@ -79,7 +78,7 @@ func (c *call) ownWords(ctx context.Context) string {
 	return clean("cachebro: not written, because the text is cachebro's answer, not a file's text: " + line + " (" + text.OwnWordsHint + ")")
 }
 
-// writes returns what the client's own Write or Edit puts into a file, "" for other tools.
+// writes returns what the client's Write or Edit puts into a file, or "" for other tools.
 func (c *scene) writes() string {
 	switch c.tool {
 	case "Write":
@@ -132,8 +131,7 @@ func (c *scene) toolCall() wire.ToolCall {
 	return t
 }
 
-// said returns the beginning of a prompt or command, or "" if the user does not want them
-// recorded.
+// said returns the beginning of a prompt or command, or "" if the user does not want it recorded.
 func (c *scene) said(text string, most int) string {
 	if c.env.NoCommands {
 		return ""
@@ -141,12 +139,11 @@ func (c *scene) said(text string, most int) string {
 	return cutText(text, most)
 }
 
-// isOurs reports whether a tool belongs to our own MCP server.
 func isOurs(tool string) bool {
 	return strings.HasPrefix(tool, "mcp__cachebro__") || strings.HasPrefix(tool, clients.PluginTools)
 }
 
-// cleanLines does the same as clean for a text of several lines.
+// cleanLines is clean for a text of several lines.
 func cleanLines(s string) string {
 	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
 	for i, l := range lines {

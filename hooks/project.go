@@ -8,11 +8,13 @@ import (
 	"cachebro/hooks/clients"
 )
 
-// findRoot finds the project that an event is about. It uses the first of these that is known:
-// the file that the event's call names, the event's working directory, and CLAUDE_PROJECT_DIR,
-// which keeps naming the directory in which the session began when the session moves to a
-// worktree. Our own working directory comes last, because a process that was started before the
-// mount is still in the directory that the mount covers.
+// findRoot finds the project of an event by the first of these that is known:
+//
+//   - the file that the event's call names
+//   - the event's working directory
+//   - CLAUDE_PROJECT_DIR, where the session began, even after it moves to a worktree
+//   - our own working directory, which may be the covered directory if this process is older
+//     than the mount
 func findRoot(env Env, ev event) (string, bool) {
 	for _, dir := range []string{ev.file(), ev.cwd, env.Getenv("CLAUDE_PROJECT_DIR"), ev.home, env.Dir} {
 		if !filepath.IsAbs(dir) {
@@ -30,12 +32,11 @@ func findRoot(env Env, ev event) (string, bool) {
 	return "", false
 }
 
-// pathFields are the fields of a tool's input that name the file it works on.
+// pathFields are the fields of a tool's input that name its file.
 var pathFields = []string{"file_path", "notebook_path", "path"}
 
-// file returns the file or directory that the event's call names, or "" if it names none. A
-// relative name in a call to our own server counts as none, because it belongs to the project
-// that the session works in.
+// file returns the file or directory that the event's call names, or "". It ignores a relative name
+// in a call to our own server, because that belongs to the session's project.
 func (e event) file() string {
 	for _, name := range pathFields {
 		switch path := e.input.str(name); {
@@ -49,8 +50,8 @@ func (e event) file() string {
 	return ""
 }
 
-// relative returns a tool's path relative to the project and slash-separated. It returns false if
-// the path is not in the project.
+// relative returns a tool's path relative to the project and slash-separated, or false if it is not
+// in the project.
 func (c *scene) relative(path string) (string, bool) {
 	if path == "" || strings.ContainsRune(path, 0) {
 		return "", false
@@ -64,8 +65,8 @@ func (c *scene) relative(path string) (string, bool) {
 	if rel, ok := below(c.root, filepath.Clean(path)); ok {
 		return rel, true
 	}
-	// The path may reach the project through a symlink. So the directory of the file is
-	// resolved, but not the file's own name.
+	// The path may reach the project through a symlink. So the file's directory is resolved, but
+	// not its name.
 	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
 	if err != nil {
 		return "", false
@@ -82,8 +83,8 @@ func below(root, path string) (string, bool) {
 }
 
 // stepsBack reports whether the plugin's hook ignores the event because "cachebro init" or
-// "cachebro run" has registered a hook that handles it. run announces its hook in the
-// environment, because it passes its settings on the command line and not in a file.
+// "cachebro run" registered a hook for it. run passes its settings on the command line, so it
+// announces its hook in the environment.
 func stepsBack(env Env, opt options, ev event) bool {
 	if !opt.plugin {
 		return false

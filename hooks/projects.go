@@ -8,13 +8,13 @@ import (
 	"cachebro/store/wire"
 )
 
-// A session may work in several projects: it was given another directory (--add-dir), it moved to
-// a worktree, or one of its commands wrote there. The daemon of the project that an event is
-// about answers the event. The daemons of the other projects are informed of it too, so that each
-// knows the session's prompts and calls, and which texts a context has lost.
+// A session may work in several projects: after --add-dir, after a move to a worktree, or when a
+// command wrote elsewhere. The daemon of the event's project answers the event. The daemons of the
+// other projects get it too, so that each knows the session's prompts and calls, and which texts a
+// context lost.
 
-// tellOthers tells the daemons of the session's other projects about an event, and adds the
-// event's own project to the session's projects. The returned function waits for the daemons.
+// tellOthers reports an event to the daemons of the session's other projects, and adds the event's
+// project to the session's projects. wait waits for the daemons.
 func tellOthers(ctx context.Context, env Env, opt options, ev event) (wait func()) {
 	tell := beside[ev.name]
 	if tell == nil || ev.session == "" {
@@ -24,9 +24,9 @@ func tellOthers(ctx context.Context, env Env, opt options, ev event) (wait func(
 	if !ok {
 		return func() {}
 	}
-	_ = env.Paths.JoinSession(ev.session, root) // if this fails, the other projects learn of the session later
+	_ = env.Paths.JoinSession(ev.session, root) // after an error, the other projects learn of the session later
 	if run := env.Getenv("CACHEBRO_SESSION"); run != "" && run != ev.session {
-		_ = env.Paths.NestSession(run, ev.session) // if this fails, changes are assigned to the session of run and to no prompt
+		_ = env.Paths.NestSession(run, ev.session) // after an error, changes belong to run's session and to no prompt
 	}
 	if ev.file() != "" && !isOurs(ev.tool) {
 		return func() {} // a call that names its file concerns only that file's project
@@ -54,7 +54,7 @@ func (c *call) tellBeside(ctx context.Context, tell func(context.Context, *call)
 	}
 	client, err := c.env.Dial(ctx, c.root)
 	if errors.Is(err, wire.ErrNoDaemon) && !changesContext[c.name] {
-		return // no daemon runs there; the next one asks our daemon for what it needs
+		return // no daemon runs; the next one asks our daemon for what it needs
 	}
 	if err != nil {
 		c.failed(err)
@@ -67,7 +67,7 @@ func (c *call) tellBeside(ctx context.Context, tell func(context.Context, *call)
 	}
 }
 
-// changesContext are the events after which a context may no longer hold what it held.
+// changesContext are the events that may change what a context holds.
 var changesContext = map[string]bool{"SessionStart": true, "SessionEnd": true, "PreCompact": true, "PostCompact": true}
 
 // beside holds, for each event, the function that reports it to the session's other projects.

@@ -16,14 +16,13 @@ import (
 )
 
 // The compact index at a prompt is off by default, because it costs tokens at every prompt and is
-// often irrelevant. It lists files that match the words of the prompt, then those that were
-// touched last.
+// often irrelevant. It lists files that match the prompt's words, then recently touched ones.
 const (
 	indexBudget   = 2000 // characters, including the first and last line
 	indexItems    = 40   // at most
 	indexKeywords = 8
 	searchWithin  = 120 * time.Millisecond
-	indexSince    = 7 * 24 * time.Hour // how far back "touched" reaches
+	indexSince    = 7 * 24 * time.Hour // how long ago a touched file may be
 )
 
 const (
@@ -40,9 +39,8 @@ type indexItem struct {
 	score           float64
 }
 
-// promptIndex returns the index for a prompt: what the search finds for the prompt's words, then
-// the files that were touched last. If there is no search index, it lists only the latter. It
-// returns "" if there is nothing to list.
+// promptIndex returns the index for a prompt, or "" if it is empty: search results for the prompt's
+// words, then recently touched files.
 func (c *call) promptIndex(ctx context.Context) string {
 	now := c.env.Now()
 	words := keywords(c.text)
@@ -79,7 +77,7 @@ func (c *call) promptIndex(ctx context.Context) string {
 	return indexText(append(items, touched...), filepath.Base(c.root), now.Location())
 }
 
-// found returns what the search finds. It returns nil if there is no search index (yet).
+// found returns search results, or nil if there is no search index.
 func (c *call) found(ctx context.Context) []indexItem {
 	words := keywords(c.text)
 	if len(words) == 0 {
@@ -87,8 +85,8 @@ func (c *call) found(ctx context.Context) []indexItem {
 	}
 	var a wire.SearchAnswer
 	q := wire.SearchQuery{Pattern: strings.Join(words, " "), Mode: wire.SearchPrompt, Limit: indexItems, Session: c.session, NoRefresh: true}
-	// This does not use ask, because a time-out in ask opens the circuit breaker and marks the
-	// event as lost. A slow search is no reason for either.
+	// Not through ask: a timeout there opens the circuit breaker and marks the event as lost, and a
+	// slow search is no reason for that.
 	ctx, cancel := context.WithTimeout(ctx, searchWithin)
 	defer cancel()
 	if _, err := c.client.Call(ctx, wire.MSearch, q, nil, &a); err != nil {
@@ -112,8 +110,8 @@ func (c *call) found(ctx context.Context) []indexItem {
 
 func (c *scene) hidden(path string) bool { return c.env.Secret != nil && c.env.Secret(path) }
 
-// relevance scores a file, mainly by how many of the keywords its path contains, and a little by how
-// recently the file was touched.
+// relevance scores a file by the keywords in its path and, a little, by how recently it was
+// touched.
 func relevance(it indexItem, words []string, now time.Time) float64 {
 	name, n := strings.ToLower(it.path), 0
 	for _, w := range words {
@@ -133,7 +131,7 @@ func relevance(it indexItem, words []string, now time.Time) float64 {
 func indexText(items []indexItem, project string, loc *time.Location) string {
 	header := "[type]     ID               | Title                                    | Project  | Date       | Score\n"
 	project = cutText(clean(project), 8)
-	// The number of items is known only at the end; three digits are allowed for.
+	// The number of items is known only at the end; allow for three digits.
 	room := indexBudget - len(fmt.Sprintf(indexHead, 999)) - len(header) - len(indexEnd)
 	var b strings.Builder
 	n := 0
@@ -153,7 +151,7 @@ func indexText(items []indexItem, project string, loc *time.Location) string {
 	return fmt.Sprintf(indexHead, n) + header + b.String() + indexEnd
 }
 
-// day formats the day of a time, "-" if the time is unknown.
+// day formats the day of a time, or "-" if it is unknown.
 func day(t time.Time, loc *time.Location) string {
 	if t.IsZero() {
 		return fmt.Sprintf("%-10s", "-")
@@ -161,8 +159,8 @@ func day(t time.Time, loc *time.Location) string {
 	return t.In(loc).Format("2006-01-02")
 }
 
-// itemID returns the id of a file, with eight hex digits. It is the same id that the search uses
-// and with which the file can be read.
+// itemID returns the id of a file, eight hex digits, by which search names it and read_file reads
+// it.
 func itemID(p string) string {
 	h := sha256.Sum256([]byte(p))
 	return fmt.Sprintf("fil-%x", h[:4])
@@ -190,11 +188,11 @@ func utf16Len(s string) (n int) {
 	return n
 }
 
-// stopWords are left out of a prompt's keywords.
+// stopWords never count as keywords.
 const stopWords = " the and for with that this from have has are was were you your can could please should would will into onto out not but all any how why what when where which who does did add make use using used get got let its our them then than there their these those also just like need want file files code "
 
-// keywords returns at most eight words of a prompt, in their order and in lower case. A keyword
-// consists of three or more letters and digits and is not a stop word.
+// keywords returns at most eight words of a prompt, in order and in lower case. A keyword has three
+// or more letters and digits and is no stop word.
 func keywords(prompt string) []string {
 	var out []string
 	seen := map[string]bool{}

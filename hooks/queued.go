@@ -11,14 +11,13 @@ import (
 	"cachebro/store/wire"
 )
 
-// A prompt that is typed while Claude Code works does not wait for the end of the turn, because
-// the model gets it with the next result. No event reports such a prompt, and the events that
-// follow contain the id of the prompt that began the turn. The transcript contains it, before
-// the next call.
+// A prompt that is typed while Claude Code works does not wait for the end of the turn. The model
+// gets it with the next result. No event reports it, and later events have the id of the prompt
+// that began the turn. The transcript contains it, before the next call.
 
-// typedMeanwhile assigns the event to the prompt that was typed last in its turn.
+// typedMeanwhile assigns the event to the last prompt typed in its turn.
 func (e *event) typedMeanwhile(env Env, opt options) {
-	ofMain := e.agent == "" || e.name == "SubagentStart" // a sub-agent is started by the main loop
+	ofMain := e.agent == "" || e.name == "SubagentStart" // the main loop starts sub-agents
 	if opt.client != "" || e.session == "" || e.prompt == "" || !ofMain {
 		return
 	}
@@ -41,7 +40,7 @@ func (c *call) tellQueued(ctx context.Context) {
 	}
 }
 
-// transcriptEntry holds the fields that we use of an entry in the client's transcript.
+// transcriptEntry holds the fields that we use of a transcript's entry.
 type transcriptEntry struct {
 	Prompt     string `json:"promptId"`
 	Sidechain  bool   `json:"isSidechain"`
@@ -58,7 +57,7 @@ type transcriptEntry struct {
 }
 
 // typed reports whether a person typed the text that the entry adds to the turn. Other entries,
-// such as a notice that a sub-agent has ended, belong to the prompt that is being answered.
+// such as the end of a sub-agent, belong to the prompt being answered.
 func (e *transcriptEntry) typed() bool {
 	a := &e.Attachment
 	if a.Type != "queued_command" || a.ID == "" || a.Meta {
@@ -67,12 +66,12 @@ func (e *transcriptEntry) typed() bool {
 	return a.Mode == "prompt" && (a.Origin.Kind == "" || a.Origin.Kind == "human")
 }
 
-// queuedIn finds the last prompt that a person typed during a turn before a call, near the
-// end of the client's transcript.
+// queuedIn finds the last prompt that a person typed in a turn before a call, near the end of the
+// transcript.
 func queuedIn(transcript, turn, toolUse string) (id, text string) {
 	tail := endOf(transcript)
-	// While a prompt waits in the client's queue, only the entry of the call shows whether the
-	// prompt was delivered before the call. The client writes that entry a moment late.
+	// While a prompt is queued, only the call's entry shows whether the prompt was delivered before
+	// it. The client writes that entry a moment late.
 	for i := 0; waits(tail) && !bytes.Contains(tail, []byte(toolUse)) && i < chainTries; i++ {
 		time.Sleep(chainWait)
 		tail = endOf(transcript)
@@ -80,7 +79,7 @@ func queuedIn(transcript, turn, toolUse string) (id, text string) {
 	if !bytes.Contains(tail, []byte(`"queued_command"`)) {
 		return "", ""
 	}
-	now := turn // the turn of the current entry; the first entries may not name theirs
+	now := turn // the turn of the current entry; the first ones may not name theirs
 	for line := range bytes.Lines(tail) {
 		if !bytes.Contains(line, []byte(`"queued_command"`)) && !bytes.Contains(line, []byte(`"promptId"`)) {
 			continue
@@ -94,7 +93,7 @@ func queuedIn(transcript, turn, toolUse string) (id, text string) {
 		}
 		switch {
 		case now != turn:
-			id, text = "", "" // the prompt found so far belongs to an earlier turn
+			id, text = "", "" // the prompt found so far is of an earlier turn
 		case e.typed():
 			id, text = e.Attachment.ID, joinText(e.Attachment.Prompt)
 		}
@@ -108,7 +107,7 @@ func waits(tail []byte) bool {
 	return count("enqueue") > count("dequeue")+count("remove")
 }
 
-// endOf reads the end of a transcript. It returns nil if that is not possible.
+// endOf reads the end of a transcript, or returns nil.
 func endOf(transcript string) []byte {
 	f, err := os.Open(transcript)
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"cachebro/store/wire"
 )
 
-// renderRead and renderBash name the forms in which the client's Read and Bash deliver a file.
+// The forms in which the client's Read and Bash deliver a file.
 const (
 	renderRead = "cc-read/1"
-	renderBash = "raw/1" // the client removes white space at both ends; a text that lost lines at its beginning matches no version
+	renderBash = "raw/1" // the client trims white space; a text that lost lines at its beginning matches no version
 )
 
 // readFile is the "file" of the client's own Read result.
@@ -24,9 +24,8 @@ type readFile struct {
 	TotalLines int    `json:"totalLines"`
 }
 
-// withLines returns the client's own result with other lines. All other fields stay, because a
-// client refuses a result that lacks a field. A result without lines (file_unchanged) becomes
-// one with lines.
+// withLines returns the client's result with other lines. All other fields stay, because a client
+// refuses a result that lacks one. A result without lines (file_unchanged) becomes one with lines.
 func withLines(own fields, f readFile) fields {
 	out, file := fields{}, fields{}
 	if own.str("type") == "text" {
@@ -45,9 +44,9 @@ func withLines(own fields, f readFile) fields {
 }
 
 // readResult handles a result of the built-in Read. It tells the daemon which text is about to be
-// delivered (the text is pending until PostToolBatch confirms it), and the daemon answers whether
-// a stub or the changed lines can replace it. Images, PDFs, notebooks and results that the client
-// cut have other shapes and are not changed.
+// delivered, which is pending until PostToolBatch confirms it. The daemon answers whether a stub or
+// the changed lines can replace it. Images, PDFs, notebooks and cut results have other shapes and
+// stay as they are.
 func (c *call) readResult(ctx context.Context) answer {
 	path, ok := c.relative(c.input.str("file_path"))
 	if !ok || c.toolUse == "" {
@@ -56,7 +55,7 @@ func (c *call) readResult(ctx context.Context) answer {
 	req := wire.ReadRequest{Reader: c.reader(), Path: []byte(path), Tool: "Read", Pending: true}
 	rendering := renderRead
 	if c.opt.client != "" {
-		rendering = renderBash // the raw lines; whether the last one ends in a newline is not known
+		rendering = renderBash // raw lines; whether the last one ends in a newline is unknown
 	}
 	req.Offset, _ = c.input.number("offset")
 	req.Limit, _ = c.input.number("limit")
@@ -89,7 +88,6 @@ func (c *call) readResult(ctx context.Context) answer {
 	return c.rewriteRead(ans, string(text), body)
 }
 
-// showOnly records a result that is not replaced.
 func (c *call) showOnly(ctx context.Context, req wire.ReadRequest, body string) {
 	s := wire.Shown{Reader: req.Reader, Path: req.Path, Rendering: req.Rewrite.Rendering,
 		StartLine: req.Rewrite.StartLine, NumLines: req.Rewrite.NumLines}
@@ -97,14 +95,14 @@ func (c *call) showOnly(ctx context.Context, req wire.ReadRequest, body string) 
 }
 
 // rewriteRead puts the daemon's decision into the shape of the tool's own result. body is the
-// client's text; it is "" if the client itself reported the file as unchanged.
+// client's text, or "" if the client reported the file as unchanged.
 func (c *call) rewriteRead(ans wire.ReadAnswer, text, body string) answer {
 	name := c.input.str("file_path")
 	clientUnchanged := body == ""
 	how := formLines
 	switch ans.Kind {
 	case wire.ReadUnchanged:
-		// The stub is not a line of the file, so it gets the number 0.
+		// The stub is no line of the file, so its number is 0.
 		how, ans.Start, ans.NumLines = formStub, 0, 1
 		if clientUnchanged || text == "" || len(text) >= len(body) {
 			return answer{}
@@ -114,7 +112,7 @@ func (c *call) rewriteRead(ans wire.ReadAnswer, text, body string) answer {
 			return answer{}
 		}
 	case wire.ReadFull:
-		// The client reported the file as unchanged, but this reader does not have its text.
+		// The client reported the file as unchanged, but this reader lacks its text.
 		if text == "" || !clientUnchanged {
 			return answer{}
 		}
@@ -128,8 +126,8 @@ func (c *call) rewriteRead(ans wire.ReadAnswer, text, body string) answer {
 	return answer{out: output{updated: updated, context: ans.Note}, sent: func() { sent{toolUse: c.toolUse, form: how}.note(c) }}
 }
 
-// plainRead decodes a result that contains only lines of a text file. It returns false for a
-// result with an unknown field, such as truncatedByTokenCap.
+// plainRead decodes a result that contains only lines of a text file. It returns false if there is
+// an unknown field, such as truncatedByTokenCap.
 func plainRead(f fields) (readFile, bool) {
 	var r readFile
 	var okN, okS, okT bool

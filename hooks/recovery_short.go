@@ -15,12 +15,11 @@ const shortLine = 160
 // shortListed is how many changes by others a short recovery block names.
 const shortListed = 8
 
-// paidRecovery returns the most detailed recovery block that costs no more tokens than the
-// session has saved: the whole block, one line with the names of the modified files, or neither.
-// Facts that a model would not think of asking for (changes by others, the last failing command,
-// notes) are included in any case. The daemon does the accounting, and no text is included
-// unless the daemon has recorded its cost. Without this limit, a session that reads each file
-// only once would have less room in its context than without cachebro.
+// paidRecovery returns the most detailed recovery block that costs no more tokens than the session
+// saved: the whole block, a line with the modified files' names, or neither. Facts that a model
+// would not ask for (changes by others, the last failing command, notes) are always included. No
+// text is included before the daemon has recorded its cost. Without this limit, a session that
+// reads each file once would have less room in its context than without cachebro.
 func (c *call) paidRecovery(ctx context.Context, r wire.Recovery) string {
 	for _, text := range []string{recoveryBlock(r, c.env.Now().Location()), shortRecovery(r, modifiedNames(r))} {
 		if text != "" && c.afford(ctx, "recovery", text) {
@@ -59,8 +58,7 @@ func modifiedNames(r wire.Recovery) string {
 	return line + "\n"
 }
 
-// shortRecovery returns the line with names and the facts that are included in any case. It
-// returns "" if there are none.
+// shortRecovery returns the line with names and the facts that are always included, or "".
 func shortRecovery(r wire.Recovery, names string) string {
 	var b strings.Builder
 	b.WriteString("## cachebro session state\n")

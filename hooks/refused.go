@@ -15,14 +15,12 @@ import (
 	"cachebro/store/wire"
 )
 
-// A client shows the model a hook's replacement of a tool result only if the replacement has the
-// shape that this version of the client expects. New versions appear weekly, so no table of
-// versions stays right for long. But PostToolBatch contains the text that the model was really
-// given. If that is the client's own text although we sent another, this version refuses the
-// form, and we do not send the form again.
+// A client shows the model a hook's replacement of a result only if it has the shape that this
+// version expects. New versions appear weekly, so no table of versions stays right. But
+// PostToolBatch contains the text that the model really got. If that is the client's own text
+// although we sent another, this version refuses the form, and we do not send the form again.
 
-// form names a way to replace a result. Each has the shape of the client's own result, with
-// another text.
+// form names a way to replace a result, in the shape of the client's result with another text.
 type form string
 
 const (
@@ -31,7 +29,7 @@ const (
 	formShell form = "Bash"
 )
 
-// Refusal records that a version of a client did not show the model a result in some form.
+// Refusal records that a client's version did not show the model results in some form.
 type Refusal struct {
 	Client string    `json:"client"` // as "claude-code/2.1.330"
 	Form   string    `json:"form"`
@@ -40,8 +38,8 @@ type Refusal struct {
 
 const (
 	maxRefusals = 64
-	// refusedFor is how long a refused form is not sent. After that it is tried once more,
-	// because the client may have shown its own text for another reason.
+	// refusedFor is how long a refused form is not sent. Then it is tried again, because the client
+	// may have had another reason.
 	refusedFor = 7 * 24 * time.Hour
 )
 
@@ -54,7 +52,7 @@ func refusalsFile(p wire.Paths) (string, error) {
 	return filepath.Join(base, "clients", "refused.json"), nil
 }
 
-// Refusals lists the refusals that are in effect at the time now, the newest first.
+// Refusals lists the refusals in effect at the time now, newest first.
 func Refusals(p wire.Paths, now time.Time) []Refusal {
 	file, err := refusalsFile(p)
 	if err != nil {
@@ -103,17 +101,16 @@ func (c *scene) noteRefusal(f form) {
 		return
 	}
 	if file, err := refusalsFile(c.env.Paths); err == nil && os.MkdirAll(filepath.Dir(file), 0o700) == nil {
-		_ = clients.ReplaceFile(file, append(raw, '\n'), 0o600) // without it the form is tried again
+		_ = clients.ReplaceFile(file, append(raw, '\n'), 0o600) // after an error, the form is tried again
 	}
 }
 
-// sent describes a text that a hook printed to replace a result. Only when the batch is complete
-// is it known whether the model was given that text. Until then, sent is stored as one line of a
-// file. The line is written after printing, so only texts that were really printed count.
+// sent describes a text printed to replace a result. Whether the model got it is known only when
+// the batch is complete. Until then it is stored as a line of a file, written after printing.
 type sent struct {
 	toolUse  string
 	form     form
-	own, new string // digests of a command's output: the client's and ours; "" for a Read
+	own, new string // digests of a command's output, the client's and ours; "" for a Read
 	saved    []saving
 }
 
@@ -125,7 +122,7 @@ func (c *scene) sentFile() string {
 	return filepath.Join(dir, fileName(c.session)+".sent")
 }
 
-// note appends s to the file. If the line is lost, the form is merely tried again.
+// note appends s to the file. If the line is lost, the form is tried again.
 func (s sent) note(c *call) {
 	file := c.sentFile()
 	if file == "" || !word(s.toolUse) {
@@ -143,7 +140,7 @@ func (s sent) note(c *call) {
 	_ = f.Close()
 }
 
-// sentResults returns what was printed, by call. It removes the file if it has grown large.
+// sentResults returns what was printed, by call. It removes a file that has grown large.
 func (c *scene) sentResults() map[string]sent {
 	file := c.sentFile()
 	b, err := os.ReadFile(file)
@@ -163,8 +160,8 @@ func (c *scene) sentResults() map[string]sent {
 	return all
 }
 
-// outputDigest identifies a command's output as the client delivers it, without the white
-// space at its end and without what the client appends.
+// outputDigest identifies a command's output as the client delivers it, without white space at the
+// end and without the client's own additions.
 func outputDigest(s string) string {
 	const open, end = "\n<system-reminder>", "</system-reminder>"
 	for strings.HasSuffix(strings.TrimSpace(s), end) {

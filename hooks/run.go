@@ -10,12 +10,12 @@ import (
 	"cachebro/store/wire"
 )
 
-// These constants limit one hook process.
+// Limits of one hook process.
 const (
-	maxInput    = 64 << 20               // bytes of an event; a larger event is ignored
+	maxInput    = 64 << 20               // bytes of an event; a larger one is ignored
 	readWithin  = 2 * time.Second        // until the event is read
-	workWithin  = 350 * time.Millisecond // for an ordinary event, including the connection and all answers
-	endWithin   = time.Second            // for SessionEnd, which the client ends after 1.5 s
+	workWithin  = 350 * time.Millisecond // for an ordinary event, with the connection and all answers
+	endWithin   = time.Second            // for SessionEnd, which the client kills after 1.5 s
 	wakeWithin  = time.Second            // additional time to start the daemon of a mount
 	startWithin = 8 * time.Second        // for SessionStart, which may have to mount the project
 )
@@ -24,33 +24,32 @@ const (
 type Env struct {
 	Stdin  io.Reader
 	Stdout io.Writer
-	// Args are the arguments after "hook": options of init, then the event's
-	// name, which is only needed if the input does not contain it.
+	// Args are the arguments after "hook": options of init, then the event's name if the input
+	// lacks it.
 	Args   []string
 	Getenv func(string) string
 	Now    func() time.Time
-	Dir    string     // working directory, the last resort to find the project
+	Dir    string     // working directory, the last resort for finding the project
 	Paths  wire.Paths // where sockets and state are
 	// Dial connects to the running daemon of a project with wire.HookTimeouts.
 	Dial func(ctx context.Context, root string) (*wire.Client, error)
-	// Start is called by SessionStart if no daemon runs. It starts one, and mounts a project that
-	// was set up for it. If Start is nil, no daemon is started.
+	// Start, called by SessionStart if no daemon runs, starts one, and mounts a project that is set
+	// up for it. If nil, no daemon is started.
 	Start func(ctx context.Context, root string) (*wire.Client, error)
-	// Wake is called at every event if no daemon runs. It starts the daemon of a project that is
-	// mounted, because that daemon exits when there is nothing to do. It reports whether a daemon
-	// runs now. If Wake is nil, no daemon is started.
+	// Wake, called at every event if no daemon runs, starts the daemon of a mounted project,
+	// because an idle daemon exits. It reports whether a daemon runs now. If nil, no daemon is
+	// started.
 	Wake func(ctx context.Context, root string) bool
-	// Mount is called by SessionStart if the project is not mounted. It mounts a project that was
-	// set up for it and reports whether there is a mount now. It returns false without an error
-	// if the project was not set up for a mount. If Mount is nil, nothing is mounted.
+	// Mount, called by SessionStart if the project is not mounted, mounts a project that is set up
+	// for it. It reports whether there is a mount now, without an error if the project is not set
+	// up. If nil, nothing is mounted.
 	Mount func(ctx context.Context, root string) (bool, error)
-	// NoCommands means that prompts and commands are not passed to the daemon.
+	// NoCommands means that the daemon gets no prompts and commands.
 	NoCommands bool
-	// Secret reports whether a path must not be named in a text for the model. If Secret is nil,
-	// no path is secret.
+	// Secret reports whether a text for the model must not name a path. If nil, no path is secret.
 	Secret func(path string) bool
-	// Limit replaces the events' own limits of time, unless it is 0. Tests on a busy machine
-	// would rather wait than miss an answer.
+	// Limit, if not 0, replaces the events' time limits. Tests on a busy machine would rather wait
+	// than miss an answer.
 	Limit time.Duration
 }
 
@@ -64,13 +63,12 @@ func (e Env) limit(d time.Duration) time.Duration {
 // answer is the outcome of one event. Nothing is written before it is complete.
 type answer struct {
 	out  output
-	sent func() // called when it has been printed
-	// asleep is the project whose daemon Wake must start before anything can be done.
+	sent func() // called after printing
+	// asleep is the project whose daemon Wake must start first.
 	asleep string
 }
 
-// Run handles one event. It never panics and never fails, so that the exit status of its process is
-// always 0.
+// Run handles one event. It never panics and never fails, so that the exit status is always 0.
 func Run(ctx context.Context, env Env) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -95,7 +93,7 @@ func Run(ctx context.Context, env Env) {
 	defer told()
 	a, ok := within(ctx, env.limit(limit), func(ctx context.Context) answer { return handle(ctx, env, opt, ev) })
 	if ok && a.asleep != "" {
-		// The result is ignored, because a daemon that is starting will serve the next event.
+		// Ignore the result: a daemon that is starting serves the next event.
 		_, _ = within(ctx, env.limit(wakeWithin), func(ctx context.Context) bool { return env.Wake(ctx, a.asleep) })
 		env.Wake = nil
 		a, ok = within(ctx, env.limit(limit), func(ctx context.Context) answer { return handle(ctx, env, opt, ev) })
@@ -122,8 +120,7 @@ func Run(ctx context.Context, env Env) {
 }
 
 // within runs f in a goroutine and gives up if f panics or takes longer than d. The goroutine is
-// then abandoned, because it may hang in a system call on one of our file systems, and the
-// process ends right after.
+// then abandoned, because it may hang on one of our file systems. The process ends right after.
 func within[T any](ctx context.Context, d time.Duration, f func(context.Context) T) (T, bool) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
@@ -152,10 +149,10 @@ func within[T any](ctx context.Context, d time.Duration, f func(context.Context)
 	}
 }
 
-// readAll reads the event. It returns nil if the event is too large or unreadable. An event that
-// is too large is still read to its end, because a client that gets EPIPE would report that.
+// readAll reads the event. It returns nil if the event is too large or unreadable. A too large
+// event is still read to its end, because a client would report an EPIPE.
 func readAll(r io.Reader) []byte {
-	b := make([]byte, 0, 64<<10) // as much as a pipe holds
+	b := make([]byte, 0, 64<<10) // a pipe's capacity
 	for {
 		if len(b) == cap(b) {
 			b = append(make([]byte, 0, 4*cap(b)), b...)
@@ -213,22 +210,22 @@ func isTimeout(err error) bool {
 	return errors.Is(err, wire.ErrTimeout) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// scene is an event and what is known about it without asking the daemon.
+// scene is an event and what is known without the daemon.
 type scene struct {
 	env Env
 	opt options
 	event
-	root string // of the project
+	root string // the project's
 }
 
-// call is an event in its handler. Its client is nil until there is a connection.
+// call is an event being handled. client is nil until there is a connection.
 type call struct {
 	scene
 	client  *wire.Client
 	breaker breaker
 }
 
-// ask calls the daemon; a time-out opens the circuit breaker.
+// ask calls the daemon. A timeout opens the circuit breaker.
 func (c *call) ask(ctx context.Context, method string, params any, body []byte, result any) ([]byte, error) {
 	out, err := c.client.Call(ctx, method, params, body, result)
 	if err != nil {
@@ -237,8 +234,7 @@ func (c *call) ask(ctx context.Context, method string, params any, body []byte, 
 	return out, err
 }
 
-// failed records that this event did not reach the daemon, unless err is an answer of the
-// daemon.
+// failed records that this event did not reach the daemon, unless the daemon answered with err.
 func (c *call) failed(err error) {
 	var e *wire.Error
 	switch {
@@ -250,12 +246,12 @@ func (c *call) failed(err error) {
 	}
 }
 
-// reader is the context window that the event comes from.
+// reader returns the event's context window.
 func (c *scene) reader() wire.Reader {
 	return wire.Reader{Session: c.session, Agent: c.agent, ToolUse: c.toolUse}
 }
 
-// OnFastPath reports whether an event of that name never needs Start or Mount.
+// OnFastPath reports whether events of that name never need Start or Mount.
 func OnFastPath(name string) bool { return handlers[name] != nil && name != "SessionStart" }
 
 // handlers holds the handler of each event.

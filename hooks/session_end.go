@@ -7,9 +7,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// sessionEnd removes the files that the hooks stored for the session. It prints nothing, because
-// the client shows output of this event only as that of a failed hook. "cachebro metrics" shows
-// what was saved.
+// sessionEnd removes the session's files. It prints nothing, because the client shows output of
+// this event only as that of a failed hook.
 func sessionEnd(ctx context.Context, c *call) answer {
 	_, _ = c.tell(ctx, wire.SessionEvent{Event: "end"})
 	c.chain().remove()

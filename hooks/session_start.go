@@ -7,7 +7,7 @@ import (
 )
 
 // sessionStart registers the session and its process. After a compaction it also gives the model
-// the recovery block. A session is also registered by any other event with an unknown id.
+// the recovery block. Any other event with an unknown id registers the session too.
 func sessionStart(ctx context.Context, c *call) answer {
 	c.pruneChains()
 	known, err := c.tell(ctx, wire.SessionEvent{Event: "start", Source: c.source})
@@ -33,9 +33,9 @@ func sessionStart(ctx context.Context, c *call) answer {
 	return a
 }
 
-// mount mounts a project that was set up for it again, for example after a reboot, and returns a
-// line for the user. The working directory of the client's own process is then the directory that
-// the mount covers. But its tools use absolute paths or cd, and so go through the mount.
+// mount mounts a project that is set up for it, for example after a reboot, and returns a line for
+// the user. The client's own working directory is then the covered directory. Its tools use
+// absolute paths or cd, so they go through the mount.
 func (c *call) mount(ctx context.Context) string {
 	if c.env.Mount == nil {
 		return c.notMounted("")
@@ -50,8 +50,8 @@ func (c *call) mount(ctx context.Context) string {
 	return c.notMounted("")
 }
 
-// notMounted returns the line that tells the user that the project is not mounted. It is shown
-// when a session begins, and with the reason why if mounting failed.
+// notMounted returns the line for the user that the project is not mounted, with the reason if
+// mounting failed.
 func (c *call) notMounted(why string) string {
 	if why != "" {
 		return " cachebro  not mounted (" + cutText(clean(why), 200) + "): shell changes cannot be undone; reads still save · cachebro doctor"
@@ -65,7 +65,6 @@ func (c *call) notMounted(why string) string {
 	return notMountedLine
 }
 
-// tell sends a session event, after adding the fields that every session event has.
 func (c *call) tell(ctx context.Context, e wire.SessionEvent) (wire.SessionAnswer, error) {
 	e.Session, e.Agent, e.AgentType = c.session, c.agent, c.agentType
 	e.Transcript, e.Cwd, e.Prompt = c.transcript, c.cwd, c.prompt
@@ -78,8 +77,7 @@ func (c *call) tell(ctx context.Context, e wire.SessionEvent) (wire.SessionAnswe
 	return a, err
 }
 
-// spend reports a text that we add to the context to the daemon, which counts its tokens as
-// overhead.
+// spend reports a text that we add to the context. The daemon counts its tokens as overhead.
 func (c *call) spend(ctx context.Context, tool, text string) {
 	if text == "" {
 		return
@@ -87,8 +85,8 @@ func (c *call) spend(ctx context.Context, tool, text string) {
 	_, _ = c.ask(ctx, wire.MSpend, wire.Spend{Reader: c.reader(), Tool: tool, Kind: "overhead"}, []byte(text), nil)
 }
 
-// afford does the same as spend, but only if the session has saved at least as many tokens as the
-// text costs. It reports whether that is so.
+// afford is spend, but only if the session has saved at least the text's tokens. It reports whether
+// it has.
 func (c *call) afford(ctx context.Context, tool, text string) bool {
 	var a wire.SpendAnswer
 	_, err := c.ask(ctx, wire.MSpend, wire.Spend{Reader: c.reader(), Tool: tool, Kind: "overhead", Credit: true}, []byte(text), &a)

@@ -10,7 +10,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// ourMark is the beginning of every sentence that cachebro adds to a result.
+// ourMark begins every sentence that cachebro adds to a result.
 const ourMark = "cachebro: "
 
 // shellResult handles a Bash command that only shows one file.
@@ -69,8 +69,8 @@ func (c *call) shellResult(ctx context.Context) answer {
 	return answer{out: output{updated: withStdout(c.response, new)}, sent: func() { sent{toolUse: c.toolUse, form: formShell}.note(c) }}
 }
 
-// plainOutput returns the output of a command. It returns false unless the command succeeded,
-// printed nothing on stderr, and its output was delivered whole.
+// plainOutput returns a command's output, or false unless the command succeeded, printed nothing on
+// stderr, and its output was delivered whole.
 func plainOutput(f fields) (string, bool) {
 	for name, v := range f {
 		switch name {
@@ -86,7 +86,7 @@ func plainOutput(f fields) (string, bool) {
 }
 
 // withStdout returns the client's result with another stdout. All other fields stay, because the
-// client ignores a result that lacks a field.
+// client ignores a result that lacks one.
 func withStdout(f fields, stdout string) fields {
 	out := make(fields, len(f)+1)
 	for k, v := range f {
@@ -131,7 +131,7 @@ func (c *call) partsResult(ctx context.Context, parts []shell.Part) answer {
 		}
 		pieces[i] = pc
 	}
-	// The client removes white space at the end.
+	// The client trims white space at the end.
 	rest, ok := strings.CutPrefix(stdout, before)
 	if !gap {
 		rest, ok = "", strings.TrimRight(stdout, " \t\r\n") == strings.TrimRight(before, " \t\r\n")
@@ -173,13 +173,13 @@ func (c *call) partsResult(ctx context.Context, parts []shell.Part) answer {
 			req := wire.ReadRequest{Reader: c.reader(), Path: []byte(path), Offset: p.first, Limit: p.count, Tool: "Bash", Pending: true, Context: word,
 				Rewrite: &wire.Rewrite{Rendering: renderBash, StartLine: p.first, NumLines: p.count, Part: i + 1}}
 			var ans wire.ReadAnswer
-			word = "" // it is shown only once
+			word = "" // show it only once
 			body, err := c.ask(ctx, wire.MRead, req, []byte(p.raw), &ans)
 			if err != nil {
 				return answer{}
 			}
-			// If the text before does not end in a newline, our sentence would look like the rest
-			// of that line.
+			// After a text without a newline at its end, our sentence would look like the rest of
+			// that line.
 			atLine := out.Len() == 0 || strings.HasSuffix(out.String(), "\n")
 			if new, ok := shorter(p.Part, ans, string(body)); ok && len(new) < len(text) && atLine && !c.refuses(formShell) {
 				text, shortened = new, true
@@ -189,7 +189,7 @@ func (c *call) partsResult(ctx context.Context, parts []shell.Part) answer {
 	}
 	s := sent{toolUse: c.toolUse, own: outputDigest(stdout), new: outputDigest(out.String())}
 	if !shortened {
-		s.note(c) // with an empty form, because nothing was replaced that the client could refuse
+		s.note(c) // with an empty form: nothing was replaced that the client could refuse
 		return answer{}
 	}
 	s.form = formShell

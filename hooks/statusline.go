@@ -12,15 +12,15 @@ import (
 )
 
 // RunStatusLine answers a client's statusLine command. It reads the client's JSON from stdin and
-// prints one line. If there is no project or no answer in time, it prints nothing and returns 0.
-// A client runs it several times a second, so it has the same time limits as a hook.
+// prints one line, or nothing without a project or a timely answer. A client runs it several times
+// a second, so it has a hook's time limits.
 func RunStatusLine(ctx context.Context, env Env) int {
 	raw, ok := within(ctx, env.limit(readWithin), func(context.Context) []byte { return readAll(env.Stdin) })
 	if !ok {
 		return 0
 	}
 	var f fields
-	_ = json.Unmarshal(raw, &f) // if this fails, our own working directory decides
+	_ = json.Unmarshal(raw, &f) // after an error, our own working directory decides
 	where := f.object("workspace")
 	ev := event{session: f.str("session_id"), cwd: cmp.Or(where.str("current_dir"), f.str("cwd")), home: where.str("project_dir")}
 	line, ok := within(ctx, env.limit(workWithin), func(ctx context.Context) string { return statusLine(ctx, env, ev) })
@@ -68,8 +68,8 @@ func statusLine(ctx context.Context, env Env, ev event) string {
 	return statusText(m, s, r.Branch, "")
 }
 
-// statusText returns the status line. If trouble is not empty, the line shows only that.
-// Conditions that the user should act on come first: capture stopped, not mounted.
+// statusText returns the status line, or only trouble if that is not empty. What the user should
+// act on comes first: capture stopped, not mounted.
 func statusText(m wire.Metrics, s wire.Status, branch, trouble string) string {
 	if trouble != "" {
 		return " cachebro  " + trouble

@@ -6,8 +6,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// stop ends the prompt and shows the user one line about what was saved and changed since the
-// last such line.
+// stop ends the prompt and shows the user one line about what was saved and changed since the last
+// such line.
 func stop(ctx context.Context, c *call) answer {
 	if _, err := c.tell(ctx, wire.SessionEvent{Event: "stop", Given: tokensOf(len(c.reply))}); err != nil || c.agent != "" || c.opt.stopLine == "off" {
 		return answer{}

@@ -10,21 +10,21 @@ import (
 	"cachebro/store/wire/visible"
 )
 
-// notMountedLine tells the user what works without a mount.
+// notMountedLine says what works without a mount.
 const notMountedLine = " cachebro  not mounted: shell changes cannot be undone; reads still save · cachebro mount"
 
-// mountedLine tells the user that the session's start mounted the project.
+// mountedLine says that the session's start mounted the project.
 const mountedLine = " cachebro  mounted: every change is kept from now on · undo: cachebro undo · unmount: cachebro down"
 
-// deadLine tells the user that every process that could have repaired the mount was killed.
+// deadLine says that every process that could have repaired the mount was killed.
 const deadLine = " cachebro  the mount is dead because the processes that served it were killed · cachebro mount"
 
-// maxListed is how many files the recovery block names. The others are only counted.
+// maxListed is how many files the recovery block names. The others are counted.
 const maxListed = 40
 
-// recoveryBlock returns the text that a model gets after a compaction. It states facts about the
-// session and gives no orders. It is "" if there is nothing worth reporting, for example if files
-// were only read and no tokens were saved. Times are in loc.
+// recoveryBlock returns the text that a model gets after a compaction: facts about the session, no
+// orders. It is "" if nothing is worth reporting, for example if files were only read and no tokens
+// were saved. Times are in loc.
 func recoveryBlock(r wire.Recovery, loc *time.Location) string {
 	modified := 0
 	for _, f := range r.Set.Files {
@@ -87,8 +87,8 @@ func touched(f wire.WorkingFile, loc *time.Location) string {
 	return "read-only"
 }
 
-// stopLine returns the line that a user sees when an answer is complete. If no tokens were saved
-// but files were changed, it mentions only the files.
+// stopLine returns the line for the user at the end of an answer. If no tokens were saved but files
+// changed, it mentions only the files.
 func stopLine(m wire.Metrics, branch string, modified int) string {
 	var parts []string
 	if m.Saved > 0 || modified == 0 {
@@ -118,9 +118,8 @@ func amount(n int64) string {
 	return "~" + text.Thousands(n)
 }
 
-// clean makes a name or a text from elsewhere safe to include in one of our lines. A file name
-// can contain newlines, escapes and characters that reorder text, and could use them to add
-// words that a model would take for cachebro's.
+// clean makes a name or a foreign text safe in one of our lines. A file name can contain newlines,
+// escapes and characters that reorder text, which a model could take for cachebro's words.
 func clean(s string) string {
 	return visible.Line(strings.ReplaceAll(s, "\t", " "))
 }

@@ -19,17 +19,16 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// chain is an index of a session's transcript, so that a hook reads only the new part of the
-// transcript. A transcript is a tree: each entry names its parent, and after a rewind the
-// abandoned part of the conversation remains as a dead branch. Each line of the index is one of:
+// chain is an index of a session's transcript, so that a hook reads only the transcript's new part.
+// A transcript is a tree: each entry names its parent, and after a rewind the abandoned
+// conversation remains as a dead branch. Each line of the index is one of:
 //
 //	n UUID PARENT MESSAGE TOOL,TOOL   an entry ("-" for none)
 //	o OFFSET                          bytes of the transcript that are indexed
 //	p PROMPT                          the prompt for which the chain was last checked
 //
-// The index begins where the transcript ended when the session was first seen, because all texts
-// that the daemon recorded for the session come from tool calls after that. Lines may occur
-// twice; the last o and p lines count.
+// The index begins where the transcript ended when the session was first seen, because all recorded
+// texts come from later tool calls. Lines may occur twice. The last o and p lines count.
 type chain struct {
 	file string
 
@@ -48,10 +47,9 @@ type node struct {
 
 const (
 	maxEntry = 64 << 20           // bytes of one transcript line
-	keepFor  = 7 * 24 * time.Hour // an index that was not used for so long is removed
+	keepFor  = 7 * 24 * time.Hour // an index unused for so long is removed
 )
 
-// chain reads the session's index. A missing index is empty.
 func (c *scene) chain() *chain {
 	ch := &chain{nodes: map[string]node{}, byTool: map[string]string{}, byMsg: map[string][]string{}}
 	dir := c.chainDir()
@@ -94,8 +92,8 @@ func (c *scene) chainDir() string {
 	return filepath.Join(state, "hooks")
 }
 
-// pruneChains removes the indexes of sessions whose end was never reported, and the lists of
-// projects of old sessions.
+// pruneChains removes the indexes of sessions whose end was never reported, and old sessions' lists
+// of projects.
 func (c *scene) pruneChains() {
 	c.env.Paths.ForgetSessions(c.env.Now().Add(-keepFor))
 	dir := c.chainDir()
@@ -151,8 +149,8 @@ func (ch *chain) begin(transcript string) {
 	_ = ch.append(fmt.Sprintf("o %d\n", size))
 }
 
-// alive brings the index up to date and returns the tool calls on the chain that ends with the
-// call toolUse. It returns none if that call is not found.
+// alive brings the index up to date and returns the tool calls on the chain that ends with the call
+// toolUse, or none if that is not found.
 func (ch *chain) alive(transcript, toolUse string) []string {
 	if err := ch.advance(transcript); err != nil {
 		return nil
@@ -164,7 +162,7 @@ func (ch *chain) alive(transcript, toolUse string) []string {
 	return ch.walk(uuid)
 }
 
-// walk collects the calls of an entry and of all its ancestors, including the siblings of their
+// walk collects the calls of an entry and of all its ancestors, with the siblings of their
 // messages.
 func (ch *chain) walk(uuid string) []string {
 	seen := map[string]bool{}
@@ -175,7 +173,7 @@ func (ch *chain) walk(uuid string) []string {
 			ids = append(ids, ch.nodes[uuid].tools...)
 		}
 	}
-	for range ch.nodes { // this bounds the loop, because a damaged transcript may contain a cycle
+	for range ch.nodes { // a damaged transcript may contain a cycle
 		n, ok := ch.nodes[uuid]
 		if !ok {
 			break
@@ -213,7 +211,7 @@ func (ch *chain) advance(transcript string) error {
 		ch.begin(transcript)
 		return nil
 	}
-	if fi.Size() < ch.offset { // the transcript was rewritten, so the index is not valid any more
+	if fi.Size() < ch.offset { // the transcript was rewritten, so the index is invalid
 		_ = os.Remove(ch.file)
 		return errShrunk
 	}
@@ -248,7 +246,7 @@ func (ch *chain) advance(transcript string) error {
 	return ch.append(out.String())
 }
 
-// index adds one line of the transcript. A line that does not parse is skipped.
+// index adds one line of the transcript, unless it does not parse.
 func (ch *chain) index(line []byte, out *bytes.Buffer) {
 	var e struct {
 		UUID      string `json:"uuid"`
@@ -304,8 +302,8 @@ func (ch *chain) judge(prompt string) {
 	}
 }
 
-// lockChain waits for other hooks of the session that are checking its chain.
-// The lock ends with the process at the latest.
+// lockChain waits for the session's other hooks that check its chain. The lock ends with the
+// process at the latest.
 func (c *scene) lockChain() (unlock func()) {
 	dir := c.chainDir()
 	if dir == "" || os.MkdirAll(dir, 0o700) != nil {
@@ -315,7 +313,7 @@ func (c *scene) lockChain() (unlock func()) {
 	if err != nil {
 		return func() {}
 	}
-	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_EX) // a failure can only cost savings
+	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_EX) // a failure only costs savings
 	return func() { _ = f.Close() }
 }
 

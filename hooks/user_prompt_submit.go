@@ -10,21 +10,20 @@ import (
 	"cachebro/store/wire"
 )
 
-// userPromptSubmit records the prompt, so that the changes that follow are attributed to it. It
-// indexes the transcript up to its current end, but checks the chain only at the prompt's first
-// tool call. The user may have rewound the conversation before this prompt, and the client writes
-// the entry that shows it, and often the last answers too, only after this event.
+// userPromptSubmit records the prompt, so that later changes are attributed to it. It indexes the
+// transcript, but checks the chain only at the prompt's first tool call: the entry that shows a
+// rewind, and often the last answers, are written only after this event.
 func userPromptSubmit(ctx context.Context, c *call) answer {
 	by, causes := c.sentBy()
 	known, err := c.tell(ctx, wire.SessionEvent{Event: "prompt", Text: c.said(c.title(by), 400), Given: tokensOf(len(c.text)),
 		Continues: by == clientItself, Causes: causes, Origin: by == unknownSender && c.opt.client == ""})
-	if c.opt.client == "" { // the transcripts of other clients have another form
+	if c.opt.client == "" { // other clients' transcripts have another form
 		_ = c.chain().advance(c.transcript)
 	}
 	if err == nil && !known.Mounted && c.dead() {
 		return answer{out: output{message: deadLine, context: c.deadText(ctx)}}
 	}
-	said, ids := c.comments(ctx) // these come first, because they must not be cut
+	said, ids := c.comments(ctx) // first, because these must not be cut
 	c.spend(ctx, "comments", said)
 	news := ""
 	if err == nil && (c.opt.client == "" || c.opt.dialect().Record) {
@@ -52,11 +51,10 @@ func userPromptSubmit(ctx context.Context, c *call) answer {
 	return a
 }
 
-// maxNews bounds the text about changes by others that is added to a prompt, in characters.
+// maxNews bounds the text about others' changes that is added to a prompt, in characters.
 const maxNews = 1000
 
-// newsBlock returns a text that tells the model which files have changed since it was shown them.
-// It returns "" if none has.
+// newsBlock tells the model which files have changed since it was shown them, or returns "".
 func newsBlock(news []wire.News) string {
 	const head, end = "cachebro: changed by others since you were shown them:", "\nRead a file again for what is not shown here."
 	var b strings.Builder
@@ -79,18 +77,17 @@ func newsBlock(news []wire.News) string {
 	return cutText(b.String(), maxNews-utf16Len(end)) + end
 }
 
-// The client writes its transcript asynchronously. On a busy machine, the entry of the call that
-// an event is about may be written a moment after the event.
+// The client writes its transcript asynchronously. On a busy machine, the entry of an event's call
+// may be written a moment after the event.
 const (
 	chainTries = 4
 	chainWait  = 15 * time.Millisecond
 )
 
-// checkChain tells the daemon, once per prompt, which tool calls are still part of the
-// conversation that the current call belongs to. Texts that a reader was shown by other calls
-// (rewound, branched off) are no longer in its context. If the transcript cannot be read, the
-// list is empty, and the daemon drops everything. The check is not needed for sub-agents, because
-// their context only grows or ends.
+// checkChain tells the daemon, once per prompt, which tool calls are still part of the current
+// call's conversation. Texts shown by other calls (rewound, branched off) are not in the reader's
+// context. If the transcript cannot be read, the list is empty, and the daemon drops everything.
+// Sub-agents need no check, because their context only grows or ends.
 func (c *call) checkChain(ctx context.Context) bool {
 	if c.agent != "" || c.toolUse == "" || c.opt.client != "" {
 		return true
@@ -98,9 +95,9 @@ func (c *call) checkChain(ctx context.Context) bool {
 	if c.chain().judged(c.prompt) {
 		return true
 	}
-	// Hooks of parallel calls run at the same time, and the transcript may not yet hold all of
-	// these calls. A second check could drop a text that the first call has already recorded. So
-	// one hook checks and the others wait for it.
+	// Hooks of parallel calls run at once, and the transcript may not have all these calls yet. A
+	// second check could drop a text that the first call recorded. So one hook checks and the
+	// others wait.
 	unlock := c.lockChain()
 	defer unlock()
 	if c.breaker.open() {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// clientName turns the client's AI_AGENT ("claude-code_2-1-197_harness") into
-// "claude-code/2.1.197". It returns "claude-code" if the variable is empty.
+// clientName turns AI_AGENT ("claude-code_2-1-197_harness") into "claude-code/2.1.197", or
+// "claude-code" if it is empty.
 func clientName(agent string) string {
 	name, v, ok := clientVersion(agent)
 	if !ok {
@@ -35,8 +35,7 @@ func clientVersion(agent string) (name string, v []int, ok bool) {
 	return f[0], v, true
 }
 
-// atLeast reports whether the client is Claude Code of this version or a later
-// one.
+// atLeast reports whether the client is Claude Code of this version or later.
 func atLeast(agent string, version ...int) bool {
 	name, v, ok := clientVersion(agent)
 	return ok && name == "claude-code" && slices.Compare(v, version) >= 0

@@ -13,10 +13,9 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// bind decodes a call's arguments into *into, a struct with the tags of with. Models get
-// details wrong, so "10" is accepted for 10 and "true" for true. An unknown or ill-typed
-// argument is refused, with the names that exist: silently dropping `limit` would give a wrong
-// answer.
+// bind decodes a call's arguments into *into, a struct with the tags of with. Models get details
+// wrong, so "10" is accepted for 10 and "true" for true. An unknown or ill-typed argument is
+// refused with the existing names, because ignoring `limit` would give a wrong answer.
 func bind(req mcp.CallToolRequest, into any) error {
 	raw, ok := req.GetRawArguments().(json.RawMessage)
 	if !ok {
@@ -112,7 +111,7 @@ func set(f reflect.Value, val json.RawMessage) error {
 		}
 	case reflect.Slice:
 		if isText && strings.HasPrefix(strings.TrimSpace(text), "[") {
-			val = []byte(text) // a list that was encoded twice
+			val = []byte(text) // a list encoded twice
 		} else if isText {
 			f.Set(reflect.ValueOf([]string{text}))
 			return nil

@@ -9,9 +9,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// These constants limit how long a tool call waits for the daemon. A read can fall back on the
-// disk, so it waits no longer than the design allows any operation to wait. A question that only
-// the daemon can answer waits longer, because the daemon may have to scan the project first.
+// How long a tool call waits for the daemon. A read can fall back on the disk, so it does not wait
+// long. Other questions wait longer, because the daemon may have to scan the project first.
 const (
 	readWait   = 2 * time.Second
 	askWait    = 30 * time.Second
@@ -19,13 +18,12 @@ const (
 	retryAfter = 10 * time.Second
 )
 
-// backend is the tools' connection to the daemon. It is dialled when first needed. After the
-// daemon failed to answer, no request is sent to it for a while, so that a hung daemon costs one
-// wait and not one wait per call.
+// backend is the tools' connection to the daemon, dialled when first needed. After the daemon
+// failed to answer, it gets no request for a while, so that a hung daemon costs one wait instead of
+// one per call.
 type backend struct {
 	dial func(context.Context) (Caller, error)
-	// life is the context of a dial. It ends with Serve and not with the call that began the
-	// dial.
+	// life is the context of a dial. It ends with Serve, not with the call that began the dial.
 	life context.Context
 	end  context.CancelFunc
 
@@ -33,7 +31,7 @@ type backend struct {
 	client Caller
 	flight chan struct{} // closed when the dial in progress has ended
 	err    error         // of the last dial
-	resume time.Time     // reads and notes send no request before this time
+	resume time.Time     // until then, reads and notes send no request
 }
 
 func newBackend(o *Options) *backend {
@@ -41,8 +39,8 @@ func newBackend(o *Options) *backend {
 	return &backend{dial: o.Dial, life: life, end: end}
 }
 
-// get returns the client, dialling at most once at a time. The dial outlives a
-// caller that gives up, because the daemon it starts will serve the next one.
+// get returns the client, dialling at most once at a time. The dial outlives a caller that gives
+// up, because the next one can use the daemon that it starts.
 func (b *backend) get(ctx context.Context) (Caller, error) {
 	b.mu.Lock()
 	if b.client != nil {
@@ -81,8 +79,7 @@ func (b *backend) get(ctx context.Context) (Caller, error) {
 	return b.client, nil
 }
 
-// close cancels a dial that is in progress and waits for it to end, so that no goroutine
-// outlives Serve.
+// close cancels a dial in progress and waits for it, so that no goroutine outlives Serve.
 func (b *backend) close() {
 	b.end()
 	b.mu.Lock()
@@ -98,8 +95,8 @@ func (b *backend) ask(ctx context.Context, method string, params any, body []byt
 	return b.call(ctx, askWait, method, params, body, result)
 }
 
-// try sends a request for which the caller has a fallback. For a while after the daemon failed
-// to answer, it fails at once.
+// try sends a request for which the caller has a fallback. After the daemon failed to answer, it
+// fails at once for a while.
 func (b *backend) try(ctx context.Context, wait time.Duration, method string, params any, body []byte, result any) ([]byte, error) {
 	b.mu.Lock()
 	rest := time.Now().Before(b.resume)
@@ -134,8 +131,7 @@ func (b *backend) call(ctx context.Context, wait time.Duration, method string, p
 	return body, err
 }
 
-// unreachable reports whether an error means that the daemon gave no answer at all, as opposed
-// to answering with an error.
+// unreachable reports whether an error means that the daemon gave no answer, not even an error.
 func unreachable(err error) bool {
 	if err == nil {
 		return false

@@ -263,7 +263,7 @@ func (c *Capture) afterwards(e fusefs.Closed) {
 	name := e.LastPath + " (written after its name was taken)"
 	if mark.Load()&markNoticed == 0 {
 		mark.Or(markNoticed)
-		c.appendBy(by, &spool.Record{Kind: spool.KindNotice, Path: e.LastPath, Time: e.Time.UnixNano(), Reason: e.LastPath + " was open for writing when its name was taken; later writes to it are saved as " + strconv.Quote(name)})
+		c.appendBy(by, &spool.Record{Kind: spool.KindNotice, Path: e.LastPath, Time: e.Time.UnixNano(), Reason: e.LastPath + " was open for writing when cachebro removed its name; later writes to it are saved as " + strconv.Quote(name)})
 	}
 	r := &spool.Record{Kind: spool.KindVersion, Op: event.OpCreate, Path: name, Node: e.File.ID(), Stat: e.Stat, Time: e.Time.UnixNano(), Idle: e.Idle}
 	c.version(e.File, r, by, true, false)

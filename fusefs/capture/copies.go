@@ -397,7 +397,7 @@ func reason(err error) string {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return "no space left on the state's file system"
 	case errors.Is(err, syscall.ESTALE), errors.Is(err, os.ErrNotExist):
-		return "the file disappeared outside the mount before its content was captured"
+		return "the file was removed outside the mount before its content was captured"
 	}
 	return err.Error()
 }

@@ -171,7 +171,7 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 		}
 		r.Op, r.Path2, r.LastName, r.Class = event.OpUnlink, "", true, from
 		if dir {
-			r.Op, r.Reason = event.OpRmdir, withAll
+			r.Op, r.Reason = event.OpRmdir, movedToGit
 		}
 		c.appendBy(e.Caller, r)
 	default:
@@ -187,9 +187,9 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 	}
 }
 
-// withAll is the reason recorded for a directory moved to git's own files. Its ignored files may
+// movedToGit is the reason recorded for a directory moved to git's own files. Its ignored files may
 // never have been recorded.
-const withAll = "it was moved to where nothing is recorded; its ignored files may be missing from the history"
+const movedToGit = "it was moved to where nothing is recorded; its ignored files may be missing from the history"
 
 // versionUnderOldName makes a version of content that had an ignored name and is in no version. The
 // version has the old name, because an undo of the rename looks there. It returns false for a file
@@ -274,7 +274,7 @@ func (c *Capture) swapped(e fusefs.Event, p string, class ignore.Class, gone, co
 	c.keepBaseline(gone, p, class)
 	r := &spool.Record{Kind: spool.KindVersion, Op: event.OpUnlink, Class: class, Path: p, Node: gone.ID(), Stat: was, Time: e.Time.UnixNano(), LastName: true}
 	if isDir(was) {
-		r.Op, r.Reason = event.OpRmdir, withAll
+		r.Op, r.Reason = event.OpRmdir, movedToGit
 	}
 	c.appendBy(e.Caller, r)
 	is, err := come.Stat()
@@ -317,7 +317,7 @@ func (c *Capture) discardedDir(e fusefs.Event, r *spool.Record, t tally) {
 		return
 	}
 	if _, _, kind := c.git.place(e.Path); kind != gitdir.Nothing {
-		r.Reason = t.String() + ": git's own, which cachebro undo --git brings back"
+		r.Reason = t.String() + ": git's own; restore with: cachebro undo --git"
 		c.appendBy(e.Caller, r)
 		return
 	}

@@ -6,8 +6,8 @@ import (
 )
 
 // agentsFiles returns the section in AGENTS.md, which many clients read at the start of a session.
-// The section costs tokens in each session, so init writes it only on request, and it contains only
-// what an agent cannot find out by itself.
+// It costs tokens in each session, so init writes it only on request, and it says only what an
+// agent cannot find out.
 func agentsFiles(s Setup) []file { return []file{{s.AgentsMD, section{}}} }
 
 const (
@@ -49,7 +49,6 @@ func (section) Add(before []byte) ([]byte, error) {
 	return append(out, text...), nil
 }
 
-// Remove removes the section and the empty line that Add put before it.
 func (section) Remove(now, _ []byte) ([]byte, error) {
 	from, to, err := findSection(now, sectionBegin, sectionEnd)
 	if err != nil || to == 0 {
@@ -65,8 +64,8 @@ func (section) Remove(now, _ []byte) ([]byte, error) {
 	return bytes.Join([][]byte{head, now[to:]}, nil), nil
 }
 
-// findSection returns where the section between two comments begins and ends, including its last
-// line end. to is 0 if there is no section.
+// findSection returns where the section between two comments begins and ends, with its last line
+// end. to is 0 without a section.
 func findSection(b []byte, first, last string) (from, to int, err error) {
 	from = bytes.Index(b, []byte(first))
 	end := bytes.Index(b, []byte(last))

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Finding is the result of one of doctor's checks. Fix is a command that fixes the problem.
+// Finding is the result of one check of doctor. Fix is a command that fixes the problem.
 type Finding struct {
 	What string `json:"what"`
 	OK   bool   `json:"ok"`
@@ -20,16 +20,15 @@ type Finding struct {
 	Fix  string `json:"fix,omitempty"`
 }
 
-// hookShould limits the processor time of a hook process, hookMust its total time, which is longer
-// on a busy machine.
+// hookShould limits a hook's processor time. hookMust limits its total time, which is longer on a
+// busy machine.
 const (
 	hookShould = 100 * time.Millisecond
 	hookMust   = time.Second
 )
 
-// CheckClients checks the configuration of every client that is in use, and runs a registered hook
-// line as the client would. It reports a client that is in use without cachebro, but not as an
-// error.
+// CheckClients checks the configuration of every client in use, and runs a registered hook line as
+// the client would. A client in use without cachebro is reported, but not as an error.
 func CheckClients(ctx context.Context, s Setup) []Finding {
 	var out []Finding
 	for _, spec := range clientSpecs {
@@ -65,8 +64,8 @@ func CheckClients(ctx context.Context, s Setup) []Finding {
 	return append(out, checkHook(ctx, s))
 }
 
-// reminder returns what a person still has to do in the client. It returns "" if the client's own
-// file shows that it was done; Codex records there which hooks were reviewed.
+// reminder returns what a person still has to do in the client, or "" if the client's own file
+// shows that it was done. Codex records which hooks were reviewed.
 func (c clientSpec) reminder(files []file) string {
 	if c.note == "" {
 		return ""
@@ -91,14 +90,14 @@ const (
 	stale
 )
 
-// standing returns the state of our entries in a file. It is ours if adding them would change
-// nothing, otherwise stale if removing them would change something, otherwise absent.
+// standing returns the state of our entries in a file: ours if adding them changes nothing, else
+// stale if removing them changes something, else absent.
 func standing(f file, c Change) (int, error) {
 	if c.Err != nil || c.Before == nil {
 		return absent, nil
 	}
 	edit := f.edit
-	// An entry that init wrote with other options counts as ours, too.
+	// An entry that init wrote with other options counts as ours too.
 	if a, ok := edit.(interface{ as([]byte) editor }); ok {
 		edit = a.as(c.Before)
 	}
@@ -140,7 +139,7 @@ func checkHook(ctx context.Context, s Setup) Finding {
 	var out []byte
 	var err error
 	took, cpu := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
-	for range 5 { // the fastest run counts, because other work on the machine slows runs down
+	for range 5 { // the fastest run counts, because other work slows runs down
 		cmd := exec.CommandContext(ctx, "/bin/sh", "-c", hookLine(s.Exe, "PreToolUse", s.HookOptions))
 		cmd.Stdin = strings.NewReader(`{"hook_event_name":"Doctor","session_id":"doctor"}`)
 		start := time.Now()

@@ -8,22 +8,22 @@ import (
 	"strings"
 )
 
-// Setup says where init and uninit work and what they register. Directories
-// come from cmd: nothing here reads the environment.
+// Setup says where init and uninit work and what they register. cmd sets the directories, because
+// this package does not read the environment.
 type Setup struct {
 	Home         string // $HOME
 	ConfigHome   string // $XDG_CONFIG_HOME; "" means Home/.config
 	ClaudeConfig string // $CLAUDE_CONFIG_DIR; "" for the usual places
 	CodexHome    string // $CODEX_HOME; "" means Home/.codex
-	Backups      string // directory for the original content of files; made when needed
-	Project      string // if set, write the project's own files in this directory instead of the user's
+	Backups      string // directory for the original contents of files; made when needed
+	Project      string // if set, write the project's own files here instead of the user's
 	AgentsMD     string // if set, also write a section in this AGENTS.md
 	Git          GitSetup
 	Exe          string // the program that clients start: an absolute path, or a name in PATH
 	HookOptions  []string
 	StatusLine   bool   // Claude Code: also set statusLine if it is not set
 	Worktrees    bool   // Claude Code: make forks instead of git worktrees
-	OS           string // runtime.GOOS; for tests
+	OS           string // runtime.GOOS, for tests
 	HasProgram   func(name string) bool
 	PathExists   func(path string) bool
 }
@@ -42,7 +42,7 @@ func (s Setup) goos() string {
 	return runtime.GOOS
 }
 
-// file is one configuration file of a client, with the editor for our entries in it.
+// file is a configuration file of a client and the editor for our entries in it.
 type file struct {
 	path string
 	edit editor
@@ -50,37 +50,37 @@ type file struct {
 
 // editor adds and removes our entries in the bytes of a file.
 type editor interface {
-	// Add returns the file with our entries. If they are there already it returns the same bytes.
+	// Add returns the file with our entries, or the same bytes if they are there.
 	Add(before []byte) ([]byte, error)
-	// Remove returns the file without our entries. original is the content of the file before
-	// init, or nil if the file did not exist or its content is unknown.
+	// Remove returns the file without our entries. original is its content before init, or nil if
+	// it did not exist or is unknown.
 	Remove(now, original []byte) ([]byte, error)
 }
 
-// clientSpec is an agent that init knows, or an editor with one.
+// clientSpec is an agent, or an editor with one, that init knows.
 type clientSpec struct {
 	name, title string
-	programs    []string             // the client is in use if one of these is in PATH
-	editor      bool                 // the client is an editor, so its programs are not only agents
+	programs    []string             // the client is in use if PATH has one of these
+	editor      bool                 // the client is an editor, which people run too
 	marks       func(Setup) []string // the client is also in use if one of these paths exists
 	files       func(Setup) []file
-	// pluginHooks is the file, relative to a home or project, in which init registers hooks. It
-	// is set only if the client can also use our plugin.
+	// pluginHooks is the file, relative to a home or project, in which init registers hooks. It is
+	// set only for clients that can also use our plugin.
 	pluginHooks string
 	dialect     *Dialect // translates its hook events; nil if they are Claude Code's or it has no hooks
-	takesNoText bool     // what a hook prints never reaches its model
-	note        string   // what a user must also do in the client
+	takesNoText bool     // its model never gets what a hook prints
+	note        string   // what a user must do in the client
 }
 
-// Dialect translates the hook events of another client to those of Claude Code. With all clients
-// the events say who did what. But reads by the client's own tools are counted as shown, and
-// rewritten, only if Requests or Record is set. With other clients it is unknown which results they
-// shortened or removed before the model received them.
+// Dialect translates another client's hook events to Claude Code's. The events of every client say
+// who did what. Reads by the client's own tools are only counted as shown, and rewritten, if
+// Requests or Record is set. Otherwise the client may have shortened or removed results before the
+// model got them.
 type Dialect struct {
 	Events map[string]string
 	Tools  map[string]string // other names are not translated
-	// Requests means that PostToolBatch contains what the next request to the model holds,
-	// after compactions and all other changes. Each handled event is acknowledged.
+	// Requests means that PostToolBatch contains what the next request to the model holds, after
+	// all changes. Each handled event is acknowledged.
 	Requests bool
 	// Record means that the transcript contains what the requests hold.
 	Record bool
@@ -94,7 +94,7 @@ func DialectOf(client string) (Dialect, bool) {
 	return Dialect{}, false
 }
 
-// TakesNoText reports whether what a hook prints never reaches the model of this client.
+// TakesNoText reports whether this client's model never gets what a hook prints.
 func TakesNoText(client string) bool {
 	c, err := clientNamed(client)
 	return err == nil && c.takesNoText
@@ -107,7 +107,6 @@ func IsAgent(program string, editors bool) bool {
 	})
 }
 
-// clientNamed finds a client.
 func clientNamed(name string) (clientSpec, error) {
 	for _, c := range clientSpecs {
 		if c.name == name {
@@ -171,7 +170,7 @@ func (s Setup) serve(hooked bool) []string {
 	return []string{"serve"}
 }
 
-// otherAgents are the programs of agents that init does not know.
+// otherAgents are programs of agents that init does not know.
 var otherAgents = []string{"copilot", "aider", "goose", "amp", "crush"}
 
 // clientSpecs is the table of the agents that init knows.
@@ -201,7 +200,7 @@ var clientSpecs = []clientSpec{
 	{
 		name: "opencode", title: "OpenCode", programs: []string{"opencode"},
 		takesNoText: true,
-		// Our plugin for OpenCode sends the events of Claude Code.
+		// Our plugin for OpenCode sends Claude Code's events.
 		dialect: &Dialect{Tools: map[string]string{"read": "Read", "bash": "Bash", "edit": "Edit", "write": "Write"}, Requests: true},
 		marks:   func(s Setup) []string { return []string{filepath.Join(s.config(), "opencode")} },
 		files: func(s Setup) []file {
@@ -236,7 +235,7 @@ var clientSpecs = []clientSpec{
 				claudeHooks{exe: s.Exe, options: s.foreign("gemini"), regs: geminiEvents},
 			}}}
 		},
-		// It lists the server of an untrusted folder as "Disabled".
+		// It shows the server of an untrusted folder as "Disabled".
 		note: "Gemini CLI runs servers and hooks only in folders it trusts: say yes when it asks, or use its /permissions",
 	},
 	{
@@ -252,7 +251,7 @@ var clientSpecs = []clientSpec{
 	},
 	{
 		name: "codex", title: "Codex", programs: []string{"codex"}, pluginHooks: ".codex/hooks.json",
-		// It uses Claude Code's names of events, but other names of tools.
+		// It uses Claude Code's names of events, but its own names of tools.
 		dialect: &Dialect{Tools: map[string]string{"apply_patch": "Edit", "shell": "Bash", "local_shell": "Bash"}, Record: true},
 		marks:   func(s Setup) []string { return []string{codexHome(s)} },
 		files: func(s Setup) []file {
@@ -265,8 +264,8 @@ var clientSpecs = []clientSpec{
 				{filepath.Join(filepath.Dir(path), "hooks.json"), claudeHooks{exe: s.Exe, options: s.foreign("codex"), regs: codexEvents}},
 			}
 		},
-		// Seen with 0.169: hooks that were not reviewed do not run, and no message says so.
-		note: "Codex runs hooks only after a review: open /hooks in it once; until then its reads are full texts and sessions have no names. Its sandbox lets cachebro log and undo out by a rule in rules/cachebro.rules (guide: sandboxes)",
+		// Codex 0.169 silently does not run hooks that were not reviewed.
+		note: "Codex runs hooks only after a review: open /hooks in it once; until then, reads return full texts and sessions have no names. To let cachebro log and undo run outside its sandbox, add a rule to rules/cachebro.rules (guide: sandboxes)",
 	},
 	{
 		name: "vscode", title: "VS Code", programs: []string{"code", "code-server"}, editor: true,
@@ -302,9 +301,8 @@ var clientSpecs = []clientSpec{
 	},
 }
 
-// placeVars are the environment variables that say where sockets and state are. Codex passes few of
-// its variables to servers. Without these, a server would not find the daemon and would start
-// another one.
+// placeVars are the environment variables that say where sockets and state are. Codex passes few
+// variables to servers. Without these, a server would not find the daemon and would start another.
 var placeVars = []string{"XDG_STATE_HOME", "XDG_RUNTIME_DIR", "CACHEBRO_DIR"}
 
 // foreign returns the hook's options for a client other than Claude Code, without those that the
@@ -319,7 +317,7 @@ func (s Setup) foreign(client string) []string {
 	return out
 }
 
-// place returns the path of a file in the project, if one is set, otherwise in the user's directory.
+// place returns the path of a file in the project if one is set, otherwise in the user's directory.
 func place(s Setup, user, name string) string {
 	if s.Project != "" {
 		user = s.Project
@@ -344,7 +342,7 @@ func vscodeFile(s Setup) string {
 }
 
 // claudeFiles returns Claude Code's files. The server is registered in ~/.claude.json or .mcp.json,
-// the hooks in settings.json. A project's settings.json is meant to be committed and shared.
+// the hooks in settings.json. A project's settings.json is meant to be committed.
 func claudeFiles(s Setup) []file {
 	servers, settings := filepath.Join(s.Home, ".claude.json"), filepath.Join(s.Home, ".claude", "settings.json")
 	if s.ClaudeConfig != "" {

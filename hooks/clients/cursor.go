@@ -16,7 +16,7 @@ func (b both) Add(before []byte) ([]byte, error) {
 	return b.second.Add(mid)
 }
 
-// Remove undoes the second edit first, so that the containers that Add made are empty in the end.
+// Remove undoes the second edit first, so that the containers that Add made become empty.
 func (b both) Remove(now, original []byte) ([]byte, error) {
 	mid, err := b.second.Remove(now, original)
 	if err != nil {
@@ -35,8 +35,7 @@ func (b both) as(before []byte) editor {
 	return b
 }
 
-// cursorHooks are our lines in Cursor's hooks.json, which has a list of commands for each event,
-// without groups.
+// cursorHooks are our lines in Cursor's hooks.json: an ungrouped list of commands for each event.
 type cursorHooks struct{ exe string }
 
 type cursorCommand struct {

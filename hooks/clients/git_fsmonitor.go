@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// GitSetup configures git to ask the mount which files have changed. That is done in the user's own
-// configuration, never in the project's: a few lines in Config include another file, for the
+// GitSetup configures git to ask the mount which files have changed. It changes the user's own
+// configuration, never the project's: a few lines in Config include another file, for the
 // repositories in Dirs only.
 type GitSetup struct {
 	Config  string   // git's global configuration file; "" means that git is not configured
@@ -24,9 +24,9 @@ func gitFiles(s Setup) []file {
 	return []file{{s.Git.Include, gitMonitor{s.Exe}}, {s.Git.Config, gitIncludes{s.Git.Include, s.Git.Dirs}}}
 }
 
-// gitMonitor writes the included file. git runs the command in a shell, which the command replaces
-// (exec). If the command fails, git looks at all files itself. Errors are discarded, so that git
-// stays quiet if the binary was removed.
+// gitMonitor writes the included file. git runs the command in a shell, which exec replaces. If the
+// command fails, git looks at all files itself. Errors are discarded, so that git stays quiet if
+// the binary was removed.
 type gitMonitor struct{ exe string }
 
 func (m gitMonitor) Add([]byte) ([]byte, error) {
@@ -34,7 +34,7 @@ func (m gitMonitor) Add([]byte) ([]byte, error) {
 		gitQuote("exec 2>/dev/null; exec "+ShellQuote(m.exe)+" fsmonitor") + "\n\tfsmonitorHookVersion = 2\n"), nil
 }
 
-// Remove empties the file, which holds nothing but our lines.
+// Remove empties the file, which has only our lines.
 func (gitMonitor) Remove([]byte, []byte) ([]byte, error) { return []byte{}, nil }
 
 // gitIncludes are the lines in git's own configuration.
@@ -75,7 +75,7 @@ func (gitIncludes) Remove(now, original []byte) ([]byte, error) {
 	return bytes.Join([][]byte{now[:from], now[to:]}, nil), nil
 }
 
-// GitDirs lists the git directories for which init has made entries in a configuration file.
+// GitDirs lists the git directories for which init made entries in a configuration file.
 func GitDirs(config []byte) []string {
 	from, to, err := findSection(config, gitBegin, gitEnd)
 	if err != nil || to == 0 {

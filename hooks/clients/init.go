@@ -28,11 +28,11 @@ type Change struct {
 	Hint   string
 	Note   string // what the user has to do in the client, usually ""
 
-	unit   string // for init, the client; either all of its files are written or none
+	unit   string // for init, the client; its files are written all or not at all
 	within string // the project that the file belongs to, in which no link is followed; "" for a user's own file
 	target string // Path with symlinks resolved
 	mode   fs.FileMode
-	record *backup // the backup to store with this change; nil means that the stored one is deleted
+	record *backup // the backup to store with this change; nil deletes the stored one
 }
 
 // None reports whether c changes nothing.
@@ -40,19 +40,18 @@ func (c Change) None() bool {
 	return c.Err != nil || (c.Before == nil) == (c.After == nil) && bytes.Equal(c.Before, c.After)
 }
 
-// backup holds the content of a file from before init. It is stored under Setup.Backups, so that
-// uninit can restore the same bytes.
+// backup is a file's content before init, stored under Setup.Backups for uninit to restore.
 type backup struct {
 	Path     string `json:"path"`
 	Existed  bool   `json:"existed"`
 	Original []byte `json:"original"`
 	Written  string `json:"written"` // hex SHA-256 of what init wrote
-	// Dirs are the directories that init made for the file, the outermost first.
+	// Dirs are the directories that init made for the file, outermost first.
 	Dirs []string `json:"dirs,omitempty"`
 }
 
-// PlanInit returns the changes that init would make for the named clients, or for all clients that
-// are found if names is nil. It writes nothing.
+// PlanInit returns the changes that init would make for the named clients, or for all clients in
+// use if names is nil. It writes nothing.
 func PlanInit(s Setup, names []string) ([]Change, error) {
 	changes, err := plan(s, names, func(s Setup, f file, c *Change) {
 		base, existed := c.Before, c.Before != nil
@@ -60,7 +59,7 @@ func PlanInit(s Setup, names []string) ([]Change, error) {
 			if b.Written == text.Hash(c.Before) && existed {
 				base, existed = b.original(), b.Existed
 			} else if existed && b.Original != nil {
-				// The file was edited since then, so uninit would remove only our entries.
+				// The file was edited since, so uninit would remove only our entries.
 				if clean, err := f.edit.Remove(c.Before, b.Original); err == nil {
 					base = clean
 				}
@@ -93,8 +92,8 @@ func PlanInit(s Setup, names []string) ([]Change, error) {
 	return changes, err
 }
 
-// wholeOrNone cancels the changes to all files of a client if one of them cannot be changed, because
-// a server without its hooks, or hooks without the server, would work only partly.
+// wholeOrNone cancels the changes to all files of a client if one cannot be changed. A server
+// without its hooks, or hooks without the server, would only half work.
 func wholeOrNone(changes []Change) {
 	bad := map[string]string{}
 	for i, c := range changes {
@@ -150,7 +149,7 @@ func (b backup) original() []byte {
 	return b.Original
 }
 
-// emptyConfig reports whether a file has no entries left.
+// emptyConfig reports whether a file has no entries.
 func emptyConfig(b []byte) bool {
 	t := bytes.Join(bytes.Fields(b), nil)
 	return len(t) == 0 || string(t) == "{}"
@@ -248,8 +247,8 @@ func (c *Change) read() ([]byte, fs.FileInfo, error) {
 	return readIn(dir, name)
 }
 
-// Apply writes the changes of a plan, each atomically. A file that changed since the plan was made
-// is not written. Apply goes on after an error and returns all errors. If one file of a client
+// Apply writes the changes of a plan, each atomically. It does not write a file that changed since
+// the plan was made. It continues after an error and returns all errors. If one file of a client
 // fails, it restores the client's other files.
 func Apply(s Setup, changes []Change) error {
 	var errs []error
@@ -316,7 +315,7 @@ func (c Change) apply(s Setup) error {
 		err = dir.Remove(name)
 		b, _ := s.backupOf(c.Path)
 		for i := len(b.Dirs) - 1; i >= 0; i-- {
-			_ = os.Remove(b.Dirs[i]) // works only if it is empty
+			_ = os.Remove(b.Dirs[i]) // only works if it is empty
 		}
 	} else {
 		err = replaceIn(dir, name, c.After, c.mode)
@@ -327,7 +326,7 @@ func (c Change) apply(s Setup) error {
 	return err
 }
 
-// missingDirs lists the ancestors of a file that do not exist yet.
+// missingDirs lists the missing ancestors of a file.
 func missingDirs(dir string) []string {
 	var out []string
 	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
@@ -380,6 +379,6 @@ func (s Setup) forgetBackup(path string) error {
 	if err := os.Remove(s.backupFile(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	_ = os.Remove(s.Backups) // works only if it is empty
+	_ = os.Remove(s.Backups) // only works if it is empty
 	return nil
 }

@@ -50,8 +50,8 @@ func (e jsonEntry) Remove(now, original []byte) ([]byte, error) {
 	return d.Bytes(), nil
 }
 
-// as returns the entry as it is in the file, if that starts the same program with the same first
-// argument. Its other arguments then do not matter.
+// as returns the file's own entry if it starts the same program with the same first argument. Its
+// other arguments may differ.
 func (e jsonEntry) as(before []byte) editor {
 	d, err := parseJSONC(before)
 	if err != nil {
@@ -67,7 +67,7 @@ func (e jsonEntry) as(before []byte) editor {
 	return e
 }
 
-// programOf returns the command line in a server entry, which has a command and args, or an array
+// programOf returns the command line of a server entry, which has a command and args, or one array
 // with both.
 func programOf(entry any) []string {
 	raw, err := json.Marshal(entry)
@@ -89,14 +89,14 @@ func programOf(entry any) []string {
 	return append(command, args...)
 }
 
-// sameJSON compares a decoded value with what a Go value encodes to.
+// sameJSON compares a decoded value with the encoding of a Go value.
 func sameJSON(now, value any) bool {
 	var want any
 	b, err := json.Marshal(value)
 	return err == nil && json.Unmarshal(b, &want) == nil && reflect.DeepEqual(now, want)
 }
 
-// kept returns a function that reports whether a container was already in the original file. Such a
+// kept returns a function that reports whether a container was in the original file. Such a
 // container is not removed even if it is empty.
 func kept(original []byte) func([]string) bool {
 	d, err := parseJSONC(original)
@@ -110,7 +110,7 @@ func kept(original []byte) func([]string) bool {
 	}
 }
 
-// claudeHooks are our groups in the "hooks" of Claude Code's settings, which may also contain groups
+// claudeHooks are our groups in the "hooks" of Claude Code's settings, which may also have groups
 // of other programs.
 type claudeHooks struct {
 	exe        string
@@ -134,7 +134,7 @@ func (h claudeHooks) registrations() []registration {
 	return registrations
 }
 
-// ourCommand matches the hook lines that any version of cachebro has registered.
+// ourCommand matches the hook lines that any version of cachebro registers.
 var ourCommand = text.LazyRegexp(`(^|[/'" ])[^/'" ]*cachebro[^/'" ]*['"]? (hook|statusline)\b`)
 
 func isOurGroup(raw json.RawMessage) bool {
@@ -163,7 +163,7 @@ func (h claudeHooks) Add(before []byte) ([]byte, error) {
 	if h.present(d, want) {
 		return before, nil
 	}
-	// Groups of an older version or with other options are removed first.
+	// First remove groups of an older version or with other options.
 	if err := h.dropAll(d, kept(before)); err != nil {
 		return nil, err
 	}
@@ -197,7 +197,7 @@ func (h claudeHooks) status() any {
 	}{"command", ShellQuote(h.exe) + " statusline"}
 }
 
-// as returns h with the options that are registered in the file.
+// as returns h with the options registered in the file.
 func (h claudeHooks) as(before []byte) editor {
 	d, err := parseJSONC(before)
 	if err != nil {

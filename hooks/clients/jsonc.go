@@ -10,12 +10,12 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// jsonc is a configuration file in JSON, which may have comments and trailing commas. It is edited
-// in place, so that all other bytes stay the same.
+// jsonc is a JSON configuration file that may have comments and trailing commas. It is edited in
+// place, so that all other bytes stay the same.
 type jsonc struct {
 	root   hujson.Value
 	bom    bool
-	nl     string // the line end of what we add
+	nl     string // the line end of what is added
 	indent string // the indentation of one level
 }
 
@@ -63,7 +63,7 @@ func unique(o *hujson.Object) error {
 	return nil
 }
 
-// indentOf returns the white space before the first member, or two blanks if there is none.
+// indentOf returns the white space before the first member, or two blanks.
 func indentOf(o *hujson.Object) string {
 	if len(o.Members) > 0 {
 		before := string(o.Members[0].Name.BeforeExtra)
@@ -99,8 +99,8 @@ func member(o *hujson.Object, name string) *hujson.Value {
 	return nil
 }
 
-// Object returns the object at a path of keys, or nil if there is none. It returns an error if
-// there is another value in its place, because that must not be replaced.
+// Object returns the object at a path of keys, or nil if there is none. It returns an error if the
+// path has another value, which must not be replaced.
 func (d *jsonc) Object(path ...string) (*hujson.Object, error) {
 	o, _ := d.root.Value.(*hujson.Object)
 	for i, name := range path {
@@ -120,7 +120,7 @@ func (d *jsonc) Object(path ...string) (*hujson.Object, error) {
 	return o, nil
 }
 
-// ensure is like Object, and makes the objects that are missing.
+// ensure is Object, and makes missing objects.
 func (d *jsonc) ensure(path ...string) (*hujson.Object, error) {
 	o, _ := d.root.Value.(*hujson.Object)
 	for i, name := range path {
@@ -156,7 +156,7 @@ func (d *jsonc) Get(v any, path ...string) (ok bool, err error) {
 	return true, nil
 }
 
-// Set sets the value at a path. It replaces the old value, or appends a member to its object.
+// Set sets the value at a path. It replaces the old value or appends a member.
 func (d *jsonc) Set(value any, path ...string) error {
 	depth := len(path) - 1
 	o, err := d.ensure(path[:depth]...)
@@ -189,8 +189,8 @@ func (d *jsonc) value(v any, depth int) (hujson.Value, error) {
 	return hujson.Parse(text)
 }
 
-// add appends a member to an object whose members have depth+1. A comment after the last member
-// stays there, and so does a trailing comma.
+// add appends a member to an object whose members have depth+1. A comment after the last member and
+// a trailing comma keep their place.
 func (d *jsonc) add(o *hujson.Object, depth int, name string, v hujson.Value) {
 	before := trimSpaceEnd(o.AfterExtra)
 	m := hujson.ObjectMember{Name: hujson.Value{Value: hujson.String(name)}, Value: v}
@@ -198,7 +198,7 @@ func (d *jsonc) add(o *hujson.Object, depth int, name string, v hujson.Value) {
 	m.Value.BeforeExtra = hujson.Extra(" ")
 	if n := len(o.Members); n > 0 && o.Members[n-1].Value.AfterExtra != nil {
 		m.Value.AfterExtra = hujson.Extra{}
-		// A comment between the last value and its comma stays there.
+		// A comment between the last value and its comma keeps its place.
 	}
 	o.Members = append(o.Members, m)
 	o.AfterExtra = hujson.Extra(d.nl + strings.Repeat(d.indent, depth))
@@ -208,8 +208,8 @@ func trimSpaceEnd(e hujson.Extra) hujson.Extra {
 	return append(hujson.Extra{}, bytes.TrimRight(e, " \t\r\n")...)
 }
 
-// Remove removes the value at a path, and those of its parents that become empty, unless keep
-// returns true for them.
+// Remove removes the value at a path, and its parents that become empty unless keep returns true
+// for them.
 func (d *jsonc) Remove(keep func(path []string) bool, path ...string) error {
 	depth := len(path) - 1
 	o, err := d.Object(path[:depth]...)
@@ -240,14 +240,14 @@ func (d *jsonc) Remove(keep func(path []string) bool, path ...string) error {
 	return nil
 }
 
-// closing returns the comments before a removed last element, followed by the white space before the
+// closing returns the comments before a removed last element, then the white space before the
 // closing bracket.
 func closing(before, after hujson.Extra) hujson.Extra {
 	return append(trimSpaceEnd(before), after...)
 }
 
 // likeLast returns the AfterExtra of an element that becomes the last one. It has a trailing comma
-// (is not nil) if the removed last element had one, or if there is a comment before the comma.
+// (is not nil) if the removed last element had one, or if a comment precedes the comma.
 func likeLast(extra, removed hujson.Extra) hujson.Extra {
 	switch {
 	case removed == nil && len(bytes.TrimSpace(extra)) == 0:
@@ -275,7 +275,7 @@ func (d *jsonc) array(path ...string) (*hujson.Array, error) {
 	return a, nil
 }
 
-// Push appends an element to the array at a path. It makes the array if there is none.
+// Push appends an element to the array at a path, which it makes if there is none.
 func (d *jsonc) Push(value any, path ...string) error {
 	depth := len(path)
 	a, err := d.array(path...)
@@ -299,7 +299,7 @@ func (d *jsonc) Push(value any, path ...string) error {
 }
 
 // Drop removes the elements of an array for which match returns true. It also removes the array and
-// those of its parents that become empty, unless keep returns true for them.
+// its parents that become empty, unless keep returns true for them.
 func (d *jsonc) Drop(match func(json.RawMessage) bool, keep func([]string) bool, path ...string) error {
 	a, err := d.array(path...)
 	if a == nil || err != nil {

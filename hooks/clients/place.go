@@ -13,17 +13,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Users often store their configuration in a repository and link to it, so links to a user's own
-// files are followed. A project's files come from the project's author, and a link there could lead
-// to any file that the user may write.
+// Users often keep their configuration in a repository and link to it, so links to a user's own
+// files are followed. A project's files come from the project's author, whose links could lead to
+// any file that the user may write.
 
 var (
 	errNoFile = errors.New("it is not a regular file")
 	errLinked = errors.New("its path has a symlink, and a project's own files are not written through one")
 )
 
-// place opens the directory of a file and returns the file's name in it. If create is set it makes
-// missing directories. No component of the path of a project's file may be a symbolic link.
+// place opens the directory of a file and returns the file's name in it. If create is set, it makes
+// missing directories. The path of a project's file must not contain a symbolic link.
 func (c *Change) place(create bool) (*os.Root, string, error) {
 	base, rel := filepath.Dir(c.target), filepath.Base(c.target)
 	if c.within != "" {
@@ -54,7 +54,7 @@ func (c *Change) place(create bool) (*os.Root, string, error) {
 	return dir, parts[len(parts)-1], nil
 }
 
-// step opens the directory name in dir, and makes sure that it is not a symbolic link.
+// step opens the directory name in dir, which must not be a symbolic link.
 func step(dir *os.Root, name string, create bool) (*os.Root, error) {
 	if create {
 		if err := dir.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -81,7 +81,7 @@ func step(dir *os.Root, name string, create bool) (*os.Root, error) {
 	return next, nil
 }
 
-// readIn reads a small regular file. It does not wait if the file is a FIFO.
+// readIn reads a small regular file. It does not wait for a FIFO.
 func readIn(dir *os.Root, name string) ([]byte, fs.FileInfo, error) {
 	if fi, err := dir.Lstat(name); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
 		return nil, nil, errLinked
@@ -108,8 +108,8 @@ func readRegular(f *os.File) ([]byte, fs.FileInfo, error) {
 	return b, fi, err
 }
 
-// ReadConfig is like os.ReadFile for a small file that another user may have made. It does not wait
-// if the file is a FIFO.
+// ReadConfig is os.ReadFile for a small file that another user may have made. It does not wait for
+// a FIFO.
 func ReadConfig(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -127,7 +127,7 @@ func replaceIn(dir *os.Root, name string, b []byte, mode fs.FileMode) error {
 	if err != nil {
 		return err
 	}
-	defer dir.Remove(tmp) // after the rename there is no such file
+	defer dir.Remove(tmp) // fails after the rename
 	_, err = f.Write(b)
 	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
 	if err != nil {

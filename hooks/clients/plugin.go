@@ -8,16 +8,17 @@ import (
 
 // Instead of running init, users can install cachebro as a plugin: hooks/plugin for Claude Code and
 // Codex, hooks/gemini for Gemini CLI, hooks/opencode for OpenCode. The plugin's hooks have the
-// option --plugin. If both are present, everything would happen twice, so the plugin's hooks do
-// nothing; init's are used because the user chose their options. If two servers have the same name,
-// Codex, Gemini CLI and OpenCode start init's. Claude Code starts both and gives the plugin's tools
-// another name.
+// option --plugin. If init's hooks are present too, the plugin's do nothing, because the user chose
+// the options of init's.
+//
+// If two servers have the same name, Codex, Gemini CLI and OpenCode start init's. Claude Code
+// starts both and gives the plugin's tools another name.
 
-// PluginTools is the prefix of our tools' names in the plugin. It contains the names of the plugin
-// and of the server.
+// PluginTools is the prefix of our tools' names in the plugin: the names of the plugin and the
+// server.
 const PluginTools = "mcp__plugin_cachebro_cachebro__"
 
-// Places says where the configuration of a client is, for this user and project.
+// Places says where a client's configuration is, for this user and project.
 type Places struct {
 	Client  string // "codex" or "gemini"; "" means Claude Code
 	Home    string
@@ -53,12 +54,12 @@ func (p Places) settings() []string {
 	return files
 }
 
-// HooksRegistered returns the file in which init registered our hooks, or "" if it has not. If it
-// has, the hooks of the plugin do nothing.
+// HooksRegistered returns the file in which init registered our hooks, or "". If it did, the
+// plugin's hooks do nothing.
 func (p Places) HooksRegistered() string {
 	for _, file := range p.settings() {
 		b, err := ReadConfig(file)
-		// init registers SessionStart for every one of these clients.
+		// init registers SessionStart for all these clients.
 		if err == nil && bytes.Contains(b, []byte("cachebro")) && bytes.Contains(b, []byte(" hook SessionStart")) {
 			return file
 		}
@@ -66,8 +67,7 @@ func (p Places) HooksRegistered() string {
 	return ""
 }
 
-// ServerRegistered returns the file in which init registered our MCP server for Claude Code, or ""
-// if it has not.
+// ServerRegistered returns the file in which init registered our MCP server for Claude Code, or "".
 func (p Places) ServerRegistered() string {
 	type servers struct {
 		Servers map[string]json.RawMessage `json:"mcpServers"`

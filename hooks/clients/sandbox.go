@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// In Claude Code's sandbox (bubblewrap on Linux) a command can write only in the project and may
-// open no Unix socket, so it cannot reach the daemon. If a settings file enables the sandbox, init
-// excludes those cachebro commands from it that read the history or undo changes. It does not
-// exclude all commands, because "cachebro run" and "memo" start any program. The client asks for
-// permission for the excluded commands, as for any command outside of its sandbox.
+// In Claude Code's sandbox (bubblewrap on Linux) a command can write only in the project and open
+// no Unix socket, so it cannot reach the daemon. If a settings file enables the sandbox, init
+// excludes the cachebro commands from it that read the history or undo changes. The client asks for
+// permission for these. Other commands stay in the sandbox, because "cachebro run" and "memo" start
+// any program.
 
-// unsandboxed are the patterns, in the syntax of the client's permission rules.
+// unsandboxed are patterns in the syntax of the client's permission rules.
 var unsandboxed = patterns("log", "show", "diff", "output", "status", "undo", "redo", "revert")
 
 func patterns(commands ...string) (all []string) {
@@ -24,7 +24,7 @@ func patterns(commands ...string) (all []string) {
 // excludedCommands is the path of these patterns in the settings.
 var excludedCommands = []string{"sandbox", "excludedCommands"}
 
-// sandboxedCommands returns the patterns that are missing in settings that enable the sandbox.
+// sandboxedCommands returns the patterns missing in settings that enable the sandbox.
 func sandboxedCommands(d *jsonc) []string {
 	var on bool
 	if ok, err := d.Get(&on, "sandbox", "enabled"); err != nil || !ok || !on {
@@ -32,7 +32,7 @@ func sandboxedCommands(d *jsonc) []string {
 	}
 	var have []string
 	if _, err := d.Get(&have, excludedCommands...); err != nil {
-		return nil // the format is unknown, so nothing is changed
+		return nil // unknown format: change nothing
 	}
 	return slices.DeleteFunc(slices.Clone(unsandboxed), func(p string) bool {
 		return slices.Contains(have, p) || slices.Contains(have, "cachebro:*") || slices.Contains(have, "cachebro *")
@@ -52,12 +52,12 @@ func (h claudeHooks) leaveSandbox(d *jsonc) error {
 	return nil
 }
 
-// enterSandbox removes our patterns, except those that the original file contained.
+// enterSandbox removes our patterns that the original file did not contain.
 func enterSandbox(d *jsonc, original []byte) error {
 	var before []string
 	if o, err := parseJSONC(original); err == nil {
 		if _, err := o.Get(&before, excludedCommands...); err != nil {
-			return nil // the format is unknown, so we added nothing
+			return nil // unknown format: nothing was added
 		}
 	}
 	if o, err := d.Object("sandbox"); o == nil || err != nil {

@@ -16,8 +16,8 @@ type registration struct {
 }
 
 // registrations are exactly the events that our hooks handle, because each event costs a process.
-// PreToolUse also matches our own MCP tools, because only the hook knows which reader (session and
-// agent) a tool_use_id belongs to.
+// PreToolUse also matches our own MCP tools: only the hook knows which reader (session and agent) a
+// tool_use_id belongs to.
 var registrations = []registration{
 	{"SessionStart", "", 15},
 	{"UserPromptSubmit", "", 5},
@@ -33,9 +33,9 @@ var registrations = []registration{
 	{"SessionEnd", "", 5},
 }
 
-// worktreeEvents are registered on request. With them the client makes no git worktree itself, but
-// uses the directory that the command prints. The timeouts are long because large dependencies may
-// be copied.
+// worktreeEvents are registered on request. The client then makes no git worktree but uses the
+// directory that the command prints. The timeouts are long because large dependencies may be
+// copied.
 var worktreeEvents = []registration{{"WorktreeCreate", "", 600}, {"WorktreeRemove", "", 120}}
 
 type hookCommand struct {
@@ -49,7 +49,6 @@ type hookGroup struct {
 	Hooks   []hookCommand `json:"hooks"`
 }
 
-// hookSettings returns the value of "hooks" in the client's settings.
 func hookSettings(exe string, options []string) map[string][]hookGroup {
 	return groups(registrations, exe, options)
 }
@@ -65,15 +64,14 @@ func groups(regs []registration, exe string, options []string) map[string][]hook
 	return m
 }
 
-// hookLine returns the registered shell command. If the binary is gone it does nothing and prints
-// nothing. Its exit status is always 0, because 2, which is also the status of a Go panic, would
-// block the tool call.
+// hookLine returns the registered shell command. If the binary is gone, it does nothing. Its exit
+// status is always 0, because 2, which is also that of a Go panic, would block the tool call.
 func hookLine(exe, event string, options []string) string {
 	words := []string{ShellQuote(exe), "hook", event}
 	switch event { // for these the client must see a failure
 	case "WorktreeCreate":
 		return strings.Join(words, " ")
-	case "WorktreeRemove": // it runs in the worktree, and a mount with a process in it cannot be unmounted
+	case "WorktreeRemove": // it runs in the worktree, and a mount in use cannot be unmounted
 		return "cd / && " + strings.Join(words, " ")
 	}
 	for _, o := range options {
@@ -87,7 +85,7 @@ func hookLine(exe, event string, options []string) string {
 	return test + " && " + command + "; exit 0"
 }
 
-// ShellQuote quotes a word for a POSIX shell, if that is necessary.
+// ShellQuote quotes a word for a POSIX shell if necessary.
 func ShellQuote(s string) string {
 	plain := s != "" && strings.IndexFunc(s, func(r rune) bool {
 		return !text.IsWord(r) && !strings.ContainsRune("/.-=+:,@%", r)
@@ -104,9 +102,8 @@ func ClaudeSettings(exe string, options ...string) []byte {
 	return encode(map[string]any{"hooks": hookSettings(exe, options)})
 }
 
-// ClaudeMCP returns the JSON with our server for Claude Code's --mcp-config. The server is started
-// as exe with args. Without args they are serve --tools=safety, because the hooks already handle the
-// client's own tools.
+// ClaudeMCP returns the JSON with our server for Claude Code's --mcp-config. args default to serve
+// --tools=safety, because the hooks handle the client's own tools.
 func ClaudeMCP(exe string, args ...string) []byte {
 	return encode(map[string]any{"mcpServers": map[string]any{"cachebro": serverEntry(exe, args)}})
 }
@@ -124,8 +121,7 @@ func serverEntry(exe string, args []string) server {
 	return server{Type: "stdio", Command: exe, Args: args}
 }
 
-// encode returns v as JSON. It cannot fail, because it is called only with strings, numbers and maps
-// of them.
+// encode returns v as JSON. It cannot fail for strings, numbers and maps of them.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

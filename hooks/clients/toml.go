@@ -11,13 +11,13 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// tomlTable is a table [a.b] with command, args and env_vars. It is appended to a TOML file as text,
-// so that all other bytes stay the same.
+// tomlTable is a table [a.b] with command, args and env_vars. It is appended to a TOML file as
+// text, so that all other bytes stay the same.
 type tomlTable struct {
-	Path    []string // the components of the table's name
+	Path    []string // components of the table's name
 	Command string
 	Args    []string
-	Vars    []string // the names of environment variables that are passed on
+	Vars    []string // names of environment variables to pass on
 }
 
 func (t tomlTable) Add(before []byte) ([]byte, error) {
@@ -52,7 +52,7 @@ func (t tomlTable) Add(before []byte) ([]byte, error) {
 		out = append(out, nl...)
 	}
 	out = append(out, text...)
-	// The file must now contain our table, and everything else as before.
+	// Now the file must contain our table, and everything else as before.
 	after, err := parseTOML(out)
 	if err != nil || !reflect.DeepEqual(lookupTOML(after, t.Path), t.value()) {
 		return nil, fmt.Errorf("%s is an inline table, to which [%s] cannot be added", t.Path[0], strings.Join(t.Path, "."))
@@ -123,8 +123,8 @@ func tomlString(s string) (string, error) {
 	return strings.TrimSpace(strings.TrimPrefix(string(b), "k = ")), nil
 }
 
-// cut removes our table and its sub-tables, from its header to the next header of another table, and
-// the blank line before it. Comments just before that next header are not removed.
+// cut removes our table with its sub-tables, up to the next header of another table, and the blank
+// line before it. Comments just before that header stay.
 func (t tomlTable) cut(b []byte) ([]byte, error) {
 	spans, err := t.spans(b)
 	if err != nil {
@@ -196,7 +196,7 @@ func (t tomlTable) spans(b []byte) ([][2]int, error) {
 
 func lineStart(b []byte, i int) int { return bytes.LastIndexByte(b[:i], '\n') + 1 }
 
-// beforeComments moves the end of a table up over the comment lines just above the next header.
+// beforeComments moves the end of a table up over the comments just above the next header.
 func beforeComments(b []byte, from, to int) int {
 	for to > from {
 		prev := lineStart(b, to-1)
@@ -231,7 +231,7 @@ func lookupTOML(tree map[string]any, path []string) any {
 	return v
 }
 
-// without removes the value at a path, and the parents that become empty.
+// without removes the value at a path, and its parents that become empty.
 func without(tree map[string]any, path []string) {
 	m, ok := tree[path[0]].(map[string]any)
 	switch {

@@ -4,31 +4,30 @@ import (
 	"strings"
 )
 
-// Consecutive lines with the same beginning, and perhaps the same end, are replaced by a group. Its
-// first line has what they share, with … in the place of the rest. The rest of each line follows,
-// indented by two blanks:
+// Consecutive lines that begin alike, and perhaps end alike, become a group. The group's first line
+// has the shared text, with … for the rest. The rest of each line follows, indented by two blanks:
 //
 //	warning: in the working copy of 'src/…', LF will be replaced by CRLF the next time Git touches it
 //	  auth/login.ts
 //	  auth/token.ts
 //	  main.ts
 //
-// The indented lines may themselves contain such a group. Lines are cut only at punctuation, such
-// as after a directory or after a name with a colon, never within a sentence or a column. Source
-// lines in the output of a search or of git blame are not cut, because edits quote whole lines.
+// The indented lines may contain another group. Lines are cut only at punctuation, such as after a
+// directory or a name with a colon, never within a sentence or a column. Source lines in the output
+// of a search or of git blame are not cut, because edits quote whole lines.
 
 const (
 	gap       = "…"
 	indent    = "  "
 	minGroup  = 2   // lines
-	minShared = 8   // bytes of head and tail together, without the blanks around them
+	minShared = 8   // bytes of head and tail without the blanks around them
 	minTail   = 12  // bytes of a tail
 	minGain   = 40  // bytes that a group must save
 	minAlike  = 200 // bytes that all groups together must save
 	alikeNote = "indented lines go in the place of the " + gap + " above them"
 )
 
-// printsAlike reports whether lines of a command's output may be grouped by what they share.
+// printsAlike reports whether a command's output may be grouped by shared text.
 func printsAlike(words []string) bool {
 	return runsPrograms(words) || searches(words) || printsLists(words)
 }
@@ -43,7 +42,7 @@ func alike(c *command, text string) (string, string, bool) {
 	return out, alikeNote, len(text)-len(out) >= minAlike
 }
 
-// grouping groups lines. Its fields decide where lines may be cut.
+// grouping groups lines. Its fields say where lines may be cut.
 type grouping struct {
 	c       *command
 	matches bool // the lines are matches of a search
@@ -71,12 +70,12 @@ func (g grouping) group(lines []string) (out []string) {
 	return out
 }
 
-// first returns how many lines, from the first one on, make the group that saves most, and their
-// common head and tail. It returns 0 if no group is worth it.
+// first returns how many of the first lines make the group that saves most, and their shared head
+// and tail. n is 0 if no group is worth it.
 func (g grouping) first(lines []string) (n int, head, tail string) {
 	most := minGain
 	begin, end, form := lines[0], lines[0], withoutDigits(lines[0])
-	tails := false // false while lines differ only in numbers, because a bare column of numbers is unreadable
+	tails := false // false while only numbers differ, because a bare column of numbers is unreadable
 	var h, t string
 	for i, l := range lines {
 		begin, end = begin[:sharedHead(begin, l)], end[len(end)-sharedTail(end, l):]
@@ -96,7 +95,7 @@ func (g grouping) first(lines []string) (n int, head, tail string) {
 		}
 		inner := indentOf(h) + indent
 		gain := (i+1)*(len(h)+len(t)-len(inner)) - len(h+gap+t+"\n")
-		// If the next line is indented as deep, it would look like one of the group.
+		// A next line with the same indentation would look like part of the group.
 		ends := i+1 == len(lines) || !strings.HasPrefix(lines[i+1], inner)
 		if i+1 >= minGroup && ends && gain > most {
 			n, head, tail, most = i+1, h, t, gain
@@ -105,8 +104,8 @@ func (g grouping) first(lines []string) (n int, head, tail string) {
 	return n, head, tail
 }
 
-// differ reports whether each of the lines has some text between head and tail that does not end
-// in the blanks of a column.
+// differ reports whether each line has a text between head and tail that does not end in the blanks
+// of a column.
 func differ(lines []string, head, tail string) bool {
 	for _, l := range lines {
 		if len(head)+len(tail) >= len(l) {
@@ -120,7 +119,6 @@ func differ(lines []string, head, tail string) bool {
 	return true
 }
 
-// indentOf returns the blanks that a line begins with.
 func indentOf(l string) string { return l[:len(l)-len(strings.TrimLeft(l, " \t"))] }
 
 func withoutDigits(l string) string {
@@ -132,8 +130,8 @@ func withoutDigits(l string) string {
 	}, l)
 }
 
-// member reports whether a line may belong to a group. In search results, a heading and the lines
-// grouped under it may not.
+// member reports whether a line may belong to a group. In search results, headings and the lines
+// under them may not.
 func (g grouping) member(l string) bool {
 	found := true
 	if g.matches {
@@ -143,7 +141,7 @@ func (g grouping) member(l string) bool {
 }
 
 // cut returns the head and tail of a line that a group may share. begin and end are what the line
-// has in common with the lines before it.
+// shares with the lines before it.
 func (g grouping) cut(l, begin, end string, tails bool) (head, tail string) {
 	switch {
 	case g.matches:
@@ -165,8 +163,8 @@ func (g grouping) cut(l, begin, end string, tails bool) (head, tail string) {
 	return cutHead(begin), tail
 }
 
-// cutHead shortens a common beginning so that it ends with punctuation and the blanks after it, or
-// before a bracket.
+// cutHead shortens a shared beginning to end with punctuation and the blanks after it, or before a
+// bracket.
 func cutHead(begin string) string {
 	for at := len(begin); at > 0; at-- {
 		word := strings.TrimRight(begin[:at], " ")
@@ -185,8 +183,7 @@ func cutHead(begin string) string {
 	return ""
 }
 
-// cutTail shortens a common end so that it begins with punctuation, or with a blank before
-// punctuation.
+// cutTail shortens a shared end to begin with punctuation, or with a blank before punctuation.
 func cutTail(end string) string {
 	for at := 0; len(end)-at >= minTail; at++ {
 		blank := end[at] == ' ' && (at == 0 || end[at-1] != ' ')

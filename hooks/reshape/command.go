@@ -8,15 +8,15 @@ import (
 	"cachebro/hooks/shell"
 )
 
-// command holds what is known about the command line that printed a text.
+// command is what is known about the command line that printed a text.
 type command struct {
-	// makers are the words of the programs that made the lines. Programs that only select
-	// lines are not included.
+	// makers are the words of the programs that made the lines, not of those that only select
+	// lines.
 	makers   [][]string
 	numbered bool     // matches have line numbers
-	roots    []string // the paths that were searched; nil means the working directory
+	roots    []string // searched paths; nil means the working directory
 	failed   bool
-	only     []Rule // the only rules to use, for a text that does not come from a command line
+	only     []Rule // the only rules to use, for a text that is not from a command line
 }
 
 // parse reads a command line. It returns true if every program in it is known to print for people.
@@ -54,18 +54,18 @@ func (c *command) takes(r rule) bool {
 
 func (c *command) any(by func([]string) bool) bool { return slices.ContainsFunc(c.makers, by) }
 
-// silent are programs that print nothing, or only a separator between two outputs.
+// silent programs print nothing, or only a separator between two outputs.
 var silent = []string{"cd", "pushd", "popd", "export", "set", "true", ":", "mkdir", "echo", "source", "."}
 
-// filters are programs that pass lines on unchanged, each with the options with which it does not.
+// filters pass lines on unchanged, except with these options.
 var filters = map[string][]string{
 	"head": {"-c", "--bytes"}, "tail": {"-c", "--bytes", "-f"}, "sort": {"-o", "-z"}, "uniq": {"-c", "--count", "-z"},
 	"grep": {"-n", "-o", "-c", "-b", "-r", "-R", "-l", "-L", "-H", "--color", "--count", "--only-matching"}, "egrep": {"-n", "-o", "-c", "-b", "-r", "-R", "-l", "-L", "-H"},
 	"rg": {"-n", "-o", "-c", "-b", "-l", "-H", "-r", "--replace", "--color", "--json", "--count", "--only-matching"},
 }
 
-// maker returns the words of the program in a pipeline that makes the lines, or nil if the pipeline
-// prints nothing. ok is false if the pipeline is not understood.
+// maker returns the words of the program in a pipeline that makes the lines, or nil if it prints
+// nothing. ok is false if the pipeline is not understood.
 func maker(p shell.Pipeline) (words []string, ok bool) {
 	for i, w := range p {
 		w = unwrap(w, i > 0)
@@ -105,7 +105,7 @@ func filtering(w []string) bool {
 		}
 	}
 	switch w[0] {
-	case "grep", "egrep", "rg": // with a second operand it would read that file instead
+	case "grep", "egrep", "rg": // with a second operand it would read that file
 		return operands <= 1
 	}
 	return operands == 0 || operands == 1 && slices.ContainsFunc(w[1:], func(a string) bool { return a == "-n" || a == "-k" || a == "-t" })
@@ -114,8 +114,8 @@ func filtering(w []string) bool {
 // wrapped reports whether xargs runs the program that makes the lines.
 func wrapped(w []string) bool { return len(w) > 0 && path.Base(w[0]) == "xargs" }
 
-// unwrap removes the words of programs that only run another program. It removes xargs only if its
-// input is a pipe.
+// unwrap removes the words of programs that only run another program. It removes xargs only after a
+// pipe.
 func unwrap(w []string, piped bool) []string {
 	w = slices.Clone(w)
 	for len(w) > 1 {
@@ -174,10 +174,10 @@ func options(w []string, valued ...string) (n int) {
 	return n
 }
 
-// flags are the options and operands of a command, without the values of options.
+// flags are the options and operands of a command without the options' values.
 type flags struct {
 	short    string   // the letters of all short options
-	long     []string // the names of long options, without "=" and what follows it
+	long     []string // names of long options, without "=" and the value
 	operands []string
 }
 

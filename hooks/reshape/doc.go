@@ -3,16 +3,17 @@
 //
 // Each rule is one file with a pure function of the text. A rule is used only if both the command
 // and the form of the output say what kind of text it is. There are two kinds of rules.
-// Rearranging rules have an inverse: search results grouped by path, lists of paths as a tree,
-// repeated blocks, lines that count up, lines that begin or end alike. The result is used only if
-// the inverse returns the original text, byte for byte; only colour codes are lost. Folding rules
-// leave out tests that passed, progress that was overwritten, stack frames outside of the project,
-// and git's hints. In their place they leave a line that says what is missing, and "cachebro output
-// ID" prints the whole text. The output of a command that failed is rearranged, but nothing of it
-// is folded except foreign stack frames.
+//
+// Rearranging rules have an inverse: search results grouped by path, paths as a tree, repeated
+// blocks, lines that count up, lines that begin or end alike. The result is used only if the
+// inverse returns the original text byte for byte. Only colour codes are lost.
+//
+// Folding rules leave out passed tests, overwritten progress, stack frames outside of the project,
+// and git's hints. A line says what is missing, and "cachebro output ID" prints the whole text. Of
+// a failed command's output, only foreign stack frames are folded.
 //
 // Output that was requested byte for byte or for another program is never changed; see never.go.
-// Every sentence that is inserted starts with "cachebro: ".
+// Every inserted sentence starts with "cachebro: ".
 //
 // The package has no state, no locks and no clock.
 package reshape

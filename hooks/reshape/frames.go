@@ -7,13 +7,13 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// If several consecutive stack frames belong to libraries or to the language itself, they are
-// folded. The project's own frames stay.
+// Consecutive stack frames of libraries or of the language itself are folded. The project's own
+// frames stay.
 
 var (
 	pyFrame   = text.LazyRegexp(`^\s*File "[^"]*(?:/site-packages/|/dist-packages/|/lib/python[0-9.]+/|<frozen )[^"]*", line \d+`)
 	nodeFrame = text.LazyRegexp(`^\s+at .*(?:/node_modules/|\(?node:|\(?internal/)`)
-	// In Go a frame has two lines: the function, then the file.
+	// In Go a frame has two lines, the function and the file.
 	goFile = text.LazyRegexp(`^\t(?:\S*/go/src/|/usr/lib/go[^/]*/src/|\S*/pkg/mod/)\S+\.(?:go|s):\d+`)
 	goFunc = text.LazyRegexp(`^(?:created by )?[\w./\-%]+[.(].*$`)
 )
@@ -49,8 +49,7 @@ func frames(c *command, text string) (string, string, bool) {
 	return joinLines(out, last), fmt.Sprintf("%d foreign stack frames folded", total), true
 }
 
-// frameAt returns the number of lines of the foreign frame that begins with lines[0], or 0 if none
-// does.
+// frameAt returns the number of lines of the foreign frame that begins with lines[0], or 0.
 func frameAt(lines []string) int {
 	switch {
 	case len(lines) == 0:
@@ -61,7 +60,7 @@ func frameAt(lines []string) int {
 		indent := func(s string) int { return len(s) - len(strings.TrimLeft(s, " ")) }
 		n := 1
 		for n < len(lines) && n < 4 && lines[n] != "" && indent(lines[n]) > indent(lines[0]) {
-			n++ // the line of code, and the line of marks under it
+			n++ // the line of code and the marks under it
 		}
 		return n
 	case len(lines) > 1 && goFile().MatchString(lines[1]) && goFunc().MatchString(lines[0]):

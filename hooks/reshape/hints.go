@@ -7,7 +7,7 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// hint matches the lines in which git suggests what could be done next.
+// hint matches the lines in which git suggests what to do next.
 var hint = text.LazyRegexp(`^(?:hint: .*|hint:|\s+\(use "git [^"]*"[^)]*\)|\s+\(commit or discard the untracked or modified content in submodules\)|\s*\(use "git .*"\))$`)
 
 func hints(c *command, text string) (string, string, bool) {

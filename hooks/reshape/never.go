@@ -7,16 +7,15 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// forbidden reports whether the words of a command request output that must be exact or that is
-// meant for another program. The programs in the tables of the rules print for people, unless such
-// words tell them otherwise.
+// forbidden reports whether a command's words request exact output or output for another program.
+// Without such words, the programs in the tables of the rules print for people.
 func forbidden(words []string) bool {
 	for i, w := range words {
 		l := strings.ToLower(w)
 		name, value, _ := strings.Cut(l, "=")
 		switch name {
 		case "--json", "-json", "--porcelain", "--xml", "--csv", "--tap", "-0", "-z", "--null", "-print0", "--null-data", "--pickle", "--raw", "--patch", "-p", "--patch-with-stat", "--jsonl", "--sarif":
-			// npx and pytest have another -p. In doubt, their output is not changed.
+			// npx and pytest have another -p, but in doubt nothing is changed.
 			return true
 		case "--format", "--output", "-o", "--reporter", "--reporters", "--output-format", "--log-format", "--pretty", "-f", "--formatter", "--message-format", "--template":
 			if searches(words) {
@@ -38,8 +37,8 @@ func forbidden(words []string) bool {
 	return false
 }
 
-// forbiddenText reports whether a text is meant for another program, or its lines are to be
-// matched byte for byte: JSON, YAML, CSV, TAP, XML, patches.
+// forbiddenText reports whether a text is meant for another program or for matching byte for byte:
+// JSON, YAML, CSV, TAP, XML, patches.
 func forbiddenText(text string) bool {
 	head := strings.TrimLeft(text, " \t\r\n")
 	if head == "" {
@@ -102,13 +101,13 @@ func yamlPair(l string) (key string, ok bool) {
 	})
 }
 
-// secretWords occur near secrets. keyMarks are parts of secrets.
+// secretWords occur near secrets; keyMarks are parts of secrets.
 var (
 	secretWords = []string{"password", "passwd", "secret", "api_key", "apikey", "api-key", "access_key", "access-key", "auth_token", "authtoken", "access_token", "bearer ", "private key", "credential"}
 	keyMarks    = []string{"-----BEGIN ", "AKIA", "ASIA", "ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "sk-ant-", "sk-proj-", "sk_live_", "npm_", "eyJhbGci", "AIza", "pypi-AgE", "hf_"}
 )
 
-// secrets reports whether a text may contain a secret. Such a text is not stored anywhere.
+// secrets reports whether a text may contain a secret. Such a text is never stored.
 func secrets(text string) bool {
 	if slices.ContainsFunc(keyMarks, func(m string) bool { return strings.Contains(text, m) }) {
 		return true

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Consecutive lines that differ only in numbers that grow by one from line to line are replaced by
-// one line with the range of each number. Lines with other numbers are not, because a column of
-// bare values would be harder to read than the lines.
+// Consecutive lines that differ only in numbers that grow by one become one line with the range of
+// each number. Other numbers stay, because a column of bare values is harder to read than the
+// lines.
 //
 //	[cachebro: 50 lines "migrating record {1..50} (batch 7): ok"]
 
 const (
-	minRun   = 8 // a text in which short runs and other lines alternate would be harder to read
+	minRun   = 8 // short runs between other lines are harder to read
 	maxSlots = 12
 )
 
@@ -44,8 +44,8 @@ func numbers(c *command, text string) (string, string, bool) {
 	return b.String(), "", changed
 }
 
-// runAt returns how many lines, from the first one on, differ only in numbers that grow by one. It
-// returns at least 1.
+// runAt returns how many of the first lines differ only in numbers that grow by one. It returns at
+// least 1.
 func runAt(lines []string) int {
 	skeleton, first := skeletonOf(lines[0])
 	var grows []bool
@@ -69,8 +69,8 @@ func runAt(lines []string) int {
 	return n
 }
 
-// steps reports whether each number that grows is one more than in the line before and has no
-// leading zeros, and every other number is unchanged.
+// steps reports whether each growing number is one more than in the line before, without leading
+// zeros, and every other number is unchanged.
 func steps(before, row []string, grows []bool) bool {
 	for k, by := range grows {
 		if !by {
@@ -87,10 +87,10 @@ func steps(before, row []string, grows []bool) bool {
 	return true
 }
 
-// slot stands for a number in a skeleton. It never occurs in a text.
+// slot stands for a number in a skeleton. No text contains it.
 const slot = "\x00"
 
-// skeletonOf returns a line with its numbers replaced by slots, and the numbers.
+// skeletonOf returns a line with slots for its numbers, and the numbers.
 func skeletonOf(l string) (string, []string) {
 	if strings.ContainsAny(l, "{}\x1b") || len(l) < 8 || len(l) > 2000 {
 		return "", nil
@@ -116,12 +116,12 @@ func skeletonOf(l string) (string, []string) {
 		i += n
 	}
 	if letters < 4 {
-		return "", nil // a table of numbers is best left as it is
+		return "", nil // a table of numbers stays as it is
 	}
 	return b.String(), nums
 }
 
-// sayRun returns the line that replaces n lines with the same skeleton.
+// sayRun returns the line that replaces n lines with one skeleton.
 func sayRun(first, final string, n int) string {
 	skeleton, from := skeletonOf(first)
 	_, to := skeletonOf(final)
@@ -167,7 +167,7 @@ func unnumber(text string) (string, bool) {
 	return joinLines(out, last), true
 }
 
-// fill returns the k-th line of a run whose form is given.
+// fill returns the k-th line of a run with this form.
 func fill(form string, k int) (string, bool) {
 	var b strings.Builder
 	for {

@@ -2,7 +2,7 @@ package reshape
 
 import "slices"
 
-// This file says which programs print what, by the program's name and, for some, its first operand.
+// Which programs print what, by the program's name and, for some, its first operand.
 
 // builders print progress, warnings and results for people.
 var builders = []string{
@@ -21,7 +21,8 @@ var printing = map[string][]string{
 	"git":    {"clone", "commit", "fetch", "pull", "push", "status", "gc", "submodule", "checkout", "switch", "merge", "rebase", "lfs"},
 }
 
-// never lists, for builders, the first operands and options with which they do not print for people.
+// never lists, for builders, the first operands and options with which they do not print for
+// people.
 var never = map[string][]string{
 	"npm": {"view", "v", "info", "show", "config", "ls", "list", "pack", "query", "explain", "exec", "x", "search"}, "pnpm": {"exec", "dlx", "list", "ls", "why", "view"}, "yarn": {"info", "list", "config", "exec", "dlx"},
 	"pip": {"freeze", "show", "inspect", "list", "config", "download"}, "pip3": {"freeze", "show", "inspect", "list", "config", "download"}, "cargo": {"metadata", "tree", "run", "r", "read-manifest"}, "terraform": {"output", "show", "console", "state"},
@@ -55,13 +56,12 @@ func firstOperand(words []string) string {
 	return ""
 }
 
-// hasAny reports whether one of the operands is among these words.
 func hasAny(operands []string, words ...string) bool {
 	return slices.ContainsFunc(operands, func(w string) bool { return slices.Contains(words, w) })
 }
 
-// prints reports whether a command prints the content of a file, as a formatter or a compiler that
-// prints code does.
+// prints reports whether a command prints the content of a file, like a formatter or a compiler
+// that prints code.
 func prints(words []string) bool {
 	switch words[0] {
 	case "prettier", "black", "isort", "ruff", "biome":
@@ -76,8 +76,8 @@ func prints(words []string) bool {
 	return false
 }
 
-// lists names the programs that print lists and logs for people, each with the first operands with
-// which it does. nil means any.
+// lists are the programs that print lists and logs for people, each with the first operands with
+// which it does; nil means any.
 var lists = map[string][]string{
 	"git": {"add", "blame", "branch", "log", "ls-files", "ls-tree", "merge", "mv", "pull", "rm", "stash", "tag", "worktree"},
 	"gh":  {"run", "pr", "issue", "release", "workflow"}, "docker": {"ps", "images", "logs"}, "podman": {"ps", "images", "logs"}, "kubectl": {"get", "logs", "top"},
@@ -85,8 +85,8 @@ var lists = map[string][]string{
 	"ls": nil, "pwd": nil, "date": nil, "which": nil, "wc": nil, "du": nil,
 }
 
-// printsLists reports whether a command prints a list or a log for people, and never the content of
-// a file.
+// printsLists reports whether a command prints a list or a log for people and never a file's
+// content.
 func printsLists(words []string) bool {
 	if listsPaths(words) {
 		return true
@@ -99,14 +99,14 @@ func printsLists(words []string) bool {
 	return ok && (only == nil || slices.Contains(only, first))
 }
 
-// blames reports whether the lines that a command prints end in source code.
+// blames reports whether the printed lines end in source code.
 func blames(words []string) bool { return words[0] == "git" && slices.Contains(words[1:], "blame") }
 
 // repeatsItself reports whether repeated blocks and lines of a command's output may be shortened.
 func repeatsItself(words []string) bool { return runsPrograms(words) }
 
-// talks reports whether a command prints for people, so that only what a terminal would show of its
-// output matters.
+// talks reports whether a command prints for people, so that only what a terminal would show
+// matters.
 func talks(words []string) bool {
 	return runsPrograms(words) || searches(words) || printsLists(words)
 }

@@ -10,16 +10,15 @@ import (
 )
 
 // A program that shows its progress overwrites one line again and again. Each state of that line is
-// called a frame here. If several frames of one line have the same words, only the last of them is
-// left, as a line of its own. A frame with other words stays too, such as a warning that a spinner
-// overwrote, although a terminal would not show it any more.
+// a frame. Of several frames with the same words, only the last stays, as a line of its own. A
+// frame with other words stays too, such as a warning that a spinner overwrote.
 //
 // A text in which the cursor moves to another line is not changed.
 
 var (
 	// erasing matches the invisible codes that a frame may contain.
 	erasing = text.LazyRegexp("\x1b\\[(?:[012]?K|\\?25[hl])")
-	// returns matches the end of a frame, which moves the cursor back to the left.
+	// returns matches the end of a frame: the cursor moves back to the left.
 	returns = text.LazyRegexp("\r|\x1b\\[[01]?G|\x1b\\[[0-9]*D|\b+")
 )
 
@@ -66,7 +65,7 @@ func lastOfEach(frames []string) []string {
 	return kept
 }
 
-// wordsOf returns the words of a frame, which consist of letters only.
+// wordsOf returns the words of a frame, only letters.
 func wordsOf(frame string) string {
 	return strings.Join(strings.FieldsFunc(frame, func(r rune) bool { return !unicode.IsLetter(r) }), " ")
 }

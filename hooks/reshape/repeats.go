@@ -6,33 +6,33 @@ import (
 	"strings"
 )
 
-// If a block of lines occurs again, it gets a number where it first occurs, and later occurrences
-// are replaced by that number:
+// A block of lines that occurs again gets a number at its first occurrence, and later ones are
+// replaced by that number:
 //
 //	[cachebro: block 1, 24 lines:]
 //	[cachebro: block 1 again, 24 lines, "=== a" to "--- b"]
 //
-// If one line occurs many times in a row, the repetitions are replaced by their number:
+// One line that occurs many times in a row is replaced by a count:
 //
 //	[cachebro: the line above 48 more times]
 
 const (
 	minBlock  = 3   // lines
-	minSpared = 100 // bytes that replacing a block must save, besides the line that numbers it
+	minSpared = 100 // bytes that replacing a block must save, besides the line with its number
 	quoted    = 48  // bytes of a line that are quoted
 	minTimes  = 3
 )
 
-// block is a block of n lines that first occurs at line at of the output.
+// block is n lines that first occur at line at of the output.
 type block struct{ at, n int }
 
 func repeats(c *command, text string) (string, string, bool) {
 	lines, last := splitLines(text)
 	type key [minBlock]string
-	first := map[key]int{} // where the lines of a key first occur in out
+	first := map[key]int{} // where a key's lines first occur in out
 	number := map[block]int{}
 	var out []string
-	verbatim := 0 // how many lines at the end of out are from the text
+	verbatim := 0 // lines at the end of out that are from the text
 	say := func(s string) { out, verbatim = append(out, s), 0 }
 	for i := 0; i < len(lines); {
 		if n := sameAs(lines, i); n >= minTimes {
@@ -88,7 +88,7 @@ func repeats(c *command, text string) (string, string, bool) {
 	return b.String(), "", len(out) < len(lines)
 }
 
-// sameAs counts the lines from i on that are equal to line i-1.
+// sameAs counts the lines from i on that equal line i-1.
 func sameAs(lines []string, i int) (n int) {
 	for i > 0 && i+n < len(lines) && lines[i+n] == lines[i-1] {
 		n++
@@ -96,7 +96,7 @@ func sameAs(lines []string, i int) (n int) {
 	return n
 }
 
-// named returns the beginning of a line, to quote it.
+// named quotes the beginning of a line.
 func named(l string) string {
 	if len(l) <= quoted {
 		return l

@@ -9,23 +9,23 @@ import (
 	"unicode/utf8"
 )
 
-// Mark begins every sentence that the rules insert.
+// Mark begins every inserted sentence.
 const Mark = "cachebro: "
 
 const (
-	// minSaved and minPart are how much a result must be shorter, in bytes and in percent.
-	// Less is not worth it, because an unexpected form costs a model attention.
+	// How much shorter a result must be, in bytes and in percent. An unexpected form costs a model
+	// attention.
 	minSaved = 400
 	minPart  = 15
-	// MaxText is the length in bytes up to which a text is reshaped. Clients cut texts longer
-	// than 30 kB, and a hook has only milliseconds.
+	// MaxText is the length in bytes up to which a text is reshaped. Clients cut texts above 30 kB,
+	// and a hook has only milliseconds.
 	MaxText = 256 << 10
 )
 
-// Rule is the name of one rule, as in init --no-reshape=NAME.
+// Rule is a rule's name, as in init --no-reshape=NAME.
 type Rule string
 
-// The rules, in the order in which they are tried. All except the folding rules have an inverse.
+// The rules, in the order of their use. All except the folding ones have an inverse.
 const (
 	Terminal Rule = "terminal" // colour codes
 	Progress Rule = "progress" // lines that overwrite each other; folds
@@ -54,10 +54,9 @@ func (r Rule) Folds() bool { return r == Progress || r == Tests || r == Frames |
 // rule is one line of the table.
 type rule struct {
 	name Rule
-	// by reports whether the rule may be used for the output of the command with these words.
+	// by reports whether the rule may be used for the output of a command with these words.
 	by func(words []string) bool
-	// do returns the new text and a note that explains its form. ok is false if the rule does
-	// not apply to the text.
+	// do returns the new text and a note that explains it. ok is false if the rule does not apply.
 	do func(c *command, text string) (out, note string, ok bool)
 	// undo is the inverse of do; nil for folding rules.
 	undo func(out string) (text string, ok bool)
@@ -83,12 +82,11 @@ func init() {
 // Options are the options for one text.
 type Options struct {
 	Off    map[Rule]bool // rules that are not used
-	Failed bool          // the command failed, so only foreign stack frames may be folded
-	NoFold bool          // the whole text cannot be stored, so nothing may be folded
-	// Root is the directory that relative paths of matches start from, "" if it is unknown.
+	Failed bool          // the command failed, so only foreign stack frames are folded
+	NoFold bool          // the whole text cannot be stored, so nothing is folded
+	// Root is where relative paths of matches start; "" if unknown.
 	Root string
-	// Program returns the command that runs cachebro in a shell. If it is nil, the command is
-	// "cachebro".
+	// Program returns the shell command that runs cachebro. nil means "cachebro".
 	Program func() string
 }
 
@@ -102,11 +100,11 @@ type Part struct {
 type Result struct {
 	Text   string
 	Parts  []Part
-	Folded bool   // part of the text was left out; the caller must store the original under ID
+	Folded bool   // part was left out; the caller must store the original under ID
 	ID     string // the ID of the original text, if Folded
 }
 
-// Output reshapes what a command line printed. It returns false if the text should not be changed.
+// Output reshapes what a command line printed, or returns false.
 func Output(line, text string, o Options) (Result, bool) {
 	if len(text) < minSaved || len(text) > MaxText {
 		return Result{}, false
@@ -183,7 +181,7 @@ func (c *command) reshape(text string, o Options) (Result, bool) {
 	if saved < minSaved || saved*100 < minPart*len(text) {
 		return Result{}, false
 	}
-	// The savings of the rules must add up to the total, so the first one also bears the notes.
+	// The rules' savings must add up to the total, so the first one bears the notes.
 	r.Parts[0].Saved -= len(r.Text) - (len(text) - sum(r.Parts))
 	return r, true
 }
@@ -195,14 +193,14 @@ func sum(ps []Part) (n int) {
 	return n
 }
 
-// ID returns the id by which "cachebro output ID" finds a text.
+// ID returns a text's id for "cachebro output ID".
 func ID(text string) string {
 	h := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(h[:4])
 }
 
-// splitLines splits a text into lines without their newlines. last reports whether the last line
-// ended with a newline.
+// splitLines splits a text into lines without newlines. last reports whether the last line ended
+// with one.
 func splitLines(text string) (lines []string, last bool) {
 	text, last = strings.CutSuffix(text, "\n")
 	return strings.Split(text, "\n"), last

@@ -5,19 +5,18 @@ import (
 	"strings"
 )
 
-// Search results repeat the path on each line. This rule groups them: a path occurs once, above its
-// lines, as rg --heading prints them:
+// Search results repeat the path on each line. This rule writes a path once, above its lines, like
+// rg --heading:
 //
 //	src/a.go
 //	12:func a() {
 //	13-	return
 //
-// The rest of a line after its path is unchanged, except that the mark before a line number is
-// removed. If a path has only one line, that line is unchanged, and so is every line that is not a
-// match.
+// After its path, a line is unchanged, except that the mark before a line number is removed. The
+// only line of a path is unchanged, and so are lines that are no match.
 
-// searches reports whether a command prints matches as path, line number and line, always with the
-// path, and prints nothing else.
+// searches reports whether a command prints only matches, always with path and line, perhaps with
+// line number.
 func searches(words []string) bool {
 	if words[0] == "matches" {
 		return true
@@ -35,8 +34,8 @@ func searches(words []string) bool {
 	return false
 }
 
-// searchFlags reads the words of a search. tool is "" if the command is not a search. The first
-// operand is the pattern, unless an option gives the pattern.
+// searchFlags reads the words of a search. tool is "" for other commands. The first operand is the
+// pattern, unless an option gives it.
 func searchFlags(words []string) (f flags, tool string) {
 	switch words[0] {
 	case "rg":
@@ -83,12 +82,12 @@ func (c *command) searched() {
 	}
 }
 
-// mine reports whether a line may begin with the path of a file that was searched.
+// mine reports whether a line may begin with the path of a searched file.
 func (c *command) mine(line string) bool {
 	return c.roots == nil || slices.ContainsFunc(c.roots, func(r string) bool { return strings.HasPrefix(line, r) })
 }
 
-// pathOf returns the path at the beginning of a match, and what follows it.
+// pathOf returns the path at the beginning of a match, and the rest.
 func (c *command) pathOf(line string) (p, rest string, ok bool) {
 	if !c.mine(line) || line == "" || line[0] == ' ' || line[0] == '\t' {
 		return "", "", false
@@ -124,8 +123,7 @@ func digits(s string) (n int) {
 	return n
 }
 
-// contextOf is like pathOf for a line of context (path-12-text). known are the paths that have
-// matches.
+// contextOf is pathOf for a line of context (path-12-text). known are the paths with matches.
 func (c *command) contextOf(line string, known map[string]bool) (p, rest string, ok bool) {
 	for at := 0; at < len(line) && at < 512; {
 		i := strings.IndexByte(line[at:], '-')
@@ -144,8 +142,8 @@ func (c *command) contextOf(line string, known map[string]bool) (p, rest string,
 	return "", "", false
 }
 
-// relativeContext removes root from the paths of context lines. Claude Code makes the paths of
-// matches relative, but those of context lines only if the line contains a colon.
+// relativeContext removes root from the paths of context lines. Claude Code makes matches' paths
+// relative, but those of context lines only if the line contains a colon.
 func (c *command) relativeContext(text, root string) string {
 	if root == "" || !strings.Contains(text, root+"/") {
 		return text
@@ -201,13 +199,13 @@ func matches(c *command, text string) (string, string, bool) {
 		}
 	}
 	if 2*fit < full || fit < 4 {
-		return "", "", false // the output does not have the form that the command usually prints
+		return "", "", false // not what the command usually prints
 	}
 	var b strings.Builder
 	b.Grow(len(text))
 	for i := 0; i < len(lines); {
 		m := found[i]
-		end := i + 1 // the end of the group, without separators after it
+		end := i + 1 // end of the group, without separators after it
 		count := 1
 		for j := i + 1; m.path != "" && j < len(lines); j++ {
 			if found[j].path == m.path {
@@ -243,7 +241,7 @@ func writeLine(b *strings.Builder, l string, final, ended bool) {
 	}
 }
 
-// ungroup is the inverse of matches. A line before a line of a group is a heading.
+// ungroup is the inverse of matches. The line before a group's lines is a heading.
 func ungroup(text string) (string, bool) {
 	lines, last := splitLines(text)
 	var b strings.Builder
@@ -270,7 +268,7 @@ func ungroup(text string) (string, bool) {
 	return b.String(), true
 }
 
-// member reports whether the first line that is not a separator is a line of a group.
+// member reports whether the first line that is no separator is a line of a group.
 func member(lines []string) bool {
 	for _, l := range lines {
 		if l != "--" {
@@ -281,7 +279,7 @@ func member(lines []string) bool {
 	return false
 }
 
-// groupLine splits a line of a group, which has the form "12:text", "12-text", ":text" or "-text".
+// groupLine splits a group's line: "12:text", "12-text", ":text" or "-text".
 func groupLine(l string) (mark, rest string, ok bool) {
 	n := digits(l)
 	if n >= len(l) || l[n] != ':' && l[n] != '-' {

@@ -2,7 +2,7 @@ package reshape
 
 import "cachebro/store/leaf/text"
 
-// This rule removes colour codes and nothing else.
+// This rule removes colour codes.
 
 var colours = text.LazyRegexp("\x1b\\[[0-9;]*m")
 

@@ -10,17 +10,17 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// The lines of tests that passed are replaced by their number, but only if the runner reports at
-// the end that all tests passed. A run that was cut off or crashed reports no such thing, whatever
-// its exit status. Lines that a test printed stay, after the line that names the test.
+// The lines of passed tests are replaced by their number, but only if the runner reports at the end
+// that all tests passed. A run that was cut off or crashed reports no such thing. Lines that a test
+// printed stay, after the line that names the test.
 
-// runner matches the lines with which a test runner reports that one test passed and, at the end,
-// that all did. The end counts only for tests of the same runner, because another runner may have
-// crashed before. If it contains a number of tests, it does not count for more tests than that.
+// runner matches the lines with which a test runner reports that a test passed and, at the end,
+// that all did. The end counts only for the same runner's tests, because another runner may have
+// crashed. If it gives a number of tests, it counts for no more than these.
 type runner struct{ passed, ended func() *regexp.Regexp }
 
-// runners are the usual test runners. A task runner may put the name of the task in brackets before
-// each line.
+// runners are the usual test runners. A task runner may add the task's name in brackets before each
+// line.
 var runners = []runner{
 	{line(`\s*--- PASS: \S+ \([0-9.]+s\)`), line(`PASS|ok  \t\S+\t.*`)},
 	{line(`\S+::.* PASSED(?:\s+\[\s*\d+%\])?\s*`), line(pytestEnd)},
@@ -38,13 +38,12 @@ func line(expression string) func() *regexp.Regexp {
 	return text.LazyRegexp(`^(?:\[\S+\] )?(?:` + expression + `)$`)
 }
 
-// runnerOf returns the index of the runner for which l reports that a test passed, or -1 if there
-// is none.
+// runnerOf returns the index of the runner for which l reports a passed test, or -1.
 func runnerOf(l string) int {
 	return slices.IndexFunc(runners, func(r runner) bool { return r.passed().MatchString(l) })
 }
 
-// endsAll reports whether l is the runner's report that all tests passed, and covers this many.
+// endsAll reports whether l is the runner's report that all tests passed, for this many.
 func (r runner) endsAll(l string, passed int) bool {
 	m := r.ended().FindStringSubmatch(l)
 	if m == nil {
@@ -60,11 +59,11 @@ func (r runner) endsAll(l string, passed int) bool {
 
 var (
 	testStarts = text.LazyRegexp(`^(?:\[\S+\] )?\s*=== (?:RUN|PAUSE|CONT|NAME)\s`)
-	// If any of this occurs, not everything has passed.
+	// Signs that not everything passed.
 	testFailed = text.LazyRegexp(`(?m)^\s*--- FAIL|^FAIL\b|^\s*FAIL\s|\(fail\)|panic:|DATA RACE|FAILED|FAILURES|\bERRORS?\b|^\s*[✕✗✖×❯] |●|failures:|[1-9][0-9]* (?:failed|failing|fail|errors?|failures?)\b|npm ERR!|make(?:\[\d+\])?: \*\*\*|fatal|Traceback|timed out|Error:|error\[|error:|\[build failed\]|not ok |core dumped|Segmentation fault|\bKilled\b|\bAborted\b|exit(?:ed)?(?: with)? (?:status|code):? -?[1-9]`)
 )
 
-const minTests = 5 // how many tests must have passed
+const minTests = 5 // passed tests that are worth folding
 
 func tests(c *command, output string) (string, string, bool) {
 	if c.failed {
@@ -74,7 +73,7 @@ func tests(c *command, output string) (string, string, bool) {
 	status := make([]bool, len(lines))
 	var others strings.Builder
 	total, starts := 0, 0
-	open := make([]int, len(runners)) // for each runner, the passed tests that no end has covered yet
+	open := make([]int, len(runners)) // by runner: passed tests that no end has covered
 	for i, l := range lines {
 		by := runnerOf(l)
 		switch status[i] = by >= 0 || testStarts().MatchString(l); {
@@ -99,7 +98,7 @@ func tests(c *command, output string) (string, string, bool) {
 	if total < minTests || unended || testFailed().MatchString(others.String()) {
 		return "", "", false
 	}
-	// The line before what a test printed stays, because it names the test.
+	// The line before what a test printed names the test, so it stays.
 	for i := range lines {
 		if status[i] && i+1 < len(lines) && !status[i+1] && belongs(lines[i], lines[i+1]) {
 			status[i] = false
@@ -129,7 +128,7 @@ func tests(c *command, output string) (string, string, bool) {
 	return joinLines(out, last), fmt.Sprintf("%d passed tests folded", folded), true
 }
 
-// belongs reports whether next was printed by the test that l names, and not by the runner.
+// belongs reports whether the test that l names printed next.
 func belongs(l, next string) bool {
 	if strings.TrimSpace(next) == "" {
 		return false

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A list of paths repeats directories on each line. As a tree, each directory occurs once, and its
+// A list of paths repeats directories on each line. In a tree, each directory occurs once, and its
 // entries follow, indented by two blanks:
 //
 //	./hooks/
@@ -13,8 +13,8 @@ import (
 //	  shell/
 //	    shell.go
 //
-// The order does not change. A line that ends with a slash is a directory that was not itself in
-// the list. A line without a slash is a path of the list, even if entries of it follow.
+// The order does not change. A line that ends with a slash is a directory that was not itself
+// listed. A line without a slash was listed, even if entries of it follow.
 
 // listsPaths reports whether a command prints one path per line and nothing else.
 func listsPaths(words []string) bool {
@@ -80,8 +80,8 @@ func paths(c *command, text string) (string, string, bool) {
 	return out, treeNote, true
 }
 
-// pathLine reports whether a line may be a path. A message between paths ("find: …: Permission
-// denied") may not.
+// pathLine reports whether a line may be a path, unlike a message such as "find: …: Permission
+// denied".
 func pathLine(l string) bool {
 	return l != "" && len(l) < 4096 && l[0] != ' ' && !strings.HasSuffix(l, "/") && !strings.Contains(l, ": ") && !strings.Contains(l, "//") && !strings.ContainsAny(l, "\t\r\x1b")
 }
@@ -96,7 +96,7 @@ func treeOf(b *strings.Builder, lines []string, base string, depth int) bool {
 		rel := lines[i][len(base):]
 		indent := strings.Repeat("  ", depth)
 		first, _, deeper := strings.Cut(rel, "/")
-		// The path may be a directory whose entries follow in the list.
+		// The path may be a directory with entries next in the list.
 		end := i + 1
 		for end < len(lines) && strings.HasPrefix(lines[end], lines[i]+"/") {
 			end++
@@ -122,7 +122,7 @@ func treeOf(b *strings.Builder, lines []string, base string, depth int) bool {
 			i++
 			continue
 		}
-		// If all paths share more directories, those go on the same line.
+		// If all paths share more directories, these go on the same line.
 		for {
 			next, _, more := strings.Cut(lines[i][len(dir):], "/")
 			longer := dir + next + "/"

@@ -11,14 +11,14 @@ import (
 )
 
 // Agents read several files with one command, such as "cat a b" or "head -5 a && cat -n b". Each
-// part of the output that only shows a file is shortened; the other parts stay. The client does not
+// part of the output that only shows a file is shortened; the others stay. The client does not
 // report what each part printed, so it is computed from the files and compared with the output. If
-// a single byte differs, nothing is changed.
+// a byte differs, nothing is changed.
 
 // Part is what one command of a command line printed.
 type Part struct {
-	Show shown  // if Kind is PartShow: the lines of a file
-	Text string // if Kind is partText: a text that the command line itself contains
+	Show shown  // if Kind is PartShow: lines of a file
+	Text string // if Kind is partText: a text in the command line itself
 	Kind partKind
 }
 
@@ -35,9 +35,8 @@ const (
 	maxPartFile = 1 << 20 // bytes of a file that a hook reads
 )
 
-// ParseParts splits the output of a command line into parts. It returns false if the command line
-// shows no file, if ParseShow understands it, or if its unknown parts are not all next to each
-// other.
+// ParseParts splits the output of a command line into parts. It returns false if the line shows no
+// file, if ParseShow understands it, or if its unknown parts are not adjacent.
 func ParseParts(command string) (parts []Part, ok bool) {
 	if len(command) > maxCommand {
 		return nil, false
@@ -68,7 +67,7 @@ func ParseParts(command string) (parts []Part, ok bool) {
 }
 
 // flatten appends the parts that a statement prints. dir is the directory in which it runs, as far
-// as it is known. It returns false if the statement is not understood.
+// as known. It returns false if the statement is not understood.
 func flatten(s *syntax.Stmt, dir *string, parts *[]Part) bool {
 	if s.Background || s.Coprocess || s.Negated {
 		return false
@@ -111,7 +110,7 @@ func flatten(s *syntax.Stmt, dir *string, parts *[]Part) bool {
 	return false
 }
 
-// changesDir reports whether a statement may change the directory of those that follow it.
+// changesDir reports whether a statement may change the directory of later ones.
 func changesDir(s *syntax.Stmt) (found bool) {
 	syntax.Walk(s, func(n syntax.Node) bool {
 		if c, ok := n.(*syntax.CallExpr); ok && len(c.Args) > 0 {
@@ -125,8 +124,8 @@ func changesDir(s *syntax.Stmt) (found bool) {
 	return found
 }
 
-// showsOf returns the files that a statement shows. The statement is one that showOf understands,
-// or cat of several files.
+// showsOf returns the files that a statement shows, if showOf understands it or it is cat of
+// several files.
 func showsOf(s *syntax.Stmt) ([]Part, bool) {
 	if one, ok := showOf(s); ok {
 		return []Part{{Kind: PartShow, Show: one}}, true
@@ -146,8 +145,8 @@ func showsOf(s *syntax.Stmt) ([]Part, bool) {
 	return parts, true
 }
 
-// Lines reads the lines that a part shows from the file as it is now. raw is their text, printed is
-// what the command prints for them, first is the number of the first line.
+// Lines reads a part's lines from the file as it is now. raw is their text, printed is what the
+// command prints for them, first is the first line's number.
 func (p Part) Lines(cwd string) (raw, printed string, first, count int, ok bool) {
 	name := p.Show.Path(cwd)
 	fi, err := os.Stat(name)
@@ -180,7 +179,7 @@ func (p Part) Lines(cwd string) (raw, printed string, first, count int, ok bool)
 	return raw, printed, first, last - first + 1, true
 }
 
-// CatNumbers returns lines with line numbers, as cat -n prints them.
+// CatNumbers numbers lines like cat -n.
 func CatNumbers(text string, first int) string {
 	var b strings.Builder
 	for l := range strings.Lines(text) {

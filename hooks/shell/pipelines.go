@@ -6,17 +6,16 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Unknown stands in a word for a variable or another expansion, whose value only a running shell
+// Unknown stands in a word for an expansion, such as a variable, whose value only a running shell
 // knows.
 const Unknown = "\x00"
 
-// A Pipeline is a list of commands, each a list of words. Quotes are removed; patterns are as they
-// were written.
+// A Pipeline is a list of commands, each a list of words without quotes. Patterns are not expanded.
 type Pipeline [][]string
 
 // Pipelines returns the pipelines that a command line runs, in order. It returns false unless the
-// line consists only of simple commands in the foreground that print to the output of the line,
-// without loops, functions, substitutions, here-documents and redirections to files.
+// line has only simple commands in the foreground that print to its output: no loops, functions,
+// substitutions, here-documents or redirections to files.
 func Pipelines(command string) (all []Pipeline, ok bool) {
 	if len(command) > maxCommand {
 		return nil, false
@@ -75,7 +74,7 @@ func commandsOf(s *syntax.Stmt, p *Pipeline) bool {
 	return false
 }
 
-// inForeground reports whether the shell waits for a statement and none of its output goes into a
+// inForeground reports whether the shell waits for a statement and none of its output goes to a
 // file.
 func inForeground(s *syntax.Stmt) bool {
 	if s.Negated || s.Background || s.Coprocess {
@@ -136,7 +135,7 @@ func wordText(w *syntax.Word) (string, bool) {
 }
 
 // printsDocument reports whether a substitution has the form $(cat <<EOF …), the usual way to write
-// a text of several lines as one word.
+// several lines as one word.
 func printsDocument(s *syntax.CmdSubst) bool {
 	if len(s.Stmts) != 1 || len(s.Stmts[0].Redirs) != 1 || s.Stmts[0].Redirs[0].Hdoc == nil {
 		return false

@@ -9,16 +9,15 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// maxCommand is the maximum length of a command line that is parsed. Longer ones do more than show a
-// file.
+// maxCommand is the longest command line that is parsed. Longer ones do more than show a file.
 const maxCommand = 4096
 
 // shown is the part of one file that a command prints.
 type shown struct {
-	dir         string // the DIR of a leading "cd DIR &&", or ""
+	dir         string // DIR of a leading "cd DIR &&", or ""
 	file        string
-	First, Last int  // the first and last line; if Last is 0, to the end of the file
-	Tail        int  // if above 0, the last Tail lines instead
+	First, Last int  // first and last line; Last 0 means to the end of the file
+	Tail        int  // if above 0, the last Tail lines
 	Numbered    bool // with line numbers, as cat -n prints them
 }
 
@@ -33,9 +32,9 @@ func (s shown) Path(cwd string) string {
 	return filepath.Join(cwd, s.dir, s.file)
 }
 
-// ParseShow recognises a command that only shows lines of one file: cat, head, tail
-// or sed -n with literal arguments, alone, after "cd DIR &&", or piped through each other. For
-// commands that show more see ParseParts.
+// ParseShow recognises a command that only shows lines of one file: cat, head, tail or sed -n with
+// literal arguments, alone, after "cd DIR &&", or piped into each other. For other commands see
+// ParseParts.
 func ParseShow(command string) (shown, bool) {
 	if len(command) > maxCommand {
 		return shown{}, false
@@ -72,7 +71,7 @@ func showOf(stmt *syntax.Stmt) (s shown, ok bool) {
 		if !ok || len(args) == 0 {
 			return shown{}, false
 		}
-		const input = "\x00" // stands for the file that the filter does not name; it is in no word
+		const input = "\x00" // the unnamed input of the filter; in no word
 		f, ok := showArgs(append(args, input))
 		if !ok || f.file != input || f.Numbered {
 			return shown{}, false
@@ -86,7 +85,7 @@ func showOf(stmt *syntax.Stmt) (s shown, ok bool) {
 	return showArgs(args)
 }
 
-// through returns the part of the file that is printed if the output of s is piped through f.
+// through returns what is printed if the output of s is piped through f.
 func (s shown) through(f shown) (shown, bool) {
 	switch {
 	case s.Tail > 0:
@@ -123,9 +122,8 @@ func showArgs(args []string) (s shown, ok bool) {
 	return s, ok && s.file != "" && s.file != "-" && !strings.HasPrefix(s.file, "/dev/")
 }
 
-// plainStmt reports whether a statement runs in the foreground and its output is not redirected.
-// Errors may be discarded or go to the output too; in the latter case the output will not match the
-// file.
+// plainStmt reports whether a statement runs in the foreground with its output not redirected.
+// Errors may be discarded, or go to the output, which then does not match the file.
 func plainStmt(s *syntax.Stmt) bool {
 	if s == nil || s.Negated || s.Background || s.Coprocess {
 		return false
@@ -143,7 +141,7 @@ func plainStmt(s *syntax.Stmt) bool {
 	return true
 }
 
-// literals returns the words of a simple command. It returns false if any word has an expansion.
+// literals returns the words of a simple command, or false if any has an expansion.
 func literals(s *syntax.Stmt) ([]string, bool) {
 	if !plainStmt(s) {
 		return nil, false
@@ -163,7 +161,7 @@ func literals(s *syntax.Stmt) ([]string, bool) {
 	return out, true
 }
 
-// literal returns the text of a word. It returns false if a shell would expand the word.
+// literal returns the text of a word, or false if a shell would expand it.
 func literal(w *syntax.Word) (string, bool) {
 	var b strings.Builder
 	for i, p := range w.Parts {
@@ -204,8 +202,8 @@ func oneFile(args []string) (string, bool) {
 	return "", false
 }
 
-// parseCat parses the words of cat and nl. nl without -ba does not number empty lines, which is
-// ignored here: for a file with empty lines the computed output then differs, so it is not changed.
+// parseCat parses the words of cat and nl. nl without -ba does not number empty lines. That is
+// ignored here: for such a file the computed output differs, so nothing is changed.
 func parseCat(args []string) (shown, bool) {
 	s := shown{First: 1, Numbered: args[0] == "nl"}
 	options := map[string][]string{"cat": {"-n", "--number"}, "nl": {"-ba", "-b", "--body-numbering=a"}}
@@ -252,7 +250,7 @@ func parseTail(args []string) (shown, bool) {
 	return shown{file: f, Tail: count}, true
 }
 
-// countOption reads -n N, -nN, --lines=N or -N. Without any of these n is "10".
+// countOption reads -n N, -nN, --lines=N or -N. Without any of these, n is "10".
 func countOption(args []string) (n string, rest []string, ok bool) {
 	if len(args) == 0 {
 		return "", nil, false

@@ -37,7 +37,7 @@ func TestWhatCannotComeBackIsNamed(t *testing.T) {
 	}
 	for _, want := range []string{
 		"lost node_modules: 3 files, 4.9 KiB: excluded from the history",
-		"lost vendor/lib/.git: 2 files, 4.9 KiB: git's own, which cachebro undo --git brings back",
+		"lost vendor/lib/.git: 2 files, 4.9 KiB: git's own; restore with: cachebro undo --git",
 		"lost .venv: 2 files, 14 bytes: excluded from the history",
 		"lost env: 1 file, 2 bytes: excluded from the history",
 		"lost build/obj/0/big: 4 files, 36.0 MiB: too large",
