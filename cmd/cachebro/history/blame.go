@@ -77,7 +77,7 @@ the text. Lines that existed before the first recorded change are marked "found 
 	return cmd
 }
 
-// printBlame prints each line after a column that names its version. The column is empty if the
+// printBlame prints each line after a column that describes its version. The column is empty if the
 // previous line has the same version.
 func printBlame(e *cli.Env, w io.Writer, a wire.BlameAnswer, lines [][]byte) error {
 	p := e.Paint()

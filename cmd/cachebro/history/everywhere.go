@@ -11,7 +11,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// machineLog reads the log of one machine page by page, while several are merged.
+// machineLog reads the log of one machine page by page, to be merged with others.
 type machineLog struct {
 	machines.Asked
 	q    wire.LogQuery
@@ -33,7 +33,7 @@ func (m *machineLog) fill(ctx context.Context) error {
 			} else {
 				m.q.Before = v.Seq
 			}
-			if v.Seq > m.After { // older versions come from the machine that this history was forked from, whose log has them
+			if v.Seq > m.After { // older versions are in the log of the machine that this history was forked from
 				m.page = append(m.page, v)
 			} else if !m.q.Oldest {
 				m.more = false
@@ -43,8 +43,8 @@ func (m *machineLog) fill(ctx context.Context) error {
 	return nil
 }
 
-// everywhere calls do with the versions of all machines, merged by time. It never changes the order
-// of one machine's versions, even if that machine's clock was wrong.
+// everywhere calls do with the versions of all machines, merged by time. The versions of one
+// machine stay in order, even if its clock was wrong.
 func everywhere(ctx context.Context, all []*machineLog, oldest bool, do func(*machineLog, wire.Version) error) error {
 	for {
 		var first *machineLog

@@ -15,7 +15,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// operationNumber reads "g178", the number of a git operation as log prints it.
+// operationNumber parses "g178", the number of a git operation as log prints it.
 func operationNumber(arg string) (uint64, bool) {
 	s, ok := strings.CutPrefix(arg, "g")
 	n, err := strconv.ParseUint(s, 10, 64)
@@ -51,7 +51,7 @@ func undoGit(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wi
 		if !r.Last || plan.ID == 0 || objects+len(plan.Steps)+len(plan.Conflicts)+len(plan.Lost) > 0 {
 			break
 		}
-		r.GitBefore = plan.ID // nothing is missing (the objects may be in packs), so try the previous operation
+		r.GitBefore = plan.ID // nothing is missing, because the objects are in packs, so try the previous operation
 	}
 	gone := worktreesOf(t.Base(), plan)
 	if err := checkWorktrees(ctx, e, t.Base(), plan, gone); err != nil {
@@ -76,7 +76,7 @@ func undoGit(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wi
 		if err := removeWorktrees(ctx, e, gone); err != nil {
 			return err
 		}
-		if r.Last { // name this operation, because git worktree remove is now the last one
+		if r.Last { // name the operation, because the last one is now git worktree remove
 			r.GitOp, r.Last = plan.ID, false
 		}
 		if err := look(); err != nil {
@@ -173,8 +173,8 @@ func gitPlanObject(plan wire.GitPlan) map[string]any {
 }
 
 // gitHint prints that an undo of files does not change git's own files, and the command that undoes
-// those changes. The command names the action by number, because after the undo another action is
-// the last one.
+// those changes too. The command names the action by its number, because the undo becomes the last
+// action.
 func gitHint(e *cli.Env, w io.Writer, plan wire.Plan) {
 	if plan.Git == "" {
 		return

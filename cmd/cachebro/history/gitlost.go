@@ -19,8 +19,8 @@ func GitCommand(e *cli.Env) *cobra.Command {
 	return e.Group(&cobra.Command{Use: "git", Short: "find and restore lost commits, branches and stashes"}, gitLostCommand(e), gitBackCommand(e))
 }
 
-// gitKept asks the daemon what it has recorded of the project's repositories, and returns that
-// together with their place.
+// gitKept asks the daemon for what it has recorded of the project's repositories, and returns it
+// with the location of the records.
 func gitKept(ctx context.Context, e *cli.Env) (wire.GitLost, gitback.Place, error) {
 	t, c, err := e.Open(ctx, ".")
 	if err != nil {
@@ -104,8 +104,8 @@ cachebro undo --git undoes whole git operations.`,
 	return cmd
 }
 
-// GitApart returns what is not recorded of a project whose git directory is elsewhere or is not
-// called .git. It returns "" for all other projects.
+// GitApart returns a warning for a project whose git directory is elsewhere or is not called .git.
+// It returns "" for all other projects.
 func GitApart(tree string) string {
 	switch dir, inside := gitdir.SeparateGitDir(tree); {
 	case dir == "":

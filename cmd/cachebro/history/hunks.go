@@ -65,7 +65,7 @@ func hunkFiles(a wire.Action, paths [][]byte) (out []wire.ActionFile) {
 	return out
 }
 
-// asker asks about one hunk after another and collects the chosen ones.
+// asker asks about the hunks one after another, and collects the chosen ones.
 type asker struct {
 	e      *cli.Env
 	in     *bufio.Reader
@@ -178,7 +178,7 @@ func (k *asker) ask(splits bool) (string, error) {
 	}
 }
 
-// hunkText returns the edits with the numbers from to to-1 as a hunk of a diff. Its context lines
+// hunkText formats the edits with the numbers from to to-1 as a hunk of a diff. Its context lines
 // end at the next edit on either side.
 func hunkText(sc *diff.Script, from, to int) []byte {
 	first, last := sc.Edits[from], sc.Edits[to-1]

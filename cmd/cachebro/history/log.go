@@ -169,8 +169,8 @@ type logFlags struct {
 	part machines.Part // the part of the history that the named machine wrote
 }
 
-// eachVersion calls do with each version. It requests them page by page. The second argument of do
-// is the page for the first version of the page, and empty for the others.
+// eachVersion requests versions page by page, and calls do with each. The second argument of do is
+// the page for the first version of the page, and empty for the others.
 func eachVersion(ctx context.Context, e *cli.Env, c *wire.Client, q wire.LogQuery, f logFlags, do func(wire.Version, wire.LogAnswer) error) error {
 	left := f.limit
 	for {

@@ -11,9 +11,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// ResumeOpen finishes each undo, redo, restore or revert whose process was killed, because somebody
-// had agreed to all of it. It lists files that have changed since and does not change them; left
-// is their number.
+// ResumeOpen finishes each undo, redo, restore or revert whose process was killed. The person has
+// already agreed to it. ResumeOpen lists files that have changed since, and leaves them unchanged;
+// left is their number.
 func ResumeOpen(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) (left int, err error) {
 	open, err := wire.Call[wire.OpenPlans](ctx, c, wire.MPlanOpen, wire.Empty{})
 	if err != nil {
@@ -36,7 +36,7 @@ func ResumeOpen(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) (
 	return left, nil
 }
 
-// rollback reverses what the last killed undo, redo, restore or revert had done so far.
+// rollback reverses what the last interrupted undo, redo, restore or revert has done.
 func rollback(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, f planFlags) error {
 	open, err := wire.Call[wire.OpenPlans](ctx, c, wire.MPlanOpen, wire.Empty{})
 	if err != nil {

@@ -23,8 +23,8 @@ import (
 // planFlags are common to all commands that carry out plans.
 type planFlags struct {
 	dryRun, yes, json, merge, force *bool
-	git                             bool  // git's own files were undone already
-	inside                          *bool // whether files outside of the project must not be changed
+	git                             bool  // git's own files have already been undone
+	inside                          *bool // do not change files outside the project
 }
 
 func addPlanFlags(fs *pflag.FlagSet, conflicts bool) planFlags {
@@ -39,13 +39,13 @@ func addPlanFlags(fs *pflag.FlagSet, conflicts bool) planFlags {
 	return f
 }
 
-// errPartly wraps the error that ended a plan after some of it had been done.
+// errPartly wraps an error that ended a plan after some of its steps.
 type errPartly struct{ error }
 
 func (e errPartly) Unwrap() error { return e.error }
 
-// planStatus converts the error of a command that carries out plans, so that the exit status is 0 if
-// everything was done, 1 if something was left alone, and 2 if nothing was done.
+// planStatus converts the error of a command that carries out plans. The exit status becomes 0 if
+// everything was done, 1 if something was left unchanged, and 2 if nothing was done.
 func planStatus(err error) error {
 	var status cli.ExitStatus
 	var partly errPartly
@@ -63,7 +63,8 @@ func planCommand(run func(*cobra.Command, []string) error) func(*cobra.Command, 
 	return func(cmd *cobra.Command, args []string) error { return planStatus(run(cmd, args)) }
 }
 
-// leftOver returns the status of a plan that ended without an error.
+// leftOver returns the exit status of a plan that ended without an error but left some paths
+// unchanged.
 func leftOver(left int) error {
 	if left > 0 {
 		return cli.ExitStatus(1) // each conflict was printed
@@ -77,11 +78,11 @@ func runPlan(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wi
 	return runPlanWith(ctx, e, t, c, r, nil, f)
 }
 
-// waitUnsaid is how long a plan may take before sayWaiting prints the reason.
+// waitUnsaid is how long a plan may take before sayWaiting prints a note.
 const waitUnsaid = time.Second
 
-// sayWaiting prints a note if a plan waits longer than waitUnsaid until the history has stored
-// earlier changes. The caller calls done when it has the plan.
+// sayWaiting prints a note if a plan waits longer than waitUnsaid for the history to store earlier
+// changes. The caller calls done when it has the plan.
 func sayWaiting(ctx context.Context, e *cli.Env, c *wire.Client) (done func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var waiting sync.WaitGroup
@@ -91,7 +92,7 @@ func sayWaiting(ctx context.Context, e *cli.Env, c *wire.Client) (done func()) {
 			return
 		case <-time.After(waitUnsaid):
 		}
-		// Ask for the status, because requests about the history would wait as well.
+		// Ask for the status, because any request about the history would wait as well.
 		st, err := wire.Call[wire.Status](ctx, c, wire.MStatus, wire.Empty{})
 		if err == nil && st.Store.Lag > 0 {
 			fmt.Fprintf(e.Stderr, "note: waiting until the history has stored about %s of newer changes\n", text.Count(st.Store.Lag, "record"))
@@ -106,7 +107,7 @@ func sayWaiting(ctx context.Context, e *cli.Env, c *wire.Client) (done func()) {
 // runPlanWith is runPlan with file contents that are sent with the request.
 func runPlanWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wire.PlanRequest, body []byte, f planFlags) error {
 	r.Merge, r.Force, r.DryRun = *f.merge, *f.force, *f.dryRun
-	said := sayWaiting(ctx, e, c) // the search for interrupted plans waits for the history, too
+	said := sayWaiting(ctx, e, c) // finding interrupted plans waits for the history, too
 	defer said()
 	left := 0
 	if !r.DryRun && r.Kind != "rollback" {
@@ -214,7 +215,7 @@ func runPlanWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, 
 	return leftOver(left)
 }
 
-// reverseCommand returns the command that reverses plans. For a redo that is undo. If the redo
+// reverseCommand returns the command that reverses plans. For a redo, that is undo. If the redo
 // merged, it is redo --plan, because undo would not find the content that it expects.
 func reverseCommand(sides []*side, merged bool) string {
 	command := "cachebro redo"
@@ -249,10 +250,10 @@ func Apply(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, plan w
 	return apply.CarryOut(ctx, c.Call, t.Base(), plan, work)
 }
 
-// letters has the letter of each kind of step in a preview, as in git status.
+// letters maps each kind of step to its letter in a preview, as in git status.
 var letters = map[string]string{"write": "M", "delete": "D", "mkdir": "A", "rmdir": "D", "rename": "R", "symlink": "L", "chmod": "m", "link": "=", "exchange": "X"}
 
-// StepLetter returns the letter of git status for what a step does to its file.
+// StepLetter returns git status's letter for what a step does to its file.
 func StepLetter(s wire.PlanStep) string {
 	if s.Do == "write" && s.Expect == "absent" {
 		return "A"
@@ -278,15 +279,14 @@ func showPlan(e *cli.Env, w io.Writer, plan wire.Plan) {
 	gitHint(e, w, plan)
 }
 
-// mostSteps is the greatest number of lines in a preview. mostLeft is the greatest number
-// of paths named for one reason.
+// mostSteps bounds the lines of a preview. mostLeft bounds the paths listed for one reason.
 const (
 	mostSteps = 24
 	mostLeft  = 8
 )
 
-// listSteps writes a line for each step. If there are many steps, files of a directory that change
-// in the same way share a line, as in log.
+// listSteps writes a line for each step. If there are many, files of a directory that change in the
+// same way share a line, as in log.
 func listSteps(w io.Writer, p cli.Paint, steps []wire.PlanStep) {
 	if len(steps) <= mostSteps {
 		for _, s := range steps {
@@ -322,7 +322,7 @@ func listSteps(w io.Writer, p cli.Paint, steps []wire.PlanStep) {
 	}
 }
 
-// leaves removes the directories that contain another listed file.
+// leaves removes the directories that contain another file of the list.
 func leaves(all []wire.ActionFile) []wire.ActionFile {
 	filled := map[string]bool{}
 	for _, f := range all {
@@ -353,15 +353,15 @@ func stepLine(p cli.Paint, s wire.PlanStep) string {
 	return line
 }
 
-// nameStays prints the files that a plan does not change, because of conflicts or lost contents.
+// nameStays lists the files that a plan leaves unchanged, because of conflicts or lost contents.
 func nameStays(e *cli.Env, w io.Writer, conflicts, lost []wire.Conflict) {
 	p := e.Paint()
 	nameLeft(w, "  "+p.Red("conflict"), conflicts, func(x wire.Conflict) string { return ConflictText(x, e) })
 	nameLeft(w, "  "+p.Red("lost"), lost, whyLeft)
 }
 
-// nameLeft prints paths that are left alone or cannot be restored exactly, with the reason. If many
-// have the same reason, paths in one directory share a line.
+// nameLeft lists paths that are left unchanged or cannot be restored exactly, with the reason. If
+// many have the same reason, paths in one directory share a line.
 func nameLeft(w io.Writer, what string, all []wire.Conflict, why func(wire.Conflict) string) {
 	same := map[string][]wire.ActionFile{}
 	for _, x := range all {
@@ -385,10 +385,10 @@ func nameLeft(w io.Writer, what string, all []wire.Conflict, why func(wire.Confl
 	}
 }
 
-// whyLeft returns only the reason of a conflict.
+// whyLeft returns the reason of a conflict, without its author.
 func whyLeft(x wire.Conflict) string { return cli.OneLine(x.Why) }
 
-// ConflictText returns why a path is left alone, who changed it, and when.
+// ConflictText returns why a path is left unchanged, who changed it, and when.
 func ConflictText(x wire.Conflict, e *cli.Env) string {
 	text := cli.OneLine(x.Why)
 	if a := cli.Who(x.Actor); a != "-" {

@@ -17,8 +17,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// logPrinter writes versions for people, one per line, with gaps and notices between them in order
-// of time. The rename of a directory is a single line.
+// logPrinter writes versions for people, one per line. Gaps and notices are between the versions,
+// in order of time. The rename of a directory is a single line.
 type logPrinter struct {
 	*cli.Env
 	ctx   context.Context
@@ -69,9 +69,9 @@ func (l *logPrinter) add(v wire.Version, page wire.LogAnswer) error {
 		l.aside = append(l.aside, l.asides(page)...)
 		l.saved(page.Versions)
 	}
-	removed := v.Op == "moved" && apply.Temporary(v.To) // deleted by a plan, which first moves the file aside
+	removed := v.Op == "moved" && apply.Temporary(v.To) // a plan deletes a file by first moving it away
 	if asked := string(v.Path) == l.path; !asked && !removed && (v.Op == "moved" || apply.Temporary(v.Path)) {
-		return nil // the line of its rename shows it
+		return nil // the line of the rename shows it
 	} else if !asked && l.ofSave(v) {
 		return nil
 	}
@@ -99,7 +99,7 @@ func (l *logPrinter) saved(page []wire.Version) {
 	}
 }
 
-// ofSave reports whether v belongs to the temporary file of a save that has its own line.
+// ofSave reports whether v belongs to the temporary file of an atomic save, which has its own line.
 func (l *logPrinter) ofSave(v wire.Version) bool {
 	for _, r := range l.saves[string(v.Path)] {
 		if r[0] <= v.Seq && v.Seq < r[1] {
@@ -145,7 +145,7 @@ func (l *logPrinter) version(v wire.Version) error {
 	return l.patch(v)
 }
 
-// line writes one line, after the asides that come before it in time.
+// line writes one line, after the gaps and notices that come before it in time.
 func (l *logPrinter) line(v wire.Version, text string) error {
 	if l.f.limit > 0 && l.lines == l.f.limit {
 		return errEnough
@@ -207,7 +207,7 @@ func (l *logPrinter) patch(v wire.Version) error {
 type under struct{ session, agent, prompt, call string }
 
 // heading prints the prompt and the tool call of the following lines, so that changes that are
-// undone together are listed together. There are no headings outside of sessions, where each line
+// undone together are listed together. Outside sessions there are no headings, because each line
 // names its process.
 func (l *logPrinter) heading(v wire.Version) {
 	a := v.Actor

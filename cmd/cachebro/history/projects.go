@@ -9,8 +9,8 @@ import (
 	"cachebro/store/undo/apply"
 )
 
-// noteOthers prints which other projects the prompt or session that is being undone changed, and
-// the commands that undo those changes.
+// noteOthers prints which other projects the prompt or session being undone has changed, and the
+// commands that undo those changes.
 func noteOthers(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, session, prompt string, besides ...string) {
 	connect := func(ctx context.Context, root string) (apply.Ask, func() error, error) {
 		c, err := e.Connect(ctx, root)

@@ -183,8 +183,8 @@ what it had done instead.`,
 }
 
 // meantFrom returns a directory in the project that an undo applies to. If the first absolute path
-// is in another project than the working directory, that is the base of that project. Otherwise it
-// is ".".
+// is in another project than the working directory, that is the base of the other project.
+// Otherwise it is ".".
 func meantFrom(e *cli.Env, args []string) string {
 	here, none := e.Locate(".")
 	for _, a := range args {
@@ -219,7 +219,7 @@ func addUnitFlags(fs *pflag.FlagSet) unitFlags {
 	}
 }
 
-// takeElsewhere undoes, in the files here, changes that another machine made.
+// takeElsewhere undoes changes of another machine in the files of this machine.
 func takeElsewhere(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, machine string, r wire.PlanRequest, f planFlags) error {
 	_, there, part, err := machines.Open(ctx, e, machine, t.Base())
 	if err != nil {
@@ -236,7 +236,7 @@ func takeElsewhere(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client
 	return runPlanWith(ctx, e, t, c, wire.PlanRequest{Kind: r.Kind, Elsewhere: &taken}, body, f)
 }
 
-// selects reports whether a request names the actor or the time of the changes to undo.
+// selects reports whether a request selects the changes to undo by actor or time.
 func selects(r wire.PlanRequest) bool {
 	return r.Session+r.Prompt+r.ToolCall+r.Agent != "" || r.PID != 0 || !r.Since.IsZero()
 }
@@ -334,7 +334,7 @@ attributes and mode are left alone too, except for the executable bit.`,
 	return cmd
 }
 
-// restoreElsewhere gives the tree here the state that another machine's tree had. It fetches only
+// restoreElsewhere gives the project's tree the state of another machine's tree. It fetches only
 // the contents that are missing here.
 func restoreElsewhere(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, machine string, r wire.PlanRequest, f planFlags) error {
 	_, there, part, err := machines.Open(ctx, e, machine, t.Base())

@@ -123,7 +123,7 @@ machine.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		var err error
-		numbers := false // from and to were given as numbers of the log, which mean moments even for a single file
+		numbers := false // from and to are numbers of the log, which are moments even for a single file
 		if *from == "" && *to == "" {
 			for _, moment := range []*string{from, to} {
 				if len(args) == 0 {
@@ -217,7 +217,7 @@ func isDir(t cli.Target) bool {
 	return err == nil && fi.IsDir()
 }
 
-// diffElsewhere compares a version on another machine with the file here.
+// diffElsewhere compares a version on another machine with this machine's file.
 func diffElsewhere(ctx context.Context, e *cli.Env, machine, path string, v wire.ShowQuery, lines int, asJSON bool) error {
 	t, c, part, err := machines.Open(ctx, e, machine, path)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// side is a plan in one history. That is the project's history or the user's own, whose plan undoes
-// what a watched command changed outside of the project.
+// side is a plan in one history. That is either the project's history or the user's own, whose plan
+// undoes what a watched command changed outside the project.
 type side struct {
 	t     cli.Target
 	c     *wire.Client
@@ -24,12 +24,12 @@ type side struct {
 	newer bool // the plan undoes an action that is newer than the project's last one
 }
 
-// outsideWithin bounds how long the user's own history may take to make its plan.
+// outsideWithin bounds how long the daemon of the user's own history may take to make its plan.
 const outsideWithin = 2 * time.Minute
 
 // planOutside asks the user's own history for the plan that accompanies a project's plan. It
-// returns nil if there is none. none is the error if the project itself has no plan. left is 1 if
-// there may be such a plan, but the user's own history did not answer.
+// returns nil if there is none. none is the error if the project has no plan. left is 1 if the
+// user's own history did not answer, so that such a plan may exist.
 func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanRequest, here wire.Plan, none error, f planFlags) (there *side, left int) {
 	concerned := own.Root != wire.OutsideRoot && !*f.inside && !f.git
 	ofActor := len(r.Paths) == 0 && len(r.Edits) == 0 && r.Elsewhere == nil && r.GitOp == 0
@@ -107,7 +107,7 @@ func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanReq
 	return nil, left
 }
 
-// fromRoot returns a path of a history for people: absolute if the history is the user's own.
+// fromRoot returns a path of a history for people. In the user's own history it is absolute.
 func fromRoot(t cli.Target, path []byte) []byte {
 	if t.Root != wire.OutsideRoot || len(path) == 0 {
 		return path
@@ -116,7 +116,7 @@ func fromRoot(t cli.Target, path []byte) []byte {
 }
 
 // lastOf replaces "last" in a request by the id of the newest session or prompt, if that session or
-// prompt changed files only outside of the project. The project's history does not know it then.
+// prompt changed files only outside the project. The project's history then does not contain it.
 func lastOf(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r *wire.PlanRequest, f planFlags) {
 	if r.Session != "last" && r.Prompt != "last" || t.Root == wire.OutsideRoot || *f.inside {
 		return
@@ -151,8 +151,8 @@ func lastOf(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r *wi
 	}
 }
 
-// newestDone returns the newest version by a matching actor that was not made by a plan, even if it
-// has been undone since.
+// newestDone returns the newest version by a matching actor that no plan made. It may have been
+// undone since.
 func newestDone(ctx context.Context, c *wire.Client, by func(wire.Actor) bool) (wire.Version, bool, error) {
 	for q := (wire.LogQuery{}); ; {
 		page, err := wire.Call[wire.LogAnswer](ctx, c, wire.MLog, q)
@@ -171,14 +171,14 @@ func newestDone(ctx context.Context, c *wire.Client, by func(wire.Actor) bool) (
 	}
 }
 
-// giveUp closes a plan of which no step was carried out.
+// giveUp ends a plan of which no step was carried out.
 func (s *side) giveUp(ctx context.Context) {
 	_, _ = s.c.Call(context.WithoutCancel(ctx), wire.MPlanDone, wire.PlanDone{ID: s.plan.ID, Finished: true}, nil, nil)
 }
 
 // show prints what a plan would do.
 func (s *side) show(e *cli.Env, w io.Writer, f planFlags) error {
-	if f.git { // undoGit has dealt with git's own files
+	if f.git { // undoGit has already handled git's own files
 		own := func(x wire.Conflict) bool { _, _, ok := gitdir.Split(string(x.Path)); return ok }
 		s.plan.Git, s.plan.Conflicts, s.plan.Lost = "", slices.DeleteFunc(s.plan.Conflicts, own), slices.DeleteFunc(s.plan.Lost, own)
 	}
@@ -202,7 +202,7 @@ func (s *side) show(e *cli.Env, w io.Writer, f planFlags) error {
 func absolute(p wire.Plan) wire.Plan {
 	p.Title = "outside of the project: " + p.Title
 	p.Conflicts, p.Lost = absolutePaths(p.Conflicts), absolutePaths(p.Lost)
-	// The history knows nothing of the directories above a changed file; most still exist.
+	// The history does not contain the directories above a changed file, most of which still exist.
 	p.Steps = slices.DeleteFunc(slices.Clone(p.Steps), func(s wire.PlanStep) bool {
 		return s.Do == "mkdir" && cli.IsDir("/"+string(s.Path))
 	})

@@ -58,8 +58,7 @@ func statJSON(ctx context.Context, e *cli.Env, c *wire.Client, t cli.Target, sin
 	return nil
 }
 
-// mostChanged is the greatest number of files listed for people, because nobody reads 200,000
-// lines.
+// mostChanged bounds the files listed for people. Nobody reads 200,000 lines.
 const mostChanged = 200
 
 // printStat prints for people how each file changed and who changed it last, in the same words as
@@ -80,7 +79,7 @@ func printStat(ctx context.Context, e *cli.Env, c *wire.Client, t cli.Target, si
 	said := ""
 	for _, f := range sum.Files[:shown] {
 		line := fileLine(p, f)
-		// Name a command once for all of its files that follow each other.
+		// Print a command only once for consecutive files.
 		if by := cli.Stamp(f.Time, e.Now()) + " by " + text.Clip(cli.OneLine(f.Command), 60); by != said {
 			line, said = line+"  "+p.Dim(by), by
 		}
@@ -96,8 +95,8 @@ func printStat(ctx context.Context, e *cli.Env, c *wire.Client, t cli.Target, si
 	return nil
 }
 
-// withoutTemporary leaves out files that were both created and deleted within the time, because
-// editors and sed write a temporary file for each save.
+// withoutTemporary leaves out files that were both created and deleted within the time. Editors and
+// sed write such a temporary file for each save.
 func withoutTemporary(all []*changedFile) (kept []*changedFile) {
 	for _, f := range all {
 		if !f.last.Deleted || f.first.Prev != 0 {

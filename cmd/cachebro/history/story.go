@@ -25,11 +25,11 @@ const (
 	allFiles   = 100_000
 	// below is the indentation of lines that belong to an action. It aligns them with its time.
 	below = "       "
-	// pipeWidth is the width of lines if the output is not a terminal. Commands have at most 500
-	// bytes, so they are not cut and every word of them can be found in the output.
+	// pipeWidth is the width of lines if the output is not a terminal. A command has at most 500
+	// bytes, so every word of it can be found in the output.
 	pipeWidth = 600
 	// followEvery is the pause between two requests of --follow. settled is how long ago an action
-	// must have ended before it is shown, so that its counts are final.
+	// must have ended before it is shown. After that time its counts are final.
 	followEvery = 500 * time.Millisecond
 	settled     = time.Second
 )
@@ -58,8 +58,8 @@ func newStory(ctx context.Context, e *cli.Env, w io.Writer, c *wire.Client, f lo
 	return s
 }
 
-// eachPage calls do with pages of actions until the limit is reached or the log ends.
-// Actions that changed nothing are left out, unless the flags ask for them.
+// eachPage calls do with pages of actions until the limit is reached or the log ends. It leaves out
+// actions that changed nothing, unless the flags include them.
 func eachPage(ctx context.Context, e *cli.Env, c *wire.Client, q wire.ActionsQuery, f logFlags, limit int, do func(wire.Actions) error) error {
 	left := limit
 	for {
@@ -107,7 +107,7 @@ func (f logFlags) query(q wire.LogQuery) wire.ActionsQuery {
 	return a
 }
 
-// withNothing reports whether actions that changed nothing are shown too.
+// withNothing reports whether to show actions that changed nothing.
 func (f logFlags) withNothing() bool { return f.all || f.lost }
 
 func printStory(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, c *wire.Client, q wire.LogQuery, f logFlags) error {
@@ -130,7 +130,7 @@ func printStory(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, c *w
 		return nil
 	})
 	none := !s.any && len(s.aside) == 0
-	if !s.any && f.limit > 0 { // only git's own files changed, so apply the limit to their lines
+	if !s.any && f.limit > 0 { // only git's own files changed, so the limit applies to their lines
 		s.aside = s.aside[:min(f.limit, len(s.aside))]
 	}
 	if err == nil && (f.limit == 0 || !s.any) {
@@ -188,7 +188,7 @@ func (s *story) sortAsides() {
 	sort.SliceStable(s.aside, func(i, j int) bool { return s.aside[i].time.After(s.aside[j].time) != s.f.oldest })
 }
 
-// gitOps puts what was done to git's own files between the actions.
+// gitOps puts operations on git's own files between the actions.
 func (s *story) gitOps(ops []wire.GitOp) {
 	for _, o := range ops {
 		s.aside = append(s.aside, asideLine{time: o.End, in: promptOf(o.Actor), text: s.paint.Yellow(fmt.Sprintf("%-5s  ", fmt.Sprintf("g%d", o.ID))) + cli.Stamp(o.End, s.clock) + "  " + gitLine(s.paint, o)})
@@ -197,7 +197,7 @@ func (s *story) gitOps(ops []wire.GitOp) {
 }
 
 // until prints the lines that come before action a in the order of the log, or all of them if a is
-// nil. Lines that belong to the action's prompt are printed under the heading of that prompt.
+// nil. Lines of the action's prompt are printed under the heading of that prompt.
 func (s *story) until(a *wire.Action) {
 	for ; len(s.aside) > 0 && (a == nil || s.aside[0].time.After(a.End) != s.f.oldest); s.aside, s.any = s.aside[1:], true {
 		in, indent := s.aside[0].in, ""
@@ -258,12 +258,12 @@ func (s *story) action(a wire.Action) error {
 	return s.out.Flush()
 }
 
-// files lists an action's files, with their diffs if asked for.
+// files lists an action's files, with their diffs if the flags ask for them.
 func (s *story) files(a wire.Action, indent string) error {
 	shown := 0
 	for _, f := range a.Files {
 		if f.Ignored && a.Ignored < a.Count && !s.f.stat {
-			continue // files such as those of a build are of no interest
+			continue // files such as those of a build are rarely of interest
 		}
 		shown++
 		if a.Back || len(a.Files) == 1 {
@@ -299,7 +299,7 @@ func (s *story) files(a wire.Action, indent string) error {
 	return nil
 }
 
-// listed counts the files that the first n lines of a list stand for.
+// listed counts the files that the first n lines of a list represent.
 func listed(files []wire.ActionFile, n int, noIgnored bool) int {
 	var told []wire.ActionFile
 	for _, f := range files {
@@ -313,7 +313,7 @@ func listed(files []wire.ActionFile, n int, noIgnored bool) int {
 	return Listed(told)
 }
 
-// Listed counts the files that the lines of a list stand for.
+// Listed counts the files that the lines of a list represent.
 func Listed(files []wire.ActionFile) (sum int) {
 	for _, f := range files {
 		if f.Below > 0 || !f.Dir || !holds(files, f.Path) {
@@ -401,7 +401,7 @@ func follow(ctx context.Context, e *cli.Env, c *wire.Client, q wire.LogQuery, f 
 	s := newStory(ctx, e, e.Stdout, c, f)
 	first := q.Since.IsZero()
 	aq := f.query(q)
-	if first { // do not show earlier actions, but find the newest of them
+	if first { // find the newest of the earlier actions, which are not shown
 		a, err := wire.Call[wire.Actions](ctx, c, wire.MActions, wire.ActionsQuery{Path: q.Path, Limit: max(f.limit, 1), Files: aq.Files, Lines: true, Session: q.Session, Author: f.author, Ops: q.Ops})
 		if err != nil {
 			return err
@@ -452,7 +452,7 @@ func follow(ctx context.Context, e *cli.Env, c *wire.Client, q wire.LogQuery, f 
 			told[x.Key] = span
 		}
 		if !a.More {
-			for key, x := range told { // forget actions before the start of the next request, which need not skip them
+			for key, x := range told { // forget actions that the next request does not return anyway
 				if low == ^uint64(0) {
 					aq.Seq = max(aq.Seq, x.Last)
 				}

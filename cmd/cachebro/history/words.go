@@ -14,7 +14,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// This file has the words for changes, which are the same in log, diff --stat, undo and status.
+// This file contains the words for changes, which are the same in log, diff --stat, undo and
+// status.
 
 // Counts returns how many files were changed and by how many lines.
 func Counts(p cli.Paint, files, added, removed int, partly bool) string {
@@ -36,12 +37,12 @@ func CountsOf(p cli.Paint, a wire.Action) string {
 	return Counts(p, a.Count, a.Added, a.Removed, a.Partly)
 }
 
-// Summary describes an action in one line: number, time, command, how much.
+// Summary describes an action in one line: number, time, command, and counts.
 func Summary(a wire.Action, now time.Time) string {
 	return fmt.Sprintf("%d  ", a.Last) + cli.Stamp(a.End, now) + "  " + text.Clip(cli.OneLine(a.Command), 60) + "  (" + CountsOf(cli.Paint{}, a) + ")"
 }
 
-// Touched counts the files that several actions changed, each once.
+// Touched counts the files that several actions changed, each file once.
 type Touched struct {
 	paths map[string]int
 	most  int  // the greatest count of one action
@@ -78,7 +79,7 @@ func (t *Touched) String() string {
 	return text.Count(t.Count(), "file")
 }
 
-// LastAction returns the newest action that changed something; false if there is none.
+// LastAction returns the newest action that changed something, and false if there is none.
 func LastAction(ask func(q wire.ActionsQuery) (wire.Actions, error)) (wire.Action, bool) {
 	for q := (wire.ActionsQuery{Limit: 1, Files: 1, Lines: true}); ; q.Limit = storyPage {
 		a, err := ask(q)
@@ -95,7 +96,7 @@ func LastAction(ask func(q wire.ActionsQuery) (wire.Actions, error)) (wire.Actio
 	}
 }
 
-// LetterOf returns the letter of git status for the change of a file.
+// LetterOf returns git status's letter for the change of a file.
 func LetterOf(p cli.Paint, f wire.ActionFile) string {
 	switch f.Change {
 	case wire.FileAdded:
@@ -173,7 +174,7 @@ func Rest(a wire.Action) string {
 	return strings.Join(parts, ", ")
 }
 
-// Whose returns the agent, directory and user of an action, as far as they are worth mentioning.
+// Whose describes the agent, directory and user of an action, as far as they matter.
 func Whose(a wire.Action, uid uint32) string {
 	var parts []string
 	if a.Actor.Agent != "" {
@@ -205,7 +206,7 @@ func Whose(a wire.Action, uid uint32) string {
 	return strings.Join(parts, ", ")
 }
 
-// TakenBackText returns which plans undid a change, or "" if it was not undone.
+// TakenBackText describes which plans undid a change, "" if none did.
 func TakenBackText(by []wire.TakenBack) string {
 	if len(by) == 0 {
 		return ""
@@ -225,7 +226,7 @@ func TakenBackText(by []wire.TakenBack) string {
 	return said + " by " + strings.Join(numbers, ", ")
 }
 
-// BackOf returns which plans undid an action or a part of it.
+// BackOf describes which plans undid an action or a part of it.
 func BackOf(a wire.Action) string {
 	said := TakenBackText(a.TakenBack)
 	if said != "" && !a.Back && !strings.HasPrefix(said, "partly") {
@@ -243,8 +244,8 @@ func Short(id string) string {
 	return id
 }
 
-// StartedBy returns the chain of processes that started an action, up to the agent or the terminal.
-// It leaves out repetitions.
+// StartedBy describes the chain of processes that started an action, up to the agent or the
+// terminal, without repetitions.
 func StartedBy(a wire.Action) string {
 	var by []string
 	for _, up := range a.By {

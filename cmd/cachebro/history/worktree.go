@@ -16,13 +16,12 @@ import (
 )
 
 // The creation of a git worktree is undone by git worktree remove, because the worktree's files and
-// git's record of it belong together, and only if nothing in the worktree would be lost.
+// git's record of it belong together. It is undone only if nothing in the worktree would be lost.
 
 // worktree is the absolute path of a git worktree.
 type worktree string
 
-// worktreesOf returns the worktrees whose record in git, or whose link to git, a plan would
-// delete.
+// worktreesOf returns the worktrees whose record in git, or whose link to git, a plan would delete.
 func worktreesOf(base string, plan wire.GitPlan) (all []worktree) {
 	for _, s := range plan.Steps {
 		if s.Do != "delete" {
@@ -37,7 +36,7 @@ func worktreesOf(base string, plan wire.GitPlan) (all []worktree) {
 			}
 			link, err := os.ReadFile(name)
 			if err != nil {
-				continue // git forgot it already
+				continue // git has already forgotten it
 			}
 			dir = filepath.Dir(strings.TrimSpace(string(link)))
 			if !filepath.IsAbs(dir) {

@@ -134,8 +134,8 @@ code since.`,
 	return cmd
 }
 
-// docsProject finds the project of the argument, or of the working directory if the argument
-// is the name of a group.
+// docsProject finds the project of the argument. If the argument is the name of a group, that is
+// the project of the working directory.
 func docsProject(ctx context.Context, e *cli.Env, args []string) (cli.Target, *wire.Client, error) {
 	t, err := e.Locate(cli.First(args, "."))
 	if err != nil && len(args) > 0 {
@@ -207,7 +207,7 @@ func printPairJSON(e *cli.Env, p wire.DocPair, seq uint64) error {
 	return e.PrintJSON(m)
 }
 
-// printPair prints a pair, and below it what has changed and who changed it.
+// printPair prints a pair, followed by what has changed and who changed it.
 func printPair(e *cli.Env, p wire.DocPair) error {
 	c, now := e.Paint(), e.Now()
 	state := map[string]string{"ok": c.Green("ok     "), "stale": c.Red("stale  "), "missing": c.Yellow("missing")}[p.State]

@@ -76,7 +76,7 @@ on the order in which a directory is listed.
 			defer m.client.Close()
 		}
 		rec, why := m.holding(ctx)
-		if why != "" && *explain { // explain also considers a run with the outputs merged, or separate
+		if why != "" && *explain { // explain also considers a run whose outputs were merged, or were separate
 			was := why
 			if err := m.name(func(c *memo.Call) { c.Merged = !c.Merged }); err != nil {
 				return err
@@ -123,7 +123,7 @@ func TracedCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
-// memoTTL is how long a result is kept. Within that time, its inputs are checked before each use.
+// memoTTL is how long a result is stored. Its inputs are checked before each use.
 const memoTTL = 14 * 24 * time.Hour
 
 // memoRun is one call of memo.
@@ -158,7 +158,7 @@ func (m *memoRun) prepare(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	// Use the directory's name, because our own working directory may be the one that the mount covers.
+	// Use the directory's name, because the working directory may be the one that the mount covers.
 	cwd := root
 	if mounts.Within(m.Dir, root) {
 		cwd = m.Dir
@@ -179,7 +179,7 @@ func (m *memoRun) prepare(ctx context.Context, args []string) error {
 	if err := m.name(func(*memo.Call) {}); err != nil {
 		return err
 	}
-	_, err = m.Locate(".") // do not begin a history only for this
+	_, err = m.Locate(".") // do not begin a history just for this
 	if err == nil {
 		m.client, err = m.Connect(ctx, m.t.Root)
 	}
@@ -193,7 +193,7 @@ func (m *memoRun) prepare(ctx context.Context, args []string) error {
 	return nil
 }
 
-// name edits the call, then encodes it as the name of its result in the store.
+// name applies edit to the call, then encodes the call as the name of its result in the store.
 func (m *memoRun) name(edit func(*memo.Call)) (err error) {
 	edit(&m.call)
 	m.args, err = json.Marshal(m.call)
@@ -202,8 +202,8 @@ func (m *memoRun) name(edit func(*memo.Call)) (err error) {
 
 const notRun = "it has not been run yet"
 
-// holding returns a recorded run, made here or in another clone, whose inputs are all unchanged. If
-// there is none, why is the reason.
+// holding returns a recorded run whose inputs are all unchanged. The run was made here or in
+// another clone. If there is none, why is the reason.
 func (m *memoRun) holding(ctx context.Context) (rec memo.Record, why string) {
 	why = notRun
 	for _, shared := range []bool{false, true} {
@@ -229,7 +229,8 @@ func (m *memoRun) holding(ctx context.Context) (rec memo.Record, why string) {
 	return rec, why
 }
 
-// kept asks the daemon for the last recorded run of this call, made here or shared by other clones.
+// kept asks the daemon for the last recorded run of this call. If shared is set, other clones may
+// have made the run.
 func (m *memoRun) kept(ctx context.Context, shared bool) (rec memo.Record, ok bool) {
 	if m.client == nil {
 		return rec, false
@@ -259,7 +260,7 @@ func (m *memoRun) keep(ctx context.Context, rec memo.Record, shared bool) {
 
 // run runs the command and stores its output.
 func (m *memoRun) run(ctx context.Context) error {
-	if m.client != nil { // without a daemon nothing is stored, so paths need not be classified
+	if m.client != nil { // paths are classified only to store the result, which needs a daemon
 		if d, err := os.Open(m.o.Places.Root); err == nil {
 			defer d.Close()
 			if c, err := ignore.New(d, ignore.Options{ExcludesFile: m.ExcludesFile()}); err == nil {
@@ -303,15 +304,15 @@ func (m *memoRun) run(ctx context.Context) error {
 	return cli.ChildStatus(out.Err)
 }
 
-// print prints the output again, or with --diff only what the reader has not seen.
+// print prints the recorded output. With --diff it prints only what the reader has not seen.
 func (m *memoRun) print(ctx context.Context, chunks []memo.Chunk) error {
 	if m.diff && m.session != "" && m.client != nil {
 		var text []byte
 		for _, c := range chunks {
 			text = append(text, c.Text...)
 		}
-		// The daemon knows what the reader was shown. It compares this text with what the
-		// same reader got before, as it does for the listing of a directory.
+		// The daemon knows what the reader was shown. It compares this text with the one that the
+		// reader got before, as it does for the listing of a directory.
 		var a wire.ReadAnswer
 		body, err := m.client.Call(ctx, wire.MRead, wire.ReadRequest{Reader: wire.Reader{Session: m.session}, Path: []byte("memo: " + strings.Join(m.o.Args, " ")), Tool: "memo", Listing: true}, text, &a)
 		if err == nil {
@@ -323,7 +324,7 @@ func (m *memoRun) print(ctx context.Context, chunks []memo.Chunk) error {
 		}
 	}
 	for _, c := range chunks {
-		w := visible.Raw(m.Stdout) // unchanged, as the command itself would write
+		w := visible.Raw(m.Stdout) // byte for byte, as the command would write it
 		if c.To == 2 {
 			w = visible.Raw(m.Stderr)
 		}

@@ -210,8 +210,8 @@ func printHits(e *cli.Env, q wire.SearchQuery, a wire.SearchAnswer) {
 	}
 }
 
-// lineText returns a line of a file for a terminal: tabs stay, other control characters are
-// replaced.
+// lineText returns a line of a file for a terminal. It keeps tabs and replaces other control
+// characters.
 func lineText(s string) string {
 	parts := strings.Split(strings.TrimRight(s, "\r"), "\t")
 	for i := range parts {
@@ -220,7 +220,7 @@ func lineText(s string) string {
 	return strings.Join(parts, "\t")
 }
 
-// goneLine returns when a file was deleted or renamed, and by whom.
+// goneLine describes when a file was deleted or renamed, and by whom.
 func goneLine(h wire.SearchHit, e *cli.Env) string {
 	gone := h.Past.Gone
 	said := fmt.Sprintf("(deleted in %d, %s", gone.Seq, cli.Stamp(gone.Time, e.Now()))
@@ -233,7 +233,7 @@ func goneLine(h wire.SearchHit, e *cli.Env) string {
 	return said + ")"
 }
 
-// pastLine returns in which versions a text existed, and who removed it.
+// pastLine describes in which versions a text existed, and who removed it.
 func pastLine(h wire.SearchHit, e *cli.Env) string {
 	who := h.Past.Gone.Actor.Comm
 	if who == "" {

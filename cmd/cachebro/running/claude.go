@@ -10,9 +10,8 @@ import (
 	"cachebro/hooks/clients"
 )
 
-// addClientFlags adds flags to the command line of a known client that make it use cachebro, so
-// that no configuration is needed. It adds no hooks if init has registered them, because they
-// would run twice.
+// addClientFlags adds flags to the command line of a known client that make it use cachebro without
+// configuration. If init has registered the hooks, it adds none, because they would run twice.
 func addClientFlags(e *cli.Env, client, project string, args []string) ([]string, error) {
 	if client != "claude" || len(args) > 1 && claudeSub[args[1]] {
 		return args, nil
@@ -30,8 +29,8 @@ func addClientFlags(e *cli.Env, client, project string, args []string) ([]string
 	if err != nil {
 		return nil, err
 	}
-	// --mcp-config takes any number of values. Without the equals sign it would take the
-	// following prompt for one of them.
+	// --mcp-config takes any number of values. Without the equals sign it would take the following
+	// prompt as another value.
 	return append([]string{args[0], "--settings=" + string(settings), "--mcp-config=" + string(clients.ClaudeMCP(e.Exe))}, rest...), nil
 }
 
@@ -41,8 +40,8 @@ var claudeSub = map[string]bool{
 	"setup-token": true, "migrate-installer": true, "auth": true, "agents": true, "--version": true, "-v": true, "--help": true, "-h": true,
 }
 
-// takeSettings removes --settings from a client's arguments. The client uses only one, so
-// the user's and ours have to be merged. Each value is a file or JSON.
+// takeSettings removes --settings from a client's arguments. The client uses only one of them, so
+// the user's settings must be merged with cachebro's. Each value is a file or JSON.
 func takeSettings(args []string) (rest []string, settings [][]byte, err error) {
 	for i := 0; i < len(args); i++ {
 		a := args[i]
@@ -70,8 +69,8 @@ func takeSettings(args []string) (rest []string, settings [][]byte, err error) {
 	return rest, settings, nil
 }
 
-// mergeSettings merges the user's settings into ours. The hooks of both run; for all other keys
-// the user's settings win.
+// mergeSettings merges the user's settings into cachebro's. The hooks of both run. For all other
+// keys the user's settings win.
 func mergeSettings(ours []byte, theirs [][]byte) ([]byte, error) {
 	if len(theirs) == 0 {
 		return ours, nil

@@ -69,7 +69,7 @@ func serveNet(e *cli.Env) error {
 		if !errors.Is(err, spool.ErrLocked) || time.Now().After(deadline) {
 			break
 		}
-		if c, derr := net.Dial("unixpacket", socket); derr == nil { // another recorder, started at the same time, serves
+		if c, derr := net.Dial("unixpacket", socket); derr == nil { // another recorder, started at the same time, already serves
 			c.Close()
 			fmt.Fprintln(os.Stdout, "ready")
 			return nil
@@ -122,7 +122,8 @@ func (w *daemonWaker) wake(root string) {
 	})
 }
 
-// sayLimits prints that the net is active. Once per user it also prints the net's limits.
+// sayLimits prints that the net is active. The first time for a user, it also prints the net's
+// limits.
 func (s *session) sayLimits() {
 	if s.unmounted {
 		fmt.Fprintln(s.Stderr, "note: the net saves files, in the project and elsewhere, before this command or its children change them; cachebro undo restores them")
@@ -134,7 +135,7 @@ func (s *session) sayLimits() {
 	fmt.Fprint(s.Stderr, NetLimits())
 }
 
-// noteLimits notes that this user was shown the net's limits. It must not be called on the thread
+// noteLimits records that this user was shown the net's limits. It must not be called on the thread
 // under the net, because a change made there would start a recorder.
 func (s *session) noteLimits() {
 	if f, err := os.OpenFile(s.limitsTold(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
@@ -144,12 +145,12 @@ func (s *session) noteLimits() {
 
 // limitsTold returns the file whose existence means that this user was shown the net's limits.
 func (s *session) limitsTold() string {
-	state, _ := s.Paths().State(wire.OutsideRoot) // it exists, or the net would not be active
+	state, _ := s.Paths().State(wire.OutsideRoot) // it exists whenever the net is active
 	return filepath.Join(state, "limits-told")
 }
 
-// setUID reports whether a program is set-uid and we are not root, so that it would lose its
-// rights under the net.
+// setUID reports whether a program is set-uid and the user is not root. Such a program would lose
+// its rights under the net.
 func setUID(path string) bool {
 	fi, err := os.Stat(path)
 	return err == nil && fi.Mode()&os.ModeSetuid != 0 && os.Geteuid() != 0
@@ -198,7 +199,7 @@ func (s *session) over() {
 	}
 }
 
-// restarted prints that the net's recorder was replaced. Nothing that the old one saw is lost.
+// restarted prints that the net's recorder was replaced. Nothing that the old recorder saw is lost.
 func (s *session) restarted() {
 	fmt.Fprintf(s.Stderr, "note: the net's recorder died at %s; a new recorder has taken over\n", s.Now().Format(time.TimeOnly))
 }

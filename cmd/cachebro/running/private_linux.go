@@ -21,13 +21,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runPrivate runs the command in a mount namespace of its own. It starts the store daemon
-// outside of that namespace, because a daemon inside would keep the namespace alive.
+// runPrivate runs the command in a new mount namespace. It starts the store daemon outside that
+// namespace, because a daemon inside would keep the namespace alive.
 //
-// A process with several threads cannot enter a user namespace, so a child (cachebro
-// private) is started in a new one. The child's uid is mapped to itself, and an ambient
-// capability, which survives the exec, lets it mount. If the child cannot start the command,
-// it reports the reason through a pipe. began reports whether the command was started.
+// A process with several threads cannot enter a user namespace, so a child (cachebro private) is
+// started in a new one. The child's uid is mapped to itself. An ambient capability, which survives
+// the exec, lets the child mount. If the child cannot start the command, it reports the reason
+// through a pipe. began reports whether the command was started.
 func (s *session) runPrivate(ctx context.Context) (began bool, err error) {
 	c, err := s.Connect(ctx, s.plan.Root)
 	if err != nil {
@@ -108,8 +108,8 @@ func PrivateCommand(e *cli.Env) *cobra.Command {
 		}
 		_ = say.Close()
 		s := session{Env: e, plan: mounting.PlannedMount{Config: *c}, path: *program, args: args, client: *client, id: *id}
-		// The command must not inherit our capability. Capabilities belong to threads, and the
-		// command is started from this one.
+		// The command must not inherit this process's capability. Capabilities belong to threads,
+		// and the command is started from this one.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)

@@ -88,7 +88,7 @@ agent runs with the hooks alone, so repeated reads still save tokens.`,
 			if err != nil {
 				return err
 			}
-			if len(dressed) > len(args) { // hooks and server were added: make an installed plugin inactive
+			if len(dressed) > len(args) { // hooks and a server were added, so make an installed plugin inactive
 				e.Vars = append(e.Vars, "CACHEBRO_HOOKS=run")
 			}
 			args = dressed
@@ -113,9 +113,9 @@ agent runs with the hooks alone, so repeated reads still save tokens.`,
 	return cmd
 }
 
-// stepDown is called if the project cannot be mounted for all processes. It tries a mount for
-// this command alone, then the net without a mount. If neither is possible, it runs the command
-// without both, but only if hooked is true, because hooks alone still help an agent.
+// stepDown runs the command if the project cannot be mounted for all processes. It tries a mount
+// for this command alone, then the net without a mount. If both are impossible, it runs the command
+// without them, but only if hooked is true, because hooks alone still help an agent.
 func (s *session) stepDown(ctx context.Context, why error, f mounting.MountFlags, dir string, hooked bool) error {
 	m, err := mounting.PlanMount(s.Env, dir, f)
 	if err == nil && !m.Already {
@@ -154,9 +154,9 @@ type session struct {
 	client string
 	id     string
 	noNet  bool // run the command without the net
-	// unmounted is true if nothing is mounted, so that the net also saves files of the project.
+	// unmounted is true if nothing is mounted. The net then also saves files of the project.
 	unmounted bool
-	watch     *outside.Watch // the net's watch of the command; nil without the net
+	watch     *outside.Watch // the watch of the command; nil without the net
 	daemon    *wire.Client   // of the project; nil until the session is registered
 }
 
@@ -169,8 +169,8 @@ func newSession() string {
 	return sessionPrefix + hex.EncodeToString(b[:])
 }
 
-// inside returns the caller's working directory as a path in the mount. The command enters
-// that path, because the caller's own working directory may be the one that the mount covers.
+// inside returns the caller's working directory as a path in the mount. The command enters that
+// path, because the caller's working directory may be the directory that the mount covers.
 func (s *session) inside() string {
 	switch {
 	case s.Dir != "" && mounts.Within(s.Dir, s.plan.Root):
@@ -181,9 +181,9 @@ func (s *session) inside() string {
 	return s.plan.Mountpoint
 }
 
-// run starts the command, passes signals on, and registers the session. Under the net alone the
-// session is registered before the first change, so that a command which only reads starts no
-// daemon. If there is no place for the project's history, the daemon's answer says so at once.
+// run starts the command, passes signals on, and registers the session. Without a mount, the
+// session is registered only at the first change, so that a command that only reads starts no
+// daemon. If the project's history cannot be stored, run reports that before the start.
 func (s *session) run(ctx context.Context) error {
 	_, noPlace := s.Paths().MakeState(s.plan.Root)
 	if !s.unmounted || noPlace != nil {
@@ -206,7 +206,7 @@ func (s *session) register(ctx context.Context) error {
 		return err
 	}
 	s.daemon = c
-	_ = s.Paths().JoinSession(s.id, s.plan.Root) // the user's own history looks up there in which projects a session works
+	_ = s.Paths().JoinSession(s.id, s.plan.Root) // the user's own history finds a session's projects there
 	s.note(ctx, wire.SessionEvent{Event: "start", Source: "startup"})
 	s.takeStock(ctx)
 	return nil
@@ -223,7 +223,7 @@ func (s *session) registerLate(ctx context.Context) {
 }
 
 // takeStock makes the history of an unmounted project record earlier changes before the command
-// changes anything. If they were found later, they would be attributed to the command.
+// changes anything. Changes found later would be attributed to the command.
 func (s *session) takeStock(ctx context.Context) {
 	if !s.unmounted {
 		return
@@ -238,8 +238,7 @@ func (s *session) takeStock(ctx context.Context) {
 // takeStockWithin bounds how long a command waits for takeStock.
 const takeStockWithin = 10 * time.Second
 
-// note reports a session event to the daemon. If the daemon does not answer, the command runs
-// nevertheless.
+// note reports a session event to the daemon. The command runs even if the daemon does not answer.
 func (s *session) note(ctx context.Context, ev wire.SessionEvent) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -260,7 +259,7 @@ func (s *session) childVars() []string {
 	return append(vars, "PWD="+s.inside(), "CACHEBRO_SESSION="+s.id)
 }
 
-// spawn runs the command and waits for its end. The command stays in our process group, so that
+// spawn runs the command and waits for its end. The command stays in this process group, so that
 // the terminal's ^C and ^Z reach it directly. Other signals are passed on.
 func (s *session) spawn(ctx context.Context) error {
 	signals, ignore := catch(syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
