@@ -82,10 +82,10 @@ func below(root, path string) (string, bool) {
 	return filepath.ToSlash(rel), ok && rel != ""
 }
 
-// stepsBack reports whether the plugin's hook ignores the event because "cachebro init" or
+// defersToInit reports whether the plugin's hook ignores the event because "cachebro init" or
 // "cachebro run" registered a hook for it. run passes its settings on the command line, so it
 // announces its hook in the environment.
-func stepsBack(env Env, opt options, ev event) bool {
+func defersToInit(env Env, opt options, ev event) bool {
 	if !opt.plugin {
 		return false
 	}

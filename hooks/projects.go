@@ -16,7 +16,7 @@ import (
 // tellOthers reports an event to the daemons of the session's other projects, and adds the event's
 // project to the session's projects. wait waits for the daemons.
 func tellOthers(ctx context.Context, env Env, opt options, ev event) (wait func()) {
-	tell := beside[ev.name]
+	tell := reporters[ev.name]
 	if tell == nil || ev.session == "" {
 		return func() {}
 	}
@@ -38,7 +38,7 @@ func tellOthers(ctx context.Context, env Env, opt options, ev event) (wait func(
 		}
 		all.Go(func() {
 			c := &call{scene: scene{env: env, opt: opt, event: ev, root: other}}
-			if _, ok := within(ctx, env.limit(workWithin), func(ctx context.Context) bool { c.tellBeside(ctx, tell); return true }); !ok {
+			if _, ok := within(ctx, env.limit(workWithin), func(ctx context.Context) bool { c.tellOtherProjects(ctx, tell); return true }); !ok {
 				c.markLost()
 			}
 		})
@@ -46,7 +46,7 @@ func tellOthers(ctx context.Context, env Env, opt options, ev event) (wait func(
 	return all.Wait
 }
 
-func (c *call) tellBeside(ctx context.Context, tell func(context.Context, *call)) {
+func (c *call) tellOtherProjects(ctx context.Context, tell func(context.Context, *call)) {
 	c.breaker = breaker{file: breakerFile(c.env.Paths, c.root), now: c.env.Now}
 	if c.breaker.open() {
 		c.markLost()
@@ -70,23 +70,23 @@ func (c *call) tellBeside(ctx context.Context, tell func(context.Context, *call)
 // changesContext are the events that may change what a context holds.
 var changesContext = map[string]bool{"SessionStart": true, "SessionEnd": true, "PreCompact": true, "PostCompact": true}
 
-// beside holds, for each event, the function that reports it to the session's other projects.
-var beside = map[string]func(context.Context, *call){
-	"SessionStart":       besideStart,
-	"UserPromptSubmit":   besidePrompt,
-	"PreToolUse":         besideCall,
-	"PostToolUse":        besideResult,
-	"PostToolUseFailure": besideResult,
+// reporters holds, for each event, the function that reports it to the session's other projects.
+var reporters = map[string]func(context.Context, *call){
+	"SessionStart":       reportStart,
+	"UserPromptSubmit":   reportPrompt,
+	"PreToolUse":         reportCall,
+	"PostToolUse":        reportResult,
+	"PostToolUseFailure": reportResult,
 	"PostToolBatch":      func(ctx context.Context, c *call) { postToolBatch(ctx, c) },
 	"PreCompact":         func(ctx context.Context, c *call) { preCompact(ctx, c) },
 	"PostCompact":        func(ctx context.Context, c *call) { postCompact(ctx, c) },
 	"SubagentStart":      func(ctx context.Context, c *call) { subagentStart(ctx, c) },
 	"SubagentStop":       func(ctx context.Context, c *call) { subagentStop(ctx, c) },
-	"Stop":               besideStop,
+	"Stop":               reportStop,
 	"SessionEnd":         func(ctx context.Context, c *call) { sessionEnd(ctx, c) },
 }
 
-func besideStart(ctx context.Context, c *call) {
+func reportStart(ctx context.Context, c *call) {
 	_, err := c.tell(ctx, wire.SessionEvent{Event: "start", Source: c.source})
 	if c.transcript != "" && c.opt.client == "" {
 		c.chain().begin(c.transcript)
@@ -94,15 +94,15 @@ func besideStart(ctx context.Context, c *call) {
 	}
 }
 
-func besidePrompt(ctx context.Context, c *call) {
+func reportPrompt(ctx context.Context, c *call) {
 	_, _ = c.tell(ctx, wire.SessionEvent{Event: "prompt", Text: c.said(c.text, 400), Given: tokensOf(len(c.text)), Beside: true})
 }
 
-func besideStop(ctx context.Context, c *call) {
+func reportStop(ctx context.Context, c *call) {
 	_, _ = c.tell(ctx, wire.SessionEvent{Event: "stop", Given: tokensOf(len(c.reply))})
 }
 
-func besideCall(ctx context.Context, c *call) {
+func reportCall(ctx context.Context, c *call) {
 	c.tellQueued(ctx)
 	if isOurs(c.tool) && !c.checkChain(ctx) {
 		return
@@ -114,7 +114,7 @@ func besideCall(ctx context.Context, c *call) {
 	_, _ = c.ask(ctx, wire.MToolBegin, t, nil, nil)
 }
 
-func besideResult(ctx context.Context, c *call) {
+func reportResult(ctx context.Context, c *call) {
 	if c.tool != "Bash" {
 		return
 	}

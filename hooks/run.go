@@ -78,7 +78,7 @@ func Run(ctx context.Context, env Env) {
 		return
 	}
 	ev, ok := parseEvent(raw, opt)
-	if !ok || stepsBack(env, opt, ev) {
+	if !ok || defersToInit(env, opt, ev) {
 		return
 	}
 	ev.typedMeanwhile(env, opt)

@@ -16,7 +16,7 @@ func TestPluginStepsBack(t *testing.T) {
 	env := map[string]string{"HOME": home, "CLAUDE_PROJECT_DIR": project}
 	e := Env{Getenv: func(k string) string { return env[k] }}
 	plugin := parseOptions([]string{"--plugin", "PostToolUse"})
-	if stepsBack(e, plugin, event{}) || stepsBack(e, parseOptions(nil), event{}) {
+	if defersToInit(e, plugin, event{}) || defersToInit(e, parseOptions(nil), event{}) {
 		t.Error("steps back though nothing else is registered")
 	}
 	write := func(file string, text []byte) {
@@ -29,19 +29,19 @@ func TestPluginStepsBack(t *testing.T) {
 	}
 	for _, file := range []string{filepath.Join(home, ".claude", "settings.json"), filepath.Join(project, ".claude", "settings.local.json")} {
 		write(file, clients.ClaudeSettings("/opt/cachebro"))
-		if !stepsBack(e, plugin, event{}) {
+		if !defersToInit(e, plugin, event{}) {
 			t.Errorf("acts though %s has our hooks", file)
 		}
-		if stepsBack(e, parseOptions([]string{"PostToolUse"}), event{}) {
+		if defersToInit(e, parseOptions([]string{"PostToolUse"}), event{}) {
 			t.Error("the registered hook steps back itself")
 		}
 		write(file, []byte(`{"hooks":{}}`))
 	}
-	if stepsBack(e, plugin, event{}) {
+	if defersToInit(e, plugin, event{}) {
 		t.Error("steps back from settings without our hooks")
 	}
 	env["CACHEBRO_HOOKS"] = "run"
-	if !stepsBack(e, plugin, event{}) {
+	if !defersToInit(e, plugin, event{}) {
 		t.Error("acts beside run's hooks")
 	}
 	p := clients.Places{Home: home, Project: project}
@@ -82,18 +82,18 @@ func TestExtensionStepsBack(t *testing.T) {
 		{"gemini", filepath.Join(home, ".gemini", "settings.json")}, {"gemini", filepath.Join(project, ".gemini", "settings.json")},
 		{"codex", filepath.Join(home, ".codex", "hooks.json")}, {"codex", filepath.Join(project, ".codex", "hooks.json")},
 	} {
-		if stepsBack(e, opt(c.client), ev) {
+		if defersToInit(e, opt(c.client), ev) {
 			t.Errorf("%s steps back though nothing else is registered", c.client)
 		}
 		write(c.file, ours)
-		if !stepsBack(e, opt(c.client), ev) {
+		if !defersToInit(e, opt(c.client), ev) {
 			t.Errorf("%s acts though %s has our hooks", c.client, c.file)
 		}
 		write(c.file, "{}")
 	}
 	env["CODEX_HOME"] = config
 	write(filepath.Join(config, "hooks.json"), ours)
-	if !stepsBack(e, opt("codex"), ev) || stepsBack(e, opt("gemini"), ev) || stepsBack(e, opt("opencode"), ev) {
+	if !defersToInit(e, opt("codex"), ev) || defersToInit(e, opt("gemini"), ev) || defersToInit(e, opt("opencode"), ev) {
 		t.Error("CODEX_HOME: another client steps back, or Codex does not")
 	}
 }

@@ -7,20 +7,19 @@ import (
 )
 
 // The protocol wants no answer to a cancelled request. Over HTTP mcp-go answers it with the
-// error that the cancellation caused. The code here suppresses that answer, so the response is a
-// stream without messages.
+// cancellation's error. This code suppresses that answer, so the response is a stream without
+// messages.
 
-// cancelledKey is the context key of the flag that marks a request over HTTP as cancelled.
+// cancelledKey is the context key of the flag for a cancelled request over HTTP.
 type cancelledKey struct{}
 
-// cancelled marks a request over HTTP whose context ended while it was being handled.
+// cancelled marks a request over HTTP whose context has ended.
 func cancelled(ctx context.Context) {
 	if mark, ok := ctx.Value(cancelledKey{}).(*atomic.Bool); ok && ctx.Err() != nil {
 		mark.Store(true)
 	}
 }
 
-// unanswered makes cancelled requests end without an answer.
 func unanswered(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mark := new(atomic.Bool)
@@ -28,7 +27,7 @@ func unanswered(next http.Handler) http.Handler {
 	})
 }
 
-// cancelledWriter writes nothing once its request is cancelled.
+// cancelledWriter writes nothing after its request was cancelled.
 type cancelledWriter struct {
 	http.ResponseWriter
 	cancelled *atomic.Bool

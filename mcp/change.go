@@ -10,9 +10,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// change is one file changed by one of our tools. The old content is saved first, then the
-// file is written, and then the store records who wrote it and which part of the new content
-// the agent has seen.
+// change is one file changed by one of our tools. First the old content is saved, then the file is
+// written, then the store records who wrote it and which part of the new content the agent has
+// seen.
 type change struct {
 	rel        string
 	f          *displace.File
@@ -23,11 +23,11 @@ type change struct {
 	unkept     bool // the present content may be lost
 }
 
-// unsafeNote is added to the answer when the store could not record an edit.
+// unsafeNote is added to the answer if the store could not record an edit.
 const unsafeNote = "\n(cachebro's store does not respond, so this change may be missing from its history)"
 
-// apply writes c.after. Without a mount it first hands the old content to the store; with one
-// the overlay keeps it, whatever happens to the daemon.
+// apply writes c.after. Without a mount it first passes the old content to the store. With a mount
+// the overlay saves it, even without a daemon.
 func (c *call) apply(ctx context.Context, ch change) (note string, err error) {
 	s, path := c.s, []byte(ch.f.Path)
 	var st wire.Status
@@ -54,7 +54,7 @@ func (c *call) apply(ctx context.Context, ch change) (note string, err error) {
 		end(true)
 		return "", fileError(ch.rel, err)
 	}
-	// The file has been changed, so the change must be recorded even if the call is cancelled.
+	// The file has changed, so record that even if the call is cancelled.
 	ctx = context.WithoutCancel(ctx)
 	if serr == nil && !mounted {
 		_, serr = s.backend.try(ctx, readWait, wire.MIngest, wire.Ingest{Path: path, PID: os.Getpid()}, ch.after, nil)
@@ -66,7 +66,7 @@ func (c *call) apply(ctx context.Context, ch change) (note string, err error) {
 			own.Before = text.Hash(ch.f.Content)
 		}
 		if _, oerr := s.backend.try(ctx, readWait, wire.MOwnEdit, own, ch.after, nil); oerr != nil {
-			// The reader then gets more text than it needs, never less.
+			// The reader then gets more text than needed, never less.
 			s.opt.Logger.Info("edit not booked as shown", "path", ch.rel, "err", oerr)
 		}
 	}
@@ -81,8 +81,8 @@ func (c *call) apply(ctx context.Context, ch change) (note string, err error) {
 	return note, nil
 }
 
-// window tells the daemon that what this process writes until end belongs to this tool call. It
-// does so only if a session or tool-use id is known.
+// window tells the daemon that what this process writes until end belongs to this tool call, if a
+// session or tool-use id is known.
 func (c *call) window(ctx context.Context, paths ...[]byte) (end func(failed bool)) {
 	session := c.s.session(c.conn)
 	if session == "" && c.reader.ToolUse == "" {

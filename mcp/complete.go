@@ -10,8 +10,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// pathCompletions completes the path of cachebro://history/{+path}, directory
-// by directory.
+// pathCompletions completes the path of cachebro://history/{+path}, directory by directory.
 type pathCompletions struct{ s *Server }
 
 // maxCompletions is the protocol's own limit.

@@ -11,9 +11,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// These are the keys under which clients send the id that their hooks use for the call. Claude
-// Code uses its own key. Codex uses callId, and also sends the thread that makes the call and
-// the number of that thread's context window, which grows with each compaction.
+// The keys under which clients send the id that their hooks use for the call. Codex's is callId.
+// Codex also sends the calling thread, and the number of its context window, which grows with each
+// compaction.
 const (
 	toolUseKey = "claudecode/toolUseId"
 	callKey    = "callId"
@@ -22,11 +22,10 @@ const (
 	windowKey  = "windowId"
 )
 
-// maxConns bounds how many HTTP connections are remembered. A connection that was forgotten
-// gets full texts again.
+// maxConns bounds the remembered HTTP connections. A forgotten connection gets full texts again.
 const maxConns = 256
 
-// conn holds what this process knows about one connection.
+// conn is what this process knows about one connection.
 type conn struct {
 	id string
 
@@ -35,8 +34,8 @@ type conn struct {
 	cleared bool
 }
 
-// conn returns the connection of a request. It is nil if requests have none: over HTTP since
-// revision 2026-07-28, in which every request stands alone.
+// conn returns the connection of a request, or nil if requests have none: over HTTP since revision
+// 2026-07-28, in which every request stands alone.
 func (s *Server) conn(ctx context.Context) *conn {
 	sess := server.ClientSessionFromContext(ctx)
 	if sess == nil || sess.SessionID() == "" {
@@ -61,10 +60,10 @@ func (s *Server) conn(ctx context.Context) *conn {
 	return c
 }
 
-// reader identifies the context window that makes the call. A tool-use id takes precedence over
-// the connection, because a client that sends tool-use ids runs sub-agents over the same
-// connection, and each sub-agent is a separate reader. The session from the environment is not
-// used, because under --continue it names a session that no hook ever reports.
+// reader identifies the context window that makes the call. A tool-use id has precedence over the
+// connection: a client that sends such ids runs sub-agents over one connection, and each is a
+// separate reader. The session from the environment is not used, because under --continue no hook
+// reports it.
 func (s *Server) reader(ctx context.Context, meta *mcp.Meta) wire.Reader {
 	if meta != nil {
 		if id, _ := meta.AdditionalFields[toolUseKey].(string); id != "" && len(id) <= 200 {
@@ -84,9 +83,9 @@ func (s *Server) reader(ctx context.Context, meta *mcp.Meta) wire.Reader {
 	return wire.Reader{}
 }
 
-// codexReader is the reader of a call from Codex. Its hook must have announced the call,
-// because without hooks nobody would report a compaction. Hooks do not identify threads other
-// than the main one, so such a thread is an unknown reader.
+// codexReader returns the reader of a call from Codex. Codex's hook must have announced the call,
+// because without hooks nobody reports a compaction. Hooks identify only the main thread, so any
+// other is an unknown reader.
 func (s *Server) codexReader(ctx context.Context, meta map[string]any) (wire.Reader, bool) {
 	field := func(name string) string {
 		v, _ := meta[name].(string)
@@ -127,8 +126,8 @@ func (s *Server) codexReader(ctx context.Context, meta map[string]any) (wire.Rea
 	return wire.Reader{ToolUse: call}, true
 }
 
-// mustForce reports whether path has to be sent whole because the connection's cache was
-// cleared and path has not been sent since.
+// mustForce reports whether path must be sent whole, because the connection's cache was cleared and
+// path was not sent since.
 func (c *conn) mustForce(path string) bool {
 	if c == nil {
 		return false
@@ -150,15 +149,14 @@ func (c *conn) wasSent(path string) {
 	}
 }
 
-// clear forgets everything that was sent on this connection.
 func (c *conn) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cleared, c.fresh = true, make(map[string]bool)
 }
 
-// hello starts the daemon before the first tool call needs it, and reports the client's session
-// to it if the environment names one.
+// hello starts the daemon before the first tool call needs it, and reports the client's session if
+// the environment names one.
 func (s *Server) hello(ctx context.Context) {
 	_, err := s.backend.get(ctx)
 	if err == nil && s.opt.Session != "" {

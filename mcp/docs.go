@@ -25,7 +25,7 @@ var markSyncedTool = &tool{
 // maxDiffLines bounds the diff lines in one answer.
 const maxDiffLines = 200
 
-// docsRef fills in q for a ref, which may be a path in the project or the name of a group.
+// docsRef fills in q for a ref, a path in the project or the name of a group.
 func (s *Server) docsRef(ref string, q *wire.DocsRequest) error {
 	q.Name = ref
 	rel, err := s.resolve(ref)
@@ -87,8 +87,7 @@ func runMarkSynced(ctx context.Context, c *call, a markSyncedArgs) (*mcp.CallToo
 	return textResult(strings.TrimSuffix(b.String(), "\n")), nil
 }
 
-// docsText lists the pairs that are not in sync, with as much of their diffs as
-// one answer holds.
+// docsText lists the pairs that are not in sync, with as much of their diffs as one answer holds.
 func (s *Server) docsText(a wire.DocsAnswer) string {
 	var b strings.Builder
 	for _, p := range a.Problems {
@@ -110,7 +109,7 @@ func (s *Server) docsText(a wire.DocsAnswer) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// pairText renders one pair; lines counts the diff lines that were shown so far.
+// pairText renders one pair. lines counts the diff lines shown so far.
 func pairText(p wire.DocPair, lines *int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s · about %s (%s)", p.State, quote(string(p.Doc)), quote(p.Code), p.How)

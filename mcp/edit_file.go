@@ -19,7 +19,7 @@ type editFileArgs struct {
 	Old  string `json:"old_string,required" list:"lean"`
 	New  string `json:"new_string,required" list:"lean"`
 	All  bool   `json:"replace_all"`
-	// Unkept is not listed in the schema. The refusal that it overrides mentions it.
+	// Unkept is not in the schema. The refusal that it overrides mentions it.
 	Unkept bool `json:"overwrite_unkept" list:"never"`
 }
 
@@ -67,7 +67,7 @@ var editFileTool = &tool{
 	}),
 }
 
-// notOwn refuses a text that was copied from one of cachebro's answers and is not in the file.
+// notOwn refuses a text that is copied from one of cachebro's answers and is not in the file.
 func (c *call) notOwn(ctx context.Context, given string, content []byte) error {
 	lines := text.NewOwnWords(given, string(content))
 	if len(lines) == 0 {
@@ -81,7 +81,6 @@ func (c *call) notOwn(ctx context.Context, given string, content []byte) error {
 	return badInput("the text is cachebro's answer, not a file's text: "+quote(line), text.OwnWordsHint)
 }
 
-// refused turns a textedit.Refusal into a tool error.
 func refused(err error) error {
 	var r *textedit.Refusal
 	if errors.As(err, &r) {
@@ -90,7 +89,7 @@ func refused(err error) error {
 	return err
 }
 
-// linesOf counts the lines of a file as they are shown.
+// linesOf counts a file's lines as they are shown.
 func linesOf(content []byte) int {
 	shown, _ := text.Shown(content)
 	return text.Lines(shown)

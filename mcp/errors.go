@@ -14,12 +14,12 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// badInput returns the error for a mistake of the caller that a new call can correct.
+// badInput returns the error for a mistake that the caller can correct.
 func badInput(message, hint string) *wire.Error {
 	return &wire.Error{Code: wire.ErrBadRequest.Code, Message: message, Hint: hint}
 }
 
-// toolError returns the error that the model sees. It says what is wrong, then how to correct it.
+// toolError returns the error for the model: what is wrong, then how to correct it.
 func toolError(err error) *mcp.CallToolResult {
 	text := clean(err.Error())
 	if h := wire.Hint(err); h != "" {
@@ -28,7 +28,7 @@ func toolError(err error) *mcp.CallToolResult {
 	return mcp.NewToolResultError(text)
 }
 
-// fileError turns an error of the file system into one with a readable message.
+// fileError gives an error of the file system a readable message.
 func fileError(rel string, err error) error {
 	name := quote(rel)
 	if rel == "" {
@@ -59,8 +59,8 @@ func fileError(rel string, err error) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// quote shows a path as it is if it is plain, otherwise as a Go string, so that no file name
-// can add a line or a control sequence to an answer.
+// quote returns a plain path unchanged, any other as a Go string, so that no file name can add a
+// line or a control sequence to an answer.
 func quote(p string) string {
 	plain := p != "" && !strings.ContainsFunc(p, func(r rune) bool {
 		return r == unicode.ReplacementChar || !unicode.IsPrint(r)
@@ -71,8 +71,7 @@ func quote(p string) string {
 	return fmt.Sprintf("%q", p)
 }
 
-// clean removes control characters and other characters that a terminal would interpret. The
-// text may have several lines.
+// clean removes control characters and others that a terminal would interpret, but no newlines.
 func clean(t string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && visible.Acts(r) {

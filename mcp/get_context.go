@@ -29,7 +29,7 @@ var getContextTool = &tool{
 	}),
 }
 
-// bundle asks the daemon for a bundle. The daemon shortens it if this reader was shown it before.
+// bundle asks the daemon for a bundle, which is shorter if this reader was shown it before.
 func (c *call) bundle(ctx context.Context, q wire.ContextRequest) (*mcp.CallToolResult, error) {
 	key := "context:" + q.Ref
 	if q.Graph {
@@ -46,8 +46,8 @@ func (c *call) bundle(ctx context.Context, q wire.ContextRequest) (*mcp.CallTool
 	return textResult(compose(ans.ReadAnswer, out).text), nil
 }
 
-// ref makes an absolute path inside the project relative. Anything else may be the name of a
-// group and is returned unchanged.
+// ref makes an absolute path inside the project relative. It returns anything else unchanged,
+// because it may be the name of a group.
 func (c *call) ref(given string) string {
 	if len(given) == 0 || given[0] != '/' {
 		return given

@@ -17,8 +17,7 @@ import (
 )
 
 // serveHTTP serves streamable HTTP under /mcp, to this machine only. A web page in the user's
-// browser can reach a loopback port too, but it does not have the token, and it is recognised
-// by its Origin header.
+// browser can reach a loopback port too, but it lacks the token and has an Origin header.
 func (s *Server) serveHTTP(ctx context.Context) error {
 	if len(s.opt.Token) < 16 {
 		return wire.Errorf(wire.ErrBadRequest, "give at least 16 characters", "the bearer token for HTTP is missing or too short")
@@ -69,8 +68,8 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
-// loopbackOrigin reports whether the Origin header is missing, as in a program's request, or
-// names a page served by this machine.
+// loopbackOrigin reports whether the Origin header is missing, as for a program, or names this
+// machine.
 func loopbackOrigin(origins []string) bool {
 	for _, o := range origins {
 		u, err := url.Parse(o)
@@ -81,8 +80,8 @@ func loopbackOrigin(origins []string) bool {
 	return true
 }
 
-// loopbackHost reports whether a Host header names this machine. Checking it guards against
-// DNS names that were rebound to a loopback address.
+// loopbackHost reports whether a Host header names this machine. It guards against DNS names
+// rebound to a loopback address.
 func loopbackHost(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h

@@ -5,16 +5,15 @@ import (
 	"sync"
 )
 
-// httpSessions are the connections that this process opened over HTTP. Only an id
-// that Generate returned is valid: a connection can be a reader, so clients must not invent ids,
-// and after a DELETE or a restart the client has to open a new connection.
+// httpSessions are the connections opened over HTTP. Only ids from Generate are valid: a connection
+// can be a reader, so clients must not invent ids. After a DELETE or a restart the client has to
+// open a new connection.
 type httpSessions struct {
 	mu   sync.Mutex // guards live
-	live []string   // ordered by last use, the least recently used first
+	live []string   // least recently used first
 }
 
-// Generate opens a connection. If there are more than maxConns, the least recently used one is
-// closed.
+// Generate opens a connection. Above maxConns, it closes the least recently used one.
 func (h *httpSessions) Generate() string {
 	id := randomID() + randomID()
 	h.mu.Lock()
@@ -26,8 +25,8 @@ func (h *httpSessions) Generate() string {
 	return id
 }
 
-// Validate answers "terminated", which is HTTP 404, for every id that is not
-// live; clients then initialize again.
+// Validate answers "terminated", which is HTTP 404, for every id that is not live. Clients then
+// initialize again.
 func (h *httpSessions) Validate(id string) (isTerminated bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -1,7 +1,7 @@
 package mcp
 
-// instructions is shown to the model once per context, so it holds what the
-// tools' names and descriptions do not say, and gives no orders.
+// instructions is shown to the model once per context. It says only what the tools' names and
+// descriptions do not.
 func instructions(profile string) string {
 	switch profile {
 	case ProfileAll:
@@ -9,5 +9,5 @@ func instructions(profile string) string {
 	case ProfileSafety:
 		return "Every version of every file is kept, whichever program wrote or deleted it."
 	}
-	return "" // the tools' descriptions already say everything that a model cannot guess
+	return "" // the tools' descriptions say everything
 }

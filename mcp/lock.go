@@ -2,8 +2,8 @@ package mcp
 
 import "sync"
 
-// keyed orders the writers of one path within this process: two edits of the
-// same file at once must both arrive. The zero value is ready.
+// keyed orders the writers of one path within this process, so that no edit is lost. The zero value
+// is ready.
 type keyed struct {
 	mu   sync.Mutex // guards held
 	held map[string]*keyLock
@@ -14,7 +14,6 @@ type keyLock struct {
 	users int
 }
 
-// lock takes the lock of key and returns the function that releases it.
 func (k *keyed) lock(key string) (unlock func()) {
 	k.mu.Lock()
 	if k.held == nil {

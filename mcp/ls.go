@@ -49,8 +49,7 @@ var lsTool = &tool{
 		part, next := c.s.listPage(items, first)
 		body := strings.Join(part, "\n") + "\n"
 		if first > 1 || next > 0 {
-			// A page of a listing is always sent whole, because only a complete listing can be
-			// reported as unchanged.
+			// A page is sent whole, because only a complete listing can be reported as unchanged.
 			t := strings.TrimSuffix(body, "\n")
 			if next > 0 {
 				t += fmt.Sprintf("\n[... items %d-%d of %d. next: ls path=%s offset=%d]", first, next-1, len(items), quote(name(rel)), next)
@@ -62,12 +61,12 @@ var lsTool = &tool{
 	}),
 }
 
-// decideListing asks the daemon to compare the listing with what this reader was shown. If the
-// daemon cannot compare or does not answer, the whole listing is sent.
+// decideListing asks the daemon to compare the listing with what this reader was shown. Without an
+// answer, the whole listing is sent.
 func (c *call) decideListing(ctx context.Context, rel string, recursive bool, body string) string {
 	key := name(rel)
 	if !recursive {
-		key += "/." // distinguishes this listing from the recursive one
+		key += "/." // unlike the recursive listing
 	}
 	req := wire.ReadRequest{Reader: c.reader, Path: []byte(key), Tool: "ls", Listing: true,
 		Force: c.conn.mustForce(c.sentAs("ls:" + key)), Pending: c.reader.ToolUse != ""}
@@ -81,14 +80,14 @@ func (c *call) decideListing(ctx context.Context, rel string, recursive bool, bo
 	return compose(ans, out).text
 }
 
-// bookListing counts the tokens of a listing that was sent whole and so saved nothing.
+// bookListing counts the tokens of a whole listing, which saved nothing.
 func (c *call) bookListing(ctx context.Context, sent string) {
 	n := int64(c.s.opt.Tokens([]byte(sent)))
 	c.s.spendLater(ctx, wire.Spend{Reader: c.reader, Tool: "ls", Full: n, Sent: n, Kind: "result", Answer: wire.ReadFull}, nil)
 }
 
-// listPage returns as many items from first (1-based) on as fit into one result. next is the
-// first item that does not fit, or 0 if all do.
+// listPage returns the items from first (1-based) on that fit into one result. next is the first
+// item that does not, or 0.
 func (s *Server) listPage(items []string, first int) (part []string, next int) {
 	used := 0
 	for i := first - 1; i < len(items); i++ {
@@ -99,8 +98,7 @@ func (s *Server) listPage(items []string, first int) (part []string, next int) {
 	return items[first-1:], 0
 }
 
-// list returns the names below rel, relative to it and sorted by bytes; directories end in a
-// slash.
+// list returns the names below rel, relative to it and sorted by bytes. Directories end in a slash.
 func (s *Server) list(ctx context.Context, rel string, recursive bool) ([]string, error) {
 	target, err := s.target(rel)
 	if err != nil {
@@ -137,8 +135,7 @@ func (s *Server) list(ctx context.Context, rel string, recursive bool) ([]string
 	return items, nil
 }
 
-// gitFiles asks git, which knows all ignore rules, for the files that are tracked or not
-// ignored.
+// gitFiles asks git, which knows all ignore rules, for the files that are tracked or not ignored.
 func (s *Server) gitFiles(ctx context.Context, rel string) ([]string, error) {
 	dir := path.Join(s.dir(), rel)
 	cmd := gitdir.Command(ctx, dir, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
@@ -151,7 +148,7 @@ func (s *Server) gitFiles(ctx context.Context, rel string) ([]string, error) {
 		if f == "" {
 			continue
 		}
-		// The index also names files that were deleted from the tree.
+		// The index also has files that were deleted from the tree.
 		if _, err := os.Lstat(path.Join(dir, f)); err == nil {
 			items = append(items, f)
 		}
@@ -174,7 +171,7 @@ func walk(ctx context.Context, root *os.Root, rel string) ([]string, error) {
 		case err != nil && below == "":
 			return err
 		case err != nil:
-			return fs.SkipDir // unreadable or gone meanwhile
+			return fs.SkipDir // unreadable, or gone meanwhile
 		case d.IsDir() && (d.Name() == ".git" || ignore.CanBeRebuilt(d.Name())):
 			return fs.SkipDir
 		case !d.IsDir():
@@ -188,7 +185,6 @@ func walk(ctx context.Context, root *os.Root, rel string) ([]string, error) {
 	return items, err
 }
 
-// entries lists everything in one directory.
 func entries(root *os.Root, rel string) ([]string, error) {
 	d, err := root.Open(name(rel))
 	if err != nil {

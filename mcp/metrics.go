@@ -29,12 +29,12 @@ func (s *Server) metrics(ctx context.Context, q wire.MetricsQuery) (wire.Metrics
 	var m wire.Metrics
 	_, err := s.backend.ask(ctx, wire.MMetrics, q, nil, &m)
 	if m.Tools == nil {
-		m.Tools = []wire.ToolMetric{} // an array in JSON, also when empty
+		m.Tools = []wire.ToolMetric{} // an array in JSON even if empty
 	}
 	return m, err
 }
 
-// metricsText renders everything that the structured form contains.
+// metricsText renders everything in the structured form.
 func metricsText(m wire.Metrics) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "~%s tokens saved (%.1f%%) in %s calls: %s without cachebro, %s sent, %s overhead",

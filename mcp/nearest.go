@@ -11,8 +11,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// nearest looks for the file that was probably meant, which is a file in the same directory
-// whose name differs only in case or in a few letters. It returns "" if there is none.
+// nearest returns the file that was probably meant, or "": a file in the same directory whose name
+// differs only in case or a few letters.
 func (s *Server) nearest(rel string) string {
 	dir, base := path.Split(rel)
 	root, err := os.OpenRoot(s.dir())

@@ -9,11 +9,11 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// The protocol wants the URI of a missing resource in the error's data. mcp-go has no way to
-// add it, so the code here adds it to mcp-go's answers before they are sent.
+// The protocol wants the URI of a missing resource in the error's data. mcp-go cannot add it, so
+// this code does before the answer is sent.
 
-// askedResource returns the URI of the resource that a message asks to read, or "" if it is
-// another kind of request.
+// askedResource returns the URI of the resource that a message asks to read, or "" for other
+// requests.
 func askedResource(message []byte) string {
 	if !bytes.Contains(message, []byte(mcp.MethodResourcesRead)) {
 		return ""
@@ -30,7 +30,7 @@ func askedResource(message []byte) string {
 	return req.Params.URI
 }
 
-// nameMissing adds the URI to an answer which says that a resource does not exist.
+// nameMissing adds the URI to an answer that a resource does not exist.
 func nameMissing(reply mcp.JSONRPCMessage, uri string) mcp.JSONRPCMessage {
 	e, ok := reply.(mcp.JSONRPCError)
 	notFound := e.Error.Code == mcp.RESOURCE_NOT_FOUND || e.Error.Code == mcp.INVALID_PARAMS
@@ -41,7 +41,7 @@ func nameMissing(reply mcp.JSONRPCMessage, uri string) mcp.JSONRPCMessage {
 	return reply
 }
 
-// namesMissing does the same for answers over HTTP.
+// namesMissing does so for answers over HTTP.
 func namesMissing(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
@@ -58,7 +58,7 @@ func namesMissing(next http.Handler) http.Handler {
 	})
 }
 
-// failing returns the error with which a body ended.
+// failing is a reader that returns an error.
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) {
@@ -68,7 +68,7 @@ func (f failing) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// missingWriter adds the URI to an answer. mcp-go writes each answer in one call.
+// missingWriter adds the URI to an answer, which mcp-go writes in one call.
 type missingWriter struct {
 	http.ResponseWriter
 	uri string

@@ -71,8 +71,8 @@ func (s *Server) notesText(notes []wire.Note) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// noteText renders a note for a model: kind and path on the first line, and the text indented,
-// so that no line of the text can be mistaken for the head of another note.
+// noteText renders a note for a model: kind and path on the first line, then the indented text, so
+// that no line of it looks like another note.
 func noteText(n wire.Note) string {
 	head := fmt.Sprintf("%s [%s]", clean(n.ID), clean(n.Kind))
 	if len(n.Path) > 0 {

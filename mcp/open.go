@@ -10,8 +10,8 @@ import (
 	"cachebro/store/undo/displace"
 )
 
-// open reads the file at rel through the project's own path. The caller closes its root and
-// holds the path's lock.
+// open reads the file rel through the project's own path. The caller closes its root and holds the
+// path's lock.
 func (s *Server) open(rel string) (*displace.File, error) {
 	if rel == "" {
 		return nil, isDir(rel)
@@ -49,8 +49,8 @@ func (s *Server) open(rel string) (*displace.File, error) {
 	return f, nil
 }
 
-// inGit reports whether a path is a git directory or lies in one. Files there must not be
-// written, because the next git command would run hooks and settings that were put there.
+// inGit reports whether a path is a git directory or in one. Files there must not be written,
+// because the next git command would run hooks and settings in them.
 func inGit(root *os.Root, p string) bool {
 	if gitdir.In(p) {
 		return true
@@ -63,7 +63,7 @@ func inGit(root *os.Root, p string) bool {
 	return false
 }
 
-// lockFile locks a file against our other writers, whichever of its names they use.
+// lockFile locks a file, under any of its names, against our other writers.
 func (s *Server) lockFile(rel string) (unlock func()) {
 	if target, err := s.target(rel); err == nil {
 		rel = target

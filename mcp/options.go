@@ -9,12 +9,12 @@ import (
 	"cachebro/store/wire"
 )
 
-// Caller asks the store daemon. *wire.Client is one; it is safe for concurrent
-// use and reconnects by itself.
+// Caller asks the daemon. *wire.Client is one. It is safe for concurrent use and reconnects by
+// itself.
 type Caller interface {
-	// Call sends params (may be nil) and body under method, decodes the answer
-	// into result (may be nil) and returns the answer's body. A *wire.Error comes from the
-	// daemon; any other error means that the daemon did not answer.
+	// Call sends params and body under method, decodes the answer into result and returns the
+	// answer's body. params and result may be nil. A *wire.Error comes from the daemon; any other
+	// error means that the daemon did not answer.
 	Call(ctx context.Context, method string, params any, body []byte, result any) ([]byte, error)
 }
 
@@ -24,45 +24,45 @@ type Options struct {
 	In  io.Reader
 	Out io.Writer
 
-	// Dial finds or starts the daemon, when it is first needed and again after a failure, so
-	// that a client can list tools without a daemon.
+	// Dial finds or starts the daemon, when it is first needed and again after a failure. A client
+	// can list tools without a daemon.
 	Dial func(context.Context) (Caller, error)
 
-	// Open returns the options of the project that contains an absolute path, for calls about
-	// another project than Root. It returns false if no known project contains the path. If Open
-	// is nil, all calls are about Root.
+	// Open returns the options of the project that contains an absolute path, for calls about other
+	// projects than Root. It returns false if no known project contains the path. If nil, all calls
+	// are about Root.
 	Open func(path string) (Options, bool)
 
 	// Others returns lines that list what the session or prompt of an undo also changed in other
-	// projects. If Others is nil, nothing is listed.
+	// projects. It may be nil.
 	Others func(ctx context.Context, session, prompt string) []string
 
 	// Root is the project's root, absolute and clean, as the daemon knows it.
 	Root string
-	// Mountpoint is where the overlay shows the project when that is not Root.
+	// Mountpoint is where the overlay shows the project if not at Root.
 	Mountpoint string
-	// Aliases are other spellings of Root in absolute paths, such as the symlinked prefix that
-	// the client was given.
+	// Aliases are other absolute paths of Root, such as the symlinked one that the client was
+	// given.
 	Aliases []string
 
 	// Profile is read, safety, default or all; "" is default.
 	Profile string
-	// Reader is "" or "connection", which means that this connection is one context window.
-	// Nobody reports what the client does with results, so only texts of at most Small bytes
-	// count as shown. 0 means 8 KiB, which no known client cuts.
+	// Reader is "" or "connection", which means that this connection is one context window. Nobody
+	// reports what the client does with results, so only texts of at most Small bytes count as
+	// shown. 0 means 8 KiB, which no known client cuts.
 	Reader string
 	Small  int
-	// Session is a client's session id from the environment. It is only a hint: it labels edits
-	// and never decides what a reader has seen.
+	// Session is a client's session id from the environment. It labels edits and never decides what
+	// a reader has seen.
 	Session string
 	Version string
-	// Logger gets the errors behind an answer; nil discards them.
+	// Logger gets the errors behind an answer. nil discards them.
 	Logger *slog.Logger
-	// Tokens counts the tokens of a text; nil estimates from its bytes.
+	// Tokens counts the tokens of a text. nil estimates them from its bytes.
 	Tokens func([]byte) int
 
-	// Listener serves HTTP on this loopback listener instead of In and Out;
-	// Token is the bearer token that every request must carry.
+	// Listener serves HTTP on this loopback listener instead of In and Out. Token is the bearer
+	// token that every request needs.
 	Listener net.Listener
 	Token    string
 }
@@ -111,8 +111,8 @@ func (o *Options) fill() {
 
 // The profiles and readers that Options accepts.
 const (
-	// ProfileRead offers only read_file, for clients without hooks that have their own tools for
-	// everything else. In each context it costs two fifths of the tokens that default costs.
+	// ProfileRead offers only read_file, for clients without hooks that have other tools of their
+	// own. It costs two fifths of default's tokens in each context.
 	ProfileRead      = "read"
 	ProfileSafety    = "safety"
 	ProfileDefault   = "default"

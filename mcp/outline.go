@@ -11,8 +11,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// outlineText lists a file's definitions with their lines. For a large file that the agent will
-// not edit, this is enough.
+// outlineText lists a file's definitions with their lines, which is enough for a large file that
+// the agent will not edit.
 func (c *call) outlineText(ctx context.Context, rel string) (*mcp.CallToolResult, error) {
 	var ans wire.OutlineAnswer
 	if _, err := c.s.backend.ask(ctx, wire.MOutline, wire.OutlineRequest{Path: []byte(rel)}, nil, &ans); err != nil {
@@ -35,8 +35,8 @@ func (c *call) outlineText(ctx context.Context, rel string) (*mcp.CallToolResult
 	return textResult(strings.TrimSuffix(b.String(), "\n")), nil
 }
 
-// symbolRange returns the lines of the definition of symbol. If several definitions have that
-// name, it returns the first one, and the note names the others.
+// symbolRange returns the lines of the first definition of symbol. note names other definitions of
+// that name.
 func (c *call) symbolRange(ctx context.Context, rel, symbol string) (offset, limit int, note string, err error) {
 	var ans wire.OutlineAnswer
 	if _, err := c.s.backend.ask(ctx, wire.MOutline, wire.OutlineRequest{Path: []byte(rel), Symbol: symbol}, nil, &ans); err != nil {
@@ -60,7 +60,7 @@ func (c *call) symbolRange(ctx context.Context, rel, symbol string) (offset, lim
 // hitID matches what search prints instead of a path in its compact form.
 var hitID = regexp.MustCompile(`^(fil|sym)-[0-9a-f]{8}$`)
 
-// fetchable turns the id of a hit into its file's path; anything else is a path.
+// fetchable turns a hit's id into its file's path. Anything else is a path.
 func (c *call) fetchable(ctx context.Context, p string) string {
 	if !hitID.MatchString(p) {
 		return p

@@ -17,12 +17,12 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 )
 
-// maxTokens bounds one result: clients cut larger ones or move them to a file.
+// maxTokens bounds one result. Clients cut larger ones or move them to a file.
 const maxTokens = 25_000
 
-// maxTokensCodex is the bound for Codex, which cuts a result of more than 10,000 bytes in
-// the middle (12,000 with 0.169; the limit for other models is 10,000) without saying so. Texts
-// usually have at most five bytes per token.
+// maxTokensCodex is the bound for Codex, which silently cuts a result of more than 10,000 bytes in
+// the middle (12,000 with 0.169; 10,000 for other models). Texts usually have at most five bytes
+// per token.
 const maxTokensCodex = 2_000
 
 // most returns the bound on one result for this client.
@@ -33,25 +33,24 @@ func (s *Server) most(ctx context.Context) int {
 	return maxTokens
 }
 
-// surelyFits returns a size in bytes below which a text always fits: the densest texts
-// (hexadecimal, emoji) have two bytes a token.
+// surelyFits returns a size in bytes below which any text fits. The densest texts (hexadecimal,
+// emoji) have two bytes per token.
 func surelyFits(most int) int { return 2 * most }
 
-// estimate is the default of Options.Tokens: source text has about 3.4 bytes a token in
+// estimate is the default of Options.Tokens. Source text has about 3.4 bytes per token in
 // o200k_base.
 func estimate(b []byte) int { return (len(b)*10 + 33) / 34 }
 
 // page is the part of a file that one result can hold.
 type page struct {
-	limit int  // number of lines; 0 means all requested lines
-	next  int  // first line that is left out, 0 if none is
+	limit int  // number of lines; 0 means all requested ones
+	next  int  // first line left out; 0 if none
 	total int  // lines of the file; set only if next is set
 	long  bool // the first line alone is too long
 }
 
-// pageKey identifies a page by file and stat, to reuse it: measuring a large file costs more
-// than answering "unchanged". A wrong entry can only make a page shorter or longer than
-// necessary.
+// pageKey identifies a page by file and stat, to reuse it: measuring a large file costs more than
+// answering "unchanged". A wrong entry only makes a page too short or too long.
 type pageKey struct {
 	path          string
 	offset, limit int
@@ -62,14 +61,13 @@ type pageKey struct {
 
 const maxPages = 512
 
-// page decides how many of the lines [offset, offset+limit) of rel may be requested from the
-// daemon at once. This has to be known before the request, because everything that the daemon
-// sends counts as shown, so nothing may be cut off afterwards.
+// page decides how many of the lines [offset, offset+limit) of rel to request from the daemon at
+// once. Everything that the daemon sends counts as shown, so nothing may be cut off afterwards.
 func (s *Server) page(rel string, offset, limit, most int) (page, error) {
 	dir := s.dir()
 	fi, err := os.Stat(filepath.Join(dir, rel))
 	if err != nil || !fi.Mode().IsRegular() || fi.Size() <= int64(surelyFits(most)) {
-		return page{}, nil // the read that follows reports the error
+		return page{}, nil // the read itself reports the error
 	}
 	key := pageKey{rel, offset, limit, most, fi.Size(), fi.ModTime()}
 	p, ok := s.pages.Get(key)
@@ -94,7 +92,6 @@ func (s *Server) page(rel string, offset, limit, most int) (page, error) {
 	return p, nil
 }
 
-// measure counts lines until the page is full.
 func (s *Server) measure(b []byte, offset, limit, most int) page {
 	first := max(offset, 1)
 	line, used := 0, 0
@@ -118,7 +115,7 @@ func (s *Server) measure(b []byte, offset, limit, most int) page {
 	return page{}
 }
 
-// more returns the note that is appended to a page and names the call for the next one.
+// more returns the note that names the call for the next page.
 func (p page) more(rel string, offset int) string {
 	if p.next == 0 || p.next > p.total {
 		return ""
@@ -143,7 +140,7 @@ func readAll(root *os.Root, rel string) ([]byte, error) {
 	return b, nil
 }
 
-// openRegular never waits on a FIFO: it checks the type before it opens the file.
+// openRegular opens a regular file. It checks the type first, so that it never waits for a FIFO.
 func openRegular(root *os.Root, rel string) (*os.File, error) {
 	fi, err := root.Stat(name(rel))
 	if err != nil {
@@ -169,7 +166,7 @@ func regular(rel string, fi fs.FileInfo) error {
 	return nil
 }
 
-// name returns rel in the form that os.Root wants.
+// name returns rel as os.Root wants it.
 func name(rel string) string {
 	if rel == "" {
 		return "."
@@ -177,8 +174,8 @@ func name(rel string) string {
 	return rel
 }
 
-// tokensOf returns how many tokens a full read of rel costs, at most the tokens of one page. It
-// returns 0 if the file cannot be read.
+// tokensOf returns how many tokens a full read of rel costs, at most those of one page, or 0 if the
+// file cannot be read.
 func (s *Server) tokensOf(rel string, most int) int {
 	root, err := os.OpenRoot(s.dir())
 	if err != nil {

@@ -11,11 +11,10 @@ import (
 	"cachebro/store/wire"
 )
 
-// resolve turns a path from a client into one relative to the project:
-// slash-separated, cleaned, "" for the root. It accepts an absolute path that lies in
-// the project under any name: its root, its mountpoint, an alias, or another way to
-// the same directory (a symlinked prefix). It follows no symlink inside the project; the code
-// that opens the path refuses links that lead out.
+// resolve makes a client's path relative to the project: slash-separated, cleaned, "" for the root.
+// An absolute path may lie in the project under any of its names: its root, its mountpoint, an
+// alias, or a symlinked path. resolve follows no symlink inside the project. The code that opens
+// the path refuses links that lead out.
 func (s *Server) resolve(p string) (string, error) {
 	switch {
 	case p == "":
@@ -40,8 +39,8 @@ func (s *Server) resolve(p string) (string, error) {
 			return rel, nil
 		}
 	}
-	// The same directory by another name: compare the ancestors with the root.
-	// The root and a mount on it have different inode numbers, so both are compared.
+	// The same directory by another name: compare the ancestors with the root and with a mount on
+	// it, which have different inode numbers.
 	var roots []os.FileInfo
 	for _, base := range []string{s.opt.Root, s.opt.Mountpoint} {
 		if fi, err := os.Stat(base); base != "" && err == nil {
@@ -89,9 +88,9 @@ func dropDot(p string) string {
 	return p
 }
 
-// dir returns the directory through which the project is read and written: the mountpoint while
-// something is mounted there, else the root itself (an in-place mount shows there too). It is
-// looked up each time, because mounts come and go while a server runs.
+// dir returns the directory through which the project is accessed: the mountpoint if it is mounted
+// there, otherwise the root, where an in-place mount is too. It looks each time, because mounts
+// come and go.
 func (s *Server) dir() string {
 	if m := s.opt.Mountpoint; m != "" && m != s.opt.Root && isMount(m) {
 		return m
@@ -99,7 +98,7 @@ func (s *Server) dir() string {
 	return s.opt.Root
 }
 
-// isMount compares device numbers: a bare mountpoint directory is on the device of its parent.
+// isMount compares device numbers. A mere directory is on its parent's device.
 func isMount(dir string) bool {
 	var at, up syscall.Stat_t
 	if syscall.Stat(dir, &at) != nil || syscall.Lstat(filepath.Dir(dir), &up) != nil {
@@ -108,9 +107,9 @@ func isMount(dir string) bool {
 	return at.Dev != up.Dev
 }
 
-// target follows symlinks in rel, including the last component, and returns the resulting path,
-// which must lie in the project. The last component may be a name that does not exist. The caller opens the
-// result through an os.Root, which refuses a link that was swapped in meanwhile.
+// target follows symlinks in rel, also in its last component, and returns the resulting path, which
+// must lie in the project. The last component need not exist. The caller opens the result through
+// an os.Root, which refuses a link that was swapped in meanwhile.
 func (s *Server) target(rel string) (string, error) {
 	base, err := filepath.EvalSymlinks(s.dir())
 	if err != nil {

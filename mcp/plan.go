@@ -13,9 +13,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// applyPlan carries out a journalled plan through the project's own path, and reports to the
-// daemon what was done. A step whose file is not as the plan expects is skipped and returned as
-// a conflict.
+// applyPlan carries out a journalled plan through the project's own path, and reports to the daemon
+// what was done. A step whose file is not as the plan expects is skipped and returned as a
+// conflict.
 func (c *call) applyPlan(ctx context.Context, p wire.Plan) (done int, res apply.Result, err error) {
 	s := c.s
 	var paths [][]byte
@@ -45,8 +45,8 @@ func (c *call) applyPlan(ctx context.Context, p wire.Plan) (done int, res apply.
 	return done, res, err
 }
 
-// finishCut completes an undo, redo, restore or revert whose process was killed, and returns a
-// note about it. The next plan then finds the files in their final state.
+// finishCut completes an undo, redo, restore or revert whose process was killed, so that the next
+// plan finds the files in their final state. It returns a note about that.
 func (c *call) finishCut(ctx context.Context) (note string, err error) {
 	s := c.s
 	err = apply.Resume(ctx, s.backend.ask, s.dir(), apply.Work{Lock: s.locks.lock}, func(_, p wire.Plan, res apply.Result) {
@@ -58,8 +58,8 @@ func (c *call) finishCut(ctx context.Context) (note string, err error) {
 	return note, err
 }
 
-// planResult reports the outcome of a plan: everything was done, or some files were not changed
-// as planned and are listed, or nothing was done.
+// planResult reports the outcome of a plan: everything done, some files left as they are and
+// listed, or nothing done.
 func planResult(before, verb string, p wire.Plan, done int, out apply.Result, after string) *mcp.CallToolResult {
 	switch left := len(p.Conflicts) + len(p.Lost) + len(out.Failed) + len(out.Left); {
 	case done == 0:
@@ -72,7 +72,7 @@ func planResult(before, verb string, p wire.Plan, done int, out apply.Result, af
 	return res
 }
 
-// planText shows a plan, or its outcome.
+// planText shows a plan or its outcome.
 func planText(verb string, p wire.Plan, done apply.Result) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s", verb, clean(p.Title))

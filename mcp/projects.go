@@ -17,17 +17,16 @@ import (
 	"cachebro/store/wire"
 )
 
-// A server is started in one project, but its client may work in several: the session can move
-// to a worktree, have sub-agents in worktrees, or be given another directory (--add-dir). So the
-// project is determined for each call. It is the project of the absolute path that the call
-// names. Without one, it is the project of the directory in which the client's hook saw the
-// call, and otherwise the project in which the server was started.
+// A server is started in one project, but its client may work in several: the session can move to a
+// worktree, have sub-agents in worktrees, or get another directory (--add-dir). So each call
+// determines its project: that of the absolute path in the call, or that of the directory in which
+// the client's hook saw the call, or else the server's own.
 //
-// A path alone does not open another project, because the client asks its user for permission
-// by tool and not by path. The path has to lie in one of the projects above, or in one of the
-// directories that the client returns when it is asked for its roots.
+// A path alone does not open another project, because the client asks its user for permission by
+// tool and not by path. The path must lie in one of the projects above, or in a directory that the
+// client returns as one of its roots.
 
-// project returns the server of a project, which is opened by the first call.
+// project returns the server of a project. The first call opens it.
 func (h *hub) project(ctx context.Context, opt Options) *Server {
 	opt.fill()
 	h.mu.Lock()
@@ -55,11 +54,11 @@ func (h *hub) opened() []*Server {
 	return all
 }
 
-// rootsKey is the key of the question for a client's roots, and of the answer.
+// rootsKey is the key of the request for a client's roots and of the answer.
 const rootsKey = "roots"
 
-// locate finds the call's project. If it needs the client's roots first, it returns them as the
-// question ask: the client has to answer it and to repeat the call.
+// locate finds the call's project. If it needs the client's roots first, it returns a request for
+// them, which the client answers with a repeated call.
 func (c *call) locate(ctx context.Context) (ask *mcp.CallToolResult, err error) {
 	if c.s.opt.Open == nil {
 		return nil, nil
@@ -85,8 +84,7 @@ func (c *call) locate(ctx context.Context) (ask *mcp.CallToolResult, err error) 
 	return nil, nil
 }
 
-// tellsRoots reports whether the client can answer the question for its roots, that is, for the
-// directories that it works in.
+// tellsRoots reports whether the client can report its roots, the directories that it works in.
 func tellsRoots(ctx context.Context) bool {
 	info := server.RequestProtocolInfoFromContext(ctx)
 	return info != nil && info.Modern && info.ClientCapabilities != nil && info.ClientCapabilities.Roots != nil
@@ -112,7 +110,7 @@ func pathsIn(req mcp.CallToolRequest) (paths []string) {
 		switch {
 		case json.Unmarshal(given, &list) == nil:
 		case json.Unmarshal(given, &one) == nil && strings.HasPrefix(strings.TrimSpace(one), "["):
-			_ = json.Unmarshal([]byte(one), &list) // a list that was encoded twice
+			_ = json.Unmarshal([]byte(one), &list) // a list encoded twice
 		case one != "":
 			list = []string{one}
 		}
@@ -123,8 +121,8 @@ func pathsIn(req mcp.CallToolRequest) (paths []string) {
 	return paths
 }
 
-// findHere finds the project and the work tree of the directory in which the client's hook
-// saw the call.
+// findHere finds the project and work tree of the directory in which the client's hook saw the
+// call.
 func (c *call) findHere(ctx context.Context) error {
 	if c.reader.ToolUse == "" {
 		return nil
@@ -144,8 +142,7 @@ func (c *call) findHere(ctx context.Context) error {
 	return nil
 }
 
-// openAt returns the options of the project at a path, those of the first project if no other
-// is known.
+// openAt returns the options of the project at a path, or those of the first project.
 func (c *call) openAt(p string) Options {
 	if filepath.IsAbs(p) {
 		if o, ok := c.start.opt.Open(p); ok {
@@ -155,8 +152,8 @@ func (c *call) openAt(p string) Options {
 	return c.start.opt
 }
 
-// serverOf returns the server of a path's project; nil if the client did not say that it
-// works there.
+// serverOf returns the server of a path's project, or nil if the client did not say that it works
+// there.
 func (c *call) serverOf(p string) *Server {
 	if !filepath.IsAbs(p) {
 		return c.here
@@ -189,7 +186,7 @@ func (c *call) serverFor(p string) *Server {
 	return c.here
 }
 
-// forPath returns the call for one of several paths that it names.
+// forPath returns the call for one of its several paths.
 func (c *call) forPath(p string) *call {
 	if c.s.opt.Open == nil {
 		return c
@@ -197,7 +194,7 @@ func (c *call) forPath(p string) *call {
 	return &call{s: c.serverFor(expand(p)), start: c.start, here: c.here, base: c.base, roots: c.roots, req: c.req, reader: c.reader, conn: c.conn, tool: c.tool}
 }
 
-// resolve is Server.resolve for a path of this call. In a linked work tree inside the project a
+// resolve is Server.resolve for a path of this call. In a linked work tree inside the project, a
 // relative path means a file of that work tree.
 func (c *call) resolve(p string) (string, error) {
 	rel, err := c.s.resolve(p)
@@ -207,12 +204,11 @@ func (c *call) resolve(p string) (string, error) {
 	return filepath.Join(c.base, rel), nil
 }
 
-// sentAs returns the key under which a connection records that something of this project was
-// sent to it.
+// sentAs returns the key under which a connection records that something of this project was sent.
 func (c *call) sentAs(what string) string { return c.s.opt.Root + "\x00" + what }
 
-// workTree returns the top of git's linked work tree that contains dir, relative to the
-// project; "" if there is none inside it.
+// workTree returns the top of the linked work tree that contains dir, relative to the project, or
+// "" if none inside it does.
 func workTree(project, dir string) string {
 	for {
 		rel, ok := relativeTo(dir, project)
@@ -238,8 +234,7 @@ func resolved(p string) string {
 	}
 }
 
-// expand turns the forms in which clients write a path, a file URL or a path that begins with
-// ~/, into a plain path.
+// expand turns a file URL, or a path that begins with ~/, into a plain path.
 func expand(p string) string {
 	if u, err := url.Parse(p); err == nil && u.Scheme == "file" && (u.Host == "" || u.Host == "localhost") && u.Path != "" {
 		p = u.Path

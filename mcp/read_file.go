@@ -27,7 +27,7 @@ type readFileArgs struct {
 	Symbol     string `json:"symbol"`
 	Outline    bool   `json:"outline"`
 	At         string `json:"at"`
-	// ByteOffset is not listed in the schema. An answer that cuts a long line mentions it.
+	// ByteOffset is not in the schema. An answer that cuts a long line mentions it.
 	ByteOffset int `json:"byte_offset" list:"never"`
 }
 
@@ -83,22 +83,21 @@ var readFileTool = &tool{
 	}),
 }
 
-// leanRead is the shortest description with which a client can read a file. It leaves out
-// force, because asking twice gives the text, and diff_offset, which the answer with a cut
-// diff names.
+// leanRead is the shortest description that lets a client read a file. It leaves out force, because
+// asking twice gives the text, and diff_offset, which the answer with a cut diff names.
 var leanRead = "Re-reads: diff or [unchanged], then full"
 
-// readArgs is one read of one file, checked.
+// readArgs is one checked read of one file.
 type readArgs struct {
 	rel           string
 	offset, limit int
 	force         bool
 	diffOffset    int
-	byteOffset    int // within line offset, if that line is too long for one result
+	byteOffset    int // within line offset, if that is too long for one result
 }
 
-// readText is the result of a read. The text comes first and alone, so that a full text is the
-// file's bytes and nothing else; the notes about it follow separately.
+// readText is the result of a read. The text comes alone and first, so that a full text is exactly
+// the file's bytes. The notes follow separately.
 type readText struct {
 	text  string
 	notes []string
@@ -112,8 +111,7 @@ func (t readText) result() *mcp.CallToolResult {
 	return r
 }
 
-// read asks the daemon what to send to this reader. If the daemon does not answer, read reads
-// the file itself.
+// read asks the daemon what to send to this reader. Without an answer, it reads the file itself.
 func (c *call) read(ctx context.Context, a readArgs) (readText, error) {
 	s := c.s
 	req := wire.ReadRequest{
@@ -125,8 +123,8 @@ func (c *call) read(ctx context.Context, a readArgs) (readText, error) {
 	}
 	var ans wire.ReadAnswer
 	body, err := s.backend.try(ctx, readWait, wire.MRead, req, nil, &ans)
-	// The file is only measured if it may not fit into one result or has to be read here,
-	// because looking at it through the mount costs as much as everything else.
+	// Measure the file only if it may not fit into one result or is read here: looking at it
+	// through the mount costs as much as everything else.
 	var p page
 	limit := a.limit
 	if err != nil || ans.Kind == wire.ReadLarge {
@@ -152,8 +150,8 @@ func (c *call) read(ctx context.Context, a readArgs) (readText, error) {
 	case ctx.Err() != nil:
 		return readText{}, ctx.Err()
 	case errors.Is(err, wire.ErrOutside):
-		// The daemon trusts no absolute path, so it refuses an absolute symlink that stays
-		// inside the project. The link's target is an ordinary path.
+		// The daemon trusts no absolute path, so it refuses an absolute symlink inside the project.
+		// The link's target is an ordinary path.
 		if real, terr := s.target(a.rel); terr == nil && real != a.rel {
 			req.Path, req.Force = []byte(real), true
 			body, err = s.backend.try(ctx, readWait, wire.MRead, req, nil, &ans)
@@ -179,8 +177,7 @@ func (c *call) read(ctx context.Context, a readArgs) (readText, error) {
 	return compose(ans, body, p.more(a.rel, a.offset)), nil
 }
 
-// encodingNote returns a note that the file is UTF-16 and its text is shown as UTF-8. It
-// returns "" for any other file.
+// encodingNote returns a note that a file is UTF-16 and shown as UTF-8, or "".
 func (s *Server) encodingNote(rel string) string {
 	root, err := os.OpenRoot(s.dir())
 	if err != nil {
@@ -189,7 +186,7 @@ func (s *Server) encodingNote(rel string) string {
 	defer root.Close()
 	f, err := openRegular(root, rel)
 	if err != nil {
-		return "" // a link that cannot be opened here, or the file is gone; the text is sent in any case
+		return "" // an unopenable link, or no file any more; the text is sent anyway
 	}
 	defer f.Close()
 	var mark [2]byte
@@ -199,9 +196,9 @@ func (s *Server) encodingNote(rel string) string {
 	return "[cachebro: the file is " + text.EncodingOf(mark[:]).String() + "; edit_file preserves that]"
 }
 
-// compose joins label and text byte for byte as the daemon has recorded them, because the
-// client's hook later reports what was delivered, and that is compared. Bytes that are not
-// UTF-8 cannot be sent in JSON; they are replaced, and a note says so.
+// compose joins label and text exactly as the daemon recorded them, to match what the client's hook
+// later reports as delivered. JSON cannot carry bytes that are not UTF-8, so these are replaced,
+// with a note.
 func compose(ans wire.ReadAnswer, body []byte, notes ...string) readText {
 	t := readText{text: string(body)}
 	switch {
@@ -223,8 +220,7 @@ func compose(ans wire.ReadAnswer, body []byte, notes ...string) readText {
 	return t
 }
 
-// readPlain reads without the daemon. It always returns the text itself, which never counts as
-// shown.
+// readPlain reads without the daemon. It returns the text itself, which never counts as shown.
 func (s *Server) readPlain(a readArgs, limit int, p page) (readText, error) {
 	b, err := s.content(a.rel)
 	if err != nil {
@@ -256,8 +252,8 @@ func (s *Server) content(name string) ([]byte, error) {
 	return readAll(root, rel)
 }
 
-// lines cuts lines [first, first+limit) out of b; limit 0 means to the end. It returns false if
-// first is beyond the end.
+// lines returns lines [first, first+limit) of b, where limit 0 means to the end. It returns false
+// if first is beyond the end.
 func lines(b []byte, first, limit int) ([]byte, bool) {
 	if first > 1 && first > text.Lines(b) {
 		return nil, false
@@ -280,7 +276,7 @@ func lines(b []byte, first, limit int) ([]byte, bool) {
 }
 
 // readLong returns a part of a line that is too long for one result, from a byte offset on. The
-// part is not a whole line, so it does not count as shown.
+// part does not count as shown.
 func (s *Server) readLong(a readArgs, most int) (readText, error) {
 	b, err := s.content(a.rel)
 	if err != nil {
@@ -297,8 +293,8 @@ func (s *Server) readLong(a readArgs, most int) (readText, error) {
 	return compose(wire.ReadAnswer{}, part, notes...), nil
 }
 
-// longPart returns as much of a line as one result holds, from a.byteOffset on, and notes that
-// name the call for the rest. at is appended to that call.
+// longPart returns as much of a line as one result holds, from a.byteOffset on, and notes that name
+// the call for the rest. at is appended to that call.
 func longPart(a readArgs, b []byte, most int, at string) (part []byte, notes []string, err error) {
 	no := max(a.offset, 1)
 	line, ok := lines(b, no, 1)
@@ -325,7 +321,7 @@ func longPart(a readArgs, b []byte, most int, at string) (part []byte, notes []s
 	return line[from:end], []string{fmt.Sprintf("[... line %d of %s: bytes %d-%d of %d%s]", no, quote(a.rel), from, end, len(line), next)}, nil
 }
 
-// explain adds hints to the daemon's errors: what the agent can do next.
+// explain adds what the agent can do next to the daemon's errors.
 func (c *call) explain(rel string, err error) error {
 	switch {
 	case errors.Is(err, wire.ErrNotFound):

@@ -10,7 +10,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// maxPaths bounds one call; more paths never fit a result anyway.
+// maxPaths bounds one call. More paths never fit into a result.
 const maxPaths = 200
 
 // readFilesArgs are the arguments of read_files.
@@ -79,8 +79,8 @@ func (c *call) block(ctx context.Context, p string) (string, error) {
 	return t.text, nil
 }
 
-// atMost returns how many tokens a read of p can cost. That must be known before the daemon is
-// asked, because whatever the daemon answers counts as shown.
+// atMost returns how many tokens a read of p can cost. That must be known before asking the daemon,
+// because its whole answer counts as shown.
 func (c *call) atMost(ctx context.Context, p string) int {
 	rel, err := c.resolve(p)
 	if err != nil {

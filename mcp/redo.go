@@ -10,6 +10,6 @@ var redoTool = &tool{
 	name: "redo", title: "Redo", profile: ProfileAll, destroys: true,
 	desc: "Reverses the last undo; same arguments as undo.",
 	handler: with(func(ctx context.Context, c *call, a undoArgs) (*mcp.CallToolResult, error) {
-		return c.takeBack(ctx, "redo", a)
+		return c.undoOrRedo(ctx, "redo", a)
 	}),
 }

@@ -24,8 +24,8 @@ const (
 // maxHistories is how many files changed by our tools are listed as resources.
 const maxHistories = 20
 
-// addResources registers resources with the same information that some tools return. Unlike a
-// tool, a resource needs no schema in the model's context, because the client itself reads it.
+// addResources registers resources with the information of some tools. The client itself reads a
+// resource, so it needs no schema in the model's context.
 func (s *Server) addResources() {
 	for _, r := range []struct{ uri, name, desc string }{
 		{uriStatus, "status", "Files tracked, tokens saved, mount and store"},
@@ -50,7 +50,6 @@ func (s *Server) readResource(ctx context.Context, req mcp.ReadResourceRequest) 
 	return []mcp.ResourceContents{mcp.TextResourceContents{URI: req.Params.URI, MIMEType: "text/plain", Text: t}}, nil
 }
 
-// resource renders the resource of that URI.
 func (s *Server) resource(ctx context.Context, uri string) (string, error) {
 	switch uri {
 	case uriStatus:
@@ -94,11 +93,11 @@ func (s *Server) resource(ctx context.Context, uri string) (string, error) {
 	return s.historyText(vs, gaps, p), nil
 }
 
-// listHistory adds a file that one of our tools changed to resources/list, which holds the
-// newest twenty. mcp-go notifies clients that the list changed.
+// listHistory adds a file that one of our tools changed to resources/list, which holds the newest
+// maxHistories. mcp-go notifies clients.
 func (s *Server) listHistory(rel string) {
 	if s != s.start {
-		return // the URI of a resource does not name a project
+		return // a resource's URI names no project
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// handler is a tool's function and the type of the arguments that it takes.
+// handler is a tool's function and its arguments' type.
 type handler struct {
 	args reflect.Type
 	run  func(context.Context, *call) (*mcp.CallToolResult, error)
@@ -19,8 +19,8 @@ type handler struct {
 // noArgs are the arguments of a tool that takes none.
 type noArgs struct{}
 
-// with makes a handler of a function whose arguments are a struct. The arguments are named only
-// in that struct: its tags say what bind accepts and what the schema lists.
+// with makes a handler of a function whose arguments are a struct. The struct's tags say what bind
+// accepts and what the schema lists.
 //
 //	json:"path,required"  the argument's name; required: a call without it is refused
 //	default:"20"          the value of a call that does not give it, listed in the schema
@@ -39,11 +39,10 @@ func with[A any](run func(context.Context, *call, A) (*mcp.CallToolResult, error
 	}}
 }
 
-// patterns is a list of strings. The schema declares it as one string, the usual case, but a
-// list is accepted too.
+// patterns is a list of strings. The schema declares one string, the usual case, but a list is
+// accepted.
 type patterns []string
 
-// field holds the tags of a struct's field.
 type field struct {
 	name, alias string
 	required    bool
@@ -66,9 +65,9 @@ func fieldOf(f reflect.StructField) field {
 		def: def, listDef: listDef, doc: f.Tag.Get("doc"), listed: f.Tag.Get("list"), typ: f.Type}
 }
 
-// schemaOf returns the JSON Schema of a struct, with the fields in their order. If lean is set,
-// the schema leaves out the fields without the tag lean and the list of required fields. A call
-// that lacks a required argument is then refused with an error that names it.
+// schemaOf returns the JSON Schema of a struct, with the fields in order. A lean schema leaves out
+// the fields without the tag lean and the list of required fields. A call without a required
+// argument gets an error that names it.
 func schemaOf(t reflect.Type, lean bool) json.RawMessage {
 	var properties, required []string
 	for i := range t.NumField() {

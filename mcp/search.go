@@ -34,7 +34,7 @@ var searchTool = &tool{
 	handler: with(runSearch),
 }
 
-// grepTool is search under the name that models try first.
+// grepTool is search, under the name that models try first.
 var grepTool = &tool{
 	name: "grep", title: "Search", profile: ProfileAll, reads: true, idempotent: true,
 	desc: "The same as search.", handler: with(runSearch),
@@ -42,11 +42,10 @@ var grepTool = &tool{
 
 const maxSearch = 1000
 
-// modeRegex is the mode that finds lines matching the pattern as a regular expression.
 const modeRegex = "regex"
 
-// searchModes maps the values of the argument mode to the daemon's modes. "body" is a text search
-// whose hits include the enclosing definitions.
+// searchModes maps the argument mode to the daemon's modes. "body" is a text search whose hits
+// include the enclosing definitions.
 var searchModes = map[string]string{
 	"": wire.SearchText, "text": wire.SearchText, modeRegex: wire.SearchText, "exact": wire.SearchExact, "body": wire.SearchText, "ranked": wire.SearchRanked,
 	"symbols": wire.SearchSymbols, "files": wire.SearchFiles, "history": wire.SearchHistory,
@@ -86,7 +85,7 @@ func runSearch(ctx context.Context, c *call, a searchArgs) (*mcp.CallToolResult,
 	return textResult(out), nil
 }
 
-// grouped prints each path once above its lines, if that saves enough text.
+// grouped prints each path once above its lines if that saves enough text.
 func (c *call) grouped(ctx context.Context, hits string) string {
 	r, ok := reshape.Matches(hits, true, reshape.Options{})
 	if !ok {
@@ -97,7 +96,7 @@ func (c *call) grouped(ctx context.Context, hits string) string {
 	return r.Text
 }
 
-// searchText renders one line per hit, and as many hits as one result can hold.
+// searchText renders as many hits as one result holds, one per line.
 func (s *Server) searchText(q wire.SearchQuery, a wire.SearchAnswer, compact bool) string {
 	var b strings.Builder
 	if a.Warning != "" {
@@ -131,7 +130,7 @@ func (s *Server) searchText(q wire.SearchQuery, a wire.SearchAnswer, compact boo
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// maxHitLine bounds how much of a long line is shown, in bytes.
+// maxHitLine bounds how many bytes of a long line are shown.
 const maxHitLine = 400
 
 func hitText(h wire.SearchHit, compact bool, project string) string {

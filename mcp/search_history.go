@@ -46,16 +46,16 @@ var searchHistoryTool = &tool{
 
 const maxHistory = 1000
 
-// historyTypes are the operations of the log in an agent's words.
+// historyTypes maps an agent's words to the log's operations.
 var historyTypes = map[string][]string{
 	"create": {"create", "mkdir", "mknod", "symlink"}, "write": {"write", "truncate", opSave}, "edit": {"write", "truncate", opSave},
 	"delete": {"unlink", "rmdir"}, "rename": {"rename", "exchange"}, "move": {"rename", "exchange"},
 	"mode": {"chmod"}, "chmod": {"chmod"}, "link": {"link", "symlink"}, "outside": {"outside", "seen"},
 }
 
-// history returns the newest q.Limit changes that match, oldest first. If the filter is a path,
-// the daemon follows it through renames. A glob and the operations (nil means all) are matched
-// here, page by page, because an atomic save can be recognised only from its parts.
+// history returns the newest q.Limit matching changes, oldest first. The daemon follows a path
+// through renames. Globs and the operations (nil means all) are matched here, page by page, because
+// an atomic save is recognised only from its parts.
 func (s *Server) history(ctx context.Context, q wire.LogQuery, filter string, ops []string) ([]wire.Version, []wire.Gap, error) {
 	match := func(v wire.Version) bool { return ops == nil || slices.Contains(ops, v.Op) }
 	switch {
@@ -104,14 +104,13 @@ func count(vs []wire.Version, match func(wire.Version) bool) (n int) {
 	return n
 }
 
-// opSave is an atomic save in a listing: a temporary file that was written and
-// renamed over its target.
+// opSave is an atomic save in a listing: a temporary file written and renamed over its target.
 const opSave = "save"
 
 // fold merges the parts of an atomic save into one line, and lists a rename once, under its new
-// name. vs is newest first and is not changed.
+// name. vs is newest first and stays unchanged.
 func fold(vs []wire.Version) []wire.Version {
-	// The temporary files of the renames seen so far, by their writer.
+	// Temporary files of the renames so far, by writer.
 	type temp struct {
 		path string
 		pid  uint32
@@ -141,8 +140,8 @@ func fold(vs []wire.Version) []wire.Version {
 	return out
 }
 
-// historyText renders one line per version, newest last. If not all versions fit, the oldest
-// are left out.
+// historyText renders one line per version, newest last. It leaves out the oldest versions that do
+// not fit.
 func (s *Server) historyText(vs []wire.Version, gaps []wire.Gap, filter string) string {
 	if len(vs) == 0 && len(gaps) == 0 {
 		if filter != "" {
@@ -204,13 +203,13 @@ func versionLine(v wire.Version) string {
 	return b.String()
 }
 
-// actor names who made a change: the agent's tool if known, and the process.
+// actor names who made a change: the agent's tool, if known, and the process.
 func actor(a wire.Actor) string {
 	var parts []string
 	if a.Tool != "" {
 		parts = append(parts, quote(a.Tool))
 	}
-	if a.Comm == "outside" && a.PID == 0 { // the process was not seen
+	if a.Comm == "outside" && a.PID == 0 { // unknown process
 		parts = append(parts, a.Comm)
 	} else if a.Comm != "" && a.Comm != a.Tool {
 		parts = append(parts, fmt.Sprintf("%s (pid %d)", quote(a.Comm), a.PID))
@@ -237,7 +236,7 @@ func short(id string) string {
 	return id
 }
 
-// stamp formats a time of today as a clock time, any other with its date.
+// stamp formats a time of today without its date.
 func stamp(t time.Time) string {
 	t = t.Local()
 	if now := time.Now(); t.YearDay() == now.YearDay() && t.Year() == now.Year() {

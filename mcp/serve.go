@@ -14,8 +14,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// Server serves one project to MCP clients: to one connection on stdio, or to many on HTTP. A
-// process opens further Servers when calls are about other projects; they share a hub.
+// Server serves one project to MCP clients: one connection on stdio, or many on HTTP. Calls about
+// other projects open more Servers, which share a hub.
 type Server struct {
 	*hub
 	opt     Options
@@ -24,20 +24,20 @@ type Server struct {
 	pages   *cache.Cache[pageKey, page]
 }
 
-// hub holds what the servers of all projects share.
+// hub is shared by the servers of all projects.
 type hub struct {
 	rpc   *server.MCPServer
 	tools []*tool
-	id    string // random; the prefix of connection readers
+	id    string // random; prefix of connection readers
 	began time.Time
-	start *Server // of the project that the process was started in
+	start *Server // the server of the project that the process was started in
 
 	mu       sync.Mutex
 	projects map[string]*Server // by root
 	conns    map[string]*conn   // by session id
-	windows  map[string]string  // for each Codex thread, the context window that last asked
-	schema   []byte             // the tools' schemas as they were last sent
-	schemaOf wire.Reader        // the reader that was last charged for schema
+	windows  map[string]string  // by Codex thread: the context window that last asked
+	schema   []byte             // the tools' schemas as last sent
+	schemaOf wire.Reader        // the reader last charged for schema
 	order    []string           // of conns, oldest first
 	listed   []string           // paths whose history is listed as a resource, oldest first
 	watchers map[server.ClientSession]*watcher
@@ -45,8 +45,8 @@ type hub struct {
 	work     sync.WaitGroup // background work that Serve waits for
 }
 
-// Serve answers requests until In ends or ctx is done. It returns nil at the end of input, and
-// an error only if the options are invalid or the listener failed.
+// Serve answers requests until In ends or ctx is done. It returns an error only for invalid options
+// or a failed listener.
 func Serve(ctx context.Context, opt Options) error {
 	s, err := newServer(opt)
 	if err != nil {
@@ -106,8 +106,7 @@ func newServer(opt Options) (*Server, error) {
 	return s, nil
 }
 
-// offers reports whether this profile has a tool of that name. Hints must not mention a tool
-// that the client does not have.
+// offers reports whether this profile has a tool. Hints must not mention other tools.
 func (s *Server) offers(name string) bool {
 	for _, t := range s.tools {
 		if t.name == name {
@@ -117,13 +116,13 @@ func (s *Server) offers(name string) bool {
 	return false
 }
 
-// countSchema records the tokens of tools/list, which every context pays for. It runs in
-// parallel with the answer.
+// countSchema records the tokens of tools/list, which every context pays for. It runs in parallel
+// with the answer.
 func (s *Server) countSchema(ctx context.Context, _ any, _ *mcp.ListToolsRequest, res *mcp.ListToolsResult) {
 	if b, err := jsonBytes(res); err == nil {
 		r := s.reader(ctx, nil)
 		if r == (wire.Reader{}) {
-			r.Session = s.opt.Session // a hint; good enough for counting
+			r.Session = s.opt.Session // a hint, good enough for counting
 		}
 		s.mu.Lock()
 		known := len(s.windows) > 0 && r.Session == ""
@@ -138,8 +137,8 @@ func (s *Server) countSchema(ctx context.Context, _ any, _ *mcp.ListToolsRequest
 	}
 }
 
-// countThread records the tokens of tools/list for a session that was not known when the tools
-// were listed. It replaces the entry that countSchema made without a session.
+// countThread records the tokens of tools/list for a session that was unknown when the tools were
+// listed. It replaces countSchema's entry without a session.
 func (s *Server) countThread(ctx context.Context, session string) {
 	s.mu.Lock()
 	schema, of := s.schema, s.schemaOf

@@ -9,10 +9,10 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 )
 
-// session is the client at the other end of stdio. It supports old and new revisions of the
-// protocol: clients of older revisions subscribe to each resource and get every list_changed;
-// since revision 2026-07-28 each subscriptions/listen request opens a stream, which gets the
-// notifications that its filter names, tagged with the request's id.
+// session is the client at the other end of stdio. Clients of older protocol revisions subscribe to
+// each resource and get every list_changed. Since revision 2026-07-28, each subscriptions/listen
+// request opens a stream, which gets the notifications that match its filter, tagged with the
+// request's id.
 type session struct {
 	id   string
 	out  chan mcp.JSONRPCNotification // never closed; drained by the stdio loop
@@ -27,12 +27,12 @@ type session struct {
 	streams []*stream
 }
 
-// stream is one subscriptions/listen request that is being answered. Its notifications come
-// after its acknowledgement and before its answer.
+// stream is one open subscriptions/listen request. Its notifications come between its
+// acknowledgement and its answer.
 type stream struct {
 	id     any
 	filter mcp.SubscriptionFilter
-	begun  chan struct{} // closed when it has been acknowledged
+	begun  chan struct{} // closed after the acknowledgement
 }
 
 func (st *stream) open() bool {
@@ -93,7 +93,6 @@ func (s *session) UnsubscribeFromResource(uri string) {
 	delete(s.uris, uri)
 }
 
-// SubscribedResources returns the URIs to which this connection subscribes.
 func (s *session) SubscribedResources() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,11 +111,11 @@ func (s *session) IsSubscribedToResource(uri string) bool {
 	return slices.Contains(s.SubscribedResources(), uri)
 }
 
-// SetSubscriptionFilter does nothing: mcp-go has one filter per session, but ours are kept per
-// stream by the stdio loop, which knows the request ids.
+// SetSubscriptionFilter does nothing. mcp-go has one filter per session, but the stdio loop, which
+// knows the request ids, has one per stream.
 func (s *session) SetSubscriptionFilter(mcp.SubscriptionFilter) {}
 
-// SubscriptionFilter is the union of the open streams.
+// SubscriptionFilter returns the union of the open streams' filters.
 func (s *session) SubscriptionFilter() (all mcp.SubscriptionFilter, active bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,9 +146,9 @@ func (s *session) closeStream(st *stream) {
 	s.streams = slices.DeleteFunc(s.streams, func(other *stream) bool { return other == st })
 }
 
-// copies returns the notifications to send for n: n itself, or one copy for each stream that
-// asked for it. A notification about one request (progress, the acknowledgement of a stream) is
-// sent only once. The caller holds the lock of the output until the copies are written.
+// copies returns the notifications to send for n: n itself, or one copy for each stream that asked
+// for it. A notification about one request (progress, a stream's acknowledgement) is sent once. The
+// caller holds the output's lock until the copies are written.
 func (s *session) copies(n mcp.JSONRPCNotification) []mcp.JSONRPCNotification {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,7 +172,7 @@ func (s *session) copies(n mcp.JSONRPCNotification) []mcp.JSONRPCNotification {
 	default:
 		return []mcp.JSONRPCNotification{n}
 	}
-	if len(s.streams) == 0 && s.ver.Load() != nil { // the client of an older revision, after its handshake
+	if len(s.streams) == 0 && s.ver.Load() != nil { // a client of an older revision, after its handshake
 		return []mcp.JSONRPCNotification{n}
 	}
 	var out []mcp.JSONRPCNotification

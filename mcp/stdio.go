@@ -14,12 +14,12 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// maxLine bounds one message. A write_file of the largest file that cachebro versions (32 MiB)
-// fits, including JSON escapes.
+// maxLine bounds one message. A write_file of the largest versioned file (32 MiB) fits, with JSON
+// escapes.
 const maxLine = 80 << 20
 
-// parallel bounds the requests of one connection that are handled at a time. It is high enough
-// that 50 simultaneous reads do not wait for each other.
+// parallel bounds the requests of one connection handled at once. 50 simultaneous reads must not
+// wait for each other.
 const parallel = 64
 
 // stdioConn is one connection on stdio.
@@ -36,12 +36,11 @@ type stdioConn struct {
 
 	ended chan struct{} // closed at the end of input
 	slots chan struct{}
-	work  sync.WaitGroup // messages being handled; none is added once over is set
+	work  sync.WaitGroup // messages being handled; none is added after over
 }
 
-// serveStdio answers until the end of input. If ctx ends first, the goroutine that reads In is
-// the only one that is not waited for: nothing can interrupt a read of a pipe, so it ends with
-// the process.
+// serveStdio answers until the end of input. If ctx ends first, it does not wait for the goroutine
+// that reads In, because nothing can interrupt a read of a pipe.
 func (s *Server) serveStdio(ctx context.Context) error {
 	c := &stdioConn{s: s, sess: newSession(s.id), out: s.opt.Out,
 		flying: make(map[string]context.CancelFunc), ended: make(chan struct{}), slots: make(chan struct{}, parallel)}
@@ -62,7 +61,7 @@ func (s *Server) serveStdio(ctx context.Context) error {
 	c.mu.Lock()
 	c.over = true
 	c.mu.Unlock()
-	// Requests in progress at the end of input are answered, except streams of notifications,
+	// At the end of input, requests in progress are answered, except streams of notifications,
 	// which would never end.
 	c.endStreams()
 	c.work.Wait()
@@ -70,10 +69,10 @@ func (s *Server) serveStdio(ctx context.Context) error {
 	return nil
 }
 
-// follow reads messages until one is a request. Then it starts another goroutine that goes on
-// reading, and handles the request itself. Handing the request to the other goroutine would make
-// the client wait until another thread has woken up, which takes as long as all the work for an
-// unchanged file.
+// follow reads messages until one is a request. Then it starts another goroutine that continues
+// reading, and handles the request itself. Passing the request to the other goroutine would make
+// the client wait for a thread to wake up, which takes as long as all the work for an unchanged
+// file.
 func (c *stdioConn) follow(ctx context.Context, br *bufio.Reader) {
 	for {
 		line, err := readLine(br)
@@ -104,8 +103,7 @@ func (c *stdioConn) follow(ctx context.Context, br *bufio.Reader) {
 	}
 }
 
-// enter registers a message that is about to be handled. It returns false once the connection
-// is closing.
+// enter registers a message to handle. It returns false once the connection is closing.
 func (c *stdioConn) enter() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,9 +113,9 @@ func (c *stdioConn) enter() bool {
 	return !c.over
 }
 
-// take parses one message. It handles a notification at once, so that a cancellation is not
-// queued behind requests. For a request it returns the function rest, which the caller runs in
-// parallel with other requests.
+// take parses one message. It handles a notification at once, so that no request delays a
+// cancellation. For a request it returns rest, which the caller runs in parallel with other
+// requests.
 func (c *stdioConn) take(ctx context.Context, line []byte) (rest func()) {
 	var head struct {
 		ID     any    `json:"id"`
@@ -135,7 +133,7 @@ func (c *stdioConn) take(ctx context.Context, line []byte) (rest func()) {
 	}
 	switch head.ID.(type) {
 	case nil, string, float64:
-	default: // an array or an object could not be compared with other ids
+	default: // an array or object could not be compared with other ids
 		c.write(errorReply(nil, mcp.INVALID_REQUEST, "the id of a request is a string or a number"))
 		return nil
 	}
@@ -184,7 +182,7 @@ func (c *stdioConn) take(ctx context.Context, line []byte) (rest func()) {
 		}
 	}
 	if head.Method == string(mcp.MethodInitialize) {
-		run() // before the next message is read, because later messages depend on this one
+		run() // later messages depend on this one
 		return nil
 	}
 	return run
@@ -208,8 +206,7 @@ func (c *stdioConn) endStreams() {
 	}
 }
 
-// endStream answers the request that opened st. The answer comes after the acknowledgement and
-// is the last message of the stream.
+// endStream answers the request that opened st, as the stream's last message.
 func (c *stdioConn) endStream(ctx context.Context, st *stream, r mcp.JSONRPCMessage) {
 	if _, ok := r.(mcp.JSONRPCResponse); ok {
 		select {
@@ -225,8 +222,7 @@ func (c *stdioConn) endStream(ctx context.Context, st *stream, r mcp.JSONRPCMess
 	}
 }
 
-// handle handles one message. It recovers from a panic, because one bad request must not end
-// the server.
+// handle handles one message. A panic in one request must not end the server.
 func (c *stdioConn) handle(ctx context.Context, id any, line []byte) (reply mcp.JSONRPCMessage) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -262,7 +258,7 @@ func (c *stdioConn) write(m mcp.JSONRPCMessage) {
 	c.writeLocked(b)
 }
 
-// encode encodes a message. It returns nil, after logging the error, if that is not possible.
+// encode encodes a message. It logs an error and returns nil.
 func (c *stdioConn) encode(m mcp.JSONRPCMessage) []byte {
 	b, err := jsonBytes(m)
 	if err != nil {
@@ -273,8 +269,7 @@ func (c *stdioConn) encode(m mcp.JSONRPCMessage) []byte {
 
 // writeLocked writes a whole line. outMu is held.
 func (c *stdioConn) writeLocked(b []byte) {
-	// The error needs no handling, because a client that has exited also closes our input, which
-	// ends the loop.
+	// A client that has exited also closes our input, which ends the loop.
 	if _, err := c.out.Write(b); err != nil {
 		c.s.opt.Logger.Debug("answer not written", "err", err)
 	}
@@ -285,8 +280,8 @@ func errorReply(id any, code int, text string) mcp.JSONRPCMessage {
 		Error: mcp.NewJSONRPCErrorDetails(code, text, nil)}
 }
 
-// jsonBytes encodes one line. HTML characters stay as they are: escaping them
-// would make every `<` of a source file six bytes.
+// jsonBytes encodes one line. It does not escape HTML characters, because that would make every `<`
+// of a source file six bytes.
 func jsonBytes(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -299,8 +294,8 @@ func jsonBytes(v any) ([]byte, error) {
 
 var errLong = errors.New("line too long")
 
-// readLine returns a line with its line end. If a line is longer than maxLine, it skips the line
-// and returns errLong.
+// readLine returns a line with its line end. It skips a line longer than maxLine and returns
+// errLong.
 func readLine(br *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {

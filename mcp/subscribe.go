@@ -9,16 +9,15 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 )
 
-// watchEvery is the interval at which subscribed resources are polled, because the daemon sends
-// no notifications. Without a subscription no request is sent and no timer runs. While the
-// daemon does not answer, each pause is twice as long as the one before, up to watchLast,
-// because each request may start the daemon.
+// watchEvery is the interval for polling subscribed resources, because the daemon sends no
+// notifications. Without a subscription there is no timer. While the daemon does not answer, pauses
+// double up to watchLast, because each request may start the daemon.
 const (
 	watchEvery = time.Second
 	watchLast  = 30 * time.Second
 )
 
-// watcher is a session that has subscribed, or is about to.
+// watcher is a session that has subscribed or is about to.
 type watcher struct {
 	sess  server.SessionWithResourceSubscriptions
 	texts map[string]string // uri → text at the last poll
@@ -40,7 +39,7 @@ func (s *Server) watch(ctx context.Context) {
 	s.watchers[sess] = &watcher{sess: sess, texts: make(map[string]string)}
 	if !s.watching {
 		s.watching = true
-		// This polls for as long as the server runs, not only during the request.
+		// Poll as long as the server runs, not only during the request.
 		s.work.Go(func() { s.look(s.backend.life) })
 	}
 }
@@ -68,8 +67,8 @@ func (s *Server) look(ctx context.Context) {
 	}
 }
 
-// lookOnce renders each subscribed resource once and notifies the sessions that last saw
-// another text. It reports whether the daemon answered.
+// lookOnce renders each subscribed resource and notifies the sessions that last saw another text.
+// It reports whether the daemon answered.
 func (s *Server) lookOnce(ctx context.Context) bool {
 	answered := true
 	s.mu.Lock()
@@ -100,7 +99,7 @@ func (s *Server) lookOnce(ctx context.Context) bool {
 				t, err = s.resource(ctx, uri)
 				if err != nil {
 					answered = answered && !unreachable(err)
-					continue // without a text there is nothing to compare
+					continue // nothing to compare
 				}
 				now[uri] = t
 			}
@@ -121,7 +120,7 @@ func (s *Server) updated(sess server.ClientSession, uri string) {
 	}}
 	select {
 	case sess.NotificationChannel() <- n:
-	default: // the client does not read its notifications; it gets the next one
+	default: // the client does not read its notifications
 		s.opt.Logger.Debug("notification dropped", "uri", uri)
 	}
 }

@@ -15,32 +15,29 @@ import (
 	"cachebro/store/wire"
 )
 
-// tool is one row of the table. Descriptions and schemas cost tokens in every context,
-// including those of sub-agents, so they say only what the names do not.
+// tool is one row of the table. Descriptions and schemas cost tokens in every context, so they say
+// only what the names do not.
 type tool struct {
 	name    string
 	title   string
 	desc    string
 	output  reflect.Type // of structuredContent; status and metrics only
 	profile string       // the smallest profile that has it
-	// lean replaces desc in every profile except all. In those profiles only the arguments
-	// tagged lean are listed, which are those that an agent cannot guess, and no argument is
-	// marked as required. The other arguments are accepted too, and the answers for which they
-	// are useful mention them.
+	// lean replaces desc in every profile except all. These profiles list only the arguments tagged
+	// lean, which an agent cannot guess, and mark none as required. The other arguments are
+	// accepted, and the answers for which they are useful mention them.
 	lean *string
-	// The protocol's hints. All three are always sent, because the protocol's defaults are the
-	// opposite.
+	// The protocol's hints. All are always sent, because the defaults are the opposite.
 	reads, destroys, idempotent bool
 	handler                     handler
 }
 
-// call is one tools/call.
 type call struct {
-	s      *Server  // of the project that the call is about
+	s      *Server  // of the call's project
 	start  *Server  // of the project that the process was started in
-	here   *Server  // of the project that the client's working directory is in
-	base   string   // the linked work tree inside here that contains this directory
-	roots  []string // directories in which the client says that it works
+	here   *Server  // of the project of the client's working directory
+	base   string   // the linked work tree in here that contains that directory
+	roots  []string // directories in which the client says it works
 	req    mcp.CallToolRequest
 	reader wire.Reader
 	conn   *conn // nil if requests have no connection
@@ -85,8 +82,8 @@ func (t *tool) describe(profile string) mcp.Tool {
 	return m
 }
 
-// handler turns errors into tool errors, which the model sees and can correct. Only the error of
-// a cancelled call is returned as it is.
+// handler turns errors into tool errors, which the model sees and can correct, except for a
+// cancelled call.
 func (s *Server) handler(t *tool) server.ToolHandlerFunc {
 	return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		c := &call{s: s, start: s, here: s, req: req, reader: s.reader(ctx, req.Params.Meta), conn: s.conn(ctx), tool: t}
@@ -113,7 +110,7 @@ func (s *Server) handler(t *tool) server.ToolHandlerFunc {
 	}
 }
 
-// deadMount explains an error that is caused by a mount that no process serves.
+// deadMount explains an error caused by a mount that no process serves.
 func (s *Server) deadMount(err error) error {
 	var st syscall.Statfs_t
 	if !strings.Contains(err.Error(), syscall.ENOTCONN.Error()) || !errors.Is(syscall.Statfs(s.dir(), &st), syscall.ENOTCONN) {
@@ -123,11 +120,11 @@ func (s *Server) deadMount(err error) error {
 		Hint: "cachebro mount " + quote(s.dir()) + " mounts it again; no saved version is lost"}
 }
 
-// beatEvery is the interval of the progress notifications for a call that is still running.
+// beatEvery is the interval of progress notifications.
 const beatEvery = time.Second
 
-// beat tells a client that asked for progress how long a call has taken so far, until stop is
-// called. It sends nothing for a tool that reports its own progress.
+// beat tells a client that asked for progress how long a call has taken, until stop is called. It
+// sends nothing if the tool reports its own progress.
 func (c *call) beat(ctx context.Context) (stop func()) {
 	if !c.wantsProgress() {
 		return func() {}
@@ -160,7 +157,7 @@ func (c *call) wantsProgress() bool {
 	return c.req.Params.Meta != nil && c.req.Params.Meta.ProgressToken != nil
 }
 
-// progress tells a client that asked for it how far a long call has come.
+// progress tells a client that asked for it how far a call is.
 func (c *call) progress(ctx context.Context, done, total int, what string) {
 	if c.wantsProgress() {
 		c.counts.Store(true)

@@ -17,7 +17,7 @@ var undoTool = &tool{
 	lean: new("Any program's last action; prompt: last"),
 	desc: "Reverses the last action, or those of a session, prompt (id or last), tool_call, or since (10m, a time). Files that others changed later stay. Several files: a preview, unless dry_run=false.",
 	handler: with(func(ctx context.Context, c *call, a undoArgs) (*mcp.CallToolResult, error) {
-		return c.takeBack(ctx, "undo", a)
+		return c.undoOrRedo(ctx, "undo", a)
 	}),
 }
 
@@ -32,8 +32,8 @@ type undoArgs struct {
 	DryRun   *bool    `json:"dry_run"`
 }
 
-// takeBack implements undo and redo.
-func (c *call) takeBack(ctx context.Context, kind string, a undoArgs) (*mcp.CallToolResult, error) {
+// undoOrRedo implements undo and redo.
+func (c *call) undoOrRedo(ctx context.Context, kind string, a undoArgs) (*mcp.CallToolResult, error) {
 	req := wire.PlanRequest{Kind: kind, Last: a.Last, Session: a.Session, Prompt: a.Prompt, ToolCall: a.ToolCall}
 	if a.Since != "" {
 		var err error
@@ -65,14 +65,14 @@ func (c *call) paths(names []string) (rels [][]byte, err error) {
 }
 
 // planned carries out a plan. It only shows the plan if *dry is true, or if dry is nil and more
-// than one file would change. verb is the word for a plan that was carried out.
+// than one file would change. verb says what was done.
 func (c *call) planned(ctx context.Context, req wire.PlanRequest, dry *bool, verb string) (*mcp.CallToolResult, error) {
 	kind := req.Kind
 	cut, err := c.finishCut(ctx)
 	if err != nil {
 		return nil, err
 	}
-	// A preview journals nothing; only a plan that is carried out is journalled.
+	// A preview is not journalled.
 	req.DryRun = true
 	apply.Settle(c.s.dir())
 	var p wire.Plan
@@ -102,8 +102,8 @@ func (c *call) planned(ctx context.Context, req wire.PlanRequest, dry *bool, ver
 		return nil, err
 	}
 	if dry == nil && apply.Files(p) > 1 {
-		// Another process changed files between the two requests. The journalled plan is ended
-		// without a step.
+		// Another process changed files between the two requests. End the journalled plan without a
+		// step.
 		_, _ = c.s.backend.ask(ctx, wire.MPlanDone, wire.PlanDone{ID: p.ID, Finished: true}, nil, nil)
 		return preview(), nil
 	}
@@ -123,7 +123,7 @@ func (c *call) withOthers(ctx context.Context, err error, session, prompt string
 	return wire.Errorf(wire.AsError(err), wire.Hint(err), "%v; %s", err, strings.Join(lines, "; "))
 }
 
-// reverseTool returns a note that names the tool which reverses this operation.
+// reverseTool returns a note that names the tool that reverses this operation.
 func reverseTool(c *call, kind string) string {
 	switch {
 	case kind == "undo" && c.s.offers("redo"):
@@ -134,7 +134,7 @@ func reverseTool(c *call, kind string) string {
 	return ""
 }
 
-// parseSince parses a moment, or how long ago it was. It accepts what the command line accepts.
+// parseSince parses a moment, or how long ago it was, like the command line.
 func parseSince(t string, now time.Time) (time.Time, error) {
 	at, ok := wire.ParseTime(strings.TrimSpace(t), now)
 	if !ok || !at.Before(now) {

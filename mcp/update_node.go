@@ -54,8 +54,8 @@ var updateNodeTool = &tool{
 	}),
 }
 
-// nodeName returns the name that a node has, or will have, in the file: that of an existing
-// node, a path of the project or, with a source, a new group.
+// nodeName returns a node's name in the file: that of an existing node, a path of the project, or
+// with a source a new group.
 func (c *call) nodeName(content []byte, ref string, isNew bool) (string, error) {
 	m, err := manifest.Parse(content)
 	if err != nil {
@@ -96,7 +96,7 @@ func (c *call) nodeName(content []byte, ref string, isNew bool) (string, error) 
 	return "", badInput(fmt.Sprintf("there is no node %s", quote(ref)), hint)
 }
 
-// editNode sets what is given and leaves the rest as it is.
+// editNode sets what is given.
 func editNode(text []byte, ref, summary string, source []string) (_ []byte, err error) {
 	if summary != "" {
 		text, err = manifest.Set(text, summary, "nodes", ref, "summary")

@@ -26,9 +26,9 @@ var workingSetTool = &tool{
 	}),
 }
 
-// session returns the session that "this session" means in answers and in the labels of edits.
-// It is never used to decide what a reader has seen. If the connection is a reader, the daemon
-// records it as a session of this name.
+// session returns the session that "this session" means in answers and in the labels of edits. It
+// never decides what a reader has seen. If the connection is a reader, the daemon records it as a
+// session of this name.
 func (s *Server) session(c *conn) string {
 	if s.opt.Session == "" && s.opt.Reader == ReaderConnection && c != nil {
 		return "connection:" + c.id
@@ -36,10 +36,9 @@ func (s *Server) session(c *conn) string {
 	return s.opt.Session
 }
 
-// workingSet returns the session's files. If no session is known, or if no hook has reported the
-// session to the daemon, the writes of a shell cannot be assigned to it. Then all changes since
-// this server started count too, because a client that sends no session ids starts one server
-// per session.
+// workingSet returns the session's files. If no session is known, or no hook reported it, a shell's
+// writes cannot be assigned to it. Then all changes since this server started count too, because
+// such a client starts one server per session.
 func (s *Server) workingSet(ctx context.Context, c *conn) (wire.WorkingSet, error) {
 	var own, all wire.WorkingSet
 	session := s.session(c)
@@ -111,8 +110,8 @@ func workingLine(f wire.WorkingFile) string {
 	return line
 }
 
-// reads answers search_history with type=read. The log records only changes, so the reads come
-// from the working set.
+// reads answers search_history with type=read, from the working set, because the log records only
+// changes.
 func (c *call) reads(ctx context.Context, filter string, limit int) (*mcp.CallToolResult, error) {
 	match := func(string) bool { return true }
 	switch {

@@ -19,7 +19,7 @@ type writeFileArgs struct {
 	Path    string `json:"path,required"`
 	Content string `json:"content,required"`
 	Expect  string `json:"expected_hash"`
-	Unkept  bool   `json:"overwrite_unkept" list:"never"` // named by the refusal that needs it
+	Unkept  bool   `json:"overwrite_unkept" list:"never"` // named by the refusal that it overrides
 }
 
 var writeFileTool = &tool{
@@ -69,8 +69,8 @@ var writeFileTool = &tool{
 	}),
 }
 
-// expect checks expected_hash against the file. Another program can still write between this
-// check and the rename; its content is then in the history.
+// expect checks expected_hash against the file. Another program can still write before the rename.
+// The history then has its content.
 func expect(rel string, f *displace.File, want string) error {
 	if want == "" {
 		return nil

@@ -11,25 +11,22 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// automaton answers one question: which lines of a text contain a match? It is a
-// deterministic automaton over runes, built on demand while it reads the text, from the
-// program of regexp/syntax. The standard library's matcher has to find where a match begins
-// and ends, and reads 20–60 MB/s. This one only needs a yes or no for each line, and reads
-// several hundred. It also gives \b the meaning that ripgrep gives it (Unicode words), which
-// the standard library cannot.
+// automaton finds the lines of a text that contain a match. It is a deterministic automaton over
+// runes, built on demand from a regexp/syntax program. The standard library's matcher also finds
+// where a match begins and ends, and reads 20–60 MB/s. This one reads several hundred. It also
+// gives \b ripgrep's meaning (Unicode words), which the standard library cannot.
 //
-// A state is the set of instructions that wait for the next rune, and the class of the
-// previous rune. Empty-width conditions can only be decided when the next rune is known, so
-// a match is noticed one rune late.
+// A state is the set of instructions that wait for the next rune, and the class of the previous
+// rune. Empty-width conditions depend on the next rune, so a match is noticed one rune late.
 //
 // Not safe for concurrent use: each worker has its own.
 type automaton struct {
 	prog   *syntax.Prog
 	states []state
-	table  []int32 // next state of states[i] after ASCII byte c at i*128+c; 0: not computed yet
+	table  []int32 // next state of states[i] after ASCII byte c is at i*128+c; 0 if not computed yet
 	index  map[string]int32
-	mark   []uint32 // instruction → the last epoch in which close visited it
-	kept   int      // sum of the seeds of all states
+	mark   []uint32 // by instruction: the last epoch in which close visited it
+	kept   int      // sum of all states' seeds
 	epoch  uint32
 	seeds  []uint32 // scratch
 	stack  []uint32
@@ -54,20 +51,20 @@ const (
 	unknown   = 0
 	lineFound = 1 // the line matches
 	lineStart = 2 // at the start of a line
-	// maxStates bounds the automaton's memory (about 1 KiB a state). Beyond it all
-	// states are discarded.
+	// maxStates bounds the automaton's memory (about 1 KiB per state). Above it, all states are
+	// discarded.
 	maxStates = 8192
-	// maxSteps bounds the work for one byte of text, and maxSeeds the seeds that all states
-	// hold: an expression of a few bytes can expand to millions of instructions.
+	// maxSteps bounds the work for one byte of text, and maxSeeds the seeds of all states. A short
+	// expression can expand to millions of instructions.
 	maxSteps = 10000
 	maxSeeds = 4 << 20
-	// endOfText stands for the end of the text, and badRune for a byte that is not UTF-8:
-	// as in ripgrep, no class contains it.
+	// endOfText stands for the end of the text, and badRune for a byte that is not UTF-8, which as
+	// in ripgrep no class contains.
 	endOfText rune = -1
 	badRune   rune = -2
 )
 
-// newAutomaton compiles a pattern to search lines: none of its classes matches a newline.
+// newAutomaton compiles a pattern to search lines. None of its classes matches a newline.
 func newAutomaton(expr string) (*automaton, error) {
 	re, err := syntax.Parse(expr, syntax.Perl)
 	if err != nil {
@@ -87,8 +84,7 @@ func newAutomaton(expr string) (*automaton, error) {
 	return d, nil
 }
 
-// size estimates the number of instructions that an expression compiles to. A repeated part
-// counts as often as it is repeated.
+// size estimates the number of instructions of an expression. A repeated part counts each time.
 func size(re *syntax.Regexp) int {
 	n := max(1, len(re.Rune))
 	if re.Op == syntax.OpCharClass {
@@ -103,7 +99,7 @@ func size(re *syntax.Regexp) int {
 	return min(n, 1<<30)
 }
 
-// Clone returns an automaton for the same pattern, for another worker.
+// Clone returns an automaton for the same pattern for another worker.
 func (d *automaton) Clone() *automaton {
 	c := &automaton{prog: d.prog, mark: make([]uint32, len(d.prog.Inst))}
 	c.reset()
@@ -118,8 +114,7 @@ func (d *automaton) reset() {
 	d.intern(nil, afterNewline)
 }
 
-// dropNewline removes the newline from every class, so that no match can extend past the
-// end of a line.
+// dropNewline removes the newline from every class, so that no match extends past a line's end.
 func dropNewline(re *syntax.Regexp) {
 	switch re.Op {
 	case syntax.OpAnyChar:
@@ -149,7 +144,7 @@ func dropNewline(re *syntax.Regexp) {
 	}
 }
 
-// intern returns the number of the state with these sorted seeds, and adds it if it is new.
+// intern returns the number of the state with these sorted seeds, and adds it if new.
 func (d *automaton) intern(seeds []uint32, prev runeClass) int32 {
 	key := make([]byte, 0, len(seeds)*4+1)
 	key = append(key, byte(prev))
@@ -185,8 +180,7 @@ func classOf(r rune) runeClass {
 	return afterOther
 }
 
-// conditions returns the empty-width conditions that hold between a rune of class prev and
-// the rune next.
+// conditions returns the empty-width conditions between a rune of class prev and the rune next.
 func conditions(prev runeClass, next rune) syntax.EmptyOp {
 	var c syntax.EmptyOp
 	if prev == afterNewline {
@@ -240,8 +234,8 @@ func (d *automaton) step(s int32, r rune) int32 {
 	return next
 }
 
-// close follows the empty transitions from pc for which the conditions in hold are met,
-// collects the instructions that reading r leads to, and reports whether it reached a match.
+// close follows the empty transitions from pc whose conditions hold, collects the instructions that
+// reading r leads to, and reports whether it reached a match.
 func (d *automaton) close(pc uint32, hold syntax.EmptyOp, r rune) bool {
 	d.stack = append(d.stack[:0], pc)
 	matched := false
@@ -273,7 +267,7 @@ func (d *automaton) close(pc uint32, hold syntax.EmptyOp, r rune) bool {
 	return matched
 }
 
-// next is step for a rune beyond ASCII or for endOfText, with the known transitions cached.
+// next is step, cached, for a rune beyond ASCII or endOfText.
 func (d *automaton) next(s int32, r rune) int32 {
 	if n, ok := d.states[s].other[r]; ok {
 		return n
@@ -281,8 +275,8 @@ func (d *automaton) next(s int32, r rune) int32 {
 	return d.step(s, r)
 }
 
-// Match returns the offset of a byte in the first line of text[at:] that contains a match,
-// or -1. at must be the start of a line.
+// Match returns the offset of a byte in the first matching line of text[at:], or -1. at must be the
+// start of a line.
 func (d *automaton) Match(text []byte, at int) int {
 	s := int32(lineStart)
 	for i := at; i < len(text); {
@@ -317,7 +311,7 @@ func (d *automaton) Match(text []byte, at int) int {
 	return -1
 }
 
-// MatchLine reports whether one line, given without its newline, contains a match.
+// MatchLine reports whether one line without its newline contains a match.
 func (d *automaton) MatchLine(line []byte) bool {
 	if d.Match(line, 0) >= 0 {
 		return true
@@ -325,8 +319,8 @@ func (d *automaton) MatchLine(line []byte) bool {
 	return len(line) == 0 && d.next(lineStart, endOfText) == lineFound
 }
 
-// unicodeClasses replaces \d, \w and \s by what they mean in ripgrep. It works on the text of
-// a pattern, because a parsed pattern no longer distinguishes \w from [0-9A-Za-z_].
+// unicodeClasses replaces \d, \w and \s with ripgrep's meaning. It works on the text, because a
+// parsed pattern no longer distinguishes \w from [0-9A-Za-z_].
 func unicodeClasses(expr string) string {
 	const (
 		word  = `\p{L}\p{Nl}\p{M}\p{Nd}\p{Pc}\x{200c}\x{200d}\x{24b6}-\x{24e9}\x{1f130}-\x{1f149}\x{1f150}-\x{1f169}\x{1f170}-\x{1f189}`

@@ -13,11 +13,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// batchFiles and batchBytes bound one of the writer's batches, of which two are in memory
-// at a time. The documents of a batch take about ten times as much memory as its text. On a
-// small tree, batches of 4 MiB need a tenth less time for merging. But on the 127 MB of the
-// Go source tree, under the daemon's memory limit, the garbage collector ran 275 times with
-// them, and 178 times with these.
+// batchFiles and batchBytes bound a batch of the writer, of which two are in memory at a time. A
+// batch's documents take about ten times the memory of its text. On a small tree, batches of 4 MiB
+// would save a tenth of the merging. But on the 127 MB of the Go source tree, under the daemon's
+// memory limit, they caused 275 garbage collections, and these 178.
 const (
 	batchFiles = 400
 	batchBytes = 2 << 20
@@ -43,7 +42,7 @@ func (b *batch) full() bool { return len(b.files) >= batchFiles || b.bytes >= b.
 // prepared is one file after analysis.
 type prepared struct {
 	v    store.Version
-	f    *file // nil: removed from the index
+	f    *file // nil if removed from the index
 	docs []*document.Document
 }
 
@@ -55,7 +54,7 @@ func (b *batch) commit(ctx context.Context, seq uint64, last bool) error {
 	return b.write(seq, last)
 }
 
-// analyse makes the documents: on all cores, or on one while somebody waits for answers.
+// analyse makes the documents, on all cores or, while somebody waits for answers, on one.
 func (b *batch) analyse(ctx context.Context) error {
 	x := b.x
 	b.ready = make([]prepared, len(b.files))
@@ -79,7 +78,7 @@ func (b *batch) analyse(ctx context.Context) error {
 	return g.Wait()
 }
 
-// write writes the analysed files to the index; with the last batch also the checkpoint seq.
+// write writes the analysed files to the index, and with the last batch the checkpoint seq.
 func (b *batch) write(seq uint64, last bool) error {
 	x := b.x
 	if !x.room() {
@@ -116,7 +115,7 @@ func (b *batch) write(seq uint64, last bool) error {
 	return nil
 }
 
-// enter adds one file to a bleve batch, in place of the chunks that it had before.
+// enter adds one file to a bleve batch, replacing its earlier chunks.
 func (x *Index) enter(batch *bleve.Batch, p prepared) error {
 	x.mu.RLock()
 	old, known := x.files[p.v.Path]

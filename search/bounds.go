@@ -16,19 +16,19 @@ import (
 	"cachebro/store"
 )
 
-// maxKept bounds the memory that the lines of one answer take, in bytes: a pattern of one
-// letter matches most lines of a tree. Further lines are only counted.
+// maxKept bounds the memory of one answer's lines, in bytes. Further lines are only counted,
+// because a pattern of one letter matches most lines.
 const maxKept = 32 << 20
 
-// lineCost is the memory of a line in addition to its text, in bytes.
+// lineCost is a line's memory besides its text, in bytes.
 const lineCost = 64
 
-// readAtOnce is how many files a search reads before it checks whether it has enough lines.
-// When it read them all, 20 lines of a word that all of 100,000 files contain took 2.7 s.
+// readAtOnce is how many files a search reads before it checks whether it has enough lines. Reading
+// 100,000 files for 20 lines of a word in all of them took 2.7 s.
 const readAtOnce = 1024
 
-// scanFor bounds a search without an index, which reads every file: during the first indexing
-// of 300,000 files it took 82 s. A variable for the tests.
+// scanFor bounds a search without an index, which reads every file. During the first indexing of
+// 300,000 files it took 82 s. A variable for tests.
 var scanFor = 5 * time.Second
 
 // room returns how many lines of the next file an answer can still hold.
@@ -42,7 +42,7 @@ func (q Query) room(kept int64) int {
 	return math.MaxInt
 }
 
-// leftOut collects the files that a query should have searched but did not.
+// leftOut collects the files in a query's scope that were not searched.
 type leftOut struct {
 	mu    sync.Mutex // guards paths
 	paths [len(leftOutWhy)][]store.Path
@@ -69,7 +69,7 @@ func (l *leftOut) add(why int, paths ...store.Path) {
 	l.paths[why] = append(l.paths[why], paths...)
 }
 
-// failed adds a file that could not be read, unless it no longer exists.
+// failed adds a file that could not be read, if it still exists.
 func (l *leftOut) failed(p store.Path, err error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -82,8 +82,8 @@ func (l *leftOut) failed(p store.Path, err error) {
 	}
 }
 
-// String counts the files by reason and names the first few of each, source files before others:
-// `2 binary ("a.go", "b.png"), 1 too large ("c.log")`.
+// String counts the files by reason and names the first few of each, source files first: `2 binary
+// ("a.go", "b.png"), 1 too large ("c.log")`.
 func (l *leftOut) String() string {
 	rank := func(p store.Path) int {
 		if KindOf(string(p)) == Other {
@@ -99,7 +99,7 @@ func (l *leftOut) String() string {
 		slices.SortFunc(paths, func(a, b store.Path) int {
 			return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
 		})
-		paths = slices.Compact(paths) // a file is listed once for each of its contents
+		paths = slices.Compact(paths) // a file is listed for each of its contents
 		names := make([]string, 0, 4)
 		for _, p := range paths[:min(3, len(paths))] {
 			names = append(names, strconv.Quote(string(p)))
@@ -112,8 +112,8 @@ func (l *leftOut) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// NotIndexed counts and names the files of a query's scope whose newest text is not in the
-// index, so that a query by words does not find it. "" if there are none.
+// NotIndexed counts and names the files in a query's scope whose newest text is not in the index,
+// so that a query by words misses it. It returns "" if there are none.
 func (x *Index) NotIndexed(q Query) string {
 	var left leftOut
 	left.addBinary(x, q.admits)
@@ -137,7 +137,7 @@ func (x *Index) NotIndexed(q Query) string {
 	return left.String()
 }
 
-// waiting calls fn with the files whose newest text is not in the index yet.
+// waiting calls fn with the files whose newest text is not in the index.
 func (x *table) waiting(fn func(store.Path)) {
 	x.mu.RLock()
 	ready, seq := x.ready, x.seq
@@ -166,7 +166,7 @@ func (x *table) waiting(fn func(store.Path)) {
 	})
 }
 
-// addBinary adds the files that the index knows to be binary and that which selects.
+// addBinary adds the files selected by which that the index knows to be binary.
 func (l *leftOut) addBinary(x *Index, which func(store.Path, Kind) bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

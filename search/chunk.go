@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Chunk is a run of whole lines of a file, numbered from 1; First and Last are included.
+// Chunk is a run of whole lines of a file, numbered from 1, including First and Last.
 type Chunk struct {
 	First, Last int
 	Start, End  int // byte range
 	Symbols     []Symbol
 }
 
-// The sizes of chunks. Prose has chunks of 200 words that overlap by 50, and of at least 50
-// words; code has chunks of about 60 lines.
+// The sizes of chunks. Prose has chunks of 50 to 200 words that overlap by 50. Code has chunks of
+// about 60 lines.
 const (
 	proseWords   = 200
 	proseOverlap = 50
@@ -24,7 +24,7 @@ const (
 	codeMax      = 120 // a longer symbol is split
 )
 
-// chunks splits a file into chunks. Every line is in at least one of them.
+// chunks splits a file into chunks that cover every line.
 func chunks(kind Kind, content []byte, symbols []Symbol) []Chunk {
 	lines := lineStarts(content)
 	if len(lines) == 0 {
@@ -68,7 +68,7 @@ func lineStarts(content []byte) []int {
 	}
 }
 
-// proseChunks splits at line ends; where possible, at one that also ends a sentence.
+// proseChunks splits at line ends, if possible at the end of a sentence.
 func proseChunks(content []byte, lines []int) []Chunk {
 	words := make([]int, len(lines)) // words up to the end of each line
 	total := 0
@@ -119,8 +119,8 @@ func lineAt(content []byte, lines []int, i int) []byte {
 	return content[lines[i]:]
 }
 
-// codeChunks splits before a top-level symbol once a chunk is long enough, and after codeMax
-// lines at the latest.
+// codeChunks splits before a top-level symbol once a chunk is long enough, and after codeMax lines
+// at the latest.
 func codeChunks(lines []int, symbols []Symbol) []Chunk {
 	starts := map[int]bool{}
 	for _, s := range symbols {

@@ -1,30 +1,26 @@
-// Package search keeps a full-text index of a project's tracked text files and answers
-// exact and ranked queries. It is the third stage of observe → version → index → serve.
+// Package search keeps a full-text index of a project's tracked text files and answers exact and
+// ranked queries.
 //
 // # Documents
 //
-// A file has one bleve document for its words and one for each chunk: markdown and
-// other prose in windows of about 200 words, code by top-level symbol or about 60
-// lines, always whole lines. The id of a chunk is "path NUL first-last NUL
-// index/total", so nothing has to be stored in addition to its postings. For the
-// fields see documents.go.
+// A file has one bleve document for its words and one for each chunk. Markdown and other prose have
+// chunks of about 200 words, code has chunks of top-level symbols or about 60 lines, always whole
+// lines. The id of a chunk is "path NUL first-last NUL index/total", so only its postings are
+// stored. For the fields see documents.go.
 //
 // # Exact queries
 //
-// A literal or a regular expression is reduced to the words that every match
-// must contain (query.go). The word dictionary, held in memory as one block,
-// gives the terms that contain these words (terms.go); the postings of those terms
-// give candidate files; and each candidate is read again and verified line by
-// line (grep.go). So the index never decides what a line says: a stale or damaged
-// index only costs time, because files that changed since they were indexed are
-// always candidates.
+// A literal or a regular expression is reduced to the words that every match must contain
+// (query.go). The word dictionary, one block in memory, gives the terms that contain these words
+// (terms.go). The postings of these terms give candidate files, and each candidate is read and
+// verified line by line (grep.go). Files that changed since they were indexed are always
+// candidates. So a stale or damaged index only costs time.
 //
 // # Freshness
 //
-// The index follows the version log from its own checkpoint, which is written
-// in the same batch as the documents (follow.go). It may be deleted at any
-// time. It is rebuilt when mappingVersion changes. The documents of a deleted file
-// stay for an hour, in case the file comes back (removed.go).
+// The index follows the version log from its own checkpoint, which is written in one batch with the
+// documents (follow.go). It may be deleted at any time, and is rebuilt when mappingVersion changes.
+// A deleted file's documents stay for an hour, in case the file is restored (removed.go).
 //
 // # Locks
 //

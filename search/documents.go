@@ -6,19 +6,19 @@ import (
 	index "github.com/blevesearch/bleve_index_api"
 )
 
-// The fields. A file has one document for its words, which only says that they occur, and
-// one document for each chunk, whose terms are counted for ranking. Keeping words by file
-// instead of by chunk, and whole identifiers only there, reduced the index of the Go source
-// tree from 1.38 times the size of the corpus to well under half of it.
+// The fields. A file has one document for its words, which only says that they occur, and one for
+// each chunk, whose terms are counted for ranking. Words by file instead of by chunk, and whole
+// identifiers only there, reduced the Go source tree's index from 1.38 times the corpus to well
+// under half of it.
 const (
 	fieldWord   = "word" // of a file: folded words as they appear in the text
 	fieldPart   = "part" // of a chunk: parts of identifiers and words, stemmed
 	fieldRecord = "rec"  // of a file: stored, its entry in the file table
-	fieldSym    = "sym"  // of a chunk: as fieldPart, of the names defined in the chunk
+	fieldSym    = "sym"  // of a chunk: like fieldPart, of the names defined in it
 )
 
-// termField is a field of terms that are counted already: bleve's own text field would
-// first make a token for each occurrence.
+// termField is a field of counted terms. bleve's own text field would first make a token for each
+// occurrence.
 type termField struct {
 	name    string
 	options index.FieldIndexingOptions
@@ -43,7 +43,6 @@ func (f *termField) AnalyzedTokenFrequencies() index.TokenFrequencies { return f
 func (f *termField) NumPlainTextBytes() uint64                        { return uint64(f.length) }
 func (f *termField) Size() int                                        { return 64 * len(f.terms) } // approximate; nothing depends on it
 
-// takeParts counts the terms of a text that ranking compares.
 func (f *termField) takeParts(text []byte, stems *stemmer) {
 	eachWord(text, func(start, end int) {
 		f.buf = stemmedParts(text[start:end], stems, f.buf, func(part []byte) {
@@ -59,10 +58,10 @@ func (f *termField) takeParts(text []byte, stems *stemmer) {
 	})
 }
 
-// stemmedParts calls fn with the terms of a word that ranking compares: the stemmed parts of
-// an identifier. Whole identifiers are not included, because a ranked query finds them by
-// their parts and an exact query by the word field; neither are numbers. It uses buf as
-// scratch memory and returns it, perhaps grown. fn must not keep its argument.
+// stemmedParts calls fn with the terms of a word that ranking compares: the stemmed parts of an
+// identifier, without numbers. Whole identifiers are not included, because ranked queries find them
+// by their parts, and exact queries by the word field. It uses buf as scratch memory and returns
+// it. fn must not keep its argument.
 func stemmedParts(word []byte, stems *stemmer, buf []byte, fn func([]byte)) []byte {
 	if len(word) > maxWord {
 		return buf
@@ -77,9 +76,9 @@ func stemmedParts(word []byte, stems *stemmer, buf []byte, fn func([]byte)) []by
 	return buf
 }
 
-// eachTerm calls fn with the parts of an identifier, or with the whole identifier if it has
-// only one part. For a short name that contains a number (base64, utf8) it passes the whole
-// name too, because the parts would not distinguish such names.
+// eachTerm calls fn with the parts of an identifier, or with the whole if it has only one. For a
+// short name with a number (base64, utf8) it passes the whole name too, because the parts do not
+// distinguish such names.
 func eachTerm(word []byte, fn func([]byte)) {
 	parts, digits := 0, false
 	eachPart(word, func(part []byte) {
@@ -92,8 +91,8 @@ func eachTerm(word []byte, fn func([]byte)) {
 	}
 }
 
-// maxPart is the length of the longest part that ranking uses, in bytes; longer ones are
-// encoded data.
+// maxPart is the length in bytes of the longest part that ranking uses. Longer ones are encoded
+// data.
 const maxPart = 32
 
 func (x *Index) workers() int {

@@ -16,17 +16,15 @@ import (
 //
 // # Protocol
 //
-// The command is started when it is first needed and keeps running. It reads one JSON
-// object per line from standard input and answers each with one line on standard
-// output, in the same order:
+// The command is started when first needed and keeps running. It reads one JSON object per line
+// from standard input and answers each with one line on standard output, in order:
 //
 //	{"id":1,"kind":"passage","texts":["…","…"]}
 //	{"id":1,"vectors":[[0.1,…],[0.2,…]]}
 //
-// kind is "passage" for parts of files and "query" for questions. An answer with
-// "error" instead of "vectors" fails only that request. A command that exits, gives
-// an invalid answer or is too late is killed, and started again for the next request.
-// It is run without a shell: the command line is split at white space.
+// kind is "passage" for parts of files and "query" for questions. An answer with "error" instead of
+// "vectors" fails only that request. A command that exits, or answers late or invalidly, is killed, and
+// started again for the next request. No shell runs it: the command line is split at white space.
 //
 // # Locks
 //
@@ -43,15 +41,14 @@ type EmbedCommand struct {
 type embedProcess struct {
 	cmd   *exec.Cmd
 	in    io.WriteCloser
-	lines chan string // closed by the reader when the output ends
+	lines chan string // closed by the reader at the end of the output
 	stop  chan struct{}
 	ended sync.WaitGroup
 }
 
-// maxLine bounds an answer line, in bytes.
 const maxLine = 64 << 20
 
-// NewEmbedCommand returns an Embedder that runs a command line, or nil if it is empty.
+// NewEmbedCommand returns an Embedder that runs a command line, or nil for "".
 func NewEmbedCommand(commandLine string) *EmbedCommand {
 	words := strings.Fields(commandLine)
 	if len(words) == 0 {
@@ -101,7 +98,7 @@ func (c *EmbedCommand) Embed(ctx context.Context, texts []string, query bool) ([
 	if err == nil && a.Error == "" {
 		err = a.check(q)
 	}
-	if err != nil { // the answers that follow could belong to other requests
+	if err != nil { // later answers could belong to other requests
 		c.run.kill()
 		c.run = nil
 		return nil, fmt.Errorf("embedder %s: %w", c.words[0], err)
@@ -160,7 +157,7 @@ func (r *embedProcess) exchange(ctx context.Context, q request) (a answer, err e
 		return a, err
 	}
 	r.ended.Go(func() { // ends when the process is killed, at the latest
-		_, _ = r.in.Write(append(raw, '\n')) // if writing fails, no answer comes, and that is reported
+		_, _ = r.in.Write(append(raw, '\n')) // after an error, no answer comes, which is reported
 	})
 	select {
 	case line, ok := <-r.lines:

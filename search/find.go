@@ -31,7 +31,6 @@ func hash8(s string) string {
 	return hex.EncodeToString(h[:4])
 }
 
-// FileOf finds the file with an id.
 func (x *table) FileOf(id string) (store.Path, bool) {
 	var found store.Path
 	x.live(func(p store.Path, _ *file) bool {
@@ -44,10 +43,9 @@ func (x *table) FileOf(id string) (store.Path, bool) {
 	return found, found != ""
 }
 
-// Best reorders the lines of an exact query for a reader who sees only the first of them.
-// It orders files by how well they fit: a line that defines the pattern counts for more
-// than one that uses it. Within a file the first defining line comes first, and the others
-// keep their order.
+// Best reorders the lines of an exact query for a reader who sees only the first ones. Files that
+// fit best come first: a line that defines the pattern counts for more than one that uses it.
+// Within a file, the first defining line comes first, and the others stay in order.
 func (x *Index) Best(r *Result, q Query, h Hints) {
 	x.mu.RLock()
 	ready, seq := x.ready, x.seq
@@ -117,8 +115,7 @@ func defines(line []byte, q Query) bool {
 	return strings.Contains(head, q.Pattern)
 }
 
-// Lines returns lines first to last of a file's present content, or "" if the file no longer
-// exists.
+// Lines returns lines first to last of a file's present content, or "" if it does not exist.
 func (x *table) Lines(p store.Path, first, last int) string {
 	content, err := x.corpus.Read(p, nil)
 	if err != nil {
@@ -152,7 +149,7 @@ func (x *table) Chunk(p store.Path, line int) (first, last, index, total int, ok
 	return 0, 0, 0, 0, false
 }
 
-// BestLine returns the line of a chunk that contains most of a natural query's words.
+// BestLine returns the line of a chunk with most of a natural query's words.
 func (x *Index) BestLine(r Ranked, query string) (no int, text string) {
 	terms := queryTerms(query)
 	stems := newStemmer()
@@ -197,7 +194,7 @@ func (x *table) List(under store.Path, fn func(p store.Path, indexed bool, chunk
 // Reindexed counts what Reconcile did.
 type Reindexed struct{ Changed, New, Deleted, Live int }
 
-// ChangesSince counts the paths that have versions after seq, by what happened to them.
+// ChangesSince counts the paths with versions after seq, by what happened to them.
 func (x *table) ChangesSince(seq uint64) (r Reindexed) {
 	newest, fresh := map[store.Path]store.Version{}, map[store.Path]bool{}
 	for {
@@ -226,9 +223,9 @@ func (x *table) ChangesSince(seq uint64) (r Reindexed) {
 	return r
 }
 
-// Reconcile compares the index with the version log, file by file, and corrects the
-// differences. It serves to check an index without rebuilding it. Files at or below forget
-// are indexed again even if they do not differ ("": none).
+// Reconcile compares the index with the version log, file by file, and corrects differences, to
+// check an index without rebuilding it. Files at or below forget are indexed again in any case; ""
+// means none.
 func (x *Index) Reconcile(ctx context.Context, forget store.Path) (Reindexed, error) {
 	var r Reindexed
 	if err := x.CatchUp(ctx); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/blevesearch/bleve/v2/index/scorch/mergeplan"
 )
 
-// wanted is a file for the first index. It holds only what prepare needs of a version: the
-// whole versions of 100,000 files, with their writers, took 40 MB.
+// wanted is a file for the first index. It holds only what prepare needs: whole versions of 100,000
+// files, with their writers, took 40 MB.
 type wanted struct {
 	path      store.Path
 	seq       uint64
@@ -28,16 +28,15 @@ func (w *wanted) version() store.Version {
 	return store.Version{Path: w.path, Seq: w.seq, Time: w.time, Op: store.OpWrite, Blob: w.blob, NoContent: w.noContent, Stat: store.Stat{Size: w.size}}
 }
 
-// A first index of more than largeTree files takes half a minute or more. Because ranked
-// queries find only what is indexed, it then begins with the workedOn files that changed
-// last. All others are indexed in path order, where neighbouring files share words.
+// A first index of more than largeTree files takes half a minute or more, and ranked queries find
+// only what is indexed. So it begins with the workedOn files that changed last. The others follow
+// in path order, because neighbouring files share words.
 const (
 	largeTree = 100_000
 	workedOn  = 5_000
 )
 
-// lastChangedFirst moves the n files that changed last to the front and otherwise keeps the
-// order.
+// lastChangedFirst moves the n files that changed last to the front. Otherwise it keeps the order.
 func lastChangedFirst(all []wanted, n int) {
 	if n >= len(all) {
 		return
@@ -49,7 +48,7 @@ func lastChangedFirst(all []wanted, n int) {
 	slices.Sort(changed)
 	since := changed[len(all)-n]
 	at, _ := slices.BinarySearch(changed, since+1)
-	ties := n - (len(all) - at)   // how many of the files that changed at that very time
+	ties := n - (len(all) - at)   // how many of the files that changed at exactly that time
 	front := make([]wanted, 0, n) // in reverse order
 	to := len(all)
 	for i := len(all) - 1; i >= 0; i-- {
@@ -67,13 +66,13 @@ func lastChangedFirst(all []wanted, n int) {
 	copy(all, front)
 }
 
-// Progress returns how many files of the first index are done; of is 0 if none is being made.
+// Progress returns how many files of the first index are done. of is 0 if none is being made.
 func (x *Index) Progress() (made, of int) {
 	return int(x.made.Load()), int(x.toMake.Load())
 }
 
-// first indexes every live file that an earlier attempt has not indexed. The next batch is
-// analysed while one is written.
+// first indexes every live file that no earlier attempt has indexed. It analyses the next batch
+// while one is written.
 func (x *Index) first(ctx context.Context) error {
 	seq := x.corpus.Seq()
 	var all []wanted
@@ -146,14 +145,13 @@ func (x *Index) first(ctx context.Context) error {
 	return x.compact(ctx, merge)
 }
 
-// mostUnmerged is how many segments of the first index are left unmerged until the one merge
-// at its end. Merging them by tens first, and all of them again at the end, took a third of
-// the processor time. A larger tree is merged on the way, because bleve stops writing at
-// 1,000 files.
+// mostUnmerged is how many segments of the first index stay unmerged until one merge at the end.
+// Merging them by tens first took a third of the processor time. A larger tree is merged on the
+// way, because bleve stops writing at 1,000 files.
 const mostUnmerged = 100
 
-// unmerged holds the indexes whose segments must not be merged for now: *scorch.Scorch → a
-// channel that is closed when merging may begin.
+// unmerged holds the indexes whose segments must not be merged now: *scorch.Scorch → a channel
+// closed when merging may begin.
 var unmerged sync.Map
 
 func init() {
@@ -167,8 +165,8 @@ func init() {
 	}
 }
 
-// holdMerges keeps bleve from merging segments until merge is called. merge must be called
-// before the index is closed; further calls have no effect.
+// holdMerges keeps bleve from merging segments until merge is called, which must be before the
+// index is closed. Further calls have no effect.
 func (x *Index) holdMerges() (merge func()) {
 	s := x.scorch()
 	if s == nil {
@@ -182,7 +180,7 @@ func (x *Index) holdMerges() (merge func()) {
 	})
 }
 
-// scorch returns the scorch index that bleve uses, or nil if it is of another type.
+// scorch returns the scorch index that bleve uses, or nil for another type.
 func (x *Index) scorch() *scorch.Scorch {
 	adv, err := x.idx.Advanced()
 	if err != nil {
@@ -192,7 +190,7 @@ func (x *Index) scorch() *scorch.Scorch {
 	return s
 }
 
-// has reports whether the index has a file in the wanted version.
+// has reports whether the index has the wanted version of a file.
 func (x *table) has(w *wanted) bool {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -200,8 +198,8 @@ func (x *table) has(w *wanted) bool {
 	return ok && f.indexed && f.hash == w.blob && f.seq == w.seq
 }
 
-// notAmong returns a batch that removes the files that an earlier attempt indexed and that
-// are no longer wanted.
+// notAmong returns a batch that removes the files of an earlier attempt that are not wanted any
+// more.
 func (x *Index) notAmong(all []wanted) *batch {
 	b := x.newBatch()
 	x.mu.RLock()
@@ -227,21 +225,20 @@ func (x *Index) notAmong(all []wanted) *batch {
 	return b
 }
 
-// compact merges the many segments of the first index into one, which is smaller and needs
-// only one lookup for each word of a query. It requests this before it calls merge, so that
-// bleve merges only once.
+// compact merges the segments of the first index into one, which is smaller and needs only one
+// lookup per word. It requests this before it calls merge, so that bleve merges only once.
 func (x *Index) compact(ctx context.Context, merge func()) error {
 	s := x.scorch()
 	if s == nil {
 		return nil
 	}
 	one := mergeplan.SingleSegmentMergePlanOptions
-	one.SegmentsPerMergeTask = 1000 // with the default of 10, a tenth of the segments was left over
-	// ForceMerge returns only when the merge has succeeded, whatever happens to ctx: never if
-	// the directory is gone or the disk is full.
+	one.SegmentsPerMergeTask = 1000 // the default of 10 left a tenth of the segments over
+	// ForceMerge ignores ctx. It returns only when the merge has succeeded, so never if the
+	// directory is gone or the disk is full.
 	done := make(chan error, 1)
 	go func() { done <- s.ForceMerge(ctx, &one) }()
-	time.AfterFunc(10*time.Millisecond, merge) // bleve has received the request by then
+	time.AfterFunc(10*time.Millisecond, merge) // by then bleve has received the request
 	select {
 	case err := <-done:
 		return err

@@ -21,12 +21,11 @@ var seqKey = []byte("seq")
 // fileID returns the id of a file's own document.
 func fileID(p store.Path) string { return string(p) + "\x00" }
 
-// fileRecord is stored in the file's own document, so that the hash and the documents cannot
-// disagree. (bleve's internal store is no alternative: it is rewritten as a whole with every
-// batch.)
+// fileRecord is stored in the file's own document, so that hash and documents cannot disagree.
+// (bleve's internal store is rewritten as a whole with every batch.)
 type fileRecord struct {
 	Hash    []byte   `json:"h"`
-	Chunks  []string `json:"c,omitempty"` // their ids, without the path
+	Chunks  []string `json:"c,omitempty"` // ids without the path
 	Gen     bool     `json:"g,omitempty"`
 	Indexed bool     `json:"x,omitempty"`
 	Binary  bool     `json:"b,omitempty"`
@@ -36,10 +35,10 @@ type fileRecord struct {
 type follower struct {
 	x         *Index
 	suspended atomic.Int32       // callers of Suspend that have not released yet
-	stop      context.CancelFunc // nil: not started
+	stop      context.CancelFunc // nil if not started
 	done      chan struct{}      // closed when it has ended
-	poke      chan struct{}      // never closed; capacity 1
-	grown     chan struct{}      // never closed; capacity 1: signals that files may lack vectors
+	poke      chan struct{}      // capacity 1; never closed
+	grown     chan struct{}      // capacity 1: files may lack vectors; never closed
 }
 
 func newFollower(x *Index) *follower {
@@ -91,7 +90,7 @@ func (f *follower) Start(ctx context.Context) {
 			}
 			due, stop := f.due()
 			step := time.Since(began)
-			if due != nil { // files are being saved repeatedly: a step for each save costs more than it is worth
+			if due != nil { // files are being saved repeatedly: one step for each save costs too much
 				step = max(step, settleTime/8/pauseFactor)
 			}
 			if !f.pause(ctx, step) {
@@ -109,18 +108,17 @@ func (f *follower) Start(ctx context.Context) {
 	}()
 }
 
-// The follower pauses after each step, pauseFactor times as long as the step took, but at
-// most pauseMost. Otherwise each save of a file that is saved repeatedly, or each of thousands
-// of files, would cost a segment of the index while the versions are being stored. For 4,000
-// versions, 8 to a batch, storing took 1.3 s of processor time and indexing each batch at
-// once took 8.7 s. Exact queries do not wait for the follower: they read newer versions
-// themselves.
+// The follower pauses after each step, pauseFactor times as long as the step, at most pauseMost.
+// Otherwise each repeated save, or each of thousands of files, would cost a segment of the index
+// while versions are being stored. For 4,000 versions, 8 to a batch, storing took 1.3 s of
+// processor time, and indexing each batch at once 8.7 s. Exact queries do not wait for the
+// follower: they read newer versions themselves.
 const (
 	pauseFactor = 10
 	pauseMost   = 2 * time.Second
 )
 
-// pause waits after a step; it returns false when ctx ended.
+// pause waits after a step. It returns false when ctx has ended.
 func (f *follower) pause(ctx context.Context, step time.Duration) bool {
 	return f.await(ctx, min(pauseFactor*step, pauseMost))
 }
@@ -136,9 +134,9 @@ func (f *follower) await(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// Suspend stops the follower from indexing until release is called. It is for a caller who
-// writes thousands of files and needs the machine for it. Queries stay correct but have to
-// read the files that change meanwhile. Suspensions nest.
+// Suspend stops the follower from indexing until release is called, for a caller who writes
+// thousands of files and needs the machine. Queries stay correct but must read the files that
+// change meanwhile. Suspensions nest.
 func (f *follower) Suspend() (release func()) {
 	f.suspended.Add(1)
 	var once sync.Once
@@ -150,12 +148,11 @@ func (f *follower) Suspend() (release func()) {
 	}
 }
 
-// Suspended reports whether a caller of Suspend has not released the follower yet. Other
-// background work should wait then, too.
+// Suspended reports whether a caller of Suspend has not released the follower. Other background
+// work should then wait too.
 func (f *follower) Suspended() bool { return f.suspended.Load() > 0 }
 
-// rebuildLater waits and then rebuilds the index: remaking an index that cannot be written
-// costs less than being without it.
+// rebuildLater waits, then rebuilds an index that cannot be written.
 func (f *follower) rebuildLater(ctx context.Context, why error, pause time.Duration) {
 	if !f.await(ctx, pause) {
 		return
@@ -165,7 +162,7 @@ func (f *follower) rebuildLater(ctx context.Context, why error, pause time.Durat
 	}
 }
 
-// Poke tells the follower that there are new versions. Never blocks.
+// Poke tells the follower that there are new versions. It never blocks.
 func (f *follower) Poke() {
 	select {
 	case f.poke <- struct{}{}:
@@ -173,7 +170,7 @@ func (f *follower) Poke() {
 	}
 }
 
-// Reset empties the index; the follower fills it again.
+// Reset empties the index. The follower fills it again.
 func (x *Index) Reset() error { return x.reset("it is being rebuilt on request") }
 
 func (x *Index) reset(why string) error {
@@ -186,14 +183,14 @@ func (x *Index) reset(why string) error {
 
 // load restores the file table and the dictionary from an opened index.
 func (x *Index) load() error {
-	x.mu.Lock() // for empty; no other goroutine knows of the index yet
+	x.mu.Lock() // only for empty: no other goroutine knows the index yet
 	x.empty()
 	x.mu.Unlock()
 	raw, err := x.idx.GetInternal(seqKey)
 	if err != nil {
 		return err
 	}
-	complete := len(raw) == 8 // otherwise the first index was interrupted, and continues from what is there
+	complete := len(raw) == 8 // if not, the first index was interrupted, and continues
 	if complete {
 		x.seq = binary.BigEndian.Uint64(raw)
 	} else {
@@ -218,10 +215,10 @@ func (x *Index) load() error {
 		}
 		f.size, f.seq, f.time = v.Stat.Size, v.Seq, v.Time
 		if f.hash != v.Blob && v.Seq <= x.seq {
-			f.indexed, f.binary = false, false // the record is of an older version, or of another log
+			f.indexed, f.binary = false, false // the record is of an older version or another log
 			x.held[v.Path] = held{}
 		}
-		x.setLocked(v.Path, &f) // no other goroutine knows of the index yet
+		x.setLocked(v.Path, &f) // no other goroutine knows the index yet
 		return nil
 	})
 	if err != nil {
@@ -249,7 +246,7 @@ func (x *Index) load() error {
 	return nil
 }
 
-// recordOf reads the stored record of a path; nil if it is not in the index.
+// recordOf reads the stored record of a path, or nil if it is not in the index.
 func recordOf(r index.IndexReader, p store.Path) (raw []byte, err error) {
 	d, err := r.Document(fileID(p))
 	if err != nil || d == nil {
@@ -264,7 +261,7 @@ func recordOf(r index.IndexReader, p store.Path) (raw []byte, err error) {
 }
 
 // CatchUp brings the index up to the newest version. The first time it indexes the live files
-// instead of following the whole history.
+// instead of the whole history.
 func (x *Index) CatchUp(ctx context.Context) error {
 	return x.catchUp(ctx, 0, func() bool { return false })
 }
@@ -272,9 +269,8 @@ func (x *Index) CatchUp(ctx context.Context) error {
 // window is how many versions are read at once, and about how many paths one step handles.
 const window = 4 * batchFiles
 
-// catchUp is CatchUp in steps; stop may end it between two of them. A version that a newer one
-// has replaced meanwhile is skipped, and a file that is saved repeatedly is held until it has
-// not been saved for settle.
+// catchUp is CatchUp in steps, between which stop may end it. It skips replaced versions, and holds
+// a repeatedly saved file until it was not saved for settle.
 func (x *Index) catchUp(ctx context.Context, settle time.Duration, stop func() bool) error {
 	x.write.Lock()
 	defer x.write.Unlock()
@@ -305,7 +301,7 @@ func (x *Index) catchUpLocked(ctx context.Context, settle time.Duration, stop fu
 		for _, v := range ripe {
 			newest[v.Path], order = v, append(order, v.Path)
 		}
-		// A directory that is renamed repeatedly makes many versions of few paths, so one step
+		// A directory that is renamed repeatedly makes many versions of few paths. So one step
 		// reads the log until it has the paths of one window.
 		read := 0
 		for more := true; more && len(newest) < window; {
@@ -332,7 +328,7 @@ func (x *Index) catchUpLocked(ctx context.Context, settle time.Duration, stop fu
 		b := x.newBatch()
 		for _, p := range order {
 			v := newest[p]
-			if x.passes(v, settle) { // before the store is asked, which costs more
+			if x.passes(v, settle) { // before asking the store, which costs more
 				continue
 			}
 			cur, found, err := x.corpus.Current(p)

@@ -25,13 +25,13 @@ type Line struct {
 	Path store.Path
 	No   int // 1-based
 	Text []byte
-	// At is approximately the offset of the match in Text. If the line is longer than maxLineText
-	// bytes, Text holds only the part around the match, Before is the offset of that part in the
-	// line, and Size is the length of the line.
+	// At is approximately the offset of the match in Text. Of a line longer than maxLineText, Text
+	// is only the part around the match, Before is that part's offset in the line, and Size is the
+	// line's length.
 	At, Before, Size int
 }
 
-// maxLineText is how many bytes of a line are held. Nobody reads more of a minified file's line.
+// maxLineText is how many bytes of a line are kept. Nobody reads more of a minified file's line.
 const maxLineText = 4096
 
 // around returns the part of a line around a match at an offset.
@@ -55,19 +55,18 @@ type Result struct {
 	Lines []Line // in the order of path and line
 	Files int    // with a match
 	Total int    // matching lines; more than Lines if Truncated
-	// Truncated says that there are more lines, because the limit of the query or of an
-	// answer's memory was reached.
+	// Truncated says that there are more lines, because of the query's limit or the memory limit of
+	// an answer.
 	Truncated bool
-	// AtLeast says that some files were not read, because there were enough lines or it
-	// took too long. Files and Total count only what was read.
+	// AtLeast says that some files were not read, because there were enough lines or it took too
+	// long. Files and Total count only what was read.
 	AtLeast bool
-	// Candidates is how many files were read. Scanned says that every file was a candidate,
-	// because the index was not ready or could not narrow the query down.
+	// Candidates is how many files were read. Scanned says that every file was a candidate, because
+	// the index was not ready or could not narrow the query down.
 	Candidates int
 	Scanned    bool
 	Warning    string
-	// NotSearched counts and names the files of the query's scope that were not searched;
-	// "" if there are none.
+	// NotSearched counts and names the files in the query's scope that were not searched, or is "".
 	NotSearched string
 }
 
@@ -78,7 +77,7 @@ type foundIn struct {
 	total int
 }
 
-// Grep answers an exact query with the matching lines of the files as they are now.
+// Grep answers an exact query with the matching lines of the present files.
 func (x *Index) Grep(ctx context.Context, q Query) (Result, error) {
 	auto, want, must, err := compile(q)
 	if err != nil {
@@ -173,7 +172,7 @@ func (x *Index) findIn(ctx context.Context, q Query, paths []store.Path, auto *a
 	return found, g.Wait()
 }
 
-// Check returns what is wrong with an exact query, or nil; the error carries a hint.
+// Check returns what is wrong with an exact query, with a hint, or nil.
 func Check(q Query) error {
 	if _, _, _, err := compile(q); err != nil {
 		return err
@@ -216,14 +215,14 @@ func matchGlob(globs []string, p store.Path) bool {
 	return slices.ContainsFunc(globs, func(g string) bool { return glob.Selects(g, string(p)) })
 }
 
-// candidates returns the files that may contain a match, ordered by path, and separately the
-// files in the query's scope that are known to be binary.
+// candidates returns the files that may contain a match, ordered by path, and the files in the
+// query's scope that are known to be binary.
 func (x *Index) candidates(want *need, q Query) (paths, binary []store.Path, scanned bool, warning string) {
 	if want.op == needNone {
 		return nil, nil, false, ""
 	}
 	take := map[store.Path]bool{}
-	// Read before the postings, so that files indexed meanwhile are candidates, too.
+	// Read this before the postings, so that files indexed meanwhile are candidates too.
 	x.mu.RLock()
 	ready, seq, block := x.ready, x.seq, x.terms.block
 	for p := range x.loose {
@@ -297,7 +296,7 @@ func (x *Index) candidates(want *need, q Query) (paths, binary []store.Path, sca
 	return paths, slices.Collect(maps.Keys(notText)), !ok, warning
 }
 
-// lookUp evaluates a need on the postings; ok is false if it does not narrow the files down.
+// lookUp evaluates a need on the postings. ok is false if it does not narrow the files down.
 func (x *Index) lookUp(want *need, block []byte) (hits map[store.Path]bool, ok bool, err error) {
 	reader, err := x.reader()
 	if err != nil {
@@ -345,7 +344,7 @@ func (x *Index) eval(r index.IndexReader, n *need, block []byte) (*roaring.Bitma
 				return nil, false, err
 			}
 			if !ok {
-				continue // not selective; the other needs may be
+				continue // not selective, but the other needs may be
 			}
 			if all == nil {
 				all = set
@@ -371,11 +370,11 @@ func (x *Index) eval(r index.IndexReader, n *need, block []byte) (*roaring.Bitma
 	return nil, false, nil
 }
 
-// fewFiles is the number of candidates up to which narrowing them down further does not pay.
+// fewFiles is the number of candidates from which narrowing them down pays.
 const fewFiles = 24
 
-// cheapFirst orders needs by the cost of their postings: a whole word is one term, a long
-// part of a word matches a few terms, a short part thousands.
+// cheapFirst orders needs by the cost of their postings: a whole word is one term, a long part
+// matches few terms, a short part thousands.
 func cheapFirst(subs []*need) []*need {
 	cost := func(n *need) int {
 		switch {

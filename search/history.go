@@ -21,35 +21,35 @@ import (
 // Past is a matching line of an older version of a file.
 type Past struct {
 	Path  store.Path
-	First uint64 // the oldest version of the last run of versions with a match
+	First uint64 // the oldest version of the last run of matching versions
 	Last  uint64 // the newest version with a match
 	Gone  uint64 // the version that removed the match
 	No    int    // the number of the first matching line in Last
 	Text  string
-	// Versions is how many versions of that run contain a match.
+	// Versions is how many versions of that run match.
 	Versions int
 }
 
-// PastResult is the answer to a historical query. The hits are ordered by the time when the
-// match was removed, newest first.
+// PastResult is the answer to a historical query, ordered by when the match was removed, newest
+// first.
 type PastResult struct {
 	Hits     []Past
 	Versions int  // number of contents searched
 	Cut      bool // the time was up before the oldest version
-	// NotSearched counts and names the files that have contents that were not searched.
+	// NotSearched counts and names the files with contents that were not searched.
 	NotSearched string
 }
 
 // A historical query stops after pastTime. To search a small history completely even on a slow
-// machine, it goes on until it has searched pastLeast contents (64 versions passed, or 64 KiB,
-// count as one more), but no longer than pastMost.
+// machine, it continues until it has searched pastLeast contents, but no longer than pastMost. 64
+// versions passed, or 64 KiB, count as another content.
 const (
 	pastTime  = time.Second
 	pastMost  = 5 * time.Second
 	pastLeast = 1024
 )
 
-// pastBlock is how many versions of a file are searched together, in the order of time.
+// pastBlock is how many versions of a file are searched together, in order of time.
 const pastBlock = 64
 
 // pastPage is how many versions are read from the log at once.
@@ -65,7 +65,7 @@ type past struct {
 
 	mu   sync.Mutex // guards hits
 	hits []Past
-	left leftOut // a file is listed once for each reason
+	left leftOut // a file is listed once per reason
 }
 
 // over reports whether the time is up.
@@ -90,11 +90,10 @@ func (h *past) enough(limit int, seq uint64) bool {
 	return n >= limit
 }
 
-// History finds text in versions that are no longer the newest, and in deleted files. It
-// goes through the log backwards, and through the versions of each file from the newest to
-// where the match began, until it has limit hits or the time is up. The cost is one content
-// for each version that is searched. Contents are fetched in the order of the log, so that
-// the store's cache can serve the delta chains.
+// History finds text in older versions and deleted files. It goes backwards through the log, and
+// through each file's versions from the newest to where the match began, until it has limit hits or
+// the time is up. Each searched version costs one content. Contents are fetched in the order of the
+// log, so that the store's cache can serve delta chains.
 func (x *Index) History(ctx context.Context, q Query, limit int) (PastResult, error) {
 	auto, _, must, err := compile(q)
 	if err != nil {
@@ -142,7 +141,7 @@ func (x *Index) History(ctx context.Context, q Query, limit int) (PastResult, er
 			}
 			for i := range ms {
 				ms[i] = newMatcher(q, auto.Clone(), must)
-				ms[i].whole = true // they are compared with the lines of the newest version
+				ms[i].whole = true // for the comparison with the newest version's lines
 			}
 			return h.of(gctx, vs, ms)
 		})
@@ -170,11 +169,11 @@ func (x *Index) History(ctx context.Context, q Query, limit int) (PastResult, er
 // errPastCut says that the time was up before a file's oldest version.
 var errPastCut = errors.New("the time is up")
 
-// contentLines holds the matching lines of the contents that were searched.
+// contentLines holds the matching lines of the searched contents.
 type contentLines map[store.Hash][]Line
 
-// look searches the contents of versions that are not in known yet. Each matcher gets one run
-// of them, in their order.
+// look searches the contents of versions that are not in known. Each matcher gets one run of them,
+// in order.
 func (h *past) look(vs []store.Version, known contentLines, ms []*matcher) {
 	var blobs []store.Version
 	for _, v := range vs {
@@ -210,9 +209,9 @@ func (h *past) look(vs []store.Version, known contentLines, ms []*matcher) {
 	}
 }
 
-// of searches the versions of one path, which are passed oldest first.
+// of searches the versions of one path, given oldest first.
 func (h *past) of(ctx context.Context, vs []store.Version, ms []*matcher) error {
-	// Versions that share one content (a chmod, a rename back) are searched once.
+	// Versions that share a content (a chmod, a rename back) are searched once.
 	known := contentLines{}
 	has := func(v store.Version) []Line {
 		if v.Deleted() || v.Blob == (store.Hash{}) {
@@ -246,13 +245,13 @@ func (h *past) of(ctx context.Context, vs []store.Version, ms []*matcher) error 
 			if h.over() {
 				return errPastCut
 			}
-			// Contents are stored as differences to their predecessors. In the order of time each
-			// costs one step; backwards, each would have to be rebuilt from the last whole one.
+			// A content is stored as a difference to its predecessor. In order of time each costs
+			// one step; backwards, each would be rebuilt from the last whole one.
 			h.look(vs[max(0, i-pastBlock+1):i+1], known, ms)
 		}
 		lines := has(vs[i])
 		gained := lines
-		if len(still) > 0 { // only lines that the newest version does not have count
+		if len(still) > 0 { // lines that the newest version has do not count
 			gained = slices.DeleteFunc(slices.Clone(lines), func(l Line) bool { return still[string(bytes.TrimSpace(l.Text))] })
 		}
 		switch {

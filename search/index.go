@@ -19,16 +19,16 @@ import (
 	index "github.com/blevesearch/bleve_index_api"
 )
 
-// mappingVersion changes whenever the same content would give other documents. An index with
-// another version is rebuilt.
+// mappingVersion changes whenever the same content would give other documents. An index of another
+// version is rebuilt.
 const mappingVersion = 5
 
 // Corpus is what an Index reads from: the store and the project's source.
 type Corpus interface {
-	// Since returns the versions after seq in order, at most limit.
+	// Since returns at most limit versions after seq, in order.
 	Since(seq uint64, limit int) ([]store.Version, error)
-	// Changed calls fn with versions of paths at or below a path ("": all), newest first, until
-	// it returns false. It passes at least one version of each path that has several.
+	// Changed calls fn with versions of paths at or below a path ("" means all), newest first,
+	// until fn returns false. It passes at least one version of each path that has several.
 	Changed(below store.Path, fn func(store.Version) bool) error
 	// History returns the versions of a path, oldest first.
 	History(p store.Path, follow bool) ([]store.Version, error)
@@ -38,35 +38,34 @@ type Corpus interface {
 	Live(prefix store.Path, fn func(store.Version) error) error
 	// Content returns the content of a version.
 	Content(store.Hash) ([]byte, error)
-	// Current returns the newest version of a path; false if none is known.
+	// Current returns the newest version of a path, or false if none is known.
 	Current(store.Path) (store.Version, bool, error)
-	// Read returns the present content of a file, read from the source and not through the
-	// mount, in buf if that is large enough. It returns ErrTooLarge for a text too large to
-	// be held in memory.
+	// Read returns the present content of a file, read from the source and not through the mount,
+	// in buf if that is large enough. It returns ErrTooLarge for a text that is too large for
+	// memory.
 	Read(p store.Path, buf []byte) ([]byte, error)
 	// Secret reports whether a file must never be indexed or shown.
 	Secret(store.Path) bool
 }
 
-// Options of an Index; the zero value is usable.
+// Options of an Index. The zero value is usable.
 type Options struct {
-	Logger *slog.Logger // nil: silent
-	// MaxFile is the size in bytes above which a file is not indexed (exact queries
-	// still scan it); 0: 2 MiB.
+	Logger *slog.Logger // nil discards messages
+	// MaxFile is the size in bytes above which a file is not indexed, but still scanned by exact
+	// queries. 0 means 2 MiB.
 	MaxFile int
-	// Workers is the number of workers for verification and indexing; 0: GOMAXPROCS.
+	// Workers is the number of workers for verification and indexing. 0 means GOMAXPROCS.
 	Workers int
-	// BatchBytes is how much text one batch holds; 0: 2 MiB. It should be less on a machine
+	// BatchBytes is how much text one batch holds. 0 means 2 MiB. It should be less on a machine
 	// with little memory.
 	BatchBytes int64
-	// Asked, if not nil, reports whether somebody is waiting for answers. If so, only one
-	// worker indexes.
+	// Asked, if not nil, reports whether somebody waits for answers. If so, one worker indexes.
 	Asked func() bool
-	// Room, if not nil, reports whether there is disk space for the index to grow. If not,
-	// the follower waits, and exact queries read what is not indexed.
+	// Room, if not nil, reports whether there is disk space for the index to grow. If not, the
+	// follower waits, and exact queries read what is not indexed.
 	Room func() bool
-	// Embedder, if not nil, lets ranked queries search by meaning, too. Its vectors are
-	// made in the background.
+	// Embedder, if not nil, lets ranked queries also search by meaning. Its vectors are made in the
+	// background.
 	Embedder Embedder
 }
 
@@ -76,19 +75,19 @@ type table struct {
 
 	mu    sync.RWMutex // guards the fields below; never held during disk access
 	files map[store.Path]file
-	loose map[store.Path]struct{} // the files that are not indexed: always candidates
+	loose map[store.Path]struct{} // files that are not indexed, so always candidates
 	sums  sums                    // of files
 	// binary are the files that are not text. The index stores nothing else of them.
 	binary map[store.Path]struct{}
-	held   map[store.Path]held // files whose newest versions wait to be indexed
-	// removed are deleted files whose documents are still in the index; file.time is the
-	// time of the deletion.
+	held   map[store.Path]held // files with newest versions that wait to be indexed
+	// removed are deleted files whose documents are still in the index. file.time is when they were
+	// deleted.
 	removed map[store.Path]file
-	seq     uint64 // every version up to here is indexed or held
+	seq     uint64 // every version up to seq is indexed or held
 	ready   bool   // the first index is complete
 }
 
-// Index is a project's full-text index. Safe for concurrent use.
+// Index is a project's full-text index. It is safe for concurrent use.
 type Index struct {
 	*follower
 	table
@@ -100,26 +99,26 @@ type Index struct {
 	idx   bleve.Index
 	tries *retries // of idx
 
-	// The table's mu guards these, too.
-	adv   index.Index // idx, for reading; nil: there is no index
+	// The table's mu guards these too.
+	adv   index.Index // idx, for reading; nil without an index
 	terms *terms
-	taken map[store.Path]time.Time // when files were indexed; entries are dropped after a while
+	taken map[store.Path]time.Time // when files were indexed; old entries are dropped
 
-	// problem says why the index does not answer; "" or nil: it does.
+	// problem says why the index does not answer; nil or "" if it does.
 	problem atomic.Pointer[string]
 
 	stems    sync.Pool // of *stemmer
 	lexicons sync.Pool // of *lexicon
 
-	made, toMake atomic.Int64 // files of the first index, done and in all; 0: none is being made
+	made, toMake atomic.Int64 // files of the first index, done and in all; 0 if none is being made
 	analysed     atomic.Int64 // number of files analysed since Open
-	unread       atomic.Int64 // until then content reads only from the store; ns since 1970
+	unread       atomic.Int64 // ns since 1970; until then content reads only from the store
 
-	vectors *vectors // nil: no Embedder
+	vectors *vectors // nil without an Embedder
 }
 
-// file is what the index knows of one path. The table holds files by value: with a million
-// pointers, and as many to their chunks, the garbage collector had twice as much to follow.
+// file is what the index knows of one path. The table holds files by value: a million pointers, and
+// as many to their chunks, doubled the garbage collector's work.
 type file struct {
 	hash    store.Hash
 	size    int64
@@ -132,14 +131,13 @@ type file struct {
 	chunks  spans
 }
 
-// span is the first and last line of a chunk: its document id without the path and the
-// position. The ids of a tree of 100,000 files would take some 20 MB.
+// span is the first and last line of a chunk: its document id without path and position. The ids of
+// 100,000 files would take some 20 MB.
 type span struct{ first, last int32 }
 
-// spans are the spans of a file's chunks, in order. Most files have only one, which needs no
-// allocation.
+// spans are the spans of a file's chunks, in order. Most files have one, which needs no allocation.
 type spans struct {
-	one  span // first is 0 if there is none
+	one  span // first is 0 if none
 	rest []span
 }
 
@@ -165,14 +163,14 @@ func (s *spans) at(i int) span {
 	return s.rest[i-1]
 }
 
-// sums are totals over the indexed files. They are kept up to date because counting a million
-// files for each status took a tenth of a second.
+// sums are totals over the indexed files. Counting a million files for each status took a tenth of
+// a second.
 type sums struct {
 	files, chunks int
 	bytes         int64
 }
 
-// add adds a file times times; -1 subtracts it.
+// add adds a file times times. -1 subtracts it.
 func (s *sums) add(f *file, times int) {
 	if f.indexed {
 		s.files += times
@@ -181,29 +179,26 @@ func (s *sums) add(f *file, times int) {
 	}
 }
 
-// ErrBinary is what Corpus.Read returns for a file that it does not read because it is large
-// and not text.
+// ErrBinary is what Corpus.Read returns for a large file that is not text.
 var ErrBinary = errors.New("the file is binary")
 
-// ErrTooLarge is what Corpus.Read returns for a text that is too large to read.
+// ErrTooLarge is what Corpus.Read returns for a text too large to read.
 var ErrTooLarge = errors.New("the file is too large to be searched")
 
 // errNoRoom says that the index stops growing to leave disk space for others.
 var errNoRoom = errors.New("there is no disk space for more of the search index")
 
-// room reports whether the index may grow; see Options.Room.
 func (x *Index) room() bool { return x.opt.Room == nil || x.opt.Room() }
 
-// beingMade is the reason why an index does not answer before it was first complete.
+// beingMade is why an index does not answer before it is first complete.
 var beingMade = "it is being built"
 
 // errNoIndex says that the index is closed, or could not be created.
 var errNoIndex = errors.New("there is no search index")
 
-// Open opens the index in dir. It creates the index if there is none, and rebuilds it if it
-// is damaged or has another mapping. Start begins to follow the version log. If no index can
-// be written (because the disk is full, say), exact queries scan all files and Start tries
-// again.
+// Open opens the index in dir. It creates a missing index, and rebuilds one that is damaged or has
+// another mapping. If no index can be written, for instance on a full disk, exact queries scan all
+// files and Start tries again.
 func Open(dir string, corpus Corpus, o Options) *Index {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -255,7 +250,7 @@ func (x *Index) empty() {
 	x.held, x.taken = map[store.Path]held{}, map[store.Path]time.Time{}
 }
 
-// open opens an existing index. If it is damaged, the library may panic.
+// open opens an existing index. The library may panic if it is damaged.
 func (x *Index) open() (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -308,15 +303,15 @@ func (x *Index) recreate() error {
 	return os.WriteFile(filepath.Join(x.dir, "cachebro.json"), mark, 0o600)
 }
 
-// settings returns the settings of the index. A batch counts as soon as it can be searched. If
-// a crash loses it, the checkpoint in it is lost, too, so the follower repeats the work.
+// settings returns the index's settings. A batch counts as soon as it can be searched. If a crash
+// loses it, its checkpoint is lost too, and the follower repeats the work.
 func settings() map[string]any {
 	return map[string]any{"bolt_timeout": "1s", "unsafe_batch": true, "numSnapshotsToKeep": 1, "asyncErrorCallbackName": slowly, "eventCallbackName": slowly}
 }
 
 func (x *Index) bleveDir() string { return filepath.Join(x.dir, "bleve") }
 
-// setLocked enters a file into the table, or removes it if f is nil; x.mu is held.
+// setLocked enters a file into the table, or removes it if f is nil. x.mu is held.
 func (x *table) setLocked(p store.Path, f *file) {
 	if was, ok := x.files[p]; ok {
 		x.sums.add(&was, -1)
@@ -349,8 +344,7 @@ func (x *Index) use(idx bleve.Index) error {
 	return nil
 }
 
-// reader returns a snapshot to read from; the caller closes it. It returns errNoIndex if there
-// is no index.
+// reader returns a snapshot to read from, which the caller closes, or errNoIndex.
 func (x *Index) reader() (index.IndexReader, error) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -360,7 +354,7 @@ func (x *Index) reader() (index.IndexReader, error) {
 	return x.adv.Reader()
 }
 
-// drop closes the index; queries that hold a snapshot continue.
+// drop closes the index. Queries that hold a snapshot continue.
 func (x *Index) drop() error {
 	x.mu.Lock()
 	x.adv = nil
@@ -395,15 +389,15 @@ type Stats struct {
 	Bytes     int64  `json:"bytes"`      // of the indexed files
 	DiskBytes int64  `json:"disk_bytes"` // of the index
 	Seq       uint64 `json:"seq"`
-	Lag       uint64 `json:"lag"`      // versions not followed yet, and files whose newest version waits to be indexed
-	Analysed  int64  `json:"analysed"` // files since the daemon's start; a file that is saved again counts again
+	Lag       uint64 `json:"lag"`      // versions not followed yet, and files whose newest version is not indexed
+	Analysed  int64  `json:"analysed"` // files analysed since the daemon's start; a file counts again after each save
 	Ready     bool   `json:"ready"`
 	Problem   string `json:"problem,omitempty"`
-	// Embedded is the number of contents that have vectors.
+	// Embedded is the number of contents with vectors.
 	Embedded int `json:"embedded,omitempty"`
 }
 
-// Working reports whether the index still has work that it is able to do.
+// Working reports whether the index has work left that it can do.
 func (x *Index) Working() bool {
 	if p := x.problem.Load(); p != nil && *p != "" {
 		return false

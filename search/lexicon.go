@@ -9,16 +9,16 @@ import (
 	index "github.com/blevesearch/bleve_index_api"
 )
 
-// lexicon makes the fields of documents and remembers the terms of each word: its folded form,
-// which records that a file contains it, and the stems of its parts, which ranking counts. A
-// few thousand words make up most of a tree, and splitting each occurrence anew took a third
-// of the indexing time. Not safe for concurrent use.
+// lexicon makes the fields of documents and remembers each word's terms: its folded form, which
+// records that a file contains it, and the stems of its parts, which ranking counts. A few thousand
+// words make up most of a tree, and splitting each occurrence anew took a third of the indexing
+// time. Not safe for concurrent use.
 type lexicon struct {
 	stems *stemmer
 	words map[string]*lexWord
 	terms map[string]*lexTerm
 
-	mark   uint64     // number of the current file or field; an entry with the same mark is already counted there
+	mark   uint64     // number of the current file or field; an entry with the same mark is already counted
 	inFile []*lexTerm // the file's words
 	inPart []*lexTerm // the terms of the field being made
 	length int        // of that field
@@ -38,14 +38,14 @@ type lexTerm struct {
 	wordMark uint64
 	partMark uint64
 	count    int    // valid for the field partMark
-	dict     *terms // the dictionary that already contains the term
+	dict     *terms // the dictionary that contains the term
 }
 
-// maxLexicon bounds how many words a lexicon remembers, at about 250 bytes each.
+// maxLexicon bounds the words of a lexicon, at about 250 bytes each.
 const maxLexicon = 20_000
 
-// frequencies are shared by the terms of all fields and never modified: one for each term of
-// each chunk took 16 MB of live memory while an index was made.
+// frequencies are shared by the terms of all fields and never modified. One for each term of each
+// chunk took 16 MB while an index was made.
 var frequencies = func() (fs [256]index.TokenFreq) {
 	for n := range fs {
 		fs[n].SetFrequency(n)
@@ -174,7 +174,7 @@ func (l *lexicon) word(text []byte) *lexWord {
 	w := &lexWord{}
 	l.buf = appendFolded(l.buf[:0], text)
 	key := ""
-	if bytes.Equal(l.buf, text) && len(text) <= maxWord { // the usual case: one string serves for all
+	if bytes.Equal(l.buf, text) && len(text) <= maxWord { // usually one string serves for all
 		t := l.term(text)
 		w.folded, key = []*lexTerm{t}, t.text
 	} else {

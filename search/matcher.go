@@ -13,12 +13,12 @@ import (
 // matcher finds the matching lines of a text. Not safe for concurrent use.
 type matcher struct {
 	auto   *automaton
-	must   []byte // contained in every matching line; nil: nothing is known
+	must   []byte // in every matching line; nil if unknown
 	only   bool   // must is the whole query
 	buf    []byte // scratch: the folded text
 	read   []byte // scratch: the text
 	whole  bool   // return long lines whole
-	folded bool   // must is in lower case and is compared without regard to ASCII case
+	folded bool   // must is in lower case and compared without ASCII case
 }
 
 func newMatcher(q Query, auto *automaton, must string) *matcher {
@@ -46,14 +46,14 @@ func isASCII(s string) bool {
 	return true
 }
 
-// kelvin and longS fold to ASCII letters, so a text that contains them cannot be compared byte
-// by byte without regard to case.
+// kelvin and longS fold to ASCII letters, so a text with them cannot be compared byte by byte
+// without case.
 var kelvin, longS = []byte("\u212a"), []byte("\u017f")
 
 func foldsOddly(text []byte) bool { return bytes.Contains(text, kelvin) || bytes.Contains(text, longS) }
 
-// lines returns the first matching lines, without their newlines and at most most, and the
-// number of all matching lines.
+// lines returns at most most matching lines without their newlines, and the number of all matching
+// lines.
 func (m *matcher) lines(p store.Path, content []byte, most int) (out []Line, total int) {
 	content = bytes.TrimPrefix(content, []byte(text.Mark)) // like ripgrep, not as part of the first line
 	no, counted := 1, 0
@@ -113,7 +113,7 @@ func (m *matcher) lines(p store.Path, content []byte, most int) (out []Line, tot
 	return out, total
 }
 
-// lowerASCII writes the ASCII-lower-cased text into buf, which it grows if necessary, eight
+// lowerASCII writes the text with ASCII in lower case into buf, which it grows if necessary, eight
 // bytes at a time. It reports whether all of the text is ASCII.
 func lowerASCII(buf, text []byte) ([]byte, bool) {
 	const ones, high = 0x0101010101010101, 0x8080808080808080
@@ -122,7 +122,7 @@ func lowerASCII(buf, text []byte) ([]byte, bool) {
 	for ; i+8 <= len(text); i += 8 {
 		x := binary.LittleEndian.Uint64(text[i:])
 		seen |= x
-		// The top bit of each byte is set if it is at least A and not above Z.
+		// The top bit of each byte between A and Z is set.
 		low := x &^ high
 		upper := ((low + (0x80-'A')*ones) ^ (low + (0x7f-'Z')*ones)) & ^x & high
 		binary.LittleEndian.PutUint64(buf[i:], x|upper>>2)

@@ -17,8 +17,8 @@ type NameHit struct {
 	Score float64
 }
 
-// Names finds files whose path contains the letters of a pattern in order. The score is higher
-// the closer the letters are together, and the nearer to word starts and to the base name.
+// Names finds files whose path contains a pattern's letters in order. The score is higher the
+// closer the letters are to each other, to word starts and to the base name.
 func (x *table) Names(pattern string, q Query, limit int) []NameHit {
 	needle := strings.ToLower(strings.Join(strings.Fields(pattern), ""))
 	if needle == "" {
@@ -47,15 +47,15 @@ func (x *table) Names(pattern string, q Query, limit int) []NameHit {
 	return out[:min(len(out), limit)]
 }
 
-// IsPartOf reports whether the query admits a path and the path contains the query's pattern,
-// without its spaces.
+// IsPartOf reports whether the query admits a path that contains the query's pattern, without its
+// spaces.
 func (q Query) IsPartOf(p store.Path) bool {
 	needle := strings.ToLower(strings.Join(strings.Fields(q.Pattern), ""))
 	return needle != "" && strings.Contains(strings.ToLower(string(p)), needle) && q.admits(p, KindOf(string(p)))
 }
 
-// newer returns the newest version of each file that the log has after a version. For a
-// deleted file it holds only the sequence number.
+// newer returns the newest version of each file with versions after seq. For a deleted file it
+// holds only the sequence number.
 func (x *table) newer(seq uint64) map[store.Path]*file {
 	newer := map[store.Path]*file{}
 	for {
@@ -79,9 +79,8 @@ func fileOf(v store.Version) *file {
 	return &file{size: v.Stat.Size, seq: v.Seq, time: v.Time, kind: KindOf(string(v.Path))}
 }
 
-// live calls fn with the existing files, including those newer than the index, until it
-// returns false. fn must not keep its argument and should be fast, because the index is
-// locked meanwhile.
+// live calls fn with the existing files, including those newer than the index, until fn returns
+// false. The index is locked meanwhile, so fn should be fast. It must not keep its argument.
 func (x *table) live(fn func(store.Path, *file) bool) {
 	x.mu.RLock()
 	ready, seq := x.ready, x.seq
@@ -115,7 +114,7 @@ func (x *table) live(fn func(store.Path, *file) bool) {
 	}
 }
 
-// fuzzy scores how well a path fits lower-case letters; false if it does not.
+// fuzzy scores how well a path fits lower-case letters, or returns false.
 func fuzzy(p, needle string) (float64, bool) {
 	low := strings.ToLower(p)
 	base := strings.LastIndexByte(low, '/') + 1
@@ -159,8 +158,7 @@ func subsequence(low, p, needle string) (s float64, ok bool) {
 	return s * 20 / float64(10+len(low)), at == len(needle)
 }
 
-// Suggest returns the words of the dictionary that are closest to a pattern's unknown words,
-// for "did you mean".
+// Suggest returns the dictionary's words closest to a pattern's unknown words, for "did you mean".
 func (x *Index) Suggest(pattern string, n int) []string {
 	x.mu.RLock()
 	block := x.terms.block
@@ -207,8 +205,8 @@ func (x *Index) Suggest(pattern string, n int) []string {
 	return out
 }
 
-// editDistance counts insertions, deletions, substitutions and swaps of neighbouring letters.
-// It gives up when there are more than most.
+// editDistance counts insertions, deletions, substitutions and swaps of neighbouring letters. It
+// gives up above most.
 func editDistance(a, b string, most int) int {
 	before, row, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {

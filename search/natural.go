@@ -2,10 +2,10 @@ package search
 
 import "strings"
 
-// stopWords say nothing about what somebody is looking for.
+// stopWords say nothing about what somebody looks for.
 var stopWords = set("a an and any are as at be been but by can could do does did for from get had has have he how i if in into is it its just like may me more my no not of on one or our out over please shall she should so some such than that the their them then there these they this those to up us use used using was way we were what when where which who why will with would you your code file function implemented implementation defined find show make need want")
 
-// synonyms are pairs of words that programmers use for the same thing; they work both ways.
+// synonyms are pairs of words that programmers use for one thing. They work both ways.
 var synonyms = pairs(`config cfg, configuration config, directory dir, folder dir, delete remove, error err, message msg,
  request req, response resp, context ctx, string str, buffer buf, connection conn, address addr, argument arg, parameter param,
  temporary tmp, temporary temp, initialize init, execute exec, command cmd, environment env, variable var, number num, length len,
@@ -26,11 +26,11 @@ func pairs(text string) map[string][]string {
 	return m
 }
 
-// synonymWeight is the weight of a synonym, where the word itself has 1.
+// synonymWeight is the weight of a synonym. The word itself has 1.
 const synonymWeight = 0.4
 
 // queryTerms returns the terms of a natural query: its words and the parts of its identifiers,
-// stemmed, and their synonyms. Stop words are left out unless there is nothing else.
+// stemmed, and their synonyms. Stop words count only if there is nothing else.
 func queryTerms(text string) []term {
 	stems := newStemmer()
 	seen := map[string]int{}
@@ -75,8 +75,8 @@ func queryTerms(text string) []term {
 	return out
 }
 
-// Keywords returns the words of a prompt that are worth looking up: in lower case, of three
-// or more characters, without stop words, at most n.
+// Keywords returns at most n words of a prompt that are worth looking up: in lower case, of three
+// or more characters, without stop words.
 func Keywords(prompt string, n int) []string {
 	var out []string
 	seen := map[string]bool{}

@@ -33,7 +33,7 @@ func (x *Index) prepare(v store.Version, words *lexicon) (p prepared, err error)
 	}
 	if v.Blob == (store.Hash{}) {
 		if v.NoContent == "" && v.Stat.Size == 0 {
-			return p, nil // an empty file or not a file
+			return p, nil // an empty file, or not a file
 		}
 		p.f = &file{size: v.Stat.Size, seq: v.Seq, time: v.Time, kind: KindOf(string(v.Path))} // exact queries always scan it
 		return p, nil
@@ -59,10 +59,9 @@ func (x *Index) prepare(v store.Version, words *lexicon) (p prepared, err error)
 	return p, nil
 }
 
-// content returns the content of a version. It reads the file if that still has this content,
-// because the store would unpack a whole block for each small content. If reading takes long
-// (a mount whose process is gone, a disk that hangs), it uses only the store for the next
-// minute.
+// content returns the content of a version. It reads the file if that still has it, because the
+// store would unpack a whole block for each small content. If reading takes long (a dead mount, a
+// hung disk), it uses only the store for the next minute.
 func (x *Index) content(v store.Version) ([]byte, error) {
 	began := time.Now()
 	if v.Stat.Size <= int64(x.opt.MaxFile) && began.UnixNano() >= x.unread.Load() {
@@ -83,7 +82,6 @@ func (f *file) chunkID(p store.Path, i int) string {
 	return chunkID(string(p), Chunk{First: int(c.first), Last: int(c.last)}, i, f.chunks.len())
 }
 
-// record returns the stored field of a file's own document.
 func (f *file) record() document.Field {
 	r := fileRecord{Hash: f.hash[:], Gen: f.gen, Indexed: f.indexed, Binary: f.binary}
 	for i := range f.chunks.len() {

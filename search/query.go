@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Query is an exact query: which lines match?
+// Query is an exact query for matching lines.
 type Query struct {
 	Pattern       string
 	Regex         bool // otherwise a literal
@@ -16,14 +16,13 @@ type Query struct {
 	Include       []string // globs; a file must match one
 	Exclude       []string // globs; a file must match none
 	Kind          Kind     // only files of this kind
-	Limit         int      // lines; 0: no limit
-	// Enough ends the search when it has found this many lines in the files read so far,
-	// which it reads in groups of readAtOnce. Without a Limit it reads code first. 0: all
-	// files are read.
+	Limit         int      // lines; 0 means no limit
+	// Enough ends the search once the files read so far, in groups of readAtOnce, have this many
+	// lines. Without a Limit it reads code first. 0 means that all files are read.
 	Enough int
 }
 
-// need is what a text must contain to be able to match, as a tree over words.
+// need is what a text must contain to match, as a tree over words.
 type need struct {
 	op   needOp
 	subs []*need
@@ -33,22 +32,22 @@ type need struct {
 type needOp uint8
 
 const (
-	needAll  needOp = iota // nothing is known: every text may match
+	needAll  needOp = iota // unknown: every text may match
 	needNone               // no text can match
 	needWord
 	needAnd
 	needOr
 )
 
-// wordNeed requires a word that contains text, at its start or end if the boundary is known.
+// wordNeed requires a word that contains text, at its start or end if that is known.
 type wordNeed struct {
 	text    string // folded
 	atStart bool   // text is at the start of a word
 	atEnd   bool
 }
 
-// compile checks a query. It returns an automaton, what a text needs in order to match, and a
-// literal that every matching line contains ("" if there is none).
+// compile checks a query. It returns an automaton, what a text needs to match, and a literal that
+// every matching line contains, or "".
 func compile(q Query) (*automaton, *need, string, error) {
 	if q.Pattern == "" {
 		return nil, nil, "", fmt.Errorf("empty pattern; hint: name a word or a regular expression")
@@ -81,7 +80,7 @@ func compile(q Query) (*automaton, *need, string, error) {
 	return d, simplify(needOf(tree)), longest(tree), nil
 }
 
-// longest returns the longest literal that certainly occurs in every match.
+// longest returns the longest literal that occurs in every match.
 func longest(re *syntax.Regexp) string {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -109,7 +108,7 @@ func explain(pattern string, err error) error {
 	return fmt.Errorf("bad regular expression %q: %w; hint: %s", pattern, err, hint)
 }
 
-// lit is a run of literal text within a regular expression, and whether its ends are known.
+// lit is literal text within a regular expression, and whether its ends are known.
 type lit struct {
 	text             string
 	openLeft, openRt bool // more word runes may precede or follow
@@ -140,8 +139,8 @@ func needOf(re *syntax.Regexp) *need {
 	return &need{op: needAll}
 }
 
-// needConcat joins neighbouring literals, so that only the ends of a run are open: in
-// foo\.bar(x|y) the words are foo (its end is known) and bar (its end is open).
+// needConcat joins neighbouring literals, so that only the ends of a run are open. In foo\.bar(x|y)
+// the words are foo (its end is known) and bar (its end is open).
 func needConcat(subs []*syntax.Regexp) *need {
 	n := &need{op: needAnd}
 	run, open := "", true
@@ -160,8 +159,8 @@ func needConcat(subs []*syntax.Regexp) *need {
 			run += string(sub.Rune)
 		case syntax.OpEmptyMatch:
 		case syntax.OpWordBoundary:
-			// An ASCII word boundary is a boundary of our words only next to ASCII text: \b
-			// matches before foo in éfoo, which is one word to us. So the ends stay open.
+			// An ASCII word boundary is a boundary of our words only next to ASCII text: \b matches
+			// before foo in éfoo, which is one word to us. So the ends stay open.
 			flush(true)
 		case syntax.OpBeginLine, syntax.OpBeginText:
 			flush(true)
@@ -188,8 +187,8 @@ func needLit(l lit) *need {
 			atEnd:   end < len(text) || !l.openRt,
 		}
 		if len(w.text) > maxWord/2 && !(w.atStart && w.atEnd && len(w.text) <= maxWord) {
-			// It may be part of a word that was cut into pieces; only this much of it is
-			// certain to be within one of them.
+			// It may be part of a word that was cut into pieces. Only this much of it is surely
+			// within one piece.
 			w.text, w.atEnd = strings.ToValidUTF8(w.text[:maxWord/2], ""), false
 			w.atStart = w.atStart && len(w.text) == maxWord/2
 		}

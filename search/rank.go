@@ -16,13 +16,12 @@ import (
 	index "github.com/blevesearch/bleve_index_api"
 )
 
-// Hints tell ranking what the project's people and agents are working on. The zero value gives
-// no hints.
+// Hints tell ranking what the project's people and agents work on. The zero value gives none.
 type Hints struct {
 	Now       time.Time
 	Working   map[store.Path]bool // files read or edited in the asking session
 	Uses      map[store.Path]int  // how often a file was fetched from the hits of a search
-	WordsOnly bool                // search by words only, even if there is an Embedder
+	WordsOnly bool                // search by words only, even with an Embedder
 }
 
 // Ranked is one chunk of a file, with the file's score.
@@ -33,10 +32,10 @@ type Ranked struct {
 	Score        float64
 }
 
-// weight returns a file's weight, independent of how well it fits: source counts for more than
-// tests, prose and settings, hand-written more than generated files, and files being worked on
-// more than others. The factors for recency and use are bounded, so that they order similar
-// files but never outweigh a much better fit.
+// weight returns a file's weight, independent of the query: source counts for more than tests,
+// prose and settings, hand-written for more than generated files, and files being worked on for
+// more than others. The factors for recency and use are bounded, so that they never outweigh a much
+// better fit.
 func weight(p store.Path, f *file, query []term, h Hints) float64 {
 	w := kindWeight[f.kind]
 	switch {
@@ -64,17 +63,16 @@ func weight(p store.Path, f *file, query []term, h Hints) float64 {
 
 var kindWeight = map[Kind]float64{Code: 1, Doc: 0.7, Config: 0.6, Test: 0.5, Other: 0.4}
 
-// aside are directories that do not hold the project's own source.
+// aside are directories without the project's own source.
 var aside = []string{"testdata", "vendor", "third_party", "dist", "examples"}
 
 func asks(query []term, stems ...string) bool {
 	return slices.ContainsFunc(query, func(t term) bool { return slices.Contains(stems, t.text) })
 }
 
-// score is the only place that decides what fits a query best: BM25 over the parts of a chunk's
-// words, with more weight for names defined there and for the names of file and directory,
-// times the square of the share of the query's terms that the file has, times the file's
-// own weight.
+// score alone decides what fits a query best. It is BM25 over the parts of a chunk's words, with
+// more weight for names defined there and for the file's and directories' names, times the square
+// of the share of the query's terms that the file has, times the file's own weight.
 func score(f *found, query []term, w float64) float64 {
 	has, all := 0.0, 0.0
 	for i, t := range query {
@@ -109,17 +107,16 @@ type term struct {
 	also   uint64 // bit set of its synonyms
 }
 
-// found says how well a file fits a query.
 type found struct {
 	best, second, name float64
 	chunk              hitID
 	has                uint64
 }
 
-// terms64 is how many terms a query may have, synonyms included: each has one bit of a uint64.
+// terms64 is how many terms a query may have, with synonyms: each has one bit of a uint64.
 const terms64 = 60
 
-// rankWords answers a natural query by its words. It reads the postings of the query's terms.
+// rankWords answers a natural query by its words, from the postings of its terms.
 func (x *Index) rankWords(ctx context.Context, text string, q Query, h Hints, limit int) ([]Ranked, error) {
 	query := queryTerms(text)
 	if len(query) == 0 {
@@ -147,7 +144,6 @@ func (x *Index) rankWords(ctx context.Context, text string, q Query, h Hints, li
 	return out[:limited(len(out), limit)], nil
 }
 
-// rankTerms orders the files that contain any of the terms.
 func (x *Index) rankTerms(ctx context.Context, reader index.IndexReader, query []term, q Query, h Hints) ([]Ranked, error) {
 	chunks, err := x.scoreChunks(ctx, reader, query)
 	if err != nil {
@@ -208,7 +204,7 @@ type scored struct {
 	has   uint64
 }
 
-// maxScored bounds how many chunks of a query are mapped to their files.
+// maxScored bounds how many of a query's chunks are mapped to their files.
 const maxScored = 3000
 
 func (x *Index) scoreChunks(ctx context.Context, r index.IndexReader, query []term) (map[uint64]*scored, error) {
@@ -251,7 +247,7 @@ func (x *Index) scoreChunks(ctx context.Context, r index.IndexReader, query []te
 					c.score += symbolGain * t.weight * t.idf
 					continue
 				}
-				length := 300.0 // the length of an ordinary chunk, in words
+				length := 300.0 // an ordinary chunk's length in words
 				if d.Norm > 0 {
 					length = 1 / (d.Norm * d.Norm)
 				}
@@ -263,7 +259,7 @@ func (x *Index) scoreChunks(ctx context.Context, r index.IndexReader, query []te
 	}
 	most := maxScored
 	x.mu.RLock()
-	for _, f := range x.removed { // chunks of deleted files, which are not shown
+	for _, f := range x.removed { // deleted files' chunks, which are not shown
 		most += f.chunks.len()
 	}
 	x.mu.RUnlock()
@@ -283,7 +279,7 @@ func (x *Index) scoreChunks(ctx context.Context, r index.IndexReader, query []te
 	return all, nil
 }
 
-// nameScore scores the query's terms that a path contains.
+// nameScore scores the query's terms in a path.
 func nameScore(p store.Path, query []term, stems *stemmer) (sum float64, has uint64) {
 	dirs := strings.Split(strings.ToLower(string(p)), "/")
 	for at, part := range dirs {

@@ -12,11 +12,10 @@ import (
 	index "github.com/blevesearch/bleve_index_api"
 )
 
-// The documents of a deleted file stay for a while, in case an undo or a checkout restores the
-// file: making them anew was half of the daemon's work. Queries do not show them, because the
-// file table decides which files exist.
+// A deleted file's documents stay for a while, in case an undo or a checkout restores the file.
+// Making them anew was half of the daemon's work. Queries do not show them, because the file table
+// decides which files exist.
 
-// removedFor is how long the documents of a deleted file stay.
 const removedFor = time.Hour
 
 // removeLocked removes an indexed file from the table but keeps its documents. x.mu is held.
@@ -26,8 +25,8 @@ func (x *table) removeLocked(p store.Path, f file, at int64) {
 	x.removed[p] = f
 }
 
-// returnsLocked reports whether a version restores a deleted file with the same content, and
-// if so enters it into the table again. x.mu is held.
+// returnsLocked reports whether a version restores a deleted file with the same content, and if so
+// enters it into the table again. x.mu is held.
 func (x *table) returnsLocked(v store.Version) bool {
 	f, ok := x.removed[v.Path]
 	if !ok || f.hash != v.Blob {
@@ -39,8 +38,7 @@ func (x *table) returnsLocked(v store.Version) bool {
 	return true
 }
 
-// forgetRemoved drops the documents of the files that were deleted before a time (ns).
-// x.write is held.
+// forgetRemoved drops the documents of files deleted before a time (ns). x.write is held.
 func (x *Index) forgetRemoved(ctx context.Context, before int64) error {
 	b := x.newBatch()
 	x.mu.RLock()
@@ -57,7 +55,7 @@ func (x *Index) forgetRemoved(ctx context.Context, before int64) error {
 }
 
 // findRemoved finds the files that have documents but are not in the table, when an index is
-// opened. No other goroutine knows of the index yet.
+// opened. No other goroutine knows the index yet.
 func (x *Index) findRemoved(r index.IndexReader) error {
 	ids, err := r.FieldDict("_id")
 	if err != nil {
@@ -83,7 +81,7 @@ func (x *Index) findRemoved(r index.IndexReader) error {
 		if err != nil {
 			return err
 		}
-		if raw == nil { // already dropped, but not merged away yet
+		if raw == nil { // already dropped but not merged away
 			continue
 		}
 		f, err := parseRecord(p, raw)

@@ -8,22 +8,21 @@ import (
 	"github.com/blevesearch/bleve/v2/index/scorch"
 )
 
-// slowly is the name of the callback that bleve calls when it could not write or merge a
-// segment. bleve retries at once: forever and on all processors if the disk is full or the
-// directory is gone. The callback slows it down.
+// slowly is the name of the callback that bleve calls when it could not write or merge a segment.
+// bleve retries at once, on all processors, forever if the disk is full or the directory is gone.
+// The callback slows it down.
 const slowly = "cachebro"
 
-// A failed operation is retried after retryFirst, then each time after twice as long, up to
-// retryLast.
+// A failed operation is retried after retryFirst, then after pauses that double up to retryLast.
 const (
 	retryFirst = time.Second
 	retryLast  = time.Minute
 )
 
-// retries is the state of one index's failures. The callback gets only the directory of the
-// index, which is therefore the key in retrying.
+// retries is the state of one index's failures. The callback gets only the index's directory, which
+// is the key in retrying.
 type retries struct {
-	over chan struct{} // closed with the index: ends all pauses
+	over chan struct{} // closed with the index, to end all pauses
 
 	// mu guards the fields below.
 	mu    sync.Mutex
@@ -55,7 +54,7 @@ func init() {
 	}
 }
 
-// wait pauses, twice as long as before if the last failure was recent.
+// wait pauses, twice as long as before after a recent failure.
 func (r *retries) wait() {
 	r.mu.Lock()
 	if time.Since(r.last) > 2*retryLast {

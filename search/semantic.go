@@ -12,14 +12,13 @@ import (
 	"cachebro/store"
 )
 
-// Embedder turns texts into vectors; the smaller the angle between two vectors, the closer
-// the meanings of their texts. It is optional: without one, or while it fails, ranked queries
-// search by words only.
+// Embedder turns texts into vectors. The smaller the angle between two vectors, the closer the
+// texts' meanings. Without one, or while it fails, ranked queries search by words only.
 type Embedder interface {
-	// Embed returns a vector for each text, all of one length. If query is set, the texts
-	// are questions; otherwise they are passages of files.
+	// Embed returns a vector for each text, all of one length. If query is set, the texts are
+	// questions, otherwise passages of files.
 	Embed(ctx context.Context, texts []string, query bool) ([][]float32, error)
-	// Model names what makes the vectors. Vectors of different models are not compared.
+	// Model names the model. Vectors of different models are not compared.
 	Model() string
 }
 
@@ -28,16 +27,16 @@ const (
 	embedText  = 2000             // bytes of a chunk that are embedded
 	embedWait  = time.Minute      // for one request, in the background
 	askWait    = time.Second      // for a question
-	embedPause = 30 * time.Second // after a failure, then twice as long each time, up to embedLast
+	embedPause = 30 * time.Second // after a failure; doubles up to embedLast
 	embedLast  = 10 * time.Minute
 )
 
-// fuse is the constant of reciprocal rank fusion: the larger it is, the less the first places
-// count for more than those below.
+// fuse is the constant of reciprocal rank fusion. The larger it is, the less the first places
+// count.
 const fuse = 60
 
-// Rank answers a natural query with files, best first: by words, and if there is an Embedder
-// by meaning, too.
+// Rank answers a natural query with files, best first, by words and with an Embedder also by
+// meaning.
 func (x *Index) Rank(ctx context.Context, text string, q Query, h Hints, limit int) ([]Ranked, error) {
 	if x.vectors == nil || h.WordsOnly {
 		return x.rankWords(ctx, text, q, h, limit)
@@ -78,8 +77,8 @@ func limited(n, limit int) int {
 // nearMost bounds the hits by meaning, because every text is close to some degree.
 const nearMost = 50
 
-// rankMeaning returns the files with the chunks closest to a question; none if the Embedder
-// does not answer in time.
+// rankMeaning returns the files with the chunks closest to a question, or none if the Embedder does
+// not answer in time.
 func (x *Index) rankMeaning(ctx context.Context, text string, q Query) []Ranked {
 	ctx, cancel := context.WithTimeout(ctx, askWait)
 	defer cancel()
@@ -115,8 +114,8 @@ func (x *Index) rankMeaning(ctx context.Context, text string, q Query) []Ranked 
 	return out[:min(len(out), nearMost)]
 }
 
-// quantize scales a vector to length 127 and rounds it to whole numbers. That takes a quarter
-// of the memory and does not change the ranking noticeably.
+// quantize scales a vector to length 127 and rounds it to whole numbers, which takes a quarter of
+// the memory and hardly changes the ranking.
 func quantize(v []float32) []int8 {
 	sum := 0.0
 	for _, c := range v {
@@ -144,9 +143,9 @@ func cosine(a, b []int8) float64 {
 	return float64(sum) / (127 * 127)
 }
 
-// embed makes the missing vectors until ctx ends. It begins when the index has caught up: an
-// index that was just opened may be older than the files, and vectors of old contents would be
-// useless. After a failure it tries again later; meanwhile only vectors are missing.
+// embed makes the missing vectors until ctx ends. It begins when the index has caught up: a freshly
+// opened index may be older than the files, and vectors of old contents would be useless. After a
+// failure it tries again later.
 func (x *Index) embed(ctx context.Context) {
 	for {
 		select {
@@ -169,7 +168,6 @@ func (x *Index) embed(ctx context.Context) {
 	}
 }
 
-// embedNew makes vectors for the files that have none.
 func (x *Index) embedNew(ctx context.Context) error {
 	type todo struct {
 		p store.Path
@@ -195,7 +193,7 @@ func (x *Index) embedNew(ctx context.Context) error {
 		}
 		content, err := x.corpus.Content(t.f.hash)
 		if err != nil {
-			continue // the content was collected meanwhile
+			continue // the content was pruned meanwhile
 		}
 		cut := chunks(t.f.kind, content, symbolsOf(string(t.p), t.f.kind, content))
 		made := make([]vector, 0, len(cut))

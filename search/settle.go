@@ -7,12 +7,13 @@ import (
 	"cachebro/store"
 )
 
-// Analysing a file with each of many quick saves would be wasted for all but the last. So the
-// follower indexes a file's first save at once. Saves within settleTime after that wait until
-// the file has not been saved for settleTime, but no longer than settleMost after the first of
-// them. Meanwhile the file is one of the loose ones, which every exact query reads, and a ranked
-// query has it indexed first (see settleFor). A save that was not indexed before a crash is
-// noticed when the index is loaded, because the file's record names another content.
+// Of many quick saves of a file, only the last is worth analysing. So the follower indexes a file's
+// first save at once. Saves within settleTime after it wait until the file was not saved for
+// settleTime, but at most settleMost after the first of them.
+//
+// Meanwhile the file is loose: every exact query reads it, and a ranked query has it indexed first
+// (see settleFor). A save that was not indexed before a crash is noticed when the index is loaded,
+// because the file's record has another hash.
 const (
 	settleTime = 2 * time.Second
 	settleMost = 30 * time.Second
@@ -31,9 +32,15 @@ func (h held) due(settle time.Duration) time.Time {
 	return b
 }
 
-// passes reports whether a version at the end of the log need not be indexed now, and updates
-// the table if so: the index already has its content, it has to wait for later saves, it deletes
-// an indexed file, or its path was never indexed and is gone again. x.write is held.
+// passes reports whether a version at the end of the log need not be indexed now, and updates the
+// table if so. That is so in four cases:
+//
+// - the index already has its content
+// - it waits for later saves
+// - it deletes an indexed file
+// - its path was never indexed and is gone again
+//
+// x.write is held.
 func (x *Index) passes(v store.Version, settle time.Duration) bool {
 	if !x.searchable(v) {
 		x.mu.Lock()
@@ -78,8 +85,8 @@ func (x *Index) passes(v store.Version, settle time.Duration) bool {
 	return true
 }
 
-// ripe returns the newest versions of the files that have waited long enough. It also forgets
-// when other files were indexed if that was long ago. x.write is held.
+// ripe returns the newest versions of files that have waited long enough. It also forgets when
+// other files were indexed, if long ago. x.write is held.
 func (x *Index) ripe(settle time.Duration) (vs []store.Version, err error) {
 	now := time.Now()
 	var paths []store.Path
@@ -108,8 +115,8 @@ func (x *Index) ripe(settle time.Duration) (vs []store.Version, err error) {
 	return vs, nil
 }
 
-// due returns a channel that fires when the first waiting file is to be indexed, and a function
-// that stops the timer.
+// due returns a channel that fires when the first waiting file is due, and a function that stops
+// the timer.
 func (f *follower) due() (at <-chan time.Time, stop func()) {
 	f.x.mu.RLock()
 	defer f.x.mu.RUnlock()
@@ -127,12 +134,12 @@ func (f *follower) due() (at <-chan time.Time, stop func()) {
 }
 
 const (
-	askedFiles = 50                     // with more waiting versions a ranked query does not wait
+	askedFiles = 50                     // with more waiting versions, a ranked query does not wait
 	askedWait  = 100 * time.Millisecond // for the follower to finish writing
 )
 
-// settleFor indexes the newest versions that a ranked query would otherwise miss, if they are
-// few. If there are many, or if it takes too long, the query goes on without them.
+// settleFor indexes the newest versions that a ranked query would miss, if they are few. If they
+// are many or it takes too long, the query continues without them.
 func (x *Index) settleFor(ctx context.Context) {
 	x.mu.RLock()
 	behind := uint64(len(x.held))

@@ -5,9 +5,9 @@ import (
 	"github.com/blevesearch/snowballstem/english"
 )
 
-// stemmer reduces English words to their stems and remembers them: a few thousand words make
-// up most of a tree, and stemming each occurrence took a quarter of the indexing time. Not
-// safe for concurrent use.
+// stemmer reduces English words to their stems and remembers them. A few thousand words make up
+// most of a tree, and stemming each occurrence took a quarter of the indexing time. Not safe for
+// concurrent use.
 type stemmer struct{ known map[string][]byte }
 
 // maxStems bounds what a stemmer remembers, at about 100 bytes each.
@@ -15,9 +15,8 @@ const maxStems = 20_000
 
 func newStemmer() *stemmer { return &stemmer{known: map[string][]byte{}} }
 
-// stem returns the stem of a folded word. Identifiers that are not words mostly stay
-// unchanged; queries use the same function. The result may share memory with the argument
-// and must not be modified.
+// stem returns the stem of a folded word. Identifiers that are not words mostly stay unchanged, in
+// queries too. The result may share memory with the argument and must not be modified.
 func (s *stemmer) stem(word []byte) []byte {
 	if len(word) < 4 || len(word) > 24 {
 		return word

@@ -23,9 +23,9 @@ type SymbolHit struct {
 // maxParsed bounds the files that one symbol query parses.
 const maxParsed = 300
 
-// Symbols finds definitions whose name equals, begins with or contains a text, regardless of
-// case; "Type.Method" finds the method. notSearched counts and names the files of the query's
-// scope whose definitions were not searched.
+// Symbols finds definitions whose name equals, begins with or contains a text, regardless of case.
+// "Type.Method" finds the method. notSearched counts and names the files in the query's scope whose
+// definitions were not searched.
 func (x *Index) Symbols(ctx context.Context, name string, q Query, h Hints, limit int) (out []SymbolHit, notSearched string, err error) {
 	_, base, qualified := strings.Cut(name, ".")
 	if !qualified {
@@ -38,7 +38,7 @@ func (x *Index) Symbols(ctx context.Context, name string, q Query, h Hints, limi
 	var left leftOut
 	defines := func(p store.Path, kind Kind) bool { return q.admits(p, kind) && kind != Other && kind != Config }
 	left.addBinary(x, defines)
-	// The table is read before the index, so that files indexed meanwhile are searched, too.
+	// Read the table before the index, so that files indexed meanwhile are searched too.
 	x.mu.RLock()
 	ready, seq, loose := x.ready, x.seq, maps.Clone(x.loose)
 	x.mu.RUnlock()
@@ -126,8 +126,8 @@ func (x *Index) Symbols(ctx context.Context, name string, q Query, h Hints, limi
 	return out, left.String(), nil
 }
 
-// defining returns the files with chunks that define names with all the parts of a name; if
-// there are none, the files with a word that contains it. nil: any file may define it.
+// defining returns the files with chunks that define names with all parts of a name, or else the
+// files with a word that contains it. nil means that any file may define it.
 func (x *Index) defining(ctx context.Context, name string) (map[store.Path]bool, error) {
 	x.mu.RLock()
 	ready, block := x.ready, x.terms.block
@@ -190,7 +190,7 @@ func (x *Index) defining(ctx context.Context, name string) (map[store.Path]bool,
 	return hits, nil
 }
 
-// Outline returns a text's definitions in order, with the lines that each takes.
+// Outline returns a text's definitions with their lines, in order.
 func Outline(p string, content []byte) []Symbol {
 	syms := symbolsOf(p, KindOf(p), content)
 	lines := strings.Split(string(content), "\n")
@@ -202,9 +202,9 @@ func Outline(p string, content []byte) []Symbol {
 	return syms
 }
 
-// blockEnd returns the last line of a definition of which only the first line is known. It ends
-// before the next line that is indented no deeper and does not close it, or before the next
-// heading of the same or a higher level.
+// blockEnd returns the last line of a definition whose first line is known. It ends before the next
+// line that is indented no deeper and does not close it, or before the next heading of its or a
+// higher level.
 func blockEnd(syms []Symbol, at int, lines []string) int {
 	s := syms[at]
 	if s.Kind == "heading" {
@@ -243,7 +243,6 @@ func blockEnd(syms []Symbol, at int, lines []string) int {
 
 func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " \t")) }
 
-// Enclosing returns the innermost definition that contains a line.
 func Enclosing(syms []Symbol, line int) (Symbol, bool) {
 	var best Symbol
 	found := false

@@ -17,15 +17,15 @@ type Symbol struct {
 	Kind  string // func, method, type, const, var, class, heading …
 	Line  int    // of the name, counted from 1
 	First int    // first line of the definition, including its comment
-	Last  int    // last line; 0: unknown
+	Last  int    // last line; 0 if unknown
 	Top   bool   // at the file's top level
 	// Signature is the first line of the definition, without the body.
 	Signature string
 }
 
-// symbolsOf finds what a file defines. It parses Go. In other languages it recognizes the shape
-// of definition lines, which is good enough for ranking and for chunk borders, and never
-// decides what an exact query finds.
+// symbolsOf finds what a file defines. It parses Go. In other languages it recognizes the shape of
+// definition lines, which is good enough for ranking and chunk borders, and never decides what an
+// exact query finds.
 func symbolsOf(p string, kind Kind, content []byte) []Symbol {
 	switch {
 	case path.Ext(p) == ".go":
@@ -101,10 +101,9 @@ func goSymbols(content []byte) []Symbol {
 	return syms
 }
 
-// withoutBodies reduces the bodies of top-level functions to their line ends: parsing the bodies
-// took two thirds of the time for Go files. It relies on gofmt's layout. A raw string or a
-// comment may contain a line that looks like the end of the body, so a body that may
-// end within one is kept.
+// withoutBodies reduces the bodies of top-level functions to their line ends, because parsing them
+// took two thirds of the time for Go files. It relies on gofmt's layout. In a raw string or a
+// comment a line may look like the end of the body, so a body that may end in one is kept.
 func withoutBodies(content []byte) []byte {
 	out := make([]byte, 0, len(content)/2)
 	rest := content
@@ -127,7 +126,7 @@ func withoutBodies(content []byte) []byte {
 	return out
 }
 
-// lineOf returns the first line of a text, including its line end.
+// lineOf returns the first line of a text with its line end.
 func lineOf(text []byte) []byte {
 	if i := bytes.IndexByte(text, '\n'); i >= 0 {
 		return text[:i+1]

@@ -5,9 +5,9 @@ import (
 	"hash/maphash"
 )
 
-// terms is the word dictionary as one block of memory, "\nword\nword\n". A search for a part of
-// a word is one pass of bytes.Index over a few megabytes (1–2 ms for the 400,000 words of a
-// large tree); the index's own dictionary would have to be walked entry by entry.
+// terms is the word dictionary as one block of memory, "\nword\nword\n". A search for a part of a
+// word is one pass of bytes.Index over a few megabytes: 1–2 ms for the 400,000 words of a large
+// tree. The index's own dictionary would have to be walked entry by entry.
 type terms struct {
 	block []byte
 	known map[uint64]struct{} // hashes of the words in the block
@@ -18,8 +18,8 @@ func newTerms() *terms {
 	return &terms{block: []byte{'\n'}, known: map[uint64]struct{}{}, seed: maphash.MakeSeed()}
 }
 
-// add appends a folded word unless the block contains it. A block that a query holds stays
-// valid, because appending never changes published bytes.
+// add appends a folded word unless the block contains it. A block that a query holds stays valid,
+// because published bytes never change.
 func (t *terms) add(word string) {
 	h := maphash.String(t.seed, word)
 	if _, ok := t.known[h]; ok {
@@ -29,11 +29,10 @@ func (t *terms) add(word string) {
 	t.block = append(append(t.block, word...), '\n')
 }
 
-// maxTerms bounds how many terms may satisfy a word need; with more it selects nothing.
+// maxTerms bounds how many terms may satisfy a word need. With more, it selects nothing.
 const maxTerms = 4000
 
-// matchTerms returns the words of a block that satisfy a need; ok is false if there are too
-// many for the need to be selective.
+// matchTerms returns a block's words that satisfy a need. ok is false if there are too many.
 func matchTerms(block []byte, w wordNeed) (words []string, ok bool) {
 	if w.atStart && w.atEnd {
 		return []string{w.text}, true

@@ -7,8 +7,8 @@ import (
 	"cachebro/store"
 )
 
-// MatchTexts finds the lines of short texts (notes, say) that match an exact query. It returns
-// those lines for each text, without a path, and uses only the pattern of the query.
+// MatchTexts finds the lines of short texts, such as notes, that match an exact query. It returns
+// them by text, without a path, and uses only the query's pattern.
 func MatchTexts(q Query, texts []string) ([][]Line, error) {
 	auto, _, must, err := compile(q)
 	if err != nil {
@@ -22,9 +22,9 @@ func MatchTexts(q Query, texts []string) ([][]Line, error) {
 	return out, nil
 }
 
-// RankTexts returns how well short texts fit a question, from 0 (none of its words) to 1 (all
-// of them): the share of the question's words that a text has, where rare words count for
-// more. Words are compared by their stems, and a synonym counts in part.
+// RankTexts returns how well short texts fit a question, from 0 (none of its words) to 1 (all): the
+// share of the question's words that a text has, where rare words count for more. It compares
+// stems, and a synonym counts in part.
 func RankTexts(question string, texts []string) []float64 {
 	terms := queryTerms(question)
 	stems := newStemmer()

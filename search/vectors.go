@@ -13,10 +13,10 @@ import (
 	"cachebro/store"
 )
 
-// vectors are the vectors of the chunks of contents, in memory and in a file of JSON lines next
-// to the index: the model first, then one line for each content. They belong to contents, not
-// to paths, so they survive renames and a rebuilt index. If a crash left the last line
-// incomplete, it is cut off and its vectors are made again.
+// vectors are the vectors of the chunks of contents, in memory and in a file of JSON lines next to
+// the index: the model first, then one line per content. They belong to contents, not paths, so
+// they survive renames and rebuilds of the index. A last line left incomplete by a crash is cut
+// off, and its vectors are made again.
 type vectors struct {
 	path, model string
 
@@ -33,7 +33,7 @@ type vector struct {
 	v     []int8
 }
 
-// vectorLine is one line of the file; the first line has only the model.
+// vectorLine is a line of the file. The first line has only the model.
 type vectorLine struct {
 	Model  string   `json:"model,omitempty"`
 	Blob   string   `json:"blob,omitempty"`
@@ -65,7 +65,7 @@ func openVectors(path, model string) (*vectors, error) {
 	return t, nil
 }
 
-// load reads the file and returns how many bytes of it are intact.
+// load reads the file and returns how many of its bytes are intact.
 func (t *vectors) load() (good int64, err error) {
 	f, err := os.Open(t.path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -152,8 +152,7 @@ func (t *vectors) addLocked(h store.Hash, cut []vector) error {
 	return nil
 }
 
-// tidy rewrites the file without the contents that no file has any more, once they are more
-// than half of it.
+// tidy rewrites the file without the contents that no file has, once they are more than half of it.
 func (t *vectors) tidy(live map[store.Hash]bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

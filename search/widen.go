@@ -12,17 +12,16 @@ import (
 	index "github.com/blevesearch/bleve_index_api"
 )
 
-// A question whose words occur in few files is widened by words that occur near them: words
-// that the best chunks have in common and that are rare in the project. Files found this way
-// come after all files that contain the question's own words.
+// A question whose words occur in few files is widened by words near them: words that the best
+// chunks share and that are rare in the project. Files found in this way come after all files with
+// the question's own words.
 const (
-	fewRanked   = 12 // files; with as many the question is not widened
+	fewRanked   = 12 // with as many files the question is not widened
 	widenFrom   = 5  // chunks from which words are taken
 	widenTerms  = 5
 	widenWeight = 0.3
 )
 
-// widen appends files to the few that were ranked.
 func (x *Index) widen(ctx context.Context, r index.IndexReader, query []term, few []Ranked, q Query, h Hints) ([]Ranked, error) {
 	nearby, err := x.termsNearby(ctx, r, query, few[:min(len(few), widenFrom)])
 	if err != nil || len(nearby) == 0 {
@@ -36,7 +35,7 @@ func (x *Index) widen(ctx context.Context, r index.IndexReader, query []term, fe
 	for _, f := range few {
 		known[f.Path] = true
 	}
-	// Their scores are for other words, so they are put below the least score so far.
+	// Their scores are for other words, so they go below the least score so far.
 	least := few[len(few)-1].Score
 	for i, f := range more {
 		if !known[f.Path] && len(few) < fewRanked {

@@ -7,15 +7,13 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// maxWord is the longest word that is indexed whole, in bytes; otherwise base64 blobs and
-// minified sources would fill the dictionary. Longer words are cut into overlapping pieces of
-// this length, one every maxWord/2 bytes, and each piece is a term. So any part of at most
-// maxWord/2 bytes is within one of them.
+// maxWord is the longest word indexed whole, in bytes. Otherwise base64 blobs and minified sources
+// would fill the dictionary. A longer word is cut into overlapping pieces of this length, one every
+// maxWord/2 bytes, so any part of at most maxWord/2 bytes is within one piece.
 const maxWord = 64
 
-// fold maps a rune to one representative of the runes that differ only in case, so that index
-// and query agree wherever a case-insensitive regular expression does (the Kelvin sign is a k,
-// the long s an s).
+// fold maps runes that differ only in case to one of them, so that index and query agree with
+// case-insensitive regular expressions: the Kelvin sign is a k, the long s an s.
 func fold(r rune) rune {
 	if r < utf8.RuneSelf {
 		if 'A' <= r && r <= 'Z' {
@@ -83,8 +81,8 @@ func appendFolded(dst, word []byte) []byte {
 	return dst
 }
 
-// pieces calls fn with a folded word, or with its overlapping pieces if it is longer than
-// maxWord. The first piece starts where the word starts, and the last ends where it ends.
+// pieces calls fn with a folded word, or with its overlapping pieces if it is longer than maxWord.
+// The first piece starts where the word starts, and the last ends where it ends.
 func pieces(folded []byte, fn func([]byte)) {
 	for len(folded) > maxWord {
 		fn(folded[:maxWord])
@@ -93,9 +91,8 @@ func pieces(folded []byte, fn func([]byte)) {
 	fn(folded)
 }
 
-// eachPart calls fn with the parts of an identifier in their original case: it splits at
-// underscores, camelCase and runs of digits. It does not call fn for an identifier with only
-// one part.
+// eachPart calls fn with the parts of an identifier in their original case. It splits at
+// underscores, camelCase and runs of digits. If there is only one part, it does not call fn.
 func eachPart(word []byte, fn func([]byte)) {
 	start, parts := 0, 0
 	cut := func(end int) {

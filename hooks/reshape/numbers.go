@@ -28,7 +28,7 @@ func numbers(c *command, text string) (string, string, bool) {
 			size += len(l) + 1
 		}
 		if n >= minRun {
-			said := sayRun(lines[i], lines[i+n-1], n)
+			said := runLine(lines[i], lines[i+n-1], n)
 			if len(said)+100 < size && 4*len(said) < 3*size {
 				i += n
 				changed = true
@@ -121,8 +121,8 @@ func skeletonOf(l string) (string, []string) {
 	return b.String(), nums
 }
 
-// sayRun returns the line that replaces n lines with one skeleton.
-func sayRun(first, final string, n int) string {
+// runLine returns the line that replaces n lines with one skeleton.
+func runLine(first, final string, n int) string {
 	skeleton, from := skeletonOf(first)
 	_, to := skeletonOf(final)
 	parts := strings.Split(skeleton, slot)

@@ -11,9 +11,9 @@ var builders = []string{
 	"npm", "pnpm", "yarn", "bun", "pip", "pip3", "uv", "poetry", "apt", "apt-get", "brew", "dnf", "apk", "composer", "gem", "bundle", "terraform", "pre-commit", "mise", "just",
 }
 
-// printing lists, for programs that may also print data or run other programs, the first operands
+// forPeople lists, for programs that may also print data or run other programs, the first operands
 // with which they print for people.
-var printing = map[string][]string{
+var forPeople = map[string][]string{
 	"go":     {"build", "test", "vet", "install", "get", "mod", "generate"},
 	"docker": {"build", "pull", "push", "compose", "buildx"},
 	"podman": {"build", "pull", "push"},
@@ -21,9 +21,9 @@ var printing = map[string][]string{
 	"git":    {"clone", "commit", "fetch", "pull", "push", "status", "gc", "submodule", "checkout", "switch", "merge", "rebase", "lfs"},
 }
 
-// never lists, for builders, the first operands and options with which they do not print for
+// notForPeople lists, for builders, the first operands and options with which they do not print for
 // people.
-var never = map[string][]string{
+var notForPeople = map[string][]string{
 	"npm": {"view", "v", "info", "show", "config", "ls", "list", "pack", "query", "explain", "exec", "x", "search"}, "pnpm": {"exec", "dlx", "list", "ls", "why", "view"}, "yarn": {"info", "list", "config", "exec", "dlx"},
 	"pip": {"freeze", "show", "inspect", "list", "config", "download"}, "pip3": {"freeze", "show", "inspect", "list", "config", "download"}, "cargo": {"metadata", "tree", "run", "r", "read-manifest"}, "terraform": {"output", "show", "console", "state"},
 	"apt": {"list", "show", "search"}, "brew": {"info", "list"}, "composer": {"show"}, "bazel": {"query", "cquery", "run"}, "dotnet": {"run"}, "swift": {"run"}, "uv": {"export", "tree"}, "poetry": {"export", "show"}, "bun": {"x", "repl"},
@@ -34,13 +34,13 @@ var never = map[string][]string{
 // runsPrograms reports whether a command builds, tests or installs.
 func runsPrograms(words []string) bool {
 	first := firstOperand(words)
-	if only, ok := printing[words[0]]; ok {
+	if only, ok := forPeople[words[0]]; ok {
 		return slices.Contains(only, first) && !prints(words)
 	}
 	if !slices.Contains(builders, words[0]) {
 		return false
 	}
-	no := never[words[0]]
+	no := notForPeople[words[0]]
 	return !slices.ContainsFunc(words[1:], func(w string) bool {
 		return w == first && slices.Contains(no, w) || w != "" && w[0] == '-' && slices.Contains(no, w)
 	}) && !prints(words)
@@ -105,13 +105,13 @@ func blames(words []string) bool { return words[0] == "git" && slices.Contains(w
 // repeatsItself reports whether repeated blocks and lines of a command's output may be shortened.
 func repeatsItself(words []string) bool { return runsPrograms(words) }
 
-// talks reports whether a command prints for people, so that only what a terminal would show
+// printsForPeople reports whether a command prints for people, so that only what a terminal would show
 // matters.
-func talks(words []string) bool {
+func printsForPeople(words []string) bool {
 	return runsPrograms(words) || searches(words) || printsLists(words)
 }
 
-// asksGit reports whether a command is a git command that prints hints.
-func asksGit(words []string) bool {
+// printsGitHints reports whether a command is a git command that prints hints.
+func printsGitHints(words []string) bool {
 	return words[0] == "git" && len(words) > 1 && slices.Contains([]string{"status", "pull", "push", "merge", "rebase", "checkout", "switch", "stash", "cherry-pick", "revert", "fetch", "clone", "init", "add"}, words[1])
 }

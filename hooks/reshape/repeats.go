@@ -54,7 +54,7 @@ func repeats(c *command, text string) (string, string, bool) {
 				if !known {
 					id = len(number) + 1
 				}
-				said := fmt.Sprintf("[%sblock %d again, %d lines, %q to %q]", Mark, id, n, named(lines[i]), named(lines[i+n-1]))
+				said := fmt.Sprintf("[%sblock %d again, %d lines, %q to %q]", Mark, id, n, quoteLine(lines[i]), quoteLine(lines[i+n-1]))
 				if size > len(said)+minSpared {
 					number[b] = id
 					say(said)
@@ -96,8 +96,8 @@ func sameAs(lines []string, i int) (n int) {
 	return n
 }
 
-// named quotes the beginning of a line.
-func named(l string) string {
+// quoteLine quotes the beginning of a line.
+func quoteLine(l string) string {
 	if len(l) <= quoted {
 		return l
 	}

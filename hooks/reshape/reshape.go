@@ -66,13 +66,13 @@ var table []rule
 
 func init() {
 	table = []rule{
-		{Terminal, talks, terminal, nil},
-		{Progress, talks, progress, nil},
+		{Terminal, printsForPeople, terminal, nil},
+		{Progress, printsForPeople, progress, nil},
 		{Search, searches, matches, ungroup},
 		{Tree, listsPaths, paths, untree},
 		{Tests, runsPrograms, tests, nil},
 		{Frames, runsPrograms, frames, nil},
-		{Hints, asksGit, hints, nil},
+		{Hints, printsGitHints, hints, nil},
 		{Repeats, repeatsItself, repeats, unrepeat},
 		{Numbers, repeatsItself, numbers, unnumber},
 		{Alike, printsAlike, alike, unalike},

@@ -82,14 +82,14 @@ func (c *command) searched() {
 	}
 }
 
-// mine reports whether a line may begin with the path of a searched file.
-func (c *command) mine(line string) bool {
+// inSearchedPath reports whether a line may begin with the path of a searched file.
+func (c *command) inSearchedPath(line string) bool {
 	return c.roots == nil || slices.ContainsFunc(c.roots, func(r string) bool { return strings.HasPrefix(line, r) })
 }
 
 // pathOf returns the path at the beginning of a match, and the rest.
 func (c *command) pathOf(line string) (p, rest string, ok bool) {
-	if !c.mine(line) || line == "" || line[0] == ' ' || line[0] == '\t' {
+	if !c.inSearchedPath(line) || line == "" || line[0] == ' ' || line[0] == '\t' {
 		return "", "", false
 	}
 	for at := 0; ; {

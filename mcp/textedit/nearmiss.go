@@ -26,7 +26,7 @@ var slips = []slip{
 	{"tabs and blanks", func(l string) string { return strings.Join(strings.Fields(l), " ") }},
 }
 
-// all applies all slips at once. It is tried if no single slip explains the difference.
+// all applies all slips at once, if no single one explains the difference.
 var all = slip{"white space, quotes and the normal form of letters", func(l string) string {
 	return strings.Join(strings.Fields(norm.NFC.String(quotes.Replace(l))), " ")
 }}
@@ -43,8 +43,7 @@ func otherSpaces(l string) string {
 var quotes = strings.NewReplacer("‘", "'", "’", "'", "“", `"`, "”", `"`)
 
 // notFound returns the error for a text that is not found. It says how the text differs from the
-// place that is probably meant and quotes the file's own text there, or it says that there is no
-// such place.
+// place that is probably meant and quotes the file there, or says that there is none.
 func (p plain) notFound(name, old string, e text.Encoding) error {
 	if e == text.SingleByte && strings.Contains(old, "\uFFFD") {
 		return refuse("leave out the characters that read_file shows as \uFFFD: they stand for bytes that are not UTF-8", "old_string does not occur in %s, which is not UTF-8", name)
@@ -110,8 +109,7 @@ func near(file, wanted []string, fold func(string) string) (at []int) {
 	return at
 }
 
-// longest returns the line of the file at which the largest number of wanted's first lines
-// match, and that number.
+// longest returns the line of the file at which most of wanted's first lines match, and how many.
 func longest(file, wanted []string) (at, most int) {
 	for n := range file {
 		k := 0

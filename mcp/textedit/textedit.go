@@ -1,9 +1,7 @@
-// Package textedit replaces pieces of a file's text and leaves all other bytes as they are.
-// Models write LF and UTF-8 whatever the file uses. So a piece is found whatever its line ends
-// are, and the new text gets the line ends of the lines around it and the encoding of the file.
-//
-// If an edit cannot be made in this way, it is refused with a Refusal, which says why and what
-// to do instead.
+// Package textedit replaces pieces of a file's text and leaves all other bytes as they are. Models
+// write LF and UTF-8 whatever the file uses. So a piece is found with any line ends, and the new
+// text gets the file's encoding and the line ends around it. An edit for which that is impossible
+// is refused with a Refusal.
 package textedit
 
 import (
@@ -17,7 +15,7 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// Edit asks for Old to be replaced by New, in every place if All is set.
+// Edit replaces Old with New, in every place if All is set.
 type Edit struct {
 	Old, New string
 	All      bool
@@ -27,12 +25,12 @@ type Edit struct {
 type Done struct {
 	Content []byte
 	Lines   []int // of the places, from 1 on
-	// Old and New are the pieces in the file's own line ends and encoding. They are set only if
-	// exactly one place was changed.
+	// Old and New are the pieces with the file's line ends and encoding. They are set only if
+	// exactly one place changed.
 	Old, New string
 }
 
-// Refusal is the error for an edit that is not made.
+// Refusal is the error for a refused edit.
 type Refusal struct{ Why, Hint string }
 
 func (r *Refusal) Error() string { return r.Why }
@@ -104,9 +102,8 @@ func Apply(name string, content []byte, e Edit) (Done, error) {
 	return d, err
 }
 
-// Whole converts a new text for a file that has content: to its encoding and, if all its line
-// ends are CRLF and the text has only LF, to CRLF. kept names what was preserved; it is "" if
-// there was nothing to preserve.
+// Whole converts a new text to the encoding of a file's content, and to CRLF if all line ends of
+// the content are CRLF and all of the text LF. kept names what was preserved, or is "".
 func Whole(content []byte, new string) (after []byte, kept string, err error) {
 	shown, ok := text.Shown(content)
 	if !ok || len(content) == 0 {
@@ -136,7 +133,6 @@ func Whole(content []byte, new string) (after []byte, kept string, err error) {
 	return after, strings.Join(what, " and "), err
 }
 
-// addsLetters reports whether new has a character outside ASCII that old does not have.
 func addsLetters(old, new string) bool {
 	for _, r := range new {
 		if r >= 0x80 && !strings.ContainsRune(old, r) {
@@ -146,13 +142,12 @@ func addsLetters(old, new string) bool {
 	return false
 }
 
-// plain is a text with each line end folded into LF, and the offsets needed to map places back.
-// loneCRs means that a CR alone is a line end too. If the file has no such line ends, a CR in a
-// given text is an ordinary character.
+// plain is a text with each line end folded into LF, and the offsets to map places back. loneCRs
+// means that a lone CR is a line end too. Otherwise a CR in a given text is an ordinary character.
 type plain struct {
 	text    string
 	folded  string
-	twos    []int // places in folded of ends that are two bytes in text, ascending
+	twos    []int // places in folded of line ends that are two bytes in text, ascending
 	loneCRs bool
 }
 
@@ -180,7 +175,7 @@ func plainOf(t string) plain {
 	return p
 }
 
-// fold folds a given text in the same way, so that it can be looked for in folded.
+// fold folds a given text in the same way, to look for it in folded.
 func (p plain) fold(t string) string {
 	t = strings.ReplaceAll(t, "\r\n", "\n")
 	if p.loneCRs {
@@ -194,8 +189,7 @@ func (p plain) place(at int) int { return at + sort.SearchInts(p.twos, at) }
 
 func (p plain) lineAt(at int) int { return 1 + strings.Count(p.folded[:at], "\n") }
 
-// exact returns the places where the text equals old byte for byte, or all places if there is
-// no such place.
+// exact returns the places where the text equals old byte for byte, or all places if none does.
 func (p plain) exact(at []int, n int, old string) []int {
 	var kept []int
 	for _, a := range at {
@@ -221,9 +215,8 @@ func places(in, old string) (at []int) {
 	}
 }
 
-// spelled returns repl, which is folded, with each line end in the form that the file uses. A
-// line that stays keeps its own line end, a line that replaces another gets the line end of the
-// replaced line, and a new line gets the line end of the line before it.
+// spelled returns repl with the file's line ends. An unchanged line keeps its line end, a line that
+// replaces another gets that one's, and a new line gets that of the line before.
 func (p plain) spelled(start, end int, repl string) string {
 	was, wasEnds := split(p.text[start:end], p.loneCRs)
 	is, isEnds := split(repl, false)
@@ -267,8 +260,7 @@ func (p plain) spelled(start, end int, repl string) string {
 	return out.String()
 }
 
-// endNear returns the line end that follows a piece. If there is none, it returns the line end
-// before the piece, and otherwise LF.
+// endNear returns the line end after a piece, or else the one before it, or else LF.
 func (p plain) endNear(end int) string {
 	if i := strings.IndexAny(p.text[end:], "\r\n"); i >= 0 && (p.loneCRs || p.text[end+i] == '\n' || strings.HasPrefix(p.text[end+i:], "\r\n")) {
 		return endAt(p.text[end+i:])
@@ -290,7 +282,7 @@ func endAt(t string) string {
 	return t[:1]
 }
 
-// split cuts a text at its line ends; the last piece has no line end.
+// split cuts a text at its line ends. The last piece has none.
 func split(t string, loneCRs bool) (pieces, ends []string) {
 	for {
 		i := strings.IndexByte(t, '\n')
