@@ -27,13 +27,13 @@ import (
 )
 
 const (
-	lookEvery = time.Minute             // the time between two checks whether the mount is still used
+	lookEvery = time.Minute             // the pause between two checks whether the mount is still in use
 	answers   = 10 * time.Second        // how long to wait for the process to start, and for a daemon's answer
-	connects  = 1500 * time.Millisecond // how long to wait for a connection to the daemon, which may not run; see fusefs/past
+	connects  = 1500 * time.Millisecond // how long to wait for a connection to the daemon, which may not be running; see fusefs/past
 	stopped   = time.Second             // how long to wait for an answer before checking whether the daemon is stopped
 )
 
-// printPast prints the directory of the past, and mounts it if needed.
+// printPast prints the directory that shows the past, and mounts it if needed.
 func printPast(ctx context.Context, e *cli.Env, given string, versions bool) error {
 	where := "."
 	if versions && given != "" {
@@ -54,7 +54,7 @@ func printPast(ctx context.Context, e *cli.Env, given string, versions bool) err
 		if err != nil {
 			return err
 		}
-		// 10m means another moment a second later, so print the version's number.
+		// 10m is another moment a second later, so print the version's number.
 		inside = filepath.Join("at", "version", strconv.FormatUint(m.Seq, 10))
 	}
 	point, err := mounted(ctx, e, t.Root)
@@ -78,7 +78,7 @@ func mounted(ctx context.Context, e *cli.Env, root string) (string, error) {
 		return "", err
 	}
 	point := filepath.Join(base, wire.Key(root)+".past")
-	// Two commands that run at once must start only one process.
+	// Two simultaneous commands must start only one process.
 	lock, err := os.OpenFile(point+".lock", os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return "", err
@@ -106,7 +106,7 @@ func mounted(ctx context.Context, e *cli.Env, root string) (string, error) {
 	return point, start(ctx, e, root, point)
 }
 
-// start starts the process that serves the past, and waits until it does.
+// start starts the process that serves the past, and waits until it is ready.
 func start(ctx context.Context, e *cli.Env, root, point string) error {
 	exe := e.Exe
 	if state, err := e.Paths().State(root); err == nil {
@@ -172,7 +172,7 @@ func servePast(ctx context.Context, e *cli.Env, root, point string) error {
 	}
 	fmt.Fprintln(e.Stdout, "ready")
 	e.Flush()
-	detach()                         // a caller may wait for the end of our output
+	detach()                         // a caller may wait for the end of this process's output
 	go func() { s.Wait(); stop() }() // it was unmounted
 	go func() {
 		_ = wire.WaitGone(ctx, kept) // the history is gone
@@ -192,7 +192,7 @@ func servePast(ctx context.Context, e *cli.Env, root, point string) error {
 	}
 }
 
-// detach closes the pipes that our parent gave us as output.
+// detach closes the pipes that the parent process gave this process as output.
 func detach() {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
@@ -205,19 +205,19 @@ func detach() {
 	}
 }
 
-// source reads the past from the daemon. stop ends this process. It is called if the daemon has
-// another version; the next cachebro at then starts a process of that version.
+// source reads the past from the daemon. stop ends this process, if the daemon has another version.
+// The next cachebro at then starts a process of that version.
 type source struct {
 	c    *wire.Client
 	stop func()
 }
 
-// errStopped is returned at once if the daemon was stopped by SIGSTOP. A daemon that is merely
-// slow is waited for.
+// errStopped is returned at once if SIGSTOP has stopped the daemon. A request to a slow daemon
+// waits.
 var errStopped = wire.Errorf(wire.ErrNoDaemon, "kill -CONT the store daemon", "the store daemon is stopped")
 
-// patient returns a context for one request. It is cancelled with errStopped if the daemon is
-// stopped.
+// patient returns a context for one request. If the daemon is stopped, the context is cancelled
+// with errStopped.
 func (s source) patient(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	later := time.AfterFunc(stopped, func() {

@@ -2,5 +2,5 @@
 
 package mounting
 
-// FileSystem returns "unknown": only Linux is asked.
+// FileSystem returns "unknown", because it is implemented only for Linux.
 func FileSystem(string) string { return "unknown" }

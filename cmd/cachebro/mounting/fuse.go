@@ -15,7 +15,7 @@ func isWSL() bool {
 	return err == nil && strings.Contains(strings.ToLower(string(b)), "microsoft")
 }
 
-// HelperFix returns the command that installs fusermount3, through which ordinary users mount.
+// HelperFix returns the command that installs fusermount3, which ordinary users need to mount.
 func HelperFix() string {
 	b, err := os.ReadFile("/etc/os-release")
 	if err != nil {
@@ -24,8 +24,8 @@ func HelperFix() string {
 	return "sudo " + installFuse(string(b))
 }
 
-// installFuse returns the install command of the distribution that release, the text of an
-// os-release file, describes.
+// installFuse returns the install command of a distribution. release is the text of its os-release
+// file.
 func installFuse(release string) string {
 	for _, line := range strings.Split(release, "\n") {
 		key, value, _ := strings.Cut(line, "=")
@@ -50,11 +50,11 @@ func installFuse(release string) string {
 	return "YOUR-PACKAGE-MANAGER install fuse3"
 }
 
-// WithoutHelper is a hint for users without fusermount3: a private mount needs only /dev/fuse.
+// WithoutHelper is a hint for users without fusermount3. A private mount needs only /dev/fuse.
 const WithoutHelper = "; without it: cachebro run --private -- COMMAND"
 
-// RefuseSource refuses directories on a Windows drive in WSL. They can be mounted, but changes by
-// Windows programs would not be seen there, and hard links, modes and renames differ from Linux.
+// RefuseSource refuses directories on a Windows drive in WSL. They can be mounted, but the mount
+// would not see changes by Windows programs, and hard links, modes and renames differ from Linux.
 func RefuseSource(root string) error {
 	if isWSL() && FileSystem(root) == "9p" {
 		return cli.Hintf("move the project into the Linux file system: cp -a "+cli.Arg(root)+" ~/ && cd ~/"+cli.Arg(filepath.Base(root)),

@@ -10,7 +10,8 @@ import (
 	"syscall"
 )
 
-// containerFix is a hint for the person who starts the container; it cannot be fixed from inside.
+// containerFix is a hint for the person who starts the container. The problem cannot be fixed from
+// inside.
 const containerFix = `start the container with --device /dev/fuse --cap-add SYS_ADMIN --security-opt apparmor=unconfined (in devcontainer.json: "runArgs")`
 
 // FuseProblem returns why /dev/fuse cannot be used, and a fix. Both are "" if it can be opened.
@@ -41,8 +42,8 @@ func FuseProblem() (why, fix string) {
 	return why, fix
 }
 
-// inContainer reports whether we run in a container of Docker, Podman, systemd-nspawn or
-// Kubernetes, by files that they create.
+// inContainer reports whether this process runs in a container of Docker, Podman, systemd-nspawn or
+// Kubernetes. It looks for files that they create.
 func inContainer() bool {
 	for _, name := range []string{"/.dockerenv", "/run/.containerenv", "/run/systemd/container"} {
 		if _, err := os.Lstat(name); err == nil {
@@ -54,7 +55,8 @@ func inContainer() bool {
 	return err == nil && (strings.Contains(text, "docker") || strings.Contains(text, "kubepods") || strings.Contains(text, "/lxc/"))
 }
 
-// HasHelper reports whether we may mount, because we are root or fusermount3 is installed.
+// HasHelper reports whether this user can mount, because the user is root or fusermount3 is
+// installed.
 func HasHelper() bool {
 	_, err := exec.LookPath("fusermount3")
 	return err == nil || os.Getuid() == 0

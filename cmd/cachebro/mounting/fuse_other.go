@@ -4,8 +4,8 @@ package mounting
 
 import "cachebro/fusefs"
 
-// FuseProblem says why nothing can be mounted here, and how to fix that. Both are "" if
-// macFUSE is installed; only a mount shows whether its kernel extension may run.
+// FuseProblem returns why nothing can be mounted, and a fix. Both are "" if macFUSE is installed.
+// Only a mount shows whether macOS lets its kernel extension run.
 func FuseProblem() (why, fix string) {
 	if fusefs.MacFUSE() == "" {
 		return "macFUSE is not installed", "brew install --cask macfuse   (or https://macfuse.github.io); then allow its kernel extension in System Settings, Privacy & Security"

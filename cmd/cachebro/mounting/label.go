@@ -45,7 +45,7 @@ listed. If the label exists already, it is moved to the new moment.`,
 		if err != nil {
 			return err
 		}
-		// Without the lock, one of two simultaneous commands could overwrite the label of the other.
+		// Without the lock, one of two simultaneous commands could overwrite the other's label.
 		lock, err := os.Open(state)
 		if err != nil {
 			return err

@@ -12,9 +12,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// Launch mounts in the background and finishes any undo that was interrupted in the project. It
-// waits until mountd has registered with the daemon; otherwise the next command might report
-// that the project is not mounted.
+// Launch mounts in the background and finishes any interrupted undo of the project. It waits until
+// mountd has registered with the daemon. Otherwise the next command might report that the project
+// is not mounted.
 func Launch(ctx context.Context, e *cli.Env, m PlannedMount) (supervisor.Report, error) {
 	report, again, err := mountAgain(ctx, e, m)
 	if !again && err == nil {
@@ -27,8 +27,8 @@ func Launch(ctx context.Context, e *cli.Env, m PlannedMount) (supervisor.Report,
 	return report, nil
 }
 
-// finishOpen waits until mountd has registered with the daemon, then finishes any undo that was
-// interrupted in the project.
+// finishOpen waits until mountd has registered with the daemon, then finishes any interrupted undo
+// of the project.
 func finishOpen(ctx context.Context, e *cli.Env, m PlannedMount) {
 	t := cli.Target{Root: m.Root, Point: m.Mountpoint}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -46,10 +46,9 @@ func finishOpen(ctx context.Context, e *cli.Env, m PlannedMount) {
 	}
 }
 
-// mountAgain revives a mount that was unmounted here but that mountd still serves, because other
-// mount namespaces hold copies of it. If mountd cannot mount again, mountAgain ends mountd, or
-// fails if a process has something open on the mount. again reports whether the mount was
-// revived.
+// mountAgain revives a mount that was unmounted but that mountd still serves, because other mount
+// namespaces have copies of it. If mountd cannot mount again, mountAgain ends mountd, or fails if a
+// process has something open on the mount. again reports whether the mount was revived.
 func mountAgain(ctx context.Context, e *cli.Env, m PlannedMount) (report supervisor.Report, again bool, err error) {
 	r, ok := supervisor.ReadRecord(m.State)
 	if !ok || !r.Unmounted || !mounts.Running(r.PID, 0) || !mounts.Ours(r.PID) {

@@ -103,7 +103,7 @@ type MountFlags struct {
 	Beside                   bool // mount even if a process uses a file of the project as a database
 }
 
-// mountAll mounts each project for which up was run. It continues if one of them cannot be
+// mountAll mounts each project that cachebro up was run for. It continues if one of them cannot be
 // mounted.
 func mountAll(ctx context.Context, e *cli.Env) error {
 	var failed error
@@ -118,8 +118,8 @@ func mountAll(ctx context.Context, e *cli.Env) error {
 	return failed
 }
 
-// Renew lets this binary take over a mount that an older version serves. If it cannot, the mount
-// is left alone; that is an error only if asked is true.
+// Renew lets this binary take over a mount that an older version serves. If that is impossible, it
+// leaves the mount unchanged, which is an error only if asked is true.
 func Renew(ctx context.Context, e *cli.Env, m *PlannedMount, asked bool) error {
 	state, err := e.Paths().State(m.Root)
 	if err != nil {
@@ -170,16 +170,16 @@ func mountForeground(ctx context.Context, e *cli.Env, m PlannedMount, asJSON boo
 	return err
 }
 
-// SayPath prints how to add this binary to PATH if it is not there, so that the commands that
-// cachebro prints can be pasted. People often try cachebro from a checkout first.
+// SayPath prints how to add this binary to PATH if it is not there, so that the printed commands
+// can be pasted. People often try cachebro from a checkout first.
 func SayPath(e *cli.Env, w io.Writer) {
 	if _, err := exec.LookPath("cachebro"); err != nil && filepath.Base(e.Exe) == "cachebro" {
 		fmt.Fprintf(w, "cachebro is not in PATH: export PATH=%s:\"$PATH\"\n", cli.Arg(filepath.Dir(e.Exe)))
 	}
 }
 
-// npxOf returns the processes that npx starts between a shell and us. They need not be reported
-// as users of the project, because they only wait for us.
+// npxOf returns the processes that npx starts between a shell and this process. They are not
+// reported as users of the project, because they only wait for this process.
 func npxOf(parent int) map[int]bool {
 	all := map[int]bool{}
 	for pid, depth := parent, 0; depth < 6 && pid > 1; depth++ { // usually npm, sh and node

@@ -24,13 +24,13 @@ import (
 type PlannedMount struct {
 	supervisor.Config
 	Notes   []string
-	Already bool // it is already mounted, and answers
+	Already bool // it is already mounted, and the mount answers
 	First   bool // the project has no history yet
 	Mountd  int
 }
 
-// PlanMount decides what to mount where. If that cannot work, it returns an error that says why,
-// before it creates anything.
+// PlanMount decides what to mount where. If the mount cannot work, PlanMount returns an error with
+// the reason before it creates anything.
 func PlanMount(e *cli.Env, dir string, f MountFlags) (m PlannedMount, err error) {
 	asked, err := ExistingDir(e, dir)
 	if err != nil {
@@ -103,8 +103,8 @@ func PlanMount(e *cli.Env, dir string, f MountFlags) (m PlannedMount, err error)
 	return m, err
 }
 
-// refuseDatabases looks databaseLooks times, with databasePause between, because a short-lived
-// command, such as git, is no reason to refuse the mount.
+// refuseDatabases looks databaseLooks times, with a pause of databasePause, because a short-lived
+// command such as git is no reason to refuse the mount.
 const (
 	databaseLooks = 5
 	databasePause = 100 * time.Millisecond
@@ -114,8 +114,8 @@ const (
 var ofTheSystem = []string{"/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/proc", "/run", "/sbin", "/sys", "/tmp", "/usr", "/var",
 	"/Applications", "/Library", "/System", "/Users", "/private"}
 
-// refuseWhole refuses home and system directories, because everything that any program writes
-// there would be recorded, and commands run in a project inside of them would use them as the
+// refuseWhole refuses home and system directories, because the history would record everything that
+// any program writes there. Commands run in a project inside them would also use them as the
 // project. If exact is true, only the root directory is refused.
 func refuseWhole(e *cli.Env, root string, exact bool) error {
 	const hint = "cd ~/src/app, or wherever the project is, and try again"
@@ -138,8 +138,8 @@ func refuseWhole(e *cli.Env, root string, exact bool) error {
 }
 
 // refuseDatabases returns an error if a process uses a file in root as a database. That process
-// would continue to bypass the mount, and processes that open the same file through the mount
-// would not see what it has mapped into memory.
+// would continue to bypass the mount. Processes that open the file through the mount would not see
+// what the first process has mapped into memory.
 func refuseDatabases(root string) error {
 	for look := 1; ; look++ {
 		users := mounts.Databases(root, mounts.Ours)
@@ -154,13 +154,13 @@ func refuseDatabases(root string) error {
 	}
 }
 
-// PlanMounted plans a mount that exists already.
+// PlanMounted plans a mount that already exists.
 func PlanMounted(e *cli.Env, m mounts.Mount) (PlannedMount, error) {
 	return PlanMount(e, m.Source, MountFlags{at: m.Point, Exact: true})
 }
 
 // mountedInside returns notes about the kernel's own file systems that are mounted inside the
-// project, because they cannot be entered through the overlay. Other file systems can.
+// project. Unlike other file systems, they cannot be entered through the overlay.
 func mountedInside(root string) (notes []string) {
 	table, err := mounts.Mounts()
 	if err != nil {
@@ -177,8 +177,8 @@ func mountedInside(root string) (notes []string) {
 	return notes
 }
 
-// identify creates the state directory and writes the project's identity there. If the project
-// has no history yet but seems to have one under another path, it adds a note.
+// identify creates the state directory and writes the project's identity there. If the project has
+// no history but seems to have one under another path, identify adds a note.
 func identify(e *cli.Env, m *PlannedMount) error {
 	state, err := e.Paths().State(m.Root)
 	if err != nil {
@@ -202,8 +202,8 @@ func identify(e *cli.Env, m *PlannedMount) error {
 	return id.Write(m.State)
 }
 
-// ExistingDir resolves the symlinks of a directory argument. It returns an error with a hint if
-// that is not a directory.
+// ExistingDir resolves the symlinks of a directory argument. It returns an error with a hint if the
+// argument is not a directory.
 func ExistingDir(e *cli.Env, dir string) (string, error) {
 	abs, err := e.Abs(dir)
 	if err != nil {
@@ -234,7 +234,7 @@ func ExistingDir(e *cli.Env, dir string) (string, error) {
 	return real, nil
 }
 
-// checkElsewhere refuses a mountpoint that contains its source or is inside of it.
+// checkElsewhere refuses a mountpoint that contains its source or is inside it.
 func checkElsewhere(root, point string) error {
 	if mounts.Within(point, root) {
 		return cli.Hintf("choose a mountpoint outside, or mount in place: cachebro mount "+cli.Arg(root), "the mountpoint %s is inside the project %s", cli.Quote(point), cli.Quote(root))
@@ -257,10 +257,10 @@ func checkEmpty(point string) error {
 	return nil
 }
 
-// checkMounts looks for cachebro mounts on, around and inside the project, and removes a dead one.
-// done reports whether the project is already mounted where it should be.
+// checkMounts finds cachebro mounts on, around and inside the project, and removes a dead one. done
+// reports whether the project is already mounted on its mountpoint.
 func checkMounts(e *cli.Env, m *PlannedMount) (done bool, err error) {
-	for range 4 { // dead mounts may lie on top of each other
+	for range 4 { // dead mounts may be stacked
 		overlays, err := mounts.Overlays()
 		if err != nil {
 			return false, err
@@ -297,7 +297,8 @@ func checkMounts(e *cli.Env, m *PlannedMount) (done bool, err error) {
 	return false, cli.Hintf("umount "+cli.Arg(m.Mountpoint), "dead mounts on %s do not go away", cli.Quote(m.Mountpoint))
 }
 
-// checkNesting refuses a mount that contains another mount of ours, is inside one, or has the same source.
+// checkNesting refuses a mount that contains another mount of cachebro, is inside one, or has the
+// same source.
 func checkNesting(overlays []mounts.Mount, m *PlannedMount) error {
 	for _, other := range overlays {
 		if other.Source == m.Root {
@@ -321,7 +322,7 @@ type NoFuse struct{ error }
 
 func (n *NoFuse) Unwrap() error { return n.error }
 
-// Unmounted returns a text that says what can or cannot be undone without a mount.
+// Unmounted says, for people, what can or cannot be undone without a mount.
 func Unmounted() string {
 	if outside.Possible() {
 		return "only changes by commands that cachebro run starts can be undone"
@@ -329,7 +330,7 @@ func Unmounted() string {
 	return "shell changes cannot be undone"
 }
 
-// CheckFuse returns a *NoFuse error if FUSE is missing or we may not use it.
+// CheckFuse returns a *NoFuse error if FUSE is missing or this user may not use it.
 func CheckFuse(e *cli.Env, private bool) error {
 	helper := private || HasHelper()
 	// Check the device first, because fusermount3 needs it too.
@@ -345,8 +346,8 @@ func CheckFuse(e *cli.Env, private bool) error {
 	return nil
 }
 
-// allowOther decides whether other users may use the mount. Without allow_other the kernel lets
-// not even root in, which surprises users of backups, sudo and docker -v.
+// allowOther decides whether other users may use the mount. Without allow_other the kernel does not
+// even let root in, which surprises users of backups, sudo and docker -v.
 func allowOther(f MountFlags, m *PlannedMount) (bool, error) {
 	if f.noAllowOther {
 		return false, nil
@@ -354,7 +355,7 @@ func allowOther(f MountFlags, m *PlannedMount) (bool, error) {
 	if os.Getuid() == 0 || UserAllowOther() {
 		return true, nil
 	}
-	if runtime.GOOS == "darwin" { // macFUSE allows it to administrators, so it is used only on request
+	if runtime.GOOS == "darwin" { // macFUSE lets only administrators use it, so it needs a flag
 		return f.allowOther, nil
 	}
 	if f.allowOther {
@@ -379,8 +380,8 @@ func UserAllowOther() bool {
 	return false
 }
 
-// standingNowhere returns the environment for the processes that serve the mount. It leaves out
-// PWD and OLDPWD, because a library that uses them would access the mount.
+// standingNowhere returns the environment for the processes that serve the mount. It omits PWD and
+// OLDPWD, because a library that uses them would access the mount.
 func standingNowhere(e *cli.Env) []string {
 	vars := make([]string, 0, len(e.Vars))
 	for _, kv := range e.Vars {
@@ -391,11 +392,10 @@ func standingNowhere(e *cli.Env) []string {
 	return vars
 }
 
-// minSpace is the free space that a store needs to be opened at all.
+// minSpace is the free space that a store needs to be opened.
 const minSpace = 32 << 20
 
-// checkSpace checks the free space on the file system of the state directory, before anything is
-// created there.
+// checkSpace checks the free space for the state directory, before anything is created there.
 func checkSpace(e *cli.Env, root string) error {
 	state, err := e.Paths().State(root)
 	if err != nil {
@@ -419,7 +419,7 @@ func checkSpace(e *cli.Env, root string) error {
 // fewDescriptors is a limit on open files below which builds and language servers may fail.
 const fewDescriptors = 16384
 
-// descriptorNote returns a warning if the limit on descriptors is low. mountd inherits the limit
+// descriptorNote returns a warning if the limit on descriptors is low. mountd inherits the limit,
 // and needs a descriptor for each file that is open on the mount.
 func descriptorNote() string {
 	var limit syscall.Rlimit

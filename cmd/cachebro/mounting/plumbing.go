@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// The descriptors that a parent hands down are the pipe for the Report, the source directory, an
+// The descriptors that a process inherits: the pipe for the Report, the source directory, an
 // already mounted /dev/fuse, the ledger of the mount, and a socket to the other process.
 const (
 	reportFD = 3
@@ -25,7 +25,8 @@ const (
 	socketFD = 7
 )
 
-// ConfigFlags adds the flags by which one process describes the mount to the next.
+// ConfigFlags adds the flags by which one process passes the configuration of the mount to the
+// next.
 func ConfigFlags(e *cli.Env, fs *pflag.FlagSet) *supervisor.Config {
 	c := &supervisor.Config{Exe: e.Exe, Version: cli.Version, Env: e.Vars, Paths: e.Paths(), NoCommands: e.Getenv("CACHEBRO_ARGV") == "off"}
 	fs.StringVar(&c.Root, "root", "", "the project's root")
@@ -126,7 +127,8 @@ func MountdCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
-// inherited returns a descriptor that our parent handed down. It is closed in our own children.
+// inherited returns a descriptor that the parent process passed on. It is closed in this process's
+// own children.
 func inherited(fd int, name string) *os.File {
 	syscall.CloseOnExec(fd)
 	return os.NewFile(uintptr(fd), name)

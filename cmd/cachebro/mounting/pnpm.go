@@ -9,9 +9,9 @@ import (
 	"cachebro/hooks/clients"
 )
 
-// pnpmNote returns a note for projects that use pnpm, unless the user has configured the place of
-// pnpm's store. By default pnpm puts its store on the file system of the project
-// (https://pnpm.io/settings#storedir), and a mount is a file system of its own.
+// pnpmNote returns a note for projects that use pnpm, unless the user has configured the location
+// of pnpm's store. By default pnpm puts its store on the file system of the project
+// (https://pnpm.io/settings#storedir), and a mount is a separate file system.
 func pnpmNote(e *cli.Env, root string) string {
 	if _, err := os.Lstat(filepath.Join(root, "pnpm-lock.yaml")); err != nil {
 		return ""

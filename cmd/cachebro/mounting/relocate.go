@@ -89,8 +89,8 @@ was moved. If NEW has a history of its own already, that history is set aside.`,
 	return cmd
 }
 
-// formerDir returns the absolute path under which a directory that no longer exists was known:
-// the symlinks in its parent are resolved.
+// formerDir returns the absolute path of a directory that no longer exists. It resolves the
+// symlinks in the directory's parent.
 func formerDir(e *cli.Env, dir string) (string, error) {
 	abs, err := e.Abs(dir)
 	if err != nil {
@@ -102,9 +102,9 @@ func formerDir(e *cli.Env, dir string) (string, error) {
 	return abs, nil
 }
 
-// rehome renames the state directory of root from to that of root to. If to has one already, it
-// is renamed, and its new path is returned as aside. rehome ends both daemons first and holds
-// both locks meanwhile.
+// rehome renames the state directory of root from to that of root to. If to already has one, rehome
+// renames that one, and returns its new path as aside. Before, it ends both daemons and takes both
+// locks.
 func rehome(ctx context.Context, e *cli.Env, from, to string) (aside string, err error) {
 	p := e.Paths()
 	old, err := p.State(from)

@@ -15,8 +15,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// setUpFile is a file in a project's state directory that marks projects for which up or init
-// --project was run: an agent's session that begins there mounts the project. It contains the
+// setUpFile marks, in a project's state directory, a project for which up or init --project was
+// run. An agent's session that begins in the project then mounts it. The file contains the
 // project's root, for lists of projects and for uninstall.
 const setUpFile = "setup"
 
@@ -67,8 +67,8 @@ func SetUpRoots(e *cli.Env) []string {
 	return roots
 }
 
-// MountForSession mounts a project when a session begins in it, if the project was set up. If it
-// was not, mounted is false and err is nil.
+// MountForSession mounts a project when a session begins in it, if the project was set up.
+// Otherwise mounted is false and err is nil.
 func MountForSession(ctx context.Context, e *cli.Env, root string) (mounted bool, err error) {
 	if !isSetUp(e.Paths(), root) {
 		return false, nil
@@ -90,8 +90,8 @@ func MountForSession(ctx context.Context, e *cli.Env, root string) (mounted bool
 	return true, nil
 }
 
-// RootOf returns the root of the project that a state directory belongs to, as mount or up wrote
-// it there, or "" if it is unknown.
+// RootOf returns the root of the project that a state directory belongs to, "" if it is unknown.
+// mount or up has stored it there.
 func RootOf(state string) string {
 	b, _ := os.ReadFile(filepath.Join(state, setUpFile)) // exists only after up
 	return cmp.Or(mounts.ReadIdentity(state).Root, strings.TrimSuffix(string(b), "\n"))

@@ -59,7 +59,7 @@ func Umount(ctx context.Context, e *cli.Env, dir string, lazy, force bool) error
 	}
 	state, _ := e.Paths().State(m.Source)
 	if other := e.Elsewhere(m); other != nil {
-		// We run under another HOME (sudo -H), so use the state directory of the mount.
+		// HOME is another one (sudo -H), so use the state directory of the mount.
 		state = other.State
 		e = e.WithState(filepath.Dir(state))
 	}
@@ -83,7 +83,7 @@ func Umount(ctx context.Context, e *cli.Env, dir string, lazy, force bool) error
 			return err
 		}
 	}
-	// Our own working directory must not keep the mount busy.
+	// This process's working directory must not keep the mount busy.
 	if err := os.Chdir("/"); err != nil {
 		return err
 	}
@@ -111,10 +111,11 @@ func Umount(ctx context.Context, e *cli.Env, dir string, lazy, force bool) error
 	return finish(ctx, e, left, force)
 }
 
-// statusHeld is the exit status if the mount was unmounted here but is still served for others.
+// statusHeld is the exit status if the mount was unmounted but other namespaces or processes still
+// use it.
 const statusHeld cli.ExitStatus = 3
 
-// leftMount is a mount that was unmounted in our mount namespace while its mountd still runs.
+// leftMount is a mount that was unmounted in this mount namespace while its mountd still runs.
 type leftMount struct {
 	root, state string
 	record      supervisor.Record
@@ -134,7 +135,7 @@ func findLeft(e *cli.Env, dir string) (leftMount, bool) {
 	return leftMount{t.Root, state, r}, ok && r.Unmounted && mounts.Running(r.PID, 0) && mounts.Ours(r.PID)
 }
 
-// finishLeft handles umount of a mount that was unmounted here already.
+// finishLeft handles umount of a mount that was already unmounted.
 func finishLeft(ctx context.Context, e *cli.Env, l leftMount, force bool) error {
 	if !force {
 		fmt.Fprintf(e.Stderr, "%s is unmounted here already\n", cli.Quote(l.record.Mountpoint))
@@ -143,7 +144,7 @@ func finishLeft(ctx context.Context, e *cli.Env, l leftMount, force bool) error 
 	return finish(ctx, e, l, true)
 }
 
-// finish waits until everything that mountd recorded is stored, and prints who still holds the
+// finish waits until everything that mountd recorded is stored, and prints who still uses the
 // mount.
 func finish(ctx context.Context, e *cli.Env, l leftMount, force bool) error {
 	held, err := awaitEnd(ctx, e, l, force)
@@ -151,8 +152,8 @@ func finish(ctx context.Context, e *cli.Env, l leftMount, force bool) error {
 		return err
 	}
 	if !cli.OwnDir(l.state) {
-		// Another user's daemon does not accept our connection, and a daemon of ours would
-		// begin a second history. The other user's daemon stores what is in the spool.
+		// Another user's daemon refuses this user's connection, and a daemon of this user would
+		// begin a second history. The owner's daemon stores what is in the spool.
 		fmt.Fprintf(e.Stderr, "note: the owner's store daemon stores the latest changes\n")
 	} else if left, ok := wire.ReadMountEnd(l.state); ok && left.PID == l.record.PID {
 		// No daemon ran, and there was nothing to store.
@@ -168,8 +169,8 @@ func finish(ctx context.Context, e *cli.Env, l leftMount, force bool) error {
 	return nil
 }
 
-// users returns the processes that have something open on a mount that was unmounted here, and
-// the mount namespaces that hold a copy of it. seen is false if it found neither.
+// users returns the processes that have something open on a mount that was unmounted, and the mount
+// namespaces that have a copy of it. seen is false if it found neither.
 func (l leftMount) users() (users []mounts.Proc, holders []mounts.Holder, seen bool) {
 	holders = mounts.Holders(l.record.Dev)
 	for _, h := range holders {
@@ -179,8 +180,8 @@ func (l leftMount) users() (users []mounts.Proc, holders []mounts.Holder, seen b
 	return users, holders, len(users)+len(holders) > 0
 }
 
-// sayHeld prints who still holds a mount that was unmounted here. It returns statusHeld, or nil
-// if no process has anything open in the copies of the mount.
+// sayHeld prints who still uses a mount that was unmounted. It returns statusHeld, or nil if no
+// process has anything open in the copies of the mount.
 func sayHeld(e *cli.Env, l leftMount) error {
 	users, holders, seen := l.users()
 	for _, h := range holders {
@@ -199,7 +200,7 @@ func sayHeld(e *cli.Env, l leftMount) error {
 	return statusHeld
 }
 
-// findMount returns the mount that contains dir, as part of the mount or of its source.
+// findMount returns the mount that contains dir, or whose source contains dir.
 func findMount(e *cli.Env, dir string) (mounts.Mount, error) {
 	path, err := e.Abs(dir)
 	if err != nil {
@@ -233,8 +234,8 @@ func unmount(m mounts.Mount, lazy bool) error {
 	}
 	var err error
 	for try := range 12 {
-		// Files that were just closed are released in the background, and a process that was
-		// just signalled takes a moment to end.
+		// Recently closed files are released in the background, and a signalled process takes a
+		// moment to end.
 		err = syscall.Unmount(m.Point, 0)
 		if !errors.Is(err, syscall.EBUSY) {
 			break
@@ -269,7 +270,7 @@ func busy(m mounts.Mount, users []mounts.Proc) error {
 	for pid := os.Getppid(); pid > 1; pid = parentOf(pid) {
 		ours[pid] = true
 	}
-	leaving := true // true if all users are our ancestors, so that a cd in this shell is enough
+	leaving := true // true if all users are ancestors of this process, so that a cd in the shell is enough
 	for _, p := range users {
 		leaving = leaving && ours[p.PID]
 		for pid := p.PID; pid > 1; pid = parentOf(pid) {
@@ -303,7 +304,7 @@ func mountInside(m mounts.Mount) (inside mounts.Mount, ok bool) {
 	return inside, ok
 }
 
-// clearDead detaches a mount that no process serves any more.
+// clearDead detaches a mount whose processes are all gone.
 func clearDead(m mounts.Mount) error {
 	if err := fusefs.Detach(m.Point); err != nil {
 		return cli.Hintf("umount -l "+cli.Arg(m.Point)+" as the user who mounted it, or as root", "the dead mount on %s cannot be removed: %v", cli.Quote(m.Point), err)
@@ -312,7 +313,7 @@ func clearDead(m mounts.Mount) error {
 }
 
 // abort ends the FUSE connection of a hung mount, so that its users get errors instead of waiting
-// forever. If we may not write to the kernel's abort file, it kills the processes that serve the
+// forever. Without write access to the kernel's abort file, it kills the processes that serve the
 // mount.
 func abort(m mounts.Mount, r supervisor.Record) error {
 	_, minor, _ := strings.Cut(m.Dev, ":")
@@ -322,7 +323,7 @@ func abort(m mounts.Mount, r supervisor.Record) error {
 		return nil
 	}
 	killed := false
-	for _, pid := range []int{r.Supervisor, r.PID} { // the supervisor first, else it would replace mountd
+	for _, pid := range []int{r.Supervisor, r.PID} { // the supervisor first, because it would replace mountd
 		if pid > 0 && mounts.Ours(pid) && syscall.Kill(pid, syscall.SIGKILL) == nil {
 			killed = true
 		}
@@ -334,16 +335,16 @@ func abort(m mounts.Mount, r supervisor.Record) error {
 }
 
 const (
-	// copyWait is how long umount waits for processes that still have a copy of the mount. Most
-	// of them end within a moment.
+	// copyWait is how long umount waits for processes that still have a copy of the mount. Most of
+	// them end soon.
 	copyWait = 3 * time.Second
 	// endWait is how long umount waits for mountd to store what it saw.
 	endWait = 30 * time.Second
 )
 
-// awaitEnd waits until mountd has handed over everything and ended. held is true if mountd
-// continues, because it serves copies of the mount in other namespaces. With force, awaitEnd
-// sends mountd a SIGTERM.
+// awaitEnd waits until mountd has handed over everything and ended. held is true if mountd keeps
+// running to serve copies of the mount in other namespaces. With force, awaitEnd sends mountd a
+// SIGTERM.
 func awaitEnd(ctx context.Context, e *cli.Env, l leftMount, force bool) (held bool, err error) {
 	said, killed := false, false
 	start := time.Now()
@@ -374,8 +375,8 @@ func awaitEnd(ctx context.Context, e *cli.Env, l leftMount, force bool) (held bo
 	return false, nil
 }
 
-// AwaitStored waits until the daemon has stored everything from the spool, but at most 30 s. The
-// daemon continues to store after that.
+// AwaitStored waits up to 30 s until the daemon has stored everything from the spool. The daemon
+// continues after that.
 func AwaitStored(ctx context.Context, e *cli.Env, root string) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()

@@ -15,8 +15,8 @@ import (
 )
 
 // loginUnit is a systemd unit or launchd agent that mounts the projects that are up, at a user's
-// first login or, for root, at boot. A symlink enables the systemd unit, as systemctl would do,
-// so that systemd need not be running now.
+// first login or, for root, at boot. The systemd unit is enabled by a symlink, as systemctl does
+// it, so systemd need not be running.
 type loginUnit struct {
 	file string
 	link string // "" for launchd, which needs none
@@ -49,8 +49,7 @@ func systemdUnit(e *cli.Env) (loginUnit, error) {
 	return u, nil
 }
 
-// systemd returns the text of the systemd unit. KillMode=process lets the mounts outlive the
-// unit.
+// systemd returns the text of the systemd unit. With KillMode=process the mounts outlive the unit.
 func (u loginUnit) systemd(e *cli.Env) string {
 	var w strings.Builder
 	w.WriteString("[Unit]\nDescription=cachebro mounts the projects that are up\n")

@@ -30,8 +30,8 @@ func gitGlobalConfig(e *cli.Env, s clients.Setup) string {
 	return usual
 }
 
-// gitSetup returns git settings that add root's repository to the repositories in which git asks
-// cachebro which files changed.
+// gitSetup returns git settings that make git ask cachebro which files changed in root's
+// repository.
 func gitSetup(e *cli.Env, s clients.Setup, root string) (clients.GitSetup, error) {
 	dir, err := AskGit(e, root, "rev-parse", "--absolute-git-dir")
 	if err != nil || !filepath.IsAbs(dir) {
@@ -49,7 +49,8 @@ func gitSetup(e *cli.Env, s clients.Setup, root string) (clients.GitSetup, error
 	return g, nil
 }
 
-// gitSetupBack returns the git settings that uninit removes. It is empty if none were written.
+// gitSetupBack returns the git settings that uninit removes. The result is empty if none were
+// written.
 func gitSetupBack(e *cli.Env, s clients.Setup) clients.GitSetup {
 	g := clients.GitSetup{Config: gitGlobalConfig(e, s), Include: filepath.Join(s.Backups, "git-fsmonitor.conf")}
 	if b, err := os.ReadFile(g.Config); (err != nil || len(clients.GitDirs(b)) == 0) && !s.PathExists(g.Include) {

@@ -188,8 +188,7 @@ func (f *InitFlags) offRules() []string {
 	return strings.FieldsFunc(f.noReshape, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// hookOptions returns the options for the command line of the registered hooks. It leaves out
-// defaults.
+// hookOptions returns the options for the command line of the registered hooks. It omits defaults.
 func (f *InitFlags) hookOptions() []string {
 	var o []string
 	if f.stopLine != "" && f.stopLine != "changes" {
@@ -214,7 +213,7 @@ func (f *InitFlags) hookOptions() []string {
 }
 
 // Setup describes this user's environment to package clients. project is the root of the project
-// whose configuration files are to be changed, or "" to change the user's.
+// whose configuration files are to be changed, or "" for the user's.
 func Setup(e *cli.Env, f InitFlags, project string) (clients.Setup, error) {
 	p := e.Paths()
 	base, err := p.StateBase()
@@ -251,7 +250,7 @@ func backCommand(f InitFlags) string {
 	return "uninit"
 }
 
-// sayNotes prints what a person still has to do in the clients.
+// sayNotes prints what the person still has to do in the clients.
 func sayNotes(e *cli.Env, changes []clients.Change) {
 	var said []string
 	for _, c := range changes {
@@ -316,8 +315,8 @@ func agentsMD(e *cli.Env, args []string) string {
 	return filepath.Join(t.Base(), "AGENTS.md")
 }
 
-// applyChanges shows the changes, asks for confirmation, and writes them. It reports files that
-// cannot be changed, writes all others, and then returns an error.
+// applyChanges shows the changes, asks for confirmation, and writes them. If some files cannot be
+// changed, it reports them, writes the others, and returns an error.
 func applyChanges(e *cli.Env, s clients.Setup, changes []clients.Change, f InitFlags, verb string) error {
 	n, bad := showChanges(e, changes, f.brief && !f.dryRun)
 	if n == 0 {

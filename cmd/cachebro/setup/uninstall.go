@@ -133,8 +133,8 @@ func planUninstall(e *cli.Env) ([]uninstallPlan, error) {
 	return plans, nil
 }
 
-// ownMounts returns the mounts whose history is in our state directory. It leaves out mounts of
-// other users and those of another CACHEBRO_DIR.
+// ownMounts returns the mounts whose history is in this user's state directory. It omits mounts of
+// other users and of another CACHEBRO_DIR.
 func ownMounts(e *cli.Env) ([]mounts.Mount, error) {
 	overlays, err := mounts.Overlays()
 	if err != nil {
@@ -149,8 +149,8 @@ func ownMounts(e *cli.Env) ([]mounts.Mount, error) {
 	return own, nil
 }
 
-// daemonRoots returns the projects of all running store daemons, including those of other
-// users. endDaemons reaches only our own, because it uses our sockets.
+// daemonRoots returns the projects of all running store daemons, including other users'. endDaemons
+// reaches only this user's, because it uses this user's sockets.
 func daemonRoots() []string {
 	var roots []string
 	for _, pid := range procfs.All() {
@@ -169,8 +169,8 @@ func endDaemons(ctx context.Context, e *cli.Env) {
 	}
 }
 
-// removeHistory deletes our own state directories and nothing else, because CACHEBRO_DIR can be
-// a directory that contains other files.
+// removeHistory deletes cachebro's state directories and nothing else, because CACHEBRO_DIR may
+// contain other files.
 func removeHistory(base string) error {
 	states, err := filepath.Glob(filepath.Join(base, "*-????????????????"))
 	if err != nil {

@@ -94,7 +94,7 @@ that does so.`,
 	return cmd
 }
 
-// sayMachine prints what was found on the machine: a short form of doctor.
+// sayMachine prints what was found on the machine, a short form of doctor.
 func sayMachine(e *cli.Env, m mounting.PlannedMount, why error) {
 	switch {
 	case why != nil:
@@ -106,8 +106,8 @@ func sayMachine(e *cli.Env, m mounting.PlannedMount, why error) {
 	}
 }
 
-// sayStart prints aliases that start agents under the net, for projects that cannot be mounted.
-// No setting of a client could do this: a prefix for its shell commands
+// sayStart prints aliases that start agents under the net, for projects that cannot be mounted. No
+// setting of a client could replace them, because a prefix for its shell commands
 // (CLAUDE_CODE_SHELL_PREFIX) would miss the writes of the client's own tools.
 func sayStart(e *cli.Env) {
 	s, err := Setup(e, InitFlags{}, "")
@@ -124,7 +124,7 @@ func sayStart(e *cli.Env) {
 	}
 }
 
-// upClients does the part of up that init does. Unlike init, it does not fail if no agent is
+// upClients does what init does, as a part of up. Unlike init, it does not fail if no agent is
 // installed.
 func upClients(e *cli.Env, f InitFlags, root string) error {
 	s, err := Setup(e, f, "")
@@ -229,8 +229,8 @@ func downClients(e *cli.Env, root string, f InitFlags) error {
 	return applyChanges(e, s, onlyReal(changes), f, "remove cachebro from")
 }
 
-// onlyReal drops the entries of files that would not change, because down looks at all clients.
-// A file that cannot be parsed is kept in the list only if it mentions cachebro.
+// onlyReal drops the files that would not change, because down looks at all clients. It keeps a
+// file that cannot be parsed only if the file mentions cachebro.
 func onlyReal(changes []clients.Change) []clients.Change {
 	var out []clients.Change
 	for _, c := range changes {

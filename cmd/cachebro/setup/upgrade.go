@@ -68,8 +68,8 @@ serves a mount. The network is not used.`,
 	return cmd
 }
 
-// takeOver replaces the daemon of a mount and, if mountd is true, also the processes that serve
-// the mount.
+// takeOver replaces the daemon of a mount. If mountd is true, it also replaces the processes that
+// serve the mount.
 func takeOver(ctx context.Context, e *cli.Env, m mounts.Mount, mountd bool) error {
 	if mountd {
 		p, err := mounting.PlanMounted(e, m)
@@ -87,9 +87,9 @@ func takeOver(ctx context.Context, e *cli.Env, m mounts.Mount, mountd bool) erro
 	return err
 }
 
-// daemonVersion asks the daemon of a project, if one runs.
+// daemonVersion asks a project's daemon for its version, if one is running.
 func daemonVersion(ctx context.Context, e *cli.Env, root string) (string, bool) {
-	c, _ := wire.Dial(ctx, e.Paths(), wire.Hello{Version: cli.Version, Client: "cli", Root: root}, wire.Timeouts{}) // if versions differ, err is set, but the hello is there
+	c, _ := wire.Dial(ctx, e.Paths(), wire.Hello{Version: cli.Version, Client: "cli", Root: root}, wire.Timeouts{}) // if versions differ, err is set, but the hello has been received
 	defer c.Close()
 	v := c.Hello().Version
 	return v, v != ""

@@ -22,8 +22,8 @@ type bucketFlags struct {
 	whole, dry, json bool
 }
 
-// bucketCommand completes a command that maintains a bucket. The bucket is the argument of the
-// command, or else that of this project.
+// bucketCommand completes a command that maintains a bucket. The bucket is the command's argument
+// or, without one, the bucket of this project.
 func bucketCommand(e *cli.Env, cmd *cobra.Command, l *bucketFlags, run func(context.Context, *cli.Env, *remote.Bucket, bucketFlags) error) *cobra.Command {
 	cmd.Use += " [s3://BUCKET/PREFIX]"
 	cmd.Args = e.Args(0, 1)

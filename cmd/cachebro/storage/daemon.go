@@ -17,9 +17,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// spareProcs is added to GOMAXPROCS. If the index uses all of Go's processors, a request waits 10 ms
-// and more for one of them. With spare processors the request gets a thread at once, and the kernel
-// prefers that thread to those of the index.
+// spareProcs is added to GOMAXPROCS. When the index uses all of Go's processors, a request waits 10
+// ms or more for one of them. With spare processors the request gets a thread at once, which the
+// kernel prefers to those of the index.
 const spareProcs = 2
 
 // DaemonCommand returns the command cachebro daemon.

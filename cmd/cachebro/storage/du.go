@@ -62,12 +62,12 @@ type duLine struct {
 	Root    string    `json:"root,omitempty"` // empty if it is not known
 	State   string    `json:"state"`
 	Bytes   int64     `json:"bytes"`
-	Shared  int64     `json:"shared"`  // size of its pack files that sibling worktrees share, in full
-	Allowed int64     `json:"allowed"` // its part of the cap, given what the others use now
+	Shared  int64     `json:"shared"`  // full size of its pack files that sibling worktrees share
+	Allowed int64     `json:"allowed"` // its share of the cap, given what the others use now
 	Wrote   time.Time `json:"wrote"`
 }
 
-// duAll lists the space that the stores of all projects take. It neither asks nor starts daemons.
+// duAll lists the space that the stores of all projects take. It contacts no daemon.
 func duAll(e *cli.Env, asJSON bool) error {
 	set, err := storeLimits(e)
 	if err != nil {
@@ -84,7 +84,7 @@ func duAll(e *cli.Env, asJSON bool) error {
 		all, elsewhere := space.Shared(filepath.Join(p.State, "store"))
 		l := duLine{Root: rootOfState(e, p.State), State: p.State, Bytes: p.Used, Shared: all, Allowed: p.Allowed, Wrote: p.Wrote}
 		lines = append(lines, l)
-		if l.Root != wire.OutsideRoot { // the user's own history has a cap of its own
+		if l.Root != wire.OutsideRoot { // the user's own history has a separate cap
 			sum, shared = sum+p.Used, shared+all-elsewhere
 		}
 	}
@@ -108,8 +108,8 @@ func duAll(e *cli.Env, asJSON bool) error {
 	return nil
 }
 
-// rootOfState returns the root of the project whose history a state directory holds. It returns ""
-// if that is unknown, or if the history was set aside.
+// rootOfState returns the root of the project whose history is in a state directory. It returns ""
+// if that is unknown, or if the history was moved away.
 func rootOfState(e *cli.Env, state string) string {
 	root := cmp.Or(mounting.RootOf(state), wire.OutsideRoot)
 	if own, err := e.Paths().State(root); err != nil || own != state {
@@ -144,7 +144,7 @@ func stateName(state string) string {
 // tidyWithin bounds the time for pruning another project.
 const tidyWithin = 10 * time.Minute
 
-// tidyOther makes another project's daemon prune its store to its share of the cap. It starts that
+// tidyOther makes another project's daemon prune its store to its share of the cap. It starts the
 // daemon if needed.
 func tidyOther(ctx context.Context, e *cli.Env, state string) error {
 	root := rootOfState(e, state)

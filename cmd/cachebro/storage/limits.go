@@ -10,10 +10,12 @@ import (
 	"cachebro/store/wire"
 )
 
-// storeLimits reads the limits of this user's histories. CACHEBRO_CAP is the size that all of them
-// together should not exceed (500MiB, 4GiB), CACHEBRO_KEEP the number of versions of a file that
-// are kept whatever their age, and CACHEBRO_KEEP_AGE the age up to which all versions are kept
-// (36h, 30d). For unset variables the defaults of store.Options apply.
+// storeLimits reads the limits of this user's histories. For unset variables the defaults of
+// store.Options apply.
+//
+//   - CACHEBRO_CAP is the size that all histories together should not exceed (500MiB, 4GiB).
+//   - CACHEBRO_KEEP is the number of versions of each file that are never dropped for their age.
+//   - CACHEBRO_KEEP_AGE is the age up to which all versions are kept (36h, 30d).
 func storeLimits(e *cli.Env) (o store.Options, err error) {
 	if s := e.Getenv("CACHEBRO_CAP"); s != "" {
 		n, ok := parseBytes(s)

@@ -92,8 +92,9 @@ histories and those not written to for a week are pruned first), CACHEBRO_KEEP
 	return cmd
 }
 
-// wantsNumber returns the error for an argument of prune that is not a number of versions. Whoever
-// names a path wants either another project's history, or the path's contents to be dropped.
+// wantsNumber returns the error for an argument of prune that is not a number of versions. If the
+// argument is a path, the hint names the command that prunes another project's history or drops the
+// contents of a path.
 func wantsNumber(e *cli.Env, arg string) error {
 	const want = "prune: %s: want how many versions to keep per file, 1 or more"
 	path, err := e.Abs(arg)

@@ -107,12 +107,12 @@ type resumed struct {
 	Seq      uint64   `json:"seq"`  // the moment of the tree
 	Versions uint64   `json:"versions"`
 	Files    int      `json:"files"`
-	Lost     []string `json:"lost,omitempty"` // files whose content is not kept
-	Note     string   `json:"note,omitempty"` // about the id under which the history is sent on
+	Lost     []string `json:"lost,omitempty"` // files whose content is missing
+	Note     string   `json:"note,omitempty"` // a remark on the id under which the history is sent from now on
 }
 
-// chosen returns the history of the machine called name or, if name is "", the history that was
-// sent to last.
+// chosen returns the history of the machine called name. If name is "", it returns the history that
+// received the last version.
 func chosen(heads []remote.Head, name string) (h remote.Head, err error) {
 	if name == "" {
 		return heads[len(heads)-1], nil
@@ -172,7 +172,7 @@ func importFromBucket(ctx context.Context, e *cli.Env, b *remote.Bucket, place r
 	stop()
 	from.Close()
 	if e := <-sent; e != nil && err != nil && !errors.Is(e, context.Canceled) && !errors.Is(e, io.ErrClosedPipe) {
-		err = e // the reader's error only says that the stream ended
+		err = e // the reader reports only that the stream ended
 	}
 	if errors.Is(err, remote.ErrLocked) {
 		return cli.Hintf(machines.IdentityHint, "resume: %w", err)

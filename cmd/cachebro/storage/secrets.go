@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// secretFiles lists the files that stay on this machine because of their names.
+// secretFiles lists the files that are not sent because of their names.
 type secretFiles struct {
 	Files    []string `json:"files"`
 	Patterns []string `json:"patterns"`

@@ -13,8 +13,8 @@ import (
 )
 
 // lexerFiles are chroma's lexers for the languages of most projects. go.xml was made from chroma's
-// lexer for Go, which exists only as code. All of chroma's lexers would add 3 MB to the binary, and
-// some time to the start of every command.
+// lexer for Go, which exists only as code. All lexers of chroma would add 3 MB to the binary, and
+// time to the start of every command.
 //
 //go:embed lexers/*.xml
 var lexerFiles embed.FS
@@ -31,10 +31,11 @@ var lexers = sync.OnceValue(func() *chroma.LexerRegistry {
 	return reg
 })
 
-// maxColoured is the greatest size of a coloured file, in bytes. Larger ones would delay the page.
+// maxColoured is the size in bytes of the largest file that is coloured. A larger one would delay
+// the page.
 const maxColoured = 200 << 10
 
-// colour returns the colours of each line of a file, or nil if it is not coloured.
+// colour returns the colours of each line of a file, or nil if the file is not coloured.
 func colour(name string, content []byte) [][]span {
 	if len(content) == 0 || len(content) > maxColoured || !utf8.Valid(content) || bytes.ContainsRune(content, '\r') {
 		return nil

@@ -62,7 +62,8 @@ Over SSH:
 		if err := os.Chdir("/"); err != nil {
 			return fmt.Errorf("leave the project: %w", err)
 		}
-		// The streams of the pages use this context. They receive the reason before it is cancelled.
+		// The streams of the pages use this context. They get the reason before the context is
+		// cancelled.
 		serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 		defer stop()
 		s, err := newServer(serving, e, t, c, g, state)
@@ -107,7 +108,7 @@ Over SSH:
 // goneEvery is how often the process checks whether its project still exists.
 const goneEvery = 10 * time.Second
 
-// openNote opens the browser if there is one, and returns a note on what to do next.
+// openNote opens the browser, if there is one, and returns a note on what to do next.
 func openNote(e *cli.Env, g *guard, state string, not bool) string {
 	const end = "^C ends it"
 	if ok, _ := e.Terminal(); not || !ok {

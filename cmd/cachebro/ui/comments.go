@@ -18,9 +18,9 @@ type commentPart struct {
 	Quote   template.HTML
 	Asked   template.URL // where the form is sent
 	To      string
-	Deaf    string // the name of the session's client, if that client cannot receive text from hooks
+	Deaf    string // the session's client, if it cannot receive text from hooks
 	Copy    string // the beginning of the comment as text
-	Said    string // text that was typed but not saved, for the reason in Problem
+	Said    string // the typed text, if it was not saved; Problem is the reason
 	Problem string
 	Listed  []commentRow
 }
@@ -32,7 +32,7 @@ type commentRow struct {
 	Copy               string // the whole comment as text
 }
 
-// forPasting returns a comment in the form in which it is pasted into any agent's prompt.
+// forPasting returns a comment in a form that can be pasted into any agent's prompt.
 func forPasting(c wire.Comment) string {
 	return name(c.Path) + ":" + strconv.Itoa(c.Line) + ": " + oneLine(c.Quote) + "\n" + c.Text
 }

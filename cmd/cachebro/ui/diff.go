@@ -63,9 +63,9 @@ func (s *source) sideOf(ctx context.Context, seq uint64) (side, error) {
 type diffPart struct {
 	ID         string
 	Path       []byte
-	Old, New   string // description, where no lines are shown
+	Old, New   string // description, if no lines are shown
 	Images     []image
-	Swipe      bool // the pictures lie on top of each other
+	Swipe      bool // the pictures are stacked, to be swiped
 	Rows       []row
 	Side       bool
 	Piece      bool // not the first
@@ -80,8 +80,8 @@ type diffPart struct {
 	Blocks     []block      // what changed, as it is rendered
 	As         template.URL // the same diff as lines, or rendered
 	Mode, Note string
-	// Step is set for a plan whose result may leave out single lines. It is the number of the file's
-	// step. Lines lists the lines that can be left out.
+	// Step is set for a plan whose result may omit single lines, and is the number of the file's
+	// step. Lines lists the lines that can be omitted.
 	Step, Lines string
 }
 
@@ -211,8 +211,8 @@ func (s *server) diff(ctx context.Context, q url.Values) (any, error) {
 	return p, nil
 }
 
-// arounds are the numbers of context lines that can be chosen. With 0, each change is a hunk of its
-// own and can be undone separately.
+// arounds are the numbers of context lines to choose from. With 0, each change is a separate hunk
+// and can be undone separately.
 var arounds = []searchMode{{"0", "no lines around", false}, {strconv.Itoa(diff.Context), strconv.Itoa(diff.Context) + " lines around", false}, {"20", "20 lines around", false}, {"1000000", "the whole file", false}}
 
 // inWords describes a side that is not shown by lines.
@@ -225,9 +225,9 @@ func inWords(x side) string {
 
 // place describes a row before it is rendered.
 type place struct {
-	hunk     int // the hunk of which this is the head; -1 for a line, -2 for a pair of lines in two columns
+	hunk     int // the index of the hunk whose head this is; -1 for a line, -2 for a pair of lines in two columns
 	old, new int // the lines, counted from 0; -1 if there is none
-	pair     int // the line of the other side with which it is compared; -1 if there is none
+	pair     int // the line of the other side to compare it with; -1 if there is none
 }
 
 // diffRows are the rows of a whole diff. Only those that are shown are rendered.
@@ -239,7 +239,7 @@ type diffRows struct {
 	side     bool
 	context  int  // lines around a change
 	blank    bool // white space is not compared
-	crlf     bool // all lines of both sides end in CR LF, which is not shown then
+	crlf     bool // all lines of both sides end in CR LF, which is then not shown
 	from, to side
 	old, new [][]span // colours
 }
@@ -248,7 +248,7 @@ func (s *server) rows(from, to side) *diffRows {
 	return s.rowsWith(from, to, diffRows{context: diff.Context})
 }
 
-// rowsWith compares two sides with the options that are set in d.
+// rowsWith compares two sides with the options of d.
 func (s *server) rowsWith(from, to side, d diffRows) *diffRows {
 	from.data, _ = text.Shown(from.data)
 	to.data, _ = text.Shown(to.data)
@@ -290,7 +290,7 @@ func unspaced(lines [][]byte) [][]byte {
 	return out
 }
 
-// edit adds the rows of one edit. It pairs the lines of both sides in their order.
+// edit adds the rows of one edit. It pairs the lines of both sides in order.
 func (d *diffRows) edit(e diff.Edit) {
 	dels, adds := e.OldTo-e.OldFrom, e.NewTo-e.NewFrom
 	pair := func(from, i, n int) int {
@@ -363,7 +363,7 @@ func (d *diffRows) line(l []byte, colours []span, marks []mark) template.HTML {
 	return line(l, colours, marks)
 }
 
-// crlf reports whether all lines, except perhaps the last, end with CR LF. Then the page states that
+// crlf reports whether all lines, except perhaps the last, end with CR LF. The page then says so
 // once.
 func crlf(lines [][]byte) bool {
 	for _, l := range lines {
@@ -382,7 +382,8 @@ func at(colours [][]span, n int) []span {
 	return nil
 }
 
-// imageKind returns the type of a picture that browsers show and that holds no script, else "".
+// imageKind returns the type of a picture that browsers show and that contains no script, "" for
+// anything else.
 func imageKind(b []byte) string {
 	switch kind := http.DetectContentType(b); kind {
 	case "image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp":

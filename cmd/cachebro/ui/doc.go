@@ -4,11 +4,11 @@
 // The process listens on 127.0.0.1 only. It ends with its command, or when the project or its state
 // directory is deleted. It gives access to the whole history of a project, so reaching the port is
 // not enough to use it; see guard. Pages are made by html/template, which escapes everything from
-// the project. Names and contents also pass through package visible and through line, which make
-// control characters and marks that reverse text visible. The pages load nothing from other
-// servers: htmx, the style sheet and the lexers are embedded.
+// the project. Names and contents also pass through package visible and through line, which spell
+// out control characters and marks that reverse text. The pages load nothing from other servers,
+// because htmx, the style sheet and the lexers are embedded.
 //
-// A page requests its parts with htmx, and receives changes as server-sent events while it is
-// visible. Every change of files is a plan of the daemon, which is shown first and then carried out
-// by the same code as on the command line.
+// A page requests its parts with htmx. While it is visible, it receives changes as server-sent
+// events. Every change of files is a plan of the daemon. The page first shows the plan, and the
+// same code as on the command line then carries it out.
 package ui

@@ -119,7 +119,7 @@ func (s *source) isMissing(p string) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// names returns what is or was directly below a directory.
+// names returns the present and past entries of a directory.
 func (s *source) names(ctx context.Context, dir string) (rows []nameRow, cut bool, err error) {
 	a, err := wire.Call[wire.NamesAnswer](ctx, s.c, wire.MNames, wire.NamesQuery{Kind: "path", Dir: []byte(dir)})
 	if err != nil {
@@ -141,11 +141,11 @@ func (s *source) names(ctx context.Context, dir string) (rows []nameRow, cut boo
 	return rows, len(a.Names) == 200, nil
 }
 
-// maxFound bounds the names that are found by a part of them.
+// maxFound bounds the names found by a part of their path.
 const maxFound = 200
 
-// namesWith returns the files at or below a directory that have a text in their path, deleted
-// files too.
+// namesWith returns the files at or below a directory whose path contains a text, including deleted
+// files.
 func (s *source) namesWith(ctx context.Context, dir, part string) (rows []nameRow, cut bool, err error) {
 	a, err := wire.Call[wire.SearchAnswer](ctx, s.c, wire.MSearch, wire.SearchQuery{Mode: wire.SearchFiles, Pattern: part, Path: []byte(dir), Gone: true, Limit: maxFound})
 	if err != nil {
@@ -162,7 +162,7 @@ func (s *source) namesWith(ctx context.Context, dir, part string) (rows []nameRo
 	return rows, a.Truncated, nil
 }
 
-// goneWhen returns when a file was deleted and by whom, or what it was renamed to.
+// goneWhen describes when and by whom a file was deleted, or what it was renamed to.
 func (s *source) goneWhen(v wire.Version) string {
 	if v.Op == "moved" {
 		return "renamed to " + name(v.To) + ", " + s.at(v.Time)
@@ -201,20 +201,20 @@ type versionPart struct {
 	Piece      bool
 	Before     template.URL // the lines before those that are shown
 	At         template.URL // the page with this version
-	Against    uint64       // the version that it is compared with, if not the one before
+	Against    uint64       // the version to compare it with, if not the one before
 }
 
 func (p versionPart) address() template.URL { return p.At }
 func (p versionPart) moves() string         { return "slide" }
 
-// choice is one of the views or spans that a page offers. Here marks the one that it shows.
+// choice is one of the views or spans that a page offers. Here marks the one that the page shows.
 type choice struct {
 	Name string
 	To   template.URL
 	Here bool
 }
 
-// codeRow is a line of a file. Who is set where it differs from the line above.
+// codeRow is a line of a file. Who is set if it differs from the line above.
 type codeRow struct {
 	N     int
 	Hit   bool
@@ -341,7 +341,7 @@ func opInWords(op string) string {
 	return op
 }
 
-// whoOf returns who wrote a version: a command, or the kind of a plan, such as undo.
+// whoOf describes who wrote a version: a command, or the kind of a plan, such as undo.
 func whoOf(v wire.Version) string {
 	who := cli.Who(v.Actor)
 	switch {
@@ -418,8 +418,8 @@ func (s *server) content(ctx context.Context, out *versionPart, v wire.Version, 
 	return nil
 }
 
-// matcher returns a function that finds the text searched for in a line, or nil if it cannot be
-// found by lines.
+// matcher returns a function that finds the searched text in a line, or nil if the text cannot be
+// found line by line.
 func matcher(q url.Values) func([]byte) []mark {
 	pattern := q.Get("find")
 	if q.Get("regex") != "1" {

@@ -11,16 +11,19 @@ import (
 
 // guard lets in only the browser that was opened with the token.
 //
-// Other local users can reach the port too, and so can every page that the browser shows, by the
-// port's number or by a name that was made to resolve to 127.0.0.1. Therefore the token is sent
-// once, in the first address, and becomes a cookie that scripts cannot read and other sites
-// cannot send. The Host must be this server's, which a page under another name cannot send. A
-// request that changes something must come from one of these pages (Origin), with a second secret
-// that only they hold. The cookie is for a path that cannot be guessed, because a browser sends
-// the cookies of 127.0.0.1 to every port of it.
+// Other local users can reach the port too. So can every page that the browser shows, by the port's
+// number or by a name that resolves to 127.0.0.1. The guard therefore works as follows:
+//
+//   - The token is sent once, in the first address. It becomes a cookie that scripts cannot read
+//     and other sites cannot send.
+//   - The Host must be this server's, which a page under another name cannot send.
+//   - A request that changes something must come from one of these pages (Origin), with a second
+//     secret that only they have.
+//   - The cookie is for a path that cannot be guessed, because a browser sends the cookies of
+//     127.0.0.1 to all of its ports.
 type guard struct {
 	token  string // part of the first address
-	cookie string // what replaces the token
+	cookie string // replaces the token
 	csrf   string // part of the pages
 	base   string // the path below which all pages are, "/…/"
 	hosts  []string
@@ -50,10 +53,10 @@ const (
 // first returns the address for the person who started the server.
 func (g *guard) first() string { return "http://" + g.hosts[0] + "/?token=" + g.token }
 
-// policy is the content security policy: no scripts but this server's, and those as files only.
+// policy is the content security policy. It allows only this server's scripts, and only as files.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// wrap serves pages below the base to those who may see them.
+// wrap serves the pages below the base to requests that may see them.
 func (g *guard) wrap(pages http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -74,9 +77,9 @@ func (g *guard) wrap(pages http.Handler) http.Handler {
 				return
 			}
 			http.SetCookie(w, &http.Cookie{Name: cookieName, Value: g.cookie, Path: g.base, HttpOnly: true, SameSite: http.SameSiteStrictMode})
-			// After a redirect the next request would still count as sent by the page with the
-			// link, and the browser would not send the cookie. So the answer is a page of ours
-			// that loads the next one.
+			// After a redirect the browser would treat the next request as sent by the page with
+			// the link, and would not send the cookie. So the answer is a page of this server that
+			// loads the next one.
 			h.Set("Content-Type", "text/html; charset=utf-8")
 			h.Set("Refresh", "0; url="+g.base)
 			_, _ = w.Write([]byte("<!doctype html><title>cachebro</title>\n"))
@@ -106,7 +109,7 @@ func (g *guard) ours(host string) bool {
 }
 
 // fromUs reports whether a request comes from one of these pages, or from a person who typed the
-// address. A request that changes something must name its page and have the second secret.
+// address. A request that changes something must name its page and contain the second secret.
 func (g *guard) fromUs(r *http.Request) bool {
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && (site != "none" || r.Method != http.MethodGet) {
 		return false

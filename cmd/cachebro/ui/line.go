@@ -11,7 +11,7 @@ import (
 	"cachebro/store/wire/visible"
 )
 
-// maxLine is the greatest number of bytes shown of a line.
+// maxLine bounds the bytes shown of a line.
 const maxLine = 4000
 
 // span is a piece of a line in one colour, up to end.
@@ -23,8 +23,8 @@ type span struct {
 // mark is a piece of a line that was changed.
 type mark struct{ from, to int }
 
-// line returns one line of a file as HTML, with colours and marked changes. Control characters and
-// invisible characters are spelled out. Only the first maxLine bytes are shown.
+// line returns one line of a file as HTML, with colours and marked changes. It spells out control
+// characters and invisible characters, and shows only the first maxLine bytes.
 func line(l []byte, colours []span, marks []mark) template.HTML {
 	l = bytes.TrimSuffix(l, []byte("\n"))
 	cut := 0
@@ -89,8 +89,8 @@ func closeSpans(b *bytes.Buffer, class string, marked bool) {
 	}
 }
 
-// changedWords returns the words that differ between two lines. It returns nothing if the lines have
-// little in common, because marks would not help then.
+// changedWords returns the words that differ between two lines. It returns nothing if the lines
+// have little in common, because marks would then not help.
 func changedWords(old, new []byte) (del, add []mark) {
 	if len(old) > maxLine || len(new) > maxLine {
 		return nil, nil

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// lookEvery is the time between two checks for changes while a page is visible. beatEvery is the
-	// time between two keep-alive messages to a page.
+	// lookEvery is the pause between two checks for changes while a page is visible. beatEvery is
+	// the pause between two keep-alive messages to a page.
 	lookEvery = 500 * time.Millisecond
 	beatEvery = 15 * time.Second
 )
 
-// live tells pages that something changed. It checks only while a page listens, and pages listen
+// live notifies pages of changes. It checks for changes only while a page listens, and pages listen
 // only while they are visible.
 type live struct {
 	ctx     context.Context
@@ -35,7 +35,7 @@ type live struct {
 // news is what is sent to the open pages.
 type news struct {
 	number uint64 // of the newest version
-	note   string // a line about the project's present state, such as that it is not mounted
+	note   string // a line about the project's state, for example if it is not mounted
 }
 
 func newLive(ctx context.Context, newest func(context.Context) (uint64, error), changed func(context.Context, string) (string, string, bool)) *live {
@@ -55,7 +55,7 @@ func (s *source) newest(ctx context.Context) (uint64, error) {
 }
 
 // changed asks mountd whether something changed since token. It does not ask the daemon, which may
-// end while nothing happens. Without a mount, only the daemon can know, so yes is always true.
+// end while nothing happens. Without a mount only the daemon can know, so yes is always true.
 func (s *source) changed(ctx context.Context, token string) (next, note string, yes bool) {
 	if s.target().Point == "" {
 		return "", "not mounted: changes made now are found only later, without their author; cachebro mount records them", true
@@ -79,7 +79,7 @@ func (s *source) changed(ctx context.Context, token string) (next, note string, 
 	return next, "", paths > 1 || token == ""
 }
 
-// listen returns a channel that gets the news whenever it changes.
+// listen returns a channel that gets the news whenever they change.
 func (l *live) listen() chan news {
 	ch := make(chan news, 1)
 	l.mu.Lock()
@@ -108,7 +108,7 @@ func (l *live) look() {
 		next, note, changed := l.changed(l.ctx, token)
 		token = next
 		if changed {
-			again = 4 // what mountd reports reaches the log a moment later
+			again = 4 // mountd's reports reach the log a moment later
 		}
 		if again > 0 {
 			again--
@@ -149,7 +149,7 @@ func (l *live) tell(n news, known bool) {
 	}
 }
 
-// end notes why the server ends.
+// end records why the server ends.
 func (l *live) end(why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// lane is a session, or a program outside of sessions, in the chart above the timeline.
+// lane is a session, or a program outside sessions, in the chart above the timeline.
 type lane struct {
 	Name    string
 	Session string // "" outside of sessions
@@ -19,8 +19,8 @@ type lane struct {
 	Heights []int // the number of files changed in each column
 }
 
-// picture shows who changed how much when. It has a lane for each session and for each program
-// outside of sessions, in the order in which they began.
+// picture shows who changed how much, and when. It has a lane for each session and for each program
+// outside sessions, in the order in which they began.
 type picture struct {
 	From, To time.Time
 	Lanes    []*lane
@@ -63,7 +63,7 @@ func pictureOf(all []wire.Action, width, most int) picture {
 }
 
 // height returns the height of the bar of n files, from 0 to top. The scale is logarithmic, because
-// otherwise one large build would make all other bars flat.
+// one large build would make all other bars flat.
 func height(n, most, top int) int {
 	if n == 0 {
 		return 0

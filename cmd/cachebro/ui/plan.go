@@ -26,7 +26,7 @@ import (
 // shownSteps bounds the steps of a plan that are listed.
 const shownSteps = 300
 
-// planPart is a plan as it is shown before anything is done.
+// planPart is a plan as the page shows it before anything is done.
 type planPart struct {
 	Title, Verb, Sum string
 	Added, Removed   int
@@ -40,9 +40,9 @@ type planPart struct {
 	Note             string
 	Merge, Force     template.URL // the same plan with the option, "" where it makes no difference
 	Chosen           string
-	Danger           bool // changes of others would be lost
+	Danger           bool // others' changes would be lost
 	Choose           bool // single files may be left out
-	Pick             bool // single lines may be left out, even if files may not
+	Pick             bool // single lines may be left out, even if whole files may not
 }
 
 type stepRow struct {
@@ -51,20 +51,20 @@ type stepRow struct {
 	Added, Removed int
 	Note           string
 	Diff           template.URL // what it does to the lines
-	Open           bool         // the lines are shown at once
+	Open           bool         // the lines are shown from the start
 	File           bool         // the file may be left out
 }
 
-// openDiffs is the number of files whose lines are shown at once.
+// openDiffs is the number of files whose lines are shown from the start.
 const openDiffs = 3
 
 // planFields are the fields that a request for a plan may have.
 var planFields = []string{"kind", "action", "prompt", "session", "path", "plan", "seq", "at", "before", "after", "edits", "merge", "force"}
 
-// verbs are the words for the kinds of plans that pages ask for.
+// verbs are the labels for the kinds of plans that pages request.
 var verbs = map[string]string{"undo": "take back", "redo": "bring back", "revert": "restore this version", "restore": "restore"}
 
-// request returns the request for the plan that a query asks for.
+// request returns the request for the plan of a page's query.
 func request(q url.Values) (wire.PlanRequest, error) {
 	r := wire.PlanRequest{Kind: q.Get("kind"), Action: number(q, "action"), Prompt: q.Get("prompt"), Session: q.Get("session"), Plan: q.Get("plan"),
 		Merge: q.Get("merge") == "1", Force: q.Get("force") == "1"}
@@ -105,7 +105,7 @@ func request(q url.Values) (wire.PlanRequest, error) {
 	return r, nil
 }
 
-// literal returns a glob that matches one path only.
+// literal returns a glob that matches only one path.
 func literal(path string) string {
 	if !strings.ContainsAny(path, `*?[{\`) {
 		return path
@@ -196,7 +196,7 @@ func (s *server) planPart(ctx context.Context, p wire.Plan, q url.Values, digest
 	}
 	out.Pick = q.Get("kind") != "redo"
 	if q.Get("edits") != "" {
-		return out // later changes by others are preserved anyway, and --force does not apply
+		return out // later changes by others are preserved anyway, so --force does not apply
 	}
 	out.Choose = files > 1 && out.More == 0 && (q.Get("kind") == "undo" || q.Get("kind") == "restore")
 	if kind := q.Get("kind"); kind == "undo" && q.Get("merge") == "" && len(p.Conflicts) > 0 {
@@ -224,7 +224,7 @@ func with(v url.Values, name, value string) url.Values {
 	return out
 }
 
-// digestOf returns a digest of a plan. It is used to carry out a plan only if that plan was shown.
+// digestOf returns a digest of a plan, so that only a plan that was shown is carried out.
 func digestOf(p wire.Plan) string {
 	h := sha256.New()
 	for _, s := range p.Steps {
@@ -396,8 +396,8 @@ func pathsOf(p wire.Plan, chosen []string) ([]string, error) {
 	return paths, nil
 }
 
-// leftLines returns the lines of a plan that were shown but not chosen. It sets the content hashes of
-// the plan's steps to those without these lines.
+// leftLines returns the lines of a plan that were shown but not chosen. It changes the content
+// hashes of the plan's steps to those without these lines.
 func (s *server) leftLines(ctx context.Context, r wire.PlanRequest, whole *wire.Plan, form url.Values) (all []wire.LeftLines, err error) {
 	unchosen := map[int]*wire.LeftLines{}
 	for _, shown := range form["shown"] {
@@ -517,7 +517,7 @@ func (s *server) planDiff(ctx context.Context, q url.Values) (any, error) {
 	return out, nil
 }
 
-// pickOf returns the name of what a row of a plan can leave out: a line or a whole hunk.
+// pickOf returns what a row of a plan can omit: a line or a whole hunk.
 func pickOf(p place) string {
 	switch {
 	case p.hunk >= 0:
@@ -530,15 +530,15 @@ func pickOf(p place) string {
 	return ""
 }
 
-// drop closes a plan of which no step was carried out.
+// drop ends a plan of which no step was carried out.
 func (s *source) drop(ctx context.Context, p wire.Plan) {
 	if p.ID != "" && len(p.Steps) > 0 {
 		_, _ = s.c.Call(ctx, wire.MPlanDone, wire.PlanDone{ID: p.ID, Finished: true}, nil, nil)
 	}
 }
 
-// takeOf returns the plan that undoes an action or, if the action is an undo or was undone, the plan
-// that reverses the undo. verb is the label of the button.
+// takeOf returns the plan that undoes an action. If the action is an undo or was undone, it returns
+// the plan that reverses the undo. verb is the label of the button.
 func takeOf(a wire.Action) (u template.URL, verb string) {
 	switch {
 	case a.Back:
@@ -559,8 +559,8 @@ func wholly(by []wire.TakenBack) bool {
 	return len(by) > 0 && by[len(by)-1].Whole()
 }
 
-// bringBack returns the redo of the one plan that undid a change. It returns nothing if several plans
-// each undid a part.
+// bringBack returns the redo of the plan that undid a change. It returns nothing if several plans
+// undid parts of it.
 func bringBack(by []wire.TakenBack) (u template.URL, verb string) {
 	if len(by) != 1 {
 		return "", ""

@@ -23,7 +23,7 @@ type prunePart struct {
 	Note    string
 }
 
-// shownDue is the greatest number of listed files from which versions would be dropped.
+// shownDue bounds the listed files from which versions would be dropped.
 const shownDue = 100
 
 func (s *server) prunePlan(ctx context.Context, q url.Values) (any, error) {
@@ -50,7 +50,7 @@ func (s *server) prunePlan(ctx context.Context, q url.Values) (any, error) {
 	return out, nil
 }
 
-// prune drops the versions that were shown, if the same versions would still be dropped.
+// prune drops the versions that were shown, if the same ones would still be dropped.
 func (s *server) prune(w http.ResponseWriter, r *http.Request) {
 	err := r.ParseForm()
 	var a wire.StoreAnswer

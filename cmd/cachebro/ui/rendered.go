@@ -23,11 +23,11 @@ import (
 )
 
 // block is a rendered piece of a file: a paragraph or a table of Markdown, or a cell of a notebook.
-// It contains nothing active. Raw HTML is shown as text, and only the pictures of notebooks are
-// shown, which this server sends.
+// It contains nothing active. Raw HTML is shown as text. The only pictures are those of notebooks,
+// which this server sends.
 type block struct {
-	key   string // tells it apart from other blocks
-	Kind  string // of a cell, or "del", "add" or "rest" where versions are compared
+	key   string // distinguishes it from other blocks
+	Kind  string // of a cell, or "del", "add" or "rest" if versions are compared
 	Label string
 	Doc   template.HTML   // of Markdown
 	Code  []template.HTML // lines
@@ -114,7 +114,7 @@ func sighted(b []byte) []byte {
 	return out
 }
 
-// tame removes everything from a parsed text that would load or run something, and makes relative
+// tame removes everything from a parsed text that would load or run something. It makes relative
 // links point to the pages of project files.
 func tame(doc ast.Node, source []byte, dir string) {
 	var all []ast.Node
@@ -161,7 +161,7 @@ func tame(doc ast.Node, source []byte, dir string) {
 	}
 }
 
-// asText returns an element that shows a text as it is.
+// asText returns an element that shows a text unchanged.
 func asText(b []byte) ast.Node {
 	s := ast.NewString(b)
 	s.SetRaw(true)
@@ -174,8 +174,8 @@ func leadsAway(to string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https" || u.Scheme == "mailto")
 }
 
-// lead gives a link to a project file the address of the file's page. It does not change external
-// links, and replaces any other link by its text.
+// lead makes a link to a project file point to the file's page. It keeps external links, and
+// replaces any other link by its text.
 func lead(l *ast.Link, dir string) {
 	to := string(l.Destination)
 	if leadsAway(to) {
@@ -200,7 +200,7 @@ func lead(l *ast.Link, dir string) {
 	parent.RemoveChild(parent, l)
 }
 
-// notebook has the parts of a Jupyter notebook (format 4) that are shown.
+// notebook contains the parts of a Jupyter notebook (format 4) that are shown.
 type notebook struct {
 	Cells    []cell `json:"cells"`
 	Metadata struct {
@@ -227,10 +227,10 @@ type cellOutput struct {
 	Traceback lined            `json:"traceback"`
 }
 
-// lined is a text that a notebook holds as one string or as a list of strings.
+// lined is a text that a notebook stores as one string or as a list of strings.
 type lined string
 
-// UnmarshalJSON reads both forms. Anything else is shown as it is written.
+// UnmarshalJSON reads both forms. It keeps the JSON of anything else as text.
 func (l *lined) UnmarshalJSON(b []byte) error {
 	var one string
 	var all []string
@@ -340,8 +340,8 @@ func codeLines(name, code string) (out []template.HTML) {
 	return out
 }
 
-// changedBlocks returns the blocks that were removed or added between two versions, and the
-// blocks next to them.
+// changedBlocks returns the blocks that were removed or added between two versions, and the blocks
+// next to them.
 func changedBlocks(old, new []block) (all []block) {
 	keys := func(bs []block) (out [][]byte) {
 		for _, b := range bs {

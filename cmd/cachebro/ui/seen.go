@@ -16,9 +16,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// seenMarks record the newest version of each session that the user has marked as seen. The key ""
-// stands for changes outside of sessions. Only the pages use the file; the history does not depend
-// on it.
+// seenMarks stores the newest version of each session that the user has marked as seen. The key ""
+// is for changes outside sessions. Only the pages use the file; the history works without it.
 type seenMarks struct {
 	mu   sync.Mutex // guards the file
 	file string
@@ -36,7 +35,7 @@ func (m *seenMarks) read() map[string]uint64 {
 func (m *seenMarks) readLocked() map[string]uint64 {
 	marks := map[string]uint64{}
 	if b, err := os.ReadFile(m.file); err == nil {
-		_ = json.Unmarshal(b, &marks) // with a broken file nothing counts as seen
+		_ = json.Unmarshal(b, &marks) // if the file is broken, nothing counts as seen
 	}
 	return marks
 }
@@ -59,11 +58,11 @@ func (m *seenMarks) set(more map[string]uint64) error {
 	return os.Rename(m.file+".new", m.file)
 }
 
-// ownPlan returns the mark of a plan that was carried out from the page.
+// ownPlan returns the mark of a plan that was carried out from a page.
 func ownPlan(id string) string { return "plan " + id }
 
-// isSeen reports whether the user has marked an action as seen, or has carried it out: an undo that
-// the user requested, on a page or in a shell, is not news.
+// isSeen reports whether the user has marked an action as seen, or has requested it as an undo, on
+// a page or in a shell.
 func isSeen(a wire.Action, marks map[string]uint64) bool {
 	if a.Plan != "" && (marks[ownPlan(a.Plan)] > 0 || a.Actor.Session == "" && a.Actor.UID == uid) {
 		return true

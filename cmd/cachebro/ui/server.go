@@ -46,7 +46,7 @@ type server struct {
 }
 
 // recent caches the newest actions with their files, for all pages, until there is a newer version.
-// No other request of a page takes the daemon as long.
+// This is the slowest request of a page.
 type recent struct {
 	mu     sync.Mutex // held while the actions are requested
 	newest uint64     // the newest version when the actions were requested
@@ -56,7 +56,7 @@ type recent struct {
 func (s *source) recent(ctx context.Context) (wire.Actions, error) {
 	s.past.mu.Lock()
 	defer s.past.mu.Unlock()
-	ctx = context.WithoutCancel(ctx) // the daemon continues anyway when a page is closed
+	ctx = context.WithoutCancel(ctx) // the daemon finishes the request even if the page is closed
 	n, err := s.newest(ctx)
 	if err != nil || n > 0 && n == s.past.newest {
 		return s.past.known, err
@@ -86,8 +86,8 @@ func (s *source) target() cli.Target {
 	return t
 }
 
-// gone returns an error if the project or its history no longer exists. In that case, a request to
-// its daemon would start a new history.
+// gone returns an error if the project or its history no longer exists. A request to the daemon
+// would then start a new history.
 func (s *source) gone() error {
 	switch {
 	case !cli.IsDir(s.t.Root):
@@ -98,7 +98,7 @@ func (s *source) gone() error {
 	return nil
 }
 
-// routes returns the handlers of all pages. They are in one directory, so that links between them
+// routes returns the handlers of all pages. The pages are in one directory, so links between them
 // can be relative.
 func (s *server) routes() http.Handler {
 	m := http.NewServeMux()
@@ -140,7 +140,7 @@ type navItem struct {
 // nav lists the pages in their order.
 var nav = []navItem{{"./", "Timeline", false}, {"browse", "Files", false}, {"search", "Search", false}, {"comments", "Comments", false}, {"savings", "Savings", false}, {"storage", "Storage", false}, {"health", "Health", false}, {"projects", "Projects", false}}
 
-// page answers with a whole page. An error is shown in place of the content.
+// page answers with a whole page. If answer fails, the page shows the error instead of the content.
 func (s *server) page(name string, answer answerer) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		sh, show := shell{Page: name, Project: name1(s.t.Root), CSRF: s.g.csrf}, "shell-"+name
@@ -181,7 +181,7 @@ func (s *server) part(name string, answer answerer) http.HandlerFunc {
 		}
 		if p, ok := v.(addressed); ok {
 			where := "HX-Push-Url"
-			if r.Header.Get("HX-Trigger") == p.moves() { // a series of moves is one step for the back button
+			if r.Header.Get("HX-Trigger") == p.moves() { // for the back button, a series of moves is one step
 				where = "HX-Replace-Url"
 			}
 			w.Header().Set(where, string(p.address()))
@@ -190,11 +190,11 @@ func (s *server) part(name string, answer answerer) http.HandlerFunc {
 	}
 }
 
-// addressed is a part of a page with an address of its own, so that the back button, a reload and a
+// addressed is a part of a page with its own address, so that the back button, a reload and a
 // shared link show it again.
 type addressed interface {
 	address() template.URL
-	moves() string // the id of the element that moves through many of them
+	moves() string // the id of the element that moves from one to the next
 }
 
 func (s *server) render(w http.ResponseWriter, r *http.Request, name string, v any) {
@@ -213,8 +213,8 @@ type problem struct {
 	Again      template.URL // the request to repeat after a while, whose answer replaces the error
 }
 
-// problemOf returns an error for a page. If the daemon may be able to answer later, the page repeats
-// the request.
+// problemOf returns an error for a page. If the daemon may answer later, the page repeats the
+// request.
 func problemOf(err error, r *http.Request) problem {
 	p := problem{Text: oneLine(err.Error()), Hint: oneLine(cli.HintOf(err))}
 	switch {
@@ -251,8 +251,8 @@ func asset(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(b)
 }
 
-// link returns the address of a page with a query made of names and values. Values may contain any
-// bytes. Empty texts and version number 0 are left out.
+// link returns the address of a page with a query of names and values. Values may contain any
+// bytes. Empty texts and version number 0 are omitted.
 func link(page string, args ...any) (template.URL, error) {
 	if len(args)%2 != 0 {
 		return "", errors.New("link: names and values come in pairs")

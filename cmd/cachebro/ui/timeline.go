@@ -20,20 +20,20 @@ import (
 )
 
 const (
-	pageActions = 30 // the number of actions asked for at once
-	shortFiles  = 8  // the number of an action's files listed at first
+	pageActions = 30 // actions per request
+	shortFiles  = 8  // files of an action that are listed at first
 	allFiles    = 2000
-	openFiles   = 50 // the number of files of a set of changes whose lines are shown at once
+	openFiles   = 50 // files of a set of changes whose lines are shown from the start
 	laneColumns = 120
 	laneTop     = 20 // height of a bar in the picture
 	maxLanes    = 8
-	// recentActions are fetched for the picture and for what is new.
+	// recentActions bounds the actions fetched for the picture and for unseen changes.
 	recentActions = 400
-	// laneFiles bounds the files listed of each action; they are needed to count each file once.
+	// laneFiles bounds the files listed of each action. They are needed to count each file once.
 	laneFiles = 1000
 )
 
-// timelinePage is everything that was done, or what was done to one path.
+// timelinePage shows everything that was done, or what was done to one path.
 type timelinePage struct {
 	Of            string // description, "" for everything
 	Path, Session string
@@ -51,14 +51,14 @@ var chosen = []string{"action", "session", "prompt", "path", "author", "kind", "
 // kinds are the kinds of changes by which actions can be selected.
 var kinds = []string{wire.FileAdded, wire.FileModified, wire.FileDeleted, wire.FileRenamed, wire.FileMode}
 
-// ofKind returns the actions that changed something in the chosen way.
+// ofKind returns the actions with a change of the given kind.
 func ofKind(all []wire.Action, kind string) []wire.Action {
 	return slices.DeleteFunc(wire.WithEffect(all), func(a wire.Action) bool {
 		return kind != "" && !slices.ContainsFunc(a.Files, func(f wire.ActionFile) bool { return f.Change == kind })
 	})
 }
 
-// ask returns the daemon's query for the actions that a page's query asks for.
+// ask converts a page's query into the daemon's query for actions.
 func (s *server) ask(q url.Values) (wire.ActionsQuery, error) {
 	aq := wire.ActionsQuery{Session: q.Get("session"), Prompt: q.Get("prompt"), Path: []byte(q.Get("path")), Author: q.Get("author")}
 	for name, t := range map[string]*time.Time{"since": &aq.Since, "until": &aq.Until} {
@@ -183,11 +183,11 @@ func (s *server) actions(ctx context.Context, q url.Values) (any, error) {
 		}
 	}
 	kind := q.Get("kind")
-	if kind != "" || isSet(q) { // its files may not be among the first ones
+	if kind != "" || isSet(q) { // the action's first files may not include the wanted ones
 		aq.Files, aq.Fold = allFiles, false
 	}
 	a, err := wire.Call[wire.Actions](ctx, s.c, wire.MActions, aq)
-	for err == nil && a.More && !one && len(ofKind(a.Actions, kind)) == 0 { // skip pages of which nothing is shown
+	for err == nil && a.More && !one && len(ofKind(a.Actions, kind)) == 0 { // skip pages without a matching action
 		aq.Seq, aq.Skip = a.Seq, a.Skip
 		gaps, notices := a.Gaps, a.Notices
 		a, err = wire.Call[wire.Actions](ctx, s.c, wire.MActions, aq)
@@ -323,7 +323,7 @@ func uncounted(f wire.ActionFile) bool {
 	return !f.Counted && !f.Dir && f.Change != wire.FileDeleted && f.Change != wire.FileMode
 }
 
-// actionQuery identifies an action in a later request.
+// actionQuery returns the query that identifies an action in a later request.
 func (s *server) actionQuery(a wire.Action) url.Values {
 	return url.Values{"key": {a.Key}, "first": {fmt.Sprint(a.First)}, "last": {fmt.Sprint(a.Last)}}
 }
@@ -339,7 +339,7 @@ func (s *server) rowsOf(a wire.Action, most int) []fileRow {
 	return rows
 }
 
-// changes has a word for each kind of change, for people who do not know or cannot see the letters.
+// changes names each kind of change, for people who do not know or cannot see the letters.
 var changes = map[string]string{wire.FileAdded: "added", wire.FileModified: "changed", wire.FileDeleted: "deleted", wire.FileRenamed: "renamed", wire.FileMode: "mode"}
 
 func (s *server) rowOf(a wire.Action, f wire.ActionFile) fileRow {
@@ -402,7 +402,7 @@ func (s *server) actionFiles(ctx context.Context, q url.Values) (any, error) {
 	return s.rowsOf(a, allFiles), nil
 }
 
-// findAction requests one action again, with all its files.
+// findAction requests an action again, with all its files.
 func (s *source) findAction(ctx context.Context, key string, first, last uint64) (wire.Action, error) {
 	for seq := last + 1; seq > first; {
 		a, err := wire.Call[wire.Actions](ctx, s.c, wire.MActions, wire.ActionsQuery{Seq: seq, Limit: 5, Files: allFiles, Lines: true})
@@ -422,7 +422,7 @@ func (s *source) findAction(ctx context.Context, key string, first, last uint64)
 	return wire.Action{}, wire.Errorf(wire.ErrNotFound, "reload the page", "the log does not have this action any more")
 }
 
-// lanesPart is the chart that shows which actor wrote at which time.
+// lanesPart is the chart that shows when each actor wrote.
 type lanesPart struct {
 	From, To    string
 	Begin, Step int64 // the start of the first column and the length of each, in ms

@@ -32,7 +32,7 @@ type treeNode struct {
 	Below          []treeNode
 }
 
-// leaf is a file of a tree and the elements of its path.
+// leaf is a file of a tree, with the elements of its path.
 type leaf struct {
 	path []string
 	node treeNode
@@ -80,7 +80,7 @@ func placeOf(a wire.Action, f wire.ActionFile) string {
 	return "f-" + digest(a.Key+" "+string(f.Path))
 }
 
-// nodesOf returns the nodes of sorted files. A directory that contains only one directory is joined
+// nodesOf returns the nodes of sorted files. A directory whose only entry is a directory is joined
 // with it.
 func nodesOf(all []leaf) []treeNode {
 	var dirs, files []treeNode

@@ -10,7 +10,7 @@ import (
 	"cachebro/store/wire/visible"
 )
 
-// name returns a path for people. It escapes control characters and invisible characters.
+// name returns a path for people, with control characters and invisible characters escaped.
 func name(p []byte) string { return visible.Name(string(p)) }
 
 // name1 returns the last element of a path.
@@ -49,7 +49,8 @@ func nameOfSession(id, client, began string) string {
 	return strings.TrimSpace(client + " " + id[:min(len(id), 8)])
 }
 
-// cutName splits a name into its directory and the rest, so that a page can dim the directory.
+// cutName splits a name into its directory and the last element, so that a page can dim the
+// directory.
 func cutName(p []byte, dir bool) (above, last string) {
 	n := name(p)
 	if dir {
