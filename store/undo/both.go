@@ -21,22 +21,13 @@ type Parted struct {
 // Both plans to give files both changes, by lines, with what was changed since. Where the
 // changes meet, the file is in Conflicts.
 func (p Planner) Both(of []Parted) (*Draft, error) {
-	return p.make(store.PlanUndo, func(m *maker) (_ *aims, err error) {
-		var goals []goal
-		m.plan.Title = "the loss of another's change in " + text.Count(len(of), "file")
-		for _, f := range of {
-			g, ok, err := m.both(f)
-			if err != nil {
-				return nil, err
-			}
-			if len(of) == 1 {
-				m.plan.Title = fmt.Sprintf("the loss of another's change in version %d of %s", f.Ours, g.path)
-			}
-			if ok {
-				goals = append(goals, g)
-			}
+	title := "the loss of another's change in " + text.Count(len(of), "file")
+	return goals(p, store.PlanUndo, title, of, nil, false, func(m *maker, f Parted) (goal, bool, error) {
+		g, ok, err := m.both(f)
+		if len(of) == 1 {
+			m.plan.Title = fmt.Sprintf("the loss of another's change in version %d of %s", f.Ours, g.path)
 		}
-		return m.aimsAt(goals, false)
+		return g, ok, err
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"maps"
+	"slices"
 
 	"cachebro/store"
 
@@ -29,26 +30,7 @@ type Elsewhere struct {
 // where it is what that machine left; else it is in Conflicts, unless it can be merged
 // and merge is set, or force is. A file keeps its owner; set-id bits do not come.
 func (p Planner) Elsewhere(title string, of []Elsewhere, merge, force bool) (*Draft, error) {
-	return p.make(store.PlanUndo, func(m *maker) (_ *aims, err error) {
-		var goals []goal
-		m.plan.Title = title
-		wanted := map[store.Hash]bool{}
-		for _, f := range of {
-			g, ok, err := m.elsewhere(f, merge, force)
-			if err != nil {
-				return nil, err
-			}
-			if ok {
-				goals, wanted[g.want.blob] = append(goals, g), true
-			}
-		}
-		for h := range m.plan.Made { // what was needed to compare only
-			if !wanted[h] {
-				delete(m.plan.Made, h)
-			}
-		}
-		return m.aimsAt(goals, force)
-	})
+	return goals(p, store.PlanUndo, title, of, nil, force, func(m *maker, f Elsewhere) (goal, bool, error) { return m.elsewhere(f, merge, force) })
 }
 
 // elsewhere is the goal for one path; false: there is nothing to do, or it was named.
@@ -113,52 +95,31 @@ func (p Planner) Taken(q Query) (title string, of []Elsewhere, err error) {
 		for _, vs := range sel {
 			maps.Copy(known, vs)
 		}
-		err = m.view.Histories(sel.paths(), known, func(path store.Path, own []store.Version) error {
-			e, ok, err := m.taken(path, own, sel[path])
-			if ok {
+		h, err := m.cellsSince(sel.paths(), slices.Min(slices.Collect(maps.Keys(known))), known)
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range sel.paths() {
+			seqs := slices.Sorted(maps.Keys(sel[path]))
+			if e, ok := m.taken(h, path, seqs[0], seqs[len(seqs)-1]); ok {
 				of = append(of, e)
 			}
-			return err
-		})
-		return nil, err
+		}
+		return nil, nil
 	})
 	return title, of, err
 }
 
-// taken is what the selected versions of a path made of it; false: nothing else than it
-// was.
-func (m *maker) taken(path store.Path, own []store.Version, sel map[uint64]*store.Version) (e Elsewhere, ok bool, err error) {
-	first, last := -1, -1
-	for i, v := range own {
-		if sel[v.Seq] != nil {
-			last = i
-			if first < 0 {
-				first = i
-			}
-		}
-	}
-	if first < 0 || store.OwnFile(path) {
-		return e, false, nil
-	}
-	was, err := m.described(own, last)
-	if err != nil {
-		return e, false, err
-	}
+// taken is what became of a path from one version to another; false: it is what it was.
+func (m *maker) taken(h *past, path store.Path, first, last uint64) (e Elsewhere, ok bool) {
+	was, _ := h.stateThen(path, last)
+	want, known := h.stateThen(path, first-1)
 	e.Path = path
-	want := carriedAway(own[first])
-	switch {
-	case first > 0:
-		want, err = m.described(own, first-1)
-		if err != nil {
-			return e, false, err
-		}
-	case !want.absent() || began(own[first]) || madeLater(own, own[first]):
-	default:
+	if !known {
 		e.Lost = "what was there before is not known"
-		return e, true, nil
 	}
-	if was.equal(want) {
-		return e, false, nil
+	if store.OwnFile(path) || known && was.equal(want) {
+		return e, false
 	}
 	for _, s := range []struct {
 		of state
@@ -168,11 +129,14 @@ func (m *maker) taken(path store.Path, own []store.Version, sel map[uint64]*stor
 		if !s.of.regular() || s.of.size == 0 && s.of.blob == (store.Hash{}) {
 			continue
 		}
+		var err error
 		s.to.Content, err = m.store.Content(s.of.blob)
-		if err != nil {
-			e.Was, e.Want, e.Lost = Side{}, Side{}, cmp.Or(s.of.noContent, "the content is not kept")
-			return e, true, nil
+		if err != nil && known {
+			e.Lost = cmp.Or(s.of.noContent, "the content is not kept")
 		}
 	}
-	return e, true, nil
+	if e.Lost != "" {
+		e.Was, e.Want = Side{}, Side{}
+	}
+	return e, true
 }

@@ -24,30 +24,26 @@ var ErrEdits = errors.New("no such edits")
 // Edits plans to take back single edits. What somebody changed in the file since stays,
 // where the lines do not meet; else the file is in Conflicts.
 func (p Planner) Edits(of []FileEdits) (*Draft, error) {
-	return p.make(store.PlanUndo, func(m *maker) (_ *aims, err error) {
-		var goals []goal
-		n := 0
-		for i, f := range of {
-			if slices.ContainsFunc(of[:i], func(o FileEdits) bool { return o.After == f.After }) {
-				return nil, fmt.Errorf("version %d is named twice: %w", f.After, ErrEdits)
-			}
-			n += len(f.Which)
-			g, ok, err := m.withoutEdits(f)
-			if err != nil {
-				return nil, err
-			}
-			if ok && slices.ContainsFunc(goals, func(o goal) bool { return o.path == g.path }) {
-				return nil, fmt.Errorf("%q is named twice: %w", string(g.path), ErrEdits)
-			}
-			if ok {
-				goals = append(goals, g)
-			}
+	n, named := 0, map[store.Path]bool{}
+	for i, f := range of {
+		if slices.ContainsFunc(of[:i], func(o FileEdits) bool { return o.After == f.After }) {
+			return nil, fmt.Errorf("version %d is named twice: %w", f.After, ErrEdits)
 		}
-		m.plan.Title = text.Count(n, "edit") + " of " + text.Count(len(of), "file")
-		if len(goals) == 1 && len(of) == 1 {
-			m.plan.Title = fmt.Sprintf("%s of %s in version %d", text.Count(n, "edit"), goals[0].path, of[0].After)
+		n += len(f.Which)
+	}
+	title := text.Count(n, "edit") + " of " + text.Count(len(of), "file")
+	return goals(p, store.PlanUndo, title, of, nil, false, func(m *maker, f FileEdits) (goal, bool, error) {
+		g, ok, err := m.withoutEdits(f)
+		if ok && named[g.path] {
+			err = fmt.Errorf("%q is named twice: %w", string(g.path), ErrEdits)
 		}
-		return m.aimsAt(goals, false)
+		if ok {
+			named[g.path] = true
+		}
+		if ok && len(of) == 1 {
+			m.plan.Title = fmt.Sprintf("%s of %s in version %d", text.Count(n, "edit"), g.path, f.After)
+		}
+		return g, ok, err
 	})
 }
 

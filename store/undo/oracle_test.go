@@ -345,5 +345,35 @@ func (l *life) past() {
 		if err != nil || !maps.Equal(got, want) {
 			l.fail("%v: after operation %d there was\n%swant\n%s", err, n+1, shape(got), shape(want))
 		}
+		listed := map[store.Path]string{}
+		err = l.list("", seq, listed)
+		if err != nil || !l.gone && !maps.Equal(listed, want) {
+			l.fail("%v: after operation %d, as listed, there was\n%swant\n%s", err, n+1, shape(listed), shape(want))
+		}
 	}
+}
+
+// list enters what Planner.List tells of a moment.
+func (l *life) list(dir store.Path, seq uint64, all map[store.Path]string) error {
+	in, found, err := Planner{Store: l.s}.List(dir, seq)
+	if err != nil || !found {
+		return errors.Join(err, fmt.Errorf("%q was found: %v", dir, found))
+	}
+	for _, e := range in {
+		data := e.Target
+		if e.Blob != (store.Hash{}) {
+			b, err := l.s.Content(e.Blob)
+			if err != nil && !l.gone {
+				return err
+			}
+			data = string(b)
+		}
+		all[e.Path] = fmt.Sprintf("%o %q", e.Mode, data)
+		if e.Mode&unix.S_IFMT == unix.S_IFDIR {
+			if err := l.list(e.Path, seq, all); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

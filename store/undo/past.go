@@ -2,6 +2,7 @@ package undo
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -26,235 +27,189 @@ type Entry struct {
 // List tells what was in a directory at a moment, sorted by name: what Restore would
 // make of it. "" is the root. False: there was no such directory.
 func (p Planner) List(dir store.Path, seq uint64) (out []Entry, found bool, err error) {
-	m := p.looker()
-	err = p.Store.View(func(v *store.View) error {
-		m.view = v
-		found, err = m.wasDir(dir, seq)
-		if err != nil || !found {
-			return err
-		}
-		names, err := m.names(dir, seq)
-		if err != nil {
-			return err
-		}
-		for _, name := range names {
-			e, there, err := m.was(name, seq)
-			if err != nil {
-				return err
-			}
-			if there {
-				out = append(out, e)
-			}
-		}
-		return nil
+	err = p.look(func(m *maker) error {
+		out, found, err = m.list(dir, seq)
+		return err
 	})
 	return out, found, err
 }
 
 // Now is where a directory of a moment is now; false: it is not there any more.
 func (p Planner) Now(dir store.Path, seq uint64) (now store.Path, there bool, err error) {
-	m := p.looker()
-	err = p.Store.View(func(v *store.View) error {
-		m.view = v
-		names, err := m.laterNames(dir, seq)
-		if err == nil && names[len(names)-1].until == never {
-			now, there = names[len(names)-1].path, true
+	err = p.look(func(m *maker) error {
+		h, err := m.cellsSince([]store.Path{dir}, seq+1, nil)
+		if err != nil {
+			return err
 		}
-		return err
+		if d := h.nodeThen(dir, seq); d != nil && d.dir() {
+			now, there = h.dirPath(d)
+		}
+		return nil
 	})
 	return now, there, err
 }
 
-func (p Planner) looker() *maker {
-	return &maker{
-		store: p.Store, plan: &Draft{Made: map[store.Hash][]byte{}, Read: map[store.Hash][]byte{}}, show: true,
-		kept: map[store.Hash]place{}, wentTo: map[store.Path][]laterName{},
-	}
+// look calls fn with a maker that only reads.
+func (p Planner) look(fn func(*maker) error) error {
+	m := &maker{store: p.Store, plan: &Draft{}, show: true, kept: map[store.Hash]place{}}
+	return p.Store.View(func(v *store.View) error {
+		m.view = v
+		return fn(m)
+	})
 }
 
-// wasDir: the root, or a directory at that moment, by itself or by what was in it.
-func (m *maker) wasDir(dir store.Path, seq uint64) (bool, error) {
-	if dir == "" {
-		return true, nil
-	}
-	e, there, err := m.was(dir, seq)
-	return there && e.Mode&unix.S_IFMT == unix.S_IFDIR, err
-}
-
-// was is one path at a moment; false: it was not there. What was first seen after its
-// directory had been renamed was where the directory was.
-func (m *maker) was(path store.Path, seq uint64) (e Entry, there bool, err error) {
-	e, there, first, err := m.told(path, seq)
-	if err != nil || first.Seq == 0 || store.OwnFile(path) {
-		return e, there, err
-	}
-	dir, name := split(path)
-	names, err := m.laterNames(dir, seq)
+// list is List.
+func (m *maker) list(dir store.Path, seq uint64) (out []Entry, found bool, err error) {
+	h, err := m.cellsSince([]store.Path{dir}, seq+1, nil)
 	if err != nil {
-		return e, false, err
+		return nil, false, err
 	}
-	for i, h := range names {
-		at, was, found := e, there, first
-		if i > 0 {
-			at, was, found, err = m.told(join(h.path, name), seq)
-			if err != nil {
-				return e, false, err
-			}
-		}
-		// What was made there later is younger than the directory's coming.
-		if was && found.Seq > h.since && found.Seq <= h.until && (i == 0 || found.Stat.Birth < h.came) {
-			at.Path = path
-			return at, true, nil
-		}
+	d := h.nodeThen(dir, seq)
+	if d == nil && len(h.owns[dir]) > 0 || d != nil && !d.dir() {
+		return nil, false, nil
 	}
-	if first.Seq != unknown && len(names) == 1 {
-		return Entry{}, false, nil // it was made later
-	}
-	// A directory of which nothing is known by itself was there when something was in it.
-	within, err := m.holds(path, seq)
-	return Entry{Path: path, Mode: unix.S_IFDIR | 0o755}, within, err
-}
-
-// unknown is the number of no version: nothing is known of a path by itself.
-const unknown = never
-
-// told is what a path's own versions say of it. first is the one by which something was
-// found there after the moment, Seq 0: it is known from before it.
-func (m *maker) told(path store.Path, seq uint64) (e Entry, there bool, first store.Version, err error) {
-	if store.OwnFile(path) {
-		return e, false, first, nil
-	}
-	own, err := m.knownOf(path, seq)
-	if err != nil {
-		return e, false, first, err
-	}
-	switch {
-	case len(own) == 0:
-		first.Seq = unknown
-	case own[0].Seq > seq:
-		first = own[0]
-	}
-	if len(own) > 0 && own[len(own)-1].Seq <= seq && own[len(own)-1].Deleted() {
-		return e, false, first, nil // nor was what had been in it
-	}
-	lost := len(m.plan.Lost)
-	w, known, err := m.stateThen(path, own, seq)
-	if err != nil {
-		return e, false, first, err
-	}
-	switch {
-	case known && !w.absent():
-		e = Entry{Path: path, Mode: w.mode, Size: w.size, Mtime: w.mtime, Target: w.target, Blob: w.blob, Seq: w.seq}
-		if w.owned {
-			e.UID, e.GID = w.uid, w.gid
-		}
-		if w.regular() && w.blob == (store.Hash{}) && w.size > 0 {
-			e.Why = cmp.Or(w.noContent, "nothing was kept of its content")
-		}
-		return e, true, first, nil
-	case !known && len(m.plan.Lost) > lost:
-		first := own[0]
-		e = Entry{Path: path, Mode: cmp.Or(first.Stat.Mode, unix.S_IFREG|0o644), Size: first.Stat.Size, Mtime: first.Stat.Mtime, Seq: first.Seq,
-			Why: cmp.Or(m.plan.Lost[len(m.plan.Lost)-1].Why, "what was there is not known")}
-		return e, true, first, nil
-	}
-	return e, false, first, nil // it was made later, with what was found in it, or nothing is known
-}
-
-// laterName is a name that a directory had: after one version, and up to another.
-type laterName struct {
-	path         store.Path
-	since, until uint64
-	came         int64 // when, ns since the epoch; 0: it was there at the moment
-}
-
-// never is after all versions.
-const never = ^uint64(0)
-
-// laterNames are the names that a directory of a moment had from then on, the first one its
-// own. It takes them by its own renames and by those of the directories above it.
-func (m *maker) laterNames(dir store.Path, seq uint64) ([]laterName, error) {
-	if known := m.wentTo[dir]; known != nil {
-		return known, nil
-	}
-	out := []laterName{{path: dir, since: seq, until: never}}
-	for range 1000 {
-		at := &out[len(out)-1]
-		left, by, err := m.leaving(at)
-		if err != nil {
-			return nil, err
-		}
-		if left.Seq == 0 {
-			break
-		}
-		at.until = left.Seq
-		to := left.To
-		if left.Op == store.OpExchange {
-			to = left.From
-		}
-		if to == "" || left.Op != store.OpExchange && left.Op != store.OpMoved {
-			break // it is gone: removed, or something else has taken its name
-		}
-		out = append(out, laterName{path: to + at.path[len(by):], since: left.Seq, until: never, came: left.Time})
-	}
-	m.wentTo[dir] = out
-	return out, nil
-}
-
-// leaving is the version by which a directory left a name, and whose name that is: its
-// own, or that of a directory above it. Seq 0: it did not.
-func (m *maker) leaving(at *laterName) (first store.Version, by store.Path, err error) {
-	for p := at.path; p != ""; p, _ = split(p) {
-		if cur, found, err := m.view.Current(p); err != nil || !found || cur.Seq <= at.since {
-			if err != nil {
-				return first, by, err
-			}
-			continue
-		}
-		own, err := m.view.History(p, false)
-		if err != nil {
-			return first, by, err
-		}
-		for _, v := range own {
-			// What came by the same rename is the directory itself, or came with it.
-			if v.Seq <= at.since || v.Time == at.came {
-				continue
-			}
-			switch v.Op {
-			case store.OpChmod, store.OpBaseline, store.OpSeen, store.OpOutside:
-				if !v.Deleted() && stateOf(v).dir() {
-					continue // it is there
-				}
-			}
-			if first.Seq == 0 || v.Seq < first.Seq {
-				first, by = v, p
-			}
-			break
-		}
-	}
-	return first, by, nil
-}
-
-// names are the paths of everything of which something is known in a directory of a
-// moment, under whatever name it had later.
-func (m *maker) names(dir store.Path, seq uint64) ([]store.Path, error) {
-	names, err := m.laterNames(dir, seq)
-	if err != nil {
-		return nil, err
-	}
-	var out []store.Path
-	for _, h := range names {
-		err := m.view.Children(h.path, func(c store.Path) bool {
+	dirs, found := h.pathsOf(dir, seq), d != nil
+	names := map[store.Path]bool{}
+	for _, at := range dirs {
+		err = m.view.Children(at, func(c store.Path) bool {
 			_, name := split(c)
-			out = append(out, join(dir, name))
+			names[name] = names[name] || !store.OwnFile(c)
 			return true
 		})
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out), nil
+	var changed, paths []store.Path // since the moment, and under all their names
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		p := join(dir, name)
+		cur, known, err := m.view.Current(p)
+		switch {
+		case err != nil:
+			return nil, false, err
+		case !names[name]:
+		case !known || cur.Seq > seq:
+			changed = append(changed, p)
+			for _, at := range dirs {
+				paths = append(paths, join(at, name))
+			}
+		case !cur.Deleted():
+			out = append(out, entryOf(p, stateOf(cur)))
+		}
+	}
+	h, err = m.cellsSince(paths, seq+1, nil)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, p := range changed {
+		e, there := h.entryThen(p, seq)
+		if !there && len(h.owns[p]) == 0 { // a directory of which only what is in it is known
+			var in []Entry
+			in, _, err = m.list(p, seq)
+			if err != nil {
+				return nil, false, err
+			}
+			e, there = Entry{Path: p, Mode: unix.S_IFDIR | 0o755}, len(in) > 0
+		}
+		if there {
+			out = append(out, e)
+		}
+	}
+	slices.SortFunc(out, func(a, b Entry) int { return strings.Compare(string(a.Path), string(b.Path)) })
+	return out, found || len(out) > 0, nil
+}
+
+// pathsOf are the paths that a directory of a moment had at any time, as far as they are known.
+func (h *past) pathsOf(dir store.Path, seq uint64) (out []store.Path) {
+	d := h.nodeThen(dir, seq)
+	if d == nil {
+		above, name := split(dir)
+		for _, p := range h.pathsOf(above, seq) {
+			out = append(out, join(p, name))
+		}
+		return out
+	}
+	on := map[*node]bool{} // on the way up: directories that were in each other by turns
+	var up func(n *node, below store.Path)
+	up = func(n *node, below store.Path) {
+		if n == h.root {
+			out = append(out, below)
+		}
+		if on[n] {
+			return
+		}
+		on[n] = true
+		for _, c := range n.names {
+			up(c.dir, joinBelow(c.name, below))
+		}
+		delete(on, n)
+	}
+	up(d, "")
+	return out
+}
+
+// nodeThen is what a path was at a moment; nil: nothing, or it is not known.
+func (h *past) nodeThen(p store.Path, seq uint64) *node {
+	n := h.root
+	for name := range strings.SplitSeq(string(p), "/") {
+		if name == "" {
+			continue // p is the root
+		}
+		c := n.kids[store.Path(name)]
+		if c == nil || !c.known {
+			return nil
+		}
+		n = c.before(h.upTo(c, seq)).node
+		if n == nil {
+			return nil
+		}
+	}
+	return n
+}
+
+// stateThen is the state of a path at a moment; false: nobody saw it.
+func (h *past) stateThen(p store.Path, seq uint64) (st state, known bool) {
+	n := h.nodeThen(p, seq)
+	if n == nil {
+		return st, true
+	}
+	content, meta := n.content.before(h.upTo(&n.content, seq)), n.meta.before(h.upTo(&n.meta, seq))
+	if content.unknown || meta.unknown {
+		return st, false
+	}
+	st = joined(*content.st, *meta.st, n)
+	if st.seq = max(content.st.seq, meta.st.seq); st.seq == meta.st.seq && meta.st.size == st.size {
+		st.mtime = meta.st.mtime // of a file whose time was changed with its mode
+	}
+	return st, true
+}
+
+// entryThen is a path at a moment; false: it was not there.
+func (h *past) entryThen(p store.Path, seq uint64) (Entry, bool) {
+	st, known := h.stateThen(p, seq)
+	own := h.owns[p]
+	why := "what was there is not known"
+	for _, v := range own {
+		if v.Seq > seq && v.Excluded() && notKept(v) {
+			known, why = false, v.NoContent
+		}
+	}
+	if known {
+		return entryOf(p, st), !st.absent()
+	}
+	first := own[0]
+	return Entry{Path: p, Mode: cmp.Or(first.Stat.Mode, unix.S_IFREG|0o644), Size: first.Stat.Size, Mtime: first.Stat.Mtime, Seq: first.Seq, Why: why}, true
+}
+
+func entryOf(p store.Path, st state) Entry {
+	e := Entry{Path: p, Mode: st.mode, Size: st.size, Mtime: st.mtime, Target: st.target, Blob: st.blob, Seq: st.seq}
+	if st.owned {
+		e.UID, e.GID = st.uid, st.gid
+	}
+	if st.regular() && st.blob == (store.Hash{}) && st.size > 0 {
+		e.Why = cmp.Or(st.noContent, "nothing was kept of its content")
+	}
+	return e
 }
 
 func split(p store.Path) (dir, name store.Path) {
@@ -267,67 +222,4 @@ func join(dir, name store.Path) store.Path {
 		return name
 	}
 	return dir + "/" + name
-}
-
-// knownOf are the versions by which a path is told at a moment: the newest alone where
-// it says all.
-func (m *maker) knownOf(path store.Path, seq uint64) ([]store.Version, error) {
-	cur, found, err := m.view.Current(path)
-	if err != nil {
-		return nil, err
-	}
-	if found && cur.Seq <= seq && (cur.Deleted() || !regular(cur) || cur.Blob != (store.Hash{})) {
-		return []store.Version{cur}, nil
-	}
-	return m.view.History(path, false)
-}
-
-// holds: something was below a directory at a moment.
-func (m *maker) holds(dir store.Path, seq uint64) (found bool, err error) {
-	names, err := m.names(dir, seq)
-	if err != nil {
-		return false, err
-	}
-	for _, name := range names {
-		_, found, err = m.was(name, seq)
-		if found || err != nil {
-			return found, err
-		}
-	}
-	return false, nil
-}
-
-// stateThen is what a path, of which these versions are known, was at a moment; false:
-// that is not known.
-func (m *maker) stateThen(path store.Path, own []store.Version, seq uint64) (st state, ok bool, err error) {
-	if len(own) == 0 {
-		return st, false, nil
-	}
-	for i, v := range own {
-		if v.Seq > seq && notKept(v) && (v.Excluded() || i == 0) {
-			m.lose(store.Conflict{Path: path, Why: v.NoContent, Actor: v.Actor, Time: v.Time})
-			return st, false, nil
-		}
-	}
-	for i, then := range slices.Backward(own) {
-		if then.Seq <= seq {
-			st, err = m.described(own, i)
-			return st, true, err
-		}
-	}
-	switch first := own[0]; {
-	case first.Op == store.OpBaseline || first.Op == store.OpSeen || first.Op == store.OpOutside:
-		// It was there before anybody looked: what was found is what was.
-		st, err = m.described(own, 0)
-		if err != nil {
-			return st, false, err
-		}
-	case !carriedAway(first).absent():
-		st = carriedAway(first)
-	case began(first) || madeLater(own, first):
-	default:
-		m.loseBefore(first)
-		return st, false, nil
-	}
-	return st, true, nil
 }

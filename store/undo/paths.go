@@ -1,6 +1,8 @@
 package undo
 
 import (
+	"crypto/sha256"
+	"maps"
 	"slices"
 	"strings"
 
@@ -16,6 +18,30 @@ type goal struct {
 	made       bool   // want is that of no version of the path
 	took       uint64 // of a merge: the newest version that is taken out
 	edits      []int  // and which of its edits, nil: all
+}
+
+// goals plans what find says about each of some paths; false: there is nothing to do, or it was
+// named. contents are those that the store may not have.
+func goals[T any](p Planner, kind, title string, of []T, contents [][]byte, apart bool, find func(*maker, T) (goal, bool, error)) (*Draft, error) {
+	return p.make(kind, func(m *maker) (*aims, error) {
+		var all []goal
+		m.plan.Title = title
+		for _, b := range contents {
+			m.plan.Made[sha256.Sum256(b)] = append([]byte{}, b...)
+		}
+		wanted := map[store.Hash]bool{}
+		for _, f := range of {
+			g, ok, err := find(m, f)
+			if err != nil {
+				return nil, err
+			}
+			if ok {
+				all, wanted[g.want.blob] = append(all, g), true
+			}
+		}
+		maps.DeleteFunc(m.plan.Made, func(h store.Hash, _ []byte) bool { return !wanted[h] }) // it was needed to compare only
+		return m.aimsAt(all, apart)
+	})
 }
 
 // aimsAt are the aims by which paths become what they should be, whatever was there.

@@ -44,11 +44,10 @@ type maker struct {
 	show  bool // nobody is asked to secure anything
 
 	lost   []lost
-	asked  func(store.Path) bool      // the query asks for a path; nil: for all
-	before []store.Version            // what a query without its paths selects
-	unsafe map[store.Path]string      // what could not be secured, and why
-	kept   map[store.Hash]place       // whether and where the store has contents, as far as it was asked
-	wentTo map[store.Path][]laterName // which names directories of a moment had later, as far as it was asked
+	asked  func(store.Path) bool // the query asks for a path; nil: for all
+	before []store.Version       // what a query without its paths selects
+	unsafe map[store.Path]string // what could not be secured, and why
+	kept   map[store.Hash]place  // whether and where the store has contents, as far as it was asked
 }
 
 // place is where a content lies, if the store has it.

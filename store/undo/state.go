@@ -41,12 +41,6 @@ func stateOf(v store.Version) state {
 
 func newState(v *store.Version) *state { st := stateOf(*v); return &st }
 
-// regular: a version is of a regular file, be it there or not.
-func regular(v store.Version) bool {
-	kind := v.Stat.Mode & unix.S_IFMT
-	return kind == unix.S_IFREG || kind == 0
-}
-
 func (s state) absent() bool  { return s.mode == 0 }
 func (s state) kind() uint32  { return s.mode & unix.S_IFMT }
 func (s state) dir() bool     { return s.kind() == unix.S_IFDIR }

@@ -1,7 +1,8 @@
 package undo
 
 import (
-	"crypto/sha256"
+	"maps"
+	"slices"
 
 	"cachebro/store"
 
@@ -12,48 +13,49 @@ import (
 // machine can be made the same. Without dirs it returns all paths. The Mode of a path that did not
 // exist then, but at another time, is 0. Paths that this history has never recorded are left out.
 func (p Planner) Then(dirs []store.Path, seq uint64) (out []Entry, err error) {
-	m := p.looker()
-	err = p.Store.View(func(v *store.View) error {
-		m.view = v
-		add := func(path store.Path) error {
-			e, there, err := m.was(path, seq)
+	err = p.look(func(m *maker) error {
+		var below func(dir store.Path, was bool) error
+		// add adds the named entries of a directory, or all, with what was in them.
+		add := func(dir store.Path, was bool, names func(store.Path) bool) error {
+			all := map[store.Path]Entry{}
+			if was {
+				there, _, err := m.list(dir, seq)
+				if err != nil {
+					return err
+				}
+				for _, e := range there {
+					all[e.Path] = e
+				}
+			}
+			err := m.view.Children(dir, func(c store.Path) bool {
+				if _, there := all[c]; !there && !store.OwnFile(c) {
+					all[c] = Entry{Path: c}
+				}
+				return true
+			})
 			if err != nil {
 				return err
 			}
-			if !there {
-				e = Entry{}
-			}
-			e.Path = path
-			out = append(out, e)
-			return nil
-		}
-		var below func(dir store.Path) error
-		below = func(dir store.Path) error {
-			var names []store.Path
-			if err := v.Children(dir, func(c store.Path) bool { names = append(names, c); return true }); err != nil {
-				return err
-			}
-			for _, name := range names {
-				if store.OwnFile(name) {
+			for _, p := range slices.Sorted(maps.Keys(all)) {
+				if !names(p) {
 					continue
 				}
-				if err := add(name); err != nil {
-					return err
-				}
-				if err := below(name); err != nil {
+				out = append(out, all[p])
+				if err := below(p, all[p].Mode&unix.S_IFMT == unix.S_IFDIR); err != nil {
 					return err
 				}
 			}
 			return nil
 		}
+		below = func(dir store.Path, was bool) error {
+			return add(dir, was, func(store.Path) bool { return true })
+		}
 		if len(dirs) == 0 {
-			return below("")
+			return below("", true)
 		}
 		for _, dir := range dirs {
-			if err := add(dir); err != nil {
-				return err
-			}
-			if err := below(dir); err != nil {
+			above, _ := split(dir)
+			if err := add(above, true, func(p store.Path) bool { return p == dir }); err != nil {
 				return err
 			}
 		}
@@ -64,9 +66,8 @@ func (p Planner) Then(dirs []store.Path, seq uint64) (out []Entry, err error) {
 
 // Wanted are the contents that RestoreThen would write and the store does not have.
 func (p Planner) Wanted(of []Entry) (out []Entry, err error) {
-	m, seen := p.looker(), map[store.Hash]bool{}
-	err = p.Store.View(func(v *store.View) error {
-		m.view = v
+	seen := map[store.Hash]bool{}
+	err = p.look(func(m *maker) error {
 		for _, e := range of {
 			g, ok, err := m.then(e)
 			if err != nil {
@@ -88,30 +89,12 @@ func (p Planner) Wanted(of []Entry) (out []Entry, err error) {
 // both keeps its owner, its attributes and its mode, except for the executable bits.
 // contents are those that the store may not have.
 func (p Planner) RestoreThen(title string, of []Entry, contents [][]byte) (*Draft, error) {
-	return p.make(store.PlanRestore, func(m *maker) (_ *aims, err error) {
-		var goals []goal
-		m.plan.Title = title
-		for _, b := range contents {
-			m.plan.Made[sha256.Sum256(b)] = append([]byte{}, b...)
-		}
-		used := map[store.Hash]bool{}
-		for _, e := range of {
-			g, ok, err := m.then(e)
-			if err != nil {
-				return nil, err
-			}
-			if !ok {
-				continue
-			}
+	return goals(p, store.PlanRestore, title, of, contents, true, func(m *maker, e Entry) (goal, bool, error) {
+		g, ok, err := m.then(e)
+		if ok {
 			m.unlent(&g)
-			goals, used[g.want.blob] = append(goals, g), true
 		}
-		for h := range m.plan.Made {
-			if !used[h] {
-				delete(m.plan.Made, h)
-			}
-		}
-		return m.aimsAt(goals, true)
+		return g, ok, err
 	})
 }
 
