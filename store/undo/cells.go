@@ -73,7 +73,7 @@ type fact struct {
 	v     *store.Version // that says so
 	seqs  []uint64       // and all others that do
 	found bool           // nobody is known to have done it
-	gone  bool           // a plan says so of what was nowhere afterwards
+	said  bool           // a plan says so, and no version
 }
 
 // seq is the version that says what the value is before a fact.
@@ -180,7 +180,7 @@ func (m *maker) cellsSince(paths []store.Path, lo uint64, known map[uint64]*stor
 	for i := range vs {
 		h.apply(vs[i])
 		if plan := vs[i].Plan; plan != "" && last[plan] == i {
-			h.enterGone(plan)
+			h.enterSaid(plan)
 		}
 	}
 	h.whole = true
@@ -196,9 +196,9 @@ func (m *maker) cellsSince(paths []store.Path, lo uint64, known map[uint64]*stor
 	return h, nil
 }
 
-// enterGone enters what a plan made of contents and metadata of what was nowhere afterwards,
-// of which there is no version.
-func (h *past) enterGone(plan string) {
+// enterSaid enters what a plan made of contents and metadata, where no version tells: of what
+// was nowhere afterwards, and of files in directories that are excluded.
+func (h *past) enterSaid(plan string) {
 	if !h.speaks(plan) {
 		return
 	}
@@ -207,13 +207,46 @@ func (h *past) enterGone(plan string) {
 		return
 	}
 	for c, r := range h.saidBy[plan] {
-		if to, known := h.broughtTo(r, c, len(c.facts)); r.Gone && known && len(c.of.at) == 0 { // else a step failed
-			c.facts = append(c.facts, fact{
-				value: c.before(to + 1), seqs: []uint64{of.Seq + 1}, gone: true,
-				v: &store.Version{Seq: c.seq(len(c.facts)), Time: of.Begun, Plan: plan, Path: h.title(c)},
-			})
+		to, known := h.broughtTo(r, c, len(c.facts))
+		if !known || c.kind == entryCell {
+			continue
 		}
+		want := c.before(to + 1)
+		if r.Gone && len(c.of.at) > 0 || !r.Gone && (c.same(want, c.now()) || !h.changedUntold(&of, c)) {
+			continue // or a step failed
+		}
+		c.facts = append(c.facts, fact{
+			value: want, seqs: []uint64{of.Seq + 1}, said: true,
+			v: &store.Version{Seq: c.seq(len(c.facts)), Time: of.Begun, Plan: plan, Path: h.title(c)},
+		})
 	}
+}
+
+// changedUntold reports whether a plan gave a file its content or metadata, and no version
+// tells of it.
+func (h *past) changedUntold(of *store.Plan, c *cell) bool {
+	p, there := h.path(c)
+	told := func(v store.Version) bool {
+		moved := v.Op == store.OpRename && !store.OwnFile(v.From) || v.Op == store.OpExchange || v.Op == store.OpMoved
+		return v.Plan == of.ID && !moved
+	}
+	if !there || c.of.dir() || slices.ContainsFunc(h.owns[p], told) {
+		return false
+	}
+	if of.Steps == nil {
+		whole, err := h.m.store.Journal.Plan(of.ID)
+		if err != nil {
+			return false
+		}
+		*of = whole
+	}
+	if slices.ContainsFunc(of.Failed, func(f store.Conflict) bool { return f.Path == p }) {
+		return false
+	}
+	return slices.ContainsFunc(of.Steps, func(s store.Step) bool {
+		does := s.Do == store.DoWrite || s.Do == store.DoChmod && c.kind == metaCell
+		return s.Path == p && does && slices.Contains(of.Done, s.N)
+	})
 }
 
 // sinceOf is the oldest version that was looked at for the plans that made versions: which

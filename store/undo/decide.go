@@ -273,8 +273,10 @@ func (m *maker) outOfMoved(a *aims, out map[*cell]store.Path) {
 				continue
 			}
 			p, ok := h.pathBefore(c)
-			is, there := h.path(c)
-			asked := m.asked(p) || there && m.asked(is) && n.nlink < 2
+			asked := m.asked(p) || n.nlink < 2 && slices.ContainsFunc(append([]*cell{c}, n.at...), func(at *cell) bool { // by any name
+				is, there := h.path(at)
+				return there && m.asked(is)
+			})
 			if ok && asked && slices.ContainsFunc(above(c), func(d *node) bool { return moved[d] }) {
 				out[c] = p
 			}

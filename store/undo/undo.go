@@ -351,7 +351,7 @@ func (m *maker) takeOut(sel selection, q Query) (*aims, error) {
 		}
 	}
 	return m.decide(h, oldest, func(f *fact) bool {
-		if f.gone {
+		if f.said {
 			return f.v.Plan == q.Select.Plan
 		}
 		return slices.ContainsFunc(f.seqs, func(seq uint64) bool { return taken[seq] })

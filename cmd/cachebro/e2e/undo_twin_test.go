@@ -464,6 +464,15 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 			setup: "echo f >c", act: "mkdir t",
 			then: func(d string) error { return exchange(d, "t", "c") }, last: "mkdir c/lib",
 			want: []func(string) error{absent("t"), file("c", "f\n")}},
+		{name: "a file that came from a directory that is gone, in one that was exchanged, by path", paths: []string{"b/m"},
+			setup: "mkdir -p a/in b; echo c >a/in/c; echo b >b/f", act: "mv a/in/c a/m; rm -r a/in",
+			then: func(d string) error { return exchange(d, "a", "b") },
+			want: []func(string) error{file("a/in/c", "c\n"), absent("b/in"), absent("b/m"), file("a/f", "b\n")}},
+		{name: "a file that an undo changes in an excluded directory, where no version tells of it",
+			setup: "echo __pycache__ >>.gitignore; mkdir __pycache__; echo old >__pycache__/y.ign",
+			act:   "ln __pycache__/y.ign e; ln -s a.go c; echo new >__pycache__/y.ign; chmod 600 __pycache__/y.ign; mv c e; ln __pycache__/y.ign $G/a.go; mv __pycache__ tmp",
+			want:  []func(string) error{file("__pycache__/y.ign", "old\n"), mode("__pycache__/y.ign", unix.S_IFREG|0o644), absent("e")},
+			again: []func(string) error{file("tmp/y.ign", "new\n"), mode("tmp/y.ign", unix.S_IFREG|0o600)}},
 	}
 	p := newProject(t, map[string]string{"a": "a\n"})
 	if err := os.Chmod(p.base, 0o755); err != nil { // so that the other user can enter it
