@@ -286,16 +286,14 @@ func (w *worker) rename() error {
 	}
 	// The opened directories are used, because a directory on the way may have been replaced
 	// by a symlink.
-	from, err := w.root.Open(".")
+	from, err := w.places.file(w.root)
 	if err != nil {
 		return err
 	}
-	defer from.Close()
-	dir, err := to.Open(".")
+	dir, err := w.places.file(to)
 	if err != nil {
 		return err
 	}
-	defer dir.Close()
 	return unix.Renameat(int(from.Fd()), w.name, int(dir.Fd()), name)
 }
 
@@ -319,20 +317,15 @@ func (w *worker) exchange() error {
 	case w.step.Ino != 0 && !sameInode(fi, w.step.Ino):
 		return fmt.Errorf("is another directory: %w", errChanged)
 	}
-	from, err := w.root.Open(".")
+	from, err := w.places.file(w.root)
 	if err != nil {
 		return err
 	}
-	defer from.Close()
-	dir, err := to.Open(".")
+	dir, err := w.places.file(to)
 	if err != nil {
 		return err
 	}
-	defer dir.Close()
-	if err := exchange(int(from.Fd()), w.name, int(dir.Fd()), name); err != nil {
-		return &fs.PathError{Op: "exchange", Path: w.name, Err: err}
-	}
-	return nil
+	return displace.Exchange(from, w.name, dir, name)
 }
 
 // link makes the path a name of another file. If the path already was a name of that file,

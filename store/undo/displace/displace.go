@@ -94,7 +94,7 @@ func (h *Held) displace(root *os.Root, tmp, name string, taker fs.FileInfo) (*Di
 	}
 	d := &Displaced{held: h, root: root, dir: dir, tmp: tmp, name: name, taker: taker}
 	if taker != nil {
-		err = exchange(dir, tmp, name)
+		err = Exchange(dir, tmp, dir, name)
 	} else {
 		err = move(dir, name, tmp)
 	}
@@ -133,7 +133,7 @@ func (d *Displaced) back() error {
 	err := error(nil)
 	if d.taker == nil || !d.busy() {
 		if d.taker != nil {
-			err = exchange(d.dir, d.tmp, d.name)
+			err = Exchange(d.dir, d.tmp, d.dir, d.name)
 			was, said = d.taker, ErrGivenBack
 		}
 		if d.taker == nil || errors.Is(err, fs.ErrNotExist) { // no file has the name

@@ -84,14 +84,16 @@ func retry(f func() error) (err error) {
 	return err
 }
 
-// exchange swaps the files of two names.
-func exchange(dir *os.File, a, b string) error { return rename2(dir, a, b, unix.RENAME_EXCHANGE) }
+// Exchange swaps the files of two names.
+func Exchange(from *os.File, a string, to *os.File, b string) error {
+	return rename2(from, a, to, b, unix.RENAME_EXCHANGE)
+}
 
 // move renames a to b. It fails if b exists.
-func move(dir *os.File, a, b string) error { return rename2(dir, a, b, unix.RENAME_NOREPLACE) }
+func move(dir *os.File, a, b string) error { return rename2(dir, a, dir, b, unix.RENAME_NOREPLACE) }
 
-func rename2(dir *os.File, a, b string, flags uint) error {
-	err := retry(func() error { return unix.Renameat2(int(dir.Fd()), a, int(dir.Fd()), b, flags) })
+func rename2(from *os.File, a string, to *os.File, b string, flags uint) error {
+	err := retry(func() error { return unix.Renameat2(int(from.Fd()), a, int(to.Fd()), b, flags) })
 	if err != nil {
 		return &os.LinkError{Op: "rename", Old: a, New: b, Err: err}
 	}

@@ -33,14 +33,17 @@ func (h *Held) unlock() {}
 
 func idle(*os.File) bool { return true }
 
-// exchange swaps the files of two names.
-func exchange(dir *os.File, a, b string) error { return renamex(dir, a, b, unix.RENAME_SWAP) }
+// Exchange swaps the files of two names. If the volume does not support that (HFS+, network
+// volumes), it changes neither.
+func Exchange(from *os.File, a string, to *os.File, b string) error {
+	return renamex(from, a, to, b, unix.RENAME_SWAP)
+}
 
 // move renames a to b. It fails if b exists.
-func move(dir *os.File, a, b string) error { return renamex(dir, a, b, unix.RENAME_EXCL) }
+func move(dir *os.File, a, b string) error { return renamex(dir, a, dir, b, unix.RENAME_EXCL) }
 
-func renamex(dir *os.File, a, b string, flags uint32) error {
-	if err := unix.RenameatxNp(int(dir.Fd()), a, int(dir.Fd()), b, flags); err != nil {
+func renamex(from *os.File, a string, to *os.File, b string, flags uint32) error {
+	if err := unix.RenameatxNp(int(from.Fd()), a, int(to.Fd()), b, flags); err != nil {
 		return &os.LinkError{Op: "rename", Old: a, New: b, Err: err}
 	}
 	return nil

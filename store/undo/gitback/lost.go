@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"os/exec"
 	"path"
 	"path/filepath"
@@ -57,11 +59,12 @@ func (w *work) lostOf(ctx context.Context, dir string, tips []wire.GitTip) (all 
 	for _, t := range tips {
 		ids[t.Commit] = true
 	}
-	had, err := w.which(ctx, dir, true, ids)
+	had, err := w.kinds(ctx, dir, true, maps.Keys(ids))
+	maps.DeleteFunc(had, func(_, kind string) bool { return kind != "commit" })
 	if err != nil || len(had) == 0 {
 		return nil, err
 	}
-	here, err := w.which(ctx, dir, false, had)
+	here, err := w.kinds(ctx, dir, false, maps.Keys(had))
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +98,7 @@ func (w *work) lostOf(ctx context.Context, dir string, tips []wire.GitTip) (all 
 		if !lost[t.Commit] || parent[t.Commit] && !(ref && !slices.Contains(refs, t.Name)) {
 			continue
 		}
-		x := Lost{GitTip: t, Gone: !here[t.Commit]}
+		x := Lost{GitTip: t, Gone: here[t.Commit] == ""}
 		if s, err := w.ask(ctx, dir, true, nil, "log", "-1", "--format=%s", t.Commit, "--"); err == nil {
 			x.Subject = strings.ToValidUTF8(strings.TrimSpace(s), "�")
 		}
@@ -144,20 +147,20 @@ func shell(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// which reports which objects exist. If kept is set, saved objects count.
-func (w *work) which(ctx context.Context, dir string, kept bool, ids map[string]bool) (map[string]bool, error) {
+// kinds returns the kinds of the objects that exist. If kept is set, saved objects count.
+func (w *work) kinds(ctx context.Context, dir string, kept bool, ids iter.Seq[string]) (map[string]string, error) {
 	var in bytes.Buffer
 	for id := range ids {
 		in.WriteString(id + "\n")
 	}
-	out, err := w.ask(ctx, dir, kept, in.Bytes(), "cat-file", "--batch-check=%(objectname) %(objecttype)")
-	has := map[string]bool{}
+	out, err := w.ask(ctx, dir, kept, in.Bytes(), "cat-file", "--batch-check=%(objectname) %(objecttype)", "--buffer")
+	kinds := map[string]string{}
 	for l := range strings.Lines(out) {
-		if id, kind, _ := strings.Cut(strings.TrimSpace(l), " "); kind == "commit" {
-			has[id] = true
+		if id, kind, _ := strings.Cut(strings.TrimSpace(l), " "); kind != "missing" {
+			kinds[id] = kind
 		}
 	}
-	return has, err
+	return kinds, err
 }
 
 // ask runs git in a repository. If kept is set, git also sees the saved copies of lost objects.

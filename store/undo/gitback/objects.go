@@ -1,11 +1,10 @@
 package gitback
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -136,7 +135,6 @@ func (w *work) missing(ctx context.Context, dir, from string, lost []string) (ne
 	if !w.alive(dir) {
 		return nil, true
 	}
-	var ids bytes.Buffer
 	of := map[string][]string{} // object → stems
 	packs := map[string]bool{}
 	for _, rel := range lost {
@@ -151,21 +149,14 @@ func (w *work) missing(ctx context.Context, dir, from string, lost []string) (ne
 			}
 		}
 	}
-	for id := range of {
-		ids.WriteString(id + "\n")
-	}
-	cmd := w.git(ctx, dir, "cat-file", "--batch-check", "--buffer")
-	cmd.Stdin = &ids
-	out, err := cmd.Output()
+	has, err := w.kinds(ctx, dir, false, maps.Keys(of))
 	if err != nil {
 		return nil, true
 	}
 	need = map[string]bool{}
-	for s := bufio.NewScanner(bytes.NewReader(out)); s.Scan(); {
-		if id, ok := strings.CutSuffix(s.Text(), " missing"); ok {
-			for _, st := range of[id] {
-				need[st] = true
-			}
+	for id, stems := range of {
+		for _, st := range stems {
+			need[st] = need[st] || has[id] == ""
 		}
 	}
 	for _, rel := range lost { // packs whose index was not lost
@@ -237,21 +228,10 @@ func (w *work) unreachable(ctx context.Context, steps []wire.GitStep) map[string
 		of[dir][id] = append(of[dir][id], string(s.Path))
 	}
 	for dir, ids := range of {
-		var in bytes.Buffer
-		for id := range ids {
-			in.WriteString(id + "\n")
-		}
-		cmd := w.git(ctx, dir, "cat-file", "--batch-check")
-		cmd.Stdin = &in
-		out, err := cmd.Output()
-		if err != nil {
-			continue
-		}
-		for s := bufio.NewScanner(bytes.NewReader(out)); s.Scan(); {
-			if id, ok := strings.CutSuffix(s.Text(), " missing"); ok {
-				for _, p := range ids[id] {
-					bad[p] = true
-				}
+		has, err := w.kinds(ctx, dir, false, maps.Keys(ids))
+		for id, paths := range ids {
+			for _, p := range paths {
+				bad[p] = bad[p] || err == nil && has[id] == ""
 			}
 		}
 	}
