@@ -92,8 +92,8 @@ var (
 	errMacFUSE = errors.New("macFUSE is not installed, so nothing can be mounted (reads, hooks and search work without it): " +
 		"brew install --cask macfuse, or https://macfuse.github.io")
 	errExtension = errors.New("macOS does not let macFUSE's kernel extension run: " +
-		"allow it in System Settings, Privacy & Security, and restart (on Apple silicon reduced security has to be chosen in the recovery system before)")
-	errFSKit = errors.New("this macFUSE has only its FSKit backend, which passes on no descriptor of a device: " +
+		"allow it in System Settings, Privacy & Security, and restart (on Apple silicon, first choose reduced security in the recovery system)")
+	errFSKit = errors.New("this macFUSE has only its FSKit backend, which gives cachebro no device descriptor: " +
 		"enable the kernel backend (macFUSE in System Settings), and mount again")
 )
 

@@ -44,11 +44,11 @@ func receive(sock, flags int) (int, error) {
 	}
 	msgs, err := unix.ParseSocketControlMessage(oob[:n])
 	if err != nil || len(msgs) == 0 {
-		return -1, errors.Join(errors.New("no descriptor came"), err)
+		return -1, errors.Join(errors.New("the mount program sent no descriptor"), err)
 	}
 	fds, err := unix.ParseUnixRights(&msgs[0])
 	if err != nil || len(fds) != 1 {
-		return -1, errors.Join(errors.New("no descriptor came"), err)
+		return -1, errors.Join(errors.New("the mount program sent no descriptor"), err)
 	}
 	unix.CloseOnExec(fds[0])
 	return fds[0], nil

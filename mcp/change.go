@@ -67,7 +67,7 @@ func (c *call) apply(ctx context.Context, ch change) (note string, err error) {
 		}
 		if _, oerr := s.backend.try(ctx, readWait, wire.MOwnEdit, own, ch.after, nil); oerr != nil {
 			// The reader then gets more text than needed, never less.
-			s.opt.Logger.Info("edit not booked as shown", "path", ch.rel, "err", oerr)
+			s.opt.Logger.Info("edit not recorded as shown", "path", ch.rel, "err", oerr)
 		}
 	}
 	s.listHistory(ch.rel)

@@ -49,7 +49,8 @@ var lsTool = &tool{
 		part, next := c.s.listPage(items, first)
 		body := strings.Join(part, "\n") + "\n"
 		if first > 1 || next > 0 {
-			// A page is sent whole, because only a complete listing can be reported as unchanged.
+			// A page is sent without comparison, because only a complete listing can be reported as
+			// unchanged.
 			t := strings.TrimSuffix(body, "\n")
 			if next > 0 {
 				t += fmt.Sprintf("\n[... items %d-%d of %d. next: ls path=%s offset=%d]", first, next-1, len(items), quote(name(rel)), next)

@@ -72,7 +72,7 @@ func (c *call) readPast(ctx context.Context, a readArgs, at string) (*mcp.CallTo
 	case v.NoContent != "":
 		return nil, wire.Errorf(wire.ErrNotFound, "search_history path_filter="+quote(a.rel)+" lists its other versions", "version %d of %s has no content: %s", v.Seq, quote(a.rel), v.NoContent)
 	case text.Binary(b):
-		return nil, wire.Errorf(wire.ErrBinary, "revert_file or restore brings it back", "version %d of %s is binary (%d bytes)", v.Seq, quote(a.rel), len(b))
+		return nil, wire.Errorf(wire.ErrBinary, "restore it with revert_file or restore", "version %d of %s is binary (%d bytes)", v.Seq, quote(a.rel), len(b))
 	}
 	b, _ = text.Shown(b)
 	limit := a.limit

@@ -98,7 +98,7 @@ func planText(verb string, p wire.Plan, done apply.Result) string {
 		}
 	}
 	conflicts(&b, "not changed", slices.Concat(p.Conflicts, done.Failed))
-	conflicts(&b, "done, with differences", done.Left)
+	conflicts(&b, "done, but not exactly as planned", done.Left)
 	conflicts(&b, "not in the history, cannot be restored", p.Lost)
 	return b.String()
 }

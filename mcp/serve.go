@@ -158,7 +158,7 @@ func (s *Server) spendLater(ctx context.Context, sp wire.Spend, sent []byte) {
 	ctx = context.WithoutCancel(ctx)
 	s.work.Go(func() {
 		if _, err := s.backend.try(ctx, noteWait, wire.MSpend, sp, sent, nil); err != nil {
-			s.opt.Logger.Debug("tokens not booked", "tool", sp.Tool, "err", err)
+			s.opt.Logger.Debug("tokens not counted", "tool", sp.Tool, "err", err)
 		}
 	})
 }

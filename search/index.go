@@ -170,7 +170,7 @@ type sums struct {
 	bytes         int64
 }
 
-// add adds a file times times. -1 subtracts it.
+// add adds f to the totals, or subtracts it if times is -1.
 func (s *sums) add(f *file, times int) {
 	if f.indexed {
 		s.files += times

@@ -3,13 +3,13 @@ package capture
 import "time"
 
 // clock notices that the wall clock was set back. A file written after that may have a ctime from
-// before the scan, so that the scan would wrongly count as having seen it.
+// before the scan, and would wrongly count as scanned.
 type clock struct {
 	ahead time.Duration // largest lead of the wall clock over the monotonic clock so far
 }
 
-// clockSlack is less than the second that scans.end subtracts, and more than clock adjustments
-// change between two checks.
+// clockSlack is less than the second that scans.end subtracts. Clock adjustments change less than
+// that between two checks.
 const clockSlack = 500 * time.Millisecond
 
 // setBack reports whether the wall clock was set back. wall and steady are how far the two clocks

@@ -8,7 +8,7 @@ import (
 	"cachebro/fusefs"
 )
 
-// typed does nothing on this system, so linePause ends lines.
+// typed does nothing on this system. A pause of linePause ends a line instead.
 type typed struct{}
 
 func (typed) close()                       {}

@@ -7,7 +7,7 @@ import (
 	"cachebro/fusefs/mounts"
 )
 
-// Point returns where the past of a project is mounted, or "".
+// Point returns where the past of a project (see the package comment) is mounted, or "".
 func Point(root string) string {
 	all, err := mounts.Mounts()
 	if err != nil {

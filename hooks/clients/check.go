@@ -46,7 +46,7 @@ func CheckClients(ctx context.Context, s Setup) []Finding {
 				broken = true
 				out = append(out, Finding{What: spec.title, Text: c.Err.Error(), Fix: c.Hint})
 			case present == stale:
-				out = append(out, Finding{What: spec.title, Text: f.path + " has an entry of ours that differs from what init would write", Fix: "cachebro init --client " + spec.name})
+				out = append(out, Finding{What: spec.title, Text: f.path + " has a cachebro entry that init would write differently", Fix: "cachebro init --client " + spec.name})
 				configured++
 			case present == ours:
 				configured++
@@ -56,7 +56,7 @@ func CheckClients(ctx context.Context, s Setup) []Finding {
 		case configured > 0 && configured == len(files):
 			out = append(out, Finding{What: spec.title, OK: true, Text: "configured in " + paths(files) + spec.reminder(files)})
 		case configured > 0:
-			out = append(out, Finding{What: spec.title, Text: "configured only in part of " + paths(files), Fix: "cachebro init --client " + spec.name})
+			out = append(out, Finding{What: spec.title, Text: "configuration is incomplete in " + paths(files), Fix: "cachebro init --client " + spec.name})
 		case !broken && spec.found(s):
 			out = append(out, Finding{What: spec.title, OK: true, Text: "in use, without cachebro", Fix: "cachebro init --client " + spec.name})
 		}
