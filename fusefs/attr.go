@@ -82,7 +82,7 @@ func (o *namespace) fillAttrOut(sx *sys.Stat, out *fuse.AttrOut) {
 const severalAsked = ^uint32(0)
 
 // asking records which thread attributes of n are about to be read for; 0 if unknown. It always
-// writes, so that only a later change can remove the record.
+// performs an atomic write, so that overtook sees every record made before it.
 func (n *inode) asking(tid uint32) {
 	if tid == 0 || !n.attrThread.CompareAndSwap(tid, tid) && !n.attrThread.CompareAndSwap(0, tid) {
 		n.attrThread.Store(severalAsked)
@@ -192,8 +192,8 @@ func (o *contents) tellOutside(n *inode, before kernelState, sx *sys.Stat) {
 
 // outsideOf reports a change on the source to the Observer, unless n is dirty: then its content is
 // reported when n is closed. It holds n.order, so that no write begins before the Observer has
-// saved the content. It never waits for n.order, because the caller may hold that lock or another
-// inode's.
+// saved the content. If n.order is taken, it reports in the background, because the caller may hold
+// that lock or another inode's.
 func (o *contents) outsideOf(n *inode, was, after event.Stat) {
 	if o.obs == nil {
 		return

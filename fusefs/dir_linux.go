@@ -23,7 +23,7 @@ func (o *namespace) OpenDir(<-chan struct{}, *fuse.OpenIn, *fuse.OpenOut) fuse.S
 
 const (
 	maxStreams = 32              // descriptors that stay open between two requests of a reader
-	streamLife = 5 * time.Second // how long
+	streamLife = 5 * time.Second // how long they stay open
 	streamBuf  = 32 << 10
 )
 

@@ -40,8 +40,8 @@ func (o *contents) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) 
 	defer n.order.Unlock()
 	off := int64(in.Offset)
 	// An append goes to the end of the source file, which a process that bypasses the mount may
-	// have made longer. Pages of a mapping have their own offsets, and the bytes of a resent
-	// request may already be in the file.
+	// have made longer. This does not apply to pages of a mapping, which have their own offsets,
+	// nor to a resent request, whose bytes may already be in the file.
 	appends := in.Flags&unix.O_APPEND != 0 && in.WriteFlags&fuse.WRITE_CACHE == 0 && in.Unique&resendBit == 0
 	w, err := o.markHandleDirty(h, &in.InHeader, off, appends, cancel)
 	if err != nil {

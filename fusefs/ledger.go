@@ -358,7 +358,7 @@ func (l *ledger) addResting(id uint64, k key, kind uint32, parent *inode, name s
 	return ref
 }
 
-// lookups stores n.nlookup. The caller holds the table's shard of n's key.
+// lookups stores n.nlookup. The caller has locked the table's shard of n's key.
 func (l *ledger) lookups(n *inode) {
 	if l == nil {
 		return

@@ -134,9 +134,9 @@ func sharesMemory(n *inode, in *fuse.LkIn) bool {
 
 // uncached reports whether read(2) and write(2) of n may have to bypass the kernel's cache, because
 // processes can reach the source bypassing the mount. Otherwise these and the processes on the
-// mount would not see each other's writes, and reads after an outdated size ended early. The caller
-// applies it to files that were locked, that were just changed bypassing the mount, or that are
-// opened for reading and writing, as databases do.
+// mount would not see each other's writes, and reads could end early at an outdated size. The
+// caller applies it to files that were locked, that were just changed bypassing the mount, or that
+// are opened for reading and writing, as databases do.
 func (n *inode) uncached() bool {
 	if !n.isReg() || !n.fs.way.Load() {
 		return false

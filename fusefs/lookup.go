@@ -76,8 +76,7 @@ func (o *overlay) lookedUp(in *fuse.InHeader, parent *inode, dir int, name strin
 }
 
 // afresh reads the attributes of an inode that the kernel already knows again, just before they are
-// sent. sx was read before the inode was found, so overtook could not connect this request with a
-// change in between.
+// sent. sx was read before the inode was found, so overtook does not know of this request.
 func (o *namespace) afresh(n *inode, in *fuse.InHeader, dir int, name string, sx *sys.Stat) {
 	if n.isReg() && sx.Nlink == 1 {
 		return // the kernel itself makes every change of such a file

@@ -57,8 +57,8 @@ type device struct {
 	interrupted func(unique uint64) bool
 
 	// ready counts the threads that wait for a request or are about to, including those just
-	// started. Otherwise each request that arrives meanwhile would start another one; there were
-	// 10,000 threads.
+	// started. Otherwise each request that arrives meanwhile would start another thread. A busy
+	// machine had 10,000 of them.
 	ready    atomic.Int32
 	readTurn sync.Mutex // held while a request is read, if readersInTurn
 	parked   atomic.Int32

@@ -164,7 +164,7 @@ type rename struct {
 	fromName, toName   string // as the directories spell them
 	askedFrom, askedTo string // as the request spells them
 	newName            string // the new name as the directory spells it afterwards
-	src, dst           *inode // dst: the inode that has the new name before, or nil
+	src, dst           *inode // dst: the inode that had the new name, or nil
 	srcStat, dstStat   sys.Stat
 }
 

@@ -163,7 +163,7 @@ func (t *table) forget(id, count uint64) (n *inode, gone bool) {
 	return n, true
 }
 
-// handles finds open files by the handle number that the kernel got.
+// handles finds open files by handle number.
 type handles struct {
 	next  *atomic.Uint64 // in the ledger, if there is one
 	count atomic.Int64

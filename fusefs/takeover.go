@@ -45,7 +45,7 @@ func NewLedger() (*os.File, error) {
 }
 
 // CanTakeOver returns nil if another server can take over the connection and ledger of a killed
-// server, otherwise the reason.
+// server. Otherwise the error says why not.
 func CanTakeOver(l, device *os.File) error {
 	var head [8]byte
 	if _, err := l.ReadAt(head[:], 0); err != nil || binary.NativeEndian.Uint64(head[:]) != ledgerMagic {
@@ -121,8 +121,8 @@ func (d *device) replay(l *ledger) error {
 // resend asks the kernel to resend unanswered requests.
 func (d *device) resend() error { return d.notify(notifyResend, nil) }
 
-// restore rebuilds nodes and handles from the ledger. It closes the descriptors in kept, which are
-// by handle.
+// restore rebuilds nodes and handles from the ledger. kept holds descriptors by handle; restore
+// closes them.
 func (o *overlay) restore(kept map[uint64]*os.File) {
 	l := o.ledger
 	names := map[uint64][]uint32{}

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// crowdLasts is for how many requests several threads stay waiting after requests queued.
+	// After requests queued, several threads keep waiting for the next crowdLasts requests.
 	crowdLasts = 128
 	// watchEvery is how often watch checks that a thread waits for requests. After stillAfter
 	// checks without a request, watch pauses.
@@ -83,8 +83,8 @@ func (d *device) requestTaken(op, task uint32, ready int32) {
 	if op >= maxOpcode || unawaited&(1<<op) != 0 {
 		return
 	}
-	// A task waits for the reply before it sends another request. So while only one task sends
-	// requests, no requests queue. Reads are an exception, because the kernel reads ahead.
+	// A task waits for the reply before it sends another request. So requests do not queue while
+	// only one task sends them. Reads are an exception, because the kernel reads ahead.
 	alone := task != 0 && op != opRead && d.lastTask.Swap(task) == task
 	switch {
 	case ready == 0 && !alone && taken-d.forgetAt.Load() > forgetTurn && d.queued():

@@ -6,8 +6,8 @@ import (
 	"cachebro/store/leaf/procfs"
 )
 
-// clientPID returns the pid of the client that runs the hooks: our nearest ancestor that is not a
-// shell, because clients start hooks through one.
+// clientPID returns the pid of the client that runs the hooks. Clients start hooks through a shell,
+// so that is our nearest ancestor that is not a shell.
 func clientPID() int {
 	pid := os.Getppid()
 	for range 5 {

@@ -59,7 +59,7 @@ func (r rollout) save() error {
 }
 
 // advance reads the new part of the record. If the record is another file or became shorter,
-// everything counts as lost.
+// everything shown so far counts as lost.
 func (r *rollout) advance(path string, n *recorded) error {
 	return readNew(path, &r.Offset, func(size int64) {
 		if r.Path != path || size < r.Offset {

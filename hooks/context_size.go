@@ -49,8 +49,8 @@ type contextSize struct {
 	Deferred string          `json:"deferred,omitempty"` // names of our tools whose schemas are not in the context
 	Counted  string          `json:"counted,omitempty"`  // the part of Deferred whose cost was recorded
 
-	// Compacted is set after a compaction was reported to the daemon: to "due" until its boundary
-	// entry was read, then to "seen".
+	// Compacted is set after a compaction was reported to the daemon. It is "due" until the
+	// compaction's boundary entry was read, then "seen".
 	Compacted string `json:"compacted,omitempty"`
 
 	// What was found since the last report to the daemon.
@@ -92,7 +92,7 @@ func (c *scene) record() string {
 // the calling context lost something, or "" without a transcript.
 func (c *call) look() string {
 	if d := c.opt.dialect(); d.Requests || d.Record && c.tool == "Bash" {
-		return wire.ContextHeld // earlier losses have been reported
+		return wire.ContextHeld // losses before this call have been reported
 	}
 	if c.opt.client != "" || c.toolUse == "" || c.record() == "" {
 		return ""
@@ -119,9 +119,9 @@ func (c *call) look() string {
 	return wire.ContextHeld
 }
 
-// countSchema records what our tools cost in this session's requests. Newer clients put only names
-// of tools into a context, and a schema when the model asks for it, which the transcript shows.
-// Without a transcript, the whole list of tools counts.
+// countSchema records what our tools cost in this session's requests. Newer clients put only the
+// names of tools into a context. They add a schema when the model asks for it, which the transcript
+// shows. Without a transcript, the whole list of tools counts.
 func (c *call) countSchema(ctx context.Context) {
 	if c.opt.client != "" || c.transcript == "" || c.agent != "" {
 		return
@@ -225,7 +225,8 @@ func (s *contextSize) advance(transcript string) error {
 }
 
 // readNew calls take with each line of a file after offset, and advances offset. An incomplete line
-// is left to the next event. First it calls fit with the size of the file, which may change offset.
+// is left to the next event. First it calls fit, which may change offset, with the size of the
+// file.
 func readNew(path string, offset *int64, fit func(size int64), take func(line []byte)) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -362,8 +363,8 @@ func tellsLoss(name string) bool {
 	return slices.ContainsFunc(lossWords, func(w string) bool { return strings.Contains(name, w) })
 }
 
-// lost reports whether an object has a field with such a name and a value that is not empty or
-// false, or lists such an edit that removed something.
+// lost reports whether an object has such a field with a value that is not empty or false, or lists
+// such an edit that removed something.
 func lost(raw json.RawMessage) bool {
 	var f fields
 	found := slices.ContainsFunc(lossWords, func(w string) bool { return bytes.Contains(raw, []byte(w)) })
@@ -392,7 +393,7 @@ func lost(raw json.RawMessage) bool {
 	return false
 }
 
-// solid counts the bytes that are not white space, of which one token may hold any amount.
+// solid counts the bytes that are not white space. One token may hold any amount of white space.
 func solid(text string) (n int64) {
 	for _, r := range text {
 		if !unicode.IsSpace(r) {

@@ -77,7 +77,7 @@ func (c *call) took(f finished, printed map[string]sent) string {
 	}
 	s, ok := printed[f.toolUse]
 	switch outputDigest(f.text) {
-	case s.own: // also if nothing was shortened, because the texts are equal
+	case s.own: // also if nothing was shortened: then both texts are equal
 		return wire.TookOwn
 	case s.new:
 		return wire.TookOurs

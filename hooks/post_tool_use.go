@@ -90,8 +90,8 @@ func postToolUseFailure(ctx context.Context, c *call) answer {
 // result, so a longer one does not count as shown.
 const codexCut = 9_500
 
-// otherClient closes the window of another client's call. Codex sends the hook the call id and the
-// result of calls to our own server.
+// otherClient closes the window of another client's call. For a call to our own server, Codex sends
+// the hook the result and the call id that the server got.
 func (c *call) otherClient(ctx context.Context) answer {
 	t := c.toolCall()
 	if c.opt.client != "codex" || !isOurs(c.tool) {

@@ -54,8 +54,8 @@ func preToolUse(ctx context.Context, c *call) answer {
 	return answer{out: output{context: text}}
 }
 
-// ownWords returns why an edit by the client's tools is denied, or "". It denies a text that is one
-// of cachebro's answers.
+// ownWords returns why an edit by the client's tools is denied, or "". An edit is denied if its
+// text is one of cachebro's answers.
 func (c *call) ownWords(ctx context.Context) string {
 	given := c.writes()
 	if len(text.OwnWords(given)) == 0 {

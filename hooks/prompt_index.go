@@ -22,7 +22,7 @@ const (
 	indexItems    = 40   // at most
 	indexKeywords = 8
 	searchWithin  = 120 * time.Millisecond
-	indexSince    = 7 * 24 * time.Hour // how long ago a touched file may be
+	indexSince    = 7 * 24 * time.Hour // files touched earlier are not listed
 )
 
 const (
@@ -85,8 +85,8 @@ func (c *call) found(ctx context.Context) []indexItem {
 	}
 	var a wire.SearchAnswer
 	q := wire.SearchQuery{Pattern: strings.Join(words, " "), Mode: wire.SearchPrompt, Limit: indexItems, Session: c.session, NoRefresh: true}
-	// Not through ask: a timeout there opens the circuit breaker and marks the event as lost, and a
-	// slow search is no reason for that.
+	// This does not use ask: a timeout there opens the circuit breaker and marks the event as lost,
+	// and a slow search is no reason for that.
 	ctx, cancel := context.WithTimeout(ctx, searchWithin)
 	defer cancel()
 	if _, err := c.client.Call(ctx, wire.MSearch, q, nil, &a); err != nil {

@@ -44,9 +44,9 @@ func withLines(own fields, f readFile) fields {
 }
 
 // readResult handles a result of the built-in Read. It tells the daemon which text is about to be
-// delivered, which is pending until PostToolBatch confirms it. The daemon answers whether a stub or
-// the changed lines can replace it. Images, PDFs, notebooks and cut results have other shapes and
-// stay as they are.
+// delivered. The text is pending until PostToolBatch confirms it. The daemon answers whether a stub
+// or the changed lines can replace it. Images, PDFs, notebooks and cut results have other shapes
+// and stay as they are.
 func (c *call) readResult(ctx context.Context) answer {
 	path, ok := c.relative(c.input.str("file_path"))
 	if !ok || c.toolUse == "" {

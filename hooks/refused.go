@@ -39,7 +39,7 @@ type Refusal struct {
 const (
 	maxRefusals = 64
 	// refusedFor is how long a refused form is not sent. Then it is tried again, because the client
-	// may have had another reason.
+	// may have had another reason to show its own text.
 	refusedFor = 7 * 24 * time.Hour
 )
 

@@ -96,8 +96,8 @@ func (c *Capture) Introduce(eachDirty func(func(fusefs.File))) {
 	c.append(&spool.Record{Kind: spool.KindDirty, Time: time.Now().UnixNano()})
 }
 
-// Scanning is called when the daemon has no completed scan. If a scan was already expected, the
-// files being written have been reported.
+// Scanning is called when the daemon has no completed scan. It reports the files being written,
+// unless a scan was already expected.
 func (c *Capture) Scanning(eachDirty func(func(fusefs.File))) {
 	if !c.scans.running.Load() {
 		c.Introduce(eachDirty)

@@ -84,7 +84,7 @@ func (c *copies) end() {
 // waiting would not help.
 func (c *copies) admit() bool {
 	if c.queueLen() < c.opt.MaxQueue || c.roomy() == nil {
-		return true // room in the queue, or a full disk, for which contents wait in the queue
+		return true // there is room in the queue; or the disk is full, and contents wait in the queue
 	}
 	for deadline := time.Now().Add(c.patience()); time.Now().Before(deadline) && !c.isStopped(); {
 		select {
@@ -425,7 +425,7 @@ func (c *copies) settle(f fusefs.File, quit *canceller, vanishes bool) bool {
 
 // await waits until the content of a job is saved. Small content is copied by the caller. If a file
 // with larger content is about to lose its last name, await preserves the content with a descriptor
-// and does not wait. If the wait ends too early, await reports a gap.
+// and does not wait. If the content is not saved when the wait ends, await reports a gap.
 func (c *copies) await(j *job, quit *canceller, vanishes bool) {
 	c.mu.Lock()
 	mine := j.state == queued && j.rec.Stat.Size <= inlineSize && c.roomyLast()

@@ -45,7 +45,7 @@ func (s *scans) end(began time.Time) {
 }
 
 // relocated records that directories were moved, so a running scan may have missed them. intoView
-// means that files became tracked, which earlier scans do not have either.
+// means that untracked files became tracked. Earlier scans do not have those.
 func (s *scans) relocated(intoView bool) {
 	s.moved.Store(time.Now().UnixNano())
 	if intoView {

@@ -240,9 +240,9 @@ func (r *Recorder) touch(s spot, by fusefs.Caller) *entry {
 	return e
 }
 
-// knowDir records a directory, and those above it, if the history of t may not know that they
-// exist: nothing was recorded in them so far, or it was recorded that they went, and somebody else
-// may have made them again. It reports whether it recorded any.
+// knowDir records a directory and its parents if the history of t may not know that they exist:
+// nothing was recorded in them so far, or their removal was recorded and another process may have
+// made them again. It reports whether it recorded any.
 func (r *Recorder) knowDir(t *track, dir string) bool {
 	if len(dir) <= len(t.root) {
 		return false
@@ -278,7 +278,8 @@ func (r *Recorder) await(e *entry) {
 }
 
 // addOp registers a call on names that is about to be let through. An older call on the same name
-// that had time enough but shows no effect has failed: later changes cannot be its effect.
+// counts as failed if it had time enough and shows no effect, because later changes cannot be its
+// effect.
 func (r *Recorder) addOp(o *op) {
 	r.ops = keep(r.ops, func(old *op) bool {
 		failed := old.from.path == o.from.path && o.when.Sub(old.when) > clockTick
@@ -476,7 +477,7 @@ func (r *Recorder) handleWrite(by fusefs.Caller, s spot, o event.Op, of origin) 
 }
 
 // current returns the entry of a path. The history either has the path's present state, or gets it
-// from the caller's next call.
+// from the function that the caller calls next.
 func (r *Recorder) current(s spot, by fusefs.Caller) *entry {
 	t := r.trackOf(s.path)
 	for _, e := range r.byOtherNames(t.files[event.InodeOf(s.st)], s.path) { // the file may have been written under another name
@@ -546,7 +547,7 @@ const mostFound = 50_000
 // foundBelow records the subtree of a directory that is about to move. After the move, the history
 // could not tell which names the files had. Ignored files are recorded too, because they may later
 // be moved out of the ignored names. In a plan of ours they are left out, because their history
-// would begin between the changes being undone.
+// would begin in the middle of the changes being undone.
 func (r *Recorder) foundBelow(t *track, s spot, of origin) {
 	if !isDir(s.st) {
 		return

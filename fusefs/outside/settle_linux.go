@@ -28,8 +28,8 @@ func (r *Recorder) Settle() {
 	r.settleAll(all)
 }
 
-// settleAll settles entries whose field last was just updated. The open files of a process are then
-// read only once for all entries, because that was a quarter of the cost of making a file.
+// settleAll settles entries whose field last was just updated. It reads the list of a process's
+// open files only once, because that was a quarter of the cost of making a file.
 func (r *Recorder) settleAll(all []*entry) {
 	r.writable = map[*fusefs.Process]map[string]bool{}
 	for _, e := range all {
@@ -298,7 +298,7 @@ func (r *Recorder) confirm(tid uint32) {
 	})
 }
 
-// happened records a call if its effect can be seen, and reports that.
+// happened records a call if its effect can be seen, and reports whether it can.
 func (r *Recorder) happened(o *op) bool {
 	from, there := lstat(o.from.path)
 	gone := !there || !sameInode(from, o.from.st)

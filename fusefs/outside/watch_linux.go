@@ -36,7 +36,7 @@ type Watch struct {
 	looked [unseenAt]byte // the notices at the previous check
 
 	called atomic.Bool // the tree has made a call
-	ended  chan bool   // receives when the tree has no process left
+	ended  chan bool   // receives a value when the tree has no process left
 	stop   [2]int      // a pipe that ends serve
 	once   sync.Once
 }
@@ -217,8 +217,8 @@ func (w *Watch) restart() {
 }
 
 // serve waits for the first call of the tree, then keeps a recorder attached until it is stopped.
-// If a recorder ends, the next one gets the calls that the first had received again, because they
-// may not have been examined. serve reports whether the tree has ended.
+// If a recorder ends, the calls that it had received may not have been examined, so the next
+// recorder gets them again. serve reports whether the tree has ended.
 func (w *Watch) serve() (ended bool) {
 	if !w.awaitCall() {
 		return true

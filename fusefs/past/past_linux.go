@@ -156,8 +156,7 @@ func (f *fixed) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) s
 	return 0
 }
 
-// moments returns at/, or a directory in its subtree whose names continue the moment that words
-// begin.
+// moments returns at/ or, with words, the directory of moments that begin with these words.
 func (t *tree) moments(words ...string) fs.InodeEmbedder {
 	f := &fixed{t: t, list: func() []string { return nil }}
 	f.child = func(ctx context.Context, name string) (fs.InodeEmbedder, time.Duration, error) {

@@ -3,9 +3,8 @@
 // the mount.
 //
 // It uses fanotify(7), which names the process. For root, one mark covers the whole file system.
-// For other users each directory needs its own mark, and the kernel only tells the watcher's own
-// changes from those of others. Other systems, and file systems without file handles, can do
-// neither, so Start fails.
+// For other users each directory needs its own mark, and the kernel only says whether the watcher
+// itself made the change. Start fails on other systems, and on file systems without file handles.
 package sourcewatch
 
 import "errors"

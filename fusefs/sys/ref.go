@@ -2,9 +2,9 @@
 
 package sys
 
-// Ref refers to a file: an open descriptor, which may have been opened with Place, or if FD is
-// negative a name in a directory at the time of the call. Names are for files that cannot be opened
-// without an effect; see Points.
+// Ref refers to a file by an open descriptor, which may have been opened with Place. If FD is
+// negative, it refers to a name in a directory at the time of the call. Names are for files that
+// cannot be opened without an effect; see Points.
 type Ref struct {
 	FD   int
 	Dir  int

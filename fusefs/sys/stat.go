@@ -8,8 +8,8 @@ import (
 	"cachebro/store/leaf/event"
 )
 
-// Time is a time as the source stores it. Nanoseconds in one int64, as in event.Stat, overflow in
-// 2262, which the times that programs see must not.
+// Time is a time as the source stores it. event.Stat holds nanoseconds in one int64, which overflow
+// in 2262. The times that programs see must not.
 type Time struct {
 	Sec  int64 // since 1970
 	Nsec uint32

@@ -61,7 +61,7 @@ type editor interface {
 type clientSpec struct {
 	name, title string
 	programs    []string             // the client is in use if PATH has one of these
-	editor      bool                 // the client is an editor, which people run too
+	editor      bool                 // the client is an editor
 	marks       func(Setup) []string // the client is also in use if one of these paths exists
 	files       func(Setup) []file
 	// pluginHooks is the file, relative to a home or project, in which init registers hooks. It is
@@ -73,9 +73,9 @@ type clientSpec struct {
 }
 
 // Dialect translates another client's hook events to Claude Code's. The events of every client say
-// who did what. Reads by the client's own tools are only counted as shown, and rewritten, if
-// Requests or Record is set. Otherwise the client may have shortened or removed results before the
-// model got them.
+// who did what. Results of the client's own read tools count as shown, and are rewritten, only if
+// Requests or Record is set. Without these, the client may have shortened or removed results before
+// the model got them.
 type Dialect struct {
 	Events map[string]string
 	Tools  map[string]string // other names are not translated

@@ -35,7 +35,7 @@ func (b both) as(before []byte) editor {
 	return b
 }
 
-// cursorHooks are our lines in Cursor's hooks.json: an ungrouped list of commands for each event.
+// cursorHooks are our lines in Cursor's hooks.json, which has a list of commands for each event.
 type cursorHooks struct{ exe string }
 
 type cursorCommand struct {

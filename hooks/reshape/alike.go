@@ -104,8 +104,8 @@ func (g grouping) first(lines []string) (n int, head, tail string) {
 	return n, head, tail
 }
 
-// differ reports whether each line has a text between head and tail that does not end in the blanks
-// of a column.
+// differ reports whether each line has a text between head and tail that does not end in blanks, as
+// in a column.
 func differ(lines []string, head, tail string) bool {
 	for _, l := range lines {
 		if len(head)+len(tail) >= len(l) {
@@ -163,8 +163,8 @@ func (g grouping) cut(l, begin, end string, tails bool) (head, tail string) {
 	return cutHead(begin), tail
 }
 
-// cutHead shortens a shared beginning to end with punctuation and the blanks after it, or before a
-// bracket.
+// cutHead shortens a shared beginning so that it ends with punctuation and the blanks after it, or
+// before a bracket.
 func cutHead(begin string) string {
 	for at := len(begin); at > 0; at-- {
 		word := strings.TrimRight(begin[:at], " ")
@@ -183,7 +183,8 @@ func cutHead(begin string) string {
 	return ""
 }
 
-// cutTail shortens a shared end to begin with punctuation, or with a blank before punctuation.
+// cutTail shortens a shared end so that it begins with punctuation, or with a blank before
+// punctuation.
 func cutTail(end string) string {
 	for at := 0; len(end)-at >= minTail; at++ {
 		blank := end[at] == ' ' && (at == 0 || end[at-1] != ' ')

@@ -13,7 +13,7 @@ import (
 //	[cachebro: 50 lines "migrating record {1..50} (batch 7): ok"]
 
 const (
-	minRun   = 8 // short runs between other lines are harder to read
+	minRun   = 8 // shorter runs between other lines are harder to read
 	maxSlots = 12
 )
 

@@ -13,7 +13,7 @@ import (
 //	13-	return
 //
 // After its path, a line is unchanged, except that the mark before a line number is removed. The
-// only line of a path is unchanged, and so are lines that are no match.
+// only line of a path is unchanged, and so are lines that are not matches.
 
 // searches reports whether a command prints only matches, always with path and line, perhaps with
 // line number.

@@ -98,7 +98,7 @@ func (r Report) send(w io.Writer) error {
 	return err
 }
 
-// Receive waits for the Report. If the process ends without one, it returns a Report of that.
+// Receive waits for the Report. If the process ends without one, the returned Report says so.
 func Receive(r io.Reader, log string) Report {
 	var rep Report
 	if err := json.NewDecoder(r).Decode(&rep); err != nil {

@@ -177,8 +177,8 @@ func (e *edge) begins() bool {
 	return true
 }
 
-// run calls look whenever something may have changed, until ctx ends: at once for a value in
-// changed, soon for one in mounted.
+// run calls look regularly until ctx ends, at once after a value in changed, and soon after a value
+// in mounted.
 func (e *edge) run(ctx context.Context, resting func() bool, changed, mounted <-chan struct{}) {
 	defer e.end()
 	for looked := time.Now(); ; looked = time.Now() {

@@ -46,7 +46,7 @@ type link struct {
 	rests      bool // no heartbeats are sent until the next record
 	sends      bool // the history is sent to a bucket
 	attach     wire.Attach
-	leaveHeard chan struct{} // closed when a daemon knows that the mount left its mountpoint
+	leaveHeard chan struct{} // closed when a daemon knows of the unmount at the mountpoint
 	heardOf    bool          // leaveHeard is closed
 }
 
