@@ -203,7 +203,7 @@ func TestSessionStart(t *testing.T) {
 	p := newProject(t)
 	p.serve(answers{
 		wire.MSession: func(*wire.Request) (any, []byte, error) {
-			return wire.SessionAnswer{Known: true, Mounted: true}, nil, nil
+			return wire.SessionAnswer{Mounted: true}, nil, nil
 		},
 		wire.MRecovery: func(*wire.Request) (any, []byte, error) {
 			return wire.Recovery{Branch: "main", Set: wire.WorkingSet{Files: []wire.WorkingFile{{Path: []byte("a.go"), Reads: 1}, {Path: []byte("b.go"), Edits: 1}}}}, nil, nil

@@ -136,19 +136,6 @@ func (x *table) Lines(p store.Path, first, last int) string {
 	return string(content[starts[first-1]:end])
 }
 
-// Chunk returns the bounds and the position of the chunk that contains a line.
-func (x *table) Chunk(p store.Path, line int) (first, last, index, total int, ok bool) {
-	x.mu.RLock()
-	f := x.files[p]
-	x.mu.RUnlock()
-	for i := range f.chunks.len() {
-		if c := f.chunks.at(i); int(c.first) <= line && line <= int(c.last) {
-			return int(c.first), int(c.last), i, f.chunks.len(), true
-		}
-	}
-	return 0, 0, 0, 0, false
-}
-
 // BestLine returns the line of a chunk with most of a natural query's words.
 func (x *Index) BestLine(r Ranked, query string) (no int, text string) {
 	terms := queryTerms(query)

@@ -26,10 +26,9 @@ type Hints struct {
 
 // Ranked is one chunk of a file, with the file's score.
 type Ranked struct {
-	Path         store.Path
-	First, Last  int
-	Index, Total int
-	Score        float64
+	Path        store.Path
+	First, Last int
+	Score       float64
 }
 
 // weight returns a file's weight, independent of the query: source counts for more than tests,
@@ -186,11 +185,10 @@ func (x *Index) rankTerms(ctx context.Context, reader index.IndexReader, query [
 			if name == 0 {
 				continue
 			}
-			hit = &found{chunk: hitID{Path: string(p), First: 1, Last: 1, Total: 1}}
+			hit = &found{chunk: hitID{Path: string(p), First: 1, Last: 1}}
 		}
 		hit.name, hit.has = name, hit.has|has
-		out = append(out, Ranked{Path: p, First: hit.chunk.First, Last: hit.chunk.Last, Index: hit.chunk.Index, Total: hit.chunk.Total,
-			Score: score(hit, query, weight(p, &f, query, h))})
+		out = append(out, Ranked{Path: p, First: hit.chunk.First, Last: hit.chunk.Last, Score: score(hit, query, weight(p, &f, query, h))})
 	}
 	slices.SortFunc(out, func(a, b Ranked) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Path, b.Path))

@@ -98,10 +98,9 @@ func (x *Index) rankMeaning(ctx context.Context, text string, q Query) []Ranked 
 			continue
 		}
 		best := Ranked{Path: p}
-		cut := x.vectors.byBlob[f.hash]
-		for i, c := range cut {
+		for _, c := range x.vectors.byBlob[f.hash] {
 			if s := cosine(asked, c.v); s > best.Score {
-				best.Score, best.First, best.Last, best.Index, best.Total = s, c.First, c.Last, i, len(cut)
+				best.Score, best.First, best.Last = s, c.First, c.Last
 			}
 		}
 		if best.Score > 0 {

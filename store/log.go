@@ -22,8 +22,6 @@ type Filter struct {
 	Prompt   string
 	ToolCall string
 	Plan     string
-	PID      uint32
-	Comm     string
 
 	Since, Until  time.Time // both included; zero: no bound
 	Before, After uint64    // both excluded; 0: no bound
@@ -266,8 +264,6 @@ func (f *Filter) selects(v Version) bool {
 		f.Prompt != "" && v.Actor.Prompt != f.Prompt,
 		f.ToolCall != "" && v.Actor.ToolCall != f.ToolCall,
 		f.Plan != "" && v.Plan != f.Plan,
-		f.PID != 0 && v.Actor.PID != f.PID,
-		f.Comm != "" && v.Actor.Comm != f.Comm,
 		f.Before > 0 && v.Seq >= f.Before,
 		v.Seq <= f.After && f.After > 0,
 		len(f.Ops) > 0 && !slices.Contains(f.Ops, v.Op),

@@ -17,15 +17,9 @@ type Event struct {
 	Name string
 }
 
-// State is the state of a reader after an event.
-type State struct {
-	Epoch     uint64
-	NeedCheck bool // something was shown, so the transcript has to be checked at the next prompt
-}
-
 // Event begins new epochs. A compaction or a start without an agent applies to every agent of the
 // session. A needless epoch costs a full read, but a missing one would make a later answer false.
-func (s *Tracker) Event(e Event) State {
+func (s *Tracker) Event(e Event) {
 	switch e.Name {
 	case "start", "precompact", "postcompact", "lost":
 		if e.Reader.Agent == "" {
@@ -46,11 +40,11 @@ func (s *Tracker) Event(e Event) State {
 		s.mu.Lock()
 		delete(s.sessions, e.Reader.Session)
 		s.mu.Unlock()
-		return State{}
+		return
 	}
 	r := s.reader(e.Reader, true)
 	if r == nil {
-		return State{}
+		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -60,7 +54,6 @@ func (s *Tracker) Event(e Event) State {
 	case "unsure":
 		r.unsure = r.delivered + 1
 	}
-	return State{Epoch: r.epoch, NeedCheck: len(r.files) > 0}
 }
 
 // TranscriptCheck drops the lines that the main agent's context has lost. alive lists the tool uses

@@ -22,11 +22,9 @@ type Edit struct {
 	// became the whole content.
 	Old, New   string
 	All, Whole bool
-	// Pending means that the edit counts only after a Commit with a result for ToolUse. If Result
-	// is set, the result must be exactly that text.
+	// Pending means that the edit counts only after a Commit with a result for ToolUse.
 	Pending bool
 	ToolUse string
-	Result  string
 	Tool    string
 }
 
@@ -75,7 +73,7 @@ func (s *Tracker) OwnEdit(ctx context.Context, e Edit) error {
 	} else if e.ToolUse != "" {
 		r.waitLocked(e.ToolUse, &entry{
 			path: e.Path, shown: e.Path, hash: e.After, n: r.n, tool: e.Tool,
-			forms: []form{{text: e.Result, any: e.Result == "", effect: eff}},
+			forms: []form{{any: true, effect: eff}},
 		})
 	}
 	return nil

@@ -1,7 +1,6 @@
 package readers
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -133,15 +132,6 @@ type Call struct {
 	// Took says which text the model received, for a result with several entries: "ours", "own", or
 	// any other value for neither. "" means that Text has to be compared.
 	Took string
-}
-
-// Pending records a client's own result (Request.Rewrite) as delivered under its tool use, without
-// replacing it. The delivery counts only after Commit. matched reports whether the result is text
-// of the content.
-func (s *Tracker) Pending(ctx context.Context, q Request) (matched bool, err error) {
-	q.Force, q.Pending = true, true
-	a, err := s.Decide(ctx, q)
-	return a.Matched, err
 }
 
 // Commit confirms or drops pending deliveries. calls holds the final texts of a batch of tool

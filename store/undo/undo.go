@@ -522,12 +522,8 @@ func (m *maker) describe(q Query) string {
 	add("prompt", f.Prompt)
 	add("tool call", f.ToolCall)
 	add("plan", f.Plan)
-	add("command", f.Comm)
 	if q.What != "" {
 		out = append(out, q.What)
-	}
-	if f.PID != 0 {
-		add("pid", fmt.Sprint(f.PID))
 	}
 	if !f.Since.IsZero() {
 		add("since", f.Since.Format("2006-01-02 15:04:05"))

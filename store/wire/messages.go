@@ -26,7 +26,7 @@ const (
 	MPlanFetch  = "plan.fetch"  // PlanFetch → PlanContents, body: contents
 	MPlanDone   = "plan.done"   // PlanDone → Empty: the steps that the client carried out
 	MRead       = "read"        // ReadRequest → ReadAnswer, body: text for the reader
-	MShown      = "shown"       // Shown → ShownAnswer, body: delivered text; it is pending under a tool_use_id
+	MShown      = "shown"       // Shown → Empty, body: delivered text; it is pending under a tool_use_id
 	MCommit     = "commit"      // Commit → CommitAnswer: the text that the model actually received
 	MOwnEdit    = "own-edit"    // OwnEdit → Empty, body: new content; an agent's edit through a cachebro tool
 	MGiven      = "given"       // GivenQuery → GivenAnswer: which of the lines cachebro itself sent to a session
@@ -214,10 +214,6 @@ type Version struct {
 type LogQuery struct {
 	Path      []byte    `json:"path,omitempty"` // one file, following renames, or a directory
 	Session   string    `json:"session,omitempty"`
-	Prompt    string    `json:"prompt,omitempty"`
-	ToolCall  string    `json:"tool_call,omitempty"`
-	PID       uint32    `json:"pid,omitempty"`
-	Comm      string    `json:"comm,omitempty"`
 	Since     time.Time `json:"since,omitzero"`
 	Until     time.Time `json:"until,omitzero"`
 	Before    uint64    `json:"before,omitempty"` // only versions with lower Seq (for paging)

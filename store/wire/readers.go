@@ -96,12 +96,6 @@ type Shown struct {
 	NumLines  int    `json:"num_lines"`
 }
 
-// ShownAnswer reports whether the text matched a version.
-type ShownAnswer struct {
-	Matched bool   `json:"matched"`
-	Seq     uint64 `json:"seq,omitempty"`
-}
-
 // Commit reports which results of a batch of tool calls the model actually received.
 type Commit struct {
 	Reader Reader       `json:"reader"`
@@ -231,10 +225,7 @@ type SharedCall struct {
 
 // SessionAnswer reports the session's state.
 type SessionAnswer struct {
-	Known     bool   `json:"known"`
-	Epoch     uint64 `json:"epoch"`
-	Mounted   bool   `json:"mounted"`
-	NeedCheck bool   `json:"need_check,omitempty"`
+	Mounted bool `json:"mounted"`
 	// TellOrigin asks the client to send an event "origin" that says whether the user typed the
 	// prompt.
 	TellOrigin bool `json:"tell_origin,omitempty"`

@@ -74,7 +74,6 @@ type SearchHit struct {
 	Time   time.Time `json:"time,omitzero"`
 	Symbol string    `json:"symbol,omitempty"` // name of the enclosing definition
 	Body   string    `json:"body,omitempty"`
-	Source *Source   `json:"source,omitempty"`
 	Past   *Past     `json:"past,omitempty"`
 	Note   *Note     `json:"note,omitempty"`
 	// At is the approximate position of the match in Text. If the line is very long, Text is only
@@ -106,16 +105,6 @@ func (h SearchHit) Around(most int) string {
 		out += "…"
 	}
 	return fmt.Sprintf("%s [bytes %d-%d of %d]", out, h.Before+from, h.Before+end, size)
-}
-
-// Source is the position of a hit in the index.
-type Source struct {
-	Type        string `json:"type"` // MDFileChunk, CodeChunk
-	FilePath    string `json:"file_path"`
-	ChunkIndex  int    `json:"chunk_index"`
-	TotalChunks int    `json:"total_chunks"`
-	StartLine   int    `json:"start_line"`
-	EndLine     int    `json:"end_line"`
 }
 
 // Past describes when a text existed.

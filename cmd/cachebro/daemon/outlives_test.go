@@ -27,8 +27,8 @@ func TestAttributionOutlivesTheDaemon(t *testing.T) {
 	if len(vs) != 1 || vs[0].Actor.Comm != "sed" || vs[0].Actor.Session != "S" || vs[0].Actor.Prompt != "P7" || vs[0].Actor.ToolCall != "use9" {
 		t.Fatalf("%+v", vs)
 	}
-	if vs := p.log(c, wire.LogQuery{Prompt: "last"}); len(vs) != 1 {
-		t.Errorf("by prompt: %+v", vs)
+	if a := ask[wire.Actions](p, c, wire.MActions, wire.ActionsQuery{Prompt: "last"}); len(a.Actions) != 1 {
+		t.Errorf("by prompt: %+v", a)
 	}
 	ask[wire.Empty](p, c, wire.MToolEnd, wire.ToolCall{Session: "S", ToolUse: "use9", Tool: "Bash", Failed: true})
 	r := ask[wire.Recovery](p, c, wire.MRecovery, wire.SessionQuery{Session: "S"})

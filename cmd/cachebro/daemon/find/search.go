@@ -157,9 +157,6 @@ func (f *Finder) searchExact(ctx context.Context, q wire.SearchQuery, sq search.
 		hit := fileHit(l.Path, float64(len(r.Lines)-i)/float64(len(r.Lines)))
 		hit.Line, hit.Text, hit.At, hit.Before, hit.LineBytes = l.No, string(l.Text), l.At, l.Before, l.Size
 		hit.Title = fmt.Sprintf("%s:%d: %s", l.Path, l.No, strings.TrimSpace(string(l.Text)))
-		if first, last, at, total, ok := f.Index.Chunk(l.Path, l.No); ok {
-			hit.Source = sourceOf(l.Path, first, last, at, total)
-		}
 		a.Hits = append(a.Hits, f.dated(hit))
 	}
 	return nil
@@ -177,7 +174,6 @@ func (f *Finder) searchRanked(ctx context.Context, q wire.SearchQuery, sq search
 		hit.Line, hit.Text = f.Index.BestLine(r, q.Pattern)
 		hit.Last = r.Last
 		hit.Title = fmt.Sprintf("%s:%d: %s", r.Path, hit.Line, strings.TrimSpace(hit.Text))
-		hit.Source = sourceOf(r.Path, r.First, r.Last, r.Index, r.Total)
 		a.Hits = append(a.Hits, f.dated(hit))
 	}
 	return nil
@@ -277,14 +273,6 @@ func (f *Finder) searchPast(ctx context.Context, sq search.Query, limit int, a *
 
 func fileHit(p store.Path, score float64) wire.SearchHit {
 	return wire.SearchHit{ID: search.FileID(p), Type: "file", Path: []byte(p), Score: score}
-}
-
-func sourceOf(p store.Path, first, last, at, total int) *wire.Source {
-	kind := "CodeChunk"
-	if search.KindOf(string(p)) == search.Doc {
-		kind = "MDFileChunk"
-	}
-	return &wire.Source{Type: kind, FilePath: string(p), ChunkIndex: at, TotalChunks: total, StartLine: first, EndLine: last}
 }
 
 // dated adds the time of the file's newest version.

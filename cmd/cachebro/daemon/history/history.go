@@ -25,10 +25,6 @@ func (h *History) log(ctx context.Context, q wire.LogQuery) (wire.LogAnswer, []b
 	if err != nil {
 		return wire.LogAnswer{}, nil, err
 	}
-	prompt, err := versions.Prompt(h.store, "log", "", session, q.Prompt)
-	if err != nil {
-		return wire.LogAnswer{}, nil, err
-	}
 	behind := h.survey.UpdateSoon(ctx, p)
 	if p == "" && q.Before == 0 && q.After == 0 {
 		h.survey.TryUpdateAll(ctx)
@@ -39,7 +35,7 @@ func (h *History) log(ctx context.Context, q wire.LogQuery) (wire.LogAnswer, []b
 	}
 	vs, more, err := h.store.Log(store.Filter{
 		Match: only,
-		Path:  p, Session: session, Prompt: prompt, ToolCall: q.ToolCall, PID: q.PID, Comm: q.Comm,
+		Path:  p, Session: session,
 		Since: q.Since, Until: q.Until, Before: q.Before, After: q.After, Ops: ops, Oldest: q.Oldest, Limit: min(q.Limit, 100_000), Baselines: q.Baselines,
 	})
 	if err != nil {
@@ -57,9 +53,7 @@ func (h *History) log(ctx context.Context, q wire.LogQuery) (wire.LogAnswer, []b
 			return a, nil, err
 		}
 	}
-	ofOne := session != "" || prompt != "" || q.ToolCall != ""
-	ofProcess := q.PID != 0 || q.Comm != ""
-	if !q.Lost && !ofOne && !ofProcess && len(ops) == 0 {
+	if !q.Lost && session == "" && len(ops) == 0 {
 		err = h.addLines(&a, p, q, vs)
 	}
 	return a, nil, err

@@ -38,15 +38,14 @@ func (rd *Reads) ReaderOf(q wire.Reader, client string) (r store.Reader, known b
 }
 
 // Event records what a client reports about the epochs of its context.
-func (rd *Reads) Event(r store.Reader, e wire.SessionEvent) (epoch uint64, needCheck bool) {
+func (rd *Reads) Event(r store.Reader, e wire.SessionEvent) {
 	if e.Event == "connect" && e.Client == "mcp" {
-		return 0, false // a server that starts says nothing about the context
+		return // a server that starts says nothing about the context
 	}
-	s := rd.Shown.Event(readers.Event{Reader: r, Name: e.Event})
+	rd.Shown.Event(readers.Event{Reader: r, Name: e.Event})
 	if e.Checked && r.Agent == "" {
 		rd.Shown.TranscriptCheck(r.Session, e.Alive, e.Alive != nil)
 	}
-	return s.Epoch, s.NeedCheck
 }
 
 func (rd *Reads) read(ctx context.Context, r *wire.Request) (any, []byte, error) {
@@ -177,17 +176,16 @@ func (rd *Reads) shownText(ctx context.Context, r *wire.Request) (any, []byte, e
 	}
 	reader, known := rd.ReaderOf(q.Reader, r.Hello.Client)
 	sq := readers.Request{
-		Reader: reader, Known: known, Path: p, Hash: l.Hash, Content: l.Content, Pending: true, ToolUse: q.Reader.ToolUse, Tool: "Read", Seq: l.Version.Seq,
+		Reader: reader, Known: known, Path: p, Hash: l.Hash, Content: l.Content, Force: true, Pending: true, ToolUse: q.Reader.ToolUse, Tool: "Read", Seq: l.Version.Seq,
 		Rewrite: &readers.Rewrite{Rendering: store.Rendering(q.Rendering), StartLine: q.StartLine, NumLines: q.NumLines, Text: string(r.Body)},
 	}
-	matched, err := rd.Shown.Pending(ctx, sq)
-	if err != nil {
+	if _, err := rd.Shown.Decide(ctx, sq); err != nil {
 		return nil, nil, readError(p, err)
 	}
 	if known {
 		rd.Sets.NoteToolRead(reader.Session, "Read", p)
 	}
-	return wire.ShownAnswer{Matched: matched, Seq: l.Version.Seq}, nil, nil
+	return wire.Empty{}, nil, nil
 }
 
 // commit confirms pending deliveries, identified by the exact text that was delivered.

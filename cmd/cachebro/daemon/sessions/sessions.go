@@ -81,9 +81,9 @@ func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request) (any, []b
 			ss.Log.Warn("session", "err", err) // the disk may be full, but epochs must be passed on
 		}
 	}
-	a := wire.SessionAnswer{Known: known, Mounted: ss.Survey.Mounted(), News: news}
+	a := wire.SessionAnswer{Mounted: ss.Survey.Mounted(), News: news}
 	a.TellOrigin = e.Event == "subagent-start" && ss.undecided.is(id, e.Prompt)
-	a.Epoch, a.NeedCheck = ss.Reads.Event(reader, e)
+	ss.Reads.Event(reader, e)
 	ss.Shown.CountTokens(reader, e.Given)
 	return a, nil, nil
 }
