@@ -20,12 +20,12 @@ import (
 func auditCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "audit export postgres://HOST/DATABASE | verify FILE", Short: "export the history to a tamper-evident file, or verify such a file",
-		Long: `export writes the versions that the flags select to standard output, each line with a
-sum over all lines before it, and prints the last sum to standard error. Store that sum
-elsewhere: somebody who changes the file can compute its sums again, but cannot change
-the stored sum. verify checks such a file, and with --sum compares its last sum. With
---bucket it compares each line with what the machines have sent there, which shows
-whether the database was changed before the export.`,
+		Long: `export writes the versions that the flags select to standard output. Each line contains
+a sum over all lines before it, and the last sum is printed to standard error. Store
+that sum elsewhere, because whoever changes the file can compute its sums again, but
+cannot change the stored one. verify checks such a file, and with --sum compares its
+last sum. With --bucket it compares each line with what the machines have sent there,
+which shows whether the database was changed before the export.`,
 		Example: `  cachebro-fleet audit export postgres://db/fleet --since 30d >june.audit
   cachebro-fleet audit verify june.audit --sum 5f1c…
   cachebro-fleet audit verify june.audit --bucket s3://histories/app`,

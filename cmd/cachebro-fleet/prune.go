@@ -15,8 +15,8 @@ func pruneCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "prune postgres://HOST/DATABASE --keep AGE", Short: "delete the days that are older than an age",
 		Long: `Deletes whole days, in UTC and by the machines' clocks, with the commands, prompts and
-sessions that only they needed. Nothing is deleted from the buckets. audit and blame report
-since when there is history.
+sessions that only those days needed. Nothing is deleted from the buckets. audit and
+blame report where the remaining history begins.
 
 Example:
   cachebro-fleet prune postgres://db/fleet --keep 90d`,

@@ -9,7 +9,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// EndDaemon asks the store daemon of a root to end, if there is one, and waits.
+// EndDaemon asks the store daemon of a root to end, if one is running, and waits for its end.
 func (e *Env) EndDaemon(ctx context.Context, root string) {
 	c, err := wire.Dial(ctx, e.Paths(), wire.Hello{Version: Version, Client: "cli", Root: root}, wire.Timeouts{Connect: time.Second, Answer: 5 * time.Second})
 	if c == nil {

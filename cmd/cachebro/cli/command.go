@@ -120,8 +120,8 @@ func (e *Env) Group(c *cobra.Command, below ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// OnlyBelow accepts at most max arguments. If there are more, it reports the first as an unknown,
-// perhaps misspelt, sub-command.
+// OnlyBelow accepts at most max arguments. With more, it reports the first one as an unknown
+// sub-command, which may be misspelt.
 func (e *Env) OnlyBelow(max int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		e.Cmd = c

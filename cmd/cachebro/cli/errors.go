@@ -40,7 +40,7 @@ func (e *Env) Usagef(format string, args ...any) error {
 	return &usage{hinted{fmt.Errorf(format, args...), helpOf(e.Cmd)}}
 }
 
-// UsageHint returns an error for a mistake on the command line with a hint of its own.
+// UsageHint returns an error for a mistake on the command line, with the given hint.
 func UsageHint(hint, format string, args ...any) error {
 	return &usage{hinted{fmt.Errorf(format, args...), hint}}
 }

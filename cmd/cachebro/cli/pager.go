@@ -45,7 +45,7 @@ func (e *Env) Page(print func(io.Writer) error) error {
 // Paint wraps text in git's colours.
 type Paint struct{ on bool }
 
-// Paint returns a Paint for stdout. It adds no colours if stdout should have none.
+// Paint returns a Paint for stdout. It adds colours only if Colour allows them.
 func (e *Env) Paint() Paint { return Paint{e.Colour()} }
 
 func (p Paint) in(code, text string) string {

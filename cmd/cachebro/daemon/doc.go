@@ -1,15 +1,14 @@
-// Package daemon is the process that owns a project's store. It turns what mountd spooled
-// into versions, and answers every client.
+// Package daemon is the process that owns a project's store. It turns what mountd spooled into
+// versions, and answers every client.
 //
 // This package is the core: the daemon's life, its socket, and the dispatch of requests. The
 // services answer the requests, each in its own subpackage. A service is a struct with the few
-// things that it needs and its own table of handlers. Every service asks survey for the
-// present state of files; sessions, find and tidy are at the top and use several other
-// services.
+// things that it needs and its own table of handlers. Every service asks survey for the present
+// state of files; sessions, find and tidy are at the top and use several other services.
 //
-// The daemon may be killed at any instant. What it has not yet ingested lies in the spool,
-// what it has ingested lies in the store, and the position between the two (the checkpoint)
-// is written together with the versions.
+// The daemon may be killed at any instant. The spool contains what is not ingested yet, and the
+// store what is. The position between the two (the checkpoint) is written together with the
+// versions.
 //
 // State directory of a project (0700):
 //
@@ -23,17 +22,16 @@
 //
 // # Ending
 //
-// If the daemon has nothing to do for 90 s (Options.IdleExit), it ends, whether or not the
-// project is mounted; awake lists what prevents that. mountd starts it again with its first
-// record, and a client with its first request. The daemon also ends within 0.1 s of its state
-// directory, socket or project going away (15 s if the kernel does not report that), and 1 s
-// after SIGTERM, whatever is running, or 5 s later if something is still being sent to a
-// bucket.
+// A daemon that has nothing to do for 90 s (Options.IdleExit) ends, whether or not the project is
+// mounted; awake lists what prevents that. mountd starts it again with its next record, and a
+// client with its next request. If the state directory, the socket or the project disappears, the
+// daemon ends within 0.1 s, or 15 s if the kernel does not report that. After SIGTERM it ends
+// within 1 s, or 5 s later if something is still being sent to a bucket.
 //
 // # Locks
 //
 // The order is, outermost first: applyMu of package ingest (held over store.Apply, because the
 // checkpoint must match the appended versions), mount.mu of package survey, those of packages
-// attribution and source, baseline.mu and verified.mu of package survey. No other pair nests,
-// and only applyMu is held over disk, socket or callback.
+// attribution and source, baseline.mu and verified.mu of package survey. No other pair nests, and
+// only applyMu is held over disk, socket or callback.
 package daemon

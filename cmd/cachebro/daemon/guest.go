@@ -8,9 +8,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// The daemon ends when it has nothing to do, whether or not something is mounted. mountd starts it
-// again when it writes the next record, and so does a client that sends a request. This file decides
-// when the daemon ends, and makes mountd attach to a new daemon.
+// The daemon ends when it has nothing to do, even if something is mounted. The next record of
+// mountd, or the next request of a client, starts it again. This file decides when the daemon ends,
+// and makes mountd attach to a new daemon.
 
 // awake returns the reason why the daemon must not end now, or "" if there is none. An idle
 // connection is no reason, because its client can connect again. Neither is a mount: mountd sends

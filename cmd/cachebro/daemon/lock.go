@@ -56,7 +56,7 @@ func lockState(state string, served func() bool) (lock *os.File, began int64, er
 		began = fi.ModTime().UnixNano()
 	}
 	_ = os.Chtimes(path, time.Time{}, time.Now()) // the disk may be too full for the pid
-	if err := f.Truncate(0); err == nil {         // the pid is only informative, so a full disk must not stop us here
+	if err := f.Truncate(0); err == nil {         // the pid is only informative, so a full disk must not stop the daemon
 		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
 	return f, began, nil

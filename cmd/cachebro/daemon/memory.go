@@ -82,8 +82,8 @@ func batchBytes(floor int64) int64 {
 	return max(floor/128, 64<<10) // the documents of two batches take twenty times as much
 }
 
-// The bucket and key under which a daemon stores how many processes of the control group had been
-// killed at its last check, and when that number last grew.
+// keepMemory is a bucket, and keepKilled a key in it. The value is how many processes of the
+// control group had been killed at the last check, and when that number last grew.
 const (
 	keepMemory = "memory"
 	keepKilled = "killed"

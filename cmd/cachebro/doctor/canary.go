@@ -35,7 +35,7 @@ func canary(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) Findi
 	start := time.Now()
 	err := testCanary(ctx, e, t, c, rel, name)
 	if errors.Is(err, fs.ErrExist) {
-		return wrongErr("canary", "rm "+cli.Quote(name), err) // not ours
+		return wrongErr("canary", "rm "+cli.Quote(name), err) // another process created it
 	}
 	if rerr := os.Remove(name); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) && err == nil {
 		err = fmt.Errorf("remove it: %w", rerr)

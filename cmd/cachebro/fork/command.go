@@ -13,7 +13,7 @@ func Command(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "fork [DIR]", Short: "copy the project as it is, or was at any moment, to work in",
 		Long: `Copies the project's files to DIR, which must be empty or missing, and mounts the copy.
-Changes there are recorded in a history of the fork's own and do not affect the project.
+Changes there are recorded in the fork's own history and do not affect the project.
 Without --at, the copy is the project as it is now, uncommitted changes included. In a git
 repository DIR becomes a worktree, with a detached HEAD or on a new branch (--branch). If
 the file system supports it (btrfs, xfs), the copy shares the project's disk blocks.

@@ -20,7 +20,7 @@ type Origin struct {
 	Root string    `json:"root"` // the project's root
 	Fork string    `json:"fork"` // where the fork was made
 	Seq  uint64    `json:"seq"`  // the newest version of the project that is in the fork
-	At   time.Time `json:"at"`   // the moment that was asked for
+	At   time.Time `json:"at"`   // the requested moment
 	Made time.Time `json:"made"`
 	Git  bool      `json:"git,omitempty"` // a worktree of the project's repository
 }

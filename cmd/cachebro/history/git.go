@@ -107,7 +107,7 @@ func undoGit(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wi
 	return cmp.Or(err, ferr, leftOver(left+len(res.Failed)))
 }
 
-// filesToo undoes the same actor's changes of other files, if there are any.
+// filesToo undoes the same actor's changes of other files, if any.
 func filesToo(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wire.PlanRequest, f planFlags, plan wire.GitPlan, known bool) error {
 	switch {
 	case plan.PID != 0 && (r.Last || r.GitOp != 0):

@@ -15,8 +15,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// takeHunks asks for each hunk of one action whether to undo it, as git add -p does, and undoes the
-// chosen hunks in one plan. It reads the answers from standard input.
+// takeHunks asks about each hunk of one action whether to undo it, as git add -p does. It undoes
+// the chosen hunks in one plan. It reads the answers from standard input.
 func takeHunks(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wire.PlanRequest, f planFlags) error {
 	q := wire.ActionsQuery{Limit: 10, Files: allFiles, Lines: true}
 	if r.Action != 0 {

@@ -63,8 +63,7 @@ func planCommand(run func(*cobra.Command, []string) error) func(*cobra.Command, 
 	return func(cmd *cobra.Command, args []string) error { return planStatus(run(cmd, args)) }
 }
 
-// leftOver returns the exit status of a plan that ended without an error but left some paths
-// unchanged.
+// leftOver returns exit status 1 if a plan left paths unchanged, otherwise nil.
 func leftOver(left int) error {
 	if left > 0 {
 		return cli.ExitStatus(1) // each conflict was printed

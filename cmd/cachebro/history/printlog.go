@@ -26,7 +26,7 @@ type logPrinter struct {
 	out   *bufio.Writer
 	paint cli.Paint
 	clock time.Time
-	path  string // the path asked for, "" for the whole project
+	path  string // the requested path, "" for the whole project
 	f     logFlags
 	aside []asideLine
 	group []wire.Version         // renames with the same time and process

@@ -22,8 +22,8 @@ import (
 func RevertCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "revert PATH[@VERSION]", Short: "restore an earlier version of a file",
-		Long: `Gives the file the exact bytes and mode of an earlier version again; a deleted file is
-created again. The revert is recorded as a new version, so nothing is lost.`,
+		Long: `Restores the exact bytes and mode of an earlier version. A deleted file is created
+again. The revert is recorded as a new version, so nothing is lost.`,
 		Example: `  cachebro revert src/main.go            one version back; again for one more
   cachebro revert src/main.go --to @3
   cachebro revert src/main.go@12:40 --dry-run`,
@@ -76,12 +76,13 @@ created again. The revert is recorded as a new version, so nothing is lost.`,
 func UndoCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "undo [NUMBER] [PATH…]", Short: "undo what a prompt, command, session or process did",
-		Long: `Undoes every change of one actor, or since one time: contents, new and deleted files,
-renames, modes. It changes a file only if the file is still as that actor left it. Other
-files are listed as conflicts, and so are files that a process has open for writing (on a
-mount, --force writes into these). NUMBER is the number of an action in the log. Without
-NUMBER and selecting flags, the newest action is undone. A present content that the
-history lacks is recorded before it is replaced; if that is impossible (more than
+		Long: `Undoes all changes by one actor, or all changes since a time: contents, new and deleted
+files, renames, modes. It changes a file only if the file is still as that actor left
+it. All other files are listed as conflicts. So are files that a process has open for
+writing (on a mount, --force writes into these). NUMBER is the number of an action in
+the log. Without NUMBER and flags that select changes, the newest action is undone. A
+present content that the history lacks is recorded before it is replaced; if that is
+impossible (more than
 ` + strconv.Itoa(limits.Content>>20) + ` MiB), the file is left alone.
 
 The exit status is 0 if everything was undone, 1 if something was left alone, which is
@@ -91,11 +92,12 @@ Without --git, git's own files are left alone. With --git, refs, HEAD, the index
 stash, config, hooks and removed objects are restored as well, by the same rule. Files
 that belong together, such as HEAD, the index and the branch, are restored together.
 
-With --machine, changes by another machine (see cachebro remote machines) are selected in
-the same way, and are undone in the files here that are still as that machine left them.
+With --machine, the changes to undo are selected in the history of another machine (see
+cachebro remote machines). They are undone in the files of this machine that are still
+as the other machine left them.
 
-An undo that was killed is finished by the next mount, undo or redo. --rollback reverses
-what it had done instead.`,
+An interrupted undo is finished by the next mount, undo or redo. With --rollback, what
+it had done is reversed instead.`,
 		Example: `  cachebro undo                     the newest action of the log
   cachebro undo 178                 the action with that number in the log
   cachebro undo 178 --hunk          choose single hunks of it, as in git add -p
@@ -272,8 +274,8 @@ func RestoreCommand(e *cli.Env) *cobra.Command {
 		Long: `Gives files the state that they had at a moment, whoever changed them since. Only files
 that differ are written. Without a PATH, the whole tree is restored.
 
-With --machine, files get the state that they had on another machine (see cachebro remote
-machines) at a moment of its history. Files that its history does not know are left
+With --machine, files get the state that they had on another machine (see cachebro
+remote machines) at a moment of its history. Files that are not in that history are left
 alone, and so are secret and ignored files, whose contents are not sent. Owner,
 attributes and mode are left alone too, except for the executable bit.`,
 		Example: `  cachebro restore src --at 12:40

@@ -26,8 +26,8 @@ func ShowCommand(e *cli.Env) *cobra.Command {
 		Long: `Writes the exact content of a version to standard output. VERSION counts the versions of
 the file (@3 is its third), counts back from the newest (@-1), or is a time (@12:40,
 @10m). NUMBER is a number of the log. Without a version, the newest one is printed.
-NAME:PATH is the file in the history of another machine, as with --machine NAME. Write
-./NAME:PATH for a file here whose name has a colon.`,
+NAME:PATH is the file in the history of another machine, as with --machine NAME. For a
+local file whose name has a colon, write ./NAME:PATH.`,
 		Example: `  cachebro show src/main.go@-1
   cachebro show src/main.go@12:40 > main.go.old
   cachebro show 812
@@ -101,7 +101,7 @@ at the version before the newest one; without --to, it ends at the file as it is
 a directory or the whole project give --since, or one or two numbers of the log: the diff
 then shows what changed after the first number, up to the second or up to now.
 NAME:PATH compares the file in the history of another machine (its newest version, or
-NAME:PATH@VERSION) with the file here. With --machine NAME both sides are from that
+NAME:PATH@VERSION) with this machine's file. With --machine NAME both sides are from that
 machine.`,
 		Example: `  cachebro diff src/main.go
   cachebro diff src/main.go --from @3 --to -1

@@ -28,8 +28,9 @@ type side struct {
 const outsideWithin = 2 * time.Minute
 
 // planOutside asks the user's own history for the plan that accompanies a project's plan. It
-// returns nil if there is none. none is the error if the project has no plan. left is 1 if the
-// user's own history did not answer, so that such a plan may exist.
+// returns nil if no plan is needed. none is the error of the project's plan if the project has
+// nothing to undo. left is 1 if the user's own history did not answer, so that such a plan may
+// exist.
 func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanRequest, here wire.Plan, none error, f planFlags) (there *side, left int) {
 	concerned := own.Root != wire.OutsideRoot && !*f.inside && !f.git
 	ofActor := len(r.Paths) == 0 && len(r.Edits) == 0 && r.Elsewhere == nil && r.GitOp == 0
@@ -171,7 +172,7 @@ func newestDone(ctx context.Context, c *wire.Client, by func(wire.Actor) bool) (
 	}
 }
 
-// giveUp ends a plan of which no step was carried out.
+// giveUp ends a plan without any completed step.
 func (s *side) giveUp(ctx context.Context) {
 	_, _ = s.c.Call(context.WithoutCancel(ctx), wire.MPlanDone, wire.PlanDone{ID: s.plan.ID, Finished: true}, nil, nil)
 }
@@ -202,7 +203,7 @@ func (s *side) show(e *cli.Env, w io.Writer, f planFlags) error {
 func absolute(p wire.Plan) wire.Plan {
 	p.Title = "outside of the project: " + p.Title
 	p.Conflicts, p.Lost = absolutePaths(p.Conflicts), absolutePaths(p.Lost)
-	// The history does not contain the directories above a changed file, most of which still exist.
+	// The history does not contain the parents of a changed file, and most parents still exist.
 	p.Steps = slices.DeleteFunc(slices.Clone(p.Steps), func(s wire.PlanStep) bool {
 		return s.Do == "mkdir" && cli.IsDir("/"+string(s.Path))
 	})

@@ -98,7 +98,7 @@ func tellBehind(e *cli.Env, records uint64) {
 	}
 }
 
-// query returns the request that the flags ask for.
+// query returns the request for the flags.
 func (f logFlags) query(q wire.LogQuery) wire.ActionsQuery {
 	a := wire.ActionsQuery{Path: q.Path, Session: q.Session, Author: f.author, Since: q.Since, Until: q.Until, Ops: q.Ops, Oldest: f.oldest, Files: shortFiles, Fold: true, Lines: true, Lost: f.lost}
 	if f.stat || f.patch || f.json {

@@ -103,7 +103,7 @@ func (p Part) Has(seq uint64) bool {
 	return p == nil || slices.ContainsFunc(p, func(w remote.Writer) bool { return w.First <= seq && (w.Last == 0 || seq <= w.Last) })
 }
 
-// Between returns the exclusive bounds of the last stretch of the part. A bound of 0 means none.
+// Between returns the exclusive bounds of the last stretch of the part. 0 means no bound.
 func (p Part) Between() (after, before uint64) {
 	if len(p) == 0 {
 		return 0, 0

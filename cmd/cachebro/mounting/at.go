@@ -12,12 +12,12 @@ import (
 func AtCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "at [MOMENT]", Short: "show the project as it was, as read-only files",
-		Long: `Prints the name of a directory that holds the whole project as it was at a moment, for
-any editor, diff, grep, cp or script. A MOMENT is an age (10m), a time (12:40,
+		Long: `Prints the name of a directory that contains the whole project as it was at a moment,
+for any editor, diff, grep, cp or script. A MOMENT is an age (10m), a time (12:40,
 2026-11-22T12:40), a number of the log (812), a label, prompt/ID or session/ID/start,
 where ID may be last. The printed name contains the version of that moment, so it always
-stands for the same moment. Without a MOMENT, the directory above it is printed, which
-contains versions/PATH and at/MOMENT; at/10m means something else a minute later.
+shows the same moment. Without a MOMENT, the parent directory is printed, which contains
+versions/PATH and at/MOMENT. In it, at/10m shows another moment a minute later.
 
 Nothing in this directory can be changed. It is mounted apart from the project, only you
 can see it, and it is unmounted by cachebro umount or after ten minutes without use.

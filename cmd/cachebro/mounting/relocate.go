@@ -21,7 +21,7 @@ func RelocateCommand(e *cli.Env) *cobra.Command {
 		Use: "relocate OLD [NEW]", Short: "join a project that was moved or renamed to its history",
 		Long: `OLD is the directory where the project was, NEW (default: the working directory) the one
 where it is now. cachebro mount suggests this command when it recognizes a project that
-was moved. If NEW has a history of its own already, that history is set aside.`,
+was moved. If NEW already has a history, that history is set aside.`,
 		Example: `  cachebro relocate ~/src/old-name ~/src/new-name`,
 		Args:    e.Args(1, 2),
 	}

@@ -30,9 +30,9 @@ func UmountCommand(e *cli.Env) *cobra.Command {
 		Long: `Unmounts the overlay and waits until everything that it recorded is stored. The
 history stays, and the next mount continues it. A dead mount is removed.
 
-Another mount namespace (a container, a service) may hold a copy of the mount. umount
-names such copies and they are still served. If a process has something open in a
-copy, the exit status is 3.`,
+Another mount namespace (a container, a service) may hold a copy of the mount.
+umount lists such copies, which continue to work. If a process has something open
+in a copy, the exit status is 3.`,
 		Example: `  cachebro umount
   cachebro umount --lazy ~/src/app   even if processes still use the mount
   cachebro umount --force            those processes get errors from now on`,

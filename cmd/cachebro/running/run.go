@@ -182,7 +182,7 @@ func (s *session) inside() string {
 }
 
 // run starts the command, passes signals on, and registers the session. Without a mount, the
-// session is registered only at the first change, so that a command that only reads starts no
+// session is registered just before the first change, so that a command that only reads starts no
 // daemon. If the project's history cannot be stored, run reports that before the start.
 func (s *session) run(ctx context.Context) error {
 	_, noPlace := s.Paths().MakeState(s.plan.Root)

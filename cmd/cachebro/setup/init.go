@@ -31,11 +31,11 @@ other settings are preserved, and cachebro uninit removes the changes exactly.
 With --project the configuration files of the project in DIR are changed instead of
 yours, and an agent's session that begins in the project mounts it.
 
-With --git-fsmonitor git asks the mount of DIR which files changed instead of checking
-every file. An includeIf in your own git configuration sets this up. git config
-core.untrackedCache true saves git the search for new files as well. With that setting
-git can miss a file that was changed, without going through the mount, in the same
-second in which git last looked; that is so with and without cachebro.`,
+With --git-fsmonitor git asks the mount of DIR which files changed instead of
+checking every file. An includeIf in your own git configuration sets this up. With
+git config core.untrackedCache true, git need not search for new files either. It
+can then miss a file that was changed outside the mount in the second of git's last
+check, as it can without cachebro.`,
 		Example: `  cachebro init
   cachebro init --dry-run
   cachebro init --client claude --stop-line=always

@@ -32,10 +32,10 @@ it the whole history. DIR must be missing, empty, or contain only a .git, as git
 secrets, .git) are not restored.
 
 If several machines have sent a history, the one that sent last is used. Everything is
-verified before anything changes. With --send, or after cachebro remote add, this machine
-continues to send the history. If the other machine has sent nothing for ten minutes, this
-machine takes over its id: should the other machine send again, it is refused and reports
-that. Otherwise this machine sends under a new id.`,
+verified before anything changes. With --send, or after cachebro remote add, this
+machine continues to send the history. If the other machine has sent nothing for ten
+minutes, this machine takes over its id, and the other machine can no longer send.
+Otherwise this machine sends under a new id.`,
 		Example: `  cachebro remote resume s3://backups/app ~/src/app
   cachebro remote resume --identity ~/key.txt --send s3://backups/app ~/src/app
   cachebro remote resume --at 2h s3://backups/app ~/src/app

@@ -77,7 +77,7 @@ func line(l []byte, colours []span, marks []mark) template.HTML {
 	if cut > 0 {
 		fmt.Fprintf(&b, `<i class="ctl">… %d bytes more</i>`, cut)
 	}
-	return template.HTML(b.String()) // made here of escaped text only
+	return template.HTML(b.String()) // made only of escaped text
 }
 
 func closeSpans(b *bytes.Buffer, class string, marked bool) {

@@ -530,7 +530,7 @@ func pickOf(p place) string {
 	return ""
 }
 
-// drop ends a plan of which no step was carried out.
+// drop ends a plan without any completed step.
 func (s *source) drop(ctx context.Context, p wire.Plan) {
 	if p.ID != "" && len(p.Steps) > 0 {
 		_, _ = s.c.Call(ctx, wire.MPlanDone, wire.PlanDone{ID: p.ID, Finished: true}, nil, nil)

@@ -262,8 +262,8 @@ func (f *file) change() string {
 	return wire.FileModified
 }
 
-// fold moves the files in the subtree of a renamed or deleted directory under that directory,
-// and leaves out directories that were made for the files in them.
+// fold lists the files of a renamed or deleted directory under that directory. It leaves out
+// directories that were made for the files in them.
 func fold(all []*file) (kept []*file, below map[*file][]*file) {
 	below = map[*file][]*file{}
 	top := map[store.Path]*file{} // renamed and deleted directories

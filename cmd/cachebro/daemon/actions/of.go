@@ -11,8 +11,8 @@ import (
 )
 
 // ActionOf finds the action that a version belongs to, as the log shows it. has reports whether a
-// version belongs to that action, span is where the action begins and ends, and command says
-// what made it.
+// version belongs to the action. span is where the action begins and ends. command describes what
+// made the version.
 func (s *Service) ActionOf(v *store.View, of store.Version) (has func(store.Version) bool, span wire.ActionSpan, command string, err error) {
 	w := s.newWords()
 	all := []store.Version{of}
@@ -70,10 +70,9 @@ func (sp Namer) Key(v store.Version) string {
 }
 
 // TopAncestor searches the process that made a version and its ancestors, up to the children of a
-// session's client or of an agent. It returns the topmost one for whose name the function is
-// returns true, or the process that made the version if there is none. name is the command that
-// started the returned process, "" if not known. seen is when that process was first seen, 0 if it
-// does not match.
+// session's client or of an agent. It returns the topmost one whose name satisfies is. If none
+// does, it returns the process that made the version. name is the command that started the returned
+// process, "" if not known. seen is when that process was first seen, 0 if it does not match.
 func (sp Namer) TopAncestor(v store.Version, is func(comm string) bool) (id attribution.ProcessID, name string, seen int64) {
 	id = attribution.ProcessID{PID: v.Actor.PID, Start: v.Actor.Start}
 	p, ok := sp.w.program(id, v.Actor.Comm, 0)

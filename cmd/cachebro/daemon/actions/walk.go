@@ -36,7 +36,7 @@ type group struct {
 	key      string
 	versions []store.Version // in the direction of the walk
 	job      job
-	until    int64 // ns; no version after this time belongs to it; 0 means that it ends after a pause
+	until    int64 // ns; the end of the action; 0 if a pause ends it
 	// The versions that were not read: their number, the farthest one, and its time.
 	passed  int
 	far     uint64

@@ -21,8 +21,8 @@ const (
 	maxExpanded = 90  // the same if a shell may have expanded the arguments
 )
 
-// starters are terminals and servers. The processes that they or agents start are actions of
-// their own.
+// starters are terminals and servers. Each process that a starter or an agent starts is a separate
+// action.
 var starters = []string{
 	"tmux", "tmux: server", "screen", "sshd", "sshd-session", "login", "systemd", "init", "cron", "crond", "kitty", "alacritty", "konsole", "xterm", "wezterm-gui",
 }
@@ -44,7 +44,7 @@ type words struct {
 	calls    map[string]*store.ToolCall
 	sessions map[store.SessionID]*store.Session
 	prompts  map[store.SessionID][]store.Prompt
-	also     map[string]map[store.Path]string // action, path → who changed it meanwhile
+	also     map[string]map[store.Path]string // action, path → who else changed the path during the action
 }
 
 type jobKey struct {
@@ -70,7 +70,7 @@ func (w *words) doer(v store.Version) store.Version {
 		return v
 	}
 	if v.Actor.Line != 0 && v.Actor.Session == "" {
-		return v // a person typed it, as a command of its own
+		return v // a person typed it as a separate command
 	}
 	for made, n := v, 0; n < maxLife && made.Prev != 0; n++ {
 		var err error

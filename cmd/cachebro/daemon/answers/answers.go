@@ -31,7 +31,7 @@ type Answers struct {
 	digests *digests
 }
 
-// Open opens the cache. It never fails: without a store there are only fewer hits.
+// Open opens the cache. It never fails, because without a store only the hits become fewer.
 func Open(s results.Settings, st *store.Store, in *ingest.Ingester, sv *survey.Survey, log *slog.Logger) *Answers {
 	an := &Answers{store: st, ingest: in, survey: sv, log: log, off: s.Off, digests: &digests{store: st}}
 	an.open(s)

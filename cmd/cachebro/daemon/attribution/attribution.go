@@ -75,7 +75,7 @@ type Attribution struct {
 	branches map[Key]*window // by a direct child of a client: the call for which the child was started
 	plans    []*planWindow
 	agents   map[agentKey]string // the prompt that started each sub-agent
-	// continues maps a prompt that a client sent by itself to the prompt that it belongs to.
+	// continues maps a prompt that the client itself sent to the typed prompt that it continues.
 	continues map[string]string
 }
 
@@ -352,8 +352,7 @@ func (a *Attribution) Actor(key Key, uid uint32, t int64, path string) store.Act
 	return out
 }
 
-// Continue records that a client sent a prompt by itself, as a continuation of the typed
-// prompt.
+// Continue records that a client itself sent a prompt, as a continuation of the typed prompt.
 func (a *Attribution) Continue(prompt, typed string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -38,7 +38,7 @@ type Process struct {
 	UID    uint32
 	Group  uint32 // process group: what a shell started as one job
 	Comm   string
-	Args   []string // the first arguments; cmdline.More stands for the rest; nil if not known
+	Args   []string // the first arguments, then cmdline.More if there are more; nil if not known
 	Dir    string   // working directory, "" unknown
 	Seen   int64    // ns since the epoch, when it was last described
 }

@@ -16,7 +16,7 @@ func ownTool(tool string) bool {
 	case "Edit", "Write", "NotebookEdit", "MultiEdit":
 		return true
 	}
-	// Our MCP server's tools: mcp__cachebro__edit_file and the like.
+	// The tools of cachebro's MCP server, such as mcp__cachebro__edit_file.
 	own := []string{"edit_file", "write_file", "revert_file", "undo", "redo", "update_node"}
 	return slices.ContainsFunc(own, func(name string) bool { return strings.HasSuffix(tool, name) })
 }

@@ -35,7 +35,7 @@ type Options struct {
 	Secret func(store.Path) bool      // reports which files are left out; nil if none
 	By     func(a store.Actor) string // names the author of a version; nil means the command's name
 	Warn   func(msg string, err error)
-	Build  string // of this program: rows of another one are made anew
+	Build  string // of this program; rows of another build are made again
 }
 
 // Graph is a project's files and their relations.

@@ -61,8 +61,8 @@ func (g *Graph) placesLocked(most int) (out []NodeRow, more int) {
 	return out, more
 }
 
-// betweenLocked returns the edges among the nodes of a plan. In the graph of the whole project
-// a directory stands for the files directly in it, not for those in its subdirectories.
+// betweenLocked returns the edges among the nodes of a plan. In the graph of the whole project, a
+// directory represents only the files directly in it.
 func (g *Graph) betweenLocked(p *Plan, whole bool) []string {
 	in := map[[2]string]bool{{p.Ref, p.Kind}: true}
 	for _, n := range p.Neighbours {

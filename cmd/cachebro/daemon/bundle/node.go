@@ -175,7 +175,7 @@ type Edge struct {
 	weight   int
 }
 
-// unitOf returns the node that stands for a file among the neighbours. For a Go file it is the
+// unitOf returns the node that represents a file among the neighbours. For a Go file it is the
 // package's directory.
 func unitOf(p string) (id, kind string) {
 	if strings.HasSuffix(p, "/") {

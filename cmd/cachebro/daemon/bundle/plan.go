@@ -15,7 +15,7 @@ import (
 	"cachebro/store"
 )
 
-// Query asks for a bundle. A zero bound means its default.
+// Query is a request for a bundle. A zero bound means its default.
 type Query struct {
 	Ref       string
 	Depth     int // the depth of neighbours; 0 means 2

@@ -33,8 +33,8 @@ func (c corpus) Read(p store.Path, buf []byte) ([]byte, error) {
 	return readBeneath(dir.File, string(p), buf)
 }
 
-// Run keeps the index up to date with the version log. The first indexing waits for the
-// baseline, because before that there is little to index and the disk is busy.
+// Run keeps the index up to date with the version log. The first indexing waits for the baseline,
+// because until then the disk is busy and the log contains few files.
 func (f *Finder) Run(ctx context.Context) {
 	if !f.Index.Stats().Ready {
 		for f.Store.Seq() == 0 || f.Survey.Scanning() {

@@ -23,8 +23,8 @@ const (
 // shares only one common word of several with the query.
 const noteFit = 0.34
 
-// searchNotes answers a search for notes: it returns those with a matching line or, if there
-// are none, those that fit best.
+// searchNotes answers a search for notes. It returns the notes with a matching line or, without
+// any, those that fit best.
 func (f *Finder) searchNotes(q wire.SearchQuery, sq search.Query, limit int, a *wire.SearchAnswer) error {
 	switch q.Mode {
 	case wire.SearchText, wire.SearchExact, wire.SearchRanked:
@@ -56,7 +56,7 @@ func (f *Finder) searchNotes(q wire.SearchQuery, sq search.Query, limit int, a *
 // addNotes adds notes that fit a question, below the best hits.
 func (f *Finder) addNotes(q wire.SearchQuery, sq search.Query, limit int, a *wire.SearchAnswer) {
 	if q.Kind != "" || len(sq.Include) > 0 {
-		return // files of one sort were asked for
+		return // the query is restricted to certain files
 	}
 	hits := rankNotes(f.Knowledge.NotesAbout("", store.Path(sq.Path)), q.Pattern, noteFit)
 	hits = hits[:min(len(hits), notesTold)]

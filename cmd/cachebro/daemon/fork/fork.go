@@ -188,7 +188,7 @@ type filler struct {
 	now     bool            // fork the tree as it is now
 	ignored bool
 	linked  []string // worktrees of the project's repository that are inside the project
-	own     bool     // files get their owners, because we are root
+	own     bool     // files get their owners, because the daemon runs as root
 	group   errgroup.Group
 
 	mu  sync.Mutex // guards out

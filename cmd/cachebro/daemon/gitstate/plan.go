@@ -142,8 +142,8 @@ func (s *Service) Text(ctx context.Context, sel Selection) (string, uint64, erro
 	return said, id, nil
 }
 
-// textOfAll describes what operations did, if there are many only the newest. id is the newest
-// operation with a description.
+// textOfAll describes what operations did. If there are many, it describes only the newest. id is
+// the newest operation with a description.
 func (h *history) textOfAll(of []*operation) (said string, id uint64) {
 	var all []string
 	for _, o := range of {

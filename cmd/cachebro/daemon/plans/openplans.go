@@ -53,7 +53,7 @@ func (pl *Plans) openPlans(ctx context.Context, _ wire.Empty) (wire.OpenPlans, [
 		case begun || !whole: // if the log is behind, the plan may have begun
 			out.Plans = append(out.Plans, planOut(&heads[i]))
 		default:
-			// The client ended before a person agreed to the plan.
+			// The client ended before a person agreed to the plan, so nothing was done.
 			if err := pl.Store.Journal.Finish(id, nil); err != nil {
 				return out, nil, err
 			}

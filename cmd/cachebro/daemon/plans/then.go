@@ -39,7 +39,7 @@ func (pl *Plans) then(_ context.Context, q wire.PlanRequest) (out wire.Then, _ [
 		return out, nil, err
 	}
 	tree := all
-	if len(paths) > 0 { // ignore rules may lie above the paths
+	if len(paths) > 0 { // ignore rules may be above the paths
 		tree, err = (undo.Planner{Store: pl.Store}).Then(nil, seq)
 		if err != nil {
 			return out, nil, err
@@ -135,7 +135,7 @@ func (pl *Plans) wanted(ctx context.Context, q wire.PlanRequest) (out wire.Wante
 	return out, nil, err
 }
 
-// planThen makes the tree here equal to another machine's tree.
+// planThen makes this project's tree equal to another machine's tree.
 func (pl *Plans) planThen(ctx context.Context, q wire.PlanRequest, body []byte, planner undo.Planner) (*undo.Draft, error) {
 	of, err := pl.entries(q.Then)
 	if err != nil {

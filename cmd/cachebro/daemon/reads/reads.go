@@ -246,8 +246,8 @@ func (rd *Reads) ownEdit(ctx context.Context, r *wire.Request) (any, []byte, err
 	err = rd.Shown.OwnEdit(ctx, readers.Edit{
 		Reader: reader, Known: known, Path: p, Before: before, After: sha256.Sum256(body), Content: func() ([]byte, error) { return body, nil },
 		Old: q.Old, New: q.New, All: q.All, Whole: q.Old == "", ToolUse: q.Reader.ToolUse, Tool: q.Tool,
-		// A client's hook reports its Edit after the edit. The result of cachebro's own tool is
-		// still on its way.
+		// A client's hook reports its Edit after the edit. The result of cachebro's own tool has
+		// not arrived at the client yet.
 		Pending: r.Hello.Client == "mcp" && q.Reader.ToolUse != "",
 	})
 	if err != nil {

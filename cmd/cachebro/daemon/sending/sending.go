@@ -1,6 +1,6 @@
 // Package sending sends the project's history to its bucket while the daemon runs. It sends some
-// seconds after something was stored, and at once when a client requests it. Nothing else waits for
-// it. The log is the queue: what cannot be sent now stays in it.
+// seconds after something was stored, soon after a session ends, and at once when a client requests
+// it. Nothing else waits for it. The log is the queue: what cannot be sent now stays in it.
 package sending
 
 import (
@@ -55,7 +55,7 @@ type Service struct {
 	sender *remote.Sender
 	wake   chan time.Duration // capacity 1: send after this time
 
-	mu    sync.Mutex // guards what follows; a leaf
+	mu    sync.Mutex // guards the fields below; a leaf
 	state wire.RemoteState
 	seq   uint64             // everything up to this version is sent
 	stop  context.CancelFunc // cancels the sending in progress; nil if there is none

@@ -92,8 +92,8 @@ func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request) (any, []b
 // the prompt.
 const maxPromptText = 200
 
-// prompt registers a prompt. If the client continues an earlier prompt by itself, the new one
-// belongs to the earlier.
+// prompt registers a prompt. A prompt by which the client itself continues an earlier prompt
+// belongs to that one.
 func (ss *Sessions) prompt(s *store.Session, e wire.SessionEvent, now int64) {
 	if e.Continues && ss.continuePrompt(s, e, now) {
 		return

@@ -92,7 +92,7 @@ func (ss *Sessions) meet(session string) (unknown bool) {
 	if len(others) == 0 {
 		return true
 	}
-	// Join before asking. An event after the answer is then reported here by the hooks.
+	// Join before asking. Hooks then report every event after the answer to this daemon.
 	if err := ss.Places.JoinSession(session, ss.Paths.Root); err != nil {
 		ss.Log.Warn("join a session", "err", err)
 		return false
@@ -116,7 +116,7 @@ func (ss *Sessions) meet(session string) (unknown bool) {
 
 func (ss *Sessions) ask(root, session string) (wire.SharedSession, error) {
 	patience := wire.HookTimeouts
-	if ss.Paths.Root == wire.OutsideRoot { // no hook reports sessions here, and nobody waits
+	if ss.Paths.Root == wire.OutsideRoot { // no hook reports to this history, and nobody waits
 		patience = wire.Timeouts{Connect: outsideWait, Answer: outsideWait}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience.Connect+patience.Answer)

@@ -12,7 +12,7 @@ import (
 )
 
 // classes determines whether paths are tracked. It serves paths that mountd has not classified,
-// namely those of the baseline and of reads without a mount.
+// such as those of the baseline and of reads without a mount.
 type classes struct {
 	o ignore.Options
 

@@ -33,7 +33,7 @@ func (s *Source) Worktrees(ctx context.Context) []string {
 	return s.linked.under(dir.File, s.root)
 }
 
-// Inside reports whether an absolute path lies in the project.
+// Inside reports whether an absolute path is in the project.
 func (s *Source) Inside(p string) bool {
 	_, ok := onwire.Below(p, s.root)
 	return ok

@@ -29,7 +29,7 @@ type mount struct {
 // begin records an attached mountd. last is the scan that completed for it, nil if none has.
 // away(false) returns whether nothing was mounted before, and clears that state. again reports
 // whether this mountd was attached already. ended reports whether a period without a mount has
-// ended, which is not so if this mountd directly follows one that died.
+// ended. It is false if this mountd directly follows one that died.
 func (m *mount) begin(a wire.Attach, last *scanned, away func(bool) bool) (again, ended bool) {
 	st, err := procfs.ReadStat(a.PID)
 	process := -1
@@ -75,7 +75,7 @@ func (m *mount) heartbeat(b wire.Heartbeat) (known, left bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.attached && m.attach.Unmounted && !b.Unmounted {
-		return false, false // it is mounted again, and must attach anew
+		return false, false // it is mounted again, so mountd must attach again
 	}
 	if m.attached {
 		left = b.Unmounted && !m.attach.Unmounted

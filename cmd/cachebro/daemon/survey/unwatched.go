@@ -19,8 +19,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// Changes made while nothing was mounted are searched for when a client asks for the history
-// or wants to undo or restore. Without that they would be neither shown nor undone.
+// A request for the history, an undo or a restore first searches for changes made while nothing was
+// mounted. Otherwise these changes would not be shown or undone.
 
 const (
 	keepWatch   = "watch"
@@ -85,8 +85,8 @@ func (s *Survey) madeSince(st store.Stat) bool {
 	return known > 0 && born > afterScan(known)
 }
 
-// afterScan returns the time from which on a file's timestamp proves that the file was changed
-// after the start of the scan that set known. known is one tick before that start.
+// afterScan returns the earliest timestamp that proves that a file was changed after the scan that
+// set known began. known is one tick before that start.
 func afterScan(known int64) int64 { return known + ingest.ClockTick - ingest.ClockLag }
 
 // foundAt returns the time to record for a change that was found. That is the time of the file's

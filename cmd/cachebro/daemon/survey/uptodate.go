@@ -40,8 +40,8 @@ func (s *Survey) look(ctx context.Context, p store.Path) {
 	}
 }
 
-// TryUpdateAll is UpdateAll for requests that have called Update or UpdateSoon. A failure is
-// only logged: an answer that lacks the newest changes is better than none.
+// TryUpdateAll is UpdateAll for requests that have called Update or UpdateSoon. A failure is only
+// logged, because an answer without the newest changes is better than no answer.
 func (s *Survey) TryUpdateAll(ctx context.Context) {
 	if err := s.updateUnwatched(ctx); err != nil {
 		s.Log.Warn("unreported changes cannot be found", "err", err)

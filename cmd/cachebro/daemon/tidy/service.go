@@ -1,5 +1,5 @@
-// Package tidy maintains the store as a whole: it enforces the store's limits and its share of
-// the space of all projects, checks it, purges from it and exports it.
+// Package tidy maintains the store as a whole. It enforces the store's limits and the store's share
+// of the space of all projects. It also checks, purges and exports the store.
 package tidy
 
 import (
