@@ -450,6 +450,7 @@ func (r *Recorder) handleMake(by fusefs.Caller, s spot, dir bool, of origin) {
 	if r.passedOver(s, dir, of) {
 		return
 	}
+	r.goneByOthers(s.path)
 	e := r.touch(s, by)
 	e.written = false
 	if !dir {
@@ -480,6 +481,7 @@ func (r *Recorder) handleWrite(by fusefs.Caller, s spot, o event.Op, of origin) 
 // from the function that the caller calls next.
 func (r *Recorder) current(s spot, by fusefs.Caller) *entry {
 	t := r.trackOf(s.path)
+	r.knowDir(t, filepath.Dir(s.path))                                       // before what settle records in it
 	for _, e := range r.byOtherNames(t.files[event.InodeOf(s.st)], s.path) { // the file may have been written under another name
 		if e.waits {
 			r.settle(e)

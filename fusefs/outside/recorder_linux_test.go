@@ -683,6 +683,78 @@ func TestDirectoryMadeAgain(t *testing.T) {
 	}
 }
 
+// TestMadeAgainByOthers: somebody else replaces a file that a plan brought back by another one with the
+// same two names, and a watched command moves and removes both. The content is in the history, without a
+// gap. Once a file was removed by somebody else, a watched command that writes there makes another one.
+func TestMadeAgainByOthers(t *testing.T) {
+	p := newPlace(t)
+	remove := func(name string) {
+		p.unlink(name)
+		os.Remove(p.path(name))
+	}
+	settle := func() {
+		p.unlink("none") // the thread has finished its last call
+		p.r.Settle()
+	}
+	if err := os.Mkdir(p.path("d"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p.open("d/x", unix.O_WRONLY|unix.O_CREAT)
+	p.write("d/x", "first")
+	p.see(unix.SYS_LINKAT, [6]uint64{at(), 0, at()}, "d/x", "d/y")
+	if err := os.Link(p.path("d/x"), p.path("d/y")); err != nil {
+		t.Fatal(err)
+	}
+	settle()
+	for saved := false; !saved; time.Sleep(time.Millisecond) {
+		_, contents := p.told()
+		saved = contents["first"]
+	}
+	os.RemoveAll(p.path("d"))
+	if err := os.Mkdir(p.path("d"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p.write("d/x", "second")
+	if err := os.Link(p.path("d/x"), p.path("d/y")); err != nil {
+		t.Fatal(err)
+	}
+	p.see(unix.SYS_RENAMEAT2, [6]uint64{at(), 0, at()}, "d/x", "z")
+	os.Rename(p.path("d/x"), p.path("z"))
+	remove("z")
+	remove("d/y")
+	p.open("d/w", unix.O_WRONLY|unix.O_CREAT)
+	p.write("d/w", "third")
+	settle()
+	os.Remove(p.path("d/w"))
+	p.open("d/w", unix.O_WRONLY|unix.O_CREAT)
+	p.write("d/w", "fourth")
+	settle()
+	p.kill()
+	changes, contents := p.told()
+	var made []string
+	for _, c := range changes {
+		if c.op == event.OpCreate || c.op == event.OpUnlink {
+			made = append(made, fmt.Sprintf("%d %s", c.op, c.names))
+		}
+	}
+	want := []string{"2 w", "2 w", "2 x", "8 w by nobody", "8 y", "8 z"}
+	slices.Sort(made)
+	if !slices.Equal(made, want) || !contents["second"] {
+		t.Errorf("%q, want %q; contents %v", made, want, contents)
+	}
+	state, err := p.paths.State(p.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := readSpool(wire.SpoolDir(state), func(rec *spool.Record) {
+		if rec.Kind == spool.KindGap {
+			t.Errorf("a gap at %s: %s", rec.Path, rec.Reason)
+		}
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestPassing: git makes and removes a lock with each "git status". Nothing becomes of that,
 // and what the lock replaces is kept all the same.
 func TestPassing(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"cachebro/fusefs"
@@ -157,14 +158,38 @@ const heldEvery = time.Second
 
 // byOthers records a change of a path by a process that is not watched.
 func (r *Recorder) byOthers(e *entry, st event.Stat) {
-	was := e.file
+	was, before := e.file, e.known
 	e.file, e.written = e.track.fileOf(e.path, st), false
 	if was != nil && was != e.file {
 		was.unnamed(e.track.rel(e.path))
+		before = event.Stat{} // of another file
 	}
 	if isRegular(st) {
-		e.track.capture.Outside(e.file, e.known, st)
+		e.track.capture.Outside(e.file, before, st)
 	}
+}
+
+// goneByOthers records that a process which is not watched removed what the history has at a path
+// where nothing is now. Otherwise what the tree makes there would count as a change of it.
+func (r *Recorder) goneByOthers(path string) {
+	e := r.entries[path]
+	if e != nil && e.waits {
+		r.settle(e)
+	}
+	if e == nil || e.waits || e.known.Ino == 0 || slices.ContainsFunc(r.ops, func(o *op) bool { return o.from.path == path || o.to.path == path }) {
+		return
+	}
+	ev := fusefs.Event{Op: event.OpUnlink, File: e.file, Path: e.track.rel(path), Stat: e.known, Class: e.track.class(path, isDir(e.known)), Time: time.Now()}
+	if isDir(e.known) {
+		ev.Op, ev.File = event.OpRmdir, nil
+	}
+	ev.Class2 = ev.Class
+	if e.file != nil {
+		e.file.unnamed(ev.Path)
+		e.track.forget(e.file)
+	}
+	e.track.capture.Done(ev)
+	r.absent(path)
 }
 
 // altered handles an existing file that the tree may have changed. New content is recorded before a
