@@ -203,7 +203,7 @@ func versionLine(v wire.Version) string {
 	return b.String()
 }
 
-// actor names who made a change: the agent's tool, if known, and the process.
+// actor names the agent's tool, if known, and the process that made a change.
 func actor(a wire.Actor) string {
 	var parts []string
 	if a.Tool != "" {

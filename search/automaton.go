@@ -58,8 +58,8 @@ const (
 	// expression can expand to millions of instructions.
 	maxSteps = 10000
 	maxSeeds = 4 << 20
-	// endOfText stands for the end of the text, and badRune for a byte that is not UTF-8, which as
-	// in ripgrep no class contains.
+	// endOfText stands for the end of the text. badRune stands for a byte that is not UTF-8. As in
+	// ripgrep, no class contains it.
 	endOfText rune = -1
 	badRune   rune = -2
 )

@@ -211,8 +211,8 @@ func (x *table) ChangesSince(seq uint64) (r Reindexed) {
 }
 
 // Reconcile compares the index with the version log, file by file, and corrects differences, to
-// check an index without rebuilding it. Files at or below forget are indexed again in any case; ""
-// means none.
+// check an index without rebuilding it. Files at or below the path forget are indexed again in any
+// case; "" means no files.
 func (x *Index) Reconcile(ctx context.Context, forget store.Path) (Reindexed, error) {
 	var r Reindexed
 	if err := x.CatchUp(ctx); err != nil {

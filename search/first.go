@@ -36,7 +36,8 @@ const (
 	workedOn  = 5_000
 )
 
-// lastChangedFirst moves the n files that changed last to the front. Otherwise it keeps the order.
+// lastChangedFirst moves the n files that changed last to the front and keeps the order of the
+// others.
 func lastChangedFirst(all []wanted, n int) {
 	if n >= len(all) {
 		return
@@ -226,7 +227,7 @@ func (x *Index) notAmong(all []wanted) *batch {
 }
 
 // compact merges the segments of the first index into one, which is smaller and needs only one
-// lookup per word. It requests this before it calls merge, so that bleve merges only once.
+// lookup per word. It requests the merge before it calls merge, so that bleve merges only once.
 func (x *Index) compact(ctx context.Context, merge func()) error {
 	s := x.scorch()
 	if s == nil {

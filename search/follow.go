@@ -269,8 +269,8 @@ func (x *Index) CatchUp(ctx context.Context) error {
 // window is how many versions are read at once, and about how many paths one step handles.
 const window = 4 * batchFiles
 
-// catchUp is CatchUp in steps, between which stop may end it. It skips replaced versions, and holds
-// a repeatedly saved file until it was not saved for settle.
+// catchUp is CatchUp in steps, between which stop may end it. It skips replaced versions. A file
+// that is saved repeatedly waits until it was not saved for settle.
 func (x *Index) catchUp(ctx context.Context, settle time.Duration, stop func() bool) error {
 	x.write.Lock()
 	defer x.write.Unlock()

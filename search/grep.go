@@ -25,9 +25,9 @@ type Line struct {
 	Path store.Path
 	No   int // 1-based
 	Text []byte
-	// At is approximately the offset of the match in Text. Of a line longer than maxLineText, Text
-	// is only the part around the match, Before is that part's offset in the line, and Size is the
-	// line's length.
+	// At is approximately the offset of the match in Text. If the line is longer than maxLineText,
+	// Text is only the part around the match, Before is the offset of that part in the line, and
+	// Size is the length of the line.
 	At, Before, Size int
 }
 
@@ -370,7 +370,7 @@ func (x *Index) eval(r index.IndexReader, n *need, block []byte) (*roaring.Bitma
 	return nil, false, nil
 }
 
-// fewFiles is the number of candidates from which narrowing them down pays.
+// fewFiles is the number of candidates that are not worth narrowing down further.
 const fewFiles = 24
 
 // cheapFirst orders needs by the cost of their postings: a whole word is one term, a long part

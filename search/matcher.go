@@ -46,14 +46,14 @@ func isASCII(s string) bool {
 	return true
 }
 
-// kelvin and longS fold to ASCII letters, so a text with them cannot be compared byte by byte
-// without case.
+// kelvin and longS fold to ASCII letters. A text with them cannot be compared byte by byte if case
+// is ignored.
 var kelvin, longS = []byte("\u212a"), []byte("\u017f")
 
 func foldsOddly(text []byte) bool { return bytes.Contains(text, kelvin) || bytes.Contains(text, longS) }
 
-// lines returns at most most matching lines without their newlines, and the number of all matching
-// lines.
+// lines returns the first matching lines without their newlines, at most as many as most, and the
+// number of all matching lines.
 func (m *matcher) lines(p store.Path, content []byte, most int) (out []Line, total int) {
 	content = bytes.TrimPrefix(content, []byte(text.Mark)) // like ripgrep, not as part of the first line
 	no, counted := 1, 0

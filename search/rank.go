@@ -69,9 +69,11 @@ func asks(query []term, stems ...string) bool {
 	return slices.ContainsFunc(query, func(t term) bool { return slices.Contains(stems, t.text) })
 }
 
-// score alone decides what fits a query best. It is BM25 over the parts of a chunk's words, with
-// more weight for names defined there and for the file's and directories' names, times the square
-// of the share of the query's terms that the file has, times the file's own weight.
+// score alone decides what fits a query best. It is a product of three factors:
+//   - BM25 over the parts of a chunk's words, with more weight for names defined there and
+//     for the names of the file and its directories
+//   - the square of the share of the query's terms that the file has
+//   - the file's own weight
 func score(f *found, query []term, w float64) float64 {
 	has, all := 0.0, 0.0
 	for i, t := range query {

@@ -54,7 +54,7 @@ func init() {
 	}
 }
 
-// wait pauses, twice as long as before after a recent failure.
+// wait pauses. After a recent failure the pause is twice as long as the last one.
 func (r *retries) wait() {
 	r.mu.Lock()
 	if time.Since(r.last) > 2*retryLast {

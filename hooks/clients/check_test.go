@@ -38,7 +38,7 @@ func TestCheckClients(t *testing.T) {
 		}
 	}
 	for what, want := range map[string]string{
-		"Cursor": "configured in", "Gemini CLI": "in use, without", "Claude Code": "only in part", "Codex": "differs",
+		"Cursor": "configured in", "Gemini CLI": "in use, without", "Claude Code": "incomplete", "Codex": "differently",
 		"Windsurf": "not valid JSON", "hook command": "a hook takes",
 	} {
 		if f := got[what]; !strings.Contains(f.Text, want) {

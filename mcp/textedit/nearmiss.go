@@ -42,8 +42,8 @@ func otherSpaces(l string) string {
 
 var quotes = strings.NewReplacer("‘", "'", "’", "'", "“", `"`, "”", `"`)
 
-// notFound returns the error for a text that is not found. It says how the text differs from the
-// place that is probably meant and quotes the file there, or says that there is none.
+// notFound returns the error for a text that is not found. If there is a place that is probably
+// meant, the error says how the text differs from it and quotes the file there.
 func (p plain) notFound(name, old string, e text.Encoding) error {
 	if e == text.SingleByte && strings.Contains(old, "\uFFFD") {
 		return refuse("leave out the characters that read_file shows as \uFFFD: they stand for bytes that are not UTF-8", "old_string does not occur in %s, which is not UTF-8", name)

@@ -189,7 +189,8 @@ func (p plain) place(at int) int { return at + sort.SearchInts(p.twos, at) }
 
 func (p plain) lineAt(at int) int { return 1 + strings.Count(p.folded[:at], "\n") }
 
-// exact returns the places where the text equals old byte for byte, or all places if none does.
+// exact returns the places where the text equals old byte for byte, or all places if there are
+// none.
 func (p plain) exact(at []int, n int, old string) []int {
 	var kept []int
 	for _, a := range at {
@@ -215,8 +216,8 @@ func places(in, old string) (at []int) {
 	}
 }
 
-// spelled returns repl with the file's line ends. An unchanged line keeps its line end, a line that
-// replaces another gets that one's, and a new line gets that of the line before.
+// spelled returns repl with the file's line ends. An unchanged line keeps its line end. A line that
+// replaces another gets the other's line end. A new line gets the line end of the line before it.
 func (p plain) spelled(start, end int, repl string) string {
 	was, wasEnds := split(p.text[start:end], p.loneCRs)
 	is, isEnds := split(repl, false)
