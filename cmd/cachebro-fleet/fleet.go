@@ -102,7 +102,7 @@ func logCommand(e *cli.Env) *cobra.Command {
 		more := false
 		q.Limit = *limit
 		if q.Limit > 0 {
-			q.Limit++ // to know whether there are more
+			q.Limit++ // one more shows whether the list is complete
 		}
 		shown := 0
 		err = d.Log(ctx, q, func(v fleet.Version) error {

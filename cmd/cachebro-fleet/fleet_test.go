@@ -145,7 +145,7 @@ func TestFleet(t *testing.T) {
 	}
 	// Retention: what is a day old and older goes, and an audit says so.
 	told(t, 2, "prune", db, "--keep", "1h")
-	if said, _ := told(t, 0, "prune", db, "--keep", "1d"); !strings.Contains(said, "deleted: 1 day; the database has nothing before ") {
+	if said, _ := told(t, 0, "prune", db, "--keep", "1d"); !strings.Contains(said, "deleted: 1 day; the database now begins at ") {
 		t.Errorf("prune: %s", said)
 	}
 	lines(0, "--machine", "all")

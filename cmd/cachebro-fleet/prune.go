@@ -37,7 +37,7 @@ Example:
 		}
 		defer d.Close()
 		p, err := d.Prune(ctx, e.Now().Add(-age))
-		fmt.Fprintf(e.Stdout, "deleted: %s; the database has nothing before %s any more\n", text.Count(len(p.Days), "day"), p.Since.Format(time.DateOnly))
+		fmt.Fprintf(e.Stdout, "deleted: %s; the database now begins at %s\n", text.Count(len(p.Days), "day"), p.Since.Format(time.DateOnly))
 		return err
 	}
 	return cmd

@@ -269,7 +269,7 @@ func (e *Env) list(c *cobra.Command, group string) {
 // wrapped.
 func filled(page string, width int) string {
 	var out []string
-	fits := false // whether the last line of out may take more words
+	fits := false // whether words may be added to the last line of out
 	for line := range strings.Lines(page) {
 		line = strings.TrimSuffix(line, "\n")
 		if line == "" || line[0] == ' ' || line[0] == '\t' {

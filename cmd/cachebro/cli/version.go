@@ -34,7 +34,7 @@ func VersionLine(v wire.Version, p Paint, onePath bool, now time.Time) string {
 		op += "…" // captured while still open
 	}
 	parts := []string{p.Yellow(fmt.Sprintf("%-8s", id)), Stamp(v.Time, now), p.Cyan(fmt.Sprintf("%-8s", op)), fmt.Sprintf("%9s", sizeOf(v)), fmt.Sprintf("%-20s", Who(v.Actor)), pathsOf(v)}
-	if v.NoContent != "" && v.Op != "chmod" { // a chmod has no content of its own
+	if v.NoContent != "" && v.Op != "chmod" { // a chmod never has content
 		parts = append(parts, p.Red("("+OneLine(v.NoContent)+")"))
 	}
 	if v.Lost != "" {

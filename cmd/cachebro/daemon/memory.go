@@ -105,7 +105,7 @@ func sayKilled(kv store.KV, most int64, killed uint64, now time.Time) string {
 	before, _ := strconv.ParseUint(was, 10, 64)
 	when, _ := strconv.ParseInt(at, 10, 64)
 	if killed != before || len(b) == 0 {
-		if killed > before && len(b) > 0 { // else it happened before this project's first daemon
+		if killed > before && len(b) > 0 { // without an earlier count, the kills may be older than this project
 			when = now.Unix()
 		}
 		if kv.Set(keepKilled, fmt.Appendf(nil, "%d %d", killed, when)) != nil {
@@ -115,5 +115,5 @@ func sayKilled(kv store.KV, most int64, killed uint64, now time.Time) string {
 	if killed == 0 || now.Sub(time.Unix(when, 0)) > 24*time.Hour {
 		return ""
 	}
-	return fmt.Sprintf("its control group allows %s, and the kernel has killed processes there %s because it was reached", text.Bytes(most), text.Count(killed, "time"))
+	return fmt.Sprintf("its control group is limited to %s, and the kernel has killed processes at that limit %s", text.Bytes(most), text.Count(killed, "time"))
 }

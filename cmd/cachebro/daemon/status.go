@@ -30,7 +30,7 @@ func (d *Daemon) status(ctx context.Context, _ wire.Empty) (wire.Status, []byte,
 		st.Store.DiskBytes, st.Store.FreeBytes = used, free
 	}
 	if d.ingest.Busy() {
-		st.Store.Lag = 1 // at least; a mount reports how far its spool is
+		st.Store.Lag = 1 // at least one; mountd's heartbeat gives the exact number
 		if got := d.ingest.LastSeq(); mounted && beat.Head > got {
 			st.Store.Lag = beat.Head - got
 		}

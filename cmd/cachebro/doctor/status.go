@@ -71,7 +71,7 @@ the store does not answer.`,
 			err = printStatusJSON(e, st, dead)
 		} else {
 			printStatus(e, st)
-			if versionErr == nil { // a daemon of another version does not answer this
+			if versionErr == nil { // a daemon of another version cannot answer this
 				printLast(ctx, e, c)
 			}
 			if *verbose {

@@ -27,7 +27,7 @@ import (
 type made struct {
 	Root    string          `json:"root"`
 	Origin  string          `json:"origin"`
-	Git     string          `json:"git,omitempty"` // the commit that its HEAD is at
+	Git     string          `json:"git,omitempty"` // the commit of its HEAD
 	Mounted bool            `json:"mounted"`
 	Answer  wire.ForkAnswer `json:"-"`
 	at      time.Time

@@ -24,9 +24,9 @@ type step struct {
 	Do       string `json:"do"` // add, change, merge, remove, conflict, or "as" if the project already has the change
 	Conflict string `json:"conflict,omitempty"`
 
-	to      *file // the result of the merge for the path; nil if it is to be deleted
+	to      *file // the merged file; nil to delete it
 	content []byte
-	now     *file // what the project has now
+	now     *file // the present file of the project
 }
 
 // plan compares the three trees and returns the steps of a merge. It writes nothing.
@@ -117,7 +117,7 @@ func (t *trees) step(ch change, project *os.Root) (s step, err error) {
 		return s, nil
 	}
 	switch {
-	case same(s.now, ch.is), ch.is == nil && s.now.dir() && !ch.was.dir(): // the files in that directory have steps of their own
+	case same(s.now, ch.is), ch.is == nil && s.now.dir() && !ch.was.dir(): // the files in that directory have separate steps
 		s.Do = "as"
 		return s, nil
 	case ch.is != nil && ch.is.why != "":

@@ -23,7 +23,7 @@ import (
 type repository struct {
 	f     fork
 	there bool                 // the fork has a .git
-	own   bool                 // its repository is its own
+	own   bool                 // the fork has its own repository
 	files map[string]committed // the files of the fork's HEAD, if that is in the project's repository
 }
 

@@ -66,7 +66,7 @@ func planCommand(run func(*cobra.Command, []string) error) func(*cobra.Command, 
 // leftOver returns exit status 1 if a plan left paths unchanged, otherwise nil.
 func leftOver(left int) error {
 	if left > 0 {
-		return cli.ExitStatus(1) // each conflict was printed
+		return cli.ExitStatus(1) // the conflicts have been printed
 	}
 	return nil
 }
@@ -106,7 +106,7 @@ func sayWaiting(ctx context.Context, e *cli.Env, c *wire.Client) (done func()) {
 // runPlanWith is runPlan with file contents that are sent with the request.
 func runPlanWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wire.PlanRequest, body []byte, f planFlags) error {
 	r.Merge, r.Force, r.DryRun = *f.merge, *f.force, *f.dryRun
-	said := sayWaiting(ctx, e, c) // finding interrupted plans waits for the history, too
+	said := sayWaiting(ctx, e, c) // the request for interrupted plans may wait as well
 	defer said()
 	left := 0
 	if !r.DryRun && r.Kind != "rollback" {

@@ -164,7 +164,7 @@ func (l *logPrinter) line(v wire.Version, text string) error {
 type asideLine struct {
 	time time.Time
 	text string
-	in   string // story: the session and prompt that it belongs to
+	in   string // in a story, its session and prompt
 }
 
 func (l *logPrinter) asides(page wire.LogAnswer) []asideLine {

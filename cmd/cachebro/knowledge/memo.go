@@ -270,7 +270,7 @@ func (m *memoRun) run(ctx context.Context) error {
 		}
 	}
 	var silent *os.File
-	if m.diff { // the output is printed at the end, compared with the last one
+	if m.diff { // the output is compared and printed at the end
 		null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 		if err != nil {
 			return err
@@ -287,7 +287,7 @@ func (m *memoRun) run(ctx context.Context) error {
 	rec := memo.NewRecord(m.o.Places.Root, out, m.Now())
 	m.keep(ctx, rec, false)
 	if len(rec.Why) == 0 {
-		if stays := rec.WhyLocal(); stays != "" { // tell other clones why it is not shared
+		if stays := rec.WhyLocal(); stays != "" { // the shared record tells other clones why the output is not shared
 			rec = memo.NewRecord(m.o.Places.Root, memo.Outcome{Why: []string{stays}, Took: out.Took}, m.Now())
 		}
 		m.keep(ctx, rec, true)

@@ -219,7 +219,7 @@ func OpenAll(ctx context.Context, e *cli.Env, path string) (t cli.Target, all []
 		one := at(dir, m.ID)
 		err := one.update(ctx, e, b, m.ID)
 		if errors.As(err, new(errSilent)) {
-			continue // the machine has sent nothing yet
+			continue // nothing to query yet
 		}
 		var s seen
 		if err == nil {
@@ -470,7 +470,7 @@ func (m copied) update(ctx context.Context, e *cli.Env, b *remote.Bucket, id str
 		was := s.N
 		s, err = m.fetch(ctx, e, b, h, s)
 		s.Writers = writers
-		if err == nil || s.N > was { // everything was fetched, or as much as could be read
+		if err == nil || s.N > was { // at least a part was fetched
 			if kerr := m.keep(s); kerr != nil {
 				return kerr
 			}

@@ -91,7 +91,7 @@ func mounted(ctx context.Context, e *cli.Env, root string) (string, error) {
 		if mounts.Answers(at, 3*time.Second) == nil {
 			return at, nil
 		}
-		past.Leave(root) // its process was killed
+		past.Leave(root) // the process of the earlier mount was killed
 	}
 	why, fix := FuseProblem()
 	if why == "" && !HasHelper() {
@@ -124,7 +124,7 @@ func start(ctx context.Context, e *cli.Env, root, point string) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	said := make(chan string, 1) // one line, or nothing
+	said := make(chan string, 1) // the process's line of output, "" if it ended without one
 	go func() {
 		line, _ := bufio.NewReader(out).ReadString('\n')
 		said <- strings.TrimSpace(line)
@@ -184,7 +184,7 @@ func servePast(ctx context.Context, e *cli.Env, root, point string) error {
 			_ = fusefs.Detach(point)
 		case <-time.After(lookEvery):
 			if s.Idle() < limits.PastIdle || fusefs.Unmount(point) != nil {
-				continue // somebody is inside
+				continue // a process is using the mount
 			}
 		}
 		_ = os.Remove(point)

@@ -54,7 +54,7 @@ was moved. If NEW already has a history, that history is set aside.`,
 			return cli.Hintf("cachebro status --all", "no history of %s is known", cli.Quote(from))
 		}
 		if _, err := os.Lstat(from); err == nil {
-			return cli.Hintf("cachebro mount "+cli.Arg(from), "%s is still there, with its history", cli.Quote(from))
+			return cli.Hintf("cachebro mount "+cli.Arg(from), "%s still exists, with its history", cli.Quote(from))
 		}
 		overlays, err := mounts.Overlays()
 		if err != nil {

@@ -93,6 +93,6 @@ func MountForSession(ctx context.Context, e *cli.Env, root string) (mounted bool
 // RootOf returns the root of the project that a state directory belongs to, "" if it is unknown.
 // mount and up store the root.
 func RootOf(state string) string {
-	b, _ := os.ReadFile(filepath.Join(state, setUpFile)) // exists only after up
+	b, _ := os.ReadFile(filepath.Join(state, setUpFile)) // the file exists only after up
 	return cmp.Or(mounts.ReadIdentity(state).Root, strings.TrimSuffix(string(b), "\n"))
 }

@@ -138,7 +138,7 @@ func findLeft(e *cli.Env, dir string) (leftMount, bool) {
 // finishLeft handles umount of a mount that was already unmounted.
 func finishLeft(ctx context.Context, e *cli.Env, l leftMount, force bool) error {
 	if !force {
-		fmt.Fprintf(e.Stderr, "%s is unmounted here already\n", cli.Quote(l.record.Mountpoint))
+		fmt.Fprintf(e.Stderr, "%s is already unmounted\n", cli.Quote(l.record.Mountpoint))
 		return sayHeld(e, l)
 	}
 	return finish(ctx, e, l, true)
@@ -414,7 +414,7 @@ const sendWithin = 10 * time.Second
 func sendLast(ctx context.Context, e *cli.Env, root string) {
 	c, err := e.ConnectAs(ctx, root, "cli", wire.Timeouts{Answer: sendWithin + 5*time.Second})
 	if err != nil {
-		return // unlikely: AwaitStored has just reached it
+		return // unlikely, because AwaitStored has just reached the daemon
 	}
 	defer c.Close()
 	st, err := wire.Call[wire.RemoteState](ctx, c, wire.MRemote, wire.RemoteRequest{})

@@ -19,9 +19,9 @@ import (
 // it, so systemd need not be running.
 type loginUnit struct {
 	file string
-	link string // "" for launchd, which needs none
+	link string // "" for launchd, which needs no symlink
 	text string
-	by   string // the program that reads it
+	by   string // the program that reads the file
 }
 
 func theLoginUnit(e *cli.Env) (loginUnit, error) {
@@ -109,7 +109,7 @@ func (u loginUnit) enable(e *cli.Env) error {
 func notAtLogin(e *cli.Env) error {
 	u, err := theLoginUnit(e)
 	if err != nil {
-		return nil // nothing can have been written
+		return nil // without a home directory, nothing was written
 	}
 	return u.disable(e)
 }

@@ -103,8 +103,8 @@ type resumed struct {
 	Root     string   `json:"root"`
 	Machine  string   `json:"machine"`
 	Name     string   `json:"name"` // of the host
-	From     string   `json:"from"` // the project's root there
-	Seq      uint64   `json:"seq"`  // the moment of the tree
+	From     string   `json:"from"` // the project's root on that machine
+	Seq      uint64   `json:"seq"`  // the version at that moment
 	Versions uint64   `json:"versions"`
 	Files    int      `json:"files"`
 	Lost     []string `json:"lost,omitempty"` // files whose content is missing

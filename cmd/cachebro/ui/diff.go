@@ -65,7 +65,7 @@ type diffPart struct {
 	Path       []byte
 	Old, New   string // description, if no lines are shown
 	Images     []image
-	Swipe      bool // the pictures are stacked, to be swiped
+	Swipe      bool // the pictures are laid over each other
 	Rows       []row
 	Side       bool
 	Piece      bool // not the first

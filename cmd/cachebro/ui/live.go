@@ -26,7 +26,7 @@ type live struct {
 
 	// mu guards the fields below.
 	mu    sync.Mutex
-	to    map[chan news]bool // never closed; each has a buffer for the newest news
+	to    map[chan news]bool // never closed; each channel buffers the newest news
 	looks bool
 	last  news
 	ended string // why the server ends

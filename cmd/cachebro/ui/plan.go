@@ -34,7 +34,7 @@ type planPart struct {
 	Steps            []stepRow
 	More             int
 	Conflicts, Lost  []string
-	Asked            string // the query of the request; form fields could not contain all file names
+	Asked            string // the query of the request, because form fields cannot contain all file names
 	Digest           string
 	Nothing          bool
 	Note             string
@@ -50,7 +50,7 @@ type stepRow struct {
 	Letter, Name   string
 	Added, Removed int
 	Note           string
-	Diff           template.URL // what it does to the lines
+	Diff           template.URL // the plan's diff of the file
 	Open           bool         // the lines are shown from the start
 	File           bool         // the file may be left out
 }
@@ -359,7 +359,7 @@ func (s *server) carryOut(ctx context.Context, q url.Values, digest string, chos
 		out.Notes = "an earlier plan that was interrupted could not be finished completely"
 	}
 	if len(res.Done) > 0 {
-		_ = s.seen.set(map[string]uint64{ownPlan(p.ID): 1}) // without it the plan is shown as new
+		_ = s.seen.set(map[string]uint64{ownPlan(p.ID): 1}) // on an error, the plan is shown as new
 		out.Redo, _ = link("plan", "kind", "redo", "plan", p.ID)
 	}
 	return out, "done", nil

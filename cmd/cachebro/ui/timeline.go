@@ -154,7 +154,7 @@ type action struct {
 // fileRow is what happened to one file.
 type fileRow struct {
 	ID             string // the id of its place on the page
-	Open           bool   // its lines are shown at once
+	Open           bool   // its lines are shown from the start
 	Letter, What   string
 	From           string
 	Above, Name    string
@@ -203,7 +203,7 @@ func (s *server) actions(ctx context.Context, q url.Values) (any, error) {
 	}
 	labels, err := cli.Labels(s.state)
 	if err != nil {
-		labels = nil // with a broken file there are no labels
+		labels = nil // if the file is broken, no labels are shown
 	}
 	newer := cmp.Or(aq.Seq, math.MaxUint64)
 	for _, x := range ofKind(a.Actions, kind) {
@@ -443,7 +443,7 @@ type laneRow struct {
 type bar struct {
 	X, Y, H int
 	What    string
-	To      template.URL // what was done then
+	To      template.URL // the actions in this column
 }
 
 // zooms are the time spans that the picture can show.

@@ -56,7 +56,7 @@ func (s *server) tree(ctx context.Context, q url.Values) (any, error) {
 	for _, x := range ofKind(a.Actions, q.Get("kind")) {
 		for _, f := range x.Files {
 			i, twice := known[string(f.Path)]
-			if twice { // a newer action of the prompt changed it too
+			if twice { // a newer action of the prompt also changed the file
 				all[i].node.Added, all[i].node.Removed = all[i].node.Added+f.Added, all[i].node.Removed+f.Removed
 				continue
 			}

@@ -19,7 +19,7 @@ import (
 // file collects what is known of one path while the versions of an action are read.
 type file struct {
 	path    store.Path
-	existed bool          // before the action
+	existed bool          // whether the file existed before the action
 	before  store.Version // its version before the action, or that of origin if the file was renamed
 	origin  store.Path    // the path that the file had before; "" if it had this one
 	now     store.Version // the action's last version of it
@@ -33,8 +33,8 @@ type file struct {
 // history reads the versions of an action, oldest first.
 type history struct {
 	v     *store.View
-	files map[store.Path]*file         // the file that is, or was last, at a path
-	moved map[store.Path]store.Version // paths whose file was moved away to a path that no version has named yet
+	files map[store.Path]*file         // by path: the file that has the path or had it last
+	moved map[store.Path]store.Version // by old path: moves whose new path has no version yet
 	// below maps each path to the number of the first version that counts as the action's change of
 	// it (see start). before maps each path to its newest version with a lower number.
 	below  map[store.Path]uint64
@@ -187,7 +187,7 @@ func (h *history) rename(o store.Version) error {
 	untouched := src.now.Seq == 0 && dst.now.Seq == 0
 	if origin := cmp.Or(src.origin, src.path); origin != o.Path {
 		dst.origin, dst.before = origin, src.before
-	} else { // back where it was
+	} else { // the file is back at its first path
 		dst.existed, dst.before = true, src.before
 	}
 	dst.touch(o)
@@ -316,7 +316,7 @@ const maxCompared = 2 << 20
 type lines struct {
 	s    *store.Store
 	w    *words
-	end  time.Time         // when counting stops; zero if lines are not counted
+	end  time.Time         // the deadline for counting; zero if lines are not counted
 	lost map[uint64]string // the lost updates, by version
 	back *takenBack
 }
@@ -403,7 +403,7 @@ func (l lines) list(a *wire.Action, all []*file, q wire.ActionsQuery) error {
 			return err
 		}
 		n := len(under)
-		if x.Dir && n == 0 && !filled[f.path] { // otherwise its files are listed by themselves
+		if x.Dir && n == 0 && !filled[f.path] { // otherwise its files are listed separately
 			n = 1
 		}
 		a.Count += n

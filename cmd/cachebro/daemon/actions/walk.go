@@ -89,7 +89,7 @@ func (s *Service) walk(w *words, v *store.View, f store.Filter, q wire.ActionsQu
 	open := map[string]*group{}
 	writers := map[store.Path][]writer{}
 	total, beyond := 0, 0
-	alone := map[uint64]*group{} // by the writer
+	alone := map[uint64]*group{} // by writer: the action of its versions
 	f.Pass = func(b store.Block) bool {
 		g := alone[b.Who]
 		if q.Together || g == nil || open[g.key] != g || b.Gap > silence && g.until == 0 {

@@ -292,7 +292,7 @@ func (w *words) say(a *wire.Action, g *group) {
 	if p, ok := w.prompt(by.Session, by.Prompt); ok {
 		a.Asked, a.AskedAt = p.Text, onwire.Time(p.Time)
 	}
-	if first := w.prompts[by.Session]; len(first) > 0 { // prompt has read them
+	if first := w.prompts[by.Session]; len(first) > 0 { // w.prompt has filled this map
 		a.Began = cutText(first[0].Text, maxBegan)
 	}
 	a.Plan = newest.Plan

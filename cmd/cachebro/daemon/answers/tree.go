@@ -55,9 +55,9 @@ type digests struct {
 
 	mu    sync.Mutex // guards the fields below
 	built bool
-	seq   uint64 // of the log, up to which the maps go
+	seq   uint64 // the maps cover the log up to this version
 	files map[store.Path]digest
-	sums  map[store.Path]digest // of directories, "" the root
+	sums  map[store.Path]digest // by directory; "" is the root
 }
 
 // at returns the digest of the file or directory at a path now, and the place in the log for
@@ -163,7 +163,7 @@ func digestOf(v store.Version) (digest, bool) {
 	put(uint64(len(v.Path)))
 	h.Write([]byte(v.Path))
 	h.Write(v.Blob[:])
-	if v.Blob == (store.Hash{}) && (v.NoContent != "" || v.Stat.Size > 0) { // the content is not known: hash everything else
+	if v.Blob == (store.Hash{}) && (v.NoContent != "" || v.Stat.Size > 0) { // the content is unknown, so hash everything else
 		put(v.Stat.Dev, v.Stat.Ino, uint64(v.Stat.Size), uint64(v.Stat.Mtime), uint64(v.Stat.Ctime), v.Seq)
 	}
 	var d digest

@@ -61,7 +61,7 @@ func (a *Attribution) keep(key string, v any) {
 	if err == nil {
 		err = a.store.KV(bucket).Set(key, b)
 	}
-	if err != nil { // only attribution after a restart suffers, no content
+	if err != nil { // this affects only attribution after a restart
 		a.log.Warn("a value could not be stored for the next daemon", "key", key, "err", err)
 	}
 }

@@ -48,7 +48,7 @@ type row struct {
 	PStart uint64 `json:"ps,omitempty"`
 	UID    uint32 `json:"u,omitempty"`
 	Group  uint32 `json:"g,omitempty"`
-	Args   []byte `json:"a,omitempty"` // as in the spool, with NUL between
+	Args   []byte `json:"a,omitempty"` // separated by NUL, as in the spool
 	Dir    []byte `json:"d,omitempty"`
 	Seen   int64  `json:"t"`
 }

@@ -56,7 +56,7 @@ func (a *Attribution) windowLocked(chain []Key, at int, id store.SessionID, t in
 			if i == 0 {
 				own = append(own, w)
 			}
-		case i > 0, i < 0 && at < 0 && id != "": // or only the environment named the session
+		case i > 0, i < 0 && at < 0 && id != "": // the second case: only the environment named the session
 			shell = append(shell, w)
 		}
 	}
@@ -151,7 +151,7 @@ func (a *Attribution) pickShellLocked(ws []*window, chain []Key, at int, branch 
 			fits, bound = in, true
 		case len(open) > 0:
 			fits = open
-		default: // it began during no call, so only the tolerance of the clocks remains
+		default: // it began outside all calls, so only the inaccuracy of the clocks can explain it
 			fits = slices.DeleteFunc(ws, func(w *window) bool { return t > w.End+windowSlack })
 			if len(fits) == 0 {
 				return nil, false
@@ -218,7 +218,7 @@ func (a *Attribution) beginPlan(id string, owner Key, t int64) {
 func (a *Attribution) endPlan(id string, t int64) (w planWindow, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, p := range a.plans { // a resumed plan has several
+	for _, p := range a.plans { // a resumed plan has several windows
 		if p.ID == id && p.End == 0 {
 			p.End = t
 			w, ok = *p, true

@@ -156,7 +156,7 @@ func (g *Graph) build(ctx context.Context) error {
 	for p := range kept {
 		gone[rowPrefix+p] = nil
 	}
-	g.keep(gone) // rows has removed from kept what it used
+	g.keep(gone) // kept now contains only rows that were not used
 	g.mu.Lock()
 	g.applyLocked(rows)
 	g.seq, g.built = seq, true

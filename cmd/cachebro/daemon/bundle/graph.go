@@ -46,16 +46,16 @@ type Graph struct {
 
 	mu       sync.Mutex // guards all below
 	built    bool
-	seq      uint64 // of the log, up to which the graph goes
+	seq      uint64 // the graph covers the log up to this version
 	files    map[string]*entry
-	dirs     map[string]int                 // directories, final slash: files at or below
-	bases    map[string]map[string]struct{} // base name: paths
-	in       map[string]map[string]linkKind // target: who links to it
-	watch    map[string]map[string]struct{} // name: the files that looked for it
+	dirs     map[string]int                 // by directory with a final slash: the number of files in its subtree
+	bases    map[string]map[string]struct{} // by base name: the paths that have it
+	in       map[string]map[string]linkKind // by target: the files that link to it
+	watch    map[string]map[string]struct{} // by name: the files that looked for it
 	mods     []Module
 	man      *manifest.Manifest
 	manError string
-	stale    map[string]struct{} // to be linked again
+	stale    map[string]struct{} // files to be linked again
 }
 
 // entry is a tracked file.

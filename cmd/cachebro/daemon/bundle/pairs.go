@@ -45,7 +45,7 @@ type recent struct {
 type moment struct {
 	path string
 	t    int64
-	met  map[string]bool // of a read: the written files that it was counted with
+	met  map[string]bool // for a read: the written files with which it was counted
 }
 
 // NewPairs restores the pairs from rows that Changed returned.

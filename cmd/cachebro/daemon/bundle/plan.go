@@ -55,7 +55,7 @@ type Plan struct {
 	Lines                     int       // of all files
 	Members                   string    // a hash over the names and hashes of all files
 	Files                     []FileRow // the first files; for a file, its own row
-	Symbols                   []Blob    // whose definitions are listed
+	Symbols                   []Blob    // the files whose definitions are listed
 	Docs                      []Chunk   // pieces of documents
 	Versions                  []string  // newest first
 	Neighbours                []NodeRow // closest first

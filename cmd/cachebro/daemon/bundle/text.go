@@ -110,7 +110,7 @@ func (g *Graph) symbolLines(ctx context.Context, p *Plan) (out []any, more int, 
 			g.o.Warn("a content for a bundle", err)
 			continue
 		}
-		if p.Kind != KindFile { // for more than one file only what others can use
+		if p.Kind != KindFile { // for several files, list only exported definitions
 			if public := publicOf(b.Path, lines); len(public) > 0 {
 				lines = public
 			}

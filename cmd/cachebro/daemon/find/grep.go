@@ -40,7 +40,7 @@ type grepLine struct {
 func (f *Finder) grep(ctx context.Context, q search.Query) (search.Result, error) {
 	scope := store.Path(q.Path)
 	token, seq, ok := f.Answers.Token(ctx, scope)
-	if !ok || !utf8.ValidString(q.Path+q.Pattern+strings.Join(q.Include, "")+strings.Join(q.Exclude, "")) { // JSON would make several such strings equal
+	if !ok || !utf8.ValidString(q.Path+q.Pattern+strings.Join(q.Include, "")+strings.Join(q.Exclude, "")) { // JSON cannot distinguish strings that are not UTF-8
 		return f.Index.Grep(ctx, q)
 	}
 	var fresh *search.Result

@@ -35,7 +35,7 @@ type Finder struct {
 	Options
 
 	hitIDs hitIDs
-	news   chan struct{} // capacity 1, never closed: the first index may begin
+	news   chan struct{} // capacity 1, never closed: signals that the first indexing may begin
 }
 
 // New makes the service. Run must be called.

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clone makes the file to share the disk blocks of the file from (a reflink, which btrfs, xfs and
+// clone lets two files share disk blocks: to gets those of from (a reflink, which btrfs, xfs and
 // others support). It returns to, or nil if that is impossible. Linux needs no other parameters.
 func clone(_ int, _ string, to, from *os.File) *os.File {
 	if unix.IoctlFileClone(int(to.Fd()), int(from.Fd())) != nil {

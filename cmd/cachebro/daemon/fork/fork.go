@@ -270,7 +270,7 @@ func (f *filler) tracked(p store.Path, mode uint32) bool {
 func (f *filler) live(ctx context.Context, p, now store.Path, to *os.File, have map[string]bool) error {
 	in, err := source.OpenBeneath(f.from, string(now), false)
 	if err != nil {
-		return nil // it is gone by now
+		return nil // deleted during the copy
 	}
 	defer in.Close()
 	names, err := in.Readdirnames(-1)
@@ -286,7 +286,7 @@ func (f *filler) live(ctx context.Context, p, now store.Path, to *os.File, have 
 		}
 		st, target, err := source.LstatBeneath(f.from, string(q))
 		if err != nil {
-			continue // gone meanwhile
+			continue // deleted during the copy
 		}
 		if tracked := f.tracked(q, st.Mode); tracked && !f.now || !tracked && !f.ignored {
 			continue
@@ -341,7 +341,7 @@ func (f *filler) entry(ctx context.Context, e entry, in *os.File, name string) e
 		return nil
 	case unix.S_IFREG:
 		return f.file(e, at, name)
-	case unix.S_IFSOCK: // of no use without the server that made it
+	case unix.S_IFSOCK: // a socket is useless without its server
 		return nil
 	}
 	f.lost(e.Path, "it is not a file, directory or link")
@@ -353,7 +353,7 @@ func (f *filler) file(e entry, at int, name string) error {
 	switch {
 	case live != nil:
 		defer live.Close()
-	case e.live && errors.Is(err, unix.ENOENT): // it has gone meanwhile
+	case e.live && errors.Is(err, unix.ENOENT): // deleted during the copy
 		return nil
 	case e.live:
 		f.lost(e.Path, err.Error())

@@ -76,7 +76,7 @@ type Service struct {
 	source  *source.Source
 	actions *actions.Service
 	log     *slog.Logger
-	budget  int64 // of saved files, in bytes
+	budget  int64 // bytes of saved files
 
 	// mu guards the fields below.
 	mu   sync.Mutex
@@ -158,14 +158,14 @@ const maxRows = 200_000
 func (s *Service) since(ctx context.Context, from int64) (*history, error) {
 	h := &history{s: s, chains: map[string][]*row{}, at: map[*row]int{}, was: map[string][]thing{}, packed: map[string]map[string]string{}}
 	if from > 0 {
-		from -= 2 * silence // whole operations
+		from -= 2 * silence // to include whole operations
 	}
 	first := max(from, time.Now().Add(-limits.GitFor-48*time.Hour).UnixNano()) / day
 	for d := first; d <= time.Now().UnixNano()/day+1; d++ {
 		if err := s.kv.Scan(fmt.Sprintf("r/%08x/", d), func(k string, val []byte) error {
 			r := &row{}
 			if cbor.Unmarshal(val, r) != nil {
-				return nil // of a newer version, or damaged: skip it
+				return nil // skip a row of a newer version and a damaged row
 			}
 			if _, err := fmt.Sscanf(k[len("r/00000000/"):], "%x", &r.Seq); err != nil || r.until() < from {
 				return nil

@@ -87,7 +87,7 @@ func (h *history) ofOthers(o *operation) (others bool) {
 	for _, r := range o.rows {
 		base, at := h.worktreeElsewhere(r.path())
 		if at != "" && r.path() == base+"/gitdir" {
-			return false // it made the worktree
+			return false // the operation made the worktree
 		}
 		others = others || at != ""
 	}
@@ -163,7 +163,7 @@ func (s *Service) choose(ctx context.Context, sel Selection) (h *history, of []*
 	switch now := time.Now(); {
 	case !sel.Filter.Since.IsZero():
 		from[0] = sel.Filter.Since.UnixNano()
-	case sel.Last || sel.ID != 0: // most often it is among the newest
+	case sel.Last || sel.ID != 0: // usually the operation is among the newest
 		from = []int64{now.Add(-time.Hour).UnixNano(), now.Add(-24 * time.Hour).UnixNano(), 0}
 	}
 	for i, t := range from {

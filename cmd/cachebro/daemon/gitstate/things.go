@@ -41,15 +41,15 @@ type thing struct {
 	ctime    int64
 	size     int64 // file: only the first size bytes of its content count
 
-	kept   string // file: the name of the saved file,
-	inline []byte // or the content
-	here   bool   // or the content is that of the file at the path now
+	kept   string // file: the name of the saved file; empty if inline or here is set
+	inline []byte // file: the content itself
+	here   bool   // file: the content is still in the file at the path
 }
 
 // before returns the state of a row's path before the row's change.
 func (h *history) before(r *row) thing {
 	chain := h.chains[r.path()]
-	if h.was[r.path()] == nil { // newest first, because an older content may be the beginning of a newer one
+	if h.was[r.path()] == nil { // compute the newest first, because an older content may be the beginning of a newer one
 		all := make([]thing, len(chain)+1)
 		all[len(chain)] = h.now(r.path())
 		for i := len(chain) - 1; i >= 0; i-- {

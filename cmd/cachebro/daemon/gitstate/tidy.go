@@ -28,7 +28,7 @@ type usage struct {
 	files  int
 	bytes  int64
 	oldest time.Time
-	wants  time.Time // some saved copies of files lost before this time were dropped to make room
+	wants  time.Time // copies of files that git lost before this time may have been dropped to make room
 }
 
 // keyWants holds usage.wants, ns since the epoch in decimal.

@@ -11,7 +11,7 @@ import (
 // dirtyTable holds the files whose content is being changed. mountd reports a file before its first
 // byte changes. The next version of the inode removes the file from the table.
 type dirtyTable struct {
-	mu    sync.Mutex // guards the rest
+	mu    sync.Mutex // guards the fields below
 	nodes map[uint64][]store.Path
 	paths map[store.Path]int
 	// former holds the paths that a killed mountd had reported, until the next mountd has reported

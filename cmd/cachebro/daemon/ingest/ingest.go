@@ -52,7 +52,7 @@ type Ingester struct {
 
 	reader *spool.Reader
 	joiner *spool.Joiner
-	epoch  uint64 // counts mounts, because node ids are unique only within one
+	epoch  uint64 // counts mounts, because node ids are unique only within one mount
 
 	// applyMu is held during store.Apply by everyone who appends to the version log. It guards
 	// checkpoint, which is stored with every append.
@@ -233,7 +233,7 @@ func (g *Ingester) Run(ctx context.Context) {
 type batch struct {
 	items []spool.Joined
 	bytes int64
-	most  int // versions that it is expected to become
+	most  int // the expected number of versions
 	moves int // renames of directories
 	after spool.Position
 	seq   uint64

@@ -23,7 +23,7 @@ import (
 // bundles holds the project's graph, from which contexts are made.
 type bundles struct {
 	graph *bundle.Graph
-	looks chan struct{} // capacity 1: held while all files are looked at
+	looks chan struct{} // capacity 1: held while all files are scanned
 	build string        // of this program: another build may word a text differently
 }
 

@@ -35,7 +35,7 @@ func (kn *Knowledge) openDocs() (err error) {
 		Busy: func() bool {
 			held := kn.IndexHeld()
 			if held {
-				kn.Poke() // to look again after the pause
+				kn.Poke() // to continue after the pause
 			}
 			return held
 		},

@@ -222,7 +222,7 @@ func (s *Service) way(l *Loss, v store.Version) (way []store.Version, err error)
 				return err
 			case !found || o.Deleted() || o.Blob == (store.Hash{}):
 				return errNoWay
-			case len(way) == 0 && sameRun(o.Actor, v.Actor): // one write with v
+			case len(way) == 0 && sameRun(o.Actor, v.Actor): // o and v are one write
 			default:
 				way = append(way, o)
 			}

@@ -54,7 +54,7 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 	} else if errors.Is(err, undo.ErrEdits) {
 		err = wire.Errorf(wire.ErrBadRequest, "cachebro undo without --hunk undoes the whole change", "%v", err)
 	} else if errors.Is(err, undo.ErrOldPlan) {
-		err = wire.Errorf(wire.ErrBadRequest, "cachebro restore --at gives back what was there before it", "%v", err)
+		err = wire.Errorf(wire.ErrBadRequest, "cachebro restore --at restores the state before it", "%v", err)
 	}
 	if !whole {
 		behind := pl.Ingest.Behind()
@@ -242,7 +242,7 @@ func (pl *Plans) makePlan(ctx context.Context, q wire.PlanRequest, body []byte, 
 		if q.Beside != "" {
 			q.Plan = pl.pairedPlan(q.Beside)
 			if q.Plan == "" {
-				return nil, wire.Errorf(wire.ErrNotFound, "", "no plan here belongs to that plan")
+				return nil, wire.Errorf(wire.ErrNotFound, "", "this history has no plan that accompanies that plan")
 			}
 		}
 		if err := pl.update(ctx); err != nil {
@@ -600,9 +600,9 @@ func (pl *Plans) planDone(ctx context.Context, r *wire.Request) (any, []byte, er
 	return wire.Empty{}, nil, pl.rolledBack(q.ID)
 }
 
-// lookAtPlan makes versions of what a client wrote for a plan if no mount records it. It stores
-// steps without content in order, because a renamed directory moves its content too. Then it reads
-// the files at the other paths.
+// lookAtPlan records what a client has written for a plan, if no mount does so. It stores steps
+// without content in order, because a renamed directory moves its content too. Then it reads the
+// files at the other paths.
 func (pl *Plans) lookAtPlan(ctx context.Context, id string) {
 	p, err := pl.Store.Journal.Plan(id)
 	if err != nil {
@@ -703,7 +703,7 @@ const maxAsked = 60
 func (pl *Plans) whenOf(q wire.PlanRequest, uq undo.Query) string {
 	switch {
 	case q.Prompt != "":
-		all, _ := pl.Store.Sessions.LastPrompts(uq.Select.Session, 0) // the title does without
+		all, _ := pl.Store.Sessions.LastPrompts(uq.Select.Session, 0) // on an error, the title omits the prompt
 		for _, p := range all {
 			if p.ID != uq.Select.Prompt {
 				continue

@@ -40,7 +40,7 @@ func (rd *Reads) ReaderOf(q wire.Reader, client string) (r store.Reader, known b
 // Event records what a client reports about the epochs of its context.
 func (rd *Reads) Event(r store.Reader, e wire.SessionEvent) {
 	if e.Event == "connect" && e.Client == "mcp" {
-		return // a server that starts says nothing about the context
+		return // the start of a server does not change the context
 	}
 	rd.Shown.Event(readers.Event{Reader: r, Name: e.Event})
 	if e.Checked && r.Agent == "" {

@@ -341,7 +341,7 @@ func (s *Service) add(ctx context.Context, q wire.RemoteRequest) error {
 		return wire.Errorf(wire.ErrConflict, "cachebro remote rm stops that", "the history is already sent to %s", old.URL)
 	}
 	if old.URL != "" && len(q.Recipients) > 0 && !slices.Equal(q.Recipients, old.Recipients) {
-		return wire.Errorf(wire.ErrConflict, "cachebro remote rm, then add; the history that was sent is not changed", "the history goes there already, with other recipients or unencrypted")
+		return wire.Errorf(wire.ErrConflict, "cachebro remote rm, then add; what was already sent is not changed", "the history is already sent there, with other recipients or unencrypted")
 	}
 	if old.URL != "" && (old.Error == "" || old.Hint != hint(remote.ErrLost) && old.Hint != hint(remote.ErrTaken)) {
 		return s.enlist(ctx)

@@ -35,7 +35,7 @@ type SavedOutputs struct {
 
 type savedOutput struct {
 	session, id string
-	size        int    // of the text
+	size        int    // bytes of the text
 	packed      []byte // deflate
 }
 

@@ -172,7 +172,7 @@ func (ss *Sessions) newPrompt(s *store.Session, prompt, text string, now int64) 
 	s.Prompt = prompt
 	ss.Attribution.Prompt(s.ID, prompt, now)
 	if _, known := ss.known(s.ID, prompt); known {
-		return true // an earlier prompt continues
+		return true // the session continues an earlier prompt
 	}
 	if err := ss.Store.Sessions.PutPrompt(store.Prompt{ID: prompt, Session: s.ID, Time: now, Text: cmdline.Cut(strings.TrimSpace(cmdline.Text(text)), maxPromptText), Seq: ss.Store.Seq()}); err != nil {
 		ss.Log.Warn("prompt", "err", err)

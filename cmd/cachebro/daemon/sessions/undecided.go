@@ -9,7 +9,7 @@ import (
 // undecided holds the newest prompt of each session, as long as the client's transcript has not
 // shown whether a person typed it. The zero value is usable.
 type undecided struct {
-	mu sync.Mutex // guards of
+	mu sync.Mutex // guards the map
 	of map[store.SessionID]pending
 }
 

@@ -30,10 +30,10 @@ type Source struct {
 	// mu guards the fields below.
 	mu      sync.Mutex
 	dir     *Dir
-	from    string        // "mountd", or "root" if it was opened here
-	is      os.FileInfo   // the directory that was set last
+	from    string        // "mountd", or "root" if Source opened it
+	is      os.FileInfo   // identity of the directory that was set last
 	arrived chan struct{} // closed and replaced when a directory is set
-	idle    *time.Timer   // closes a directory that was opened here; nil if none was opened yet
+	idle    *time.Timer   // closes a directory that Source opened; nil if there was none yet
 }
 
 // linger is how long a directory that Source opened itself stays open after its last use. While it

@@ -32,7 +32,7 @@ type baseline struct {
 	// mu guards the fields below.
 	mu       sync.Mutex
 	progress wire.Baseline
-	done     time.Time     // start of the scan that completed for the present mount
+	done     time.Time     // start of the last completed scan of the present mount
 	wake     chan struct{} // capacity 1, never closed
 	wanted   bool
 	cancel   context.CancelFunc // ends the scan in progress
@@ -268,7 +268,7 @@ func (s *scanner) walk(ctx context.Context, p store.Path) error {
 		s.skipped(p, err)
 		return nil
 	}
-	aside := map[store.Path]bool{} // directories that were set aside are walked later
+	aside := map[store.Path]bool{} // directories in later, which are walked later
 	for i := range all {
 		e := &all[i]
 		name := store.Path(path.Join(string(p), e.name))
@@ -314,7 +314,7 @@ func (s *scanner) list(p store.Path) ([]dirItem, error) {
 		}
 		n := dirItem{name: e.Name(), dir: e.IsDir()}
 		if s.log != nil {
-			n.stat, _ = source.StatIn(f, n.name) // look asks again
+			n.stat, _ = source.StatIn(f, n.name) // on an error, look reads the stat
 		}
 		all = append(all, n)
 	}

@@ -110,7 +110,7 @@ func (b *bypassBatch) rename(from, to store.Path) bool {
 		return false
 	}
 	if !unchanged(v.Stat, st) {
-		st = v.Stat // it was written since, and that change gets its own version
+		st = v.Stat // it was written since, and that change has its own record
 	}
 	b.add(store.Change{Op: store.OpRename, Path: from, Path2: to, Stat: st, Target: target})
 	b.flush()
@@ -174,7 +174,7 @@ func (b *bypassBatch) found(p store.Path, v store.Version, live bool, st store.S
 	}
 	c := store.Change{Op: store.OpOutside, Path: p, Stat: st, Target: target, Class: b.scanner.m.Class(string(p), isDir(st))}
 	if c.Class != ignore.Tracked {
-		return // no scan looks at it either
+		return // scans skip it, too
 	}
 	if !live {
 		c.Op = store.OpCreate

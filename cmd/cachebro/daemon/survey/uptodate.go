@@ -91,7 +91,7 @@ func (s *Survey) Refresh(ctx context.Context, no bool) (warning string) {
 	case s.Absent, s.mount.mounted():
 		return ""
 	case no:
-		return "not mounted, and told not to look for changed files, so changes since the last look may be missing"
+		return "not mounted, and changed files were not searched for, as requested; changes since the last search may be missing"
 	}
 	s.baseline.request(true)
 	for end := time.Now().Add(refreshWait); s.baseline.running(); {

@@ -220,7 +220,7 @@ func purgedText(p store.Path, r keep.Purged) string {
 		fmt.Fprintf(&b, "\n  overwritten in the spool: %s", text.Bytes(r.Spooled))
 	}
 	if r.Waste > 0 {
-		fmt.Fprintf(&b, "\n  taken out of pack files, because nothing here refers to it: %s of contents", text.Bytes(r.Waste))
+		fmt.Fprintf(&b, "\n  removed from pack files, because no version refers to it: %s of contents", text.Bytes(r.Waste))
 	}
 	for _, e := range r.Elsewhere {
 		fmt.Fprintf(&b, "\n  the same content is also stored for %s", onwire.Display(e))
@@ -240,7 +240,7 @@ func purgedText(p store.Path, r keep.Purged) string {
 // purgeThere returns the command that purges the same path in a sibling worktree.
 func purgeThere(sib content.Sibling, p store.Path) string {
 	if sib.Root == "" {
-		return filepath.Dir(sib.Dir) // it belongs to no project any more, so the directory can be deleted
+		return filepath.Dir(sib.Dir) // no project uses this directory any more, so it can be deleted
 	}
 	return "cachebro store purge " + onwire.ShellName(store.Path(filepath.Join(sib.Root, string(p))))
 }

@@ -78,7 +78,8 @@ func Allowed(state string, limit int64) int64 {
 
 const (
 	// tidyPause is the time between two requests to the same project. tidyBeyond is the time after
-	// a request that did not help. A request cannot drop the present contents of files.
+	// a request that did not help. That happens because present contents of files are never
+	// dropped.
 	tidyPause  = 10 * time.Minute
 	tidyBeyond = 24 * time.Hour
 )

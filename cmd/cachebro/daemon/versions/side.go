@@ -45,7 +45,7 @@ func SideOf(st *store.Store, v store.Version) (Side, error) {
 		return s, nil
 	}
 	if v.Blob == (store.Hash{}) && v.NoContent == "" && s.Mode&syscall.S_IFMT == syscall.S_IFREG && v.Stat.Size == 0 {
-		return s, nil // made, but not written yet
+		return s, nil // a new file without content yet
 	}
 	var err error
 	s.Data, err = Content(st, v)
