@@ -5,6 +5,7 @@ package fusefs
 import (
 	"sync"
 	"time"
+	"unsafe"
 
 	"cachebro/fusefs/sys"
 
@@ -161,5 +162,90 @@ func (o *overlay) readDir(in *fuse.ReadIn, add func(n *inode, dir int, e fuse.Di
 	} else {
 		unix.Close(s.fd)
 	}
+	return fuse.OK
+}
+
+// The requests that read and set the flags of a file (lsattr, chattr). Those with "X" take a struct
+// fsxattr, the others a number. Before setting flags of either kind, the kernel reads them with
+// FS_IOC_FSGETXATTR.
+const (
+	fsIocGetXFlags = 0x801c581f // FS_IOC_FSGETXATTR
+	fsIocSetXFlags = 0x401c5820 // FS_IOC_FSSETXATTR
+)
+
+// Ioctl passes on requests that read or set the flags of a file. The kernel has checked that the
+// caller may set them. All others are refused, because they would be made with our rights.
+func (o *namespace) Ioctl(_ <-chan struct{}, in *fuse.IoctlIn, inbuf []byte, _ *fuse.IoctlOut, outbuf []byte) fuse.Status {
+	n, st := o.node(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	var value [28]byte
+	size, set := len(value), true
+	switch in.Cmd {
+	case unix.FS_IOC_GETFLAGS, fsIocGetXFlags:
+		set = false
+	case unix.FS_IOC_SETFLAGS, fsIocSetXFlags:
+	default:
+		return fuse.Status(unix.ENOTTY)
+	}
+	if in.Cmd == unix.FS_IOC_GETFLAGS || in.Cmd == unix.FS_IOC_SETFLAGS {
+		size = 4
+	}
+	if !n.isReg() && !n.isDir() || set && len(inbuf) < size || !set && len(outbuf) < size {
+		return fuse.Status(unix.ENOTTY)
+	}
+	fd, err := o.openInode(n, unix.O_RDONLY)
+	if err != nil {
+		return status(err)
+	}
+	defer unix.Close(fd)
+	if set {
+		copy(value[:size], inbuf)
+		n.begin()
+		defer n.end()
+	}
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), uintptr(in.Cmd), uintptr(unsafe.Pointer(&value)))
+	if errno == 0 && !set {
+		copy(outbuf, value[:size])
+	}
+	return fuse.Status(errno)
+}
+
+// Tmpfile handles open(2) with O_TMPFILE, which makes a file without a name.
+func (o *overlay) Tmpfile(_ <-chan struct{}, in *fuse.CreateIn, out *fuse.CreateOut) fuse.Status {
+	parent, st := o.node(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	d, err := o.dir(parent)
+	if err != nil {
+		return status(err)
+	}
+	defer d.release()
+	fd := -1
+	o.makes.begin()
+	defer o.makes.end()
+	err = o.as(&in.InHeader, func() (err error) {
+		flags := createFlags(in.Flags) | unix.O_TMPFILE | int(in.Flags)&unix.O_EXCL
+		fd, err = sys.Open(d.fd, ".", flags, o.newMode(d, in.Mode, in.Umask))
+		return err
+	})
+	var sx sys.Stat
+	if err == nil {
+		err = sys.StatFD(fd, &sx)
+	}
+	if err != nil {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+		return status(err)
+	}
+	k := keyOf(&sx)
+	n, _ := o.table.ref(k, func(id uint64) *inode {
+		return &inode{fs: o, id: id, key: k, kind: unix.S_IFREG, gone: true}
+	})
+	o.fillEntry(n.id, &sx, &out.EntryOut)
+	o.created(n, o.caller(&in.InHeader, true), fd, in, &sx, &out.OpenOut)
 	return fuse.OK
 }

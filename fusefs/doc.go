@@ -14,7 +14,7 @@
 //
 // An inode is identified by device, inode number and birth time. Node ids, by which the kernel
 // names inodes, are never reused. The inode of a file holds no descriptor, and only a limited
-// number of directories do. A file that the kernel has only looked up has no inode; see resting.go.
+// number of directories do. A file that the kernel has only looked up has no inode; see table.go.
 //
 // # What counts as closed
 //

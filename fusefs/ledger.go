@@ -97,7 +97,7 @@ type nodeSlot struct {
 	birth        int64
 	nlookup      uint64
 	mode         uint32
-	// These are set only for a resting file (resting.go): the slot of its name, the number of its
+	// These are set only for a resting file (table.go): the slot of its name, the number of its
 	// record, and its size. A successor does not use them.
 	link, record, size uint32
 }

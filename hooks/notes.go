@@ -1,9 +1,14 @@
 package hooks
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"io"
+	"os"
 	"strings"
 
+	"cachebro/hooks/clients"
 	"cachebro/store/wire"
 	"cachebro/store/wire/visible"
 )
@@ -49,4 +54,94 @@ func noteLine(n wire.Note) string {
 		text = strings.TrimSpace(cutText(text, maxNote-1)) + "…"
 	}
 	return fmt.Sprintf("- %s [%s]%s: %s\n", clean(n.ID), clean(n.Kind), about, text)
+}
+
+// maxComments bounds the comments added to one prompt, in the client's characters. The others wait
+// for the next prompt.
+const maxComments = 6000
+
+// comments returns the user's comments on lines that this session wrote, if they were not delivered
+// yet. It claims each comment first, so that no other prompt delivers it too.
+func (c *call) comments(ctx context.Context) (text string, ids []string) {
+	if clients.TakesNoText(c.opt.client) {
+		return "", nil
+	}
+	var a wire.CommentsAnswer
+	if _, err := c.ask(ctx, wire.MComments, wire.CommentsRequest{Do: "pending", Session: c.session}, nil, &a); err != nil || len(a.Comments) == 0 {
+		return "", nil
+	}
+	const head = "The user commented on lines that you wrote (in cachebro ui):\n"
+	size, told := len(head), []string(nil)
+	for _, x := range a.Comments {
+		if !x.Claimed.IsZero() && c.got(x.ID) {
+			told = append(told, x.ID)
+			continue
+		}
+		if size += utf16Len(commentText(x)); len(ids) > 0 && size > maxComments {
+			break
+		}
+		ids = append(ids, x.ID)
+	}
+	if len(told) > 0 {
+		_, _ = c.ask(ctx, wire.MComments, wire.CommentsRequest{Do: "delivered", IDs: told}, nil, nil)
+	}
+	if len(ids) == 0 {
+		return "", nil
+	}
+	// Another prompt of this session may have claimed some.
+	a = wire.CommentsAnswer{}
+	if _, err := c.ask(ctx, wire.MComments, wire.CommentsRequest{Do: "claim", IDs: ids}, nil, &a); err != nil || len(a.Comments) == 0 {
+		return "", nil
+	}
+	text, ids = head, nil
+	for _, x := range a.Comments {
+		text, ids = text+commentText(x), append(ids, x.ID)
+	}
+	return text, ids
+}
+
+// commentText renders one comment for the model. Its id shows in the transcript whether the model
+// got it.
+func commentText(x wire.Comment) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "- %s:%d (as of version %d; %s), the line %q:\n", visible.ForModel(string(x.Path)), x.Line, x.Seq, x.ID, visible.Line(x.Quote))
+	for l := range strings.SplitSeq(x.Text, "\n") {
+		b.WriteString("  " + clean(l) + "\n")
+	}
+	return b.String()
+}
+
+// delivered tells the daemon that comments were printed. It opens a new connection, because the
+// handler's is closed.
+func (c *call) delivered(ids []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.env.limit(workWithin))
+	defer cancel()
+	client, err := c.env.Dial(ctx, c.root)
+	if err != nil {
+		return
+	}
+	defer client.Close()
+	_, _ = client.Call(ctx, wire.MComments, wire.CommentsRequest{Do: "delivered", IDs: ids}, nil, nil)
+}
+
+// got reports whether the client's transcript contains this id, so that the model got the comment.
+// Transcripts of other clients cannot be read, so a comment may be delivered twice there.
+func (c *scene) got(id string) bool {
+	f, err := os.Open(c.transcript)
+	if c.opt.client != "" || err != nil {
+		return false
+	}
+	defer f.Close()
+	const piece = 1 << 20
+	b, kept := make([]byte, piece+len(id)), 0
+	for {
+		n, err := io.ReadFull(f, b[kept:kept+piece])
+		if bytes.Contains(b[:kept+n], []byte(id)) {
+			return true
+		}
+		if err != nil { // end of the transcript
+			return false
+		}
+		kept = copy(b, b[kept+n-len(id):kept+n])
+	}
 }

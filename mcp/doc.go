@@ -12,7 +12,7 @@
 // made, and the answer says what is missing. Only a text from the daemon counts as shown, so a read
 // from the disk never leads to a later "unchanged".
 //
-// Locks: Server.mu guards connections and watchers. Keyed locks (lock.go) order the writers of one
+// Locks: Server.mu guards connections and watchers. Keyed locks (write_file.go) order the writers of one
 // path. session.mu guards one connection's subscriptions. Only the keyed locks are held during
 // socket or disk access.
 package mcp

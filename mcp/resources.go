@@ -3,15 +3,17 @@ package mcp
 import (
 	"context"
 	"errors"
+	"net/url"
+	"os"
+	"path"
 	"slices"
 	"strings"
+	"time"
 
-	"net/url"
+	"cachebro/store/wire"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
-
-	"cachebro/store/wire"
 )
 
 const (
@@ -122,4 +124,163 @@ func (s *Server) listHistory(rel string) {
 
 func historyURI(rel string) string {
 	return uriHistory + (&url.URL{Path: rel}).EscapedPath()
+}
+
+// watchEvery is the interval for polling subscribed resources, because the daemon sends no
+// notifications. Without a subscription there is no timer. While the daemon does not answer, pauses
+// double up to watchLast, because each request may start the daemon.
+const (
+	watchEvery = time.Second
+	watchLast  = 30 * time.Second
+)
+
+// watcher is a session that has subscribed or is about to.
+type watcher struct {
+	sess  server.SessionWithResourceSubscriptions
+	texts map[string]string // uri → text at the last poll
+	idle  int               // rounds without a subscription
+}
+
+// watch begins to poll the resources that the request's session subscribes to.
+func (s *Server) watch(ctx context.Context) {
+	sess, ok := server.ClientSessionFromContext(ctx).(server.SessionWithResourceSubscriptions)
+	if !ok {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w := s.watchers[sess]; w != nil {
+		w.idle = 0
+		return
+	}
+	s.watchers[sess] = &watcher{sess: sess, texts: make(map[string]string)}
+	if !s.watching {
+		s.watching = true
+		// Poll as long as the server runs, not only during the request.
+		s.work.Go(func() { s.look(s.backend.life) })
+	}
+}
+
+// look polls while there is a subscription.
+func (s *Server) look(ctx context.Context) {
+	for pause := watchEvery; ; {
+		if s.lookOnce(ctx) {
+			pause = watchEvery
+		} else {
+			pause = min(2*pause, watchLast)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+		s.mu.Lock()
+		if len(s.watchers) == 0 {
+			s.watching = false
+			s.mu.Unlock()
+			return
+		}
+		s.mu.Unlock()
+	}
+}
+
+// lookOnce renders each subscribed resource and notifies the sessions that last saw another text.
+// It reports whether the daemon answered.
+func (s *Server) lookOnce(ctx context.Context) bool {
+	answered := true
+	s.mu.Lock()
+	watchers := make([]*watcher, 0, len(s.watchers))
+	for sess, w := range s.watchers {
+		uris := w.sess.SubscribedResources()
+		if len(uris) > 0 {
+			w.idle = 0
+		} else if w.idle++; w.idle > 5 { // the subscription is registered shortly after watch is called
+			delete(s.watchers, sess)
+			continue
+		}
+		watchers = append(watchers, w)
+	}
+	s.mu.Unlock()
+	now := make(map[string]string)
+	for _, w := range watchers {
+		uris := w.sess.SubscribedResources()
+		for uri := range w.texts {
+			if !slices.Contains(uris, uri) {
+				delete(w.texts, uri)
+			}
+		}
+		for _, uri := range uris {
+			t, ok := now[uri]
+			if !ok {
+				var err error
+				t, err = s.resource(ctx, uri)
+				if err != nil {
+					answered = answered && !unreachable(err)
+					continue // nothing to compare
+				}
+				now[uri] = t
+			}
+			before, known := w.texts[uri]
+			w.texts[uri] = t
+			if known && before != t {
+				s.updated(w.sess, uri)
+			}
+		}
+	}
+	return answered
+}
+
+func (s *Server) updated(sess server.ClientSession, uri string) {
+	n := mcp.JSONRPCNotification{JSONRPC: mcp.JSONRPC_VERSION, Notification: mcp.Notification{
+		Method: mcp.MethodNotificationResourceUpdated,
+		Params: mcp.NotificationParams{AdditionalFields: map[string]any{"uri": uri}},
+	}}
+	select {
+	case sess.NotificationChannel() <- n:
+	default: // the client does not read its notifications
+		s.opt.Logger.Debug("notification dropped", "uri", uri)
+	}
+}
+
+// pathCompletions completes the path of cachebro://history/{+path}, directory by directory.
+type pathCompletions struct{ s *Server }
+
+// maxCompletions is the protocol's own limit.
+const maxCompletions = 100
+
+func (p pathCompletions) CompleteResourceArgument(_ context.Context, uri string, arg mcp.CompleteArgument, _ mcp.CompleteContext) (*mcp.Completion, error) {
+	none := &mcp.Completion{Values: []string{}}
+	if arg.Name != "path" || !strings.HasPrefix(uri, uriHistory) {
+		return none, nil
+	}
+	dir, prefix := path.Split(arg.Value)
+	rel := ""
+	if dir != "" {
+		var err error
+		rel, err = p.s.resolve(dir)
+		if err != nil {
+			return none, nil
+		}
+	}
+	root, err := os.OpenRoot(p.s.dir())
+	if err != nil {
+		return none, nil
+	}
+	defer root.Close()
+	items, err := entries(root, rel)
+	if err != nil {
+		return none, nil
+	}
+	var found []string
+	for _, it := range items {
+		if strings.HasPrefix(it, prefix) && it != ".git/" && quote(it) == it {
+			found = append(found, dir+it)
+		}
+	}
+	slices.Sort(found)
+	if len(found) == 0 {
+		return none, nil
+	}
+	n := min(len(found), maxCompletions)
+	return &mcp.Completion{Values: found[:n], Total: len(found), HasMore: len(found) > n}, nil
 }

@@ -3,8 +3,12 @@ package mcp
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"strings"
+	"sync"
 
 	"cachebro/mcp/textedit"
 	"cachebro/store/leaf/text"
@@ -92,4 +96,212 @@ func expect(rel string, f *displace.File, want string) error {
 		return wire.Errorf(wire.ErrConflict, "read it again before writing", "%s has changed: its hash is %s now", quote(rel), now[:12])
 	}
 	return nil
+}
+
+// editFileArgs are the arguments of edit_file.
+type editFileArgs struct {
+	Path string `json:"path,required" list:"lean"`
+	Old  string `json:"old_string,required" list:"lean"`
+	New  string `json:"new_string,required" list:"lean"`
+	All  bool   `json:"replace_all"`
+	// Unkept is not in the schema. The refusal that it overrides mentions it.
+	Unkept bool `json:"overwrite_unkept" list:"never"`
+}
+
+var editFileTool = &tool{
+	name: "edit_file", title: "Edit file", profile: ProfileDefault, destroys: true,
+	lean: new(""),
+	desc: "Replaces old_string, which must occur exactly once, or everywhere with replace_all.",
+	handler: with(func(ctx context.Context, c *call, a editFileArgs) (*mcp.CallToolResult, error) {
+		rel, err := c.resolve(a.Path)
+		if err != nil {
+			return nil, err
+		}
+		defer c.s.lockFile(rel)()
+		f, err := c.s.open(rel)
+		if err != nil {
+			return nil, c.explain(rel, err)
+		}
+		defer f.Root.Close()
+		if !f.Exists {
+			return nil, c.explain(rel, wire.ErrNotFound)
+		}
+		if err := c.notOwn(ctx, a.New, f.Content); err != nil {
+			return nil, err
+		}
+		done, err := textedit.Apply(quote(rel), f.Content, textedit.Edit{Old: a.Old, New: a.New, All: a.All})
+		if err != nil {
+			return nil, refused(err)
+		}
+		ch := change{rel: rel, f: f, after: done.Content, unkept: a.Unkept, old: a.Old, new: a.New, replaceAll: a.All}
+		if len(done.Lines) == 1 {
+			ch.old, ch.new, ch.replaceAll = done.Old, done.New, false
+		}
+		note, err := c.apply(ctx, ch)
+		if err != nil {
+			return nil, err
+		}
+		what := fmt.Sprintf("at line %d", done.Lines[0])
+		if n := len(done.Lines); n > 1 {
+			what = fmt.Sprintf("in %d places, the first at line %d", n, done.Lines[0])
+		}
+		if e := text.EncodingOf(f.Content); e == text.UTF16LE || e == text.UTF16BE {
+			what += " as " + e.String()
+		}
+		return textResult(fmt.Sprintf("edited %s %s · %d -> %d lines%s", quote(rel), what, linesOf(f.Content), linesOf(done.Content), note)), nil
+	}),
+}
+
+// notOwn refuses a text that is copied from one of cachebro's answers and is not in the file.
+func (c *call) notOwn(ctx context.Context, given string, content []byte) error {
+	lines := text.NewOwnWords(given, string(content))
+	if len(lines) == 0 {
+		return nil
+	}
+	var a wire.GivenAnswer
+	if _, err := c.s.backend.try(ctx, readWait, wire.MGiven, wire.GivenQuery{Reader: c.reader, Lines: lines}, nil, &a); err != nil || a.Line == "" {
+		return nil
+	}
+	line, _, _ := strings.Cut(a.Line, "\n")
+	return badInput("the text is cachebro's answer, not a file's text: "+quote(line), text.OwnWordsHint)
+}
+
+func refused(err error) error {
+	var r *textedit.Refusal
+	if errors.As(err, &r) {
+		return badInput(r.Why, r.Hint)
+	}
+	return err
+}
+
+// linesOf counts a file's lines as they are shown.
+func linesOf(content []byte) int {
+	shown, _ := text.Shown(content)
+	return text.Lines(shown)
+}
+
+// change is one file changed by one of our tools. First the old content is saved, then the file is
+// written, then the store records who wrote it and which part of the new content the agent has
+// seen.
+type change struct {
+	rel        string
+	f          *displace.File
+	after      []byte
+	old, new   string // what the agent supplied
+	replaceAll bool
+	unseen     bool // the agent supplied none of its lines and has seen none
+	unkept     bool // the present content may be lost
+}
+
+// unsafeNote is added to the answer if the store could not record an edit.
+const unsafeNote = "\n(cachebro's store does not respond, so this change may be missing from its history)"
+
+// apply writes c.after. Without a mount it first passes the old content to the store. With a mount
+// the overlay saves it, even without a daemon.
+func (c *call) apply(ctx context.Context, ch change) (note string, err error) {
+	s, path := c.s, []byte(ch.f.Path)
+	var st wire.Status
+	_, serr := s.backend.try(ctx, readWait, wire.MStatus, wire.Empty{}, nil, &st)
+	mounted := serr == nil && st.Mounted
+	if own, ok := relativeTo(st.State, s.opt.Root); serr == nil && ok {
+		if _, inside := relativeTo(ch.f.Path, own); inside {
+			return "", badInput(quote(ch.rel)+" belongs to cachebro's own data", "cachebro's history cannot be edited")
+		}
+	}
+	if serr == nil && ch.f.Exists {
+		var before wire.Ingest
+		_, serr = s.backend.try(ctx, readWait, wire.MIngest, wire.Ingest{Path: path}, ch.f.Content, &before)
+		if serr == nil && !before.Kept && before.Class != "" && before.Class != "tracked" && !ch.unkept {
+			return "", wire.Errorf(wire.ErrConflict, "overwrite_unkept=true writes it anyway", "%s is %s, so its present content is not saved in the history", quote(ch.rel), before.Class)
+		}
+	}
+	if ctx.Err() != nil {
+		return "", ctx.Err() // nothing is written yet
+	}
+	end := c.window(ctx, path)
+	err = ch.f.Put(ch.after)
+	if err != nil {
+		end(true)
+		return "", fileError(ch.rel, err)
+	}
+	// The file has changed, so record that even if the call is cancelled.
+	ctx = context.WithoutCancel(ctx)
+	if serr == nil && !mounted {
+		_, serr = s.backend.try(ctx, readWait, wire.MIngest, wire.Ingest{Path: path, PID: os.Getpid()}, ch.after, nil)
+	}
+	end(false)
+	if c.reader != (wire.Reader{}) && serr == nil && !ch.unseen {
+		own := wire.OwnEdit{Reader: c.reader, Path: []byte(ch.rel), Old: ch.old, New: ch.new, All: ch.replaceAll, Tool: c.tool.name}
+		if ch.f.Exists {
+			own.Before = text.Hash(ch.f.Content)
+		}
+		if _, oerr := s.backend.try(ctx, readWait, wire.MOwnEdit, own, ch.after, nil); oerr != nil {
+			// The reader then gets more text than needed, never less.
+			s.opt.Logger.Info("edit not recorded as shown", "path", ch.rel, "err", oerr)
+		}
+	}
+	s.listHistory(ch.rel)
+	if ch.f.Exists && ch.f.Info.Mode()&(fs.ModeSetuid|fs.ModeSetgid) != 0 {
+		note = "\n(this write cleared its set-user-ID or set-group-ID bit, as every write does)"
+	}
+	if serr != nil {
+		s.opt.Logger.Warn("edit without the store", "path", ch.rel, "err", serr)
+		note += unsafeNote
+	}
+	return note, nil
+}
+
+// window tells the daemon that what this process writes until end belongs to this tool call, if a
+// session or tool-use id is known.
+func (c *call) window(ctx context.Context, paths ...[]byte) (end func(failed bool)) {
+	session := c.s.session(c.conn)
+	if session == "" && c.reader.ToolUse == "" {
+		return func(bool) {}
+	}
+	tc := wire.ToolCall{Session: session, ToolUse: c.reader.ToolUse, Tool: c.tool.name, Paths: paths, PID: os.Getpid()}
+	if tc.ToolUse == "" {
+		tc.ToolUse = "mcp-" + randomID()
+	}
+	if _, err := c.s.backend.try(ctx, noteWait, wire.MToolBegin, tc, nil, nil); err != nil {
+		return func(bool) {}
+	}
+	return func(failed bool) {
+		tc.Failed = failed
+		_, _ = c.s.backend.try(context.WithoutCancel(ctx), noteWait, wire.MToolEnd, tc, nil, nil)
+	}
+}
+
+// keyed orders the writers of one path within this process, so that no edit is lost. The zero value
+// is ready.
+type keyed struct {
+	mu   sync.Mutex // guards held
+	held map[string]*keyLock
+}
+
+type keyLock struct {
+	sync.Mutex
+	users int
+}
+
+func (k *keyed) lock(key string) (unlock func()) {
+	k.mu.Lock()
+	if k.held == nil {
+		k.held = make(map[string]*keyLock)
+	}
+	l := k.held[key]
+	if l == nil {
+		l = &keyLock{}
+		k.held[key] = l
+	}
+	l.users++
+	k.mu.Unlock()
+	l.Lock()
+	return func() {
+		l.Unlock()
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if l.users--; l.users == 0 {
+			delete(k.held, key)
+		}
+	}
 }

@@ -168,7 +168,7 @@ func kindOf(fi fs.FileInfo) uint32 {
 
 // sameInode reports whether a file has the inode number that a plan names, which is a number
 // of the source. On a mount, a file of another device has that device's number in the bits
-// above the lowest 40 (package fusefs, number.go).
+// above the lowest 40 (package fusefs, inode.go).
 func sameInode(fi fs.FileInfo, number uint64) bool {
 	const ofSource = 1<<40 - 1
 	return inode(fi)&ofSource == number&ofSource

@@ -2,6 +2,7 @@ package hooks
 
 import (
 	"context"
+	"os"
 
 	"cachebro/store/wire"
 )
@@ -91,4 +92,71 @@ func (c *call) afford(ctx context.Context, tool, text string) bool {
 	var a wire.SpendAnswer
 	_, err := c.ask(ctx, wire.MSpend, wire.Spend{Reader: c.reader(), Tool: tool, Kind: "overhead", Credit: true}, []byte(text), &a)
 	return err == nil && a.Booked
+}
+
+// sessionEnd removes the session's files. It prints nothing, because the client shows output of
+// this event only as that of a failed hook.
+func sessionEnd(ctx context.Context, c *call) answer {
+	_, _ = c.tell(ctx, wire.SessionEvent{Event: "end"})
+	c.chain().remove()
+	for _, file := range []string{c.lostFile(), c.sentFile()} { // a session that comes back starts anew
+		if file != "" {
+			_ = os.Remove(file)
+		}
+	}
+	return answer{}
+}
+
+// stop ends the prompt and shows the user one line about what was saved and changed since the last
+// such line.
+func stop(ctx context.Context, c *call) answer {
+	if _, err := c.tell(ctx, wire.SessionEvent{Event: "stop", Given: tokensOf(len(c.reply))}); err != nil || c.agent != "" || c.opt.stopLine == "off" {
+		return answer{}
+	}
+	c.countSchema(ctx)
+	var m wire.Metrics
+	if _, err := c.ask(ctx, wire.MMetrics, wire.MetricsQuery{Session: c.session, Delta: true}, nil, &m); err != nil {
+		return answer{}
+	}
+	var r wire.Recovery
+	if _, err := c.ask(ctx, wire.MRecovery, wire.SessionQuery{Session: c.session}, nil, &r); err != nil {
+		return answer{}
+	}
+	if c.opt.stopLine != "always" && m.Saved <= 0 && r.Modified == 0 {
+		return answer{}
+	}
+	return answer{out: output{message: stopLine(m, r.Branch, r.Modified)}}
+}
+
+// subagentStart and subagentStop begin and end a separate reader, because a sub-agent does not see
+// the texts that the main loop was shown.
+func subagentStart(ctx context.Context, c *call) answer {
+	if c.agent == "" {
+		return answer{}
+	}
+	if a, err := c.tell(ctx, wire.SessionEvent{Event: "subagent-start"}); err == nil && a.TellOrigin {
+		c.agent = "" // the prompt is the main loop's
+		c.tellOrigin(ctx)
+	}
+	return answer{}
+}
+
+func subagentStop(ctx context.Context, c *call) answer {
+	if c.agent == "" {
+		return answer{}
+	}
+	_, _ = c.tell(ctx, wire.SessionEvent{Event: "subagent-stop"})
+	return answer{}
+}
+
+// preCompact and postCompact begin new epochs, because a compaction removes the shown texts from
+// the reader's context.
+func preCompact(ctx context.Context, c *call) answer {
+	_, _ = c.tell(ctx, wire.SessionEvent{Event: "precompact"})
+	return answer{}
+}
+
+func postCompact(ctx context.Context, c *call) answer {
+	_, _ = c.tell(ctx, wire.SessionEvent{Event: "postcompact"})
+	return answer{}
 }
