@@ -145,6 +145,7 @@ var scenarios = []scenario{
 	{"hold", "init --hold: a write over another's change waits once, with that change", false, held},
 	{"container", "a session goes on in a new container, from what the old one sent to a bucket", false, moved},
 	{"net", "without /dev/fuse, root and capabilities: what is destroyed anywhere comes back", true, netted},
+	{"killed", "the same while cachebro's processes are killed at random moments", true, netKilled},
 	{"edits", "2,000 random edits by the client's Edit and by edit_file: the same bytes", true, editsAlike},
 	{"odd", "links, line ends, files moved over others, notebooks: a change is never a line", false, odd},
 	{"parallel", "parallel calls, failing calls, a write that keeps the mtime", false, parallel},

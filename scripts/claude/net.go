@@ -3,112 +3,338 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"cachebro/scripts/contained"
 )
 
-// contained returns the command as it runs in a container.
-func (b *bench) contained(argv ...string) []string {
-	return contained.As([][2]string{{b.claude, b.containedClaude()}}, argv...)
+// netHome makes the files that a disaster destroys. A formatted %d is how many files there are in
+// each of the two directories of other-project.
+const netHome = `umask 022; mkdir -p other-project/a other-project/b conf d1 d2/sub empty tree/x/y
+for d in a b; do i=0; while [ $i -lt %d ]; do echo $d $i >other-project/$d/f$i; i=$((i+1)); done; done
+ln other-project/a/f1 other-project/a/hard; ln other-project/a/f2 other-project/b/hard; ln -s f2 other-project/b/soft; chmod 750 other-project/b/f3
+echo 'export A=1' >.bashrc; chmod 640 .bashrc; printf 'mode = on\nport = 80\n' >conf/app.ini; ln -s conf/app.ini app.ini
+echo 1 >d1/x; echo 2 >d2/x; echo s >d2/sub/s; ln d2/x d2/sub/x; ln -s x d2/soft; echo 3 >tree/x/y/z; chmod 750 tree/x; head -c 300000 /dev/urandom >data.db; chmod 600 data.db`
+
+// netNames are the names that netHome makes, and the project.
+var netNames = strings.Fields("other-project conf d1 d2 empty tree data.db app.ini .bashrc ../project")
+
+// netShell destroys the files as an agent does, with a command for each call.
+var netShell = []string{
+	"rm -rf ~/other-project",
+	"echo gone >~/.bashrc",
+	"sed -i 's/on/off/' ~/conf/app.ini",
+	"mv -T ~/d2 ~/empty; rm -r ~/d1; mv ~/empty ~/d1",
+	"truncate -s 100 ~/data.db",
+	"chmod -R go-rwx,u-w ~/tree",
 }
 
-func (b *bench) containedClaude() string { return filepath.Join(b.dir, "bin", "claude") }
+// destroy does the same as netShell as a statically linked program; see main.
+func destroy(home string) error {
+	at := func(name string) string { return filepath.Join(home, name) }
+	config, err := os.ReadFile(at("conf/app.ini"))
+	return errors.Join(err,
+		os.RemoveAll(at("other-project")),
+		os.WriteFile(at(".bashrc"), []byte("gone\n"), 0o644),
+		os.WriteFile(at("conf/app.new"), []byte(strings.Replace(string(config), "on", "off", 1)), 0o644),
+		os.Rename(at("conf/app.new"), at("conf/app.ini")),
+		syscall.Rename(at("d2"), at("empty")), // os.Rename does not move a directory over another
+		os.RemoveAll(at("d1")),
+		os.Rename(at("empty"), at("d1")),
+		os.Truncate(at("data.db"), 100),
+		filepath.WalkDir(at("tree"), func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			fi, err := d.Info()
+			if err != nil {
+				return err
+			}
+			return os.Chmod(path, fi.Mode().Perm()&0o577&^0o077)
+		}))
+}
 
-// containedTool runs cachebro in the container.
-func (b *bench) containedTool(args ...string) (string, error) {
-	argv := b.contained(append([]string{filepath.Join(b.dir, "bin", "cachebro")}, args...)...)
+// container is a home of an ordinary user where nothing can be mounted, with the client and
+// cachebro in it.
+type container struct {
+	*bench
+	*checks
+	home, cachebro string
+}
+
+func (b *bench) container(c *checks) *container {
+	n := &container{b, c, filepath.Join(b.dir, "home"), filepath.Join(b.dir, "bin", "cachebro")}
+	self, err := os.Executable()
+	c.that(err == nil, "this program: %v", err)
+	n.sh(fmt.Sprintf("chmod 755 ..; mkdir -p ../bin; : >../bin/claude; cp %s ../bin/cachebro; cp %s ../bin/static; chmod -R a+rX ../bin; chown -R %d:%d . ../project ../state ../run", b.cachebro, self, contained.User, contained.User))
+	return n
+}
+
+func (n *container) leave() {
+	contained.EndDaemons(filepath.Join(n.dir, "state"))
+	n.clear()
+	n.sh("chown -R 0:0 . ../project ../state ../run; rm -rf ../bin")
+}
+
+// sh runs a script in the home as root.
+func (n *container) sh(script string) string {
+	cmd := exec.Command("sh", "-ec", script)
+	cmd.Dir = n.home
+	out, err := cmd.CombinedOutput()
+	n.that(err == nil, "%.40s…: %v %s", script, err, head(string(out)))
+	return string(out)
+}
+
+func (n *container) clear() {
+	n.sh("chmod -R u+w .; rm -rf " + strings.Join(netNames[:len(netNames)-1], " "))
+}
+
+// fill makes the files anew, and returns how everything is.
+func (n *container) fill(files int) (before string) {
+	n.clear()
+	n.sh(fmt.Sprintf(netHome, files) + fmt.Sprintf("; chown -hR %d:%d %s", contained.User, contained.User, strings.Join(netNames, " ")))
+	return n.state()
+}
+
+func (n *container) state() string {
+	now, err := contained.State(n.home, netNames...)
+	n.that(err == nil, "how everything is: %v", err)
+	return now
+}
+
+// in returns a command line that runs in the container.
+func (n *container) in(argv ...string) []string {
+	return contained.As([][2]string{{n.claude, n.client()}}, argv...)
+}
+
+func (n *container) client() string { return filepath.Join(n.dir, "bin", "claude") }
+
+// tool runs cachebro in the container.
+func (n *container) tool(args ...string) (string, error) {
+	argv := n.in(append([]string{n.cachebro}, args...)...)
 	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Dir, cmd.Env = b.project, b.env()
+	cmd.Dir, cmd.Env = n.project, n.env()
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
 
-const netHome = `umask 022; mkdir -p other-project/a other-project/b conf d1 d2/sub empty tree/x/y
-for d in a b; do i=0; while [ $i -lt 5000 ]; do echo $d $i >other-project/$d/f$i; i=$((i+1)); done; done
-ln other-project/a/f1 other-project/a/hard; ln -s f2 other-project/b/soft; chmod 750 other-project/b/f3
-echo 'export A=1' >.bashrc; chmod 640 .bashrc; printf 'mode = on\nport = 80\n' >conf/app.ini
-echo 1 >d1/x; echo 2 >d2/x; echo s >d2/sub/s; echo 3 >tree/x/y/z; chmod 750 tree/x; head -c 300000 /dev/urandom >data.db; chmod 600 data.db
-echo 4 >later; ln -s conf/app.ini app.ini`
-
-// destroy destroys files as a statically linked program; see main.
-func destroy(home string) error {
-	if err := os.RemoveAll(filepath.Join(home, "other-project/b")); err != nil {
-		return err
+// disaster starts the client in the net and lets it run commands and change the project.
+func (n *container) disaster(name string, commands []string) run {
+	m := n.conv(name)
+	for _, command := range commands {
+		m.do(shell(command))
 	}
-	return errors.Join(os.Truncate(filepath.Join(home, "data.db"), 100), syscall.Rename(filepath.Join(home, "d2"), filepath.Join(home, "empty")), os.Chmod(filepath.Join(home, "later"), 0o400))
-}
-
-// netted lets the client destroy files outside of its project where nothing can be mounted.
-func netted(b *bench, c *checks) {
-	home := filepath.Join(b.dir, "home")
-	self, err := os.Executable()
-	sh := func(script string) string {
-		cmd := exec.Command("sh", "-ec", script)
-		cmd.Dir = home
-		out, err := cmd.CombinedOutput()
-		c.that(err == nil, "%.40s…: %v %s", script, err, head(string(out)))
-		return string(out)
-	}
-	c.that(err == nil, "this program: %v", err)
-	state := func() string {
-		now, err := contained.State(home, "other-project", "conf", "d1", "d2", "empty", "tree", "data.db", "later", "app.ini", ".bashrc", "../project")
-		c.that(err == nil, "how everything is: %v", err)
-		return now
-	}
-	sh(netHome)
-	sh(fmt.Sprintf("chmod 755 ..; mkdir -p ../bin; : >../bin/claude; cp %s ../bin/cachebro; cp %s ../bin/static; chmod -R a+rX ../bin; chown -R %d:%d . ../project ../state ../run", b.cachebro, self, contained.User, contained.User))
-	defer sh(fmt.Sprintf("chown -R 0:0 . ../project ../state ../run; chmod -R u+w .; rm -rf %s", "other-project conf d1 d2 empty tree data.db later app.ini .bashrc ../bin"))
-	defer contained.EndDaemons(filepath.Join(b.dir, "state"))
-
-	m := b.conv("disaster")
-	m.do(shell("rm -rf ~/other-project/a"))
-	m.do(shell(filepath.Join(b.dir, "bin", "static") + " destroy ~"))
-	m.do(shell("echo gone >~/.bashrc"))
-	m.do(shell("sed -i 's/on/off/' ~/conf/app.ini; rm -r ~/d1; mv ~/empty ~/d1"))
-	m.do(shell("chmod -R go-rwx,u-w ~/tree"))
-	m.do(b.read("src/mid.go"))
-	m.do(b.edit("src/mid.go", "line 7 of this", "line seven"))
+	m.do(n.read("src/mid.go"))
+	m.do(n.edit("src/mid.go", "line 7 of this", "line seven"))
 	m.do(shell("rm src/huge.go; echo new >new.txt"))
 	m.say("finished")
-	before := state()
-	r := b.start(b.contained(append([]string{filepath.Join(b.dir, "bin", "cachebro"), "run", "--", b.containedClaude()}, claudeArgs(m.ready(), nil)...)...))
-	ended(c, r, "the client in the net")
-	c.that(strings.Contains(r.stderr, "the net saves files"), "run says which way is at work: %s", r.stderr)
-	after := state()
-	c.that(strings.Count(before, "\n") > 20_000 && strings.Count(after, "\n") < 1000, "the files are gone: %d lines, were %d", strings.Count(after, "\n"), strings.Count(before, "\n"))
+	return n.start(n.in(append([]string{n.cachebro, "run", "--", n.client()}, claudeArgs(m.ready(), nil)...)...))
+}
 
-	// os.Rename does not move a directory over another; the system does.
-	c.that(strings.Contains(after, "\nd1/sub/s ") && !strings.Contains(after, "\nd2 "), "a directory is where another one was")
+// netted lets the client destroy files outside of its project where nothing can be mounted, by
+// commands and by a static program.
+func netted(b *bench, c *checks) {
+	n := b.container(c)
+	defer n.leave()
+	for _, d := range []struct {
+		name     string
+		commands []string
+	}{
+		{"commands", netShell},
+		{"static", []string{filepath.Join(b.dir, "bin", "static") + " destroy ~"}},
+	} {
+		before := n.fill(5000)
+		r := n.disaster("disaster-"+d.name, d.commands)
+		ended(c, r, "the client in the net, "+d.name+",")
+		c.that(strings.Contains(r.stderr, "the net saves files"), "run says which way is at work: %s", r.stderr)
+		after := n.state()
+		c.that(strings.Count(before, "\n") > 20_000 && strings.Count(after, "\n") < 1000, "the files are gone: %d lines, were %d", strings.Count(after, "\n"), strings.Count(before, "\n"))
+		c.that(strings.Contains(after, "\nd1/sub/s ") && !strings.Contains(after, "\nd2 "), "a directory is where another one was")
+		c.that(strings.Contains(after, "\n.bashrc 640 ") && strings.Contains(after, "\ntree/x/y 500 ") && n.sh("cat .bashrc conf/app.ini; wc -c <data.db") == "gone\nmode = off\nport = 80\n100\n", "files are overwritten, edited, truncated, and not to be written to")
 
-	text, err := b.containedTool("undo", "--prompt", "last", "--yes")
-	c.that(err == nil, "undo --prompt last: %v: %s", err, tail(text))
-	c.that(state() == before, "everything is as before, with modes and links%s", contained.Difference(before, state()))
-	text, err = b.containedTool("redo", "--yes")
-	c.that(err == nil, "redo: %v: %s", err, tail(text))
-	c.that(state() == after, "everything is as the client left it%s", contained.Difference(after, state()))
+		text, err := n.tool("undo", "--prompt", "last", "--yes")
+		c.that(err == nil && !strings.Contains(text, "lost"), "undo --prompt last: %v: %s", err, tail(text))
+		c.that(n.state() == before, "everything is as before, with modes and links%s", contained.Difference(before, n.state()))
+		text, err = n.tool("redo", "--yes")
+		c.that(err == nil, "redo: %v: %s", err, tail(text))
+		c.that(n.state() == after, "everything is as the client left it%s", contained.Difference(after, n.state()))
+		n.conflicts(before)
+	}
+}
 
-	sh("echo mine >>.bashrc")
-	text, err = b.containedTool("undo", "--prompt", "last", "--yes")
+// conflicts lets a person change some of what the last prompt left, and undoes the prompt.
+func (n *container) conflicts(before string) {
+	n.sh(fmt.Sprintf("echo mine >>.bashrc; sed -i s/off/mine/ conf/app.ini; mkdir -p other-project/a; echo mine >other-project/a/f7; chown -R %d:%d other-project conf", contained.User, contained.User))
+	mine := []string{".bashrc", "conf/app.ini", "other-project/a/f7"}
+	text, err := n.tool("undo", "--prompt", "last", "--yes")
 	var exit *exec.ExitError
-	c.that(errors.As(err, &exit) && exit.ExitCode() == 1, "undo after a person's edit has status 1: %v", err)
-	c.that(strings.Contains(text, "conflict "+filepath.Join(home, ".bashrc")+": changed since"), "and names what it leaves: %s", tail(text))
+	n.that(errors.As(err, &exit) && exit.ExitCode() == 1, "undo after a person's edits has status 1: %v", err)
+	for _, name := range mine {
+		n.that(strings.Contains(text, " "+filepath.Join(n.home, name)+": "), "it names %s, which it leaves: %s", name, tail(text))
+	}
 	without := func(state string) string {
-		var kept []string
-		for _, line := range strings.Split(state, "\n") {
-			if !strings.Contains(line, ".bashrc") {
-				kept = append(kept, line)
+		return strings.Join(slices.DeleteFunc(strings.Split(state, "\n"), func(line string) bool {
+			return slices.ContainsFunc(mine, func(name string) bool { return strings.Contains(line+" ", name+" ") })
+		}), "\n")
+	}
+	now := n.state()
+	n.that(without(now) == without(before), "all else is as before%s", contained.Difference(without(before), without(now)))
+	n.that(n.sh("cat "+strings.Join(mine, " ")) == "gone\nmine\nmode = mine\nport = 80\nmine\n", "the person's edits are left")
+}
+
+// killRounds is how often netKilled kills.
+const killRounds = 12
+
+// netKilled kills cachebro's processes at random moments while the client destroys files in the
+// net, and undoes its prompt.
+func netKilled(b *bench, c *checks) {
+	n := b.container(c)
+	defer n.leave()
+	seed := uint64(time.Now().UnixNano())
+	rng := rand.New(rand.NewPCG(seed, 0))
+	fmt.Printf("seed %d\n", seed)
+	n.fill(500)
+	r := n.disaster("killed-none", netShell)
+	ended(c, r, "the client in the net")
+	took := r.took
+	for round := range killRounds {
+		before := n.fill(500)
+		deaths, killed, stop := n.deaths(rng, took), map[string]int{}, make(chan struct{})
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			n.kill(deaths, killed, stop)
+		}()
+		began := time.Now()
+		r := n.disaster(fmt.Sprintf("killed-%d", round), netShell)
+		close(stop)
+		<-done
+		if killed["run"] > 0 { // its recorder sees the end of the command
+			n.awaitEnd("net")
+		}
+		// The kernel refuses the calls of a tree that nobody listens to.
+		orphaned := killed["run"] > 0 && killed["net"] > 0
+		c.that(strings.Contains(r.stdout, `"subtype":"success"`) || orphaned, "round %d: killed %v of %v: the client ran to its end in %.1f s %s", round, killed, deaths, r.took.Seconds(), tailOf(r))
+		text, err := n.tool("undo", "--since", began.Format(time.RFC3339Nano), "--yes")
+		unnamed := n.unnamed(before, n.state(), text)
+		c.that(len(unnamed) == 0, "round %d: what undo does not restore, it names: %v %.1000q: %v: %s", round, len(unnamed), unnamed, err, tail(text))
+		c.that(err != nil || n.state() == before, "round %d: its status is 0 only if everything is as before", round)
+		fmt.Printf("round %d: killed %v, undo: %v, %d differences that it names\n", round, killed, err, len(n.differing(before, n.state())))
+	}
+}
+
+// death is the moment, after the start of a command, at which a process is killed.
+type death struct {
+	name string // sub-command
+	at   time.Duration
+}
+
+// deaths returns a few deaths within the time that the client took.
+func (n *container) deaths(rng *rand.Rand, took time.Duration) (all []death) {
+	for _, name := range []string{"run", "net", "net", "daemon", "daemon", "hook", "serve"} {
+		if name == "run" && rng.IntN(3) == 0 || name != "run" && rng.IntN(2) == 0 {
+			all = append(all, death{name, time.Duration(rng.Int64N(int64(took)))})
+		}
+	}
+	slices.SortFunc(all, func(a, b death) int { return int(a.at - b.at) })
+	return all
+}
+
+// kill kills all processes that the deaths name at their moments, and counts them.
+func (n *container) kill(deaths []death, killed map[string]int, stop chan struct{}) {
+	began := time.Now()
+	for _, d := range deaths {
+		select {
+		case <-stop:
+			return
+		case <-time.After(time.Until(began.Add(d.at))):
+		}
+		for _, pid := range n.processes(d.name) {
+			if syscall.Kill(pid, syscall.SIGKILL) == nil {
+				killed[d.name]++
 			}
 		}
-		return strings.Join(kept, "\n")
 	}
-	now := state()
-	c.that(without(now) == without(before), "all else is as before%s", contained.Difference(without(before), without(now)))
-	c.that(sh("cat .bashrc") == "gone\nmine\n", "the person's edit is left")
+}
+
+// processes returns the container's processes that run a sub-command of cachebro.
+func (n *container) processes(name string) (pids []int) {
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, d := range dirs {
+		if exe, err := os.Readlink(d + "/exe"); err != nil || exe != n.cachebro {
+			continue
+		}
+		args, _ := os.ReadFile(d + "/cmdline")
+		if f := strings.Split(string(args), "\x00"); len(f) > 1 && f[1] == name {
+			pid, _ := strconv.Atoi(filepath.Base(d))
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// awaitEnd waits until no process runs a sub-command.
+func (n *container) awaitEnd(name string) {
+	for deadline := time.Now().Add(time.Minute); len(n.processes(name)) > 0; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			n.that(false, "cachebro %s does not end", name)
+			return
+		}
+	}
+}
+
+// differing returns the paths that differ between two states.
+func (n *container) differing(before, after string) (paths []string) {
+	was, is := strings.Split(before, "\n"), strings.Split(after, "\n")
+	for _, side := range [][2][]string{{was, is}, {is, was}} {
+		has := map[string]bool{}
+		for _, line := range side[1] {
+			has[line] = true
+		}
+		for _, line := range side[0] {
+			f := strings.Fields(line)
+			switch {
+			case has[line] || len(f) < 2:
+			case len(f) == 2: // a sum and a path
+				paths = append(paths, f[1])
+			case f[0] == "=": // names of one file
+				paths = append(paths, slices.DeleteFunc(f, func(s string) bool { return s == "=" })...)
+			default:
+				paths = append(paths, f[0])
+			}
+		}
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths)
+}
+
+// unnamed returns the paths that differ between two states and that the output of an undo names
+// neither by themselves nor with others of their directory.
+func (n *container) unnamed(before, after, said string) (paths []string) {
+	for _, path := range n.differing(before, after) {
+		path = filepath.Join(n.home, path)
+		dir, named := path, false
+		for !named && dir != "/" {
+			rel := strings.TrimPrefix(dir, n.project+"/")
+			named = slices.ContainsFunc([]string{dir, rel}, func(p string) bool {
+				return strings.Contains(said, " "+p+": ") || strings.Contains(said, " "+p+"/* (")
+			})
+			dir = filepath.Dir(dir)
+		}
+		if !named {
+			paths = append(paths, path)
+		}
+	}
+	return paths
 }
 
 // tail returns the end of a long text.

@@ -40,11 +40,13 @@ func As(binds [][2]string, argv ...string) []string {
 	return WithoutFuse(append(words, argv...)...)
 }
 
-// State lists everything below the names in a directory with mode, owner, links and content. It
-// omits names that do not exist, and the directories of git and of clients.
+// State lists everything below the names in a directory with mode, owner, links and content, and
+// the names that belong to one file. It omits names that do not exist, and the directories of git
+// and of clients.
 func State(dir string, names ...string) (string, error) {
 	const script = `for d; do [ -e "$d" ] || [ -L "$d" ] || continue
-find "$d" \( -name .git -o -name .claude \) -prune -o -printf '%p %m %U %l %y %n\n'; find "$d" \( -name .git -o -name .claude \) -prune -o -type f -print0 | xargs -0 -r md5sum; done | sort`
+find "$d" \( -name .git -o -name .claude \) -prune -o -printf '%p %m %U %l %y %n\n'; find "$d" \( -name .git -o -name .claude \) -prune -o -type f -print0 | xargs -0 -r md5sum; done | sort
+for d; do [ -e "$d" ] || [ -L "$d" ] || continue; find "$d" \( -name .git -o -name .claude \) -prune -o -type f -links +1 -printf '%i %p\n'; done | sort | awk '{n[$1] = n[$1] " = " $2} END {for (i in n) print n[i]}' | sort`
 	cmd := exec.Command("sh", append([]string{"-ec", script, "sh"}, names...)...)
 	cmd.Dir = dir
 	out, err := cmd.Output()
