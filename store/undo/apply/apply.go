@@ -19,30 +19,30 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Work holds the callbacks and settings that Plan needs from its caller. The functions,
-// except After, are called by several goroutines at once.
+// Work holds the callbacks and settings that Plan needs from its caller. The functions, except
+// After, may be called concurrently.
 type Work struct {
-	// Fetch returns the contents for the first of the given steps, in order, and at least
-	// one. Plan calls it again for the remaining steps.
+	// Fetch returns the contents for the given steps, in order. It returns at least the first one;
+	// Plan calls it again for the rest.
 	Fetch func(ctx context.Context, ns []int) ([][]byte, error)
-	// After is called after each completed step, by one goroutine at a time, to update the
-	// daemon's journal. If it returns an error, Plan stops.
+	// After is called after each completed step, never concurrently, to update the daemon's
+	// journal. If it returns an error, Plan stops.
 	After func(n int) error
-	// Lock locks a path against other goroutines of this process. It may be nil.
+	// Lock, if not nil, locks a path against other goroutines of this process.
 	Lock func(path string) (unlock func())
 	// Force means that a file that another process has open for writing is written in place.
 	Force bool
-	// Watched means that a recorder observes the system calls of this thread and reports the
-	// steps to the history. All steps are then carried out on this thread.
+	// Watched means that a recorder observes the system calls of this thread and reports the steps
+	// to the history. All steps then run on this thread.
 	Watched bool
 }
 
-// Result lists the steps that were done, and those that were not, with the reason.
+// Result lists the completed steps, and the other steps with the reason.
 type Result struct {
 	Done   []int
 	Failed []wire.Conflict
-	// Left lists properties that could not be restored on files that were written
-	// nevertheless, such as an owner, and with it a set-id bit.
+	// Left lists properties, such as an owner with its set-id bit, that could not be restored
+	// although the file was written.
 	Left []wire.Conflict
 }
 
@@ -50,20 +50,20 @@ type Result struct {
 var errChanged = errors.New("changed since the plan was made")
 
 const (
-	// inFlight is how many steps run concurrently, so that neither the mount nor the daemon
-	// is idle while the other works.
+	// inFlight is the number of concurrent steps. With several, neither the mount nor the daemon is
+	// idle while the other works.
 	inFlight = 4
-	// maxOpen limits the directories that are open at the same time.
+	// maxOpen limits the number of open directories.
 	maxOpen = 256
 )
 
-// Plan carries out the plan's steps in dir. Contents and links of different files are written
-// concurrently; any other step waits for the steps before it. Cancelling ctx stops the work.
-// The Result is complete in any case. When a plan is resumed, steps whose result already
-// exists count as done.
+// Plan carries out the plan's steps in dir. It writes contents and links of different files
+// concurrently. Any other step waits for the steps before it. Cancelling ctx stops the work. The
+// Result is complete in any case. When a plan is resumed, steps whose result already exists count
+// as done.
 func Plan(ctx context.Context, dir string, p wire.Plan, work Work) (Result, error) {
-	// A goroutine that waits for the mount is in a system call. Without a spare processor
-	// this delays other goroutines by 20 µs or more.
+	// A goroutine that waits for the mount is in a system call. Without a spare processor this
+	// delays other goroutines by 20 µs or more.
 	if len(p.Steps) > piece && runtime.GOMAXPROCS(0) < 2*inFlight {
 		runtime.GOMAXPROCS(2 * inFlight)
 	}
@@ -92,8 +92,8 @@ func Plan(ctx context.Context, dir string, p wire.Plan, work Work) (Result, erro
 	return c.res, err
 }
 
-// Sweep removes the temporary files of an interrupted plan that had not completed any step,
-// so that nothing has to be rolled back.
+// Sweep removes the temporary files of an interrupted plan that had not completed any step. Such a
+// plan needs no rollback.
 func Sweep(dir string, cut *wire.Plan) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -117,25 +117,23 @@ func sweep(root *os.Root, p *wire.Plan) {
 	}
 }
 
-// execution is the state of one plan that is being carried out.
+// execution is the state of a plan that is being carried out.
 type execution struct {
 	plan   *wire.Plan
 	work   Work
 	places *places
-	// overlay means that the plan goes through a mount, which redirects late writers to the
-	// new file.
+	// overlay means that dir is in a mount, which redirects late writers to the new file.
 	overlay bool
-	// prepares means that the mount accepts announcements of many files that are about to be
-	// created.
+	// prepares means that the mount accepts announcements of new files.
 	prepares bool
-	done     map[int]bool // by an earlier attempt
+	done     map[int]bool // steps that an earlier attempt completed
 
 	// mu guards res and serialises work.After.
 	mu  sync.Mutex
 	res Result
 }
 
-// alone reports whether a step changes which file a name refers to, so that it must not run
+// alone reports whether a step changes which file a name refers to. Such a step must not run
 // concurrently with others.
 func alone(do string) bool {
 	return do == "rmdir" || do == "rename" || do == "exchange" || do == "link"
@@ -144,7 +142,7 @@ func alone(do string) bool {
 // touched holds the paths of steps that may still be running.
 type touched map[string]bool
 
-// meet reports whether a step for this path has to wait for one of the running steps.
+// meet reports whether a step for this path has to wait for a running step.
 func (t touched) meet(name []byte) bool {
 	for i, c := range name {
 		if c == '/' && t[string(name[:i])] {
@@ -154,13 +152,13 @@ func (t touched) meet(name []byte) bool {
 	return t[string(name)]
 }
 
-// piece is how many steps one goroutine carries out, and fetches the contents for, at a time.
-// If the next step is in another directory, half as many suffice to end a piece, because
-// goroutines that create files in one directory wait for each other.
+// piece is the number of steps for which one goroutine fetches the contents at a time, and which it
+// carries out. If the next step is in another directory, a piece ends at half that number.
+// Goroutines that create files in one directory wait for each other.
 const piece = 32
 
-// stretch carries out as many steps as may run concurrently, and returns their number. It
-// opens the directories of later steps while earlier steps are running.
+// stretch carries out as many steps as may run concurrently, and returns their number. It opens the
+// directories of later steps while earlier steps are running.
 func (c *execution) stretch(ctx context.Context, steps []wire.PlanStep) (n int, err error) {
 	under := touched{}
 	g, inner := errgroup.WithContext(ctx)
@@ -211,10 +209,10 @@ func (c *execution) stretch(ctx context.Context, steps []wire.PlanStep) (n int, 
 	return n, err
 }
 
-// inOrder carries out the steps of one goroutine. If files were displaced, it waits once at
-// the end for late writers of all old files.
+// inOrder carries out the steps of one goroutine. If files were displaced, it waits once at the end
+// for late writers of all old files.
 func (c *execution) inOrder(ctx context.Context, ws []*worker) (err error) {
-	if c.prepares { // the mount recognises the announced files by the thread that creates them
+	if c.prepares { // the mount recognises announced files by the thread that creates them
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 	}
@@ -296,7 +294,7 @@ func (s *supply) get(ctx context.Context, i int) ([]byte, error) {
 	return b, nil
 }
 
-// ended records the outcome of a step. The error that it returns, if any, ends the plan.
+// ended records the outcome of a step. An error that it returns ends the plan.
 func (c *execution) ended(w *worker, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
@@ -314,7 +312,7 @@ func (c *execution) ended(w *worker, err error) error {
 	return c.work.After(w.step.N)
 }
 
-// reason returns an error's text without the path, because the path is shown separately.
+// reason returns the text of an error without the path, which is shown separately.
 func reason(err error) string {
 	var p *fs.PathError
 	var l *os.LinkError
@@ -329,22 +327,20 @@ func reason(err error) string {
 
 const tempPrefix = ".cachebro-"
 
-// temporary returns a name in the file's directory that nobody else uses. It consists of the
-// plan's ID and the step's number, so that a resumed plan finds the file that a killed
-// process left.
+// temporary returns a name in the file's directory that nobody else uses. It consists of the plan's
+// ID and the step's number. A resumed plan therefore finds the file of a killed process.
 func (w *worker) temporary() string {
 	return fmt.Sprintf("%s%s-%d~", tempPrefix, w.plan.ID, w.step.N)
 }
 
-// Temporary reports whether a path has the name of a file that Plan writes before it renames
-// it. Logs omit such files.
+// Temporary reports whether a path is the name of a temporary file of Plan. Logs omit such files.
 func Temporary(p []byte) bool {
 	base := path.Base(string(p))
 	return strings.HasPrefix(base, tempPrefix) && strings.HasSuffix(base, "~")
 }
 
-// Files counts the files that a plan changes, in the way the log counts the files of an
-// action. A directory that is created or removed counts only if no file in it does.
+// Files counts the files that a plan changes, as the log counts the files of an action. A created
+// or removed directory counts only if no file in it counts.
 func Files(p wire.Plan) int {
 	paths, filled := map[string]bool{}, map[string]bool{}
 	for _, st := range p.Steps {

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// wanted returns the extended attributes, including access control lists, that the step's
-// file is to get. They are those in the history or, if the history has none, those of the
-// replaced file. known is true if the file cannot have any others.
+// wanted returns the extended attributes, including access control lists, that the step's file
+// should get. They come from the history or else from the replaced file. known is true if the file
+// cannot have other attributes.
 func (w *worker) wanted(replaces bool) (set attrs.Set, known bool) {
 	set = attrs.Set(w.step.Attrs)
 	if set != "" {
@@ -28,13 +28,13 @@ func (w *worker) wanted(replaces bool) (set attrs.Set, known bool) {
 		return attrs.None, false // a link, or not readable
 	}
 	defer old.Close()
-	// Capabilities are left out, because they were granted to another content.
+	// Leave out capabilities, because they were granted to another content.
 	return attrs.ReadFD(int(old.Fd())).Without(func(name string) bool { return name == attrs.Capability }), false
 }
 
-// attributes gives f a set of attributes, except capabilities, which wait for the owner and
-// the mode. If bare is not set, f may have other attributes, and they are removed. It reports
-// whether an attribute was changed, because that may have changed the mode.
+// attributes gives f a set of attributes without capabilities, which wait for the owner and the
+// mode. If bare is not set, f may have other attributes, which are removed. changed reports whether
+// an attribute was changed, because that may have changed the mode.
 func (w *worker) attributes(f *os.File, set attrs.Set, known, bare bool) (changed bool) {
 	want, ok := set.All()
 	if !ok || len(want) == 0 && (bare || !known) {
@@ -69,7 +69,7 @@ func (w *worker) attributes(f *os.File, set attrs.Set, known, bare bool) (change
 	return changed
 }
 
-// capable restores a file's capabilities, if the file is new and has its former owner.
+// capable restores a file's capabilities if the file is new and has its former owner.
 func (w *worker) capable(f *os.File, h holder, set attrs.Set) {
 	if !set.Has(attrs.Capability) {
 		return
@@ -83,13 +83,12 @@ func (w *worker) capable(f *os.File, h holder, set attrs.Set) {
 	}
 }
 
-// inherits reports whether files created in w's directory inherit an access control list from
-// it.
+// inherits reports whether files created in w's directory inherit an access control list.
 func (w *worker) inherits() bool {
 	if v, ok := w.places.lists.Load(w.root); ok {
 		return v.(bool)
 	}
-	yes := true // if unknown
+	yes := true // assumed if unknown
 	if d, err := w.root.Open("."); err == nil {
 		_, err = unix.Fgetxattr(int(d.Fd()), "system.posix_acl_default", nil)
 		yes = err == nil

@@ -12,13 +12,12 @@ import (
 // Ask sends one request to the store daemon, like wire.Client.Call.
 type Ask func(ctx context.Context, method string, req any, body []byte, reply any) ([]byte, error)
 
-// journalEvery is how many steps are reported to the daemon in one request. If a client is
-// killed before a report, the resumed plan finds out by itself which steps were done.
+// journalEvery is the number of steps reported to the daemon in one request. If a client is killed
+// before a report, the resumed plan finds out by itself which steps were done.
 const journalEvery = 256
 
-// CarryOut carries out a journalled plan in dir. It fetches the contents from the daemon and
-// reports the steps to the daemon's journal. It ignores work.Fetch; work.Lock and work.After
-// may be nil.
+// CarryOut carries out a plan of the journal in dir. It fetches the contents from the daemon and
+// reports the steps to the journal. It ignores work.Fetch. work.Lock and work.After may be nil.
 func CarryOut(ctx context.Context, ask Ask, dir string, p wire.Plan, work Work) (Result, error) {
 	var pending []int
 	tell := func(d wire.PlanDone) error {
@@ -49,8 +48,7 @@ func CarryOut(ctx context.Context, ask Ask, dir string, p wire.Plan, work Work) 
 		return tell(wire.PlanDone{})
 	}
 	res, err := Plan(ctx, dir, p, work)
-	// A plan that the user stops counts as finished; only the plan of a killed process is
-	// resumed.
+	// A plan that the user stops counts as finished. Only the plan of a killed process is resumed.
 	finished := err == nil || ctx.Err() != nil
 	if terr := tell(wire.PlanDone{Failed: slices.Concat(res.Failed, res.Left), Finished: finished}); err == nil && terr != nil {
 		err = fmt.Errorf("the files are written, but the journal of the plan could not be closed: %w", terr)
@@ -69,8 +67,8 @@ func parts(body []byte, sizes []int) ([][]byte, error) {
 	return out, nil
 }
 
-// Resume completes the plans of killed processes, because the user had agreed to them. It
-// does not change files that have changed meanwhile. It calls ended for each plan.
+// Resume completes the plans of killed processes, because the user had agreed to them. It leaves
+// files that have changed meanwhile alone. It calls ended for each plan.
 func Resume(ctx context.Context, ask Ask, dir string, work Work, ended func(head, p wire.Plan, res Result)) error {
 	var open wire.OpenPlans
 	if _, err := ask(ctx, wire.MPlanOpen, wire.Empty{}, nil, &open); err != nil {

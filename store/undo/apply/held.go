@@ -13,33 +13,31 @@ import (
 	"cachebro/store/wire"
 )
 
-// displaces reports whether the step removes the present file from its name or replaces its
-// content.
+// displaces reports whether the step removes the present file or replaces its content.
 func (w *worker) displaces() bool {
 	return w.step.Do == "write" || w.step.Do == "delete" || w.step.Do == "symlink" || w.step.Do == "link" && w.step.Expect != ""
 }
 
-// hold prevents other processes from opening the file that the step displaces for writing,
-// until the step is done. If a process already has the file open for writing, it would
-// continue to write to a file without a name. That is a conflict or, with Force, the content
-// is written in place.
+// hold prevents other processes from opening the step's present file for writing until the step is
+// done. If a process already has the file open for writing, it would go on writing to a file
+// without a name. That is a conflict. With Force, the content is written in place instead.
 func (w *worker) hold(fi fs.FileInfo) error {
 	if !w.displaces() {
 		return nil
 	}
 	if !fi.Mode().IsRegular() || links(fi) > 1 && (w.step.Do != "write" || w.step.Apart) {
-		return nil // a writer can still reach it by its other name
+		return nil // a writer can still reach the file by its other name
 	}
 	if err := w.withDatabase(); err != nil {
 		return err
 	}
 	f, err := openIn(w.root, w.name, os.O_RDONLY)
 	if err != nil {
-		return nil // not readable; it is nevertheless compared with what the plan expects
+		return nil // not readable, but still compared with what the plan expects
 	}
 	w.held, err = displace.Hold(f)
 	if err == nil {
-		if links(fi) > 1 { // this process may later open the file by another of its names
+		if links(fi) > 1 { // this process may later open the file by another name
 			w.release()
 		}
 		return nil
@@ -48,8 +46,8 @@ func (w *worker) hold(fi fs.FileInfo) error {
 	if !errors.Is(err, displace.ErrOpen) {
 		return err
 	}
-	// Without a mount, no version would record what is written between the check of the file
-	// and its change.
+	// Without a mount, a write between the check of the file and its change would become no
+	// version.
 	w.inPlace = w.execution.work.Force && w.execution.overlay && w.step.Do == "write"
 	if w.inPlace {
 		return nil
@@ -69,8 +67,8 @@ func (w *worker) open(fi fs.FileInfo, what string) error {
 	return fmt.Errorf("%s%w%s: %s", what, displace.ErrOpen, by, hint)
 }
 
-// release lets other processes open the file for writing again. A displaced file is checked
-// once more later.
+// release lets other processes open the file for writing again. A displaced file is checked once
+// more later.
 func (w *worker) release() {
 	if w.held != nil && w.displaced == nil {
 		w.held.Release()
@@ -94,7 +92,7 @@ func (w *worker) remove() error {
 	return asChanged(err)
 }
 
-// asChanged converts the error for a file that was changed while it was held into errChanged.
+// asChanged converts the error for a held file that was changed into errChanged.
 func asChanged(err error) error {
 	if errors.Is(err, displace.ErrChanged) {
 		return errChanged
@@ -102,9 +100,8 @@ func asChanged(err error) error {
 	return err
 }
 
-// fill writes a file's content in place, because the file has other names, or because another
-// process has it open for writing. Data that others write at the same time stays in the file,
-// and is reported.
+// fill writes a file's content in place, because the file has other names or another process has it
+// open for writing. Data that others write at the same time stays in the file and is reported.
 func (w *worker) fill(content []byte, old fs.FileInfo) error {
 	if err := w.finish(w.name, os.O_WRONLY|os.O_TRUNC|os.O_APPEND, content, old, new(bool)); err != nil {
 		return err
@@ -115,16 +112,16 @@ func (w *worker) fill(content []byte, old fs.FileInfo) error {
 	return nil
 }
 
-// Next to a SQLite database are its log, which is applied to the database when it is opened
-// next, and the log's index in shared memory.
+// A SQLite database has two files next to it: its log, which SQLite applies when it next opens the
+// database, and the log's index in shared memory.
 var (
 	sqliteMagic = []byte("SQLite format 3\x00")
 	sqliteLogs  = []string{"-wal", "-journal"}
 	sqliteParts = []string{"-wal", "-journal", "-shm"}
 )
 
-// withLog returns an error if the plan restores a database without its log, because the
-// changes in the log would be applied to the older content.
+// withLog returns an error if the plan restores a database without its log. SQLite would apply the
+// changes in the log to the older content.
 func (w *worker) withLog(content []byte) error {
 	if !bytes.HasPrefix(content, sqliteMagic) {
 		head := make([]byte, len(sqliteMagic))
@@ -147,8 +144,8 @@ func (w *worker) withLog(content []byte) error {
 // errLog is the error of withLog.
 var errLog = errors.New("its log holds changes that this plan does not undo and that would be applied to the older content; restore both files, or close the database properly first")
 
-// withDatabase returns an error if the step changes the log of a database that is open, or
-// that the plan does not change.
+// withDatabase returns an error if the step changes the log of a database that is open or that the
+// plan does not change.
 func (w *worker) withDatabase() error {
 	for _, part := range sqliteParts {
 		base, ok := strings.CutSuffix(w.name, part)
@@ -176,7 +173,7 @@ func (w *worker) withDatabase() error {
 	return nil
 }
 
-// takes reports whether the plan changes this path, and no step of it has failed so far.
+// takes reports whether the plan changes this path and no step for the path has failed.
 func (c *execution) takes(path string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -193,8 +190,8 @@ func (c *execution) takes(path string) bool {
 	return false
 }
 
-// Preview removes from a plan the steps that Plan would skip because another process has the
-// file open for writing, and adds them to the conflicts.
+// Preview moves from the steps of a plan to its conflicts what Plan would skip because another
+// process has the file open for writing.
 func Preview(dir string, p *wire.Plan, force bool) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -203,7 +200,7 @@ func Preview(dir string, p *wire.Plan, force bool) error {
 	c := &execution{plan: p, work: Work{Force: force}, places: newPlaces(root, p), overlay: displace.Overlay(dir)}
 	defer c.places.close()
 	var keep []wire.PlanStep
-	absent := map[string]bool{} // directories that the plan creates; nothing exists below them
+	absent := map[string]bool{} // directories that the plan creates; their subtrees are empty
 	for i := range p.Steps {
 		w := &worker{execution: c, step: &p.Steps[i], plan: p, places: c.places, root: root, name: string(p.Steps[i].Path)}
 		exists := false
@@ -224,8 +221,8 @@ func Preview(dir string, p *wire.Plan, force bool) error {
 	return nil
 }
 
-// preview returns an error if the step would be skipped because the file is open for writing. It
-// also reports whether the path may exist.
+// preview returns an error if the step would be skipped because the file is open for writing.
+// exists is false if the path cannot exist.
 func (w *worker) preview() (exists bool, err error) {
 	defer w.release()
 	fi, err := w.root.Lstat(w.name)

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// setMtime sets the time of a file by its name, because only Linux can set it by a descriptor
-// with nanosecond resolution.
+// setMtime sets the time of a file by its name. Only Linux can set it by a descriptor with
+// nanosecond resolution.
 func setMtime(root *os.Root, f *os.File, mtime int64) error {
 	return root.Chtimes(f.Name(), time.Time{}, time.Unix(0, mtime))
 }
 
-// setLinkMtime does nothing here, so a symbolic link has the time at which it was restored.
+// setLinkMtime does nothing on this system. A symbolic link has the time at which it was restored.
 func (*places) setLinkMtime(*os.Root, string, int64) error { return nil }

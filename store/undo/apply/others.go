@@ -10,14 +10,13 @@ import (
 	"cachebro/store/wire/visible"
 )
 
-// othersWithin is how long the daemon of another project may take to report what a prompt
-// changed there.
+// othersWithin is the timeout for another project's daemon to report what a prompt changed there.
 const othersWithin = 5 * time.Second
 
 // ChangedElsewhere reports what the prompt or session of an undo also changed in other projects. It
-// returns one line for each project, with the command that undoes these changes. own is the
-// project of the undo. connect connects to the daemon of a project and returns a function for
-// requests and one that closes the connection. besides lists projects to omit.
+// returns one line for each project, with the command that undoes these changes. own is the project
+// of the undo, and besides lists further projects to omit. connect connects to the daemon of a
+// project. It returns a function for requests and one that closes the connection.
 func ChangedElsewhere(ctx context.Context, places wire.Paths, own, session, prompt string, connect func(ctx context.Context, root string) (Ask, func() error, error), besides ...string) []string {
 	if session == "" {
 		return nil

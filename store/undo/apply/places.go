@@ -15,16 +15,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// places caches open directories of a plan, so that each step can access its file relative to
-// the file's directory. Resolving a path from the root costs several round trips through the
-// mount for each component. Only one goroutine may use it; any number may use the directories
-// that it returns.
+// places caches open directories of a plan. Each step accesses its file relative to the file's
+// directory, because resolving a path from the root costs several round trips through the mount for
+// each component. Only one goroutine may use places, but any number may use the directories that it
+// returns.
 type places struct {
 	root  *os.Root
 	open  map[string]*os.Root
 	owner map[*os.Root]*syscall.Stat_t
-	lists sync.Map // *os.Root → whether files created there inherit an access control list
-	made  sync.Map // directories that the plan itself has created
+	lists sync.Map // *os.Root → whether new files inherit an access control list
+	made  sync.Map // directories that the plan has created
 	files sync.Map // *os.Root → *os.File of the same directory, for operations that Root lacks
 }
 
@@ -38,9 +38,9 @@ func newPlaces(root *os.Root, p *wire.Plan) *places {
 	return d
 }
 
-// of opens the directory that contains a path, and returns the path's last element. No
-// directory on the way may be a symlink, because the plan was made for the directories
-// themselves. Missing directories are created if make is set.
+// of opens the directory that contains a path, and returns the path's last element. If make is set,
+// it creates missing directories. No directory of the path may be a symlink, because the plan was
+// made for the directories themselves.
 func (d *places) of(name string, make bool) (*os.Root, string, error) {
 	dir, base := path.Dir(name), path.Base(name)
 	if dir == "." {
@@ -70,7 +70,7 @@ func (d *places) of(name string, make bool) (*os.Root, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	// A symlink created there meanwhile may lead to another directory of the project.
+	// A symlink created meanwhile may lead to another directory of the project.
 	is, err := r.Lstat(".")
 	switch {
 	case err == nil && !os.SameFile(fi, is):
@@ -89,8 +89,8 @@ func (d *places) of(name string, make bool) (*os.Root, string, error) {
 	return r, base, nil
 }
 
-// openIn opens an existing file without following a link. Root.OpenFile follows links within
-// the root regardless of its flags. openIn does not wait for the other end of a FIFO.
+// openIn opens an existing file without following a link; Root.OpenFile follows links within the
+// root regardless of its flags. openIn does not wait for the other end of a FIFO.
 func openIn(root *os.Root, name string, flag int) (*os.File, error) {
 	dir, err := root.Open(path.Dir(name))
 	if err != nil {
@@ -108,9 +108,8 @@ func openIn(root *os.Root, name string, flag int) (*os.File, error) {
 	}
 }
 
-// makeIn creates a file that does not exist. It does not use Root.OpenFile, because that
-// registers each file of FUSE with the poller of the Go runtime, at the cost of five needless
-// system calls and a thread wake-up.
+// makeIn creates a file that does not exist. Root.OpenFile would register each file of FUSE with
+// the poller of the Go runtime, which costs five needless system calls and a thread wake-up.
 func (d *places) makeIn(root *os.Root, name string, flag int, perm fs.FileMode) (*os.File, error) {
 	dir, err := d.file(root)
 	if err != nil {
@@ -143,15 +142,14 @@ func (d *places) file(root *os.Root) (*os.File, error) {
 	return f, nil
 }
 
-// mine reports whether the plan itself has created a directory. Files in it that look like
-// git's own were restored by the plan.
+// mine reports whether the plan has created a directory. Files in it that look like git's own were
+// then restored by the plan.
 func (d *places) mine(dir string) bool {
 	_, ok := d.made.Load(dir)
 	return ok
 }
 
-// ownerOf returns the stat of an open directory, which holds its owner, or nil if it is
-// unknown.
+// ownerOf returns the stat of an open directory, which has its owner, or nil if unknown.
 func (d *places) ownerOf(r *os.Root) *syscall.Stat_t {
 	if st := d.owner[r]; st != nil || r != d.root {
 		return st
@@ -165,9 +163,8 @@ func (d *places) ownerOf(r *os.Root) *syscall.Stat_t {
 	return nil
 }
 
-// between closes directories. It is called when no goroutine uses one. If moved is set, names
-// may refer to other directories now, so none may stay open; otherwise it only enforces
-// maxOpen.
+// between closes directories. No goroutine may be using one. If moved is set, names may refer to
+// other directories now, so between closes all. Otherwise it only enforces maxOpen.
 func (d *places) between(moved bool) {
 	if moved || d.full() {
 		d.forget()

@@ -11,13 +11,13 @@ import (
 	"cachebro/store/leaf/event"
 )
 
-// Restoring a file that does not exist takes seven requests to the mount, for its name, the
-// file, its attributes, content and time, and the close. The mount accepts the data of many
-// such files in one request, as the value of an attribute of their directory. Then each file
-// needs only one request for its name and one for its creation, and appears complete.
+// Restoring a missing file takes seven requests to the mount: for its name, the file, its
+// attributes, content and time, and the close. The mount also accepts the data of many such files
+// in one request, as the value of an attribute of their directory. Each file then needs only a
+// request for its name and one for its creation, and appears complete.
 
-// prepare announces to the mount the file of the piece's step i, and those of later steps
-// whose content has been fetched.
+// prepare announces to the mount the file of the piece's step i, and files of later steps whose
+// content was already fetched.
 func (s *supply) prepare(i int, content []byte) {
 	first := s.of[i]
 	var files []event.PreparedFile
@@ -27,7 +27,7 @@ func (s *supply) prepare(i int, content []byte) {
 		if j > i {
 			b = s.have[w.step.N]
 		}
-		room -= len(w.name) + len(b) + 64 // of the encoding
+		room -= len(w.name) + len(b) + 64 // size of the encoding
 		if room < 0 || w.root != first.root {
 			break
 		}
@@ -41,15 +41,15 @@ func (s *supply) prepare(i int, content []byte) {
 	}
 	dir, err := first.places.file(first.root)
 	if err != nil || handOver(dir, files) != nil {
-		return // then each file is written separately
+		return // each file is then written separately
 	}
 	for _, w := range ws {
 		w.prepared = true
 	}
 }
 
-// preparable reports whether mknod(2) and the mount can create the step's file completely,
-// regardless of the user.
+// preparable reports whether mknod(2) and the mount can create the step's file completely, for any
+// user.
 func (w *worker) preparable() bool {
 	switch {
 	case !w.direct() || w.plan.Resume || w.step.Mtime == 0:
@@ -63,8 +63,8 @@ func (w *worker) preparable() bool {
 	return !(owned && (uid != os.Geteuid() || gid != os.Getegid())) && !w.inherits()
 }
 
-// makePrepared creates a file that was announced to the mount. Afterwards it checks the file,
-// because another server that does not know the announcement may have taken over the mount.
+// makePrepared creates a file that was announced to the mount. Then it checks the file, because
+// another server that does not know the announcement may have taken over the mount.
 func (w *worker) makePrepared(content []byte) error {
 	err := makeName(w.places, w.root, w.name, w.step.Mode&0o777)
 	if errors.Is(err, fs.ErrExist) {
@@ -91,7 +91,7 @@ func (w *worker) makePrepared(content []byte) error {
 	return nil
 }
 
-// settle sets the owner and the mode of a file whose content is complete.
+// settle sets the owner and the mode of a file with complete content.
 func (w *worker) settle() error {
 	return w.opened(func(f *os.File, fi fs.FileInfo) error {
 		h, err := w.own(f, fi, nil, false)

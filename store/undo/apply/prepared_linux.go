@@ -15,7 +15,7 @@ func takesPrepared(dir string) bool {
 	return err == nil
 }
 
-// handOver announces to the mount the files that this thread is about to create in dir.
+// handOver announces to the mount the files that this thread will create in dir.
 func handOver(dir *os.File, files []event.PreparedFile) error {
 	b, err := event.EncodePrepared(files)
 	if err != nil {

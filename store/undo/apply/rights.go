@@ -10,25 +10,24 @@ import (
 	"cachebro/store/leaf/attrs"
 )
 
-// A file gets the owner of the restored version, and the set-id bits only together with that
-// owner. Otherwise a content written by somebody else would run with the rights of the user
-// who applies the plan.
+// A file gets the owner of the restored version, and set-id bits only together with that owner.
+// Otherwise somebody else's content would run with the rights of the user who applies the plan.
 
 const (
 	setID = fs.ModeSetuid | fs.ModeSetgid
 	bits  = fs.ModePerm | setID | fs.ModeSticky
 )
 
-// holder describes which parts of the step's ownership a file has.
+// holder says which parts of the step's ownership a file has.
 type holder struct {
-	uid, gid bool // the file has the owner, the group that the step names
+	uid, gid bool // the file has the step's owner, the step's group
 	fresh    bool // no other process can have opened the file
 	mode     fs.FileMode
 }
 
-// whose returns the owner that the file is to get. It is the step's owner or, if root undoes
-// something for a user, the owner of the replaced file or else of its directory. It returns
-// false if no owner has to be set.
+// whose returns the owner that the file should get. It is the step's owner. If root undoes
+// something for a user, it is the owner of the replaced file or else of its directory. ok is false
+// if no owner has to be set.
 func (w *worker) whose(old fs.FileInfo) (uid, gid int, ok bool) {
 	if w.step.Owned {
 		return int(w.step.UID), int(w.step.GID), true
@@ -46,9 +45,8 @@ func (w *worker) whose(old fs.FileInfo) (uid, gid int, ok bool) {
 	return int(st.Uid), int(st.Gid), true
 }
 
-// own sets the owner of f, whose present stat is fi. If only root may do so, the step
-// continues, because a file with another owner is better than none, and the difference is
-// reported.
+// own sets the owner of f, whose present stat is fi. If only root may do so, the step continues and
+// the difference is reported, because a file with another owner is better than none.
 func (w *worker) own(f *os.File, fi fs.FileInfo, old fs.FileInfo, fresh bool) (holder, error) {
 	h := holder{fresh: fresh, mode: fi.Mode()}
 	uid, gid, ok := w.whose(old)
@@ -74,13 +72,13 @@ func (w *worker) own(f *os.File, fi fs.FileInfo, old fs.FileInfo, fresh bool) (h
 		}
 	}
 	if !w.step.Owned {
-		h.uid, h.gid = false, false // the history does not name its owner
+		h.uid, h.gid = false, false // the history does not record its owner
 	}
 	return h, nil
 }
 
-// allowedMode returns the mode that a file may get. It is m without set-id bits whose owner the file
-// does not have. A file that existed before gets no set-id bit that it does not already have.
+// allowedMode returns the mode that a file may get. It is m without the set-id bits of an owner or
+// group that the file does not have. An existing file never gets a set-id bit that it lacks.
 func (w *worker) allowedMode(h holder, m fs.FileMode) fs.FileMode {
 	dir := h.mode.IsDir() // on a directory the bit only determines the group of new files
 	may := func(bit fs.FileMode, owner bool) bool {
@@ -101,8 +99,8 @@ func (w *worker) allowedMode(h holder, m fs.FileMode) fs.FileMode {
 	return m &^ off
 }
 
-// opened calls fn with the file that has the step's name. It does not follow a symlink that
-// was created there meanwhile.
+// opened calls fn with the file of the step's name. It does not follow a symlink that was created
+// meanwhile.
 func (w *worker) opened(fn func(*os.File, fs.FileInfo) error) error {
 	f, err := openIn(w.root, w.name, os.O_RDONLY)
 	if err != nil {
@@ -116,8 +114,7 @@ func (w *worker) opened(fn func(*os.File, fs.FileInfo) error) error {
 	return fn(f, fi)
 }
 
-// chmod changes owner, mode, attributes and time in place. Of a symlink it changes only the
-// owner.
+// chmod changes owner, mode, attributes and time in place. On a symlink it changes only the owner.
 func (w *worker) chmod() error {
 	m := mode(w.step.Mode)
 	err := w.opened(func(f *os.File, fi fs.FileInfo) error {
@@ -127,7 +124,7 @@ func (w *worker) chmod() error {
 		}
 		set, known := w.wanted(false)
 		changed := w.attributes(f, set, known, false)
-		if changed && fi.IsDir() { // files created in it may get another access control list
+		if changed && fi.IsDir() { // new files in it may get another access control list
 			w.places.lists.Clear()
 		}
 		m = w.allowedMode(h, m)
@@ -158,7 +155,7 @@ func (w *worker) chmod() error {
 		return nil
 	}
 	if errors.Is(err, fs.ErrPermission) && os.Geteuid() != 0 {
-		return w.root.Chmod(w.name, m&^setID) // a file of this user that is not readable
+		return w.root.Chmod(w.name, m&^setID) // an unreadable file of this user
 	}
 	return err
 }

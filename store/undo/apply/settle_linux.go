@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Settle waits, if dir is a mount, until the mount has reported all files that were closed
-// before, but at most half a second. A plan made earlier would not take account of a file
-// that has just been emptied.
+// Settle waits until the mount has reported all files that were closed before, but at most half a
+// second. Without it, a plan could miss a file that was just emptied. If dir is not a mount, Settle
+// does nothing.
 func Settle(dir string) { _, _ = unix.Getxattr(dir, event.Settled, nil) }

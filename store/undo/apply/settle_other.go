@@ -2,5 +2,5 @@
 
 package apply
 
-// Settle does nothing, because there is no mount to wait for.
+// Settle does nothing, because this system has no mount.
 func Settle(string) {}

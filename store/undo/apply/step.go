@@ -20,8 +20,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// worker carries out one step. root is the directory that contains the step's file, name the
-// file's name in it.
+// worker carries out one step. root is the directory of the step's file, and name the file's name
+// in it.
 type worker struct {
 	execution *execution
 	step      *wire.PlanStep
@@ -31,15 +31,15 @@ type worker struct {
 	name      string
 	owned     *syscall.Stat_t // stat of root, for its owner
 
-	held      *displace.Held // the file to be displaced; nil if there is none that a process could write to
+	held      *displace.Held // the file to be displaced; nil if no process could write to it
 	displaced *displace.Displaced
 	prepared  bool     // the file was announced to the mount, and mknod(2) creates it with its content
-	inPlace   bool     // the file is open for writing, and is nevertheless written in place
+	inPlace   bool     // write in place, although the file is open for writing
 	left      []string // properties that could not be restored although the step was done
 }
 
-// locate opens the directory of the step's path. It creates missing directories only if the
-// step creates a file.
+// locate opens the directory of the step's path. It creates missing directories only for a step
+// that creates a file.
 func (w *worker) locate() error {
 	name := string(w.step.Path)
 	for _, p := range []string{name, string(w.step.To)} {
@@ -71,8 +71,8 @@ func (w *worker) locate() error {
 	return nil
 }
 
-// errGit means that the path is in a git directory. The next git command may run files in it,
-// so a history never writes there.
+// errGit means that the path is in a git directory. The next git command may run files in it, so a
+// plan never writes there.
 var errGit = errors.New("belongs to git, which keeps its own history")
 
 // valid reports whether a name stays in the project. The name need not be UTF-8.
@@ -80,10 +80,9 @@ func valid(name string) bool {
 	return name != "" && name[0] != '/' && path.Clean(name) == name && name != "." && name != ".." && (len(name) < 3 || name[:3] != "../")
 }
 
-// direct reports whether the step writes a small file that must not exist yet. Such a file is
-// written directly under its own name, which fails if a file exists there; a killed process
-// can leave at most the beginning of the content. Large files are renamed into place, because
-// writing them may take long.
+// direct reports whether the step writes a small file that must not exist. Such a file is written
+// under its own name, which fails if a file exists. A killed process can leave only the beginning
+// of its content. Large files are renamed into place, because writing them may take long.
 func (w *worker) direct() bool {
 	return w.step.Do == "write" && w.step.Expect == "absent" && w.step.Size <= 1<<20
 }
@@ -139,7 +138,7 @@ func (w *worker) do(ctx context.Context, content func() ([]byte, error)) error {
 // expect compares the present file with what the plan expects.
 func (w *worker) expect() error {
 	if w.step.Do == "rename" && w.step.Expect == "absent" {
-		return nil // the expectation is about the destination
+		return nil // the expectation concerns the destination
 	}
 	anything := w.step.Expect == "" && w.step.ExpMode == 0
 	if anything && !w.displaces() {
@@ -154,7 +153,7 @@ func (w *worker) expect() error {
 	switch {
 	case anything:
 		return nil
-	case w.step.Expect == "" && err == nil: // a file without content is identified by its kind
+	case w.step.Expect == "" && err == nil: // a file without content is recognised by its kind
 		if kind := w.step.ExpMode & syscall.S_IFMT; kind != 0 && kind != kindOf(fi) {
 			return fmt.Errorf("is something else: %w", errChanged)
 		}
@@ -215,10 +214,10 @@ func hashFile(r io.Reader) (string, error) {
 }
 
 // there reports whether the result of the step, or of a later step for the same path, already
-// exists. It is called when a plan is resumed, because the journal may lack the last steps.
+// exists. It is used for a resumed plan, because the journal may lack the last steps.
 func (w *worker) there() bool {
 	if w.root == nil {
-		return w.step.Do == "delete" || w.step.Do == "rmdir" // its directory is gone too
+		return w.step.Do == "delete" || w.step.Do == "rmdir" // its directory does not exist either
 	}
 	for i := range w.plan.Steps {
 		if s := &w.plan.Steps[i]; s.N >= w.step.N && string(s.Path) == string(w.step.Path) {
@@ -284,8 +283,7 @@ func (w *worker) rename() error {
 	if _, err := to.Lstat(name); err == nil {
 		return fmt.Errorf("%q exists: %w", w.step.To, errChanged)
 	}
-	// The opened directories are used, because a directory on the way may have been replaced
-	// by a symlink.
+	// Use the opened directories, because a symlink may have replaced a directory of the path.
 	from, err := w.places.file(w.root)
 	if err != nil {
 		return err
@@ -297,8 +295,8 @@ func (w *worker) rename() error {
 	return unix.Renameat(int(from.Fd()), w.name, int(dir.Fd()), name)
 }
 
-// exchange swaps the two names. Directories are identified by their inode numbers, because a
-// resumed plan must not swap them a second time.
+// exchange swaps the two names. It recognises directories by their inode numbers, because a resumed
+// plan must not swap them again.
 func (w *worker) exchange() error {
 	fi, err := w.root.Lstat(w.name)
 	if err != nil {
@@ -328,9 +326,9 @@ func (w *worker) exchange() error {
 	return displace.Exchange(from, w.name, dir, name)
 }
 
-// link makes the path a name of another file. If the path already was a name of that file,
-// and the file was written under its other name, the step only expects that both are still
-// names of the same file. If they no longer are, somebody has changed the file.
+// link makes the path a name of another file. The path may already be a name of that file, which
+// was written under its other name. Then the step only checks that both are names of one file. If
+// not, somebody has changed the file.
 func (w *worker) link() error {
 	if w.isSo() {
 		return nil
@@ -369,7 +367,7 @@ func (w *worker) link() error {
 func (w *worker) mkdir() error {
 	if fi, err := w.root.Lstat(w.name); err == nil && fi.IsDir() {
 		if !w.plan.Resume {
-			return nil // the wanted state exists already
+			return nil // the wanted state already exists
 		}
 	} else if err := w.root.Mkdir(w.name, 0o700); err != nil {
 		return err

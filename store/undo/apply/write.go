@@ -11,14 +11,14 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// create writes a file that does not exist.
+// create writes a missing file.
 func (w *worker) create(content []byte) error {
 	if w.prepared {
 		return w.makePrepared(content)
 	}
 	made := false
-	// With O_APPEND, data that another process appends at the same time is preserved, before
-	// or after this content.
+	// With O_APPEND, data that another process appends at the same time is preserved before or
+	// after this content.
 	err := w.finish(w.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, content, nil, &made)
 	switch {
 	case errors.Is(err, fs.ErrExist) && w.plan.Resume && w.begun(content):
@@ -31,10 +31,9 @@ func (w *worker) create(content []byte) error {
 	return err
 }
 
-// begun reports whether the file holds only the beginning of content, because a process was
-// killed while writing it. The file's time must then still be the time of writing. The method
-// there handles a file with the whole content. (The kernel's clock for files is slightly
-// behind.)
+// begun reports whether the file holds only the beginning of content because a process was killed
+// while writing it. The file's time must then be the time of writing. Method there handles a file
+// with the whole content. (The kernel's clock for files is slightly behind.)
 func (w *worker) begun(content []byte) bool {
 	fi, err := w.root.Lstat(w.name)
 	if err != nil || !fi.Mode().IsRegular() || links(fi) > 1 || fi.Size() >= int64(len(content)) || fi.ModTime().Before(w.plan.Begun.Add(-time.Second)) {
@@ -44,7 +43,7 @@ func (w *worker) begun(content []byte) bool {
 	return err == nil && have == text.Hash(content[:fi.Size()])
 }
 
-// stamp sets the time of a file that a killed process had written completely.
+// stamp sets the time of a file that a killed process has written completely.
 func (w *worker) stamp() error {
 	if w.step.Do != "write" || w.step.Mtime == 0 || w.root == nil {
 		return nil
@@ -78,11 +77,10 @@ func (w *worker) write(content []byte) error {
 	return nil
 }
 
-// finish writes name completely, in the order owner, content, attributes, mode, time. The
-// order matters, because changing the owner clears set-user-id bits and writing changes the
-// time. The mode is usually set at creation, because a chmod would make one more version. A
-// file with set-id bits must not be opened by anybody else before it is complete. made is set
-// once the file was opened.
+// finish writes name completely, in the order owner, content, attributes, mode, time. The order
+// matters, because changing the owner clears set-user-id bits and writing changes the time. The
+// mode is usually set at creation, because a chmod would make one more version. Nobody else may
+// open a file with set-id bits before it is complete. made is set once the file was opened.
 func (w *worker) finish(name string, flag int, content []byte, old fs.FileInfo, made *bool) error {
 	m := mode(w.step.Mode)
 	if w.step.Mode == 0 {
@@ -107,8 +105,7 @@ func (w *worker) finish(name string, flag int, content []byte, old fs.FileInfo, 
 	}
 	defer f.Close()
 	*made = true
-	// At this point the stat costs no round trip, because the kernel has just received the
-	// attributes.
+	// The stat costs no round trip here, because the kernel has just received the attributes.
 	fi, err := f.Stat()
 	if err != nil {
 		return err
@@ -155,10 +152,10 @@ func links(fi fs.FileInfo) uint64 {
 	return 1
 }
 
-// perm returns a file's permission bits in the form of st_mode, special bits included.
+// perm returns a file's permission bits as in st_mode, with special bits.
 func perm(fi fs.FileInfo) uint32 { return uint32(fi.Mode().Perm()) | special(fi.Mode()) }
 
-// kindOf returns a file's type in the form of st_mode.
+// kindOf returns a file's type as in st_mode.
 func kindOf(fi fs.FileInfo) uint32 {
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
 		return uint32(st.Mode) & syscall.S_IFMT
@@ -166,9 +163,9 @@ func kindOf(fi fs.FileInfo) uint32 {
 	return 0
 }
 
-// sameInode reports whether a file has the inode number that a plan names, which is a number
-// of the source. On a mount, a file of another device has that device's number in the bits
-// above the lowest 40 (package fusefs, inode.go).
+// sameInode reports whether a file has the inode number that a plan names, which is a number in the
+// source directory. On a mount, the number of a file of another device has that device's number in
+// the bits above the lowest 40 (package fusefs, inode.go).
 func sameInode(fi fs.FileInfo, number uint64) bool {
 	const ofSource = 1<<40 - 1
 	return inode(fi)&ofSource == number&ofSource
@@ -182,7 +179,7 @@ func inode(fi fs.FileInfo) uint64 {
 	return 0
 }
 
-// mode converts st_mode's permission bits into Go's, special bits included.
+// mode converts the permission bits of st_mode, with special bits, to Go's.
 func mode(st uint32) fs.FileMode {
 	m := fs.FileMode(st & 0o777)
 	for bit, goBit := range map[uint32]fs.FileMode{syscall.S_ISUID: fs.ModeSetuid, syscall.S_ISGID: fs.ModeSetgid, syscall.S_ISVTX: fs.ModeSticky} {
