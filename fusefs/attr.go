@@ -248,7 +248,7 @@ func (o *contents) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse
 		o.guard(n) // from now on even its owner cannot open it
 	}
 	chmod := in.Valid&owners != 0
-	if nobody { // set-id bits may be cleared
+	if nobody { // the mode changes only if set-id bits are cleared
 		var sx sys.Stat
 		chmod = o.statInode(n, &sx) == nil && sx.Mode&unix.S_IFMT == unix.S_IFREG && sx.Mode&(unix.S_ISUID|unix.S_ISGID) != 0
 	}

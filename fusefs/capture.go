@@ -51,14 +51,14 @@ func (o *contents) markDirty(n *inode, c Caller, op event.Op, before stamp, appe
 		// A version may store only the bytes after tail, as an addition to the previous version. So
 		// the file must still have the content last reported to the Observer. If the file has no
 		// mark, the Observer reports that content in Before.
-		as := n.reported != nil && *n.reported == before || n.reported == nil && n.mark.Load() == 0
+		sameContent := n.reported != nil && *n.reported == before || n.reported == nil && n.mark.Load() == 0
 		if o.obs != nil {
 			o.obs.Before(Change{File: n, Caller: c, Op: op, Append: appends, Cancel: cancel})
 		}
 		w.dirty = true
 		o.ledger.flag(n, nodeDirty, true)
 		w.tail = 0
-		if as {
+		if sameContent {
 			w.tail = math.MaxInt64
 		}
 		w.size, w.afterLast = before.size, before

@@ -144,8 +144,8 @@ const (
 	// fuse_dev_do_read). A waiting FORGET makes queued return true, but no program waits for it.
 	forgetTurn = 8
 
-	// unawaited are requests that no program waits for. A request that follows one at once may come
-	// from the same program.
+	// unawaited are requests whose reply no program waits for. The next request may come from
+	// the same program.
 	unawaited = 1<<opForget | 1<<opBatchForget | 1<<opRelease | 1<<opReleaseDir | 1<<opInterrupt
 	// lengthy are the requests that wait for the disk.
 	lengthy = 1<<opFsync | 1<<opFsyncDir

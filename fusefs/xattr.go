@@ -74,7 +74,7 @@ func (o *contents) GetXAttr(cancel <-chan struct{}, in *fuse.InHeader, attr stri
 		return 0, fuse.ENOATTR
 	}
 	if in.NodeId == rootID && attr == event.Prepared {
-		return 0, fuse.OK // tells clients that SetXAttr accepts it
+		return 0, fuse.OK // so that clients see that SetXAttr accepts event.Prepared
 	}
 	if o.noXattr {
 		return 0, fuse.ENOSYS

@@ -21,8 +21,8 @@ var seqKey = []byte("seq")
 // fileID returns the id of a file's own document.
 func fileID(p store.Path) string { return string(p) + "\x00" }
 
-// fileRecord is stored in the file's own document, so that hash and documents cannot disagree.
-// (bleve's internal store is rewritten as a whole with every batch.)
+// fileRecord is stored in the file's own document, so that the hash and the documents cannot
+// disagree. bleve's internal store would be rewritten as a whole with every batch.
 type fileRecord struct {
 	Hash    []byte   `json:"h"`
 	Chunks  []string `json:"c,omitempty"` // ids without the path
@@ -269,8 +269,9 @@ func (x *Index) CatchUp(ctx context.Context) error {
 // window is how many versions are read at once, and about how many paths one step handles.
 const window = 4 * batchFiles
 
-// catchUp is CatchUp in steps, between which stop may end it. It skips replaced versions. A file
-// that is saved repeatedly waits until it was not saved for settle.
+// catchUp is CatchUp in steps, between which stop may end it. It skips versions that a newer one
+// has replaced. A file that is saved repeatedly is indexed once no save came for the duration
+// settle.
 func (x *Index) catchUp(ctx context.Context, settle time.Duration, stop func() bool) error {
 	x.write.Lock()
 	defer x.write.Unlock()

@@ -113,8 +113,8 @@ func (x *Index) rankMeaning(ctx context.Context, text string, q Query) []Ranked 
 	return out[:min(len(out), nearMost)]
 }
 
-// quantize scales a vector to length 127 and rounds it to whole numbers, which takes a quarter of
-// the memory and hardly changes the ranking.
+// quantize scales a vector to length 127 and rounds it to whole numbers, which saves three quarters
+// of the memory and hardly changes the ranking.
 func quantize(v []float32) []int8 {
 	sum := 0.0
 	for _, c := range v {

@@ -169,8 +169,8 @@ func (r *Recorder) byOthers(e *entry, st event.Stat) {
 	}
 }
 
-// goneByOthers records that a process which is not watched removed what the history has at a path
-// where nothing is now. Otherwise what the tree makes there would count as a change of it.
+// goneByOthers records that an unwatched process removed a path that the history has. Otherwise
+// what the tree makes there would count as a change of the removed file.
 func (r *Recorder) goneByOthers(path string) {
 	e := r.entries[path]
 	if e != nil && e.waits {
@@ -195,15 +195,15 @@ func (r *Recorder) goneByOthers(path string) {
 // altered handles an existing file that the tree may have changed. New content is recorded before a
 // new mode. Otherwise the record of the mode would give the old content the new length and time.
 func (r *Recorder) altered(e *entry, st event.Stat, held bool) {
-	as := unchanged(st, e.known)
+	same := unchanged(st, e.known)
 	if e.written && isRegular(st) {
 		closed := fusefs.Closed{File: e.file, Caller: e.by, Writer: e.by, Op: event.OpWrite, Stat: st, TailFrom: -1, LastPath: e.file.Path(), Idle: held, Time: e.when}
-		if as {
+		if same {
 			closed.TailFrom = st.Size
 		}
 		e.track.capture.Closed(closed)
 	}
-	if !as && (e.altered || !e.written) {
+	if !same && (e.altered || !e.written) {
 		e.track.capture.Done(fusefs.Event{Op: event.OpChmod, File: e.file, Caller: e.by, Path: e.track.rel(e.path), Stat: st, Class: e.track.class(e.path, isDir(st)), Time: e.when})
 	}
 	e.altered = false

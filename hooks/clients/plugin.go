@@ -9,7 +9,7 @@ import (
 // Instead of running init, users can install cachebro as a plugin: hooks/plugin for Claude Code and
 // Codex, hooks/gemini for Gemini CLI, hooks/opencode for OpenCode. The plugin's hooks have the
 // option --plugin. If init's hooks are present too, the plugin's do nothing, because the user chose
-// the options of init's.
+// the options of init's hooks.
 //
 // If two servers have the same name, Codex, Gemini CLI and OpenCode start init's. Claude Code
 // starts both and gives the plugin's tools another name.

@@ -48,9 +48,9 @@ func Launch(ctx context.Context, c Config) (Report, error) {
 	return rep, nil
 }
 
-// Supervise mounts and returns when the mount has ended. It writes a Report to report, if not nil,
-// and closes it. When ctx is cancelled, it unmounts in an orderly way. The error says why there was
-// no mount, or that the mount ended unexpectedly.
+// Supervise mounts and returns when the mount has ended. If report is not nil, Supervise writes a
+// Report to it and closes it. When ctx is cancelled, it unmounts in an orderly way. The error says
+// why there was no mount, or that the mount ended unexpectedly.
 func Supervise(ctx context.Context, c Config, report io.WriteCloser, logger *slog.Logger) error {
 	source, err := os.OpenFile(c.Root, os.O_RDONLY, 0)
 	if err != nil {
