@@ -63,7 +63,6 @@ func (a asking) query(e *cli.Env) (q fleet.Query, err error) {
 	return q, err
 }
 
-// explained adds a hint to an error from the database.
 func explained(err error) error {
 	if errors.Is(err, fleet.ErrUnknown) {
 		return cli.Hintf("select project, name, machine from machines", "%w", err)
@@ -125,7 +124,6 @@ func logCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
-// line renders a version for a person.
 func line(e *cli.Env, v fleet.Version, now time.Time) string {
 	p := e.Paint()
 	what := cli.Quote(v.Path)

@@ -76,7 +76,6 @@ func (h *health) overdue() string {
 	return ""
 }
 
-// write writes the metrics in the text format of Prometheus.
 func (h *health) write(w io.Writer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -105,10 +104,8 @@ func (h *health) write(w io.Writer) {
 	}
 }
 
-// escape escapes the value of a label.
 var escape = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 
-// handler answers /metrics and /healthz.
 func (h *health) handler(ping func(context.Context) error) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {

@@ -18,7 +18,6 @@ func main() {
 	os.Exit(run(cli.NewEnv(), os.Args[1:]))
 }
 
-// run carries out a command line and returns the exit status.
 func run(e *cli.Env, args []string) int {
 	cobra.EnableCommandSorting = false
 	return e.Run(e.Group(&cobra.Command{

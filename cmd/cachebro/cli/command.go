@@ -206,7 +206,6 @@ func (e *Env) helpCommand() *cobra.Command {
 	return c
 }
 
-// listAll lists the sub-commands of c, recursively.
 func (e *Env) listAll(c *cobra.Command, indent string) {
 	for _, sub := range c.Commands() {
 		if sub.IsAvailableCommand() {
@@ -216,10 +215,8 @@ func (e *Env) listAll(c *cobra.Command, indent string) {
 	}
 }
 
-// helpWidth is the number of columns of a help page.
 const helpWidth = 80
 
-// printHelp prints the page of a command.
 func (e *Env) printHelp(c *cobra.Command) {
 	w := e.Stdout
 	fmt.Fprintf(w, "%s\n\nUsage:\n  %s\n", c.Short, c.UseLine())

@@ -14,7 +14,6 @@ import (
 // ErrDeclined reports that the person answered no.
 var ErrDeclined = errors.New("nothing was changed")
 
-// hinted is an error with a hint, usually a command that helps.
 type hinted struct {
 	err  error
 	hint string

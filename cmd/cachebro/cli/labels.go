@@ -67,7 +67,6 @@ func (e *Env) CheckLabel(name string) error {
 	return nil
 }
 
-// label finds a label in the project of the working directory.
 func (e *Env) label(name string) (Label, bool) {
 	t, err := e.Locate(".")
 	if err != nil {
@@ -96,5 +95,4 @@ func (e *Env) LabelOf(root, name string) (Label, bool) {
 // after returns a time just after the moment, for queries that exclude their end.
 func (l Label) after() time.Time { return l.At.Add(1) }
 
-// version returns the moment as a version query.
 func (l Label) version() wire.ShowQuery { return wire.ShowQuery{Seq: l.Seq} }

@@ -89,7 +89,6 @@ func (c *completer) offer(word, note string) {
 	}
 }
 
-// value offers values for a flag.
 func (c *completer) value(f *pflag.Flag) {
 	switch f.Name {
 	case "dir":

@@ -15,7 +15,6 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// usualMemory is the daemon's default memory limit, in bytes.
 const usualMemory = 160 << 20
 
 // With a fixed memory limit the collector runs without end once the live heap comes near the limit,

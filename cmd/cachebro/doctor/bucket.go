@@ -14,7 +14,6 @@ import (
 	"cachebro/store/wire"
 )
 
-// remoteWithin is how long doctor waits for a bucket.
 const remoteWithin = 10 * time.Second
 
 // remoteFindings reports whether the history is sent to its bucket, and whether the bucket's list

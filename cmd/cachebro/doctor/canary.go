@@ -103,7 +103,6 @@ func testCanary(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r
 	return nil
 }
 
-// awaitVersion waits until the newest version satisfies fits.
 func awaitVersion(ctx context.Context, c *wire.Client, q wire.LogQuery, fits func(wire.Version) bool) error {
 	for deadline := time.Now().Add(canaryWithin); ; {
 		a, err := wire.Call[wire.LogAnswer](ctx, c, wire.MLog, q)

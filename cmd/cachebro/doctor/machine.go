@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// doctorMachine checks what a mount needs from the machine.
 func doctorMachine() []Finding {
 	if runtime.GOOS != "linux" {
 		return macFindings()

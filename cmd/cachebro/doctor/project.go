@@ -142,7 +142,6 @@ func captureFindings(st wire.Status, t cli.Target) []Finding {
 	return out
 }
 
-// mostBelow is the greatest number of files counted in an excluded directory.
 const mostBelow = 10000
 
 // notCaptured reports contents that are not recorded, and why: gaps, and excluded directories at

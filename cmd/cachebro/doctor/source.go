@@ -13,7 +13,6 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// doctorSource checks the file system and the work tree of the project.
 func doctorSource(e *cli.Env, t cli.Target) []Finding {
 	if err := mounting.RefuseSource(t.Root); err != nil {
 		return []Finding{wrongErr("file system", "", err)}

@@ -190,7 +190,6 @@ func printStatus(e *cli.Env, st wire.Status) {
 	}
 }
 
-// mostGaps bounds the gaps that status lists.
 const mostGaps = 5
 
 // sayCrash prints whether the last mount ended by itself, and which processes had their working
@@ -208,7 +207,6 @@ func sayCrash(e *cli.Env, state string) {
 	}
 }
 
-// printDetails prints the state of each component.
 func printDetails(e *cli.Env, st wire.Status) {
 	p, w := e.Paint(), e.Stdout
 	if st.Mounted {

@@ -34,7 +34,6 @@ type made struct {
 	notes   []string
 }
 
-// create makes a fork in dir and prints what it made.
 func create(ctx context.Context, e *cli.Env, dir string, o options) error {
 	m, err := makeFork(ctx, e, dir, o)
 	if err != nil {
@@ -135,7 +134,6 @@ func makeFork(ctx context.Context, e *cli.Env, given string, o options) (m made,
 	return m, nil
 }
 
-// emptyDir checks that dir is empty or does not exist.
 func emptyDir(dir string) (existed bool, err error) {
 	fi, err := os.Lstat(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -374,7 +374,6 @@ func tellMerge(e *cli.Env, into cli.Target, steps []step, o options) error {
 	return result
 }
 
-// diffFork prints what was changed in the fork.
 func diffFork(ctx context.Context, e *cli.Env, f fork, o options) error {
 	t, err := openTrees(ctx, e, f)
 	if err != nil {

@@ -27,7 +27,6 @@ type repository struct {
 	files map[string]committed // the files of the fork's HEAD, if that is in the project's repository
 }
 
-// committed is a file of a commit.
 type committed struct{ mode, object string }
 
 func repositoryOf(ctx context.Context, f fork) (repository, error) {

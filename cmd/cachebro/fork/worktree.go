@@ -23,7 +23,6 @@ type worktreeEvent struct {
 	Path string `json:"worktree_path"` // WorktreeRemove
 }
 
-// maxEvent is the greatest number of bytes read of an event.
 const maxEvent = 1 << 20
 
 // besideSuffix is appended to the project's name to name the directory of its worktrees. That

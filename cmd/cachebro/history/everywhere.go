@@ -75,7 +75,6 @@ func everywhere(ctx context.Context, all []*machineLog, oldest bool, do func(*ma
 	}
 }
 
-// logEverywhere carries out log --machine all.
 func logEverywhere(ctx context.Context, e *cli.Env, path string, q wire.LogQuery, f logFlags) error {
 	if f.patch || f.stat || f.actions || f.follow || f.lost || f.z {
 		return e.Usagef("log: --machine all lists versions, and can be combined only with --since, --until, --author, --op, --session, --limit, --reverse, --baselines and --json")
@@ -120,7 +119,6 @@ func logEverywhere(ctx context.Context, e *cli.Env, path string, q wire.LogQuery
 	return err
 }
 
-// printFrom prints a version that a machine wrote.
 func printFrom(e *cli.Env, w io.Writer, m machines.Asked, v wire.Version, asJSON bool) error {
 	if asJSON {
 		o, err := cli.VersionObject(v)

@@ -191,7 +191,6 @@ func gitHint(e *cli.Env, w io.Writer, plan wire.Plan) {
 	fmt.Fprintln(w, e.Paint().Dim(fmt.Sprintf("git's own files stay as they are (%s); %s restores them too", cli.OneLine(plan.Git), command)))
 }
 
-// gitLine returns the line of one git operation in the log.
 func gitLine(p cli.Paint, o wire.GitOp) string {
 	return p.Bold(text.Clip(cli.OneLine(o.Command), 60)) + " · " + cli.OneLine(o.Text)
 }

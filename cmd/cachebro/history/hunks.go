@@ -82,7 +82,6 @@ s  split it into smaller hunks
 q  undo neither this nor any later hunk
 `
 
-// file asks about one file.
 func (k *asker) file(ctx context.Context, c *wire.Client, f wire.ActionFile) error {
 	if k.quit {
 		return nil

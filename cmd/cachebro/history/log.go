@@ -156,7 +156,6 @@ func known(ctx context.Context, c *wire.Client, t cli.Target) error {
 	return err
 }
 
-// logPage is the number of versions per request.
 const logPage = 1000
 
 type logFlags struct {

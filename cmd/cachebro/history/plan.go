@@ -58,7 +58,6 @@ func planStatus(err error) error {
 	return cli.NothingDone(err)
 }
 
-// planCommand wraps the run function of a command that carries out plans.
 func planCommand(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error { return planStatus(run(cmd, args)) }
 }
@@ -332,7 +331,6 @@ func leaves(all []wire.ActionFile) []wire.ActionFile {
 	return slices.DeleteFunc(all, func(f wire.ActionFile) bool { return f.Dir && filled[string(f.Path)] })
 }
 
-// stepLine returns the line of one step in a preview.
 func stepLine(p cli.Paint, s wire.PlanStep) string {
 	line := fmt.Sprintf("  %s %s", StepLetter(s), cli.Quote(string(s.Path)))
 	if s.Do == "mkdir" || s.Do == "rmdir" {

@@ -179,7 +179,6 @@ func (l *logPrinter) asides(page wire.LogAnswer) []asideLine {
 	return all
 }
 
-// patch writes what one version changed.
 func (l *logPrinter) patch(v wire.Version) error {
 	if v.Hash == "" && !v.Deleted {
 		return nil

@@ -202,7 +202,6 @@ func meantFrom(e *cli.Env, args []string) string {
 	return "."
 }
 
-// unitFlags select the changes to undo.
 type unitFlags struct {
 	session, prompt, call, since, agent *string
 	pid                                 *uint32

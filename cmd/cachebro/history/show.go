@@ -278,7 +278,6 @@ func diffElsewhere(ctx context.Context, e *cli.Env, machine, path string, v wire
 	return showDiff(e, t.Rel, a, body, asJSON)
 }
 
-// printDiff asks the daemon for a diff and prints it.
 func printDiff(ctx context.Context, e *cli.Env, c *wire.Client, q wire.DiffQuery, asJSON bool) error {
 	var a wire.DiffAnswer
 	body, err := c.Call(ctx, wire.MDiff, q, nil, &a)

@@ -177,7 +177,6 @@ func (s *side) giveUp(ctx context.Context) {
 	_, _ = s.c.Call(context.WithoutCancel(ctx), wire.MPlanDone, wire.PlanDone{ID: s.plan.ID, Finished: true}, nil, nil)
 }
 
-// show prints what a plan would do.
 func (s *side) show(e *cli.Env, w io.Writer, f planFlags) error {
 	if f.git { // undoGit has already handled git's own files
 		own := func(x wire.Conflict) bool { _, _, ok := gitdir.Split(string(x.Path)); return ok }

@@ -34,7 +34,6 @@ const (
 	settled     = time.Second
 )
 
-// story writes the log by action.
 type story struct {
 	*cli.Env
 	ctx    context.Context
@@ -98,7 +97,6 @@ func tellBehind(e *cli.Env, records uint64) {
 	}
 }
 
-// query returns the request for the flags.
 func (f logFlags) query(q wire.LogQuery) wire.ActionsQuery {
 	a := wire.ActionsQuery{Path: q.Path, Session: q.Session, Author: f.author, Since: q.Since, Until: q.Until, Ops: q.Ops, Oldest: f.oldest, Files: shortFiles, Fold: true, Lines: true, Lost: f.lost}
 	if f.stat || f.patch || f.json {
@@ -330,7 +328,6 @@ func holds(files []wire.ActionFile, dir []byte) bool {
 	})
 }
 
-// patch writes the change of one file as a diff.
 func (s *story) patch(f wire.ActionFile) error {
 	if f.Dir {
 		return nil

@@ -111,7 +111,6 @@ func LetterOf(p cli.Paint, f wire.ActionFile) string {
 	return p.Yellow("M")
 }
 
-// fileLine returns the line about one changed file.
 func fileLine(p cli.Paint, f wire.ActionFile) string {
 	name := nameOf(f.Path, f)
 	if len(f.From) > 0 {

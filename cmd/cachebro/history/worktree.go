@@ -18,7 +18,6 @@ import (
 // The creation of a git worktree is undone by git worktree remove, because the worktree's files and
 // git's record of it belong together. It is undone only if nothing in the worktree would be lost.
 
-// worktree is the absolute path of a git worktree.
 type worktree string
 
 // worktreesOf returns the worktrees whose record in git, or whose link to git, a plan would delete.

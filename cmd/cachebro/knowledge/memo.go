@@ -258,7 +258,6 @@ func (m *memoRun) keep(ctx context.Context, rec memo.Record, shared bool) {
 	}
 }
 
-// run runs the command and stores its output.
 func (m *memoRun) run(ctx context.Context) error {
 	if m.client != nil { // paths are classified only to store the result, which needs a daemon
 		if d, err := os.Open(m.o.Places.Root); err == nil {

@@ -77,7 +77,6 @@ func removeNoteCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
-// notes is one request about notes.
 type notes struct {
 	q    wire.NotesRequest
 	path string
@@ -93,7 +92,6 @@ func notesFlags(cmd *cobra.Command, kind, path string) *notes {
 	return n
 }
 
-// ask sends the request and prints the answer.
 func (n *notes) ask(ctx context.Context, e *cli.Env) error {
 	locate := e.Locate
 	if n.q.Do == "add" { // a note may be the first thing that is stored for a project

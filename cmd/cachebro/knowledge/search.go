@@ -166,7 +166,6 @@ func printHitsJSON(e *cli.Env, a wire.SearchAnswer) error {
 	return nil
 }
 
-// maxLine is the greatest number of bytes printed of a hit's line.
 const maxLine = 2000
 
 // printHits prints path:line: text, grouped by file.

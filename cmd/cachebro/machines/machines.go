@@ -242,12 +242,10 @@ func OpenAll(ctx context.Context, e *cli.Env, path string) (t cli.Target, all []
 	return t, all, failed, nil
 }
 
-// errSilent reports that a machine has sent nothing yet.
 type errSilent struct{ id string }
 
 func (e errSilent) Error() string { return cli.Quote(e.id) + " has sent nothing yet" }
 
-// copied is the local copy of a machine's history.
 type copied struct {
 	dir  string // the directory of the copy
 	root string // the root of its project, which has no files

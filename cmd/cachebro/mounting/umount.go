@@ -406,7 +406,6 @@ func AwaitStored(ctx context.Context, e *cli.Env, root string) error {
 	}
 }
 
-// sendWithin is how long umount waits for a bucket.
 const sendWithin = 10 * time.Second
 
 // sendLast sends stored versions to the project's bucket, if there is one, and prints how many
@@ -434,7 +433,6 @@ func sendLast(ctx context.Context, e *cli.Env, root string) {
 	fmt.Fprintf(e.Stderr, "note: %s not yet sent to the bucket%s\nhint: cachebro remote send --dir %s\n", text.Count(int(st.Unsent), "version"), why, cli.Arg(root))
 }
 
-// parentOf returns the parent of pid, 0 if it cannot be read.
 func parentOf(pid int) int {
 	st, _ := procfs.ReadStat(pid)
 	return st.Parent

@@ -160,7 +160,6 @@ type session struct {
 	daemon    *wire.Client   // of the project; nil until the session is registered
 }
 
-// sessionPrefix is the prefix of the session ids that run makes.
 const sessionPrefix = "run-"
 
 func newSession() string {
@@ -235,7 +234,6 @@ func (s *session) takeStock(ctx context.Context) {
 	}
 }
 
-// takeStockWithin bounds how long a command waits for takeStock.
 const takeStockWithin = 10 * time.Second
 
 // note reports a session event to the daemon. The command runs even if the daemon does not answer.
@@ -248,7 +246,6 @@ func (s *session) note(ctx context.Context, ev wire.SessionEvent) {
 	}
 }
 
-// childVars returns the environment of the command.
 func (s *session) childVars() []string {
 	var vars []string
 	for _, kv := range s.Vars {

@@ -74,7 +74,6 @@ func unitWord(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%", "\n", `\n`).Replace(s) + `"`
 }
 
-// atLogin writes the unit and enables it.
 func atLogin(e *cli.Env) error {
 	u, err := theLoginUnit(e)
 	if err != nil {

@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// bucketFlags are the flags of the commands that maintain a bucket.
 type bucketFlags struct {
 	older, grace     string
 	whole, dry, json bool
@@ -84,7 +83,6 @@ the rights to list and delete objects in the bucket.`,
 	return bucketCommand(e, cmd, l, remotePrune)
 }
 
-// remoteDu prints the space that the histories in a bucket take.
 func remoteDu(ctx context.Context, e *cli.Env, b *remote.Bucket, l bucketFlags) error {
 	u, err := b.Usage(ctx)
 	if err != nil {
@@ -141,7 +139,6 @@ func remoteFsck(ctx context.Context, e *cli.Env, b *remote.Bucket, l bucketFlags
 	return err
 }
 
-// remotePrune drops old contents from a bucket.
 func remotePrune(ctx context.Context, e *cli.Env, b *remote.Bucket, l bucketFlags) error {
 	o := remote.PruneOptions{Dry: l.dry}
 	for _, age := range []struct {

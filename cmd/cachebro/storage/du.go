@@ -57,7 +57,6 @@ repository share are counted once, divided equally among them.`,
 	return cmd
 }
 
-// duLine is one project in du --all.
 type duLine struct {
 	Root    string    `json:"root,omitempty"` // empty if it is not known
 	State   string    `json:"state"`
@@ -141,7 +140,6 @@ func stateName(state string) string {
 	return name[:strings.LastIndexByte(name, '-')]
 }
 
-// tidyWithin bounds the time for pruning another project.
 const tidyWithin = 10 * time.Minute
 
 // tidyOther makes another project's daemon prune its store to its share of the cap. It starts the

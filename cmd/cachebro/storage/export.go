@@ -79,7 +79,6 @@ owner can read it. cachebro store import reads it.`,
 	return cmd
 }
 
-// exported is what export prints with --json.
 type exported struct {
 	File string `json:"file"`
 	wire.Totals

@@ -79,7 +79,6 @@ history.`,
 	return cmd
 }
 
-// imported is what import prints with --json.
 type imported struct {
 	Root     string    `json:"root,omitempty"`
 	From     string    `json:"from"` // root of the project that was exported

@@ -124,7 +124,6 @@ func askRemote(ctx context.Context, e *cli.Env, q wire.RemoteRequest, asJSON boo
 	return err
 }
 
-// sendWithin is how long remote send waits.
 const sendWithin = 5 * time.Minute
 
 func printRemote(e *cli.Env, st wire.RemoteState, did string) {
@@ -170,7 +169,6 @@ func sayInBucket(ctx context.Context, e *cli.Env, root string) error {
 	return err
 }
 
-// shortly returns the short form of a bucket's address.
 func shortly(url string) string {
 	if p, err := remote.ParsePlace(url, func(string) string { return "" }); err == nil {
 		return cli.Quote(p.Short())

@@ -98,7 +98,6 @@ Otherwise this machine sends under a new id.`,
 	return cmd
 }
 
-// resumed is what resume prints with --json.
 type resumed struct {
 	Root     string   `json:"root"`
 	Machine  string   `json:"machine"`

@@ -91,7 +91,6 @@ func (s *server) comment(w http.ResponseWriter, r *http.Request) {
 	s.render(w, r, "done", donePart{Text: "saved; it will be sent with the next prompt of session " + oneLine(c.Session[:min(len(c.Session), 8)])})
 }
 
-// comments lists all comments, the newest first.
 func (s *server) comments(ctx context.Context, _ url.Values) (any, error) {
 	a, err := wire.Call[wire.CommentsAnswer](ctx, s.c, wire.MComments, wire.CommentsRequest{Do: "list"})
 	if err != nil {

@@ -313,7 +313,6 @@ func (d *diffRows) edit(e diff.Edit) {
 	}
 }
 
-// show renders a row.
 func (d *diffRows) show(p place) row {
 	if p.hunk >= 0 {
 		h := d.hunks[p.hunk]

@@ -113,7 +113,6 @@ func (s *source) deleted(ctx context.Context) (rows []nameRow, err error) {
 	}
 }
 
-// isMissing reports whether a path of the project no longer exists.
 func (s *source) isMissing(p string) bool {
 	_, err := os.Lstat(filepath.Join(s.t.Root, p))
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
@@ -141,7 +140,6 @@ func (s *source) names(ctx context.Context, dir string) (rows []nameRow, cut boo
 	return rows, len(a.Names) == 200, nil
 }
 
-// maxFound bounds the names found by a part of their path.
 const maxFound = 200
 
 // namesWith returns the files at or below a directory whose path contains a text, including deleted
@@ -172,7 +170,6 @@ func (s *source) goneWhen(v wire.Version) string {
 
 func visibleBase(p []byte) string { return name1(string(p)) }
 
-// filePage is one file with all its versions.
 type filePage struct {
 	Crumbs     []crumb
 	Path, Name string

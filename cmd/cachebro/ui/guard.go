@@ -127,5 +127,4 @@ func (g *guard) fromUs(r *http.Request) bool {
 	return false
 }
 
-// same compares secrets in constant time.
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }

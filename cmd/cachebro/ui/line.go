@@ -11,7 +11,6 @@ import (
 	"cachebro/store/wire/visible"
 )
 
-// maxLine bounds the bytes shown of a line.
 const maxLine = 4000
 
 // span is a piece of a line in one colour, up to end.

@@ -42,7 +42,6 @@ func newLive(ctx context.Context, newest func(context.Context) (uint64, error), 
 	return &live{ctx: ctx, newest: newest, changed: changed, to: map[chan news]bool{}}
 }
 
-// newest returns the number of the newest version.
 func (s *source) newest(ctx context.Context) (uint64, error) {
 	if err := s.gone(); err != nil {
 		return 0, err

@@ -15,7 +15,6 @@ import (
 	"cachebro/store/wire"
 )
 
-// searchPage is the search form, with room for the hits.
 type searchPage struct {
 	Text  string
 	Regex bool
@@ -38,7 +37,6 @@ func (s *server) search(_ context.Context, q url.Values) (any, error) {
 	return p, nil
 }
 
-// hitsPart is what was found.
 type hitsPart struct {
 	Hits []hitRow
 	Sum  string
@@ -57,7 +55,6 @@ type hitRow struct {
 	To         template.URL
 }
 
-// maxHits bounds the hits that are shown.
 const maxHits = 100
 
 func (s *server) hits(ctx context.Context, q url.Values) (any, error) {
@@ -191,7 +188,6 @@ type shareRow struct {
 	Width      int // of its bar, in thousandths of the largest
 }
 
-// maxGaps bounds the listed gaps of the history.
 const maxGaps = 20
 
 func (s *server) storage(ctx context.Context, _ url.Values) (any, error) {
@@ -244,7 +240,6 @@ func (s *server) storage(ctx context.Context, _ url.Values) (any, error) {
 	return out, nil
 }
 
-// healthPart is what doctor finds.
 type healthPart struct {
 	Findings []doctor.Finding
 	Bad      int

@@ -23,7 +23,6 @@ import (
 	"cachebro/store/wire"
 )
 
-// shownSteps bounds the steps of a plan that are listed.
 const shownSteps = 300
 
 // planPart is a plan as the page shows it before anything is done.
@@ -64,7 +63,6 @@ var planFields = []string{"kind", "action", "prompt", "session", "path", "plan",
 // verbs are the labels for the kinds of plans that pages request.
 var verbs = map[string]string{"undo": "take back", "redo": "bring back", "revert": "restore this version", "restore": "restore"}
 
-// request returns the request for the plan of a page's query.
 func request(q url.Values) (wire.PlanRequest, error) {
 	r := wire.PlanRequest{Kind: q.Get("kind"), Action: number(q, "action"), Prompt: q.Get("prompt"), Session: q.Get("session"), Plan: q.Get("plan"),
 		Merge: q.Get("merge") == "1", Force: q.Get("force") == "1"}
@@ -213,7 +211,6 @@ func (s *server) planPart(ctx context.Context, p wire.Plan, q url.Values, digest
 	return out
 }
 
-// with returns a copy with one more value.
 func with(v url.Values, name, value string) url.Values {
 	out := url.Values{name: {value}}
 	for k, x := range v {
@@ -236,7 +233,6 @@ func digestOf(p wire.Plan) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// donePart is the result of a plan.
 type donePart struct {
 	Text  string
 	Left  []string // what was not done, or only partly

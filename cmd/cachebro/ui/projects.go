@@ -12,7 +12,6 @@ import (
 	"cachebro/store/wire"
 )
 
-// projectsPage lists the projects of this machine that have a history.
 type projectsPage struct{ Rows []projectRow }
 
 type projectRow struct {

@@ -23,7 +23,6 @@ type prunePart struct {
 	Note    string
 }
 
-// shownDue bounds the listed files from which versions would be dropped.
 const shownDue = 100
 
 func (s *server) prunePlan(ctx context.Context, q url.Values) (any, error) {

@@ -47,7 +47,6 @@ const (
 	kindNotebook = "notebook"
 )
 
-// maxRendered bounds the files that are rendered, in bytes.
 const maxRendered = 8 << 20
 
 // renders returns the way in which a file can be rendered, "" if it cannot.
@@ -68,7 +67,6 @@ func renders(p string, data []byte) string {
 	return ""
 }
 
-// blocksOf renders a version.
 func blocksOf(x side) []block {
 	switch p := string(x.Path); renders(p, x.data) {
 	case kindMarkdown:
@@ -257,7 +255,6 @@ func notebookOf(data []byte) *notebook {
 // ansi matches the sequences that colour a traceback.
 var ansi = regexp.MustCompile(`\x1b\[[0-9;]*[A-Za-z]`)
 
-// pictures are the types of outputs that are shown as pictures.
 var pictures = []string{"image/png", "image/jpeg", "image/gif"}
 
 // blocks returns the cells with their outputs.

@@ -122,10 +122,8 @@ func (s *server) routes() http.Handler {
 	return m
 }
 
-// answerer returns the data for a template.
 type answerer func(ctx context.Context, q url.Values) (any, error)
 
-// shell is a whole page.
 type shell struct {
 	Title, Page, Project, CSRF string
 	Nav                        []navItem
@@ -207,7 +205,6 @@ func (s *server) render(w http.ResponseWriter, r *http.Request, name string, v a
 	_, _ = w.Write(b.Bytes())
 }
 
-// problem is an error as a page shows it.
 type problem struct {
 	Text, Hint string
 	Again      template.URL // the request to repeat after a while, whose answer replaces the error

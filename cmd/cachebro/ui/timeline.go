@@ -128,7 +128,6 @@ type group struct {
 	Take             template.URL // a plan that undoes everything that the prompt changed
 }
 
-// action is what somebody did.
 type action struct {
 	ID, Print      string // Print changes whenever the action changes
 	Unsure         bool   // not everything is counted yet
@@ -151,7 +150,6 @@ type action struct {
 	Seen           bool
 }
 
-// fileRow is what happened to one file.
 type fileRow struct {
 	ID             string // the id of its place on the page
 	Open           bool   // its lines are shown from the start

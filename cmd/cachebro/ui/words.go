@@ -13,7 +13,6 @@ import (
 // name returns a path for people, with control characters and invisible characters escaped.
 func name(p []byte) string { return visible.Name(string(p)) }
 
-// name1 returns the last element of a path.
 func name1(p string) string { return visible.Name(path.Base(p)) }
 
 // oneLine returns an untrusted text on one line, without control characters.

@@ -12,7 +12,6 @@ import (
 	"cachebro/store/wire"
 )
 
-// maxMarks bounds the cache of planMarks, in bytes.
 const maxMarks = 8 << 20
 
 // planMarks says, for each path, what a finished plan did to it.
@@ -112,16 +111,16 @@ func (t *takenBack) of(p store.Path, before, seq uint64, own func(uint64) bool) 
 			return nil, err
 		}
 		if there {
-			continue // of several redos in a row, each changes only what the earlier ones left
+			continue // an earlier plan had already restored this state
 		}
 		again, err := t.took(seq, p, r.Back)
 		if err != nil || again {
-			return out, err // it brought back what the change had made
+			return out, err // the change itself had restored this state, so the plan redid the change
 		}
 		if r.Back < seq {
 			return t.add(out, plan, r)
 		}
-		limit = r.Back // versions after that one no longer count
+		limit = r.Back // plans made at or after this version no longer count
 	}
 	return out, nil
 }
@@ -177,7 +176,6 @@ func (u *sum) add(by []wire.TakenBack, files int) {
 	}
 }
 
-// fill writes the sum into an action.
 func (u *sum) fill(a *wire.Action) {
 	for _, x := range u.of {
 		a.TakenBack = append(a.TakenBack, *x)

@@ -24,7 +24,6 @@ func (d digest) String() string {
 	return hex.EncodeToString(b[:])
 }
 
-// plus adds o, or subtracts it if minus is set.
 func (d digest) plus(o digest, minus bool) digest {
 	carry := uint64(0)
 	if minus { // two's complement

@@ -27,7 +27,7 @@ type process struct {
 	parent  Key
 	uid     uint32
 	comm    string
-	args    string // as one text, for comparing
+	args    string // joined by spaces, for comparisons
 	session string // from its environment
 	// client is the session in the environment of the client that started the process. It is set
 	// only if it differs from session, which then belongs to a "cachebro run" around the client.
@@ -96,8 +96,8 @@ const (
 	maxProcs   = 20_000
 	maxWindows = 2_000
 	maxArgs    = 256 // bytes of a command line in each version; a ProcessBook has more
-	// windowSlack allows for two clocks. Start times are in ticks of 10 ms, and a hook reports the
-	// end of a tool a little late.
+	// windowSlack covers the inaccuracy of both clocks. Start times are in ticks of 10 ms, and a
+	// hook reports the end of a tool a little late.
 	windowSlack = int64(60 * time.Millisecond)
 )
 
@@ -154,7 +154,6 @@ func (a *Attribution) shrinkLocked() {
 	}
 }
 
-// client records that a process works for a session from t on.
 func (a *Attribution) client(key Key, id store.SessionID, t int64) {
 	if key.PID == 0 || id == "" {
 		return
@@ -196,7 +195,6 @@ func (a *Attribution) promptLocked(id store.SessionID, t int64) string {
 	return ""
 }
 
-// begin opens a tool call's window.
 func (a *Attribution) begin(call wire.ToolCall, owner Key, t int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -399,7 +397,6 @@ func (a *Attribution) AgentPrompt(session store.SessionID, agent string) string 
 	return a.PromptOf(session, agent, "")
 }
 
-// sortLocked sorts the windows by their beginning.
 func (a *Attribution) sortLocked() {
 	sort.SliceStable(a.windows, func(i, j int) bool { return a.windows[i].Begin < a.windows[j].Begin })
 }

@@ -15,8 +15,8 @@ import (
 type Facts struct {
 	Lines    int       `cbor:"1,keyasint,omitempty"`
 	Summary  string    `cbor:"2,keyasint,omitempty"`
-	Specs    []string  `cbor:"3,keyasint,omitempty"` // what it imports
-	Mentions []Mention `cbor:"4,keyasint,omitempty"` // documents: paths that it names
+	Specs    []string  `cbor:"3,keyasint,omitempty"` // code: the specs that it imports
+	Mentions []Mention `cbor:"4,keyasint,omitempty"` // document: the paths that it names
 	Sections []Section `cbor:"5,keyasint,omitempty"` // documents
 	Module   *Module   `cbor:"6,keyasint,omitempty"` // go.mod
 }
@@ -158,7 +158,6 @@ func codeSummary(content []byte) string {
 	return ""
 }
 
-// sentence returns the first sentence of a text, cut to 160 runes.
 func sentence(s string) string {
 	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ")
 	for i := 0; i+1 < len(s); i++ {

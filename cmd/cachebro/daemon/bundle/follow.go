@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// keptRow is a stored row.
 type keptRow struct {
 	Version int        `cbor:"1,keyasint"`
 	Blob    store.Hash `cbor:"2,keyasint"`

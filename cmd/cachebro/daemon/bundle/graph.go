@@ -78,7 +78,7 @@ const (
 	linkDoc
 )
 
-// New returns a graph that knows nothing yet.
+// New returns an empty graph. Follow fills it.
 func New(o Options) *Graph {
 	if o.Secret == nil {
 		o.Secret = func(store.Path) bool { return false }
@@ -114,7 +114,7 @@ type row struct {
 	text  []byte // of cachebro.yml
 }
 
-// applyLocked makes rows, in order, the present state of their paths. g.mu is held.
+// applyLocked sets the present state of the paths to the given rows, in order. g.mu is held.
 func (g *Graph) applyLocked(rows []row) {
 	for _, r := range rows {
 		p := string(r.v.Path)

@@ -27,7 +27,6 @@ import (
 // Go is read by its own parser, other languages by the shape of their import lines. A spec for
 // something outside the project leads to no existing place.
 
-// mostSpecs bounds the specs of one file.
 const mostSpecs = 500
 
 // ImportsOf returns the specs of a file, sorted, each once.
@@ -168,7 +167,6 @@ var (
 	known    = text.LazyRegexp(`\.(?:go|js|jsx|mjs|cjs|ts|tsx|py|rs|java|kt|scala|c|h|cc|cpp|hpp|rb|php|sh|css|scss|proto|sql|md|rst|txt|toml|ya?ml|json|swift|cs|lua|ex|exs|zig|vue|svelte|mod)$`)
 )
 
-// mostMentions bounds the mentions of one document.
 const mostMentions = 300
 
 // Mentions returns the words of a text that may be paths of the project, each

@@ -95,7 +95,6 @@ func neighbour(n NodeRow) any {
 	}{visible.Line(n.Ref), n.Kind, n.Edges, visible.Line(n.Via), visible.Line(n.Summary)}
 }
 
-// symbolLines lists what the files define.
 func (g *Graph) symbolLines(ctx context.Context, p *Plan) (out []any, more int, err error) {
 	per := mostSymbols
 	if n := len(p.Symbols); n > 1 {
@@ -139,7 +138,6 @@ func publicOf(p string, lines []symbolLine) (out []symbolLine) {
 	return out
 }
 
-// symbolLine is one definition.
 type symbolLine struct{ name, text string }
 
 // symbolKey includes the extension, because what a text defines depends on its language.
@@ -175,7 +173,6 @@ func (g *Graph) definitions(b Blob) ([]symbolLine, error) {
 	return lines, nil
 }
 
-// chunkTexts reads the pieces of documents.
 func (g *Graph) chunkTexts(ctx context.Context, p *Plan) (out []any, err error) {
 	contents := map[store.Hash][]string{}
 	for _, c := range p.Docs {

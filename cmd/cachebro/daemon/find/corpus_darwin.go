@@ -11,7 +11,6 @@ import (
 	"cachebro/store/wire"
 )
 
-// readBeneath reads a regular file.
 func readBeneath(dir *os.File, p string, _ []byte) ([]byte, error) {
 	f, err := source.OpenBeneath(dir, p, false)
 	if err != nil {

@@ -15,7 +15,6 @@ import (
 	"cachebro/store/wire"
 )
 
-// outline lists what a file defines.
 func (f *Finder) outline(ctx context.Context, q wire.OutlineRequest) (wire.OutlineAnswer, []byte, error) {
 	p, err := f.Paths.Clean(q.Path)
 	if err != nil {
@@ -48,7 +47,6 @@ func (f *Finder) outline(ctx context.Context, q wire.OutlineRequest) (wire.Outli
 	return a, nil, nil
 }
 
-// indexRequest answers requests about the index itself.
 func (f *Finder) indexRequest(ctx context.Context, q wire.IndexRequest) (wire.StoreAnswer, []byte, error) {
 	p, err := f.Paths.Clean(q.Path)
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	"cachebro/store/wire"
 )
 
-// kindNote is the kind of a search for notes only.
 const kindNote = "note"
 
 // A search that is not only for notes shows at most notesTold notes, after notesAfter other hits.
@@ -91,7 +90,6 @@ func noteHit(n wire.Note, score float64, line string) wire.SearchHit {
 	return wire.SearchHit{ID: n.ID, Type: "note", Path: n.Path, Text: line, Title: n.Kind + ": " + first, Score: score, Time: n.Time, Note: &n}
 }
 
-// noteText returns the note with an id.
 func (f *Finder) noteText(id string) (hit wire.SearchHit, ok bool) {
 	n, ok := f.Knowledge.Note(id)
 	if !ok {

@@ -179,7 +179,6 @@ type entry struct {
 	at   store.Path // its present path in the project, if it is live
 }
 
-// filler makes one fork.
 type filler struct {
 	store   *store.Store
 	plan    undo.Planner

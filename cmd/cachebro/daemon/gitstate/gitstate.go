@@ -254,7 +254,6 @@ const silence = int64(30 * time.Second)
 // undoing is the prefix of the plan's name under which an undo writes.
 const undoing = "git undo-"
 
-// operations groups the rows into operations.
 func (h *history) operations() []*operation {
 	say := h.s.actions.NewNamer()
 	var all []*operation

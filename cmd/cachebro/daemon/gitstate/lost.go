@@ -11,7 +11,6 @@ import (
 	"cachebro/store/wire"
 )
 
-// maxTips bounds an answer.
 const maxTips = 5000
 
 // Lost lists the commits that refs and reflogs have named, newest first, each once. The client asks

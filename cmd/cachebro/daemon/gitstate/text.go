@@ -12,7 +12,6 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// mostNamed is how many refs a line names.
 const mostNamed = 3
 
 // ends returns the states of an operation's paths before and after it.
@@ -293,7 +292,6 @@ func (h *history) subject(d, ref, id string, after map[string]thing) string {
 	return ""
 }
 
-// logLine is one line of a reflog.
 type logLine struct{ from, to, note string }
 
 func logged(raw []byte) (all []logLine) {

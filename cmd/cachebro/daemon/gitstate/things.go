@@ -98,7 +98,6 @@ func (h *history) after(r *row) thing {
 	return h.was[r.path()][h.at[r]+1]
 }
 
-// now returns the present state of a path.
 func (h *history) now(p string) thing {
 	st, target, err := source.LstatBeneath(h.dir.File, p)
 	if err != nil {

@@ -132,7 +132,6 @@ func keptBelow(dir string) (all []keptFile) {
 	return all
 }
 
-// forget drops the rows of the days before a time.
 func (s *Service) forget(before time.Time) error {
 	gone := map[string][]byte{}
 	end := fmt.Sprintf("r/%08x/", before.UnixNano()/day)

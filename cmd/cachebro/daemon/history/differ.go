@@ -107,7 +107,6 @@ func (h *History) sides(ctx context.Context, p store.Path, q wire.DiffQuery) (fr
 	return from, to, err
 }
 
-// present returns the present state of a path.
 func (h *History) present(ctx context.Context, p store.Path) (versions.Side, error) {
 	if h.survey.Absent {
 		v, ok, err := h.store.Current(p)

@@ -52,7 +52,6 @@ func (g *Ingester) take(ctx context.Context, j spool.Joined) (store.Change, bool
 	return store.Change{}, false
 }
 
-// actor returns the author of a record.
 func (g *Ingester) actor(r *spool.Record) store.Actor {
 	a := g.attribution.Actor(attribution.WriterOf(r), r.UID, r.Time, r.Path)
 	a.Line = r.Line

@@ -59,7 +59,6 @@ func (kn *Knowledge) newGraph(rows bundle.KV) *bundle.Graph {
 	})
 }
 
-// contextRequest answers get_context and get_graph.
 func (kn *Knowledge) contextRequest(ctx context.Context, r *wire.Request) (any, []byte, error) {
 	var q wire.ContextRequest
 	if err := r.Decode(&q); err != nil {

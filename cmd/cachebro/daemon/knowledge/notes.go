@@ -140,7 +140,6 @@ func (kn *Knowledge) placeNow(p store.Path) (now store.Path, gone bool) {
 	return p, true
 }
 
-// maxRecoveryNotes bounds the notes in a recovery block.
 const maxRecoveryNotes = 10
 
 // RecoveryNotes lists the notes that a session should see again: its own, those about the files

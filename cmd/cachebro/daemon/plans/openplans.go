@@ -72,7 +72,6 @@ func (pl *Plans) treeHere(ctx context.Context) (store.Tree, error) {
 	return store.Tree{Ino: st.Ino, Birth: st.Birth}, err
 }
 
-// hasBegun reports whether a step of a plan was carried out.
 func (pl *Plans) hasBegun(id string) (bool, error) {
 	vs, _, err := pl.Store.Log(store.Filter{Plan: id, Baselines: true, Limit: 1})
 	if err != nil || len(vs) > 0 {

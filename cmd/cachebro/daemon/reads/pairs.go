@@ -52,7 +52,6 @@ func (ws *WorkingSets) NoteWrites(vs []store.Version) {
 	ws.keepPairs()
 }
 
-// keepPairs stores the pairs that changed.
 func (ws *WorkingSets) keepPairs() {
 	rows := map[string][]byte{}
 	for p, row := range ws.pairs.Changed() {
@@ -66,7 +65,6 @@ func (ws *WorkingSets) keepPairs() {
 	}
 }
 
-// openPairs reads the stored pairs.
 func (ws *WorkingSets) openPairs() {
 	ws.rows = ws.store.KV("graph")
 	rows := map[string][]byte{}

@@ -21,7 +21,6 @@ type waitingReads struct {
 	entering sync.Mutex
 }
 
-// readBy identifies a session's tool.
 type readBy struct {
 	session store.SessionID
 	tool    string

@@ -167,7 +167,6 @@ func (s *Service) pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// send sends everything that has not been sent yet.
 func (s *Service) send(ctx context.Context) error {
 	ctx, err := s.take(ctx)
 	if err != nil {
@@ -209,7 +208,6 @@ func (s *Service) give() {
 	s.turn <- struct{}{}
 }
 
-// interrupt stops the sending in progress.
 func (s *Service) interrupt() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -241,7 +239,6 @@ func (s *Service) note() {
 	}
 }
 
-// outcome records whether sending succeeded.
 func (s *Service) outcome(ctx context.Context, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

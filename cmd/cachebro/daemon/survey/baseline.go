@@ -289,7 +289,6 @@ func (s *scanner) walk(ctx context.Context, p store.Path) error {
 	return nil
 }
 
-// list reads a directory.
 func (s *scanner) list(p store.Path) ([]dirItem, error) {
 	f, err := source.OpenBeneath(s.dir, string(p), false)
 	if err != nil {
@@ -452,7 +451,6 @@ func isCurrent(v store.Version, st store.Stat) bool {
 		(v.Blob != (store.Hash{}) || v.NoContent == "too large" || st.Mode&syscall.S_IFMT != syscall.S_IFREG)
 }
 
-// add adds a change to the batch.
 func (s *scanner) add(ctx context.Context, f found) error {
 	s.batch = append(s.batch, f)
 	s.bytes += int64(len(f.c.Content))

@@ -66,7 +66,6 @@ func (b *bypassBatch) take(t ingest.Bypass) {
 	}
 }
 
-// flush stores the batch.
 func (b *bypassBatch) flush() {
 	if len(b.batch) > 0 && !b.apply(b.batch) {
 		b.survey.Log.Warn("changes that bypassed the mount are not stored", "changes", len(b.batch))

@@ -22,7 +22,6 @@ type listing struct {
 
 const listingPage = 2000
 
-// errFull ends a page.
 var errFull = errors.New("the page is full")
 
 // next returns the newest version of the next path, nil if there are no more.

@@ -43,7 +43,6 @@ func (s *Survey) keep(key, value string) {
 	}
 }
 
-// load loads what the last daemon stored.
 func (s *Survey) load() error {
 	b, ok, err := s.Store.KV(keepWatch).Get(keepWatched)
 	if err != nil || !ok {
@@ -254,7 +253,6 @@ func (s *scanner) gained(p store.Path, known int64) bool {
 	return err != nil || st.Mtime > afterScan(known)
 }
 
-// loggedFile is a file in the log.
 type loggedFile struct {
 	links uint32 // the greatest link count of its versions
 	names []store.Path

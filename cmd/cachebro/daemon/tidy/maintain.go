@@ -20,7 +20,6 @@ import (
 	"cachebro/store/wire"
 )
 
-// maintain answers requests about the store as a whole.
 func (td *Tidy) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreAnswer, []byte, error) {
 	p, err := td.Paths.Clean(q.Path)
 	if err != nil {
@@ -151,7 +150,6 @@ func shares(all []keep.Share, p store.Path) []keep.Share {
 	return out
 }
 
-// maxShares is how many lines of each kind du prints.
 const maxShares = 20
 
 func usageText(u keep.Usage, o store.Options, p store.Path) string {

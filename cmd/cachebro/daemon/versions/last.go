@@ -11,7 +11,6 @@ import (
 	"cachebro/store/wire"
 )
 
-// maxLooked bounds how many sessions or prompts are examined.
 const maxLooked = 500
 
 // Session resolves the name of a session. "last" is the newest one that changed something, even if
@@ -153,7 +152,6 @@ func begunPrompt(st *store.Store, session store.SessionID, name string) (string,
 	return begins("prompt", name, ids)
 }
 
-// mostNamed is how many candidates an error names.
 const mostNamed = 4
 
 // begins returns the only name that equals name or begins with it. If there is none, it
