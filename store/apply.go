@@ -8,7 +8,6 @@ import (
 	"cachebro/store/leaf/attrs"
 	"cachebro/store/leaf/event"
 
-	badger "github.com/dgraph-io/badger/v4"
 	"golang.org/x/sys/unix"
 )
 
@@ -17,9 +16,9 @@ import (
 // pass the same batch again. A nil checkpoint leaves the old one unchanged. If the checkpoint
 // equals the stored one, the batch is already stored and Apply does nothing.
 //
-// Apply returns the new versions: several for the rename of a directory, none for a file that did
-// not change. The store keeps references to the contents, so the caller must not modify them
-// afterwards.
+// Apply returns the new versions: none for a file that did not change. Those of a group (what
+// moved along with a directory) are only in the log. The store keeps references to the contents,
+// so the caller must not modify them afterwards.
 func (s *Store) Apply(ctx context.Context, cs []Change, checkpoint []byte) ([]Version, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -404,16 +403,14 @@ func (b *batch) byLostName(c *Change) (Version, bool, error) {
 		if live || gone.Op != OpUnlink || InodeOf(gone.Stat) != InodeOf(c.Stat) || gone.Seq < last.Seq || gone.Prev == 0 {
 			continue
 		}
-		item, err := b.w.Txn.Get(keyVersion(gone.Prev))
-		if errors.Is(err, badger.ErrKeyNotFound) { // dropped from the log
+		before, err := b.version(gone.Prev)
+		if errors.Is(err, ErrNotFound) { // dropped from the log
 			continue
 		}
 		if err != nil {
-			return last, false, damaged(err)
+			return last, false, err
 		}
-		if err := item.Value(func(val []byte) (err error) { last, err = decodeVersion(keyVersion(gone.Prev), val); return }); err != nil {
-			return last, false, damaged(err)
-		}
+		last = before
 	}
 	return last, last.Blob != (Hash{}) && InodeOf(last.Stat) == InodeOf(c.Stat) && last.Stat.Size == c.Stat.Size && last.Stat.Mtime == c.Stat.Mtime, nil
 }

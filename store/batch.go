@@ -25,7 +25,8 @@ type batch struct {
 	times    map[uint64]times
 	working  map[workingKey]*WorkingFile
 	links    map[Inode][]Path // names noted by this batch
-	index    int              // index of the current change
+	along    along
+	index    int // index of the current change
 }
 
 func (s *Store) newBatch() *batch {
@@ -34,7 +35,7 @@ func (s *Store) newBatch() *batch {
 	return &batch{
 		s: s, w: w, contents: s.contents.Batch(w, s.next.counts()), next: next, links: map[Inode][]Path{},
 		cur: map[Path]Version{}, dirty: map[Path][]byte{}, nodes: map[uint64]*node{},
-		times: map[uint64]times{}, working: map[workingKey]*WorkingFile{},
+		times: map[uint64]times{}, working: map[workingKey]*WorkingFile{}, along: newAlong(s.tips),
 	}
 }
 
@@ -55,6 +56,9 @@ func (b *batch) discard() {
 
 // live returns the newest version of a path and whether it exists.
 func (b *batch) live(p Path) (Version, bool, error) {
+	if err := b.sure(p); err != nil {
+		return Version{}, false, err
+	}
 	v, known := b.cur[p]
 	if !known {
 		var ok bool
@@ -82,6 +86,7 @@ func (b *batch) live(p Path) (Version, bool, error) {
 // changed makes v the newest version of its path. enc is its encoding, nil if unknown.
 func (b *batch) changed(v Version, enc []byte) {
 	b.cur[v.Path], b.dirty[v.Path] = v, enc
+	b.along.tips.touch(v.Path)
 	b.linkage.markCurrent(v.Path)
 }
 
@@ -101,7 +106,7 @@ func (b *batch) add(v Version) (Version, error) {
 	}
 	b.contents.Refer(v.Blob)
 	b.made = append(b.made, v)
-	b.edited(v)
+	b.edited(v, 1)
 	return v, nil
 }
 
@@ -117,12 +122,7 @@ func (b *batch) place(v, was Version, wasLive bool) error {
 	if err != nil {
 		return err
 	}
-	blk := v.Seq / timeBlock
-	t, ok := b.times[blk]
-	if !ok {
-		t, ok = b.readTimes(blk)
-	}
-	b.times[blk] = t.with(&v, ok)
+	b.inBlock(v.Seq/timeBlock, &v)
 	if v.Stat.Nlink > 1 && v.Stat.Ino != 0 && !isDir(v.Stat) && !v.Deleted() {
 		if err := b.name(v.Stat, v.Path); err != nil {
 			return err
@@ -138,6 +138,18 @@ func (b *batch) place(v, was Version, wasLive bool) error {
 	b.changed(v, enc)
 	return nil
 }
+
+// inBlock extends a time block by a version.
+func (b *batch) inBlock(blk uint64, v *Version) {
+	t, ok := b.times[blk]
+	if !ok {
+		t, ok = b.readTimes(blk)
+	}
+	b.times[blk] = t.with(v, ok)
+}
+
+// unencoded stands in batch.dirty for a version that needs no record.
+var unencoded = []byte{}
 
 // keys writes the version and its index keys. The path's c key is written at the end of the batch,
 // because a batch of renames may give one path many versions.
@@ -163,13 +175,18 @@ func (b *batch) newest() error {
 	if err := b.countLinks(); err != nil {
 		return err
 	}
+	if err := b.current(); err != nil {
+		return err
+	}
 	for p, enc := range b.dirty {
 		v := b.cur[p]
 		if enc == nil { // the version was rewritten
-			enc = encode(&v)
-			if err := b.w.Set(keyVersion(v.Seq), enc); err != nil {
+			if err := b.replace(&v); err != nil {
 				return err
 			}
+		}
+		if len(enc) == 0 {
+			enc = encode(&v)
 		}
 		if err := b.w.Set(keyCurrent(p), encodeCurrent(&v, enc)); err != nil {
 			return err
@@ -183,7 +200,7 @@ func (b *batch) settle(was Version) error {
 	if enc, ok := b.dirty[was.Path]; !ok || enc != nil || was.Seq == 0 {
 		return nil
 	}
-	return b.w.Set(keyVersion(was.Seq), encode(&was))
+	return b.replace(&was)
 }
 
 // indexes returns the version's keys in the i index.
@@ -239,6 +256,9 @@ func (b *batch) readTimes(blk uint64) (times, bool) {
 // below lists the existing paths in a directory's subtree, parents first.
 func (b *batch) below(dir Path) ([]Path, error) {
 	var out []Path
+	if err := b.current(); err != nil {
+		return nil, err
+	}
 	it := b.w.Snapshot().NewIterator(badger.IteratorOptions{Prefix: keyCurrent(below(dir))})
 	defer it.Close()
 	for it.Rewind(); it.Valid(); it.Next() {
@@ -283,11 +303,12 @@ func (b *batch) commit() error {
 		s.current.Put(p, b.cur[p])
 	}
 	b.contents.Committed()
+	unused := b.publishGroups()
 	s.next = b.next
 	st := b.next
 	s.state.Store(&st)
 	b.w = nil
-	return nil
+	return s.dropLists(unused)
 }
 
 func (b *batch) flush() error {
@@ -304,6 +325,9 @@ func (b *batch) flush() error {
 		if err := b.w.Set(keyTimes(blk*timeBlock), t.bytes()); err != nil {
 			return err
 		}
+	}
+	if err := b.flushGroups(); err != nil {
+		return err
 	}
 	if err := b.flushWorking(); err != nil {
 		return err
@@ -391,12 +415,8 @@ func (b *batch) predecessor(cur Version) Hash {
 		if cur.Seq == 0 || cur.Blob != (Hash{}) || cur.Prev == 0 {
 			break
 		}
-		item, err := b.w.Txn.Get(keyVersion(cur.Prev))
+		older, err := b.version(cur.Prev)
 		if err != nil {
-			break
-		}
-		older := Version{Seq: cur.Prev}
-		if item.Value(func(val []byte) error { return decode(val, &older) }) != nil {
 			break
 		}
 		cur = older
@@ -423,7 +443,11 @@ func (s *Store) removeAbove(seq uint64) error {
 		}
 		return nil
 	})
-	if err != nil || len(gone) == 0 {
+	if err != nil {
+		return damaged(err)
+	}
+	s.tips = newTips()
+	if err := s.removeGroupsAbove(seq); err != nil || len(gone) == 0 {
 		return damaged(err)
 	}
 	s.current.Clear()
@@ -432,10 +456,10 @@ func (s *Store) removeAbove(seq uint64) error {
 	// Remove the newest first. After a crash, the rest can still be found by its v keys.
 	for i := len(gone) - 1; i >= 0; i-- {
 		v := &gone[i]
-		if err := restoreCurrent(w, v.Path, seq); err != nil {
+		if err := s.restoreCurrent(w, v.Path, seq); err != nil {
 			return err
 		}
-		for _, k := range append(indexes(v), keyPath(v.Path, v.Seq), keyVersion(v.Seq)) {
+		for _, k := range append(keysOf(v), keyVersion(v.Seq)) {
 			if err := w.Del(k); err != nil {
 				return err
 			}
@@ -445,8 +469,8 @@ func (s *Store) removeAbove(seq uint64) error {
 }
 
 // restoreCurrent sets the c key of a path to its newest version up to seq.
-func restoreCurrent(w *db.Writer, p Path, seq uint64) error {
-	v, found, err := newestOf(w.Snapshot(), p, seq)
+func (s *Store) restoreCurrent(w *db.Writer, p Path, seq uint64) error {
+	v, found, err := (&View{s: s, txn: w.Snapshot(), seq: seq}).newest(p, seq)
 	if err != nil {
 		return err
 	}
@@ -454,27 +478,4 @@ func restoreCurrent(w *db.Writer, p Path, seq uint64) error {
 		return w.Del(keyCurrent(p))
 	}
 	return w.Set(keyCurrent(p), encodeCurrent(&v, encode(&v)))
-}
-
-// newestOf returns the newest version of a path up to seq, using the p index.
-func newestOf(txn *badger.Txn, p Path, seq uint64) (v Version, found bool, err error) {
-	it := txn.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: keyPathPrefix(p)})
-	defer it.Close()
-	it.Seek(keyPath(p, seq))
-	if !it.Valid() {
-		return v, false, nil
-	}
-	_, at, ok := parsePathKey(it.Item().Key())
-	if !ok {
-		return v, false, fmt.Errorf("%w: path key", ErrDamaged)
-	}
-	item, err := txn.Get(keyVersion(at))
-	if errors.Is(err, badger.ErrKeyNotFound) {
-		return v, false, nil
-	}
-	if err != nil {
-		return v, false, damaged(err)
-	}
-	err = item.Value(func(val []byte) (err error) { v, err = decodeVersion(keyVersion(at), val); return })
-	return v, err == nil, damaged(err)
 }

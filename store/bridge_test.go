@@ -4,10 +4,45 @@ import (
 	"context"
 
 	"cachebro/store/content"
+
+	"github.com/dgraph-io/badger/v4"
 )
 
 // Access to internals for the tests in package store_test, which may use storetest.
 var Checked = checked
+
+// SetGroupLeast changes from how many paths on there are groups, and returns what it was.
+func SetGroupLeast(n int) int {
+	was := groupLeast
+	groupLeast = n
+	return was
+}
+
+// Groups counts the groups.
+func (s *Store) Groups() int { return len(s.groups.every(s.Seq())) }
+
+// KeysSince returns the number of keys that were written after a moment (see Raw.Moment).
+func (s *Store) KeysSince(moment uint64) (n int, err error) {
+	err = s.db.View(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{SinceTs: moment})
+		defer it.Close()
+		for it.Rewind(); it.Valid(); it.Next() {
+			n++
+		}
+		return nil
+	})
+	return n, err
+}
+
+// Unfinish makes the store look as if the batches after a state had not been completed.
+func (s *Store) Unfinish(st State) error {
+	w := s.db.NewWriter()
+	defer w.Close()
+	if err := w.Set(keyState, encode(&st)); err != nil {
+		return err
+	}
+	return w.Commit()
+}
 
 func (s *Store) ClearContents() { s.contents.Forget() }
 func (s *Store) ClearCurrent()  { s.current.Clear() }

@@ -2,7 +2,7 @@
 // one Badger database, which only one process (the store daemon) opens. Package store/content
 // stores the contents of the versions.
 //
-// # Key layout, schema 4
+// # Key layout, schema 5
 //
 // Numbers are big-endian, so that keys sort by them. Records are CBOR with integer keys. A NUL ends
 // a path that is followed by something, because no path contains one.
@@ -14,6 +14,8 @@
 //	v seq                        Version: the log
 //	c path                       seq, Version: the newest version of a path, deleted ones too
 //	p path NUL seq               op, class: the history of a path
+//	d seq                        group: the versions that the rename of a directory made below it
+//	D seq n                      what the directory held, piece n; several groups may share it
 //	z seq/256                    lowest and highest time of the versions in this block, and who made all of them
 //	i kind id NUL seq            kind s session, p prompt, t tool call, u plan
 //	l dev ino birth path         names of an inode that has several
@@ -30,6 +32,9 @@
 //	R session NUL path           WorkingFile: reads and edits of the working set
 //	J plan                       plan journal
 //	j plan NUL step              a step of it that was carried out
+//
+// The versions of a group have numbers, c keys and one i key for all, but no v and p keys: they
+// are made from the group's record when they are read (see group.go).
 //
 // A version and all its index keys are always written by one transaction. A batch too big for one
 // transaction (the rename of a large directory) takes several, and the last one writes m state.

@@ -75,11 +75,30 @@ func (s *Store) Superseded(ctx context.Context, keep int, fn func(Outdated) bool
 // crowded returns the versions of all paths that have more than keep versions, grouped by path.
 // ends holds the end index of each path's versions. Blob is zero for versions without content.
 func (v *View) crowded(ctx context.Context, keep int) (all []Outdated, ends []int, err error) {
+	grouped := map[Path][]uint64{}
+	for _, g := range v.s.groups.every(v.seq) {
+		err := v.s.eachIn(v.txn, g, func(o Version) error {
+			if o.Seq <= v.seq {
+				grouped[o.Path] = append(grouped[o.Path], o.Seq)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+	}
 	it := v.txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kPath}})
 	defer it.Close()
 	begin := 0
 	var at Path
 	end := func() {
+		for _, seq := range grouped[at] {
+			all = append(all, Outdated{Seq: seq, Path: at})
+		}
+		if len(grouped[at]) > 0 {
+			slices.SortFunc(all[begin:], func(a, b Outdated) int { return cmp.Compare(a.Seq, b.Seq) })
+			delete(grouped, at)
+		}
 		if len(all)-begin <= keep {
 			all = all[:begin]
 		} else {
@@ -99,6 +118,9 @@ func (v *View) crowded(ctx context.Context, keep int) (all []Outdated, ends []in
 		all = append(all, Outdated{Seq: seq, Path: at})
 	}
 	end()
+	for at = range grouped { // paths without any record
+		end()
+	}
 	// Walk through the log once. Looking up each version takes ten times as long.
 	order := make([]int, len(all))
 	for i := range order {
@@ -139,7 +161,7 @@ func (s *Store) dropContents(seqs []uint64, why string) error {
 	b := s.newBatch()
 	defer b.discard()
 	for _, seq := range seqs {
-		v, err := s.versionIn(b.w.Txn, seq)
+		v, err := b.version(seq)
 		if errors.Is(err, ErrNotFound) || err == nil && v.Blob == (Hash{}) {
 			continue
 		}
@@ -163,7 +185,7 @@ func (b *batch) rewrite(v Version) error {
 		return err
 	}
 	if cur.Seq != v.Seq {
-		return b.w.Set(keyVersion(v.Seq), encode(&v))
+		return b.replace(&v)
 	}
 	b.changed(v, nil)
 	return nil
@@ -191,10 +213,8 @@ func (s *Store) dropRecords(vs []Version) error {
 	defer b.discard()
 	for i := range vs {
 		v := &vs[i]
-		for _, k := range append(indexes(v), keyPath(v.Path, v.Seq), keyVersion(v.Seq)) {
-			if err := b.w.Del(k); err != nil {
-				return err
-			}
+		if err := b.erase(v); err != nil {
+			return err
 		}
 		b.next.Versions--
 		b.next.Oldest = max(b.next.Oldest, v.Seq)

@@ -222,13 +222,27 @@ func (b *batch) rename(c *Change) error {
 		}
 	}
 	var kids []Path
-	if isDir(cur.Stat) || isDir(c.Stat) {
+	tip := b.along.tips.of[c.Path]
+	if tip != nil {
+		vacant, err := b.vacant(c.Path2)
+		if err != nil {
+			return err
+		}
+		if !vacant {
+			tip = nil
+		}
+	}
+	if tip == nil && (isDir(cur.Stat) || isDir(c.Stat)) {
 		kids, err = b.below(c.Path)
 		if err != nil {
 			return err
 		}
 	}
 	if err := b.move(c, cur, c.Path, c.Path2, OpRename); err != nil {
+		return err
+	}
+	grouped, err := b.group(c, tip, kids)
+	if err != nil || grouped {
 		return err
 	}
 	for _, kid := range kids {

@@ -3,9 +3,11 @@ package store
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"math"
 	"slices"
 
 	"cachebro/store/content"
@@ -81,7 +83,11 @@ func (s *Store) Fsck(ctx context.Context, repair bool, step func(done, all int))
 	s.contents.Forget()
 	s.nodes.clear()
 	c.Repaired = len(c.Problems)
-	return c, b.commit()
+	if err := b.commit(); err != nil {
+		return c, err
+	}
+	s.tips = newTips()
+	return c, s.loadGroups()
 }
 
 // look collects in one walk through the log what the walks through the indexes need. Looking up
@@ -151,6 +157,25 @@ func (b *batch) checkLog(ctx context.Context, c *Check, l *look, vd *content.Ver
 // checkVersions compares the log with the contents and the time blocks.
 func (b *batch) checkVersions(ctx context.Context, txn *badger.Txn, c *Check, l *look, vd *content.Verified) error {
 	blocks := map[uint64]times{}
+	groups, err := b.checkGroups(txn, c)
+	if err != nil {
+		return err
+	}
+	grouped := func(before uint64) error {
+		for ; len(groups) > 0 && groups[0].first < before; groups = groups[1:] {
+			g, common := groups[0], groups[0].common()
+			for _, ix := range indexes(&common) {
+				l.want = append(l.want, wanted{maphash.Bytes(l.seed, ix), g.first})
+			}
+			err := g.each(func(v Version) error {
+				return b.checkVersion(txn, c, l, vd, blocks, v, maphash.Bytes(l.seed, encode(&v)))
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kVersion}})
 	defer it.Close()
 	for it.Rewind(); it.Valid(); it.Next() {
@@ -172,33 +197,18 @@ func (b *batch) checkVersions(ctx context.Context, txn *badger.Txn, c *Check, l 
 			}
 			continue
 		}
-		c.Versions++
-		l.top = max(l.top, v.Seq)
-		blk := v.Seq / timeBlock
-		t, ok := blocks[blk]
-		blocks[blk] = t.with(&v, ok)
-		if v.Blob != (Hash{}) {
-			missing := false
-			if !vd.Has(v.Blob) { // may have been stored since Verify
-				kept, err := content.InSnapshot(txn, v.Blob)
-				missing = !kept && err == nil
-			}
-			if missing || vd.Bad[v.Blob] {
-				if missing {
-					c.problem("version %d (%q): its content is missing", v.Seq, string(v.Path))
-				}
-				c.Lost = append(c.Lost, v.Seq)
-				l.lost[v.Seq] = true
-				v.Blob, v.NoContent = Hash{}, "damaged"
-				if err := b.w.Set(keyVersion(v.Seq), encode(&v)); err != nil {
-					return err
-				}
-			}
+		if err := grouped(v.Seq); err != nil {
+			return err
 		}
-		l.newest[v.Path] = newest{v.Seq, sum}
 		for _, ix := range keysOf(&v) {
 			l.want = append(l.want, wanted{maphash.Bytes(l.seed, ix), v.Seq})
 		}
+		if err := b.checkVersion(txn, c, l, vd, blocks, v, sum); err != nil {
+			return err
+		}
+	}
+	if err := grouped(math.MaxUint64); err != nil {
+		return err
 	}
 	for blk, t := range blocks {
 		if have, ok := b.readTimes(blk); !ok || have.Min > t.Min || have.Max < t.Max || have.Who != 0 && have.Who != t.Who {
@@ -211,6 +221,77 @@ func (b *batch) checkVersions(ctx context.Context, txn *badger.Txn, c *Check, l 
 	slices.SortFunc(l.want, func(a, b wanted) int { return cmp.Compare(a.sum, b.sum) })
 	l.have = make([]bool, len(l.want))
 	return nil
+}
+
+// checkVersion compares a version with the contents. sum is that of its record.
+func (b *batch) checkVersion(txn *badger.Txn, c *Check, l *look, vd *content.Verified, blocks map[uint64]times, v Version, sum uint64) error {
+	c.Versions++
+	l.top = max(l.top, v.Seq)
+	blk := v.Seq / timeBlock
+	t, ok := blocks[blk]
+	blocks[blk] = t.with(&v, ok)
+	l.newest[v.Path] = newest{v.Seq, sum}
+	if v.Blob == (Hash{}) {
+		return nil
+	}
+	missing := false
+	if !vd.Has(v.Blob) { // it may have been stored since Verify
+		kept, err := content.InSnapshot(txn, v.Blob)
+		missing = !kept && err == nil
+	}
+	if !missing && !vd.Bad[v.Blob] {
+		return nil
+	}
+	if missing {
+		c.problem("version %d (%q): its content is missing", v.Seq, string(v.Path))
+	}
+	c.Lost = append(c.Lost, v.Seq)
+	l.lost[v.Seq] = true
+	v.Blob, v.NoContent = Hash{}, "damaged"
+	return b.replace(&v)
+}
+
+// checkGroups reads the groups. It queues the removal of those that cannot be read, and of lists
+// that belong to none.
+func (b *batch) checkGroups(txn *badger.Txn, c *Check) (all []*members, err error) {
+	lists := map[uint64]bool{}
+	b.s.groups.lists.Clear()
+	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kGroup}})
+	defer it.Close()
+	for it.Rewind(); it.Valid(); it.Next() {
+		key := it.Item().KeyCopy(nil)
+		var m *members
+		err := it.Item().Value(func(val []byte) error {
+			g, _, err := parseGroup(key, val)
+			if err == nil {
+				m, err = b.s.members(txn, g)
+			}
+			return err
+		})
+		switch {
+		case err == nil:
+			all = append(all, m)
+			lists[m.group.list] = true
+		case errors.Is(err, ErrDamaged), errors.Is(err, ErrNotFound):
+			c.problem("versions from %x on: %v", key[1:], err)
+			if err := b.w.Del(key); err != nil {
+				return nil, err
+			}
+		default:
+			return nil, err
+		}
+	}
+	stray := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kList}})
+	defer stray.Close()
+	for stray.Rewind(); stray.Valid(); stray.Next() {
+		key := stray.Item().KeyCopy(nil)
+		if len(key) != 13 || !lists[binary.BigEndian.Uint64(key[1:])] {
+			if err := b.stray(c, key); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return all, nil
 }
 
 // checkCurrent compares the c keys with the newest versions.
@@ -242,7 +323,7 @@ func (b *batch) checkCurrent(ctx context.Context, txn *badger.Txn, c *Check, l *
 		}
 	}
 	for p, n := range l.newest {
-		v, err := versionOf(b.w.Txn, n.seq)
+		v, err := b.version(n.seq)
 		if err != nil {
 			return err
 		}
@@ -278,9 +359,12 @@ func (b *batch) checkIndexes(ctx context.Context, txn *badger.Txn, c *Check, l *
 		if l.have[i] {
 			continue
 		}
-		v, err := versionOf(txn, w.seq)
-		if err != nil {
+		v, err := b.s.versionIn(txn, w.seq)
+		if err != nil && !errors.Is(err, ErrNotFound) {
 			return err
+		}
+		if g := b.s.groups.covering(w.seq); g != nil {
+			v = g.common()
 		}
 		for _, ix := range keysOf(&v) {
 			if maphash.Bytes(l.seed, ix) != w.sum {

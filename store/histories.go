@@ -75,6 +75,21 @@ func (v *View) histories(paths []Path, known map[uint64]*Version) ([][]Version, 
 		}
 		owns[at.path] = append(owns[at.path], o)
 	}
+	for i, p := range paths {
+		of := v.s.groups.of(p)
+		for _, g := range of {
+			o, found, err := v.inGroup(g, p, v.seq)
+			if err != nil {
+				return nil, err
+			}
+			if found {
+				owns[i] = append(owns[i], o)
+			}
+		}
+		if len(of) > 0 {
+			slices.SortFunc(owns[i], func(a, b Version) int { return compare(a.Seq, b.Seq) })
+		}
+	}
 	return owns, nil
 }
 
@@ -86,22 +101,33 @@ func (v *View) NewestBelow(below map[Path]uint64) (map[Path]Version, error) {
 		path Path
 	}
 	var all []place
+	out := make(map[Path]Version, len(below))
 	keys := walk{it: v.txn.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: []byte{kPath}}), down: true}
 	defer keys.it.Close()
 	for _, p := range slices.Backward(slices.Sorted(maps.Keys(below))) { // in order, because neighbours share a block
 		if below[p] == 0 {
 			continue
 		}
-		keys.to(keyPath(p, min(below[p]-1, v.seq)))
+		most := min(below[p]-1, v.seq)
+		for _, g := range slices.Backward(v.s.groups.of(p)) {
+			o, found, err := v.inGroup(g, p, most)
+			if err != nil {
+				return nil, err
+			}
+			if found {
+				out[p] = o
+				break
+			}
+		}
+		keys.to(keyPath(p, most))
 		if !keys.it.ValidForPrefix(keyPathPrefix(p)) {
 			continue
 		}
-		if at, seq, ok := parsePathKey(keys.it.Item().Key()); ok && at == p {
+		if at, seq, ok := parsePathKey(keys.it.Item().Key()); ok && at == p && seq > out[p].Seq {
 			all = append(all, place{seq, p})
 		}
 	}
 	slices.SortFunc(all, func(a, b place) int { return compare(a.seq, b.seq) })
-	out := make(map[Path]Version, len(all))
 	log := walk{it: v.txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kVersion}})}
 	defer log.it.Close()
 	for _, at := range all {

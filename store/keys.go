@@ -13,6 +13,8 @@ const (
 	kPath     = 'p'
 	kTimes    = 'z'
 	kIndex    = 'i'
+	kGroup    = 'd'
+	kList     = 'D'
 	kLink     = 'l'
 	kGap      = 'g'
 	kNotice   = 'n'

@@ -147,19 +147,20 @@ func (s *Store) Changed(below Path, fn func(Version) bool) error {
 // ChangedAfter calls fn with the path of each version after seq, baselines included, oldest
 // first. It decodes no other field of the versions.
 func (v *View) ChangedAfter(seq uint64, fn func(Path)) error {
-	it := v.txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 64, Prefix: []byte{kVersion}})
-	defer it.Close()
-	for it.Seek(keyVersion(seq + 1)); it.Valid(); it.Next() {
-		key := it.Item().Key()
-		if binary.BigEndian.Uint64(key[1:]) > v.seq {
-			return nil
+	c := v.cursor(false, 64)
+	defer c.it.Close()
+	for c.seek(seq + 1); c.valid() && c.seq() <= v.seq; c.next() {
+		if c.in != nil {
+			o, _ := c.in.get(c.at)
+			fn(o.Path)
+			continue
 		}
-		err := it.Item().Value(func(val []byte) error {
+		err := c.it.Item().Value(func(val []byte) error {
 			if p, _, ok := pathIn(val); ok {
 				fn(Path(p))
 				return nil
 			}
-			o, err := decodeVersion(key, val)
+			o, err := decodeVersion(c.it.Item().Key(), val)
 			if err == nil {
 				fn(o.Path)
 			}
@@ -169,7 +170,7 @@ func (v *View) ChangedAfter(seq uint64, fn func(Path)) error {
 			return damaged(err)
 		}
 	}
-	return nil
+	return damaged(c.err)
 }
 
 // bounded returns the filter with its times replaced by sequence numbers, which stay in order even
@@ -332,6 +333,20 @@ func (v *View) scanIndex(kind byte, id string, down bool, fn func(Version) bool)
 		}
 		seq := binary.BigEndian.Uint64(key[len(prefix):])
 		if seq > v.seq {
+			continue
+		}
+		if g := v.s.groups.covering(seq); g != nil {
+			on, at := true, g.first
+			if down {
+				at = g.last
+			}
+			err := v.scan(at, down, func(o Version) bool {
+				on = fn(o)
+				return on
+			}, pass{after: g.first - 1, before: g.last + 1})
+			if err != nil || !on {
+				return err
+			}
 			continue
 		}
 		var o Version

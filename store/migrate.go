@@ -11,7 +11,7 @@ import (
 )
 
 // schema is the number of the key layout that this program writes.
-const schema = 4
+const schema = 5
 
 // migrations[n] takes a store from schema n to n+1. A migration only adds or rewrites keys and
 // never drops data. Its last transaction changes the number, so it can be repeated after a crash.
@@ -22,6 +22,9 @@ var migrations = map[uint64]func(*Store, *db.Writer) error{
 	// again. The number changed because a program that does not know pack files would consider
 	// their contents lost. noteLoose runs again because more contents can be packed now.
 	3: noteLoose,
+	// Schema 5 has groups. The number changed because a program that does not know them would
+	// think that their versions are lost. A store of schema 4 has none.
+	4: func(*Store, *db.Writer) error { return nil },
 }
 
 // migrate brings the store to the present schema.

@@ -49,21 +49,40 @@ func (s *Store) Raw(fn func(Raw) error) error {
 }
 
 // Records calls fn with all records of a kind, sorted by key. The keys are passed without the
-// kind byte. The slices are valid only during the call.
+// kind byte. The slices are valid only during the call. Versions of a group are passed as
+// records, too.
 func (r Raw) Records(kind byte, fn func(key, val []byte) error) error {
+	var groups []*group // not passed yet
+	if kind == kVersion {
+		groups = r.s.groups.every(r.Seq)
+	}
 	return r.s.db.View(func(txn *badger.Txn) error {
+		grouped := func(before uint64) error {
+			for ; len(groups) > 0 && groups[0].first <= before; groups = groups[1:] {
+				err := r.s.eachIn(txn, groups[0], func(v Version) error { return fn(keyVersion(v.Seq)[1:], encode(&v)) })
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		}
 		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 64, Prefix: []byte{kind}})
 		defer it.Close()
 		for it.Rewind(); it.Valid(); it.Next() {
 			key := it.Item().Key()[1:]
-			if kind == kVersion && (len(key) != 8 || binary.BigEndian.Uint64(key) > r.Seq) {
-				continue
+			if kind == kVersion {
+				if len(key) != 8 || binary.BigEndian.Uint64(key) > r.Seq {
+					continue
+				}
+				if err := grouped(binary.BigEndian.Uint64(key)); err != nil {
+					return err
+				}
 			}
 			if err := it.Item().Value(func(val []byte) error { return fn(key, val) }); err != nil {
 				return err
 			}
 		}
-		return nil
+		return grouped(r.Seq)
 	})
 }
 
@@ -90,7 +109,8 @@ func (r Raw) WrittenSince(moment uint64, kind byte, from []byte, fn func(key, va
 	})
 }
 
-// ByPath calls fn with all versions, sorted by path and, within each path, by number.
+// ByPath calls fn with all versions that have a record, sorted by path and, within each path, by
+// number, and then with those of groups.
 func (r Raw) ByPath(fn func(Version) error) error {
 	return r.s.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kPath}})
@@ -108,6 +128,11 @@ func (r Raw) ByPath(fn func(Version) error) error {
 				err = fn(v)
 			}
 			if err != nil {
+				return err
+			}
+		}
+		for _, g := range r.s.groups.every(r.Seq) {
+			if err := r.s.eachIn(txn, g, fn); err != nil {
 				return err
 			}
 		}

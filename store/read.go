@@ -50,10 +50,22 @@ func (s *Store) versionIn(txn *badger.Txn, seq uint64) (v Version, err error) {
 	if seq == 0 || seq > s.Seq() {
 		return v, fmt.Errorf("version %d: %w", seq, ErrNotFound)
 	}
-	return versionOf(txn, seq)
+	g := s.groups.covering(seq)
+	if g == nil {
+		return versionOf(txn, seq)
+	}
+	m, err := s.members(txn, g)
+	if err != nil {
+		return v, err
+	}
+	v, found := m.get(seq)
+	if !found {
+		err = fmt.Errorf("version %d: %w", seq, ErrNotFound)
+	}
+	return v, err
 }
 
-// versionOf is like View.Version, but also finds unpublished versions.
+// versionOf reads a version that has a record, even if it is not published yet.
 func versionOf(txn *badger.Txn, seq uint64) (v Version, err error) {
 	item, err := txn.Get(keyVersion(seq))
 	if errors.Is(err, badger.ErrKeyNotFound) {
@@ -95,13 +107,11 @@ func (v *View) scan(from uint64, down bool, fn func(Version) bool, over pass) er
 	if down {
 		from = min(from, v.seq)
 	}
-	it := v.txn.NewIterator(badger.IteratorOptions{
-		Reverse: down, Prefix: []byte{kVersion}})
-	defer it.Close()
+	c := v.cursor(down, 0)
+	defer c.it.Close()
 	asked, state := ^uint64(0), v.s.state.Load()
-	for it.Seek(keyVersion(from)); it.Valid(); {
-		key := it.Item().Key()
-		seq := binary.BigEndian.Uint64(key[1:])
+	for c.seek(from); c.valid(); {
+		seq := c.seq()
 		if seq > v.seq {
 			return nil
 		}
@@ -113,9 +123,9 @@ func (v *View) scan(from uint64, down bool, fn func(Version) bool, over pass) er
 				return nil
 			}
 			if down {
-				it.Seek(keyVersion(run.From - 1))
+				c.seek(run.From - 1)
 			} else {
-				it.Seek(keyVersion(run.To + 1))
+				c.seek(run.To + 1)
 			}
 			continue
 		}
@@ -136,33 +146,17 @@ func (v *View) scan(from uint64, down bool, fn func(Version) bool, over pass) er
 				blk = next / timeBlock
 			}
 			if next != seq {
-				it.Seek(keyVersion(next))
+				c.seek(next)
 				continue
 			}
 		}
-		var o Version
-		passed := false
-		err := it.Item().Value(func(val []byte) (err error) {
-			p, _, ok := pathIn(val)
-			passed = ok && !inside(p, over.within)
-			if op, _, ok := opIn(val); over.baselines && ok && op == OpBaseline {
-				passed = true
-			}
-			if passed {
-				return nil
-			}
-			o, err = decodeVersion(key, val)
-			return err
-		})
-		if err != nil {
-			return damaged(err)
-		}
-		if !passed && !fn(o) {
+		o, passed := c.read(over)
+		if c.err == nil && !passed && !fn(o) {
 			return nil
 		}
-		it.Next()
+		c.next()
 	}
-	return nil
+	return damaged(c.err)
 }
 
 // inside is Path.Inside for the bytes of a path.
@@ -197,7 +191,7 @@ func (v *View) Current(p Path) (Version, bool, error) {
 		return Version{}, false, damaged(err)
 	}
 	if o.Seq > v.seq { // written by a batch in progress
-		return newestOf(v.txn, p, v.seq)
+		return v.newest(p, v.seq)
 	}
 	return o, true, nil
 }
@@ -213,27 +207,20 @@ func (s *Store) Current(p Path) (out Version, found bool, err error) {
 
 // own returns the versions of the path itself up to number most, oldest first. It does not follow
 // renames.
-func (v *View) own(p Path, most uint64) ([]Version, error) {
-	var seqs []uint64
-	it := v.txn.NewIterator(badger.IteratorOptions{Prefix: keyPathPrefix(p)})
-	for it.Rewind(); it.Valid(); it.Next() {
-		if _, seq, ok := parsePathKey(it.Item().Key()); ok && seq <= most {
-			seqs = append(seqs, seq)
-		}
-	}
-	it.Close()
-	out := make([]Version, 0, len(seqs))
-	for _, seq := range seqs {
-		o, err := v.Version(seq)
-		if errors.Is(err, ErrNotFound) {
-			continue
-		}
+func (v *View) own(p Path, most uint64) (out []Version, err error) {
+	w := v.backwards(p, most)
+	defer w.close()
+	for {
+		o, err := w.next()
 		if err != nil {
 			return nil, err
 		}
+		if o.Seq == 0 {
+			slices.Reverse(out)
+			return out, nil
+		}
 		out = append(out, o)
 	}
-	return out, nil
 }
 
 // History returns the versions of a path, oldest first. With follow it returns the history of the
@@ -278,27 +265,12 @@ func (v *View) back(p Path, fn func(Version) bool) error {
 // backIn is back for one name of the file. from is the version that renamed the file to this name,
 // or zero if there is none. on is the last result of fn.
 func (v *View) backIn(p Path, most uint64, follow bool, fn func(Version) bool) (from Version, on bool, err error) {
-	it := v.txn.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: keyPathPrefix(p)})
-	defer it.Close()
-	next := func() (o Version, err error) {
-		for ; it.Valid(); it.Next() {
-			_, seq, ok := parsePathKey(it.Item().Key())
-			if !ok {
-				continue
-			}
-			o, err = v.Version(seq)
-			if !errors.Is(err, ErrNotFound) {
-				it.Next()
-				return o, err
-			}
-		}
-		return Version{}, nil
-	}
-	it.Seek(keyPath(p, most))
-	o, err := next()
+	w := v.backwards(p, most)
+	defer w.close()
+	o, err := w.next()
 	for err == nil && o.Seq != 0 {
 		var below Version
-		below, err = next()
+		below, err = w.next()
 		if err != nil {
 			break
 		}
@@ -368,7 +340,7 @@ func (v *View) fromPlan(o Version) (bool, error) {
 
 // AtSeq returns the newest version of a path up to seq.
 func (v *View) AtSeq(p Path, seq uint64) (Version, bool, error) {
-	return newestOf(v.txn, p, min(seq, v.seq))
+	return v.newest(p, seq)
 }
 
 // AtSeq is View.AtSeq on the present history.
@@ -432,7 +404,7 @@ func (v *View) live(item *badger.Item, fn func(Version) error) error {
 	}
 	if o.Seq > v.seq {
 		var found bool
-		o, found, err = newestOf(v.txn, o.Path, v.seq)
+		o, found, err = v.newest(o.Path, v.seq)
 		if err != nil || !found {
 			return err
 		}

@@ -1,12 +1,9 @@
 package store
 
 import (
-	"errors"
 	"path"
 	"slices"
 	"strings"
-
-	badger "github.com/dgraph-io/badger/v4"
 )
 
 // saveTime bounds the duration of an atomic save, in ns.
@@ -31,7 +28,17 @@ func (s *Store) MadeFor(v Version) (uint64, error) {
 		first, made = o.Seq, made || o.Op == OpCreate
 		return true
 	}
-	if err := s.View(func(w *View) error { return w.backwards(v.From, v.Seq, before) }); err != nil {
+	err := s.View(func(view *View) error {
+		w := view.backwards(v.From, v.Seq)
+		defer w.close()
+		for {
+			o, err := w.next()
+			if err != nil || o.Seq == 0 || !before(o) {
+				return err
+			}
+		}
+	})
+	if err != nil {
 		return 0, err
 	}
 	if !made {
@@ -40,26 +47,27 @@ func (s *Store) MadeFor(v Version) (uint64, error) {
 	return first, nil
 }
 
-// backwards calls fn with the versions of a path from seq down, until fn returns false. It does not
-// read further, because the log calls it for each version of a temporary name that every save of a
-// file uses, and there may be thousands.
-func (v *View) backwards(p Path, seq uint64, fn func(Version) bool) error {
-	it := v.txn.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: keyPathPrefix(p)})
-	defer it.Close()
-	for it.Seek(keyPath(p, min(seq, v.seq))); it.Valid(); it.Next() {
-		_, at, ok := parsePathKey(it.Item().Key())
-		if !ok {
-			continue
-		}
-		o, err := v.Version(at)
-		if errors.Is(err, ErrNotFound) {
-			continue
-		}
-		if err != nil || !fn(o) {
-			return err
-		}
+// DirMoves recognises, among versions in the order in which they were made, those of paths
+// that moved along with a directory.
+type DirMoves struct {
+	dir  Path
+	time int64
+}
+
+// Along reports whether v is the arrival of a path that moved along with the directory of an
+// earlier version.
+func (d *DirMoves) Along(v *Version) bool {
+	switch {
+	case v.Op == OpMoved:
+		return false
+	case v.Op == OpRename && v.Time == d.time && d.dir != "" && v.Path.Inside(d.dir):
+		return true
 	}
-	return nil
+	d.dir = ""
+	if v.Op == OpRename && isDir(v.Stat) {
+		d.dir, d.time = v.Path, v.Time
+	}
+	return false
 }
 
 // OwnFile reports whether p is a temporary file of cachebro: a file that a plan renames into place,

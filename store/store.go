@@ -31,11 +31,14 @@ type Store struct {
 	// holds it.
 	tidyMu sync.Locker
 
-	// writeMu is the writer lock of the database. It guards next and nodes, and serialises
+	// writeMu is the writer lock of the database. It guards next, nodes and tips, and serialises
 	// appends, plans and the steps of a collection.
 	writeMu sync.Locker
 	next    State
 	nodes   nodeTable
+	tips    tips
+
+	groups groups
 
 	state    atomic.Pointer[State]  // published; immutable
 	stopped  atomic.Pointer[string] // why Apply stores nothing; "" if it does store
@@ -64,6 +67,8 @@ func Open(dir string, o Options) (*Store, error) {
 	s := &Store{
 		dir: dir, opt: o, db: d, writeMu: d, room: rm,
 		nodes:   newNodeTable(),
+		tips:    newTips(),
+		groups:  newGroups(),
 		current: cache.New[Path, Version](4096, func(v Version) int { return 1 }),
 	}
 	s.stopped.Store(new(string))
@@ -92,6 +97,9 @@ func (s *Store) begin() error {
 	}
 	s.next = st
 	s.state.Store(&st)
+	if err := s.loadGroups(); err != nil {
+		return err
+	}
 	if s.opt.ReadOnly {
 		return nil
 	}

@@ -25,8 +25,8 @@ type workingKey struct {
 	path    Path
 }
 
-// edited adds a version of a tracked file to its session's working set.
-func (b *batch) edited(v Version) {
+// edited adds a version of a tracked file to its session's working set, n times.
+func (b *batch) edited(v Version, n int) {
 	if v.Actor.Session == "" || v.Class != 0 || isDir(v.Stat) {
 		return
 	}
@@ -40,7 +40,7 @@ func (b *batch) edited(v Version) {
 		t = &WorkingFile{}
 		b.working[k] = t
 	}
-	t.Edits++
+	t.Edits += n
 	t.LastEdit, t.EditBy = v.Time, v.Actor.ToolOrCommand()
 }
 

@@ -1,0 +1,471 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	badger "github.com/dgraph-io/badger/v4"
+)
+
+// This file makes groups: see group.go.
+
+// tips says which lists are still true. It is guarded by writeMu; a batch has its own copy.
+type tips struct {
+	of    map[Path]*group // directories below which nothing changed since the group was made
+	empty map[Path]bool   // places that a group left, below which nothing was made since
+}
+
+func (t tips) clone() tips { return tips{maps.Clone(t.of), maps.Clone(t.empty)} }
+
+// touch forgets what is known of a path and of the directories that it is in.
+func (t tips) touch(p Path) {
+	if len(t.of)+len(t.empty) == 0 {
+		return
+	}
+	for {
+		delete(t.of, p)
+		delete(t.empty, p)
+		if p == "" {
+			return
+		}
+		p = parentOf(p)
+	}
+}
+
+// touchBelow forgets what is known of directories below a path.
+func (t tips) touchBelow(p Path) {
+	maps.DeleteFunc(t.of, func(o Path, _ *group) bool { return o.Inside(p) })
+	maps.DeleteFunc(t.empty, func(o Path, _ bool) bool { return o.Inside(p) })
+}
+
+// moved notes that a group left one place and came to another one.
+func (t tips) moved(g *group) {
+	if len(t.of) >= tipsMost || len(t.empty) >= tipsMost {
+		clear(t.of)
+		clear(t.empty)
+	}
+	t.touchBelow(g.from)
+	t.touchBelow(g.to)
+	t.of[g.to], t.empty[g.from] = g, true
+}
+
+// along is the part of a batch that is about groups.
+type along struct {
+	tips    tips
+	groups  []*group // made by this batch, in order
+	lists   map[uint64]*list
+	due     map[Path]*group // places whose newest versions are not in batch.cur yet, with the last group that left or reached them
+	edits   map[workingKey]*edits
+	altered map[uint64]*members // groups to be written again, by their first numbers
+}
+
+// edits counts how often a session moved the files of a directory.
+type edits struct {
+	n    int
+	last *group
+}
+
+func newAlong(t tips) along {
+	return along{tips: t.clone(), lists: map[uint64]*list{}, due: map[Path]*group{}, edits: map[workingKey]*edits{}, altered: map[uint64]*members{}}
+}
+
+// group makes the versions of what is below a directory that was renamed. tip is the group
+// whose list is still true, or nil. It returns false if it made none, and each path needs
+// versions of its own.
+func (b *batch) group(c *Change, tip *group, kids []Path) (bool, error) {
+	if c.Path.Inside(c.Path2) || c.Path2.Inside(c.Path) {
+		return false, nil
+	}
+	if tip != nil {
+		return true, b.addGroup(c, tip.list, tip.first)
+	}
+	if len(kids) < groupLeast || len(kids) > groupMost {
+		return false, nil
+	}
+	there, err := b.below(c.Path2)
+	if err != nil || len(there) > 0 {
+		return false, err
+	}
+	was := make([]Version, 0, len(kids))
+	for _, kid := range kids {
+		v, live, err := b.live(kid)
+		if err != nil {
+			return false, err
+		}
+		if !live {
+			continue
+		}
+		if v.Stat.Nlink > 1 && v.Stat.Ino != 0 && !isDir(v.Stat) { // place notes its names
+			return false, nil
+		}
+		was = append(was, Version{
+			Path: kid[len(below(c.Path)):], Class: v.Class, Target: v.Target, Blob: v.Blob, NoContent: v.NoContent, Stat: v.Stat,
+			Prev: v.Seq, Foreign: v.Foreign,
+		})
+	}
+	if len(was) < groupLeast {
+		return false, nil
+	}
+	number := b.next.Seq + 1
+	for i, part := 0, was; len(part) > 0; i++ {
+		n := min(len(part), listPiece)
+		var val []byte
+		for j := range part[:n] {
+			b.contents.Refer(part[j].Blob)
+			enc := encode(&part[j])
+			val = append(binary.AppendUvarint(val, uint64(len(enc))), enc...)
+		}
+		if err := b.w.Set(keyList(number, i), val); err != nil {
+			return false, err
+		}
+		part = part[n:]
+	}
+	for i := range was {
+		if err := b.settle(b.cur[below(c.Path)+was[i].Path]); err != nil {
+			return false, err
+		}
+	}
+	b.along.lists[number] = newList(was)
+	return true, b.addGroup(c, number, 0)
+}
+
+// addGroup makes a group that refers to a list.
+func (b *batch) addGroup(c *Change, number, prev uint64) error {
+	l, err := b.list(number)
+	if err != nil {
+		return err
+	}
+	actor := c.Actor
+	g := &group{
+		first: b.next.Seq + 1, last: b.next.Seq + uint64(2*len(l.was)), from: c.Path, to: c.Path2, list: number, prev: prev,
+		time: c.Time, actor: &actor, plan: c.Plan, idle: c.Idle,
+	}
+	if err := b.w.Set(keyGroup(g.first), g.record(nil)); err != nil {
+		return fmt.Errorf("write versions: %w", err)
+	}
+	common := g.common()
+	for _, ix := range indexes(&common) {
+		if err := b.w.Set(ix, nil); err != nil {
+			return fmt.Errorf("write versions: %w", err)
+		}
+	}
+	for blk := g.first / timeBlock; blk <= g.last/timeBlock; blk++ {
+		b.inBlock(blk, &common)
+	}
+	b.next.Seq = g.last
+	b.next.Versions += g.last - g.first + 1
+	for _, root := range []Path{g.from, g.to} {
+		if was := b.along.due[root]; was != nil && was.list != g.list {
+			if err := b.current(); err != nil {
+				return err
+			}
+		}
+	}
+	b.along.due[g.from], b.along.due[g.to] = g, g
+	if c.Actor.Session != "" {
+		k := workingKey{c.Actor.Session, g.to}
+		e := b.along.edits[k]
+		if e == nil {
+			e = &edits{}
+			b.along.edits[k] = e
+		}
+		e.n, e.last = e.n+1, g
+	}
+	b.along.groups = append(b.along.groups, g)
+	b.along.tips.moved(g)
+	return nil
+}
+
+// vacant reports whether nothing exists below a path, as far as that is known without looking
+// at each path.
+func (b *batch) vacant(p Path) (bool, error) {
+	if b.along.tips.empty[p] {
+		return true, nil
+	}
+	if err := b.sure(p + "/"); err != nil {
+		return false, err
+	}
+	for o := range b.dirty {
+		if o != p && o.Inside(p) {
+			return false, nil
+		}
+	}
+	it := b.w.Snapshot().NewIterator(badger.IteratorOptions{Prefix: keyCurrent(below(p))})
+	defer it.Close()
+	it.Rewind()
+	return !it.Valid(), nil
+}
+
+// sure makes the newest version of a path known if it depends on groups of this batch.
+func (b *batch) sure(p Path) error {
+	for p != "" && len(b.along.due) > 0 {
+		p = parentOf(p)
+		if b.along.due[p] != nil {
+			return b.current()
+		}
+	}
+	return nil
+}
+
+// current puts the newest versions of everything that groups moved into batch.cur.
+func (b *batch) current() error {
+	due, counts := b.along.due, b.along.edits
+	b.along.due, b.along.edits = map[Path]*group{}, map[workingKey]*edits{}
+	for root, g := range due {
+		l, err := b.list(g.list)
+		if err != nil {
+			return err
+		}
+		seq := g.first
+		if root == g.to {
+			seq++
+		}
+		for ; seq <= g.last; seq += 2 {
+			v := g.version(l, seq)
+			b.cur[v.Path], b.dirty[v.Path] = v, unencoded
+		}
+	}
+	for _, e := range counts {
+		l, err := b.list(e.last.list)
+		if err != nil {
+			return err
+		}
+		for seq := e.last.first + 1; seq <= e.last.last; seq += 2 {
+			b.edited(e.last.version(l, seq), e.n)
+		}
+	}
+	return nil
+}
+
+func (b *batch) list(number uint64) (*list, error) {
+	if l := b.along.lists[number]; l != nil {
+		return l, nil
+	}
+	return b.s.listIn(b.w.Txn, number)
+}
+
+// groupOf returns the group that has a version with this number, or nil.
+func (b *batch) groupOf(seq uint64) *group {
+	i, exact := slices.BinarySearchFunc(b.along.groups, seq, byFirst)
+	if !exact {
+		i--
+	}
+	if i >= 0 && i < len(b.along.groups) && seq <= b.along.groups[i].last {
+		return b.along.groups[i]
+	}
+	return b.s.groups.covering(seq)
+}
+
+// members returns the group as this batch changed it.
+func (b *batch) members(g *group) (*members, error) {
+	if m := b.along.altered[g.first]; m != nil {
+		return m, nil
+	}
+	if l := b.along.lists[g.list]; l != nil {
+		return &members{group: g, list: l}, nil
+	}
+	return b.s.members(b.w.Txn, g)
+}
+
+// version returns a version of the log, even if this batch made it. It returns ErrNotFound if there
+// is none.
+func (b *batch) version(seq uint64) (Version, error) {
+	g := b.groupOf(seq)
+	if g == nil {
+		return versionOf(b.w.Txn, seq)
+	}
+	m, err := b.members(g)
+	if err != nil {
+		return Version{}, err
+	}
+	v, ok := m.get(seq)
+	if !ok {
+		return v, fmt.Errorf("version %d: %w", seq, ErrNotFound)
+	}
+	return v, nil
+}
+
+// replace writes a version that the log already has.
+func (b *batch) replace(v *Version) error {
+	if g := b.groupOf(v.Seq); g != nil {
+		return b.alter(g, v.Seq, v)
+	}
+	return b.w.Set(keyVersion(v.Seq), encode(v))
+}
+
+// erase removes a version from the log.
+func (b *batch) erase(v *Version) error {
+	if g := b.groupOf(v.Seq); g != nil {
+		return b.alter(g, v.Seq, nil)
+	}
+	for _, k := range append(keysOf(v), keyVersion(v.Seq)) {
+		if err := b.w.Del(k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// alter changes a version of a group, or drops it (nil). The group is written when the batch is.
+func (b *batch) alter(g *group, seq uint64, v *Version) error {
+	m, err := b.members(g)
+	if err != nil {
+		return err
+	}
+	if b.along.altered[g.first] == nil {
+		of := *g
+		of.altered = true
+		m = &members{group: &of, list: m.list, alt: maps.Clone(m.alt)}
+		if m.alt == nil {
+			m.alt = map[uint64]*Version{}
+		}
+		b.along.altered[g.first] = m
+	}
+	if v != nil {
+		own := *v
+		v = &own
+	}
+	m.alt[seq] = v
+	return nil
+}
+
+// gone reports whether all versions of the group were dropped.
+func (m *members) gone() bool {
+	if uint64(len(m.alt)) <= m.last-m.first {
+		return false
+	}
+	for _, v := range m.alt {
+		if v != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// flushGroups writes the groups that were altered, and removes those of which nothing is left.
+func (b *batch) flushGroups() error {
+	for _, m := range b.along.altered {
+		if !m.gone() {
+			if err := b.w.Set(keyGroup(m.first), m.record(m.alt)); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := removeGroup(b.w.Del, m.group); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeGroup removes a group's keys, except those of its list.
+func removeGroup(del func([]byte) error, g *group) error {
+	common := g.common()
+	for _, k := range append(indexes(&common), keyGroup(g.first)) {
+		if err := del(k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// publishGroups makes the groups of a batch that was committed visible. It returns the lists that
+// no group refers to any more.
+func (b *batch) publishGroups() (unused []uint64) {
+	s := b.s
+	for number, l := range b.along.lists {
+		s.groups.lists.Put(number, l)
+	}
+	for _, g := range b.along.groups {
+		s.groups.put(g)
+	}
+	for _, m := range b.along.altered {
+		if !m.gone() {
+			s.groups.put(m.group)
+		} else if s.groups.drop(m.group) == 0 {
+			unused = append(unused, m.group.list)
+			b.along.tips.touch(m.group.to)
+		}
+	}
+	s.tips = b.along.tips
+	return unused
+}
+
+// dropLists removes lists that no group refers to.
+func (s *Store) dropLists(unused []uint64) error {
+	if len(unused) == 0 {
+		return nil
+	}
+	w := s.db.NewWriter()
+	defer w.Close()
+	for _, number := range unused {
+		it := w.Snapshot().NewIterator(badger.IteratorOptions{Prefix: keyList(number, 0)[:9]})
+		for it.Rewind(); it.Valid(); it.Next() {
+			if err := w.Del(it.Item().KeyCopy(nil)); err != nil {
+				it.Close()
+				return err
+			}
+		}
+		it.Close()
+		s.groups.lists.Drop(number)
+	}
+	return w.Commit()
+}
+
+// removeGroupsAbove removes the groups whose numbers are above seq; see removeAbove.
+func (s *Store) removeGroupsAbove(seq uint64) error {
+	gone := map[*group]bool{} // and whether its list goes too
+	err := s.db.View(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 100, Prefix: []byte{kGroup}})
+		defer it.Close()
+		for it.Seek(keyGroup(seq + 1)); it.Valid(); it.Next() {
+			err := it.Item().Value(func(val []byte) error {
+				g, _, err := parseGroup(it.Item().Key(), val)
+				if err == nil {
+					gone[g] = g.list > seq
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil || len(gone) == 0 {
+		return err
+	}
+	s.current.Clear()
+	w := s.db.NewWriter()
+	defer w.Close()
+	var unused []uint64
+	for g := range gone {
+		s.groups.drop(g)
+	}
+	for g, own := range gone {
+		m, err := s.members(w.Snapshot(), g)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+		if err == nil {
+			if err := m.each(func(v Version) error { return s.restoreCurrent(w, v.Path, seq) }); err != nil {
+				return err
+			}
+		}
+		if own {
+			unused = append(unused, g.list)
+		}
+		if err := removeGroup(w.Del, g); err != nil {
+			return err
+		}
+	}
+	if err := w.Commit(); err != nil {
+		return err
+	}
+	return s.dropLists(unused)
+}
+
+func newTips() tips { return tips{map[Path]*group{}, map[Path]bool{}} }
