@@ -2,8 +2,10 @@ package bundle
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/fxamacker/cbor/v2"
@@ -185,6 +187,23 @@ func (p *Pairs) Renamed(from, to string) {
 	}
 	if len(p.wrote[from]) == 0 {
 		delete(p.wrote, from)
+	}
+}
+
+// RenamedBelow moves the pairs of all files below a directory that was renamed.
+func (p *Pairs) RenamedBelow(from, to string) {
+	p.mu.Lock()
+	found := map[string]bool{}
+	for _, paths := range []iter.Seq[string]{maps.Keys(p.wrote), maps.Keys(p.read)} {
+		for path := range paths {
+			if strings.HasPrefix(path, from+"/") {
+				found[path] = true
+			}
+		}
+	}
+	p.mu.Unlock()
+	for _, path := range slices.Sorted(maps.Keys(found)) {
+		p.Renamed(path, to+path[len(from):])
 	}
 }
 

@@ -122,8 +122,11 @@ func (s *Service) dropLocked(seq uint64) {
 
 // Examine examines versions that were just ingested.
 func (s *Service) Examine(vs []store.Version) {
+	var dirs store.DirMoves
 	for i := range vs {
-		if v := &vs[i]; v.Actor.Session != "" && v.Class == 0 {
+		v := &vs[i]
+		along := dirs.Along(v) // then it replaced nothing, and there may be thousands
+		if v.Actor.Session != "" && v.Class == 0 && !along {
 			s.wrote(v)
 		}
 	}

@@ -3,6 +3,7 @@ package reads
 import (
 	"fmt"
 	"strings"
+	"syscall"
 
 	"cachebro/cmd/cachebro/daemon/bundle"
 	"cachebro/store"
@@ -34,12 +35,21 @@ func (ws *WorkingSets) pairRead(r *spool.Record, a store.Actor) {
 
 // NoteWrites records what was written, and stores the pairs that result.
 func (ws *WorkingSets) NoteWrites(vs []store.Version) {
+	var dirs store.DirMoves
 	for _, v := range vs {
+		along := dirs.Along(&v)
 		if v.Class != 0 || v.Op == store.OpBaseline || v.Op == store.OpOutside || v.Op == store.OpSeen {
 			continue
 		}
 		switch v.Op {
 		case store.OpRename:
+			if along {
+				continue // nobody wrote it
+			}
+			if v.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR {
+				ws.pairs.RenamedBelow(string(v.From), string(v.Path))
+				continue
+			}
 			ws.pairs.Renamed(string(v.From), string(v.Path))
 		case store.OpCreate, store.OpWrite, store.OpTruncate:
 		default:

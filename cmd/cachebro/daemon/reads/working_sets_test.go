@@ -1,10 +1,13 @@
 package reads_test
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"cachebro/cmd/cachebro/daemon/bundle"
 	"cachebro/cmd/cachebro/daemon/reads"
 	"cachebro/scripts/testkit/daemontest"
 	"cachebro/scripts/testkit/storetest"
@@ -75,5 +78,33 @@ func TestPairsAreKept(t *testing.T) {
 	writes("S")
 	if rows() == 0 {
 		t.Error("no pair was kept")
+	}
+}
+
+// The pairs of files follow the rename of their directory.
+func TestPairsMoveWithTheirDirectory(t *testing.T) {
+	p := daemontest.New(t)
+	ws := reads.OpenWorkingSets(p.Store, p.Source, p.Ingest, p.Attribution, p.Log)
+	tree := storetest.NewTree()
+	apply := func(c store.Change) {
+		c.Actor.Session, c.Time = "S", time.Now().UnixNano()
+		ws.NoteWrites(storetest.Apply(t, p.Store, c))
+	}
+	apply(tree.Mkdir("d", storetest.DirMode))
+	for i := range 20 {
+		apply(tree.Write(store.Path(fmt.Sprintf("d/%d.go", i)), "text"))
+	}
+	ws.NoteToolRead("S", "read_file", "d/1.go")
+	apply(tree.Write("d/2.go", "another text"))
+	apply(tree.Rename("d", "e"))
+	var rows []string
+	err := p.Store.KV("graph").Scan(bundle.PairPrefix, func(key string, val []byte) error {
+		if len(val) > 0 {
+			rows = append(rows, strings.TrimPrefix(key, bundle.PairPrefix))
+		}
+		return nil
+	})
+	if err != nil || !slices.Equal(rows, []string{"e/2.go"}) {
+		t.Errorf("pairs of %q, %v", rows, err)
 	}
 }
