@@ -1,7 +1,6 @@
 package undo
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 
@@ -42,9 +41,9 @@ func (m *maker) both(f Parted) (g goal, ok bool, err error) {
 	if err != nil {
 		return g, false, err
 	}
-	base, okBase := m.text(f.Base)
-	lost, okLost := m.text(theirs.Blob)
-	left, okLeft := m.text(ours.Blob)
+	base, okBase := m.contents.text(f.Base)
+	lost, okLost := m.contents.text(theirs.Blob)
+	left, okLeft := m.contents.text(ours.Blob)
 	if !okBase || !okLost || !okLeft {
 		m.lose(store.Conflict{Path: ours.Path, Why: "the contents are not kept, or are no text"})
 		return g, false, nil
@@ -70,7 +69,7 @@ func (m *maker) since(of store.Version, was, want []byte) (g goal, ok bool, err 
 		m.conflict(store.Conflict{Path: of.Path, Why: "it is not there any more", Actor: cur.Actor, Time: cur.Time})
 		return g, false, nil
 	}
-	now, okNow := m.text(have.blob)
+	now, okNow := m.contents.text(have.blob)
 	out, err := diff.Merge(was, want, now)
 	if !okNow || err != nil {
 		m.conflict(store.Conflict{Path: of.Path, Why: "changed since, in " + notMerged(err, "the same lines"), Actor: cur.Actor, Time: cur.Time})
@@ -79,10 +78,8 @@ func (m *maker) since(of store.Version, was, want []byte) (g goal, ok bool, err 
 	if string(out) == string(now) {
 		return g, false, nil // done before
 	}
-	h := store.Hash(sha256.Sum256(out))
-	m.plan.Made[h] = out
 	g = goal{path: of.Path, have: have, want: have, made: true}
-	g.want.blob, g.want.size, g.want.mtime, g.want.seq = h, int64(len(out)), 0, 0
+	g.want.blob, g.want.size, g.want.mtime, g.want.seq = m.contents.add(out), int64(len(out)), 0, 0
 	m.unlent(&g)
 	return g, true, nil
 }

@@ -419,7 +419,7 @@ func (x *carrier) changeFiles(all []*aim) {
 			}
 		}
 		// Only a new file is given rights of its owner, and that for all of its names.
-		anew := w.needsNewFile(have) && have.nlink > 1 && int(have.nlink) == len(x.places(n)) && x.has(w.blob)
+		anew := w.needsNewFile(have) && have.nlink > 1 && int(have.nlink) == len(x.places(n)) && x.contents.has(w.blob)
 		x.write(x.path(c), have, w, anew)
 		x.is[n] = w
 		for _, o := range x.places(n) {
@@ -453,7 +453,7 @@ func (x *carrier) links(all []*aim) {
 
 // write brings content, link or mode.
 func (x *carrier) write(p store.Path, have, w state, apart bool) {
-	if have.in == w.in && w.lends(have) && have.nlink < 2 && x.has(w.blob) {
+	if have.in == w.in && w.lends(have) && have.nlink < 2 && x.contents.has(w.blob) {
 		apart = true
 	}
 	st := w.given(store.Step{Path: p, Mode: w.mode, Mtime: w.mtime, Size: w.size, Apart: apart})

@@ -433,7 +433,7 @@ func (m *maker) run(h *past, c *cell, left, was value, over *fact, below int, g 
 	}
 	why := "changed since"
 	if c.kind == contentCell && q.Merge && over != nil {
-		if st, ok := m.mergeContents(*left.st, *was.st, *g.want.st); ok {
+		if st, ok := m.contents.mergeContents(*left.st, *was.st, *g.want.st); ok {
 			return &aim{c: c, want: value{st: &st}, made: true, took: c.newest(sel)}
 		}
 		why = "changed since, in the same lines"
@@ -453,12 +453,6 @@ func (m *maker) run(h *past, c *cell, left, was value, over *fact, below int, g 
 	}
 	m.conflict(x)
 	return nil
-}
-
-// mergeContents is merge for contents alone.
-func (m *maker) mergeContents(left, was, now state) (state, bool) {
-	left.mode, was.mode = now.mode, now.mode
-	return m.merge(left, was, now)
 }
 
 // loseUnknown names what nobody saw before it was changed.
@@ -604,10 +598,10 @@ func (a *aims) threatened(o *outcome) []*node {
 // refusal says why a content cannot be destroyed; "": it can.
 func (m *maker) refusal(h *past, n *node) string {
 	st := *n.content.now().st
-	if n.content.now().unknown || !m.unkept(st) {
+	if n.content.now().unknown || !m.contents.unkept(st) {
 		return ""
 	}
-	why := m.whyNotKept(st)
+	why := m.contents.whyNotKept(st)
 	if why == "" && m.show {
 		return ""
 	}
@@ -695,7 +689,7 @@ func (m *maker) unreachable(a *aims, now, o *outcome) (changed bool, err error) 
 				continue
 			}
 			if !now.has(n) {
-				if why, size := m.cannotMake(a.whole(n)); why != "" {
+				if why, size := m.contents.cannotMake(a.whole(n)); why != "" {
 					m.lost = append(m.lost, lost{Conflict: store.Conflict{Path: a.pathIn(o, g.c), Why: why}, size: size})
 					drop(g, "")
 					continue
@@ -932,21 +926,6 @@ func (m *maker) stays(a *aims, d *node) (stays, others bool, err error) {
 	return stays, others, err
 }
 
-// cannotMake says why a node that is gone cannot be made again; "": it can.
-func (m *maker) cannotMake(w state) (why string, size int64) {
-	switch {
-	case w.dir():
-	case w.link() && w.target == "":
-		return "where it pointed was not seen", 0
-	case w.link():
-	case w.regular() && !m.has(w.blob):
-		return cmp.Or(w.noContent, "the content is no longer kept"), w.size
-	case !w.regular():
-		return "devices, sockets and pipes are not brought back", 0
-	}
-	return "", 0
-}
-
 // unreachableValue looks at the aim of a content or of metadata.
 func (m *maker) unreachableValue(a *aims, g *aim, now, o *outcome, drop func(*aim, string)) {
 	n := g.c.of
@@ -967,8 +946,8 @@ func (m *maker) unreachableValue(a *aims, g *aim, now, o *outcome, drop func(*ai
 			drop(g, why)
 			return
 		}
-		if w := *g.want.st; w.regular() && !m.has(w.blob) || w.link() && w.target == "" {
-			why, size := m.cannotMake(w)
+		if w := *g.want.st; w.regular() && !m.contents.has(w.blob) || w.link() && w.target == "" {
+			why, size := m.contents.cannotMake(w)
 			m.lost = append(m.lost, lost{Conflict: store.Conflict{Path: a.h.title(g.c), Why: why}, size: size})
 			drop(g, "")
 			return

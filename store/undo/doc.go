@@ -26,7 +26,7 @@
 // # Rules
 //
 //   - A cell is touched only if it still is what the undone actor last left. Else it is
-//     a conflict, unless the query says Merge and the lines do not meet (merge.go), or
+//     a conflict, unless the query says Merge and the lines do not meet (contents.go), or
 //     Force.
 //   - Nothing is destroyed that could not be brought back: the content is in the store,
 //     or goes elsewhere by a rename, or the path is left alone.

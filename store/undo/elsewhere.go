@@ -2,13 +2,10 @@ package undo
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"maps"
 	"slices"
 
 	"cachebro/store"
-
-	"golang.org/x/sys/unix"
 )
 
 // Side is what a path is in another machine's history.
@@ -43,7 +40,7 @@ func (m *maker) elsewhere(f Elsewhere, merge, force bool) (g goal, ok bool, err 
 	if err != nil {
 		return g, false, err
 	}
-	have, was, want := stateOf(cur), m.stateAt(f.Was), m.stateAt(f.Want)
+	have, was, want := stateOf(cur), m.contents.stateAt(f.Was), m.contents.stateAt(f.Want)
 	chmod := was.perm() != want.perm() // else it differs as people's umasks do
 	if !chmod && !have.absent() && !want.absent() && have.kind() == want.kind() {
 		want.mode = have.mode
@@ -54,7 +51,7 @@ func (m *maker) elsewhere(f Elsewhere, merge, force bool) (g goal, ok bool, err 
 		return g, false, nil
 	case !have.absent() && have.sameContent(was), have.absent() && was.absent(), force:
 	default:
-		if merged, clean := m.merge(was, want, have); merge && clean {
+		if merged, clean := m.contents.merge(was, want, have); merge && clean {
 			g.want = merged
 			break
 		}
@@ -67,19 +64,6 @@ func (m *maker) elsewhere(f Elsewhere, merge, force bool) (g goal, ok bool, err 
 	}
 	m.unlent(&g)
 	return g, true, nil
-}
-
-// stateAt is a side as a state, with its content at hand.
-func (m *maker) stateAt(s Side) state {
-	st := state{mode: s.Mode &^ setID, target: s.Target}
-	if st.regular() {
-		st.blob, st.size = sha256.Sum256(s.Content), int64(len(s.Content))
-		m.plan.Made[st.blob] = append([]byte{}, s.Content...)
-	}
-	if st.link() {
-		st.mode = unix.S_IFLNK | 0o777
-	}
-	return st
 }
 
 // Taken is what a query selects in this history, for who takes it back on another

@@ -1,7 +1,6 @@
 package undo
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -61,8 +60,8 @@ func (m *maker) withoutEdits(f FileEdits) (g goal, ok bool, err error) {
 	if !left.regular() || !was.regular() {
 		return g, false, fmt.Errorf("version %d makes or removes the file, which goes as a whole only: %w", f.After, ErrEdits)
 	}
-	base, okBase := m.text(left.blob)
-	old, okOld := m.text(was.blob)
+	base, okBase := m.contents.text(left.blob)
+	old, okOld := m.contents.text(was.blob)
 	if !okBase || !okOld {
 		m.lose(store.Conflict{Path: after.Path, Why: "the contents are not kept, or are no text"})
 		return g, false, nil
@@ -77,19 +76,6 @@ func (m *maker) withoutEdits(f FileEdits) (g goal, ok bool, err error) {
 		g.edits = f.Which
 	}
 	return g, ok, err
-}
-
-// text is a content that edits can be taken out of. An empty file may have no content.
-func (m *maker) text(h store.Hash) ([]byte, bool) {
-	if b, ok := m.plan.Made[h]; ok {
-		return b, true
-	}
-	b, err := m.store.Content(h)
-	if err != nil {
-		return nil, false
-	}
-	_, err = text.Like(b, nil) // it is to be written back
-	return b, err == nil
 }
 
 // withoutEdits is the new text without some of the edits that made it; all: it is without
@@ -135,8 +121,8 @@ func (m *maker) leaveLines(a *aims, left []LeftLines) error {
 		if g == nil {
 			return fmt.Errorf("%q goes as a whole only: %w", string(l.Path), ErrEdits)
 		}
-		have, okHave := m.text(g.c.now().st.blob)
-		want, okWant := m.text(g.want.st.blob)
+		have, okHave := m.contents.text(g.c.now().st.blob)
+		want, okWant := m.contents.text(g.want.st.blob)
 		if !okHave || !okWant || text.EncodingOf(have) != text.EncodingOf(want) {
 			return fmt.Errorf("%q has no lines that could be left: %w", string(l.Path), ErrEdits)
 		}
@@ -149,12 +135,11 @@ func (m *maker) leaveLines(a *aims, left []LeftLines) error {
 			return err
 		}
 		st := *g.want.st
-		st.blob, st.size, st.mtime, st.seq = sha256.Sum256(part), int64(len(part)), 0, 0
+		st.blob, st.size, st.mtime, st.seq = m.contents.add(part), int64(len(part)), 0, 0
 		g.want.st, g.made, g.part, g.back, g.from = &st, true, true, 0, 0
 		if a.undo {
 			g.took = g.c.newest(a.sel)
 		}
-		m.plan.Made[st.blob] = part
 		if g.c.same(g.want, g.c.now()) {
 			delete(a.of, g.c)
 		}

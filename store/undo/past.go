@@ -51,7 +51,7 @@ func (p Planner) Now(dir store.Path, seq uint64) (now store.Path, there bool, er
 
 // look calls fn with a maker that only reads.
 func (p Planner) look(fn func(*maker) error) error {
-	m := &maker{store: p.Store, plan: &Draft{}, show: true, kept: map[store.Hash]place{}}
+	m := newMaker(Planner{Store: p.Store}, "")
 	return p.Store.View(func(v *store.View) error {
 		m.view = v
 		return fn(m)

@@ -1,7 +1,6 @@
 package undo
 
 import (
-	"crypto/sha256"
 	"maps"
 	"slices"
 	"strings"
@@ -27,7 +26,7 @@ func goals[T any](p Planner, kind, title string, of []T, contents [][]byte, apar
 		var all []goal
 		m.plan.Title = title
 		for _, b := range contents {
-			m.plan.Made[sha256.Sum256(b)] = append([]byte{}, b...)
+			m.contents.add(b)
 		}
 		wanted := map[store.Hash]bool{}
 		for _, f := range of {

@@ -2,7 +2,6 @@ package undo
 
 import (
 	"cachebro/store"
-	"cachebro/store/content"
 )
 
 // Planner makes plans from the history of a store.
@@ -38,32 +37,30 @@ type Draft struct {
 
 // maker makes one draft.
 type maker struct {
-	store *store.Store
-	view  *store.View // of the newest version when it began
-	plan  *Draft
-	show  bool // nobody is asked to secure anything
+	store    *store.Store
+	view     *store.View // of the newest version when it began
+	plan     *Draft
+	contents contents
+	show     bool // nobody is asked to secure anything
 
 	lost   []lost
 	asked  func(store.Path) bool // the query asks for a path; nil: for all
 	before []store.Version       // what a query without its paths selects
 	unsafe map[store.Path]string // what could not be secured, and why
-	kept   map[store.Hash]place  // whether and where the store has contents, as far as it was asked
 }
 
-// place is where a content lies, if the store has it.
-type place struct {
-	content.Place
-	kept bool
+func newMaker(p Planner, kind string) *maker {
+	d := &Draft{Plan: store.Plan{Kind: kind}, Made: map[store.Hash][]byte{}, Read: map[store.Hash][]byte{}, ByLine: map[store.Path]bool{}}
+	return &maker{
+		store: p.Store, plan: d, show: p.Secure == nil,
+		contents: contents{store: p.Store, made: d.Made, kept: map[store.Hash]place{}},
+	}
 }
 
 // make makes a draft: it finds out what is to be reached, has what that would destroy
 // secured, drops what cannot be reached, and turns the rest into steps.
 func (p Planner) make(kind string, find func(*maker) (*aims, error)) (*Draft, error) {
-	m := &maker{
-		store: p.Store, plan: &Draft{Plan: store.Plan{Kind: kind}, Made: map[store.Hash][]byte{}, Read: map[store.Hash][]byte{}, ByLine: map[store.Path]bool{}},
-		show: p.Secure == nil,
-		kept: map[store.Hash]place{},
-	}
+	m := newMaker(p, kind)
 	var a *aims
 	var atRisk []risk
 	err := p.Store.View(func(v *store.View) (err error) {

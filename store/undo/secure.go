@@ -1,24 +1,8 @@
 package undo
 
 import (
-	"fmt"
-
 	"cachebro/store"
 )
-
-// whyNotKept says why a content is not in the store and cannot be brought there;
-// "": it can.
-func (m *maker) whyNotKept(st state) string {
-	switch {
-	case st.link():
-		return "where it points was not seen"
-	case st.size > m.store.Options().MaxBlob:
-		return fmt.Sprintf("larger than %d MiB", m.store.Options().MaxBlob>>20)
-	case st.noContent == store.NoContentPurged:
-		return st.noContent
-	}
-	return ""
-}
 
 // risk is a node whose content a plan would destroy and the store lacks.
 type risk struct {
@@ -42,7 +26,7 @@ func (m *maker) risks(a *aims) ([]risk, error) {
 	var out []risk
 	for _, n := range a.threatened(a.outcome()) {
 		st := *n.content.now().st
-		if n.content.now().unknown || !m.unkept(st) || m.whyNotKept(st) != "" {
+		if n.content.now().unknown || !m.contents.unkept(st) || m.contents.whyNotKept(st) != "" {
 			continue
 		}
 		p, there := a.h.path(&n.content)
@@ -78,10 +62,4 @@ func (n *node) secured(v store.Version) {
 		st = n.content.facts[last].st
 	}
 	st.blob, st.noContent, st.size, st.mtime = v.Blob, v.NoContent, v.Stat.Size, v.Stat.Mtime
-}
-
-// unkept: a file with a content that the store lacks, or a link of which it does
-// not know where it points.
-func (m *maker) unkept(st state) bool {
-	return st.link() && st.target == "" || st.regular() && (st.blob == (store.Hash{}) && st.size > 0 || st.blob != (store.Hash{}) && !m.has(st.blob))
 }

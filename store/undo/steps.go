@@ -68,7 +68,7 @@ func (x *stepper) count() {
 		x.writes, x.plan.Partly = x.writes[:counted], true
 	}
 	slices.SortFunc(x.writes, func(a, b write) int {
-		return content.ComparePlaces(x.kept[a.want.blob].Place, x.kept[b.want.blob].Place)
+		return content.ComparePlaces(x.contents.kept[a.want.blob].Place, x.contents.kept[b.want.blob].Place)
 	})
 	var next atomic.Int64
 	var wg sync.WaitGroup

@@ -73,7 +73,7 @@ func (p Planner) Wanted(of []Entry) (out []Entry, err error) {
 			if err != nil {
 				return err
 			}
-			if h := g.want.blob; ok && h != (store.Hash{}) && !seen[h] && h != g.have.blob && !m.has(h) {
+			if h := g.want.blob; ok && h != (store.Hash{}) && !seen[h] && h != g.have.blob && !m.contents.has(h) {
 				seen[h] = true
 				out = append(out, e)
 			}

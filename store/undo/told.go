@@ -48,19 +48,6 @@ func madeLater(own []store.Version, first store.Version) bool {
 	return false
 }
 
-// has: a plan can bring this content. It is asked at every turn.
-func (m *maker) has(h store.Hash) bool {
-	if m.plan.Made[h] != nil {
-		return true
-	}
-	at, asked := m.kept[h]
-	if !asked {
-		at.Place, at.kept = m.store.Contents().Place(h)
-		m.kept[h] = at
-	}
-	return at.kept
-}
-
 // askFor asks at once for the contents that a plan wants to bring, in the order
 // in which they lie in the store: each block of it holds dozens.
 func (m *maker) askFor(a *aims) {
@@ -78,6 +65,6 @@ func (m *maker) askFor(a *aims) {
 	}
 	slices.SortFunc(hs, func(a, b store.Hash) int { return bytes.Compare(a[:], b[:]) })
 	for _, h := range hs {
-		m.has(h)
+		m.contents.has(h)
 	}
 }

@@ -1,0 +1,143 @@
+package undo
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+
+	"cachebro/store"
+	"cachebro/store/content"
+	"cachebro/store/diff"
+	"cachebro/store/leaf/text"
+
+	"golang.org/x/sys/unix"
+)
+
+// contents knows which contents a plan can write: those of the store, and those made for the plan.
+type contents struct {
+	store *store.Store
+	made  map[store.Hash][]byte // Draft.Made
+	kept  map[store.Hash]place  // the contents that were looked up in the store
+}
+
+// place is where a content is in the store. kept is false if the store does not have it.
+type place struct {
+	content.Place
+	kept bool
+}
+
+// add adds a content that the plan makes, and returns its hash.
+func (c *contents) add(b []byte) store.Hash {
+	h := store.Hash(sha256.Sum256(b))
+	c.made[h] = append([]byte{}, b...) // not nil, even if empty
+	return h
+}
+
+// has: a plan can bring this content. It is asked at every turn.
+func (c *contents) has(h store.Hash) bool {
+	if c.made[h] != nil {
+		return true
+	}
+	at, asked := c.kept[h]
+	if !asked {
+		at.Place, at.kept = c.store.Contents().Place(h)
+		c.kept[h] = at
+	}
+	return at.kept
+}
+
+// text is a content that edits can be taken out of. An empty file may have no content.
+func (c *contents) text(h store.Hash) ([]byte, bool) {
+	if b, ok := c.made[h]; ok {
+		return b, true
+	}
+	b, err := c.store.Content(h)
+	if err != nil {
+		return nil, false
+	}
+	_, err = text.Like(b, nil) // it is to be written back
+	return b, err == nil
+}
+
+// stateAt is a side as a state, with its content at hand.
+func (c *contents) stateAt(s Side) state {
+	st := state{mode: s.Mode &^ setID, target: s.Target}
+	if st.regular() {
+		st.blob, st.size = c.add(s.Content), int64(len(s.Content))
+	}
+	if st.link() {
+		st.mode = unix.S_IFLNK | 0o777
+	}
+	return st
+}
+
+// unkept: a file with a content that the store lacks, or a link of which it does
+// not know where it points.
+func (c *contents) unkept(st state) bool {
+	return st.link() && st.target == "" || st.regular() && (st.blob == (store.Hash{}) && st.size > 0 || st.blob != (store.Hash{}) && !c.has(st.blob))
+}
+
+// whyNotKept says why a content is not in the store and cannot be brought there;
+// "": it can.
+func (c *contents) whyNotKept(st state) string {
+	switch {
+	case st.link():
+		return "where it points was not seen"
+	case st.size > c.store.Options().MaxBlob:
+		return fmt.Sprintf("larger than %d MiB", c.store.Options().MaxBlob>>20)
+	case st.noContent == store.NoContentPurged:
+		return st.noContent
+	}
+	return ""
+}
+
+// cannotMake says why a node that is gone cannot be made again; "": it can.
+func (c *contents) cannotMake(w state) (why string, size int64) {
+	switch {
+	case w.dir():
+	case w.link() && w.target == "":
+		return "where it pointed was not seen", 0
+	case w.link():
+	case w.regular() && !c.has(w.blob):
+		return cmp.Or(w.noContent, "the content is no longer kept"), w.size
+	case !w.regular():
+		return "devices, sockets and pipes are not brought back", 0
+	}
+	return "", 0
+}
+
+// merge removes the change from before to left from now, which somebody else made
+// from left. It returns false when the lines of the two changes meet, or one of the
+// three is no text. The plan keeps the result.
+func (c *contents) merge(left, before, now state) (state, bool) {
+	if !left.regular() || !before.regular() || !now.regular() || now.perm() != left.perm() && before.perm() != left.perm() {
+		return state{}, false
+	}
+	var texts [3][]byte
+	for i, h := range [...]store.Hash{left.blob, before.blob, now.blob} {
+		b, ok := c.made[h]
+		var err error
+		if !ok {
+			b, err = c.store.Content(h)
+		}
+		if err != nil || text.Binary(b) {
+			return state{}, false
+		}
+		texts[i] = b
+	}
+	out, err := diff.Merge(texts[0], texts[1], texts[2])
+	if err != nil {
+		return state{}, false
+	}
+	if before.perm() != left.perm() {
+		now.mode = before.mode
+	}
+	now.blob, now.size, now.mtime, now.seq = c.add(out), int64(len(out)), 0, 0
+	return now, true
+}
+
+// mergeContents is merge for contents alone.
+func (c *contents) mergeContents(left, was, now state) (state, bool) {
+	left.mode, was.mode = now.mode, now.mode
+	return c.merge(left, was, now)
+}
