@@ -752,7 +752,8 @@ func (h *past) put(c *cell, n *node, v *store.Version) *node {
 			goesOn = nil
 		}
 	}
-	if goesOn == nil || goesOn == n || goesOn.kind != n.kind || len(goesOn.at) > 0 && goesOn != cur {
+	taken := goesOn != nil && goesOn != cur && len(goesOn.at) > 0
+	if goesOn == nil || goesOn == n || goesOn.kind != n.kind || taken || n.holdsEntries() {
 		h.set(c, n, v)
 		return n
 	}
@@ -783,6 +784,17 @@ func (h *past) put(c *cell, n *node, v *store.Version) *node {
 	}
 	h.set(c, goesOn, v)
 	return goesOn
+}
+
+// holdsEntries reports whether a directory has entries. Such a directory was not made to take the
+// place of another one.
+func (n *node) holdsEntries() bool {
+	for _, c := range n.kids {
+		if c.now().node != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // broughtBy is the node that a plan wrote anew at an entry; nil: that is not known.

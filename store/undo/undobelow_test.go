@@ -147,3 +147,27 @@ func TestUndoPassesByWhatLeftNothing(t *testing.T) {
 	c.carry(c.undo(Query{Last: true}))
 	c.want("a", "0\n")
 }
+
+// A directory that one process removed, and in whose place it renamed one that it had filled, lost
+// its files for the planner: an undo looked for them under the name from before the rename.
+func TestUndoOfDirectoryReplacedByAFullOne(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.Mkdir("out", storetest.DirMode), tr.Write("out/old", "old\n"))
+	before := tr.Clone()
+	c.as("A", "build", "t1", 10).do(tr.Mkdir("tmp", storetest.DirMode), tr.Mkdir("tmp/sub", storetest.DirMode), tr.Write("tmp/sub/new", "new\n"),
+		tr.Remove("out/old"), tr.Remove("out"), tr.Rename("tmp", "out"))
+	after := tr.Clone()
+	c.carry(c.undo(Query{Select: store.Filter{Session: "A"}}))
+	if now := tr.Clone(); !maps.Equal(now, before) {
+		t.Fatalf("after undo:\n%swant\n%s", show(now), show(before))
+	}
+	p, err := Planner{Store: c.s}.Redo("", false, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.carry(p)
+	if now := tr.Clone(); !maps.Equal(now, after) {
+		t.Fatalf("after redo:\n%swant\n%s", show(now), show(after))
+	}
+}
