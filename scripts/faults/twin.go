@@ -802,7 +802,7 @@ func (t *trial) namedIn(lines []string, d difference) bool {
 				return true
 			}
 			for dir := filepath.Dir(full); dir != t.name && dir != "."; dir = filepath.Dir(dir) {
-				if mentions(l, dir) && (saysOfAll(strings.ReplaceAll(l, dir, "DIR"), d.what) || hasCount.MatchString(strings.ReplaceAll(l, dir, "")) || strings.Contains(l, "may not be")) {
+				if mentions(l, dir) && (saysOfAll(strings.ReplaceAll(l, dir, "DIR"), d.what) || hasCount.MatchString(strings.ReplaceAll(l, dir, "")) || strings.Contains(l, "may not be") || strings.Contains(l, "files may be missing")) {
 					return true
 				}
 			}
