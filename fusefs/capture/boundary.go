@@ -66,6 +66,29 @@ func (b *boundary) forget(p string) {
 	b.n.Store(int32(len(b.names)))
 }
 
+// moved renames the names in the subtree of a directory with it and, if the two names were
+// exchanged, those in the subtree of the other one.
+func (b *boundary) moved(from, to string, exchanged bool) {
+	if b.n.Load() == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	names := make(map[string]bool, len(b.names))
+	for q, below := range b.names {
+		if rest, in := strings.CutPrefix(q, from+"/"); in {
+			q = to + "/" + rest
+		} else if rest, in := strings.CutPrefix(q, to+"/"); in && exchanged {
+			q = from + "/" + rest
+		} else if q == from && !exchanged {
+			continue
+		}
+		names[q] = below
+	}
+	b.names = names
+	b.n.Store(int32(len(b.names)))
+}
+
 // boundaryClass returns Ignored for an excluded name in the boundary, otherwise class.
 func (c *Capture) boundaryClass(class ignore.Class, p string) ignore.Class {
 	if class == ignore.Excluded && c.boundary.has(p) {

@@ -138,7 +138,7 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 		c.forget(e.Path2, true)
 		c.scans.relocated(from != ignore.Tracked && to == ignore.Tracked)
 	}
-	c.boundary.forget(e.Path)
+	c.boundary.moved(e.Path, e.Path2, false)
 	wasFrom, wasTo := from, to
 	if c.crosses(e, &from, &to) {
 		c.recordExcluded(e.File, e.Path, e.Target, e.Stat, wasFrom)
@@ -216,6 +216,7 @@ func (c *Capture) exchanged(e fusefs.Event, r *spool.Record) {
 			other, to = st, c.Class(e.Path2, isDir(st))
 		}
 	}
+	c.boundary.moved(e.Path, e.Path2, true)
 	if was, is := from, to; other.Ino != 0 && c.crosses(e, &from, &to) {
 		c.recordExcluded(e.Replaced, e.Path2, "", other, is)
 		c.enterBoundary(e.Path, e.Replaced, isDir(other))

@@ -304,9 +304,13 @@ func (x *carrier) ensure(d *node) {
 	}
 	x.ensure(home.dir)
 	if there := x.held(home); there != nil {
-		if to := x.target(there); to == nil || !x.bring(to) || x.held(home) != nil {
-			x.vacate(home)
+		if to := x.target(there); to != nil {
+			x.bring(to)
 		}
+		if x.there(d) {
+			return // what had to go from its place is to be in it, so it was made on the way
+		}
+		x.vacate(home)
 	}
 	w := x.a.whole(d)
 	p := x.path(home)

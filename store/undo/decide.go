@@ -233,7 +233,11 @@ func (m *maker) narrow(a *aims, asked func(*cell) bool, conflicts map[*cell][]st
 				a.of[c] = g
 			}
 		case to == nil:
-			m.conflict(store.Conflict{Path: p, Why: "what was its directory is something else now"})
+			why := "what was its directory is something else now"
+			if is, there := a.h.path(&n.content); there && !n.dir() {
+				why += fmt.Sprintf("; %q stays", string(is))
+			}
+			m.conflict(store.Conflict{Path: p, Why: why})
 			for _, at := range n.at {
 				delete(a.of, at)
 			}

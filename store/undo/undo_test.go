@@ -459,3 +459,18 @@ func TestTitleNamesTheSession(t *testing.T) {
 		}
 	}
 }
+
+// A directory that comes back where a file is that is to be in it: on the way to the file's place
+// the directory was made, and it was set aside and made once more.
+func TestDirectoryWhereItsFileIs(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.Mkdir("lib", storetest.DirMode), tr.Mkdir("lib/out", storetest.DirMode), tr.Mkdir("lib/out/deep", storetest.DirMode), tr.Write("lib/out/e", "e\n"))
+	before := tr.Clone()
+	c.as("A", "sh", "t1", 10).do(tr.Write("lib/out/deep/b", "b\n"), tr.Exchange("lib/out/deep/b", "lib/out/e"), tr.Rename("lib/out/deep", "src"))
+	c.do(tr.Exchange("src/b", "lib"), tr.Remove("src/b/out/e"), tr.Remove("src/b/out"), tr.Remove("src/b"))
+	c.carry(c.undo(Query{Select: store.Filter{Session: "A"}}))
+	if now := tr.Clone(); !maps.Equal(now, before) {
+		t.Fatalf("after undo:\n%swant\n%s", show(now), show(before))
+	}
+}
