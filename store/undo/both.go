@@ -9,16 +9,16 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// Parted is a file that was changed twice from one content, where the second write went
-// over the first.
+// Parted is a file that was changed twice from the same content, where the second write overwrote
+// the first.
 type Parted struct {
 	Base   store.Hash
-	Theirs uint64 // the version that was overwritten
-	Ours   uint64 // the version that was made from Base
+	Theirs uint64 // the overwritten version
+	Ours   uint64 // the version made from Base
 }
 
-// Both plans to give files both changes, by lines, with what was changed since. Where the
-// changes meet, the file is in Conflicts.
+// Both plans to merge both changes of each file, by lines, and keeps later changes. If changes
+// overlap, the file is in Conflicts.
 func (p Planner) Both(of []Parted) (*Draft, error) {
 	title := "the loss of another's change in " + text.Count(len(of), "file")
 	return goals(p, store.PlanUndo, title, of, nil, false, func(m *maker, f Parted) (goal, bool, error) {
@@ -30,7 +30,8 @@ func (p Planner) Both(of []Parted) (*Draft, error) {
 	})
 }
 
-// both is the goal for one file; false: there is nothing to do, or a conflict noted.
+// both returns the goal for one file. It returns false if there is nothing to do, or after listing
+// a conflict or loss.
 func (m *maker) both(f Parted) (g goal, ok bool, err error) {
 	ours, err := m.view.Version(f.Ours)
 	if err != nil {
@@ -56,8 +57,8 @@ func (m *maker) both(f Parted) (g goal, ok bool, err error) {
 	return m.since(ours, left, both)
 }
 
-// since is the goal of a file that is to be want in the place of a version's content, and
-// to keep what was changed in it since.
+// since returns the goal for a file in which want should replace the content was of a version. It
+// keeps later changes of the file.
 func (m *maker) since(of store.Version, was, want []byte) (g goal, ok bool, err error) {
 	g.path = of.Path
 	cur, found, err := m.view.Current(of.Path)
@@ -76,7 +77,7 @@ func (m *maker) since(of store.Version, was, want []byte) (g goal, ok bool, err 
 		return g, false, nil
 	}
 	if string(out) == string(now) {
-		return g, false, nil // done before
+		return g, false, nil // already done
 	}
 	g = goal{path: of.Path, have: have, want: have, made: true}
 	g.want.blob, g.want.size, g.want.mtime, g.want.seq = m.contents.add(out), int64(len(out)), 0, 0
@@ -84,7 +85,7 @@ func (m *maker) since(of store.Version, was, want []byte) (g goal, ok bool, err 
 	return g, true, nil
 }
 
-// notMerged is where two changes meet.
+// notMerged describes where two changes overlap.
 func notMerged(err error, lines string) string {
 	if errors.Is(err, diff.ErrEncodings) {
 		return "its encoding"

@@ -9,18 +9,19 @@ import (
 	"cachebro/store"
 )
 
-// carrier turns aims into steps, on a tree that it keeps as the steps will leave it:
-// renames first (they need no content, keep the inode and carry along what nobody has
-// looked at), then what has to go, deepest first, directories, and what is written.
+// carrier turns aims into steps. It keeps a tree in the state that the steps so far produce. It
+// makes renames first, because they need no content, keep the inode and move even files that nobody
+// has read. Then come removals, deepest first, directories, and writes.
 type carrier struct {
 	*stepper
 	a       *aims
-	holds   map[*cell]*node   // what entries hold by now, where that has changed
-	at      map[*node][]*cell // where nodes are by now, where that has changed
-	is      map[*node]state   // what nodes are by now, where that has changed
-	busy    map[*cell]bool    // something is on its way there
-	targets map[*node][]*cell // the entries that nodes are to have and that change
-	// shutting are directories that nobody may change in the end, and how they are to be.
+	holds   map[*cell]*node   // changed entries, with the node that they hold now
+	at      map[*node][]*cell // changed nodes, with the entries that hold them now
+	is      map[*node]state   // changed nodes, with their present state
+	busy    map[*cell]bool    // entries to which a node is being moved
+	targets map[*node][]*cell // changing entries that each node should get
+	// shutting holds directories that end without write or search permission, with their final
+	// state.
 	shutting map[*node]state
 	aside    int
 }
@@ -58,8 +59,6 @@ func (m *maker) steps(a *aims, o *outcome) error {
 	return nil
 }
 
-// --- the tree by now --------------------------------------------------------------------
-
 func (x *carrier) held(c *cell) *node {
 	if n, ok := x.holds[c]; ok {
 		return n
@@ -74,7 +73,7 @@ func (x *carrier) places(n *node) []*cell {
 	return n.at
 }
 
-// there: a node has a name by now.
+// there reports whether a node has a name at this point.
 func (x *carrier) there(n *node) bool {
 	if n == x.a.h.root {
 		return true
@@ -116,7 +115,7 @@ func (x *carrier) path(c *cell) store.Path {
 	return p
 }
 
-// below: a directory is below a node, or is it.
+// below reports whether directory d is n or in its subtree.
 func (x *carrier) below(d, n *node) bool {
 	for d != n {
 		at := x.places(d)
@@ -128,7 +127,7 @@ func (x *carrier) below(d, n *node) bool {
 	return true
 }
 
-// leaving is a name that a node is to lose; nil: it keeps all.
+// leaving returns a name that a node will lose, or nil.
 func (x *carrier) leaving(n *node) *cell {
 	for _, c := range x.places(n) {
 		if x.a.after(c).node != n {
@@ -138,7 +137,7 @@ func (x *carrier) leaving(n *node) *cell {
 	return nil
 }
 
-// target is an entry that a node is to have and has not yet; nil: there is none.
+// target returns an entry that a node should get and does not have yet, or nil.
 func (x *carrier) target(n *node) *cell {
 	var best *cell
 	for _, c := range x.targets[n] {
@@ -149,10 +148,8 @@ func (x *carrier) target(n *node) *cell {
 	return best
 }
 
-// --- renames ----------------------------------------------------------------------------
-
-// bring renames what is to be at an entry to there, if it is somewhere and leaves that.
-// False: it waits for something that waits for it.
+// bring renames the wanted node of an entry to that entry, if the node exists and leaves another
+// name. It returns false if two nodes wait for each other.
 func (x *carrier) bring(c *cell) bool {
 	n := x.a.after(c).node
 	if n == nil || x.held(c) == n || !x.there(n) {
@@ -160,7 +157,7 @@ func (x *carrier) bring(c *cell) bool {
 	}
 	from := x.leaving(n)
 	if from == nil {
-		return true // it gets one more name
+		return true // it gets an additional name
 	}
 	if x.busy[c] {
 		return false
@@ -169,7 +166,8 @@ func (x *carrier) bring(c *cell) bool {
 	defer delete(x.busy, c)
 	x.ensure(c.dir)
 	for d := c.dir; n.dir() && x.below(c.dir, n); {
-		// The way there is below it: that goes elsewhere first.
+		// The destination is in the node's own subtree. Move a directory on the way elsewhere
+		// first.
 		if d == n {
 			x.putAside(x.places(c.dir)[0])
 			break
@@ -201,7 +199,7 @@ func (x *carrier) bring(c *cell) bool {
 	return true
 }
 
-// vacate clears an entry.
+// vacate empties an entry.
 func (x *carrier) vacate(c *cell) {
 	n := x.held(c)
 	switch {
@@ -213,8 +211,8 @@ func (x *carrier) vacate(c *cell) {
 	}
 }
 
-// clear takes what is in a directory out of it, which is to go or to come elsewhere. False:
-// something stays in it.
+// clear empties a directory that will be removed or renamed. It returns false if something stays in
+// it.
 func (x *carrier) clear(d *node) bool {
 	for _, name := range slices.Sorted(maps.Keys(d.kids)) {
 		c := d.kids[name]
@@ -248,7 +246,7 @@ func (x *carrier) empty(n *node) bool {
 	return true
 }
 
-// putAside gives something a name that nobody else uses, in the nearest directory that stays.
+// putAside renames a node to an unused temporary name in the nearest directory that stays.
 func (x *carrier) putAside(c *cell) {
 	x.aside++
 	dir := c.dir
@@ -268,7 +266,7 @@ func (x *carrier) moving(do string, from, to *cell) store.Step {
 	st := expect(store.Step{Do: do, Path: x.path(from), To: x.path(to), Mode: have.mode}, have)
 	if have.dir() {
 		st.Ino = have.in.Ino
-	} else if have.regular() && have.blob == (store.Hash{}) { // nothing else to know it by
+	} else if have.regular() && have.blob == (store.Hash{}) { // nothing else identifies it
 		st.Size, st.Mtime = have.size, have.mtime
 	}
 	return st
@@ -281,7 +279,7 @@ func (x *carrier) rename(from, to *cell) {
 	x.set(to, n)
 }
 
-// exchange lets two entries change places, at least one of which is a directory.
+// exchange swaps two entries, of which at least one is a directory.
 func (x *carrier) exchange(a, b *cell) {
 	if x.held(a).dir() {
 		a, b = b, a // so that Path is the file, if there is one
@@ -293,7 +291,7 @@ func (x *carrier) exchange(a, b *cell) {
 	x.set(a, nb)
 }
 
-// ensure makes a directory that is to be there and is not.
+// ensure makes a directory that should exist and does not.
 func (x *carrier) ensure(d *node) {
 	if x.there(d) || !d.dir() {
 		return
@@ -325,10 +323,8 @@ func (x *carrier) ensure(d *node) {
 	}
 }
 
-// --- what goes, and what is written ---------------------------------------------------------
-
-// removals deletes what must not be there, children before parents. What a file or a link
-// takes the place of is replaced by that.
+// removals deletes what must not exist, children before parents. It leaves out what a new file or
+// link will replace.
 func (x *carrier) removals() {
 	type going struct {
 		path store.Path
@@ -375,7 +371,7 @@ func (x *carrier) remove(c *cell) {
 	x.set(c, nil)
 }
 
-// occupant is what is at an entry by now.
+// occupant returns the state of the node at an entry.
 func (x *carrier) occupant(c *cell) state {
 	if n := x.held(c); n != nil {
 		return x.state(n)
@@ -383,7 +379,7 @@ func (x *carrier) occupant(c *cell) state {
 	return state{}
 }
 
-// makeFiles makes files and links that are gone.
+// makeFiles makes files and links that do not exist.
 func (x *carrier) makeFiles(all []*aim) {
 	for _, g := range all {
 		n := g.want.node
@@ -417,32 +413,34 @@ func (x *carrier) changeFiles(all []*aim) {
 		}
 		c := x.places(n)[0]
 		for _, o := range x.places(n) {
-			// What is replaced later is not also made anew: the plan says one thing of each entry.
+			// A name that is replaced later must not be written here, because the plan changes each
+			// entry only once.
 			if stays := x.a.after(o).node == n; stays && x.a.after(c).node != n || stays && x.path(o) < x.path(c) {
 				c = o
 			}
 		}
-		// Only a new file is given rights of its owner, and that for all of its names.
+		// Set-id bits and capabilities are given only to a new file, which then gets all names of
+		// the old one.
 		anew := w.needsNewFile(have) && have.nlink > 1 && int(have.nlink) == len(x.places(n)) && x.contents.has(w.blob)
 		x.write(x.path(c), have, w, anew)
 		x.is[n] = w
 		for _, o := range x.places(n) {
 			switch p := x.path(o); {
 			case o == c:
-			case anew && x.a.after(o).node != n: // it is replaced later, and until then what it was
+			case anew && x.a.after(o).node != n: // it is replaced later and keeps the old file until then
 				was := x.a.h.newNode(n.kind, have.in)
 				x.is[was] = have
 				x.set(o, was)
 			case anew:
 				x.add(expect(store.Step{Do: store.DoLink, Path: p, To: x.path(c), Blob: w.blob}, have))
-			case x.asked != nil && !x.asked(p): // it is the same file, and changes with it
+			case x.asked != nil && !x.asked(p): // not requested, but the same file, so it changes as well
 				x.add(expect(store.Step{Do: store.DoLink, Path: p, To: x.path(c), Blob: w.blob}, w))
 			}
 		}
 	}
 }
 
-// links makes entries names of files that are there.
+// links makes entries names of existing files.
 func (x *carrier) links(all []*aim) {
 	for _, g := range all {
 		n := g.want.node
@@ -455,7 +453,7 @@ func (x *carrier) links(all []*aim) {
 	}
 }
 
-// write brings content, link or mode.
+// write adds a step that writes content, a link or a mode.
 func (x *carrier) write(p store.Path, have, w state, apart bool) {
 	if have.in == w.in && w.lends(have) && have.nlink < 2 && x.contents.has(w.blob) {
 		apart = true
@@ -480,8 +478,8 @@ func (x *carrier) write(p store.Path, have, w state, apart bool) {
 	x.add(expect(st, have))
 }
 
-// open gives rights to the directories first in which something is changed. Those that
-// are to have none in the end are shut last.
+// open adds steps that make directories writable before something in them changes. Directories that
+// should not be writable in the end are handled by shut.
 func (x *carrier) open(all []*aim, o *outcome) {
 	seen := map[*node]bool{x.a.h.root: true}
 	var dirs []*node
@@ -522,8 +520,8 @@ func (x *carrier) open(all []*aim, o *outcome) {
 	}
 }
 
-// shut takes the rights to directories away again that nobody may change afterwards, by
-// the names that they have then.
+// shut adds steps that set the final mode of directories that were made writable, under their final
+// names.
 func (x *carrier) shut() {
 	type shut struct {
 		path store.Path
@@ -542,7 +540,7 @@ func (x *carrier) shut() {
 	}
 }
 
-// returns says to which version's state each path is taken, so that a later undo knows
+// returns records in the plan which version's state each path gets. A later undo needs that to know
 // whose work it finds there.
 func (x *carrier) returns(all []*aim) {
 	told := map[store.Path]bool{}

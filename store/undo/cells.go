@@ -11,22 +11,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// node is what names stand for: a file, directory or symbolic link. It goes on where a
-// save puts another inode in its place, where it is made again under its name, and where
-// a plan brings it back.
+// node is a file, directory or symbolic link, which names refer to. It remains the same node if a
+// save puts another inode in its place, if it is made again under its name, or if a plan restores
+// it.
 type node struct {
 	kind      uint32 // type bits of st_mode
 	in        store.Inode
-	foreign   bool   // in is of another machine
-	nlink     uint32 // as it was told last
+	foreign   bool   // in comes from another machine
+	nlink     uint32 // according to the last version
 	kids      map[store.Path]*cell
 	at        []*cell        // the entries that hold it now
-	bare      bool           // a directory of which only what is in it is known
-	made      *store.Version // by which it was made; Seq 0: it was there before
-	seen      bool           // a version of it has been read
+	bare      bool           // a directory that is known only by its children
+	made      *store.Version // the version that made it; Seq 0: it existed before
+	seen      bool           // one of its versions was read
 	names     []*cell        // all entries that ever held it
-	goesOn    *node          // which it took the place of
-	strangers uint32         // names that it had, of which nothing is known, when it went and a plan brought it back
+	goesOn    *node          // the node that this one replaced and continues as
+	strangers uint32         // number of unknown names that it had when it was removed, before a plan restored it
 
 	content, meta cell
 }
@@ -35,9 +35,9 @@ func (n *node) dir() bool { return n.kind == unix.S_IFDIR }
 
 // value is what a cell holds.
 type value struct {
-	node    *node  // of an entry; nil: nothing
-	st      *state // of a content or of metadata
-	unknown bool   // nobody saw it
+	node    *node  // for an entry; nil: none
+	st      *state // for a content or metadata
+	unknown bool   // nobody saw the value
 }
 
 const (
@@ -46,37 +46,37 @@ const (
 	metaCell    = store.CellMeta
 )
 
-// cell is the smallest thing that has a value: an entry of a directory, or the content
-// or the metadata of a node.
+// cell is the smallest thing that has a value: an entry of a directory, the content of a node, or
+// the metadata of a node.
 type cell struct {
 	kind  uint8
-	dir   *node          // of an entry
-	name  store.Path     // of an entry
+	dir   *node          // for an entry: the directory
+	name  store.Path     // for an entry: the name
 	title store.Path     // see past.title
-	of    *node          // of a content or of metadata
-	known bool           // something is known of it
-	base  value          // before all facts
-	since uint64         // the version that says what the base is; 0: none
-	found *store.Version // the scan that found the base; Seq is 0 if the base was recorded before
+	of    *node          // for a content or metadata: the node
+	known bool           // a version says something about the cell
+	base  value          // value before all facts
+	since uint64         // for an entry: the version that recorded base; 0: none
+	found *store.Version // the scan that found base; Seq 0: base was recorded before
 	facts []fact
 }
 
-// noVersion and absent stand for none.
+// noVersion and absent are used where there is none.
 var (
 	noVersion = &store.Version{}
 	absent    state
 )
 
-// fact says that a cell got a value.
+// fact is a change of a cell's value.
 type fact struct {
 	value
-	v     *store.Version // that says so
-	seqs  []uint64       // and all others that do
-	found bool           // nobody is known to have done it
-	said  bool           // a plan says so, and no version
+	v     *store.Version // the version that recorded the change
+	seqs  []uint64       // the numbers of all versions that recorded it
+	found bool           // found by a scan, so its author is unknown
+	said  bool           // recorded by a plan and by no version
 }
 
-// seq is the version that says what the value is before a fact.
+// seq returns the number of the version that recorded the value before fact i.
 func (c *cell) seq(i int) uint64 {
 	switch {
 	case i > 0:
@@ -89,7 +89,7 @@ func (c *cell) seq(i int) uint64 {
 
 func (c *cell) now() value { return c.before(len(c.facts)) }
 
-// before is the value before a fact.
+// before returns the value before fact i.
 func (c *cell) before(i int) value {
 	if i == 0 {
 		return c.base
@@ -104,7 +104,7 @@ func (c *cell) same(a, b value) bool {
 	case c.kind == entryCell:
 		return a.node == b.node
 	case c.kind == contentCell:
-		if zero := (store.Hash{}); a.st.regular() && b.st.regular() && (a.st.blob == zero) != (b.st.blob == zero) { // nobody read one of them
+		if zero := (store.Hash{}); a.st.regular() && b.st.regular() && (a.st.blob == zero) != (b.st.blob == zero) { // the content of one was not read
 			return a.st.size == b.st.size && (a.st.mtime == b.st.mtime || a.st.size == 0)
 		}
 		return a.st.sameContent(*b.st)
@@ -112,32 +112,31 @@ func (c *cell) same(a, b value) bool {
 	return (a.st.link() && b.st.link() || a.st.perm() == b.st.perm()) && a.st.sameOwner(*b.st) && a.st.attrs.Same(b.st.attrs)
 }
 
-// past is what became of some cells from one version on.
+// past is the history of some cells from version lo on.
 type past struct {
 	m       *maker
 	lo      uint64
-	whole   bool  // all is read
-	begun   int64 // when what is asked for began
+	whole   bool  // everything was read
+	begun   int64 // time of the first version that was requested
 	root    *node
-	now     *outcome // the tree as it is, once it was asked for
+	now     *outcome // the present tree, once computed
 	nodes   map[store.Inode]*node
-	bySeq   map[uint64]*node                // what a version is of
-	entryOf map[uint64]*cell                // the entry that a version changes
-	saidBy  map[string]map[*cell]store.Cell // what plans say of cells, as far as it was asked
+	bySeq   map[uint64]*node                // the node of each version
+	entryOf map[uint64]*cell                // the entry that each version changes
+	saidBy  map[string]map[*cell]store.Cell // what plans record about cells, for plans looked up so far
 	all     []*node
-	sure    map[store.Path]bool // looked at
+	sure    map[store.Path]bool // paths that were read
 	owns    map[store.Path][]store.Version
-	leaving map[arrival]*node // what has left its name, by the name that it gets at the same moment
+	leaving map[arrival]*node // nodes that were renamed, by the new name
 }
 
-// arrival is the moment at which a path gets what had another name until then.
+// arrival identifies a rename by the new path and the time.
 type arrival struct {
 	path store.Path
 	time int64
 }
 
-// since reads what became of paths, and of all that has to do with them, from the
-// version lo on.
+// cellsSince reads the history of paths, and of everything connected with them, from version lo on.
 func (m *maker) cellsSince(paths []store.Path, lo uint64, known map[uint64]*store.Version) (*past, error) {
 	var h *past
 	var vs []*store.Version
@@ -173,7 +172,7 @@ func (m *maker) cellsSince(paths []store.Path, lo uint64, known map[uint64]*stor
 	for _, p := range begin {
 		h.begin(p)
 	}
-	last := map[string]int{} // of each plan's versions
+	last := map[string]int{} // index of each plan's last version
 	for i := range vs {
 		last[vs[i].Plan] = i
 	}
@@ -196,8 +195,8 @@ func (m *maker) cellsSince(paths []store.Path, lo uint64, known map[uint64]*stor
 	return h, nil
 }
 
-// enterSaid enters what a plan made of contents and metadata, where no version tells: of what
-// was nowhere afterwards, and of files in directories that are excluded.
+// enterSaid adds the facts that a plan records about contents and metadata and that no version
+// records. They concern nodes that did not exist after the plan, and files in excluded directories.
 func (h *past) enterSaid(plan string) {
 	if !h.speaks(plan) {
 		return
@@ -213,7 +212,7 @@ func (h *past) enterSaid(plan string) {
 		}
 		want := c.before(to + 1)
 		if r.Gone && len(c.of.at) > 0 || !r.Gone && (c.same(want, c.now()) || !h.changedUntold(&of, c)) {
-			continue // or a step failed
+			continue // nothing to add, or a step failed
 		}
 		c.facts = append(c.facts, fact{
 			value: want, seqs: []uint64{of.Seq + 1}, said: true,
@@ -222,8 +221,8 @@ func (h *past) enterSaid(plan string) {
 	}
 }
 
-// changedUntold reports whether a plan gave a file its content or metadata, and no version
-// tells of it.
+// changedUntold reports whether a plan changed the content or metadata of a file and no version
+// recorded the change.
 func (h *past) changedUntold(of *store.Plan, c *cell) bool {
 	p, there := h.path(c)
 	told := func(v store.Version) bool {
@@ -249,8 +248,8 @@ func (h *past) changedUntold(of *store.Plan, c *cell) bool {
 	})
 }
 
-// sinceOf is the oldest version that was looked at for the plans that made versions: which
-// node goes on where is seen alike only from there on.
+// sinceOf returns the oldest version that the plans which made versions have read. Only from there
+// on are nodes recognised in the same way as when those plans were made.
 func (m *maker) sinceOf(vs []*store.Version) uint64 {
 	least := ^uint64(0)
 	seen := map[string]bool{"": true}
@@ -272,8 +271,8 @@ type renaming struct {
 	from, to store.Path
 }
 
-// read reads the histories of paths, of the directories above them, and of the other
-// names that what is there had since. It answers the versions since, in order.
+// read reads the histories of paths, of their parent directories, and of other names that their
+// files and directories have had since. It returns the versions from lo on, in order.
 func (h *past) read(paths []store.Path, known map[uint64]*store.Version) ([]*store.Version, error) {
 	var vs []*store.Version
 	todo := map[store.Path]bool{}
@@ -336,16 +335,16 @@ func (h *past) read(paths []store.Path, known map[uint64]*store.Version) ([]*sto
 		if len(todo) > 0 {
 			continue
 		}
-		// What was in a directory under its other name.
+		// Add what was in a renamed directory under its other name.
 		for r := range moves {
 			fromDir, fromName := split(r.from)
 			toDir, toName := split(r.to)
 			if fromName == toName && moves[renaming{r.time, fromDir, toDir}] {
-				continue // it went along
+				continue // a parent directory was renamed
 			}
 			for p, own := range h.owns {
 				if len(own) == 0 {
-					continue // there never was anything
+					continue // nothing ever existed there
 				}
 				if p != r.to && p.Inside(r.to) {
 					want(r.from + p[len(r.to):])
@@ -381,13 +380,13 @@ func (h *past) newNode(kind uint32, in store.Inode) *node {
 	return n
 }
 
-// beginAs enters what a node was before all facts.
+// beginAs sets the state of a node before all facts.
 func (n *node) beginAs(st state) {
 	n.content.known, n.content.base.st = true, &st
 	n.meta.known, n.meta.base.st = true, &st
 }
 
-// entry is the cell of a name in a directory.
+// entry returns the cell of a name in a directory.
 func (h *past) entry(dir *node, name store.Path) *cell {
 	c := dir.kids[name]
 	if c == nil {
@@ -397,7 +396,7 @@ func (h *past) entry(dir *node, name store.Path) *cell {
 	return c
 }
 
-// resolve is the cell of a path; nil: its directory is not there.
+// resolve returns the cell of a path, or nil if its directory does not exist.
 func (h *past) resolve(p store.Path) *cell {
 	dir := h.root
 	for {
@@ -420,7 +419,7 @@ func (h *past) resolve(p store.Path) *cell {
 	}
 }
 
-// lookup is the cell of a path, if something is known of it; nil: nothing is.
+// lookup returns the cell of a path, or nil if nothing is known about it.
 func (h *past) lookup(p store.Path) *cell {
 	dir, name := split(p)
 	d := h.root
@@ -434,14 +433,14 @@ func (h *past) lookup(p store.Path) *cell {
 	return d.kids[name]
 }
 
-// begin enters what a path was before.
+// begin sets what a path was before lo.
 func (h *past) begin(p store.Path) {
 	own := h.owns[p]
 	i := -1
 	for i+1 < len(own) && own[i+1].Seq < h.lo {
 		i++
 	}
-	if i >= 0 && i+1 < len(own) && store.FoundNew(own[i], own[i+1]) { // a scan recorded it before its maker did
+	if i >= 0 && i+1 < len(own) && store.FoundNew(own[i], own[i+1]) { // a scan found it before its creation was recorded
 		i--
 	}
 	if i < 0 {
@@ -470,7 +469,7 @@ func (h *past) begin(p store.Path) {
 	h.told(n, v)
 }
 
-// told notes what every version says of its node.
+// told updates a node by the fields that every version has.
 func (h *past) told(n *node, v *store.Version) {
 	if in := store.InodeOf(v.Stat); in.Ino != 0 {
 		n.in, n.foreign, n.nlink = in, v.Foreign, v.Stat.Nlink
@@ -478,7 +477,7 @@ func (h *past) told(n *node, v *store.Version) {
 	n.seen, n.bare = true, false
 }
 
-// nodeOf is the node that a version is of.
+// nodeOf returns the node of a version.
 func (h *past) nodeOf(v *store.Version, c *cell) *node {
 	kind, in := stateOf(*v).kind(), store.InodeOf(v.Stat)
 	cur := c.now().node
@@ -506,14 +505,14 @@ func (h *past) nodeOf(v *store.Version, c *cell) *node {
 	return n
 }
 
-// elsewhere reports whether the inode numbers of a node and a version do not tell whether they are
-// of the same file, because one is not known or is of another machine.
+// elsewhere reports whether inode numbers cannot tell if a node and a version are the same file.
+// One number may be unknown or from another machine.
 func (n *node) elsewhere(v *store.Version) bool {
 	return n.in.Ino == 0 || v.Stat.Ino == 0 || n.foreign != v.Foreign
 }
 
-// cameFrom is the node that a rename, an exchange or a link gives a name; nil: it is not known.
-// Versions that came from another machine have no inode number that tells.
+// cameFrom returns the node that a rename, an exchange or a link moved to a name, or nil if
+// unknown. It serves versions from another machine, whose inode numbers cannot be compared.
 func (h *past) cameFrom(v *store.Version) *node {
 	if n := h.leaving[arrival{v.Path, v.Time}]; n != nil {
 		return n
@@ -527,14 +526,14 @@ func (h *past) cameFrom(v *store.Version) *node {
 	return nil
 }
 
-// set gives an entry a node, or nil.
+// set sets the node of an entry, which may be nil.
 func (h *past) set(c *cell, n *node, v *store.Version) {
 	was := c.now().node
 	if was == n {
 		return
 	}
 	c.facts = append(c.facts, fact{value: value{node: n}, v: v, seqs: []uint64{v.Seq}, found: nobodys(v)})
-	if was != nil && n != nil && v.Op != store.OpExchange { // it lost this name
+	if was != nil && n != nil && v.Op != store.OpExchange { // the file that was there lost this name
 		if last := h.lastAt(v.Path, v.Seq); !last.Deleted() && store.InodeOf(last.Stat) == was.in && last.Stat.Nlink > 0 {
 			was.nlink = h.left(last.Stat.Nlink, last)
 		}
@@ -550,8 +549,8 @@ func (h *past) set(c *cell, n *node, v *store.Version) {
 	}
 }
 
-// left returns how many names a file has after it lost one. A name that it was given since, at a
-// place of which nothing is recorded, does not count.
+// left returns the number of names of a file after it lost one. It does not count a name that the
+// file got since at an excluded path.
 func (h *past) left(nlink uint32, last store.Version) uint32 {
 	if last.Linked >= h.begun && nlink > 1 {
 		nlink--
@@ -559,7 +558,7 @@ func (h *past) left(nlink uint32, last store.Version) uint32 {
 	return max(nlink, 1) - 1
 }
 
-// lastAt is the newest version of a path before a number; Seq 0: there is none.
+// lastAt returns the newest version of a path before number seq, or Seq 0 if there is none.
 func (h *past) lastAt(p store.Path, seq uint64) (last store.Version) {
 	own := h.owns[p]
 	if i, _ := slices.BinarySearchFunc(own, seq, func(o store.Version, seq uint64) int { return cmp.Compare(o.Seq, seq) }); i > 0 {
@@ -568,12 +567,12 @@ func (h *past) lastAt(p store.Path, seq uint64) (last store.Version) {
 	return last
 }
 
-// nobodys: the version only says that something was found so.
+// nobodys reports whether a version records only what a scan found, so that its author is unknown.
 func nobodys(v *store.Version) bool {
 	return v.Plan == "" && (v.Op == store.OpBaseline || v.Op == store.OpSeen || v.Op == store.OpOutside)
 }
 
-// apply enters what a version tells.
+// apply adds the facts of a version.
 func (h *past) apply(v *store.Version) {
 	if v.Excluded() {
 		return
@@ -583,7 +582,7 @@ func (h *past) apply(v *store.Version) {
 	}
 	c := h.resolve(v.Path)
 	if c == nil {
-		return // its directory had another name by then, and it went along
+		return // its directory had another name by then and moved the file
 	}
 	h.entryOf[v.Seq] = c
 	switch v.Op {
@@ -612,7 +611,7 @@ func (h *past) apply(v *store.Version) {
 	h.changed(n, v, newState(v), fresh)
 }
 
-// leaves: an entry holds nothing any more.
+// leaves records that an entry became empty.
 func (h *past) leaves(c *cell, v *store.Version) {
 	if h.underNewName(c, v) {
 		return
@@ -664,8 +663,8 @@ func (h *past) underNewName(c *cell, v *store.Version) bool {
 	return false
 }
 
-// wentAlong: what a version says was renamed is at its new name by now. It was in a
-// directory that changed places with another.
+// wentAlong reports whether a renamed file is already at its new name, because its directory was
+// exchanged with another one.
 func (h *past) wentAlong(v *store.Version) bool {
 	if v.Op != store.OpMoved {
 		return false
@@ -674,14 +673,14 @@ func (h *past) wentAlong(v *store.Version) bool {
 	return to != nil && to.known && to.now().node != nil && to.now().node.in == store.InodeOf(v.Stat)
 }
 
-// comes gives an entry the node of a version.
+// comes puts the node of a version into an entry.
 func (h *past) comes(c *cell, v *store.Version) {
 	n := h.nodeOf(v, c)
 	if v.Op == store.OpExchange {
 		h.leaving[arrival{v.From, v.Time}] = c.now().node
 	}
 	if v.Op == store.OpCreate && c.known && c.now().node == n && store.FoundNew(*h.foundBy(c), *v) {
-		// A scan recorded it before its maker did.
+		// A scan found it before its creation was recorded.
 		if len(c.facts) == 0 {
 			c.base, c.found = value{}, noVersion
 			n.at = slices.DeleteFunc(n.at, func(o *cell) bool { return o == c })
@@ -707,7 +706,7 @@ func (h *past) comes(c *cell, v *store.Version) {
 	h.changed(n, v, newState(v), fresh && n.made.Seq == v.Seq)
 }
 
-// foundBy is the version by which what an entry holds was found, if it was.
+// foundBy returns the version of the scan that found the entry's present value, or noVersion.
 func (h *past) foundBy(c *cell) *store.Version {
 	if len(c.facts) == 0 {
 		return c.found
@@ -718,10 +717,10 @@ func (h *past) foundBy(c *cell) *store.Version {
 	return noVersion
 }
 
-// saveTime bounds how long a process may take for an atomic save, in ns.
+// saveTime bounds the duration of an atomic save, in ns.
 const saveTime = int64(60e9)
 
-// new: a node was made a moment ago by whoever puts it under a name now.
+// new reports whether the process of version v has just made the node.
 func (n *node) new(v *store.Version) bool {
 	if !n.seen {
 		return v.Op != store.OpBaseline && v.Op != store.OpLink
@@ -731,8 +730,8 @@ func (n *node) new(v *store.Version) bool {
 
 func samePID(a, b store.Actor) bool { return a.PID == b.PID && a.Start == b.Start }
 
-// put gives an entry a node. One that was made to take the place of another, or that is
-// made again, is that other one from now on.
+// put puts a node into an entry. If the node was made to replace another one, or to make it again,
+// it continues as that node.
 func (h *past) put(c *cell, n *node, v *store.Version) *node {
 	cur := c.now().node
 	if cur == n {
@@ -747,7 +746,7 @@ func (h *past) put(c *cell, n *node, v *store.Version) *node {
 	case replaced:
 		goesOn = cur
 	case len(c.facts) > 0 && cur == nil && v.Time-c.facts[len(c.facts)-1].v.Time <= saveTime && samePID(c.facts[len(c.facts)-1].v.Actor, v.Actor):
-		goesOn = c.before(len(c.facts) - 1).node // who removed it makes it again
+		goesOn = c.before(len(c.facts) - 1).node // the process that removed it makes it again
 		if goesOn != nil && goesOn.nlink > 0 && !goesOn.dir() {
 			goesOn = nil
 		}
@@ -757,7 +756,7 @@ func (h *past) put(c *cell, n *node, v *store.Version) *node {
 		h.set(c, n, v)
 		return n
 	}
-	if v.Op == store.OpExchange && goesOn == cur && cur.in.Ino != 0 { // what it was is under the other name now
+	if v.Op == store.OpExchange && goesOn == cur && cur.in.Ino != 0 { // the old file has the other name now
 		old := h.newNode(cur.kind, cur.in)
 		old.seen, old.nlink = true, cur.nlink
 		old.content.known, old.content.base = true, cur.content.now()
@@ -772,7 +771,7 @@ func (h *past) put(c *cell, n *node, v *store.Version) *node {
 		goesOn.strangers = max(goesOn.strangers, goesOn.nlink)
 	}
 	goesOn.nlink, n.nlink = n.nlink, 0
-	if n.seen && n.content.known { // what it was made with
+	if n.seen && n.content.known { // its values when it was made
 		h.write(&goesOn.content, n.content.now().st, v)
 		h.write(&goesOn.meta, n.meta.now().st, v)
 		for _, f := range n.content.facts {
@@ -797,7 +796,7 @@ func (n *node) holdsEntries() bool {
 	return false
 }
 
-// broughtBy is the node that a plan wrote anew at an entry; nil: that is not known.
+// broughtBy returns the node that a plan restored at an entry, or nil if unknown.
 func (h *past) broughtBy(v *store.Version, c *cell) *node {
 	if r, ok := h.said(v.Plan, c); ok {
 		if r.Made {
@@ -818,7 +817,7 @@ func (h *past) broughtBy(v *store.Version, c *cell) *node {
 	return nil
 }
 
-// said is what a plan that was begun says of a cell; false: nothing.
+// said returns what a plan records about a cell, or false if nothing.
 func (h *past) said(plan string, c *cell) (store.Cell, bool) {
 	cells, asked := h.saidBy[plan]
 	if !asked {
@@ -837,14 +836,15 @@ func (h *past) said(plan string, c *cell) (store.Cell, bool) {
 	return r, ok
 }
 
-// speaks: a plan says what it does to each cell. Those of older programs do not.
+// speaks reports whether a plan records what it does to each cell. Plans of older programs do not.
 func (h *past) speaks(plan string) bool {
 	h.said(plan, nil)
 	return h.saidBy[plan] != nil
 }
 
-// broughtTo is the fact of a cell, before fact i, whose value a plan was to bring back; -1:
-// the base. False: it is older than all that was read, or the value was that of no version.
+// broughtTo returns the index of the fact whose value a plan restored, among the facts of a cell
+// before fact i. -1 is the base. It returns false if that fact is older than everything read, or if
+// the value was merged.
 func (h *past) broughtTo(r store.Cell, c *cell, i int) (int, bool) {
 	if r.Made || r.From == 0 && r.Back < c.seq(0) || r.From != 0 && r.From < h.lo {
 		return 0, false
@@ -858,7 +858,7 @@ func (h *past) broughtTo(r store.Cell, c *cell, i int) (int, bool) {
 	return i, true
 }
 
-// cellOf returns the cell of a kind that a version changes, or nil if it is not known.
+// cellOf returns the cell of a kind that a version changes, or nil if unknown.
 func (h *past) cellOf(kind uint8, seq uint64) *cell {
 	if kind == entryCell {
 		return h.entryOf[seq]
@@ -876,7 +876,7 @@ func (h *past) cellOf(kind uint8, seq uint64) *cell {
 	return &n.meta
 }
 
-// nodeAt is what a version is of.
+// nodeAt returns the node of a version.
 func (h *past) nodeAt(seq uint64) *node {
 	if n := h.bySeq[seq]; n != nil {
 		return n
@@ -889,15 +889,15 @@ func (h *past) nodeAt(seq uint64) *node {
 		return n
 	}
 	st := stateOf(v)
-	n := h.newNode(st.kind(), store.InodeOf(v.Stat)) // it was gone before
+	n := h.newNode(st.kind(), store.InodeOf(v.Stat)) // it was removed before lo
 	n.seen = true
 	n.beginAs(st)
 	h.nodes[n.in] = n
 	return n
 }
 
-// changed enters what a version says of the content and the metadata of its node. fresh:
-// it made the node.
+// changed adds what a version records about the content and metadata of its node. fresh means that
+// the version made the node.
 func (h *past) changed(n *node, v *store.Version, st *state, fresh bool) {
 	if !n.dir() {
 		c := &n.content
@@ -920,7 +920,7 @@ func (h *past) changed(n *node, v *store.Version, st *state, fresh bool) {
 			if cur := c.now().st; (v.Op == store.OpCreate && !fresh || v.Plan != "") && cur.mtime != st.mtime {
 				c.facts = append(c.facts, fact{value: value{st: st}, v: v, seqs: []uint64{v.Seq}})
 			}
-		case v.Op != store.OpChmod || v.Plan != "": // that may tell of a content by which it was known before
+		case v.Op != store.OpChmod || v.Plan != "": // a chmod may record a content that was known before
 			h.write(c, st, v)
 		}
 	}
@@ -940,7 +940,7 @@ func (h *past) changed(n *node, v *store.Version, st *state, fresh bool) {
 	h.told(n, v)
 }
 
-// claimed enters who made a value that was found before its writer closed the file.
+// claimed sets the author of a value that a scan found before its writer closed the file.
 func (c *cell) claimed(v *store.Version) bool {
 	last := len(c.facts) - 1
 	if last < 0 || !c.facts[last].found || nobodys(v) {
@@ -951,7 +951,7 @@ func (c *cell) claimed(v *store.Version) bool {
 	return true
 }
 
-// write gives a content or metadata cell a value.
+// write sets the value of a content or metadata cell.
 func (h *past) write(c *cell, st *state, v *store.Version) {
 	val := value{st: st}
 	if c.same(c.now(), val) {
@@ -966,8 +966,8 @@ func (h *past) write(c *cell, st *state, v *store.Version) {
 	c.facts = append(c.facts, fact{value: val, v: v, seqs: []uint64{v.Seq}, found: nobodys(v)})
 }
 
-// describe: a state says no more of a node's content than how it was found; what it says
-// is entered.
+// describe reports whether a state only describes the node's present content, and adds what is new
+// in the description.
 func (h *past) describe(n *node, st state) bool {
 	c := &n.content
 	cur := c.now()
@@ -1001,7 +1001,7 @@ func (h *past) describe(n *node, st state) bool {
 	return true
 }
 
-// path is where a cell's entry, or a name of its node, is now; false: nowhere.
+// path returns the present path of an entry or of a node's name, or false if there is none.
 func (h *past) path(c *cell) (store.Path, bool) {
 	if c.kind != entryCell {
 		for _, at := range c.of.at {
@@ -1015,7 +1015,7 @@ func (h *past) path(c *cell) (store.Path, bool) {
 	return join(dir, c.name), ok
 }
 
-// pathBefore is where an entry was before all that happened; false: nowhere.
+// pathBefore returns the path of an entry before all facts, or false if there is none.
 func (h *past) pathBefore(c *cell) (store.Path, bool) {
 	p := c.name
 	for d := c.dir; d != h.root; {
@@ -1047,7 +1047,7 @@ func joinBelow(dir, name store.Path) store.Path {
 	return dir + "/" + name
 }
 
-// title is the path by which a person knows a cell.
+// title returns the path by which the user knows a cell.
 func (h *past) title(c *cell) store.Path {
 	if c.title != "" {
 		return c.title

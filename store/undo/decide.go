@@ -10,34 +10,34 @@ import (
 	"cachebro/store"
 )
 
-// aim is what a cell is to become.
+// aim is the value that a cell should get.
 type aim struct {
 	c     *cell
 	want  value
-	made  bool   // want is a merge, or comes from elsewhere
-	back  uint64 // the version that says so; 0: none
-	from  uint64 // the oldest version that is taken out; 0: none
-	took  uint64 // of a merge: the newest version that is taken out
-	edits []int  // and which of its edits, nil: all
-	part  bool   // single lines are left
+	made  bool   // want is a merge, or comes from another machine
+	back  uint64 // the version whose value want is; 0: none
+	from  uint64 // the oldest version that is undone; 0: none
+	took  uint64 // for a merge: the newest version that is undone
+	edits []int  // the edits of version took that are undone; nil: all
+	part  bool   // single lines are left alone
 }
 
-// aims are what a plan is to reach.
+// aims are the aims of a plan.
 type aims struct {
 	h       *past
 	of      map[*cell]*aim
 	order   []*aim // see sorted
-	since   uint64 // the oldest version that is taken out
-	apart   bool   // a file may change under one name alone
+	since   uint64 // the oldest version that is undone
+	apart   bool   // a file may change under one of its names alone
 	sel     func(*fact) bool
-	dropped map[*cell]bool // their aims could not be reached
-	gone    []*aim         // of contents and metadata of what is nowhere afterwards
-	kept    map[*node]bool // they stay for what others have made of them
-	redo    bool           // sel are the facts of a plan
-	undo    bool           // sel are facts that are taken out, and not all that came after a moment
+	dropped map[*cell]bool // cells whose aim is impossible
+	gone    []*aim         // aims for contents and metadata of nodes that will not exist
+	kept    map[*node]bool // nodes that stay because others have changed them
+	redo    bool           // sel selects the facts of a plan
+	undo    bool           // sel selects facts to be undone, and not all facts after a moment
 }
 
-// after is what a cell holds once the aims are reached.
+// after returns the value of a cell after the plan.
 func (a *aims) after(c *cell) value {
 	if g := a.of[c]; g != nil {
 		return g.want
@@ -45,7 +45,7 @@ func (a *aims) after(c *cell) value {
 	return c.now()
 }
 
-// sorted are the aims in order of the paths by which people know them.
+// sorted returns the aims, ordered by the paths that the user knows.
 func (a *aims) sorted() []*aim {
 	if len(a.order) == len(a.of) && !slices.ContainsFunc(a.order, func(g *aim) bool { return a.of[g.c] != g }) {
 		return a.order
@@ -56,7 +56,7 @@ func (a *aims) sorted() []*aim {
 	return a.order
 }
 
-// cells are all that have facts, in order of their paths.
+// cells returns all cells with facts, ordered by path.
 func (h *past) cells() (all []*cell) {
 	add := func(c *cell) {
 		if len(c.facts) > 0 {
@@ -76,13 +76,13 @@ func (h *past) cells() (all []*cell) {
 	return all
 }
 
-// decide says what each cell becomes when the selected facts are taken out of it.
+// decide determines the value of each cell if the selected facts are undone.
 func (m *maker) decide(h *past, since uint64, sel func(*fact) bool, q Query) *aims {
 	a := &aims{h: h, of: map[*cell]*aim{}, kept: map[*node]bool{}, dropped: map[*cell]bool{}, apart: q.Force, since: since, sel: sel, redo: q.Select.Plan != "", undo: true}
 	var merged []*node
 	asked, others := m.askedFor(h), map[*cell][]store.Conflict{}
 	cells, moved := h.cells(), map[*node]bool(nil)
-	if m.asked != nil { // what moves has to be known before contents are decided about
+	if m.asked != nil { // decide about entries before contents
 		slices.SortStableFunc(cells, func(x, y *cell) int { return cmp.Compare(min(x.kind, contentCell), min(y.kind, contentCell)) })
 	}
 	for _, c := range cells {
@@ -106,7 +106,7 @@ func (m *maker) decide(h *past, since uint64, sel func(*fact) bool, q Query) *ai
 		if g == nil {
 			continue
 		}
-		if c.kind == entryCell && store.OwnFile(c.name) { // is nowhere but while a plan is carried out
+		if c.kind == entryCell && store.OwnFile(c.name) { // it exists only while a plan is carried out
 			g.want, g.back = value{}, 0
 		}
 		if g.c.same(g.want, c.now()) && !newTime(c, g.want) {
@@ -127,8 +127,8 @@ func (m *maker) decide(h *past, since uint64, sel func(*fact) bool, q Query) *ai
 	return a
 }
 
-// lostRights aims at the rights that files whose content changes had, and that plans could
-// not give back since what is taken out began.
+// lostRights adds aims for the rights of files whose content changes. These are rights that the
+// files had before and that plans since then could not restore.
 func (a *aims) lostRights() {
 	for c := range maps.Clone(a.of) {
 		if c.kind != contentCell || a.of[&c.of.meta] != nil {
@@ -143,7 +143,7 @@ func (a *aims) lostRights() {
 	}
 }
 
-// askedFor tells which entries are, or were, at the paths that are asked for.
+// askedFor returns a function that reports whether an entry is or was at a requested path.
 func (m *maker) askedFor(h *past) func(*cell) bool {
 	known := map[*cell]bool{}
 	return func(c *cell) bool {
@@ -158,7 +158,7 @@ func (m *maker) askedFor(h *past) func(*cell) bool {
 	}
 }
 
-// had: a node is or was at one of some entries.
+// had reports whether a node is or was at one of some entries.
 func (n *node) had(some func(*cell) bool) bool {
 	is := n
 	for is.goesOn != nil {
@@ -167,10 +167,11 @@ func (n *node) had(some func(*cell) bool) bool {
 	return slices.ContainsFunc(n.names, some) || slices.ContainsFunc(is.names, some)
 }
 
-// narrow leaves of the aims about entries those that are asked for and what these need: what
-// is to come to an entry leaves where it is, what keeps no name goes where it is to be. Who asks
-// for a path in a directory that is elsewhere now, and is not asked for, gets the file at
-// the path, and not where the directory is. It answers what these aims move.
+// narrow removes the aims for entries that were not requested and that no requested entry needs. If
+// a node moves to a needed entry, its present entries are needed as well. If a node loses all its
+// names, the entries where it should be are needed. A requested file may be in a directory that has
+// moved and was not requested. Then the file comes back to its path, not to the directory's present
+// one. narrow returns the nodes that the remaining aims move.
 func (m *maker) narrow(a *aims, asked func(*cell) bool, conflicts map[*cell][]store.Conflict) map[*node]bool {
 	all, homes := a.of, map[*node][]*cell{}
 	for c, g := range all {
@@ -178,7 +179,7 @@ func (m *maker) narrow(a *aims, asked func(*cell) bool, conflicts map[*cell][]st
 			homes[n] = append(homes[n], c)
 		}
 	}
-	out := map[*cell]store.Path{} // entries of directories that stay elsewhere, and where what they held goes
+	out := map[*cell]store.Path{} // requested entries of directories that stay moved, with the paths for their files
 	needed := map[*cell]bool{}
 	for found := -1; found < len(out); {
 		found = len(out)
@@ -202,11 +203,11 @@ func (m *maker) narrow(a *aims, asked func(*cell) bool, conflicts map[*cell][]st
 				stays := func(o *cell) bool { return all[o] == nil || !needed[o] }
 				if n := c.now().node; n != nil && !slices.ContainsFunc(n.at, stays) {
 					todo = append(todo, homes[n]...)
-					if len(homes[n]) == 0 { // it goes, and what is in it before
+					if len(homes[n]) == 0 { // it is removed, after everything in it
 						todo = slices.AppendSeq(todo, maps.Values(n.kids))
 					}
 				}
-				if n := g.want.node; n != nil && len(homes[n]) == 1 { // else it gets one name more
+				if n := g.want.node; n != nil && len(homes[n]) == 1 { // otherwise it gets an additional name
 					todo = append(todo, n.at...)
 				}
 			}
@@ -224,7 +225,7 @@ func (m *maker) narrow(a *aims, asked func(*cell) bool, conflicts map[*cell][]st
 	for c, p := range out {
 		paths[p] = c
 	}
-	for _, p := range slices.Sorted(maps.Keys(paths)) { // directories before what is in them
+	for _, p := range slices.Sorted(maps.Keys(paths)) { // parents first
 		c := paths[p]
 		n := c.base.node
 		switch to := a.place(p, true); {
@@ -255,11 +256,11 @@ func (m *maker) narrow(a *aims, asked func(*cell) bool, conflicts map[*cell][]st
 	return moved
 }
 
-// outOfMoved finds the entries that are asked for in directories that stay elsewhere, and
-// the paths that they had.
+// outOfMoved finds the requested entries in directories that stay moved, and the paths that these
+// entries had.
 func (m *maker) outOfMoved(a *aims, out map[*cell]store.Path) {
 	h := a.h
-	moved := map[*node]bool{} // directories that went elsewhere, by what the query means
+	moved := map[*node]bool{} // directories that the selected facts moved
 	for _, d := range h.all {
 		for _, c := range d.names {
 			if d.dir() && c.base.node == d && a.after(c).node != d && len(a.taken(c)) > 0 {
@@ -288,7 +289,7 @@ func (m *maker) outOfMoved(a *aims, out map[*cell]store.Path) {
 	}
 }
 
-// above are the directories in which an entry was before all that happened.
+// above returns the parent directories of an entry before all facts.
 func above(c *cell) (out []*node) {
 	for d := c.dir; d != nil && len(out) < 4096; {
 		out = append(out, d)
@@ -301,8 +302,8 @@ func above(c *cell) (out []*node) {
 	return out
 }
 
-// withoutLentRights takes the rights of its owner from a file that gets a content which it
-// never had with them.
+// withoutLentRights removes set-id bits and capabilities from a file that gets a content which
+// never had them.
 func (m *maker) withoutLentRights(a *aims, n *node) {
 	g := goal{path: a.h.title(&n.content), want: n.is()}
 	g.want.mode = n.kind | a.after(&n.meta).st.perm()
@@ -313,14 +314,13 @@ func (m *maker) withoutLentRights(a *aims, n *node) {
 	}
 }
 
-// newTime reports whether only the modification time of a file differs from what is wanted,
-// because what is undone changed it.
+// newTime reports whether a file has the wanted content but another modification time.
 func newTime(c *cell, want value) bool {
 	now := c.now().st
 	return c.kind == contentCell && now.regular() && want.st.regular() && want.st.mtime != 0 && want.st.mtime != now.mtime && now.blob != (store.Hash{})
 }
 
-// onlyTimes reports whether nothing but times of files differ from what is wanted.
+// onlyTimes reports whether only the times of files differ from the aims.
 func (a *aims) onlyTimes() bool {
 	for c, g := range a.of {
 		if !c.same(g.want, c.now()) {
@@ -330,7 +330,7 @@ func (a *aims) onlyTimes() bool {
 	return true
 }
 
-// takenBack takes the facts of a plan out of a cell: what they left must still be there.
+// takenBack undoes the facts of a plan on a cell. Their result must still be there.
 func (m *maker) takenBack(h *past, c *cell, sel func(*fact) bool, q Query) *aim {
 	first, last := -1, -1
 	var over *fact
@@ -349,7 +349,7 @@ func (m *maker) takenBack(h *past, c *cell, sel func(*fact) bool, q Query) *aim 
 	return m.run(h, c, c.facts[last].value, c.before(first), over, first-1, &aim{c: c, want: c.now(), back: c.seq(len(c.facts))}, true, sel, q)
 }
 
-// without takes the selected facts out of a cell, the newest run first.
+// without undoes the selected facts of a cell, beginning with the newest run of them.
 func (m *maker) without(h *past, c *cell, sel func(*fact) bool, q Query) *aim {
 	g := &aim{c: c, want: c.now(), back: c.seq(len(c.facts))}
 	var over *fact
@@ -389,8 +389,8 @@ func (m *maker) without(h *past, c *cell, sel func(*fact) bool, q Query) *aim {
 	return g
 }
 
-// mergedBack is the fact by which a redo brought selected ones back together with what
-// others had changed since, so that none of those counts by itself; nil: there is none.
+// mergedBack returns the fact by which a redo restored selected facts, merged with later changes of
+// others. None of the selected facts then counts alone. It returns nil if there is no such fact.
 func (h *past) mergedBack(c *cell, sel func(*fact) bool) *fact {
 	for i := h.effective(c, len(c.facts)-1); i >= 0; i = h.effective(c, i-1) {
 		f := &c.facts[i]
@@ -411,7 +411,7 @@ func (h *past) mergedBack(c *cell, sel func(*fact) bool) *fact {
 	return nil
 }
 
-// more: there are selected facts below.
+// more reports whether there are selected facts up to fact i.
 func (h *past) more(c *cell, i int, sel func(*fact) bool) bool {
 	for ; i >= 0; i = h.effective(c, i-1) {
 		if sel(&c.facts[i]) {
@@ -421,8 +421,9 @@ func (h *past) more(c *cell, i int, sel func(*fact) bool) bool {
 	return false
 }
 
-// run decides about one run of facts: what they left, and what was before. below is the
-// fact that says so, -1: none. nil: it stays, which was named.
+// run decides about one run of facts. left is their result, and was is the value before them. below
+// is the index of the fact before them; -1: the base. run returns nil if the cell stays unchanged,
+// after listing the conflict or loss.
 func (m *maker) run(h *past, c *cell, left, was value, over *fact, below int, g *aim, newest bool, sel func(*fact) bool, q Query) *aim {
 	back, from := c.seq(below+1), c.facts[below+1].seqs[0]
 	if was.unknown {
@@ -459,7 +460,7 @@ func (m *maker) run(h *past, c *cell, left, was value, over *fact, below int, g 
 	return nil
 }
 
-// loseUnknown names what nobody saw before it was changed.
+// loseUnknown lists a cell as lost because nobody saw its value before the first change.
 func (m *maker) loseUnknown(h *past, c *cell) {
 	first := *c.facts[0].v
 	first.Path = h.title(c)
@@ -467,8 +468,8 @@ func (m *maker) loseUnknown(h *past, c *cell) {
 	m.lost[len(m.lost)-1].of = c.of
 }
 
-// effective is the fact that counts where fact i is: what a plan brought back is the fact
-// that it brought back. -1: the base.
+// effective returns the index of the fact that counts in place of fact i. If a plan restored the
+// value of an earlier fact, the earlier fact counts. -1 is the base.
 func (h *past) effective(c *cell, i int) int {
 	for i >= 0 {
 		j := h.broughtBack(c, i)
@@ -480,7 +481,7 @@ func (h *past) effective(c *cell, i int) int {
 	return i
 }
 
-// broughtBack is the fact that fact i, of a plan, brought back.
+// broughtBack returns the index of the fact that fact i of a plan restored, or i.
 func (h *past) broughtBack(c *cell, i int) int {
 	f := &c.facts[i]
 	if f.v.Plan == "" || !h.speaks(f.v.Plan) {
@@ -496,13 +497,13 @@ func (h *past) broughtBack(c *cell, i int) int {
 		return to
 	}
 	if !ok && c.kind != entryCell || c.same(c.before(before+1), f.value) {
-		return before // it was not to change that, or a step failed
+		return before // the plan did not intend to change the cell, or a step failed
 	}
 	return i
 }
 
-// shareContent gives a fact, -1: the base, the content by which a plan brought it back: that
-// of the fact may have been pruned since.
+// shareContent gives fact i (-1: the base) the stored content that a plan restored from it. The
+// fact's own content may have been pruned since.
 func (c *cell) shareContent(i int, is *state) {
 	st := c.base.st
 	if i >= 0 {
@@ -513,8 +514,8 @@ func (c *cell) shareContent(i int, is *state) {
 	}
 }
 
-// brought: a plan was to bring the value then, and brought now. Owner, attributes and
-// set-id bits only count where whoever carried the plan out could set them.
+// brought reports whether a plan that should restore the value then has restored it as now. It
+// ignores the owner, attributes and set-id bits, which the user may not be allowed to set.
 func (c *cell) brought(then, now value) bool {
 	if c.kind != metaCell || then.unknown {
 		return c.same(then, now)
@@ -524,9 +525,9 @@ func (c *cell) brought(then, now value) bool {
 
 // --- what can be reached -----------------------------------------------------------------
 
-// outcome is the tree once the aims are reached.
+// outcome is the tree after a plan.
 type outcome struct {
-	places map[*node][]*cell // of what can be reached from the root
+	places map[*node][]*cell // entries of each node that is reachable from the root
 }
 
 func (a *aims) outcome() *outcome {
@@ -553,7 +554,7 @@ func (a *aims) outcome() *outcome {
 
 func (o *outcome) has(n *node) bool { _, ok := o.places[n]; return ok }
 
-// presently is the tree as it is now.
+// presently returns the present tree.
 func (h *past) presently() *outcome {
 	if h.now == nil {
 		h.now = (&aims{h: h}).outcome()
@@ -561,8 +562,8 @@ func (h *past) presently() *outcome {
 	return h.now
 }
 
-// pathIn is where an entry is in the tree that is to be; if it is not there, where people
-// know it.
+// pathIn returns the path of an entry in the tree o, or the path that the user knows if the entry
+// is not in o.
 func (a *aims) pathIn(o *outcome, c *cell) store.Path {
 	p := c.name
 	for d := c.dir; d != a.h.root; {
@@ -575,7 +576,7 @@ func (a *aims) pathIn(o *outcome, c *cell) store.Path {
 	return p
 }
 
-// threatened are the nodes whose content reaching the aims would destroy.
+// threatened returns the nodes whose content the aims would destroy.
 func (a *aims) threatened(o *outcome) []*node {
 	var out []*node
 	seen := map[*node]bool{}
@@ -599,7 +600,7 @@ func (a *aims) threatened(o *outcome) []*node {
 	return out
 }
 
-// refusal says why a content cannot be destroyed; "": it can.
+// refusal returns why a content must not be destroyed, or "" if it may be.
 func (m *maker) refusal(h *past, n *node) string {
 	st := *n.content.now().st
 	if n.content.now().unknown || !m.contents.unkept(st) {
@@ -616,19 +617,19 @@ func (m *maker) refusal(h *past, n *node) string {
 	return "nothing could bring back what it is now" + strings.TrimSuffix(" ("+why+")", " ()") + ": move or delete it yourself"
 }
 
-// whole is a node with its content and metadata once the aims are reached.
+// whole returns the content and metadata of a node after the plan.
 func (a *aims) whole(n *node) state {
 	of := func(c *cell) state {
 		if !a.undo || a.of[c] != nil || len(n.at) > 0 {
 			return *a.after(c).st
 		}
-		// What a plan that failed has left of it does not count.
+		// Ignore what a failed plan has left of it.
 		return *c.before(a.h.effective(c, len(c.facts)-1) + 1).st
 	}
 	return joined(of(&n.content), of(&n.meta), n)
 }
 
-// is is a node as it is now.
+// is returns the present content and metadata of a node.
 func (n *node) is() state { return joined(*n.content.now().st, *n.meta.now().st, n) }
 
 func joined(content, meta state, n *node) state {
@@ -642,8 +643,8 @@ func joined(content, meta state, n *node) state {
 	return st
 }
 
-// reachable drops the aims that cannot be reached, and adds directories that are needed,
-// until the result is a tree. It names what it drops.
+// reachable drops impossible aims and adds aims for directories that are needed, until the result
+// is a tree. It lists what it drops as conflict or lost.
 func (m *maker) reachable(a *aims) (*outcome, error) {
 	now := a.h.presently()
 	for {
@@ -683,7 +684,7 @@ func (m *maker) unreachable(a *aims, now, o *outcome) (changed bool, err error) 
 		if n != nil {
 			if !o.has(g.c.dir) {
 				switch home := m.homeOf(g.c.dir); {
-				case a.coming(g.c.dir): // in another that comes back
+				case a.coming(g.c.dir): // the parent directory is restored as well
 				case home != nil && a.of[home] == nil && home.now().node == nil && !a.dropped[home]:
 					a.of[home] = home.again(g.c.dir)
 					changed = true
@@ -736,7 +737,7 @@ func (m *maker) unreachable(a *aims, now, o *outcome) (changed bool, err error) 
 	return changed, nil
 }
 
-// again gives an entry back the node that it held.
+// again returns the aim that gives an entry the node n, which it held before.
 func (c *cell) again(n *node) *aim {
 	for i := len(c.facts) - 1; i >= 0; i-- {
 		if c.before(i).node == n {
@@ -746,9 +747,9 @@ func (c *cell) again(n *node) *aim {
 	return &aim{c: c, want: value{node: n}, made: true}
 }
 
-// endangered keeps a node that would be nowhere, though what is taken out gave it a place
-// and others have changed it since: it stays where it was made, if that is free. Others'
-// work in a file is named. True: the aims have changed.
+// endangered keeps a node that would not exist after the plan, although others have changed it
+// since the undone actor made it. The node stays where it was made, if that entry is free. For a
+// file, endangered lists a conflict. It returns true if it changed the aims.
 func (m *maker) endangered(a *aims, n *node, now, o *outcome) (changed bool, err error) {
 	if n == a.h.root || n.goesOn != nil || o.has(n) {
 		return false, nil
@@ -792,8 +793,8 @@ func (m *maker) endangered(a *aims, n *node, now, o *outcome) (changed bool, err
 	return changed, nil
 }
 
-// taken are the facts that are taken out of a cell, the newest first. What was taken back
-// before is not among those of an undo.
+// taken returns the facts of a cell that are undone, newest first. For an undo, facts that are
+// already undone are left out.
 func (a *aims) taken(c *cell) (out []*fact) {
 	for i := len(c.facts) - 1; i >= 0; i-- {
 		if a.undo && !a.redo {
@@ -809,7 +810,7 @@ func (a *aims) taken(c *cell) (out []*fact) {
 	return out
 }
 
-// placed are the entries that what is taken out gave a node, the oldest first.
+// placed returns the entries that the undone facts gave to a node, oldest first.
 func (a *aims) placed(n *node) []*cell {
 	type place struct {
 		c   *cell
@@ -831,7 +832,7 @@ func (a *aims) placed(n *node) []*cell {
 	return out
 }
 
-// removed: what is taken out took the last name of a node.
+// removed reports whether the undone facts removed the last name of a node.
 func (a *aims) removed(n *node) bool {
 	var last *fact
 	for _, c := range n.names {
@@ -843,7 +844,7 @@ func (a *aims) removed(n *node) bool {
 	return last != nil && a.sel(last)
 }
 
-// coming: a directory comes back, in another that comes back.
+// coming reports whether an aim restores a directory to an entry.
 func (a *aims) coming(d *node) bool {
 	for _, g := range a.of {
 		if g.c.kind == entryCell && g.want.node == d {
@@ -853,8 +854,8 @@ func (a *aims) coming(d *node) bool {
 	return false
 }
 
-// homeOf is the entry that a directory comes back to: where it was last, or, if only some
-// paths are asked for, where it was before what is taken out.
+// homeOf returns the entry to which a directory is restored. This is the last entry that held it.
+// If paths were requested, it is the entry before the undone facts.
 func (m *maker) homeOf(d *node) *cell {
 	if m.asked != nil {
 		for _, c := range d.names {
@@ -878,8 +879,8 @@ func (m *maker) homeOf(d *node) *cell {
 	return home
 }
 
-// keptBy is somebody else's newest change of a node that would go, since what is taken out
-// gave it a place; nil: there is none.
+// keptBy returns the newest change that somebody else made to a node since the undone facts placed
+// it. It returns nil if there is none.
 func (m *maker) keptBy(a *aims, n *node) *fact {
 	placed := ^uint64(0)
 	for _, c := range n.names {
@@ -904,7 +905,8 @@ func (m *maker) keptBy(a *aims, n *node) *fact {
 	return nil
 }
 
-// stays: something stays in a directory that is to go. others: somebody put it there.
+// stays reports whether something stays in a directory that should be removed. others is true if
+// somebody else put it there.
 func (m *maker) stays(a *aims, d *node) (stays, others bool, err error) {
 	for _, c := range d.kids {
 		if n := a.after(c).node; n != nil {
@@ -930,7 +932,7 @@ func (m *maker) stays(a *aims, d *node) (stays, others bool, err error) {
 	return stays, others, err
 }
 
-// unreachableValue looks at the aim of a content or of metadata.
+// unreachableValue drops the aim for a content or metadata if it is impossible.
 func (m *maker) unreachableValue(a *aims, g *aim, now, o *outcome, drop func(*aim, string)) {
 	n := g.c.of
 	if !o.has(n) {
@@ -943,7 +945,7 @@ func (m *maker) unreachableValue(a *aims, g *aim, now, o *outcome, drop func(*ai
 		return
 	}
 	if !now.has(n) {
-		return // it is made anew
+		return // it is made again
 	}
 	if g.c.kind == contentCell && !g.c.same(g.want, g.c.now()) {
 		if why := m.refusal(a.h, n); why != "" {
@@ -968,7 +970,7 @@ func (m *maker) unreachableValue(a *aims, g *aim, now, o *outcome, drop func(*ai
 	}
 }
 
-// part gives the names that a file had before a version a file of their own.
+// part makes a separate file of the names that a file had before a version.
 func (m *maker) part(a *aims, n *node, before uint64) {
 	own := a.h.newNode(n.kind, store.Inode{})
 	own.content.known, own.content.base = true, a.after(&n.content)
@@ -982,7 +984,7 @@ func (m *maker) part(a *aims, n *node, before uint64) {
 	delete(a.of, &n.meta)
 }
 
-// title is the path by which a node is known, other than one.
+// title returns a present path of the cell's node other than but, or else the cell's title.
 func (a *aims) title(c *cell, but store.Path) store.Path {
 	for _, at := range c.of.at {
 		if p, ok := a.h.path(at); ok && p != but {
@@ -992,7 +994,7 @@ func (a *aims) title(c *cell, but store.Path) store.Path {
 	return a.h.title(c)
 }
 
-// newest is the newest of the facts of a cell that are taken out; 0: there is none.
+// newest returns the number of the newest selected fact of a cell; 0: none.
 func (c *cell) newest(sel func(*fact) bool) (seq uint64) {
 	for i := range c.facts {
 		if f := &c.facts[i]; sel(f) {
@@ -1002,8 +1004,8 @@ func (c *cell) newest(sel func(*fact) bool) (seq uint64) {
 	return seq
 }
 
-// goneBy is the fact by which somebody else removed what has a content or metadata since;
-// nil: nobody did.
+// goneBy returns the fact by which somebody else later removed the node of a content or metadata,
+// or nil.
 func (m *maker) goneBy(a *aims, of *cell) *fact {
 	n, since := of.of, of.newest(a.sel)
 	for _, c := range n.names {
@@ -1018,7 +1020,7 @@ func (m *maker) goneBy(a *aims, of *cell) *fact {
 	return nil
 }
 
-// namedByOthers is a name that somebody else gave a file since it was changed, and which
+// namedByOthers returns a name that somebody else gave to a file since it was changed and that
 // stays.
 func (m *maker) namedByOthers(a *aims, g *aim) (store.Path, *fact) {
 	newest := g.c.newest(a.sel)
@@ -1035,8 +1037,8 @@ func (m *maker) namedByOthers(a *aims, g *aim) (store.Path, *fact) {
 	return "", nil
 }
 
-// nameStrangers names the files that have names of which nothing is known and that go or
-// come back as other files.
+// nameStrangers lists files with unknown further names if the files are removed or restored as
+// separate files.
 func (m *maker) nameStrangers(a *aims, o *outcome) {
 	now := a.h.presently()
 	told := map[*node]bool{}
@@ -1064,14 +1066,14 @@ func (m *maker) nameStrangers(a *aims, o *outcome) {
 	}
 }
 
-// departure is how a directory that comes back went to where nothing is kept.
+// departure is the removal of a restored directory in a way of which no content was saved.
 type departure struct {
-	home, at store.Path // where it comes back, and where it was when it went
+	home, at store.Path // where it is restored, and where it was when it was removed
 	by       store.Version
 }
 
-// departed is how a directory went to where nothing is kept since a version, by itself or
-// with one that it was in; false: it did not.
+// departed returns the departure of a directory, itself or in a parent directory, since a version.
+// It returns false if there is none.
 func (h *past) departed(n *node, since uint64) (d departure, ok bool) {
 	for _, c := range n.names {
 		for i := range c.facts {
@@ -1092,8 +1094,8 @@ func (h *past) departed(n *node, since uint64) (d departure, ok bool) {
 	return d, ok
 }
 
-// removal is the version by which a directory went with all that it held: its own, or
-// that of one above it.
+// removal returns the version that removed a directory with its whole subtree. This is the
+// directory's own version or that of a parent.
 func (h *past) removal(v store.Version) store.Version {
 	for p := v.Path; v.NoContent == "" && p != ""; p, _ = split(p) {
 		for _, o := range h.owns[p] {
@@ -1105,9 +1107,8 @@ func (h *past) removal(v store.Version) store.Version {
 	return v
 }
 
-// nameDeparted names the directories that come back and went to where nothing is kept: what
-// nobody has looked at went with them. What only went with a directory that is named
-// already is not named.
+// nameDeparted lists the restored directories whose removal saved no content, because unread files
+// in them are lost. It leaves out directories in a directory that it lists.
 func (m *maker) nameDeparted(a *aims, o *outcome) {
 	now := a.h.presently()
 	var all []departure
@@ -1127,12 +1128,12 @@ func (m *maker) nameDeparted(a *aims, o *outcome) {
 	}
 }
 
-// within: d went below another directory that it should be below.
+// within reports whether d was removed together with o, in o's subtree, and is restored in it.
 func (d departure) within(o departure) bool {
 	return d.by.Time == o.by.Time && d.home != o.home && d.home.Inside(o.home) && d.at == o.at+d.home[len(o.home):]
 }
 
-// changedBy: the selected facts are of a node's content or metadata.
+// changedBy reports whether a selected fact changed the content or metadata of a node.
 func (m *maker) changedBy(a *aims, n *node) bool {
 	sel := func(f fact) bool { return a.sel(&f) }
 	return slices.ContainsFunc(n.content.facts, sel) || slices.ContainsFunc(n.meta.facts, sel)

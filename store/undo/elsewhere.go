@@ -8,29 +8,30 @@ import (
 	"cachebro/store"
 )
 
-// Side is what a path is in another machine's history.
+// Side is the state of a path in another machine's history.
 type Side struct {
 	Mode    uint32 // st_mode; 0: absent
-	Content []byte // of a regular file
-	Target  string // of a symlink
+	Content []byte // content of a regular file
+	Target  string // target of a symlink
 }
 
-// Elsewhere is what another machine did to a path.
+// Elsewhere is a change of a path by another machine.
 type Elsewhere struct {
 	Path store.Path
-	Was  Side   // what it made of it
-	Want Side   // what it was before
-	Lost string // why it is not known; "": it is
+	Was  Side   // state after the change
+	Want Side   // state before the change
+	Lost string // why the states are unknown; "": they are known
 }
 
-// Elsewhere plans to take back here what another machine did there. A path is touched
-// where it is what that machine left; else it is in Conflicts, unless it can be merged
-// and merge is set, or force is. A file keeps its owner; set-id bits do not come.
+// Elsewhere plans to undo here what another machine changed there. A path is changed only if it is
+// as that machine left it. Otherwise it is in Conflicts, unless merge is set and the changes can be
+// merged, or force is set. A file keeps its owner and gets no set-id bits.
 func (p Planner) Elsewhere(title string, of []Elsewhere, merge, force bool) (*Draft, error) {
 	return goals(p, store.PlanUndo, title, of, nil, force, func(m *maker, f Elsewhere) (goal, bool, error) { return m.elsewhere(f, merge, force) })
 }
 
-// elsewhere is the goal for one path; false: there is nothing to do, or it was named.
+// elsewhere returns the goal for one path. It returns false if there is nothing to do, or after
+// listing a conflict or loss.
 func (m *maker) elsewhere(f Elsewhere, merge, force bool) (g goal, ok bool, err error) {
 	if f.Lost != "" {
 		m.lose(store.Conflict{Path: f.Path, Why: f.Lost})
@@ -41,7 +42,7 @@ func (m *maker) elsewhere(f Elsewhere, merge, force bool) (g goal, ok bool, err 
 		return g, false, err
 	}
 	have, was, want := stateOf(cur), m.contents.stateAt(f.Was), m.contents.stateAt(f.Want)
-	chmod := was.perm() != want.perm() // else it differs as people's umasks do
+	chmod := was.perm() != want.perm() // otherwise the modes may differ only by the users' umasks
 	if !chmod && !have.absent() && !want.absent() && have.kind() == want.kind() {
 		want.mode = have.mode
 	}
@@ -66,8 +67,7 @@ func (m *maker) elsewhere(f Elsewhere, merge, force bool) (g goal, ok bool, err 
 	return g, true, nil
 }
 
-// Taken is what a query selects in this history, for who takes it back on another
-// machine: what each path was before, and what it was made.
+// Taken returns the changes that a query selects in this history, to undo them on another machine.
 func (p Planner) Taken(q Query) (title string, of []Elsewhere, err error) {
 	_, err = p.make(store.PlanUndo, func(m *maker) (_ *aims, err error) {
 		var sel selection
@@ -94,7 +94,7 @@ func (p Planner) Taken(q Query) (title string, of []Elsewhere, err error) {
 	return title, of, err
 }
 
-// taken is what became of a path from one version to another; false: it is what it was.
+// taken returns how a path changed from one version to another, or false if it did not.
 func (m *maker) taken(h *past, path store.Path, first, last uint64) (e Elsewhere, ok bool) {
 	was, _ := h.stateThen(path, last)
 	want, known := h.stateThen(path, first-1)

@@ -10,18 +10,18 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// FileEdits are some of the edits that led from one version of a file to another: their
-// places, from 0 on, in the Script that package diff finds between the two contents.
+// FileEdits selects edits that led from one version of a file to another. They are numbered from 0
+// in the Script that package diff finds between the two contents.
 type FileEdits struct {
 	Before, After uint64
 	Which         []int
 }
 
-// ErrEdits wraps what is wrong with the edits that were asked for.
+// ErrEdits means that requested edits do not exist or cannot be undone alone.
 var ErrEdits = errors.New("no such edits")
 
-// Edits plans to take back single edits. What somebody changed in the file since stays,
-// where the lines do not meet; else the file is in Conflicts.
+// Edits plans to undo single edits and keeps later changes to the files. If lines overlap, the file
+// is in Conflicts.
 func (p Planner) Edits(of []FileEdits) (*Draft, error) {
 	n, named := 0, map[store.Path]bool{}
 	for i, f := range of {
@@ -46,7 +46,8 @@ func (p Planner) Edits(of []FileEdits) (*Draft, error) {
 	})
 }
 
-// withoutEdits is the goal for one file; false: there is nothing to do, or a conflict noted.
+// withoutEdits returns the goal for one file. It returns false if there is nothing to do, or after
+// listing a conflict or loss.
 func (m *maker) withoutEdits(f FileEdits) (g goal, ok bool, err error) {
 	before, err := m.view.Version(f.Before)
 	if err != nil {
@@ -78,8 +79,8 @@ func (m *maker) withoutEdits(f FileEdits) (g goal, ok bool, err error) {
 	return g, ok, err
 }
 
-// withoutEdits is the new text without some of the edits that made it; all: it is without
-// any.
+// withoutEdits returns the new text without some of the edits that made it. all means that no edit
+// is left.
 func withoutEdits(old, new []byte, which []int) (without []byte, all bool, err error) {
 	sc := diff.Compare(old, new)
 	which = slices.Compact(slices.Sorted(slices.Values(which)))
@@ -101,15 +102,15 @@ func withoutEdits(old, new []byte, which []int) (without []byte, all bool, err e
 	return without, len(which) == len(sc.Edits), err
 }
 
-// LeftLines are lines of one file that a plan leaves as they are: of what it would take
-// away those that stay, of what it would bring those that stay out. They are counted from 0,
-// in the Script that package diff finds between the file now and after the whole plan.
+// LeftLines selects lines of one file that a plan must not change. Stay lists lines that must not
+// be removed, and Out lists lines that must not be added. Lines are counted from 0 in the Script
+// that package diff finds between the present file and the file after the whole plan.
 type LeftLines struct {
 	Path      store.Path
 	Stay, Out []int
 }
 
-// leaveLines leaves single lines of files out of the aims.
+// leaveLines removes single lines of files from the aims.
 func (m *maker) leaveLines(a *aims, left []LeftLines) error {
 	for _, l := range left {
 		var g *aim
@@ -150,8 +151,8 @@ func (m *maker) leaveLines(a *aims, left []LeftLines) error {
 	return nil
 }
 
-// haveLines reports whether an aim is the content of one file that is there before and
-// after, and has no other name.
+// haveLines reports whether an aim changes the content of a file that exists before and after the
+// plan and has no other name.
 func (a *aims) haveLines(g *aim) bool {
 	return g.c.kind == contentCell && g.c.now().st.regular() && g.want.st.regular() && g.c.of.nlink <= 1 && len(g.c.of.at) == 1 && a.after(g.c.of.at[0]).node == g.c.of
 }

@@ -9,17 +9,17 @@ import (
 	"cachebro/store"
 )
 
-// manyLost is up to how many paths of one reason are named one by one.
+// manyLost is the largest number of paths with one reason that are listed one by one.
 const manyLost = 10
 
-// lost is what cannot be brought back.
+// lost is a path that cannot be restored.
 type lost struct {
 	store.Conflict
-	size int64 // of its content, in bytes
-	of   *node // whose content or metadata that is; nil: see Path
+	size int64 // size of its content in bytes
+	of   *node // node of the content or metadata; nil: see Path
 }
 
-// findLost names what was lost by the paths that it has in the tree that is to be.
+// findLost gives lost nodes the paths that they have in the tree after the plan.
 func (m *maker) findLost(a *aims, o *outcome) {
 	for i := range m.lost {
 		if l := &m.lost[i]; l.of != nil && len(o.places[l.of]) > 0 {
@@ -28,14 +28,13 @@ func (m *maker) findLost(a *aims, o *outcome) {
 	}
 }
 
-// loseBefore names a path at which something was that nobody saw before first.
+// loseBefore lists a path as lost because nobody saw what was there before version first.
 func (m *maker) loseBefore(first store.Version) {
 	c := store.Conflict{Path: first.Path, Why: "what was there before is not known", Actor: first.Actor, Time: first.Time}
 	m.lost = append(m.lost, lost{Conflict: c})
 }
 
-// gatherLost names what cannot come back by directory, with counts and bytes, where
-// there is too much of it to be read.
+// gatherLost combines long lists of lost paths by directory, with counts and bytes.
 func (m *maker) gatherLost() {
 	byWhy := map[string][]lost{}
 	var order []string
@@ -59,7 +58,7 @@ func (m *maker) gatherLost() {
 			dir := path.Dir(string(c.Path))
 			dirs[dir] = append(dirs[dir], c)
 		}
-		for deepest := 1; len(dirs) > manyLost && deepest > 0; { // what is deepest goes to what is above
+		for deepest := 1; len(dirs) > manyLost && deepest > 0; { // combine the deepest directories with their parents
 			deepest = 0
 			for dir := range dirs {
 				deepest = max(deepest, strings.Count(dir, "/"))

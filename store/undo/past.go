@@ -11,21 +11,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Entry is what a path was at a moment.
+// Entry is the state of a path at a moment.
 type Entry struct {
 	Path     store.Path
 	Mode     uint32 // st_mode
 	Size     int64
 	Mtime    int64 // ns since the epoch
 	UID, GID uint32
-	Target   string     // of a symlink
-	Blob     store.Hash // of a regular file; zero: empty, or Why says why it is not known
-	Why      string     // the content cannot be told: the reason
-	Seq      uint64     // the version that says so, 0: only what was in it is known
+	Target   string     // target of a symlink
+	Blob     store.Hash // content of a regular file; zero: empty, or unknown for the reason Why
+	Why      string     // why the content is unknown
+	Seq      uint64     // the version that recorded the state; 0: only its children are known
 }
 
-// List tells what was in a directory at a moment, sorted by name: what Restore would
-// make of it. "" is the root. False: there was no such directory.
+// List returns the entries of a directory at a moment, sorted by name, as Restore would restore
+// them. "" is the root. found is false if there was no such directory.
 func (p Planner) List(dir store.Path, seq uint64) (out []Entry, found bool, err error) {
 	err = p.look(func(m *maker) error {
 		out, found, err = m.list(dir, seq)
@@ -34,7 +34,7 @@ func (p Planner) List(dir store.Path, seq uint64) (out []Entry, found bool, err 
 	return out, found, err
 }
 
-// Now is where a directory of a moment is now; false: it is not there any more.
+// Now returns the present path of a directory of a moment, or false if it does not exist now.
 func (p Planner) Now(dir store.Path, seq uint64) (now store.Path, there bool, err error) {
 	err = p.look(func(m *maker) error {
 		h, err := m.cellsSince([]store.Path{dir}, seq+1, nil)
@@ -58,7 +58,7 @@ func (p Planner) look(fn func(*maker) error) error {
 	})
 }
 
-// list is List.
+// list is List for one maker.
 func (m *maker) list(dir store.Path, seq uint64) (out []Entry, found bool, err error) {
 	h, err := m.cellsSince([]store.Path{dir}, seq+1, nil)
 	if err != nil {
@@ -80,7 +80,7 @@ func (m *maker) list(dir store.Path, seq uint64) (out []Entry, found bool, err e
 			return nil, false, err
 		}
 	}
-	var changed, paths []store.Path // since the moment, and under all their names
+	var changed, paths []store.Path // paths that changed since the moment, and all their names
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		p := join(dir, name)
 		cur, known, err := m.view.Current(p)
@@ -103,7 +103,7 @@ func (m *maker) list(dir store.Path, seq uint64) (out []Entry, found bool, err e
 	}
 	for _, p := range changed {
 		e, there := h.entryThen(p, seq)
-		if !there && len(h.owns[p]) == 0 { // a directory of which only what is in it is known
+		if !there && len(h.owns[p]) == 0 { // a directory that is known only by its children
 			var in []Entry
 			in, _, err = m.list(p, seq)
 			if err != nil {
@@ -119,7 +119,7 @@ func (m *maker) list(dir store.Path, seq uint64) (out []Entry, found bool, err e
 	return out, found || len(out) > 0, nil
 }
 
-// pathsOf are the paths that a directory of a moment had at any time, as far as they are known.
+// pathsOf returns all known paths that a directory of a moment has had.
 func (h *past) pathsOf(dir store.Path, seq uint64) (out []store.Path) {
 	d := h.nodeThen(dir, seq)
 	if d == nil {
@@ -129,7 +129,7 @@ func (h *past) pathsOf(dir store.Path, seq uint64) (out []store.Path) {
 		}
 		return out
 	}
-	on := map[*node]bool{} // on the way up: directories that were in each other by turns
+	on := map[*node]bool{} // nodes on the way up, because directories may have been in each other at different times
 	var up func(n *node, below store.Path)
 	up = func(n *node, below store.Path) {
 		if n == h.root {
@@ -148,7 +148,7 @@ func (h *past) pathsOf(dir store.Path, seq uint64) (out []store.Path) {
 	return out
 }
 
-// nodeThen is what a path was at a moment; nil: nothing, or it is not known.
+// nodeThen returns the node at a path at a moment, or nil if there was none or it is unknown.
 func (h *past) nodeThen(p store.Path, seq uint64) *node {
 	n := h.root
 	for name := range strings.SplitSeq(string(p), "/") {
@@ -167,7 +167,7 @@ func (h *past) nodeThen(p store.Path, seq uint64) *node {
 	return n
 }
 
-// stateThen is the state of a path at a moment; false: nobody saw it.
+// stateThen returns the state of a path at a moment, or false if nobody saw it.
 func (h *past) stateThen(p store.Path, seq uint64) (st state, known bool) {
 	n := h.nodeThen(p, seq)
 	if n == nil {
@@ -179,12 +179,12 @@ func (h *past) stateThen(p store.Path, seq uint64) (st state, known bool) {
 	}
 	st = joined(*content.st, *meta.st, n)
 	if st.seq = max(content.st.seq, meta.st.seq); st.seq == meta.st.seq && meta.st.size == st.size {
-		st.mtime = meta.st.mtime // of a file whose time was changed with its mode
+		st.mtime = meta.st.mtime // the file's time was changed with its mode
 	}
 	return st, true
 }
 
-// entryThen is a path at a moment; false: it was not there.
+// entryThen returns the entry of a path at a moment, or false if the path did not exist.
 func (h *past) entryThen(p store.Path, seq uint64) (Entry, bool) {
 	st, known := h.stateThen(p, seq)
 	own := h.owns[p]

@@ -10,17 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// goal is what one path is and what it should be.
+// goal is the present and the wanted state of a path.
 type goal struct {
 	path       store.Path
 	have, want state
-	made       bool   // want is that of no version of the path
-	took       uint64 // of a merge: the newest version that is taken out
-	edits      []int  // and which of its edits, nil: all
+	made       bool   // want is not the state of any version of the path
+	took       uint64 // for a merge: the newest version that is undone
+	edits      []int  // the edits of version took that are undone; nil: all
 }
 
-// goals plans what find says about each of some paths; false: there is nothing to do, or it was
-// named. contents are those that the store may not have.
+// goals plans what find returns for each element of of. find returns false if there is nothing to
+// do, or after listing a conflict or loss. contents holds contents that the store may lack.
 func goals[T any](p Planner, kind, title string, of []T, contents [][]byte, apart bool, find func(*maker, T) (goal, bool, error)) (*Draft, error) {
 	return p.make(kind, func(m *maker) (*aims, error) {
 		var all []goal
@@ -43,7 +43,7 @@ func goals[T any](p Planner, kind, title string, of []T, contents [][]byte, apar
 	})
 }
 
-// aimsAt are the aims by which paths become what they should be, whatever was there.
+// aimsAt returns the aims that give paths their wanted state, whatever is there now.
 func (m *maker) aimsAt(goals []goal, apart bool) (*aims, error) {
 	slices.SortFunc(goals, func(a, b goal) int { return strings.Compare(string(a.path), string(b.path)) })
 	paths := make([]store.Path, len(goals))
@@ -91,8 +91,8 @@ func (a *aims) aimAt(g *goal) {
 	aim(&n.meta, value{st: &g.want})
 }
 
-// place is the cell of a path in the tree that is to be; with making, the directories
-// that it needs come with it. nil: it cannot be there.
+// place returns the cell of a path in the tree after the plan, or nil if the path is impossible. If
+// making is set, it adds aims for the missing directories.
 func (a *aims) place(p store.Path, making bool) *cell {
 	dir := a.h.root
 	for {
@@ -124,8 +124,8 @@ func (a *aims) place(p store.Path, making bool) *cell {
 	}
 }
 
-// lastDir gives an entry back the directory that it held last, if that is nowhere; nil: it
-// held none.
+// lastDir returns the aim that gives an entry the last directory that it held and that does not
+// exist now. It returns nil if there is none.
 func (a *aims) lastDir(c *cell) *aim {
 	for i := len(c.facts) - 1; i >= 0; i-- {
 		if n := c.before(i).node; n != nil && n.dir() && len(n.at) == 0 && !a.coming(n) {

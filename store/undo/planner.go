@@ -7,46 +7,45 @@ import (
 // Planner makes plans from the history of a store.
 type Planner struct {
 	Store *store.Store
-	// Secure brings contents into the store that a plan would destroy; nil: plans are
-	// only to be shown, and what can be secured will be.
+	// Secure stores contents that a plan would destroy. If it is nil, the plan is only shown, and
+	// is made as if all of them could be stored.
 	Secure Secure
-	// Leave are lines of files that a plan leaves as they are, though it would change them.
+	// Leave lists lines that a plan must not change.
 	Leave []LeftLines
 }
 
-// Secure is called while a plan is made, to bring the present contents of files into
-// the store (see Store.Fill): the plan would delete or overwrite them, and the store
-// lacks them. The plan leaves alone what Secure leaves out; Secure says why.
+// Secure stores the present contents of files that the plan would delete or overwrite and that the
+// store lacks (see Store.Fill). It returns the paths that it could not store, with the reason. The
+// plan leaves these files alone.
 type Secure func([]store.Version) map[store.Path]string
 
-// Draft is a plan that was not begun (see store.Journal).
+// Draft is a plan that was not begun yet (see store.Journal).
 type Draft struct {
 	store.Plan
-	// Made are the contents that its steps write and that no version has had.
+	// Made holds the contents that the steps write and that no version has.
 	Made map[store.Hash][]byte
-	// Read are some of the contents that its steps write, as far as they were read
-	// to count their lines: who carries the plan out need not read them again.
+	// Read holds contents that the steps write and that were already read to count their lines.
 	Read map[store.Hash][]byte
-	// ByLine are the files of which single lines can be left, see Planner.Leave.
+	// ByLine holds the files whose lines can be left alone one by one, see Planner.Leave.
 	ByLine map[store.Path]bool
-	// Partly: the lines of the later steps were not counted.
+	// Partly means that the lines of later steps were not counted.
 	Partly bool
-	// Newest is, of an undo of the last action, its newest version.
+	// Newest is the newest version of the undone action, for an undo of the last action.
 	Newest store.Version
 }
 
 // maker makes one draft.
 type maker struct {
 	store    *store.Store
-	view     *store.View // of the newest version when it began
+	view     *store.View // the history up to the newest version at the beginning
 	plan     *Draft
 	contents contents
-	show     bool // nobody is asked to secure anything
+	show     bool // the plan is only shown, so nothing is secured
 
 	lost   []lost
-	asked  func(store.Path) bool // the query asks for a path; nil: for all
-	before []store.Version       // what a query without its paths selects
-	unsafe map[store.Path]string // what could not be secured, and why
+	asked  func(store.Path) bool // selects the requested paths; nil: all
+	before []store.Version       // the selected versions at all paths
+	unsafe map[store.Path]string // paths that could not be secured, with the reason
 }
 
 func newMaker(p Planner, kind string) *maker {
@@ -57,8 +56,8 @@ func newMaker(p Planner, kind string) *maker {
 	}
 }
 
-// make makes a draft: it finds out what is to be reached, has what that would destroy
-// secured, drops what cannot be reached, and turns the rest into steps.
+// make makes a draft. It calls find for the aims, secures the contents that they would destroy,
+// drops impossible aims, and turns the rest into steps.
 func (p Planner) make(kind string, find func(*maker) (*aims, error)) (*Draft, error) {
 	m := newMaker(p, kind)
 	var a *aims
@@ -84,7 +83,7 @@ func (p Planner) make(kind string, find func(*maker) (*aims, error)) (*Draft, er
 		m.unsafe = p.Secure(versionsOf(atRisk))
 	}
 	if a != nil {
-		// Another view: the store was written to, and no view may be open then.
+		// Use another view. The store was written to, which no view may overlap.
 		err = p.Store.ViewUpTo(m.plan.Seq, func(v *store.View) (err error) {
 			m.view = v
 			if err := m.secured(atRisk); err != nil {

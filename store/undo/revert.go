@@ -8,9 +8,9 @@ import (
 	"cachebro/store"
 )
 
-// Revert plans to give one file back an earlier version: the one of steps back
-// (states, not touches), or, with version > 0, that one. Steps never lead to where the
-// file was gone. ErrNotFound: there is none.
+// Revert plans to return one file to an earlier version. With version > 0 this is that version.
+// Otherwise it is the one that is steps states back, without states in which the file did not
+// exist. It returns ErrNotFound if there is no such version.
 func (p Planner) Revert(path store.Path, steps int, version uint64) (*Draft, error) {
 	return p.make(store.PlanRevert, func(m *maker) (*aims, error) { return m.revertAims(path, steps, version) })
 }
@@ -56,7 +56,7 @@ func (m *maker) revertTarget(path store.Path, steps int, version uint64) (store.
 	if err != nil {
 		return store.Version{}, err
 	}
-	// Also what the path held before another file came to it.
+	// Add what the path held before another file was renamed to it.
 	if len(vs) > 0 && vs[0].Path == path {
 		own, err := m.view.History(path, false)
 		if err != nil {
@@ -75,7 +75,7 @@ func (m *maker) revertTarget(path store.Path, steps int, version uint64) (store.
 			continue
 		}
 		st := stateOf(v)
-		if st.absent() || st.equal(at) { // that it was gone for a while is no step
+		if st.absent() || st.equal(at) { // a deletion is no step
 			continue
 		}
 		at = st
@@ -87,9 +87,9 @@ func (m *maker) revertTarget(path store.Path, steps int, version uint64) (store.
 	return store.Version{}, fmt.Errorf("%q has no version that many steps back: %w", string(path), store.ErrNotFound)
 }
 
-// effectiveVersion is the version whose state vs[i] is, and where it stands: what a plan
-// has brought back counts as the version that it brought back. So a second step back goes
-// on from where the first one led to.
+// effectiveVersion returns the version whose state vs[i] has, and its index. A version of a plan
+// counts as the version that the plan restored. A second revert therefore goes back from the result
+// of the first one.
 func (m *maker) effectiveVersion(vs []store.Version, i int) (store.Version, int) {
 	for v := vs[i]; v.Plan != ""; v = vs[i] {
 		p, err := m.store.Journal.Plan(v.Plan)
@@ -99,7 +99,7 @@ func (m *maker) effectiveVersion(vs []store.Version, i int) (store.Version, int)
 		}
 		r := p.Returns[at]
 		is := func(o store.Version) bool {
-			return (o.Seq == r.Back || r.Made && o.Plan == "" && o.Seq < v.Seq) && stateOf(o).sameContent(stateOf(v)) // made: as under an earlier name
+			return (o.Seq == r.Back || r.Made && o.Plan == "" && o.Seq < v.Seq) && stateOf(o).sameContent(stateOf(v)) // for a merge, the last earlier version with the same content
 		}
 		j := i - 1
 		for ; j >= 0 && !is(vs[j]); j-- {
@@ -112,8 +112,8 @@ func (m *maker) effectiveVersion(vs []store.Version, i int) (store.Version, int)
 	return vs[i], i
 }
 
-// Restore plans to make paths (with all below them; none: the whole tree)
-// what they were when seq was the newest version. Only what differs is touched.
+// Restore plans to return paths and their subtrees (none: the whole tree) to their state when seq
+// was the newest version. It changes only what differs.
 func (p Planner) Restore(paths []store.Path, seq uint64) (*Draft, error) {
 	return p.make(store.PlanRestore, func(m *maker) (*aims, error) { return m.restoreAims(paths, seq) })
 }
@@ -171,8 +171,8 @@ func (m *maker) restoreAims(paths []store.Path, seq uint64) (*aims, error) {
 	return a, nil
 }
 
-// upTo returns how many facts of a cell are not younger than a version. A file that a scan had
-// found by then existed, even if the version that records its making is younger.
+// upTo returns the number of facts of a cell up to version seq. A file that a scan had found by
+// then existed, even if its creation was recorded later.
 func (h *past) upTo(c *cell, seq uint64) int {
 	younger := func(f fact) bool {
 		if f.seqs[0] <= seq {
@@ -187,8 +187,8 @@ func (h *past) upTo(c *cell, seq uint64) int {
 	return len(c.facts)
 }
 
-// apartFromOthers gives files of their own to the entries that are to hold a file which
-// has another name now, that it did not have then and that is not asked for.
+// apartFromOthers makes separate files for entries whose file now has a further name that it did
+// not have then and that was not requested.
 func (a *aims) apartFromOthers(seq uint64) {
 	then := func(c *cell) value { return c.before(a.h.upTo(c, seq)) }
 	for _, g := range a.sorted() {

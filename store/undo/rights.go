@@ -5,14 +5,13 @@ import (
 	"cachebro/store/leaf/attrs"
 )
 
-// inAndOut are the rights that an ordinary user needs to a directory of which
-// something is to be changed.
+// inAndOut are the permissions that an ordinary user needs to change the entries of a directory.
 const inAndOut = 0o300
 
 func closed(mode uint32) bool { return mode&inAndOut != inAndOut }
 
-// unlent takes the rights of its owner from a file that never was there with them:
-// a merge, or the content of another path.
+// unlent removes set-id bits and capabilities from a file that gets a merge or the content of
+// another path.
 func (m *maker) unlent(g *goal) {
 	if g.want.regular() && (g.want.mode&setID != 0 || g.want.attrs.Has(attrs.Capability)) {
 		g.want.mode &^= setID

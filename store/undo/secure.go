@@ -18,7 +18,7 @@ func versionsOf(rs []risk) []store.Version {
 	return vs
 }
 
-// risks finds what is to be secured before a plan is carried out.
+// risks returns the nodes to secure before the plan is carried out.
 func (m *maker) risks(a *aims) ([]risk, error) {
 	if m.show {
 		return nil, nil
@@ -41,7 +41,7 @@ func (m *maker) risks(a *aims) ([]risk, error) {
 	return out, nil
 }
 
-// secured takes note of what has come into the store.
+// secured updates the nodes whose content was stored.
 func (m *maker) secured(rs []risk) error {
 	for _, r := range rs {
 		v, found, err := m.view.Current(r.now.Path)
@@ -55,7 +55,7 @@ func (m *maker) secured(rs []risk) error {
 	return nil
 }
 
-// secured enters the content that a node has at present.
+// secured sets the present content of a node.
 func (n *node) secured(v store.Version) {
 	st := n.content.base.st
 	if last := len(n.content.facts) - 1; last >= 0 {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// state is what a path is: the zero value is absent.
+// state is the state of a path. The zero value means that the path does not exist.
 type state struct {
 	mode      uint32 // st_mode; 0: absent
 	blob      store.Hash
@@ -17,10 +17,10 @@ type state struct {
 	size      int64
 	mtime     int64
 	noContent string
-	seq       uint64 // the version that says so
+	seq       uint64 // the version that recorded the state
 	in        store.Inode
 	nlink     uint32
-	owned     bool // uid and gid are known, and mean somebody here
+	owned     bool // uid and gid are known and belong to this machine
 	uid, gid  uint32
 	attrs     attrs.Set
 }
@@ -48,7 +48,7 @@ func (s state) regular() bool { return s.kind() == unix.S_IFREG }
 func (s state) link() bool    { return s.kind() == unix.S_IFLNK }
 func (s state) perm() uint32  { return s.mode & 0o7777 }
 
-// equal: the same file for everybody who looks (times apart).
+// equal reports whether two states are equal except for times.
 func (s state) equal(o state) bool {
 	if s.absent() || o.absent() {
 		return s.absent() == o.absent()
@@ -56,7 +56,8 @@ func (s state) equal(o state) bool {
 	return s.sameContent(o) && (s.link() || s.perm() == o.perm()) && s.sameOwner(o) && s.attrs.Same(o.attrs)
 }
 
-// attrsOf leaves out what names people who are others here.
+// attrsOf returns the attributes of a version without those that contain user or group IDs of
+// another machine.
 func attrsOf(v store.Version) attrs.Set {
 	set := attrs.Set(v.Stat.Attrs)
 	if v.Foreign {
@@ -65,23 +66,23 @@ func attrsOf(v store.Version) attrs.Set {
 	return set
 }
 
-// sameOwner is true in doubt.
+// sameOwner reports whether the owners are equal or one is unknown.
 func (s state) sameOwner(o state) bool {
 	return !s.owned || !o.owned || s.uid == o.uid && s.gid == o.gid
 }
 
-// setID are the bits by which a program runs with the rights of its owner.
+// setID are the mode bits by which a program runs with the rights of its owner or group.
 const setID = unix.S_ISUID | unix.S_ISGID
 
-// lends: to get from o to s gives a file rights of its owner that it has not yet.
-// Only a new file is given those: whoever once had the present one open for writing
-// could still change it.
+// lends reports whether changing o to s gives a file set-id bits or capabilities that it does not
+// have. Only a new file may get them, because a process may still have the present one open for
+// writing.
 func (s state) lends(o state) bool {
 	return s.regular() && (s.mode&setID != 0 && (s.mode&setID&^o.mode != 0 || !s.sameOwner(o)) || s.attrs.Has(attrs.Capability) && !s.attrs.Same(o.attrs))
 }
 
-// needsNewFile reports whether the rights of an owner come back that a file loses when it
-// is written to, or that it may not be given while it is there.
+// needsNewFile reports whether s has set-id bits or capabilities that need a new file. A write
+// would remove them, or the present file must not get them.
 func (s state) needsNewFile(have state) bool {
 	lends := s.regular() && (s.mode&setID != 0 || s.attrs.Has(attrs.Capability))
 	return lends && (!s.sameContent(have) || s.lends(have))

@@ -18,11 +18,11 @@ type stepper struct {
 	*maker
 	writes []write
 
-	mu    sync.Mutex // guards bytes and the plan's read, while lines are counted
+	mu    sync.Mutex // guards bytes and the plan's Read while lines are counted
 	bytes int
 }
 
-// write is a step that brings content, whose lines are still to be counted.
+// write is a step that writes or deletes content and whose lines are to be counted.
 type write struct {
 	step       int // index in the plan
 	want, have state
@@ -33,7 +33,7 @@ func (x *stepper) add(st store.Step) {
 	x.plan.Steps = append(x.plan.Steps, st)
 }
 
-// expect describes what must be there when a step is carried out.
+// expect sets what the present file must be when the step is carried out.
 func expect(st store.Step, have state) store.Step {
 	switch {
 	case have.absent():
@@ -49,19 +49,18 @@ func expect(st store.Step, have state) store.Step {
 	return st
 }
 
-// given adds whose the file is to be.
+// given sets the owner of the file.
 func (s state) given(st store.Step) store.Step {
 	st.Owned, st.UID, st.GID, st.Attrs = s.owned, s.uid, s.gid, s.attrs
 	return st
 }
 
-// counted is of how many steps the lines are counted: more than anybody reads, and what
-// can be unpacked in a fraction of a second. Of 42,000 it took 14 s.
+// counted is the number of steps whose lines are counted. This is more than anybody reads and takes
+// a fraction of a second. Counting 42,000 steps takes 14 s.
 const counted = 500
 
-// count fills in the lines that each of the first writes and deletions adds and removes,
-// for the diffstat. It needs the contents unpacked, so all processors share the work, in
-// the order in which the contents lie in the store.
+// count sets the added and removed lines of the first writes and deletions, for the diffstat. All
+// processors share the work of decoding the contents, in the order of their places in the store.
 func (x *stepper) count() {
 	const portion = 64
 	if len(x.writes) > counted {
@@ -89,7 +88,7 @@ func (x *stepper) count() {
 	wg.Wait()
 }
 
-// lines are zero for what is binary, too large or not to be had.
+// lines returns 0 for contents that are binary, too large or not available.
 func (x *stepper) lines(w write) (added, removed int) {
 	want, ok := x.plan.Made[w.want.blob]
 	if !ok && w.want.regular() {
@@ -119,11 +118,10 @@ func (x *stepper) lines(w write) (added, removed int) {
 	return sc.Added(), sc.Removed()
 }
 
-// readMost bounds what a draft keeps of the contents that were read to make it, in
-// bytes.
+// readMost is the size limit of Draft.Read in bytes.
 const readMost = 24 << 20
 
-// keep leaves a content to who carries the plan out.
+// keep adds a content to Draft.Read, up to readMost.
 func (x *stepper) keep(h store.Hash, b []byte) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

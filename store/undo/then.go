@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Then returns what each path in the directories dirs was at a moment, so that the tree of another
-// machine can be made the same. Without dirs it returns all paths. The Mode of a path that did not
-// exist then, but at another time, is 0. Paths that this history has never recorded are left out.
+// Then returns the state of each path in the directories dirs at a moment, to restore the same tree
+// on another machine. Without dirs it returns all paths. A path that existed only at other times
+// has Mode 0. Paths that this history has never recorded are left out.
 func (p Planner) Then(dirs []store.Path, seq uint64) (out []Entry, err error) {
 	err = p.look(func(m *maker) error {
 		var below func(dir store.Path, was bool) error
@@ -64,7 +64,7 @@ func (p Planner) Then(dirs []store.Path, seq uint64) (out []Entry, err error) {
 	return out, err
 }
 
-// Wanted are the contents that RestoreThen would write and the store does not have.
+// Wanted returns the entries whose content RestoreThen would write and the store lacks.
 func (p Planner) Wanted(of []Entry) (out []Entry, err error) {
 	seen := map[store.Hash]bool{}
 	err = p.look(func(m *maker) error {
@@ -83,11 +83,11 @@ func (p Planner) Wanted(of []Entry) (out []Entry, err error) {
 	return out, err
 }
 
-// RestoreThen plans to make the tree here what another machine's was, as Then told it
-// there. Only what differs is touched; a path of which that machine knows nothing stays
-// as it is, and so does a file whose content it does not tell. A file that is there in
-// both keeps its owner, its attributes and its mode, except for the executable bits.
-// contents are those that the store may not have.
+// RestoreThen plans to give this tree the state of another machine's tree, as Then returned it
+// there. It changes only what differs. It leaves alone paths that the other machine does not know,
+// and files whose content was not sent. A file that exists in both trees keeps its owner, its
+// attributes, and its mode except for the executable bits. contents holds contents that the store
+// may lack.
 func (p Planner) RestoreThen(title string, of []Entry, contents [][]byte) (*Draft, error) {
 	return goals(p, store.PlanRestore, title, of, contents, true, func(m *maker, e Entry) (goal, bool, error) {
 		g, ok, err := m.then(e)
@@ -98,7 +98,8 @@ func (p Planner) RestoreThen(title string, of []Entry, contents [][]byte) (*Draf
 	})
 }
 
-// then is the goal for one path; false: there is nothing to do, or it was named.
+// then returns the goal for one path. It returns false if there is nothing to do, or after listing
+// a conflict or loss.
 func (m *maker) then(e Entry) (g goal, ok bool, err error) {
 	cur, _, err := m.view.Current(e.Path)
 	if err != nil {
@@ -108,7 +109,7 @@ func (m *maker) then(e Entry) (g goal, ok bool, err error) {
 	want := state{mode: e.Mode, blob: e.Blob, size: e.Size, target: e.Target, noContent: "its content did not come along"}
 	switch {
 	case store.OwnFile(e.Path) || cur.Class != store.Class(0) && !have.absent():
-		return g, false, nil // ignored here: it is nobody else's
+		return g, false, nil // ignored here, so no machine shares it
 	case e.Why != "":
 		if have.absent() || have.size != e.Size {
 			m.lose(store.Conflict{Path: e.Path, Why: e.Why})

@@ -7,21 +7,21 @@ import (
 	"cachebro/store"
 )
 
-// notKept: a directory went of which nothing is kept, or a file changed there; the
-// version says what.
+// notKept reports whether a version removed a directory, or changed something in an excluded path,
+// of which nothing was saved.
 func notKept(v store.Version) bool {
 	return v.NoContent != "" && (v.Op == store.OpRmdir || v.Excluded())
 }
 
-// nameUnkept names what a version took away of which nothing is known.
+// nameUnkept lists as lost what a version removed without saving it.
 func (m *maker) nameUnkept(h *past, v store.Version) {
 	if notKept(v) && (v.Excluded() || v.Plan == "" && h.bySeq[v.Seq] == nil) {
 		m.lose(store.Conflict{Path: v.Path, Why: v.NoContent, Actor: v.Actor, Time: v.Time})
 	}
 }
 
-// carriedAway is what a path held whose first version is that it was renamed: of
-// ignored files nothing is recorded before.
+// carriedAway returns the state of a path before it was renamed, if the rename is its first
+// version. Ignored files have no earlier version.
 func carriedAway(first store.Version) state {
 	if first.Op != store.OpMoved || first.Class != 1 {
 		return state{}
@@ -30,8 +30,8 @@ func carriedAway(first store.Version) state {
 	return stateOf(first)
 }
 
-// madeLater reports whether a chmod was recorded before the making of its file. A file is recorded
-// as made when it is first closed, and sed -i, for example, changes the mode before that.
+// madeLater reports whether a chmod was recorded before the creation of its file. The creation is
+// recorded when the file is first closed, and programs such as sed -i change the mode before that.
 func madeLater(own []store.Version, first store.Version) bool {
 	if first.Op != store.OpChmod {
 		return false
@@ -48,8 +48,8 @@ func madeLater(own []store.Version, first store.Version) bool {
 	return false
 }
 
-// askFor asks at once for the contents that a plan wants to bring, in the order
-// in which they lie in the store: each block of it holds dozens.
+// askFor looks up all contents that a plan wants to write, in the order of their places in the
+// store, because each block holds dozens.
 func (m *maker) askFor(a *aims) {
 	var hs []store.Hash
 	for c, g := range a.of {

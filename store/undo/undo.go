@@ -14,38 +14,38 @@ import (
 // errStop ends an iteration early.
 var errStop = errors.New("stop")
 
-// ErrOldPlan wraps that a plan cannot be taken back as such. Restore reaches what was there
-// before it.
+// ErrOldPlan means that a plan of an older program cannot be undone. Restore can return to the
+// state before it.
 var ErrOldPlan = errors.New("it does not say what it did to entries and contents")
 
-// Query says what is to be taken back.
+// Query selects what to undo.
 type Query struct {
-	// Select picks the versions: session, prompt, tool call, pid, command,
-	// since, plan. Its limit, order and Path are ignored.
+	// Select selects the versions: session, prompt, tool call, pid, command, since, plan. Its
+	// limit, order and Path are ignored.
 	Select store.Filter
-	// What names what Select.Match picks, for people.
+	// What describes for the user what Select.Match selects.
 	What string
-	// Last: the newest action that has not been undone. Select narrows it.
+	// Last means the newest action that was not undone, of those that Select selects.
 	Last bool
 	// Action finds, for Last, the action of the log that a version belongs to.
 	Action func(*store.View, store.Version) (Action, error)
-	// Globs restrict the paths: see glob.Selects; one without wildcards is a path
-	// and all below it.
+	// Globs restrict the paths, see glob.Selects. A glob without wildcards is a path with its
+	// subtree.
 	Globs []string
-	// Merge takes the change out of files that somebody else changed since,
-	// where the lines do not meet. Force takes it back regardless.
+	// Merge undoes changes also in files that somebody else has changed since, if the lines do not
+	// overlap. Force undoes them in any case.
 	Merge, Force bool
 }
 
-// Action is what was done in one go: one line of the log.
+// Action is one action of the log.
 type Action struct {
-	Has         func(store.Version) bool // a version is one of its
+	Has         func(store.Version) bool // reports whether a version belongs to the action
 	First, Last uint64                   // version numbers
-	What        string                   // for people
+	What        string                   // description for the user
 }
 
-// Undo plans to take back what a query selects. A path is touched only if it still
-// is what the undone actor last left; else it is in Conflicts. ErrNotFound: nothing is
+// Undo plans to undo what a query selects. A path is changed only if it still is as the undone
+// actor last left it. Otherwise it is in Conflicts. Undo returns ErrNotFound if nothing is
 // selected.
 func (p Planner) Undo(q Query) (*Draft, error) {
 	for tried := map[uint64]bool{}; ; {
@@ -60,14 +60,14 @@ func (p Planner) Undo(q Query) (*Draft, error) {
 			}
 			a, err := m.takeOut(sel, q)
 			if q.Last && a != nil && a.onlyTimes() {
-				a = nil // who asks for the last action means one that changed something
+				a = nil // the last action must be one that changed something
 			}
 			return a, err
 		})
 		if err != nil || !q.Last || len(d.Steps)+len(d.Conflicts)+len(d.Lost) > 0 {
 			return d, err
 		}
-		// Nothing is left of the last action (what it made it removed): the one before.
+		// Nothing is left of the last action, because it removed what it made. Try the one before.
 		for _, vs := range sel {
 			for seq := range vs {
 				tried[seq] = true
@@ -76,8 +76,8 @@ func (p Planner) Undo(q Query) (*Draft, error) {
 	}
 }
 
-// nameUnknown names those of the asked paths at which nothing ever was as far as
-// is known: ignored ones that nobody looked at.
+// nameUnknown lists requested paths of which the history knows nothing. They may be ignored files
+// that nobody has read.
 func (m *maker) nameUnknown(sel selection, globs []string) error {
 	for _, g := range globs {
 		path := store.Path(strings.Trim(g, "/"))
@@ -101,8 +101,8 @@ func (m *maker) nameUnknown(sel selection, globs []string) error {
 	return nil
 }
 
-// Redo plans to bring back what a finished plan took back; "" is the last one that
-// was not brought back whole yet. ErrNotFound: there is none.
+// Redo plans to redo what a finished plan undid. "" means the last plan that was not completely
+// redone yet. Redo returns ErrNotFound if there is none.
 func (p Planner) Redo(id string, merge, force bool) (*Draft, error) {
 	if id != "" {
 		return p.backOut("redo of: ", id, nil, merge, force)
@@ -120,17 +120,17 @@ func (p Planner) Redo(id string, merge, force bool) (*Draft, error) {
 		if err != nil || !ofTimes(&whole) {
 			return d, err
 		}
-		passed[id] = true // it gave back times of which there is no version
+		passed[id] = true // it restored only times, which no version records
 	}
 }
 
-// Rollback plans to take back what an unfinished plan has done so far. To redo and
-// undo alike it is as if that plan had never been.
+// Rollback plans to undo what an unfinished plan has done so far. Later undos and redos then ignore
+// that plan.
 func (p Planner) Rollback(id string) (*Draft, error) {
 	return p.backOut("rollback of: ", id, nil, false, false)
 }
 
-// backOut plans to take back what a plan did, but at the paths that are done.
+// backOut plans to undo what a plan did, except at the paths in done.
 func (p Planner) backOut(title, id string, done map[store.Path]bool, merge, force bool) (*Draft, error) {
 	of, err := p.Store.Journal.Head(id)
 	if err != nil {
@@ -155,8 +155,8 @@ func (p Planner) backOut(title, id string, done map[store.Path]bool, merge, forc
 	})
 }
 
-// lastUndone is the newest plan that a redo can bring back, except those passed. merged are the paths that an
-// earlier redo of it has brought back already, in a merge.
+// lastUndone returns the newest plan that can be redone, except those in passed. merged holds the
+// paths that an earlier redo of that plan has already restored in a merge.
 func (p Planner) lastUndone(passed map[string]bool) (id string, merged map[store.Path]bool, err error) {
 	plans, err := p.Store.Journal.Plans()
 	if err != nil {
@@ -175,7 +175,8 @@ func (p Planner) lastUndone(passed map[string]bool) (id string, merged map[store
 			continue
 		}
 		if of.Kind == store.PlanRedo {
-			// What it left goes on, with --merge or --force, until something else is undone.
+			// Paths that it left alone may be redone with --merge or --force until something else
+			// is undone.
 			if newest && len(of.Conflicts)+len(of.Lost)+len(of.Failed) > 0 {
 				merged, err = p.mergedBy(plans, of.Of)
 				return of.Of, merged, err
@@ -195,7 +196,8 @@ func (p Planner) lastUndone(passed map[string]bool) (id string, merged map[store
 	return "", nil, fmt.Errorf("nothing to redo: %w", store.ErrNotFound)
 }
 
-// mergedBy finds the paths that the newest redos, all of one plan, brought back in a merge.
+// mergedBy returns the paths that the newest redos restored in a merge, if all of them redid the
+// given plan.
 func (p Planner) mergedBy(plans []store.Plan, id string) (map[store.Path]bool, error) {
 	merged := map[store.Path]bool{}
 	for _, head := range plans { // newest first
@@ -222,22 +224,22 @@ func (p Planner) mergedBy(plans []store.Plan, id string) (map[store.Path]bool, e
 	return merged, nil
 }
 
-// refused: the plan was shown, and the person did not want it carried out.
+// refused reports whether the user was shown the plan and declined it.
 func refused(p *store.Plan) bool {
 	return len(p.Steps) > 0 && len(p.Done)+len(p.Failed) == 0
 }
 
-// ofOwnFiles: the plan was about nothing else.
+// ofOwnFiles reports whether the plan changed only cachebro's own files.
 func ofOwnFiles(p *store.Plan) bool {
 	return len(p.Steps) > 0 && !slices.ContainsFunc(p.Steps, func(s store.Step) bool { return !store.OwnFile(s.Path) })
 }
 
-// ofTimes: the plan gave back nothing but times.
+// ofTimes reports whether the plan restored only times.
 func ofTimes(p *store.Plan) bool {
 	return !slices.ContainsFunc(p.Steps, func(s store.Step) bool { return s.Do != store.DoChmod || s.Mtime == 0 || s.Mode != s.ExpMode })
 }
 
-// selection is the versions to be taken out, by path and sequence number.
+// selection holds the versions to undo, by path and sequence number.
 type selection map[store.Path]map[uint64]*store.Version
 
 func (s selection) add(v *store.Version) {
@@ -249,15 +251,15 @@ func (s selection) add(v *store.Version) {
 
 func (s selection) paths() []store.Path { return slices.Sorted(maps.Keys(s)) }
 
-// all are the versions that a filter selects, oldest first.
+// all returns the versions that a filter selects, oldest first.
 func (m *maker) all(f store.Filter) (vs []store.Version, err error) {
 	f.Oldest = true
 	err = m.view.Each(f, func(v store.Version) bool { vs = append(vs, v); return true })
 	return vs, err
 }
 
-// selected finds the versions that a query means, by path. The last action is none
-// that was tried.
+// selected returns the versions that a query selects, by path. It never selects an action in tried
+// as the last one.
 func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, error) {
 	f := q.Select
 	f.Path, f.Baselines = "", false
@@ -299,9 +301,9 @@ func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, err
 	return sel, title, nil
 }
 
-// takeOut says what becomes of each cell without the selected versions. An undo sees
-// what earlier plans brought back in place of those plans; a redo (q.Select.Plan) takes
-// out the very facts that a plan made.
+// takeOut determines the value of each cell without the selected versions. For an undo, a version
+// by which a plan restored an earlier one counts as the earlier one. For a redo (q.Select.Plan),
+// the plan's own versions are undone.
 func (m *maker) takeOut(sel selection, q Query) (*aims, error) {
 	paths, known := sel.paths(), map[uint64]*store.Version{}
 	oldest := ^uint64(0)
@@ -312,7 +314,7 @@ func (m *maker) takeOut(sel selection, q Query) (*aims, error) {
 		}
 	}
 	if m.asked != nil {
-		// What was done before to a file, by another name perhaps, goes with it.
+		// Undo earlier selected changes of a file as well, perhaps under another name.
 		for i := range m.before {
 			if v := &m.before[i]; known[v.Seq] == nil {
 				oldest = min(oldest, v.Seq)
@@ -326,7 +328,7 @@ func (m *maker) takeOut(sel selection, q Query) (*aims, error) {
 		if slices.ContainsFunc(m.before, func(v store.Version) bool {
 			return (v.Op == store.OpRename || v.Op == store.OpExchange) && stateOf(v).dir()
 		}) {
-			// Changes in the directories that are asked for were recorded under other names.
+			// Changes in the requested directories may be recorded under other names.
 			for i := range m.before {
 				paths = append(paths, m.before[i].Path)
 			}
@@ -358,7 +360,8 @@ func (m *maker) takeOut(sel selection, q Query) (*aims, error) {
 	}, q), nil
 }
 
-// namesBelow are the names of the files with several names that are at and below paths.
+// namesBelow returns all names of the files with several names at the given paths and in their
+// subtrees.
 func (m *maker) namesBelow(globs []string) (out []store.Path, err error) {
 	for _, g := range globs {
 		if glob.Wild(g) {
@@ -377,8 +380,7 @@ func (m *maker) namesBelow(globs []string) (out []store.Path, err error) {
 	return out, nil
 }
 
-// formerNames are the paths by which the query means anything else of the files that are
-// selected.
+// formerNames returns the other paths at which the query selects versions of the selected files.
 func (m *maker) formerNames(sel selection) (out []store.Path) {
 	files := map[store.Inode]bool{}
 	for _, vs := range sel {
@@ -394,14 +396,14 @@ func (m *maker) formerNames(sel selection) (out []store.Path) {
 	return out
 }
 
-// candidates bound how many versions are looked at at once for the last action.
+// candidates limits the number of versions that are examined at a time for the last action.
 const (
 	fewCandidates  = 64
 	manyCandidates = 4096
 )
 
-// lastAction is the newest version that counts and is still in effect. What a redo
-// brought back is as new as the redo.
+// lastAction returns the newest version that counts and is still in effect. A version that was
+// redone is as new as the redo.
 func (m *maker) lastAction(f store.Filter, globs []string, tried map[uint64]bool) (last store.Version, err error) {
 	var some []store.Version
 	most := fewCandidates
@@ -410,7 +412,7 @@ func (m *maker) lastAction(f store.Filter, globs []string, tried map[uint64]bool
 		some, most = some[:0], min(4*most, manyCandidates)
 		return err == nil && last.Seq == 0
 	}
-	redo := map[string]bool{} // plans, whether they are of a redo
+	redo := map[string]bool{} // plan ID → whether the plan is a redo
 	each := m.view.Each(f, func(v store.Version) bool {
 		if v.Plan != "" {
 			if _, asked := redo[v.Plan]; !asked {
@@ -437,7 +439,8 @@ func (m *maker) lastAction(f store.Filter, globs []string, tried map[uint64]bool
 	return last, err
 }
 
-// lastOf is the first of some versions, the newest first, that is in effect; Seq 0: none is.
+// lastOf returns the first of some versions, newest first, that is in effect. It returns Seq 0 if
+// none is.
 func (m *maker) lastOf(some []store.Version, f store.Filter, tried map[uint64]bool) (last store.Version, err error) {
 	var paths []store.Path
 	for _, v := range some {
@@ -447,8 +450,8 @@ func (m *maker) lastOf(some []store.Version, f store.Filter, tried map[uint64]bo
 	if err != nil {
 		return last, err
 	}
-	counts := map[uint64]bool{}             // versions that made an effective fact
-	brought := map[uint64][]store.Version{} // what versions of plans brought back, which is in effect
+	counts := map[uint64]bool{}             // versions with an effective fact
+	brought := map[uint64][]store.Version{} // the versions in effect that a plan's version restored
 	for _, c := range h.cells() {
 		top := len(c.facts) - 1
 		if j := h.effective(c, top); j >= 0 && j != top && c.facts[j].v.Plan == "" {
@@ -462,11 +465,11 @@ func (m *maker) lastOf(some []store.Version, f store.Filter, tried map[uint64]bo
 			}
 		}
 	}
-	of := "" // the redo that last is of
+	of := "" // the redo that last belongs to
 	for _, v := range some {
 		switch {
 		case last.Seq != 0 && v.Plan != of:
-			return last, nil // the newest of all that it brought back
+			return last, nil // the newest version that the redo restored
 		case v.Plan == "" && counts[v.Seq]:
 			return v, nil
 		}
@@ -488,10 +491,10 @@ func (m *maker) lastOf(some []store.Version, f store.Filter, tried map[uint64]bo
 	return last, nil
 }
 
-// mostOfPrompt is how much of a session's first prompt names it, in characters.
+// mostOfPrompt is the number of characters of a session's first prompt that describe the session.
 const mostOfPrompt = 60
 
-// nameOf is what people call a session: its first prompt, or its id.
+// nameOf returns the description of a session: its first prompt, or its ID.
 func (m *maker) nameOf(id store.SessionID) string {
 	if id == "" {
 		return ""
@@ -535,8 +538,7 @@ func (m *maker) describe(q Query) string {
 	return strings.Join(out, ", ")
 }
 
-// matches reports whether a path matches one of the globs, or is one of the paths or
-// below it.
+// matches reports whether a path matches a glob, or is one of the given paths or in its subtree.
 func matches(globs []string, p store.Path) bool {
 	return slices.ContainsFunc(globs, func(g string) bool {
 		if !glob.Wild(g) {
