@@ -6,9 +6,9 @@
 // things that it needs and its own table of handlers. Every service asks survey for the present
 // state of files; sessions, find and tidy are at the top and use several other services.
 //
-// The daemon may be killed at any instant. The spool contains what is not ingested yet, and the
-// store what is. The position between the two (the checkpoint) is written together with the
-// versions.
+// The daemon may be killed at any instant. The store contains what it has ingested, and the spool
+// contains the rest. The checkpoint, which is the position in the spool up to which everything is
+// ingested, is written together with the versions.
 //
 // State directory of a project (0700):
 //

@@ -127,8 +127,8 @@ func (t *trees) list(ctx context.Context, dir string) error {
 	return nil
 }
 
-// changes returns what was changed in the fork, sorted by path. It leaves out ignored files, and
-// new directories with files, which the files imply.
+// changes returns what was changed in the fork, sorted by path. It omits ignored files. It also
+// omits new directories that contain files, because creating the files creates the directories.
 func (t *trees) changes(ctx context.Context) (out []change, err error) {
 	seen := map[string]bool{}
 	err = fs.WalkDir(t.fork.FS(), ".", func(p string, d fs.DirEntry, err error) error {

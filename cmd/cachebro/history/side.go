@@ -28,9 +28,9 @@ type side struct {
 const outsideWithin = 2 * time.Minute
 
 // planOutside asks the user's own history for the plan that accompanies a project's plan. It
-// returns nil if no plan is needed. none is the error of the project's plan if the project has
-// nothing to undo. left is 1 if the user's own history did not answer, so that such a plan may
-// exist.
+// returns nil if no such plan is needed. none is the error of the project's plan, nil if the
+// project has a plan. left is 1 if the user's own history did not answer, because it may have such
+// a plan.
 func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanRequest, here wire.Plan, none error, f planFlags) (there *side, left int) {
 	concerned := own.Root != wire.OutsideRoot && !*f.inside && !f.git
 	ofActor := len(r.Paths) == 0 && len(r.Edits) == 0 && r.Elsewhere == nil && r.GitOp == 0
@@ -152,8 +152,8 @@ func lastOf(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r *wi
 	}
 }
 
-// newestDone returns the newest version by a matching actor that no plan made. It may have been
-// undone since.
+// newestDone returns the newest version whose actor matches, except for versions made by plans. The
+// version may have been undone since.
 func newestDone(ctx context.Context, c *wire.Client, by func(wire.Actor) bool) (wire.Version, bool, error) {
 	for q := (wire.LogQuery{}); ; {
 		page, err := wire.Call[wire.LogAnswer](ctx, c, wire.MLog, q)
@@ -242,7 +242,7 @@ func complain(e *cli.Env, failed, left []wire.Conflict) {
 	nameLeft(e.Stderr, "partly done:", left, whyLeft)
 }
 
-// alsoTaken returns the roots of the histories in which something is undone.
+// alsoTaken returns the roots of all histories that have a plan.
 func alsoTaken(sides []*side) (roots []string) {
 	for _, s := range sides {
 		roots = append(roots, s.t.Root)

@@ -88,7 +88,7 @@ func PlanMount(e *cli.Env, dir string, f MountFlags) (m PlannedMount, err error)
 	if err != nil {
 		return m, fmt.Errorf("copy this binary out of the project: %w", err)
 	}
-	m.Version, m.Env, m.Paths = cli.Version, standingNowhere(e), e.Paths()
+	m.Version, m.Env, m.Paths = cli.Version, serverEnv(e), e.Paths()
 	m.ReadOnly = f.readOnly
 	m.Notes = append(m.Notes, mountedInside(m.Root)...)
 	if note := descriptorNote(); note != "" {
@@ -103,8 +103,8 @@ func PlanMount(e *cli.Env, dir string, f MountFlags) (m PlannedMount, err error)
 	return m, err
 }
 
-// refuseDatabases looks databaseLooks times, with a pause of databasePause, because a short-lived
-// command such as git is no reason to refuse the mount.
+// refuseDatabases checks databaseLooks times, with pauses of databasePause, so that a short-lived
+// command such as git does not prevent the mount.
 const (
 	databaseLooks = 5
 	databasePause = 100 * time.Millisecond
@@ -380,9 +380,9 @@ func UserAllowOther() bool {
 	return false
 }
 
-// standingNowhere returns the environment for the processes that serve the mount. It omits PWD and
+// serverEnv returns the environment for the processes that serve the mount. It omits PWD and
 // OLDPWD, because a library that uses them would access the mount.
-func standingNowhere(e *cli.Env) []string {
+func serverEnv(e *cli.Env) []string {
 	vars := make([]string, 0, len(e.Vars))
 	for _, kv := range e.Vars {
 		if !strings.HasPrefix(kv, "PWD=") && !strings.HasPrefix(kv, "OLDPWD=") {

@@ -103,8 +103,8 @@ func formerDir(e *cli.Env, dir string) (string, error) {
 }
 
 // rehome renames the state directory of root from to that of root to. If to already has one, rehome
-// renames that one, and returns its new path as aside. Before, it ends both daemons and takes both
-// locks.
+// renames that one, and returns its new path as aside. It ends both daemons first, and holds both
+// locks meanwhile.
 func rehome(ctx context.Context, e *cli.Env, from, to string) (aside string, err error) {
 	p := e.Paths()
 	old, err := p.State(from)

@@ -10,9 +10,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// ActionOf finds the action that a version belongs to, as the log shows it. has reports whether a
-// version belongs to the action. span is where the action begins and ends. command describes what
-// made the version.
+// ActionOf finds the action that contains a version, as the log groups versions into actions. has
+// reports whether a version belongs to the action. span is where the action begins and ends.
+// command describes what made the version.
 func (s *Service) ActionOf(v *store.View, of store.Version) (has func(store.Version) bool, span wire.ActionSpan, command string, err error) {
 	w := s.newWords()
 	all := []store.Version{of}

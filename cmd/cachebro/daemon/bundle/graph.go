@@ -27,7 +27,7 @@ type KV interface {
 	Scan(prefix string, fn func(key string, val []byte) error) error
 }
 
-// Options are the options of New. Source is needed.
+// Options configure New. Source is required.
 type Options struct {
 	Source Source
 	Rows   KV                         // nil if rows are not stored

@@ -59,7 +59,8 @@ func (f *Finder) grep(ctx context.Context, q search.Query) (search.Result, error
 				return results.Answer{}, err
 			}
 			fresh = &r
-			// Cache the answer only if no file changed during the search, not even back and forth.
+			// Cache the answer only if no file changed during the search. A file that changed and
+			// changed back counts as well.
 			_, after, still := f.Answers.Token(ctx, scope)
 			if !still || after != seq || r.Warning != "" || len(r.Lines) > mostKept {
 				return results.Answer{Once: true}, nil

@@ -1,3 +1,4 @@
-// Package ingest turns the records that capture spooled into versions, in order and with the
-// checkpoint of the spool, and lets callers wait for that.
+// Package ingest reads the records that mountd spooled and turns them into versions, in order. It
+// stores its position in the spool together with the versions. Callers can wait until everything
+// spooled is ingested.
 package ingest

@@ -102,8 +102,8 @@ type Followers struct {
 	// it finds to the given function. It is called after the rest of their batch is in the log, and
 	// may wait for the disk.
 	Bypassed func(context.Context, []Bypass, func([]store.Change) bool)
-	// Settle makes the recorder of bypassing changes write everything that has happened to the
-	// spool. It is nil if there is no recorder.
+	// Settle makes the recorder of changes that bypass the mount write all of them to the spool. It
+	// is nil if there is no recorder.
 	Settle func()
 }
 
@@ -427,8 +427,8 @@ func (g *Ingester) WaitHead(ctx context.Context, within time.Duration) bool {
 	}
 }
 
-// settle makes the recorder of bypassing changes write everything that has happened to the spool,
-// including what a killed recorder had noticed.
+// settle makes the recorder of changes that bypass the mount write all of them to the spool,
+// including changes that a killed recorder had noticed.
 func (g *Ingester) settle() {
 	if g.o.Settle != nil {
 		g.o.Settle()

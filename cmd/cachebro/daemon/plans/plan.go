@@ -421,8 +421,8 @@ func (pl *Plans) undoQuery(q wire.PlanRequest) (undo.Query, error) {
 	return uq, nil
 }
 
-// planBoth merges an action's changes with the changes of others that it lost. It returns nil if
-// the action lost nothing, or if the request is for something else.
+// planBoth restores changes of others that an action lost, and merges them with the action's own
+// changes. It returns nil if the action lost nothing, or if the request is for something else.
 func (pl *Plans) planBoth(ctx context.Context, q wire.PlanRequest, planner undo.Planner) (*undo.Draft, error) {
 	if !q.Merge || q.Action == 0 || len(q.Paths) > 0 {
 		return nil, nil
@@ -454,7 +454,8 @@ func (pl *Plans) planBoth(ctx context.Context, q wire.PlanRequest, planner undo.
 	return planner.Both(of)
 }
 
-// ofAction narrows a query to the action, as the log shows it, of a version.
+// ofAction narrows a query to the action that contains a version, as the log groups versions into
+// actions.
 func (pl *Plans) ofAction(uq *undo.Query, seq uint64) error {
 	return pl.Store.View(func(v *store.View) error {
 		of, err := v.Version(seq)
@@ -475,7 +476,7 @@ func (pl *Plans) ofAction(uq *undo.Query, seq uint64) error {
 	})
 }
 
-// actionOf returns the action, as the log shows it, of a version.
+// actionOf returns the action that contains a version, as the log groups versions into actions.
 func (pl *Plans) actionOf(v *store.View, of store.Version) (undo.Action, error) {
 	has, span, command, err := pl.Actions.ActionOf(v, of)
 	return undo.Action{Has: has, First: span.First, Last: span.Last, What: fmt.Sprintf("%d, %s", span.Last, command)}, err
@@ -511,8 +512,8 @@ func (pl *Plans) look(ctx context.Context) error {
 	return nil
 }
 
-// moment returns the paths that a restore requests, none for the whole tree, and the newest version
-// at the requested moment.
+// moment returns the paths that a restore requests, and the newest version at the requested moment.
+// Without paths, the whole tree is restored.
 func (pl *Plans) moment(q wire.PlanRequest) (paths []store.Path, seq uint64, err error) {
 	for _, raw := range q.Paths {
 		p, err := pl.Paths.Clean(raw)

@@ -26,8 +26,8 @@ type WorkingSets struct {
 	rows    store.KV // the stored pairs
 }
 
-// OpenWorkingSets opens the working sets. It never fails, because unreadable pairs only cost hints.
-// Run must be called.
+// OpenWorkingSets opens the working sets. It never fails. If the stored pairs cannot be read, some
+// hints are missing. Run must be called.
 func OpenWorkingSets(st *store.Store, src *source.Source, in *ingest.Ingester, at *attribution.Attribution, log *slog.Logger) *WorkingSets {
 	ws := &WorkingSets{store: st, source: src, ingest: in, attribution: at, log: log, news: make(chan struct{}, 1)}
 	ws.openPairs()

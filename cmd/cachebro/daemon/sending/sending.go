@@ -37,7 +37,7 @@ const (
 	Farewell   = 5 * time.Second
 )
 
-// Options are the options of New. All are needed.
+// Options configure New. All are required.
 type Options struct {
 	Store  *store.Store
 	Ingest *ingest.Ingester

@@ -19,11 +19,11 @@ type mount struct {
 	mu       sync.Mutex
 	attached bool
 	attach   wire.Attach
-	start    uint64 // start time of mountd, so that its pid is not mistaken for another process's
+	start    uint64 // start time of mountd, because its pid may be reused
 	process  int    // descriptor of that process, valid while attached; < 0 if it cannot be opened
 	until    int64  // when the period without a mount before this mount ended; 0 if unknown
 	beat     wire.Heartbeat
-	beside   bool // files may have changed bypassing the mount since the last scan of all files
+	beside   bool // since the last scan of all files, files may have changed without going through the mount
 }
 
 // begin records an attached mountd. last is the scan that completed for it, nil if none has.
@@ -183,8 +183,8 @@ func (m *mount) away() int64 {
 	return m.until
 }
 
-// reportsSince returns the time since which the attached mountd can have reported changes, in ns
-// since the epoch. ok is false while nothing is mounted.
+// reportsSince returns when the attached mountd started, in ns since the epoch. It reports changes
+// only from then on. ok is false while nothing is mounted.
 func (m *mount) reportsSince() (since int64, ok bool) {
 	_, start, ok := m.identity()
 	if !ok {
