@@ -37,6 +37,17 @@ func (s *Store) References(ctx context.Context, add func(Hash)) error {
 // Each calls fn with all versions, oldest first, until fn returns false.
 func (s *Store) Each(fn func(Version) bool) error { return s.scan(0, false, fn, pass{}) }
 
+// EachAlone is Each without the versions of groups, which take no place in the log.
+func (s *Store) EachAlone(fn func(Version) bool) error {
+	return s.scan(0, false, fn, pass{groups: true})
+}
+
+// Records returns the number of records of the log. All versions of a group have only one.
+func (s *Store) Records() uint64 {
+	groups, versions := s.groups.count()
+	return groups + s.Stats().Versions - min(versions, s.Stats().Versions)
+}
+
 // Outdated is a version that has content and is not the newest of its path.
 type Outdated struct {
 	Seq  uint64
@@ -143,7 +154,8 @@ func (v *View) crowded(ctx context.Context, keep int) (all []Outdated, ends []in
 // DropContents removes the contents of versions and stores why in their NoContent. It works in
 // steps and returns the number of versions done. The caller holds tidyMu.
 func (s *Store) DropContents(ctx context.Context, seqs []uint64, why string) (done int, err error) {
-	for part := range slices.Chunk(seqs, chunk) {
+	// In order, so that each group is rewritten only a few times.
+	for part := range slices.Chunk(slices.Sorted(slices.Values(seqs)), chunk) {
 		if err := cmp.Or(ctx.Err(), s.dropContents(part, why)); err != nil {
 			return done, err
 		}

@@ -272,6 +272,8 @@ type groups struct {
 	all   []*group          // by number
 	below map[Path][]*group // by the paths of the directory before and after, in order
 	uses  map[uint64]int    // number of groups that refer to a list
+
+	versions uint64 // of all groups
 }
 
 func newGroups() groups {
@@ -287,6 +289,7 @@ func (gs *groups) put(g *group) {
 	i, known := slices.BinarySearchFunc(gs.all, g.first, byFirst)
 	if !known {
 		gs.uses[g.list]++
+		gs.versions += g.last - g.first + 1
 		if i > 0 { // groups of one author share the Actor
 			if was := gs.all[i-1]; *was.actor == *g.actor {
 				g.actor = was.actor
@@ -329,6 +332,7 @@ func (gs *groups) drop(g *group) int {
 	}
 	if len(gs.all) < was {
 		gs.uses[g.list]--
+		gs.versions -= g.last - g.first + 1
 	}
 	left := gs.uses[g.list]
 	if left == 0 {
@@ -390,6 +394,13 @@ func (gs *groups) of(p Path) (found []*group) {
 	return found
 }
 
+// count returns the number of groups and of their versions, dropped ones included.
+func (gs *groups) count() (groups, versions uint64) {
+	gs.mu.RLock()
+	defer gs.mu.RUnlock()
+	return uint64(len(gs.all)), gs.versions
+}
+
 // every returns all groups that begin at or before seq, in order.
 func (gs *groups) every(seq uint64) []*group {
 	gs.mu.RLock()
@@ -403,7 +414,7 @@ func parentOf(p Path) Path { return p[:max(strings.LastIndexByte(string(p), '/')
 // loadGroups reads the d keys.
 func (s *Store) loadGroups() error {
 	s.groups.mu.Lock()
-	s.groups.all, s.groups.below, s.groups.uses = nil, map[Path][]*group{}, map[uint64]int{}
+	s.groups.all, s.groups.below, s.groups.uses, s.groups.versions = nil, map[Path][]*group{}, map[uint64]int{}, 0
 	s.groups.mu.Unlock()
 	s.groups.lists.Clear()
 	return s.db.View(func(txn *badger.Txn) error {
@@ -430,6 +441,7 @@ type cursor struct {
 	v     *View
 	it    *badger.Iterator
 	down  bool
+	alone bool     // it passes over groups
 	ahead *group   // the next group that it will come to
 	in    *members // the group that it stands in; nil if it stands on a record
 	at    uint64   // number of the version in the group
@@ -445,7 +457,9 @@ func (v *View) cursor(down bool, prefetch int) *cursor {
 func (c *cursor) seek(seq uint64) {
 	c.in = nil
 	c.it.Seek(keyVersion(seq))
-	c.ahead = c.v.s.groups.ahead(seq, c.down)
+	if !c.alone {
+		c.ahead = c.v.s.groups.ahead(seq, c.down)
+	}
 	c.settle(seq)
 }
 

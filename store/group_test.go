@@ -304,6 +304,13 @@ func TestRenamesOfADirectoryAreCheap(t *testing.T) {
 	if n > 20*renames {
 		t.Errorf("%d keys for %d renames", n, renames)
 	}
+	alone := 0
+	if err := s.EachAlone(func(store.Version) bool { alone++; return true }); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.Records(); n != uint64(alone)+renames+1 || alone != 303+2*renames {
+		t.Errorf("%d records in the log, %d of single versions", n, alone)
+	}
 	h, err := s.History("b/f7", false)
 	if err != nil || len(h) != renames+1 {
 		t.Errorf("%d versions, %v", len(h), err)

@@ -96,6 +96,7 @@ func (s *Store) scan(from uint64, down bool, fn func(Version) bool, over pass) e
 type pass struct {
 	block     func(blk uint64, t times) bool // skips whole time blocks; nil: none
 	baselines bool
+	groups    bool
 	within    Path // skip other paths; "": skip nothing
 	// The scan visits only numbers above after and below before; 0 means no bound.
 	after, before uint64
@@ -109,6 +110,7 @@ func (v *View) scan(from uint64, down bool, fn func(Version) bool, over pass) er
 	}
 	c := v.cursor(down, 0)
 	defer c.it.Close()
+	c.alone = over.groups
 	asked, state := ^uint64(0), v.s.state.Load()
 	for c.seek(from); c.valid(); {
 		seq := c.seq()

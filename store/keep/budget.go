@@ -52,12 +52,12 @@ func (k *Keeper) ignoredBudget(ctx context.Context, r *Report) error {
 // keeps the newest version of each path.
 func (k *Keeper) trimLog(ctx context.Context, most uint64, r *Report) error {
 	var drop []store.Version
-	over := int(k.s.Stats().Versions - most)
+	over := int(k.s.Records() - most)
 	old, err := k.olderThan(k.opt.KeepAge)
 	if err != nil {
 		return err
 	}
-	err = k.s.Each(func(v store.Version) bool {
+	err = k.s.EachAlone(func(v store.Version) bool {
 		if v.Blob == (content.Hash{}) && old(v.Seq, v.Time) {
 			if cur, found, err := k.s.Current(v.Path); err == nil && found && cur.Seq != v.Seq {
 				drop = append(drop, v)

@@ -186,7 +186,7 @@ func (k *Keeper) Collect(ctx context.Context) (Report, error) {
 			err = k.compact(ctx, db.WasteSome)
 		}
 	}
-	if err == nil && k.s.Stats().Versions > limits.LogVersions {
+	if err == nil && k.s.Records() > limits.LogVersions {
 		err = k.trimLog(ctx, limits.LogVersions, &r)
 	}
 	if r.Blobs+r.Records+r.Packed > 0 {
