@@ -57,6 +57,13 @@ func (v *View) histories(paths []Path, known map[uint64]*Version) ([][]Version, 
 	}
 	slices.SortFunc(all, func(a, b place) int { return compare(a.seq, b.seq) })
 	owns := make([][]Version, len(paths))
+	counts := make([]int, len(paths))
+	for _, at := range all {
+		counts[at.path]++
+	}
+	for i, n := range counts {
+		owns[i] = make([]Version, 0, n)
+	}
 	log := walk{it: v.txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kVersion}})}
 	defer log.it.Close()
 	for _, at := range all {

@@ -38,6 +38,7 @@ func (m *maker) steps(a *aims, o *outcome) error {
 			x.targets[n] = append(x.targets[n], g.c)
 		}
 	}
+	x.plan.Steps = slices.Grow(x.plan.Steps, len(x.targets))
 	x.open(all, o)
 	for _, g := range all {
 		if g.c.kind == entryCell && g.want.node != nil {
@@ -365,7 +366,7 @@ func (x *carrier) remove(c *cell) {
 	if have.dir() {
 		do = store.DoRmdir
 	} else if have.regular() && have.blob != (store.Hash{}) {
-		x.writes = append(x.writes, write{len(x.plan.Steps), state{}, have})
+		x.countLater(write{len(x.plan.Steps), state{}, have})
 	}
 	x.add(expect(store.Step{Do: do, Path: x.path(c)}, have))
 	x.set(c, nil)
@@ -473,7 +474,7 @@ func (x *carrier) write(p store.Path, have, w state, apart bool) {
 		st.Do, st.Target = store.DoSymlink, w.target
 	default:
 		st.Do, st.Blob = store.DoWrite, w.blob
-		x.writes = append(x.writes, write{len(x.plan.Steps), w, have})
+		x.countLater(write{len(x.plan.Steps), w, have})
 	}
 	x.add(expect(st, have))
 }
@@ -543,7 +544,9 @@ func (x *carrier) shut() {
 // returns records in the plan which version's state each path gets. A later undo needs that to know
 // whose work it finds there.
 func (x *carrier) returns(all []*aim) {
-	told := map[store.Path]bool{}
+	told := make(map[store.Path]bool, len(x.targets))
+	x.plan.Cells = slices.Grow(x.plan.Cells, len(all))
+	x.plan.Returns = slices.Grow(x.plan.Returns, len(x.targets))
 	for _, g := range x.a.gone {
 		if !g.made && g.from != 0 {
 			x.plan.Cells = append(x.plan.Cells, store.Cell{Kind: g.c.kind, Was: g.c.seq(len(g.c.facts)), Back: g.back, From: g.from, Gone: true})

@@ -44,7 +44,7 @@ type maker struct {
 
 	lost   []lost
 	asked  func(store.Path) bool // selects the requested paths; nil: all
-	before []store.Version       // the selected versions at all paths
+	before []*store.Version      // the selected versions at all paths
 	unsafe map[store.Path]string // paths that could not be secured, with the reason
 }
 

@@ -59,13 +59,19 @@ func (s state) given(st store.Step) store.Step {
 // a fraction of a second. Counting 42,000 steps takes 14 s.
 const counted = 500
 
+// countLater adds a step whose lines count sets, unless there are enough.
+func (x *stepper) countLater(w write) {
+	if len(x.writes) == counted {
+		x.plan.Partly = true
+		return
+	}
+	x.writes = append(x.writes, w)
+}
+
 // count sets the added and removed lines of the first writes and deletions, for the diffstat. All
 // processors share the work of decoding the contents, in the order of their places in the store.
 func (x *stepper) count() {
 	const portion = 64
-	if len(x.writes) > counted {
-		x.writes, x.plan.Partly = x.writes[:counted], true
-	}
 	slices.SortFunc(x.writes, func(a, b write) int {
 		return content.ComparePlaces(x.contents.kept[a.want.blob].Place, x.contents.kept[b.want.blob].Place)
 	})

@@ -146,9 +146,9 @@ func (p Planner) backOut(title, id string, done map[store.Path]bool, merge, forc
 			return nil, err
 		}
 		sel := selection{}
-		for i := range vs {
-			if !done[vs[i].Path] {
-				sel.add(&vs[i])
+		for _, v := range vs {
+			if !done[v.Path] {
+				sel.add(v)
 			}
 		}
 		return m.takeOut(sel, Query{Select: store.Filter{Plan: id}, Merge: merge, Force: force})
@@ -252,9 +252,9 @@ func (s selection) add(v *store.Version) {
 func (s selection) paths() []store.Path { return slices.Sorted(maps.Keys(s)) }
 
 // all returns the versions that a filter selects, oldest first.
-func (m *maker) all(f store.Filter) (vs []store.Version, err error) {
+func (m *maker) all(f store.Filter) (vs []*store.Version, err error) {
 	f.Oldest = true
-	err = m.view.Each(f, func(v store.Version) bool { vs = append(vs, v); return true })
+	err = m.view.Each(f, func(v store.Version) bool { vs = append(vs, &v); return true })
 	return vs, err
 }
 
@@ -288,8 +288,7 @@ func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, err
 		return nil, "", err
 	}
 	sel := selection{}
-	for i := range vs {
-		v := &vs[i]
+	for _, v := range vs {
 		if (f.Plan != "" || v.Plan == "") && (match == nil || match(v.Path) || v.From != "" && match(v.From) || v.To != "" && match(v.To)) {
 			sel.add(v)
 		}
@@ -315,8 +314,8 @@ func (m *maker) takeOut(sel selection, q Query) (*aims, error) {
 	}
 	if m.asked != nil {
 		// Undo earlier selected changes of a file as well, perhaps under another name.
-		for i := range m.before {
-			if v := &m.before[i]; known[v.Seq] == nil {
+		for _, v := range m.before {
+			if known[v.Seq] == nil {
 				oldest = min(oldest, v.Seq)
 			}
 		}
@@ -325,12 +324,12 @@ func (m *maker) takeOut(sel selection, q Query) (*aims, error) {
 			return nil, err
 		}
 		paths = append(append(paths, more...), m.formerNames(sel)...)
-		if slices.ContainsFunc(m.before, func(v store.Version) bool {
-			return (v.Op == store.OpRename || v.Op == store.OpExchange) && stateOf(v).dir()
+		if slices.ContainsFunc(m.before, func(v *store.Version) bool {
+			return (v.Op == store.OpRename || v.Op == store.OpExchange) && stateOf(*v).dir()
 		}) {
 			// Changes in the requested directories may be recorded under other names.
-			for i := range m.before {
-				paths = append(paths, m.before[i].Path)
+			for _, v := range m.before {
+				paths = append(paths, v.Path)
 			}
 		}
 	}
@@ -344,8 +343,7 @@ func (m *maker) takeOut(sel selection, q Query) (*aims, error) {
 		m.nameUnkept(h, *v)
 	}
 	if m.asked != nil { // see narrow
-		for i := range m.before {
-			v := &m.before[i]
+		for _, v := range m.before {
 			if n := h.nodes[store.InodeOf(v.Stat)]; v.Excluded() && known[v.Seq] == nil && n != nil && n.had(m.askedFor(h)) {
 				m.nameUnkept(h, *v)
 			}
@@ -388,8 +386,8 @@ func (m *maker) formerNames(sel selection) (out []store.Path) {
 			files[store.InodeOf(v.Stat)] = v.Stat.Ino != 0
 		}
 	}
-	for i := range m.before {
-		if v := &m.before[i]; files[store.InodeOf(v.Stat)] {
+	for _, v := range m.before {
+		if files[store.InodeOf(v.Stat)] {
 			out = append(out, v.Path)
 		}
 	}

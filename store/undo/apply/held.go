@@ -199,7 +199,7 @@ func Preview(dir string, p *wire.Plan, force bool) error {
 	}
 	c := &execution{plan: p, work: Work{Force: force}, places: newPlaces(root, p), overlay: displace.Overlay(dir)}
 	defer c.places.close()
-	var keep []wire.PlanStep
+	keep := p.Steps[:0]
 	absent := map[string]bool{} // directories that the plan creates; their subtrees are empty
 	for i := range p.Steps {
 		w := &worker{execution: c, step: &p.Steps[i], plan: p, places: c.places, root: root, name: string(p.Steps[i].Path)}
