@@ -489,8 +489,8 @@ func (d *Daemon) hello(h wire.Hello, _ wire.Peer) (wire.HelloAnswer, error) {
 	return wire.HelloAnswer{Version: d.o.Version, PID: os.Getpid(), Root: d.o.Root, State: d.state, Mounted: d.survey.Mounted()}, nil
 }
 
-// changed tells the services that follow the log that there are new versions, or that the
-// baseline is complete. It never blocks.
+// changed notifies the services that follow the log of new versions, or of a complete baseline. It
+// never blocks.
 func (d *Daemon) changed() {
 	d.find.Poke()
 	d.knowledge.Poke()

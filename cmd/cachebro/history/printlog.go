@@ -99,7 +99,8 @@ func (l *logPrinter) saved(page []wire.Version) {
 	}
 }
 
-// ofSave reports whether v belongs to the temporary file of an atomic save, which has its own line.
+// ofSave reports whether v belongs to the temporary file of an atomic save. The log shows the save
+// on a separate line.
 func (l *logPrinter) ofSave(v wire.Version) bool {
 	for _, r := range l.saves[string(v.Path)] {
 		if r[0] <= v.Seq && v.Seq < r[1] {

@@ -346,8 +346,8 @@ func (s *story) patch(f wire.ActionFile) error {
 	return err
 }
 
-// heading prints the prompt of an action, if it differs from that of the previous action. It
-// returns the indentation of the action.
+// heading prints the prompt of an action if the previous action had another prompt. It returns the
+// indentation of the action.
 func (s *story) heading(a wire.Action) (indent string) {
 	now := promptOf(a.Actor)
 	if now != "" {

@@ -1,6 +1,6 @@
 // Package machines gives commands access to the histories of other machines that work on the same
-// project and send to the same bucket. It copies each history to a state directory inside that of
-// the project. Each copy is served by its own store daemon.
+// project and send to the same bucket. It copies each history to a state directory, inside the
+// project's state directory. Each copy is served by its own store daemon.
 package machines
 
 import (

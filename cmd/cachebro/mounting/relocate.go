@@ -102,9 +102,9 @@ func formerDir(e *cli.Env, dir string) (string, error) {
 	return abs, nil
 }
 
-// rehome renames the state directory of root from to that of root to. If to already has one, rehome
-// renames that one, and returns its new path as aside. It ends both daemons first, and holds both
-// locks meanwhile.
+// rehome gives the state directory of the root from to the root to. If to already has a state
+// directory, rehome renames that directory and returns its new path as aside. It ends both daemons
+// first, and holds both locks meanwhile.
 func rehome(ctx context.Context, e *cli.Env, from, to string) (aside string, err error) {
 	p := e.Paths()
 	old, err := p.State(from)

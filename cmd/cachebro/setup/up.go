@@ -94,7 +94,7 @@ that does so.`,
 	return cmd
 }
 
-// sayMachine prints what was found on the machine, a short form of doctor.
+// sayMachine prints whether the project is or will be mounted, or why it cannot be.
 func sayMachine(e *cli.Env, m mounting.PlannedMount, why error) {
 	switch {
 	case why != nil:

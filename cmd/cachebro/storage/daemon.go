@@ -18,8 +18,8 @@ import (
 )
 
 // spareProcs is added to GOMAXPROCS. When the index uses all of Go's processors, a request waits 10
-// ms or more for one of them. With spare processors the request gets a thread at once, which the
-// kernel prefers to those of the index.
+// ms or more for one of them. With spare processors the request gets a thread at once, and the
+// kernel prefers this thread to the threads of the index.
 const spareProcs = 2
 
 // DaemonCommand returns the command cachebro daemon.

@@ -16,7 +16,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// file collects what is known of one path while the versions of an action are read.
+// file collects the facts about one path while the versions of an action are read.
 type file struct {
 	path    store.Path
 	existed bool          // whether the file existed before the action

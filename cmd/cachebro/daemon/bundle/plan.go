@@ -185,8 +185,8 @@ func versionLine(seq uint64, t int64, op store.Op, p, by string) string {
 	return fmt.Sprintf("%d %s %s %s by %s", seq, time.Unix(0, t).UTC().Format("2006-01-02T15:04:05Z"), p, opWord(op), by)
 }
 
-// docsLocked selects the pieces of documents about a node: the node's own, those that
-// cachebro.yml pairs with it, those that name it, and the README next to it.
+// docsLocked selects the pieces of documents about a node. They come from the node itself, from
+// documents that cachebro.yml pairs with it or that name it, and from the README next to it.
 func (g *Graph) docsLocked(id, kind string, members []string, most int) (out []Chunk) {
 	type pick struct {
 		Chunk

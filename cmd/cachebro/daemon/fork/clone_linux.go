@@ -7,8 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clone lets two files share disk blocks: to gets those of from (a reflink, which btrfs, xfs and
-// others support). It returns to, or nil if that is impossible. Linux needs no other parameters.
+// clone replaces the content of the file to by that of the file from. The two then share their disk
+// blocks (a reflink, which btrfs, xfs and others support). It returns to, or nil if that is
+// impossible. Linux needs no other parameters.
 func clone(_ int, _ string, to, from *os.File) *os.File {
 	if unix.IoctlFileClone(int(to.Fd()), int(from.Fd())) != nil {
 		return nil

@@ -29,7 +29,8 @@ type Selection struct {
 // time, a process has bypassed the mount.
 const recordSlack = int64(2 * time.Second)
 
-// chosen returns the operations that a selection covers, and those of their rows that it covers.
+// chosen returns the operations that a selection covers. has contains the rows that the selection
+// covers, because it may cover an operation only partly.
 func (h *history) chosen(sel Selection) (of []*operation, has map[*row]bool) {
 	has = map[*row]bool{}
 	all := h.operations()
@@ -410,9 +411,8 @@ func (h *history) step(c *change) (wire.GitStep, bool) {
 	return st, true
 }
 
-// ordered sorts the steps so that each comes after those that it depends on. Steps that remove
-// obstacles come first. HEAD comes last, so that git does not take a half-restored directory for a
-// repository.
+// ordered sorts the steps by their dependencies. Steps that remove obstacles come first. HEAD comes
+// last, so that git does not take a half-restored directory for a repository.
 func ordered(steps []wire.GitStep) []wire.GitStep {
 	rank := func(s wire.GitStep) int {
 		base := path.Base(string(s.Path))

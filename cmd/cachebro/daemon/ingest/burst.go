@@ -69,8 +69,8 @@ func (s *burst) over() {
 	}
 }
 
-// lull pauses after a batch that holds only git's own files and the processes that changed
-// them, so that the next batch is larger.
+// lull pauses after a batch of changes to git's own files, so that the next batch is larger. The
+// batch may also contain records of processes.
 func (g *Ingester) lull(ctx context.Context, b batch) {
 	git := false
 	for _, j := range b.items {

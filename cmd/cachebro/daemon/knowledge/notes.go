@@ -142,9 +142,9 @@ func (kn *Knowledge) placeNow(p store.Path) (now store.Path, gone bool) {
 
 const maxRecoveryNotes = 10
 
-// RecoveryNotes lists the notes that a session should see again: its own, those about the files
-// that it works on, then those about the whole project, each newest first. more is the number of
-// notes left out.
+// RecoveryNotes lists the notes that a session should see again. The order is: the session's own
+// notes, notes about the files that it works on, notes about the whole project. Each group begins
+// with the newest. more is the number of notes left out.
 func (kn *Knowledge) RecoveryNotes(session string, set wire.WorkingSet) (out []wire.Note, more int) {
 	working := map[string]bool{}
 	for _, f := range set.Files {

@@ -11,8 +11,8 @@
 //   - it was not made by a process that read the file after the other's write (a formatter, sed)
 //
 // A three-way comparison of lines, as for a merge, decides whether a candidate is a loss. In a
-// loss, a line that others added, and that the reader did not learn of, is missing in the result,
-// or a line that others removed is back. Differences in blanks, quotes and commas do not count.
+// loss, the result lacks a line that others added and that the reader was not shown. Or it contains
+// a line that others had removed. Differences in blanks, quotes and commas do not count.
 //
 // If reads are not known, nothing is reported. The records are in the store's KV, at most a
 // thousand of them.

@@ -23,8 +23,8 @@ type missing struct {
 	back bool // the step removed it, and the write brought it back
 }
 
-// compare lists the lines of the others' steps that are lost in result, which was made from
-// steps[0]. known are the lines that the reader learned of in another way.
+// compare lists the lines that others' steps added or removed and that result lost. The writer made
+// result from steps[0]. known are lines that the reader was shown in another way.
 func compare(steps []step, result []byte, known [][]byte) (out []missing) {
 	// by is, for each present line, the index of the step by somebody else that added it, or 0.
 	// removed are the lines that others removed although they had not added them.

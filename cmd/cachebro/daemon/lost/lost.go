@@ -441,8 +441,9 @@ func (s *Service) NewestLost(l Loss) (store.Version, bool) {
 	return v, err == nil
 }
 
-// Unreported returns the losses since a version that a session caused or suffered, that are still
-// in effect, and that the session has not been told about. They then count as reported.
+// Unreported returns the losses after a version that a session caused or suffered. It omits losses
+// that are no longer in effect or were reported to the session before. Afterwards the returned
+// losses count as reported.
 func (s *Service) Unreported(session store.SessionID, since uint64) (out []Loss) {
 	for _, l := range s.All(context.Background(), false) {
 		if l.Seq <= since || slices.Contains(l.Told, session) || l.Reader.Session != session && !slices.Contains(l.Owners, session) {

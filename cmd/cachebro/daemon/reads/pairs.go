@@ -33,7 +33,7 @@ func (ws *WorkingSets) pairRead(r *spool.Record, a store.Actor) {
 	}
 }
 
-// NoteWrites records what was written, and stores the pairs that result.
+// NoteWrites records which files were written, and stores the resulting pairs.
 func (ws *WorkingSets) NoteWrites(vs []store.Version) {
 	var dirs store.DirMoves
 	for _, v := range vs {

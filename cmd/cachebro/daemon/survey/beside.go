@@ -31,8 +31,8 @@ func (s *Survey) RecordBypassed(ctx context.Context, told []ingest.Bypass, apply
 	b.flush()
 }
 
-// bypassBatch handles one batch of records. A record only says where to look; the present state of
-// the path is what is stored. A later change of the path has its own record, which names its
+// bypassBatch handles one batch of records. A record only says where to look. What gets stored is
+// the present state of the path. A later change of the path has its own record, which names its
 // author.
 type bypassBatch struct {
 	survey  *Survey

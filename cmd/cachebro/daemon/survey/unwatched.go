@@ -84,8 +84,8 @@ func (s *Survey) madeSince(st store.Stat) bool {
 	return known > 0 && born > afterScan(known)
 }
 
-// afterScan returns the earliest timestamp that proves that a file was changed after the scan that
-// set known began. known is one tick before that start.
+// afterScan returns the earliest timestamp that proves a change after the start of the scan that
+// set known. known is one tick before that start.
 func afterScan(known int64) int64 { return known + ingest.ClockTick - ingest.ClockLag }
 
 // foundAt returns the time to record for a change that was found. That is the time of the file's
@@ -173,8 +173,7 @@ func (s *Survey) UpdateBypassed(ctx context.Context) error {
 	return err
 }
 
-// unwatched is a scan that records the changes that it finds in the order in which they
-// happened.
+// unwatched is a scan that records the changes in the order in which they happened.
 func (b *baseline) unwatched(ctx context.Context) error {
 	s, done, err := b.scanner(ctx)
 	if err != nil {

@@ -78,10 +78,11 @@ func SessionWith(st *store.Store, name string, has func(store.Session) (bool, er
 }
 
 // Prompt resolves the name of a prompt. "last" is the newest prompt of a session, or of all
-// sessions if session is "". If that prompt changed nothing, the error names the newest that did,
-// because only the person can say whether that one is meant. command is the command that asks, and
-// asker is the session that runs it, "" in a person's shell. An asker's own newest prompt does not
-// count until it has changed something, because that prompt runs the command.
+// sessions if session is "". If that prompt changed nothing, Prompt returns an error that names the
+// newest prompt with a change, because only the person knows which one is meant. command is the
+// command that asks, and asker is the session that runs it, "" in a person's shell. An asker's own
+// newest prompt does not count until it has changed something, because that prompt runs the
+// command.
 func Prompt(st *store.Store, command string, asker, session store.SessionID, name string) (string, error) {
 	if name == "" {
 		return "", nil
