@@ -634,6 +634,7 @@ func (h *past) leaves(c *cell, v *store.Version) {
 			}
 		}
 		h.bySeq[v.Seq] = n
+		n.touched(v)
 		if v.Op == store.OpRmdir && len(n.at) == 1 { // it was empty by then
 			for _, name := range slices.Sorted(maps.Keys(n.kids)) {
 				h.set(n.kids[name], nil, v)
@@ -644,6 +645,19 @@ func (h *past) leaves(c *cell, v *store.Version) {
 		h.leaving[arrival{v.To, v.Time}] = c.now().node
 	}
 	h.set(c, nil, v)
+}
+
+// touched enters the time that a file had when it lost a name: a change of the time alone makes
+// no version.
+func (n *node) touched(v *store.Version) {
+	st := n.content.base.st
+	if last := len(n.content.facts) - 1; last >= 0 {
+		st = n.content.facts[last].st
+	}
+	known := st.regular() && st.blob != (store.Hash{}) && !n.content.now().unknown
+	if known && store.InodeOf(v.Stat) == n.in && st.size == v.Stat.Size && v.Stat.Mtime != 0 {
+		st.mtime = v.Stat.Mtime
+	}
 }
 
 // underNewName reports whether a file was recorded as removed only because a scan found its

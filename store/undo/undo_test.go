@@ -474,3 +474,20 @@ func TestDirectoryWhereItsFileIs(t *testing.T) {
 		t.Fatalf("after undo:\n%swant\n%s", show(now), show(before))
 	}
 }
+
+// git checkout removes a file and makes it again with the same content. The undo gave it the time
+// of its last write, and not the one that it had been given since.
+func TestUndoGivesBackTouchedTime(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.Write("a", "a\n"), tr.Chmod("a", 0o600))
+	tr.Files["a"].Mtime = int64(time.Hour) // touch
+	c.as("A", "git", "t1", 10).do(tr.Remove("a"), tr.Write("a", "a\n"), tr.Chmod("a", 0o600))
+	if tr.Files["a"].Mtime == int64(time.Hour) {
+		t.Fatal("the file that was made has the old time")
+	}
+	c.carry(c.undo(Query{Select: store.Filter{Session: "A"}}))
+	if got := tr.Files["a"].Mtime; got != int64(time.Hour) {
+		t.Fatalf("the time is %d", got)
+	}
+}
