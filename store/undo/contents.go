@@ -33,7 +33,7 @@ func (c *contents) add(b []byte) store.Hash {
 	return h
 }
 
-// has: a plan can bring this content. It is asked at every turn.
+// has reports whether a plan can write this content. The result is cached.
 func (c *contents) has(h store.Hash) bool {
 	if c.made[h] != nil {
 		return true
@@ -46,7 +46,7 @@ func (c *contents) has(h store.Hash) bool {
 	return at.kept
 }
 
-// text is a content that edits can be taken out of. An empty file may have no content.
+// text returns a content that edits can be removed from. An empty file may have no content.
 func (c *contents) text(h store.Hash) ([]byte, bool) {
 	if b, ok := c.made[h]; ok {
 		return b, true
@@ -55,11 +55,11 @@ func (c *contents) text(h store.Hash) ([]byte, bool) {
 	if err != nil {
 		return nil, false
 	}
-	_, err = text.Like(b, nil) // it is to be written back
+	_, err = text.Like(b, nil) // it must be possible to write the text back
 	return b, err == nil
 }
 
-// stateAt is a side as a state, with its content at hand.
+// stateAt returns a side as a state, and adds its content.
 func (c *contents) stateAt(s Side) state {
 	st := state{mode: s.Mode &^ setID, target: s.Target}
 	if st.regular() {
@@ -71,14 +71,12 @@ func (c *contents) stateAt(s Side) state {
 	return st
 }
 
-// unkept: a file with a content that the store lacks, or a link of which it does
-// not know where it points.
+// unkept reports whether the store lacks the content of a file or the target of a link.
 func (c *contents) unkept(st state) bool {
 	return st.link() && st.target == "" || st.regular() && (st.blob == (store.Hash{}) && st.size > 0 || st.blob != (store.Hash{}) && !c.has(st.blob))
 }
 
-// whyNotKept says why a content is not in the store and cannot be brought there;
-// "": it can.
+// whyNotKept returns why a content cannot be stored, or "" if it can.
 func (c *contents) whyNotKept(st state) string {
 	switch {
 	case st.link():
@@ -91,7 +89,7 @@ func (c *contents) whyNotKept(st state) string {
 	return ""
 }
 
-// cannotMake says why a node that is gone cannot be made again; "": it can.
+// cannotMake returns why a node cannot be made again, or "" if it can, and the size of its content.
 func (c *contents) cannotMake(w state) (why string, size int64) {
 	switch {
 	case w.dir():
@@ -106,9 +104,9 @@ func (c *contents) cannotMake(w state) (why string, size int64) {
 	return "", 0
 }
 
-// merge removes the change from before to left from now, which somebody else made
-// from left. It returns false when the lines of the two changes meet, or one of the
-// three is no text. The plan keeps the result.
+// merge removes from now the change from before to left, where somebody else made now from left. It
+// returns false if the changes overlap or one of the three is no text. It adds the result to the
+// contents.
 func (c *contents) merge(left, before, now state) (state, bool) {
 	if !left.regular() || !before.regular() || !now.regular() || now.perm() != left.perm() && before.perm() != left.perm() {
 		return state{}, false
@@ -136,7 +134,7 @@ func (c *contents) merge(left, before, now state) (state, bool) {
 	return now, true
 }
 
-// mergeContents is merge for contents alone.
+// mergeContents is merge for contents without modes.
 func (c *contents) mergeContents(left, was, now state) (state, bool) {
 	left.mode, was.mode = now.mode, now.mode
 	return c.merge(left, was, now)
