@@ -64,7 +64,7 @@ func (s *Store) Blame(p Path, at uint64) ([]BlameLine, error) {
 		known = known[n:]
 	}
 	if !found {
-		return nil, fmt.Errorf("no text of %q is kept: %w", string(p), ErrNotFound)
+		return nil, fmt.Errorf("no text of %q is stored: %w", string(p), ErrNotFound)
 	}
 	out := make([]BlameLine, 0, len(who))
 	for i, l := range diff.Lines(shown) {

@@ -328,7 +328,7 @@ func (b *batch) checkCurrent(ctx context.Context, txn *badger.Txn, c *Check, l *
 			return err
 		}
 		if !l.lost[n.seq] {
-			c.problem("the newest version of %q is not noted", string(p))
+			c.problem("the newest version of %q is not recorded", string(p))
 		}
 		l.count(&v)
 		if err := b.w.Set(keyCurrent(p), encodeCurrent(&v, encode(&v))); err != nil {

@@ -172,12 +172,12 @@ func Verify(r io.Reader, with Auditor) (sum string, versions int64, err error) {
 			return wrong("is cut off")
 		}
 		if ended {
-			return wrong("follows its end")
+			return wrong("follows the end line")
 		}
 		line = line[:len(line)-1]
 		at := bytes.LastIndexByte(line, ' ')
 		if at < 0 || link(sum, line[:at]) != string(line[at+1:]) {
-			return wrong("does not have its sum")
+			return wrong("has a wrong sum")
 		}
 		sum = string(line[at+1:])
 		line = line[:at]
@@ -189,7 +189,7 @@ func Verify(r io.Reader, with Auditor) (sum string, versions int64, err error) {
 		}
 		switch err := json.Unmarshal(line, &kind); {
 		case err != nil:
-			return wrong("is no JSON")
+			return wrong("is not JSON")
 		case (n == 1) != (kind.Format != ""):
 			return wrong("is in the wrong place")
 		case n == 1 && kind.Format != auditFormat:
@@ -200,7 +200,7 @@ func Verify(r io.Reader, with Auditor) (sum string, versions int64, err error) {
 			have.Machines++
 		case kind.Machines != nil:
 			if json.Unmarshal(line, &end) != nil || end != have {
-				return wrong("does not count the lines before it correctly")
+				return wrong("has wrong counts")
 			}
 			ended = true
 		}

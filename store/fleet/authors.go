@@ -86,7 +86,7 @@ func merged(have, want []author, forgetful bool, seq int64) ([]author, error) {
 	for i := range out {
 		if i >= len(want) || !out[i].mayBe(want[i], i == len(out)-1) {
 			now := want[len(want)-1]
-			return succeeded(out, now, max(now.first, open.first)), fmt.Errorf("%w: versions from %d on were said to be written by %s", errAuthors, out[i].first, out[i].name)
+			return succeeded(out, now, max(now.first, open.first)), fmt.Errorf("%w: versions from %d on were attributed to %s", errAuthors, out[i].first, out[i].name)
 		}
 		if !want[i].hidden {
 			out[i].name, out[i].root, out[i].hidden = want[i].name, want[i].root, false

@@ -62,7 +62,7 @@ func (k *Keeper) Purge(ctx context.Context, path store.Path) (Purged, error) {
 		if p.Waste > 0 || err != nil {
 			return p, err
 		}
-		return p, fmt.Errorf("no content of %q is kept: %w", string(path), store.ErrNotFound)
+		return p, fmt.Errorf("no content of %q is stored: %w", string(path), store.ErrNotFound)
 	}
 	if err := k.s.Each(func(v store.Version) bool {
 		if mine[v.Blob] && !v.Path.Inside(path) && !slices.Contains(p.Elsewhere, v.Path) {

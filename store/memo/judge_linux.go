@@ -123,7 +123,7 @@ func (r *recorder) judgeOne(path string, o *observation, where place, c Classifi
 		return s, false
 	}
 	if o.access && now.Atime != o.first.Atime && now.Kind == o.first.Kind {
-		r.refuseLocked("the time of access of " + path + " changed while it ran, and it may show that")
+		r.refuseLocked("the access time of " + path + " changed while it ran, and its output may show it")
 	}
 	s.Access, s.Dated, s.By = o.access, o.dated, o.by
 	if moved {

@@ -194,7 +194,7 @@ func TestWhatInvalidates(t *testing.T) {
 			do(func() error { return os.Chmod(in("d/script"), 0o755) })
 		}
 		r := b.sh(c.script)
-		if strings.Contains(strings.Join(r.Why, ""), "time of access") { // the first access changes it
+		if strings.Contains(strings.Join(r.Why, ""), "access time") { // the first access changes it
 			r = b.sh(c.script)
 		}
 		b.holds(r, c.what+": before", true)

@@ -192,9 +192,9 @@ func (s *Seen) holds(path string) (ok, closer bool, why string) {
 	now := look(path)
 	switch {
 	case s.Access && now.Atime != s.Stat.Atime:
-		return false, false, "has another time of access" + s.shown()
+		return false, false, "has another access time" + s.shown()
 	case now.Kind != s.Stat.Kind && s.Stat.Kind == absent:
-		return false, false, "was absent and is there now"
+		return false, false, "did not exist and exists now"
 	case now.Kind != s.Stat.Kind && now.Kind == absent:
 		return false, false, "is gone"
 	case now.Kind != s.Stat.Kind:
@@ -210,9 +210,9 @@ func (s *Seen) holds(path string) (ok, closer bool, why string) {
 	case s.Hash != "" && s.Stat.Kind == file && now.Size != s.Stat.Size:
 		return false, false, "has changed"
 	case s.Dated && now.Mtime != s.Stat.Mtime, s.Times && (now.Mtime != s.Stat.Mtime || now.Size != s.Stat.Size):
-		return false, false, "has another time of modification" + s.shown()
+		return false, false, "has another modification time" + s.shown()
 	case s.Times && !now.sameInode(s.Stat):
-		return false, false, "has another inode, number of names or time of change" + s.shown()
+		return false, false, "has another inode, link count or change time" + s.shown()
 	case s.Hash == "":
 		// Only existence matters, but a device must be the same one.
 		return s.Stat.Kind != special || now.Ino == s.Stat.Ino, false, "is another one"

@@ -94,7 +94,7 @@ func (b *Bucket) open(body []byte) ([]byte, error) {
 	r, err := age.Decrypt(bytes.NewReader(body), b.ids...)
 	var none *age.NoIdentityMatchError
 	if errors.As(err, &none) {
-		return nil, fmt.Errorf("%w, and for other keys than those given", ErrLocked)
+		return nil, fmt.Errorf("%w, and none of the given keys decrypts it", ErrLocked)
 	}
 	var out []byte
 	if err == nil {

@@ -103,7 +103,7 @@ func TestEncrypted(t *testing.T) {
 	}
 	h := sameAs(s, id, fileA)
 	sameAs(s, id, fileB)
-	for file, says := range map[string]string{"": "needed", wrong: "other keys"} {
+	for file, says := range map[string]string{"": "needed", wrong: "given keys"} {
 		if _, h, err := with(t, p, id, file); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), says) || h.Machine.Name != "" {
 			t.Errorf("key %q: %v, %+v", file, err, h.Machine)
 		}

@@ -228,7 +228,7 @@ func (b *Bucket) failed(what, key string, err error) error {
 func Hint(err error) string {
 	switch {
 	case errors.Is(err, ErrClock):
-		return "set the clock of this machine; what waits is sent then"
+		return "set the clock of this machine; the unsent versions are then sent"
 	case errors.Is(err, ErrRefused):
 		return "credentials come from the environment in which the project was mounted, from ~/.aws/credentials (also credential_process) or from the machine's role; they are read again with each try"
 	case errors.Is(err, ErrLost):

@@ -282,7 +282,7 @@ func (b *Bucket) head(ctx context.Context, machine string) (h Head, st stamp, er
 		err = unseal("head", body, &h)
 	}
 	if err == nil && !h.valid(machine) {
-		err = fmt.Errorf("%w: the head of %s is that of another machine", ErrForged, machine)
+		err = fmt.Errorf("%w: the head of %s belongs to another machine", ErrForged, machine)
 	}
 	if err == nil {
 		err = b.reveal(&h.Machine)

@@ -117,7 +117,7 @@ func (b *Bucket) fsck(ctx context.Context, h Head, objects map[string]object, na
 		r.Segments++
 		_, l, err := b.linked(ctx, p, previous)
 		if err == nil && len(l.Former) > len(p.former) {
-			err = fmt.Errorf("%w: the head does not say that others wrote before, as the log does", ErrForged)
+			err = fmt.Errorf("%w: the log names former machines that the head does not name", ErrForged)
 		}
 		if errors.Is(err, ErrLocked) { // its hash was compared
 			locked, err = true, nil

@@ -65,13 +65,13 @@ func (b *Bucket) dropped(ctx context.Context, h Head) (d dropped, err error) {
 	}
 	body, _, err := b.get(ctx, listKey(h.Machine.ID, h.Dropped), maxHead)
 	if err == nil && text.Hash(body) != h.Dropped {
-		err = fmt.Errorf("%w: the list of what was dropped of %s has another hash", ErrForged, h.Machine.ID)
+		err = fmt.Errorf("%w: the list of dropped segments of %s has another hash", ErrForged, h.Machine.ID)
 	}
 	if err == nil {
 		err = unseal("dropped", body, &d)
 	}
 	if err == nil && d.Machine != h.Machine.ID {
-		err = fmt.Errorf("%w: what was dropped of %s is of another machine", ErrForged, h.Machine.ID)
+		err = fmt.Errorf("%w: the list of dropped segments of %s belongs to another machine", ErrForged, h.Machine.ID)
 	}
 	return d, err
 }

@@ -22,7 +22,7 @@ var (
 	// ErrTaken means that another machine has taken over this history and continues it.
 	ErrTaken = errors.New("this history was taken over")
 	// ErrFull means that the list of machines is full. Readers reject a longer list.
-	ErrFull = errors.New("there is no room for another machine: use another prefix")
+	ErrFull = errors.New("the list of machines is full: use another prefix")
 	// errCopied means that another machine writes under this ID with a copy of this state.
 	errCopied = errors.New("somebody else sends under the same id")
 )

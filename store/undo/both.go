@@ -46,7 +46,7 @@ func (m *maker) both(f Parted) (g goal, ok bool, err error) {
 	lost, okLost := m.contents.text(theirs.Blob)
 	left, okLeft := m.contents.text(ours.Blob)
 	if !okBase || !okLost || !okLeft {
-		m.lose(store.Conflict{Path: ours.Path, Why: "the contents are not kept, or are no text"})
+		m.lose(store.Conflict{Path: ours.Path, Why: "the contents are not stored, or are not text"})
 		return g, false, nil
 	}
 	both, err := diff.Merge(base, lost, left)
@@ -67,7 +67,7 @@ func (m *maker) since(of store.Version, was, want []byte) (g goal, ok bool, err 
 	}
 	have := stateOf(cur)
 	if !found || !have.regular() {
-		m.conflict(store.Conflict{Path: of.Path, Why: "it is not there any more", Actor: cur.Actor, Time: cur.Time})
+		m.conflict(store.Conflict{Path: of.Path, Why: "it does not exist any more", Actor: cur.Actor, Time: cur.Time})
 		return g, false, nil
 	}
 	now, okNow := m.contents.text(have.blob)

@@ -80,7 +80,7 @@ func (c *contents) unkept(st state) bool {
 func (c *contents) whyNotKept(st state) string {
 	switch {
 	case st.link():
-		return "where it points was not seen"
+		return "the target of the link is unknown"
 	case st.size > c.store.Options().MaxBlob:
 		return fmt.Sprintf("larger than %d MiB", c.store.Options().MaxBlob>>20)
 	case st.noContent == store.NoContentPurged:
@@ -94,12 +94,12 @@ func (c *contents) cannotMake(w state) (why string, size int64) {
 	switch {
 	case w.dir():
 	case w.link() && w.target == "":
-		return "where it pointed was not seen", 0
+		return "the target of the link is unknown", 0
 	case w.link():
 	case w.regular() && !c.has(w.blob):
-		return cmp.Or(w.noContent, "the content is no longer kept"), w.size
+		return cmp.Or(w.noContent, "the content is no longer stored"), w.size
 	case !w.regular():
-		return "devices, sockets and pipes are not brought back", 0
+		return "devices, sockets and pipes are not restored", 0
 	}
 	return "", 0
 }

@@ -443,7 +443,7 @@ func (m *maker) run(h *past, c *cell, left, was value, over *fact, below int, g 
 		}
 		why = "changed since, in the same lines"
 	} else if !newest {
-		why = "another change lies between this and an earlier one: --merge takes both out where that is clean; changed"
+		why = "somebody else's change lies between two of these: --merge undoes both if their lines do not overlap; changed"
 	} else if c.kind == entryCell {
 		switch {
 		case g.want.node == nil:
@@ -614,7 +614,7 @@ func (m *maker) refusal(h *past, n *node) string {
 		p, _ := h.path(&n.content)
 		why = cmp.Or(m.unsafe[p], st.noContent)
 	}
-	return "nothing could bring back what it is now" + strings.TrimSuffix(" ("+why+")", " ()") + ": move or delete it yourself"
+	return "its present content could not be restored later" + strings.TrimSuffix(" ("+why+")", " ()") + ": move or delete it yourself"
 }
 
 // whole returns the content and metadata of a node after the plan.
@@ -705,7 +705,7 @@ func (m *maker) unreachable(a *aims, now, o *outcome) (changed bool, err error) 
 				continue
 			}
 			if !o.has(n) {
-				drop(g, "it would be below itself")
+				drop(g, "it would be in its own subtree")
 				continue
 			}
 		}

@@ -26,7 +26,7 @@ func (p Planner) Edits(of []FileEdits) (*Draft, error) {
 	n, named := 0, map[store.Path]bool{}
 	for i, f := range of {
 		if slices.ContainsFunc(of[:i], func(o FileEdits) bool { return o.After == f.After }) {
-			return nil, fmt.Errorf("version %d is named twice: %w", f.After, ErrEdits)
+			return nil, fmt.Errorf("version %d is given twice: %w", f.After, ErrEdits)
 		}
 		n += len(f.Which)
 	}
@@ -34,7 +34,7 @@ func (p Planner) Edits(of []FileEdits) (*Draft, error) {
 	return goals(p, store.PlanUndo, title, of, nil, false, func(m *maker, f FileEdits) (goal, bool, error) {
 		g, ok, err := m.withoutEdits(f)
 		if ok && named[g.path] {
-			err = fmt.Errorf("%q is named twice: %w", string(g.path), ErrEdits)
+			err = fmt.Errorf("%q is given twice: %w", string(g.path), ErrEdits)
 		}
 		if ok {
 			named[g.path] = true
@@ -59,12 +59,12 @@ func (m *maker) withoutEdits(f FileEdits) (g goal, ok bool, err error) {
 	}
 	left, was := stateOf(after), stateOf(before)
 	if !left.regular() || !was.regular() {
-		return g, false, fmt.Errorf("version %d makes or removes the file, which goes as a whole only: %w", f.After, ErrEdits)
+		return g, false, fmt.Errorf("version %d creates or removes the file, which can only be undone as a whole: %w", f.After, ErrEdits)
 	}
 	base, okBase := m.contents.text(left.blob)
 	old, okOld := m.contents.text(was.blob)
 	if !okBase || !okOld {
-		m.lose(store.Conflict{Path: after.Path, Why: "the contents are not kept, or are no text"})
+		m.lose(store.Conflict{Path: after.Path, Why: "the contents are not stored, or are not text"})
 		return g, false, nil
 	}
 	without, all, err := withoutEdits(old, base, f.Which)

@@ -207,7 +207,7 @@ func entryOf(p store.Path, st state) Entry {
 		e.UID, e.GID = st.uid, st.gid
 	}
 	if st.regular() && st.blob == (store.Hash{}) && st.size > 0 {
-		e.Why = cmp.Or(st.noContent, "nothing was kept of its content")
+		e.Why = cmp.Or(st.noContent, "its content was not saved")
 	}
 	return e
 }

@@ -106,7 +106,7 @@ func (m *maker) then(e Entry) (g goal, ok bool, err error) {
 		return g, false, err
 	}
 	have := stateOf(cur)
-	want := state{mode: e.Mode, blob: e.Blob, size: e.Size, target: e.Target, noContent: "its content did not come along"}
+	want := state{mode: e.Mode, blob: e.Blob, size: e.Size, target: e.Target, noContent: "its content was not sent"}
 	switch {
 	case store.OwnFile(e.Path) || cur.Class != store.Class(0) && !have.absent():
 		return g, false, nil // ignored here, so no machine shares it

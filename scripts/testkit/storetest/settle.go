@@ -72,7 +72,7 @@ func (o *Oracle) settle(out *Outcome) {
 			case c.Kind == EntryCell && len(places[v.Node]) > 1 && o.movedOn(out, c, v.Node, now):
 				drop(c, "it is elsewhere now")
 			case c.Kind == EntryCell && v.Set && places[v.Node] == nil:
-				drop(c, "it would be below itself")
+				drop(c, "it would be in its own subtree")
 			default:
 				continue
 			}
