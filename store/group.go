@@ -276,8 +276,8 @@ type groups struct {
 	versions uint64 // of all groups
 }
 
-func newGroups() groups {
-	return groups{lists: cache.New[uint64](listsKept, func(l *list) int { return len(l.was) }), below: map[Path][]*group{}, uses: map[uint64]int{}}
+func newGroups() *groups {
+	return &groups{lists: cache.New[uint64](listsKept, func(l *list) int { return len(l.was) }), below: map[Path][]*group{}, uses: map[uint64]int{}}
 }
 
 func byFirst(g *group, first uint64) int { return compare(g.first, first) }
@@ -413,18 +413,15 @@ func parentOf(p Path) Path { return p[:max(strings.LastIndexByte(string(p), '/')
 
 // loadGroups reads the d keys.
 func (s *Store) loadGroups() error {
-	s.groups.mu.Lock()
-	s.groups.all, s.groups.below, s.groups.uses, s.groups.versions = nil, map[Path][]*group{}, map[uint64]int{}, 0
-	s.groups.mu.Unlock()
-	s.groups.lists.Clear()
-	return s.db.View(func(txn *badger.Txn) error {
+	found := newGroups()
+	err := s.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 64, Prefix: []byte{kGroup}})
 		defer it.Close()
 		for it.Rewind(); it.Valid(); it.Next() {
 			err := it.Item().Value(func(val []byte) error {
 				g, _, err := parseGroup(it.Item().Key(), val)
 				if err == nil {
-					s.groups.put(g)
+					found.put(g)
 				}
 				return err
 			})
@@ -434,6 +431,15 @@ func (s *Store) loadGroups() error {
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	gs := s.groups
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	gs.all, gs.below, gs.uses, gs.versions = found.all, found.below, found.uses, found.versions
+	gs.lists.Clear()
+	return nil
 }
 
 // cursor walks through the log version by version, whether they are stored as records or as groups.

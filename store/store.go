@@ -38,7 +38,7 @@ type Store struct {
 	nodes   nodeTable
 	tips    tips
 
-	groups groups
+	groups *groups
 
 	state    atomic.Pointer[State]  // published; immutable
 	stopped  atomic.Pointer[string] // why Apply stores nothing; "" if it does store
