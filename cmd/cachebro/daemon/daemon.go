@@ -66,8 +66,8 @@ type Options struct {
 	Results results.Settings
 	// Embedder, if not nil, enables search by meaning. Run does not close it.
 	Embedder search.Embedder
-	// Tidy asks the daemon of another state directory to reduce its project to that project's share
-	// of the size cap. It may take minutes. If Tidy is nil, other projects are not reduced.
+	// Tidy makes the store in another state directory shrink to its share of the size cap. It may
+	// take minutes. If Tidy is nil, other stores do not shrink.
 	Tidy func(ctx context.Context, state string) error
 	Log  *slog.Logger // nil means daemon.log in the state directory
 	// Mirror says that the history is a copy of another machine's. Such a history has no files, and

@@ -46,7 +46,7 @@ type server struct {
 }
 
 // recent caches the newest actions with their files, for all pages, until there is a newer version.
-// This is the slowest request of a page.
+// Requesting them takes longer than any other request of a page.
 type recent struct {
 	mu     sync.Mutex // held while the actions are requested
 	newest uint64     // the newest version when the actions were requested

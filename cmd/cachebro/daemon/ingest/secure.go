@@ -12,8 +12,9 @@ import (
 // secureBatch is how many bytes Secure collects in memory before it stores them.
 const secureBatch = int64(64) << 20
 
-// Secure stores the present contents of the files in vs, whose newest versions have no content. It
-// stores at most "most" bytes, and returns the reason for each path that it did not store.
+// Secure stores the present contents of the files in vs, whose newest versions have no content. The
+// parameter most bounds the stored bytes. Secure returns the reason for each path that it did not
+// store.
 func (g *Ingester) Secure(ctx context.Context, vs []store.Version, most int64) map[store.Path]string {
 	out := map[store.Path]string{}
 	var batch []store.Found

@@ -91,9 +91,9 @@ func (td *Tidy) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreAn
 	return a, nil, err
 }
 
-// restoreLost restores contents that fsck found lost from files that still have them, and returns
-// how many. Otherwise the mount would not save such a content when the file is overwritten, because
-// it assumes that the store has it.
+// restoreLost handles the contents that fsck found lost. It stores each content that is still in
+// its file, and returns how many it stored. Without this, the mount would not save the content when
+// the file is overwritten, because it assumes that the store has it.
 func (td *Tidy) restoreLost(ctx context.Context, lost []uint64) (int, error) {
 	var vs []store.Version
 	for _, seq := range lost {

@@ -34,8 +34,8 @@ type Options struct {
 	Shown     *readers.Tracker
 	Paths     onwire.Paths
 	Changed   func() // called if followers of the log have something to do; never blocks
-	// Tidy asks the daemon of another state directory to reduce its project to that project's share
-	// of the cap. It may take minutes. If Tidy is nil, other projects are not reduced.
+	// Tidy makes the store in another state directory shrink to its share of the cap. It may take
+	// minutes. If Tidy is nil, other stores do not shrink.
 	Tidy func(ctx context.Context, state string) error
 	Log  *slog.Logger
 }
