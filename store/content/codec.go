@@ -21,9 +21,9 @@ const (
 	// fast is the size above which contents are compressed at zstd's fastest level. The default
 	// level would save 3 % of first versions and take twice the time.
 	fast = 256 << 10
-	// smallEdit is the size up to which an edit is compressed at the fastest level. The result is 1
-	// % larger. At the default level, building the tables for the dictionary would take half of the
-	// daemon's work for a save.
+	// smallEdit is the size up to which an edit is compressed at the fastest level. At the default
+	// level, building the tables for the dictionary would take half of the daemon's work for a
+	// save. The fastest level makes the result one percent larger.
 	smallEdit = 4 << 10
 )
 

@@ -58,8 +58,8 @@ func (a *Against) head(h auditHead) error {
 	return nil
 }
 
-// Kept returns the time since which versions are in the file. Older versions had been dropped from
-// the database. The zero time means that none were.
+// Kept returns the time before which versions had been dropped from the database when the file was
+// made, or the zero time if none had been.
 func (a *Against) Kept() time.Time { return a.kept }
 
 func (a *Against) machine(m auditMachine) error {
@@ -139,7 +139,7 @@ func (a *Against) machine(m auditMachine) error {
 	return nil
 }
 
-// errBehind stops the reading after the last segment that an audit file covers.
+// errBehind stops the reading at the first segment after those that an audit file covers.
 var errBehind = errors.New("behind the end")
 
 // sameAuthors returns a description of the difference, or "". An ID that was handed over since the

@@ -15,8 +15,8 @@ type Pruned struct {
 	Since time.Time // versions since this time are still in the database
 }
 
-// keptSince returns the time since which versions are in the database. The zero time means that
-// none were dropped.
+// keptSince returns the time before which versions were dropped from the database, or the zero time
+// if none were.
 func keptSince(ctx context.Context, db asked) (time.Time, error) {
 	rows, _ := db.Query(ctx, `select since from retention`)
 	since, err := pgx.CollectOneRow(rows, pgx.RowTo[time.Time])

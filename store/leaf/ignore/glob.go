@@ -262,8 +262,8 @@ func (p *part) match(s string) bool {
 }
 
 // class parses a bracket expression. p begins after the opening bracket, and rest after the closing
-// one. ok is false if the expression does not end or names an unknown character class. Nothing then
-// matches.
+// one. ok is false, and nothing matches, if the expression does not end or names an unknown
+// character class.
 func class(p string) (s set, rest string, ok bool) {
 	negated := false
 	if p != "" && (p[0] == '!' || p[0] == '^') {

@@ -21,8 +21,8 @@ func MountedKernelFS(dir int, name string) bool {
 
 // OnKernelFS reports whether a descriptor is on one of the kernel's own file systems, such as
 // procfs or sysfs. It also returns true if the file system cannot be determined. Opening a file on
-// such a file system can have side effects. So code that opens a project's files with its own
-// rights for others must not enter one that is mounted in the project.
+// such a file system can have side effects. If one is mounted in a project, code that opens files
+// there on behalf of other users must not enter it.
 func OnKernelFS(fd int) bool {
 	var s unix.Statfs_t
 	return unix.Fstatfs(fd, &s) != nil || KernelFSType(int64(s.Type))
