@@ -20,6 +20,15 @@ func (m *maker) nameUnkept(h *past, v store.Version) {
 	}
 }
 
+// nameUnplaced names a path that a version removed from a directory which, as far as is known, was
+// not there: nothing says what the path was.
+func (m *maker) nameUnplaced(h *past, v store.Version) {
+	removed := v.Op == store.OpUnlink || v.Op == store.OpRmdir
+	if removed && !v.Excluded() && v.Plan == "" && h.entryOf[v.Seq] == nil {
+		m.lose(store.Conflict{Path: v.Path, Why: "its directory is not known to have been there", Actor: v.Actor, Time: v.Time})
+	}
+}
+
 // carriedAway returns the state of a path before it was renamed, if the rename is its first
 // version. Ignored files have no earlier version.
 func carriedAway(first store.Version) state {

@@ -341,6 +341,7 @@ func (m *maker) takeOut(sel selection, q Query) (*aims, error) {
 	for seq, v := range known {
 		taken[seq] = true
 		m.nameUnkept(h, *v)
+		m.nameUnplaced(h, *v)
 	}
 	if m.asked != nil { // see narrow
 		for _, v := range m.before {

@@ -171,3 +171,20 @@ func TestUndoOfDirectoryReplacedByAFullOne(t *testing.T) {
 		t.Fatalf("after redo:\n%swant\n%s", show(now), show(after))
 	}
 }
+
+// The history did not know that somebody had made a directory again. What was removed from it was
+// left out without a word.
+func TestUndoInUnknownDirectory(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("A", "rm", "t1", 10).do(tr.Mkdir("d", storetest.DirMode), tr.Write("d/f", "1\n"))
+	c.do(tr.Remove("d/f"), tr.Remove("d"))
+	tr.Mkdir("d", storetest.DirMode) // nobody records it
+	found := tr.Write("d/f", "2\n")
+	found.Op, found.Actor = store.OpBaseline, store.Actor{}
+	c.as("B", "rm", "t2", 11).do(found, tr.Remove("d/f"))
+	d := c.undo(Query{Select: store.Filter{Session: "B"}})
+	if len(d.Lost) != 1 || d.Lost[0].Path != "d/f" {
+		t.Errorf("lost %+v, steps %+v", d.Lost, d.Steps)
+	}
+}
