@@ -192,7 +192,11 @@ func (o *namespace) Ioctl(_ <-chan struct{}, in *fuse.IoctlIn, inbuf []byte, _ *
 	if in.Cmd == unix.FS_IOC_GETFLAGS || in.Cmd == unix.FS_IOC_SETFLAGS {
 		size = 4
 	}
-	if !n.isReg() && !n.isDir() || set && len(inbuf) < size || !set && len(outbuf) < size {
+	buf := outbuf
+	if set {
+		buf = inbuf
+	}
+	if !n.isReg() && !n.isDir() || len(buf) < size {
 		return fuse.Status(unix.ENOTTY)
 	}
 	fd, err := o.openInode(n, unix.O_RDONLY)

@@ -165,7 +165,8 @@ func (n *inode) anyHandle(both bool) *handle {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for h := n.handles; h != nil; h = h.next {
-		if both && h.flags&sys.Place != 0 || both && h.flags&unix.O_ACCMODE == unix.O_WRONLY && !h.readsToo() {
+		writesOnly := both && h.flags&unix.O_ACCMODE == unix.O_WRONLY && !h.readsToo()
+		if writesOnly || both && h.flags&sys.Place != 0 {
 			continue
 		}
 		if h.acquire() {

@@ -391,8 +391,10 @@ const maxRestSize = 1<<32 - 1
 // rest counts a reference of the kernel to the file sx without making an inode, and returns the
 // file's node id. It returns 0 if the file has or needs an inode, or has changed.
 func (o *namespace) rest(parent *inode, name string, sx *sys.Stat) uint64 {
-	if o.ledger == nil || sx.Mode&unix.S_IFMT != unix.S_IFREG || sx.Nlink != 1 || sx.Size > maxRestSize ||
-		len(name) == 0 || o.outside.Load() {
+	if o.ledger == nil || name == "" || o.outside.Load() {
+		return 0
+	}
+	if sx.Mode&unix.S_IFMT != unix.S_IFREG || sx.Nlink != 1 || sx.Size > maxRestSize {
 		return 0
 	}
 	return o.table.rest(keyOf(sx), parent, name, sx)

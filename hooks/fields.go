@@ -134,7 +134,7 @@ func value(b []byte, i, depth int) (end int, ok bool) {
 }
 
 func space(b []byte, i int) int {
-	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
+	for i < len(b) && strings.IndexByte(" \n\t\r", b[i]) >= 0 {
 		i++
 	}
 	return i
@@ -174,7 +174,7 @@ func quoted(b []byte, i int) (end int, ok bool) {
 
 func hex4(b []byte) bool {
 	for _, c := range b {
-		if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F') {
+		if strings.IndexByte("0123456789abcdefABCDEF", c) < 0 {
 			return false
 		}
 	}

@@ -144,6 +144,7 @@ func plainRead(f fields) (readFile, bool) {
 			return readFile{}, false
 		}
 	}
-	ok := okN && okS && okT && r.FilePath != "" && r.Content != "" && r.NumLines > 0 && r.StartLine > 0
-	return r, ok
+	numbers := okN && okS && okT
+	lines := r.Content != "" && r.NumLines > 0 && r.StartLine > 0
+	return r, numbers && lines && r.FilePath != ""
 }

@@ -48,9 +48,8 @@ func (c *call) undoOrRedo(ctx context.Context, kind string, a undoArgs) (*mcp.Ca
 	if err != nil {
 		return nil, err
 	}
-	if !req.Last && req.Session == "" && req.Prompt == "" && req.ToolCall == "" && req.Since.IsZero() {
-		req.Last = true
-	}
+	narrowed := a.Session != "" || a.Prompt != "" || a.ToolCall != "" || a.Since != ""
+	req.Last = req.Last || !narrowed
 	return c.planned(ctx, req, a.DryRun, map[string]string{"undo": "undone", "redo": "redone"}[kind])
 }
 

@@ -211,7 +211,8 @@ func (c *call) apply(ctx context.Context, ch change) (note string, err error) {
 	if serr == nil && ch.f.Exists {
 		var before wire.Ingest
 		_, serr = s.backend.try(ctx, readWait, wire.MIngest, wire.Ingest{Path: path}, ch.f.Content, &before)
-		if serr == nil && !before.Kept && before.Class != "" && before.Class != "tracked" && !ch.unkept {
+		unkept := serr == nil && !before.Kept && before.Class != "" && before.Class != "tracked"
+		if unkept && !ch.unkept {
 			return "", wire.Errorf(wire.ErrConflict, "overwrite_unkept=true writes it anyway", "%s is %s, so its present content is not saved in the history", quote(ch.rel), before.Class)
 		}
 	}

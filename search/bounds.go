@@ -159,7 +159,8 @@ func (x *table) waiting(fn func(store.Path)) {
 		f, known := x.files[v.Path]
 		_, binary := x.binary[v.Path]
 		x.mu.RUnlock()
-		if x.searchable(v) && v.Stat.Size > 0 && !binary && !(known && f.seq >= v.Seq) {
+		current := known && f.seq >= v.Seq
+		if x.searchable(v) && v.Stat.Size > 0 && !binary && !current {
 			fn(v.Path)
 		}
 		return nil

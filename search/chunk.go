@@ -132,7 +132,14 @@ func codeChunks(lines []int, symbols []Symbol) []Chunk {
 	first := 1
 	for line := 2; line <= len(lines); line++ {
 		size := line - first
-		if size >= codeMax || starts[line] && size >= codeLines/2 || len(starts) == 0 && size >= codeLines {
+		enough := codeMax
+		switch {
+		case starts[line]:
+			enough = codeLines / 2
+		case len(starts) == 0:
+			enough = codeLines
+		}
+		if size >= enough {
 			cut = append(cut, Chunk{First: first, Last: line - 1})
 			first = line
 		}

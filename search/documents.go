@@ -113,7 +113,8 @@ func (x *Index) workers() int {
 func (x *table) searchable(v store.Version) bool {
 	const regular = 0o100000
 	kind := v.Stat.Mode & 0o170000
-	return !v.Deleted() && v.Class == 0 && (kind == regular || kind == 0 && v.Op != store.OpMkdir && v.Op != store.OpSymlink) && !x.corpus.Secret(v.Path)
+	file := kind == regular || kind == 0 && v.Op != store.OpMkdir && v.Op != store.OpSymlink
+	return file && !v.Deleted() && v.Class == 0 && !x.corpus.Secret(v.Path)
 }
 
 // prepare reads and analyses one file.

@@ -47,7 +47,8 @@ func (x *Index) passes(v store.Version, settle time.Duration) bool {
 		defer x.mu.Unlock()
 		_, waits := x.held[v.Path]
 		f, known := x.files[v.Path]
-		if known && f.indexed && !waits && v.Deleted() && !v.Excluded() {
+		gone := v.Deleted() && !v.Excluded()
+		if known && f.indexed && !waits && gone {
 			x.removeLocked(v.Path, f, v.Time)
 			return true
 		}

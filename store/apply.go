@@ -317,7 +317,10 @@ func unwritten(cur Version, st Stat) bool {
 // found. It returns false for files with several names, because each version of one name is
 // repeated for the others.
 func FoundNew(found, v Version) bool {
-	return v.Op == OpCreate && v.Stat.Nlink < 2 && found.Op == OpBaseline && found.Stat.Nlink < 2 && found.Stat.Ino != 0 && InodeOf(found.Stat) == InodeOf(v.Stat)
+	if v.Op != OpCreate || found.Op != OpBaseline || v.Stat.Nlink > 1 || found.Stat.Nlink > 1 {
+		return false
+	}
+	return found.Stat.Ino != 0 && InodeOf(found.Stat) == InodeOf(v.Stat)
 }
 
 // sameRights reports whether owner and attributes are equal. An unknown value equals any other.
@@ -328,8 +331,11 @@ func sameRights(cur, v Version) bool {
 
 // same reports whether v has the same kind, mode, owner and content as cur, the newest version.
 func same(cur, v Version) bool {
-	return cur.Blob == v.Blob && cur.Stat.Mode == v.Stat.Mode && cur.Target == v.Target && sameRights(cur, v) &&
-		(v.Blob != Hash{} || isDir(v.Stat) || isLink(v.Stat)) && cur.Class == v.Class
+	known := v.Blob != (Hash{}) || isDir(v.Stat) || isLink(v.Stat)
+	if !known || cur.Blob != v.Blob || cur.Target != v.Target {
+		return false
+	}
+	return cur.Class == v.Class && cur.Stat.Mode == v.Stat.Mode && sameRights(cur, v)
 }
 
 // sameContent reports whether two versions that exist have the same kind and content.

@@ -138,7 +138,8 @@ func (g *grower) had(n int) {
 func blameStep(who []int, was, now []byte, i int) []int {
 	// A log usually only grows. Comparing 20,000 whole contents takes a minute.
 	n := len(was)
-	if (n == 0 || was[n-1] == '\n') && n <= len(now) && (n == 0 || &was[0] == &now[0] || bytes.HasPrefix(now, was)) {
+	wholeLines := n == 0 || was[n-1] == '\n'
+	if wholeLines && bytes.HasPrefix(now, was) {
 		for range diff.Lines(now[n:]) {
 			who = append(who, i)
 		}

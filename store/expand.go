@@ -52,7 +52,7 @@ func (b *batch) remove(c *Change) error {
 	}
 	switch {
 	case live:
-	case c.Class != 2 && (c.Op == OpRmdir && isDir(c.Stat) || c.Op == OpUnlink && !isDir(c.Stat) && !isRegular(c.Stat)):
+	case c.Class != 2 && removesReported(c):
 		// The overlay reports the creation of every directory and special file at once. So the path
 		// existed before the mount.
 		cur, err = b.wasThere(c, "")
@@ -93,6 +93,14 @@ func (b *batch) remove(c *Change) error {
 	}
 	_, err = b.add(v)
 	return err
+}
+
+// removesReported reports whether c removes a directory or a special file.
+func removesReported(c *Change) bool {
+	if c.Op == OpRmdir {
+		return isDir(c.Stat)
+	}
+	return c.Op == OpUnlink && !isDir(c.Stat) && !isRegular(c.Stat)
 }
 
 // removeBelow records the removal of everything in a directory's subtree that was recorded before a

@@ -110,7 +110,9 @@ func (v *View) Each(f Filter, fn func(Version) bool) error {
 	if f.Pass != nil {
 		over.block = func(blk uint64, t times) bool {
 			b := Block{blk * timeBlock, blk*timeBlock + timeBlock - 1, t.Min, t.Max, t.Gap, t.Who}
-			return t.Who != 0 && b.First > f.After && (f.Before == 0 || b.Last < f.Before) && b.Last <= v.seq && f.Pass(b)
+			before := f.Before == 0 || b.Last < f.Before
+			within := b.First > f.After && before && b.Last <= v.seq
+			return t.Who != 0 && within && f.Pass(b)
 		}
 	}
 	return v.scan(from, !f.Oldest, take, over)

@@ -163,7 +163,10 @@ func (v *View) scan(from uint64, down bool, fn func(Version) bool, over pass) er
 
 // inside is Path.Inside for the bytes of a path.
 func inside(p []byte, dir Path) bool {
-	return len(p) >= len(dir) && Path(p[:len(dir)]) == dir && (dir == "" || len(p) == len(dir) || p[len(dir)] == '/')
+	if len(p) < len(dir) || Path(p[:len(dir)]) != dir {
+		return false
+	}
+	return dir == "" || len(p) == len(dir) || p[len(dir)] == '/'
 }
 
 func timesIn(txn *badger.Txn, seq uint64) (t times, ok bool) {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"strings"
 	"time"
 
 	"cachebro/store/content"
@@ -13,7 +14,8 @@ type Path string
 
 // Inside reports whether p is dir or lies in its subtree.
 func (p Path) Inside(dir Path) bool {
-	return dir == "" || p == dir || len(p) > len(dir) && p[len(dir)] == '/' && p[:len(dir)] == dir
+	rest, ok := strings.CutPrefix(string(p), string(dir))
+	return ok && (dir == "" || rest == "" || rest[0] == '/')
 }
 
 // Hash is a SHA-256. The zero Hash means that there is no content.

@@ -83,7 +83,8 @@ func (g *gitKeeper) continuesChange(p string, by fusefs.Caller, appends, gone bo
 	if !ok && len(g.last) >= gitTouches {
 		clear(g.last)
 	}
-	same = ok && key.pid != 0 && t.by == key && now.Sub(t.changedAt) < gitContinues && (!t.begin || appends)
+	continues := key.pid != 0 && t.by == key && now.Sub(t.changedAt) < gitContinues
+	same = ok && continues && (!t.begin || appends)
 	tell = !same || now.Sub(t.recordedAt) > gitRepeat || gone != t.removed
 	n := gitTouch{by: key, changedAt: now, recordedAt: t.recordedAt, begin: appends && (!same || t.begin), removed: gone}
 	if tell {

@@ -53,6 +53,14 @@ const (
 	maxTerminals = 256
 )
 
+// isAnother reports whether the id of the group was reused: p belongs to a later group.
+func (g *group) isAnother(p *fusefs.Process, now int64) bool {
+	if g.session != p.Leader || now-g.activeAt > groupRest {
+		return true
+	}
+	return p.PID == p.Group && g.leader != 0 && g.leader != p.Start
+}
+
 func newLines() *lines {
 	return &lines{groups: map[uint32]*group{}, terminals: map[terminalID]*terminal{}}
 }
@@ -73,8 +81,7 @@ func (l *lines) lineOf(p *fusefs.Process) int64 {
 	defer l.mu.Unlock()
 	now, shell := time.Now().UnixNano(), ofShell(p)
 	g := l.groups[p.Group]
-	another := g != nil && (g.session != p.Leader || now-g.activeAt > groupRest || p.PID == p.Group && g.leader != 0 && g.leader != p.Start)
-	if g == nil || another || shell {
+	if g == nil || shell || g.isAnother(p, now) {
 		if len(l.groups) >= maxGroups {
 			clear(l.groups)
 		}

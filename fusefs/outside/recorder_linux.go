@@ -647,7 +647,7 @@ func (r *Recorder) losing(e *entry, s spot, by fusefs.Caller, o event.Op) {
 func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, flags uint64, of origin) {
 	a, ok := r.resolver.resolve(n, from, false)
 	b, ok2 := r.resolver.resolve(n, to, false)
-	if !ok && !ok2 || !ok && a.path == "" || !a.there && ok {
+	if !ok && (!ok2 || a.path == "") || ok && !a.there {
 		return
 	}
 	if !ok2 && b.path == "" || b.there && (sameInode(a.st, b.st) || flags&unix.RENAME_NOREPLACE != 0) {

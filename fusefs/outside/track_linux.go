@@ -286,7 +286,8 @@ func isRegular(st event.Stat) bool   { return kindOf(st) == unix.S_IFREG }
 func isDir(st event.Stat) bool       { return kindOf(st) == unix.S_IFDIR }
 func sameInode(a, b event.Stat) bool { return event.InodeOf(a) == event.InodeOf(b) }
 func unchanged(a, b event.Stat) bool {
-	return sameInode(a, b) && a.Ctime == b.Ctime && a.Size == b.Size && a.Mtime == b.Mtime && a.Mode == b.Mode
+	times := a.Ctime == b.Ctime && a.Mtime == b.Mtime
+	return times && sameInode(a, b) && a.Size == b.Size && a.Mode == b.Mode
 }
 
 // target returns where a symbolic link points, or "" for anything else.

@@ -85,7 +85,9 @@ func forbiddenText(text string) bool {
 			commas = -1
 		}
 	}
-	return 3*structured > lines || 2*oks > lines || 10*pairs > 9*lines && len(keys) > 3 || commas > 1 && lines > 2
+	yaml := 10*pairs > 9*lines && len(keys) > 3
+	table := commas > 1 && lines > 2
+	return 3*structured > lines || 2*oks > lines || yaml || table
 }
 
 // yamlPair returns the key of a line "key: value", "- key: value" or "key:".

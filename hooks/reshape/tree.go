@@ -83,7 +83,10 @@ func paths(c *command, text string) (string, string, bool) {
 // pathLine reports whether a line may be a path, unlike a message such as "find: …: Permission
 // denied".
 func pathLine(l string) bool {
-	return l != "" && len(l) < 4096 && l[0] != ' ' && !strings.HasSuffix(l, "/") && !strings.Contains(l, ": ") && !strings.Contains(l, "//") && !strings.ContainsAny(l, "\t\r\x1b")
+	if l == "" || len(l) >= 4096 || strings.HasPrefix(l, " ") || strings.HasSuffix(l, "/") {
+		return false
+	}
+	return !strings.Contains(l, ": ") && !strings.Contains(l, "//") && !strings.ContainsAny(l, "\t\r\x1b")
 }
 
 // treeOf writes paths that all begin with base as a tree, without base. It returns false if the

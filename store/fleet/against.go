@@ -164,8 +164,7 @@ func (a *Against) selects(v Version) bool {
 	q := a.q
 	at := q.path()
 	there := slices.Contains([]string{"", v.Machine, v.MachineID}, q.Machine) || len(q.Machine) >= 6 && strings.HasPrefix(v.MachineID, q.Machine)
-	return there && (at == "" || v.Path == at || strings.HasPrefix(v.Path, at+"/")) &&
-		strings.HasPrefix(v.Session, q.Session) && a.within(v.Time)
+	return there && store.Path(v.Path).Inside(store.Path(at)) && strings.HasPrefix(v.Session, q.Session) && a.within(v.Time)
 }
 
 // within reports whether the file covers a time.

@@ -84,7 +84,15 @@ func (r *recorder) rel(path string) string { return path[min(len(path), len(r.pl
 // harmless reports whether an access outside the project revealed only that nothing exists there,
 // or that a path leads to the project. Changed paths are judged separately.
 func (r *recorder) harmless(path string, o *observation) bool {
-	return o.first.Kind == absent || r.places.above(path) && !o.read || o.first.Kind == link && !o.changed || o.first.Kind == dir && !o.read
+	switch o.first.Kind {
+	case absent:
+		return true
+	case link:
+		return !o.changed || r.places.above(path) && !o.read
+	case dir:
+		return !o.read
+	}
+	return r.places.above(path) && !o.read
 }
 
 func (r *recorder) judgeOne(path string, o *observation, where place, c Classifier, end time.Time) (s Seen, ok bool) {

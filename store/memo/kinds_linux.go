@@ -6,6 +6,7 @@ import (
 	"debug/buildinfo"
 	"go/version"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -73,7 +74,7 @@ func (p *Places) program(path string) program {
 func (p program) atStart(path string) bool {
 	switch path {
 	case "/proc/self/maps":
-		return p.golang || p.name == "grep" || p.name == "diff" || p.name == "rg" || p.name == "fd"
+		return p.golang || slices.Contains([]string{"grep", "diff", "rg", "fd"}, p.name)
 	case "/dev/tty":
 		return p.name == "bash"
 	case "/proc/self/mountinfo", "/proc/self/cgroup":

@@ -242,7 +242,8 @@ func (r *recorder) shows(o *observation, path string, m manner, runs program) {
 	}
 	o.strict, o.dated = o.strict || strict, o.dated || dated
 	// A shell's test -N compares the access time.
-	o.access = o.access || strict && (runs.kind == unknownKind || m == asStat && isFile && under(path, r.places.Root))
+	test := m == asStat && isFile && under(path, r.places.Root)
+	o.access = o.access || strict && (test || runs.kind == unknownKind)
 }
 
 // open records the effect of an open(2) with these flags.

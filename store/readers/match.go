@@ -195,9 +195,12 @@ func numbered(final, sent string, start int) bool {
 		if !ok {
 			return false
 		}
-		if after, arrow := strings.CutPrefix(line, "→"); arrow {
-			line = after
-		} else if line, ok = strings.CutPrefix(line, "\t"); !ok {
+		after, arrow := strings.CutPrefix(line, "→")
+		if !arrow {
+			after, ok = strings.CutPrefix(line, "\t")
+		}
+		line = after
+		if !ok {
 			return false
 		}
 		if line != want[i] {

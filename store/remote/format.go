@@ -76,7 +76,10 @@ type Claim struct {
 
 // same reports whether two heads belong to the same writer.
 func (c *Claim) same(o *Claim) bool {
-	return c == nil && o == nil || c != nil && o != nil && c.By == o.By
+	if c == nil || o == nil {
+		return c == o
+	}
+	return c.By == o.By
 }
 
 // Head describes what a machine has sent.

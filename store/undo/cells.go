@@ -739,7 +739,8 @@ func (n *node) new(v *store.Version) bool {
 	if !n.seen {
 		return v.Op != store.OpBaseline && v.Op != store.OpLink
 	}
-	return n.made.Seq != 0 && (v.Op == store.OpRename || v.Op == store.OpExchange && v.Plan != "" || n.made.Seq == v.Seq) && samePID(n.made.Actor, v.Actor) && v.Time-n.made.Time <= saveTime
+	named := v.Op == store.OpRename || v.Op == store.OpExchange && v.Plan != "" || n.made.Seq == v.Seq
+	return named && n.made.Seq != 0 && samePID(n.made.Actor, v.Actor) && v.Time-n.made.Time <= saveTime
 }
 
 func samePID(a, b store.Actor) bool { return a.PID == b.PID && a.Start == b.Start }

@@ -73,7 +73,15 @@ func (c *contents) stateAt(s Side) state {
 
 // unkept reports whether the store lacks the content of a file or the target of a link.
 func (c *contents) unkept(st state) bool {
-	return st.link() && st.target == "" || st.regular() && (st.blob == (store.Hash{}) && st.size > 0 || st.blob != (store.Hash{}) && !c.has(st.blob))
+	switch {
+	case st.link():
+		return st.target == ""
+	case !st.regular():
+		return false
+	case st.blob == (store.Hash{}):
+		return st.size > 0
+	}
+	return !c.has(st.blob)
 }
 
 // whyNotKept returns why a content cannot be stored, or "" if it can.

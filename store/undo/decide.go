@@ -316,8 +316,12 @@ func (m *maker) withoutLentRights(a *aims, n *node) {
 
 // newTime reports whether a file has the wanted content but another modification time.
 func newTime(c *cell, want value) bool {
+	if c.kind != contentCell {
+		return false
+	}
 	now := c.now().st
-	return c.kind == contentCell && now.regular() && want.st.regular() && want.st.mtime != 0 && want.st.mtime != now.mtime && now.blob != (store.Hash{})
+	kept := now.regular() && want.st.regular() && now.blob != (store.Hash{})
+	return kept && want.st.mtime != 0 && want.st.mtime != now.mtime
 }
 
 // onlyTimes reports whether only the times of files differ from the aims.
@@ -1057,7 +1061,8 @@ func (m *maker) nameStrangers(a *aims, o *outcome) {
 		}
 	}
 	for _, n := range a.h.all {
-		if !a.undo || n.dir() || n == a.h.root || n.goesOn != nil || o.has(n) || !m.changedBy(a, n) {
+		isOther := n.dir() || n == a.h.root || n.goesOn != nil
+		if !a.undo || isOther || o.has(n) || !m.changedBy(a, n) {
 			continue
 		}
 		if unknown := max(int(n.nlink)-len(now.places[n]), int(n.strangers)); unknown > 0 {

@@ -154,5 +154,9 @@ func (m *maker) leaveLines(a *aims, left []LeftLines) error {
 // haveLines reports whether an aim changes the content of a file that exists before and after the
 // plan and has no other name.
 func (a *aims) haveLines(g *aim) bool {
-	return g.c.kind == contentCell && g.c.now().st.regular() && g.want.st.regular() && g.c.of.nlink <= 1 && len(g.c.of.at) == 1 && a.after(g.c.of.at[0]).node == g.c.of
+	n := g.c.of
+	if g.c.kind != contentCell || n.nlink > 1 || len(n.at) != 1 {
+		return false
+	}
+	return g.c.now().st.regular() && g.want.st.regular() && a.after(n.at[0]).node == n
 }

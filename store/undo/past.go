@@ -178,7 +178,8 @@ func (h *past) stateThen(p store.Path, seq uint64) (st state, known bool) {
 		return st, false
 	}
 	st = joined(*content.st, *meta.st, n)
-	if st.seq = max(content.st.seq, meta.st.seq); st.seq == meta.st.seq && meta.st.size == st.size {
+	st.seq = max(content.st.seq, meta.st.seq)
+	if st.seq == meta.st.seq && meta.st.size == st.size {
 		st.mtime = meta.st.mtime // the file's time was changed with its mode
 	}
 	return st, true

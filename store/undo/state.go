@@ -78,7 +78,9 @@ const setID = unix.S_ISUID | unix.S_ISGID
 // have. Only a new file may get them, because a process may still have the present one open for
 // writing.
 func (s state) lends(o state) bool {
-	return s.regular() && (s.mode&setID != 0 && (s.mode&setID&^o.mode != 0 || !s.sameOwner(o)) || s.attrs.Has(attrs.Capability) && !s.attrs.Same(o.attrs))
+	ids := s.mode&setID != 0 && (s.mode&setID&^o.mode != 0 || !s.sameOwner(o))
+	capabilities := s.attrs.Has(attrs.Capability) && !s.attrs.Same(o.attrs)
+	return s.regular() && (ids || capabilities)
 }
 
 // needsNewFile reports whether s has set-id bits or capabilities that need a new file. A write

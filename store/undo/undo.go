@@ -280,8 +280,12 @@ func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, err
 		f.Match = of.Has
 	}
 	var match func(store.Path) bool
+	namesMatch := func(*store.Version) bool { return true }
 	if len(q.Globs) > 0 {
 		match = func(p store.Path) bool { return matches(q.Globs, p) }
+		namesMatch = func(v *store.Version) bool {
+			return match(v.Path) || v.From != "" && match(v.From) || v.To != "" && match(v.To)
+		}
 	}
 	vs, err := m.all(f)
 	if err != nil {
@@ -289,7 +293,7 @@ func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, err
 	}
 	sel := selection{}
 	for _, v := range vs {
-		if (f.Plan != "" || v.Plan == "") && (match == nil || match(v.Path) || v.From != "" && match(v.From) || v.To != "" && match(v.To)) {
+		if (f.Plan != "" || v.Plan == "") && namesMatch(v) {
 			sel.add(v)
 		}
 	}

@@ -58,7 +58,8 @@ func hunkFiles(a wire.Action, paths [][]byte) (out []wire.ActionFile) {
 		for _, p := range paths {
 			asked = asked || glob.Selects(string(p), string(f.Path))
 		}
-		if asked && f.Before != 0 && !f.Dir && !f.Binary && (f.Change == wire.FileModified || f.Change == wire.FileRenamed) {
+		hasLines := f.Before != 0 && !f.Dir && !f.Binary
+		if asked && hasLines && (f.Change == wire.FileModified || f.Change == wire.FileRenamed) {
 			out = append(out, f)
 		}
 	}

@@ -65,7 +65,7 @@ func line(l []byte, colours []span, marks []mark) template.HTML {
 			fmt.Fprintf(&b, `<i class="ctl">^%s</i>`, template.HTMLEscapeString(string(rune(byte(r)^0x40))))
 		case visible.Acts(r) || !unicode.IsPrint(r) && r != ' ':
 			fmt.Fprintf(&b, `<i class="ctl">&lt;U+%04X&gt;</i>`, r)
-		case r == '<' || r == '>' || r == '&' || r == '"' || r == '\'':
+		case r == '<', r == '>', r == '&', r == '"', r == '\'':
 			fmt.Fprintf(&b, "&#%d;", r)
 		default:
 			b.Write(l[i : i+n])

@@ -227,7 +227,11 @@ func (s *session) applyState(a wire.HeartbeatAnswer) {
 // atRest reports whether no heartbeat is needed until something happens on the mount.
 func (s *session) atRest(a wire.HeartbeatAnswer) bool {
 	st := s.capture.Stats()
-	return a.Healthy && (!a.BaselineStart.IsZero() || s.link.unmounted()) && a.Ingested >= s.writer.LastSeq() && st.State == "capturing" && st.Queue == 0
+	if !a.Healthy || st.State != "capturing" || st.Queue > 0 {
+		return false
+	}
+	scanned := !a.BaselineStart.IsZero() || s.link.unmounted()
+	return scanned && a.Ingested >= s.writer.LastSeq()
 }
 
 // leaves writes to a file that the mount has ended, for a later daemon. If a daemon runs, it writes

@@ -274,7 +274,7 @@ func flowPair(value any, keys []string) string {
 // double quotes, whose escapes are Go's.
 func scalar(s string, flow bool) string {
 	bad := func(r rune) bool {
-		return r < ' ' || r == 0x7f || !strconv.IsPrint(r) || r == '#' || r == ':' || (flow && strings.ContainsRune(",[]{}", r))
+		return !strconv.IsPrint(r) || strings.ContainsRune("#:", r) || flow && strings.ContainsRune(",[]{}", r)
 	}
 	if s == "" || strings.TrimSpace(s) != s || strings.ContainsFunc(s, bad) || strings.ContainsRune("-?:,[]{}#&*!|>'\"%@`=.~", rune(s[0])) {
 		return strconv.Quote(s)

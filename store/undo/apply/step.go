@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"syscall"
 
 	"cachebro/store/leaf/gitdir"
@@ -77,7 +78,7 @@ var errGit = errors.New("belongs to git, which keeps its own history")
 
 // valid reports whether a name stays in the project. The name need not be UTF-8.
 func valid(name string) bool {
-	return name != "" && name[0] != '/' && path.Clean(name) == name && name != "." && name != ".." && (len(name) < 3 || name[:3] != "../")
+	return filepath.IsLocal(name) && path.Clean(name) == name && name != "."
 }
 
 // direct reports whether the step writes a small file that must not exist. Such a file is written
@@ -157,7 +158,9 @@ func (w *worker) expect() error {
 		if kind := w.step.ExpMode & syscall.S_IFMT; kind != 0 && kind != kindOf(fi) {
 			return fmt.Errorf("is something else: %w", errChanged)
 		}
-		if (w.step.Do == "rename" || w.step.Do == "exchange") && w.step.Mtime != 0 && (fi.Size() != w.step.Size || fi.ModTime().UnixNano() != w.step.Mtime) {
+		moves := w.step.Do == "rename" || w.step.Do == "exchange"
+		changed := fi.Size() != w.step.Size || fi.ModTime().UnixNano() != w.step.Mtime
+		if moves && w.step.Mtime != 0 && changed {
 			return errChanged
 		}
 		return nil

@@ -91,7 +91,9 @@ func Arg(path string) string {
 // needsEscape reports whether a rune must be escaped. It must be if a terminal would act on it or
 // hide it, or if a quoted name requires it.
 func needsEscape(r rune, size int) bool {
-	return r == '"' || r == '\\' || r == utf8.RuneError && size <= 1 || !unicode.IsPrint(r) && r != ' '
+	invalid := r == utf8.RuneError && size <= 1
+	hidden := !unicode.IsPrint(r) && r != ' '
+	return r == '"' || r == '\\' || invalid || hidden
 }
 
 func escapeByte(b *strings.Builder, c byte) {

@@ -232,11 +232,11 @@ func (h *history) outcome() []*file {
 
 // same reports whether two versions agree in everything that a history records.
 func same(a, b store.Version) bool {
-	if dirMode(a.Stat.Mode) && dirMode(b.Stat.Mode) {
-		return a.Stat.Mode == b.Stat.Mode && a.Stat.UID == b.Stat.UID && a.Stat.GID == b.Stat.GID && a.Stat.Attrs == b.Stat.Attrs
+	rights := a.Stat.UID == b.Stat.UID && a.Stat.GID == b.Stat.GID && a.Stat.Attrs == b.Stat.Attrs
+	if a.Stat.Mode != b.Stat.Mode || !rights {
+		return false
 	}
-	return a.Blob == b.Blob && a.Blob != (store.Hash{}) && a.Target == b.Target && a.Stat.Mode == b.Stat.Mode &&
-		a.Stat.UID == b.Stat.UID && a.Stat.GID == b.Stat.GID && a.Stat.Attrs == b.Stat.Attrs
+	return dirMode(a.Stat.Mode) || a.Blob == b.Blob && a.Blob != (store.Hash{}) && a.Target == b.Target
 }
 
 func dirMode(mode uint32) bool { return mode&syscall.S_IFMT == syscall.S_IFDIR }

@@ -117,7 +117,7 @@ func (t *digests) follow() error {
 func (t *digests) set(v store.Version) {
 	was, had := t.files[v.Path]
 	is, has := digestOf(v)
-	if !had && !has || had && has && was == is {
+	if had == has && (!has || was == is) {
 		return
 	}
 	for dir := v.Path; dir != ""; {

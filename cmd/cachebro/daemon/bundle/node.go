@@ -130,7 +130,10 @@ func covers(patterns []string, p string) bool {
 			if glob.Match(pat, p) {
 				return true
 			}
-		} else if pat = strings.TrimSuffix(pat, "/"); pat == "." || p == pat || strings.HasPrefix(p, pat+"/") {
+			continue
+		}
+		pat = strings.TrimSuffix(pat, "/")
+		if pat == "." || p == pat || strings.HasPrefix(p, pat+"/") {
 			return true
 		}
 	}

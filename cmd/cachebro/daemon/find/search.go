@@ -213,7 +213,8 @@ func (f *Finder) searchNames(q wire.SearchQuery, sq search.Query, limit int, a *
 func (f *Finder) addGone(sq search.Query, limit int, a *wire.SearchAnswer) error {
 	var gone []store.Version
 	err := f.Store.DeletedIn(store.Path(sq.Path), func(v store.Version) bool {
-		if v.Class == event.Tracked && v.Stat.Mode&syscall.S_IFMT != syscall.S_IFDIR && !store.OwnFile(v.Path) && sq.IsPartOf(v.Path) && !f.passing(v) {
+		file := v.Class == event.Tracked && v.Stat.Mode&syscall.S_IFMT != syscall.S_IFDIR && !store.OwnFile(v.Path)
+		if file && sq.IsPartOf(v.Path) && !f.passing(v) {
 			gone = append(gone, v)
 		}
 		return true

@@ -52,7 +52,7 @@ var errBeingWritten = errors.New("it is being written")
 // asWritten reports whether a and b are the same file, not written in between. The file's name and
 // mode may differ.
 func asWritten(a, b store.Stat) bool {
-	return a.Ino == b.Ino && a.Dev == b.Dev && a.Birth == b.Birth && a.Size == b.Size && a.Mtime == b.Mtime
+	return store.InodeOf(a) == store.InodeOf(b) && a.Size == b.Size && a.Mtime == b.Mtime
 }
 
 // presentOf reads the file described by a version, which must be the newest of its path.

@@ -61,8 +61,10 @@ type NoteFilter struct {
 }
 
 func (f NoteFilter) selects(n Note) bool {
-	return (f.Kind == "" || n.Kind == f.Kind) && (f.Session == "" || n.Session == f.Session) &&
-		(f.Path == "" || n.Path == f.Path || strings.HasPrefix(string(n.Path), string(f.Path)+"/"))
+	if f.Kind != "" && n.Kind != f.Kind || f.Session != "" && n.Session != f.Session {
+		return false
+	}
+	return n.Path.Inside(f.Path)
 }
 
 // NoteBook holds all notes of a project. Its methods may be called concurrently.

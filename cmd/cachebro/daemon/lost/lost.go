@@ -137,7 +137,8 @@ func (s *Service) wrote(v *store.Version) {
 	defer s.mu.Unlock()
 	// The previous version is looked up only if it can matter. It cannot for most paths that
 	// disappear with a renamed or removed directory.
-	could := v.Plan == "" && !v.Actor.Uncertain && v.Blob != (store.Hash{}) && v.Stat.Mode&syscall.S_IFMT == syscall.S_IFREG && !inPlace(v.Actor.Tool)
+	file := v.Blob != (store.Hash{}) && v.Stat.Mode&syscall.S_IFMT == syscall.S_IFREG
+	could := file && v.Plan == "" && !v.Actor.Uncertain && !inPlace(v.Actor.Tool)
 	if !could && !slices.ContainsFunc(s.records, func(r Loss) bool { return r.Path == v.Path }) {
 		return
 	}

@@ -413,8 +413,9 @@ func (pl *Plans) undoQuery(q wire.PlanRequest) (undo.Query, error) {
 		}
 		uq.Globs = append(uq.Globs, text)
 	}
-	narrowed := session != "" || prompt != "" || q.ToolCall != "" || q.PID != 0 || q.Action != 0 || !q.Since.IsZero()
-	if !narrowed && !q.Last {
+	ofSession := session != "" || prompt != "" || q.ToolCall != ""
+	narrowed := q.PID != 0 || q.Action != 0 || !q.Since.IsZero()
+	if !q.Last && !ofSession && !narrowed {
 		return uq, wire.Errorf(wire.ErrBadRequest, "cachebro undo undoes the last action; or give --session, --prompt, --tool-call, --pid or --since",
 			"name what to undo")
 	}

@@ -81,10 +81,9 @@ func (ss *Sessions) modifiedIn(session store.SessionID, prompt string) (int, err
 		if err != nil {
 			return 0, err
 		}
-		switch there := ok && !was.Deleted(); {
-		case !there && now.Deleted():
-		case there && !now.Deleted() && was.Blob == now.Blob && was.Blob != (store.Hash{}) && was.Stat.Mode == now.Stat.Mode && was.Target == now.Target:
-		default:
+		there := ok && !was.Deleted()
+		same := was.Blob == now.Blob && was.Blob != (store.Hash{}) && was.Stat.Mode == now.Stat.Mode && was.Target == now.Target
+		if there == now.Deleted() || there && !same {
 			n++
 		}
 	}

@@ -303,7 +303,7 @@ func ReadStable(f *os.File, st store.Stat) ([]byte, store.Stat, error) {
 // SameContent reports whether two stats of a path prove that its content is the same, except
 // for changes within one clock tick.
 func SameContent(a, b store.Stat) bool {
-	return a.Ino == b.Ino && a.Dev == b.Dev && a.Birth == b.Birth && a.Size == b.Size && a.Ctime == b.Ctime && a.Mtime == b.Mtime
+	return store.InodeOf(a) == store.InodeOf(b) && a.Size == b.Size && a.Ctime == b.Ctime && a.Mtime == b.Mtime
 }
 
 func sourceError(p store.Path, err error) error {

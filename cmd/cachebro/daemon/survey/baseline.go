@@ -447,8 +447,11 @@ func (s *scanner) counted(isDir bool, st store.Stat) {
 // isCurrent reports whether a path with the stat st still matches its newest version v, and the log
 // has its content.
 func isCurrent(v store.Version, st store.Stat) bool {
-	return v.Seq != 0 && !v.Deleted() && !v.Foreign && source.SameContent(v.Stat, st) && v.Stat.Mode == st.Mode &&
-		(v.Blob != (store.Hash{}) || v.NoContent == "too large" || st.Mode&syscall.S_IFMT != syscall.S_IFREG)
+	if v.Seq == 0 || v.Deleted() || v.Foreign {
+		return false
+	}
+	complete := v.Blob != (store.Hash{}) || v.NoContent == "too large" || st.Mode&syscall.S_IFMT != syscall.S_IFREG
+	return complete && source.SameContent(v.Stat, st) && v.Stat.Mode == st.Mode
 }
 
 func (s *scanner) add(ctx context.Context, f found) error {

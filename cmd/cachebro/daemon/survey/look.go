@@ -100,7 +100,8 @@ func (s *Survey) Look(ctx context.Context, p store.Path) (File, error) {
 	// have changed within the clock tick in which the version was made.
 	still := mounted && !attach.Outside && caughtUp && !s.Ingest.Writing(l.Path)
 	sure := func(seen int64) bool { return still || seen-st.Ctime > ingest.ClockTick }
-	if ok && !v.Deleted() && !v.Foreign && v.Blob != (store.Hash{}) && source.SameContent(v.Stat, st) && sure(v.Time) && s.Store.Has(v.Blob) {
+	stored := ok && !v.Deleted() && !v.Foreign && v.Blob != (store.Hash{})
+	if stored && source.SameContent(v.Stat, st) && sure(v.Time) && s.Store.Has(v.Blob) {
 		l.Hash, l.Version, l.Known = v.Blob, v, true
 		l.Content = func() ([]byte, error) { return s.Store.Content(v.Blob) }
 		return l, nil

@@ -68,7 +68,8 @@ func WriteDiff(out *bytes.Buffer, a *wire.DiffAnswer, from, to Side, lines int) 
 	if !to.Exists {
 		newName = "/dev/null"
 	}
-	modes := from.Exists && to.Exists && from.Mode != to.Mode && from.Mode != 0 && to.Mode != 0
+	known := from.Mode != 0 && to.Mode != 0
+	modes := known && from.Exists && to.Exists && from.Mode != to.Mode
 	if bytes.Equal(from.Data, to.Data) && from.Exists == to.Exists && !modes && from.Path == to.Path {
 		return
 	}
