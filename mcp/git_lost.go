@@ -34,7 +34,7 @@ var gitLostTool = &tool{
 		var b strings.Builder
 		for i, x := range lost {
 			if i == a.Limit && a.Limit > 0 {
-				fmt.Fprintf(&b, "[%d more: limit]\n", len(lost)-i)
+				fmt.Fprintf(&b, "[%d more: set a higher limit]\n", len(lost)-i)
 				break
 			}
 			fmt.Fprintf(&b, "%s %s %s %s\n  %s\n", x.Commit[:12], x.Until.Local().Format("01-02 15:04"), quote(x.Name), quote(x.Subject), quote(x.Command))
