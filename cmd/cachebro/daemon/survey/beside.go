@@ -175,6 +175,9 @@ func (b *bypassBatch) found(p store.Path, v store.Version, live bool, st store.S
 	if c.Class != ignore.Tracked {
 		return // scans skip it, too
 	}
+	if !live && !b.parent(p) {
+		return
+	}
 	if !live {
 		c.Op = store.OpCreate
 		if isDir(st) {
@@ -189,6 +192,37 @@ func (b *bypassBatch) found(p store.Path, v store.Version, live bool, st store.S
 		return
 	}
 	b.add(c)
+}
+
+// parent adds the directory that contains p if the log does not know it, because records of
+// different processes may arrive in the wrong order. It returns false if the directory was renamed.
+// The record of the rename follows and covers p.
+func (b *bypassBatch) parent(p store.Path) bool {
+	dir := store.Path(path.Dir(string(p)))
+	if dir == "." {
+		return true
+	}
+	v, live := b.current(dir)
+	if live {
+		return true
+	}
+	st, target, err := source.LstatBeneath(b.scanner.dir, string(dir))
+	switch {
+	case err != nil || !isDir(st):
+	case b.Record.Op == store.OpOutside && b.renamed(st):
+		return false
+	default:
+		b.found(dir, v, false, st, target)
+	}
+	return true
+}
+
+// renamed reports whether the log has a directory under a name that no longer exists.
+func (b *bypassBatch) renamed(st store.Stat) bool {
+	b.flush()
+	return slices.ContainsFunc(b.live(""), func(v store.Version) bool {
+		return isDir(v.Stat) && store.InodeOf(v.Stat) == store.InodeOf(st) && b.gone(v.Path)
+	})
 }
 
 // removed adds deletions of a path and of everything in its subtree.

@@ -93,6 +93,53 @@ func TestBesideMadeAndWritten(t *testing.T) {
 	}
 }
 
+// TestBesideBeforeItsDirectory: the record of a file may precede that of its new directory. The
+// directory then seemed to have existed before, so an undo left it.
+func TestBesideBeforeItsDirectory(t *testing.T) {
+	p := daemontest.New(t)
+	p.LookAtAll()
+	o := &others{t: t, p: p}
+	o.must(os.MkdirAll(o.at("d/e"), 0o755))
+	o.must(os.WriteFile(o.at("d/e/a"), nil, 0o644))
+	o.event(event.OpCreate, "d/e/a", "")
+	o.event(event.OpMkdir, "d", "")
+	o.event(event.OpMkdir, "d/e", "")
+	o.record()
+	p.Survey.RecordBypassed(t.Context(), o.told, o.apply)
+	var last uint64
+	for _, name := range []store.Path{"d", "d/e", "d/e/a"} {
+		v, found, err := p.Store.Current(name)
+		if err != nil || !found || v.Op == store.OpBaseline || v.Seq <= last {
+			t.Errorf("%s: operation %v, number %d after %d (%v)", name, v.Op, v.Seq, last, err)
+		}
+		last = v.Seq
+	}
+}
+
+// TestBesideBeforeItsRename: the record of a write may name the directory as it is called after a
+// rename that has a later record. The file is not a new one.
+func TestBesideBeforeItsRename(t *testing.T) {
+	p := daemontest.New(t)
+	p.Write("d/a", "one\n")
+	p.LookAtAll()
+	o := &others{t: t, p: p}
+	o.must(os.WriteFile(o.at("d/a"), []byte("one, two\n"), 0o644))
+	o.must(os.Rename(o.at("d"), o.at("f")))
+	o.event(event.OpOutside, "f/a", "")
+	o.event(event.OpRename, "d", "f")
+	o.record()
+	p.Survey.RecordBypassed(t.Context(), o.told, o.apply)
+	versions, err := p.Store.History("f/a", false)
+	o.must(err)
+	found := func(v store.Version) bool { return v.Op == store.OpBaseline }
+	if len(versions) == 0 || slices.ContainsFunc(versions, found) {
+		t.Errorf("versions of f/a: %+v", versions)
+	}
+	if tree, log := o.tree(), o.log(); !slices.Equal(tree, log) {
+		t.Errorf("tree: %q\nlog:  %q", tree, log)
+	}
+}
+
 // others are processes that work outside of the mount. They also make the records that mountd makes
 // of their changes.
 type others struct {
