@@ -61,7 +61,7 @@ func (b *bypassBatch) take(t ingest.Bypass) {
 		b.look(p, store.Stat{})
 	}
 	b.look(to, t.Record.Stat)
-	if renamed && isDir(t.Record.Stat) {
+	if isDir(t.Record.Stat) {
 		b.below(to) // the old path did not lead to files just made in it
 	}
 }

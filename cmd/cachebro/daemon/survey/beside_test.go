@@ -140,6 +140,31 @@ func TestBesideBeforeItsRename(t *testing.T) {
 	}
 }
 
+// TestBesideUnknownDirectoryRenamed: a directory is renamed before the log knows it, and a file in
+// it is recorded under the new name first. The files that were recorded under the old name used to
+// be missing from the log.
+func TestBesideUnknownDirectoryRenamed(t *testing.T) {
+	p := daemontest.New(t)
+	p.Write("s", "s\n")
+	p.LookAtAll()
+	o := &others{t: t, p: p}
+	o.mkdir("e")
+	o.must(os.Rename(o.at("s"), o.at("e/b")))
+	o.event(event.OpRename, "s", "e/b")
+	o.record()
+	o.must(os.WriteFile(o.at("e/a"), nil, 0o644))
+	o.event(event.OpCreate, "e/a", "")
+	o.must(os.Rename(o.at("e"), o.at("f")))
+	o.resolve("e", "f")
+	o.event(event.OpRename, "e", "f")
+	o.mkdir("e")
+	o.record()
+	p.Survey.RecordBypassed(t.Context(), o.told[1:], o.apply) // the record of the first mkdir came too late
+	if tree, log := o.tree(), o.log(); !slices.Equal(tree, log) {
+		t.Errorf("tree: %q\nlog:  %q", tree, log)
+	}
+}
+
 // others are processes that work outside of the mount. They also make the records that mountd makes
 // of their changes.
 type others struct {
