@@ -58,7 +58,7 @@ it also answers GET /metrics (Prometheus) and /healthz.`,
 		if *every == 0 {
 			return x.once(ctx)
 		}
-		return x.keepOn(ctx, *every, *listen)
+		return x.importRepeatedly(ctx, *every, *listen)
 	}
 	return cmd
 }
@@ -109,9 +109,9 @@ func (x *indexer) feed(ctx context.Context, address string) (remote.Place, fleet
 	return p, f, err
 }
 
-// keepOn imports all projects until ctx ends. It logs a problem when it begins and when it ends,
-// not in each round.
-func (x *indexer) keepOn(ctx context.Context, every time.Duration, listen string) error {
+// importRepeatedly imports all projects in rounds until ctx ends. It logs a problem once when the
+// problem begins, and once when it is over.
+func (x *indexer) importRepeatedly(ctx context.Context, every time.Duration, listen string) error {
 	log := slog.New(slog.NewJSONHandler(x.e.Stderr, nil))
 	health := newHealth(every)
 	if listen != "" {

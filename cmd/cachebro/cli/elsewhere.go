@@ -10,8 +10,8 @@ import (
 	"cachebro/store/leaf/procfs"
 )
 
-// errElsewhere reports that a project is mounted with its history in another state directory than
-// the environment names. Without this error, a command would begin a second history and report the
+// errElsewhere reports that the history of a mounted project is not in the state directory that the
+// environment names. Without this error, a command would begin a second history and report the
 // project as not mounted.
 type errElsewhere struct{ root, State, ours string }
 

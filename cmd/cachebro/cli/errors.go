@@ -97,8 +97,8 @@ func (e errNothingDone) Unwrap() error { return e.error }
 // NothingDone wraps an error that prevented every step of a plan. The exit status becomes 2.
 func NothingDone(err error) error { return errNothingDone{err} }
 
-// ChildStatus converts a child's error into its exit status. If a signal ended the child, that is
-// 128 plus the number of the signal.
+// ChildStatus converts a child's error into its exit status. If a signal ended the child, the
+// status is 128 plus the number of the signal.
 func ChildStatus(err error) error {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {

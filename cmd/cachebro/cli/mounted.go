@@ -39,7 +39,7 @@ func DeadMount(root string) *ErrDeadMount {
 }
 
 // explainDead returns an error that names the dead mount, if err is the kernel's error for a dead
-// mount, in this process or in the daemon. Otherwise it returns nil.
+// mount. Otherwise it returns nil. err may come from this process or from the daemon.
 func explainDead(err error) error {
 	if !errors.Is(err, syscall.ENOTCONN) && !strings.Contains(err.Error(), syscall.ENOTCONN.Error()) {
 		return nil

@@ -9,7 +9,8 @@ import (
 )
 
 // Page calls print with a writer. If stdout is a terminal, the output goes through a pager, which
-// is $CACHEBRO_PAGER, $PAGER or less -FRX. That exits at once if everything fits on the screen.
+// is $CACHEBRO_PAGER, $PAGER or less -FRX. less -FRX exits at once if everything fits on the
+// screen.
 func (e *Env) Page(print func(io.Writer) error) error {
 	terminal, _ := e.Terminal()
 	pager := e.Getenv("CACHEBRO_PAGER")

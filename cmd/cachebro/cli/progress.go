@@ -17,8 +17,8 @@ import (
 // watchEvery is the pause before each line of progress, including the first.
 const watchEvery = 300 * time.Millisecond
 
-// WatchTree prints the progress of a scan of the whole tree, which the daemon makes before it
-// answers if the project is not mounted.
+// WatchTree prints the progress of the daemon's scan of the whole tree. If the project is not
+// mounted, the daemon scans before it answers.
 func (e *Env) WatchTree(ctx context.Context, c *wire.Client) (done func()) {
 	return e.Watch(ctx, func(ctx context.Context) string {
 		st, err := wire.Call[wire.Status](ctx, c, wire.MStatus, wire.Empty{})

@@ -9,16 +9,17 @@ import (
 	"cachebro/fusefs/mounts"
 )
 
-// A binary inside the project (bin/ of a checkout, node_modules) is read through the mount. After
-// mountd died, its successor could not be started, because the kernel would read the binary through
-// the dead mount. A running mountd would keep its own mount busy. So such a project is served by a
-// copy of the binary in the state directory.
+// A binary inside the project (bin/ of a checkout, node_modules) is read through the mount. If
+// mountd died, no successor could be started, because the kernel would read the binary through the
+// dead mount. While mountd runs, its open binary would keep the mount busy. So a copy of the binary
+// in the state directory serves such a project.
 
 // copyName is the copy's name in a state directory.
 const copyName = "cachebro"
 
 // SelfOutside returns the binary for the processes that serve the project at root. If this binary
-// is in the project, that is a copy in the directory state, which SelfOutside makes if needed.
+// is in the project, SelfOutside returns a copy in the directory state, and makes the copy if
+// needed.
 func (e *Env) SelfOutside(root, state string) (string, error) {
 	if !mounts.Within(e.Exe, root) {
 		return e.Exe, nil
@@ -57,8 +58,8 @@ func (e *Env) SelfOutside(root, state string) (string, error) {
 	return name, err
 }
 
-// serving returns the binary for the daemon of root. If this binary is in the project, that is the
-// copy, if it exists.
+// serving returns the binary for the daemon of root. If this binary is in the project and the copy
+// exists, serving returns the copy.
 func (e *Env) serving(root string) string {
 	if state, err := e.Paths().State(root); err == nil && mounts.Within(e.Exe, root) {
 		if name := filepath.Join(state, copyName); isFile(name) {
@@ -68,8 +69,8 @@ func (e *Env) serving(root string) string {
 	return e.Exe
 }
 
-// LeaveMount restarts this command from the copy if its binary is on the mount at point. The binary
-// would keep the mount busy.
+// LeaveMount restarts this command from the copy if its binary is on the mount at point. Otherwise
+// the running binary would keep the mount busy.
 func (e *Env) LeaveMount(point, state string) {
 	if name := filepath.Join(state, copyName); mounts.Within(e.Exe, point) && isFile(name) {
 		_ = syscall.Exec(name, append([]string{name}, os.Args[1:]...), e.Vars) // if this fails, the caller finds the mount busy

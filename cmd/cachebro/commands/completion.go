@@ -197,7 +197,7 @@ func (c *completer) pathVersion() {
 	}
 }
 
-// paths offers the files in the directory typed so far, and those that were deleted there.
+// paths offers the files in the directory typed so far, and the files that were deleted from it.
 func (c *completer) paths() {
 	typed, prefix := path.Split(c.word)
 	where := typed

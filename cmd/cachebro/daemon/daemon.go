@@ -103,8 +103,8 @@ type Daemon struct {
 	printed   sessions.SavedOutputs
 	sending   *sending.Service
 
-	met     chan struct{} // closed once the daemon knows whether the project is mounted; nil before serve
-	meeting sync.Once     // closes met
+	mountKnown     chan struct{} // closed once the daemon knows whether the project is mounted; nil before serve
+	mountKnownOnce sync.Once     // closes mountKnown
 
 	table  map[string]wire.Handler // by method
 	server *wire.Server
@@ -115,9 +115,9 @@ type Daemon struct {
 	lost     atomic.Bool // its state directory, socket or project is gone
 }
 
-// endLimit bounds the work that is still running when a daemon must end, not counting the time to
-// send the last of the history. Synced data is safe without a proper close, so the end need not
-// wait for a merge of the index, a scan or a library that spins.
+// endLimit is how long running work may continue once a daemon must end. The time to send the last
+// of the history is not included. Synced data is safe without a proper close, so the daemon need
+// not wait for a merge of the index, a scan or a library that spins.
 const endLimit = time.Second
 
 // Run serves the project's store. It returns when one of these happens:
@@ -234,10 +234,10 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 	if why := killedForMemory(d.store, time.Now()); why != "" {
 		d.log.Warn(why)
 	}
-	taken := d // close this one if an error is returned
+	opened := d // closed if an error is returned
 	defer func() {
 		if err != nil {
-			_ = taken.close()
+			_ = opened.close()
 		}
 	}()
 	if d.store.Seq() == 0 {
@@ -338,7 +338,7 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 
 // serve runs until ctx ends.
 func (d *Daemon) serve(ctx context.Context, stop context.CancelFunc) error {
-	d.stop, d.met = stop, make(chan struct{})
+	d.stop, d.mountKnown = stop, make(chan struct{})
 	l, path, err := wire.Listen(d.o.Paths, d.o.Root, d.state)
 	if err != nil {
 		return err
@@ -366,7 +366,7 @@ func (d *Daemon) serve(ctx context.Context, stop context.CancelFunc) error {
 	})
 	var serveErr error
 	wg.Go(func() { serveErr = d.server.Serve(l) })
-	wg.Go(func() { d.summon(work) })
+	wg.Go(func() { d.askToAttach(work) })
 	wg.Go(func() { d.watchPlace(work, places) })
 	if d.o.Ready != nil {
 		d.o.Ready()
@@ -445,7 +445,7 @@ func (d *Daemon) housekeeping(ctx context.Context) {
 		if !d.survey.Mounted() {
 			d.source.Unmounted()
 		}
-		if d.leave(ctx) {
+		if d.endIdle(ctx) {
 			return
 		}
 		if d.readOnly && d.store.Room().AboveFloor() {

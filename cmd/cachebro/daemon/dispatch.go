@@ -16,9 +16,9 @@ const slow = 2 * time.Second
 func (d *Daemon) handle(ctx context.Context, r *wire.Request) (result any, body []byte, err error) {
 	d.requests.Add(1)
 	began := time.Now()
-	if d.met != nil && !unmet[r.Method] {
+	if d.mountKnown != nil && !withoutMount[r.Method] {
 		select {
-		case <-d.met:
+		case <-d.mountKnown:
 		case <-ctx.Done():
 			return nil, nil, wire.AsError(ctx.Err())
 		}
@@ -44,7 +44,7 @@ func (d *Daemon) handle(ctx context.Context, r *wire.Request) (result any, body 
 	}
 	switch r.Method {
 	case wire.MAttach:
-		d.meet()
+		d.releaseRequests()
 	case wire.MSession:
 		var e wire.SessionEvent
 		if r.Decode(&e) == nil && e.Event == "end" {

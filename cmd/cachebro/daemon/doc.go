@@ -33,5 +33,5 @@
 // The order is, outermost first: applyMu of package ingest (held over store.Apply, because the
 // checkpoint must match the appended versions), mount.mu of package survey, those of packages
 // attribution and source, baseline.mu and verified.mu of package survey. No other pair nests, and
-// only applyMu is held over disk, socket or callback.
+// only applyMu is held during disk or socket I/O, or while a callback runs.
 package daemon

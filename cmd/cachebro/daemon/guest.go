@@ -13,8 +13,8 @@ import (
 // and makes mountd attach to a new daemon.
 
 // awake returns the reason why the daemon must not end now, or "" if there is none. An idle
-// connection is no reason, because its client can connect again. Neither is a mount: mountd sends
-// heartbeats only while something happens.
+// connection is no reason, because its client can connect again. A mount is no reason, because
+// mountd starts the daemon again when something happens.
 func (d *Daemon) awake() string {
 	if d.server.Idle() <= d.o.IdleExit {
 		return "a recent request from a client or from mountd"
@@ -44,9 +44,9 @@ func (d *Daemon) awake() string {
 // processor free.
 func (d *Daemon) asked() bool { return d.server.Idle() < time.Second }
 
-// leave ends an idle daemon, after doing the retention work that would have been due in the
+// endIdle ends an idle daemon, after doing the retention work that would have been due in the
 // next minutes. It reports whether it has begun to end.
-func (d *Daemon) leave(ctx context.Context) bool {
+func (d *Daemon) endIdle(ctx context.Context) bool {
 	if d.o.IdleExit <= 0 || d.awake() != "" {
 		return false
 	}
@@ -60,14 +60,14 @@ func (d *Daemon) leave(ctx context.Context) bool {
 	return true
 }
 
-// summonWait bounds how long requests wait for mountd to attach.
-const summonWait = 2 * time.Second
+// attachWait bounds how long requests wait for mountd to attach.
+const attachWait = 2 * time.Second
 
-// summon asks mountd to attach if the project is mounted, so that even the first answers take the
-// mount into account. A mountd that started this daemon attaches without being asked.
-func (d *Daemon) summon(ctx context.Context) {
-	defer d.meet()
-	ctx, cancel := context.WithTimeout(ctx, summonWait)
+// askToAttach asks mountd to attach if the project is mounted, so that even the first answers take
+// the mount into account. A mountd that started this daemon attaches without being asked.
+func (d *Daemon) askToAttach(ctx context.Context) {
+	defer d.releaseRequests()
+	ctx, cancel := context.WithTimeout(ctx, attachWait)
 	defer cancel()
 	if err := wire.AttachMountd(ctx, d.o.Paths, d.o.Root); err != nil {
 		if !errors.Is(err, wire.ErrNoDaemon) {
@@ -76,14 +76,15 @@ func (d *Daemon) summon(ctx context.Context) {
 		return
 	}
 	select {
-	case <-d.met:
+	case <-d.mountKnown:
 	case <-ctx.Done():
 		d.log.Warn("mountd has not attached")
 	}
 }
 
-// meet releases the requests that wait until it is known whether the project is mounted.
-func (d *Daemon) meet() { d.meeting.Do(func() { close(d.met) }) }
+// releaseRequests releases the requests that wait until it is known whether the project is mounted.
+func (d *Daemon) releaseRequests() { d.mountKnownOnce.Do(func() { close(d.mountKnown) }) }
 
-// unmet lists the methods that are answered before it is known whether the project is mounted.
-var unmet = map[string]bool{wire.MAttach: true, wire.MHeartbeat: true, wire.MDetach: true, wire.MShutdown: true}
+// withoutMount lists the methods that are answered before it is known whether the project is
+// mounted.
+var withoutMount = map[string]bool{wire.MAttach: true, wire.MHeartbeat: true, wire.MDetach: true, wire.MShutdown: true}

@@ -109,9 +109,9 @@ func replaceHistory(state, fresh string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// FollowHistory brings the copy of a machine's history in state up to date. The copy ends at known.
-// reached is where it ends now, even if only a part could be read. last is the time of its last
-// version.
+// FollowHistory brings the copy of a machine's history in state up to date. known is where the copy
+// ended before. reached is where it ends afterwards, even if only a part could be read. last is the
+// time of its last version.
 func FollowHistory(ctx context.Context, state, version string, b *remote.Bucket, h remote.Head, known remote.Known) (reached remote.Known, last time.Time, err error) {
 	reached = known
 	unlock, err := Lock(state, os.O_CREATE)

@@ -59,7 +59,7 @@ func heapBytes() int64 {
 }
 
 func (d *Daemon) shutdown(_ context.Context, r *wire.Request) (any, []byte, error) {
-	d.log.Info("shutdown asked for", "client", r.Hello.Client, "pid", r.Peer.PID)
+	d.log.Info("shutdown requested", "client", r.Hello.Client, "pid", r.Peer.PID)
 	r.Written = func(error) { d.stop() }
 	return wire.Empty{}, nil, nil
 }

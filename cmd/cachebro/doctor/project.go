@@ -134,7 +134,7 @@ func captureFindings(st wire.Status, t cli.Target) []Finding {
 			out = append(out, f)
 		}
 		if ways, _ := mounts.Used(mounts.Beside(st.Root)); len(ways) > 0 {
-			f := good("bypass", "%s reach the project without the mount: %s", mounts.Describe(ways, 5), recordedBeside(st))
+			f := good("bypass", "%s reach the project without the mount: %s", mounts.Describe(ways, 5), recordedBypass(st))
 			f.Fix = "unmount them, or restart the programs that use them"
 			out = append(out, f)
 		}

@@ -141,7 +141,7 @@ func printStatus(e *cli.Env, st wire.Status) {
 		fmt.Fprintf(w, "Changes by watched commands outside of projects are kept for %d days, for files up to %d MiB (cachebro run; cachebro log --outside)\n", limits.OutsideFor/(24*time.Hour), limits.Content>>20)
 	case !st.Mounted:
 		fmt.Fprintf(w, "%s: %s is not mounted (cachebro mount %s)\n", p.Red("Changes are not recorded as they happen"), cli.Quote(st.Root), cli.Arg(st.Root))
-		sayCrash(e, st.State)
+		printCrash(e, st.State)
 	case st.Capture.State == "stopped":
 		fmt.Fprintf(w, "%s since %s: %s; %s\n", p.Red("Changes are not recorded"), st.Capture.Since.Local().Format("15:04:05"), cli.OneLine(st.Capture.Reason), mounted)
 	case !st.Store.Healthy:
@@ -182,19 +182,19 @@ func printStatus(e *cli.Env, st wire.Status) {
 		}
 		used, idle := mounts.Used(mounts.Beside(st.Root))
 		if len(used) > 0 {
-			fmt.Fprintf(w, "bypass:   %s (%s; locks work on both sides, and files opened for reading and writing are not cached)\n", cli.OneLine(mounts.Describe(used, 5)), recordedBeside(st))
+			fmt.Fprintf(w, "bypass:   %s (%s; locks work on both sides, and files opened for reading and writing are not cached)\n", cli.OneLine(mounts.Describe(used, 5)), recordedBypass(st))
 		}
 		if len(idle) > 0 {
-			fmt.Fprintf(w, "bypass:   %s (no process has a file of the project open there, so everything stays cached; %s)\n", cli.OneLine(mounts.Describe(idle, 5)), recordedBeside(st))
+			fmt.Fprintf(w, "bypass:   %s (no process has a file of the project open there, so everything stays cached; %s)\n", cli.OneLine(mounts.Describe(idle, 5)), recordedBypass(st))
 		}
 	}
 }
 
 const mostGaps = 5
 
-// sayCrash prints whether the last mount ended by itself, and which processes had their working
+// printCrash prints whether the last mount ended by itself, and which processes had their working
 // directory in it.
-func sayCrash(e *cli.Env, state string) {
+func printCrash(e *cli.Env, state string) {
 	crash, ok := supervisor.ReadCrash(state)
 	if !ok {
 		return
@@ -395,8 +395,8 @@ func gitLine(g wire.GitKept, now time.Time) string {
 	return s
 }
 
-// recordedBeside describes how changes that bypass the mount are recorded.
-func recordedBeside(st wire.Status) string {
+// recordedBypass describes how changes that bypass the mount are recorded.
+func recordedBypass(st wire.Status) string {
 	if st.Watched {
 		return "changes made there are recorded as they happen"
 	}

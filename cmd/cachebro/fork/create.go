@@ -39,7 +39,7 @@ func create(ctx context.Context, e *cli.Env, dir string, o options) error {
 	if err != nil {
 		return err
 	}
-	m.sayNotes(e)
+	m.printNotes(e)
 	if o.json {
 		err = printMade(e, m)
 	} else {
@@ -210,7 +210,7 @@ func (m *made) checkOut(ctx context.Context, t cli.Target, state string, o optio
 	if o.branch != "" {
 		on = []string{"-b", o.branch}
 	}
-	end, err := turn(state)
+	end, err := lockWorktrees(state)
 	if err != nil {
 		return err
 	}
@@ -225,10 +225,10 @@ func (m *made) checkOut(ctx context.Context, t cli.Target, state string, o optio
 	return nil
 }
 
-// turn makes the forks of a project ask git for a worktree one after the other, because git fails
-// if one of the existing worktrees is incomplete. It locks state, the project's state directory,
-// until end is called.
-func turn(state string) (end func(), err error) {
+// lockWorktrees locks state, the project's state directory, until end is called. The forks of a
+// project then ask git for a worktree one after the other, because git fails if an existing
+// worktree is incomplete.
+func lockWorktrees(state string) (end func(), err error) {
 	dir, err := os.Open(state)
 	if err != nil {
 		return nil, err

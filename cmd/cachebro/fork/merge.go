@@ -314,12 +314,12 @@ func mergeFork(ctx context.Context, e *cli.Env, f fork, o options) error {
 			}
 		}
 	}
-	return tellMerge(e, into, steps, o)
+	return printMerge(e, into, steps, o)
 }
 
-// tellMerge prints what was done and returns the exit status: 0 if everything was done, 1 if there
+// printMerge prints what was done and returns the exit status: 0 if everything was done, 1 if there
 // were conflicts, 2 if there were only conflicts.
-func tellMerge(e *cli.Env, into cli.Target, steps []step, o options) error {
+func printMerge(e *cli.Env, into cli.Target, steps []step, o options) error {
 	done, left := 0, 0
 	for _, s := range steps {
 		switch s.Do {
@@ -369,7 +369,7 @@ func tellMerge(e *cli.Env, into cli.Target, steps []step, o options) error {
 		fmt.Fprintf(e.Stdout, "%s %s into %s\n", verb, text.Count(done, "file"), cli.Quote(into.Root))
 	}
 	if left > 0 {
-		fmt.Fprintf(e.Stdout, "%s: the project's files were left alone there; merge again when the conflicts are resolved\n", text.Count(left, "conflict"))
+		fmt.Fprintf(e.Stdout, "%s: these files of the project were not changed; merge again when the conflicts are resolved\n", text.Count(left, "conflict"))
 	}
 	return result
 }

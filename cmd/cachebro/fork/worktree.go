@@ -25,9 +25,9 @@ type worktreeEvent struct {
 
 const maxEvent = 1 << 20
 
-// besideSuffix is appended to the project's name to name the directory of its worktrees. That
+// worktreesSuffix is appended to the project's name to name the directory of its worktrees. That
 // directory is next to the project, because a fork cannot be inside its own project.
-const besideSuffix = ".worktrees"
+const worktreesSuffix = ".worktrees"
 
 // branchPrefix begins the names of branches that the client gives to worktrees.
 const branchPrefix = "worktree-"
@@ -78,30 +78,30 @@ func makeWorktree(ctx context.Context, e *cli.Env, name string) (string, error) 
 	if top, err := git(ctx, e.Dir, "rev-parse", "--show-toplevel"); err == nil && top != t.Base() && top != t.Root {
 		return gitWorktree(ctx, e, name)
 	}
-	beside := filepath.Join(filepath.Dir(t.Root), filepath.Base(t.Root)+besideSuffix)
-	dir := filepath.Join(beside, name)
+	worktrees := filepath.Join(filepath.Dir(t.Root), filepath.Base(t.Root)+worktreesSuffix)
+	dir := filepath.Join(worktrees, name)
 	if from, ok := OriginOf(e, dir); ok && from.Root == t.Root && cli.IsDir(dir) {
 		m := made{Root: dir}
 		m.mount(ctx, e)
-		m.sayNotes(e)
+		m.printNotes(e)
 		return dir, nil
 	}
-	if err := os.Mkdir(beside, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+	if err := os.Mkdir(worktrees, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return "", err
 	}
 	m, err := makeFork(ctx, e, dir, options{ignored: true, branch: freeBranch(ctx, t.Base(), name)})
 	if err != nil {
-		_ = os.Remove(beside) // fails if it is not empty
+		_ = os.Remove(worktrees) // fails if it is not empty
 		return "", err
 	}
 	for _, l := range m.Answer.Lost {
 		m.notes = append(m.notes, fmt.Sprintf("not copied: %s: %s", cli.Quote(string(l.Path)), l.Why))
 	}
-	m.sayNotes(e)
+	m.printNotes(e)
 	return m.Root, nil
 }
 
-func (m *made) sayNotes(e *cli.Env) {
+func (m *made) printNotes(e *cli.Env) {
 	for _, n := range m.notes {
 		fmt.Fprintln(e.Stderr, "note: "+n)
 	}
@@ -159,8 +159,8 @@ func removeWorktree(ctx context.Context, e *cli.Env, dir string) error {
 	if strings.HasPrefix(branch, branchPrefix) {
 		_, _ = git(ctx, from.Root, "branch", "--delete", branch) // fails if it is not merged
 	}
-	if beside := filepath.Dir(dir); beside == from.Root+besideSuffix {
-		_ = os.Remove(beside) // fails if it is not empty
+	if worktrees := filepath.Dir(dir); worktrees == from.Root+worktreesSuffix {
+		_ = os.Remove(worktrees) // fails if it is not empty
 	}
 	return nil
 }

@@ -153,7 +153,7 @@ func showGitPlan(e *cli.Env, w io.Writer, plan wire.GitPlan, objects int) {
 	if objects > 0 {
 		fmt.Fprintf(w, "  A %s with missing git objects\n", text.Count(objects, "file"))
 	}
-	nameStays(e, w, plan.Conflicts, plan.Lost)
+	listUnchanged(e, w, plan.Conflicts, plan.Lost)
 }
 
 // gitPlanObject returns a plan as JSON, without contents.

@@ -15,9 +15,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// takeHunks asks about each hunk of one action whether to undo it, as git add -p does. It undoes
+// undoHunks asks about each hunk of one action whether to undo it, as git add -p does. It undoes
 // the chosen hunks in one plan. It reads the answers from standard input.
-func takeHunks(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wire.PlanRequest, f planFlags) error {
+func undoHunks(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wire.PlanRequest, f planFlags) error {
 	q := wire.ActionsQuery{Limit: 10, Files: allFiles, Lines: true}
 	if r.Action != 0 {
 		q.Seq = r.Action + 1

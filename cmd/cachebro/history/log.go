@@ -184,7 +184,7 @@ func eachVersion(ctx context.Context, e *cli.Env, c *wire.Client, q wire.LogQuer
 			return err
 		}
 		if q.Before == 0 && q.After == 0 {
-			tellBehind(e, a.Behind)
+			noteBehind(e, a.Behind)
 		}
 		page := a
 		for _, v := range a.Versions {

@@ -12,8 +12,8 @@ import (
 )
 
 // ResumeOpen finishes each undo, redo, restore or revert whose process was killed. The person has
-// already agreed to it. ResumeOpen lists files that have changed since, and leaves them unchanged;
-// left is their number.
+// already agreed to each of them. ResumeOpen lists files that have changed since, and does not
+// change them. left is their number.
 func ResumeOpen(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) (left int, err error) {
 	open, err := wire.Call[wire.OpenPlans](ctx, c, wire.MPlanOpen, wire.Empty{})
 	if err != nil {

@@ -76,19 +76,19 @@ func runPlan(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wi
 	return runPlanWith(ctx, e, t, c, r, nil, f)
 }
 
-// waitUnsaid is how long a plan may take before sayWaiting prints a note.
-const waitUnsaid = time.Second
+// noteAfter is how long a plan may take before noteWaiting prints a note.
+const noteAfter = time.Second
 
-// sayWaiting prints a note if a plan waits longer than waitUnsaid for the history to store earlier
+// noteWaiting prints a note if a plan waits longer than noteAfter for the history to store earlier
 // changes. The caller calls done when it has the plan.
-func sayWaiting(ctx context.Context, e *cli.Env, c *wire.Client) (done func()) {
+func noteWaiting(ctx context.Context, e *cli.Env, c *wire.Client) (done func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var waiting sync.WaitGroup
 	waiting.Go(func() {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(waitUnsaid):
+		case <-time.After(noteAfter):
 		}
 		// Ask for the status, because any request about the history would wait as well.
 		st, err := wire.Call[wire.Status](ctx, c, wire.MStatus, wire.Empty{})
@@ -105,7 +105,7 @@ func sayWaiting(ctx context.Context, e *cli.Env, c *wire.Client) (done func()) {
 // runPlanWith is runPlan with file contents that are sent with the request.
 func runPlanWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wire.PlanRequest, body []byte, f planFlags) error {
 	r.Merge, r.Force, r.DryRun = *f.merge, *f.force, *f.dryRun
-	said := sayWaiting(ctx, e, c) // the request for interrupted plans may wait as well
+	said := noteWaiting(ctx, e, c) // the request for interrupted plans may wait as well
 	defer said()
 	left := 0
 	if !r.DryRun && r.Kind != "rollback" {
@@ -155,7 +155,7 @@ func runPlanWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, 
 		steps += len(s.plan.Steps)
 	}
 	if len(r.Paths) == 0 {
-		noteOthers(ctx, e, out, t, here.plan.Session, here.plan.Prompt, alsoTaken(sides)...)
+		noteOthers(ctx, e, out, t, here.plan.Session, here.plan.Prompt, planRoots(sides)...)
 	}
 	if *f.dryRun || steps == 0 {
 		if steps == 0 {
@@ -270,7 +270,7 @@ func showPlan(e *cli.Env, w io.Writer, plan wire.Plan) {
 		added, removed = added+s.Added, removed+s.Removed
 	}
 	listSteps(w, p, plan.Steps)
-	nameStays(e, w, plan.Conflicts, plan.Lost)
+	listUnchanged(e, w, plan.Conflicts, plan.Lost)
 	if n := apply.Files(plan); n > 1 {
 		fmt.Fprintln(w, Counts(p, n, added, removed, plan.Partly))
 	}
@@ -350,16 +350,17 @@ func stepLine(p cli.Paint, s wire.PlanStep) string {
 	return line
 }
 
-// nameStays lists the files that a plan leaves unchanged, because of conflicts or lost contents.
-func nameStays(e *cli.Env, w io.Writer, conflicts, lost []wire.Conflict) {
+// listUnchanged lists the files that a plan leaves unchanged, because of conflicts or lost
+// contents.
+func listUnchanged(e *cli.Env, w io.Writer, conflicts, lost []wire.Conflict) {
 	p := e.Paint()
-	nameLeft(w, "  "+p.Red("conflict"), conflicts, func(x wire.Conflict) string { return ConflictText(x, e) })
-	nameLeft(w, "  "+p.Red("lost"), lost, whyLeft)
+	listByReason(w, "  "+p.Red("conflict"), conflicts, func(x wire.Conflict) string { return ConflictText(x, e) })
+	listByReason(w, "  "+p.Red("lost"), lost, whyLeft)
 }
 
-// nameLeft lists paths that are left unchanged or cannot be restored exactly, with the reason. If
-// many have the same reason, paths in one directory share a line.
-func nameLeft(w io.Writer, what string, all []wire.Conflict, why func(wire.Conflict) string) {
+// listByReason lists paths that are left unchanged or cannot be restored exactly, with the reason.
+// If many have the same reason, paths in one directory share a line.
+func listByReason(w io.Writer, what string, all []wire.Conflict, why func(wire.Conflict) string) {
 	same := map[string][]wire.ActionFile{}
 	for _, x := range all {
 		reason := why(x)

@@ -127,7 +127,7 @@ it had done is reversed instead.`,
 			return err
 		}
 		r.Last = r.Last || !selects(r)
-		start := meantFrom(e, args)
+		start := undoDir(e, args)
 		t, c, err := e.Open(ctx, start)
 		if err != nil {
 			return err
@@ -165,7 +165,7 @@ it had done is reversed instead.`,
 			if *git || *hunks {
 				return e.Usagef("undo: --machine cannot be combined with --git or --hunk")
 			}
-			return takeElsewhere(ctx, e, t, c, *machine, r, f)
+			return undoElsewhere(ctx, e, t, c, *machine, r, f)
 		}
 		if *git {
 			if *hunks || *f.merge || *f.force {
@@ -177,17 +177,17 @@ it had done is reversed instead.`,
 			if selects(r) || *f.merge || *f.force {
 				return e.Usagef("undo: --hunk can be combined only with an action's number and paths")
 			}
-			return takeHunks(ctx, e, t, c, r, f)
+			return undoHunks(ctx, e, t, c, r, f)
 		}
 		return runPlan(ctx, e, t, c, r, f)
 	})
 	return cmd
 }
 
-// meantFrom returns a directory in the project that an undo applies to. If the first absolute path
-// is in another project than the working directory, that is the base of the other project.
-// Otherwise it is ".".
-func meantFrom(e *cli.Env, args []string) string {
+// undoDir returns a directory in the project that an undo applies to. If the first absolute path is
+// in another project than the working directory, undoDir returns the base of that project.
+// Otherwise it returns ".".
+func undoDir(e *cli.Env, args []string) string {
 	here, none := e.Locate(".")
 	for _, a := range args {
 		if !filepath.IsAbs(a) || glob.Wild(a) {
@@ -220,8 +220,8 @@ func addUnitFlags(fs *pflag.FlagSet) unitFlags {
 	}
 }
 
-// takeElsewhere undoes changes of another machine in the files of this machine.
-func takeElsewhere(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, machine string, r wire.PlanRequest, f planFlags) error {
+// undoElsewhere undoes changes of another machine in the files of this machine.
+func undoElsewhere(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, machine string, r wire.PlanRequest, f planFlags) error {
 	_, there, part, err := machines.Open(ctx, e, machine, t.Base())
 	if err != nil {
 		return err

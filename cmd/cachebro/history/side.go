@@ -14,8 +14,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// side is a plan in one history. That is either the project's history or the user's own, whose plan
-// undoes what a watched command changed outside the project.
+// side is a plan in one history, which is the project's or the user's own. The plan in the user's
+// own history undoes what a watched command changed outside the project.
 type side struct {
 	t     cli.Target
 	c     *wire.Client
@@ -238,12 +238,12 @@ func (s *side) complain(e *cli.Env) {
 
 // complain prints what a plan did not do.
 func complain(e *cli.Env, failed, left []wire.Conflict) {
-	nameLeft(e.Stderr, "not done:", failed, whyLeft)
-	nameLeft(e.Stderr, "partly done:", left, whyLeft)
+	listByReason(e.Stderr, "not done:", failed, whyLeft)
+	listByReason(e.Stderr, "partly done:", left, whyLeft)
 }
 
-// alsoTaken returns the roots of all histories that have a plan.
-func alsoTaken(sides []*side) (roots []string) {
+// planRoots returns the roots of all histories that have a plan.
+func planRoots(sides []*side) (roots []string) {
 	for _, s := range sides {
 		roots = append(roots, s.t.Root)
 	}

@@ -73,7 +73,7 @@ func eachPage(ctx context.Context, e *cli.Env, c *wire.Client, q wire.ActionsQue
 			return err
 		}
 		if q.Seq == 0 {
-			tellBehind(e, a.Behind)
+			noteBehind(e, a.Behind)
 		}
 		if !f.withNothing() {
 			a.Actions = wire.WithEffect(a.Actions)
@@ -90,8 +90,8 @@ func eachPage(ctx context.Context, e *cli.Env, c *wire.Client, q wire.ActionsQue
 	}
 }
 
-// tellBehind prints a note if the newest changes are not in the log yet.
-func tellBehind(e *cli.Env, records uint64) {
+// noteBehind prints a note if the newest changes are not in the log yet.
+func noteBehind(e *cli.Env, records uint64) {
 	if records > 0 {
 		fmt.Fprintf(e.Stderr, "note: about %s of newer changes are in the spool and not yet in the history (cachebro status)\n", text.Count(int(records), "record"))
 	}
@@ -132,7 +132,7 @@ func printStory(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, c *w
 		s.aside = s.aside[:min(f.limit, len(s.aside))]
 	}
 	if err == nil && (f.limit == 0 || !s.any) {
-		s.until(nil)
+		s.printAsides(nil)
 	}
 	if err == nil && none {
 		nothing(e, t, f)
@@ -194,9 +194,9 @@ func (s *story) gitOps(ops []wire.GitOp) {
 	s.sortAsides()
 }
 
-// until prints the lines that come before action a in the order of the log, or all of them if a is
-// nil. Lines of the action's prompt are printed under the heading of that prompt.
-func (s *story) until(a *wire.Action) {
+// printAsides prints the lines that come before action a in the order of the log, or all of them if
+// a is nil. Lines of the action's prompt are printed under the heading of that prompt.
+func (s *story) printAsides(a *wire.Action) {
 	for ; len(s.aside) > 0 && (a == nil || s.aside[0].time.After(a.End) != s.f.oldest); s.aside, s.any = s.aside[1:], true {
 		in, indent := s.aside[0].in, ""
 		switch {
@@ -219,7 +219,7 @@ func promptOf(a wire.Actor) string {
 
 // action writes one action: a line with the time, the command and the counts, then its files.
 func (s *story) action(a wire.Action) error {
-	s.until(&a)
+	s.printAsides(&a)
 	indent := s.heading(a)
 	head := indent + s.paint.Yellow(fmt.Sprintf("%-5d  ", a.Last)) + cli.Stamp(a.End, s.clock) + "  "
 	command := cli.OneLine(a.Command)
@@ -299,16 +299,16 @@ func (s *story) files(a wire.Action, indent string) error {
 
 // listed counts the files that the first n lines of a list represent.
 func listed(files []wire.ActionFile, n int, noIgnored bool) int {
-	var told []wire.ActionFile
+	var printed []wire.ActionFile
 	for _, f := range files {
-		if len(told) == n {
+		if len(printed) == n {
 			break
 		}
 		if !noIgnored || !f.Ignored {
-			told = append(told, f)
+			printed = append(printed, f)
 		}
 	}
-	return Listed(told)
+	return Listed(printed)
 }
 
 // Listed counts the files that the lines of a list represent.
@@ -413,10 +413,10 @@ func follow(ctx context.Context, e *cli.Env, c *wire.Client, q wire.LogQuery, f 
 			aq.Seq = max(aq.Seq, x.Last)
 		}
 	}
-	told := map[string]wire.ActionSpan{}
+	printed := map[string]wire.ActionSpan{}
 	for {
 		aq.Limit, aq.Skip = storyPage, aq.Skip[:0]
-		for _, x := range told {
+		for _, x := range printed {
 			aq.Skip = append(aq.Skip, x)
 		}
 		a, err := wire.Call[wire.Actions](ctx, c, wire.MActions, aq)
@@ -443,18 +443,18 @@ func follow(ctx context.Context, e *cli.Env, c *wire.Client, q wire.LogQuery, f 
 				return err
 			}
 			span := wire.ActionSpan{Key: x.Key, First: x.First, Last: x.Last}
-			if old, ok := told[x.Key]; ok {
+			if old, ok := printed[x.Key]; ok {
 				span.First = min(span.First, old.First)
 			}
-			told[x.Key] = span
+			printed[x.Key] = span
 		}
 		if !a.More {
-			for key, x := range told { // forget actions that the next request does not return anyway
+			for key, x := range printed { // forget actions that the next request does not return anyway
 				if low == ^uint64(0) {
 					aq.Seq = max(aq.Seq, x.Last)
 				}
 				if x.Last < min(low, aq.Seq+1) {
-					delete(told, key)
+					delete(printed, key)
 				}
 			}
 			if low != ^uint64(0) {

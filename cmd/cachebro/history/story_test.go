@@ -24,13 +24,13 @@ func TestGitOperationsStandUnderTheirPrompt(t *testing.T) {
 	})
 	for _, n := range []int{7, 4} {
 		a := wire.Action{Last: uint64(n), End: at(n), Actor: agent, Command: "edit", Asked: "Do it"}
-		s.until(&a)
+		s.printAsides(&a)
 		if _, err := s.out.WriteString(s.heading(a) + "#" + a.Command + "\n"); err != nil {
 			t.Fatal(err)
 		}
 		s.any = true
 	}
-	s.until(nil)
+	s.printAsides(nil)
 	if err := s.out.Flush(); err != nil {
 		t.Fatal(err)
 	}

@@ -84,8 +84,8 @@ func Open(ctx context.Context, e *cli.Env, machine, path string) (t cli.Target, 
 	return t, c, part, err
 }
 
-// Part is the part of a history that one host wrote, as a list of stretches in order. Another host
-// may have continued the history. nil means the whole history.
+// Part is the part of a history that one host wrote, as a sorted list of ranges of versions. Other
+// hosts may have written the rest. nil means the whole history.
 type Part []remote.Writer
 
 // partOf returns the part that the host called name wrote. It returns nil if the host wrote
@@ -103,7 +103,7 @@ func (p Part) Has(seq uint64) bool {
 	return p == nil || slices.ContainsFunc(p, func(w remote.Writer) bool { return w.First <= seq && (w.Last == 0 || seq <= w.Last) })
 }
 
-// Between returns the exclusive bounds of the last stretch of the part. 0 means no bound.
+// Between returns the exclusive bounds of the last range of the part. 0 means no bound.
 func (p Part) Between() (after, before uint64) {
 	if len(p) == 0 {
 		return 0, 0
@@ -276,7 +276,7 @@ func find(ctx context.Context, e *cli.Env, url, dir, name string) (copied, error
 		m := at(dir, id)
 		err = m.update(ctx, e, b, id)
 		if err == nil {
-			err = m.sayWriters(e)
+			err = m.printWriters(e)
 		}
 		return m, err
 	}
@@ -399,8 +399,8 @@ func (m copied) seen() (s seen, err error) {
 	return s, err
 }
 
-// sayWriters prints the hosts that wrote a history, if there are several.
-func (m copied) sayWriters(e *cli.Env) error {
+// printWriters prints the hosts that wrote a history, if there are several.
+func (m copied) printWriters(e *cli.Env) error {
 	s, err := m.seen()
 	if err != nil || len(s.Writers) < 2 {
 		return err

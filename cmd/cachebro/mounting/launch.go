@@ -60,7 +60,7 @@ func mountAgain(ctx context.Context, e *cli.Env, m PlannedMount) (report supervi
 			return supervisor.Report{OK: true, PID: r.PID}, true, nil
 		}
 	}
-	l := leftMount{m.Root, m.State, r}
+	l := detachedMount{m.Root, m.State, r}
 	users, _, seen := l.users()
 	if len(users) > 0 || !seen {
 		who := "by processes that cannot be seen from here"

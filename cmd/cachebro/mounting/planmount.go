@@ -110,8 +110,8 @@ const (
 	databasePause = 100 * time.Millisecond
 )
 
-// ofTheSystem lists directories that contain the system or its users' homes, but no project.
-var ofTheSystem = []string{"/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/proc", "/run", "/sbin", "/sys", "/tmp", "/usr", "/var",
+// systemDirs lists directories that contain the system or its users' homes, but no project.
+var systemDirs = []string{"/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/proc", "/run", "/sbin", "/sys", "/tmp", "/usr", "/var",
 	"/Applications", "/Library", "/System", "/Users", "/private"}
 
 // refuseWhole refuses home and system directories, because the history would record everything that
@@ -128,7 +128,7 @@ func refuseWhole(e *cli.Env, root string, exact bool) error {
 	what := ""
 	if home, err := filepath.EvalSymlinks(e.Getenv("HOME")); err == nil && home == root {
 		what = "your home directory"
-	} else if slices.Contains(ofTheSystem, root) {
+	} else if slices.Contains(systemDirs, root) {
 		what = "a directory of the system"
 	}
 	if what == "" {
@@ -294,7 +294,7 @@ func checkMounts(e *cli.Env, m *PlannedMount) (done bool, err error) {
 		}
 		return true, nil
 	}
-	return false, cli.Hintf("umount "+cli.Arg(m.Mountpoint), "dead mounts on %s do not go away", cli.Quote(m.Mountpoint))
+	return false, cli.Hintf("umount "+cli.Arg(m.Mountpoint), "dead mounts on %s cannot be removed", cli.Quote(m.Mountpoint))
 }
 
 // checkNesting refuses a mount that contains another mount of cachebro, is inside one, or has the

@@ -52,8 +52,8 @@ in a copy, the exit status is 3.`,
 func Umount(ctx context.Context, e *cli.Env, dir string, lazy, force bool) error {
 	m, err := findMount(e, dir)
 	if err != nil {
-		if left, ok := findLeft(e, dir); ok {
-			return finishLeft(ctx, e, left, force)
+		if left, ok := findDetached(e, dir); ok {
+			return finishDetached(ctx, e, left, force)
 		}
 		return err
 	}
@@ -90,7 +90,7 @@ func Umount(ctx context.Context, e *cli.Env, dir string, lazy, force bool) error
 	users := mounts.Scan(m.Point, map[int]bool{m.ID: true}, true, nil)
 	if lazy && !force {
 		if open := mounts.Databases(m.Point, mounts.Ours); len(open) > 0 {
-			fmt.Fprintf(e.Stderr, "note: the processes below have files open on the detached mount, while other processes may open the same files without it. Locks work across both, and a file that a process of one side has mapped into memory is locked for the other side. Restart these processes when you can:\n  %s\n", cli.OneLine(mounts.Describe(open, 8)))
+			fmt.Fprintf(e.Stderr, "note: the processes below have files open on the detached mount, while other processes may now open the same files without the mount. Locks work for both. A file that a process on one side has mapped into memory is locked for the other side. Restart these processes when you can:\n  %s\n", cli.OneLine(mounts.Describe(open, 8)))
 		}
 	}
 	if err := unmount(m, lazy || force); err != nil {
@@ -104,7 +104,7 @@ func Umount(ctx context.Context, e *cli.Env, dir string, lazy, force bool) error
 		fmt.Fprintf(e.Stdout, "detached %s; still using it, and served until they leave it: %s\n", cli.Quote(m.Point), cli.OneLine(mounts.Describe(users, 8)))
 		return nil
 	}
-	left := leftMount{root: m.Source, state: state, record: record}
+	left := detachedMount{root: m.Source, state: state, record: record}
 	if left.record.Dev == "" {
 		left.record.Dev = m.Dev
 	}
@@ -115,38 +115,38 @@ func Umount(ctx context.Context, e *cli.Env, dir string, lazy, force bool) error
 // use it.
 const statusHeld cli.ExitStatus = 3
 
-// leftMount is a mount that was unmounted in this mount namespace while its mountd still runs.
-type leftMount struct {
+// detachedMount is a mount that was unmounted in this mount namespace while its mountd still runs.
+type detachedMount struct {
 	root, state string
 	record      supervisor.Record
 }
 
-// findLeft finds a leftMount by the record of dir's project.
-func findLeft(e *cli.Env, dir string) (leftMount, bool) {
+// findDetached finds a detachedMount by the record of dir's project.
+func findDetached(e *cli.Env, dir string) (detachedMount, bool) {
 	t, err := e.Locate(dir)
 	if err != nil {
-		return leftMount{}, false
+		return detachedMount{}, false
 	}
 	state, err := e.Paths().State(t.Root)
 	if err != nil {
-		return leftMount{}, false
+		return detachedMount{}, false
 	}
 	r, ok := supervisor.ReadRecord(state)
-	return leftMount{t.Root, state, r}, ok && r.Unmounted && mounts.Running(r.PID, 0) && mounts.Ours(r.PID)
+	return detachedMount{t.Root, state, r}, ok && r.Unmounted && mounts.Running(r.PID, 0) && mounts.Ours(r.PID)
 }
 
-// finishLeft handles umount of a mount that was already unmounted.
-func finishLeft(ctx context.Context, e *cli.Env, l leftMount, force bool) error {
+// finishDetached handles umount of a mount that was already unmounted.
+func finishDetached(ctx context.Context, e *cli.Env, l detachedMount, force bool) error {
 	if !force {
 		fmt.Fprintf(e.Stderr, "%s is already unmounted\n", cli.Quote(l.record.Mountpoint))
-		return sayHeld(e, l)
+		return printUsers(e, l)
 	}
 	return finish(ctx, e, l, true)
 }
 
 // finish waits until everything that mountd recorded is stored, and prints who still uses the
 // mount.
-func finish(ctx context.Context, e *cli.Env, l leftMount, force bool) error {
+func finish(ctx context.Context, e *cli.Env, l detachedMount, force bool) error {
 	held, err := awaitEnd(ctx, e, l, force)
 	if err != nil {
 		return err
@@ -164,14 +164,14 @@ func finish(ctx context.Context, e *cli.Env, l leftMount, force bool) error {
 	}
 	fmt.Fprintf(e.Stdout, "unmounted %s; its history stays (cachebro log)\n", cli.Quote(l.record.Mountpoint))
 	if held {
-		return sayHeld(e, l)
+		return printUsers(e, l)
 	}
 	return nil
 }
 
 // users returns the processes that have something open on a mount that was unmounted, and the mount
 // namespaces that have a copy of it. seen is false if it found neither.
-func (l leftMount) users() (users []mounts.Proc, holders []mounts.Holder, seen bool) {
+func (l detachedMount) users() (users []mounts.Proc, holders []mounts.Holder, seen bool) {
 	holders = mounts.Holders(l.record.Dev)
 	for _, h := range holders {
 		users = append(users, h.Users...)
@@ -180,9 +180,9 @@ func (l leftMount) users() (users []mounts.Proc, holders []mounts.Holder, seen b
 	return users, holders, len(users)+len(holders) > 0
 }
 
-// sayHeld prints who still uses a mount that was unmounted. It returns statusHeld, or nil if no
+// printUsers prints who still uses a mount that was unmounted. It returns statusHeld, or nil if no
 // process has anything open in the copies of the mount.
-func sayHeld(e *cli.Env, l leftMount) error {
+func printUsers(e *cli.Env, l detachedMount) error {
 	users, holders, seen := l.users()
 	for _, h := range holders {
 		fmt.Fprintf(e.Stderr, "note: the mount namespace %s holds a copy of the mount (pid %d: %s)\n", h.Namespace, h.PID, cli.OneLine(h.Command))
@@ -345,7 +345,7 @@ const (
 // awaitEnd waits until mountd has handed over everything and ended. held is true if mountd keeps
 // running to serve copies of the mount in other namespaces. With force, awaitEnd sends mountd a
 // SIGTERM.
-func awaitEnd(ctx context.Context, e *cli.Env, l leftMount, force bool) (held bool, err error) {
+func awaitEnd(ctx context.Context, e *cli.Env, l detachedMount, force bool) (held bool, err error) {
 	said, killed := false, false
 	start := time.Now()
 	for pause := 5 * time.Millisecond; mounts.Running(l.record.PID, 0); pause = min(2*pause, 100*time.Millisecond) {

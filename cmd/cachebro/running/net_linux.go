@@ -122,13 +122,13 @@ func (w *daemonWaker) wake(root string) {
 	})
 }
 
-// sayLimits prints that the net is active. The first time for a user, it also prints the net's
+// printLimits prints that the net is active. The first time for a user, it also prints the net's
 // limits.
-func (s *session) sayLimits() {
+func (s *session) printLimits() {
 	if s.unmounted {
 		fmt.Fprintln(s.Stderr, "note: the net saves files, in the project and elsewhere, before this command or its children change them; cachebro undo restores them")
 	}
-	if _, err := os.Lstat(s.limitsTold()); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(s.limitsShownFile()); !errors.Is(err, fs.ErrNotExist) {
 		return
 	}
 	fmt.Fprintln(s.Stderr, "note: files outside of mounts are saved before this command changes them; cachebro undo restores them. Limits (this note appears only once):")
@@ -136,15 +136,15 @@ func (s *session) sayLimits() {
 }
 
 // noteLimits records that this user was shown the net's limits. It must not be called on the thread
-// under the net, because a change made there would start a recorder.
+// that the net watches, because a change made there would start a recorder.
 func (s *session) noteLimits() {
-	if f, err := os.OpenFile(s.limitsTold(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+	if f, err := os.OpenFile(s.limitsShownFile(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
 		f.Close()
 	}
 }
 
-// limitsTold returns the file whose existence means that this user was shown the net's limits.
-func (s *session) limitsTold() string {
+// limitsShownFile returns the file whose existence means that this user was shown the net's limits.
+func (s *session) limitsShownFile() string {
 	state, _ := s.Paths().State(wire.OutsideRoot) // it exists whenever the net is active
 	return filepath.Join(state, "limits-told")
 }
@@ -172,7 +172,7 @@ func (s *session) start(ctx context.Context, cmd *exec.Cmd) error {
 		Paths: s.Paths(), Start: func() error { return outside.Start(s.Paths(), s.Exe, s.Vars) },
 		First: func() { s.registerLate(ctx) }, Trouble: s.unwatched, Gap: s.restarted,
 	}, func() error {
-		s.sayLimits()
+		s.printLimits()
 		return cmd.Start()
 	})
 	if err != nil {

@@ -207,7 +207,7 @@ func (s *session) register(ctx context.Context) error {
 	s.daemon = c
 	_ = s.Paths().JoinSession(s.id, s.plan.Root) // the user's own history finds a session's projects there
 	s.note(ctx, wire.SessionEvent{Event: "start", Source: "startup"})
-	s.takeStock(ctx)
+	s.recordEarlier(ctx)
 	return nil
 }
 
@@ -221,9 +221,9 @@ func (s *session) registerLate(ctx context.Context) {
 	}
 }
 
-// takeStock makes the history of an unmounted project record earlier changes before the command
+// recordEarlier makes the history of an unmounted project record earlier changes before the command
 // changes anything. Changes found later would be attributed to the command.
-func (s *session) takeStock(ctx context.Context) {
+func (s *session) recordEarlier(ctx context.Context) {
 	if !s.unmounted {
 		return
 	}

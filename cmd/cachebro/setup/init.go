@@ -73,7 +73,7 @@ check, as it can without cachebro.`,
 				return err
 			}
 		}
-		sayNotes(e, changes)
+		printNotes(e, changes)
 		fmt.Fprintln(e.Stdout, "takes effect at the client's next start · undo: cachebro "+backCommand(f)+" · check: cachebro doctor")
 		return nil
 	}
@@ -250,8 +250,8 @@ func backCommand(f InitFlags) string {
 	return "uninit"
 }
 
-// sayNotes prints what the person still has to do in the clients.
-func sayNotes(e *cli.Env, changes []clients.Change) {
+// printNotes prints what the person still has to do in the clients.
+func printNotes(e *cli.Env, changes []clients.Change) {
 	var said []string
 	for _, c := range changes {
 		if c.Note != "" && c.Err == nil && !slices.Contains(said, c.Note) {

@@ -53,7 +53,7 @@ that does so.`,
 		for _, note := range m.Notes {
 			fmt.Fprintln(e.Stderr, "note: "+note)
 		}
-		sayMachine(e, m, why)
+		printMachine(e, m, why)
 		var partly error
 		if !*noClients {
 			partly = upClients(e, f, m.Root)
@@ -74,7 +74,7 @@ that does so.`,
 		}
 		if why != nil {
 			fmt.Fprintf(e.Stdout, "%s is not mounted: %s; repeated reads still save tokens\nundo: cachebro down %s\n", cli.Quote(m.Root), mounting.Unmounted(), cli.Arg(m.Root))
-			sayStart(e)
+			printAliases(e)
 			return why
 		}
 		report := supervisor.Report{OK: true, PID: m.Mountd}
@@ -94,8 +94,8 @@ that does so.`,
 	return cmd
 }
 
-// sayMachine prints whether the project is or will be mounted, or why it cannot be.
-func sayMachine(e *cli.Env, m mounting.PlannedMount, why error) {
+// printMachine prints whether the project is or will be mounted, or why it cannot be.
+func printMachine(e *cli.Env, m mounting.PlannedMount, why error) {
 	switch {
 	case why != nil:
 		fmt.Fprintf(e.Stderr, "cachebro: %s\n", cli.OneLine(why.Error()))
@@ -106,10 +106,10 @@ func sayMachine(e *cli.Env, m mounting.PlannedMount, why error) {
 	}
 }
 
-// sayStart prints aliases that start agents under the net, for projects that cannot be mounted. No
-// setting of a client could replace them, because a prefix for its shell commands
-// (CLAUDE_CODE_SHELL_PREFIX) would miss the writes of the client's own tools.
-func sayStart(e *cli.Env) {
+// printAliases prints aliases that start agents under the net, for projects that cannot be mounted.
+// CLAUDE_CODE_SHELL_PREFIX, a client's prefix for its shell commands, cannot replace them, because
+// it would miss the writes of the client's own tools.
+func printAliases(e *cli.Env) {
 	s, err := Setup(e, InitFlags{}, "")
 	if err != nil || !outside.Possible() {
 		return
@@ -142,7 +142,7 @@ func upClients(e *cli.Env, f InitFlags, root string) error {
 	f.brief = true
 	err = applyChanges(e, s, changes, f, "write")
 	if !f.dryRun && !errors.Is(err, cli.ErrDeclined) {
-		sayNotes(e, changes)
+		printNotes(e, changes)
 	}
 	return err
 }

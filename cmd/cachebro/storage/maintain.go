@@ -157,7 +157,7 @@ func PurgeCommand(e *cli.Env) *cobra.Command {
 		if err := maintain(ctx, e, args[0], wire.StoreRequest{Do: "purge", Path: t.Rel}, *asJSON); err != nil {
 			return err
 		}
-		return sayInBucket(ctx, e, t.Root)
+		return noteBucket(ctx, e, t.Root)
 	}
 	return cmd
 }

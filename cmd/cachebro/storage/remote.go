@@ -155,8 +155,8 @@ func printRemote(e *cli.Env, st wire.RemoteState, did string) {
 	}
 }
 
-// sayInBucket prints that a purge does not delete what was sent to the bucket.
-func sayInBucket(ctx context.Context, e *cli.Env, root string) error {
+// noteBucket prints that a purge does not delete what was sent to the bucket.
+func noteBucket(ctx context.Context, e *cli.Env, root string) error {
 	c, err := e.Connect(ctx, root)
 	if err != nil {
 		return err

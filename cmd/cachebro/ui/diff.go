@@ -68,7 +68,7 @@ type diffPart struct {
 	Swipe      bool // the pictures are laid over each other
 	Rows       []row
 	Side       bool
-	Piece      bool // not the first
+	Piece      bool // this is a later piece, not the first
 	More       template.URL
 	Left       int
 	Other      template.URL // the same diff in the other form, in one column or two

@@ -83,7 +83,7 @@ func (s *server) browse(ctx context.Context, q url.Values) (any, error) {
 	return out, err
 }
 
-// deleted returns the files that were deleted last and have not come back, newest first.
+// deleted returns the most recently deleted files that do not exist now, newest first.
 func (s *source) deleted(ctx context.Context) (rows []nameRow, err error) {
 	seen := map[string]bool{}
 	query := wire.LogQuery{Ops: []string{"unlink"}}

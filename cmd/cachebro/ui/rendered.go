@@ -84,9 +84,9 @@ var mark2html = goldmark.New(goldmark.WithExtensions(
 // markdown renders the blocks of a text. Its links are relative to the path p.
 func markdown(p string, data []byte) (all []block) {
 	source, _ := text.Shown(data)
-	source = sighted(source)
+	source = spellOut(source)
 	doc := mark2html.Parser().Parse(mdtext.NewReader(source))
-	tame(doc, source, path.Dir(p))
+	removeActive(doc, source, path.Dir(p))
 	for n := doc.FirstChild(); n != nil; n = n.NextSibling() {
 		var b bytes.Buffer
 		if mark2html.Renderer().Render(&b, source, n) != nil {
@@ -97,8 +97,8 @@ func markdown(p string, data []byte) (all []block) {
 	return all
 }
 
-// sighted returns a text in which control characters and invisible characters are spelled out.
-func sighted(b []byte) []byte {
+// spellOut returns a text in which control characters and invisible characters are spelled out.
+func spellOut(b []byte) []byte {
 	var out []byte
 	for len(b) > 0 {
 		r, n := utf8.DecodeRune(b)
@@ -112,9 +112,9 @@ func sighted(b []byte) []byte {
 	return out
 }
 
-// tame removes everything from a parsed text that would load or run something. It makes relative
-// links point to the pages of project files.
-func tame(doc ast.Node, source []byte, dir string) {
+// removeActive removes everything from a parsed text that would load or run something. It makes
+// relative links point to the pages of project files.
+func removeActive(doc ast.Node, source []byte, dir string) {
 	var all []ast.Node
 	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if entering {
@@ -148,11 +148,11 @@ func tame(doc ast.Node, source []byte, dir string) {
 				link.Destination = nil
 			}
 			n.Parent().ReplaceChild(n.Parent(), n, link)
-			lead(link, dir)
+			linkToPage(link, dir)
 		case *ast.Link:
-			lead(n, dir)
+			linkToPage(n, dir)
 		case *ast.AutoLink:
-			if !leadsAway(string(n.URL(source))) && n.AutoLinkType != ast.AutoLinkEmail {
+			if !isExternal(string(n.URL(source))) && n.AutoLinkType != ast.AutoLinkEmail {
 				n.Parent().ReplaceChild(n.Parent(), n, asText(n.Label(source)))
 			}
 		}
@@ -166,17 +166,17 @@ func asText(b []byte) ast.Node {
 	return s
 }
 
-// leadsAway reports whether a link target is an external address to which a browser may be sent.
-func leadsAway(to string) bool {
+// isExternal reports whether a link target is an external address to which a browser may be sent.
+func isExternal(to string) bool {
 	u, err := url.Parse(to)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https" || u.Scheme == "mailto")
 }
 
-// lead makes a link to a project file point to the file's page. It keeps external links, and
+// linkToPage makes a link to a project file point to the file's page. It keeps external links, and
 // replaces any other link by its text.
-func lead(l *ast.Link, dir string) {
+func linkToPage(l *ast.Link, dir string) {
 	to := string(l.Destination)
-	if leadsAway(to) {
+	if isExternal(to) {
 		return
 	}
 	u, err := url.Parse(to)

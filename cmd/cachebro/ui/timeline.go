@@ -177,7 +177,7 @@ func (s *server) actions(ctx context.Context, q url.Values) (any, error) {
 	}
 	if skip := q.Get("skip"); skip != "" {
 		if err := json.Unmarshal([]byte(skip), &aq.Skip); err != nil {
-			return nil, fmt.Errorf("read the place to go on: %w", err)
+			return nil, fmt.Errorf("read the position of the next page: %w", err)
 		}
 	}
 	kind := q.Get("kind")

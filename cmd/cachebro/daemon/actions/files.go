@@ -20,7 +20,7 @@ import (
 type file struct {
 	path    store.Path
 	existed bool          // whether the file existed before the action
-	before  store.Version // its version before the action, or that of origin if the file was renamed
+	before  store.Version // its version before the action; if the file was renamed, the version of origin
 	origin  store.Path    // the path that the file had before; "" if it had this one
 	now     store.Version // the action's last version of it
 	made    bool          // the action made the file
@@ -60,8 +60,9 @@ func filesOf(v *store.View, vs []store.Version, first uint64, a *wire.Action) ([
 	return h.outcome(), nil
 }
 
-// start returns the first version that counts as the action's change of a path: o, or the action's
-// first version if some of its versions were not read.
+// start returns the number of the first version that counts as the action's change of a path. It is
+// the number of o. If some of the action's versions were not read, it is the number of the action's
+// first version.
 func (h *history) start(o store.Version) uint64 {
 	if h.first > 0 {
 		return h.first

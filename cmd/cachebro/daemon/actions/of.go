@@ -72,7 +72,8 @@ func (sp Namer) Key(v store.Version) string {
 // TopAncestor searches the process that made a version and its ancestors, up to the children of a
 // session's client or of an agent. It returns the topmost one whose name satisfies is. If none
 // does, it returns the process that made the version. name is the command that started the returned
-// process, "" if not known. seen is when that process was first seen, 0 if it does not match.
+// process, "" if not known. seen is when the returned process was first seen, 0 if its name does
+// not satisfy is.
 func (sp Namer) TopAncestor(v store.Version, is func(comm string) bool) (id attribution.ProcessID, name string, seen int64) {
 	id = attribution.ProcessID{PID: v.Actor.PID, Start: v.Actor.Start}
 	p, ok := sp.w.program(id, v.Actor.Comm, 0)

@@ -106,14 +106,14 @@ func (t *takenBack) of(p store.Path, before, seq uint64, own func(uint64) bool) 
 			}
 			continue
 		}
-		there, err := t.took(r.Was, p, r.Back)
+		there, err := t.restored(r.Was, p, r.Back)
 		if err != nil {
 			return nil, err
 		}
 		if there {
 			continue // an earlier plan had already restored this state
 		}
-		again, err := t.took(seq, p, r.Back)
+		again, err := t.restored(seq, p, r.Back)
 		if err != nil || again {
 			return out, err // the change itself had restored this state, so the plan redid the change
 		}
@@ -125,9 +125,9 @@ func (t *takenBack) of(p store.Path, before, seq uint64, own func(uint64) bool) 
 	return out, nil
 }
 
-// took reports whether the plan that made version seq returned a path to its state at version
-// back.
-func (t *takenBack) took(seq uint64, p store.Path, back uint64) (bool, error) {
+// restored reports whether a plan made version seq and restored the state that a path had at
+// version back.
+func (t *takenBack) restored(seq uint64, p store.Path, back uint64) (bool, error) {
 	v, err := t.v.Version(seq)
 	if errors.Is(err, store.ErrNotFound) || err == nil && v.Plan == "" {
 		return false, nil

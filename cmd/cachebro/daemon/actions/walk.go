@@ -23,10 +23,9 @@ const (
 	// maxBeyond bounds how many versions of other actions are read to find the rest of the
 	// actions of a page.
 	maxBeyond = 10_000
-	// wholePage and wholeLeast bound how many versions of a very large action are read, because
-	// reading all of them would take seconds. As many are read as the page has room for, but at
-	// least wholeLeast. They are the newest ones, or the first ones if the log is read from its
-	// beginning.
+	// wholePage bounds how many versions of large actions one page reads, because reading all of
+	// them would take seconds. At least wholeLeast versions of each such action are read. These are
+	// its newest versions, or its first ones if the log is read from its beginning.
 	wholePage  = 5000
 	wholeLeast = 1000
 )

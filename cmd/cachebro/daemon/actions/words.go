@@ -111,9 +111,9 @@ func (w *words) heldNothing(made, removed store.Version) bool {
 	return err == nil && nothing
 }
 
-// startedBy reports whether process a is by or a descendant of it.
-func (w *words) startedBy(a, by store.Actor) bool {
-	id, above := attribution.ProcessID{PID: a.PID, Start: a.Start}, attribution.ProcessID{PID: by.PID, Start: by.Start}
+// startedBy reports whether process a is the process of ancestor, or one of its descendants.
+func (w *words) startedBy(a, ancestor store.Actor) bool {
+	id, above := attribution.ProcessID{PID: a.PID, Start: a.Start}, attribution.ProcessID{PID: ancestor.PID, Start: ancestor.Start}
 	if id == above {
 		return true
 	}
@@ -317,7 +317,8 @@ func (w *words) say(a *wire.Action, g *group) {
 }
 
 // leftAlone counts the paths that an undo did not change. Git's own files do not count, because an
-// undo never changes them. It lists them only to name the command that would.
+// undo of files never changes them. It lists them only to name the command that undoes their
+// changes.
 func leftAlone(all []store.Conflict) (n int) {
 	for _, x := range all {
 		if _, _, own := gitdir.Split(string(x.Path)); !own {

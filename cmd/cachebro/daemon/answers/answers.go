@@ -24,14 +24,14 @@ type Answers struct {
 	cache  *results.Cache // memory, disk and Redis
 	local  *results.Cache // memory and disk
 	shared *results.Cache // Redis; nil if there is none
-	kept   *results.Disk  // nil if it could not be opened
+	disk   *results.Disk  // nil if it could not be opened
 	redis  *results.Redis // nil if it is not configured or unusable
 	bad    string         // what is wrong with the settings
 
 	digests *digests
 }
 
-// Open opens the cache. It never fails, because without a store only the hits become fewer.
+// Open opens the cache. It never fails. Without a store, fewer answers are found in the cache.
 func Open(s results.Settings, st *store.Store, in *ingest.Ingester, sv *survey.Survey, log *slog.Logger) *Answers {
 	an := &Answers{store: st, ingest: in, survey: sv, log: log, off: s.Off, digests: &digests{store: st}}
 	an.open(s)

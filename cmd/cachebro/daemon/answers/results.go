@@ -25,9 +25,9 @@ func (an *Answers) open(s results.Settings) {
 	}
 	stores := []results.Store{results.NewMemory(0)}
 	var err error
-	an.kept, err = results.NewDisk(an.store.KV("results"), s.Budget)
+	an.disk, err = results.NewDisk(an.store.KV("results"), s.Budget)
 	if err == nil {
-		stores = append(stores, an.kept)
+		stores = append(stores, an.disk)
 	} else {
 		an.log.Warn("results", "err", err)
 	}
@@ -47,8 +47,8 @@ func (an *Answers) open(s results.Settings) {
 	// A bundle (see package bundle) is valid until something that it was made from changes. It
 	// names version numbers of this project, so it is not shared.
 	here := []results.Store{results.NewMemory(0)}
-	if an.kept != nil {
-		here = append(here, an.kept)
+	if an.disk != nil {
+		here = append(here, an.disk)
 	}
 	an.local = results.New(results.Options{Stores: here, TTL: localTTL, Tools: s.Tools, Log: an.log})
 }
@@ -162,7 +162,7 @@ func (an *Answers) Status(ctx context.Context) *wire.ResultsState {
 	if an.off {
 		parts = append(parts, "off")
 	}
-	if k := an.kept; k != nil {
+	if k := an.disk; k != nil {
 		n, err := k.Len()
 		if err == nil {
 			parts = append(parts, fmt.Sprintf("%d on disk, %.1f MB", n, float64(k.Bytes())/1e6))

@@ -30,7 +30,8 @@ type process struct {
 	args    string // joined by spaces, for comparisons
 	session string // from its environment
 	// client is the session in the environment of the client that started the process. It is set
-	// only if it differs from session, which then belongs to a "cachebro run" around the client.
+	// only if it differs from session. In that case, session is that of the "cachebro run" in which
+	// the client runs.
 	client string
 	seen   int64
 }
@@ -369,7 +370,7 @@ func (a *Attribution) typedLocked(prompt string) string {
 }
 
 // PromptOf returns the prompt, typed by a person, to which prompt belongs. A sub-agent works for
-// the prompt that started it, even if newer prompts have come since.
+// the prompt that started it, even if its session has received newer prompts.
 func (a *Attribution) PromptOf(session store.SessionID, agent, prompt string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -66,9 +66,9 @@ func (a *Attribution) keep(key string, v any) {
 	}
 }
 
-// Rows collects the rows of processes that are to be stored. A build starts thousands of
-// processes, so all rows of a batch are stored in one step.
-type Rows struct{ known, said map[string][]byte }
+// Rows collects the rows that are to be stored for processes and their programs. A build starts
+// thousands of processes, so all rows of a batch are stored in one step.
+type Rows struct{ processes, programs map[string][]byte }
 
 // OnSession sets a function that is called with each session that the environment of a process
 // names, before that process is recorded. It may be called often and must return soon.
@@ -117,27 +117,27 @@ func (a *Attribution) RecordProcess(r *spool.Record, rows *Rows) {
 	if p == nil {
 		return
 	}
-	if rows.known == nil {
-		rows.known, rows.said = map[string][]byte{}, map[string][]byte{}
+	if rows.processes == nil {
+		rows.processes, rows.programs = map[string][]byte{}, map[string][]byte{}
 	}
 	if val, err := json.Marshal(keptProcess{p.parent.PID, p.parent.Start, p.uid, p.comm, p.args, p.session, p.client, p.seen}); err == nil {
-		rows.known[keepProcess+k.String()] = val
+		rows.processes[keepProcess+k.String()] = val
 	}
 	if r.Args == "" && p.args != "" {
-		return // the earlier record, with arguments, says more
+		return // the earlier record also has the arguments
 	}
-	said := Process{ProcessID: ProcessID(k), Parent: ProcessID(p.parent), UID: r.UID, Group: r.Group, Comm: r.Comm, Args: cmdline.Unpack(r.Args), Dir: r.Dir, Seen: r.Time}
-	if key, val := ProcessRow(said); key != "" {
-		rows.said[key] = val
+	program := Process{ProcessID: ProcessID(k), Parent: ProcessID(p.parent), UID: r.UID, Group: r.Group, Comm: r.Comm, Args: cmdline.Unpack(r.Args), Dir: r.Dir, Seen: r.Time}
+	if key, val := ProcessRow(program); key != "" {
+		rows.programs[key] = val
 	}
 }
 
 // KeepRows stores the rows that RecordProcess collected, and empties rows.
 func (a *Attribution) KeepRows(rows *Rows) error {
-	if len(rows.known) == 0 {
+	if len(rows.processes) == 0 {
 		return nil
 	}
-	err := errors.Join(a.store.KV(bucket).SetAll(rows.known), OpenProcesses(a.store).Keep(rows.said))
+	err := errors.Join(a.store.KV(bucket).SetAll(rows.processes), OpenProcesses(a.store).Keep(rows.programs))
 	*rows = Rows{}
 	return err
 }

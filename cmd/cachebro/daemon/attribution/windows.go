@@ -151,7 +151,7 @@ func (a *Attribution) pickShellLocked(ws []*window, chain []Key, at int, branch 
 			fits, bound = in, true
 		case len(open) > 0:
 			fits = open
-		default: // it began outside all calls, so only the inaccuracy of the clocks can explain it
+		default: // the branch began outside all calls, which only the inaccuracy of the clocks can explain
 			fits = slices.DeleteFunc(ws, func(w *window) bool { return t > w.End+windowSlack })
 			if len(fits) == 0 {
 				return nil, false

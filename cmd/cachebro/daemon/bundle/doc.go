@@ -9,10 +9,10 @@
 // # Rows
 //
 // What a file contributes (Facts) depends only on its path and bytes. Each request first brings the
-// graph up to date with the version log. For each new version it makes that file's row again. If a
-// name appeared or disappeared, it links the files that had looked for that name again. Rows are
-// stored under "row NUL path" with the hash they were made from, so that a new process reads no
-// file again. Pairs are stored under "pair NUL path". A row that cannot be decoded is made anew.
+// graph up to date with the version log. For each new version it rebuilds the row of the file. If a
+// name appeared or disappeared, it links anew the files that had looked for that name. Rows are
+// stored under "row NUL path" with the hash of the content, so that a new process need not read the
+// files again. Pairs are stored under "pair NUL path". A row that cannot be decoded is made anew.
 //
 // # Validity
 //

@@ -226,7 +226,7 @@ func (g *Graph) read(r *row) {
 	}
 	content, err := g.o.Source.Content(r.v.Blob)
 	if err != nil {
-		g.o.Warn("a content for the graph", err)
+		g.o.Warn("read a content for the graph", err)
 		return
 	}
 	f := factsOf(string(r.v.Path), content)

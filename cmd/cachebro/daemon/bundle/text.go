@@ -106,7 +106,7 @@ func (g *Graph) symbolLines(ctx context.Context, p *Plan) (out []any, more int, 
 		}
 		lines, err := g.definitions(b)
 		if err != nil {
-			g.o.Warn("a content for a bundle", err)
+			g.o.Warn("read a content for a bundle", err)
 			continue
 		}
 		if p.Kind != KindFile { // for several files, list only exported definitions
@@ -183,7 +183,7 @@ func (g *Graph) chunkTexts(ctx context.Context, p *Plan) (out []any, err error) 
 		if !ok {
 			raw, err := g.o.Source.Content(c.Hash)
 			if err != nil {
-				g.o.Warn("a content for a bundle", err)
+				g.o.Warn("read a content for a bundle", err)
 				continue
 			}
 			raw, _ = text.Shown(raw)

@@ -35,8 +35,9 @@ type grepLine struct {
 	At, Before, Size int
 }
 
-// grep is Index.Grep with a cache. The state of the files is part of the key, so when the files
-// return to an earlier state, its answers are valid again, even on other machines.
+// grep is Index.Grep with a cache. The state of the files is part of the key. So when the files
+// return to an earlier state, the answers cached for that state are valid again, even on other
+// machines.
 func (f *Finder) grep(ctx context.Context, q search.Query) (search.Result, error) {
 	scope := store.Path(q.Path)
 	token, seq, ok := f.Answers.Token(ctx, scope)

@@ -12,9 +12,9 @@ import (
 
 const kindNote = "note"
 
-// A search that is not only for notes shows at most notesTold notes, after notesAfter other hits.
+// A search that is not only for notes shows at most notesShown notes, after notesAfter other hits.
 const (
-	notesTold  = 3
+	notesShown = 3
 	notesAfter = 5
 )
 
@@ -58,7 +58,7 @@ func (f *Finder) addNotes(q wire.SearchQuery, sq search.Query, limit int, a *wir
 		return // the query is restricted to certain files
 	}
 	hits := rankNotes(f.Knowledge.NotesAbout("", store.Path(sq.Path)), q.Pattern, noteFit)
-	hits = hits[:min(len(hits), notesTold)]
+	hits = hits[:min(len(hits), notesShown)]
 	a.Hits = slices.Insert(a.Hits, min(len(a.Hits), notesAfter), hits...)
 	a.Hits = a.Hits[:min(len(a.Hits), limit)]
 	a.Lines += len(hits)

@@ -15,7 +15,7 @@ func (f *Finder) reindex(ctx context.Context, do string, p store.Path, facts *wi
 		return wire.Errorf(wire.ErrBadRequest, "cachebro store reindex --full rebuilds the whole index", "forget needs a path")
 	}
 	before := f.Index.Stats()
-	// The follower would index the same changes at the same time, in small steps.
+	// Suspend the follower, which would index the same changes at the same time, in small steps.
 	defer f.Index.Suspend()()
 	missing, err := f.Survey.LookAtAll(ctx)
 	if err != nil {

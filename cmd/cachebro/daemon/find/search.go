@@ -214,7 +214,7 @@ func (f *Finder) addGone(sq search.Query, limit int, a *wire.SearchAnswer) error
 	var gone []store.Version
 	err := f.Store.DeletedIn(store.Path(sq.Path), func(v store.Version) bool {
 		file := v.Class == event.Tracked && v.Stat.Mode&syscall.S_IFMT != syscall.S_IFDIR && !store.OwnFile(v.Path)
-		if file && sq.IsPartOf(v.Path) && !f.passing(v) {
+		if file && sq.IsPartOf(v.Path) && !f.wasTemporary(v) {
 			gone = append(gone, v)
 		}
 		return true
@@ -235,9 +235,9 @@ func (f *Finder) addGone(sq search.Query, limit int, a *wire.SearchAnswer) error
 	return err
 }
 
-// passing reports whether a deleted path was only the temporary name of a file, as in an atomic
-// save.
-func (f *Finder) passing(v store.Version) bool {
+// wasTemporary reports whether a deleted path was only the temporary name of a file, as in an
+// atomic save.
+func (f *Finder) wasTemporary(v store.Version) bool {
 	if v.Op != store.OpMoved {
 		return false
 	}

@@ -9,7 +9,7 @@ import (
 
 // clone replaces the content of the file to by that of the file from. The two then share their disk
 // blocks (a reflink, which btrfs, xfs and others support). It returns to, or nil if that is
-// impossible. Linux needs no other parameters.
+// impossible. The unnamed parameters are needed only on other systems.
 func clone(_ int, _ string, to, from *os.File) *os.File {
 	if unix.IoctlFileClone(int(to.Fd()), int(from.Fd())) != nil {
 		return nil

@@ -264,8 +264,9 @@ func (f *filler) tracked(p store.Path, mode uint32) bool {
 	return f.rules == nil || f.rules.Class(string(p), mode&unix.S_IFMT == unix.S_IFDIR) == ignore.Tracked
 }
 
-// live copies the present content of the project's directory now to the fork's directory p. For an
-// earlier moment it copies only what git ignores and the history does not have.
+// live copies the present content of a directory to the directory p of the fork. now is the
+// directory's present path in the project. For an earlier moment it copies only what git ignores
+// and the history does not have.
 func (f *filler) live(ctx context.Context, p, now store.Path, to *os.File, have map[string]bool) error {
 	in, err := source.OpenBeneath(f.from, string(now), false)
 	if err != nil {
@@ -299,8 +300,8 @@ func (f *filler) live(ctx context.Context, p, now store.Path, to *os.File, have 
 	return nil
 }
 
-// entry makes one name in the directory in. It returns only errors of the fork's file system. A
-// name that cannot be read from the project is reported as lost.
+// entry creates e under the given name in the fork's directory in. It returns only errors of the
+// fork's file system. A name that cannot be read from the project is reported as lost.
 func (f *filler) entry(ctx context.Context, e entry, in *os.File, name string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -370,7 +371,7 @@ func (f *filler) file(e entry, at int, name string) error {
 	var size, shared int64
 	if live != nil {
 		var all *os.File
-		all, size, shared, err = take(at, name, to, live)
+		all, size, shared, err = copyFile(at, name, to, live)
 		if all != to {
 			defer all.Close()
 			to = all
@@ -387,30 +388,30 @@ func (f *filler) file(e entry, at int, name string) error {
 		size = int64(len(b))
 		_, err = to.Write(b)
 	}
-	if errors.Is(err, errMoving) && !e.live {
+	if errors.Is(err, errChanging) && !e.live {
 		f.lost(e.Path, "it changed while it was being copied; make the fork again")
 		return unix.Unlinkat(at, name, 0)
 	}
-	if err != nil && !errors.Is(err, errMoving) {
+	if err != nil && !errors.Is(err, errChanging) {
 		return f.failed(e.Path, err)
 	}
 	f.made(size, shared)
 	return f.finish(e, to)
 }
 
-// errMoving reports that a file was written while it was being copied.
-var errMoving = errors.New("the file is being written")
+// errChanging reports that a file was written while it was being copied.
+var errChanging = errors.New("the file is being written")
 
-const takeTries = 3
+const copyTries = 3
 
-// take copies a whole file. If the file keeps being written, take gives up after a few tries and
-// leaves the copy as cp would have made it. all is to, or the file that replaced it.
-func take(at int, name string, to, from *os.File) (all *os.File, size, shared int64, err error) {
+// copyFile copies a whole file. If the file changes during each of a few tries, copyFile returns
+// errChanging and leaves a copy such as cp would make. all is to, or the file that replaced it.
+func copyFile(at int, name string, to, from *os.File) (all *os.File, size, shared int64, err error) {
 	all = to
 	// Attributes are not copied, so they need not be read. That saves three system calls for each
 	// small file.
 	var before, after unix.Stat_t
-	for try := range takeTries {
+	for try := range copyTries {
 		if err := unix.Fstat(int(from.Fd()), &before); err != nil {
 			return all, 0, 0, err
 		}
@@ -443,7 +444,7 @@ func take(at int, name string, to, from *os.File) (all *os.File, size, shared in
 			return all, size, shared, nil
 		}
 	}
-	return all, size, shared, errMoving
+	return all, size, shared, errChanging
 }
 
 // errOther reports that the path in the project is no longer the expected file.

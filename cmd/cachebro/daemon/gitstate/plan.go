@@ -82,8 +82,8 @@ func (h *history) inEffect(o *operation) bool {
 	})
 }
 
-// ofOthers reports whether an operation was done in a worktree outside the project. The state of
-// such a worktree belongs to files elsewhere.
+// ofOthers reports whether an operation was done in a worktree outside the project. The git state
+// of such a worktree belongs to files outside the project.
 func (h *history) ofOthers(o *operation) (others bool) {
 	for _, r := range o.rows {
 		base, at := h.worktreeElsewhere(r.path())
@@ -302,13 +302,13 @@ func (h *history) changeOf(first *row, has map[*row]bool) *change {
 			c.conflict = &store.Conflict{Path: store.Path(p), Why: "changed since", Actor: by.Actor, Time: by.until()}
 		}
 	}
-	const beside = "by a process that bypassed the mount"
+	const byBypass = "by a process that bypassed the mount"
 	switch last := chain[len(chain)-1]; {
 	case c.conflict != nil || last.Was == spool.WasMoved:
 	case c.now.kind == file && c.now.ctime > last.until()+recordSlack:
-		c.conflict = &store.Conflict{Path: store.Path(p), Why: "changed since, " + beside, Time: c.now.ctime}
+		c.conflict = &store.Conflict{Path: store.Path(p), Why: "changed since, " + byBypass, Time: c.now.ctime}
 	case c.now.kind == absent && last.Op != event.OpUnlink && last.Op != event.OpRmdir:
-		c.conflict = &store.Conflict{Path: store.Path(p), Why: "removed since, " + beside}
+		c.conflict = &store.Conflict{Path: store.Path(p), Why: "removed since, " + byBypass}
 	}
 	return c
 }

@@ -24,20 +24,20 @@ const (
 
 // usage is the amount of saved files.
 type usage struct {
-	at     time.Time
-	files  int
-	bytes  int64
-	oldest time.Time
-	wants  time.Time // copies of files that git lost before this time may have been dropped to make room
+	at            time.Time
+	files         int
+	bytes         int64
+	oldest        time.Time
+	droppedBefore time.Time // saved files that git lost before this time may have been dropped to make room
 }
 
-// keyWants holds usage.wants, ns since the epoch in decimal.
-const keyWants = "wants"
+// keyDropped is the key of usage.droppedBefore, ns since the epoch in decimal.
+const keyDropped = "wants"
 
-// wants returns, in ns, the time before which saved files may be missing because they were dropped
-// to make room.
-func (s *Service) wants() (ns int64) {
-	if b, ok, err := s.kv.Get(keyWants); err == nil && ok {
+// droppedBefore returns, in ns, the time before which saved files may have been dropped to make
+// room.
+func (s *Service) droppedBefore() (ns int64) {
+	if b, ok, err := s.kv.Get(keyDropped); err == nil && ok {
 		ns, _ = strconv.ParseInt(string(b), 10, 64)
 	}
 	return ns
@@ -67,8 +67,8 @@ func (s *Service) Tidy(ctx context.Context) {
 
 func (s *Service) tidy(ctx context.Context, now time.Time) {
 	u := usage{at: now}
-	short, before := shortOf(s.dir), s.wants()
-	wants := before
+	short, before := shortOf(s.dir), s.droppedBefore()
+	dropped := before
 	for _, part := range []struct {
 		name  string
 		bytes int64
@@ -85,7 +85,7 @@ func (s *Service) tidy(ctx context.Context, now time.Time) {
 			if age > limits.GitFor || held+f.bytes > part.bytes && mayGo {
 				if err := os.Remove(f.path); err == nil {
 					if age <= limits.GitFor {
-						wants = max(wants, f.since)
+						dropped = max(dropped, f.since)
 					}
 					_ = os.Remove(filepath.Dir(f.path)) // if it is empty
 					continue
@@ -98,13 +98,13 @@ func (s *Service) tidy(ctx context.Context, now time.Time) {
 			}
 		}
 	}
-	if wants > before {
-		if err := s.kv.Set(keyWants, []byte(strconv.FormatInt(wants, 10))); err != nil {
+	if dropped > before {
+		if err := s.kv.Set(keyDropped, []byte(strconv.FormatInt(dropped, 10))); err != nil {
 			s.log.Warn("delete expired copies of git's own files", "err", err)
 		}
 	}
-	if wants > now.Add(-limits.GitFor).UnixNano() {
-		u.wants = time.Unix(0, wants)
+	if dropped > now.Add(-limits.GitFor).UnixNano() {
+		u.droppedBefore = time.Unix(0, dropped)
 	}
 	if err := s.forget(now.Add(-limits.GitFor)); err != nil {
 		s.log.Warn("delete old records of git's own files", "err", err)
@@ -162,8 +162,8 @@ func (s *Service) Usage(ctx context.Context) *wire.GitKept {
 		u = s.kept
 		s.mu.Unlock()
 	}
-	if u.files == 0 && u.wants.IsZero() {
+	if u.files == 0 && u.droppedBefore.IsZero() {
 		return nil
 	}
-	return &wire.GitKept{Files: u.files, Bytes: u.bytes, Oldest: u.oldest, Wants: u.wants, MaxBytes: s.budget, MaxDays: int(limits.GitFor / (24 * time.Hour))}
+	return &wire.GitKept{Files: u.files, Bytes: u.bytes, Oldest: u.oldest, Wants: u.droppedBefore, MaxBytes: s.budget, MaxDays: int(limits.GitFor / (24 * time.Hour))}
 }

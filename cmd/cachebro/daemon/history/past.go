@@ -40,7 +40,7 @@ func (s *Past) Handlers() map[string]wire.Handler {
 }
 
 func (s *Past) moment(ctx context.Context, q wire.MomentQuery) (m wire.Moment, _ []byte, err error) {
-	// The log must contain everything done before the moment before the moment is looked up.
+	// Wait until the log contains every earlier change, and look the moment up only then.
 	if _, err := s.ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill); err != nil {
 		return m, nil, err
 	}
@@ -112,8 +112,8 @@ func (s *Past) list(_ context.Context, q wire.PastQuery) (wire.PastAnswer, []byt
 	return out, nil, err
 }
 
-// versions lists a file's own versions as files that sort by time. It lists all names that ever
-// existed in the path as directories.
+// versions lists a file's versions as files whose names sort by time. It lists every name that ever
+// existed in the directory p as a directory.
 func (s *Past) versions(p store.Path) (out wire.PastAnswer, err error) {
 	err = s.store.View(func(v *store.View) error {
 		seen := map[string]bool{}

@@ -71,20 +71,20 @@ type Ingester struct {
 	// moved is closed and replaced whenever pos has moved.
 	moved atomic.Pointer[chan struct{}]
 
-	dirty    dirtyTable
-	beside   []Bypass         // records of changes that bypassed the mount, in this batch
-	kept     attribution.Rows // processes of the batch, to be stored before it is applied
-	late     map[uint64]lateContent
-	unsynced int64
-	syncedAt time.Time
-	burst    burst
-	move     int // versions made by the latest renames of directories
+	dirty     dirtyTable
+	bypasses  []Bypass         // records of changes that bypassed the mount, in this batch
+	processes attribution.Rows // of the batch, to be stored before the batch is applied
+	late      map[uint64]lateContent
+	unsynced  int64
+	syncedAt  time.Time
+	burst     burst
+	move      int // versions made by the latest renames of directories
 
 	pace atomic.Int64 // ns per record, of the latest records
 }
 
-// lateContent is a version that was stored without its content, because the content did not
-// come in time.
+// lateContent is a version that was stored without its content, because the content did not arrive
+// in time.
 type lateContent struct {
 	change store.Change
 	seq    uint64 // of the version
@@ -329,7 +329,7 @@ func (g *Ingester) ingestBatch(ctx context.Context, b batch) bool {
 			from = append(from, j.Record)
 		}
 	}
-	if err := g.attribution.KeepRows(&g.kept); err != nil {
+	if err := g.attribution.KeepRows(&g.processes); err != nil {
 		g.log.Warn("the processes are not stored", "err", err)
 	}
 	if err := g.o.Git.Keep(); err != nil {
@@ -341,13 +341,13 @@ func (g *Ingester) ingestBatch(ctx context.Context, b batch) bool {
 	}
 	g.remember(changes, from, versions)
 	g.o.Wrote(versions)
-	if len(g.beside) > 0 {
-		g.o.Bypassed(ctx, g.beside, func(found []store.Change) bool {
+	if len(g.bypasses) > 0 {
+		g.o.Bypassed(ctx, g.bypasses, func(found []store.Change) bool {
 			vs, ok := g.apply(ctx, found, nil)
 			g.o.Wrote(vs)
 			return ok
 		})
-		g.beside = nil
+		g.bypasses = nil
 	}
 	g.unsynced += b.bytes
 	if b.moves > 0 {

@@ -12,7 +12,7 @@ import (
 )
 
 // take handles one record. It returns the record of a version as a Change. Any other record takes
-// effect at once, which does no harm if it is repeated after a crash.
+// effect at once. It may take effect again after a crash, which does no harm.
 func (g *Ingester) take(ctx context.Context, j spool.Joined) (store.Change, bool) {
 	r := j.Record
 	switch r.Kind {
@@ -22,7 +22,7 @@ func (g *Ingester) take(ctx context.Context, j spool.Joined) (store.Change, bool
 		clear(g.late)
 		g.log.Info("spool", "mount", r.Kind == spool.KindMount, "seq", r.Seq, "version", r.Version)
 	case spool.KindProcess:
-		g.attribution.RecordProcess(r, &g.kept)
+		g.attribution.RecordProcess(r, &g.processes)
 	case spool.KindDirty:
 		if r.Node == 0 {
 			g.dirty.complete()
@@ -41,7 +41,7 @@ func (g *Ingester) take(ctx context.Context, j spool.Joined) (store.Change, bool
 	case spool.KindReads:
 		g.o.Reads(r)
 	case spool.KindBeside:
-		g.beside = append(g.beside, Bypass{r, g.actor(r)})
+		g.bypasses = append(g.bypasses, Bypass{r, g.actor(r)})
 	case spool.KindContent:
 		return g.lateChange(j)
 	case spool.KindVersion:

@@ -1,7 +1,7 @@
 // Package lost detects lost updates. In a lost update, a session was shown one version of a file,
-// somebody else wrote another, and the session then replaced the file by a content without the
-// other's lines. The package examines each version that a session wrote once the version is in the
-// log, so the writer does not wait for it.
+// somebody else wrote another, and the session then replaced the file by a content that lacks the
+// other writer's lines. The package examines each version that a session wrote once the version is
+// in the log, so the writer does not wait for it.
 //
 // A write is a candidate if all of these hold:
 //

@@ -23,8 +23,9 @@ type missing struct {
 	back bool // the step removed it, and the write brought it back
 }
 
-// compare lists the lines that others' steps added or removed and that result lost. The writer made
-// result from steps[0]. known are lines that the reader was shown in another way.
+// compare lists the changes by others that result lost. It returns each line that others added and
+// result lacks, and each line that others removed and result contains again. The writer made result
+// from steps[0]. known are lines that the reader was shown in another way.
 func compare(steps []step, result []byte, known [][]byte) (out []missing) {
 	// by is, for each present line, the index of the step by somebody else that added it, or 0.
 	// removed are the lines that others removed although they had not added them.
@@ -79,7 +80,7 @@ func compare(steps []step, result []byte, known [][]byte) (out []missing) {
 	for _, e := range sc.Edits {
 		for i := e.OldFrom; i < e.OldTo; i++ {
 			s := essence(sc.Old[i])
-			if by[i] > 0 && says(s) && !knew[s] && was.lines[s] > mine[s] && !is.has(s, was) {
+			if by[i] > 0 && hasWords(s) && !knew[s] && was.lines[s] > mine[s] && !is.has(s, was) {
 				out = append(out, missing{line: string(sc.Old[i]), by: by[i]})
 			}
 		}
@@ -90,7 +91,7 @@ func compare(steps []step, result []byte, known [][]byte) (out []missing) {
 		}
 		sc := diff.Compare(steps[n-1].text, result)
 		for i := range unchanged(sc) {
-			if s := essence(sc.Old[i]); places[i] && says(s) && is.lines[s] > was.lines[s] && !cameBack(steps[n:], s) {
+			if s := essence(sc.Old[i]); places[i] && hasWords(s) && is.lines[s] > was.lines[s] && !cameBack(steps[n:], s) {
 				out = append(out, missing{line: string(sc.Old[i]), by: n, back: true})
 			}
 		}
@@ -165,7 +166,7 @@ func essence(line []byte) string {
 	}, string(line))
 }
 
-// says reports whether a line contains a letter or digit, not only brackets and the like.
-func says(s string) bool {
+// hasWords reports whether a line contains a letter or digit, not only brackets and the like.
+func hasWords(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) >= 0
 }

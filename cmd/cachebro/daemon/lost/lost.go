@@ -125,7 +125,7 @@ func (s *Service) Examine(vs []store.Version) {
 	var dirs store.DirMoves
 	for i := range vs {
 		v := &vs[i]
-		along := dirs.Along(v) // then it replaced nothing, and there may be thousands
+		along := dirs.Along(v) // v moved along with its directory, so it replaced nothing
 		if v.Actor.Session != "" && v.Class == 0 && !along {
 			s.wrote(v)
 		}
@@ -324,8 +324,8 @@ func (s *Service) judge() (out []Loss, open time.Duration) {
 	return out, open
 }
 
-// judgeLocked fills in the lines that a write has lost. If now is set, it keeps only those that the
-// content now still lacks. It returns false if there are none.
+// judgeLocked fills in the lines that a write has lost. If now is set, it lists only the lines that
+// the content with the hash now still lacks. It returns false if there are none.
 func (s *Service) judgeLocked(l *Loss, now store.Hash) (bool, error) {
 	v, err := s.store.Version(l.Seq)
 	if err != nil {
@@ -384,8 +384,8 @@ func (s *Service) judgeLocked(l *Loss, now store.Hash) (bool, error) {
 	return true, nil
 }
 
-// isLocked reports whether the file still lacks the lost lines.
-func (s *Service) isLocked(l Loss) bool {
+// stillLostLocked reports whether the file still lacks the lost lines.
+func (s *Service) stillLostLocked(l Loss) bool {
 	v, found, err := s.store.Current(l.Path)
 	if err != nil || !found || v.Deleted() {
 		return false
@@ -453,7 +453,7 @@ func (s *Service) Unreported(session store.SessionID, since uint64) (out []Loss)
 		l.Told = append(slices.Clone(l.Told), session)
 		s.mu.Lock()
 		s.putLocked(l)
-		is := s.isLocked(l)
+		is := s.stillLostLocked(l)
 		s.mu.Unlock()
 		if is {
 			out = append(out, l)

@@ -602,7 +602,7 @@ func (pl *Plans) planDone(ctx context.Context, r *wire.Request) (any, []byte, er
 	return wire.Empty{}, nil, pl.rolledBack(q.ID)
 }
 
-// lookAtPlan records what a client has written for a plan, if no mount does so. It stores steps
+// lookAtPlan records what a client has written for a plan, if no mount records it. It stores steps
 // without content in order, because a renamed directory moves its content too. Then it reads the
 // files at the other paths.
 func (pl *Plans) lookAtPlan(ctx context.Context, id string) {

@@ -85,9 +85,9 @@ func (rd *Reads) madeSince(r store.Reader, v store.Version, at int64) bool {
 	return false
 }
 
-// newsOf describes how the file changed, by v, since the reader was shown it. If the reader itself
-// has changed the file since, newsOf describes only the change made by v. is is the hash of the
-// file's present content.
+// newsOf describes how the file has changed since the reader was shown it. v is the newest change
+// by somebody else. If the reader itself has changed the file since, newsOf describes only the
+// change made by v. is is the hash of the file's present content.
 func (rd *Reads) newsOf(ctx context.Context, r store.Reader, v store.Version, since bool) (n wire.News, is store.Hash, ok bool) {
 	h, at, _, held := rd.Shown.ShownSince(r, v.Path)
 	told, way, when, again := rd.Shown.ReportedSince(r, v.Path)

@@ -1,6 +1,6 @@
 // Package sending sends the project's history to its bucket while the daemon runs. It sends some
 // seconds after something was stored, soon after a session ends, and at once when a client requests
-// it. Nothing else waits for it. The log is the queue: what cannot be sent now stays in it.
+// it. Nothing else waits for it. The log is the queue: what cannot be sent now staysLocal in it.
 package sending
 
 import (
@@ -64,7 +64,7 @@ type Service struct {
 
 // New makes the service.
 func New(o Options) (*Service, error) {
-	sender, err := remote.NewSender(o.Store, portable.PartOptions{Options: o.Parts, Leave: stays})
+	sender, err := remote.NewSender(o.Store, portable.PartOptions{Options: o.Parts, Leave: staysLocal})
 	if err != nil {
 		return nil, err
 	}
@@ -74,8 +74,8 @@ func New(o Options) (*Service, error) {
 	return s, nil
 }
 
-// stays reports whether a version must not be sent to another machine.
-func stays(v store.Version) bool {
+// staysLocal reports whether a version must not be sent to another machine.
+func staysLocal(v store.Version) bool {
 	return v.Class != store.Class(0) || ignore.Secret(string(v.Path))
 }
 
@@ -231,7 +231,7 @@ func (s *Service) note() {
 	}
 	s.seq = s.Store.Seq() - s.sender.Unsent()
 	if n := s.sender.Note(); n != "" && n != was.Note {
-		s.Log.Warn("the history's id", "note", n)
+		s.Log.Warn("the id under which the history is sent", "note", n)
 	}
 	s.state = wire.RemoteState{
 		URL: p.String(), Machine: h.Machine.ID, Segments: h.N, Versions: h.Versions, Bytes: h.Bytes, Last: h.Time, Note: s.sender.Note(), Recipients: s.sender.Recipients(),
@@ -374,7 +374,7 @@ func (s *Service) enlist(ctx context.Context) error {
 	defer s.give()
 	s.due(soon) // continue what was interrupted
 	if err := s.sender.Enlist(ctx); err != nil {
-		return wire.Errorf(wire.ErrBadRequest, cmp.Or(hint(err), "cachebro remote shows how sending goes"), "%v", err)
+		return wire.Errorf(wire.ErrBadRequest, cmp.Or(hint(err), "cachebro remote shows what was sent and what failed"), "%v", err)
 	}
 	return nil
 }

@@ -108,7 +108,7 @@ func TestStays(t *testing.T) {
 	for v, want := range map[store.Version]bool{
 		{Path: "main.go"}: false, {Path: "a/.env"}: true, {Path: "id_rsa"}: true, {Path: "x.log", Class: 1}: true, {Path: "out", Class: 2}: true,
 	} {
-		if stays(v) != want {
+		if staysLocal(v) != want {
 			t.Errorf("%s %v: %v", v.Path, v.Class, !want)
 		}
 	}

@@ -82,7 +82,7 @@ func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request) (any, []b
 		}
 	}
 	a := wire.SessionAnswer{Mounted: ss.Survey.Mounted(), News: news}
-	a.TellOrigin = e.Event == "subagent-start" && ss.undecided.is(id, e.Prompt)
+	a.TellOrigin = e.Event == "subagent-start" && ss.undecided.has(id, e.Prompt)
 	ss.Reads.Event(reader, e)
 	ss.Shown.CountTokens(reader, e.Given)
 	return a, nil, nil
@@ -92,8 +92,8 @@ func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request) (any, []b
 // the prompt.
 const maxPromptText = 200
 
-// prompt registers a prompt. A prompt by which the client itself continues an earlier prompt
-// belongs to that one.
+// prompt registers a prompt. If the client itself sent the prompt to continue an earlier one, it
+// belongs to the earlier one.
 func (ss *Sessions) prompt(s *store.Session, e wire.SessionEvent, now int64) {
 	if e.Continues && ss.continuePrompt(s, e, now) {
 		return
@@ -104,8 +104,8 @@ func (ss *Sessions) prompt(s *store.Session, e wire.SessionEvent, now int64) {
 	}
 }
 
-// origin handles a prompt that was first taken for a person's, once the client's transcript shows
-// who sent it.
+// origin decides who sent an undecided prompt, once the client's transcript shows it. Until then
+// the prompt was registered as typed by a person.
 func (ss *Sessions) origin(s *store.Session, e wire.SessionEvent, now int64) {
 	if before := ss.undecided.take(s.ID, e.Prompt); e.Continues && before != "" {
 		s.Prompt = before
@@ -113,9 +113,9 @@ func (ss *Sessions) origin(s *store.Session, e wire.SessionEvent, now int64) {
 	}
 }
 
-// continuePrompt registers a prompt that the client sent by itself. Such a prompt belongs to the
-// prompt that started the work it reports on, or else to the current one. continuePrompt returns
-// false if there is neither.
+// continuePrompt registers a prompt that the client sent by itself. Such a prompt reports on work.
+// It belongs to the prompt that started this work, or else to the current prompt. continuePrompt
+// returns false if there is neither.
 func (ss *Sessions) continuePrompt(s *store.Session, e wire.SessionEvent, now int64) bool {
 	typed := ""
 	for _, cause := range e.Causes {
@@ -136,7 +136,7 @@ func (ss *Sessions) continuePrompt(s *store.Session, e wire.SessionEvent, now in
 	if typed == "" || e.Prompt == "" || typed == e.Prompt {
 		return false
 	}
-	p, known := ss.known(s.ID, e.Prompt) // it may have been taken for a person's at first
+	p, known := ss.known(s.ID, e.Prompt) // it may have been registered as typed by a person
 	if !known {
 		p = store.Prompt{ID: e.Prompt, Session: s.ID, Time: now, Seq: ss.Store.Seq()}
 	}
@@ -207,7 +207,7 @@ func (ss *Sessions) toolBegin(ctx context.Context, r *wire.Request) (any, []byte
 		ss.Attribution.Client(owner, store.SessionID(q.Session), now)
 	}
 	var a wire.ToolBeginAnswer
-	a.TellOrigin = q.Agent == "" && ss.undecided.is(store.SessionID(q.Session), q.Prompt)
+	a.TellOrigin = q.Agent == "" && ss.undecided.has(store.SessionID(q.Session), q.Prompt)
 	q.Prompt = ss.Attribution.PromptOf(store.SessionID(q.Session), q.Agent, q.Prompt)
 	// The event that announces a prompt may have been lost. A sub-agent's call is no evidence,
 	// because it may belong to an earlier prompt.
@@ -318,9 +318,8 @@ func (ss *Sessions) Live() int {
 	return n
 }
 
-// Unheard returns the session with the newest change of the last day among the sessions that no
-// hook has reported, "" if there is none. Only the environment of its processes names such a
-// session.
+// Unheard looks at the sessions that no hook has reported, which are known only from the
+// environment of their processes. It returns the one with the newest change of the last day, or "".
 func (ss *Sessions) Unheard() (id string) {
 	ids, err := ss.Store.SessionsBeginning("")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // A session may work in several projects. Hooks report to the daemon of each project once they know
 // that the session works there. A daemon asks the other daemons what happened before that, above
 // all about the call in progress. If a command writes into a second project, no hook notices. So
-// the first process of the session that appears in a project makes its daemon ask the others.
+// when a process of the session first appears in a project, the project's daemon asks the others.
 
 const (
 	// meetAgain is the pause before the other daemons are asked again about a session that none of

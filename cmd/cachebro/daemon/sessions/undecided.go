@@ -25,8 +25,8 @@ func (u *undecided) add(id store.SessionID, prompt, before string) {
 	u.of[id] = pending{prompt, before}
 }
 
-// is reports whether it is undecided who typed a prompt.
-func (u *undecided) is(id store.SessionID, prompt string) bool {
+// has reports whether a prompt is undecided.
+func (u *undecided) has(id store.SessionID, prompt string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return prompt != "" && u.of[id].prompt == prompt

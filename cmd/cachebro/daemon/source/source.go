@@ -115,8 +115,8 @@ func (s *Source) Drop() {
 	s.classes.close()
 }
 
-// letGo closes a directory that Source opened itself, if it was not used for the time linger.
-func (s *Source) letGo() {
+// closeIdle closes a directory that Source opened itself, if it was not used for the time linger.
+func (s *Source) closeIdle() {
 	s.mu.Lock()
 	switch {
 	case s.from != "root" || s.dir == nil:
@@ -174,7 +174,7 @@ func (s *Source) Acquire(ctx context.Context) (*Dir, error) {
 						s.is, _ = f.Stat()
 					}
 					if s.idle == nil {
-						s.idle = time.AfterFunc(linger, s.letGo)
+						s.idle = time.AfterFunc(linger, s.closeIdle)
 					}
 					f = nil
 				}

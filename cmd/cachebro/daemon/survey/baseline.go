@@ -381,17 +381,18 @@ func (s *scanner) caughtUp(ctx context.Context) error {
 	return nil
 }
 
-// look adds a path to the batch if it differs from the log, or to later. as is the path's stat that
-// list read.
-func (s *scanner) look(ctx context.Context, p store.Path, isDir bool, as store.Stat) error {
+// look compares a path with the log. If they differ, it adds the path to the batch, or to later if
+// the record of the change may still arrive. listed is the stat of the path that walk read, zero if
+// unknown.
+func (s *scanner) look(ctx context.Context, p store.Path, isDir bool, listed store.Stat) error {
 	sv := s.b.survey
 	if s.log != nil {
 		v, err := s.log.at(p)
 		if err != nil {
 			return onwire.Error(err)
 		}
-		if isCurrent(v, as) {
-			s.counted(isDir, as)
+		if isCurrent(v, listed) {
+			s.counted(isDir, listed)
 			return nil
 		}
 	}
@@ -496,7 +497,7 @@ func (s *scanner) content(p store.Path, c *store.Change) bool {
 }
 
 // flush stores the batch, except for paths that were written through the mount since they were
-// read. The overlay itself saves the old contents of those. So flush first ingests everything
+// read. The overlay itself saves the old contents of these paths. So flush first ingests everything
 // spooled, and then stores a path only if the compared version is still its newest one.
 func (s *scanner) flush(ctx context.Context) error {
 	if len(s.batch) == 0 {

@@ -17,7 +17,7 @@ import (
 )
 
 // RecordBypassed records the changes of paths that bypassed the mount. See ingest.Followers.
-func (s *Survey) RecordBypassed(ctx context.Context, told []ingest.Bypass, apply func([]store.Change) bool) {
+func (s *Survey) RecordBypassed(ctx context.Context, records []ingest.Bypass, apply func([]store.Change) bool) {
 	sc, done, err := s.baseline.scanner(ctx)
 	if err != nil {
 		s.Log.Warn("changes that bypassed the mount cannot be examined", "err", err)
@@ -25,7 +25,7 @@ func (s *Survey) RecordBypassed(ctx context.Context, told []ingest.Bypass, apply
 	}
 	defer done()
 	b := bypassBatch{survey: s, scanner: sc, apply: apply, known: !s.baseline.complete().IsZero(), paths: map[store.Path]bool{}}
-	for _, t := range told {
+	for _, t := range records {
 		b.take(t)
 	}
 	b.flush()
@@ -101,7 +101,7 @@ func (b *bypassBatch) rename(from, to store.Path) bool {
 	b.flush()
 	v, live := b.current(from)
 	st, target, err := source.LstatBeneath(b.scanner.dir, string(to))
-	if err != nil || !live || store.InodeOf(v.Stat) != store.InodeOf(st) || !b.left(from, st) {
+	if err != nil || !live || store.InodeOf(v.Stat) != store.InodeOf(st) || !b.isGone(from, st) {
 		return false
 	}
 	dir := isDir(st)
@@ -121,9 +121,9 @@ func (b *bypassBatch) gone(p store.Path) bool {
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// left reports whether the file that was at a path is no longer there. The file that replaced it
+// isGone reports whether the file that was at a path is no longer there. The file that replaced it
 // has its own record.
-func (b *bypassBatch) left(p store.Path, was store.Stat) bool {
+func (b *bypassBatch) isGone(p store.Path, was store.Stat) bool {
 	st, _, err := source.LstatBeneath(b.scanner.dir, string(p))
 	return b.gone(p) || err == nil && store.InodeOf(st) != store.InodeOf(was)
 }

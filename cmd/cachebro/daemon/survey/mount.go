@@ -23,7 +23,7 @@ type mount struct {
 	process  int    // descriptor of that process, valid while attached; < 0 if it cannot be opened
 	until    int64  // when the period without a mount before this mount ended; 0 if unknown
 	beat     wire.Heartbeat
-	beside   bool // since the last scan of all files, files may have changed without going through the mount
+	missed   bool // since the last scan of all files, files may have changed without going through the mount
 }
 
 // begin records an attached mountd. last is the scan that completed for it, nil if none has.
@@ -42,9 +42,9 @@ func (m *mount) begin(a wire.Attach, last *scanned, away func(bool) bool) (again
 	again = m.attached && m.attach.PID == a.PID && m.start == st.Start && !back
 	m.forgetLocked()
 	if !again {
-		m.beside = last == nil || !last.Whole || last.Missed != a.Missed
+		m.missed = last == nil || !last.Whole || last.Missed != a.Missed
 	}
-	m.beside = m.beside || a.Outside && !a.Watched || again && m.beat.Missed != a.Missed
+	m.missed = m.missed || a.Outside && !a.Watched || again && m.beat.Missed != a.Missed
 	m.attached, m.attach, m.start, m.process = true, a, st.Start, process
 	m.beat.Missed = a.Missed
 	if !again {
@@ -79,7 +79,7 @@ func (m *mount) heartbeat(b wire.Heartbeat) (known, left bool) {
 	}
 	if m.attached {
 		left = b.Unmounted && !m.attach.Unmounted
-		m.beside = m.beside || b.Outside && !b.Watched || b.Missed != m.beat.Missed
+		m.missed = m.missed || b.Outside && !b.Watched || b.Missed != m.beat.Missed
 		m.beat, m.attach.Outside, m.attach.Watched, m.attach.Unmounted = b, b.Outside, b.Watched, b.Unmounted
 	}
 	return m.attached, left
@@ -90,7 +90,7 @@ func (m *mount) unwatched() bool {
 	ok, a, _ := m.state()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return !ok || a.Outside && !a.Watched || m.beside
+	return !ok || a.Outside && !a.Watched || m.missed
 }
 
 // watched reports whether mountd reports changes that bypass the mount.
@@ -108,7 +108,7 @@ func (m *mount) behind() bool { return m.watched() && m.unwatched() }
 func (m *mount) scanBegins() (missed uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.beside = m.attach.Outside && !m.attach.Watched
+	m.missed = m.attach.Outside && !m.attach.Watched
 	return m.beat.Missed
 }
 

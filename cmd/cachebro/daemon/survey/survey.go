@@ -1,6 +1,6 @@
-// Package survey determines the present state of the project's tree. mountd attaches to it and
-// reports changes. It checks the files themselves if changes are not reported. Each change that it
-// finds becomes a version.
+// Package survey determines the present state of the project's tree. mountd attaches to the package
+// and reports changes. While changes are not reported, the package checks the files themselves.
+// Each change that it finds becomes a version.
 package survey
 
 import (
@@ -27,7 +27,7 @@ type Options struct {
 	// machine. Only the newest versions of the files are known.
 	Absent bool
 	Sends  func() bool // whether the history goes to a bucket
-	// Unscanned says that all files are too many to scan.
+	// Unscanned says that the tree has too many files to scan.
 	Unscanned bool
 }
 

@@ -84,13 +84,13 @@ func (s *Survey) LookAtAll(ctx context.Context) (missing string, err error) {
 }
 
 // Refresh records the files closed before the call. Without a mount it also checks the stat of
-// every file, unless no is set. warning says what may be missing.
-func (s *Survey) Refresh(ctx context.Context, no bool) (warning string) {
+// every file, unless noScan is set. warning says what may be missing.
+func (s *Survey) Refresh(ctx context.Context, noScan bool) (warning string) {
 	s.Ingest.WaitHead(ctx, ingest.FreshWait)
 	switch {
 	case s.Absent, s.mount.mounted():
 		return ""
-	case no:
+	case noScan:
 		return "not mounted, and changed files were not searched for, as requested; changes since the last search may be missing"
 	}
 	s.baseline.request(true)

@@ -78,14 +78,14 @@ func Allowed(state string, limit int64) int64 {
 
 const (
 	// tidyPause is the time between two requests to the same project. tidyBeyond is the time after
-	// a request that did not help. That happens because present contents of files are never
-	// dropped.
+	// a request that did not help. A request may not help, because present contents of files are
+	// never dropped.
 	tidyPause  = 10 * time.Minute
 	tidyBeyond = 24 * time.Hour
 )
 
-// asked is when another project was asked to tidy up, and its size then.
-type asked struct {
+// tidyRequest is the last request to tidy another project, with the size of its store then.
+type tidyRequest struct {
 	at   time.Time
 	used int64
 }
@@ -122,9 +122,9 @@ func (td *Tidy) tidyPeers(ctx context.Context) {
 		return
 	}
 	if td.asked == nil {
-		td.asked = map[string]asked{}
+		td.asked = map[string]tidyRequest{}
 	}
-	td.asked[worst.State] = asked{now, worst.Used}
+	td.asked[worst.State] = tidyRequest{now, worst.Used}
 	if err := td.Tidy(ctx, worst.State); err != nil && ctx.Err() == nil {
 		td.Log.Warn("another project takes more than its share", "state", worst.State, "bytes", worst.Used, "share", worst.Allowed, "err", err)
 	}

@@ -45,9 +45,9 @@ type Tidy struct {
 	Options
 
 	keep      *keep.Keeper
-	collected time.Time        // when the limits of the store were last checked; only Collect uses it
-	tidying   atomic.Bool      // a goroutine is tidying other projects
-	asked     map[string]asked // by state directory; used while tidying is set
+	collected time.Time              // when the limits of the store were last checked; only Collect uses it
+	tidying   atomic.Bool            // a goroutine is tidying other projects
+	asked     map[string]tidyRequest // by state directory; used while tidying is set
 }
 
 // New makes the service.
