@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// repository is the repository with a fork's commits. It is either the project's repository, which
-// remains when the fork is dropped, or the fork's own, which is deleted with it.
+// repository is the repository with a fork's commits. It is the project's repository or the fork's
+// own. Only the fork's own is deleted when the fork is dropped.
 type repository struct {
 	f     fork
 	there bool                 // the fork has a .git

@@ -51,7 +51,7 @@ func undoGit(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wi
 		if !r.Last || plan.ID == 0 || objects+len(plan.Steps)+len(plan.Conflicts)+len(plan.Lost) > 0 {
 			break
 		}
-		r.GitBefore = plan.ID // nothing is missing, because the objects are in packs, so try the previous operation
+		r.GitBefore = plan.ID // git still has every object that this operation removed, so try the previous one
 	}
 	gone := worktreesOf(t.Base(), plan)
 	if err := checkWorktrees(ctx, e, t.Base(), plan, gone); err != nil {

@@ -17,9 +17,9 @@ import (
 func CheckCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "check [PATH | GROUP]", Short: "list documents that may be out of date with the code",
-		Long: `A document is paired with the code that it is about: by the section docs of
-cachebro.yml, by a comment in it (<!-- cachebro: documents src/cache.go src/store/ -->,
-or "documents nothing"), or else by the paths of source files that it names. From then on
+		Long: `A document is paired with the code that it describes. The docs section of cachebro.yml
+names the code, or a comment in the document (<!-- cachebro: documents src/cache.go
+src/store/ -->, or "documents nothing"), or else the document's text. From then on
 any write to the code makes the pair stale, until the write is undone or docs mark says
 that the document is true again. Editing the document is not enough. After a git command
 that changes both sides, the pair is in sync.

@@ -115,8 +115,8 @@ func (p Part) Between() (after, before uint64) {
 	return last.First - 1, before
 }
 
-// Newest completes a query that names no version. It chooses the last version of the path before
-// the end of the part, and returns the number of the version before that one. It does nothing if
+// Newest completes a query that names no version. It chooses the path's last version before the end
+// of the part. prev is the number of the path's version before the chosen one. It does nothing if
 // the part reaches the end of the history.
 func (p Part) Newest(ctx context.Context, c *wire.Client, q *wire.ShowQuery) (prev uint64, err error) {
 	_, before := p.Between()

@@ -69,8 +69,8 @@ func (sp Namer) Key(v store.Version) string {
 	return key
 }
 
-// TopAncestor searches the process that made a version and its ancestors, up to the children of a
-// session's client or of an agent. It returns the topmost one whose name satisfies is. If none
+// TopAncestor searches the process that made a version and its ancestors. It stops below a
+// session's client, an agent or init. It returns the topmost one whose name satisfies is. If none
 // does, it returns the process that made the version. name is the command that started the returned
 // process, "" if not known. seen is when the returned process was first seen, 0 if its name does
 // not satisfy is.

@@ -61,10 +61,10 @@ func (s *Service) newWords() *words {
 const maxLife = 8
 
 // doer returns the version whose author v is attributed to, which is nearly always v itself. The
-// exception is the removal of a placeholder, because bubblewrap makes placeholders in the tree as
-// mount points, and the client that ran it removes them after the command. A placeholder is a file
-// or directory that was always empty and was made by the process that removes it, or by a
-// descendant of that process. Its removal is attributed to the version that made it.
+// exception is the removal of a placeholder. Bubblewrap makes placeholders in the tree as mount
+// points, and the client that ran bubblewrap removes them after the command. A placeholder is a
+// file or directory that was always empty. The process that removes it, or a descendant of that
+// process, made it. The removal of a placeholder is attributed to the version that made it.
 func (w *words) doer(v store.Version) store.Version {
 	if v.Op != store.OpUnlink && v.Op != store.OpRmdir || v.Plan != "" || v.Actor.PID == 0 {
 		return v

@@ -73,7 +73,7 @@ type Attribution struct {
 	clients  map[Key][]sessionAt
 	prompts  map[store.SessionID][]promptAt
 	windows  []*window       // by begin
-	branches map[Key]*window // by a direct child of a client: the call for which the child was started
+	branches map[Key]*window // the call for which each direct child of a client was started
 	plans    []*planWindow
 	agents   map[agentKey]string // the prompt that started each sub-agent
 	// continues maps a prompt that the client itself sent to the typed prompt that it continues.

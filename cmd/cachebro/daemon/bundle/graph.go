@@ -96,8 +96,8 @@ func New(o Options) *Graph {
 	}
 }
 
-// counts reports whether a version makes its path a node, that is, whether it is a tracked
-// regular file that is not secret.
+// counts reports whether a version makes its path a node. Nodes are tracked regular files that are
+// not secret.
 func (g *Graph) counts(v store.Version) bool {
 	kind := v.Stat.Mode & syscall.S_IFMT
 	isFile := kind == syscall.S_IFREG || kind == 0 && v.Op != store.OpMkdir && v.Op != store.OpSymlink

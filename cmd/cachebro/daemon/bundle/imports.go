@@ -13,8 +13,9 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// This file and targets.go find the files and packages of the project that a file refers to, in its
-// imports or, for a document, in its text. These references are the edges of the project's graph.
+// This file and targets.go find the files and packages of the project that a file refers to. Code
+// refers to others in its imports, and a document in its text. These references are edges of the
+// project's graph.
 //
 // Imports are resolved in two steps. The first depends on the file's bytes alone, so its result can
 // be stored with them. The second changes when files appear and disappear:
@@ -169,8 +170,8 @@ var (
 
 const mostMentions = 300
 
-// Mentions returns the words of a text that may be paths of the project, each
-// with the first line that has it. Web addresses are left out.
+// Mentions returns the words of a text that may be paths of the project, each with the first line
+// that contains it. Web addresses are left out.
 func Mentions(content []byte) []Mention {
 	var out []Mention
 	seen := map[string]bool{}

@@ -20,9 +20,9 @@ const (
 	mostRows   = 20_000               // written files
 )
 
-// Pairs counts which files were read before which other files were written by the same actor
-// (a session, or a process and its children). Reads are often reported later than the write
-// that followed them, so both are matched by their times.
+// Pairs counts how often an actor read one file before writing another. An actor is a session, or a
+// process and its children. Reads are often reported later than the write that followed them, so
+// both are matched by their times.
 type Pairs struct {
 	mu     sync.Mutex // guards all below
 	actors map[string]*recent

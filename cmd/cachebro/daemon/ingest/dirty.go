@@ -14,8 +14,8 @@ type dirtyTable struct {
 	mu    sync.Mutex // guards the fields below
 	nodes map[uint64][]store.Path
 	paths map[store.Path]int
-	// former holds the paths that a killed mountd had reported, until the next mountd has reported
-	// which of them are still being changed.
+	// former holds the paths that a killed mountd had reported. It is cleared once the next mountd
+	// has reported which files are still being changed.
 	former map[store.Path]int
 }
 

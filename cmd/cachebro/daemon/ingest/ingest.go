@@ -16,8 +16,8 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// Bounds of one batch. A batch takes all waiting records, up to a size for which no reader has to
-// wait long.
+// Bounds of one batch. A batch takes all waiting records up to these bounds, so that no reader has
+// to wait long for it.
 const (
 	BatchChanges = 256
 	BatchBytes   = 8 << 20
@@ -427,8 +427,8 @@ func (g *Ingester) WaitHead(ctx context.Context, within time.Duration) bool {
 	}
 }
 
-// settle makes the recorder of changes that bypass the mount write all of them to the spool,
-// including changes that a killed recorder had noticed.
+// settle makes the recorder of changes that bypass the mount write all noticed changes to the
+// spool. These include the changes that a killed recorder had noticed.
 func (g *Ingester) settle() {
 	if g.o.Settle != nil {
 		g.o.Settle()

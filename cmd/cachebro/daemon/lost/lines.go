@@ -7,8 +7,8 @@ import (
 	"cachebro/store/diff"
 )
 
-// step is one version of the content, between the one that a reader was shown and the one that its
-// write replaced.
+// step is one version of the content. The first step is the version that a reader was shown, and
+// the last step is the version that the reader's write replaced.
 type step struct {
 	text []byte
 	// other reports whether somebody else made this step from the previous one.

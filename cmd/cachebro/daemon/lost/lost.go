@@ -215,8 +215,8 @@ func (l *Loss) byOther(o store.Version) bool {
 
 var errNoWay = errors.New("the version that the reader was shown is not in the history")
 
-// way lists the versions between the one that the reader was shown and the one that the write
-// replaced.
+// way lists the versions from the one that the reader was shown to the one that the write replaced,
+// both included.
 func (s *Service) way(l *Loss, v store.Version) (way []store.Version, err error) {
 	err = s.store.View(func(view *store.View) error {
 		for below := v.Seq; len(way) < maxSteps; {

@@ -70,7 +70,7 @@ func (t *contents) forget() {
 	t.read = nil
 }
 
-// fetchBytes is the size up to which several contents go into one answer.
+// fetchBytes bounds an answer with more than one content, in bytes. A single content may be larger.
 const fetchBytes = 1 << 20
 
 func (pl *Plans) planFetch(_ context.Context, q wire.PlanFetch) (wire.PlanContents, []byte, error) {

@@ -69,8 +69,8 @@ func ownOf(r store.Reader, v store.Version) bool {
 	return v.Actor.Session == r.Session && v.Actor.Agent == r.Agent && (v.Plan == "" || v.Actor.ToolCall != "")
 }
 
-// madeSince reports whether, between at (ns) and v, the reader changed the file without being shown
-// the result, as a command does.
+// madeSince reports whether the reader changed the file between the time at (ns) and v without
+// being shown the result. A command, for example, changes files in this way.
 func (rd *Reads) madeSince(r store.Reader, v store.Version, at int64) bool {
 	for range maxSteps {
 		o, found, err := rd.Store.AtSeq(v.Path, v.Seq-1)

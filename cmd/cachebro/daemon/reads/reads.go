@@ -256,8 +256,8 @@ func (rd *Reads) ownEdit(ctx context.Context, r *wire.Request) (any, []byte, err
 	return wire.Empty{}, nil, nil
 }
 
-// Stale returns a warning for a reader that is about to edit a file that somebody else has changed
-// since the reader was shown it. It returns "" if no warning is needed.
+// Stale returns a warning for a reader that is about to edit a file, if somebody else has changed
+// the file since the reader was shown it. It returns "" if no warning is needed.
 func (rd *Reads) Stale(ctx context.Context, r store.Reader, p store.Path) string {
 	h, at, how, ok := rd.Shown.ShownSince(r, p)
 	if !ok {

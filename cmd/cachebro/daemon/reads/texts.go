@@ -11,9 +11,9 @@ import (
 // diffs.
 const maxListings = 8 << 20
 
-// Texts holds the texts that diffs start from. These are the store's contents and, in memory only,
-// the listings sent to readers and the results of agents' edits until the log has them. If a text
-// was dropped, a reader gets the whole text instead of a diff.
+// Texts holds the texts that diffs start from. Most are the store's contents. Listings that were
+// sent to readers are in memory only. So are the results of agents' edits, until the log has them.
+// If a text was dropped, a reader gets the whole text instead of a diff.
 type Texts struct {
 	store *store.Store
 

@@ -12,7 +12,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// This file saves the full outputs of commands that the model was shown in shortened form, for the
+// If the output of a command was shortened for the model, this file saves the full output for the
 // command "cachebro output ID". An output is saved until its session ends, in memory only,
 // compressed and within a budget. The oldest is dropped first. Package reshape never sends a text
 // that may contain a secret.

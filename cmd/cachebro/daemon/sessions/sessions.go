@@ -276,8 +276,9 @@ func (ss *Sessions) toolEnd(_ context.Context, r *wire.Request) (any, []byte, er
 	return wire.Empty{}, nil, nil
 }
 
-// staleWarnings returns warnings for a reader that is about to edit files that somebody else has
-// changed since the reader saw them. held is the reason why the call must wait, "" if it need not.
+// staleWarnings returns warnings for a reader that is about to edit files, if somebody else has
+// changed them since the reader saw them. held is the reason why the call must wait, "" if it need
+// not.
 func (ss *Sessions) staleWarnings(ctx context.Context, q wire.ToolCall) (out []string, held string) {
 	ss.Ingest.WaitHead(ctx, ingest.FreshWait)
 	session := store.SessionID(q.Session)

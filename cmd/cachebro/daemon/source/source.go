@@ -300,8 +300,8 @@ func ReadStable(f *os.File, st store.Stat) ([]byte, store.Stat, error) {
 	}
 }
 
-// SameContent reports whether two stats of a path prove that its content is the same, except
-// for changes within one clock tick.
+// SameContent reports whether two stats of a path prove that its content is the same. The stats
+// cannot show a change within one clock tick.
 func SameContent(a, b store.Stat) bool {
 	return store.InodeOf(a) == store.InodeOf(b) && a.Size == b.Size && a.Ctime == b.Ctime && a.Mtime == b.Mtime
 }

@@ -220,8 +220,9 @@ type scanner struct {
 	at    map[string]int64
 	files map[[3]uint64]loggedFile
 	// The record of a recent change may still be on its way, and only the record knows the author.
-	// So a path that differs from the log and has changed since pendingSince waits in later until
-	// its record must have arrived. pendingSince is 0 if changes are not reported.
+	// So a path that differs from the log and has changed since pendingSince is put into later, and
+	// looked at again once its record must have arrived. pendingSince is 0 if changes are not
+	// reported.
 	pendingSince int64
 	later        []entry
 	settled      bool
@@ -245,8 +246,8 @@ type found struct {
 	base uint64
 }
 
-// dirItem is a name in a directory that is being walked or, if below is set, the content of the
-// directory of that name.
+// dirItem is a name in a directory that is being walked. If below is set, it represents the content
+// of the directory of that name.
 type dirItem struct {
 	name  string // ends with a slash if below is set
 	dir   bool

@@ -27,8 +27,8 @@ type File struct {
 }
 
 // verifiedTable caches the hashes of files by their stat, for contents that are not in the version
-// log. Without it, a file that cannot be stored (too large, a full disk) or that was only touched
-// would be hashed at every look.
+// log. Without it, two kinds of files would be hashed at every look: files that cannot be stored
+// (too large, a full disk), and files whose times alone have changed.
 type verifiedTable struct {
 	mu sync.Mutex
 	m  map[store.Path]verifiedStat
