@@ -81,8 +81,8 @@ func (o *namespace) fillAttrOut(sx *sys.Stat, out *fuse.AttrOut) {
 // severalAsked means that several threads, or an unknown thread, asked. No thread has this id.
 const severalAsked = ^uint32(0)
 
-// asking records which thread attributes of n are about to be read for; 0 if unknown. It always
-// performs an atomic write, so that overtook sees every record made before it.
+// asking records the thread for which attributes of n are about to be read, or 0 if unknown. It
+// always performs an atomic write, so that overtook sees every record made before it.
 func (n *inode) asking(tid uint32) {
 	if tid == 0 || !n.attrThread.CompareAndSwap(tid, tid) && !n.attrThread.CompareAndSwap(0, tid) {
 		n.attrThread.Store(severalAsked)
@@ -113,7 +113,7 @@ func (n *inode) peek() uint32 {
 // on, and stores the new ones. gen is what peek returned before the read. If an operation of ours
 // ran since then, the comparison proves nothing. changed means that a process wrote to the source
 // directly, so the cached pages are wrong and the next OPEN drops them. While processes use the
-// source directly, an OPEN also drops them after a comparison that proves nothing.
+// source directly, the next OPEN also drops the pages if the comparison proved nothing.
 func (n *inode) note(sx *sys.Stat, gen uint32) (changed bool, before kernelState) {
 	if !n.isReg() {
 		return false, kernelState{}
@@ -245,10 +245,10 @@ func (o *contents) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse
 		}
 	}
 	if in.Valid&fuse.FATTR_MODE != 0 && in.Mode&0o600 != 0o600 {
-		o.guard(n) // from now on even its owner cannot open it
+		o.guard(n) // the new mode denies access even to the owner
 	}
 	chmod := in.Valid&owners != 0
-	if nobody { // the mode changes only if set-id bits are cleared
+	if nobody { // only clears set-id bits, so without these bits the mode stays the same
 		var sx sys.Stat
 		chmod = o.statInode(n, &sx) == nil && sx.Mode&unix.S_IFMT == unix.S_IFREG && sx.Mode&(unix.S_ISUID|unix.S_ISGID) != 0
 	}

@@ -261,9 +261,9 @@ func (p *processes) refresh(c Caller) Caller {
 
 // peek examines in the background whether a writing process has become another program since the
 // open, as with "command >file". At the close it may be too late, because the process and its
-// command line may be gone. The examination takes a third of the time of making a file, so a
-// program that goes on making files is examined only once per trustWrite. looks reports whether an
-// examination was started.
+// command line may be gone. An examination takes a third as long as making a file. So a program
+// that makes many files is examined only once per trustWrite. looks reports whether an examination
+// was started.
 func (p *processes) peek(proc *Process) (looks bool) {
 	if p.commands.disabled || proc == nil || !proc.young() {
 		return false
@@ -324,10 +324,10 @@ func ownerOf(pid uint32) uint32 {
 // Callers finds the process of a thread for code that observes system calls without a mount.
 type Callers struct{ procs *processes }
 
-// NewCallers returns a Callers that calls told when the command of a process becomes known.
-func NewCallers(told func(*Process)) *Callers {
+// NewCallers returns a Callers that calls described when the command of a process becomes known.
+func NewCallers(described func(*Process)) *Callers {
 	c := &Callers{newProcesses()}
-	c.procs.commands.tell = told
+	c.procs.commands.tell = described
 	return c
 }
 
@@ -354,7 +354,7 @@ const (
 
 // commands reads the command lines of processes. The kernel reads them from the process's memory,
 // whose lock the process may hold while it waits for another reply of ours. So no request waits for
-// this reader. Of a command line that was not read in time, only the process's name is known.
+// this reader. If a command line is not read in time, only the process's name is known.
 type commands struct {
 	disabled bool
 	slots    chan struct{}  // one slot for each read in progress; never closed

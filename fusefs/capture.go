@@ -48,9 +48,9 @@ func (o *contents) markDirty(n *inode, c Caller, op event.Op, before stamp, appe
 		n.writes = w
 	}
 	if !w.dirty {
-		// A version may store only the bytes after tail, as an addition to the previous version. So
-		// the file must still have the content last reported to the Observer. If the file has no
-		// mark, the Observer reports that content in Before.
+		// A version may store only the bytes after tail, as an addition to the previous version.
+		// That needs a file with the content that the Observer received last. If the file has no
+		// mark, the Observer receives its content in Before, below.
 		sameContent := n.reported != nil && *n.reported == before || n.reported == nil && n.mark.Load() == 0
 		if o.obs != nil {
 			o.obs.Before(Change{File: n, Caller: c, Op: op, Append: appends, Cancel: cancel})

@@ -291,7 +291,7 @@ func (o *overlay) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	n.end()
 	var sx sys.Stat
 	if err == unix.EEXIST && in.Unique&resendBit != 0 && sys.StatAt(d.fd, name, &sx) == nil && keyOf(&sx) == n.key {
-		err = nil // made by a server that was killed
+		err = nil // an earlier server made the link before it was killed
 	}
 	if err != nil {
 		return status(err)

@@ -109,7 +109,7 @@ const maxKept = 1024
 func (o *contents) keep(n *inode, dir int, name string) *handle {
 	o.guard(n)
 	if n.isDir() {
-		// The cache of directory descriptors keeps it accessible.
+		// The directory stays accessible through its cached descriptor.
 		if d, err := o.dir(n); err == nil {
 			d.release()
 		}

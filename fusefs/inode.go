@@ -51,7 +51,7 @@ type inode struct {
 
 	folding    atomic.Uint32 // for a directory; see folds
 	absent     atomic.Uint32 // extended attributes that it is known not to have; written under mu, see absentBit
-	removed    atomic.Bool   // its last name was removed; the Observer made any other
+	removed    atomic.Bool   // its last name was removed; any name that it has was made by the Observer
 	locked     atomic.Bool   // a process has locked it, or tried to
 	queued     atomic.Bool   // in the notifier's queue
 	spoilt     atomic.Uint32 // counts changes that made the kernel's cached pages or attributes wrong

@@ -33,7 +33,7 @@ func (o *contents) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) 
 	}
 	if in.WriteFlags&fuse.WRITE_CACHE != 0 && h.onlyAppends() {
 		o.notifier.inode(h.node)
-		return 0, fuse.EPERM // a page of a mapping has its own offset
+		return 0, fuse.EPERM // pages of a mapping are written at their own offsets, not appended
 	}
 	n := h.node
 	n.order.Lock()
@@ -112,7 +112,7 @@ func (o *contents) markHandleDirty(h *handle, in *fuse.InHeader, off int64, appe
 		before = stampOf(&sx)
 	}
 	first := w == nil || w.empty || w.tail == math.MaxInt64
-	known := n.reported != nil && (w == nil || !w.dirty) // before was read just now
+	known := n.reported != nil && (w == nil || !w.dirty) // markDirty compares before, so check need not
 	w = o.markDirty(n, c, event.OpWrite, before, appends, cancel)
 	if !known {
 		w.check(h.fd)

@@ -107,8 +107,8 @@ func (c *Capture) asFound(f fusefs.File, p string, st event.Stat, class ignore.C
 	return &spool.Record{Kind: spool.KindVersion, Op: event.OpBaseline, Class: class, Path: p, Node: f.ID(), Stat: c.withXattrs(f, st), Time: time.Now().UnixNano()}
 }
 
-// Found records the state of a name that no scan has recorded, because scans skip ignored names. It
-// does not save the content of regular files, because that is not in danger.
+// Found records the state of an ignored name, which scans skip. It does not save the content of
+// regular files, because no operation is about to destroy it.
 func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
 	mark, several := f.Mark(), !isDir(st) && st.Nlink > 1
 	if mark.Load()&markFound != 0 && !several {
@@ -145,8 +145,8 @@ func (c *Capture) knownByOtherName(f fusefs.File, p string) {
 	}
 }
 
-// foundNames records all names of a file that no scan has recorded, except but.
-func (c *Capture) foundNames(f fusefs.File, but string) {
+// foundNames records all names of a file that no scan has recorded, except the name skip.
+func (c *Capture) foundNames(f fusefs.File, skip string) {
 	names := f.Paths()
 	if len(names) < 2 {
 		return
@@ -156,15 +156,14 @@ func (c *Capture) foundNames(f fusefs.File, but string) {
 		return
 	}
 	for _, p := range names {
-		if p != but {
+		if p != skip {
 			c.Found(f, p, "", st)
 		}
 	}
 }
 
-// save records content that has not been captured. Before a write, the content must be in the spool
-// when save returns: Before is not called again, and later writes may overwrite what the first one
-// leaves.
+// save records content that has not been captured. Before a write, the whole content must be in the
+// spool when save returns, because Before is not called again for later writes.
 func (c *Capture) save(ch fusefs.Change, quit *canceller, p string, st event.Stat, class ignore.Class, vanishes bool) {
 	if !isRegular(st) {
 		return

@@ -89,7 +89,7 @@ func (c *Capture) Close(ctx context.Context) error {
 }
 
 // Introduce is called before mountd attaches to a daemon, which begins with a scan. It reports all
-// files that are being written, because this daemon may never have been told of them.
+// files that are being written, because this daemon may not know of them.
 func (c *Capture) Introduce(eachDirty func(func(fusefs.File))) {
 	c.scans.running.Store(true)
 	eachDirty(func(f fusefs.File) { c.dirty(f) })
@@ -214,7 +214,7 @@ func (c *Capture) version(f fusefs.File, r *spool.Record, by fusefs.Caller, keep
 }
 
 // marksOf returns the marks that a version with content sets on its file. Without a tracked name
-// the store may drop the content, so no tail may follow it.
+// the store may drop the content. Then the next version must not store only a tail.
 func marksOf(r *spool.Record) uint32 {
 	switch r.Class {
 	case ignore.Tracked:

@@ -79,7 +79,7 @@ func (c *copies) end() {
 	c.more.Broadcast()
 }
 
-// admit reports whether another content may be queued. If the healthy store is behind, admit waits,
+// admit reports whether another content may be queued. If a healthy store is behind, admit waits,
 // because slowing the writer down is better than dropping a version. If capture has stopped,
 // waiting would not help.
 func (c *copies) admit() bool {

@@ -49,7 +49,7 @@ func (c *Capture) Done(e fusefs.Event) {
 	case event.OpExchange:
 		c.exchanged(e, r)
 		return
-	case event.OpCreate: // the close makes the version
+	case event.OpCreate: // the version is recorded when the file is closed
 		if c.scans.running.Load() && e.File != nil {
 			c.dirty(e.File)
 		}
@@ -144,7 +144,7 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 		c.recordExcluded(e.File, e.Path, e.Target, e.Stat, wasFrom)
 		c.enterBoundary(e.Path2, e.File, dir)
 	}
-	if regular && wasTo == ignore.Excluded && wasFrom == ignore.Ignored && e.File.Mark().Load()&markSafe == 0 { // perhaps no later request leads to the file
+	if regular && wasTo == ignore.Excluded && wasFrom == ignore.Ignored && e.File.Mark().Load()&markSafe == 0 { // later requests may not lead to the file
 		c.save(fusefs.Change{File: e.File, Op: e.Op}, &canceller{ch: c.stop}, e.Path, e.Stat, wasFrom, false)
 	}
 	switch {
@@ -193,7 +193,7 @@ const movedToGit = "it was moved to where nothing is recorded; its ignored files
 
 // versionUnderOldName makes a version of content that had an ignored name and is in no version. The
 // version has the old name, because an undo of the rename looks there. It returns false for a file
-// made since the mount, which may still be written to under a name that no other program has seen.
+// made since the mount, because its writer may not have finished.
 func (c *Capture) versionUnderOldName(f fusefs.File, p string) bool {
 	st, err := f.Stat()
 	if err != nil || !isRegular(st) || st.Birth == 0 || st.Birth > c.stateSince.UnixNano() {
@@ -264,32 +264,32 @@ func (c *Capture) exchanged(e fusefs.Event, r *spool.Record) {
 	}
 }
 
-// swapped records the exchange of a name with one of git's own files. The name got the file come,
-// and its old file gone became git's own.
-func (c *Capture) swapped(e fusefs.Event, p string, class ignore.Class, gone, come fusefs.File) {
-	was, err := gone.Stat()
+// swapped records the exchange of the name p with one of git's own files. p led to the file before
+// and now leads to the file after.
+func (c *Capture) swapped(e fusefs.Event, p string, class ignore.Class, before, after fusefs.File) {
+	was, err := before.Stat()
 	if err != nil {
 		c.opt.Logger.Debug("exchanged", "path", p, "err", err)
 		return
 	}
-	c.keepBaseline(gone, p, class)
-	r := &spool.Record{Kind: spool.KindVersion, Op: event.OpUnlink, Class: class, Path: p, Node: gone.ID(), Stat: was, Time: e.Time.UnixNano(), LastName: true}
+	c.keepBaseline(before, p, class)
+	r := &spool.Record{Kind: spool.KindVersion, Op: event.OpUnlink, Class: class, Path: p, Node: before.ID(), Stat: was, Time: e.Time.UnixNano(), LastName: true}
 	if isDir(was) {
 		r.Op, r.Reason = event.OpRmdir, movedToGit
 	}
 	c.appendBy(e.Caller, r)
-	is, err := come.Stat()
+	is, err := after.Stat()
 	if err != nil {
 		c.opt.Logger.Debug("exchanged", "path", p, "err", err)
 		return
 	}
-	r = &spool.Record{Kind: spool.KindVersion, Op: event.OpCreate, Class: class, Path: p, Node: come.ID(), Stat: c.withXattrs(come, is), Time: e.Time.UnixNano()}
+	r = &spool.Record{Kind: spool.KindVersion, Op: event.OpCreate, Class: class, Path: p, Node: after.ID(), Stat: c.withXattrs(after, is), Time: e.Time.UnixNano()}
 	switch {
 	case isDir(is):
 		r.Op = event.OpMkdir
 		c.scans.relocated(class == ignore.Tracked)
 	case isRegular(is):
-		c.version(come, r, e.Caller, class == ignore.Tracked, false)
+		c.version(after, r, e.Caller, class == ignore.Tracked, false)
 		return
 	}
 	c.appendBy(e.Caller, r)

@@ -2,7 +2,7 @@ package capture
 
 import "syscall"
 
-// Darwin has no such flag.
+// noAtime is 0, because no flag of Darwin preserves the access time.
 const noAtime = 0
 
 // ownFDs is the directory of our own descriptors.

@@ -6,14 +6,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noAtime keeps our own reads from changing the access time.
+// noAtime prevents our own reads from changing the access time.
 const noAtime = unix.O_NOATIME
 
 // ownFDs is the directory of our own descriptors.
 const ownFDs = "/proc/self/fd"
 
-// quiet keeps reads through a descriptor from changing the access time. It has no effect if another
-// user owns the file.
+// quiet prevents reads through a descriptor from changing the access time. It has no effect if
+// another user owns the file.
 func quiet(fd int) {
 	if fl, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0); err == nil {
 		_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETFL, fl|noAtime)

@@ -50,7 +50,7 @@ type Options struct {
 	AllReads bool
 }
 
-// The longest waits that law 2 may cause, and other limits.
+// How long an operation may wait for content to be saved, and other limits.
 const (
 	waitHealthy = 2 * time.Second
 	waitFailed  = 100 * time.Millisecond

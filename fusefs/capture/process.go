@@ -98,8 +98,8 @@ func (c *Capture) Described(p *fusefs.Process) {
 	}
 }
 
-// fresh returns, oldest first, those of p and its ancestors that the spool does not know, or knows
-// only by an earlier name.
+// fresh returns p and its ancestors, oldest first, without those that the spool knows by their
+// present name.
 func (c *Capture) fresh(p *fusefs.Process) []*fusefs.Process {
 	c.procMu.Lock()
 	defer c.procMu.Unlock()

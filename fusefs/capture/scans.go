@@ -18,13 +18,14 @@ type scans struct {
 	seen  atomic.Int64 // ns; contents with an older ctime are captured
 	moved atomic.Int64 // ns; when a directory was last renamed
 	began atomic.Int64 // ns; start of the scan that set seen
-	// running is set while a scan runs or is expected. The scan would record files that are being
-	// written without an author, so new files are also reported when they are made.
+	// running is set while a scan runs or is expected. A scan cannot record who writes a file. So
+	// meanwhile new files are also reported when they are made.
 	running atomic.Bool
 }
 
-// captured reports whether a completed scan captured the content of a file. It returns false for a file
-// that is tracked only because of git's index, because it may have been added after the scan.
+// captured reports whether a completed scan captured the content of a file. It returns false for a
+// file that is tracked only because git's index has it: the file may have been added to the index
+// after the scan.
 func (s *scans) captured(p string, st event.Stat) bool {
 	s.checkClock()
 	return st.Ctime != 0 && st.Ctime < s.seen.Load() && (s.opt.Matcher == nil || !s.opt.Matcher.Forced(p))
@@ -45,7 +46,7 @@ func (s *scans) end(began time.Time) {
 }
 
 // relocated records that directories were moved, so a running scan may have missed them. intoView
-// means that untracked files became tracked. Earlier scans do not have those.
+// means that untracked files, which earlier scans skipped, became tracked.
 func (s *scans) relocated(intoView bool) {
 	s.moved.Store(time.Now().UnixNano())
 	if intoView {
@@ -68,7 +69,7 @@ func (s *scans) checkClock() {
 // distrust discards the results of all scans, because content written from now on may have a ctime
 // from before them. A later scan counts if it begins after the wall clock has passed its old time.
 func (s *scans) distrust() {
-	s.opt.Logger.Warn("the clock was set back; files are copied before they are destroyed, whatever a scan saw")
+	s.opt.Logger.Warn("the clock was set back; files are copied before they are destroyed, even if a scan has captured them")
 	// The daemon may call BaselineDone again with the old start of its scan.
 	s.moved.Store(max(time.Now().UnixNano(), s.began.Load()))
 	s.seen.Store(0)

@@ -75,8 +75,8 @@ func sameTerminal(dev, terminal uint64) bool {
 	return uint64(unix.Major(dev)) == terminal>>8&0xfff && uint64(unix.Minor(dev)) == terminal&0xff|terminal>>12&0xfff00
 }
 
-// readTerminals returns the watches whose terminals were read since the watch began, or that ended
-// otherwise.
+// readTerminals returns the watches whose terminals were read since the watch began, and those that
+// ended for another reason.
 func (t *typed) readTerminals() iter.Seq[int] {
 	return func(yield func(int) bool) {
 		var buf [64 * unix.SizeofInotifyEvent]byte

@@ -74,7 +74,7 @@ func Shared(dir *os.File) string {
 }
 
 // TellsOutside is false because Scan cannot find processes that use the source directly. This
-// system only tells the path of a working directory, which is the same in source and mount.
+// system reports only the path of a working directory, which is the same in source and mount.
 const TellsOutside = false
 
 // Scan finds the processes with their working directory in dir, if inside is set. It cannot find

@@ -36,15 +36,15 @@ func Describe(procs []Proc, limit int) string {
 }
 
 // Split separates processes that use the source directly from mounts that lead to it.
-func Split(outside []Proc) (stand, ways []Proc) {
+func Split(outside []Proc) (direct, ways []Proc) {
 	for _, p := range outside {
 		if p.How == "mount" {
 			ways = append(ways, p)
 		} else {
-			stand = append(stand, p)
+			direct = append(direct, p)
 		}
 	}
-	return stand, ways
+	return direct, ways
 }
 
 // Used splits mounts that bypass the overlay into used and idle ones.
