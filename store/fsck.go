@@ -64,8 +64,8 @@ func (s *Store) Fsck(ctx context.Context, repair bool, step func(done, all int))
 	}
 	b := s.newBatch()
 	defer b.discard()
-	l := &look{seed: maphash.MakeSeed(), newest: map[Path]newest{}, lost: map[uint64]bool{}}
-	if err := b.checkLog(ctx, c, l, &vd); err != nil {
+	f := &fsck{Check: c, b: b, verified: &vd, seed: maphash.MakeSeed(), newest: map[Path]newest{}, blocks: map[uint64]times{}, lost: map[uint64]bool{}}
+	if err := f.checkLog(ctx); err != nil {
 		return c, err
 	}
 	if !repair || c.OK() {
@@ -76,7 +76,7 @@ func (s *Store) Fsck(ctx context.Context, repair bool, step func(done, all int))
 			return c, err
 		}
 	}
-	if err := b.recount(c, l); err != nil {
+	if err := f.recount(); err != nil {
 		return c, err
 	}
 	s.current.Clear()
@@ -90,16 +90,20 @@ func (s *Store) Fsck(ctx context.Context, repair bool, step func(done, all int))
 	return c, s.loadGroups()
 }
 
-// look collects in one walk through the log what the walks through the indexes need. Looking up
-// each version and each of its keys takes eight times as long.
-type look struct {
-	seed   maphash.Seed
-	want   []wanted // index keys that must exist, sorted by sum
-	have   []bool   // have[i]: the key want[i] exists
-	newest map[Path]newest
-	lost   map[uint64]bool // see Check.Lost
-	top    uint64          // the highest number
-	files  uint64          // see State.Files; complete once the c keys are checked
+// fsck is one run of Fsck. Its walk through the log collects what the walks through the indexes
+// need. Looking up each version and each of its keys takes eight times as long.
+type fsck struct {
+	*Check
+	b        *batch // makes the repairs
+	verified *content.Verified
+	seed     maphash.Seed
+	want     []wanted // index keys that must exist, sorted by sum
+	have     []bool   // have[i]: the key want[i] exists
+	newest   map[Path]newest
+	blocks   map[uint64]times
+	lost     map[uint64]bool // see Check.Lost
+	top      uint64          // the highest number
+	files    uint64          // see State.Files; complete once the c keys are checked
 }
 
 // wanted is the hash of an index key that version seq must have.
@@ -109,19 +113,19 @@ type wanted struct{ sum, seq uint64 }
 type newest struct{ seq, sum uint64 }
 
 // found marks an index key as present. It returns false if no version has this key.
-func (l *look) found(key []byte) bool {
-	sum := maphash.Bytes(l.seed, key)
-	i, ok := slices.BinarySearchFunc(l.want, sum, func(w wanted, sum uint64) int { return cmp.Compare(w.sum, sum) })
+func (f *fsck) found(key []byte) bool {
+	sum := maphash.Bytes(f.seed, key)
+	i, ok := slices.BinarySearchFunc(f.want, sum, func(w wanted, sum uint64) int { return cmp.Compare(w.sum, sum) })
 	if ok {
-		l.have[i] = true
+		f.have[i] = true
 	}
 	return ok
 }
 
 // count adds the newest version of a path to the file counter.
-func (l *look) count(v *Version) {
+func (f *fsck) count(v *Version) {
 	if !v.Deleted() && !isDir(v.Stat) {
-		l.files++
+		f.files++
 	}
 }
 
@@ -129,20 +133,20 @@ func (l *look) count(v *Version) {
 func keysOf(v *Version) [][]byte { return append(indexes(v), keyPath(v.Path, v.Seq)) }
 
 // checkLog reads each version, compares the log with its indexes, and makes repairs in the batch.
-func (b *batch) checkLog(ctx context.Context, c *Check, l *look, vd *content.Verified) error {
-	err := b.s.db.View(func(txn *badger.Txn) error {
-		if err := b.checkVersions(ctx, txn, c, l, vd); err != nil {
+func (f *fsck) checkLog(ctx context.Context) error {
+	err := f.b.s.db.View(func(txn *badger.Txn) error {
+		if err := f.checkVersions(ctx, txn); err != nil {
 			return err
 		}
-		if err := b.checkCurrent(ctx, txn, c, l); err != nil {
+		if err := f.checkCurrent(ctx, txn); err != nil {
 			return err
 		}
-		if err := b.checkIndexes(ctx, txn, c, l); err != nil {
+		if err := f.checkIndexes(ctx, txn); err != nil {
 			return err
 		}
 		pieces, err := content.StrayPieces(ctx, txn)
 		for _, key := range pieces {
-			if err := b.stray(c, key); err != nil {
+			if err := f.stray(key); err != nil {
 				return err
 			}
 		}
@@ -151,13 +155,12 @@ func (b *batch) checkLog(ctx context.Context, c *Check, l *look, vd *content.Ver
 	if err != nil {
 		return err
 	}
-	return b.checkCounters(c, l)
+	return f.checkCounters()
 }
 
 // checkVersions compares the log with the contents and the time blocks.
-func (b *batch) checkVersions(ctx context.Context, txn *badger.Txn, c *Check, l *look, vd *content.Verified) error {
-	blocks := map[uint64]times{}
-	groups, err := b.checkGroups(txn, c)
+func (f *fsck) checkVersions(ctx context.Context, txn *badger.Txn) error {
+	groups, err := f.checkGroups(txn)
 	if err != nil {
 		return err
 	}
@@ -165,10 +168,10 @@ func (b *batch) checkVersions(ctx context.Context, txn *badger.Txn, c *Check, l 
 		for ; len(groups) > 0 && groups[0].first < before; groups = groups[1:] {
 			g, common := groups[0], groups[0].common()
 			for _, ix := range indexes(&common) {
-				l.want = append(l.want, wanted{maphash.Bytes(l.seed, ix), g.first})
+				f.want = append(f.want, wanted{maphash.Bytes(f.seed, ix), g.first})
 			}
 			err := g.each(func(v Version) error {
-				return b.checkVersion(txn, c, l, vd, blocks, v, maphash.Bytes(l.seed, encode(&v)))
+				return f.checkVersion(txn, v, maphash.Bytes(f.seed, encode(&v)))
 			})
 			if err != nil {
 				return err
@@ -186,13 +189,13 @@ func (b *batch) checkVersions(ctx context.Context, txn *badger.Txn, c *Check, l 
 		var sum uint64
 		key := it.Item().KeyCopy(nil)
 		err := it.Item().Value(func(val []byte) (err error) {
-			sum = maphash.Bytes(l.seed, val)
+			sum = maphash.Bytes(f.seed, val)
 			v, err = decodeVersion(key, val)
 			return err
 		})
 		if err != nil {
-			c.problem("version %x: %v", key[1:], err)
-			if err := b.w.Del(key); err != nil {
+			f.problem("version %x: %v", key[1:], err)
+			if err := f.b.w.Del(key); err != nil {
 				return err
 			}
 			continue
@@ -201,61 +204,61 @@ func (b *batch) checkVersions(ctx context.Context, txn *badger.Txn, c *Check, l 
 			return err
 		}
 		for _, ix := range keysOf(&v) {
-			l.want = append(l.want, wanted{maphash.Bytes(l.seed, ix), v.Seq})
+			f.want = append(f.want, wanted{maphash.Bytes(f.seed, ix), v.Seq})
 		}
-		if err := b.checkVersion(txn, c, l, vd, blocks, v, sum); err != nil {
+		if err := f.checkVersion(txn, v, sum); err != nil {
 			return err
 		}
 	}
 	if err := grouped(math.MaxUint64); err != nil {
 		return err
 	}
-	for blk, t := range blocks {
-		if have, ok := b.readTimes(blk); !ok || have.Min > t.Min || have.Max < t.Max || have.Who != 0 && have.Who != t.Who {
-			c.problem("time block %d is wrong", blk)
-			if err := b.w.Set(keyTimes(blk*timeBlock), t.bytes()); err != nil {
+	for blk, t := range f.blocks {
+		if have, ok := f.b.readTimes(blk); !ok || have.Min > t.Min || have.Max < t.Max || have.Who != 0 && have.Who != t.Who {
+			f.problem("time block %d is wrong", blk)
+			if err := f.b.w.Set(keyTimes(blk*timeBlock), t.bytes()); err != nil {
 				return err
 			}
 		}
 	}
-	slices.SortFunc(l.want, func(a, b wanted) int { return cmp.Compare(a.sum, b.sum) })
-	l.have = make([]bool, len(l.want))
+	slices.SortFunc(f.want, func(a, b wanted) int { return cmp.Compare(a.sum, b.sum) })
+	f.have = make([]bool, len(f.want))
 	return nil
 }
 
 // checkVersion compares a version with the contents. sum is that of its record.
-func (b *batch) checkVersion(txn *badger.Txn, c *Check, l *look, vd *content.Verified, blocks map[uint64]times, v Version, sum uint64) error {
-	c.Versions++
-	l.top = max(l.top, v.Seq)
+func (f *fsck) checkVersion(txn *badger.Txn, v Version, sum uint64) error {
+	f.Versions++
+	f.top = max(f.top, v.Seq)
 	blk := v.Seq / timeBlock
-	t, ok := blocks[blk]
-	blocks[blk] = t.with(&v, ok)
-	l.newest[v.Path] = newest{v.Seq, sum}
+	t, ok := f.blocks[blk]
+	f.blocks[blk] = t.with(&v, ok)
+	f.newest[v.Path] = newest{v.Seq, sum}
 	if v.Blob == (Hash{}) {
 		return nil
 	}
 	missing := false
-	if !vd.Has(v.Blob) { // it may have been stored since Verify
+	if !f.verified.Has(v.Blob) { // it may have been stored since Verify
 		kept, err := content.InSnapshot(txn, v.Blob)
 		missing = !kept && err == nil
 	}
-	if !missing && !vd.Bad[v.Blob] {
+	if !missing && !f.verified.Bad[v.Blob] {
 		return nil
 	}
 	if missing {
-		c.problem("version %d (%q): its content is missing", v.Seq, string(v.Path))
+		f.problem("version %d (%q): its content is missing", v.Seq, string(v.Path))
 	}
-	c.Lost = append(c.Lost, v.Seq)
-	l.lost[v.Seq] = true
+	f.Lost = append(f.Lost, v.Seq)
+	f.lost[v.Seq] = true
 	v.Blob, v.NoContent = Hash{}, "damaged"
-	return b.replace(&v)
+	return f.b.replace(&v)
 }
 
 // checkGroups reads the groups. It queues the removal of those that cannot be read, and of lists
 // that belong to none.
-func (b *batch) checkGroups(txn *badger.Txn, c *Check) (all []*members, err error) {
+func (f *fsck) checkGroups(txn *badger.Txn) (all []*members, err error) {
 	lists := map[uint64]bool{}
-	b.s.groups.lists.Clear()
+	f.b.s.groups.lists.Clear()
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kGroup}})
 	defer it.Close()
 	for it.Rewind(); it.Valid(); it.Next() {
@@ -264,7 +267,7 @@ func (b *batch) checkGroups(txn *badger.Txn, c *Check) (all []*members, err erro
 		err := it.Item().Value(func(val []byte) error {
 			g, _, err := parseGroup(key, val)
 			if err == nil {
-				m, err = b.s.members(txn, g)
+				m, err = f.b.s.members(txn, g)
 			}
 			return err
 		})
@@ -273,8 +276,8 @@ func (b *batch) checkGroups(txn *badger.Txn, c *Check) (all []*members, err erro
 			all = append(all, m)
 			lists[m.group.list] = true
 		case errors.Is(err, ErrDamaged), errors.Is(err, ErrNotFound):
-			c.problem("versions from %x on: %v", key[1:], err)
-			if err := b.w.Del(key); err != nil {
+			f.problem("versions from %x on: %v", key[1:], err)
+			if err := f.b.w.Del(key); err != nil {
 				return nil, err
 			}
 		default:
@@ -286,7 +289,7 @@ func (b *batch) checkGroups(txn *badger.Txn, c *Check) (all []*members, err erro
 	for stray.Rewind(); stray.Valid(); stray.Next() {
 		key := stray.Item().KeyCopy(nil)
 		if len(key) != 13 || !lists[binary.BigEndian.Uint64(key[1:])] {
-			if err := b.stray(c, key); err != nil {
+			if err := f.stray(key); err != nil {
 				return nil, err
 			}
 		}
@@ -295,7 +298,7 @@ func (b *batch) checkGroups(txn *badger.Txn, c *Check) (all []*members, err erro
 }
 
 // checkCurrent compares the c keys with the newest versions.
-func (b *batch) checkCurrent(ctx context.Context, txn *badger.Txn, c *Check, l *look) error {
+func (f *fsck) checkCurrent(ctx context.Context, txn *badger.Txn) error {
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kCurrent}})
 	defer it.Close()
 	for it.Rewind(); it.Valid(); it.Next() {
@@ -303,18 +306,18 @@ func (b *batch) checkCurrent(ctx context.Context, txn *badger.Txn, c *Check, l *
 			return err
 		}
 		p := Path(it.Item().Key()[1:])
-		n, known := l.newest[p]
+		n, known := f.newest[p]
 		if !known {
-			if err := b.stray(c, it.Item().KeyCopy(nil)); err != nil {
+			if err := f.stray(it.Item().KeyCopy(nil)); err != nil {
 				return err
 			}
 			continue
 		}
 		err := it.Item().Value(func(val []byte) error {
 			v, err := decodeCurrent(val)
-			if err == nil && v.Seq == n.seq && maphash.Bytes(l.seed, val[8:]) == n.sum && !l.lost[n.seq] {
-				delete(l.newest, p)
-				l.count(&v)
+			if err == nil && v.Seq == n.seq && maphash.Bytes(f.seed, val[8:]) == n.sum && !f.lost[n.seq] {
+				delete(f.newest, p)
+				f.count(&v)
 			}
 			return nil
 		})
@@ -322,16 +325,16 @@ func (b *batch) checkCurrent(ctx context.Context, txn *badger.Txn, c *Check, l *
 			return damaged(err)
 		}
 	}
-	for p, n := range l.newest {
-		v, err := b.version(n.seq)
+	for p, n := range f.newest {
+		v, err := f.b.version(n.seq)
 		if err != nil {
 			return err
 		}
-		if !l.lost[n.seq] {
-			c.problem("the newest version of %q is not recorded", string(p))
+		if !f.lost[n.seq] {
+			f.problem("the newest version of %q is not recorded", string(p))
 		}
-		l.count(&v)
-		if err := b.w.Set(keyCurrent(p), encodeCurrent(&v, encode(&v))); err != nil {
+		f.count(&v)
+		if err := f.b.w.Set(keyCurrent(p), encodeCurrent(&v, encode(&v))); err != nil {
 			return err
 		}
 	}
@@ -339,12 +342,12 @@ func (b *batch) checkCurrent(ctx context.Context, txn *badger.Txn, c *Check, l *
 }
 
 // checkIndexes finds missing index keys and index keys without a version.
-func (b *batch) checkIndexes(ctx context.Context, txn *badger.Txn, c *Check, l *look) error {
+func (f *fsck) checkIndexes(ctx context.Context, txn *badger.Txn) error {
 	for _, prefix := range []byte{kPath, kIndex} {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{prefix}})
 		for it.Rewind(); it.Valid() && ctx.Err() == nil; it.Next() {
-			if !l.found(it.Item().Key()) {
-				if err := b.stray(c, it.Item().KeyCopy(nil)); err != nil {
+			if !f.found(it.Item().Key()) {
+				if err := f.stray(it.Item().KeyCopy(nil)); err != nil {
 					it.Close()
 					return err
 				}
@@ -355,27 +358,27 @@ func (b *batch) checkIndexes(ctx context.Context, txn *badger.Txn, c *Check, l *
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	for i, w := range l.want {
-		if l.have[i] {
+	for i, w := range f.want {
+		if f.have[i] {
 			continue
 		}
-		v, err := b.s.versionIn(txn, w.seq)
+		v, err := f.b.s.versionIn(txn, w.seq)
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return err
 		}
-		if g := b.s.groups.covering(w.seq); g != nil {
+		if g := f.b.s.groups.covering(w.seq); g != nil {
 			v = g.common()
 		}
 		for _, ix := range keysOf(&v) {
-			if maphash.Bytes(l.seed, ix) != w.sum {
+			if maphash.Bytes(f.seed, ix) != w.sum {
 				continue
 			}
-			c.problem("version %d: an index key is missing", v.Seq)
+			f.problem("version %d: an index key is missing", v.Seq)
 			var val []byte
 			if ix[0] == kPath {
 				val = []byte{byte(v.Op), byte(v.Class)}
 			}
-			if err := b.w.Set(ix, val); err != nil {
+			if err := f.b.w.Set(ix, val); err != nil {
 				return err
 			}
 		}
@@ -384,39 +387,39 @@ func (b *batch) checkIndexes(ctx context.Context, txn *badger.Txn, c *Check, l *
 }
 
 // stray removes a key that belongs to no version or content.
-func (b *batch) stray(c *Check, key []byte) error {
-	c.problem("a %q key belongs to nothing", string(key[:1]))
-	return b.w.Del(key)
+func (f *fsck) stray(key []byte) error {
+	f.problem("a %q key belongs to nothing", string(key[:1]))
+	return f.b.w.Del(key)
 }
 
 // checkCounters compares the counters of the state with what was found.
-func (b *batch) checkCounters(c *Check, l *look) error {
-	have, err := b.counted(c, l)
+func (f *fsck) checkCounters() error {
+	have, err := f.counted()
 	if err != nil {
 		return err
 	}
-	was := b.next
+	was := f.b.next
 	if was.Versions != have.Versions || was.Files != have.Files || was.Blobs != have.Blobs || was.BlobBytes != have.BlobBytes {
-		c.problem("the counters say %d versions, %d files, %d contents of %d bytes; there are %d, %d, %d of %d",
+		f.problem("the counters say %d versions, %d files, %d contents of %d bytes; there are %d, %d, %d of %d",
 			was.Versions, was.Files, was.Blobs, was.BlobBytes, have.Versions, have.Files, have.Blobs, have.BlobBytes)
 	}
 	return nil
 }
 
 // recount corrects the counters of the state.
-func (b *batch) recount(c *Check, l *look) error {
-	n, err := b.counted(c, l)
+func (f *fsck) recount() error {
+	n, err := f.counted()
 	if err == nil {
-		b.next, b.contents.Counts = n, n.counts()
+		f.b.next, f.b.contents.Counts = n, n.counts()
 	}
 	return err
 }
 
 // counted returns the state with the counters that it has after this batch.
-func (b *batch) counted(c *Check, l *look) (State, error) {
-	n := b.next
-	n.Versions, n.Files, n.Seq = uint64(c.Versions), l.files, max(n.Seq, l.top)
-	blobs, err := content.Count(b.w.Txn)
+func (f *fsck) counted() (State, error) {
+	n := f.b.next
+	n.Versions, n.Files, n.Seq = uint64(f.Versions), f.files, max(n.Seq, f.top)
+	blobs, err := content.Count(f.b.w.Txn)
 	n.setCounts(blobs)
 	return n, err
 }
