@@ -25,8 +25,8 @@ type Sibling struct {
 var keyAlone = []byte{'m', 'a', 'l', 'o', 'n', 'e'}
 
 const (
-	// adoptLeast is the number of bytes that a sibling's pack file must save to be adopted. A
-	// smaller file is adopted if the bytes saved are half of it.
+	// adoptLeast is the number of bytes that a sibling's pack file must save to be adopted. A file
+	// with less than twice that size must save half of its size.
 	adoptLeast = 64 << 10
 )
 
@@ -97,7 +97,7 @@ func (s *Store) candidates(ctx context.Context) []candidate {
 			var err error
 			c.frames, err = readIndex(c.file)
 			if err != nil {
-				s.opt.Log.Warn("a sibling's pack file", "err", err)
+				s.opt.Log.Warn("read a sibling's pack file", "err", err)
 				continue
 			}
 			have[n] = 1

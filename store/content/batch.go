@@ -115,7 +115,7 @@ func (b *Batch) Append(t *Tail, from int64, more []byte) (*Tail, error) {
 			return next, nil
 		}
 	}
-	// This is no plain append, or the chain is full, so store the whole content.
+	// This is not a plain append, or the chain is full, so store the whole content.
 	base, err := b.content(t.hash)
 	if err != nil || int64(len(base)) < from {
 		return nil, ErrNoBase

@@ -15,5 +15,4 @@
 // Stores never communicate or wait for each other. If one is deleted, the hard links of the others
 // keep the bytes on the disk. A file is removed once it contains no frame of this store. Open
 // removes files that a killed process was writing or adopting.
-// Open.
 package content

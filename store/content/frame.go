@@ -18,18 +18,18 @@ const (
 	// store smaller. But reading one content decodes its whole frame, which takes 0.5 to 1 ms at
 	// this size.
 	frameSize = 2 << 20
-	// frameMost is the largest content stored as a delta that is moved into a frame. For larger
-	// contents, a chain of deltas holds more versions than a frame. Contents stored whole are moved
-	// up to frameSize; even if they do not compress, siblings can share them.
+	// frameMost is the size limit for moving a delta into a frame. For larger contents, a chain of
+	// deltas holds more versions than a frame. Contents stored whole are moved up to frameSize.
+	// Even if they do not compress, siblings can share them.
 	frameMost = 128 << 10
 	// frameCount bounds the number of contents of a frame, because one transaction changes all
 	// their keys.
 	frameCount = 2000
 )
 
-// frameHead is the beginning of the value of an F key. Up to schema 3 the frame itself follows.
-// Since schema 4, a byte with which zstd data never begins follows, and then the frame's position
-// in a pack file.
+// frameHead is the beginning of the value of an F key. Since schema 4, a byte inPackFile and the
+// frame's position in a pack file follow. In older values the frame itself follows. It is zstd
+// data, which never begins with that byte.
 type frameHead struct {
 	pack  uint64 // number of the repack that made the frame, counted from 1
 	raw   int64  // total size of its contents

@@ -31,7 +31,7 @@ type offeredFrame struct {
 const (
 	// offersMost bounds the number of offers. Each takes 16 bytes of memory.
 	offersMost = 500_000
-	// offersLast is how long offers are valid. A first scan is faster.
+	// offersLast is how long offers are valid. A first scan takes less time.
 	offersLast = 10 * time.Minute
 )
 

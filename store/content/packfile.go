@@ -27,7 +27,7 @@ import (
 // database of the store that wrote it. Layout:
 //
 //	packMagic
-//	frames          zstd of contents, one behind the other
+//	frames          zstd of contents, one after the other
 //	index           uvarint count of frames; of each: uvarint bytes, uvarint
 //	                bytes of contents, uvarint count of contents, then as many
 //	                tags (4 bytes) and sizes (uvarint)

@@ -15,8 +15,8 @@ import (
 	"cachebro/store/space"
 )
 
-// StandAlone makes this store never adopt a pack file again. A purge calls it first, so that it
-// holds even if the purge is killed. The caller holds s.
+// StandAlone makes this store never adopt a pack file again. A purge calls it first, because the
+// rule must hold even if the purge is killed. The caller holds s.
 func (s *Store) StandAlone() error {
 	if err := s.db.Update(func(txn *badger.Txn) error { return txn.Set(keyAlone, []byte{1}) }); err != nil {
 		return fmt.Errorf("purge: %w", err)
@@ -50,8 +50,8 @@ func (s *Store) PurgeWaste(ctx context.Context) (int64, error) {
 	return gone, nil
 }
 
-// HeldElsewhere returns in hold the siblings that have one of the contents in their pack files. It
-// returns all other siblings in may, because their databases may have one.
+// HeldElsewhere sorts the siblings. Those that have one of the contents in their pack files are in
+// hold. The others are in may, because their databases may have one.
 func (s *Store) HeldElsewhere(ctx context.Context, mine map[Hash]bool) (hold, may []Sibling) {
 	if s.opt.Siblings == nil {
 		return nil, nil

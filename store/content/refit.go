@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// frameWaste is the smallest needed part of a frame. A frame with less is rewritten.
-const frameWaste = 0.85
+// frameNeeded is the share of a frame that must be needed. Otherwise the frame is rewritten.
+const frameNeeded = 0.85
 
 // Waste selects the frames that Refit rewrites.
 type Waste int
@@ -70,7 +70,7 @@ func (st *stock) wasted(which Waste) (open map[uint64]bool, sum int64) {
 		if f.head.filed {
 			t = *files[f.head.file]
 		}
-		least := frameWaste * float64(t.raw)
+		least := frameNeeded * float64(t.raw)
 		switch {
 		case which == WasteAny:
 			least = float64(t.raw)

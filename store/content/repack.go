@@ -85,11 +85,11 @@ func (s *Store) takeStock(ctx context.Context) (*stock, error) {
 }
 
 // Repack puts the loose contents into frames, with similar contents next to each other. It also
-// reopens frames of earlier repacks, latest first, while they hold no more than was collected so
-// far. In n repacks every content is then rewritten about log2(n) times, and the versions of a file
-// are not scattered over n frames. Contents that siblings have in pack files are adopted. Frames
-// shared with siblings are not changed. If gentle is set, Repack pauses half of the time. The
-// caller holds s.
+// moves the contents of earlier repacks, latest first, while each repack holds no more than was
+// collected so far. In n repacks every content is then rewritten about log2(n) times, and the
+// versions of a file are not scattered over n frames. Contents that siblings have in pack files are
+// adopted. Frames shared with siblings are not changed. If gentle is set, Repack pauses half of the
+// time. The caller holds s.
 func (s *Store) Repack(ctx context.Context, gentle bool, r *Report) error {
 	st, err := s.takeStock(ctx)
 	if err == nil && st.loose > 0 && s.adoptUseful(ctx, r) {
@@ -131,9 +131,9 @@ func (s *Store) Repack(ctx context.Context, gentle bool, r *Report) error {
 	return nil
 }
 
-// pack moves the contents that meant selects into new frames.
-func (s *Store) pack(ctx context.Context, st *stock, gentle bool, r *Report, meant func(header) bool) error {
-	all, err := s.parcels(ctx, meant)
+// pack moves the selected contents into new frames.
+func (s *Store) pack(ctx context.Context, st *stock, gentle bool, r *Report, selected func(header) bool) error {
+	all, err := s.parcels(ctx, selected)
 	if err != nil {
 		return err
 	}
@@ -200,13 +200,13 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 // parcels collects the contents for the frames and sorts them by kind of file, path and age.
-func (s *Store) parcels(ctx context.Context, meant func(header) bool) ([]parcel, error) {
+func (s *Store) parcels(ctx context.Context, selected func(header) bool) ([]parcel, error) {
 	var all []parcel
 	raw := int64(0)
 	var kept values
 	err := s.db.View(func(txn *badger.Txn) error {
 		return eachValue(txn, func(h Hash, hd header, val []byte) error {
-			if raw < repackRaw && len(all) < repackCount && meant(hd) {
+			if raw < repackRaw && len(all) < repackCount && selected(hd) {
 				all = append(all, parcel{hash: h, size: hd.size, val: kept.keep(val)})
 				raw += hd.size
 			}

@@ -65,8 +65,8 @@ func (s *Store) chains() (*chains, error) {
 	return c, err
 }
 
-// each calls do once for every content, and for a base before the deltas against it. Contents of
-// chains without a beginning come last.
+// each calls do once for every content, and for a base before the deltas against it. Contents whose
+// chain is damaged come last.
 func (c *chains) each(do func(link) error) error {
 	var stack []link
 	walk := func(root found) error {

@@ -24,8 +24,8 @@ const (
 	// rotateLeast is the size in bytes from which a new value log file is worthwhile.
 	rotateLeast = 128 << 10
 
-	// The share of deleted contents above which a value log file is rewritten: by the daemon's own
-	// collections, at the user's request for space, and after a purge.
+	// A value log file is rewritten if more than this share of it is deleted. WasteSome is for the
+	// daemon's own collections. The others are for a user's request and for a purge.
 	WasteSome   = 0.15
 	WasteLittle = 0.03
 	WasteNone   = 1e-9

@@ -19,7 +19,7 @@ import (
 )
 
 // ErrUntrue means that an audit file differs from the buckets.
-var ErrUntrue = errors.New("the audit file is not what the bucket has")
+var ErrUntrue = errors.New("the audit file does not match the bucket")
 
 // Against compares an audit file with the buckets of its projects. It compares each machine's chain
 // of segments up to the time at which the file was made. It also compares the versions in those
@@ -140,7 +140,7 @@ func (a *Against) machine(m auditMachine) error {
 }
 
 // errBehind stops the reading at the first segment after those that an audit file covers.
-var errBehind = errors.New("behind the end")
+var errBehind = errors.New("after the end")
 
 // sameAuthors returns a description of the difference, or "". An ID that was handed over since the
 // file was made is no difference.

@@ -25,7 +25,7 @@ type Line struct {
 }
 
 // ErrNoText means that the file's text is not available.
-var ErrNoText = errors.New("no text of it is in the bucket")
+var ErrNoText = errors.New("the bucket has no text of the file")
 
 // maxContents limits the bytes of contents held in memory during the comparison. contentMax is the
 // largest single content.
@@ -215,7 +215,7 @@ func (w *walk) previous(v Version) (Version, bool, error) {
 }
 
 // errDropped means that Prune may have dropped the version.
-var errDropped = errors.New("the version before is not kept")
+var errDropped = errors.New("the previous version is no longer stored")
 
 // content returns the content of a version. It comes from the first segment that has a version with
 // this content and whose contents were not dropped.

@@ -222,7 +222,7 @@ func (d *DB) follow(ctx context.Context, b *remote.Bucket, h remote.Head, was *f
 }
 
 // errFed means that another process has already added the segment.
-var errFed = errors.New("somebody else feeds this machine")
+var errFed = errors.New("another process feeds this machine")
 
 // add stores a segment and advances the machine's row, in one transaction.
 func (d *DB) add(ctx context.Context, id int, l remote.Log) error {

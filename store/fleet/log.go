@@ -117,8 +117,8 @@ func (d *DB) scope(ctx context.Context, q Query) (in scope, err error) {
 		}
 	}
 	if path := q.path(); path != "" {
-		// An index returns the versions of one file in order, but not those of "a file or a
-		// directory". Paths in a directory sort after "DIR/" and before "DIR0".
+		// An index returns the versions of one file in order, but not those of a file or a
+		// directory together. Paths in a directory sort after "DIR/" and before "DIR0".
 		const look = `select exists (select from versions where path = $1), exists (select from versions where path >= $1 || '/' and path < $1 || '0')`
 		err = d.pool.QueryRow(ctx, look, path).Scan(&in.file, &in.dir)
 	}
@@ -161,8 +161,8 @@ func (d *DB) Log(ctx context.Context, q Query, fn func(Version) error) error {
 	return each(ctx, d.pool, q, in, "desc", fn)
 }
 
-// asked is a connection, a pool of connections, or a transaction.
-type asked interface {
+// querier is a connection, a pool of connections, or a transaction.
+type querier interface {
 	Query(context.Context, string, ...any) (pgx.Rows, error)
 }
 
@@ -177,7 +177,7 @@ func (q Query) statement(in scope, order string) (sql string, vals []any) {
 }
 
 // each calls fn with the versions that a query selects, ordered by time.
-func each(ctx context.Context, db asked, q Query, in scope, order string, fn func(Version) error) error {
+func each(ctx context.Context, db querier, q Query, in scope, order string, fn func(Version) error) error {
 	sql, vals := q.statement(in, order)
 	rows, err := db.Query(ctx, sql, vals...)
 	if err != nil {

@@ -17,7 +17,7 @@ type Pruned struct {
 
 // keptSince returns the time before which versions were dropped from the database, or the zero time
 // if none were.
-func keptSince(ctx context.Context, db asked) (time.Time, error) {
+func keptSince(ctx context.Context, db querier) (time.Time, error) {
 	rows, _ := db.Query(ctx, `select since from retention`)
 	since, err := pgx.CollectOneRow(rows, pgx.RowTo[time.Time])
 	if errors.Is(err, pgx.ErrNoRows) {

@@ -36,13 +36,13 @@ const (
 )
 
 // ErrOtherPlan means that the versions to be dropped are not the planned ones.
-var ErrOtherPlan = errors.New("other versions would be dropped by now")
+var ErrOtherPlan = errors.New("the set of versions to drop has changed")
 
-// Prune drops the contents of versions that are older than Options.KeepAge and that have keep newer
-// versions of their path (0: Options.Keep). It also packs the remaining contents. The versions stay
-// in the log. Prune may be cancelled at any time; the next call continues. planned, if not "", is
-// the Digest of the set of versions to drop. If the set is now different, Prune returns
-// ErrOtherPlan and does nothing.
+// Prune drops the contents of versions that are older than Options.KeepAge and have at least keep
+// newer versions of the same path. If keep is 0, Options.Keep applies. Prune also packs the
+// remaining contents. The versions stay in the log. Prune may be cancelled at any time; the next
+// call continues. planned, if not "", is the Digest of the set of versions to drop. If the set is
+// now different, Prune returns ErrOtherPlan and does nothing.
 func (k *Keeper) Prune(ctx context.Context, keep int, planned string) (Report, error) {
 	k.contents.Lock()
 	defer k.contents.Unlock()

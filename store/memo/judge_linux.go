@@ -100,7 +100,7 @@ func (r *recorder) judgeOne(path string, o *observation, where place, c Classifi
 	s = Seen{Stat: now, Racy: !now.stable(end)}
 	moved := !now.sameInode(o.first)
 	if moved && now.Kind == dir && o.first.Kind == dir && now.Mode == o.first.Mode {
-		moved = false // entries come and go; a listing is compared below
+		moved = false // entries may be added and removed; a listing is compared below
 	}
 	if o.own && now.Kind == absent {
 		return s, o.looked && !r.ownLocked(path) // it was only looked for and does not exist
@@ -165,7 +165,7 @@ func (r *recorder) judgeOne(path string, o *observation, where place, c Classifi
 		s.Times = o.strict
 	case special:
 		if o.read {
-			r.refuseLocked("read " + path + ", which is no regular file")
+			r.refuseLocked("read " + path + ", which is not a regular file")
 			return s, false
 		}
 		s.Times = o.strict

@@ -22,7 +22,7 @@ import (
 // describes the fault of the stream.
 func Import(ctx context.Context, dir string, r io.Reader, o Options, so store.Options) (c Totals, err error) {
 	if _, err := os.Lstat(dir); err == nil {
-		return c, fmt.Errorf("import: %s is there already", dir)
+		return c, fmt.Errorf("import: %s already exists", dir)
 	}
 	so.Ballast = -1 // Open creates it when the store is in its final place
 	s, err := store.Open(dir, so)

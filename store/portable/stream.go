@@ -139,7 +139,7 @@ func (w *streamWriter) end(c Totals) error {
 	return errors.Join(err, w.z.Close())
 }
 
-// ErrStream means that the data is no complete history.
+// ErrStream means that the data is not a complete history.
 var ErrStream = errors.New("the file is not a whole history")
 
 func badStream(format string, a ...any) error {
@@ -217,7 +217,7 @@ func (r *streamReader) length(head []byte, most int64) (int64, []byte, error) {
 		return 0, head, r.failed(err)
 	}
 	if n > uint64(most) {
-		return 0, head, badStream("a record of %d bytes, where %d are the limit", n, most)
+		return 0, head, badStream("a record of %d bytes, and the limit is %d", n, most)
 	}
 	return int64(n), binary.AppendUvarint(head, n), nil
 }

@@ -10,17 +10,17 @@ import (
 // maxAgreeing is the largest number of contents that are compared for one answer.
 const maxAgreeing = 8
 
-// agreed covers the requested lines with pieces of several contents. This helps a reader that edits
-// a file between its reads, because it was shown each part from another version. Consider every
-// content that the reader learned of since the oldest of these pieces. If all of them have exactly
-// the current lines under the same numbers, the reader holds the lines. It then does not matter
-// which of these contents it takes for the current one.
+// agreed covers the requested lines with pieces of several contents. A reader that edits a file
+// between its reads was shown each part from another version. agreed considers every content that
+// the reader learned of since the oldest of these pieces. If all of them have exactly the current
+// lines under the same numbers, the reader holds the lines, no matter which content it believes is
+// current.
 func (c *chooser) agreed() (proof, bool, error) {
 	if c.whole || c.last < c.first {
 		return proof{}, false, nil
 	}
-	told := slices.Clone(c.snap.pieces)
-	slices.SortFunc(told, func(a, b piece) int { return int(b.N) - int(a.N) })
+	later := slices.Clone(c.snap.pieces)
+	slices.SortFunc(later, func(a, b piece) int { return int(b.N) - int(a.N) })
 	missing := make([]bool, c.last-c.first+1)
 	for i := range missing {
 		missing[i] = true
@@ -28,8 +28,8 @@ func (c *chooser) agreed() (proof, bool, error) {
 	left := len(missing)
 	same := map[store.Hash]bool{c.q.Hash: true}
 	out := proof{}
-	for i := range told {
-		p := &told[i]
+	for i := range later {
+		p := &later[i]
 		ok, known := same[p.Hash]
 		if !known {
 			if len(same) > maxAgreeing {

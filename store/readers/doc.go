@@ -21,7 +21,9 @@
 // The next hook then starts one, or leaves a mark that makes the session's readers start with empty
 // state. Bases expire meanwhile as usual. After a crash nothing is read back. Lost state costs
 // tokens, but never makes an answer false.
-// After a crash nothing is read back. Lost state costs tokens, but never makes an answer
+//
+// # Locks
+//
 // Tracker.mu guards the table of sessions, reader.mu one reader, and accounts.mu the counts. Caches
 // have their own locks. Tracker.mu is taken before reader.mu; the others are leaf locks. No lock is
 // held while content is fetched, rendered or compared. A decision works on a snapshot and is

@@ -42,8 +42,8 @@ func (v view) match(w Rewrite) (first, last int, tail, ok bool) {
 		last = first + lines
 		tail = len(after) == 1 && w.Rendering != store.RenderClaudeRead
 	default:
-		// The text ends in the middle of a line. Or a client that numbers lines has an empty line
-		// where the content has another one.
+		// The text ends in the middle of a line. Or a client that numbers lines shows an empty line
+		// where the content has a line with text.
 		return 0, 0, false, false
 	}
 	if w.NumLines > 0 && !countAgrees(w, text, len(after) == 0 || tail || v.blank(last+1, first+w.NumLines-1)) {

@@ -82,7 +82,7 @@ func (s *Tracker) OwnEdit(ctx context.Context, e Edit) error {
 // edited derives the known lines of the new content from those of the old one.
 func (s *Tracker) edited(e Edit, c *chooser, snap snapshot, after []byte, v view) effect {
 	// An agent that knows no line still knows that the content has changed.
-	told := effect{pieces: []piece{c.piece(1, 0)}, base: e.Before}
+	changeOnly := effect{pieces: []piece{c.piece(1, 0)}, base: e.Before}
 	if v.total == 0 {
 		return effect{forget: true}
 	}
@@ -106,9 +106,9 @@ func (s *Tracker) edited(e Edit, c *chooser, snap snapshot, after []byte, v view
 		p := c.piece(iv.First, iv.Last, h.deps...)
 		p.At, p.Mark = h.at, h.mark
 		p.Rests, p.From.Changes = h.from, true
-		told.pieces = append(told.pieces, p)
+		changeOnly.pieces = append(changeOnly.pieces, p)
 	}
-	return told
+	return changeOnly
 }
 
 // places returns the offsets of old in b: all of them, or only the first.

@@ -66,10 +66,10 @@ func newEntry(q Request, key store.Path, d decision, n uint64) *entry {
 	return e
 }
 
-// telling reports whether the delivery, if it happened, gave the reader new knowledge of the
+// informs reports whether the delivery, if it happened, gave the reader new knowledge of the
 // content. The file is then in doubt until the delivery is confirmed. A stub only confirms known
 // content.
-func (e *entry) telling() bool {
+func (e *entry) informs() bool {
 	for _, f := range e.forms {
 		if f.answer.Kind == e.answer.Kind && (len(f.effect.pieces) > 0 || f.effect.forget) {
 			return true
@@ -163,10 +163,10 @@ func (s *Tracker) Commit(id store.Reader, calls []Call) (own []string) {
 				if e.own && f.answer.Kind != e.answer.Kind {
 					own = append(own, c.ToolUse)
 				}
-			case e.telling():
+			case e.informs():
 				r.noteLocked(e.path, effect{forget: true}, now, s.o)
 			}
-			r.decideLeftLocked(e.path)
+			r.dropUnconfirmedLocked(e.path)
 		}
 	}
 	return own

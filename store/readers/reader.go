@@ -158,7 +158,7 @@ func (r *reader) look(q Request, key store.Path, now int64, o Options) snapshot 
 	}
 	for _, es := range r.waiting {
 		for _, e := range es {
-			if e.path == key && e.telling() {
+			if e.path == key && e.informs() {
 				s.doubt = true
 			}
 		}
@@ -204,9 +204,9 @@ func (r *reader) noteLocked(key store.Path, e effect, now int64, o Options) {
 	}
 }
 
-// decideLeftLocked drops older unconfirmed deliveries of a path if the latest delivery was a whole
+// dropUnconfirmedLocked drops older unconfirmed deliveries of a path if the latest delivery was a whole
 // content, because they then do not matter. The caller holds r.mu.
-func (r *reader) decideLeftLocked(key store.Path) {
+func (r *reader) dropUnconfirmedLocked(key store.Path) {
 	f := r.files[key]
 	if f == nil || len(f.pieces) != 1 || f.pieces[0].First > 1 || f.pieces[0].Last < f.pieces[0].Total {
 		return

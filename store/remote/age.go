@@ -39,7 +39,7 @@ func recipients(all []string) (out []age.Recipient, err error) {
 	for _, s := range all {
 		r, err := age.ParseRecipients(strings.NewReader(s))
 		if err != nil || len(r) != 1 || strings.TrimSpace(s) != s {
-			return nil, fmt.Errorf("%.10q… is no age recipient (age1…)", s) // only the beginning, because it may be an identity
+			return nil, fmt.Errorf("%.10q… is not an age recipient (age1…)", s) // only the beginning, because it may be an identity
 		}
 		out = append(out, r[0])
 	}

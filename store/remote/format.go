@@ -34,8 +34,8 @@ const (
 	listAfter = 64
 )
 
-// Machine is a writer of the bucket. It is a history and not a computer: a history that was begun
-// anew, or that uses copied state, gets a new ID.
+// Machine is a writer of the bucket. It stands for a history, not for a computer. A history that
+// was begun anew, or that uses copied state, gets a new ID.
 type Machine struct {
 	ID    string    `json:"id"`
 	Name  string    `json:"name"` // name of its host
@@ -241,7 +241,7 @@ func unseal(kind string, b []byte, v any) error {
 	first, rest, ok := bytes.Cut(b, []byte{'\n'})
 	switch {
 	case !ok || !bytes.HasPrefix(first, []byte(magic)):
-		return fmt.Errorf("%w: no %s of cachebro", ErrForged, kind)
+		return fmt.Errorf("%w: not a %s of cachebro", ErrForged, kind)
 	case !strings.HasPrefix(string(first), magic+"1 ") && !strings.HasPrefix(string(first), magic+"2 "):
 		return fmt.Errorf("%w: the format of the bucket's %s is %.60q", store.ErrNewer, kind, first)
 	case string(first[len(magic)+2:]) != kind+" "+text.Hash(rest):

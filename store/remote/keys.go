@@ -10,8 +10,8 @@ import (
 )
 
 // keySource looks up credentials in the environment, in the profile (which may name a command,
-// credential_process), and in the machine's role. A daemon may run longer than they are valid.
-// After a refusal each source is read again, beginning with the next one.
+// credential_process), and in the machine's role. They may expire while a daemon runs. After a
+// refusal every source is read again, starting with the one after the refused source.
 type keySource struct {
 	mu      sync.Mutex // guards the fields below; a leaf lock
 	sources []namedSource

@@ -25,7 +25,7 @@ func ParsePlace(s string, getenv func(string) string) (p Place, err error) {
 		return p, fmt.Errorf("%q is not s3://BUCKET/PREFIX", s)
 	}
 	if u.User != nil {
-		return p, fmt.Errorf("credentials do not belong into the address: they come from the environment or ~/.aws/credentials")
+		return p, fmt.Errorf("credentials do not belong in the address; they come from the environment or ~/.aws/credentials")
 	}
 	p.Bucket, p.Prefix = u.Host, strings.Trim(path.Clean("/"+u.Path), "/")
 	for name, vals := range u.Query() {

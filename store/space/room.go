@@ -143,9 +143,9 @@ func (r *Room) ForFlush() error {
 // existing ones.
 func (r *Room) enough() int64 { return min(max(2*r.Tables(), 4*mib), 16*mib) }
 
-// Refill creates the ballast again, with twice the size of enough, when there is room for it above
-// the floor. Until then its size counts as used. Otherwise the store would fill the space that was
-// freed to open it.
+// Refill creates the ballast again when there is room for it above the floor. The ballast is twice
+// as large as the space that enough returns. Until it exists, its size counts as used. Otherwise
+// the store would fill the space that was freed to open it.
 func (r *Room) Refill() {
 	if r.opt.ReadOnly || r.opt.Ballast < 0 {
 		return

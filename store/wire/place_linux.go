@@ -19,7 +19,7 @@ func watchPlaces(ctx context.Context, places []Place) (<-chan struct{}, bool) {
 		return nil, false
 	}
 	const self = unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR | unix.IN_MASK_ADD
-	told := true
+	complete := true
 	for _, p := range places {
 		for i, dir := range dirsAbove(p.Path) {
 			mask := uint32(self)
@@ -27,7 +27,7 @@ func watchPlaces(ctx context.Context, places []Place) (<-chan struct{}, bool) {
 				mask |= unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO
 			}
 			if _, err := unix.InotifyAddWatch(fd, dir, mask); err != nil && i == 0 {
-				told = false // a directory is unreadable, or there are too many watches
+				complete = false // a directory is unreadable, or there are too many watches
 			}
 		}
 	}
@@ -48,5 +48,5 @@ func watchPlaces(ctx context.Context, places []Place) (<-chan struct{}, bool) {
 			}
 		}
 	}()
-	return events, told
+	return events, complete
 }

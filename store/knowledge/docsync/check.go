@@ -17,7 +17,7 @@ type State string
 // The states.
 const (
 	OK      State = "ok"
-	Stale   State = "stale"   // the code has changed since the document was true
+	Stale   State = "stale"   // the code has changed since the document described it
 	Missing State = "missing" // an explicitly named path that is not a file and never was one
 )
 
@@ -119,7 +119,7 @@ func (s *Sync) status(k key, how How) (Status, error) {
 	if err != nil {
 		return st, err
 	}
-	st.DocGone = !ok || !there(doc)
+	st.DocGone = !ok || !documentable(doc)
 	b := s.bases[k]
 	now, err := s.members(k, how == Inferred, s.at)
 	switch {
@@ -164,7 +164,7 @@ func (s *Sync) change(p store.Path, b *baseline, now map[store.Path]store.Hash) 
 		if v.Seq <= b.Seq || v.Seq > s.at {
 			continue
 		}
-		same := there(v) == had && (!had || ident(v) == was)
+		same := documentable(v) == had && (!had || ident(v) == was)
 		if c.First.Seq == 0 && !same {
 			c.First = v
 		}

@@ -73,7 +73,7 @@ func (s *Sync) begin() error {
 		if v.Path == manifest.Name {
 			own = &v
 		}
-		if there(v) && s.opt.IsDoc(string(v.Path)) && len(v.Path) <= maxPath {
+		if documentable(v) && s.opt.IsDoc(string(v.Path)) && len(v.Path) <= maxPath {
 			docs = append(docs, v)
 		}
 		return nil
@@ -152,7 +152,7 @@ func (s *Sync) read(v store.Version) error {
 		return err
 	}
 	name := "doc\x00" + string(v.Path)
-	if !there(v) {
+	if !documentable(v) {
 		if _, had := s.docs[v.Path]; had {
 			delete(s.docs, v.Path)
 			s.changed[name] = nil
@@ -234,7 +234,7 @@ func (s *Sync) touched(v store.Version) error {
 			if v.Op != store.OpBaseline {
 				b.Fresh = &fresh{PID: v.Actor.PID, Prompt: v.Actor.Prompt, Time: v.Time}
 			}
-		case v.Op == store.OpBaseline && v.Prev == 0 && there(v):
+		case v.Op == store.OpBaseline && v.Prev == 0 && documentable(v):
 			// The file existed before its first recorded version.
 			if _, had := b.Members[v.Path]; had || v.Seq <= b.Seq {
 				continue
@@ -244,7 +244,7 @@ func (s *Sync) touched(v store.Version) error {
 			continue
 		case b.Fresh.continued(v):
 			b.Seq = v.Seq
-			if there(v) {
+			if documentable(v) {
 				b.Members[v.Path] = ident(v)
 			} else {
 				delete(b.Members, v.Path)

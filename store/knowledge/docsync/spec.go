@@ -49,8 +49,8 @@ func root(spec string) store.Path {
 	return store.Path(s)
 }
 
-// there reports whether a version is an existing file that may be documented.
-func there(v store.Version) bool {
+// documentable reports whether a version is an existing file that may be documented.
+func documentable(v store.Version) bool {
 	return !v.Deleted() && v.Class == 0 && v.Stat.Mode&syscall.S_IFMT != syscall.S_IFDIR
 }
 
@@ -74,7 +74,7 @@ func (s *Sync) members(k key, file bool, at uint64) (map[store.Path]store.Hash, 
 	asked := map[store.Path]bool{}
 	size := 0
 	take := func(p store.Path, v store.Version, ok bool, err error) error {
-		if err == nil && ok && there(v) {
+		if err == nil && ok && documentable(v) {
 			size += len(p) + 40
 			out[p] = ident(v)
 			if len(out) > maxMembers || size > maxBytes {

@@ -151,20 +151,20 @@ func (s *Sync) documents() map[store.Path]bool {
 // inferred from the paths in the document.
 func (s *Sync) refs(doc store.Path) []Ref {
 	refs, has := s.docs[doc]
-	var said []Ref
+	var explicit []Ref
 	for _, spec := range s.declared.Docs[doc] {
-		said = append(said, Ref{spec, Declared})
+		explicit = append(explicit, Ref{spec, Declared})
 	}
 	if !has {
-		return said // the document does not exist
+		return explicit // the document does not exist
 	}
 	for _, r := range refs {
 		if r.How == Comment {
-			said = append(said, r)
+			explicit = append(explicit, r)
 		}
 	}
-	if len(said) > 0 {
-		return said
+	if len(explicit) > 0 {
+		return explicit
 	}
 	return refs
 }

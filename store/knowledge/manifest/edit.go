@@ -36,7 +36,7 @@ func Set(text []byte, value any, keys ...string) ([]byte, error) {
 	}
 	got, err := parse(out)
 	if err == nil && (got == nil || !equal(got, want)) {
-		err = fmt.Errorf("the result would not be the same file with that value")
+		err = fmt.Errorf("the edit would change other parts of the file")
 	}
 	if err != nil {
 		return nil, refused(keys, err)
@@ -99,7 +99,7 @@ func (e *edit) set(root *yaml.Node, value any, keys []string) ([]byte, error) {
 			return e.replace(k, v, value, flow)
 		case null(v):
 			if flow || v.Value != "" {
-				return nil, fmt.Errorf("line %d holds nothing that can be added to", v.Line)
+				return nil, fmt.Errorf("line %d holds a value that cannot be extended", v.Line)
 			}
 			return e.fill(n, k, value, keys[i+1:])
 		}

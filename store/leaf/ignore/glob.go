@@ -5,8 +5,8 @@ import "strings"
 // Authors of repositories write the patterns, so the cost of a match must be bounded. Here it is
 // proportional to pattern × name. Only "**" between slashes crosses a slash, so pattern and name
 // are compared component by component. Within a component, and among the components, only the last
-// star needs backtracking. The last star can match any text that an earlier star could match in
-// addition.
+// star needs backtracking. If an earlier star could match more text, the last star can match that
+// text as well.
 
 // part is the part of a pattern that matches one component of a name, or a "**".
 type part struct {

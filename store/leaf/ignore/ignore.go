@@ -35,8 +35,8 @@ const (
 	Excluded = event.Excluded
 )
 
-// builtIn lists directories that tools create again by themselves. The value lists files of which
-// one must be next to the directory. nil means that none is needed.
+// builtIn lists directories that tools create again by themselves. One of the files in the value
+// must be next to the directory. nil means that none is needed.
 var builtIn = map[string][]string{
 	"node_modules":     {"package.json"},
 	"bower_components": {"bower.json"},

@@ -15,9 +15,9 @@ func openDir(root *os.Root) *os.File {
 }
 
 // beneath opens a file of the project in one system call. If path is set, it opens the file only as
-// a reference (O_PATH). os.Root needs two calls for each directory of the path, which are 17 for
-// three files in a directory of depth 6. A nil file means that the file does not exist. known is
-// false if the system call is not available. The caller then has to open the file in another way.
+// a reference (O_PATH). os.Root needs two calls for each directory of the path. A nil file means
+// that the file does not exist. known is false if the system call is not available. The caller then
+// has to open the file in another way.
 func (s *source) beneath(name string, path bool) (f *os.File, known bool) {
 	if s.fd == nil {
 		return nil, false

@@ -71,7 +71,7 @@ func Receive(sock *os.File) (int, error) {
 	}
 	fds, err := unix.ParseUnixRights(&msgs[0])
 	if err != nil || len(fds) != 1 {
-		return -1, errors.New("no listener came")
+		return -1, errors.New("the child sent no listener")
 	}
 	return fds[0], nil
 }

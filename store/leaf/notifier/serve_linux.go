@@ -67,8 +67,8 @@ func (n *Notice) Waits(fd int) bool {
 	return ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&id)) == 0
 }
 
-// Unanswered returns the waiting call whose notice is in b. A process that was killed in Serve had
-// received the call and not answered it. Unanswered returns nil if there is no such call.
+// Unanswered returns the waiting call whose notice is in b, or nil if there is none. Such a call
+// exists if a process was killed in Serve after it received the call.
 func Unanswered(fd int, b []byte) *Notice {
 	n := &Notice{}
 	n.decode(b)

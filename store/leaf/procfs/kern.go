@@ -52,7 +52,7 @@ const (
 	kernSleeps  = 3      // SSLEEP
 	kernStopped = 4      // SSTOP
 	kernZombie  = 5      // SZOMB
-	kernWeary   = 0x2000 // P_WEXIT: it has begun to exit
+	kernExiting = 0x2000 // P_WEXIT: it has begun to exit
 )
 
 // kernStat makes a Stat from the answer of kern.proc.pid. comm ends at the first NUL.
@@ -69,7 +69,7 @@ func kernStat(comm []byte, state int8, flag, parent, group int32, sec int64, use
 	case kernZombie:
 		s.State = 'Z'
 	}
-	if flag&kernWeary != 0 {
+	if flag&kernExiting != 0 {
 		s.Flags = Exiting
 	}
 	return s

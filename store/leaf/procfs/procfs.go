@@ -51,7 +51,7 @@ func Args(pid int) []string {
 }
 
 // SplitArgs splits the arguments that Begin has read. A server that writes its status over its
-// arguments (sshd, postgres) leaves NULs after it. These are no arguments.
+// arguments (sshd, postgres) leaves NULs after the status. SplitArgs drops them.
 func SplitArgs(b []byte) []string {
 	line := strings.TrimSuffix(string(b), "\x00")
 	title := strings.TrimRight(line, "\x00")

@@ -71,7 +71,7 @@ func (j *Joiner) Next(ctx context.Context) (Joined, error) {
 		}
 		d := time.Minute
 		if len(j.pending) > 0 {
-			d = pause // the Writer may die, of which no event tells
+			d = pause // no event reports that the Writer has died
 		}
 		if err := j.r.wait(ctx, d); err != nil {
 			return Joined{}, err

@@ -41,7 +41,7 @@ func (r *Reader) Content(rec *Record) ([]byte, error) {
 
 func (r *Reader) openContent(rec *Record) (*os.File, error) {
 	if rec.Kind != KindContent || rec.Len < 0 || rec.Off < 0 {
-		return nil, fmt.Errorf("record %d is no content", rec.Seq)
+		return nil, fmt.Errorf("record %d is not a content", rec.Seq)
 	}
 	f, err := os.Open(filepath.Join(r.dir, contentName(rec.File)))
 	if errors.Is(err, fs.ErrNotExist) {

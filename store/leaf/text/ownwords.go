@@ -40,4 +40,4 @@ func isOwn(line string) bool {
 }
 
 // OwnWordsHint is the hint for a text that was refused because it contains such a line.
-const OwnWordsHint = "read the file with force, or from the offset that is meant, and write its text; a shell command writes such a line where it is meant"
+const OwnWordsHint = "read the file with force, or from the right offset, and write its text; use a shell command to write such a line on purpose"

@@ -301,7 +301,7 @@ func (c *execution) ended(w *worker, err error) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err != nil && !(c.plan.Resume && w.there()) || err != nil && w.stamp() != nil {
+	if err != nil && !(c.plan.Resume && w.resultExists()) || err != nil && w.stamp() != nil {
 		c.res.Failed = append(c.res.Failed, wire.Conflict{Path: w.step.Path, Why: reason(err)})
 		return nil
 	}

@@ -68,7 +68,7 @@ func (w *worker) preparable() bool {
 func (w *worker) makePrepared(content []byte) error {
 	err := makeName(w.places, w.root, w.name, w.step.Mode&0o777)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("is there again: %w", errChanged)
+		return fmt.Errorf("exists again: %w", errChanged)
 	}
 	if err != nil {
 		return err

@@ -169,7 +169,7 @@ func (w *worker) expect() error {
 	case w.step.Do == "mkdir" && w.plan.Resume && err == nil && fi.IsDir():
 		return nil // possibly created, but without its mode yet
 	case w.step.Expect == "absent" && err == nil:
-		return fmt.Errorf("is there again: %w", errChanged)
+		return fmt.Errorf("exists again: %w", errChanged)
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("is gone: %w", errChanged)
 	case err != nil:
@@ -216,9 +216,9 @@ func hashFile(r io.Reader) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// there reports whether the result of the step, or of a later step for the same path, already
+// resultExists reports whether the result of the step, or of a later step for the same path, already
 // exists. It is used for a resumed plan, because the journal may lack the last steps.
-func (w *worker) there() bool {
+func (w *worker) resultExists() bool {
 	if w.root == nil {
 		return w.step.Do == "delete" || w.step.Do == "rmdir" // its directory does not exist either
 	}

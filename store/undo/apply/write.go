@@ -24,7 +24,7 @@ func (w *worker) create(content []byte) error {
 	case errors.Is(err, fs.ErrExist) && w.plan.Resume && w.begun(content):
 		return w.write(content)
 	case errors.Is(err, fs.ErrExist) && !made:
-		return fmt.Errorf("is there again: %w", errChanged)
+		return fmt.Errorf("exists again: %w", errChanged)
 	case err != nil && made:
 		_ = w.root.Remove(w.name)
 	}
@@ -32,7 +32,7 @@ func (w *worker) create(content []byte) error {
 }
 
 // begun reports whether the file holds only the beginning of content because a process was killed
-// while writing it. The file's time must then be the time of writing. Method there handles a file
+// while writing it. The file's time must then be the time of writing. resultExists handles a file
 // with the whole content. (The kernel's clock for files is slightly behind.)
 func (w *worker) begun(content []byte) bool {
 	fi, err := w.root.Lstat(w.name)

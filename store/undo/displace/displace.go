@@ -129,28 +129,28 @@ func (d *Displaced) Finish() error {
 
 // back gives the old file its name again, unless the new file is open for writing.
 func (d *Displaced) back() error {
-	was, said := d.held.info, ErrAppended // the file at tmp, of which only the newer data is needed
+	was, outcome := d.held.info, ErrAppended // the file at tmp, of which only the newer data is needed
 	err := error(nil)
 	if d.taker == nil || !d.busy() {
 		if d.taker != nil {
 			err = Exchange(d.dir, d.tmp, d.dir, d.name)
-			was, said = d.taker, ErrGivenBack
+			was, outcome = d.taker, ErrGivenBack
 		}
 		if d.taker == nil || errors.Is(err, fs.ErrNotExist) { // no file has the name
 			err = move(d.dir, d.tmp, d.name)
 			if err == nil {
 				return ErrGivenBack
 			}
-			was, said = d.held.info, ErrAppended
+			was, outcome = d.held.info, ErrAppended
 		}
 		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}
 	if err := d.appendNewer(was); err != nil {
-		return fmt.Errorf("%w, or in %q: %w", said, d.tmp, err)
+		return fmt.Errorf("%w, or in %q: %w", outcome, d.tmp, err)
 	}
-	return said
+	return outcome
 }
 
 // busy reports whether the new file is open for writing.
