@@ -19,7 +19,7 @@ func VersionLine(v wire.Version, p Paint, onePath bool, now time.Time) string {
 	}
 	op := v.Op
 	if kind, _, ok := strings.Cut(v.Plan, "-"); ok {
-		op = kind // the requested operation, such as undo, says more than the system call
+		op = kind // the requested operation, such as undo, is more informative than the system call
 		if apply.Temporary(v.From) {
 			v.From = nil
 		}

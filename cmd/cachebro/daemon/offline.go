@@ -44,8 +44,8 @@ func Lock(state string, flag int) (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// openAlone opens the history in a locked state directory. Reserving disk space is left to the next
-// daemon.
+// openAlone opens the history in a locked state directory. It reserves no disk space, because the
+// next daemon does.
 func openAlone(state string) (*store.Store, error) {
 	return store.Open(filepath.Join(state, "store"), store.Options{Ballast: -1})
 }

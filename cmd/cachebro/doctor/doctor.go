@@ -81,7 +81,7 @@ func Look(ctx context.Context, e *cli.Env, dir string) (all []Finding) {
 	return all
 }
 
-// findings makes all checks and calls say with the findings of each as soon as it is done.
+// findings makes all checks. As soon as a check is done, it calls say with the findings.
 func findings(ctx context.Context, e *cli.Env, dir string, canary bool, say func(...Finding)) {
 	say(doctorMachine()...)
 	t, err := e.Locate(dir)

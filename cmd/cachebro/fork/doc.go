@@ -4,5 +4,5 @@
 //
 // The daemon fills the copy (cmd/cachebro/daemon/fork). In a git repository the copy is a worktree
 // of the repository, so it shares git's objects and the packs of the history. origin.json in the
-// state directory of a fork says what it was made from.
+// state directory of a fork records what the fork was made from.
 package fork

@@ -322,7 +322,7 @@ type NoFuse struct{ error }
 
 func (n *NoFuse) Unwrap() error { return n.error }
 
-// Unmounted says, for people, what can or cannot be undone without a mount.
+// Unmounted describes what can or cannot be undone without a mount.
 func Unmounted() string {
 	if outside.Possible() {
 		return "only changes by commands that cachebro run starts can be undone"

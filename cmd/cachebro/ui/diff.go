@@ -362,8 +362,8 @@ func (d *diffRows) line(l []byte, colours []span, marks []mark) template.HTML {
 	return line(l, colours, marks)
 }
 
-// crlf reports whether all lines, except perhaps the last, end with CR LF. The page then says so
-// once.
+// crlf reports whether all lines, except perhaps the last, end with CR LF. The page then shows one
+// note instead of marking every line.
 func crlf(lines [][]byte) bool {
 	for _, l := range lines {
 		if bytes.HasSuffix(l, []byte("\n")) && !bytes.HasSuffix(l, []byte("\r\n")) {

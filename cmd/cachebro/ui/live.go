@@ -112,7 +112,7 @@ func (l *live) look() {
 		if again > 0 {
 			again--
 			n, err := l.newest(l.ctx)
-			l.tell(news{n, note}, err == nil)
+			l.broadcast(news{n, note}, err == nil)
 		}
 		select {
 		case <-l.ctx.Done():
@@ -128,8 +128,8 @@ func (l *live) look() {
 	}
 }
 
-// tell sends news to the pages. If known is false, the number of n is unknown.
-func (l *live) tell(n news, known bool) {
+// broadcast sends news to the pages. If known is false, the number of n is unknown.
+func (l *live) broadcast(n news, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !known {

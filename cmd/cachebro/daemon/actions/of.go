@@ -55,9 +55,9 @@ func (s *Service) ActionOf(v *store.View, of store.Version) (has func(store.Vers
 	}, span, w.commands(all), nil
 }
 
-// Namer tells which action a version belongs to, and which command or process made the version.
-// The version need not be stored: it may represent a change of git's own files. A Namer serves one
-// query.
+// Namer finds the action that a version belongs to, and the command or process that made the
+// version. The version need not be stored: it may represent a change of git's own files. A Namer
+// serves one query.
 type Namer struct{ w *words }
 
 // NewNamer returns a Namer.

@@ -165,7 +165,7 @@ func (s *Service) Page(f store.Filter, q wire.ActionsQuery) (wire.Actions, error
 			x := g.span()
 			a := wire.Action{Key: g.key, First: x.First, Last: x.Last, Versions: len(g.versions) + g.passed, Least: g.passed > 0, Files: []wire.ActionFile{}}
 			if !q.Together {
-				w.say(&a, g)
+				w.describe(&a, g)
 			}
 			if !q.Oldest {
 				slices.Reverse(g.versions)

@@ -14,7 +14,7 @@ import (
 
 const maxMarks = 8 << 20
 
-// planMarks says, for each path, what a finished plan did to it.
+// planMarks records what a finished plan did to each path.
 type planMarks map[store.Path]store.Return
 
 func newMarks() *cache.Cache[string, planMarks] {

@@ -79,7 +79,8 @@ func (g *group) over(t int64, oldest bool) bool {
 	return last-t > silence
 }
 
-// walk groups the versions that a filter selects. seq and skip say where the next page begins.
+// walk groups the versions that a filter selects. seq and skip determine where the next page
+// begins.
 func (s *Service) walk(w *words, v *store.View, f store.Filter, q wire.ActionsQuery) (groups []*group, more bool, seq uint64, skip []wire.ActionSpan, err error) {
 	limit := q.Limit
 	if limit <= 0 {

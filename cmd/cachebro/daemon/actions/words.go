@@ -275,8 +275,8 @@ func (w *words) prompt(session store.SessionID, id string) (p store.Prompt, ok b
 	return all[i], true
 }
 
-// say fills in an action's author and description.
-func (w *words) say(a *wire.Action, g *group) {
+// describe fills in an action's author and description.
+func (w *words) describe(a *wire.Action, g *group) {
 	newest := g.versions[0]
 	if last := g.versions[len(g.versions)-1]; last.Seq > newest.Seq {
 		newest = last

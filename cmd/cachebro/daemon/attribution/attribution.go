@@ -45,14 +45,14 @@ type window struct {
 	End   int64         `json:"end,omitempty"` // ns, 0 while open
 }
 
-// sessionAt says since when a client process has worked for a session. A process may have
-// several sessions, one after the other (/clear, /resume).
+// sessionAt is a session, and the time since which a client process has worked for it. A process
+// may have several sessions, one after the other (/clear, /resume).
 type sessionAt struct {
 	Time    int64           `json:"t"`
 	Session store.SessionID `json:"s"`
 }
 
-// promptAt says since when a session has worked on a prompt.
+// promptAt is a prompt, and the time since which a session has worked on it.
 type promptAt struct {
 	time   int64
 	prompt string
@@ -131,7 +131,7 @@ func (a *Attribution) process(r *spool.Record) {
 		if p.args == "" && p.comm == old.comm {
 			p.args = old.args
 		}
-		// The process was reparented to init: its original parent says more.
+		// The process was reparented to init, so keep its original parent.
 		if p.parent.PID <= 1 && old.parent.PID > 1 {
 			p.parent = old.parent
 		}
@@ -228,8 +228,8 @@ func (a *Attribution) Cwd(toolUse string) string {
 	return ""
 }
 
-// finish closes a tool call's window. A background command writes after that, so its processes
-// stay joined to the call.
+// finish closes a tool call's window. A background command may write later, so its processes remain
+// assigned to the call.
 func (a *Attribution) finish(toolUse string, background, failed bool, t int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

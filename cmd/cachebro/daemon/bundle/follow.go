@@ -35,7 +35,7 @@ func (g *Graph) Follow(ctx context.Context) error {
 	if done {
 		return nil
 	}
-	if err := g.take(ctx); err != nil {
+	if err := g.acquireTurn(ctx); err != nil {
 		return err
 	}
 	defer g.release()
@@ -77,8 +77,8 @@ func (g *Graph) Follow(ctx context.Context) error {
 	return nil
 }
 
-// take waits until no other goroutine follows the log.
-func (g *Graph) take(ctx context.Context) error {
+// acquireTurn waits until no other goroutine follows the log.
+func (g *Graph) acquireTurn(ctx context.Context) error {
 	select {
 	case g.turn <- struct{}{}:
 		return nil
@@ -92,7 +92,7 @@ func (g *Graph) release() { <-g.turn }
 // Forget removes the rows of path and of its subtree from the graph and from storage. The graph
 // reads no content until release is called, so that the caller can delete the contents before.
 func (g *Graph) Forget(ctx context.Context, path string) (release func(), err error) {
-	if err := g.take(ctx); err != nil {
+	if err := g.acquireTurn(ctx); err != nil {
 		return nil, err
 	}
 	below := func(p string) bool { return path == "" || p == path || strings.HasPrefix(p, path+"/") }

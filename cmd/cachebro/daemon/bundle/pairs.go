@@ -227,8 +227,8 @@ func (p *Pairs) Changed() map[string][]byte {
 	return out
 }
 
-// of calls f with each pair of a file. before says that the other file was read before this one was
-// written; otherwise the other file was written after this one was read.
+// of calls f with each pair of a file. If before is true, the other file was read before this one
+// was written. Otherwise the other file was written after this one was read.
 func (p *Pairs) of(path string, f func(other string, n int, before bool)) {
 	if p == nil {
 		return

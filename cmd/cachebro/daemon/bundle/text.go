@@ -233,7 +233,7 @@ func (w *writer) field(name, value string) {
 	w.b.Write(encoded(visible.Line(value)))
 }
 
-// list writes a list, unless it is empty. more says how many items are left out.
+// list writes a list, unless it is empty. more is the number of items left out.
 func (w *writer) list(name string, items []any, more int) {
 	if len(items) == 0 {
 		return

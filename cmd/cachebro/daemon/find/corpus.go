@@ -49,8 +49,7 @@ func (f *Finder) Run(ctx context.Context) {
 	<-ctx.Done()
 }
 
-// Poke tells the index that there are new versions, or that the baseline is complete. It never
-// blocks.
+// Poke notifies the index of new versions, or of a complete baseline. It never blocks.
 func (f *Finder) Poke() {
 	select {
 	case f.news <- struct{}{}:

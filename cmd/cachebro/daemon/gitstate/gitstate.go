@@ -3,8 +3,8 @@
 // them.
 //
 // A row holds the state of one path in a git directory before somebody changed it. The state after
-// the change is in the path's next row or, if there is none, is the present state. A content is in
-// its row or, as a hard link, in the git part of the state directory, where mountd saved it
+// the change is in the path's next row. If there is no next row, it is the present state. A content
+// is in its row or, as a hard link, in the git part of the state directory, where mountd saved it
 // (fusefs/capture/git.go). Removed objects are saved there without rows, as an object directory
 // that git can read.
 package gitstate

@@ -33,7 +33,7 @@ func (s *Service) Lost(ctx context.Context) (out wire.GitLost, err error) {
 		switch {
 		case named, ok && !ref:
 			return
-		case ok && !strings.HasPrefix(out.Tips[i].Name, "refs/"): // the name of a branch says more than HEAD
+		case ok && !strings.HasPrefix(out.Tips[i].Name, "refs/"): // the name of a branch is more informative than HEAD
 			out.Tips[i].Name = name
 			at[dir+id+name] = i
 			return

@@ -412,7 +412,7 @@ func (h *history) step(c *change) (wire.GitStep, bool) {
 }
 
 // ordered sorts the steps by their dependencies. Steps that remove obstacles come first. HEAD comes
-// last, so that git does not take a half-restored directory for a repository.
+// last, so that git does not treat a half-restored directory as a repository.
 func ordered(steps []wire.GitStep) []wire.GitStep {
 	rank := func(s wire.GitStep) int {
 		base := path.Base(string(s.Path))

@@ -67,7 +67,7 @@ func (kn *Knowledge) Run(ctx context.Context) {
 	}
 }
 
-// Poke tells the follower that there are new versions. It never blocks.
+// Poke notifies the follower of new versions. It never blocks.
 func (kn *Knowledge) Poke() {
 	select {
 	case kn.news <- struct{}{}:

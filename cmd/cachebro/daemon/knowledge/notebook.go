@@ -74,8 +74,8 @@ type NoteBook struct {
 	list atomic.Pointer[[]Note] // newest first
 }
 
-// OpenNotes reads the stored notes. It leaves a record that it cannot read unchanged and names its
-// key in the error. The book is still usable.
+// OpenNotes reads the stored notes. If a record cannot be read, OpenNotes does not change it and
+// names its key in the error. The book is still usable.
 func OpenNotes(kv store.KV) (*NoteBook, error) {
 	b := &NoteBook{kv: kv}
 	var list []Note

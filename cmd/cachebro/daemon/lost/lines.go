@@ -151,7 +151,8 @@ func counted(text []byte) counts {
 // a formatter may have wrapped it. Shorter lines would match by accident.
 const wrapped = 12
 
-// has reports whether the text has s, at any position, at least as often as before had it.
+// has reports whether the text contains s, at any position, at least as often as the text of before
+// does.
 func (c counts) has(s string, before counts) bool {
 	return c.lines[s] >= before.lines[s] || len(s) >= wrapped && strings.Count(c.all, s) >= strings.Count(before.all, s)
 }

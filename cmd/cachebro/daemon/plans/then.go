@@ -86,7 +86,7 @@ func (pl *Plans) rulesOf(tree []undo.Entry) (ignored func(undo.Entry) bool, end 
 	write := func(name string, text []byte) error {
 		return errors.Join(root.MkdirAll(path.Dir(name), 0o700), root.WriteFile(name, text, 0o600))
 	}
-	if err := write(".git/HEAD", []byte("ref: refs/heads/main\n")); err != nil { // makes it a repository, so that rules above it do not count
+	if err := write(".git/HEAD", []byte("ref: refs/heads/main\n")); err != nil { // makes top a repository, so that rules above it do not count
 		return nil, end, err
 	}
 	for _, e := range tree {

@@ -21,7 +21,7 @@ const (
 	maxNews         = 40   // files that are listed with one prompt
 	maxNewsDiff     = 300  // size of a diff that is shown in full, in bytes
 	maxSteps        = 64   // number of versions that madeSince looks back
-	sureNews        = 700  // bytes that every client has room for
+	sureNews        = 700  // size of news that every client can show, in bytes
 )
 
 // News returns the files whose text a reader was shown and somebody else changed after the version
@@ -178,8 +178,8 @@ func (rd *Reads) lostUpdates(r store.Reader, since uint64) (out []wire.News, of 
 const maxHeld = 4000
 
 // Hold returns why a reader's edit of a file must wait, or "" if it need not. An edit waits if
-// others have changed the file since the reader last saw it or was told of a change. Hold reports
-// each content only once.
+// others have changed the file since the reader last saw it or was informed of a change. Hold
+// reports each content only once.
 func (rd *Reads) Hold(ctx context.Context, r store.Reader, p store.Path) string {
 	h, _, how, ok := rd.Shown.ShownSince(r, p)
 	if !ok {

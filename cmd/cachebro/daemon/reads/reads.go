@@ -381,7 +381,7 @@ func (rd *Reads) keepGiven(ctx context.Context, r *wire.Request) (any, []byte, e
 		out.Kept = true
 		return out, nil, nil
 	}
-	// The file itself is stored. The body only says what the file should contain.
+	// The file itself is stored. The body only contains what the file should contain.
 	l, err := rd.Survey.Look(ctx, p)
 	if err != nil {
 		return nil, nil, err

@@ -168,7 +168,7 @@ func (s *Service) pause(ctx context.Context, d time.Duration) bool {
 }
 
 func (s *Service) send(ctx context.Context) error {
-	ctx, err := s.take(ctx)
+	ctx, err := s.acquireTurn(ctx)
 	if err != nil {
 		return err
 	}
@@ -186,8 +186,9 @@ func (s *Service) send(ctx context.Context) error {
 	return err
 }
 
-// take waits until no other goroutine is sending. interrupt cancels the context that it returns.
-func (s *Service) take(ctx context.Context) (context.Context, error) {
+// acquireTurn waits until no other goroutine is sending. interrupt cancels the context that it
+// returns.
+func (s *Service) acquireTurn(ctx context.Context) (context.Context, error) {
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -347,7 +348,7 @@ func (s *Service) add(ctx context.Context, q wire.RemoteRequest) error {
 		return wire.Errorf(wire.ErrBadRequest, "age-keygen prints one", "%v", err)
 	}
 	s.interrupt()
-	ctx, err = s.take(ctx)
+	ctx, err = s.acquireTurn(ctx)
 	if err != nil {
 		return err
 	}
@@ -367,7 +368,7 @@ func (s *Service) add(ctx context.Context, q wire.RemoteRequest) error {
 // enlist adds this machine to the bucket's list of machines if it is missing.
 func (s *Service) enlist(ctx context.Context) error {
 	s.interrupt()
-	ctx, err := s.take(ctx)
+	ctx, err := s.acquireTurn(ctx)
 	if err != nil {
 		return err
 	}
@@ -381,7 +382,7 @@ func (s *Service) enlist(ctx context.Context) error {
 
 func (s *Service) remove(ctx context.Context) error {
 	s.interrupt()
-	_, err := s.take(ctx)
+	_, err := s.acquireTurn(ctx)
 	if err != nil {
 		return err
 	}

@@ -11,8 +11,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// A session may work in several projects. Hooks report to the daemon of each project once they know
-// that the session works there. A daemon asks the other daemons what happened before that, above
+// A session may work in several projects. Once hooks know that the session works in a project, they
+// report to the project's daemon. A daemon asks the other daemons what happened before that, above
 // all about the call in progress. If a command writes into a second project, no hook notices. So
 // when a process of the session first appears in a project, the project's daemon asks the others.
 

@@ -293,7 +293,7 @@ func ReadStable(f *os.File, st store.Stat) ([]byte, store.Stat, error) {
 		if n == int(st.Size) && SameContent(st, after) {
 			return b[:n], after, nil
 		}
-		if try == 4 { // a file that is written all the time, such as a log: any content will do
+		if try == 4 { // the file is written all the time, as a log is, so accept any content
 			return b[:min(n, cap(b))], after, nil
 		}
 		st = after

@@ -228,7 +228,7 @@ type scanner struct {
 	settled      bool
 }
 
-// entry is a path in the source directory. below says that its subtree has not been examined
+// entry is a path in the source directory. If below is set, its subtree has not been examined
 // either.
 type entry struct {
 	p          store.Path

@@ -31,8 +31,8 @@ func (s *Survey) RecordBypassed(ctx context.Context, records []ingest.Bypass, ap
 	b.flush()
 }
 
-// bypassBatch handles one batch of records. A record only says where to look. What gets stored is
-// the present state of the path. A later change of the path has its own record, which names its
+// bypassBatch handles one batch of records. A record only names the paths to look at. The present
+// state of these paths is stored. A later change of the path has its own record, which names its
 // author.
 type bypassBatch struct {
 	survey  *Survey
@@ -121,8 +121,8 @@ func (b *bypassBatch) gone(p store.Path) bool {
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// isGone reports whether the file that was at a path is no longer there. The file that replaced it
-// has its own record.
+// isGone reports whether a path no longer has the file that it had before. The file that replaced
+// it has its own record.
 func (b *bypassBatch) isGone(p store.Path, was store.Stat) bool {
 	st, _, err := source.LstatBeneath(b.scanner.dir, string(p))
 	return b.gone(p) || err == nil && store.InodeOf(st) != store.InodeOf(was)

@@ -69,20 +69,20 @@ func (m *mount) identity() (pid int, start uint64, ok bool) {
 	return m.attach.PID, m.start, m.attached
 }
 
-// heartbeat handles a heartbeat. known is false if no mount is attached. left says that the mount
-// has left its mountpoint since the last heartbeat.
-func (m *mount) heartbeat(b wire.Heartbeat) (known, left bool) {
+// heartbeat handles a heartbeat. known is false if no mount is attached. unmounted is true if the mount
+// was unmounted since the last heartbeat.
+func (m *mount) heartbeat(b wire.Heartbeat) (known, unmounted bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.attached && m.attach.Unmounted && !b.Unmounted {
 		return false, false // it is mounted again, so mountd must attach again
 	}
 	if m.attached {
-		left = b.Unmounted && !m.attach.Unmounted
+		unmounted = b.Unmounted && !m.attach.Unmounted
 		m.missed = m.missed || b.Outside && !b.Watched || b.Missed != m.beat.Missed
 		m.beat, m.attach.Outside, m.attach.Watched, m.attach.Unmounted = b, b.Outside, b.Watched, b.Unmounted
 	}
-	return m.attached, left
+	return m.attached, unmounted
 }
 
 // unwatched reports whether files may have changed without mountd reporting it.
@@ -124,9 +124,8 @@ func (m *mount) end(pid int) (ours bool) {
 	return ours
 }
 
-// state returns a copy of the mount's state, and notices a mountd that has died. A mountd whose
-// mount has left its mountpoint does not count as attached, because it serves only processes inside
-// that mount.
+// state returns a copy of the mount's state, and notices a mountd that has died. If the mount was
+// unmounted but mountd still serves processes inside the mount, mountd does not count as attached.
 func (m *mount) state() (attached bool, a wire.Attach, b wire.Heartbeat) {
 	m.mu.Lock()
 	a, b, attached = m.attach, m.beat, m.attached && !m.attach.Unmounted
@@ -161,7 +160,7 @@ func (m *mount) close() {
 	m.forgetLocked()
 }
 
-// served reports whether a mountd is attached whose mount has left its mountpoint.
+// served reports whether the mount was unmounted but mountd still serves it.
 func (m *mount) served() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

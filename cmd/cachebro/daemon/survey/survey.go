@@ -26,7 +26,7 @@ type Options struct {
 	// Absent says that this is a copy of another machine's history, whose files are on that
 	// machine. Only the newest versions of the files are known.
 	Absent bool
-	Sends  func() bool // whether the history goes to a bucket
+	Sends  func() bool // whether the history is sent to a bucket
 	// Unscanned says that the tree has too many files to scan.
 	Unscanned bool
 }

@@ -257,9 +257,9 @@ type loggedFile struct {
 	names []store.Path
 }
 
-// renamed reports whether an existing file has got a new name. It then has more names than the log
-// counted, or one of its names in the log is gone. Otherwise it had the name all along, and was
-// ignored.
+// renamed reports whether an existing file has got a new name. The file then has more names than
+// the log counted, or one of its names in the log no longer exists. Otherwise the file had the name
+// all along, and the name was ignored.
 func (s *scanner) renamed(st store.Stat) (bool, error) {
 	of := func(st store.Stat) [3]uint64 { return [3]uint64{st.Dev, st.Ino, uint64(st.Birth)} }
 	if s.files == nil {
