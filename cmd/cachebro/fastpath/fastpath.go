@@ -4,11 +4,11 @@
 // One tool call of an agent starts up to three hook processes, so their start must be cheap. The
 // libraries of the index and the MCP server build tables when their packages are initialised, even
 // if they are not used. That takes 8 ms of CPU and 1,000 page faults, out of 11 ms and 1,600 for
-// any command. Go defines the order in which packages are initialised. Among the packages whose
-// imports are initialised, the one whose path sorts first is next. This package sorts before every
-// library and imports little, so its init function runs before theirs. For a hook, that function is
-// the whole program. A second binary would serve as well, but it could be forgotten, moved or
-// outdated. TestFastPath checks that nothing expensive is initialised earlier.
+// any command. Go initialises packages in the order of their paths, each after its imports. This
+// package sorts before every library and imports little, so its init function runs before theirs.
+// For a hook, that function is the whole program. A second binary would serve as well, but it could
+// be forgotten, moved or outdated. TestFastPath checks that nothing expensive is initialised
+// earlier.
 //
 // Hooks that may have to start a daemon or a mount (SessionStart, and a hook without the name of an
 // event) are left to main. The package has no state and no locks.

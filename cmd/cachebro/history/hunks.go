@@ -72,7 +72,7 @@ type asker struct {
 	in     *bufio.Reader
 	chosen []wire.FileEdits
 	quit   bool
-	heard  bool // whether any answer came
+	heard  bool // whether any answer was read
 }
 
 const hunkKeys = `y  undo this hunk
@@ -178,8 +178,8 @@ func (k *asker) ask(splits bool) (string, error) {
 	}
 }
 
-// hunkText formats the edits with the numbers from to to-1 as a hunk of a diff. Its context lines
-// end at the next edit on either side.
+// hunkText formats the edits with numbers in [from, to) as a hunk of a diff. Its context lines end
+// at the next edit on either side.
 func hunkText(sc *diff.Script, from, to int) []byte {
 	first, last := sc.Edits[from], sc.Edits[to-1]
 	before, after := min(diff.Context, first.OldFrom), min(diff.Context, len(sc.Old)-last.OldTo)

@@ -213,8 +213,9 @@ func runPlanWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, 
 	return leftOver(left)
 }
 
-// reverseCommand returns the command that reverses plans. For a redo, that is undo. If the redo
-// merged, it is redo --plan, because undo would not find the content that it expects.
+// reverseCommand returns the command that reverses plans. The command that reverses a redo is undo.
+// If the redo merged, the command is redo --plan, because undo would not find the content that it
+// expects.
 func reverseCommand(sides []*side, merged bool) string {
 	command := "cachebro redo"
 	switch {

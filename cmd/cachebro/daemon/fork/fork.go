@@ -212,8 +212,9 @@ func (f *filler) made(bytes, shared int64) {
 	f.out.Shared += shared
 }
 
-// dir fills to with what p contained at the moment. If requested, it also copies the ignored files
-// that are there now. If the directory has moved, they are copied from its present path.
+// dir fills the directory to with the content that the directory p had at the moment. If requested,
+// it also copies the ignored files that are there now. If the directory has moved, they are copied
+// from its present path.
 func (f *filler) dir(ctx context.Context, p store.Path, to *os.File) error {
 	if f.now {
 		return f.live(ctx, p, p, to, nil)

@@ -192,7 +192,8 @@ func (p *part) Read(b []byte) (int, error) {
 
 func (p *part) Close() error { return p.from.Close() }
 
-// sum returns the text by which the client that carries out a plan recognises a thing.
+// sum returns a text that identifies a thing. The client that carries out a plan uses the text to
+// recognise the thing.
 func (h *history) sum(p string, t thing) string {
 	switch t.kind {
 	case absent:

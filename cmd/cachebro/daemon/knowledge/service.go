@@ -1,5 +1,5 @@
 // Package knowledge answers questions about the project that the text of its files does not answer.
-// It holds notes, finds documents that are behind their code, and maintains the graph behind
+// It holds notes, finds documents that are out of date with their code, and maintains the graph for
 // get_context.
 package knowledge
 
