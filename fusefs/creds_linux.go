@@ -116,8 +116,9 @@ func setThreadGroups(gs []uint32) {
 // file's set-id bits.
 const capFSETID = 4
 
-// likeCaller calls f, which changes the inode at, so that the source clears set-id bits as for the
-// caller. A server that runs as root has CAP_FSETID, so its changes would not clear them.
+// likeCaller calls f, which changes the inode that at refers to. It makes the source clear set-id
+// bits as for the caller. A server that runs as root has CAP_FSETID, so its changes would not clear
+// them.
 //
 // The rules depend on the groups of the process and on who may execute the file, and differ between
 // kernels. So during f our thread gives up CAP_FSETID and takes the caller's groups, and the source

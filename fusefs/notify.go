@@ -133,7 +133,7 @@ func (n *notifier) stop() {
 }
 
 const (
-	// After requests queued, several threads keep waiting for the next crowdLasts requests.
+	// Once requests had to queue, several threads wait during the next crowdLasts requests.
 	crowdLasts = 128
 	// watchEvery is how often watch checks that a thread waits for requests. After stillAfter
 	// checks without a request, watch pauses.

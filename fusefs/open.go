@@ -60,7 +60,7 @@ func (o *contents) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenO
 }
 
 // agree drops the kernel's pages of a file that has changed on the source. gen is what peek
-// returned before sx was read. If agree drops pages, it returns unsure: the kernel ignores
+// returned before sx was read. If agree drops pages, it returns unsure = true. The kernel ignores
 // attributes that arrive during a notification, so it may use an old size at the file's next
 // change.
 func (o *contents) agree(n *inode, sx *sys.Stat, gen uint32) (unsure bool) {

@@ -30,8 +30,8 @@ func ownCreds() creds {
 	return creds{uid: uid, root: uid == 0}
 }
 
-// as calls f, which makes a file on the source. The file belongs to the user who mounted, so users
-// other than that one and root get EACCES.
+// as calls f, which makes a file on the source. The file belongs to the user who mounted. All other
+// users except root get EACCES.
 func (o *contents) as(in *fuse.InHeader, f func() error) error {
 	if in.Uid != o.us.uid && in.Uid != 0 {
 		return unix.EACCES
@@ -43,8 +43,8 @@ func noReserves() {}
 
 func (o *namespace) forCaller(_ *fuse.InHeader, _ bool, f func() error) error { return f() }
 
-// likeCaller calls f, which changes the inode at. Set-id bits are cleared as for the user who
-// mounted, and the notification makes the kernel show the new mode.
+// likeCaller calls f, which changes the inode that at refers to. Set-id bits are cleared as for the
+// user who mounted, and the notification makes the kernel show the new mode.
 func (o *namespace) likeCaller(n *inode, at sys.Ref, _ *fuse.InHeader, _ bool, f func() error) error {
 	var sx sys.Stat
 	if sys.StatRef(at, &sx) != nil || sx.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 {
@@ -287,8 +287,8 @@ var (
 )
 
 // macError makes one error from the mount program's output and exit status.
-func macError(said string, err error) error {
-	msg := strings.Join(strings.Fields(said), " ")
+func macError(output string, err error) error {
+	msg := strings.Join(strings.Fields(output), " ")
 	low := strings.ToLower(msg)
 	has := func(any ...string) bool {
 		for _, s := range any {

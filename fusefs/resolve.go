@@ -14,8 +14,8 @@ import (
 func keyOf(s *sys.Stat) key { return key{dev: s.Dev, ino: s.Ino, birth: s.Birth} }
 
 // dir returns a descriptor (sys.Place) of the directory n, which the caller releases. If none is
-// open, it opens n by name in its parent, found in the same way. So no path gets too long for the
-// system.
+// open, it opens n by name in its parent directory, whose descriptor it gets in the same way. So no
+// path gets too long for the system.
 func (o *namespace) dir(n *inode) (*dirfd, error) {
 	if !n.isDir() {
 		return nil, unix.ENOTDIR

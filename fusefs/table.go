@@ -497,7 +497,7 @@ func (t *table) wake(id uint64, k key) *inode {
 	if n != nil && n.id == id {
 		return n
 	}
-	// It has since been woken and lost its last name, or been forgotten.
+	// Since then, the file was woken and lost its last name, or the kernel forgot it.
 	i := &t.byID[id%shards]
 	i.RLock()
 	defer i.RUnlock()

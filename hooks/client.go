@@ -75,7 +75,7 @@ func (o options) dialect() clients.Dialect {
 // translate turns another client's event into the form of Claude Code's. f is the event as the
 // client sent it.
 func translate(d clients.Dialect, client string, e event, f fields) event {
-	e.said = e.name
+	e.clientName = e.name
 	if name, ok := d.Events[e.name]; ok {
 		e.name = name
 	}
@@ -91,7 +91,7 @@ func translate(d clients.Dialect, client string, e event, f fields) event {
 	if json.Unmarshal(f["workspace_roots"], &roots) == nil && len(roots) > 0 && e.cwd == "" {
 		e.cwd = roots[0]
 	}
-	switch e.said {
+	switch e.clientName {
 	case "beforeShellExecution", "afterShellExecution":
 		e.tool, e.input = "Bash", fields{"command": f["command"]}
 	case "afterFileEdit":

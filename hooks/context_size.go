@@ -29,7 +29,8 @@ import (
 //     there what it clears
 //
 // A context is known to be intact if it grew with each request by at least the size of the texts
-// added since the last one. Only then do bases outlive the expiry by tokens.
+// added since the last one. Only then does a text count as shown for longer than its limit in
+// tokens.
 
 // contextSize holds what a transcript says about the size of its context. It is stored in a file
 // between events.
@@ -43,7 +44,7 @@ type contextSize struct {
 	Chars   int64  `json:"chars,omitempty"`  // characters of results since that request, without white space
 	Prompt  bool   `json:"prompt,omitempty"` // the person has sent a prompt since that request
 	Stored  int    `json:"stored,omitempty"` // results stored as files because they were large
-	Kept    int    `json:"kept,omitempty"`   // files in tool-results when the account began
+	Kept    int    `json:"kept,omitempty"`   // files in tool-results when counting began
 
 	Calls    map[string]bool `json:"calls,omitempty"`    // the calls of the latest message
 	Deferred string          `json:"deferred,omitempty"` // names of our tools whose schemas are not in the context
@@ -112,7 +113,7 @@ func (c *call) look() string {
 	case fell:
 		return wire.ContextFell
 	case err != nil:
-		return "" // without a transcript, bases expire by what the hooks see
+		return "" // without a transcript, shown texts expire by what the hooks see
 	case !known || unsure || !c.canHold():
 		return wire.ContextUnsure
 	}
@@ -177,8 +178,8 @@ const (
 	compactionSeen = "seen"
 )
 
-// begin starts the account at the current end of a transcript, because a session starts with a new
-// context. compacted means that it starts after a compaction that the daemon knows of.
+// begin starts counting at the current end of a transcript, because a session starts with a new
+// context. compacted means that the session starts after a compaction that the daemon knows of.
 //
 // Claude Code writes the boundary entry of a compaction after its SessionStart hooks. On a busy
 // machine that can be after the first call of the new context. The boundary must not count as a
@@ -196,7 +197,7 @@ func (s *contextSize) begin(transcript string, compacted bool) {
 
 var errNoRecord = errors.New("no transcript of this context")
 
-// reaches brings the account up to date. It reports whether the transcript contains the call
+// reaches reads the new part of the transcript. It reports whether the transcript contains the call
 // toolUse, so that the request before it has been compared.
 func (s *contextSize) reaches(transcript, toolUse string) (bool, error) {
 	if err := s.advance(transcript); err != nil {

@@ -57,7 +57,7 @@ func parseOptions(args []string) options {
 // unexpected type is empty, because clients change fields with every release.
 type event struct {
 	name       string
-	said       string // the client's own name of the event
+	clientName string // the client's own name of the event
 	session    string
 	agent      string // "" is the main loop
 	agentType  string
@@ -122,7 +122,7 @@ func parseEvent(raw []byte, opt options) (event, bool) {
 			})
 		}
 	}
-	e.said = e.name
+	e.clientName = e.name
 	if d, ok := clients.DialectOf(opt.client); ok {
 		e = translate(d, opt.client, e, f)
 	}

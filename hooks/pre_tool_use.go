@@ -118,7 +118,7 @@ func (c *scene) toolCall() wire.ToolCall {
 	t := wire.ToolCall{
 		Session: c.session, Agent: c.agent, Prompt: c.prompt,
 		ToolUse: c.toolUse, Tool: c.tool, PID: clientPID(),
-		Command: c.said(c.input.str("command"), 4096),
+		Command: c.recordable(c.input.str("command"), 4096),
 	}
 	if isOurs(c.tool) {
 		t.Cwd = c.cwd
@@ -131,8 +131,9 @@ func (c *scene) toolCall() wire.ToolCall {
 	return t
 }
 
-// said returns the beginning of a prompt or command, or "" if the user does not want it recorded.
-func (c *scene) said(text string, most int) string {
+// recordable returns the beginning of a prompt or command, or "" if the user does not want it
+// recorded.
+func (c *scene) recordable(text string, most int) string {
 	if c.env.NoCommands {
 		return ""
 	}

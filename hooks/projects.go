@@ -99,7 +99,7 @@ func reportStart(ctx context.Context, c *call) {
 }
 
 func reportPrompt(ctx context.Context, c *call) {
-	_, _ = c.tell(ctx, wire.SessionEvent{Event: "prompt", Text: c.said(c.text, 400), Given: tokensOf(len(c.text)), Beside: true})
+	_, _ = c.tell(ctx, wire.SessionEvent{Event: "prompt", Text: c.recordable(c.text, 400), Given: tokensOf(len(c.text)), Beside: true})
 }
 
 func reportStop(ctx context.Context, c *call) {

@@ -110,7 +110,7 @@ func Run(ctx context.Context, env Env) {
 		a.out.block = opt.dialect().Record
 		a.out.quiet = a.out.quiet || opt.dialect().Requests
 	}
-	b := a.out.encode(ev.said)
+	b := a.out.encode(ev.clientName)
 	if b == nil {
 		return
 	}

@@ -15,7 +15,7 @@ import (
 // rewind, and often the last answers, are written only after this event.
 func userPromptSubmit(ctx context.Context, c *call) answer {
 	by, causes := c.sentBy()
-	known, err := c.tell(ctx, wire.SessionEvent{Event: "prompt", Text: c.said(c.title(by), 400), Given: tokensOf(len(c.text)),
+	known, err := c.tell(ctx, wire.SessionEvent{Event: "prompt", Text: c.recordable(c.title(by), 400), Given: tokensOf(len(c.text)),
 		Continues: by == clientItself, Causes: causes, Origin: by == unknownSender && c.opt.client == ""})
 	if c.opt.client == "" { // other clients' transcripts have another form
 		_ = c.chain().advance(c.transcript)
@@ -23,17 +23,17 @@ func userPromptSubmit(ctx context.Context, c *call) answer {
 	if err == nil && !known.Mounted && c.dead() {
 		return answer{out: output{message: deadLine, context: c.deadText(ctx)}}
 	}
-	said, ids := c.comments(ctx) // first, because these must not be cut
-	c.spend(ctx, "comments", said)
+	comments, ids := c.comments(ctx) // first, because these must not be cut
+	c.spend(ctx, "comments", comments)
 	news := ""
 	if err == nil && (c.opt.client == "" || c.opt.dialect().Record) {
 		news = newsBlock(known.News)
 		c.spend(ctx, "news", news)
 	}
-	if said != "" && news != "" {
-		said += "\n"
+	if comments != "" && news != "" {
+		comments += "\n"
 	}
-	news = said + news
+	news = comments + news
 	a := answer{}
 	if len(ids) > 0 {
 		a.sent = func() { c.delivered(ids) }

@@ -34,8 +34,8 @@ type conn struct {
 	cleared bool
 }
 
-// conn returns the connection of a request, or nil if requests have none: over HTTP since revision
-// 2026-07-28, in which every request stands alone.
+// conn returns the connection of a request. It returns nil over HTTP since revision 2026-07-28,
+// where requests belong to no connection.
 func (s *Server) conn(ctx context.Context) *conn {
 	sess := server.ClientSessionFromContext(ctx)
 	if sess == nil || sess.SessionID() == "" {

@@ -122,7 +122,7 @@ func nameMissing(reply mcp.JSONRPCMessage, uri string) mcp.JSONRPCMessage {
 	return reply
 }
 
-// namesMissing does so for answers over HTTP.
+// namesMissing makes a handler that adds the URI to answers over HTTP.
 func namesMissing(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {

@@ -67,7 +67,7 @@ var lsTool = &tool{
 func (c *call) decideListing(ctx context.Context, rel string, recursive bool, body string) string {
 	key := name(rel)
 	if !recursive {
-		key += "/." // unlike the recursive listing
+		key += "/." // differs from the key of the recursive listing
 	}
 	req := wire.ReadRequest{Reader: c.reader, Path: []byte(key), Tool: "ls", Listing: true,
 		Force: c.conn.mustForce(c.sentAs("ls:" + key)), Pending: c.reader.ToolUse != ""}

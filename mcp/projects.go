@@ -178,7 +178,7 @@ func (c *call) worksAt(p string, o Options) bool {
 	return slices.ContainsFunc(c.roots, func(root string) bool { _, below := relativeTo(p, root); return below })
 }
 
-// serverFor is serverOf, or the server that refuses the path.
+// serverFor is serverOf, but returns the server that refuses the path instead of nil.
 func (c *call) serverFor(p string) *Server {
 	if s := c.serverOf(p); s != nil {
 		return s

@@ -157,9 +157,9 @@ func (x *Index) prepare(v store.Version, words *lexicon) (p prepared, err error)
 	return p, nil
 }
 
-// content returns the content of a version. It reads the file if that still has it, because the
-// store would unpack a whole block for each small content. If reading takes long (a dead mount, a
-// hung disk), it uses only the store for the next minute.
+// content returns the content of a version. It reads the file if the file still has that content,
+// because the store would unpack a whole block for each small content. If reading takes long (a
+// dead mount, a hung disk), it uses only the store for the next minute.
 func (x *Index) content(v store.Version) ([]byte, error) {
 	began := time.Now()
 	if v.Stat.Size <= int64(x.opt.MaxFile) && began.UnixNano() >= x.unread.Load() {

@@ -270,7 +270,7 @@ func (x *Index) CatchUp(ctx context.Context) error {
 const window = 4 * batchFiles
 
 // catchUp is CatchUp in steps, between which stop may end it. It skips versions that a newer one
-// has replaced. A file that is saved repeatedly is indexed once no save came for the duration
+// has replaced. A file that is saved repeatedly is indexed when it was not saved for the duration
 // settle.
 func (x *Index) catchUp(ctx context.Context, settle time.Duration, stop func() bool) error {
 	x.write.Lock()

@@ -143,7 +143,7 @@ func (x *Index) History(ctx context.Context, q Query, limit int) (PastResult, er
 				ms[i] = newMatcher(q, auto.Clone(), must)
 				ms[i].whole = true // for the comparison with the newest version's lines
 			}
-			return h.of(gctx, vs, ms)
+			return h.searchVersions(gctx, vs, ms)
 		})
 		return true
 	})
@@ -209,8 +209,8 @@ func (h *past) look(vs []store.Version, known contentLines, ms []*matcher) {
 	}
 }
 
-// of searches the versions of one path, given oldest first.
-func (h *past) of(ctx context.Context, vs []store.Version, ms []*matcher) error {
+// searchVersions searches the versions of one path, given oldest first.
+func (h *past) searchVersions(ctx context.Context, vs []store.Version, ms []*matcher) error {
 	// Versions that share a content (a chmod, a rename back) are searched once.
 	known := contentLines{}
 	has := func(v store.Version) []Line {
@@ -245,8 +245,9 @@ func (h *past) of(ctx context.Context, vs []store.Version, ms []*matcher) error 
 			if h.over() {
 				return errPastCut
 			}
-			// A content is stored as a difference to its predecessor. In order of time each costs
-			// one step; backwards, each would be rebuilt from the last whole one.
+			// A content is stored as a difference to its predecessor. In order of time, each
+			// content costs one step. Backwards, each would have to be rebuilt from the last
+			// content that is stored whole.
 			h.look(vs[max(0, i-pastBlock+1):i+1], known, ms)
 		}
 		lines := has(vs[i])

@@ -107,7 +107,7 @@ func Keywords(prompt string, n int) []string {
 // chunks share and that are rare in the project. Files found in this way come after all files with
 // the question's own words.
 const (
-	fewRanked   = 12 // with as many files the question is not widened
+	fewRanked   = 12 // with this many files or more, the question is not widened
 	widenFrom   = 5  // chunks from which words are taken
 	widenTerms  = 5
 	widenWeight = 0.3

@@ -497,13 +497,13 @@ func (r *Recorder) current(s spot, by fusefs.Caller) *entry {
 	return e
 }
 
-// byOtherNames returns the entries of a file's names except but. The file may be nil.
-func (r *Recorder) byOtherNames(f *file, but string) (all []*entry) {
+// byOtherNames returns the entries of a file's names except the name skip. The file may be nil.
+func (r *Recorder) byOtherNames(f *file, skip string) (all []*entry) {
 	if f == nil {
 		return nil
 	}
 	for _, name := range f.Paths() {
-		if e := r.entries[f.track.abs(name)]; e != nil && e.path != but {
+		if e := r.entries[f.track.abs(name)]; e != nil && e.path != skip {
 			all = append(all, e)
 		}
 	}
@@ -621,7 +621,7 @@ func (r *Recorder) remove(n *notifier.Notice, by fusefs.Caller, path string, dir
 		return
 	}
 	if dir && r.entries[s.path] == nil && s.st.Birth >= of.began.UnixNano() && !of.ours {
-		return // a sandbox made it unseen, to mount something over it
+		return // a sandbox made the directory to mount something over it, which was not recorded
 	}
 	e := r.current(s, by)
 	o := &op{op: event.OpUnlink, from: s, a: e.track, file: e.file, target: target(s.path, s.st), by: by, when: time.Now(), tid: n.PID}

@@ -102,7 +102,7 @@ func (r *Recorder) settle(e *entry) {
 	}()
 	st, there := lstat(e.path)
 	if nothing := there == (e.known.Ino != 0) && (!there || unchanged(st, e.known)); nothing && waited && time.Since(e.when) < opFor {
-		e.waits = true // the call may still have to run
+		e.waits = true // the call may not have run yet
 		r.list(e)
 		return
 	}
@@ -314,8 +314,8 @@ func (r *Recorder) confirm(tid uint32) {
 		return
 	}
 	r.ops = keep(r.ops, func(o *op) bool {
-		under := o.tid != tid && alive(o.tid) // checked before the effect, because the call may end at any time
-		waits := !r.happened(o) && under
+		inProgress := o.tid != tid && alive(o.tid) // checked before the effect, because the call may end at any time
+		waits := !r.happened(o) && inProgress
 		if !waits {
 			r.journal.ended(o)
 		}

@@ -128,7 +128,7 @@ func onThread(f func()) {
 // newWatch makes everything of a watch except its listener.
 func newWatch(r Runner, begin []byte) (*Watch, error) {
 	w := &Watch{Runner: r, begin: begin, listener: -1, memfd: -1, conn: -1, ended: make(chan bool, 1), stop: [2]int{-1, -1}}
-	_, err := r.Paths.MakeState(wire.OutsideRoot) // what is saved needs a place
+	_, err := r.Paths.MakeState(wire.OutsideRoot) // the directory for saved contents
 	if err == nil {
 		w.socket, err = r.Paths.NetSocket()
 	}
@@ -260,7 +260,7 @@ func (w *Watch) awaitCall() bool {
 			return true
 		case pfd[0].Revents&unix.POLLHUP != 0:
 			return false
-		default: // the command has ended; its processes are about to
+		default: // the command has ended, and its last processes are about to end
 			_, _ = unix.Poll(pfd[:1], int(endsWithin.Milliseconds()))
 			return pfd[0].Revents&unix.POLLHUP == 0
 		}

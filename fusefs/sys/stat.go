@@ -9,7 +9,7 @@ import (
 )
 
 // Time is a time as the source stores it. event.Stat holds nanoseconds in one int64, which overflow
-// in 2262. The times that programs see must not.
+// in 2262. The times that programs see must not overflow.
 type Time struct {
 	Sec  int64 // since 1970
 	Nsec uint32

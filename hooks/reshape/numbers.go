@@ -28,11 +28,11 @@ func numbers(c *command, text string) (string, string, bool) {
 			size += len(l) + 1
 		}
 		if n >= minRun {
-			said := runLine(lines[i], lines[i+n-1], n)
-			if len(said)+100 < size && 4*len(said) < 3*size {
+			replacement := runLine(lines[i], lines[i+n-1], n)
+			if len(replacement)+100 < size && 4*len(replacement) < 3*size {
 				i += n
 				changed = true
-				writeLine(&b, said, i == len(lines), last)
+				writeLine(&b, replacement, i == len(lines), last)
 				continue
 			}
 		}

@@ -36,8 +36,8 @@ func repeats(c *command, text string) (string, string, bool) {
 	say := func(s string) { out, verbatim = append(out, s), 0 }
 	for i := 0; i < len(lines); {
 		if n := sameAs(lines, i); n >= minTimes {
-			if said := fmt.Sprintf("[%sthe line above %d more times]", Mark, n); len(said) < n*(len(lines[i])+1) {
-				say(said)
+			if replacement := fmt.Sprintf("[%sthe line above %d more times]", Mark, n); len(replacement) < n*(len(lines[i])+1) {
+				say(replacement)
 				i += n
 				continue
 			}
@@ -54,10 +54,10 @@ func repeats(c *command, text string) (string, string, bool) {
 				if !known {
 					id = len(number) + 1
 				}
-				said := fmt.Sprintf("[%sblock %d again, %d lines, %q to %q]", Mark, id, n, quoteLine(lines[i]), quoteLine(lines[i+n-1]))
-				if size > len(said)+minSpared {
+				replacement := fmt.Sprintf("[%sblock %d again, %d lines, %q to %q]", Mark, id, n, quoteLine(lines[i]), quoteLine(lines[i+n-1]))
+				if size > len(replacement)+minSpared {
 					number[b] = id
-					say(said)
+					say(replacement)
 					i += n
 					continue
 				}

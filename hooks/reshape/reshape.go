@@ -181,7 +181,8 @@ func (c *command) reshape(text string, o Options) (Result, bool) {
 	if saved < minSaved || saved*100 < minPart*len(text) {
 		return Result{}, false
 	}
-	// The rules' savings must add up to the total, so the first one bears the notes.
+	// The rules' savings must add up to the total, so the length of the notes is subtracted from
+	// the first rule's.
 	r.Parts[0].Saved -= len(r.Text) - (len(text) - sum(r.Parts))
 	return r, true
 }

@@ -15,8 +15,8 @@ import (
 // printed stay, after the line that names the test.
 
 // runner matches the lines with which a test runner reports that a test passed and, at the end,
-// that all did. The end counts only for the same runner's tests, because another runner may have
-// crashed. If it gives a number of tests, it counts for no more than these.
+// that all did. The final report counts only for the same runner's tests, because another runner
+// may have crashed. If it names a number of tests, only so many tests are folded.
 type runner struct{ passed, ended func() *regexp.Regexp }
 
 // runners are the usual test runners. A task runner may add the task's name in brackets before each
@@ -73,7 +73,7 @@ func tests(c *command, output string) (string, string, bool) {
 	status := make([]bool, len(lines))
 	var others strings.Builder
 	total, starts := 0, 0
-	open := make([]int, len(runners)) // by runner: passed tests that no end has covered
+	open := make([]int, len(runners)) // by runner: passed tests that no final report has covered yet
 	for i, l := range lines {
 		by := runnerOf(l)
 		switch status[i] = by >= 0 || testStarts().MatchString(l); {

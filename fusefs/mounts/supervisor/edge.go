@@ -59,7 +59,7 @@ type edge struct {
 	// mu guards the fields below.
 	mu    sync.Mutex
 	last  time.Time           // of the last event
-	lost  bool                // a call of sayMissed is scheduled
+	lost  bool                // a call of checkFiles is scheduled
 	open  map[string]openFile // files known to be open for writing bypassing the mount
 	timer *time.Timer         // flushes open; nil if open is empty
 }
@@ -86,12 +86,12 @@ func (e *edge) look() (outside []mounts.Proc) {
 		return nil
 	}
 	ways := mounts.Beside(e.s.c.Mountpoint)
-	var stand []mounts.Proc
+	var direct []mounts.Proc
 	if e.wasUsed {
-		stand = standing(e.s.c)
+		direct = directUsers(e.s.c)
 	}
-	e.wasUsed = len(stand) > 0
-	if len(ways)+len(stand) == 0 {
+	e.wasUsed = len(direct) > 0
+	if len(ways)+len(direct) == 0 {
 		e.unwatch()
 		e.use(false)
 		e.s.server.SetWay(e.s.link.unmounted())
@@ -111,7 +111,7 @@ func (e *edge) look() (outside []mounts.Proc) {
 		used = used || !w.Idle
 	}
 	e.use(used)
-	return append(stand, ways...)
+	return append(direct, ways...)
 }
 
 // restart resets the state after the mount was mounted again, when processes may use the source
@@ -297,12 +297,12 @@ func (e *edge) missed(why error) {
 	nudge(e.stirred)
 	if !e.lost {
 		e.lost = true
-		time.AfterFunc(missedPause, e.sayMissed)
+		time.AfterFunc(missedPause, e.checkFiles)
 	}
 }
 
-// sayMissed makes the daemon check all files.
-func (e *edge) sayMissed() {
+// checkFiles makes the daemon check all files.
+func (e *edge) checkFiles() {
 	e.mu.Lock()
 	e.lost = false
 	e.mu.Unlock()
@@ -427,9 +427,9 @@ func (e *edge) stat(p string) event.Stat {
 	return sx.Stat
 }
 
-// standing finds processes that bypass the mount because their working directory or open files were
+// directUsers finds processes that bypass the mount because their working directory or open files were
 // in the source before the mount.
-func standing(c Config) []mounts.Proc {
+func directUsers(c Config) []mounts.Proc {
 	return mounts.Scan(c.Root, overlayIDs(c.Mountpoint), false, mounts.Ours)
 }
 

@@ -22,30 +22,30 @@ func Explain(err error, state string) error {
 	if err == nil || !errors.Is(err, wire.ErrNoDaemon) {
 		return err
 	}
-	var said, hint string
+	var message, hint string
 	for line := range strings.Lines("\n" + strings.ReplaceAll(err.Error(), ": cachebro: ", "\ncachebro: ")) {
 		line = strings.TrimSuffix(line, "\n")
 		if m, ok := strings.CutPrefix(line, "cachebro: "); ok {
-			said, hint = m, ""
+			message, hint = m, ""
 		}
 		if h, ok := strings.CutPrefix(line, "hint: "); ok {
 			hint = h
 		}
 	}
-	if said == "" {
+	if message == "" {
 		return err
 	}
 	sentinel := wire.ErrNoDaemon
 	switch {
-	case strings.Contains(said, wire.ErrDamaged.Message):
-		// fsck would need a store that can be opened.
+	case strings.Contains(message, wire.ErrDamaged.Message):
+		// The hint is not fsck, because fsck needs a store that can be opened.
 		sentinel = wire.ErrDamaged
 		store := filepath.Join(state, "store")
 		hint = "mv " + store + " " + store + ".damaged   (this starts a new, empty history; the project is not changed)"
-	case strings.Contains(said, "no space"):
+	case strings.Contains(message, "no space"):
 		sentinel = wire.ErrNoSpace
 	}
-	return wire.Errorf(sentinel, hint, "the store daemon could not start: %s", said)
+	return wire.Errorf(sentinel, hint, "the store daemon could not start: %s", message)
 }
 
 // stoppedDaemon returns the pid of the process that holds the state's lock if it is stopped,

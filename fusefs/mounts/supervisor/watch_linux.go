@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// detached returns attributes that start a process in a new session, out of reach of a terminal's
-// end or ^C.
+// detached returns attributes that start a process in a new session, so that closing the terminal
+// or pressing ^C does not end it.
 func detached() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
 // watched is a process that is not our child. A pidfd refers to it, because its pid may be reused.
