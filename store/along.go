@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 
+	"cachebro/store/db"
+
 	badger "github.com/dgraph-io/badger/v4"
 )
 
@@ -52,10 +54,12 @@ func (t tips) moved(g *group) {
 	t.of[g.to], t.empty[g.from] = g, true
 }
 
-// along is the part of a batch that is about groups.
-type along struct {
+// batchGroups holds the groups that a batch makes and alters.
+type batchGroups struct {
+	w       *db.Writer
+	stored  *groups
 	tips    tips
-	groups  []*group // made by this batch, in order
+	made    []*group // in order
 	lists   map[uint64]*list
 	due     map[Path]*group // places whose newest versions are not in batch.cur yet, with the last group that left or reached them
 	edits   map[workingKey]*edits
@@ -68,8 +72,8 @@ type edits struct {
 	last *group
 }
 
-func newAlong(t tips) along {
-	return along{tips: t.clone(), lists: map[uint64]*list{}, due: map[Path]*group{}, edits: map[workingKey]*edits{}, altered: map[uint64]*members{}}
+func (gs *groups) newBatch(w *db.Writer, t tips) batchGroups {
+	return batchGroups{w: w, stored: gs, tips: t.clone(), lists: map[uint64]*list{}, due: map[Path]*group{}, edits: map[workingKey]*edits{}, altered: map[uint64]*members{}}
 }
 
 // group makes the versions of what is below a directory that was renamed. tip is the group
@@ -128,13 +132,13 @@ func (b *batch) group(c *Change, tip *group, kids []Path) (bool, error) {
 			return false, err
 		}
 	}
-	b.along.lists[number] = newList(was)
+	b.groups.lists[number] = newList(was)
 	return true, b.addGroup(c, number, 0)
 }
 
 // addGroup makes a group that refers to a list.
 func (b *batch) addGroup(c *Change, number, prev uint64) error {
-	l, err := b.list(number)
+	l, err := b.groups.list(number)
 	if err != nil {
 		return err
 	}
@@ -158,31 +162,31 @@ func (b *batch) addGroup(c *Change, number, prev uint64) error {
 	b.next.Seq = g.last
 	b.next.Versions += g.last - g.first + 1
 	for _, root := range []Path{g.from, g.to} {
-		if was := b.along.due[root]; was != nil && was.list != g.list {
+		if was := b.groups.due[root]; was != nil && was.list != g.list {
 			if err := b.current(); err != nil {
 				return err
 			}
 		}
 	}
-	b.along.due[g.from], b.along.due[g.to] = g, g
+	b.groups.due[g.from], b.groups.due[g.to] = g, g
 	if c.Actor.Session != "" {
 		k := workingKey{c.Actor.Session, g.to}
-		e := b.along.edits[k]
+		e := b.groups.edits[k]
 		if e == nil {
 			e = &edits{}
-			b.along.edits[k] = e
+			b.groups.edits[k] = e
 		}
 		e.n, e.last = e.n+1, g
 	}
-	b.along.groups = append(b.along.groups, g)
-	b.along.tips.moved(g)
+	b.groups.made = append(b.groups.made, g)
+	b.groups.tips.moved(g)
 	return nil
 }
 
 // vacant reports whether nothing exists below a path, as far as that is known without looking
 // at each path.
 func (b *batch) vacant(p Path) (bool, error) {
-	if b.along.tips.empty[p] {
+	if b.groups.tips.empty[p] {
 		return true, nil
 	}
 	if err := b.sure(p + "/"); err != nil {
@@ -201,9 +205,9 @@ func (b *batch) vacant(p Path) (bool, error) {
 
 // sure makes the newest version of a path known if it depends on groups of this batch.
 func (b *batch) sure(p Path) error {
-	for p != "" && len(b.along.due) > 0 {
+	for p != "" && len(b.groups.due) > 0 {
 		p = parentOf(p)
-		if b.along.due[p] != nil {
+		if b.groups.due[p] != nil {
 			return b.current()
 		}
 	}
@@ -212,10 +216,10 @@ func (b *batch) sure(p Path) error {
 
 // current puts the newest versions of everything that groups moved into batch.cur.
 func (b *batch) current() error {
-	due, counts := b.along.due, b.along.edits
-	b.along.due, b.along.edits = map[Path]*group{}, map[workingKey]*edits{}
+	due, counts := b.groups.due, b.groups.edits
+	b.groups.due, b.groups.edits = map[Path]*group{}, map[workingKey]*edits{}
 	for root, g := range due {
-		l, err := b.list(g.list)
+		l, err := b.groups.list(g.list)
 		if err != nil {
 			return err
 		}
@@ -229,7 +233,7 @@ func (b *batch) current() error {
 		}
 	}
 	for _, e := range counts {
-		l, err := b.list(e.last.list)
+		l, err := b.groups.list(e.last.list)
 		if err != nil {
 			return err
 		}
@@ -240,44 +244,44 @@ func (b *batch) current() error {
 	return nil
 }
 
-func (b *batch) list(number uint64) (*list, error) {
-	if l := b.along.lists[number]; l != nil {
+func (gs *batchGroups) list(number uint64) (*list, error) {
+	if l := gs.lists[number]; l != nil {
 		return l, nil
 	}
-	return b.s.listIn(b.w.Txn, number)
+	return gs.stored.listIn(gs.w.Txn, number)
 }
 
 // groupOf returns the group that has a version with this number, or nil.
-func (b *batch) groupOf(seq uint64) *group {
-	i, exact := slices.BinarySearchFunc(b.along.groups, seq, byFirst)
+func (gs *batchGroups) groupOf(seq uint64) *group {
+	i, exact := slices.BinarySearchFunc(gs.made, seq, byFirst)
 	if !exact {
 		i--
 	}
-	if i >= 0 && i < len(b.along.groups) && seq <= b.along.groups[i].last {
-		return b.along.groups[i]
+	if i >= 0 && i < len(gs.made) && seq <= gs.made[i].last {
+		return gs.made[i]
 	}
-	return b.s.groups.covering(seq)
+	return gs.stored.covering(seq)
 }
 
 // members returns the group as this batch changed it.
-func (b *batch) members(g *group) (*members, error) {
-	if m := b.along.altered[g.first]; m != nil {
+func (gs *batchGroups) members(g *group) (*members, error) {
+	if m := gs.altered[g.first]; m != nil {
 		return m, nil
 	}
-	if l := b.along.lists[g.list]; l != nil {
+	if l := gs.lists[g.list]; l != nil {
 		return &members{group: g, list: l}, nil
 	}
-	return b.s.members(b.w.Txn, g)
+	return gs.stored.members(gs.w.Txn, g)
 }
 
 // version returns a version of the log, even if this batch made it. It returns ErrNotFound if there
 // is none.
 func (b *batch) version(seq uint64) (Version, error) {
-	g := b.groupOf(seq)
+	g := b.groups.groupOf(seq)
 	if g == nil {
 		return versionOf(b.w.Txn, seq)
 	}
-	m, err := b.members(g)
+	m, err := b.groups.members(g)
 	if err != nil {
 		return Version{}, err
 	}
@@ -290,16 +294,16 @@ func (b *batch) version(seq uint64) (Version, error) {
 
 // replace writes a version that the log already has.
 func (b *batch) replace(v *Version) error {
-	if g := b.groupOf(v.Seq); g != nil {
-		return b.alter(g, v.Seq, v)
+	if g := b.groups.groupOf(v.Seq); g != nil {
+		return b.groups.alter(g, v.Seq, v)
 	}
 	return b.w.Set(keyVersion(v.Seq), encode(v))
 }
 
 // erase removes a version from the log.
 func (b *batch) erase(v *Version) error {
-	if g := b.groupOf(v.Seq); g != nil {
-		return b.alter(g, v.Seq, nil)
+	if g := b.groups.groupOf(v.Seq); g != nil {
+		return b.groups.alter(g, v.Seq, nil)
 	}
 	for _, k := range append(keysOf(v), keyVersion(v.Seq)) {
 		if err := b.w.Del(k); err != nil {
@@ -310,19 +314,19 @@ func (b *batch) erase(v *Version) error {
 }
 
 // alter changes a version of a group, or drops it (nil). The group is written when the batch is.
-func (b *batch) alter(g *group, seq uint64, v *Version) error {
-	m, err := b.members(g)
+func (gs *batchGroups) alter(g *group, seq uint64, v *Version) error {
+	m, err := gs.members(g)
 	if err != nil {
 		return err
 	}
-	if b.along.altered[g.first] == nil {
+	if gs.altered[g.first] == nil {
 		of := *g
 		of.altered = true
 		m = &members{group: &of, list: m.list, alt: maps.Clone(m.alt)}
 		if m.alt == nil {
 			m.alt = map[uint64]*Version{}
 		}
-		b.along.altered[g.first] = m
+		gs.altered[g.first] = m
 	}
 	if v != nil {
 		own := *v
@@ -345,16 +349,16 @@ func (m *members) gone() bool {
 	return true
 }
 
-// flushGroups writes the groups that were altered, and removes those of which nothing is left.
-func (b *batch) flushGroups() error {
-	for _, m := range b.along.altered {
+// flush writes the groups that were altered, and removes those of which nothing is left.
+func (gs *batchGroups) flush() error {
+	for _, m := range gs.altered {
 		if !m.gone() {
-			if err := b.w.Set(keyGroup(m.first), m.record(m.alt)); err != nil {
+			if err := gs.w.Set(keyGroup(m.first), m.record(m.alt)); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := removeGroup(b.w.Del, m.group); err != nil {
+		if err := removeGroup(gs.w.Del, m.group); err != nil {
 			return err
 		}
 	}
@@ -372,34 +376,32 @@ func removeGroup(del func([]byte) error, g *group) error {
 	return nil
 }
 
-// publishGroups makes the groups of a batch that was committed visible. It returns the lists that
+// publish makes the groups of a batch that was committed visible. It returns the lists that
 // no group refers to any more.
-func (b *batch) publishGroups() (unused []uint64) {
-	s := b.s
-	for number, l := range b.along.lists {
-		s.groups.lists.Put(number, l)
+func (gs *batchGroups) publish() (unused []uint64) {
+	for number, l := range gs.lists {
+		gs.stored.lists.Put(number, l)
 	}
-	for _, g := range b.along.groups {
-		s.groups.put(g)
+	for _, g := range gs.made {
+		gs.stored.put(g)
 	}
-	for _, m := range b.along.altered {
+	for _, m := range gs.altered {
 		if !m.gone() {
-			s.groups.put(m.group)
-		} else if s.groups.drop(m.group) == 0 {
+			gs.stored.put(m.group)
+		} else if gs.stored.drop(m.group) == 0 {
 			unused = append(unused, m.group.list)
-			b.along.tips.touch(m.group.to)
+			gs.tips.touch(m.group.to)
 		}
 	}
-	s.tips = b.along.tips
 	return unused
 }
 
 // dropLists removes lists that no group refers to.
-func (s *Store) dropLists(unused []uint64) error {
+func (gs *groups) dropLists(d *db.DB, unused []uint64) error {
 	if len(unused) == 0 {
 		return nil
 	}
-	w := s.db.NewWriter()
+	w := d.NewWriter()
 	defer w.Close()
 	for _, number := range unused {
 		it := w.Snapshot().NewIterator(badger.IteratorOptions{Prefix: keyList(number, 0)[:9]})
@@ -410,7 +412,7 @@ func (s *Store) dropLists(unused []uint64) error {
 			}
 		}
 		it.Close()
-		s.groups.lists.Drop(number)
+		gs.lists.Drop(number)
 	}
 	return w.Commit()
 }
@@ -446,7 +448,7 @@ func (s *Store) removeGroupsAbove(seq uint64) error {
 		s.groups.drop(g)
 	}
 	for g, own := range gone {
-		m, err := s.members(w.Snapshot(), g)
+		m, err := s.groups.members(w.Snapshot(), g)
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return err
 		}
@@ -465,7 +467,7 @@ func (s *Store) removeGroupsAbove(seq uint64) error {
 	if err := w.Commit(); err != nil {
 		return err
 	}
-	return s.dropLists(unused)
+	return s.groups.dropLists(s.db, unused)
 }
 
 func newTips() tips { return tips{map[Path]*group{}, map[Path]bool{}} }

@@ -25,7 +25,7 @@ type batch struct {
 	times    map[uint64]times
 	working  map[workingKey]*WorkingFile
 	links    map[Inode][]Path // names noted by this batch
-	along    along
+	groups   batchGroups
 	index    int // index of the current change
 }
 
@@ -35,7 +35,7 @@ func (s *Store) newBatch() *batch {
 	return &batch{
 		s: s, w: w, contents: s.contents.Batch(w, s.next.counts()), next: next, links: map[Inode][]Path{},
 		cur: map[Path]Version{}, dirty: map[Path][]byte{}, nodes: map[uint64]*node{},
-		times: map[uint64]times{}, working: map[workingKey]*WorkingFile{}, along: newAlong(s.tips),
+		times: map[uint64]times{}, working: map[workingKey]*WorkingFile{}, groups: s.groups.newBatch(w, s.tips),
 	}
 }
 
@@ -86,7 +86,7 @@ func (b *batch) live(p Path) (Version, bool, error) {
 // changed makes v the newest version of its path. enc is its encoding, nil if unknown.
 func (b *batch) changed(v Version, enc []byte) {
 	b.cur[v.Path], b.dirty[v.Path] = v, enc
-	b.along.tips.touch(v.Path)
+	b.groups.tips.touch(v.Path)
 	b.linkage.markCurrent(v.Path)
 }
 
@@ -303,12 +303,13 @@ func (b *batch) commit() error {
 		s.current.Put(p, b.cur[p])
 	}
 	b.contents.Committed()
-	unused := b.publishGroups()
+	unused := b.groups.publish()
+	s.tips = b.groups.tips
 	s.next = b.next
 	st := b.next
 	s.state.Store(&st)
 	b.w = nil
-	return s.dropLists(unused)
+	return s.groups.dropLists(s.db, unused)
 }
 
 func (b *batch) flush() error {
@@ -326,7 +327,7 @@ func (b *batch) flush() error {
 			return err
 		}
 	}
-	if err := b.flushGroups(); err != nil {
+	if err := b.groups.flush(); err != nil {
 		return err
 	}
 	if err := b.flushWorking(); err != nil {

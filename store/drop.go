@@ -88,7 +88,7 @@ func (s *Store) Superseded(ctx context.Context, keep int, fn func(Outdated) bool
 func (v *View) crowded(ctx context.Context, keep int) (all []Outdated, ends []int, err error) {
 	grouped := map[Path][]uint64{}
 	for _, g := range v.s.groups.every(v.seq) {
-		err := v.s.eachIn(v.txn, g, func(o Version) error {
+		err := v.s.groups.eachIn(v.txn, g, func(o Version) error {
 			if o.Seq <= v.seq {
 				grouped[o.Path] = append(grouped[o.Path], o.Seq)
 			}

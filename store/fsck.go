@@ -87,7 +87,7 @@ func (s *Store) Fsck(ctx context.Context, repair bool, step func(done, all int))
 		return c, err
 	}
 	s.tips = newTips()
-	return c, s.loadGroups()
+	return c, s.groups.load(s.db)
 }
 
 // fsck is one run of Fsck. Its walk through the log collects what the walks through the indexes
@@ -267,7 +267,7 @@ func (f *fsck) checkGroups(txn *badger.Txn) (all []*members, err error) {
 		err := it.Item().Value(func(val []byte) error {
 			g, _, err := parseGroup(key, val)
 			if err == nil {
-				m, err = f.b.s.members(txn, g)
+				m, err = f.b.s.groups.members(txn, g)
 			}
 			return err
 		})

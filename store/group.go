@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"cachebro/store/db"
 	"cachebro/store/leaf/cache"
 
 	badger "github.com/dgraph-io/badger/v4"
@@ -204,7 +205,7 @@ func (m *members) each(fn func(Version) error) error {
 }
 
 // members reads what a group needs. It returns ErrNotFound if the group has been dropped.
-func (s *Store) members(txn *badger.Txn, g *group) (*members, error) {
+func (gs *groups) members(txn *badger.Txn, g *group) (*members, error) {
 	m := &members{group: g}
 	var err error
 	if g.altered {
@@ -220,7 +221,7 @@ func (s *Store) members(txn *badger.Txn, g *group) (*members, error) {
 			return nil, damaged(err)
 		}
 	}
-	m.list, err = s.listIn(txn, g.list)
+	m.list, err = gs.listIn(txn, g.list)
 	if err == nil && g.last-g.first+1 != uint64(2*len(m.list.was)) {
 		err = fmt.Errorf("%w: list %d", ErrDamaged, g.list)
 	}
@@ -228,8 +229,8 @@ func (s *Store) members(txn *badger.Txn, g *group) (*members, error) {
 }
 
 // listIn returns a list. It returns ErrNotFound if the list has been dropped.
-func (s *Store) listIn(txn *badger.Txn, number uint64) (*list, error) {
-	if l, ok := s.groups.lists.Get(number); ok {
+func (gs *groups) listIn(txn *badger.Txn, number uint64) (*list, error) {
+	if l, ok := gs.lists.Get(number); ok {
 		return l, nil
 	}
 	var was []Version
@@ -259,7 +260,7 @@ func (s *Store) listIn(txn *badger.Txn, number uint64) (*list, error) {
 		return nil, fmt.Errorf("list %d: %w", number, ErrNotFound)
 	}
 	l := newList(was)
-	s.groups.lists.Put(number, l)
+	gs.lists.Put(number, l)
 	return l, nil
 }
 
@@ -411,10 +412,10 @@ func (gs *groups) every(seq uint64) []*group {
 
 func parentOf(p Path) Path { return p[:max(strings.LastIndexByte(string(p), '/'), 0)] }
 
-// loadGroups reads the d keys.
-func (s *Store) loadGroups() error {
+// load reads the d keys.
+func (gs *groups) load(d *db.DB) error {
 	found := newGroups()
-	err := s.db.View(func(txn *badger.Txn) error {
+	err := d.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 64, Prefix: []byte{kGroup}})
 		defer it.Close()
 		for it.Rewind(); it.Valid(); it.Next() {
@@ -434,7 +435,6 @@ func (s *Store) loadGroups() error {
 	if err != nil {
 		return err
 	}
-	gs := s.groups
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	gs.all, gs.below, gs.uses, gs.versions = found.all, found.below, found.uses, found.versions
@@ -486,7 +486,7 @@ func (c *cursor) settle(seq uint64) {
 			c.at = max(seq, g.first)
 			c.ahead = c.v.s.groups.ahead(g.last+1, false)
 		}
-		c.in, c.err = c.v.s.members(c.v.txn, g)
+		c.in, c.err = c.v.s.groups.members(c.v.txn, g)
 		if errors.Is(c.err, ErrNotFound) { // dropped meanwhile
 			c.in, c.err = nil, nil
 			continue
@@ -617,8 +617,8 @@ func (w *pathWalk) next() (Version, error) {
 
 // eachIn calls fn with the versions of a group, oldest first, until fn returns an error. There are
 // none if the group has been dropped.
-func (s *Store) eachIn(txn *badger.Txn, g *group, fn func(Version) error) error {
-	m, err := s.members(txn, g)
+func (gs *groups) eachIn(txn *badger.Txn, g *group, fn func(Version) error) error {
+	m, err := gs.members(txn, g)
 	if errors.Is(err, ErrNotFound) {
 		return nil
 	}
@@ -633,7 +633,7 @@ func (v *View) inGroup(g *group, p Path, most uint64) (o Version, found bool, er
 	if g.first > most {
 		return o, false, nil
 	}
-	m, err := v.s.members(v.txn, g)
+	m, err := v.s.groups.members(v.txn, g)
 	if errors.Is(err, ErrNotFound) {
 		return o, false, nil
 	}

@@ -59,7 +59,7 @@ func (r Raw) Records(kind byte, fn func(key, val []byte) error) error {
 	return r.s.db.View(func(txn *badger.Txn) error {
 		grouped := func(before uint64) error {
 			for ; len(groups) > 0 && groups[0].first <= before; groups = groups[1:] {
-				err := r.s.eachIn(txn, groups[0], func(v Version) error { return fn(keyVersion(v.Seq)[1:], encode(&v)) })
+				err := r.s.groups.eachIn(txn, groups[0], func(v Version) error { return fn(keyVersion(v.Seq)[1:], encode(&v)) })
 				if err != nil {
 					return err
 				}
@@ -132,7 +132,7 @@ func (r Raw) ByPath(fn func(Version) error) error {
 			}
 		}
 		for _, g := range r.s.groups.every(r.Seq) {
-			if err := r.s.eachIn(txn, g, fn); err != nil {
+			if err := r.s.groups.eachIn(txn, g, fn); err != nil {
 				return err
 			}
 		}

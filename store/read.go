@@ -54,7 +54,7 @@ func (s *Store) versionIn(txn *badger.Txn, seq uint64) (v Version, err error) {
 	if g == nil {
 		return versionOf(txn, seq)
 	}
-	m, err := s.members(txn, g)
+	m, err := s.groups.members(txn, g)
 	if err != nil {
 		return v, err
 	}

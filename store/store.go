@@ -97,7 +97,7 @@ func (s *Store) begin() error {
 	}
 	s.next = st
 	s.state.Store(&st)
-	if err := s.loadGroups(); err != nil {
+	if err := s.groups.load(s.db); err != nil {
 		return err
 	}
 	if s.opt.ReadOnly {
