@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"slices"
@@ -286,34 +285,6 @@ func (v *View) isFile(p Path) (bool, error) {
 		return false, err
 	}
 	return o.Stat.Mode != 0 && !isDir(o.Stat) || o.Stat.Mode == 0 && o.Op != OpRmdir && o.Op != OpMkdir, nil
-}
-
-// SessionsBeginning returns the sessions that have versions and whose IDs begin with text.
-func (s *Store) SessionsBeginning(text string) ([]string, error) {
-	return s.namesInIndex(ixSession, text)
-}
-
-// PromptsBeginning returns the prompts that have versions and whose IDs begin with text.
-func (s *Store) PromptsBeginning(text string) ([]string, error) {
-	return s.namesInIndex(ixPrompt, text)
-}
-
-func (s *Store) namesInIndex(kind byte, text string) (names []string, err error) {
-	err = s.View(func(v *View) error {
-		prefix := append([]byte{kIndex, kind}, cleanID(text)...)
-		it := v.txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
-		defer it.Close()
-		for it.Seek(prefix); it.Valid(); {
-			name, _, found := bytes.Cut(it.Item().Key()[2:], []byte{0})
-			if !found {
-				return nil
-			}
-			names = append(names, string(name))
-			it.Seek(append(append([]byte{kIndex, kind}, name...), 1)) // after all its versions
-		}
-		return nil
-	})
-	return names, err
 }
 
 // scanIndex calls fn with the versions listed in an i index, in either direction.

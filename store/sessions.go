@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -201,6 +202,34 @@ func compare[T int64 | uint64](a, b T) int {
 		return 1
 	}
 	return 0
+}
+
+// Beginning returns the sessions that have versions and whose IDs begin with text.
+func (s *Sessions) Beginning(text string) ([]string, error) {
+	return s.namesInIndex(ixSession, text)
+}
+
+// PromptsBeginning returns the prompts that have versions and whose IDs begin with text.
+func (s *Sessions) PromptsBeginning(text string) ([]string, error) {
+	return s.namesInIndex(ixPrompt, text)
+}
+
+func (s *Sessions) namesInIndex(kind byte, text string) (names []string, err error) {
+	err = s.db.View(func(txn *badger.Txn) error {
+		prefix := append([]byte{kIndex, kind}, cleanID(text)...)
+		it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
+		defer it.Close()
+		for it.Seek(prefix); it.Valid(); {
+			name, _, found := bytes.Cut(it.Item().Key()[2:], []byte{0})
+			if !found {
+				return nil
+			}
+			names = append(names, string(name))
+			it.Seek(append(append([]byte{kIndex, kind}, name...), 1)) // after all its versions
+		}
+		return nil
+	})
+	return names, err
 }
 
 // SessionStart returns the number of the newest version before a session began.

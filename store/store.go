@@ -133,10 +133,6 @@ func (s *Store) Close() error {
 // Sync makes everything that Apply has returned durable against power loss.
 func (s *Store) Sync() error { return s.db.Sync() }
 
-// ReadMany makes the database use more memory until end is called. It speeds up reading thousands
-// of contents in any order.
-func (s *Store) ReadMany() (end func()) { return s.db.ReadMany() }
-
 // Seq returns the number of the newest version, 0 for an empty log.
 func (s *Store) Seq() uint64 { return s.state.Load().Seq }
 

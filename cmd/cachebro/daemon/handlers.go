@@ -30,7 +30,7 @@ func merge(tables ...map[string]wire.Handler) (map[string]wire.Handler, error) {
 // holdForPlan stops the index and enlarges the store's cache until release is called. A plan of
 // many files reads their contents several times.
 func (d *Daemon) holdForPlan() (release func()) {
-	index, cache := d.index.Suspend(), d.store.ReadMany()
+	index, cache := d.index.Suspend(), d.store.DB().ReadMany()
 	return func() {
 		index()
 		cache()

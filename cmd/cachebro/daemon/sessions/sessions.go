@@ -322,7 +322,7 @@ func (ss *Sessions) Live() int {
 // Unheard looks at the sessions that no hook has reported, which are known only from the
 // environment of their processes. It returns the one with the newest change of the last day, or "".
 func (ss *Sessions) Unheard() (id string) {
-	ids, err := ss.Store.SessionsBeginning("")
+	ids, err := ss.Store.Sessions.Beginning("")
 	if err != nil {
 		return ""
 	}

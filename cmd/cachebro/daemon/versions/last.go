@@ -21,7 +21,7 @@ func Session(st *store.Store, name string) (store.SessionID, error) {
 		return id, err
 	}
 	newest, nerr := newestOf(st, id)
-	ids, ierr := st.SessionsBeginning("")
+	ids, ierr := st.Sessions.Beginning("")
 	if err := errors.Join(nerr, ierr); err != nil {
 		return "", err
 	}
@@ -124,7 +124,7 @@ func begun(st *store.Store, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	ids, err := st.SessionsBeginning(name)
+	ids, err := st.Sessions.Beginning(name)
 	for _, s := range all {
 		ids = append(ids, string(s.ID))
 	}
@@ -142,7 +142,7 @@ func begunPrompt(st *store.Store, session store.SessionID, name string) (string,
 	}
 	var ids []string
 	if session == "" {
-		ids, err = st.PromptsBeginning(name)
+		ids, err = st.Sessions.PromptsBeginning(name)
 		if err != nil {
 			return "", err
 		}
