@@ -24,7 +24,7 @@ type getContextArgs struct {
 }
 
 var getContextTool = &tool{
-	name: "get_context", title: "Context of a node", profile: ProfileAll, reads: true, idempotent: true,
+	name: "get_context", title: "Context of a node", reads: true, idempotent: true,
 	desc: "What belongs to a file, a directory (dir/) or a group of cachebro.yml: summary, symbols, pieces of documents, newest versions, neighbours. A repeat gives cached:true or a diff. force: the whole bundle.",
 	handler: with(func(ctx context.Context, c *call, a getContextArgs) (*mcp.CallToolResult, error) {
 		if a.Ref == "" {
@@ -77,7 +77,7 @@ type getGraphArgs struct {
 }
 
 var getGraphTool = &tool{
-	name: "get_graph", title: "Graph", profile: ProfileAll, reads: true, idempotent: true,
+	name: "get_graph", title: "Graph", reads: true, idempotent: true,
 	desc: "Nodes and edges (imports, documents, read before write, cachebro.yml) around ref; of the whole project without it.",
 	handler: with(func(ctx context.Context, c *call, a getGraphArgs) (*mcp.CallToolResult, error) {
 		return c.bundle(ctx, wire.ContextRequest{Ref: c.ref(a.Ref), Depth: a.Depth, MaxNodes: a.MaxNodes, Force: a.Force, Graph: true})
@@ -92,7 +92,7 @@ type updateNodeArgs struct {
 }
 
 var updateNodeTool = &tool{
-	name: "update_node", title: "Describe a node", profile: ProfileAll, idempotent: true,
+	name: "update_node", title: "Describe a node", idempotent: true,
 	desc: "Sets summary or source (paths) of a node in cachebro.yml; comments and order stay. ref: a group there, a file or a directory; with source, a new group.",
 	handler: with(func(ctx context.Context, c *call, a updateNodeArgs) (*mcp.CallToolResult, error) {
 		switch {

@@ -11,13 +11,13 @@ import (
 )
 
 var syncCheckTool = &tool{
-	name: "sync_check", title: "Stale documents", profile: ProfileAll, reads: true, idempotent: true,
+	name: "sync_check", title: "Stale documents", reads: true, idempotent: true,
 	desc:    "Documents that are behind their code. With ref (a path, or a node of cachebro.yml): with the diffs.",
 	handler: with(runSyncCheck),
 }
 
 var markSyncedTool = &tool{
-	name: "mark_synced", title: "Mark as in sync", profile: ProfileAll, idempotent: true,
+	name: "mark_synced", title: "Mark as in sync", idempotent: true,
 	desc:    "Marks the documents of ref as up to date: with the code as it is, or with the version that sync_check named.",
 	handler: with(runMarkSynced),
 }
@@ -152,7 +152,7 @@ func pairText(p wire.DocPair, lines *int) string {
 }
 
 var noteTool = &tool{
-	name: "note", title: "Note", profile: ProfileAll, idempotent: true,
+	name: "note", title: "Note", idempotent: true,
 	desc:    "Save a note (kind: decision, warning, todo, …) for later sessions; without text: list them. search kind=note finds them.",
 	handler: with(runNote),
 }

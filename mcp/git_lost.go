@@ -17,7 +17,7 @@ type gitLostArgs struct {
 }
 
 var gitLostTool = &tool{
-	name: "git_lost", title: "Lost commits", profile: ProfileAll, reads: true, idempotent: true,
+	name: "git_lost", title: "Lost commits", reads: true, idempotent: true,
 	desc: "Commits, branches, stashes that nothing reaches any more, each with the command that restores it.",
 	handler: with(func(ctx context.Context, c *call, a gitLostArgs) (*mcp.CallToolResult, error) {
 		var known wire.GitLost

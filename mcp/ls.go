@@ -25,7 +25,7 @@ type lsArgs struct {
 }
 
 var lsTool = &tool{
-	name: "ls", title: "List directory", profile: ProfileAll, reads: true, idempotent: true,
+	name: "ls", title: "List directory", reads: true, idempotent: true,
 	desc: "Files below path, one a line; a recursive listing leaves out what git ignores. A repeat gives [unchanged] or what was added and removed.",
 	handler: with(func(ctx context.Context, c *call, a lsArgs) (*mcp.CallToolResult, error) {
 		if a.Offset < 0 {

@@ -262,7 +262,7 @@ func (c *call) fetchable(ctx context.Context, p string) string {
 }
 
 var summarizeTool = &tool{
-	name: "summarize_session", title: "Session summary", profile: ProfileAll, reads: true, idempotent: true,
+	name: "summarize_session", title: "Session summary", reads: true, idempotent: true,
 	desc: "Branch, files modified and read, what others changed, tokens saved.",
 	handler: with(func(ctx context.Context, c *call, _ noArgs) (*mcp.CallToolResult, error) {
 		session := c.s.session(c.conn)

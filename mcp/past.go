@@ -22,7 +22,7 @@ type revertFileArgs struct {
 }
 
 var revertFileTool = &tool{
-	name: "revert_file", title: "Revert file", profile: ProfileSafety, destroys: true,
+	name: "revert_file", title: "Revert file", destroys: true,
 	desc: "Restores one file, also a deleted one: steps_back versions (default 1), or version from search_history.",
 	handler: with(func(ctx context.Context, c *call, a revertFileArgs) (*mcp.CallToolResult, error) {
 		rel, err := c.resolve(a.Path)
@@ -101,7 +101,7 @@ type restoreArgs struct {
 }
 
 var restoreTool = &tool{
-	name: "restore", title: "Restore", profile: ProfileAll, destroys: true,
+	name: "restore", title: "Restore", destroys: true,
 	desc: "Makes files (default: the whole tree) what they were at a moment (10m, 12:40, 812), whoever changed them since. Several files: a preview, unless dry_run=false.",
 	handler: with(func(ctx context.Context, c *call, a restoreArgs) (*mcp.CallToolResult, error) {
 		at, err := moment(a.At, time.Now())

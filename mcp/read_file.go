@@ -32,7 +32,7 @@ type readFileArgs struct {
 }
 
 var readFileTool = &tool{
-	name: "read_file", title: "Read file", profile: ProfileDefault, reads: true, idempotent: true, lean: &leanRead,
+	name: "read_file", title: "Read file", reads: true, idempotent: true, lean: &leanRead,
 	desc: "File text (limit lines from line offset). A re-read gives a diff or [unchanged]; asking once more, or force, gives the text. diff_offset: rest of a cut diff. at: as it was (10m, 12:40, 812, @3).",
 	handler: with(func(ctx context.Context, c *call, a readFileArgs) (*mcp.CallToolResult, error) {
 		switch {

@@ -19,7 +19,7 @@ type readFilesArgs struct {
 }
 
 var readFilesTool = &tool{
-	name: "read_files", title: "Read files", profile: ProfileDefault, reads: true, idempotent: true,
+	name: "read_files", title: "Read files", reads: true, idempotent: true,
 	desc: "read_file for several paths.",
 	handler: with(func(ctx context.Context, c *call, a readFilesArgs) (*mcp.CallToolResult, error) {
 		switch {

@@ -28,7 +28,7 @@ type searchArgs struct {
 }
 
 var searchTool = &tool{
-	name: "search", title: "Search", profile: ProfileSafety, reads: true, idempotent: true,
+	name: "search", title: "Search", reads: true, idempotent: true,
 	lean:    new("path; mode: regex|ranked|symbols|files|history"),
 	desc:    "Find lines. mode: ranked|symbols|body|files|history",
 	handler: with(runSearch),
@@ -36,7 +36,7 @@ var searchTool = &tool{
 
 // grepTool is search, under the name that models try first.
 var grepTool = &tool{
-	name: "grep", title: "Search", profile: ProfileAll, reads: true, idempotent: true,
+	name: "grep", title: "Search", reads: true, idempotent: true,
 	desc: "The same as search.", handler: with(runSearch),
 }
 

@@ -21,7 +21,7 @@ type searchHistoryArgs struct {
 }
 
 var searchHistoryTool = &tool{
-	name: "search_history", title: "Search history", profile: ProfileSafety, reads: true, idempotent: true,
+	name: "search_history", title: "Search history", reads: true, idempotent: true,
 	desc: "Who changed what, by any process; oldest first. path_filter: file, directory or glob. type: create, write, delete, rename, mode, link, read.",
 	handler: with(func(ctx context.Context, c *call, a searchHistoryArgs) (*mcp.CallToolResult, error) {
 		if a.Limit < 1 || a.Limit > maxHistory {

@@ -13,7 +13,7 @@ import (
 )
 
 var cacheStatusTool = &tool{
-	name: "cache_status", title: "Cache status", profile: ProfileAll, reads: true, idempotent: true,
+	name: "cache_status", title: "Cache status", reads: true, idempotent: true,
 	desc:   "Mount, capture, store and tokens saved.",
 	output: reflect.TypeFor[statusFacts](),
 	handler: with(func(ctx context.Context, c *call, _ noArgs) (*mcp.CallToolResult, error) {
@@ -103,7 +103,7 @@ func because(reason string) string {
 }
 
 var deltaMetricsTool = &tool{
-	name: "get_delta_metrics", title: "Tokens saved since last asked", profile: ProfileAll,
+	name: "get_delta_metrics", title: "Tokens saved since last asked",
 	desc:   "What was saved since the last call.",
 	output: reflect.TypeFor[wire.Metrics](),
 	handler: with(func(ctx context.Context, c *call, _ noArgs) (*mcp.CallToolResult, error) {
@@ -143,7 +143,7 @@ func metricsText(m wire.Metrics) string {
 }
 
 var cacheClearTool = &tool{
-	name: "cache_clear", title: "Forget what was sent", profile: ProfileAll, idempotent: true,
+	name: "cache_clear", title: "Forget what was sent", idempotent: true,
 	desc: "The next read of each file gives its full text. History is kept.",
 	handler: with(func(_ context.Context, c *call, _ noArgs) (*mcp.CallToolResult, error) {
 		if c.conn == nil {

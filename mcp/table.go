@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -18,11 +19,10 @@ import (
 // tool is one row of the table. Descriptions and schemas cost tokens in every context, so they say
 // only what the names do not.
 type tool struct {
-	name    string
-	title   string
-	desc    string
-	output  reflect.Type // of structuredContent; status and metrics only
-	profile string       // the smallest profile that has it
+	name   string
+	title  string
+	desc   string
+	output reflect.Type // of structuredContent; status and metrics only
 	// lean replaces desc in every profile except all. These profiles list only the arguments tagged
 	// lean, which an agent cannot guess, and mark none as required. The other arguments are
 	// accepted, and the answers for which they are useful mention them.
@@ -55,15 +55,18 @@ var toolTable = []*tool{
 }
 
 func (t *tool) inProfile(profile string) bool {
+	var tools []*tool
 	switch profile {
 	case ProfileAll:
 		return true
 	case ProfileDefault:
-		return t == readFileTool || t == searchTool || t == undoTool
+		tools = []*tool{readFileTool, searchTool, undoTool}
 	case ProfileRead:
-		return t == readFileTool
+		tools = []*tool{readFileTool}
+	case ProfileSafety:
+		tools = []*tool{searchTool, searchHistoryTool, undoTool, revertFileTool}
 	}
-	return t.profile == ProfileSafety
+	return slices.Contains(tools, t)
 }
 
 func (t *tool) describe(profile string) mcp.Tool {

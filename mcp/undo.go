@@ -14,7 +14,7 @@ import (
 )
 
 var undoTool = &tool{
-	name: "undo", title: "Undo", profile: ProfileSafety, destroys: true,
+	name: "undo", title: "Undo", destroys: true,
 	lean: new("Any program's last action; prompt: last"),
 	desc: "Reverses the last action, or those of a session, prompt (id or last), tool_call, or since (10m, a time). Files that others changed later stay. Several files: a preview, unless dry_run=false.",
 	handler: with(func(ctx context.Context, c *call, a undoArgs) (*mcp.CallToolResult, error) {
@@ -144,7 +144,7 @@ func parseSince(t string, now time.Time) (time.Time, error) {
 }
 
 var redoTool = &tool{
-	name: "redo", title: "Redo", profile: ProfileAll, destroys: true,
+	name: "redo", title: "Redo", destroys: true,
 	desc: "Reverses the last undo; same arguments as undo.",
 	handler: with(func(ctx context.Context, c *call, a undoArgs) (*mcp.CallToolResult, error) {
 		return c.undoOrRedo(ctx, "redo", a)

@@ -15,7 +15,7 @@ import (
 )
 
 var workingSetTool = &tool{
-	name: "get_working_set", title: "Working set", profile: ProfileDefault, reads: true, idempotent: true,
+	name: "get_working_set", title: "Working set", reads: true, idempotent: true,
 	desc: "Files touched in this session, by whom and when.",
 	handler: with(func(ctx context.Context, c *call, _ noArgs) (*mcp.CallToolResult, error) {
 		ws, err := c.s.workingSet(ctx, c.conn)

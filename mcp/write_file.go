@@ -27,7 +27,7 @@ type writeFileArgs struct {
 }
 
 var writeFileTool = &tool{
-	name: "write_file", title: "Write file", profile: ProfileAll, destroys: true, idempotent: true,
+	name: "write_file", title: "Write file", destroys: true, idempotent: true,
 	desc: "Replaces the whole file with content. expected_hash: fail unless the file has this SHA-256 now (at least 8 hex digits), or \"absent\".",
 	handler: with(func(ctx context.Context, c *call, a writeFileArgs) (*mcp.CallToolResult, error) {
 		rel, err := c.resolve(a.Path)
@@ -109,7 +109,7 @@ type editFileArgs struct {
 }
 
 var editFileTool = &tool{
-	name: "edit_file", title: "Edit file", profile: ProfileDefault, destroys: true,
+	name: "edit_file", title: "Edit file", destroys: true,
 	lean: new(""),
 	desc: "Replaces old_string, which must occur exactly once, or everywhere with replace_all.",
 	handler: with(func(ctx context.Context, c *call, a editFileArgs) (*mcp.CallToolResult, error) {
