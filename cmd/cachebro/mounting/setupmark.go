@@ -15,9 +15,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// setUpFile marks, in a project's state directory, a project for which up or init --project was
-// run. An agent's session that begins in the project then mounts it. The file contains the
-// project's root, for lists of projects and for uninstall.
+// setUpFile is a file in a project's state directory. It exists if up or init --project was run for
+// the project. An agent's session that begins in the project then mounts the project. The file
+// contains the project's root, for lists of projects and for uninstall.
 const setUpFile = "setup"
 
 // MarkSetUp writes setUpFile if on is true, and removes it otherwise.

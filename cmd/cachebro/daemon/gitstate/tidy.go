@@ -22,7 +22,7 @@ const (
 	tidyEvery = 10 * time.Minute
 )
 
-// usage is the amount of saved files.
+// usage describes the saved files.
 type usage struct {
 	at            time.Time
 	files         int
@@ -31,7 +31,7 @@ type usage struct {
 	droppedBefore time.Time // saved files that git lost before this time may have been dropped to make room
 }
 
-// keyDropped is the key of usage.droppedBefore, ns since the epoch in decimal.
+// keyDropped is the key of usage.droppedBefore. The value is in ns since the epoch, in decimal.
 const keyDropped = "wants"
 
 // droppedBefore returns, in ns, the time before which saved files may have been dropped to make

@@ -28,12 +28,12 @@ func (pl *Plans) goesWith(q wire.PlanRequest, p *undo.Draft) error {
 func (pl *Plans) pairedPlan(of string) string {
 	b, _, err := pl.Store.KV(besideBucket).Get(of)
 	if err != nil {
-		pl.Log.Warn("look up the plan that goes with a plan", "plan", of, "err", err)
+		pl.Log.Warn("look up the plan that accompanies another plan", "plan", of, "err", err)
 	}
 	return string(b)
 }
 
-// names fills in which action an undo undoes.
+// names fills in the action that an undo undoes.
 func (pl *Plans) names(out *wire.Plan, q wire.PlanRequest, newest store.Version) {
 	if q.Kind != store.PlanUndo {
 		return

@@ -155,8 +155,8 @@ func (pl *Plans) contentsOf(p *undo.Draft, path store.Path) (out wire.PlannedCon
 	return out, body, nil
 }
 
-// nothing returns the error, worded for people, for a plan that found nothing to do. If a prompt or
-// session was to be undone, the error names it.
+// nothing returns the error for a plan that found nothing to do, in words for people. If the
+// request was to undo a prompt or session, the error names it.
 func (pl *Plans) nothing(q wire.PlanRequest, err error) error {
 	out := wire.Error{Code: wire.ErrNotFound.Code, Message: strings.TrimSuffix(err.Error(), ": "+store.ErrNotFound.Error()), Hint: wire.Hint(err)}
 	if out.Hint == "" {
@@ -185,8 +185,8 @@ func (pl *Plans) nothing(q wire.PlanRequest, err error) error {
 	return &out
 }
 
-// meant fills in which session or prompt is undone, because it may also have changed other
-// projects.
+// meant fills in the session or prompt that is undone. The client needs to know it, because a
+// session or prompt may also have changed other projects.
 func (pl *Plans) meant(out *wire.Plan, q wire.PlanRequest) error {
 	uq, err := pl.undoQuery(q)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// actorOfPairs identifies who reads and writes. That is the session with all its processes or,
-// without a session, the process.
+// actorOfPairs identifies the actor that reads and writes. The actor is the session with all its
+// processes or, without a session, the process.
 func actorOfPairs(a store.Actor) string {
 	switch {
 	case a.Session != "":
