@@ -89,8 +89,8 @@ func (n *inode) asking(tid uint32) {
 	}
 }
 
-// overtook is called after a change of attributes whose result the kernel cannot compute: a name
-// was added to a directory or removed from it, or a file got another name. An answer to a
+// overtook is called after a change of attributes whose result the kernel cannot compute. Such
+// changes add a name to a directory, remove one, or give a file another name. An answer to a
 // concurrent request may contain the old attributes, which the kernel would cache for an hour. So
 // overtook sends a notification that makes the kernel ignore answers to earlier requests. The
 // thread that made the change needs none, because it has no other request in progress.
@@ -112,7 +112,7 @@ func (n *inode) peek() uint32 {
 // note compares attributes read from the source with those that the kernel's cache of n is based
 // on, and stores the new ones. gen is what peek returned before the read. If an operation of ours
 // ran since then, the comparison proves nothing. changed means that a process wrote to the source
-// directly, so the cached pages are wrong and the next OPEN drops them. While processes use the
+// directly. Then the cached pages are wrong, and the next OPEN drops them. While processes use the
 // source directly, the next OPEN also drops the pages if the comparison proved nothing.
 func (n *inode) note(sx *sys.Stat, gen uint32) (changed bool, before kernelState) {
 	if !n.isReg() {

@@ -32,9 +32,9 @@ func ownCreds() creds {
 	return c
 }
 
-// as calls f, which makes a file on the source, with the file system identity of the caller, so
-// that the file belongs to the caller at once. Only the identity of this thread changes; the device
-// loop has locked its goroutine to the thread.
+// as calls f, which makes a file on the source. f runs with the file system identity of the caller,
+// so that the file belongs to the caller at once. Only the identity of this thread changes; the
+// device loop has locked its goroutine to the thread.
 //
 // The server of an ordinary user cannot do this. Files that it made for other users (allow_other),
 // even set-user-id programs, would belong to its own user. So users other than its own and root get
@@ -73,9 +73,9 @@ func noReserves() {
 	}
 }
 
-// forCaller calls f, which allocates blocks on the source, so that a caller other than root cannot
-// use the blocks reserved for root. f runs without root's rights on files, except CAP_FSETID if
-// keeps is true; see likeCaller.
+// forCaller calls f, which allocates blocks on the source. It prevents a caller other than root
+// from using the blocks reserved for root. f runs without root's rights on files, except CAP_FSETID
+// if keeps is true; see likeCaller.
 func (o *namespace) forCaller(in *fuse.InHeader, keeps bool, f func() error) error {
 	if !o.us.root || in.Uid == o.us.uid {
 		return f()
@@ -122,7 +122,7 @@ const capFSETID = 4
 //
 // The rules depend on the groups of the process and on who may execute the file, and differ between
 // kernels. So during f our thread gives up CAP_FSETID and takes the caller's groups, and the source
-// decides. unprivileged means that, according to the kernel, the caller lacks CAP_FSETID. Otherwise
+// decides. unprivileged means that the kernel reported that the caller lacks CAP_FSETID. Otherwise
 // likeCaller examines the process.
 func (o *namespace) likeCaller(n *inode, at sys.Ref, in *fuse.InHeader, unprivileged bool, f func() error) error {
 	var sx sys.Stat

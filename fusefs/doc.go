@@ -4,8 +4,8 @@
 //
 // # How a request travels
 //
-// A device loop (loop.go) owns one operating system thread per pending request, reads from
-// /dev/fuse and lets go-fuse's ProtocolServer decode the request and call the overlay, a
+// A device loop (loop.go) owns one operating system thread per pending request. It reads from
+// /dev/fuse, and go-fuse's ProtocolServer decodes the request and calls the overlay, a
 // fuse.RawFileSystem. The operations lie in one file per family. Files of the source are reached by
 // name relative to a directory descriptor (resolve.go), never by an absolute path, because the
 // mount usually covers the source. The system calls are in package sys.
@@ -21,9 +21,10 @@
 // An inode is dirty after a write, a change of size, fallocate, copy_file_range or O_TRUNC. A dirty
 // inode counts as closed at a FLUSH or RELEASE of any of its handles, at a truncate(2) without a
 // handle, and before one of its names is added, removed or changed. It also counts as closed after
-// two seconds without a write, at most once every five. A FLUSH of a clean inode is ignored: a
-// child that inherited a descriptor causes one before its parent writes. A FLUSH is also ignored
-// while a file has only been created or truncated: a shell causes one before its command writes.
+// two seconds without a write, at most once every five. A FLUSH of a clean inode is ignored,
+// because a child that inherited a descriptor causes one before its parent writes. A FLUSH is also
+// ignored while a file has only been created or truncated, because a shell causes one before its
+// command writes.
 //
 // # Taking over
 //

@@ -107,9 +107,9 @@ type lockWait struct {
 	blockedBy *lockOwner
 }
 
-// memoryRange recognises by name the files through which processes share memory while they hold
-// locks on them: SQLite's index of the write-ahead log and LMDB's table of readers. It returns the
-// bytes that the processes lock first.
+// memoryRange recognises by name the files through which processes share memory: SQLite's index of
+// the write-ahead log and LMDB's table of readers. It returns the bytes that the processes lock
+// first.
 //
 // The mount and the source have separate pages in memory, and writes to mappings cannot be
 // observed. So a file is used either on the mount or on the source at a time, and processes on the

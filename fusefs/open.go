@@ -163,9 +163,9 @@ func (o *contents) truncate(n *inode, fd int, c Caller, in *fuse.InHeader, size 
 }
 
 // Flush handles FLUSH, which the kernel sends when a process closes a descriptor that can write. A
-// file that was only made or emptied stays dirty until its RELEASE: for a redirection, a shell
-// opens the file, duplicates the descriptor and closes the first one before the command writes a
-// byte.
+// file that was only made or emptied stays dirty until its RELEASE. For a redirection, a shell
+// opens the file, duplicates the descriptor, and closes the first descriptor before the command
+// writes a byte.
 func (o *overlay) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	h := o.handles.get(in.Fh)
 	if h == nil {

@@ -19,8 +19,8 @@ import (
 // maxForgotten limits how many forgotten files are remembered. Each takes about 100 bytes.
 const maxForgotten = 20_000
 
-// moment is a point in time, in ns, by two clocks: the wall clock, which file times come from and
-// which can be set back, and the monotonic clock.
+// moment is a point in time, in ns, by the wall clock and by the monotonic clock. File times come
+// from the wall clock, which can be set back.
 type moment struct{ wall, steady int64 }
 
 var began = time.Now()
@@ -72,9 +72,9 @@ func (s *outsideWrites) unknown(k key, ctime int64, now moment) bool {
 }
 
 // noteOutside reports n to the Observer if it was made or changed directly on the source since the
-// mount began. The caller has just looked n up and the kernel did not know it: n is a new file, or
-// replaced another one in an atomic save. made was taken before the lookup. If the server has made
-// any file since then, n may be that file and is not reported.
+// mount began. The caller has just looked n up, and the kernel did not know n. So n is a new file,
+// or it replaced another file in an atomic save. made was taken before the lookup. If the server
+// has made any file since then, n may be that file and is not reported.
 func (o *contents) noteOutside(n *inode, sx *sys.Stat, made moveMark) {
 	if o.obs == nil || !n.isReg() || !o.outside.Load() {
 		return

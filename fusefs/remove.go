@@ -16,9 +16,9 @@ import (
 // ignoredEverywhere is the class of paths whose content is never saved.
 const ignoredEverywhere = ignore.Excluded
 
-// inodeFor returns the inode sx, which was found as name in parent. If the kernel does not know it
-// because it was made on the source, inodeFor makes a temporary one, so that its content is saved
-// like any other.
+// inodeFor returns the inode sx, which was found as name in parent. The kernel may not know a file
+// that was made on the source. For such a file inodeFor makes a temporary inode, so that its
+// content is saved too.
 func (o *overlay) inodeFor(parent *inode, name string, sx *sys.Stat) *inode {
 	k := keyOf(sx)
 	if n := o.table.find(k); n != nil {

@@ -257,8 +257,8 @@ func (t *attempt) madeEarlier(sx *sys.Stat, op event.Op) bool {
 // sentBack records threads whose open was refused because the file had lost its name since the
 // thread looked it up. Data written to such a file would be lost. So the open fails with ESTALE,
 // and the kernel looks the name up again. If the thread's next open also finds a file without a
-// name, it succeeds: the thread either wants exactly this file, through /proc/self/fd, or lost the
-// race twice.
+// name, the open succeeds. The thread either wants exactly this file, through /proc/self/fd, or
+// lost the race twice.
 type sentBack struct {
 	any   atomic.Bool // times is not empty
 	mu    sync.Mutex  // guards times

@@ -11,8 +11,8 @@ import (
 )
 
 // userPromptSubmit records the prompt, so that later changes are attributed to it. It indexes the
-// transcript, but checks the chain only at the prompt's first tool call: the entry that shows a
-// rewind, and often the last answers, are written only after this event.
+// transcript, but does not check the chain. The entry that shows a rewind, and often the last
+// answers, are written only after this event, so the prompt's first tool call checks the chain.
 func userPromptSubmit(ctx context.Context, c *call) answer {
 	by, causes := c.sentBy()
 	known, err := c.tell(ctx, wire.SessionEvent{Event: "prompt", Text: c.recordable(c.title(by), 400), Given: tokensOf(len(c.text)),

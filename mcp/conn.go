@@ -61,9 +61,9 @@ func (s *Server) conn(ctx context.Context) *conn {
 }
 
 // reader identifies the context window that makes the call. A tool-use id has precedence over the
-// connection: a client that sends such ids runs sub-agents over one connection, and each is a
-// separate reader. The session from the environment is not used, because under --continue no hook
-// reports it.
+// connection. A client that sends such ids runs its sub-agents over one connection, and each
+// sub-agent is a separate reader. The session from the environment is not used, because under
+// --continue no hook reports it.
 func (s *Server) reader(ctx context.Context, meta *mcp.Meta) wire.Reader {
 	if meta != nil {
 		if id, _ := meta.AdditionalFields[toolUseKey].(string); id != "" && len(id) <= 200 {

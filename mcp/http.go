@@ -96,7 +96,7 @@ func loopbackHost(host string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// httpSessions are the connections opened over HTTP. Only ids from Generate are valid: a connection
+// httpSessions are the connections opened over HTTP. Only ids from Generate are valid. A connection
 // can be a reader, so clients must not invent ids. After a DELETE or a restart the client has to
 // open a new connection.
 type httpSessions struct {

@@ -53,8 +53,8 @@ type page struct {
 	long  bool // the first line alone is too long
 }
 
-// pageKey identifies a page by file and stat, to reuse it: measuring a large file costs more than
-// answering "unchanged". A wrong entry only makes a page too short or too long.
+// pageKey identifies a page by file and stat. Pages are reused, because measuring a large file
+// costs more than answering "unchanged". A wrong entry only makes a page too short or too long.
 type pageKey struct {
 	path          string
 	offset, limit int

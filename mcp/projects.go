@@ -19,8 +19,8 @@ import (
 
 // A server is started in one project, but its client may work in several: the session can move to a
 // worktree, have sub-agents in worktrees, or get another directory (--add-dir). So each call
-// determines its project: the one of the absolute path in the call, else the one of the directory
-// in which the client's hook saw the call, else the server's own.
+// determines its project. An absolute path in the call decides, else the directory in which the
+// client's hook saw the call. Otherwise it is the server's own project.
 //
 // A path alone does not open another project, because the client asks its user for permission by
 // tool and not by path. The path must lie in one of the projects above, or in a directory that the

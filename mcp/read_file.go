@@ -123,8 +123,8 @@ func (c *call) read(ctx context.Context, a readArgs) (readText, error) {
 	}
 	var ans wire.ReadAnswer
 	body, err := s.backend.try(ctx, readWait, wire.MRead, req, nil, &ans)
-	// Measure the file only if it may not fit into one result or is read here: looking at it
-	// through the mount costs as much as everything else.
+	// Measure the file only if it may not fit into one result or is read here, because looking at
+	// it through the mount costs as much as everything else.
 	var p page
 	limit := a.limit
 	if err != nil || ans.Kind == wire.ReadLarge {

@@ -14,8 +14,8 @@ import (
 )
 
 // The fields. A file has one document for its words, which only says that they occur, and one for
-// each chunk, whose terms are counted for ranking. Words by file instead of by chunk, and whole
-// identifiers only there, reduced the Go source tree's index from 1.38 times the corpus to well
+// each chunk, whose terms are counted for ranking. Words and whole identifiers are stored by file
+// instead of by chunk. That reduced the Go source tree's index from 1.38 times the corpus to well
 // under half of it.
 const (
 	fieldWord   = "word" // of a file: folded words as they appear in the text

@@ -112,7 +112,7 @@ func (f *follower) Start(ctx context.Context) {
 // Otherwise each repeated save, or each of thousands of files, would cost a segment of the index
 // while versions are being stored. For 4,000 versions, 8 to a batch, storing took 1.3 s of
 // processor time, and indexing each batch at once 8.7 s. Exact queries do not wait for the
-// follower: they read newer versions themselves.
+// follower, because they read newer versions themselves.
 const (
 	pauseFactor = 10
 	pauseMost   = 2 * time.Second

@@ -41,8 +41,8 @@ type PastResult struct {
 }
 
 // A historical query stops after pastTime. To search a small history completely even on a slow
-// machine, it continues until it has searched pastLeast contents, but no longer than pastMost. 64
-// versions passed, or 64 KiB, count as another content.
+// machine, it continues until it has searched pastLeast contents, but no longer than pastMost. Each
+// 64 versions passed and each 64 KiB searched count as a content too.
 const (
 	pastTime  = time.Second
 	pastMost  = 5 * time.Second

@@ -142,7 +142,7 @@ func cosine(a, b []int8) float64 {
 	return float64(sum) / (127 * 127)
 }
 
-// embed makes the missing vectors until ctx ends. It begins when the index has caught up: a freshly
+// embed makes the missing vectors until ctx ends. It begins when the index has caught up. A freshly
 // opened index may be older than the files, and vectors of old contents would be useless. After a
 // failure it tries again later.
 func (x *Index) embed(ctx context.Context) {

@@ -13,10 +13,10 @@ import (
 	"cachebro/store"
 )
 
-// vectors are the vectors of the chunks of contents, in memory and in a file of JSON lines next to
-// the index: the model first, then one line per content. They belong to contents, not paths, so
-// they survive renames and rebuilds of the index. A last line left incomplete by a crash is cut
-// off, and its vectors are made again.
+// vectors holds the vectors of each content's chunks. They are in memory and in a file of JSON
+// lines next to the index, which has the model first, then one line per content. They belong to
+// contents, not paths, so they survive renames and rebuilds of the index. A last line left
+// incomplete by a crash is cut off, and its vectors are made again.
 type vectors struct {
 	path, model string
 

@@ -97,8 +97,8 @@ func (c *Capture) boundaryClass(class ignore.Class, p string) ignore.Class {
 	return class
 }
 
-// crosses reports whether a move is recorded although it has an excluded name: it crosses into or
-// out of the excluded names, or moves an excluded directory itself. crosses then changes excluded
+// crosses reports whether a move with an excluded name is recorded. That is so if only one of the
+// two names is excluded, or if an excluded directory itself is moved. crosses then changes excluded
 // classes to ignored. For moves of git's own files see git.go.
 func (c *Capture) crosses(e fusefs.Event, from, to *ignore.Class) bool {
 	excludedItself := isDir(e.Stat) && (c.opaque(e.Path) || c.opaque(e.Path2))

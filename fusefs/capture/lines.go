@@ -13,8 +13,8 @@ import (
 // and processes without a terminal belong to no line.
 //
 // The line of a shell is looked up for each record. The line of another program is looked up only
-// at its process group's first record: an editor reads the terminal all the time, but remains one
-// job.
+// at its process group's first record, because an editor reads the terminal all the time but
+// remains one job.
 type lines struct {
 	mu        sync.Mutex // guards the fields below
 	groups    map[uint32]*group

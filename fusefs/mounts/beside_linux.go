@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Beside finds mounts that lead to the directory covered by the overlay on point, bypassing the
-// overlay: a bind mount, a container's volume, a mount namespace made before the overlay. It
-// recognises them by file system and directory, because their paths can be anything. Each mount is
-// returned as a process in its namespace, and is Idle if no process there has anything of the
+// Beside finds mounts that bypass the overlay on point and lead to the directory that it covers.
+// Examples are a bind mount, a container's volume, and a mount namespace made before the overlay.
+// It recognises them by file system and directory, because their paths can be anything. Each mount
+// is returned as a process in its namespace, and is Idle if no process there has anything of the
 // project open. Beside does not find namespaces without a process that we may examine, nor mounts
 // on other machines.
 func Beside(point string) []Proc {

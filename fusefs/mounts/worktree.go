@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Top returns the top level of the git work tree that dir, an absolute path, belongs to, like `git
-// rev-parse --show-toplevel`. ok is false if dir is in no work tree. A .git directory and its
-// subtree belong to none.
+// Top returns the top level of the git work tree that contains dir, like `git rev-parse
+// --show-toplevel`. dir must be absolute. ok is false if dir is in no work tree. A .git directory
+// and its subtree belong to none.
 func Top(dir string) (top string, ok bool) {
 	for d := filepath.Clean(dir); ; d = filepath.Dir(d) {
 		if filepath.Base(d) == ".git" {

@@ -240,9 +240,9 @@ func (r *Recorder) touch(s spot, by fusefs.Caller) *entry {
 	return e
 }
 
-// knowDir records a directory and its parents if the history of t may not know that they exist:
-// nothing was recorded in them so far, or their removal was recorded and another process may have
-// made them again. It reports whether it recorded any.
+// knowDir records a directory and its parents if the history of t may not know that they exist.
+// Perhaps nothing was recorded in them so far, or another process made them again after their
+// recorded removal. knowDir reports whether it recorded any.
 func (r *Recorder) knowDir(t *track, dir string) bool {
 	if len(dir) <= len(t.root) {
 		return false
@@ -331,8 +331,9 @@ func (r *Recorder) see(n *notifier.Notice, of origin) bool {
 	return err == nil
 }
 
-// needsNoRecord reports whether a call opens a device that stores nothing, or makes or removes one of
-// git's locks. see calls it before it looks up the caller, which is most of such a call's cost.
+// needsNoRecord reports whether a call opens a device that stores nothing, or makes or removes one
+// of git's locks. Recorder.see calls needsNoRecord before it looks up the caller, because the
+// look-up is most of the cost of such a call.
 func (r *Recorder) needsNoRecord(n *notifier.Notice, c notifier.Call, of origin) bool {
 	if c.Op != notifier.Open && c.Op != notifier.Remove {
 		return false

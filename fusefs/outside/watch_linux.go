@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Watch passes the calls of a tree to a recorder. It belongs to the process that starts the tree:
-// if only an ancestor may read the memory that a call points to, that process reads it for the
+// Watch passes the calls of a tree to a recorder. It belongs to the process that starts the tree.
+// If only an ancestor may read the memory that a call points to, the Watch reads it for the
 // recorder.
 type Watch struct {
 	Runner

@@ -72,8 +72,8 @@ type tree struct {
 }
 
 // ask returns the context for one query to the Source, and notes the time. Cancelling ctx does not
-// end the query: the kernel cancels a request at any signal, such as a child's end, and no file
-// system fails a readdir because of that.
+// end the query, because the kernel cancels a request at any signal, such as a child's end. No file
+// system fails a readdir because of a signal.
 func (t *tree) ask(ctx context.Context) (context.Context, context.CancelFunc) {
 	t.server.last.Store(time.Now().UnixNano())
 	return context.WithTimeout(context.WithoutCancel(ctx), patience)

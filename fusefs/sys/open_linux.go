@@ -28,8 +28,8 @@ const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_N
 // a symbolic link, and EAGAIN after too many concurrent renames anywhere.
 //
 // If another file system is mounted on the name, Open enters it. For the kernel's own file systems
-// it returns EACCES: opening a file of /proc or /sys can have effects, with our rights instead of
-// the caller's.
+// it returns EACCES, because opening a file of /proc or /sys can have effects, with our rights
+// instead of the caller's.
 func Open(dir int, name string, flags int, mode uint32) (int, error) {
 	how := unix.OpenHow{
 		Flags:   uint64(flags | unix.O_CLOEXEC | unix.O_NOFOLLOW),

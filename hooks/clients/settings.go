@@ -16,8 +16,8 @@ type registration struct {
 }
 
 // registrations are exactly the events that our hooks handle, because each event costs a process.
-// PreToolUse also matches our own MCP tools: only the hook knows which reader (session and agent) a
-// tool_use_id belongs to.
+// PreToolUse also matches our own MCP tools, because only the hook knows which reader (session and
+// agent) a tool_use_id belongs to.
 var registrations = []registration{
 	{"SessionStart", "", 15},
 	{"UserPromptSubmit", "", 5},

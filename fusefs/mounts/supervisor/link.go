@@ -12,7 +12,7 @@ import (
 )
 
 // beatEvery is the interval of heartbeats between mountd and the daemon while there is something to
-// report, and bounds how late the death of a daemon is noticed. Once the daemon has ingested
+// report. It bounds how late the death of a daemon is noticed. Once the daemon has ingested
 // everything, there are no heartbeats until the next record, and the daemon may end unnoticed.
 const beatEvery = 2 * time.Second
 
