@@ -473,6 +473,6 @@ func (l *ledger) asks(capability uint64, takeOver bool) bool {
 	if !takeOver || l == nil {
 		return true
 	}
-	had := uint64(binary.NativeEndian.Uint32(l.head.reply[flags:])) | uint64(binary.NativeEndian.Uint32(l.head.reply[flags2:]))<<32
-	return had&capability != 0
+	capabilities := uint64(binary.NativeEndian.Uint32(l.head.reply[flags:])) | uint64(binary.NativeEndian.Uint32(l.head.reply[flags2:]))<<32
+	return capabilities&capability != 0
 }

@@ -741,9 +741,9 @@ func (o *overlay) agreeLocked(h *handle) {
 		o.tellOutside(n, before, &sx)
 	}
 	var buf [2]link
-	for _, at := range n.links(buf[:]) {
+	for _, name := range n.links(buf[:]) {
 		for _, with := range []string{"-journal", "-wal", "-shm"} {
-			o.notifier.entry(at.parent.id, at.name+with)
+			o.notifier.entry(name.parent.id, name.name+with)
 		}
 	}
 }
@@ -802,12 +802,12 @@ func (l *locking) has(h *handle, in *fuse.LkIn) bool {
 func (o *contents) agreeAll(n *inode) {
 	o.agreeWith(n)
 	var buf [2]link
-	for _, at := range n.links(buf[:]) {
-		d, err := o.dir(at.parent)
+	for _, name := range n.links(buf[:]) {
+		d, err := o.dir(name.parent)
 		if err != nil {
 			continue
 		}
-		db := strings.TrimSuffix(at.name, "-shm")
+		db := strings.TrimSuffix(name.name, "-shm")
 		for _, name := range []string{db, db + "-wal"} {
 			var sx sys.Stat
 			if sys.StatAt(d.fd, name, &sx) != nil {

@@ -71,10 +71,10 @@ func (c *call) comments(ctx context.Context) (text string, ids []string) {
 		return "", nil
 	}
 	const head = "The user commented on lines that you wrote (in cachebro ui):\n"
-	size, told := len(head), []string(nil)
+	size, delivered := len(head), []string(nil)
 	for _, x := range a.Comments {
 		if !x.Claimed.IsZero() && c.got(x.ID) {
-			told = append(told, x.ID)
+			delivered = append(delivered, x.ID)
 			continue
 		}
 		if size += utf16Len(commentText(x)); len(ids) > 0 && size > maxComments {
@@ -82,8 +82,8 @@ func (c *call) comments(ctx context.Context) (text string, ids []string) {
 		}
 		ids = append(ids, x.ID)
 	}
-	if len(told) > 0 {
-		_, _ = c.ask(ctx, wire.MComments, wire.CommentsRequest{Do: "delivered", IDs: told}, nil, nil)
+	if len(delivered) > 0 {
+		_, _ = c.ask(ctx, wire.MComments, wire.CommentsRequest{Do: "delivered", IDs: delivered}, nil, nil)
 	}
 	if len(ids) == 0 {
 		return "", nil

@@ -63,9 +63,9 @@ func shortRecovery(r wire.Recovery, names string) string {
 	var b strings.Builder
 	b.WriteString("## cachebro session state\n")
 	b.WriteString(names)
-	told := names != ""
+	hasFacts := names != ""
 	if len(r.Changed) > 0 {
-		told = true
+		hasFacts = true
 		b.WriteString("Changed by others since: ")
 		for i, line := range r.Changed {
 			if i == shortListed {
@@ -80,11 +80,11 @@ func shortRecovery(r wire.Recovery, names string) string {
 		b.WriteByte('\n')
 	}
 	if failed := clean(r.Failed); failed != "" {
-		told = true
+		hasFacts = true
 		b.WriteString("Last failing command: " + cutText(failed, 400) + "\n")
 	}
 	notes := notesSection(r.Notes, r.MoreNotes)
-	if !told && len(r.Notes) == 0 {
+	if !hasFacts && len(r.Notes) == 0 {
 		return ""
 	}
 	return cutText(b.String(), maxContext-utf16Len(notes)) + notes

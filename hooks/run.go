@@ -89,8 +89,8 @@ func Run(ctx context.Context, env Env) {
 	case "SessionEnd":
 		limit = endWithin
 	}
-	told := tellOthers(ctx, env, opt, ev)
-	defer told()
+	waitForOthers := tellOthers(ctx, env, opt, ev)
+	defer waitForOthers()
 	a, ok := within(ctx, env.limit(limit), func(ctx context.Context) answer { return handle(ctx, env, opt, ev) })
 	if ok && a.asleep != "" {
 		// Ignore the result: a daemon that is starting serves the next event.

@@ -152,15 +152,15 @@ func (c *call) partsResult(ctx context.Context, parts []shell.Part) answer {
 	}
 	word := c.look()
 	var out strings.Builder
-	shortened, told := false, false
+	shortened, noted := false, false
 	for i, p := range pieces {
 		text := p.printed
 		switch p.Kind {
 		case shell.PartUnknown:
-			if !told {
+			if !noted {
 				out.WriteString(middle)
 			}
-			told = true
+			noted = true
 			continue
 		case shell.PartShow:
 			path, inside := c.relative(p.Show.Path(c.cwd))

@@ -133,7 +133,7 @@ func (j *journal) settled(path string) {
 
 // calls adds an entry for a call on names.
 func (j *journal) calls(o *op) {
-	if o.to.there {
+	if o.to.exists {
 		j.add(&spool.Record{Kind: spool.KindVersion, Op: event.OpBaseline, Path: o.to.path, Stat: o.to.st})
 	}
 	o.noted = j.addCaller(o.by, &spool.Record{Kind: spool.KindVersion, Op: o.op, Path: o.from.path, Path2: o.to.path, Target: o.target, Stat: o.from.st, Node: uint64(o.tid), Time: o.when.UnixNano()})
@@ -281,28 +281,28 @@ func (s *spooled) take(r *spool.Record) {
 
 // recover continues where a killed recorder stopped.
 func (r *Recorder) recover(l *leftJournal) {
-	said := map[*track]*spooled{}
+	recordsOf := map[*track]*spooled{}
 	for _, root := range l.roots {
 		t, err := r.trackAt(root)
 		if err != nil {
 			r.o.Logger.Warn("the last changes in a project may be missing from its history", "root", root, "error", err)
 			continue
 		}
-		said[t] = r.keepAgain(t, l)
+		recordsOf[t] = r.keepAgain(t, l)
 	}
 	for _, c := range slices.SortedFunc(maps.Values(l.calls), func(a, b leftCall) int { return cmp.Compare(a.call.Seq, b.call.Seq) }) {
 		o := r.leftOp(l, c)
-		if s := said[o.a]; s == nil || !s.calls[spooledCall{o.a.rel(o.from.path), c.call.Time}] {
+		if s := recordsOf[o.a]; s == nil || !s.calls[spooledCall{o.a.rel(o.from.path), c.call.Time}] {
 			r.addOp(o)
 		}
 	}
 	for _, w := range slices.SortedFunc(maps.Values(l.waits), func(a, b *spool.Record) int { return cmp.Compare(a.Seq, b.Seq) }) {
-		e := r.touch(spot{path: w.Path, st: w.Stat, there: w.Stat.Ino != 0}, l.caller(w))
+		e := r.touch(spot{path: w.Path, st: w.Stat, exists: w.Stat.Ino != 0}, l.caller(w))
 		e.when, e.written, e.altered = timeOf(w), w.HasContent, w.Op == event.OpChmod
-		st, there := lstat(w.Path)
-		if s := said[e.track]; s != nil {
+		st, exists := lstat(w.Path)
+		if s := recordsOf[e.track]; s != nil {
 			rel := e.track.rel(w.Path)
-			if v := s.versions[rel]; v != nil && v.Time == w.Time && there && unchanged(v.Stat, st) {
+			if v := s.versions[rel]; v != nil && v.Time == w.Time && exists && unchanged(v.Stat, st) {
 				e.known = st
 				continue
 			}
@@ -323,7 +323,7 @@ func (r *Recorder) leftOp(l *leftJournal, c leftCall) *op {
 	}
 	o.b = r.trackOf(o.to.path)
 	if c.before != nil {
-		o.to.st, o.to.there = c.before.Stat, true
+		o.to.st, o.to.exists = c.before.Stat, true
 		o.replaced = o.b.fileOf(o.to.path, o.to.st)
 	}
 	if o.a == o.b && o.op != event.OpLink {
@@ -344,7 +344,7 @@ func (r *Recorder) keepAgain(t *track, l *leftJournal) *spooled {
 			continue
 		}
 		path := t.abs(v.Path)
-		if st, there := lstat(path); there && isRegular(st) && unchanged(st, v.Stat) {
+		if st, exists := lstat(path); exists && isRegular(st) && unchanged(st, v.Stat) {
 			by := l.caller(v)
 			t.capture.Closed(fusefs.Closed{File: t.fileOf(path, st), Caller: by, Writer: by, Op: v.Op, Stat: st, TailFrom: -1, LastPath: v.Path, Time: timeOf(v)})
 		}

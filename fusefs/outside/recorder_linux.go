@@ -219,7 +219,7 @@ func (r *Recorder) ownTemporary(s spot, of origin) bool {
 	if of.ours || r.trackOf(s.path).root != wire.OutsideRoot || !r.places.Temporary(s.path) {
 		return false
 	}
-	return !s.there || s.st.Birth > of.began.UnixNano()
+	return !s.exists || s.st.Birth > of.began.UnixNano()
 }
 
 // touch returns the entry of a path. If there is none, it makes one with the present state.
@@ -230,7 +230,7 @@ func (r *Recorder) touch(s spot, by fusefs.Caller) *entry {
 			r.forget()
 		}
 		e = &entry{path: s.path, track: r.trackOf(s.path)}
-		if s.there {
+		if s.exists {
 			e.known, e.file = s.st, e.track.fileOf(s.path, s.st)
 		}
 		r.entries[s.path] = e
@@ -255,7 +255,7 @@ func (r *Recorder) knowDir(t *track, dir string) bool {
 		return again // the tree makes it, which is recorded later
 	}
 	r.dirs[dir] = true
-	if st, there := lstat(dir); there && isDir(st) {
+	if st, exists := lstat(dir); exists && isDir(st) {
 		t.capture.Found(t.fileOf(dir, st), t.rel(dir), "", st)
 	}
 	return true
@@ -426,7 +426,7 @@ func (r *Recorder) open(n *notifier.Notice, by fusefs.Caller, path string, flags
 	writes := flags&unix.O_ACCMODE != unix.O_RDONLY || flags&unix.O_TRUNC != 0
 	switch {
 	case !ok, r.ownTemporary(s, of):
-	case !s.there:
+	case !s.exists:
 		if flags&unix.O_CREAT != 0 {
 			r.handleMake(by, s, false, of)
 		}
@@ -514,7 +514,7 @@ func (r *Recorder) byOtherNames(f *file, skip string) (all []*entry) {
 // change handles a change of mode, owner or attributes.
 func (r *Recorder) change(n *notifier.Notice, by fusefs.Caller, path string, follow bool, of origin) {
 	s, ok := r.resolver.resolve(n, path, follow)
-	if !ok || !s.there || r.ownTemporary(s, of) || r.passedOver(s, isDir(s.st), of) {
+	if !ok || !s.exists || r.ownTemporary(s, of) || r.passedOver(s, isDir(s.st), of) {
 		return
 	}
 	e := r.current(s, by)
@@ -569,7 +569,7 @@ func (r *Recorder) foundBelow(t *track, s spot, of origin) {
 			}
 			return nil
 		}
-		if st, there := lstat(path); there && st.Dev == s.st.Dev {
+		if st, exists := lstat(path); exists && st.Dev == s.st.Dev {
 			t.capture.Found(t.fileOf(path, st), t.rel(path), target(path, st), st)
 		}
 		return nil
@@ -584,7 +584,7 @@ func (r *Recorder) otherNames(e *entry, s spot) {
 		return
 	}
 	tell := func(path string) {
-		if st, there := lstat(path); there && path != s.path && sameInode(st, s.st) {
+		if st, exists := lstat(path); exists && path != s.path && sameInode(st, s.st) {
 			e.track.capture.Found(e.track.fileOf(path, st), e.track.rel(path), target(path, st), st)
 		}
 	}
@@ -607,7 +607,7 @@ func (r *Recorder) otherNames(e *entry, s spot) {
 // make handles a call that makes a directory, a symbolic link or a special file.
 func (r *Recorder) make(n *notifier.Notice, by fusefs.Caller, path string, of origin) {
 	s, ok := r.resolver.resolve(n, path, false)
-	if ok && !s.there && !r.ownTemporary(s, of) {
+	if ok && !s.exists && !r.ownTemporary(s, of) {
 		r.handleMake(by, s, true, of)
 	}
 }
@@ -615,7 +615,7 @@ func (r *Recorder) make(n *notifier.Notice, by fusefs.Caller, path string, of or
 // remove handles a name that is about to be removed.
 func (r *Recorder) remove(n *notifier.Notice, by fusefs.Caller, path string, dir bool, of origin) {
 	s, ok := r.resolver.resolve(n, path, false)
-	if !ok || !s.there || dir != isDir(s.st) || r.ownTemporary(s, of) || !allowed(filepath.Dir(s.path)) {
+	if !ok || !s.exists || dir != isDir(s.st) || r.ownTemporary(s, of) || !allowed(filepath.Dir(s.path)) {
 		return
 	}
 	if !dir && passing(s.path) && r.passedOver(s, dir, of) {
@@ -648,10 +648,10 @@ func (r *Recorder) losing(e *entry, s spot, by fusefs.Caller, o event.Op) {
 func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, flags uint64, of origin) {
 	a, ok := r.resolver.resolve(n, from, false)
 	b, ok2 := r.resolver.resolve(n, to, false)
-	if !ok && (!ok2 || a.path == "") || ok && !a.there {
+	if !ok && (!ok2 || a.path == "") || ok && !a.exists {
 		return
 	}
-	if !ok2 && b.path == "" || b.there && (sameInode(a.st, b.st) || flags&unix.RENAME_NOREPLACE != 0) {
+	if !ok2 && b.path == "" || b.exists && (sameInode(a.st, b.st) || flags&unix.RENAME_NOREPLACE != 0) {
 		return
 	}
 	if r.ownTemporary(a, of) && r.ownTemporary(b, of) || !allowed(filepath.Dir(a.path)) || !allowed(filepath.Dir(b.path)) {
@@ -673,7 +673,7 @@ func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, f
 	if written || o.a != o.b && isRegular(a.st) {
 		o.a.capture.Before(fusefs.Change{File: ea.file, Caller: by, Op: event.OpUnlink, Name: o.a.rel(a.path)})
 	}
-	if b.there {
+	if b.exists {
 		r.settleBelow(b)
 		eb := r.current(b, by)
 		o.replaced = eb.file
@@ -695,7 +695,7 @@ func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, f
 
 // arrives handles a name to which a file that no history knows is about to be moved.
 func (r *Recorder) arrives(by fusefs.Caller, s spot, of origin) {
-	if !s.there {
+	if !s.exists {
 		r.handleMake(by, s, false, of)
 		return
 	}
@@ -708,7 +708,7 @@ func (r *Recorder) arrives(by fusefs.Caller, s spot, of origin) {
 // link handles a file that is about to get another name.
 func (r *Recorder) link(n *notifier.Notice, by fusefs.Caller, from, to string, follow bool, of origin) {
 	b, ok := r.resolver.resolve(n, to, false)
-	if !ok || b.there || r.ownTemporary(b, of) {
+	if !ok || b.exists || r.ownTemporary(b, of) {
 		return
 	}
 	a, ok := spot{}, false
@@ -716,7 +716,7 @@ func (r *Recorder) link(n *notifier.Notice, by fusefs.Caller, from, to string, f
 		a, ok = r.resolver.resolve(n, from, follow)
 	}
 	t := r.trackOf(b.path)
-	if !ok || !a.there || r.trackOf(a.path) != t {
+	if !ok || !a.exists || r.trackOf(a.path) != t {
 		r.handleMake(by, b, false, of) // a file without a name, or of another history
 		return
 	}

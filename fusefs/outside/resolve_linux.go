@@ -21,9 +21,9 @@ import (
 // spot is where the path of a call leads: a path without symbolic links, and the file's present
 // state.
 type spot struct {
-	path  string // absolute, in our own mount namespace
-	st    event.Stat
-	there bool
+	path   string // absolute, in our own mount namespace
+	st     event.Stat
+	exists bool
 }
 
 // resolver finds the places that the paths of calls lead to. The Recorder's mu guards it.
@@ -55,7 +55,7 @@ func (r *resolver) resolve(n *notifier.Notice, path string, follow bool) (spot, 
 		if !ok {
 			return s, false
 		}
-		if !s.there || !follow || kindOf(s.st) != unix.S_IFLNK {
+		if !s.exists || !follow || kindOf(s.st) != unix.S_IFLNK {
 			return s, !r.places.Skipped(s.path)
 		}
 		to, err := os.Readlink(prefix + dir + base)
@@ -149,9 +149,9 @@ func (r *resolver) resolveIn(prefix, dir, base string) (spot, bool) {
 		return spot{}, false
 	}
 	if prefix != "" { // record the file only if the path leads us to the same directory
-		var there sys.Stat
+		var exists sys.Stat
 		here, ok := lstat(real)
-		if err := sys.StatFD(fd, &there); err != nil || !ok || !sameInode(here, there.Stat) {
+		if err := sys.StatFD(fd, &exists); err != nil || !ok || !sameInode(here, exists.Stat) {
 			return spot{}, false
 		}
 	}
@@ -161,7 +161,7 @@ func (r *resolver) resolveIn(prefix, dir, base string) (spot, bool) {
 	if err != nil && err != unix.ENOENT {
 		return spot{}, false
 	}
-	s.st, s.there = sx.Stat, err == nil
+	s.st, s.exists = sx.Stat, err == nil
 	return s, true
 }
 

@@ -63,8 +63,8 @@ func (r *Recorder) settleQuiet() (awaits bool) {
 	}
 	var quiet []*entry
 	for _, e := range r.take() {
-		st, there := lstat(e.path)
-		if now.Before(e.next) || there && isRegular(st) && !unchanged(st, e.last) {
+		st, exists := lstat(e.path)
+		if now.Before(e.next) || exists && isRegular(st) && !unchanged(st, e.last) {
 			r.list(e)
 		} else {
 			quiet = append(quiet, e)
@@ -100,17 +100,17 @@ func (r *Recorder) settle(e *entry) {
 			r.journal.settled(e.path)
 		}
 	}()
-	st, there := lstat(e.path)
-	if nothing := there == (e.known.Ino != 0) && (!there || unchanged(st, e.known)); nothing && waited && time.Since(e.when) < opFor {
+	st, exists := lstat(e.path)
+	if nothing := exists == (e.known.Ino != 0) && (!exists || unchanged(st, e.known)); nothing && waited && time.Since(e.when) < opFor {
 		e.waits = true // the call may not have run yet
 		r.list(e)
 		return
 	}
 	switch {
-	case !there && e.known.Ino == 0:
+	case !exists && e.known.Ino == 0:
 		delete(r.entries, e.path) // made and removed, or never made
 		return
-	case !there, !waited && unchanged(st, e.known):
+	case !exists, !waited && unchanged(st, e.known):
 		return // if the tree removed the name, that is recorded elsewhere
 	}
 	held := e.written && isRegular(st) && r.stillWrites(e, st)
@@ -149,8 +149,8 @@ func (r *Recorder) isOpening(e *entry) bool {
 // changedSince reports whether the file changed since st was read. Its writer may have changed and
 // closed it just before we looked for open descriptors.
 func changedSince(path string, st event.Stat) bool {
-	now, there := lstat(path)
-	return !there || !unchanged(now, st)
+	now, exists := lstat(path)
+	return !exists || !unchanged(now, st)
 }
 
 // heldEvery is how often to look at a file that a process keeps open.
@@ -325,8 +325,8 @@ func (r *Recorder) confirm(tid uint32) {
 
 // happened records a call if its effect can be seen, and reports whether it can.
 func (r *Recorder) happened(o *op) bool {
-	from, there := lstat(o.from.path)
-	gone := !there || !sameInode(from, o.from.st)
+	from, exists := lstat(o.from.path)
+	gone := !exists || !sameInode(from, o.from.st)
 	switch o.op {
 	case event.OpUnlink, event.OpRmdir:
 		if !gone {
@@ -335,8 +335,8 @@ func (r *Recorder) happened(o *op) bool {
 		r.recordRemoval(o)
 		return true
 	}
-	to, there := lstat(o.to.path)
-	if !there || !sameInode(to, o.from.st) {
+	to, exists := lstat(o.to.path)
+	if !exists || !sameInode(to, o.from.st) {
 		return false
 	}
 	switch o.op {
@@ -348,7 +348,7 @@ func (r *Recorder) happened(o *op) bool {
 			Class: o.a.class(o.from.path, false), Class2: o.b.class(o.to.path, false), Time: o.when})
 		return true
 	case event.OpExchange:
-		if !there || !sameInode(from, o.to.st) {
+		if !exists || !sameInode(from, o.to.st) {
 			return false
 		}
 	default:
@@ -476,8 +476,8 @@ func (r *Recorder) unawait(e *entry) {
 // only changes the link count and the ctime.
 func (r *Recorder) relinked(f *file) {
 	for _, e := range r.byOtherNames(f, "") {
-		st, there := lstat(e.path)
-		if !there || !sameInode(st, e.known) {
+		st, exists := lstat(e.path)
+		if !exists || !sameInode(st, e.known) {
 			continue
 		}
 		if st.Size == e.known.Size && st.Mtime == e.known.Mtime && st.Mode == e.known.Mode {

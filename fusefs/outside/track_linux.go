@@ -61,7 +61,7 @@ func (t *track) linked(of event.Inode) []string {
 				}
 				return nil
 			}
-			if st, there := lstat(path); there && st.Nlink > 1 {
+			if st, exists := lstat(path); exists && st.Nlink > 1 {
 				t.links[event.InodeOf(st)] = append(t.links[event.InodeOf(st)], path)
 			}
 			return nil

@@ -157,7 +157,7 @@ func emptyConfig(b []byte) bool {
 
 func (c *Change) fail(err error) {
 	c.After, c.record = c.Before, nil
-	c.Err = fmt.Errorf("%s was not changed: %w", c.Path, err)
+	c.Err = fmt.Errorf("%s was left alone: %w", c.Path, err)
 	if c.Hint == "" {
 		c.Hint = "repair the file and run cachebro init again"
 	}

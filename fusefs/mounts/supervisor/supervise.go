@@ -114,8 +114,8 @@ func ended(c Config, logger *slog.Logger, waitErr error) error {
 	if waitErr != nil {
 		how = waitErr.Error()
 	}
-	crash, left := clear(c, logger, how)
-	if !left && waitErr == nil {
+	crash, found := clear(c, logger, how)
+	if !found && waitErr == nil {
 		logger.Info("unmounted", "mountpoint", c.Mountpoint)
 		return nil
 	}
@@ -126,33 +126,33 @@ func ended(c Config, logger *slog.Logger, waitErr error) error {
 	return fmt.Errorf("the mount on %s ended unexpectedly: %s", c.Mountpoint, how)
 }
 
-// clear detaches a mount that no process serves. left reports whether there was one. Processes
+// clear detaches a mount that no process serves. found reports whether there was one. Processes
 // inside are looked up first, while /proc still shows them.
-func clear(c Config, logger *slog.Logger, how string) (crash Crash, left bool) {
+func clear(c Config, logger *slog.Logger, how string) (crash Crash, found bool) {
 	crash = Crash{Time: time.Now(), Mountpoint: c.Mountpoint, How: how}
 	for range 4 { // there may be earlier dead mounts on the same directory
 		overlays, err := mounts.Overlays()
 		if err != nil {
 			logger.Error("cannot see what is mounted", "error", err)
-			return crash, left
+			return crash, found
 		}
 		m, ok := mounts.At(overlays, c.Mountpoint)
 		if !ok || m.Source != c.Root {
-			return crash, left
+			return crash, found
 		}
 		// Another mountd may have won a race, and serve a working mount here.
 		if err := mounts.Answers(c.Mountpoint, 300*time.Millisecond); !errors.Is(err, mounts.ErrDead) && !errors.Is(err, mounts.ErrHung) {
-			return crash, left
+			return crash, found
 		}
-		left = true
+		found = true
 		crash.Inside = append(crash.Inside, mounts.Scan(c.Mountpoint, map[int]bool{m.ID: true}, true, mounts.Ours)...)
 		if err := fusefs.Detach(c.Mountpoint); err != nil {
 			logger.Error("cannot detach the dead mount", "mountpoint", c.Mountpoint, "error", err)
-			return crash, left
+			return crash, found
 		}
 		logger.Warn("detached the dead mount, so the plain project is visible again", "mountpoint", c.Mountpoint)
 	}
-	return crash, left
+	return crash, found
 }
 
 func tell(report io.WriteCloser, err error) error {
