@@ -57,7 +57,7 @@ func (m *maker) both(f Parted) (g goal, ok bool, err error) {
 	return m.since(ours, left, both)
 }
 
-// since returns the goal for a file in which want should replace the content was of a version. It
+// since returns the goal for a file in which want should replace was, the content of a version. It
 // keeps later changes of the file.
 func (m *maker) since(of store.Version, was, want []byte) (g goal, ok bool, err error) {
 	g.path = of.Path
@@ -81,7 +81,7 @@ func (m *maker) since(of store.Version, was, want []byte) (g goal, ok bool, err 
 	}
 	g = goal{path: of.Path, have: have, want: have, made: true}
 	g.want.blob, g.want.size, g.want.mtime, g.want.seq = m.contents.add(out), int64(len(out)), 0, 0
-	m.unlent(&g)
+	m.withoutNewRights(&g)
 	return g, true, nil
 }
 

@@ -9,15 +9,15 @@ import (
 	"cachebro/store"
 )
 
-// carrier turns aims into steps. It keeps a tree in the state that the steps so far produce. It
-// makes renames first, because they need no content, keep the inode and move even files that nobody
-// has read. Then come removals, deepest first, directories, and writes.
+// carrier turns aims into steps. It holds the tree that the steps so far produce. Renames come
+// first, because they need no content, keep the inode and move even files that nobody has read.
+// Then come removals, deepest first, directories, and writes.
 type carrier struct {
 	*stepper
 	a       *aims
 	holds   map[*cell]*node   // changed entries, with the node that they hold now
-	at      map[*node][]*cell // changed nodes, with the entries that hold them now
-	is      map[*node]state   // changed nodes, with their present state
+	entries map[*node][]*cell // changed nodes, with the entries that hold them now
+	states  map[*node]state   // changed nodes, with their present state
 	busy    map[*cell]bool    // entries to which a node is being moved
 	targets map[*node][]*cell // changing entries that each node should get
 	// shutting holds directories that end without write or search permission, with their final
@@ -29,7 +29,7 @@ type carrier struct {
 func (m *maker) steps(a *aims, o *outcome) error {
 	x := &carrier{
 		stepper: &stepper{maker: m}, a: a,
-		holds: make(map[*cell]*node, len(a.of)), at: make(map[*node][]*cell, len(a.of)), is: make(map[*node]state, len(a.of)),
+		holds: make(map[*cell]*node, len(a.of)), entries: make(map[*node][]*cell, len(a.of)), states: make(map[*node]state, len(a.of)),
 		busy: map[*cell]bool{}, shutting: map[*node]state{}, targets: make(map[*node][]*cell, len(a.of)),
 	}
 	all := a.sorted()
@@ -68,19 +68,19 @@ func (x *carrier) held(c *cell) *node {
 }
 
 func (x *carrier) places(n *node) []*cell {
-	if at, ok := x.at[n]; ok {
+	if at, ok := x.entries[n]; ok {
 		return at
 	}
-	return n.at
+	return n.entries
 }
 
-// there reports whether a node has a name at this point.
-func (x *carrier) there(n *node) bool {
+// exists reports whether a node has a name at this point.
+func (x *carrier) exists(n *node) bool {
 	if n == x.a.h.root {
 		return true
 	}
 	for _, c := range x.places(n) {
-		if x.there(c.dir) {
+		if x.exists(c.dir) {
 			return true
 		}
 	}
@@ -88,19 +88,19 @@ func (x *carrier) there(n *node) bool {
 }
 
 func (x *carrier) state(n *node) state {
-	if st, ok := x.is[n]; ok {
+	if st, ok := x.states[n]; ok {
 		return st
 	}
-	return n.is()
+	return n.present()
 }
 
 func (x *carrier) set(c *cell, n *node) {
 	if was := x.held(c); was != nil {
-		x.at[was] = slices.DeleteFunc(slices.Clone(x.places(was)), func(o *cell) bool { return o == c })
+		x.entries[was] = slices.DeleteFunc(slices.Clone(x.places(was)), func(o *cell) bool { return o == c })
 	}
 	x.holds[c] = n
 	if n != nil {
-		x.at[n] = append(slices.Clone(x.places(n)), c)
+		x.entries[n] = append(slices.Clone(x.places(n)), c)
 	}
 }
 
@@ -153,7 +153,7 @@ func (x *carrier) target(n *node) *cell {
 // name. It returns false if two nodes wait for each other.
 func (x *carrier) bring(c *cell) bool {
 	n := x.a.after(c).node
-	if n == nil || x.held(c) == n || !x.there(n) {
+	if n == nil || x.held(c) == n || !x.exists(n) {
 		return true
 	}
 	from := x.leaving(n)
@@ -294,7 +294,7 @@ func (x *carrier) exchange(a, b *cell) {
 
 // ensure makes a directory that should exist and does not.
 func (x *carrier) ensure(d *node) {
-	if x.there(d) || !d.dir() {
+	if x.exists(d) || !d.dir() {
 		return
 	}
 	home := x.target(d)
@@ -306,26 +306,26 @@ func (x *carrier) ensure(d *node) {
 		if to := x.target(there); to != nil {
 			x.bring(to)
 		}
-		if x.there(d) {
-			return // what had to go from its place is to be in it, so it was made on the way
+		if x.exists(d) {
+			return // the previous node moves into the new directory, so bring has made the directory
 		}
 		x.vacate(home)
 	}
 	w := x.a.whole(d)
 	p := x.path(home)
-	st := w.given(store.Step{Do: store.DoMkdir, Path: p, Mode: w.mode | inAndOut, Expect: store.ExpectAbsent})
+	st := w.withOwner(store.Step{Do: store.DoMkdir, Path: p, Mode: w.mode | inAndOut, Expect: store.ExpectAbsent})
 	x.add(st)
 	x.set(home, d)
 	have := w
 	have.mode = st.Mode
-	x.is[d] = have
+	x.states[d] = have
 	if st.Mode != w.mode {
 		x.shutting[d] = w
 	}
 }
 
-// removals deletes what must not exist, children before parents. It leaves out what a new file or
-// link will replace.
+// removals deletes what must not exist, children before parents. It leaves out entries that a new
+// file or link will replace.
 func (x *carrier) removals() {
 	type going struct {
 		path store.Path
@@ -335,7 +335,7 @@ func (x *carrier) removals() {
 	add := func(c *cell) {
 		n := x.held(c)
 		want := x.a.after(c).node
-		if n == nil || want == n || !x.there(c.dir) {
+		if n == nil || want == n || !x.exists(c.dir) {
 			return
 		}
 		if want != nil && want.kind == n.kind && !n.dir() {
@@ -384,14 +384,14 @@ func (x *carrier) occupant(c *cell) state {
 func (x *carrier) makeFiles(all []*aim) {
 	for _, g := range all {
 		n := g.want.node
-		if g.c.kind != entryCell || n == nil || n.dir() || x.there(n) {
+		if g.c.kind != entryCell || n == nil || n.dir() || x.exists(n) {
 			continue
 		}
 		have, w := x.occupant(g.c), x.a.whole(n)
 		x.write(x.path(g.c), have, w, !have.absent())
 		x.set(g.c, n)
 		w.nlink, w.in = 1, store.Inode{}
-		x.is[n] = w
+		x.states[n] = w
 	}
 }
 
@@ -404,7 +404,7 @@ func (x *carrier) changeFiles(all []*aim) {
 			continue
 		}
 		done[n] = true
-		if _, made := x.is[n]; made && !n.dir() || !x.there(n) {
+		if _, made := x.states[n]; made && !n.dir() || !x.exists(n) {
 			continue
 		}
 		have, w := x.state(n), x.a.whole(n)
@@ -424,17 +424,17 @@ func (x *carrier) changeFiles(all []*aim) {
 		// the old one.
 		anew := w.needsNewFile(have) && have.nlink > 1 && int(have.nlink) == len(x.places(n)) && x.contents.has(w.blob)
 		x.write(x.path(c), have, w, anew)
-		x.is[n] = w
+		x.states[n] = w
 		for _, o := range x.places(n) {
 			switch p := x.path(o); {
 			case o == c:
 			case anew && x.a.after(o).node != n: // it is replaced later and keeps the old file until then
 				was := x.a.h.newNode(n.kind, have.in)
-				x.is[was] = have
+				x.states[was] = have
 				x.set(o, was)
 			case anew:
 				x.add(expect(store.Step{Do: store.DoLink, Path: p, To: x.path(c), Blob: w.blob}, have))
-			case x.asked != nil && !x.asked(p): // not requested, but the same file, so it changes as well
+			case x.requested != nil && !x.requested(p): // not requested, but the same file, so it changes as well
 				x.add(expect(store.Step{Do: store.DoLink, Path: p, To: x.path(c), Blob: w.blob}, w))
 			}
 		}
@@ -445,7 +445,7 @@ func (x *carrier) changeFiles(all []*aim) {
 func (x *carrier) links(all []*aim) {
 	for _, g := range all {
 		n := g.want.node
-		if g.c.kind != entryCell || n == nil || n.dir() || x.held(g.c) == n || !x.there(n) {
+		if g.c.kind != entryCell || n == nil || n.dir() || x.held(g.c) == n || !x.exists(n) {
 			continue
 		}
 		st := store.Step{Do: store.DoLink, Path: x.path(g.c), To: x.path(x.places(n)[0]), Blob: x.state(n).blob}
@@ -456,10 +456,10 @@ func (x *carrier) links(all []*aim) {
 
 // write adds a step that writes content, a link or a mode.
 func (x *carrier) write(p store.Path, have, w state, apart bool) {
-	if have.in == w.in && w.lends(have) && have.nlink < 2 && x.contents.has(w.blob) {
+	if have.in == w.in && w.grants(have) && have.nlink < 2 && x.contents.has(w.blob) {
 		apart = true
 	}
-	st := w.given(store.Step{Path: p, Mode: w.mode, Mtime: w.mtime, Size: w.size, Apart: apart})
+	st := w.withOwner(store.Step{Path: p, Mode: w.mode, Mtime: w.mtime, Size: w.size, Apart: apart})
 	switch {
 	case w.sameContent(have) && !apart && !have.absent():
 		if w.equal(have) && (w.mtime == 0 || w.mtime == have.mtime || !w.regular()) {
@@ -485,10 +485,10 @@ func (x *carrier) open(all []*aim, o *outcome) {
 	seen := map[*node]bool{x.a.h.root: true}
 	var dirs []*node
 	up := func(d *node) {
-		for !seen[d] && len(d.at) > 0 {
+		for !seen[d] && len(d.entries) > 0 {
 			seen[d] = true
 			dirs = append(dirs, d)
-			d = d.at[0].dir
+			d = d.entries[0].dir
 		}
 	}
 	for _, g := range all {
@@ -496,33 +496,34 @@ func (x *carrier) open(all []*aim, o *outcome) {
 			up(g.c.dir)
 			continue
 		}
-		for _, c := range g.c.of.at {
+		for _, c := range g.c.of.entries {
 			up(c.dir)
 		}
 	}
-	slices.SortFunc(dirs, func(a, b *node) int { return strings.Compare(string(x.path(a.at[0])), string(x.path(b.at[0]))) })
+	slices.SortFunc(dirs, func(a, b *node) int {
+		return strings.Compare(string(x.path(a.entries[0])), string(x.path(b.entries[0])))
+	})
 	for _, d := range dirs {
 		have, w := x.state(d), x.a.whole(d)
-		if d.bare || !closed(have.mode) || !x.there(d) {
+		if d.bare || !closed(have.mode) || !x.exists(d) {
 			continue
 		}
-		p := x.path(d.at[0])
+		p := x.path(d.entries[0])
 		st := expect(store.Step{Do: store.DoChmod, Path: p, Mode: have.mode | inAndOut}, have)
 		if o.has(d) && !closed(w.mode) {
 			st.Mode = w.mode
-			st = w.given(st)
+			st = w.withOwner(st)
 		}
 		x.add(st)
 		have.mode = st.Mode
-		x.is[d] = have
+		x.states[d] = have
 		if o.has(d) {
 			x.shutting[d] = w
 		}
 	}
 }
 
-// shut adds steps that set the final mode of directories that were made writable, under their final
-// names.
+// shut sets the final mode of directories that were made writable. It uses their final names.
 func (x *carrier) shut() {
 	type shut struct {
 		path store.Path
@@ -530,19 +531,19 @@ func (x *carrier) shut() {
 	}
 	var all []shut
 	for d := range x.shutting {
-		if x.there(d) && !x.state(d).equal(x.shutting[d]) {
+		if x.exists(d) && !x.state(d).equal(x.shutting[d]) {
 			all = append(all, shut{x.path(x.places(d)[0]), d})
 		}
 	}
 	slices.SortFunc(all, func(a, b shut) int { return strings.Compare(string(b.path), string(a.path)) })
 	for _, s := range all {
 		w := x.shutting[s.d]
-		x.add(w.given(store.Step{Do: store.DoChmod, Path: s.path, Mode: w.mode, ExpMode: x.state(s.d).mode}))
+		x.add(w.withOwner(store.Step{Do: store.DoChmod, Path: s.path, Mode: w.mode, ExpMode: x.state(s.d).mode}))
 	}
 }
 
-// returns records in the plan which version's state each path gets. A later undo needs that to know
-// whose work it finds there.
+// returns records in the plan which version's state each path gets. A later undo uses the record to
+// determine whose work a path holds.
 func (x *carrier) returns(all []*aim) {
 	told := make(map[store.Path]bool, len(x.targets))
 	x.plan.Cells = slices.Grow(x.plan.Cells, len(all))

@@ -12,21 +12,20 @@ import (
 )
 
 // node is a file, directory or symbolic link, which names refer to. It remains the same node if a
-// save puts another inode in its place, if it is made again under its name, or if a plan restores
-// it.
+// save replaces its inode, if it is made again under its name, or if a plan restores it.
 type node struct {
-	kind      uint32 // type bits of st_mode
-	in        store.Inode
-	foreign   bool   // in comes from another machine
-	nlink     uint32 // according to the last version
-	kids      map[store.Path]*cell
-	at        []*cell        // the entries that hold it now
-	bare      bool           // a directory that is known only by its children
-	made      *store.Version // the version that made it; Seq 0: it existed before
-	seen      bool           // one of its versions was read
-	names     []*cell        // all entries that ever held it
-	goesOn    *node          // the node that this one replaced and continues as
-	strangers uint32         // number of unknown names that it had when it was removed, before a plan restored it
+	kind        uint32 // type bits of st_mode
+	in          store.Inode
+	foreign     bool   // in comes from another machine
+	nlink       uint32 // according to the last version
+	kids        map[store.Path]*cell
+	entries     []*cell        // the entries that hold it now
+	bare        bool           // a directory that is known only by its children
+	made        *store.Version // the version that made it; Seq 0: it existed before
+	seen        bool           // one of its versions was read
+	names       []*cell        // all entries that ever held it
+	continuesAs *node          // the older node that this one was merged into; nil: none
+	strangers   uint32         // number of unknown names that it had when it was removed, before a plan restored it
 
 	content, meta cell
 }
@@ -61,7 +60,7 @@ type cell struct {
 	facts []fact
 }
 
-// noVersion and absent are used where there is none.
+// noVersion and absent mean that there is no version and no file.
 var (
 	noVersion = &store.Version{}
 	absent    state
@@ -70,10 +69,10 @@ var (
 // fact is a change of a cell's value.
 type fact struct {
 	value
-	v     *store.Version // the version that recorded the change
-	seqs  []uint64       // the numbers of all versions that recorded it
-	found bool           // found by a scan, so its author is unknown
-	said  bool           // recorded by a plan and by no version
+	v           *store.Version // the version that recorded the change
+	seqs        []uint64       // the numbers of all versions that recorded it
+	found       bool           // found by a scan, so its author is unknown
+	unversioned bool           // recorded by a plan and by no version
 }
 
 // seq returns the number of the version that recorded the value before fact i.
@@ -114,20 +113,20 @@ func (c *cell) same(a, b value) bool {
 
 // past is the history of some cells from version lo on.
 type past struct {
-	m       *maker
-	lo      uint64
-	whole   bool  // everything was read
-	begun   int64 // time of the first version that was requested
-	root    *node
-	now     *outcome // the present tree, once computed
-	nodes   map[store.Inode]*node
-	bySeq   map[uint64]*node                // the node of each version
-	entryOf map[uint64]*cell                // the entry that each version changes
-	saidBy  map[string]map[*cell]store.Cell // what plans record about cells, for plans looked up so far
-	all     []*node
-	sure    map[store.Path]bool // paths that were read
-	owns    map[store.Path][]store.Version
-	leaving map[arrival]*node // nodes that were renamed, by the new name
+	m         *maker
+	lo        uint64
+	whole     bool  // everything was read
+	begun     int64 // time of the first version that was requested
+	root      *node
+	now       *outcome // the present tree, once computed
+	nodes     map[store.Inode]*node
+	bySeq     map[uint64]*node                // the node of each version
+	entryOf   map[uint64]*cell                // the entry that each version changes
+	planCells map[string]map[*cell]store.Cell // what plans record about cells, for plans looked up so far
+	all       []*node
+	sure      map[store.Path]bool // paths that were read
+	owns      map[store.Path][]store.Version
+	leaving   map[arrival]*node // nodes that were renamed, by the new name
 }
 
 // arrival identifies a rename by the new path and the time.
@@ -144,7 +143,7 @@ func (m *maker) cellsSince(paths []store.Path, lo uint64, known map[uint64]*stor
 	for {
 		h = &past{
 			m: m, lo: lo, nodes: make(map[store.Inode]*node, len(paths)), bySeq: make(map[uint64]*node, 2*len(paths)), entryOf: make(map[uint64]*cell, 2*len(paths)),
-			saidBy: map[string]map[*cell]store.Cell{}, sure: make(map[store.Path]bool, len(paths)), owns: make(map[store.Path][]store.Version, len(paths)),
+			planCells: map[string]map[*cell]store.Cell{}, sure: make(map[store.Path]bool, len(paths)), owns: make(map[store.Path][]store.Version, len(paths)),
 			leaving: map[arrival]*node{},
 		}
 		h.root = h.newNode(unix.S_IFDIR, store.Inode{})
@@ -179,12 +178,12 @@ func (m *maker) cellsSince(paths []store.Path, lo uint64, known map[uint64]*stor
 	for i := range vs {
 		h.apply(vs[i])
 		if plan := vs[i].Plan; plan != "" && last[plan] == i {
-			h.enterSaid(plan)
+			h.addPlanFacts(plan)
 		}
 	}
 	h.whole = true
 	for _, n := range h.all {
-		for _, c := range n.at {
+		for _, c := range n.entries {
 			if p, ok := h.path(c); ok && !n.dir() {
 				if own := h.owns[p]; len(own) > 0 && store.InodeOf(own[len(own)-1].Stat) == n.in {
 					n.nlink = own[len(own)-1].Stat.Nlink
@@ -195,41 +194,41 @@ func (m *maker) cellsSince(paths []store.Path, lo uint64, known map[uint64]*stor
 	return h, nil
 }
 
-// enterSaid adds the facts that a plan records about contents and metadata and that no version
-// records. They concern nodes that did not exist after the plan, and files in excluded directories.
-func (h *past) enterSaid(plan string) {
-	if !h.speaks(plan) {
+// addPlanFacts adds the facts that only a plan records, and no version. They concern contents and
+// metadata of nodes that did not exist after the plan, and files in excluded directories.
+func (h *past) addPlanFacts(plan string) {
+	if !h.recordsCells(plan) {
 		return
 	}
 	of, err := h.m.store.Journal.Head(plan)
 	if err != nil {
 		return
 	}
-	for c, r := range h.saidBy[plan] {
-		to, known := h.broughtTo(r, c, len(c.facts))
+	for c, r := range h.planCells[plan] {
+		to, known := h.plannedFact(r, c, len(c.facts))
 		if !known || c.kind == entryCell {
 			continue
 		}
 		want := c.before(to + 1)
-		if r.Gone && len(c.of.at) > 0 || !r.Gone && (c.same(want, c.now()) || !h.changedUntold(&of, c)) {
+		if r.Gone && len(c.of.entries) > 0 || !r.Gone && (c.same(want, c.now()) || !h.changedUnrecorded(&of, c)) {
 			continue // nothing to add, or a step failed
 		}
 		c.facts = append(c.facts, fact{
-			value: want, seqs: []uint64{of.Seq + 1}, said: true,
+			value: want, seqs: []uint64{of.Seq + 1}, unversioned: true,
 			v: &store.Version{Seq: c.seq(len(c.facts)), Time: of.Begun, Plan: plan, Path: h.title(c)},
 		})
 	}
 }
 
-// changedUntold reports whether a plan changed the content or metadata of a file and no version
+// changedUnrecorded reports whether a plan changed the content or metadata of a file and no version
 // recorded the change.
-func (h *past) changedUntold(of *store.Plan, c *cell) bool {
+func (h *past) changedUnrecorded(of *store.Plan, c *cell) bool {
 	p, there := h.path(c)
-	told := func(v store.Version) bool {
+	recorded := func(v store.Version) bool {
 		moved := v.Op == store.OpRename && !store.OwnFile(v.From) || v.Op == store.OpExchange || v.Op == store.OpMoved
 		return v.Plan == of.ID && !moved
 	}
-	if !there || c.of.dir() || slices.ContainsFunc(h.owns[p], told) {
+	if !there || c.of.dir() || slices.ContainsFunc(h.owns[p], recorded) {
 		return false
 	}
 	if of.Steps == nil {
@@ -248,8 +247,8 @@ func (h *past) changedUntold(of *store.Plan, c *cell) bool {
 	})
 }
 
-// sinceOf returns the oldest version that the plans which made versions have read. Only from there
-// on are nodes recognised in the same way as when those plans were made.
+// sinceOf returns the oldest version that was read to make any of the plans that made the given
+// versions. Nodes are recognised in the same way only if the history is read from there.
 func (m *maker) sinceOf(vs []*store.Version) uint64 {
 	least := ^uint64(0)
 	seen := map[string]bool{"": true}
@@ -409,7 +408,7 @@ func (h *past) resolve(p store.Path) *cell {
 			n := h.newNode(unix.S_IFDIR, store.Inode{})
 			n.bare, n.meta.base.st = true, &state{mode: unix.S_IFDIR | 0o755}
 			c.known, c.base.node = true, n
-			n.at, n.names = append(n.at, c), append(n.names, c)
+			n.entries, n.names = append(n.entries, c), append(n.names, c)
 		}
 		dir = c.now().node
 		if dir == nil || !dir.dir() {
@@ -459,18 +458,18 @@ func (h *past) begin(p store.Path) {
 	n := h.nodeOf(v, c)
 	h.bySeq[v.Seq] = n
 	c.base.node = n
-	n.at, n.names = append(n.at, c), append(n.names, c)
+	n.entries, n.names = append(n.entries, c), append(n.names, c)
 	if !n.seen {
 		n.seen = true
 		n.beginAs(stateOf(*v))
 	} else {
 		h.describe(n, stateOf(*v))
 	}
-	h.told(n, v)
+	h.update(n, v)
 }
 
-// told updates a node by the fields that every version has.
-func (h *past) told(n *node, v *store.Version) {
+// update updates a node by the fields that every version has.
+func (h *past) update(n *node, v *store.Version) {
 	if in := store.InodeOf(v.Stat); in.Ino != 0 {
 		n.in, n.foreign, n.nlink = in, v.Foreign, v.Stat.Nlink
 	}
@@ -481,7 +480,7 @@ func (h *past) told(n *node, v *store.Version) {
 func (h *past) nodeOf(v *store.Version, c *cell) *node {
 	kind, in := stateOf(*v).kind(), store.InodeOf(v.Stat)
 	cur := c.now().node
-	if n := h.cameFrom(v); n != nil && n.kind == kind && h.nodes[in] == nil && n.elsewhere(v) {
+	if n := h.cameFrom(v); n != nil && n.kind == kind && h.nodes[in] == nil && n.incomparable(v) {
 		if in.Ino != 0 {
 			h.nodes[in] = n
 		}
@@ -496,7 +495,7 @@ func (h *past) nodeOf(v *store.Version, c *cell) *node {
 	if n := h.nodes[in]; n != nil && n.kind == kind {
 		return n
 	}
-	if cur != nil && cur.kind == kind && (cur.bare || cur.elsewhere(v)) {
+	if cur != nil && cur.kind == kind && (cur.bare || cur.incomparable(v)) {
 		h.nodes[in] = cur
 		return cur
 	}
@@ -505,9 +504,9 @@ func (h *past) nodeOf(v *store.Version, c *cell) *node {
 	return n
 }
 
-// elsewhere reports whether inode numbers cannot tell if a node and a version are the same file.
-// One number may be unknown or from another machine.
-func (n *node) elsewhere(v *store.Version) bool {
+// incomparable reports whether inode numbers cannot tell if a node and a version are the same file.
+// One of the numbers may be unknown or from another machine.
+func (n *node) incomparable(v *store.Version) bool {
 	return n.in.Ino == 0 || v.Stat.Ino == 0 || n.foreign != v.Foreign
 }
 
@@ -532,26 +531,26 @@ func (h *past) set(c *cell, n *node, v *store.Version) {
 	if was == n {
 		return
 	}
-	c.facts = append(c.facts, fact{value: value{node: n}, v: v, seqs: []uint64{v.Seq}, found: nobodys(v)})
+	c.facts = append(c.facts, fact{value: value{node: n}, v: v, seqs: []uint64{v.Seq}, found: authorUnknown(v)})
 	if was != nil && n != nil && v.Op != store.OpExchange { // the file that was there lost this name
 		if last := h.lastAt(v.Path, v.Seq); !last.Deleted() && store.InodeOf(last.Stat) == was.in && last.Stat.Nlink > 0 {
-			was.nlink = h.left(last.Stat.Nlink, last)
+			was.nlink = h.namesLeft(last.Stat.Nlink, last)
 		}
 	}
 	if was != nil {
-		was.at = slices.DeleteFunc(was.at, func(o *cell) bool { return o == c })
+		was.entries = slices.DeleteFunc(was.entries, func(o *cell) bool { return o == c })
 	}
 	if n != nil {
-		n.at = append(n.at, c)
+		n.entries = append(n.entries, c)
 		if !slices.Contains(n.names, c) {
 			n.names = append(n.names, c)
 		}
 	}
 }
 
-// left returns the number of names of a file after it lost one. It does not count a name that the
-// file got since at an excluded path.
-func (h *past) left(nlink uint32, last store.Version) uint32 {
+// namesLeft returns the number of names of a file after it lost one. It does not count a name that
+// the file got later at an excluded path.
+func (h *past) namesLeft(nlink uint32, last store.Version) uint32 {
 	if last.Linked >= h.begun && nlink > 1 {
 		nlink--
 	}
@@ -567,8 +566,8 @@ func (h *past) lastAt(p store.Path, seq uint64) (last store.Version) {
 	return last
 }
 
-// nobodys reports whether a version records only what a scan found, so that its author is unknown.
-func nobodys(v *store.Version) bool {
+// authorUnknown reports whether a version records only what a scan found, so that its author is unknown.
+func authorUnknown(v *store.Version) bool {
 	return v.Plan == "" && (v.Op == store.OpBaseline || v.Op == store.OpSeen || v.Op == store.OpOutside)
 }
 
@@ -577,7 +576,7 @@ func (h *past) apply(v *store.Version) {
 	if v.Excluded() {
 		return
 	}
-	if c := h.lookup(v.Path); (c == nil || !c.known) && h.wentAlong(v) {
+	if c := h.lookup(v.Path); (c == nil || !c.known) && h.movedWithDir(v) {
 		return
 	}
 	c := h.resolve(v.Path)
@@ -587,10 +586,10 @@ func (h *past) apply(v *store.Version) {
 	h.entryOf[v.Seq] = c
 	switch v.Op {
 	case store.OpUnlink, store.OpRmdir, store.OpMoved:
-		h.leaves(c, v)
+		h.emptyEntry(c, v)
 		return
 	case store.OpRename, store.OpExchange, store.OpLink, store.OpCreate, store.OpMkdir, store.OpSymlink, store.OpMknod:
-		h.comes(c, v)
+		h.fillEntry(c, v)
 		return
 	}
 	n := h.nodeOf(v, c)
@@ -603,7 +602,7 @@ func (h *past) apply(v *store.Version) {
 		n.made = v
 	case !c.known:
 		c.known, c.base.node, c.found, c.since = true, n, v, v.Seq
-		n.at, n.names = append(n.at, c), append(n.names, c)
+		n.entries, n.names = append(n.entries, c), append(n.names, c)
 	case c.now().node != n:
 		n = h.put(c, n, v)
 	}
@@ -611,31 +610,31 @@ func (h *past) apply(v *store.Version) {
 	h.changed(n, v, newState(v), fresh)
 }
 
-// leaves records that an entry became empty.
-func (h *past) leaves(c *cell, v *store.Version) {
+// emptyEntry records that an entry became empty.
+func (h *past) emptyEntry(c *cell, v *store.Version) {
 	if h.underNewName(c, v) {
 		return
 	}
 	if !c.known {
 		c.known, c.found = true, v
-		if was := carriedAway(*v); !was.absent() {
+		if was := beforeRename(*v); !was.absent() {
 			n := h.nodeOf(v, c)
 			c.base.node = n
-			n.at, n.names = append(n.at, c), append(n.names, c)
+			n.entries, n.names = append(n.entries, c), append(n.names, c)
 			n.beginAs(was)
-			h.told(n, v)
+			h.update(n, v)
 		}
 	}
 	if n := c.now().node; n != nil {
 		if in := store.InodeOf(v.Stat); in == n.in && in.Ino != 0 {
 			n.nlink = v.Stat.Nlink
 			if v.Op != store.OpMoved {
-				n.nlink = h.left(n.nlink, h.lastAt(v.Path, v.Seq))
+				n.nlink = h.namesLeft(n.nlink, h.lastAt(v.Path, v.Seq))
 			}
 		}
 		h.bySeq[v.Seq] = n
-		n.touched(v)
-		if v.Op == store.OpRmdir && len(n.at) == 1 { // it was empty by then
+		n.noteTime(v)
+		if v.Op == store.OpRmdir && len(n.entries) == 1 { // it was empty by then
 			for _, name := range slices.Sorted(maps.Keys(n.kids)) {
 				h.set(n.kids[name], nil, v)
 			}
@@ -647,9 +646,9 @@ func (h *past) leaves(c *cell, v *store.Version) {
 	h.set(c, nil, v)
 }
 
-// touched enters the time that a file had when it lost a name: a change of the time alone makes
-// no version.
-func (n *node) touched(v *store.Version) {
+// noteTime records the time that a file had when it lost a name. No version records a change of the
+// time alone.
+func (n *node) noteTime(v *store.Version) {
 	st := n.content.base.st
 	if last := len(n.content.facts) - 1; last >= 0 {
 		st = n.content.facts[last].st
@@ -665,21 +664,21 @@ func (n *node) touched(v *store.Version) {
 func (h *past) underNewName(c *cell, v *store.Version) bool {
 	n := c.now().node
 	below := store.Path("/") + c.name
-	for d := c.dir; n != nil && d != h.root && len(d.at) > 0; d = d.at[0].dir {
-		for _, at := range d.at[1:] {
+	for d := c.dir; n != nil && d != h.root && len(d.entries) > 0; d = d.entries[0].dir {
+		for _, at := range d.entries[1:] {
 			p, _ := h.path(at)
 			if last := h.lastAt(p+below, v.Seq); last.Seq != 0 && !last.Deleted() && store.InodeOf(last.Stat) == n.in {
 				return true
 			}
 		}
-		below = "/" + d.at[0].name + below
+		below = "/" + d.entries[0].name + below
 	}
 	return false
 }
 
-// wentAlong reports whether a renamed file is already at its new name, because its directory was
+// movedWithDir reports whether a renamed file is already at its new name, because its directory was
 // exchanged with another one.
-func (h *past) wentAlong(v *store.Version) bool {
+func (h *past) movedWithDir(v *store.Version) bool {
 	if v.Op != store.OpMoved {
 		return false
 	}
@@ -687,8 +686,8 @@ func (h *past) wentAlong(v *store.Version) bool {
 	return to != nil && to.known && to.now().node != nil && to.now().node.in == store.InodeOf(v.Stat)
 }
 
-// comes puts the node of a version into an entry.
-func (h *past) comes(c *cell, v *store.Version) {
+// fillEntry puts the node of a version into an entry.
+func (h *past) fillEntry(c *cell, v *store.Version) {
 	n := h.nodeOf(v, c)
 	if v.Op == store.OpExchange {
 		h.leaving[arrival{v.From, v.Time}] = c.now().node
@@ -697,7 +696,7 @@ func (h *past) comes(c *cell, v *store.Version) {
 		// A scan found it before its creation was recorded.
 		if len(c.facts) == 0 {
 			c.base, c.found = value{}, noVersion
-			n.at = slices.DeleteFunc(n.at, func(o *cell) bool { return o == c })
+			n.entries = slices.DeleteFunc(n.entries, func(o *cell) bool { return o == c })
 			h.set(c, n, v)
 		} else {
 			f := &c.facts[len(c.facts)-1]
@@ -734,8 +733,8 @@ func (h *past) foundBy(c *cell) *store.Version {
 // saveTime bounds the duration of an atomic save, in ns.
 const saveTime = int64(60e9)
 
-// new reports whether the process of version v has just made the node.
-func (n *node) new(v *store.Version) bool {
+// justMade reports whether the process of version v has just made the node.
+func (n *node) justMade(v *store.Version) bool {
 	if !n.seen {
 		return v.Op != store.OpBaseline && v.Op != store.OpLink
 	}
@@ -745,19 +744,19 @@ func (n *node) new(v *store.Version) bool {
 
 func samePID(a, b store.Actor) bool { return a.PID == b.PID && a.Start == b.Start }
 
-// put puts a node into an entry. If the node was made to replace another one, or to make it again,
-// it continues as that node.
+// put puts a node into an entry. If the node was made to replace an older node, or to make it
+// again, put merges it into the older node.
 func (h *past) put(c *cell, n *node, v *store.Version) *node {
 	cur := c.now().node
 	if cur == n {
 		return n
 	}
 	goesOn := (*node)(nil)
-	replaced := cur != nil && cur.kind == n.kind && len(cur.at) == 1 && cur.nlink < 2 && !cur.dir()
+	replaced := cur != nil && cur.kind == n.kind && len(cur.entries) == 1 && cur.nlink < 2 && !cur.dir()
 	switch {
-	case v.Plan != "" && n.new(v) && h.speaks(v.Plan):
-		goesOn = h.broughtBy(v, c)
-	case !n.new(v), !n.dir() && (len(n.at) > 0 || v.Stat.Nlink > 1): // the latter has other names
+	case v.Plan != "" && n.justMade(v) && h.recordsCells(v.Plan):
+		goesOn = h.restoredNode(v, c)
+	case !n.justMade(v), !n.dir() && (len(n.entries) > 0 || v.Stat.Nlink > 1): // the latter has other names
 	case replaced:
 		goesOn = cur
 	case len(c.facts) > 0 && cur == nil && v.Time-c.facts[len(c.facts)-1].v.Time <= saveTime && samePID(c.facts[len(c.facts)-1].v.Actor, v.Actor):
@@ -766,7 +765,7 @@ func (h *past) put(c *cell, n *node, v *store.Version) *node {
 			goesOn = nil
 		}
 	}
-	taken := goesOn != nil && goesOn != cur && len(goesOn.at) > 0
+	taken := goesOn != nil && goesOn != cur && len(goesOn.entries) > 0
 	if goesOn == nil || goesOn == n || goesOn.kind != n.kind || taken || n.holdsEntries() {
 		h.set(c, n, v)
 		return n
@@ -781,8 +780,8 @@ func (h *past) put(c *cell, n *node, v *store.Version) *node {
 	if n.in.Ino != 0 {
 		h.nodes[n.in] = goesOn
 	}
-	n.goesOn = goesOn
-	if len(goesOn.at) == 0 && !goesOn.dir() {
+	n.continuesAs = goesOn
+	if len(goesOn.entries) == 0 && !goesOn.dir() {
 		goesOn.strangers = max(goesOn.strangers, goesOn.nlink)
 	}
 	goesOn.nlink, n.nlink = n.nlink, 0
@@ -800,8 +799,8 @@ func (h *past) put(c *cell, n *node, v *store.Version) *node {
 	return goesOn
 }
 
-// holdsEntries reports whether a directory has entries. Such a directory was not made to take the
-// place of another one.
+// holdsEntries reports whether a directory has entries. Such a directory does not replace another
+// one.
 func (n *node) holdsEntries() bool {
 	for _, c := range n.kids {
 		if c.now().node != nil {
@@ -811,20 +810,20 @@ func (n *node) holdsEntries() bool {
 	return false
 }
 
-// broughtBy returns the node that a plan restored at an entry, or nil if unknown.
-func (h *past) broughtBy(v *store.Version, c *cell) *node {
-	if r, ok := h.said(v.Plan, c); ok {
+// restoredNode returns the node that a plan restored at an entry, or nil if unknown.
+func (h *past) restoredNode(v *store.Version, c *cell) *node {
+	if r, ok := h.planCell(v.Plan, c); ok {
 		if r.Made {
 			return nil
 		}
-		if i, known := h.broughtTo(r, c, len(c.facts)); known {
+		if i, known := h.plannedFact(r, c, len(c.facts)); known {
 			return c.before(i + 1).node
 		}
 		return h.nodeAt(r.Back)
 	}
 	if cur := c.now().node; cur != nil {
-		_, content := h.said(v.Plan, &cur.content)
-		_, meta := h.said(v.Plan, &cur.meta)
+		_, content := h.planCell(v.Plan, &cur.content)
+		_, meta := h.planCell(v.Plan, &cur.meta)
 		if content || meta {
 			return cur
 		}
@@ -832,14 +831,14 @@ func (h *past) broughtBy(v *store.Version, c *cell) *node {
 	return nil
 }
 
-// said returns what a plan records about a cell, or false if nothing.
-func (h *past) said(plan string, c *cell) (store.Cell, bool) {
-	cells, asked := h.saidBy[plan]
+// planCell returns what a plan records about a cell, or false if nothing.
+func (h *past) planCell(plan string, c *cell) (store.Cell, bool) {
+	cells, asked := h.planCells[plan]
 	if !asked {
-		h.saidBy[plan] = nil
+		h.planCells[plan] = nil
 		if p, err := h.m.store.Journal.Plan(plan); err == nil && p.Since > 0 {
 			cells = map[*cell]store.Cell{}
-			h.saidBy[plan] = cells
+			h.planCells[plan] = cells
 			for _, r := range p.Cells {
 				if of := h.cellOf(r.Kind, r.Was); of != nil {
 					cells[of] = r
@@ -851,16 +850,16 @@ func (h *past) said(plan string, c *cell) (store.Cell, bool) {
 	return r, ok
 }
 
-// speaks reports whether a plan records what it does to each cell. Plans of older programs do not.
-func (h *past) speaks(plan string) bool {
-	h.said(plan, nil)
-	return h.saidBy[plan] != nil
+// recordsCells reports whether a plan records what it does to each cell. Plans of older programs do not.
+func (h *past) recordsCells(plan string) bool {
+	h.planCell(plan, nil)
+	return h.planCells[plan] != nil
 }
 
-// broughtTo returns the index of the fact whose value a plan restored, among the facts of a cell
+// plannedFact returns the index of the fact whose value a plan restored, among the facts of a cell
 // before fact i. -1 is the base. It returns false if that fact is older than everything read, or if
 // the value was merged.
-func (h *past) broughtTo(r store.Cell, c *cell, i int) (int, bool) {
+func (h *past) plannedFact(r store.Cell, c *cell, i int) (int, bool) {
 	if r.Made || r.From == 0 && r.Back < c.seq(0) || r.From != 0 && r.From < h.lo {
 		return 0, false
 	}
@@ -882,8 +881,8 @@ func (h *past) cellOf(kind uint8, seq uint64) *cell {
 	if n == nil {
 		return nil
 	}
-	for n.goesOn != nil {
-		n = n.goesOn
+	for n.continuesAs != nil {
+		n = n.continuesAs
 	}
 	if kind == contentCell {
 		return &n.content
@@ -912,14 +911,14 @@ func (h *past) nodeAt(seq uint64) *node {
 }
 
 // changed adds what a version records about the content and metadata of its node. fresh means that
-// the version made the node.
+// the version created the node.
 func (h *past) changed(n *node, v *store.Version, st *state, fresh bool) {
 	if !n.dir() {
 		c := &n.content
 		switch {
 		case !c.known:
 			c.known = true
-			if !fresh && (v.Op == store.OpWrite || v.Op == store.OpTruncate) && !nobodys(v) {
+			if !fresh && (v.Op == store.OpWrite || v.Op == store.OpTruncate) && !authorUnknown(v) {
 				c.base.unknown = true
 				h.write(c, st, v)
 			} else {
@@ -943,7 +942,7 @@ func (h *past) changed(n *node, v *store.Version, st *state, fresh bool) {
 	switch {
 	case !c.known:
 		c.known = true
-		if !fresh && v.Op == store.OpChmod && !nobodys(v) {
+		if !fresh && v.Op == store.OpChmod && !authorUnknown(v) {
 			c.base.unknown = true
 			h.write(c, st, v)
 		} else {
@@ -952,13 +951,13 @@ func (h *past) changed(n *node, v *store.Version, st *state, fresh bool) {
 	default:
 		h.write(c, st, v)
 	}
-	h.told(n, v)
+	h.update(n, v)
 }
 
 // claimed sets the author of a value that a scan found before its writer closed the file.
 func (c *cell) claimed(v *store.Version) bool {
 	last := len(c.facts) - 1
-	if last < 0 || !c.facts[last].found || nobodys(v) {
+	if last < 0 || !c.facts[last].found || authorUnknown(v) {
 		return false
 	}
 	f := &c.facts[last]
@@ -978,11 +977,11 @@ func (h *past) write(c *cell, st *state, v *store.Version) {
 		}
 		return
 	}
-	c.facts = append(c.facts, fact{value: val, v: v, seqs: []uint64{v.Seq}, found: nobodys(v)})
+	c.facts = append(c.facts, fact{value: val, v: v, seqs: []uint64{v.Seq}, found: authorUnknown(v)})
 }
 
-// describe reports whether a state only describes the node's present content, and adds what is new
-// in the description.
+// describe reports whether a state only describes the node's present content. If so, it adds the
+// new details.
 func (h *past) describe(n *node, st state) bool {
 	c := &n.content
 	cur := c.now()
@@ -1019,7 +1018,7 @@ func (h *past) describe(n *node, st state) bool {
 // path returns the present path of an entry or of a node's name, or false if there is none.
 func (h *past) path(c *cell) (store.Path, bool) {
 	if c.kind != entryCell {
-		for _, at := range c.of.at {
+		for _, at := range c.of.entries {
 			if p, ok := h.path(at); ok {
 				return p, true
 			}
@@ -1046,11 +1045,11 @@ func (h *past) pathBefore(c *cell) (store.Path, bool) {
 func (h *past) dirPath(n *node) (store.Path, bool) {
 	name := store.Path("")
 	for n != h.root {
-		if len(n.at) == 0 {
+		if len(n.entries) == 0 {
 			return "", false
 		}
-		name = joinBelow(n.at[0].name, name)
-		n = n.at[0].dir
+		name = joinBelow(n.entries[0].name, name)
+		n = n.entries[0].dir
 	}
 	return name, true
 }

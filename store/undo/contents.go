@@ -71,8 +71,8 @@ func (c *contents) stateAt(s Side) state {
 	return st
 }
 
-// unkept reports whether the store lacks the content of a file or the target of a link.
-func (c *contents) unkept(st state) bool {
+// missing reports whether the store lacks the content of a file or the target of a link.
+func (c *contents) missing(st state) bool {
 	switch {
 	case st.link():
 		return st.target == ""
@@ -84,8 +84,8 @@ func (c *contents) unkept(st state) bool {
 	return !c.has(st.blob)
 }
 
-// whyNotKept returns why a content cannot be stored, or "" if it can.
-func (c *contents) whyNotKept(st state) string {
+// whyNotStored returns why a content cannot be stored, or "" if it can.
+func (c *contents) whyNotStored(st state) string {
 	switch {
 	case st.link():
 		return "the target of the link is unknown"

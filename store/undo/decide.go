@@ -80,16 +80,16 @@ func (h *past) cells() (all []*cell) {
 func (m *maker) decide(h *past, since uint64, sel func(*fact) bool, q Query) *aims {
 	a := &aims{h: h, of: map[*cell]*aim{}, kept: map[*node]bool{}, dropped: map[*cell]bool{}, apart: q.Force, since: since, sel: sel, redo: q.Select.Plan != "", undo: true}
 	var merged []*node
-	asked, others := m.askedFor(h), map[*cell][]store.Conflict{}
+	asked, others := m.requestedCells(h), map[*cell][]store.Conflict{}
 	cells, moved := h.cells(), map[*node]bool(nil)
-	if m.asked != nil { // decide about entries before contents
+	if m.requested != nil { // decide about entries before contents
 		slices.SortStableFunc(cells, func(x, y *cell) int { return cmp.Compare(min(x.kind, contentCell), min(y.kind, contentCell)) })
 	}
 	for _, c := range cells {
-		if c.kind != entryCell && moved == nil && m.asked != nil {
+		if c.kind != entryCell && moved == nil && m.requested != nil {
 			moved = m.narrow(a, asked, others)
 		}
-		if c.kind != entryCell && !moved[c.of] && !c.of.had(asked) || !slices.ContainsFunc(c.facts, func(f fact) bool { return sel(&f) }) {
+		if c.kind != entryCell && !moved[c.of] && !c.of.everAt(asked) || !slices.ContainsFunc(c.facts, func(f fact) bool { return sel(&f) }) {
 			continue
 		}
 		var g *aim
@@ -117,11 +117,11 @@ func (m *maker) decide(h *past, since uint64, sel func(*fact) bool, q Query) *ai
 			merged = append(merged, c.of)
 		}
 	}
-	if m.asked != nil && moved == nil {
+	if m.requested != nil && moved == nil {
 		m.narrow(a, asked, others)
 	}
 	for _, n := range merged {
-		m.withoutLentRights(a, n)
+		m.withoutForeignRights(a, n)
 	}
 	a.lostRights()
 	return a
@@ -143,34 +143,34 @@ func (a *aims) lostRights() {
 	}
 }
 
-// askedFor returns a function that reports whether an entry is or was at a requested path.
-func (m *maker) askedFor(h *past) func(*cell) bool {
+// requestedCells returns a function that reports whether an entry is or was at a requested path.
+func (m *maker) requestedCells(h *past) func(*cell) bool {
 	known := map[*cell]bool{}
 	return func(c *cell) bool {
 		is, ok := known[c]
-		if m.asked == nil || ok {
-			return m.asked == nil || is
+		if m.requested == nil || ok {
+			return m.requested == nil || is
 		}
 		p, there := h.path(c)
 		before, was := h.pathBefore(c)
-		known[c] = there && m.asked(p) || was && m.asked(before) || slices.ContainsFunc(c.facts, func(f fact) bool { return m.asked(f.v.Path) })
+		known[c] = there && m.requested(p) || was && m.requested(before) || slices.ContainsFunc(c.facts, func(f fact) bool { return m.requested(f.v.Path) })
 		return known[c]
 	}
 }
 
-// had reports whether a node is or was at one of some entries.
-func (n *node) had(some func(*cell) bool) bool {
+// everAt reports whether a node is or was at one of the entries that some selects.
+func (n *node) everAt(some func(*cell) bool) bool {
 	is := n
-	for is.goesOn != nil {
-		is = is.goesOn
+	for is.continuesAs != nil {
+		is = is.continuesAs
 	}
 	return slices.ContainsFunc(n.names, some) || slices.ContainsFunc(is.names, some)
 }
 
 // narrow removes the aims for entries that were not requested and that no requested entry needs. If
 // a node moves to a needed entry, its present entries are needed as well. If a node loses all its
-// names, the entries where it should be are needed. A requested file may be in a directory that has
-// moved and was not requested. Then the file comes back to its path, not to the directory's present
+// names, the entries that should get it are needed. A requested file may be in a moved directory
+// that was not requested. Then the file returns to its old path, not to the directory's present
 // one. narrow returns the nodes that the remaining aims move.
 func (m *maker) narrow(a *aims, asked func(*cell) bool, conflicts map[*cell][]store.Conflict) map[*node]bool {
 	all, homes := a.of, map[*node][]*cell{}
@@ -186,7 +186,7 @@ func (m *maker) narrow(a *aims, asked func(*cell) bool, conflicts map[*cell][]st
 		var todo []*cell
 		for c := range all {
 			if n := c.base.node; c.kind == entryCell && out[c] != "" {
-				todo = append(todo, n.at...)
+				todo = append(todo, n.entries...)
 			} else if c.kind == entryCell && asked(c) {
 				todo = append(todo, c)
 			}
@@ -201,14 +201,14 @@ func (m *maker) narrow(a *aims, asked func(*cell) bool, conflicts map[*cell][]st
 			needed[c] = true
 			if g := all[c]; g != nil {
 				stays := func(o *cell) bool { return all[o] == nil || !needed[o] }
-				if n := c.now().node; n != nil && !slices.ContainsFunc(n.at, stays) {
+				if n := c.now().node; n != nil && !slices.ContainsFunc(n.entries, stays) {
 					todo = append(todo, homes[n]...)
 					if len(homes[n]) == 0 { // it is removed, after everything in it
 						todo = slices.AppendSeq(todo, maps.Values(n.kids))
 					}
 				}
 				if n := g.want.node; n != nil && len(homes[n]) == 1 { // otherwise it gets an additional name
-					todo = append(todo, n.at...)
+					todo = append(todo, n.entries...)
 				}
 			}
 		}
@@ -234,12 +234,12 @@ func (m *maker) narrow(a *aims, asked func(*cell) bool, conflicts map[*cell][]st
 				a.of[c] = g
 			}
 		case to == nil:
-			why := "what was its directory is something else now"
+			why := "its directory was replaced by something else"
 			if is, there := a.h.path(&n.content); there && !n.dir() {
 				why += fmt.Sprintf("; %q stays", string(is))
 			}
 			m.conflict(store.Conflict{Path: p, Why: why})
-			for _, at := range n.at {
+			for _, at := range n.entries {
 				delete(a.of, at)
 			}
 		case a.after(to).node == nil:
@@ -263,7 +263,7 @@ func (m *maker) outOfMoved(a *aims, out map[*cell]store.Path) {
 	moved := map[*node]bool{} // directories that the selected facts moved
 	for _, d := range h.all {
 		for _, c := range d.names {
-			if d.dir() && c.base.node == d && a.after(c).node != d && len(a.taken(c)) > 0 {
+			if d.dir() && c.base.node == d && a.after(c).node != d && len(a.undoneFacts(c)) > 0 {
 				moved[d] = true
 			}
 		}
@@ -274,13 +274,13 @@ func (m *maker) outOfMoved(a *aims, out map[*cell]store.Path) {
 	for _, d := range h.all {
 		for _, c := range d.kids {
 			n := c.base.node
-			if n == nil || n.dir() && len(n.at) > 0 || a.after(c).node != n || out[c] != "" {
+			if n == nil || n.dir() && len(n.entries) > 0 || a.after(c).node != n || out[c] != "" {
 				continue
 			}
 			p, ok := h.pathBefore(c)
-			asked := m.asked(p) || n.nlink < 2 && slices.ContainsFunc(append([]*cell{c}, n.at...), func(at *cell) bool { // by any name
+			asked := m.requested(p) || n.nlink < 2 && slices.ContainsFunc(append([]*cell{c}, n.entries...), func(at *cell) bool { // by any name
 				is, there := h.path(at)
-				return there && m.asked(is)
+				return there && m.requested(is)
 			})
 			if ok && asked && slices.ContainsFunc(above(c), func(d *node) bool { return moved[d] }) {
 				out[c] = p
@@ -302,13 +302,13 @@ func above(c *cell) (out []*node) {
 	return out
 }
 
-// withoutLentRights removes set-id bits and capabilities from a file that gets a content which
+// withoutForeignRights removes set-id bits and capabilities from a file that gets a content which
 // never had them.
-func (m *maker) withoutLentRights(a *aims, n *node) {
-	g := goal{path: a.h.title(&n.content), want: n.is()}
+func (m *maker) withoutForeignRights(a *aims, n *node) {
+	g := goal{path: a.h.title(&n.content), want: n.present()}
 	g.want.mode = n.kind | a.after(&n.meta).st.perm()
 	g.want.attrs = a.after(&n.meta).st.attrs
-	if m.unlent(&g); !n.meta.same(value{st: &g.want}, a.after(&n.meta)) {
+	if m.withoutNewRights(&g); !n.meta.same(value{st: &g.want}, a.after(&n.meta)) {
 		g.want.owned, g.want.uid, g.want.gid = a.after(&n.meta).st.owned, a.after(&n.meta).st.uid, a.after(&n.meta).st.gid
 		a.of[&n.meta] = &aim{c: &n.meta, want: value{st: &g.want}, made: true}
 	}
@@ -401,7 +401,7 @@ func (h *past) mergedBack(c *cell, sel func(*fact) bool) *fact {
 		if f.v.Plan == "" {
 			continue
 		}
-		r, _ := h.said(f.v.Plan, c)
+		r, _ := h.planCell(f.v.Plan, c)
 		undone := slices.IndexFunc(c.facts, func(o fact) bool { return r.Made && slices.Contains(o.seqs, r.Took) })
 		if undone < 0 || c.facts[undone].v.Plan == "" {
 			continue
@@ -426,8 +426,8 @@ func (h *past) more(c *cell, i int, sel func(*fact) bool) bool {
 }
 
 // run decides about one run of facts. left is their result, and was is the value before them. below
-// is the index of the fact before them; -1: the base. run returns nil if the cell stays unchanged,
-// after listing the conflict or loss.
+// is the index of the fact before them; -1 is the base. If the cell stays unchanged, run lists the
+// conflict or loss and returns nil.
 func (m *maker) run(h *past, c *cell, left, was value, over *fact, below int, g *aim, newest bool, sel func(*fact) bool, q Query) *aim {
 	back, from := c.seq(below+1), c.facts[below+1].seqs[0]
 	if was.unknown {
@@ -447,7 +447,7 @@ func (m *maker) run(h *past, c *cell, left, was value, over *fact, below int, g 
 		}
 		why = "changed since, in the same lines"
 	} else if !newest {
-		why = "somebody else's change lies between two of these: --merge undoes both if their lines do not overlap; changed"
+		why = "somebody else changed it between two of these changes: --merge undoes both if their lines do not overlap; changed"
 	} else if c.kind == entryCell {
 		switch {
 		case g.want.node == nil:
@@ -476,7 +476,7 @@ func (m *maker) loseUnknown(h *past, c *cell) {
 // value of an earlier fact, the earlier fact counts. -1 is the base.
 func (h *past) effective(c *cell, i int) int {
 	for i >= 0 {
-		j := h.broughtBack(c, i)
+		j := h.restoredFact(c, i)
 		if j == i {
 			break
 		}
@@ -485,18 +485,18 @@ func (h *past) effective(c *cell, i int) int {
 	return i
 }
 
-// broughtBack returns the index of the fact that fact i of a plan restored, or i.
-func (h *past) broughtBack(c *cell, i int) int {
+// restoredFact returns the index of the fact that fact i of a plan restored, or i.
+func (h *past) restoredFact(c *cell, i int) int {
 	f := &c.facts[i]
-	if f.v.Plan == "" || !h.speaks(f.v.Plan) {
+	if f.v.Plan == "" || !h.recordsCells(f.v.Plan) {
 		return i
 	}
 	before := i - 1
 	for before >= 0 && c.facts[before].v.Plan == f.v.Plan {
 		before--
 	}
-	r, ok := h.said(f.v.Plan, c)
-	if to, known := h.broughtTo(r, c, i); ok && known && c.brought(c.before(to+1), f.value) {
+	r, ok := h.planCell(f.v.Plan, c)
+	if to, known := h.plannedFact(r, c, i); ok && known && c.restoredAs(c.before(to+1), f.value) {
 		c.shareContent(to, f.st)
 		return to
 	}
@@ -518,9 +518,9 @@ func (c *cell) shareContent(i int, is *state) {
 	}
 }
 
-// brought reports whether a plan that should restore the value then has restored it as now. It
+// restoredAs reports whether a plan that should restore the value then has restored it as now. It
 // ignores the owner, attributes and set-id bits, which the user may not be allowed to set.
-func (c *cell) brought(then, now value) bool {
+func (c *cell) restoredAs(then, now value) bool {
 	if c.kind != metaCell || then.unknown {
 		return c.same(then, now)
 	}
@@ -587,7 +587,7 @@ func (a *aims) threatened(o *outcome) []*node {
 	for _, g := range a.sorted() {
 		n := g.c.of
 		switch {
-		case g.c.kind == contentCell && len(n.at) > 0:
+		case g.c.kind == contentCell && len(n.entries) > 0:
 		case g.c.kind == entryCell:
 			n = g.c.now().node
 			if n == nil || n.dir() || o.has(n) {
@@ -607,10 +607,10 @@ func (a *aims) threatened(o *outcome) []*node {
 // refusal returns why a content must not be destroyed, or "" if it may be.
 func (m *maker) refusal(h *past, n *node) string {
 	st := *n.content.now().st
-	if n.content.now().unknown || !m.contents.unkept(st) {
+	if n.content.now().unknown || !m.contents.missing(st) {
 		return ""
 	}
-	why := m.contents.whyNotKept(st)
+	why := m.contents.whyNotStored(st)
 	if why == "" && m.show {
 		return ""
 	}
@@ -624,7 +624,7 @@ func (m *maker) refusal(h *past, n *node) string {
 // whole returns the content and metadata of a node after the plan.
 func (a *aims) whole(n *node) state {
 	of := func(c *cell) state {
-		if !a.undo || a.of[c] != nil || len(n.at) > 0 {
+		if !a.undo || a.of[c] != nil || len(n.entries) > 0 {
 			return *a.after(c).st
 		}
 		// Ignore what a failed plan has left of it.
@@ -633,8 +633,8 @@ func (a *aims) whole(n *node) state {
 	return joined(of(&n.content), of(&n.meta), n)
 }
 
-// is returns the present content and metadata of a node.
-func (n *node) is() state { return joined(*n.content.now().st, *n.meta.now().st, n) }
+// present returns the present content and metadata of a node.
+func (n *node) present() state { return joined(*n.content.now().st, *n.meta.now().st, n) }
 
 func joined(content, meta state, n *node) state {
 	st := content
@@ -688,12 +688,12 @@ func (m *maker) unreachable(a *aims, now, o *outcome) (changed bool, err error) 
 		if n != nil {
 			if !o.has(g.c.dir) {
 				switch home := m.homeOf(g.c.dir); {
-				case a.coming(g.c.dir): // the parent directory is restored as well
+				case a.restoresDir(g.c.dir): // the parent directory is restored as well
 				case home != nil && a.of[home] == nil && home.now().node == nil && !a.dropped[home]:
 					a.of[home] = home.again(g.c.dir)
 					changed = true
 				default:
-					drop(g, "what was its directory is something else now")
+					drop(g, "its directory was replaced by something else")
 				}
 				continue
 			}
@@ -717,7 +717,7 @@ func (m *maker) unreachable(a *aims, now, o *outcome) (changed bool, err error) 
 			continue
 		}
 		if was.dir() {
-			stays, _, err := m.stays(a, was)
+			stays, _, err := m.remaining(a, was)
 			if err != nil {
 				return changed, err
 			}
@@ -751,11 +751,11 @@ func (c *cell) again(n *node) *aim {
 	return &aim{c: c, want: value{node: n}, made: true}
 }
 
-// endangered keeps a node that would not exist after the plan, although others have changed it
+// endangered handles a node that would not exist after the plan, although others have changed it
 // since the undone actor made it. The node stays where it was made, if that entry is free. For a
 // file, endangered lists a conflict. It returns true if it changed the aims.
 func (m *maker) endangered(a *aims, n *node, now, o *outcome) (changed bool, err error) {
-	if n == a.h.root || n.goesOn != nil || o.has(n) {
+	if n == a.h.root || n.continuesAs != nil || o.has(n) {
 		return false, nil
 	}
 	places := a.placed(n)
@@ -764,7 +764,7 @@ func (m *maker) endangered(a *aims, n *node, now, o *outcome) (changed bool, err
 	}
 	f, others := m.keptBy(a, n), false
 	if n.dir() && now.has(n) {
-		_, others, err = m.stays(a, n)
+		_, others, err = m.remaining(a, n)
 		if err != nil {
 			return false, err
 		}
@@ -797,9 +797,9 @@ func (m *maker) endangered(a *aims, n *node, now, o *outcome) (changed bool, err
 	return changed, nil
 }
 
-// taken returns the facts of a cell that are undone, newest first. For an undo, facts that are
+// undoneFacts returns the facts of a cell that are undone, newest first. For an undo, facts that are
 // already undone are left out.
-func (a *aims) taken(c *cell) (out []*fact) {
+func (a *aims) undoneFacts(c *cell) (out []*fact) {
 	for i := len(c.facts) - 1; i >= 0; i-- {
 		if a.undo && !a.redo {
 			i = a.h.effective(c, i)
@@ -822,7 +822,7 @@ func (a *aims) placed(n *node) []*cell {
 	}
 	var all []place
 	for _, c := range n.names {
-		for _, f := range a.taken(c) {
+		for _, f := range a.undoneFacts(c) {
 			if f.node == n {
 				all = append(all, place{c, f.v.Seq})
 			}
@@ -848,8 +848,8 @@ func (a *aims) removed(n *node) bool {
 	return last != nil && a.sel(last)
 }
 
-// coming reports whether an aim restores a directory to an entry.
-func (a *aims) coming(d *node) bool {
+// restoresDir reports whether an aim restores a directory to an entry.
+func (a *aims) restoresDir(d *node) bool {
 	for _, g := range a.of {
 		if g.c.kind == entryCell && g.want.node == d {
 			return true
@@ -861,7 +861,7 @@ func (a *aims) coming(d *node) bool {
 // homeOf returns the entry to which a directory is restored. This is the last entry that held it.
 // If paths were requested, it is the entry before the undone facts.
 func (m *maker) homeOf(d *node) *cell {
-	if m.asked != nil {
+	if m.requested != nil {
 		for _, c := range d.names {
 			if c.base.node == d {
 				return c
@@ -883,12 +883,12 @@ func (m *maker) homeOf(d *node) *cell {
 	return home
 }
 
-// keptBy returns the newest change that somebody else made to a node since the undone facts placed
-// it. It returns nil if there is none.
+// keptBy returns the newest change that somebody else made to a node after the undone facts placed
+// it, or nil if there is none.
 func (m *maker) keptBy(a *aims, n *node) *fact {
 	placed := ^uint64(0)
 	for _, c := range n.names {
-		for _, f := range a.taken(c) {
+		for _, f := range a.undoneFacts(c) {
 			if f.node == n {
 				placed = min(placed, f.v.Seq)
 			}
@@ -909,9 +909,9 @@ func (m *maker) keptBy(a *aims, n *node) *fact {
 	return nil
 }
 
-// stays reports whether something stays in a directory that should be removed. others is true if
-// somebody else put it there.
-func (m *maker) stays(a *aims, d *node) (stays, others bool, err error) {
+// remaining reports whether something remains in a directory that should be removed. others is true
+// if somebody else put it there.
+func (m *maker) remaining(a *aims, d *node) (stays, others bool, err error) {
 	for _, c := range d.kids {
 		if n := a.after(c).node; n != nil {
 			stays = true
@@ -979,7 +979,7 @@ func (m *maker) part(a *aims, n *node, before uint64) {
 	own := a.h.newNode(n.kind, store.Inode{})
 	own.content.known, own.content.base = true, a.after(&n.content)
 	own.meta.known, own.meta.base = true, a.after(&n.meta)
-	for _, c := range n.at {
+	for _, c := range n.entries {
 		if c.seq(len(c.facts)) < before && a.of[c] == nil {
 			a.of[c] = &aim{c: c, want: value{node: own}, made: true}
 		}
@@ -990,7 +990,7 @@ func (m *maker) part(a *aims, n *node, before uint64) {
 
 // title returns a present path of the cell's node other than but, or else the cell's title.
 func (a *aims) title(c *cell, but store.Path) store.Path {
-	for _, at := range c.of.at {
+	for _, at := range c.of.entries {
 		if p, ok := a.h.path(at); ok && p != but {
 			return p
 		}
@@ -1024,11 +1024,11 @@ func (m *maker) goneBy(a *aims, of *cell) *fact {
 	return nil
 }
 
-// namedByOthers returns a name that somebody else gave to a file since it was changed and that
-// stays.
+// namedByOthers returns a name that somebody else gave to a file after it was changed and that
+// remains.
 func (m *maker) namedByOthers(a *aims, g *aim) (store.Path, *fact) {
 	newest := g.c.newest(a.sel)
-	for _, c := range g.c.of.at {
+	for _, c := range g.c.of.entries {
 		i := a.h.effective(c, len(c.facts)-1)
 		if i < 0 || a.of[c] != nil {
 			continue
@@ -1041,14 +1041,14 @@ func (m *maker) namedByOthers(a *aims, g *aim) (store.Path, *fact) {
 	return "", nil
 }
 
-// nameStrangers lists files with unknown further names if the files are removed or restored as
-// separate files.
+// nameStrangers lists removed files, and files restored as separate files, if they have unknown
+// further names.
 func (m *maker) nameStrangers(a *aims, o *outcome) {
 	now := a.h.presently()
-	told := map[*node]bool{}
-	say := func(n *node, p store.Path, why string) {
-		if !told[n] {
-			told[n] = true
+	listed := map[*node]bool{}
+	list := func(n *node, p store.Path, why string) {
+		if !listed[n] {
+			listed[n] = true
 			m.lose(store.Conflict{Path: p, Why: why})
 		}
 	}
@@ -1057,21 +1057,21 @@ func (m *maker) nameStrangers(a *aims, o *outcome) {
 			continue
 		}
 		if n := g.want.node; n != nil && !n.dir() && !now.has(n) && max(n.nlink, n.strangers) > 0 && n.in.Ino != 0 {
-			say(n, a.pathIn(o, g.c), fmt.Sprintf("it is a file of its own now; it was one file with other names: %d of which nothing is known, and which may not be as they were", max(n.nlink, n.strangers)))
+			list(n, a.pathIn(o, g.c), fmt.Sprintf("it is a separate file now; its file had %d other, unknown names, which may have changed", max(n.nlink, n.strangers)))
 		}
 	}
 	for _, n := range a.h.all {
-		isOther := n.dir() || n == a.h.root || n.goesOn != nil
+		isOther := n.dir() || n == a.h.root || n.continuesAs != nil
 		if !a.undo || isOther || o.has(n) || !m.changedBy(a, n) {
 			continue
 		}
 		if unknown := max(int(n.nlink)-len(now.places[n]), int(n.strangers)); unknown > 0 {
-			say(n, a.h.title(&n.content), fmt.Sprintf("the file that it was has %d other names of which nothing is known, and which keep what was changed", unknown))
+			list(n, a.h.title(&n.content), fmt.Sprintf("its file had %d other, unknown names, which keep the change", unknown))
 		}
 	}
 }
 
-// departure is the removal of a restored directory in a way of which no content was saved.
+// departure is the removal of a restored directory whose contents were not saved.
 type departure struct {
 	home, at store.Path // where it is restored, and where it was when it was removed
 	by       store.Version
@@ -1091,11 +1091,11 @@ func (h *past) departed(n *node, since uint64) (d departure, ok bool) {
 			}
 		}
 	}
-	if ok || len(n.at) == 0 {
+	if ok || len(n.entries) == 0 {
 		return d, ok
 	}
-	d, ok = h.departed(n.at[0].dir, since)
-	d.at = join(d.at, n.at[0].name)
+	d, ok = h.departed(n.entries[0].dir, since)
+	d.at = join(d.at, n.entries[0].name)
 	return d, ok
 }
 

@@ -63,7 +63,7 @@ func (m *maker) elsewhere(f Elsewhere, merge, force bool) (g goal, ok bool, err 
 		m.conflict(store.Conflict{Path: f.Path, Why: why, Actor: cur.Actor, Time: cur.Time})
 		return g, false, nil
 	}
-	m.unlent(&g)
+	m.withoutNewRights(&g)
 	return g, true, nil
 }
 

@@ -120,12 +120,12 @@ func (m *maker) leaveLines(a *aims, left []LeftLines) error {
 			}
 		}
 		if g == nil {
-			return fmt.Errorf("%q goes as a whole only: %w", string(l.Path), ErrEdits)
+			return fmt.Errorf("%q can only be changed as a whole: %w", string(l.Path), ErrEdits)
 		}
 		have, okHave := m.contents.text(g.c.now().st.blob)
 		want, okWant := m.contents.text(g.want.st.blob)
 		if !okHave || !okWant || text.EncodingOf(have) != text.EncodingOf(want) {
-			return fmt.Errorf("%q has no lines that could be left: %w", string(l.Path), ErrEdits)
+			return fmt.Errorf("%q has no lines that can be left alone: %w", string(l.Path), ErrEdits)
 		}
 		part, ok := diff.Compare(have, want).Without(l.Stay, l.Out)
 		if !ok {
@@ -155,8 +155,8 @@ func (m *maker) leaveLines(a *aims, left []LeftLines) error {
 // plan and has no other name.
 func (a *aims) haveLines(g *aim) bool {
 	n := g.c.of
-	if g.c.kind != contentCell || n.nlink > 1 || len(n.at) != 1 {
+	if g.c.kind != contentCell || n.nlink > 1 || len(n.entries) != 1 {
 		return false
 	}
-	return g.c.now().st.regular() && g.want.st.regular() && a.after(n.at[0]).node == n
+	return g.c.now().st.regular() && g.want.st.regular() && a.after(n.entries[0]).node == n
 }

@@ -129,7 +129,7 @@ func (h *past) pathsOf(dir store.Path, seq uint64) (out []store.Path) {
 		}
 		return out
 	}
-	on := map[*node]bool{} // nodes on the way up, because directories may have been in each other at different times
+	on := map[*node]bool{} // nodes on the way up, because a directory may have contained its present parent
 	var up func(n *node, below store.Path)
 	up = func(n *node, below store.Path) {
 		if n == h.root {
@@ -191,7 +191,7 @@ func (h *past) entryThen(p store.Path, seq uint64) (Entry, bool) {
 	own := h.owns[p]
 	why := "what was there is not known"
 	for _, v := range own {
-		if v.Seq > seq && v.Excluded() && notKept(v) {
+		if v.Seq > seq && v.Excluded() && notSaved(v) {
 			known, why = false, v.NoContent
 		}
 	}

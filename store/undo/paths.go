@@ -43,7 +43,7 @@ func goals[T any](p Planner, kind, title string, of []T, contents [][]byte, apar
 	})
 }
 
-// aimsAt returns the aims that give paths their wanted state, whatever is there now.
+// aimsAt returns the aims that give paths their wanted state, whatever they hold now.
 func (m *maker) aimsAt(goals []goal, apart bool) (*aims, error) {
 	slices.SortFunc(goals, func(a, b goal) int { return strings.Compare(string(a.path), string(b.path)) })
 	paths := make([]store.Path, len(goals))
@@ -128,7 +128,7 @@ func (a *aims) place(p store.Path, making bool) *cell {
 // exist now. It returns nil if there is none.
 func (a *aims) lastDir(c *cell) *aim {
 	for i := len(c.facts) - 1; i >= 0; i-- {
-		if n := c.before(i).node; n != nil && n.dir() && len(n.at) == 0 && !a.coming(n) {
+		if n := c.before(i).node; n != nil && n.dir() && len(n.entries) == 0 && !a.restoresDir(n) {
 			return c.again(n)
 		}
 	}

@@ -42,10 +42,10 @@ type maker struct {
 	contents contents
 	show     bool // the plan is only shown, so nothing is secured
 
-	lost   []lost
-	asked  func(store.Path) bool // selects the requested paths; nil: all
-	before []*store.Version      // the selected versions at all paths
-	unsafe map[store.Path]string // paths that could not be secured, with the reason
+	lost      []lost
+	requested func(store.Path) bool // selects the requested paths; nil: all
+	before    []*store.Version      // the selected versions at all paths
+	unsafe    map[store.Path]string // paths that could not be secured, with the reason
 }
 
 func newMaker(p Planner, kind string) *maker {
@@ -72,7 +72,7 @@ func (p Planner) make(kind string, find func(*maker) (*aims, error)) (*Draft, er
 		if err != nil {
 			return err
 		}
-		m.askFor(a)
+		m.lookUpContents(a)
 		atRisk, err = m.risks(a)
 		return err
 	})

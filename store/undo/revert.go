@@ -43,7 +43,7 @@ func (m *maker) revertAims(path store.Path, steps int, version uint64) (*aims, e
 	}
 	g := goal{path: path, have: have, want: want, made: target.Path != path}
 	if g.made {
-		m.unlent(&g)
+		m.withoutNewRights(&g)
 	}
 	return m.aimsAt([]goal{g}, true)
 }
@@ -141,7 +141,7 @@ func (m *maker) restoreAims(paths []store.Path, seq uint64) (*aims, error) {
 	for _, own := range h.owns {
 		for _, v := range own {
 			if v.Seq > seq && asked(v.Path) {
-				m.nameUnkept(h, v)
+				m.nameUnsaved(h, v)
 			}
 		}
 	}
@@ -196,7 +196,7 @@ func (a *aims) apartFromOthers(seq uint64) {
 		if g.c.kind != entryCell || n == nil {
 			continue
 		}
-		for _, c := range n.at {
+		for _, c := range n.entries {
 			if a.of[c] != nil || then(c).node == n {
 				continue
 			}

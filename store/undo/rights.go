@@ -10,9 +10,9 @@ const inAndOut = 0o300
 
 func closed(mode uint32) bool { return mode&inAndOut != inAndOut }
 
-// unlent removes set-id bits and capabilities from a file that gets a merge or the content of
+// withoutNewRights removes set-id bits and capabilities from a file that gets a merge or the content of
 // another path.
-func (m *maker) unlent(g *goal) {
+func (m *maker) withoutNewRights(g *goal) {
 	if g.want.regular() && (g.want.mode&setID != 0 || g.want.attrs.Has(attrs.Capability)) {
 		g.want.mode &^= setID
 		g.want.attrs = g.want.attrs.Without(func(name string) bool { return name == attrs.Capability })

@@ -26,7 +26,7 @@ func (m *maker) risks(a *aims) ([]risk, error) {
 	var out []risk
 	for _, n := range a.threatened(a.outcome()) {
 		st := *n.content.now().st
-		if n.content.now().unknown || !m.contents.unkept(st) || m.contents.whyNotKept(st) != "" {
+		if n.content.now().unknown || !m.contents.missing(st) || m.contents.whyNotStored(st) != "" {
 			continue
 		}
 		p, there := a.h.path(&n.content)

@@ -74,10 +74,9 @@ func (s state) sameOwner(o state) bool {
 // setID are the mode bits by which a program runs with the rights of its owner or group.
 const setID = unix.S_ISUID | unix.S_ISGID
 
-// lends reports whether changing o to s gives a file set-id bits or capabilities that it does not
-// have. Only a new file may get them, because a process may still have the present one open for
-// writing.
-func (s state) lends(o state) bool {
+// grants reports whether changing o to s gives a file set-id bits or capabilities that it does not
+// have. Only a new file may get them. A process may still have the present file open for writing.
+func (s state) grants(o state) bool {
 	ids := s.mode&setID != 0 && (s.mode&setID&^o.mode != 0 || !s.sameOwner(o))
 	capabilities := s.attrs.Has(attrs.Capability) && !s.attrs.Same(o.attrs)
 	return s.regular() && (ids || capabilities)
@@ -87,7 +86,7 @@ func (s state) lends(o state) bool {
 // would remove them, or the present file must not get them.
 func (s state) needsNewFile(have state) bool {
 	lends := s.regular() && (s.mode&setID != 0 || s.attrs.Has(attrs.Capability))
-	return lends && (!s.sameContent(have) || s.lends(have))
+	return lends && (!s.sameContent(have) || s.grants(have))
 }
 
 func (s state) sameContent(o state) bool {

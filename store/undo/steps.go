@@ -49,8 +49,8 @@ func expect(st store.Step, have state) store.Step {
 	return st
 }
 
-// given sets the owner of the file.
-func (s state) given(st store.Step) store.Step {
+// withOwner sets the owner of the file.
+func (s state) withOwner(st store.Step) store.Step {
 	st.Owned, st.UID, st.GID, st.Attrs = s.owned, s.uid, s.gid, s.attrs
 	return st
 }

@@ -92,7 +92,7 @@ func (p Planner) RestoreThen(title string, of []Entry, contents [][]byte) (*Draf
 	return goals(p, store.PlanRestore, title, of, contents, true, func(m *maker, e Entry) (goal, bool, error) {
 		g, ok, err := m.then(e)
 		if ok {
-			m.unlent(&g)
+			m.withoutNewRights(&g)
 		}
 		return g, ok, err
 	})

@@ -297,7 +297,7 @@ func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, err
 			sel.add(v)
 		}
 	}
-	m.asked, m.before = match, vs
+	m.requested, m.before = match, vs
 	if len(sel) == 0 {
 		return nil, "", fmt.Errorf("nothing to undo (%s): %w", title, store.ErrNotFound)
 	}
@@ -316,7 +316,7 @@ func (m *maker) takeOut(sel selection, q Query) (*aims, error) {
 			oldest = min(oldest, seq)
 		}
 	}
-	if m.asked != nil {
+	if m.requested != nil {
 		// Undo earlier selected changes of a file as well, perhaps under another name.
 		for _, v := range m.before {
 			if known[v.Seq] == nil {
@@ -344,19 +344,19 @@ func (m *maker) takeOut(sel selection, q Query) (*aims, error) {
 	taken := map[uint64]bool{}
 	for seq, v := range known {
 		taken[seq] = true
-		m.nameUnkept(h, *v)
+		m.nameUnsaved(h, *v)
 		m.nameUnplaced(h, *v)
 	}
-	if m.asked != nil { // see narrow
+	if m.requested != nil { // see narrow
 		for _, v := range m.before {
-			if n := h.nodes[store.InodeOf(v.Stat)]; v.Excluded() && known[v.Seq] == nil && n != nil && n.had(m.askedFor(h)) {
-				m.nameUnkept(h, *v)
+			if n := h.nodes[store.InodeOf(v.Stat)]; v.Excluded() && known[v.Seq] == nil && n != nil && n.everAt(m.requestedCells(h)) {
+				m.nameUnsaved(h, *v)
 			}
 			taken[v.Seq] = true
 		}
 	}
 	return m.decide(h, oldest, func(f *fact) bool {
-		if f.said {
+		if f.unversioned {
 			return f.v.Plan == q.Select.Plan
 		}
 		return slices.ContainsFunc(f.seqs, func(seq uint64) bool { return taken[seq] })

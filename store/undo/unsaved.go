@@ -7,31 +7,30 @@ import (
 	"cachebro/store"
 )
 
-// notKept reports whether a version removed a directory, or changed something in an excluded path,
-// of which nothing was saved.
-func notKept(v store.Version) bool {
+// notSaved reports whether a version removed or changed something without saving its content. This
+// holds for directories and for excluded paths.
+func notSaved(v store.Version) bool {
 	return v.NoContent != "" && (v.Op == store.OpRmdir || v.Excluded())
 }
 
-// nameUnkept lists as lost what a version removed without saving it.
-func (m *maker) nameUnkept(h *past, v store.Version) {
-	if notKept(v) && (v.Excluded() || v.Plan == "" && h.bySeq[v.Seq] == nil) {
+// nameUnsaved lists as lost what a version removed without saving it.
+func (m *maker) nameUnsaved(h *past, v store.Version) {
+	if notSaved(v) && (v.Excluded() || v.Plan == "" && h.bySeq[v.Seq] == nil) {
 		m.lose(store.Conflict{Path: v.Path, Why: v.NoContent, Actor: v.Actor, Time: v.Time})
 	}
 }
 
-// nameUnplaced names a path that a version removed from a directory which, as far as is known, was
-// not there: nothing says what the path was.
+// nameUnplaced lists as lost a path that a version removed from an unknown directory.
 func (m *maker) nameUnplaced(h *past, v store.Version) {
 	removed := v.Op == store.OpUnlink || v.Op == store.OpRmdir
 	if removed && !v.Excluded() && v.Plan == "" && h.entryOf[v.Seq] == nil {
-		m.lose(store.Conflict{Path: v.Path, Why: "its directory is not known to have been there", Actor: v.Actor, Time: v.Time})
+		m.lose(store.Conflict{Path: v.Path, Why: "its directory is not known to have existed", Actor: v.Actor, Time: v.Time})
 	}
 }
 
-// carriedAway returns the state of a path before it was renamed, if the rename is its first
+// beforeRename returns the state of a path before it was renamed, if the rename is its first
 // version. Ignored files have no earlier version.
-func carriedAway(first store.Version) state {
+func beforeRename(first store.Version) state {
 	if first.Op != store.OpMoved || first.Class != 1 {
 		return state{}
 	}
@@ -57,9 +56,9 @@ func madeLater(own []store.Version, first store.Version) bool {
 	return false
 }
 
-// askFor looks up all contents that a plan wants to write, in the order of their places in the
+// lookUpContents looks up all contents that a plan wants to write, in the order of their places in the
 // store, because each block holds dozens.
-func (m *maker) askFor(a *aims) {
+func (m *maker) lookUpContents(a *aims) {
 	var hs []store.Hash
 	for c, g := range a.of {
 		n := g.want.node
