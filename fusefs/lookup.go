@@ -232,9 +232,9 @@ func (o *namespace) StatFs(_ <-chan struct{}, in *fuse.InHeader, out *fuse.Statf
 }
 
 // On a volume that ignores case or normalises names, several spellings lead to one entry. We record
-// and report the directory's spelling. The kernel may cache only that one, and must ask for any
-// other each time. It must not cache the absence of a name either, because a file made under one
-// spelling appears under all.
+// and report the directory's spelling. The kernel may cache only this spelling, and must ask for
+// any other spelling each time. It must not cache the absence of a name either, because a file made
+// under one spelling appears under all.
 
 // folds reports whether names in n, whose descriptor is d, have several spellings. An attribute of
 // an empty directory can change that. We notice only after the kernel has forgotten n.

@@ -138,8 +138,8 @@ type File interface {
 	// Stat returns the current attributes from the source.
 	Stat() (event.Stat, error)
 	// At calls fn with a path that leads to this inode on the source whatever its names are.
-	// Functions for extended attributes need such a path. It returns ENOTSUP if the system has
-	// none.
+	// Functions for extended attributes need such a path. It returns ENOTSUP if the system has no
+	// such paths.
 	At(fn func(path string) error) error
 	// Mark returns 32 bits: MarkTimes, and 31 for the Observer's use. They are zero at first and
 	// after the kernel has forgotten the inode.

@@ -17,7 +17,7 @@ import (
 )
 
 // Here no thread takes on another user's identity. All changes of the source are made as the user
-// who mounted, also those of root.
+// who mounted, even changes by root.
 
 // creds are the credentials of this process.
 type creds struct {

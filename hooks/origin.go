@@ -13,8 +13,8 @@ import (
 // a sub-agent or a background command ends, when a timer fires, or when another agent sends a
 // message. Such a prompt belongs to the prompt that caused it. These sources show who sent a
 // prompt, most reliable first:
-//   - the event's source (Claude Code 2.1.332 has it in its schema, "while the field rolls
-//     out", and sends none yet);
+//   - the event's source (it is in the schema of Claude Code 2.1.332, "while the field rolls out",
+//     but is not sent yet);
 //   - the tag at the beginning of the text, if it names the call or agent that the prompt
 //     reports on;
 //   - the prompt's entry in the transcript. It is written after the event, so the hooks look

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// batchFiles and batchBytes bound a batch of the writer, of which two are in memory at a time. A
+// batchFiles and batchBytes bound a batch of the writer. Two batches are in memory at a time. A
 // batch's documents take about ten times the memory of its text. On a small tree, batches of 4 MiB
 // would save a tenth of the merging. But on the 127 MB of the Go source tree, under the daemon's
 // memory limit, they caused 275 garbage collections instead of 178.

@@ -66,8 +66,8 @@ func (b *boundary) forget(p string) {
 	b.n.Store(int32(len(b.names)))
 }
 
-// moved renames the names in the subtree of a directory with it and, if the two names were
-// exchanged, those in the subtree of the other one.
+// moved updates the names in the subtree of a renamed directory. If two directories were exchanged,
+// it updates the names in both subtrees.
 func (b *boundary) moved(from, to string, exchanged bool) {
 	if b.n.Load() == 0 {
 		return

@@ -21,7 +21,7 @@ type Options struct {
 	// by their last name. If nil, their contents are reported as gaps.
 	Root *os.File
 	// Git is the directory in which files lost by the project's git directories are saved. If "",
-	// none are. It should be on the file system of Root.
+	// they are not saved. It should be on the file system of Root.
 	Git string
 	// Version is written to the mount record.
 	Version    string

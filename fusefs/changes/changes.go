@@ -38,8 +38,8 @@ const (
 	// file.
 	defaultLimit = 16384
 	// maxAge limits the age of a token. Some changes on the source are never reported, such as
-	// those through another name of the file outside the mount. The kernel trusts its own cache for
-	// the same time.
+	// changes through another name of the file outside the mount. The kernel trusts its own cache
+	// for the same time.
 	maxAge = time.Hour
 )
 

@@ -449,7 +449,7 @@ func (w *Watch) noteMove(e Event) {
 }
 
 // follow sets and drops marks after directories appeared or disappeared. It adds events for the
-// entries of a new directory, because those made before the mark have none.
+// entries of a new directory, because the kernel reports no entry made before the mark.
 func (w *Watch) follow(e Event, events []Event) []Event {
 	if e.Op&Went != 0 {
 		for key, p := range w.dirs {

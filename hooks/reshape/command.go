@@ -10,8 +10,8 @@ import (
 
 // command is what is known about the command line that printed a text.
 type command struct {
-	// makers are the words of the programs that made the lines, not of those that only select
-	// lines.
+	// makers are the words of the programs that made the lines. Programs that only select lines are
+	// left out.
 	makers   [][]string
 	numbered bool     // matches have line numbers
 	roots    []string // searched paths; nil means the working directory

@@ -142,8 +142,8 @@ func (c *command) contextOf(line string, known map[string]bool) (p, rest string,
 	return "", "", false
 }
 
-// relativeContext removes root from the paths of context lines. Claude Code makes matches' paths
-// relative, but those of context lines only if the line contains a colon.
+// relativeContext removes root from the paths of context lines. Claude Code makes the paths of
+// matches relative. It makes the path of a context line relative only if the line contains a colon.
 func (c *command) relativeContext(text, root string) string {
 	if root == "" || !strings.Contains(text, root+"/") {
 		return text

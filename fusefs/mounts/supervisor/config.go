@@ -58,7 +58,7 @@ func (c Config) args(sub string) []string {
 }
 
 // Report is what a process writes to its starter, as one line of JSON: that the mount answers, or
-// why there is none.
+// why there is no mount.
 type Report struct {
 	OK      bool          `json:"ok"`
 	PID     int           `json:"pid,omitempty"` // of mountd
