@@ -73,6 +73,7 @@ type fact struct {
 	seqs        []uint64       // the numbers of all versions that recorded it
 	found       bool           // found by a scan, so its author is unknown
 	unversioned bool           // recorded by a plan and by no version
+	undone      bool           // for a redo: undone by a later plan that was not undone itself
 }
 
 // seq returns the number of the version that recorded the value before fact i.

@@ -350,7 +350,7 @@ func (m *maker) takenBack(h *past, c *cell, sel func(*fact) bool, q Query) *aim 
 			over = f
 		}
 	}
-	return m.run(h, c, c.facts[last].value, c.before(first), over, first-1, &aim{c: c, want: c.now(), back: c.seq(len(c.facts))}, true, sel, q)
+	return m.run(h, c, c.facts[last].value, c.before(first), over, first-1, first, &aim{c: c, want: c.now(), back: c.seq(len(c.facts))}, true, sel, q)
 }
 
 // without undoes the selected facts of a cell, beginning with the newest run of them.
@@ -367,9 +367,9 @@ func (m *maker) without(h *past, c *cell, sel func(*fact) bool, q Query) *aim {
 			i = h.effective(c, i-1)
 			continue
 		}
-		left := f.value
+		left, oldest := f.value, i
 		for i >= 0 && sel(&c.facts[i]) {
-			i = h.effective(c, i-1)
+			oldest, i = i, h.effective(c, i-1)
 		}
 		was := c.base
 		if i >= 0 {
@@ -378,7 +378,7 @@ func (m *maker) without(h *past, c *cell, sel func(*fact) bool, q Query) *aim {
 		if q.Force && h.more(c, i, sel) {
 			continue
 		}
-		next := m.run(h, c, left, was, over, i, g, !took, sel, q)
+		next := m.run(h, c, left, was, over, i, oldest, g, !took, sel, q)
 		if next == nil {
 			break
 		}
@@ -425,11 +425,12 @@ func (h *past) more(c *cell, i int, sel func(*fact) bool) bool {
 	return false
 }
 
-// run decides about one run of facts. left is their result, and was is the value before them. below
-// is the index of the fact before them; -1 is the base. If the cell stays unchanged, run lists the
-// conflict or loss and returns nil.
-func (m *maker) run(h *past, c *cell, left, was value, over *fact, below int, g *aim, newest bool, sel func(*fact) bool, q Query) *aim {
-	back, from := c.seq(below+1), c.facts[below+1].seqs[0]
+// run decides about one run of facts, the oldest of which has index oldest. left is their result, and
+// was is the value before them. below is the index of the fact that set it; -1 is the base. Plans may
+// have set it again between below and oldest. If the cell stays unchanged, run lists the conflict or
+// loss and returns nil.
+func (m *maker) run(h *past, c *cell, left, was value, over *fact, below, oldest int, g *aim, newest bool, sel func(*fact) bool, q Query) *aim {
+	back, from := c.seq(below+1), c.facts[oldest].seqs[0]
 	if was.unknown {
 		m.loseUnknown(h, c)
 		return nil
@@ -504,6 +505,23 @@ func (h *past) restoredFact(c *cell, i int) int {
 		return before // the plan did not intend to change the cell, or a step failed
 	}
 	return i
+}
+
+// markUndone marks the facts of plans that a later plan has undone, unless that plan was undone
+// itself.
+func (h *past) markUndone() {
+	for _, c := range h.cells() {
+		for i := len(c.facts) - 1; i >= 0; {
+			to := h.restoredFact(c, i)
+			for j := to + 1; j < i; j++ {
+				c.facts[j].undone = c.facts[j].v.Plan != c.facts[i].v.Plan
+			}
+			if to == i {
+				to--
+			}
+			i = to
+		}
+	}
 }
 
 // shareContent gives fact i (-1: the base) the stored content that a plan restored from it. The
@@ -752,8 +770,9 @@ func (c *cell) again(n *node) *aim {
 }
 
 // endangered handles a node that would not exist after the plan, although others have changed it
-// since the undone actor made it. The node stays where it was made, if that entry is free. For a
-// file, endangered lists a conflict. It returns true if it changed the aims.
+// since the undone actor made it. The node stays where it was made, if that entry is free. It is
+// listed as a conflict, except for a directory that stays only for what others put into it.
+// endangered returns true if it changed the aims.
 func (m *maker) endangered(a *aims, n *node, now, o *outcome) (changed bool, err error) {
 	if n == a.h.root || n.continuesAs != nil || o.has(n) {
 		return false, nil
@@ -772,7 +791,7 @@ func (m *maker) endangered(a *aims, n *node, now, o *outcome) (changed bool, err
 	if f == nil && !others || a.apart && !n.dir() {
 		return false, nil
 	}
-	if !n.dir() && !a.kept[n] {
+	if f != nil && !a.kept[n] {
 		m.conflict(store.Conflict{Path: a.h.title(places[0]), Why: "changed since", Actor: f.v.Actor, Time: f.v.Time})
 	}
 	delete(a.of, &n.meta)
@@ -792,6 +811,9 @@ func (m *maker) endangered(a *aims, n *node, now, o *outcome) (changed bool, err
 		if c.kind == entryCell && c.now().node == n && g.want.node != n {
 			delete(a.of, c)
 			changed = true
+			if f == nil {
+				m.conflict(store.Conflict{Path: a.h.title(c), Why: "the directory holds other files"})
+			}
 		}
 	}
 	return changed, nil
@@ -840,9 +862,14 @@ func (a *aims) placed(n *node) []*cell {
 func (a *aims) removed(n *node) bool {
 	var last *fact
 	for _, c := range n.names {
-		i := a.h.effective(c, len(c.facts)-1)
-		if i >= 0 && c.before(i).node == n && (last == nil || c.facts[i].v.Seq > last.v.Seq) {
-			last = &c.facts[i]
+		for i := a.h.effective(c, len(c.facts)-1); i >= 0; i = a.h.effective(c, i-1) {
+			if c.before(i).node != n {
+				continue
+			}
+			if last == nil || c.facts[i].v.Seq > last.v.Seq {
+				last = &c.facts[i]
+			}
+			break
 		}
 	}
 	return last != nil && a.sel(last)

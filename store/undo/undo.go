@@ -355,7 +355,13 @@ func (m *maker) takeOut(sel selection, q Query) (*aims, error) {
 			taken[v.Seq] = true
 		}
 	}
+	if q.Select.Plan != "" {
+		h.markUndone()
+	}
 	return m.decide(h, oldest, func(f *fact) bool {
+		if f.undone {
+			return false
+		}
 		if f.unversioned {
 			return f.v.Plan == q.Select.Plan
 		}

@@ -226,7 +226,7 @@ func (o *Oracle) Undo(match func(Fact) bool) *Outcome {
 		}
 	}
 	for _, c := range sorted(chains) {
-		have, taken, chain, first := now[c], map[int]bool{}, chains[c], 0
+		have, oldest, chain, first := now[c], 0, chains[c], 0
 		if c.Kind != EntryCell {
 			first = 1 // the creation of a file ends with its names, not with its content
 		}
@@ -234,9 +234,9 @@ func (o *Oracle) Undo(match func(Fact) bool) *Outcome {
 			if !out.chosen[chain[i].Seq] {
 				continue
 			}
-			left, run := chain[i].Value, map[int]bool{}
+			left, run := chain[i].Value, 0
 			for ; i >= first && out.chosen[chain[i].Seq]; i-- {
-				run[chain[i].Seq] = true
+				run = chain[i].Seq
 			}
 			was := Value{}
 			if i >= 0 {
@@ -252,17 +252,28 @@ func (o *Oracle) Undo(match func(Fact) bool) *Outcome {
 				}
 				break
 			}
-			have = was
-			maps.Copy(taken, run)
+			have, oldest = was, run
 		}
 		if first == 1 && out.chosen[chain[0].Seq] && have != chain[0].Value {
 			out.touched[c.Node] = true
 		}
 		if have != now[c] {
-			out.Goals[c], out.cancels[c] = have, taken
+			out.Goals[c], out.cancels[c] = have, o.since(c, oldest)
 		}
 	}
 	o.settle(out)
+	return out
+}
+
+// since returns the facts of a cell from a fact on. A plan that gives the cell the value from before
+// them cancels them all.
+func (o *Oracle) since(c Cell, seq int) map[int]bool {
+	out := map[int]bool{}
+	for _, f := range o.Facts {
+		if f.Cell == c && f.Seq >= seq {
+			out[f.Seq] = true
+		}
+	}
 	return out
 }
 
@@ -288,7 +299,7 @@ func (o *Oracle) UndoPlan(plan string) *Outcome {
 			out.Conflicts[f.Cell] = "changed since"
 			continue
 		}
-		out.Goals[f.Cell], out.cancels[f.Cell] = f.Before, map[int]bool{f.Seq: true}
+		out.Goals[f.Cell], out.cancels[f.Cell] = f.Before, o.since(f.Cell, f.Seq)
 	}
 	o.settle(out)
 	return out

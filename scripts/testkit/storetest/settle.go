@@ -22,9 +22,10 @@ func (o *Oracle) settle(out *Outcome) {
 		after := o.After(out)
 		places := o.places(after)
 		for _, n := range o.endangered(out, now, after, places) {
-			if o.kind[n] != unix.S_IFDIR {
+			if o.kind[n] != unix.S_IFDIR || out.touched[n] {
 				out.Conflicts[Cell{EntryCell, n, ""}] = "changed since"
-			} else {
+			}
+			if o.kind[n] == unix.S_IFDIR {
 				delete(out.Goals, Cell{ModeCell, n, ""}) // a created directory that stays
 			}
 			if !tried[n] && o.bringBack(out, n, after) {
@@ -109,13 +110,7 @@ func (o *Oracle) bringBack(out *Outcome, n int, after map[Cell]Value) bool {
 		if after[f.Cell].Set {
 			continue
 		}
-		cancels := map[int]bool{}
-		for _, g := range out.facts {
-			if g.Cell == f.Cell && out.chosen[g.Seq] && g.Seq > f.Seq {
-				cancels[g.Seq] = true
-			}
-		}
-		out.Goals[f.Cell], out.cancels[f.Cell] = f.Value, cancels
+		out.Goals[f.Cell], out.cancels[f.Cell] = f.Value, o.since(f.Cell, f.Seq+1)
 		if o.Cells(o.ops)[f.Cell] == f.Value {
 			delete(out.Goals, f.Cell)
 			delete(out.cancels, f.Cell)

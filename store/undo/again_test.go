@@ -1,0 +1,139 @@
+package undo
+
+import (
+	"maps"
+	"testing"
+
+	"cachebro/scripts/testkit/storetest"
+	"cachebro/store"
+)
+
+// A plan that had been redone was redone again, which took back what others had done since: a file
+// that they had removed was there again.
+func TestRedoOfWhatIsRedone(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.Write("b", "0\n"))
+	c.as("A", "sh", "t1", 10).do(tr.Write("a", "1\n"), tr.Chmod("b", 0o700))
+	undone := c.undo(Query{Select: store.Filter{Session: "A"}})
+	c.carry(undone)
+	redo := func(id string) *Draft {
+		t.Helper()
+		d, err := Planner{Store: c.s}.Redo(id, false, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.carry(d)
+		return d
+	}
+	redone := redo(undone.ID)
+	c.want("a", "1\n")
+	c.as("B", "sh", "t2", 11).do(tr.Remove("a"), tr.Chmod("b", 0o644))
+	if d := redo(undone.ID); len(d.Steps) > 0 {
+		t.Errorf("redone again: %+v", d.Steps)
+	}
+
+	// It can be redone again once its redo is undone.
+	c.do(tr.Write("a", "1\n"), tr.Chmod("b", 0o700))
+	after := tr.Clone()
+	redo(redone.ID)
+	redo(undone.ID)
+	if now := tr.Clone(); now["a"].Data != "1\n" || now["b"].Mode != after["b"].Mode {
+		t.Errorf("after the redo:\n%swant\n%s", show(now), show(after))
+	}
+}
+
+// A removed a file that others had written to, and made something else there, which others removed.
+// An undo of A did not bring the file back, and named nothing.
+func TestUndoBringsWhatOthersWroteUnderALaterFile(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("A", "sh", "t1", 10).do(tr.Write("b", "1\n"))
+	c.as("B", "vim", "t2", 11).do(tr.Write("b", "2\n"))
+	c.as("A", "sh", "t3", 10).do(tr.Write("b", "3\n"), tr.Remove("b"))
+	c.as("A", "ln", "t4", 12).do(tr.Symlink("b", "x"))
+	c.as("B", "rm", "t5", 11).do(tr.Remove("b"))
+	p := c.undo(Query{Select: store.Filter{Session: "A"}})
+	if len(p.Conflicts) != 1 || p.Conflicts[0].Path != "b" || p.Conflicts[0].Actor.Session != "B" {
+		t.Errorf("named %+v", p.Conflicts)
+	}
+	c.carry(p)
+	c.want("b", "2\n")
+}
+
+// A directory that A had made in place of a file stays, because others have changed its mode: that
+// the file does not come back was not named.
+func TestUndoNamesDirectoryThatStays(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("B", "ln", "t1", 11).do(tr.Symlink("c", "x"))
+	c.as("A", "sh", "t2", 10).do(tr.Write("a", "1\n"), tr.Remove("c"), tr.Mkdir("c", storetest.DirMode))
+	c.as("B", "chmod", "t3", 11).do(tr.Chmod("c", 0o750))
+	want := tr.Clone()
+	delete(want, "a")
+	p := c.undo(Query{Select: store.Filter{Session: "A"}})
+	if len(p.Conflicts) != 1 || p.Conflicts[0].Path != "c" || p.Conflicts[0].Actor.Session != "B" {
+		t.Errorf("named %+v", p.Conflicts)
+	}
+	c.carry(p)
+	if now := tr.Clone(); !maps.Equal(now, want) {
+		t.Errorf("after the undo:\n%swant\n%s", show(now), show(want))
+	}
+}
+
+// A directory that stays, because others have changed its mode, is named even where nothing was to
+// come in its place.
+func TestUndoNamesDirectoryOfChangedMode(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("A", "sh", "t1", 10).do(tr.Mkdir("b", storetest.DirMode), tr.Chmod("b", 0o700))
+	c.as("B", "chmod", "t2", 11).do(tr.Chmod("b", storetest.DirMode&0o7777))
+	p := c.undo(Query{Select: store.Filter{Session: "A"}})
+	c.carry(p)
+	if tr.Files["b"] == nil || len(p.Conflicts) != 1 || p.Conflicts[0].Path != "b" || p.Conflicts[0].Actor.Session != "B" {
+		t.Errorf("b is %+v; named %+v", tr.Files["b"], p.Conflicts)
+	}
+}
+
+// What a redo brought back counts as made by who made it, whatever was made and removed in its
+// place in between.
+func TestUndoOfWhatARedoBroughtBack(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("A", "sh", "t1", 10).do(tr.Write("a", "3\n"))
+	undone := c.undo(Query{Select: store.Filter{Session: "A"}})
+	c.carry(undone)
+	c.as("B", "sh", "t2", 11).do(tr.Write("a", "7\n"), tr.Remove("a"))
+	d, err := Planner{Store: c.s}.Redo(undone.ID, false, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.carry(d)
+	c.want("a", "3\n")
+	p := c.undo(Query{Select: store.Filter{Session: "A"}})
+	if len(p.Conflicts) > 0 {
+		t.Errorf("named %+v", p.Conflicts)
+	}
+	c.carry(p)
+	if now := tr.Clone(); len(now) > 0 {
+		t.Errorf("left:\n%s", show(now))
+	}
+}
+
+// An undo of what had been made where an earlier undo had removed something counted as an undo of
+// the earlier undo as well, which could then not be redone.
+func TestRedoOfAnUndoBelowAnother(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("A", "sh", "t1", 10).do(tr.Write("a", "1\n"))
+	undone := c.undo(Query{Select: store.Filter{Session: "A"}})
+	c.carry(undone)
+	c.as("A", "sh", "t2", 11).do(tr.Write("a", "2\n"))
+	c.carry(c.undo(Query{Select: store.Filter{Session: "A"}}))
+	d, err := Planner{Store: c.s}.Redo(undone.ID, false, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.carry(d)
+	c.want("a", "1\n")
+}
