@@ -12,17 +12,18 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// This file makes groups: see group.go.
+// This file makes groups (see group.go).
 
-// tips says which lists are still true. It is guarded by writeMu; a batch has its own copy.
+// tips records which lists are still up to date. It is guarded by writeMu. Each batch has its own
+// copy.
 type tips struct {
-	of    map[Path]*group // directories below which nothing changed since the group was made
-	empty map[Path]bool   // places that a group left, below which nothing was made since
+	of    map[Path]*group // directories whose subtree has not changed since the group was made
+	empty map[Path]bool   // old paths of groups where nothing was created since
 }
 
 func (t tips) clone() tips { return tips{maps.Clone(t.of), maps.Clone(t.empty)} }
 
-// touch forgets what is known of a path and of the directories that it is in.
+// touch drops the entries of a path and of its parent directories.
 func (t tips) touch(p Path) {
 	if len(t.of)+len(t.empty) == 0 {
 		return
@@ -37,13 +38,13 @@ func (t tips) touch(p Path) {
 	}
 }
 
-// touchBelow forgets what is known of directories below a path.
+// touchBelow drops the entries of a path and its subtree.
 func (t tips) touchBelow(p Path) {
 	maps.DeleteFunc(t.of, func(o Path, _ *group) bool { return o.Inside(p) })
 	maps.DeleteFunc(t.empty, func(o Path, _ bool) bool { return o.Inside(p) })
 }
 
-// moved notes that a group left one place and came to another one.
+// moved records that a group moved a directory.
 func (t tips) moved(g *group) {
 	if len(t.of) >= tipsMost || len(t.empty) >= tipsMost {
 		clear(t.of)
@@ -61,9 +62,9 @@ type batchGroups struct {
 	tips    tips
 	made    []*group // in order
 	lists   map[uint64]*list
-	due     map[Path]*group // places whose newest versions are not in batch.cur yet, with the last group that left or reached them
+	due     map[Path]*group // paths whose newest versions are not in batch.cur yet, with the last group that moved them
 	edits   map[workingKey]*edits
-	altered map[uint64]*members // groups to be written again, by their first numbers
+	altered map[uint64]*members // groups to write again, by first number
 }
 
 // edits counts how often a session moved the files of a directory.
@@ -76,9 +77,9 @@ func (gs *groups) newBatch(w *db.Writer, t tips) batchGroups {
 	return batchGroups{w: w, stored: gs, tips: t.clone(), lists: map[uint64]*list{}, due: map[Path]*group{}, edits: map[workingKey]*edits{}, altered: map[uint64]*members{}}
 }
 
-// group makes the versions of what is below a directory that was renamed. tip is the group
-// whose list is still true, or nil. It returns false if it made none, and each path needs
-// versions of its own.
+// group makes a group for the subtree of a renamed directory. tip is the group whose list is still
+// up to date, or nil. group returns false if it made none. Each path then needs versions of its
+// own.
 func (b *batch) group(c *Change, tip *group, kids []Path) (bool, error) {
 	if c.Path.Inside(c.Path2) || c.Path2.Inside(c.Path) {
 		return false, nil
@@ -183,8 +184,8 @@ func (b *batch) addGroup(c *Change, number, prev uint64) error {
 	return nil
 }
 
-// vacant reports whether nothing exists below a path, as far as that is known without looking
-// at each path.
+// vacant reports whether it is known, without looking at each path, that nothing exists in a path's
+// subtree.
 func (b *batch) vacant(p Path) (bool, error) {
 	if b.groups.tips.empty[p] {
 		return true, nil
@@ -203,7 +204,7 @@ func (b *batch) vacant(p Path) (bool, error) {
 	return !it.Valid(), nil
 }
 
-// sure makes the newest version of a path known if it depends on groups of this batch.
+// sure puts the newest version of a path into batch.cur if a group of this batch moved the path.
 func (b *batch) sure(p Path) error {
 	for p != "" && len(b.groups.due) > 0 {
 		p = parentOf(p)
@@ -214,7 +215,7 @@ func (b *batch) sure(p Path) error {
 	return nil
 }
 
-// current puts the newest versions of everything that groups moved into batch.cur.
+// current puts the newest versions of all paths that groups moved into batch.cur.
 func (b *batch) current() error {
 	due, counts := b.groups.due, b.groups.edits
 	b.groups.due, b.groups.edits = map[Path]*group{}, map[workingKey]*edits{}
@@ -263,7 +264,7 @@ func (gs *batchGroups) groupOf(seq uint64) *group {
 	return gs.stored.covering(seq)
 }
 
-// members returns the group as this batch changed it.
+// members returns the members of a group, including the changes of this batch.
 func (gs *batchGroups) members(g *group) (*members, error) {
 	if m := gs.altered[g.first]; m != nil {
 		return m, nil
@@ -313,7 +314,7 @@ func (b *batch) erase(v *Version) error {
 	return nil
 }
 
-// alter changes a version of a group, or drops it (nil). The group is written when the batch is.
+// alter changes a version of a group, or drops it if v is nil. The group is written with the batch.
 func (gs *batchGroups) alter(g *group, seq uint64, v *Version) error {
 	m, err := gs.members(g)
 	if err != nil {
@@ -349,7 +350,7 @@ func (m *members) gone() bool {
 	return true
 }
 
-// flush writes the groups that were altered, and removes those of which nothing is left.
+// flush writes the altered groups, and removes groups whose versions were all dropped.
 func (gs *batchGroups) flush() error {
 	for _, m := range gs.altered {
 		if !m.gone() {
@@ -376,8 +377,8 @@ func removeGroup(del func([]byte) error, g *group) error {
 	return nil
 }
 
-// publish makes the groups of a batch that was committed visible. It returns the lists that
-// no group refers to any more.
+// publish makes the groups of a committed batch visible. It returns the lists that no group refers
+// to any more.
 func (gs *batchGroups) publish() (unused []uint64) {
 	for number, l := range gs.lists {
 		gs.stored.lists.Put(number, l)

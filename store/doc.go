@@ -1,6 +1,6 @@
-// Package store keeps every version of every file, who wrote it, and what the sessions did. It owns
-// one Badger database, which only one process (the store daemon) opens. Package store/content
-// stores the contents of the versions.
+// Package store stores every version of every file, its author, and the activity of the sessions.
+// It owns one Badger database, which only one process (the store daemon) opens. Package
+// store/content stores the contents of the versions.
 //
 // # Key layout, schema 5
 //
@@ -10,12 +10,12 @@
 //	key                          value
 //	m state                      State: newest seq, the ingest checkpoint, counters
 //	m schema                     uvarint
-//	m alone                      something was purged: no pack file is adopted any more
+//	m alone                      exists if something was purged; no pack file is adopted then
 //	v seq                        Version: the log
 //	c path                       seq, Version: the newest version of a path, deleted ones too
 //	p path NUL seq               op, class: the history of a path
 //	d seq                        group: the versions that the rename of a directory made below it
-//	D seq n                      what the directory held, piece n; several groups may share it
+//	D seq n                      a list of the paths in the directory, piece n; groups may share it
 //	z seq/256                    lowest and highest time of the versions in this block, and who made all of them
 //	i kind id NUL seq            kind s session, p prompt, t tool call, u plan
 //	l dev ino birth path         names of an inode that has several

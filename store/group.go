@@ -15,15 +15,14 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// The rename of a directory is one operation, however much is below it. It makes two versions for
-// each path below: one where the path was, and one where it is. They have numbers of their own, but
-// they are not stored: they are a group, whose one record (a d key) refers to a list (D keys) of
-// what the directory held. As long as nothing changes below the directory, its next renames
-// refer to the same list. So 1,000 renames of a directory of 400 files are 1,000 small records, and
-// not 800,000 versions with three keys each. The newest versions of the paths (c keys) are
-// written once for each batch.
+// The rename of a directory makes two versions for each path in its subtree, one for the old name
+// and one for the new. These versions have numbers, but they are not stored one by one. They form a
+// group. The group's one record (a d key) refers to a list of the paths (D keys). While nothing in
+// the subtree changes, later renames of the directory refer to the same list. So 1,000 renames of a
+// directory of 400 files make 1,000 small records instead of 800,000 versions with three keys each.
+// The newest versions of the paths (c keys) are written once for each batch.
 
-// groupLeast is the number of paths below a directory from which a group pays. Only tests change it.
+// groupLeast is the smallest number of paths for which a group is made. Only tests change it.
 var groupLeast = 8
 
 const (
@@ -31,26 +30,26 @@ const (
 	groupMost = 20_000
 	// listPiece is the number of paths in one D record.
 	listPiece = 500
-	// listsKept limits the paths of the lists that are kept in memory.
+	// listsKept limits the number of paths in cached lists.
 	listsKept = 4 * groupMost
-	// tipsMost limits the directories whose lists are known to be true.
+	// tipsMost limits the directories whose lists are known to be up to date.
 	tipsMost = 16
 )
 
-// group is the versions that the rename of a directory made below it. It is immutable.
+// group stands for the versions that a rename of a directory made in its subtree. It is immutable.
 type group struct {
 	first, last uint64 // numbers of its versions
 	from, to    Path   // of the directory
-	list        uint64 // number of the list: the first version that it was made for
-	prev        uint64 // the first number of the group that the same list was used for before; 0: the list has the previous versions
+	list        uint64 // number of the list, which is the first number of the group that it was made for
+	prev        uint64 // first number of the previous group with the same list; 0: this is the first one
 	time        int64
 	actor       *Actor
 	plan        string
 	idle        bool
-	altered     bool // some of its versions were changed or dropped; its record has them
+	altered     bool // some of its versions were changed or dropped; the record lists them
 }
 
-// groupRecord is the value of a d key. The key has the first number.
+// groupRecord is the value of a d key. The key holds the group's first number.
 type groupRecord struct {
 	Last    uint64    `cbor:"1,keyasint"`
 	From    Path      `cbor:"2,keyasint,omitempty"`
@@ -61,7 +60,8 @@ type groupRecord struct {
 	Altered []altered `cbor:"7,keyasint,omitempty"`
 }
 
-// altered is a version of a group that was changed (its record) or dropped (nothing).
+// altered is a version of a group that was changed or dropped. Version is the new record, or empty
+// if the version was dropped.
 type altered struct {
 	_       struct{} `cbor:",toarray"`
 	Seq     uint64
@@ -122,7 +122,7 @@ func parseGroup(key, val []byte) (*group, map[uint64]*Version, error) {
 	return g, alt, nil
 }
 
-// list is what a directory held: for each path the version before the rename, with the path
+// list holds the versions that the paths in a directory had before its rename. Their paths are
 // relative to the directory. It is immutable.
 type list struct {
 	was []Version
@@ -137,7 +137,7 @@ func newList(was []Version) *list {
 	return l
 }
 
-// version returns the version with a number as the rename made it.
+// version returns the version with a number, as the rename made it.
 func (g *group) version(l *list, seq uint64) Version {
 	i := int(seq-g.first) / 2
 	was := &l.was[i]
@@ -172,7 +172,7 @@ func (g *group) seqOf(l *list, p Path) uint64 {
 	return g.first + uint64(2*i) + side
 }
 
-// members is a group with what is needed to make its versions.
+// members is a group with the data from which its versions are made.
 type members struct {
 	*group
 	list *list
@@ -204,7 +204,7 @@ func (m *members) each(fn func(Version) error) error {
 	return nil
 }
 
-// members reads what a group needs. It returns ErrNotFound if the group has been dropped.
+// members reads the members of a group. It returns ErrNotFound if the group has been dropped.
 func (gs *groups) members(txn *badger.Txn, g *group) (*members, error) {
 	m := &members{group: g}
 	var err error
@@ -268,10 +268,10 @@ func (gs *groups) listIn(txn *badger.Txn, number uint64) (*list, error) {
 type groups struct {
 	lists *cache.Cache[uint64, *list]
 
-	// mu guards the rest. No other lock is taken while it is held.
+	// mu guards the fields below. No other lock is taken while it is held.
 	mu    sync.RWMutex
 	all   []*group          // by number
-	below map[Path][]*group // by the paths of the directory before and after, in order
+	below map[Path][]*group // by the old and the new path of the directory, in order
 	uses  map[uint64]int    // number of groups that refer to a list
 
 	versions uint64 // of all groups
@@ -302,7 +302,8 @@ func (gs *groups) put(g *group) {
 	gs.below[g.to] = placed(gs.below[g.to], g)
 }
 
-// placed returns the groups with g in its place. Readers may hold the slice that it was given.
+// placed returns the groups with g added in order, or in place of the group with its number.
+// Readers that hold all see no change.
 func placed(all []*group, g *group) []*group {
 	i, known := slices.BinarySearchFunc(all, g.first, byFirst)
 	switch {
@@ -342,8 +343,8 @@ func (gs *groups) drop(g *group) int {
 	return left
 }
 
-// ahead returns the group that has a version with this number or, if there is none, the next
-// one in a direction; nil if there is none either.
+// ahead returns the group that contains a number. If there is none, it returns the next group in
+// the direction, or nil.
 func (gs *groups) ahead(seq uint64, down bool) *group {
 	gs.mu.RLock()
 	defer gs.mu.RUnlock()
@@ -359,7 +360,7 @@ func (gs *groups) ahead(seq uint64, down bool) *group {
 	return gs.all[i]
 }
 
-// covering returns the group that has a version with this number; nil if there is none.
+// covering returns the group that contains a number, or nil.
 func (gs *groups) covering(seq uint64) *group {
 	g := gs.ahead(seq, true)
 	if g == nil || g.last < seq {
@@ -447,9 +448,9 @@ type cursor struct {
 	v     *View
 	it    *badger.Iterator
 	down  bool
-	alone bool     // it passes over groups
-	ahead *group   // the next group that it will come to
-	in    *members // the group that it stands in; nil if it stands on a record
+	alone bool     // skip groups
+	ahead *group   // the next group in the cursor's direction
+	in    *members // the present group; nil if the present version has a record
 	at    uint64   // number of the version in the group
 	err   error    // why the walk ended early
 }
@@ -469,7 +470,7 @@ func (c *cursor) seek(seq uint64) {
 	c.settle(seq)
 }
 
-// settle decides whether the next version is in a group. seq is where the cursor was sent to.
+// settle decides whether the next version is in a group. seq is the number given to seek.
 func (c *cursor) settle(seq uint64) {
 	for c.ahead != nil && c.err == nil {
 		g := c.ahead
@@ -544,7 +545,7 @@ func (c *cursor) next() {
 	}
 }
 
-// read returns the version that the cursor stands on, unless over leaves it out.
+// read returns the cursor's present version. It returns false if over excludes the version.
 func (c *cursor) read(over pass) (o Version, passed bool) {
 	if c.in != nil {
 		o, _ = c.in.get(c.at)
@@ -565,9 +566,9 @@ func (c *cursor) read(over pass) (o Version, passed bool) {
 	return o, passed
 }
 
-// pathWalk walks through the versions of one path, newest first. It reads no more of them than
-// it returns, because a temporary name that every save of a file uses has thousands of
-// versions and the log walks back through them for each save.
+// pathWalk walks through the versions of one path, newest first. It reads only the versions that it
+// returns. A temporary name that every save uses has thousands of versions, and the log walks back
+// through them for each save.
 type pathWalk struct {
 	v      *View
 	path   Path
@@ -589,7 +590,7 @@ func (w *pathWalk) close() { w.it.Close() }
 // next returns the next version, or the zero Version after the oldest one.
 func (w *pathWalk) next() (Version, error) {
 	for {
-		alone := uint64(0) // the next one that has a record
+		alone := uint64(0) // number of the next version with a record
 		if w.it.Valid() {
 			_, alone, _ = parsePathKey(w.it.Item().Key())
 		}
@@ -615,8 +616,8 @@ func (w *pathWalk) next() (Version, error) {
 	}
 }
 
-// eachIn calls fn with the versions of a group, oldest first, until fn returns an error. There are
-// none if the group has been dropped.
+// eachIn calls fn with the versions of a group, oldest first, until fn returns an error. It does
+// nothing if the group has been dropped.
 func (gs *groups) eachIn(txn *badger.Txn, g *group, fn func(Version) error) error {
 	m, err := gs.members(txn, g)
 	if errors.Is(err, ErrNotFound) {

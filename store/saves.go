@@ -47,15 +47,15 @@ func (s *Store) MadeFor(v Version) (uint64, error) {
 	return first, nil
 }
 
-// DirMoves recognises, among versions in the order in which they were made, those of paths
-// that moved along with a directory.
+// DirMoves recognises the versions of paths that moved together with a directory. It receives the
+// versions in order.
 type DirMoves struct {
 	dir  Path
 	time int64
 }
 
-// Along reports whether v is the arrival of a path that moved along with the directory of an
-// earlier version.
+// Along reports whether v gives a path its new name because an earlier version renamed its
+// directory.
 func (d *DirMoves) Along(v *Version) bool {
 	switch {
 	case v.Op == OpMoved:

@@ -567,7 +567,8 @@ func (h *past) lastAt(p store.Path, seq uint64) (last store.Version) {
 	return last
 }
 
-// authorUnknown reports whether a version records only what a scan found, so that its author is unknown.
+// authorUnknown reports whether a version records only what a scan found. Its author is then
+// unknown.
 func authorUnknown(v *store.Version) bool {
 	return v.Plan == "" && (v.Op == store.OpBaseline || v.Op == store.OpSeen || v.Op == store.OpOutside)
 }
@@ -851,7 +852,8 @@ func (h *past) planCell(plan string, c *cell) (store.Cell, bool) {
 	return r, ok
 }
 
-// recordsCells reports whether a plan records what it does to each cell. Plans of older programs do not.
+// recordsCells reports whether a plan records its effect on each cell. Plans of older programs do
+// not.
 func (h *past) recordsCells(plan string) bool {
 	h.planCell(plan, nil)
 	return h.planCells[plan] != nil
