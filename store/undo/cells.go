@@ -30,6 +30,15 @@ type node struct {
 	content, meta cell
 }
 
+// latest returns the node that n continues as in the end, which is n itself if no other took its
+// place.
+func (n *node) latest() *node {
+	for n != nil && n.continuesAs != nil {
+		n = n.continuesAs
+	}
+	return n
+}
+
 func (n *node) dir() bool { return n.kind == unix.S_IFDIR }
 
 // value is what a cell holds.
@@ -767,6 +776,7 @@ func (h *past) put(c *cell, n *node, v *store.Version) *node {
 			goesOn = nil
 		}
 	}
+	goesOn = goesOn.latest()
 	taken := goesOn != nil && goesOn != cur && len(goesOn.entries) > 0
 	if goesOn == nil || goesOn == n || goesOn.kind != n.kind || taken || n.holdsEntries() {
 		h.set(c, n, v)
@@ -884,9 +894,7 @@ func (h *past) cellOf(kind uint8, seq uint64) *cell {
 	if n == nil {
 		return nil
 	}
-	for n.continuesAs != nil {
-		n = n.continuesAs
-	}
+	n = n.latest()
 	if kind == contentCell {
 		return &n.content
 	}

@@ -160,11 +160,7 @@ func (m *maker) requestedCells(h *past) func(*cell) bool {
 
 // everAt reports whether a node is or was at one of the entries that some selects.
 func (n *node) everAt(some func(*cell) bool) bool {
-	is := n
-	for is.continuesAs != nil {
-		is = is.continuesAs
-	}
-	return slices.ContainsFunc(n.names, some) || slices.ContainsFunc(is.names, some)
+	return slices.ContainsFunc(n.names, some) || slices.ContainsFunc(n.latest().names, some)
 }
 
 // narrow removes the aims for entries that were not requested and that no requested entry needs. If

@@ -188,3 +188,26 @@ func TestUndoInUnknownDirectory(t *testing.T) {
 		t.Errorf("lost %+v, steps %+v", d.Lost, d.Steps)
 	}
 }
+
+// A process that renamed a file over another one and then back made two nodes continue as each
+// other, and the planner did not come to an end.
+func TestUndoOfSaveThatIsRenamedBack(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.Write("b", "b\n"))
+	before := tr.Clone()
+	c.as("A", "build", "t1", 10).do(tr.Write("a", "1\n"), tr.Write("tmp", "2\n"), tr.Rename("tmp", "a"), tr.Rename("a", "tmp"), tr.Write("tmp", "3\n"))
+	after := tr.Clone()
+	c.carry(c.undo(Query{Select: store.Filter{Session: "A"}, Globs: []string{"a", "tmp"}}))
+	if now := tr.Clone(); !maps.Equal(now, before) {
+		t.Fatalf("after undo:\n%swant\n%s", show(now), show(before))
+	}
+	p, err := Planner{Store: c.s}.Redo("", false, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.carry(p)
+	if now := tr.Clone(); !maps.Equal(now, after) {
+		t.Fatalf("after redo:\n%swant\n%s", show(now), show(after))
+	}
+}
