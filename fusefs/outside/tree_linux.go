@@ -80,7 +80,11 @@ func takeTree(conn int, oob []byte, ours bool) (*tree, error) {
 	if len(fds) != 2 {
 		return nil, errors.New("its page is missing in the request")
 	}
-	t := &tree{origin: origin{time.Now(), ours}, conn: conn, listener: fds[0], passEnded: make(chan struct{})}
+	var st unix.Stat_t // the page is made just before the tree starts, and the tree announced at its first change
+	if err := unix.Fstat(fds[1], &st); err != nil {
+		return nil, fmt.Errorf("stat its page: %w", err)
+	}
+	t := &tree{origin: origin{time.Unix(st.Mtim.Unix()), ours}, conn: conn, listener: fds[0], passEnded: make(chan struct{})}
 	tv := unix.NsecToTimeval(int64(heldFor))
 	if err := unix.SetsockoptTimeval(conn, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &tv); err != nil {
 		return nil, err
