@@ -112,7 +112,7 @@ func (o *contents) markHandleDirty(h *handle, in *fuse.InHeader, off int64, appe
 		before = stampOf(&sx)
 	}
 	first := w == nil || w.empty || w.tail == math.MaxInt64
-	known := n.reported != nil && (w == nil || !w.dirty) // markDirty compares before, so check need not
+	known := n.reported != nil && (w == nil || !w.dirty) // otherwise markDirty itself compares the attributes
 	w = o.markDirty(n, c, event.OpWrite, before, appends, cancel)
 	if !known {
 		w.check(h.fd)
@@ -165,7 +165,8 @@ func (o *contents) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.
 	return status(err)
 }
 
-// CopyFileRange copies on the source side.
+// CopyFileRange copies between files of the source directory. The data does not pass through the
+// mount.
 func (o *contents) CopyFileRange(cancel <-chan struct{}, in *fuse.CopyFileRangeIn) (uint32, fuse.Status) {
 	from, to := o.handles.get(in.FhIn), o.handles.get(in.FhOut)
 	if from == nil || to == nil {

@@ -47,8 +47,8 @@ const (
 	lockPause  = time.Millisecond
 	lockPauses = 64 * time.Millisecond
 	// How long to retry if the lock may belong to a closed handle: lingerWait, or up to lingerWaits
-	// while a RELEASE is being handled. The server has read the RELEASE by then, because the kernel
-	// sent it before this request, but may not have counted it yet.
+	// while a RELEASE is being handled. The kernel sends the RELEASE before this request, so the
+	// server has already read it, but it may not have counted it yet.
 	lingerWait  = time.Millisecond
 	lingerWaits = 100 * time.Millisecond
 )
@@ -133,8 +133,8 @@ func sharesMemory(n *inode, in *fuse.LkIn) bool {
 }
 
 // uncached reports whether read(2) and write(2) of n may have to bypass the kernel's cache, because
-// processes can reach the source bypassing the mount. Otherwise these and the processes on the
-// mount would not see each other's writes, and reads could end early at an outdated size. The
+// processes can reach the source bypassing the mount. With the cache, these processes and those on
+// the mount would not see each other's writes, and reads could end early at an outdated size. The
 // caller applies it to files that were locked, that were just changed bypassing the mount, or that
 // are opened for reading and writing, as databases do.
 func (n *inode) uncached() bool {
@@ -228,9 +228,9 @@ func (o *overlay) SetLk(_ <-chan struct{}, in *fuse.LkIn) fuse.Status {
 	}
 }
 
-// SetLkw takes a lock. If it has to wait, it is answered later (statusLater). An INTERRUPT that
-// arrives before the wait is registered closes cancel instead. The kernel sends no second one, so
-// cancel must be checked here, or the process could not be killed.
+// SetLkw takes a lock. If it has to wait, it is answered later (statusLater). If an INTERRUPT
+// arrives before the wait is registered, it only closes cancel. The kernel sends no second
+// INTERRUPT, so cancel must be checked here, or the process could not be killed.
 func (o *overlay) SetLkw(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
 	unique := in.Unique // in may be reused once another thread has replied
 	st := o.lock(in, true)
@@ -717,9 +717,9 @@ func (o *overlay) interrupted(unique uint64) bool {
 
 // agreeLocked makes the kernel's cache of a file agree with the source after a process has locked
 // the file. Processes that bypass the mount write while they hold a lock, and a process that reads
-// under a lock must see those writes. While the source can be reached bypassing the mount, the
-// cache is always dropped. Comparing times is not enough, because a time is set before the bytes
-// are written. Otherwise the cache is dropped only if the file's times have changed.
+// under a lock must see those writes. If no process can bypass the mount, the cache is dropped only
+// if the file's times have changed. If one can, the cache is always dropped, because a time is set
+// before the bytes are written, so comparing times is not enough.
 //
 // The cached names next to the file are dropped too. SQLite makes and removes files next to a
 // database under locks, and their presence tells it whether to repair the database. Two processes

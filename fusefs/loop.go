@@ -56,9 +56,9 @@ type device struct {
 	// interrupted is called for each INTERRUPT, and reports whether it ended a wait for a lock.
 	interrupted func(unique uint64) bool
 
-	// ready counts the threads that wait for a request or are about to, including those just
-	// started. Otherwise each request that arrives meanwhile would start another thread. A busy
-	// machine had 10,000 of them.
+	// ready counts the threads that wait for a request or are about to. It includes the threads
+	// just started. If it did not, each request that arrives before they read one would start
+	// another thread. A busy machine had 10,000 of them.
 	ready    atomic.Int32
 	readTurn sync.Mutex // held while a request is read, if readersInTurn
 	parked   atomic.Int32
@@ -66,8 +66,8 @@ type device struct {
 	loops    sync.WaitGroup
 	more     chan struct{} // wakes a parked thread; never closed
 	taken    atomic.Uint64 // requests read
-	crowd    atomic.Uint64 // taken when requests last queued
-	forgetAt atomic.Uint64 // taken at the last FORGET
+	crowd    atomic.Uint64 // the value of taken when requests last queued
+	forgetAt atomic.Uint64 // the value of taken at the last FORGET
 	lastTask atomic.Uint32 // the task that sent the last request
 	idle     atomic.Bool   // watch is paused until woken
 	woken    chan struct{} // wakes watch; capacity 1
@@ -133,8 +133,8 @@ func (d *device) spawn() {
 }
 
 // park waits until another thread is needed, or returns false if this one is not needed any more.
-// The thread that wakes it has already counted it in ready. The kernel wakes waiting threads in
-// turn, so with fewer of them their caches are warmer.
+// The thread that wakes it has already counted it in ready. Spare threads park because the kernel
+// wakes waiting threads in turn. With fewer waiting threads, the caches of each stay warmer.
 func (d *device) park() bool {
 	if d.parked.Add(1) > maxParked {
 		d.parked.Add(-1)

@@ -92,8 +92,8 @@ func (o *overlay) createdBefore(h *handle, out *fuse.CreateOut) fuse.Status {
 	return fuse.OK
 }
 
-// unmake removes a file that an earlier server made for the same request without noting it in the
-// ledger, so that it can be made again. Opening it instead would fail if its mode denies access to
+// unmake removes a file that an earlier server made for the same request. That server died before it
+// noted the file in the ledger, so the file must be made again. Opening it instead would fail if its mode denies access to
 // its owner. unmake reports whether it removed a file.
 func (t *attempt) unmake(d *dirfd, name string) bool {
 	var sx sys.Stat
@@ -212,7 +212,7 @@ func (l *ledger) find(unique uint64) *attempt {
 	return nil
 }
 
-// replied ends the attempt of a request, if it was one.
+// replied ends the attempt of a request, if it has one.
 func (l *ledger) replied(unique uint64) {
 	if t := l.find(unique); t != nil {
 		t.unique.Store(0)

@@ -71,8 +71,8 @@ func (d *DirMoves) Along(v *Version) bool {
 }
 
 // OwnFile reports whether p is a temporary file of cachebro: a file that a plan renames into place,
-// or doctor's canary. The last action must never be one of these, or an undo after doctor would do
-// nothing.
+// or doctor's canary. A change of such a file must never count as the last action, or an undo after
+// doctor would only remove the canary.
 func OwnFile(p Path) bool {
 	base := path.Base(string(p))
 	return strings.HasPrefix(base, ".cachebro-") && strings.HasSuffix(base, "~")
@@ -85,7 +85,7 @@ func WithoutTemporary(vs []Version) []Version {
 		return nil
 	}
 	var out []Version
-	life := 0 // index in out of the present file's first version
+	life := 0 // the present file's first version is out[life]
 	for _, v := range vs {
 		out = append(out, v)
 		if !v.Deleted() {

@@ -19,7 +19,7 @@ type scans struct {
 	moved atomic.Int64 // ns; when a directory was last renamed
 	began atomic.Int64 // ns; start of the scan that set seen
 	// running is set while a scan runs or is expected. A scan cannot record who writes a file. So
-	// meanwhile new files are also reported when they are made.
+	// while a scan runs, a new file is reported when it is made, not only when it is closed.
 	running atomic.Bool
 }
 
@@ -67,7 +67,8 @@ func (s *scans) checkClock() {
 }
 
 // distrust discards the results of all scans, because content written from now on may have a ctime
-// from before them. A later scan counts if it begins after the wall clock has passed its old time.
+// from before them. A later scan counts if it begins after
+// the wall clock has passed the time that it showed before it was set back.
 func (s *scans) distrust() {
 	s.opt.Logger.Warn("the clock was set back; files are copied before they are destroyed, even if a scan has captured them")
 	// The daemon may call BaselineDone again with the old start of its scan.

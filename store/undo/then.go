@@ -15,7 +15,7 @@ import (
 func (p Planner) Then(dirs []store.Path, seq uint64) (out []Entry, err error) {
 	err = p.look(func(m *maker) error {
 		var below func(dir store.Path, was bool) error
-		// add adds the named entries of a directory, or all, with what was in them.
+		// add adds the entries of a directory that names selects, each with everything in it.
 		add := func(dir store.Path, was bool, names func(store.Path) bool) error {
 			all := map[store.Path]Entry{}
 			if was {
@@ -109,7 +109,7 @@ func (m *maker) then(e Entry) (g goal, ok bool, err error) {
 	want := state{mode: e.Mode, blob: e.Blob, size: e.Size, target: e.Target, noContent: "its content was not sent"}
 	switch {
 	case store.OwnFile(e.Path) || cur.Class != store.Class(0) && !have.absent():
-		return g, false, nil // ignored here, so no machine shares it
+		return g, false, nil // ignored here, so it belongs to this machine alone
 	case e.Why != "":
 		if have.absent() || have.size != e.Size {
 			m.lose(store.Conflict{Path: e.Path, Why: e.Why})

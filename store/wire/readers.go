@@ -145,7 +145,8 @@ type GivenQuery struct {
 	Add    []string `json:"add,omitempty"`
 }
 
-// GivenAnswer holds the first line of the query that the session received, or "" if there is none.
+// GivenAnswer holds the first of the lines in the query that the session has received, or "" if it has
+// received none of them.
 type GivenAnswer struct {
 	Line string `json:"line,omitempty"`
 }
@@ -347,7 +348,7 @@ type Metrics struct {
 	Percent  float64      `json:"percent,required"`      // Saved / Full * 100
 	Cached   int          `json:"unchanged_answers"`
 	Diffs    int          `json:"diff_answers"`
-	Contexts int          `json:"contexts"` // number of context windows that include the cost of the schema
+	Contexts int          `json:"contexts"` // number of context windows for which the cost of the schema was counted
 }
 
 // ToolMetric is one line of the report.
@@ -359,7 +360,7 @@ type ToolMetric struct {
 	Saved int64  `json:"saved_tokens"`
 }
 
-// Spend counts tokens that were not delivered by MRead.
+// Spend counts tokens that reached the context in other ways than through MRead.
 type Spend struct {
 	Reader Reader `json:"reader"`
 	Tool   string `json:"tool"` // read, ls, search, recovery, schema, …

@@ -133,7 +133,7 @@ func (e *Env) Session() string {
 // Version is the version of this program.
 const Version = fastpath.Version
 
-// First returns the first argument or, without arguments, none.
+// First returns the first argument, or the value of none if there are no arguments.
 func First(args []string, none string) string {
 	if len(args) > 0 {
 		return args[0]

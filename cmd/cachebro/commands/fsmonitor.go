@@ -13,10 +13,10 @@ func fsmonitorCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "fsmonitor 2 TOKEN", Short: "tells git which files changed (core.fsmonitor)",
 		Long: `Tells git which paths changed since TOKEN, in version 2 of git's fsmonitor
-protocol. The list includes ignored paths. The answer is that everything may have
-changed if somebody changed files without going through the mount, if the mount's
-process was replaced, or if too much changed. Without a mount it fails, and git
-checks every file itself. cachebro init --git-fsmonitor sets it up.`,
+protocol. The list includes ignored paths. If somebody changed files without going
+through the mount, if the mount's process was replaced, or if too much changed, the
+answer is that everything may have changed. Without a mount the command fails, and
+git checks every file itself. cachebro init --git-fsmonitor sets it up.`,
 		Example: `  cachebro init --git-fsmonitor
   cachebro fsmonitor 2 "" | tr '\0' '\n'`,
 		Args: e.Args(2, 2),

@@ -60,9 +60,9 @@ func filesOf(v *store.View, vs []store.Version, first uint64, a *wire.Action) ([
 	return h.outcome(), nil
 }
 
-// start returns the number of the first version that counts as the action's change of a path. It is
-// the number of o. If some of the action's versions were not read, it is the number of the action's
-// first version.
+// start returns the number of the version at which the action's change of a path begins. That is o,
+// the first version of the path that was read. If some of the action's versions were not read, it is
+// the action's first version.
 func (h *history) start(o store.Version) uint64 {
 	if h.first > 0 {
 		return h.first
@@ -102,7 +102,7 @@ func (h *history) at(p store.Path, o store.Version) (*file, error) {
 	}
 	f := &file{path: p, existed: found && !before.Deleted(), mode: true}
 	if !f.existed && h.first > 0 && o.Prev >= h.first && o.Path == p && o.Op != store.OpRename {
-		f.made, found = true, true // a version of the action that was not read made it
+		f.made, found = true, true // the file was made by a version of the action that was not read
 	}
 	if f.existed {
 		f.before = before

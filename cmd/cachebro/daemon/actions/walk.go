@@ -20,8 +20,8 @@ const (
 	// maxVersions bounds the versions that one page holds in memory. An action that has
 	// begun is still read to its end.
 	maxVersions = 50_000
-	// maxBeyond bounds how many versions of other actions are read to find the rest of the
-	// actions of a page.
+	// When a page has all its actions, their remaining versions are read too. maxBeyond bounds how
+	// many versions of other actions are read on the way.
 	maxBeyond = 10_000
 	// wholePage bounds how many versions of large actions one page reads, because reading all of
 	// them would take seconds. At least wholeLeast versions of each such action are read. These are
@@ -35,7 +35,7 @@ type group struct {
 	key      string
 	versions []store.Version // in the direction of the walk
 	job      job
-	until    int64 // ns; the end of the action; 0 if a pause ends it
+	until    int64 // ns; when the action began; 0 if that is unknown, and a pause ends the action
 	// The versions that were not read: their number, the farthest one, and its time.
 	passed  int
 	far     uint64
