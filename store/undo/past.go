@@ -24,31 +24,6 @@ type Entry struct {
 	Seq      uint64     // the version that recorded the state; 0: only its children are known
 }
 
-// List returns the entries of a directory at a moment, sorted by name, as Restore would restore
-// them. "" is the root. found is false if there was no such directory.
-func (p Planner) List(dir store.Path, seq uint64) (out []Entry, found bool, err error) {
-	err = p.look(func(m *maker) error {
-		out, found, err = m.list(dir, seq)
-		return err
-	})
-	return out, found, err
-}
-
-// Now returns the present path of a directory of a moment, or false if it does not exist now.
-func (p Planner) Now(dir store.Path, seq uint64) (now store.Path, there bool, err error) {
-	err = p.look(func(m *maker) error {
-		h, err := m.cellsSince([]store.Path{dir}, seq+1, nil)
-		if err != nil {
-			return err
-		}
-		if d := h.nodeThen(dir, seq); d != nil && d.dir() {
-			now, there = h.dirPath(d)
-		}
-		return nil
-	})
-	return now, there, err
-}
-
 // look calls fn with a maker that only reads.
 func (p Planner) look(fn func(*maker) error) error {
 	m := newMaker(Planner{Store: p.Store}, "")
