@@ -111,13 +111,8 @@ func (o *overlay) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string,
 		return o.createExisting(cancel, d, parent, in, name, out)
 	}
 	var sx sys.Stat
-	if err == nil {
-		err = sys.StatFD(fd, &sx)
-	}
+	err = statNew(fd, err, &sx)
 	if err != nil {
-		if fd >= 0 {
-			unix.Close(fd)
-		}
 		return status(err)
 	}
 	o.overtook(&in.InHeader, parent)
@@ -476,4 +471,16 @@ func makePrepared(dir int, f event.PreparedFile) (fd int, err error) {
 		return -1, err
 	}
 	return fd, nil
+}
+
+// statNew reads the attributes of a file that was just created as fd, unless that failed with err. It
+// closes fd if it returns an error.
+func statNew(fd int, err error, sx *sys.Stat) error {
+	if err == nil {
+		err = sys.StatFD(fd, sx)
+	}
+	if err != nil && fd >= 0 {
+		unix.Close(fd)
+	}
+	return err
 }

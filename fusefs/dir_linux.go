@@ -236,13 +236,8 @@ func (o *overlay) Tmpfile(_ <-chan struct{}, in *fuse.CreateIn, out *fuse.Create
 		return err
 	})
 	var sx sys.Stat
-	if err == nil {
-		err = sys.StatFD(fd, &sx)
-	}
+	err = statNew(fd, err, &sx)
 	if err != nil {
-		if fd >= 0 {
-			unix.Close(fd)
-		}
 		return status(err)
 	}
 	k := keyOf(&sx)

@@ -77,7 +77,8 @@ func (c *call) comments(ctx context.Context) (text string, ids []string) {
 			delivered = append(delivered, x.ID)
 			continue
 		}
-		if size += utf16Len(commentText(x)); len(ids) > 0 && size > maxComments {
+		size += utf16Len(commentText(x))
+		if len(ids) > 0 && size > maxComments {
 			break
 		}
 		ids = append(ids, x.ID)

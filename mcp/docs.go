@@ -100,7 +100,8 @@ func (s *Server) docsText(a wire.DocsAnswer) string {
 			continue
 		}
 		t := pairText(p, &lines)
-		if used += s.opt.Tokens([]byte(t)); used > maxTokens-200 {
+		used += s.opt.Tokens([]byte(t))
+		if used > maxTokens-200 {
 			fmt.Fprintf(&b, "[... %d more pairs. Narrow with ref]\n", len(a.Pairs)-i)
 			break
 		}
@@ -203,7 +204,8 @@ func (s *Server) notesText(notes []wire.Note) string {
 	used := 0
 	for i, n := range notes {
 		t := noteText(n)
-		if used += s.opt.Tokens([]byte(t)); used > maxTokens-200 && i > 0 {
+		used += s.opt.Tokens([]byte(t))
+		if used > maxTokens-200 && i > 0 {
 			fmt.Fprintf(&b, "[... %d more. Narrow with kind or path]\n", len(notes)-i)
 			break
 		}

@@ -92,7 +92,8 @@ func (c *call) bookListing(ctx context.Context, sent string) {
 func (s *Server) listPage(items []string, first int) (part []string, next int) {
 	used := 0
 	for i := first - 1; i < len(items); i++ {
-		if used += s.opt.Tokens([]byte(items[i])) + 1; used > maxTokens-100 && i >= first {
+		used += s.opt.Tokens([]byte(items[i])) + 1
+		if used > maxTokens-100 && i >= first {
 			return items[first-1 : i], i + 1
 		}
 	}

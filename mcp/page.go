@@ -106,7 +106,8 @@ func (s *Server) measure(b []byte, offset, limit, most int) page {
 		}
 		line++
 		if line >= first && (limit == 0 || line < first+limit) {
-			if used += s.opt.Tokens(rest[:n]); used > most {
+			used += s.opt.Tokens(rest[:n])
+			if used > most {
 				total := line - 1 + text.Lines(rest)
 				if line == first {
 					return page{long: true, next: line + 1, total: total}
@@ -215,7 +216,8 @@ func (c *call) outlineText(ctx context.Context, rel string) (*mcp.CallToolResult
 	used := 0
 	for i, s := range ans.Symbols {
 		line := fmt.Sprintf("%d-%d: %s\n", s.First, s.Last, clean(s.Signature))
-		if used += c.s.opt.Tokens([]byte(line)); used > maxTokens-500 {
+		used += c.s.opt.Tokens([]byte(line))
+		if used > maxTokens-500 {
 			fmt.Fprintf(&b, "[... %d more definitions]\n", len(ans.Symbols)-i)
 			break
 		}

@@ -118,7 +118,8 @@ func (s *Server) searchText(q wire.SearchQuery, a wire.SearchAnswer, compact boo
 	used, shown := 0, 0
 	for _, h := range a.Hits {
 		line := hitText(h, compact, path.Base(s.opt.Root))
-		if used += s.opt.Tokens([]byte(line)); used > maxTokens-500 && shown > 0 {
+		used += s.opt.Tokens([]byte(line))
+		if used > maxTokens-500 && shown > 0 {
 			break
 		}
 		b.WriteString(line)

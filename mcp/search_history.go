@@ -155,7 +155,8 @@ func (s *Server) historyText(vs []wire.Version, gaps []wire.Gap, filter string) 
 	}
 	used, from := 0, len(lines)
 	for from > 0 {
-		if used += s.opt.Tokens([]byte(lines[from-1])) + 1; used > maxTokens-500 {
+		used += s.opt.Tokens([]byte(lines[from-1])) + 1
+		if used > maxTokens-500 {
 			break
 		}
 		from--

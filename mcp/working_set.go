@@ -74,7 +74,8 @@ func (s *Server) workingSetText(ws wire.WorkingSet) string {
 	used := 0
 	for i, f := range ws.Files {
 		line := workingLine(f)
-		if used += s.opt.Tokens([]byte(line)) + 1; used > maxTokens-200 {
+		used += s.opt.Tokens([]byte(line)) + 1
+		if used > maxTokens-200 {
 			fmt.Fprintf(&b, "[... %d more]\n", len(ws.Files)-i)
 			break
 		}

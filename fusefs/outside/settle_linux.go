@@ -176,8 +176,11 @@ func (r *Recorder) goneByOthers(path string) {
 	if e != nil && e.waits {
 		r.settle(e)
 	}
-	if e == nil || e.waits || e.known.Ino == 0 || slices.ContainsFunc(r.ops, func(o *op) bool { return o.from.path == path || o.to.path == path }) {
+	if e == nil || e.waits || e.known.Ino == 0 {
 		return
+	}
+	if slices.ContainsFunc(r.ops, func(o *op) bool { return o.from.path == path || o.to.path == path }) {
+		return // a watched call may have removed it
 	}
 	ev := fusefs.Event{Op: event.OpUnlink, File: e.file, Path: e.track.rel(path), Stat: e.known, Class: e.track.class(path, isDir(e.known)), Time: time.Now()}
 	if isDir(e.known) {

@@ -778,7 +778,8 @@ func (h *past) put(c *cell, n *node, v *store.Version) *node {
 	}
 	goesOn = goesOn.latest()
 	taken := goesOn != nil && goesOn != cur && len(goesOn.entries) > 0
-	if goesOn == nil || goesOn == n || goesOn.kind != n.kind || taken || n.holdsEntries() {
+	different := goesOn == nil || goesOn == n || goesOn.kind != n.kind
+	if different || taken || n.holdsEntries() {
 		h.set(c, n, v)
 		return n
 	}

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// List tells what was in a directory at a moment, sorted by name: what Restore would
-// make of it. "" is the root. False: there was no such directory.
+// List returns the entries of a directory at a moment, sorted by name, as Restore would restore
+// them. "" is the root. found is false if there was no such directory.
 func (p Planner) List(dir store.Path, seq uint64) (out []Entry, found bool, err error) {
 	m := p.looker()
 	err = p.Store.View(func(v *store.View) error {
@@ -19,12 +19,12 @@ func (p Planner) List(dir store.Path, seq uint64) (out []Entry, found bool, err 
 		if err != nil || !found {
 			return err
 		}
-		names, err := m.names(dir, seq)
+		names, err := m.pathsIn(dir, seq)
 		if err != nil {
 			return err
 		}
 		for _, name := range names {
-			e, there, err := m.was(name, seq)
+			e, there, err := m.entryAt(name, seq)
 			if err != nil {
 				return err
 			}
@@ -37,7 +37,7 @@ func (p Planner) List(dir store.Path, seq uint64) (out []Entry, found bool, err 
 	return out, found, err
 }
 
-// Now is where a directory of a moment is now; false: it is not there any more.
+// Now returns the present path of a directory of a moment, or false if it does not exist now.
 func (p Planner) Now(dir store.Path, seq uint64) (now store.Path, there bool, err error) {
 	m := p.looker()
 	err = p.Store.View(func(v *store.View) error {
@@ -51,29 +51,32 @@ func (p Planner) Now(dir store.Path, seq uint64) (now store.Path, there bool, er
 	return now, there, err
 }
 
-// listing lists directories of the past. It follows the renames of each directory in the log.
+// listing lists directories of the past. It follows the renames of each directory in the log, and
+// reads only the newest versions of most paths. Reading the cells of a directory would read its
+// whole history.
 type listing struct {
 	*maker
-	wentTo map[store.Path][]laterName // which names directories of a moment had later, as far as requested
+	later map[store.Path][]laterName // caches laterNames
 }
 
 func (p Planner) looker() *listing {
 	return &listing{newMaker(Planner{Store: p.Store}, ""), map[store.Path][]laterName{}}
 }
 
-// wasDir: the root, or a directory at that moment, by itself or by what was in it.
+// wasDir reports whether a path was a directory at a moment.
 func (m *listing) wasDir(dir store.Path, seq uint64) (bool, error) {
 	if dir == "" {
 		return true, nil
 	}
-	e, there, err := m.was(dir, seq)
+	e, there, err := m.entryAt(dir, seq)
 	return there && e.Mode&unix.S_IFMT == unix.S_IFDIR, err
 }
 
-// was is one path at a moment; false: it was not there. What was first seen after its
-// directory had been renamed was where the directory was.
-func (m *listing) was(path store.Path, seq uint64) (e Entry, there bool, err error) {
-	e, there, first, err := m.told(path, seq)
+// entryAt returns the entry of a path at a moment, or false if it did not exist. A file may have
+// been seen first after its directory was renamed. Its path at the moment then follows from that of
+// the directory.
+func (m *listing) entryAt(path store.Path, seq uint64) (e Entry, there bool, err error) {
+	e, there, first, err := m.ownEntry(path, seq)
 	if err != nil || first.Seq == 0 || store.OwnFile(path) {
 		return e, there, err
 	}
@@ -85,13 +88,14 @@ func (m *listing) was(path store.Path, seq uint64) (e Entry, there bool, err err
 	for i, h := range names {
 		at, was, found := e, there, first
 		if i > 0 {
-			at, was, found, err = m.told(join(h.path, name), seq)
+			at, was, found, err = m.ownEntry(join(h.path, name), seq)
 			if err != nil {
 				return e, false, err
 			}
 		}
-		// What was made there later is younger than the directory's coming.
-		if was && found.Seq > h.since && found.Seq <= h.until && (i == 0 || found.Stat.Birth < h.came) {
+		seenThen := found.Seq > h.since && found.Seq <= h.until
+		madeThere := i > 0 && found.Stat.Birth >= h.came // after the directory got this name
+		if was && seenThen && !madeThere {
 			at.Path = path
 			return at, true, nil
 		}
@@ -99,17 +103,17 @@ func (m *listing) was(path store.Path, seq uint64) (e Entry, there bool, err err
 	if first.Seq != unknown && len(names) == 1 {
 		return Entry{}, false, nil // it was made later
 	}
-	// A directory of which nothing is known by itself was there when something was in it.
-	within, err := m.holds(path, seq)
+	// A directory without versions of its own existed if it had entries.
+	within, err := m.hasEntries(path, seq)
 	return Entry{Path: path, Mode: unix.S_IFDIR | 0o755}, within, err
 }
 
-// unknown is the number of no version: nothing is known of a path by itself.
+// unknown stands for the number of a path's first version if the path has no version.
 const unknown = never
 
-// told is what a path's own versions say of it. first is the one by which something was
-// found there after the moment, Seq 0: it is known from before it.
-func (m *listing) told(path store.Path, seq uint64) (e Entry, there bool, first store.Version, err error) {
+// ownEntry returns the entry of a path according to the path's own versions. first is the path's
+// first version if that is later than the moment. Its Seq is 0 if there is an earlier version.
+func (m *listing) ownEntry(path store.Path, seq uint64) (e Entry, there bool, first store.Version, err error) {
 	if store.OwnFile(path) {
 		return e, false, first, nil
 	}
@@ -124,7 +128,7 @@ func (m *listing) told(path store.Path, seq uint64) (e Entry, there bool, first 
 		first = own[0]
 	}
 	if len(own) > 0 && own[len(own)-1].Seq <= seq && own[len(own)-1].Deleted() {
-		return e, false, first, nil // nor was what had been in it
+		return e, false, first, nil
 	}
 	lost := len(m.plan.Lost)
 	w, known, err := m.stateThen(path, own, seq)
@@ -133,37 +137,30 @@ func (m *listing) told(path store.Path, seq uint64) (e Entry, there bool, first 
 	}
 	switch {
 	case known && !w.absent():
-		e = Entry{Path: path, Mode: w.mode, Size: w.size, Mtime: w.mtime, Target: w.target, Blob: w.blob, Seq: w.seq}
-		if w.owned {
-			e.UID, e.GID = w.uid, w.gid
-		}
-		if w.regular() && w.blob == (store.Hash{}) && w.size > 0 {
-			e.Why = cmp.Or(w.noContent, "nothing was kept of its content")
-		}
-		return e, true, first, nil
+		return entryOf(path, w), true, first, nil
 	case !known && len(m.plan.Lost) > lost:
 		first := own[0]
 		e = Entry{Path: path, Mode: cmp.Or(first.Stat.Mode, unix.S_IFREG|0o644), Size: first.Stat.Size, Mtime: first.Stat.Mtime, Seq: first.Seq,
 			Why: cmp.Or(m.plan.Lost[len(m.plan.Lost)-1].Why, "what was there is not known")}
 		return e, true, first, nil
 	}
-	return e, false, first, nil // it was made later, with what was found in it, or nothing is known
+	return e, false, first, nil
 }
 
-// laterName is a name that a directory had: after one version, and up to another.
+// laterName is a path that a directory had after the version since, up to the version until.
 type laterName struct {
 	path         store.Path
 	since, until uint64
-	came         int64 // when, ns since the epoch; 0: it was there at the moment
+	came         int64 // when it got this path, ns since the epoch; 0 if before the moment
 }
 
-// never is after all versions.
+// never is later than the number of each version.
 const never = ^uint64(0)
 
-// laterNames are the names that a directory of a moment had from then on, the first one its
-// own. It takes them by its own renames and by those of the directories above it.
+// laterNames returns the paths that a directory of a moment has had since then, beginning with its
+// path at the moment. It gets a new path if it, or a directory above it, is renamed.
 func (m *listing) laterNames(dir store.Path, seq uint64) ([]laterName, error) {
-	if known := m.wentTo[dir]; known != nil {
+	if known := m.later[dir]; known != nil {
 		return known, nil
 	}
 	out := []laterName{{path: dir, since: seq, until: never}}
@@ -186,12 +183,12 @@ func (m *listing) laterNames(dir store.Path, seq uint64) ([]laterName, error) {
 		}
 		out = append(out, laterName{path: to + at.path[len(by):], since: left.Seq, until: never, came: left.Time})
 	}
-	m.wentTo[dir] = out
+	m.later[dir] = out
 	return out, nil
 }
 
-// leaving is the version by which a directory left a name, and whose name that is: its
-// own, or that of a directory above it. Seq 0: it did not.
+// leaving returns the version by which a directory lost a path, and the path of that version, which
+// is the directory's or that of a directory above it. Seq is 0 if it still has the path.
 func (m *listing) leaving(at *laterName) (first store.Version, by store.Path, err error) {
 	for p := at.path; p != ""; p, _ = split(p) {
 		if cur, found, err := m.view.Current(p); err != nil || !found || cur.Seq <= at.since {
@@ -205,14 +202,14 @@ func (m *listing) leaving(at *laterName) (first store.Version, by store.Path, er
 			return first, by, err
 		}
 		for _, v := range own {
-			// What came by the same rename is the directory itself, or came with it.
+			// Versions of the rename that gave the directory this path do not count.
 			if v.Seq <= at.since || v.Time == at.came {
 				continue
 			}
 			switch v.Op {
 			case store.OpChmod, store.OpBaseline, store.OpSeen, store.OpOutside:
 				if !v.Deleted() && stateOf(v).dir() {
-					continue // it is there
+					continue // the directory still exists
 				}
 			}
 			if first.Seq == 0 || v.Seq < first.Seq {
@@ -224,9 +221,9 @@ func (m *listing) leaving(at *laterName) (first store.Version, by store.Path, er
 	return first, by, nil
 }
 
-// names are the paths of everything of which something is known in a directory of a
-// moment, under whatever name it had later.
-func (m *listing) names(dir store.Path, seq uint64) ([]store.Path, error) {
+// pathsIn returns the paths of all entries that a directory of a moment has had since then, as if
+// it had never been renamed.
+func (m *listing) pathsIn(dir store.Path, seq uint64) ([]store.Path, error) {
 	names, err := m.laterNames(dir, seq)
 	if err != nil {
 		return nil, err
@@ -246,24 +243,28 @@ func (m *listing) names(dir store.Path, seq uint64) ([]store.Path, error) {
 	return slices.Compact(out), nil
 }
 
-// describes: a version gives the content of what the version below it left. It is a
-// baseline, or that of a file that came under a tracked name.
+// describes reports whether a version only adds the content of the version before it. Such a
+// version is a baseline, or that of a file that was renamed to a tracked name.
 func describes(v, below store.Version) bool {
-	if st := stateOf(v); v.Op == store.OpBaseline && !st.regular() { // found once more, under a name of another class
+	if st := stateOf(v); v.Op == store.OpBaseline && !st.regular() {
 		return !below.Deleted() && st.in.Ino != 0 && st.in == store.InodeOf(below.Stat) && st.equal(stateOf(below))
 	}
 	shown := v.Op == store.OpWrite && below.From != "" && v.Time == below.Time
 	return (v.Op == store.OpBaseline || shown) && sameBytes(v, below)
 }
 
-// sameBytes: two versions are of one file, which was not written to between them.
+// sameBytes reports whether two versions are of one file that was not written between them.
+// Truncating an empty file changes its mtime only.
 func sameBytes(a, b store.Version) bool {
-	return regular(a) && !b.Deleted() && regular(b) && store.InodeOf(a.Stat) == store.InodeOf(b.Stat) &&
-		a.Stat.Size == b.Stat.Size && (a.Stat.Mtime == b.Stat.Mtime || a.Stat.Size == 0) // who truncates an empty file changes its time
+	if !regular(a) || !regular(b) || b.Deleted() {
+		return false
+	}
+	sameTime := a.Stat.Mtime == b.Stat.Mtime || a.Stat.Size == 0
+	return store.InodeOf(a.Stat) == store.InodeOf(b.Stat) && a.Stat.Size == b.Stat.Size && sameTime
 }
 
-// described is the state that a version left, with the content that was found to be
-// its only before it was destroyed, under whatever name it had by then.
+// described returns the state that a version left. If its content was saved only later, just before
+// it was destroyed and perhaps under another name, the state includes that content.
 func (m *listing) described(own []store.Version, i int) (state, error) {
 	st := stateOf(own[i])
 	if !st.regular() || st.blob != (store.Hash{}) {
@@ -281,7 +282,7 @@ func (m *listing) described(own []store.Version, i int) (state, error) {
 		case next.Op == store.OpMoved:
 			to = next.To
 		case next.Op == store.OpExchange:
-			to = next.From // what came from there is here now
+			to = next.From // the file has that name now
 		default:
 			return st, nil
 		}
@@ -301,7 +302,7 @@ func (m *listing) described(own []store.Version, i int) (state, error) {
 	return st, nil
 }
 
-// began: before its first known version the path did not exist.
+// began reports whether a path did not exist before its first version v.
 func began(v store.Version) bool {
 	switch v.Op {
 	case store.OpCreate, store.OpMkdir, store.OpSymlink, store.OpMknod, store.OpRename, store.OpLink, store.OpUnlink, store.OpRmdir, store.OpMoved:
@@ -316,27 +317,28 @@ func regular(v store.Version) bool {
 	return kind == unix.S_IFREG || kind == 0
 }
 
-// knownOf are the versions by which a path is told at a moment: the newest alone where
-// it says all.
+// knownOf returns the versions that are needed to know the state of a path at a moment. That is
+// often the newest version alone.
 func (m *listing) knownOf(path store.Path, seq uint64) ([]store.Version, error) {
 	cur, found, err := m.view.Current(path)
 	if err != nil {
 		return nil, err
 	}
-	if found && cur.Seq <= seq && (cur.Deleted() || !regular(cur) || cur.Blob != (store.Hash{})) {
+	complete := cur.Deleted() || !regular(cur) || cur.Blob != store.Hash{}
+	if found && cur.Seq <= seq && complete {
 		return []store.Version{cur}, nil
 	}
 	return m.view.History(path, false)
 }
 
-// holds: something was below a directory at a moment.
-func (m *listing) holds(dir store.Path, seq uint64) (found bool, err error) {
-	names, err := m.names(dir, seq)
+// hasEntries reports whether a directory had entries at a moment.
+func (m *listing) hasEntries(dir store.Path, seq uint64) (found bool, err error) {
+	names, err := m.pathsIn(dir, seq)
 	if err != nil {
 		return false, err
 	}
 	for _, name := range names {
-		_, found, err = m.was(name, seq)
+		_, found, err = m.entryAt(name, seq)
 		if found || err != nil {
 			return found, err
 		}
@@ -344,8 +346,8 @@ func (m *listing) holds(dir store.Path, seq uint64) (found bool, err error) {
 	return false, nil
 }
 
-// stateThen is what a path, of which these versions are known, was at a moment; false:
-// that is not known.
+// stateThen returns the state of a path at a moment. own are the path's versions. ok is false if the
+// state is unknown.
 func (m *listing) stateThen(path store.Path, own []store.Version, seq uint64) (st state, ok bool, err error) {
 	if len(own) == 0 {
 		return st, false, nil
@@ -364,7 +366,7 @@ func (m *listing) stateThen(path store.Path, own []store.Version, seq uint64) (s
 	}
 	switch first := own[0]; {
 	case first.Op == store.OpBaseline || first.Op == store.OpSeen || first.Op == store.OpOutside:
-		// It was there before anybody looked: what was found is what was.
+		// The file existed before it was first seen, in the same state.
 		st, err = m.described(own, 0)
 		if err != nil {
 			return st, false, err

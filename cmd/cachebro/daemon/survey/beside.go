@@ -208,7 +208,7 @@ func (b *bypassBatch) parent(p store.Path) bool {
 	}
 	st, target, err := source.LstatBeneath(b.scanner.dir, string(dir))
 	switch {
-	case err != nil || !isDir(st):
+	case err != nil || !isDir(st): // p is gone, too, which another record reports
 	case b.Record.Op == store.OpOutside && b.renamed(st):
 		return false
 	default:
