@@ -78,7 +78,8 @@ func (o *namespace) fillAttrOut(sx *sys.Stat, out *fuse.AttrOut) {
 	o.fillAttr(sx, &out.Attr)
 }
 
-// severalAsked means that several threads, or an unknown thread, asked. No thread has this id.
+// severalAsked is the value of attrThread when several threads, or an unknown one, have asked for
+// attributes. No thread has this id.
 const severalAsked = ^uint32(0)
 
 // asking records the thread for which attributes of n are about to be read, or 0 if unknown. It
@@ -202,7 +203,7 @@ func (o *contents) outsideOf(n *inode, was, after event.Stat) {
 		defer n.order.Unlock()
 		if w := n.writes; w == nil || !w.dirty {
 			o.obs.Outside(n, was, after)
-			n.tell(stamp{after.Size, after.Mtime, after.Ctime})
+			n.setReported(stamp{after.Size, after.Mtime, after.Ctime})
 		}
 	}
 	if n.order.TryLock() {
@@ -231,8 +232,8 @@ func (o *contents) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse
 		owners = fuse.FATTR_MODE | fuse.FATTR_UID | fuse.FATTR_GID
 		times  = fuse.FATTR_ATIME | fuse.FATTR_MTIME
 	)
-	nobody := setsNothing(in)
-	if nobody || in.Valid&(owners|times|fuse.FATTR_SIZE) != 0 {
+	setsNone := setsNothing(in)
+	if setsNone || in.Valid&(owners|times|fuse.FATTR_SIZE) != 0 {
 		n.order.Lock()
 		defer n.order.Unlock()
 	}
@@ -248,7 +249,7 @@ func (o *contents) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse
 		o.guard(n) // the new mode denies access even to the owner
 	}
 	chmod := in.Valid&owners != 0
-	if nobody { // only clears set-id bits, so without these bits the mode stays the same
+	if setsNone { // such a request changes the mode only if there are set-id bits to clear
 		var sx sys.Stat
 		chmod = o.statInode(n, &sx) == nil && sx.Mode&unix.S_IFMT == unix.S_IFREG && sx.Mode&(unix.S_ISUID|unix.S_ISGID) != 0
 	}
@@ -334,19 +335,19 @@ func (o *namespace) openWritable(n *inode) (int, error) {
 
 // setRest sets everything except the size.
 func (o *namespace) setRest(n *inode, in *fuse.SetAttrIn) error {
-	nobody := setsNothing(in)
-	if in.Valid&(setAnything|setMoreOf) == 0 && !nobody {
+	setsNone := setsNothing(in)
+	if in.Valid&(setAnything|setMoreOf) == 0 && !setsNone {
 		return nil
 	}
 	return o.withInode(n, func(f sys.Ref) error {
-		if nobody {
+		if setsNone {
 			var sx sys.Stat
 			if err := sys.StatRef(f, &sx); err != nil || in.InHeader.Uid != 0 && in.InHeader.Uid != sx.UID {
 				return err
 			}
 		}
 		// The owner comes first: chown clears the set-id bits that chmod may set.
-		if nobody || in.Valid&(fuse.FATTR_UID|fuse.FATTR_GID) != 0 {
+		if setsNone || in.Valid&(fuse.FATTR_UID|fuse.FATTR_GID) != 0 {
 			uid, gid := -1, -1
 			if in.Valid&fuse.FATTR_UID != 0 {
 				uid = int(in.Uid)

@@ -31,8 +31,8 @@ func stampOf(sx *sys.Stat) stamp {
 	return stamp{sx.Size, sx.Mtime, sx.Ctime}
 }
 
-// tell stores which content was last reported to the Observer. The caller holds n.order.
-func (n *inode) tell(s stamp) {
+// setReported stores which content was last reported to the Observer. The caller holds n.order.
+func (n *inode) setReported(s stamp) {
 	n.reported = nil
 	if s.size >= TailMin {
 		n.reported = &s
@@ -75,8 +75,8 @@ func (o *contents) markDirty(n *inode, c Caller, op event.Op, before stamp, appe
 // source since the last operation, check resets the tail, because the earlier content is not the
 // last version's.
 //
-// Our own changes of mode, owner, times or names look like such a write, but are rare between a
-// write and its close.
+// Our own changes of mode, owner, times or names look like such a write and reset the tail too, but
+// they are rare between a write and the close after it.
 func (w *writes) check(fd int) {
 	if w.tail < TailMin {
 		return
@@ -87,8 +87,8 @@ func (w *writes) check(fd int) {
 	}
 }
 
-// leave stores the stamp of the file after one of our operations.
-func (w *writes) leave(fd int) {
+// setStamp stores the stamp of the file after one of our operations.
+func (w *writes) setStamp(fd int) {
 	if w.tail < TailMin {
 		return
 	}
@@ -111,8 +111,8 @@ func (w *writes) truncated(size int64) {
 	w.size = size
 }
 
-// neverClosed reports whether n was made through the mount and never closed. Its first close then also
-// reports its mode and owner. The caller holds n.order.
+// neverClosed reports whether n was made through the mount and never closed. If so, the first close
+// also reports its mode and owner. The caller holds n.order.
 func (n *inode) neverClosed() bool { return n.writes != nil && n.writes.created }
 
 // closeContent reports to the Observer that the content of a dirty n can be captured. c is the
@@ -128,6 +128,8 @@ func (o *contents) closeContent(n *inode, c Caller, op event.Op, idle bool) {
 	o.closeAs(n, w, o.procs.refresh(c), op, idle, false, &sx, err, gen)
 }
 
+// closeAs does the work of closeContent and closeHandle. sx holds the attributes of n, err is the
+// error of reading them, and gen is what peek returned before.
 func (o *contents) closeAs(n *inode, w *writes, c Caller, op event.Op, idle, held bool, sx *sys.Stat, err error, gen uint32) {
 	w.dirty = false
 	defer o.ledger.flag(n, nodeDirty|nodeCreated, false)
@@ -153,7 +155,7 @@ func (o *contents) closeAs(n *inode, w *writes, c Caller, op event.Op, idle, hel
 	if w.tail >= TailMin && stampOf(sx) != w.afterLast { // a process wrote to the source; see check
 		w.tail = 0
 	}
-	n.tell(stampOf(sx))
+	n.setReported(stampOf(sx))
 	ev := Closed{
 		File: n, Caller: c, Writer: w.writer, Op: op, Stat: sx.Stat,
 		TailFrom: min(w.tail, sx.Size), LastPath: n.LastPath(), Idle: idle, Held: held, Time: now,

@@ -96,16 +96,16 @@ func (o *overlay) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string,
 	earlier := o.earlier(&in.InHeader)
 	o.try(&in.InHeader, nil, nil)
 	fd, err := -1, error(nil)
-	o.makes.begin()
-	defer o.makes.end()
+	o.creations.begin()
+	defer o.creations.end()
 	create := func() (err error) {
 		flags := createFlags(in.Flags)
 		fd, err = sys.Open(d.fd, name, flags|unix.O_CREAT|unix.O_EXCL, o.newMode(d, in.Mode, in.Umask))
 		return err
 	}
-	err = o.as(&in.InHeader, create)
+	err = o.asCaller(&in.InHeader, create)
 	if err == unix.EEXIST && earlier.unmake(d, name) {
-		err = o.as(&in.InHeader, create)
+		err = o.asCaller(&in.InHeader, create)
 	}
 	if err == unix.EEXIST && in.Flags&unix.O_EXCL == 0 {
 		return o.createExisting(cancel, d, parent, in, name, out)
@@ -230,11 +230,11 @@ func (o *overlay) make(in *fuse.InHeader, name string, op event.Op, target strin
 		return st
 	}
 	defer d.release()
-	o.makes.begin()
-	defer o.makes.end()
+	o.creations.begin()
+	defer o.creations.end()
 	earlier := o.earlier(in)
 	t := o.try(in, nil, nil)
-	err := o.as(in, func() error { return mk(d) })
+	err := o.asCaller(in, func() error { return mk(d) })
 	var sx sys.Stat
 	if err == unix.EEXIST && sys.StatAt(d.fd, name, &sx) == nil && earlier.madeEarlier(&sx, op) {
 		err = nil
@@ -279,7 +279,7 @@ func (o *overlay) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	c := o.caller(&in.InHeader, true)
 	if !first {
 		o.finding(n)
-		o.renaming(n, c)
+		o.closeBeforeRename(n, c)
 	}
 	n.begin()
 	err := o.link(n, d.fd, name)

@@ -32,14 +32,14 @@ func ownCreds() creds {
 	return c
 }
 
-// as calls f, which makes a file on the source. f runs with the file system identity of the caller,
+// asCaller calls f, which makes a file on the source. f runs with the file system identity of the caller,
 // so that the file belongs to the caller at once. Only the identity of this thread changes; the
 // device loop has locked its goroutine to the thread.
 //
 // The server of an ordinary user cannot do this. Files that it made for other users (allow_other),
 // even set-user-id programs, would belong to its own user. So users other than its own and root get
 // EACCES.
-func (o *contents) as(in *fuse.InHeader, f func() error) error {
+func (o *contents) asCaller(in *fuse.InHeader, f func() error) error {
 	if !o.us.root && in.Uid != o.us.uid && in.Uid != 0 {
 		return unix.EACCES
 	}

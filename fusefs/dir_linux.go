@@ -228,9 +228,9 @@ func (o *overlay) Tmpfile(_ <-chan struct{}, in *fuse.CreateIn, out *fuse.Create
 	}
 	defer d.release()
 	fd := -1
-	o.makes.begin()
-	defer o.makes.end()
-	err = o.as(&in.InHeader, func() (err error) {
+	o.creations.begin()
+	defer o.creations.end()
+	err = o.asCaller(&in.InHeader, func() (err error) {
 		flags := createFlags(in.Flags) | unix.O_TMPFILE | int(in.Flags)&unix.O_EXCL
 		fd, err = sys.Open(d.fd, ".", flags, o.newMode(d, in.Mode, in.Umask))
 		return err

@@ -150,7 +150,7 @@ func (o *overlay) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirE
 			return out.AddDirLookupEntry(e) != nil
 		}
 		var sx sys.Stat
-		made := o.makes.start()
+		made := o.creations.start()
 		found := sys.StatAt(dir, e.Name, &sx) == nil
 		if found {
 			e.Ino, e.Mode = o.numberIn(n, e, &sx), sx.Mode

@@ -88,8 +88,8 @@ func (n *inode) dropHandle(h *handle) (writers bool) {
 	return writers
 }
 
-// writersBeside reports whether a handle other than h can write to n.
-func (n *inode) writersBeside(h *handle) bool {
+// otherWriters reports whether any handle except h can write to n.
+func (n *inode) otherWriters(h *handle) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for o := n.handles; o != nil; o = o.next {

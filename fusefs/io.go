@@ -83,7 +83,7 @@ func (o *contents) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) 
 		}
 	}
 	w.touched(off, off+int64(done))
-	w.leave(h.fd)
+	w.setStamp(h.fd)
 	if done == 0 && err != nil {
 		return 0, status(err)
 	}
@@ -161,7 +161,7 @@ func (o *contents) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.
 	} else {
 		w.tail = min(w.tail, off) // part of the range may have been changed
 	}
-	w.leave(h.fd)
+	w.setStamp(h.fd)
 	return status(err)
 }
 
@@ -194,6 +194,6 @@ func (o *contents) CopyFileRange(cancel <-chan struct{}, in *fuse.CopyFileRangeI
 		return 0, status(err)
 	}
 	w.touched(int64(in.OffOut), int64(in.OffOut)+int64(done))
-	w.leave(to.fd)
+	w.setStamp(to.fd)
 	return uint32(done), fuse.OK
 }

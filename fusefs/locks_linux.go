@@ -44,13 +44,13 @@ const forwardsLocks = true
 const (
 	// The shortest and the longest pause before retrying a lock that a process bypassing the mount
 	// holds.
-	lockPause  = time.Millisecond
-	lockPauses = 64 * time.Millisecond
-	// How long to retry if the lock may belong to a closed handle: lingerWait, or up to lingerWaits
-	// while a RELEASE is being handled. The kernel sends the RELEASE before this request, so the
-	// server has already read it, but it may not have counted it yet.
-	lingerWait  = time.Millisecond
-	lingerWaits = 100 * time.Millisecond
+	lockPause    = time.Millisecond
+	maxLockPause = 64 * time.Millisecond
+	// How long to retry if the lock may belong to a closed handle: lingerWait, or up to maxLingerWait
+	// while a RELEASE is being handled. The kernel sends the RELEASE before this request, so a
+	// thread has already read the RELEASE, but may not have counted it yet.
+	lingerWait    = time.Millisecond
+	maxLingerWait = 100 * time.Millisecond
 )
 
 // locking holds the locks of a mount.
@@ -218,7 +218,7 @@ func (o *overlay) SetLk(_ <-chan struct{}, in *fuse.LkIn) fuse.Status {
 		releasing := o.locking.releasing() // read before the try, to cover a RELEASE that ends during it
 		st := o.lock(in, false)
 		took := time.Since(began)
-		if st != fuse.EAGAIN || took > lingerWaits || took > lingerWait && !releasing {
+		if st != fuse.EAGAIN || took > maxLingerWait || took > lingerWait && !releasing {
 			return st
 		}
 		if !o.lingers(in) {
@@ -560,7 +560,7 @@ func (l *locking) watchOthers(o *overlay, f *lockedFile) {
 	f.timer = time.AfterFunc(f.pause, func() {
 		l.mu.Lock()
 		f.timer = nil
-		f.pause = min(2*f.pause, lockPauses)
+		f.pause = min(2*f.pause, maxLockPause)
 		granted := l.retry(o, f)
 		l.tidy(f)
 		l.mu.Unlock()

@@ -35,7 +35,7 @@ func (o *overlay) Lookup(_ <-chan struct{}, in *fuse.InHeader, name string, out 
 		return st
 	}
 	var sx sys.Stat
-	made := o.makes.start()
+	made := o.creations.start()
 	defer d.release()
 	err := sys.StatAt(d.fd, name, &sx)
 	if err == unix.ENOENT && parent.folds(d) {
@@ -60,7 +60,7 @@ func (o *overlay) Lookup(_ <-chan struct{}, in *fuse.InHeader, name string, out 
 }
 
 // lookedUp fills in the reply for a name found in a directory, and counts a reference to its inode.
-// made was taken before sx was read.
+// made is the state of renames before sx was read.
 func (o *overlay) lookedUp(in *fuse.InHeader, parent *inode, dir int, name string, sx *sys.Stat, made moveMark, out *fuse.EntryOut) {
 	id := o.rest(parent, name, sx)
 	if id == 0 {
@@ -75,8 +75,8 @@ func (o *overlay) lookedUp(in *fuse.InHeader, parent *inode, dir int, name strin
 	o.fillEntry(id, sx, out)
 }
 
-// afresh reads the attributes of an inode that the kernel already knows again, just before they are
-// sent. sx was read before the inode was found, so overtook does not know of this request.
+// afresh reads sx again, just before it is sent, for an inode that the kernel already knows. The
+// first read came before the inode was found, so overtook did not know of this request then.
 func (o *namespace) afresh(n *inode, in *fuse.InHeader, dir int, name string, sx *sys.Stat) {
 	if n.isReg() && sx.Nlink == 1 {
 		return // the kernel itself makes every change of such a file

@@ -72,7 +72,7 @@ type device struct {
 	idle     atomic.Bool   // watch is paused until woken
 	woken    chan struct{} // wakes watch; capacity 1
 	ended    chan struct{} // closed by the first loop that sees the connection end
-	overOne  sync.Once
+	endOnce  sync.Once
 	counts   [maxOpcode]atomic.Uint64
 	// released counts the RELEASEs that were handled. No process waits for the replies.
 	released atomic.Uint64
@@ -190,7 +190,7 @@ func (d *device) loop() {
 		case err == unix.EINTR || err == unix.EAGAIN || err == unix.ENOENT:
 			continue
 		case ended(err):
-			d.overOne.Do(func() { close(d.ended) })
+			d.endOnce.Do(func() { close(d.ended) })
 			return
 		case err != nil: // only this request failed
 			d.log.Error("read a request", "error", err)
@@ -266,7 +266,7 @@ func (d *device) next(in []byte) (int, error) {
 	}
 	n, err := unix.Read(d.fd, in)
 	if ended(err) {
-		d.overOne.Do(func() { close(d.ended) })
+		d.endOnce.Do(func() { close(d.ended) })
 	}
 	return n, err
 }

@@ -158,7 +158,7 @@ func (o *contents) truncate(n *inode, fd int, c Caller, in *fuse.InHeader, size 
 	if err == nil {
 		w.truncated(size)
 	}
-	w.leave(fd)
+	w.setStamp(fd)
 	return err
 }
 
@@ -184,8 +184,8 @@ func (o *overlay) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	return fuse.OK
 }
 
-// closeHandle is closeContent through the open handle h, with a known caller. held means that h
-// stays open for now. The caller holds n.order.
+// closeHandle does the same as closeContent, but reads the attributes through the open handle h and
+// uses c as it is. held means that h stays open for now. The caller holds n.order.
 func (o *contents) closeHandle(n *inode, h *handle, c Caller, held bool) {
 	gen := n.peek()
 	var sx sys.Stat
@@ -223,9 +223,9 @@ func (o *overlay) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 func (o *contents) finish(h *handle) {
 	n := h.node
 	defer n.order.Unlock()
-	// The RELEASE of one redirection can arrive after the next one has truncated the file. Then the
-	// close of the next one reports the content.
-	if w := n.writes; w != nil && w.dirty && !(w.empty && n.writersBeside(h)) {
+	// If a shell redirects two commands to one file, the first one's RELEASE can arrive after the
+	// second one has truncated the file. Then the second one's close reports the content.
+	if w := n.writes; w != nil && w.dirty && !(w.empty && n.otherWriters(h)) {
 		// The process that closed the file may be gone. The opener is the best guess.
 		c := h.owner
 		if w.writer.PID != 0 {

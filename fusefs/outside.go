@@ -79,7 +79,7 @@ func (o *contents) noteOutside(n *inode, sx *sys.Stat, made moveMark) {
 	if o.obs == nil || !n.isReg() || !o.outside.Load() {
 		return
 	}
-	if o.makes.running.Load() > 0 || o.makes.done.Load() != made.done {
+	if o.creations.running.Load() > 0 || o.creations.done.Load() != made.done {
 		return
 	}
 	if o.outsideWrites.unknown(n.key, sx.Ctime, currentMoment()) {

@@ -39,12 +39,12 @@ type namespace struct {
 
 	devices devices
 
-	dirs     dirfds
-	moves    moves
-	makes    moves // counts creations; see noteOutside
-	streams  streams
-	notifier *notifier
-	ledger   *ledger // nil if no other server can take over
+	dirs      dirfds
+	moves     moves
+	creations moves // counts the files being made; see noteOutside
+	streams   streams
+	notifier  *notifier
+	ledger    *ledger // nil if no other server can take over
 
 	changes    *changes.Tracker
 	aloneSince atomic.Pointer[time.Time] // when outside was last cleared; nil if never

@@ -32,9 +32,9 @@ func (o *overlay) inodeFor(parent *inode, name string, sx *sys.Stat) *inode {
 	}
 }
 
-// renaming closes n, if dirty, before its names change. Then the version has its writer and the
-// name under which it was written. The caller holds n.order.
-func (o *contents) renaming(n *inode, c Caller) {
+// closeBeforeRename closes n, if dirty, before its names change. So the version has the right writer
+// and the name under which the content was written. The caller holds n.order.
+func (o *contents) closeBeforeRename(n *inode, c Caller) {
 	if w := n.writes; w != nil && w.dirty {
 		o.closeContent(n, c, event.OpWrite, false)
 	}
@@ -51,27 +51,27 @@ func (o *overlay) closeBelow(dirs ...*inode) {
 		for _, n := range o.dirty.list() {
 			if n.below(d) {
 				n.order.Lock()
-				o.renaming(n, Caller{})
+				o.closeBeforeRename(n, Caller{})
 				n.order.Unlock()
 			}
 		}
 	}
 }
 
-// losing prepares n for the loss of a name. It closes n if n is dirty, then the Observer saves the
-// content. The caller holds n.order.
-func (o *overlay) losing(n *inode, name string, c Caller, op event.Op, sx *sys.Stat, cancel <-chan struct{}) {
+// beforeNameLoss prepares n for the loss of a name. It closes n if n is dirty, and then the Observer
+// saves the content. The caller holds n.order.
+func (o *overlay) beforeNameLoss(n *inode, name string, c Caller, op event.Op, sx *sys.Stat, cancel <-chan struct{}) {
 	if !n.isReg() {
 		return
 	}
-	o.renaming(n, c)
+	o.closeBeforeRename(n, c)
 	if o.obs != nil {
 		o.obs.Before(Change{File: n, Caller: c, Op: op, Name: name, Cancel: cancel})
 	}
 }
 
-// lost removes a name of n after its removal on the source. The caller holds n.order.
-func (o *contents) lost(n *inode, parent *inode, name string, sx *sys.Stat) {
+// nameLost removes a name of n after its removal on the source. The caller holds n.order.
+func (o *contents) nameLost(n *inode, parent *inode, name string, sx *sys.Stat) {
 	if !n.dropLink(parent, name) {
 		o.guard(n) // it may have been opened during the removal
 	}
@@ -124,7 +124,7 @@ func (o *overlay) remove(cancel <-chan struct{}, in *fuse.InHeader, name string,
 		}
 	}
 	if op == event.OpUnlink {
-		o.losing(n, ev.Path, c, op, &sx, cancel)
+		o.beforeNameLoss(n, ev.Path, c, op, &sx, cancel)
 	}
 	if o.finder != nil && (!n.isReg() || sx.Nlink > 1) {
 		o.finder.Found(n, ev.Path, ev.Target, sx.Stat)
@@ -139,7 +139,7 @@ func (o *overlay) remove(cancel <-chan struct{}, in *fuse.InHeader, name string,
 		return status(err)
 	}
 	o.overtook(in, parent, n)
-	o.lost(n, parent, name, &sx)
+	o.nameLost(n, parent, name, &sx)
 	o.changedAs(parent, asked, name)
 	if o.obs != nil {
 		if op == event.OpUnlink {
@@ -251,13 +251,13 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, d
 			ev.Target = readlink(fd1, r.fromName)
 		}
 	}
-	o.renaming(r.src, c)
+	o.closeBeforeRename(r.src, c)
 	if exchange && r.dst != nil {
-		o.renaming(r.dst, c)
+		o.closeBeforeRename(r.dst, c)
 	}
 	var kept *handle
 	if replaces {
-		o.losing(r.dst, ev.Path2, c, event.OpRename, &r.dstStat, cancel)
+		o.beforeNameLoss(r.dst, ev.Path2, c, event.OpRename, &r.dstStat, cancel)
 	}
 	if o.finder != nil {
 		o.finder.Found(r.src, ev.Path, ev.Target, r.srcStat.Stat)
@@ -319,7 +319,7 @@ func (o *contents) moveInodes(r *rename, ev *Event, exchange, replaces bool) {
 		r.dst.moveLink(r.to, r.toName, r.from, r.fromName)
 	default:
 		if replaces {
-			o.lost(r.dst, r.to, r.toName, &r.dstStat)
+			o.nameLost(r.dst, r.to, r.toName, &r.dstStat)
 			ev.Replaced = r.dst
 		}
 		r.src.moveLink(r.from, r.fromName, r.to, r.newName)

@@ -27,7 +27,7 @@ func (o *overlay) removedBefore(in *fuse.InHeader, t *attempt, parent *inode, na
 	n.order.Lock()
 	defer n.order.Unlock()
 	sx := t.stat()
-	o.lost(n, parent, name, &sx)
+	o.nameLost(n, parent, name, &sx)
 	if o.obs == nil || t.wasReported() {
 		return fuse.OK
 	}
@@ -92,9 +92,9 @@ func (o *overlay) createdBefore(h *handle, out *fuse.CreateOut) fuse.Status {
 	return fuse.OK
 }
 
-// unmake removes a file that an earlier server made for the same request. That server died before it
-// noted the file in the ledger, so the file must be made again. Opening it instead would fail if its mode denies access to
-// its owner. unmake reports whether it removed a file.
+// unmake removes a file that an earlier server made for the same request, and reports whether there
+// was one. That server died before it noted the file in the ledger, so the file must be made again.
+// Opening it instead would fail if its mode denies access to its owner.
 func (t *attempt) unmake(d *dirfd, name string) bool {
 	var sx sys.Stat
 	return sys.StatAt(d.fd, name, &sx) == nil && t.madeEarlier(&sx, event.OpCreate) && sx.Size == 0 && sx.Nlink == 1 &&

@@ -277,6 +277,7 @@ type moves struct {
 	unsettledUntil atomic.Pointer[time.Time]
 }
 
+// moveMark is the state of moves at the start of a look-up, for retry.
 type moveMark struct {
 	done  int64
 	tries int

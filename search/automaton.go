@@ -267,7 +267,7 @@ func (d *automaton) close(pc uint32, hold syntax.EmptyOp, r rune) bool {
 	return matched
 }
 
-// next is step, cached, for a rune beyond ASCII or endOfText.
+// next returns what step returns for endOfText or a rune beyond ASCII, and caches the result.
 func (d *automaton) next(s int32, r rune) int32 {
 	if n, ok := d.states[s].other[r]; ok {
 		return n

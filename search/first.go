@@ -49,7 +49,7 @@ func lastChangedFirst(all []wanted, n int) {
 	slices.Sort(changed)
 	since := changed[len(all)-n]
 	at, _ := slices.BinarySearch(changed, since+1)
-	ties := n - (len(all) - at)   // how many of the files that changed at exactly that time
+	ties := n - (len(all) - at)   // how many files with exactly the time since belong to the front
 	front := make([]wanted, 0, n) // in reverse order
 	to := len(all)
 	for i := len(all) - 1; i >= 0; i-- {
@@ -99,7 +99,7 @@ func (x *Index) first(ctx context.Context) error {
 	var analysing sync.WaitGroup
 	analysing.Go(func() {
 		defer close(analysed)
-		b := x.notAmong(all)
+		b := x.staleBatch(all)
 		hand := func() bool {
 			if err := b.analyse(ctx); err != nil {
 				cancel(err)
@@ -156,7 +156,7 @@ const mostUnmerged = 100
 var unmerged sync.Map
 
 func init() {
-	scorch.RegistryEventCallbacks[slowly] = func(e scorch.Event) bool {
+	scorch.RegistryEventCallbacks[callbackName] = func(e scorch.Event) bool {
 		if e.Kind == scorch.EventKindPreMergeCheck {
 			if over, ok := unmerged.Load(e.Scorch); ok {
 				<-over.(chan struct{})
@@ -199,9 +199,9 @@ func (x *table) has(w *wanted) bool {
 	return ok && f.indexed && f.hash == w.blob && f.seq == w.seq
 }
 
-// notAmong returns a batch that removes the files of an earlier attempt that are not wanted any
-// more.
-func (x *Index) notAmong(all []wanted) *batch {
+// staleBatch returns a batch that removes the files that an earlier attempt has indexed and that are
+// not in all.
+func (x *Index) staleBatch(all []wanted) *batch {
 	b := x.newBatch()
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -227,7 +227,8 @@ func (x *Index) notAmong(all []wanted) *batch {
 }
 
 // compact merges the segments of the first index into one, which is smaller and needs only one
-// lookup per word. It requests the merge before it calls merge, so that bleve merges only once.
+// lookup per word. It first requests this one merge, and then calls merge, which lets bleve begin.
+// So bleve merges only once.
 func (x *Index) compact(ctx context.Context, merge func()) error {
 	s := x.scorch()
 	if s == nil {

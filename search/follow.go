@@ -269,16 +269,16 @@ func (x *Index) CatchUp(ctx context.Context) error {
 // window is how many versions are read at once, and about how many paths one step handles.
 const window = 4 * batchFiles
 
-// catchUp is CatchUp in steps, between which stop may end it. It skips versions that a newer one
-// has replaced. A file that is saved repeatedly is indexed when it was not saved for the duration
-// settle.
+// catchUp does the work of CatchUp in steps, and ends after a step if stop returns true. It skips
+// versions that a newer one has replaced. A file that is saved repeatedly is indexed once it has not
+// been saved for the duration settle.
 func (x *Index) catchUp(ctx context.Context, settle time.Duration, stop func() bool) error {
 	x.write.Lock()
 	defer x.write.Unlock()
 	return x.catchUpLocked(ctx, settle, stop)
 }
 
-// catchUpLocked is catchUp; x.write is held.
+// catchUpLocked does the work of catchUp. The caller holds x.write.
 func (x *Index) catchUpLocked(ctx context.Context, settle time.Duration, stop func() bool) error {
 	if x.idx == nil {
 		return errNoIndex

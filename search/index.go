@@ -48,7 +48,7 @@ type Corpus interface {
 	Secret(store.Path) bool
 }
 
-// Options of an Index. The zero value is usable.
+// Options configure an Index. The zero value is usable.
 type Options struct {
 	Logger *slog.Logger // nil discards messages
 	// MaxFile is the size in bytes above which a file is not indexed, but still scanned by exact
@@ -69,7 +69,7 @@ type Options struct {
 	Embedder Embedder
 }
 
-// table is what the index knows of each path.
+// table holds what the index knows about each path.
 type table struct {
 	corpus Corpus
 
@@ -110,9 +110,9 @@ type Index struct {
 	stems    sync.Pool // of *stemmer
 	lexicons sync.Pool // of *lexicon
 
-	made, toMake atomic.Int64 // files of the first index, done and in all; 0 if none is being made
+	made, toMake atomic.Int64 // while the first index is made: how many files are done, and of how many; otherwise 0
 	analysed     atomic.Int64 // number of files analysed since Open
-	unread       atomic.Int64 // ns since 1970; until then content reads only from the store
+	unread       atomic.Int64 // the time, in ns since 1970, until which content reads only from the store
 
 	vectors *vectors // nil without an Embedder
 }
@@ -190,7 +190,7 @@ var errNoRoom = errors.New("there is no disk space for more of the search index"
 
 func (x *Index) room() bool { return x.opt.Room == nil || x.opt.Room() }
 
-// beingMade is why an index does not answer before it is first complete.
+// beingMade is the reason why an index does not answer until it is complete for the first time.
 var beingMade = "it is being built"
 
 // errNoIndex says that the index is closed, or could not be created.
@@ -306,7 +306,7 @@ func (x *Index) recreate() error {
 // settings returns the index's settings. A batch counts as soon as it can be searched. If a crash
 // loses it, its checkpoint is lost too, and the follower repeats the work.
 func settings() map[string]any {
-	return map[string]any{"bolt_timeout": "1s", "unsafe_batch": true, "numSnapshotsToKeep": 1, "asyncErrorCallbackName": slowly, "eventCallbackName": slowly}
+	return map[string]any{"bolt_timeout": "1s", "unsafe_batch": true, "numSnapshotsToKeep": 1, "asyncErrorCallbackName": callbackName, "eventCallbackName": callbackName}
 }
 
 func (x *Index) bleveDir() string { return filepath.Join(x.dir, "bleve") }

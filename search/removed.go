@@ -12,9 +12,9 @@ import (
 	index "github.com/blevesearch/bleve_index_api"
 )
 
-// A deleted file's documents stay for a while, in case an undo or a checkout restores the file.
-// Making them anew was half of the daemon's work. Queries do not show them, because the file table
-// decides which files exist.
+// A deleted file's documents stay for a while, in case an undo or a checkout restores the file. When
+// they were removed at once, making them again was half of the daemon's work. Queries do not show
+// them, because the file table decides which files exist.
 
 const removedFor = time.Hour
 

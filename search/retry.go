@@ -8,10 +8,10 @@ import (
 	"github.com/blevesearch/bleve/v2/index/scorch"
 )
 
-// slowly is the name of the callback that bleve calls when it could not write or merge a segment.
-// bleve retries at once, on all processors, forever if the disk is full or the directory is gone.
-// The callback slows it down.
-const slowly = "cachebro"
+// callbackName is the name of the callback that bleve calls when it could not write or merge a
+// segment. bleve then retries at once, on all processors, and forever if the disk is full or the
+// directory is gone. The callback slows it down.
+const callbackName = "cachebro"
 
 // A failed operation is retried after retryFirst, then after pauses that double up to retryLast.
 const (
@@ -48,7 +48,7 @@ func (r *retries) end() {
 }
 
 func init() {
-	scorch.RegistryAsyncErrorCallbacks[slowly] = func(_ error, dir string) {
+	scorch.RegistryAsyncErrorCallbacks[callbackName] = func(_ error, dir string) {
 		r, _ := retrying.LoadOrStore(filepath.Clean(dir), &retries{over: make(chan struct{})})
 		r.(*retries).wait()
 	}

@@ -86,8 +86,8 @@ func (x *Index) passes(v store.Version, settle time.Duration) bool {
 	return true
 }
 
-// ripe returns the newest versions of files that have waited long enough. It also forgets when
-// other files were indexed, if long ago. x.write is held.
+// ripe returns the newest versions of files that have waited long enough. It also drops old entries
+// of x.taken. x.write is held.
 func (x *Index) ripe(settle time.Duration) (vs []store.Version, err error) {
 	now := time.Now()
 	var paths []store.Path

@@ -57,8 +57,8 @@ type Outdated struct {
 	Blob Hash
 }
 
-// Superseded calls fn, for each path, with the versions that have content and at least keep newer
-// versions with content. It never passes the newest version of a path.
+// Superseded calls fn with each version that has content and is followed by keep or more newer
+// versions of the same path with content. It never passes the newest version of a path.
 func (s *Store) Superseded(ctx context.Context, keep int, fn func(Outdated) bool) error {
 	return s.View(func(v *View) error {
 		all, ends, err := v.crowded(ctx, keep)

@@ -26,8 +26,8 @@ func (b *batch) preimage(c *Change, cur Version, live bool) (Version, bool, erro
 		if c.Stat.Ino == 0 || !same(cur, v) {
 			return cur, live, nil
 		}
-		// The file may have been made anew with the same content. Undo restores the time of the
-		// latest one.
+		// The file may have been made again with the same content. Its newest times are stored,
+		// because an undo restores them.
 		if err := b.refresh(cur, v); err != nil {
 			return cur, live, err
 		}

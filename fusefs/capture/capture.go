@@ -338,13 +338,13 @@ func (c *Capture) tick() {
 		case <-c.stop:
 			return
 		case <-c.w.Appended():
-			c.opt.Stirred()
+			c.opt.OnRecord()
 		case <-c.noted:
 		}
 		if !c.lookAround() {
 			return
 		}
-		c.opt.Rested()
+		c.opt.OnIdle()
 	}
 }
 
@@ -375,7 +375,7 @@ func (c *Capture) lookAround() bool {
 		select {
 		case <-c.w.Appended():
 			stirred = now
-			c.opt.Stirred()
+			c.opt.OnRecord()
 		default:
 		}
 		if now.Sub(synced) >= syncEvery {

@@ -89,7 +89,8 @@ func (c *Capture) Done(e fusefs.Event) {
 	c.appendBy(e.Caller, r)
 }
 
-// linked records that a file got another name. The origin is the older name with the best class.
+// linked records that a file got another name. The record names one older name: a tracked one if
+// there is one, else an ignored one, else an excluded one.
 func (c *Capture) linked(e fusefs.Event, r *spool.Record) {
 	from, to := ignore.Excluded+1, e.Class2
 	for _, p := range e.File.Paths() {
@@ -109,7 +110,7 @@ func (c *Capture) linked(e fusefs.Event, r *spool.Record) {
 	switch {
 	case from >= ignore.Excluded && to == ignore.Excluded:
 		return
-	case from >= ignore.Excluded: // its other names are git's own, or it had none
+	case from >= ignore.Excluded: // its other names are excluded, or it had none
 		r.Op, r.Path, r.Path2 = event.OpCreate, e.Path2, ""
 		if isRegular(e.Stat) {
 			c.version(e.File, r, e.Caller, to == ignore.Tracked, false)
@@ -118,7 +119,7 @@ func (c *Capture) linked(e fusefs.Event, r *spool.Record) {
 	case isRegular(e.Stat):
 		c.keepBaseline(e.File, r.Path, from)
 	}
-	// Of a new name among git's own files, the store only notes the link count.
+	// If the new name is excluded, the store only notes the link count.
 	if c.appendBy(e.Caller, r) && to != ignore.Excluded && isRegular(e.Stat) {
 		c.recorded.add(e.File, e.Path2, e.Stat.Nlink)
 	}
@@ -127,7 +128,7 @@ func (c *Capture) linked(e fusefs.Event, r *spool.Record) {
 	}
 }
 
-// renamed records a rename, also between classes.
+// renamed records a rename, even if the two names are of different classes.
 func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 	c.removedByPlan(e.Replaced, e.Caller)
 	dir, regular := isDir(e.Stat), e.File != nil && isRegular(e.Stat)
@@ -165,13 +166,13 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 			return
 		}
 		c.appendBy(e.Caller, r)
-	case to == ignore.Excluded: // to git's own files
+	case to == ignore.Excluded: // to an excluded name
 		if regular {
 			c.keepBaseline(e.File, e.Path, from)
 		}
 		r.Op, r.Path2, r.LastName, r.Class = event.OpUnlink, "", true, from
 		if dir {
-			r.Op, r.Reason = event.OpRmdir, movedToGit
+			r.Op, r.Reason = event.OpRmdir, movedToExcluded
 		}
 		c.appendBy(e.Caller, r)
 	default:
@@ -187,9 +188,9 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 	}
 }
 
-// movedToGit is the reason recorded for a directory moved to git's own files. Its ignored files may
-// never have been recorded.
-const movedToGit = "it was moved to where nothing is recorded; its ignored files may be missing from the history"
+// movedToExcluded is the reason recorded for a directory that was moved to an excluded name. Its
+// ignored files may never have been recorded.
+const movedToExcluded = "it was moved to where nothing is recorded; its ignored files may be missing from the history"
 
 // versionUnderOldName makes a version of content that had an ignored name and is in no version. The
 // version has the old name, because an undo of the rename looks there. It returns false for a file
@@ -264,8 +265,8 @@ func (c *Capture) exchanged(e fusefs.Event, r *spool.Record) {
 	}
 }
 
-// swapped records the exchange of the name p with one of git's own files. p led to the file before
-// and now leads to the file after.
+// swapped records the exchange of the name p with an excluded name. p led to the file before and now
+// leads to the file after.
 func (c *Capture) swapped(e fusefs.Event, p string, class ignore.Class, before, after fusefs.File) {
 	was, err := before.Stat()
 	if err != nil {
@@ -275,7 +276,7 @@ func (c *Capture) swapped(e fusefs.Event, p string, class ignore.Class, before, 
 	c.keepBaseline(before, p, class)
 	r := &spool.Record{Kind: spool.KindVersion, Op: event.OpUnlink, Class: class, Path: p, Node: before.ID(), Stat: was, Time: e.Time.UnixNano(), LastName: true}
 	if isDir(was) {
-		r.Op, r.Reason = event.OpRmdir, movedToGit
+		r.Op, r.Reason = event.OpRmdir, movedToExcluded
 	}
 	c.appendBy(e.Caller, r)
 	is, err := after.Stat()

@@ -18,10 +18,9 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// gitKeeper saves files that the project's repositories lose. Git replaces and removes files and
-// hardly ever overwrites one. So a lost file is saved as a hard link in the state directory, and
-// git's writes copy nothing. If a process changes a path repeatedly, only the first state is saved:
-// a rebase counts as one change.
+// gitKeeper saves files of git directories that git replaces or removes. Git hardly ever overwrites
+// a file in place, so a hard link in the state directory is enough, and no content is copied. If a
+// process changes a path repeatedly, only the first state is saved: a rebase counts as one change.
 type gitKeeper struct {
 	dir string // "" means that nothing is saved
 
@@ -69,9 +68,9 @@ func (g *gitKeeper) place(p string) (dir, rest string, kind gitdir.Kind) {
 	return dir, rest, gitdir.KindOf(rest)
 }
 
-// continuesChange records that a process changes a path. same means that the state before this process began
-// is already saved. tell means that a record should repeat that the process is still changing the
-// path.
+// continuesChange notes that a process changes a path. same means that the state before this process
+// began is already saved. tell means that a record should say again that the process is still
+// changing the path.
 func (g *gitKeeper) continuesChange(p string, by fusefs.Caller, appends, gone bool) (same, tell bool) {
 	key, now := procKey{pid: by.PID}, time.Now()
 	if by.Proc != nil {
@@ -121,8 +120,8 @@ func (c *Capture) gitBefore(ch fusefs.Change, p string, vanishes bool) {
 	}
 }
 
-// gitSavePresent saves the present state of a file and describes it in r. It returns false for a file that
-// cannot be read or is not regular.
+// gitSavePresent saves the present state of a file and describes it in r. It returns false if the
+// file cannot be read or is not regular.
 func (c *Capture) gitSavePresent(ch fusefs.Change, r *spool.Record, vanishes bool) bool {
 	st, err := ch.File.Stat()
 	if err != nil || !isRegular(st) {
@@ -174,8 +173,8 @@ func gitRead(f fusefs.File, size int64) ([]byte, error) {
 	return b[:n], err
 }
 
-// gitKeep saves a file as a hard link in the keeper's directory. If size ≥ 0 the file is about to
-// be overwritten, so gitKeep copies it.
+// gitKeep saves a file as a hard link in the keeper's directory. If size ≥ 0, the file is about to
+// be overwritten in place, so gitKeep copies it instead.
 func (c *Capture) gitKeep(f fusefs.File, name string, size int64) error {
 	to := filepath.Join(c.git.dir, name)
 	if size < 0 {

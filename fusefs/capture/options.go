@@ -38,11 +38,11 @@ type Options struct {
 	Workers       int   // number of workers that copy contents; 0 means 2
 	MaxQueue      int   // queued contents above which a close copies its content itself; 0 means 4,096
 	MaxHeld       int   // the most descriptors that preserve contents of removed files; 0 means 4,096
-	// Stirred, if not nil, is called when the spool has new records: at once after Rested,
-	// otherwise at most every readsEvery. It must not block.
-	Stirred func()
-	// Rested, if not nil, is called when nothing has happened for a while.
-	Rested func()
+	// OnRecord, if not nil, is called when the spool has new records: at once for the first one
+	// after OnIdle was called, and after that at most every readsEvery. It must not block.
+	OnRecord func()
+	// OnIdle, if not nil, is called when nothing was recorded for restAfter.
+	OnIdle func()
 	// AtOnce writes content to the spool before its last name is removed. Otherwise a descriptor
 	// preserves it, and the content is lost if this process is killed.
 	AtOnce bool
@@ -78,7 +78,7 @@ func (o Options) withDefaults() Options {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	for _, f := range []*func(){&o.Stirred, &o.Rested} {
+	for _, f := range []*func(){&o.OnRecord, &o.OnIdle} {
 		if *f == nil {
 			*f = func() {}
 		}

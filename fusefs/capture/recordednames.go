@@ -14,9 +14,9 @@ const (
 	maxRecordedNames = 1 << 16
 )
 
-// recordedNames holds the names of files with many names that are already in the spool. A change of a
-// file records all its names that no scan has recorded. Without this table, a file with 5,000 names
-// caused 12 million records.
+// recordedNames holds, for files with many names, the names that are already in the spool. A change
+// of a file records all its names that no scan has recorded. Without this table, a file with 5,000
+// names caused 12 million records.
 type recordedNames struct {
 	mu    sync.Mutex // guards files; a leaf
 	files map[uint64]map[string]struct{}

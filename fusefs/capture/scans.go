@@ -66,9 +66,9 @@ func (s *scans) checkClock() {
 	}
 }
 
-// distrust discards the results of all scans, because content written from now on may have a ctime
-// from before them. A later scan counts if it begins after
-// the wall clock has passed the time that it showed before it was set back.
+// distrust discards the results of all scans, because content written from now on may get a ctime
+// that lies before them. The result of a later scan is used only if the scan begins after the wall
+// clock has again reached the time from which it was set back.
 func (s *scans) distrust() {
 	s.opt.Logger.Warn("the clock was set back; files are copied before they are destroyed, even if a scan has captured them")
 	// The daemon may call BaselineDone again with the old start of its scan.

@@ -21,7 +21,7 @@ type sink struct {
 	mu        sync.Mutex     // guards the fields below
 	unwritten []spool.Record // gaps that are not in the log yet
 	counted   int64
-	// countedAt is counted when the state last changed.
+	// countedAt is the value that counted had when the state last changed.
 	countedAt  int64
 	dropped    int64 // gaps that did not fit into unwritten
 	stopped    string
@@ -121,10 +121,10 @@ func (s *sink) setStopped(why string) {
 	if changed && why != "" {
 		s.opt.Logger.Error("capture has stopped", "reason", why)
 		s.note() // so that tick checks when capture can continue
-		s.opt.Stirred()
+		s.opt.OnRecord()
 	} else if changed {
 		s.opt.Logger.Info("capture continues")
-		s.opt.Stirred()
+		s.opt.OnRecord()
 	}
 }
 
@@ -194,8 +194,8 @@ func (s *sink) waitRoom(quit *canceller) bool {
 	return true
 }
 
-// spend takes n bytes from the hourly budget of ignored files, unless more than most would be
-// spent.
+// spend takes n bytes from the hourly budget of ignored files, which is most bytes. It returns false
+// if they are not left.
 func (s *sink) spend(n, most int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -3,8 +3,8 @@
 // covers excluded paths too, which the version log does not contain.
 //
 // The record is in memory and belongs to one server of one mount. Tokens carry an epoch that ends
-// with that server, so a time without this server never looks like a time without changes. In
-// doubt, everything may have changed.
+// with that server, so a time without this server never looks like a time without changes. If the
+// Tracker cannot know what has changed, it reports that everything may have changed.
 //
 // # Generations
 //

@@ -18,25 +18,25 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// journal holds calls that were let through and are in no history yet. If the recorder is killed,
-// the next one reads it. An entry is in the page cache before its call is let through, so a kill
-// loses nothing.
+// journal holds the system calls that the recorder has let through and that are in no history yet.
+// If the recorder is killed, the next one reads the journal. An entry is in the page cache before
+// its call is let through, so a kill loses nothing.
 //
 // The journal is a separate spool with absolute paths. Its records have these meanings:
 //
 //   - KindMount: a history that is written to (Source).
 //   - KindProcess: a process that made calls.
-//   - KindDirty: the result of calls on a path is awaited. Stat is the state before the calls.
-//     HasContent means that the file was opened for writing, OpChmod that its attributes may
-//     change, and Idle that the result is not awaited any more.
-//   - KindVersion: a call on names. Node is the thread. An OpBaseline before it describes the
-//     file that had the new name.
+//   - KindDirty: the recorder waits for the result of calls on a path. Stat is the state before
+//     the calls. HasContent means that the file was opened for writing, OpChmod that its
+//     attributes may change, and Idle that the recorder does not wait any more.
+//   - KindVersion: a call on names, such as a rename. Node is the thread. An OpBaseline before it
+//     describes the file that had the new name.
 //   - KindContent: the call with the number in For is in its history, or failed.
 type journal struct {
 	log            *slog.Logger
 	dir            string
 	w              *spool.Writer
-	unsaid         []*spool.Record
+	unwritten      []*spool.Record
 	urgent         bool // an unwritten entry must be written before a call is let through
 	failed         bool
 	procs          map[processKey]*fusefs.Process
@@ -60,7 +60,7 @@ func openJournal(state string, log *slog.Logger) (*journal, *leftJournal, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	l := newLeft()
+	l := newLeftJournal()
 	if err := readSpool(j.dir, l.take); err != nil {
 		log.Warn("the journal of a killed recorder could not be read completely", "error", err)
 	}
@@ -93,7 +93,7 @@ func readSpool(dir string, take func(*spool.Record)) error {
 // close closes and removes the journal. All its calls must be in their histories.
 func (j *journal) close() error { return errors.Join(j.w.Close(), os.RemoveAll(j.dir)) }
 
-func (j *journal) add(rs ...*spool.Record) { j.unsaid = append(j.unsaid, rs...) }
+func (j *journal) add(rs ...*spool.Record) { j.unwritten = append(j.unwritten, rs...) }
 
 // addCaller adds the caller to a record, and adds records of new processes among the caller and its
 // ancestors.
@@ -116,8 +116,8 @@ func (j *journal) addCaller(c fusefs.Caller, r *spool.Record) *spool.Record {
 	return r
 }
 
-// awaits adds an entry that the result of calls on a path is awaited.
-func (j *journal) awaits(e *entry) {
+// addAwaited adds an entry that says that the recorder waits for the result of calls on a path.
+func (j *journal) addAwaited(e *entry) {
 	r := &spool.Record{Kind: spool.KindDirty, HasContent: e.written, Path: e.path, Stat: e.known, Time: e.when.UnixNano()}
 	if e.altered {
 		r.Op = event.OpChmod
@@ -126,13 +126,13 @@ func (j *journal) awaits(e *entry) {
 	j.urgent = true
 }
 
-// settled adds an entry that a path's result is not awaited any more.
-func (j *journal) settled(path string) {
+// addSettled adds an entry that says that the recorder no longer waits for the result of a path.
+func (j *journal) addSettled(path string) {
 	j.add(&spool.Record{Kind: spool.KindDirty, Path: path, Idle: true})
 }
 
-// calls adds an entry for a call on names.
-func (j *journal) calls(o *op) {
+// addCall adds an entry for a call on names.
+func (j *journal) addCall(o *op) {
 	if o.to.exists {
 		j.add(&spool.Record{Kind: spool.KindVersion, Op: event.OpBaseline, Path: o.to.path, Stat: o.to.st})
 	}
@@ -141,8 +141,8 @@ func (j *journal) calls(o *op) {
 	j.urgent = true
 }
 
-// ended adds an entry that a call is in its history, or failed.
-func (j *journal) ended(o *op) {
+// addEnded adds an entry that says that a call is in its history, or failed.
+func (j *journal) addEnded(o *op) {
 	if o.noted != nil && o.noted.Seq > 0 {
 		j.add(&spool.Record{Kind: spool.KindContent, For: o.noted.Seq})
 	}
@@ -150,22 +150,22 @@ func (j *journal) ended(o *op) {
 
 // flush writes all entries if one is urgent or there are many.
 func (j *journal) flush() {
-	if !j.urgent && len(j.unsaid) < 100 {
+	if !j.urgent && len(j.unwritten) < 100 {
 		return
 	}
-	_, err := j.w.Append(j.unsaid...)
+	_, err := j.w.Append(j.unwritten...)
 	if err != nil && !j.failed {
 		j.log.Warn("the journal cannot be written: a kill of the recorder would lose pending changes", "error", err)
 	}
 	j.failed = err != nil
-	clear(j.unsaid)
-	j.unsaid, j.urgent = j.unsaid[:0], false
+	clear(j.unwritten)
+	j.unwritten, j.urgent = j.unwritten[:0], false
 }
 
 // tidy writes all entries. A large journal is then rewritten: again adds the entries still needed,
 // and older ones are dropped.
 func (j *journal) tidy(again func()) {
-	j.urgent = len(j.unsaid) > 0
+	j.urgent = len(j.unwritten) > 0
 	j.flush()
 	if j.w.Size() < mostJournal {
 		return
@@ -179,8 +179,8 @@ func (j *journal) tidy(again func()) {
 	if err != nil {
 		return
 	}
-	clear(j.unsaid)
-	j.unsaid = j.unsaid[:0]
+	clear(j.unwritten)
+	j.unwritten = j.unwritten[:0]
 	clear(j.procs)
 	clear(j.commandWritten)
 	again()
@@ -191,19 +191,20 @@ func (j *journal) tidy(again func()) {
 	}
 }
 
+// leftJournal is what a killed recorder left in its journal.
 type leftJournal struct {
 	roots  []string
 	procs  map[processKey]*spool.Record
 	known  map[processKey]*fusefs.Process
-	waits  map[string]*spool.Record
-	calls  map[uint64]leftCall
-	before *spool.Record
+	waits  map[string]*spool.Record // by path: the results that it waited for
+	calls  map[uint64]leftCall      // by number: the calls that are in no history
+	before *spool.Record            // the last OpBaseline, which belongs to the next call
 }
 
 // leftCall is a call on names. before is the file that had the new name.
 type leftCall struct{ call, before *spool.Record }
 
-func newLeft() *leftJournal {
+func newLeftJournal() *leftJournal {
 	return &leftJournal{procs: map[processKey]*spool.Record{}, known: map[processKey]*fusefs.Process{}, waits: map[string]*spool.Record{}, calls: map[uint64]leftCall{}}
 }
 
@@ -332,8 +333,8 @@ func (r *Recorder) leftOp(l *leftJournal, c leftCall) *op {
 	return o
 }
 
-// keepAgain records again the contents that a killed recorder was about to save, and returns the
-// records that it had written. The files still have these contents.
+// keepAgain saves the contents that a killed recorder was about to save and that the files still
+// have. It returns the records that the killed recorder had written.
 func (r *Recorder) keepAgain(t *track, l *leftJournal) *spooled {
 	s := &spooled{versions: map[string]*spool.Record{}, calls: map[spooledCall]bool{}, contents: map[uint64]bool{}}
 	if err := readSpool(t.writer.Dir(), s.take); err != nil {

@@ -32,8 +32,8 @@ type Options struct {
 	Ignore  ignore.Options
 	Version string
 	Logger  *slog.Logger
-	// Stirred is called when the spool of a root got a record. It must not block.
-	Stirred func(root string)
+	// OnRecord is called when the spool of a root got a record. It must not block.
+	OnRecord func(root string)
 }
 
 // Recorder saves what process trees are about to destroy and records what they changed.
@@ -143,11 +143,11 @@ func (r *Recorder) note() {
 	}
 	for _, e := range r.pending {
 		if e.waits {
-			r.journal.awaits(e)
+			r.journal.addAwaited(e)
 		}
 	}
 	for _, o := range r.ops {
-		r.journal.calls(o)
+		r.journal.addCall(o)
 	}
 }
 
@@ -273,7 +273,7 @@ func (r *Recorder) forget() {
 func (r *Recorder) await(e *entry) {
 	e.waits, e.last, e.next = true, event.Stat{}, time.Time{}
 	r.list(e)
-	r.journal.awaits(e)
+	r.journal.addAwaited(e)
 }
 
 // addOp registers a call on names that is about to be let through. An older call on the same name
@@ -283,12 +283,12 @@ func (r *Recorder) addOp(o *op) {
 	r.ops = keep(r.ops, func(old *op) bool {
 		failed := old.from.path == o.from.path && o.when.Sub(old.when) > clockTick
 		if failed {
-			r.journal.ended(old)
+			r.journal.addEnded(old)
 		}
 		return !failed
 	})
 	r.ops = append(r.ops, o)
-	r.journal.calls(o)
+	r.journal.addCall(o)
 }
 
 func (r *Recorder) list(e *entry) {

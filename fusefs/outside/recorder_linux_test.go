@@ -45,7 +45,7 @@ func newPlace(t *testing.T) *place {
 func (p *place) start() {
 	p.t.Helper()
 	var err error
-	p.r, err = New(Options{Paths: p.paths, Places: NewPlaces(p.paths.Home, func(string) string { return "" }), Logger: slog.New(slog.DiscardHandler), Stirred: func(string) {}})
+	p.r, err = New(Options{Paths: p.paths, Places: NewPlaces(p.paths.Home, func(string) string { return "" }), Logger: slog.New(slog.DiscardHandler), OnRecord: func(string) {}})
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -52,7 +52,7 @@ func (r *Recorder) settleQuiet() (awaits bool) {
 	r.ops = keep(r.ops, func(o *op) bool {
 		young := now.Sub(o.when) < opFor || alive(o.tid) && now.Sub(o.when) < time.Minute
 		if !young {
-			r.journal.ended(o)
+			r.journal.addEnded(o)
 		}
 		return young
 	})
@@ -97,7 +97,7 @@ func (r *Recorder) settle(e *entry) {
 	e.waits = false
 	defer func() {
 		if waited && !e.waits {
-			r.journal.settled(e.path)
+			r.journal.addSettled(e.path)
 		}
 	}()
 	st, exists := lstat(e.path)
@@ -161,7 +161,7 @@ func (r *Recorder) byOthers(e *entry, st event.Stat) {
 	was, before := e.file, e.known
 	e.file, e.written = e.track.fileOf(e.path, st), false
 	if was != nil && was != e.file {
-		was.unnamed(e.track.rel(e.path))
+		was.dropName(e.track.rel(e.path))
 		before = event.Stat{} // of another file
 	}
 	if isRegular(st) {
@@ -188,7 +188,7 @@ func (r *Recorder) goneByOthers(path string) {
 	}
 	ev.Class2 = ev.Class
 	if e.file != nil {
-		e.file.unnamed(ev.Path)
+		e.file.dropName(ev.Path)
 		e.track.forget(e.file)
 	}
 	e.track.capture.Done(ev)
@@ -217,7 +217,7 @@ func (r *Recorder) appeared(e *entry, st event.Stat, held bool) {
 	r.parents(e.path)
 	replaces := e.known.Ino != 0
 	if was := e.file; was != nil && was.inode != event.InodeOf(st) {
-		was.unnamed(e.track.rel(e.path))
+		was.dropName(e.track.rel(e.path))
 		e.track.forget(was)
 	}
 	e.file = e.track.fileOf(e.path, st)
@@ -320,7 +320,7 @@ func (r *Recorder) confirm(tid uint32) {
 		inProgress := o.tid != tid && alive(o.tid) // checked before the effect, because the call may end at any time
 		waits := !r.happened(o) && inProgress
 		if !waits {
-			r.journal.ended(o)
+			r.journal.addEnded(o)
 		}
 		return waits
 	})
@@ -366,7 +366,7 @@ func (r *Recorder) happened(o *op) bool {
 func (r *Recorder) recordRemoval(o *op) {
 	ev := fusefs.Event{Op: o.op, Caller: o.by, Path: o.a.rel(o.from.path), Target: o.target, Stat: o.from.st, Class: o.a.class(o.from.path, o.op == event.OpRmdir), Time: o.when}
 	ev.Class2 = ev.Class
-	o.file.unnamed(ev.Path)
+	o.file.dropName(ev.Path)
 	if o.op == event.OpUnlink {
 		ev.File = o.file
 		r.relinked(o.file)
@@ -430,9 +430,9 @@ func (r *Recorder) recordMove(o *op, from, to event.Stat) {
 	fromOpened, toOpened := opened(o.from.path), opened(o.to.path)
 	if o.replaced != nil {
 		ev.Replaced = o.replaced
-		o.replaced.unnamed(b)
+		o.replaced.dropName(b)
 	}
-	o.file.unnamed(a)
+	o.file.dropName(a)
 	if o.a != o.b { // from one history to another
 		ev.Op, ev.Path2, ev.Stat = event.OpUnlink, "", o.from.st
 		if isDir(to) {
@@ -471,7 +471,7 @@ func (r *Recorder) recordMove(o *op, from, to event.Stat) {
 func (r *Recorder) unawait(e *entry) {
 	if e.waits {
 		e.waits = false
-		r.journal.settled(e.path)
+		r.journal.addSettled(e.path)
 	}
 }
 

@@ -96,7 +96,7 @@ func openTrack(root string, o Options) (_ *track, err error) {
 		return nil, fmt.Errorf("read the ignore rules: %w", err)
 	}
 	t.capture = capture.New(capture.Options{Spool: t.writer, Logger: o.Logger, Matcher: t.matcher, Root: t.dir, Git: wire.GitDir(state), Version: o.Version, Source: root, AtOnce: true, MaxSpool: limits.NetSpool,
-		Stirred: func() { o.Stirred(root) }})
+		OnRecord: func() { o.OnRecord(root) }})
 	return t, nil
 }
 
@@ -192,7 +192,7 @@ func (f *file) addName(rel string) {
 	}
 }
 
-func (f *file) unnamed(rel string) {
+func (f *file) dropName(rel string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.paths = slices.DeleteFunc(f.paths, func(p string) bool { return p == rel })

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	forEver  = time.Hour
-	forNow   = time.Second
+	forEver  = time.Hour        // how long the kernel may cache what cannot change
+	forNow   = time.Second      // how long it may cache what can
 	patience = 10 * time.Second // timeout of one query to the Source
 )
 
@@ -167,7 +167,7 @@ func (t *tree) moments(words ...string) fs.InodeEmbedder {
 		if err != nil || more {
 			return t.moments(all...), forEver, err
 		}
-		valid := forNow // 10m soon means another moment
+		valid := forNow // a name such as "10m" (10 minutes ago) soon means another moment
 		if words != nil && words[0] == "version" {
 			valid = forEver
 		}

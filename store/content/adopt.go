@@ -118,7 +118,7 @@ func (s *Store) adopt(ctx context.Context, cs []candidate, wanted func(candidate
 	if err != nil {
 		return false, err
 	}
-	room := offersMost - s.offers.Load().count()
+	room := maxOffers - s.offers.Load().count()
 	var got []adopted
 	for _, c := range cs {
 		parts := 0

@@ -32,7 +32,7 @@ var (
 	ErrTooLarge = errors.New("content too large")
 )
 
-// Options of the contents. All but Siblings must be set.
+// Options configure a Store. All fields except Siblings must be set.
 type Options struct {
 	MaxBlob  int64 // the largest content in bytes
 	Now      func() time.Time

@@ -11,7 +11,7 @@ import (
 // Access to internals for the tests that use a whole store.
 
 const (
-	OffersLast  = offersLast
+	OffersValid = offersValid
 	PackTrailer = packTrailer
 	PackMagic   = packMagic
 )
@@ -65,7 +65,7 @@ func (s *Store) WithoutSiblings(fn func()) {
 
 // EndOffersNow is EndOffers at the time when all offers are old enough.
 func (s *Store) EndOffersNow(ctx context.Context, r *Report) error {
-	return s.EndOffers(ctx, true, s.opt.Now().Add(2*offersLast+time.Second), r)
+	return s.EndOffers(ctx, true, s.opt.Now().Add(2*offersValid+time.Second), r)
 }
 
 // DamageNewestFrame makes the head of the newest frame unreadable.

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// offers is the set of contents in adopted pack files. A new content in this set is not stored
-// again. It is immutable.
+// offers is the set of contents in the pack files that were adopted from siblings (see Adopt). A
+// new content that is in this set is not stored again. The set is immutable.
 type offers struct {
 	list   []offer // sorted by tag
 	frames []offeredFrame
@@ -25,14 +25,14 @@ type offer struct {
 type offeredFrame struct {
 	id          uint64
 	raw, stored int64
-	first       bool // the sibling's directory sorts before this one
+	first       bool // see adopted.first
 }
 
 const (
-	// offersMost bounds the number of offers. Each takes 16 bytes of memory.
-	offersMost = 500_000
-	// offersLast is how long offers are valid. A first scan takes less time.
-	offersLast = 10 * time.Minute
+	// maxOffers bounds the number of offers. Each takes 16 bytes of memory.
+	maxOffers = 500_000
+	// offersValid is how long offers are valid. A project's first scan takes less time.
+	offersValid = 10 * time.Minute
 )
 
 func (o *offers) has(n packName) bool { return o != nil && o.files[n] }
@@ -67,7 +67,7 @@ func (o *offers) header(x offer) header {
 	}
 }
 
-// with returns the offers with the contents of more adopted pack files.
+// with returns offers that also contain the contents of the adopted files packs.
 func (o *offers) with(now time.Time, packs []adopted) *offers {
 	out := &offers{files: map[packName]bool{}, since: now}
 	if o != nil {
@@ -93,7 +93,7 @@ func (o *offers) with(now time.Time, packs []adopted) *offers {
 	return out
 }
 
-// retire ends the offers. The next dropFrames removes adopted files that this store does not use.
+// retire drops all offers. The next dropFrames removes adopted files that this store does not use.
 // The caller holds s.
 func (s *Store) retire() {
 	s.db.Lock()

@@ -84,12 +84,15 @@ func (s *Store) takeStock(ctx context.Context) (*stock, error) {
 	return st, err
 }
 
-// Repack puts the loose contents into frames, with similar contents next to each other. It also
-// moves the contents of earlier repacks, latest first, while each repack holds no more than was
-// collected so far. In n repacks every content is then rewritten about log2(n) times, and the
-// versions of a file are not scattered over n frames. Contents that siblings have in pack files are
-// adopted. Frames shared with siblings are not changed. If gentle is set, Repack pauses half of the
-// time. The caller holds s.
+// Repack puts the loose contents into frames, with similar contents next to each other.
+//
+// It also puts contents of earlier repacks into the new frames, so that the versions of a file do not
+// get scattered over many frames. It goes back from the latest repack, and stops at one with more
+// bytes than it has collected so far. So after n repacks, every content was rewritten about log2(n)
+// times.
+//
+// Contents that siblings have in pack files are adopted. Frames shared with siblings are not
+// changed. If gentle is set, Repack pauses half of the time. The caller holds s.
 func (s *Store) Repack(ctx context.Context, gentle bool, r *Report) error {
 	st, err := s.takeStock(ctx)
 	if err == nil && st.loose > 0 && s.adoptUseful(ctx, r) {

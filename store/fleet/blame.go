@@ -35,9 +35,9 @@ const (
 )
 
 // Blame returns who wrote each line of a project's file, on any machine. It reads the file on
-// q.Machine or, if that is "", on the machine that closed it last. A content that another machine
-// had earlier at the same path came from there, by a pull or a copy. Its lines are attributed to
-// that machine.
+// q.Machine or, if that is "", on the machine that closed it last. If another machine had the same
+// content earlier at the same path, the content is assumed to come from there, by a pull or a copy.
+// Its lines are then attributed to that machine.
 func (d *DB) Blame(ctx context.Context, p remote.Place, b *remote.Bucket, q Query) ([]Line, error) {
 	q.Project = place(p)
 	ids, writers, err := d.machines(ctx, q)
@@ -68,11 +68,11 @@ type walk struct {
 	ctx      context.Context
 	d        *DB
 	b        *remote.Bucket
-	machines []int64 // all machines of the project
-	kept     time.Time
-	been     map[[2]int64]bool
+	machines []int64           // all machines of the project
+	kept     time.Time         // Prune may have dropped older versions; zero: it never ran
+	been     map[[2]int64]bool // versions that origin has returned
 	contents map[store.Hash][]byte
-	held     int
+	held     int // bytes in contents
 }
 
 // newest returns the last version of a file. On a named machine this is the last one in that

@@ -195,8 +195,8 @@ func (k *Keeper) Collect(ctx context.Context) (Report, error) {
 	return r, err
 }
 
-// shrunken records a collection that had nothing left to drop before the store was below its limit.
-// The next attempt waits, because each attempt checks the whole store.
+// shrunken records a collection that had dropped everything it may drop, while the store was still
+// above its limit. The next attempt waits, because each attempt checks the whole store.
 type shrunken struct {
 	at  time.Time
 	seq uint64 // the newest version at that time

@@ -94,14 +94,15 @@ func (p program) owns(by []string) bool {
 	return false
 }
 
-// asks lists programs whose output depends on the clock or on chance. Their output is never
+// unrepeatable lists programs whose output depends on the clock or on chance. Their output is never
 // replayed.
-var asks = map[string]bool{"date": true, "cal": true, "ncal": true, "uptime": true, "uuidgen": true, "shuf": true}
+var unrepeatable = map[string]bool{"date": true, "cal": true, "ncal": true, "uptime": true, "uuidgen": true, "shuf": true}
 
 // walkers ask for the type of a directory's file system but do not show it.
 var walkers = map[string]bool{"find": true, "rm": true, "ls": true, "chmod": true, "chown": true, "cp": true}
 
-// plainDevice reports whether such an access to a device reveals nothing about the machine.
+// plainDevice reports whether an access to a device, made in manner m by a program of kind k, reveals
+// nothing about the machine.
 func plainDevice(path string, m manner, k kind) bool {
 	switch path {
 	case "/dev/null", "/dev/zero", "/dev/full":

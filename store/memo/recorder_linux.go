@@ -81,7 +81,7 @@ func (r *recorder) see(n *notifier.Notice) {
 	}
 	c, ok := notifier.Calls[uint32(n.NR)]
 	if !ok {
-		r.other(n)
+		r.otherCall(n)
 		return
 	}
 	switch c.Op {
@@ -145,8 +145,8 @@ func (r *recorder) see(n *notifier.Notice) {
 	}
 }
 
-// other handles calls that the filter reports because it does not know them or their arguments.
-func (r *recorder) other(n *notifier.Notice) {
+// otherCall handles calls that the filter reports because it does not know them or their arguments.
+func (r *recorder) otherCall(n *notifier.Notice) {
 	runs := r.runsOf(r.process(n.PID))
 	switch n.NR {
 	case unix.SYS_CLONE, unix.SYS_UNSHARE:
@@ -296,7 +296,7 @@ func (r *recorder) exec(n *notifier.Notice, path string) {
 			r.setRuns(pid, before) // a directory of PATH without the program
 		} else {
 			r.setRuns(pid, r.places.program(first))
-			if name := r.runsOf(pid).name; asks[name] {
+			if name := r.runsOf(pid).name; unrepeatable[name] {
 				r.refuse("ran %s, which prints something else each time", name)
 			}
 		}

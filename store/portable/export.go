@@ -11,21 +11,22 @@ import (
 	"cachebro/store"
 )
 
-// Options select what is transferred besides the log.
+// Options describe the stream's origin and select the KV sets to transfer.
 type Options struct {
 	Program string   // this program's version, written into the stream
 	Root    string   // the project's root, written into the stream
 	Buckets []string // the KV sets that are meaningful on another machine
 }
 
+// takes reports whether a key belongs to one of the KV sets to transfer.
 func (o Options) takes(kvKey []byte) bool {
 	name, _, ok := bytes.Cut(kvKey, []byte{0})
 	return ok && slices.Contains(o.Buckets, string(name))
 }
 
 // Export writes the present history to w: contents, versions, sessions, plans, gaps and notices
-// (see stream.go). Meanwhile versions are still stored, but retention waits. Export needs a few
-// megabytes of memory and sixteen bytes per content. Errors of w are returned unchanged.
+// (see stream.go). During an export, new versions can be stored, but retention waits. Export needs
+// a few megabytes of memory, and sixteen bytes more per content. Errors of w are returned unchanged.
 func Export(ctx context.Context, s *store.Store, w io.Writer, o Options) (Totals, error) {
 	c := Totals{Program: o.Program, Root: o.Root, Made: s.Options().Now().UnixNano()}
 	err := s.Raw(func(raw store.Raw) error {

@@ -214,7 +214,7 @@ func (c *chooser) unchanged() (decision, bool, error) {
 	st := stub{path: c.q.Path, as: h.as, first: c.first, last: c.last, total: c.meta.total, elsewhere: elsewhere, listing: c.q.Listing}
 	d.Label, d.Tokens = st.labelled(full)
 	if c.q.Stub != nil {
-		d.Label = c.q.Stub(c.s.at(h.at))
+		d.Label = c.q.Stub(c.s.localTime(h.at))
 		d.Tokens = tokens.EstimateString(d.Label)
 	}
 	return c.repeats(d, h, elsewhere, full)
@@ -227,7 +227,7 @@ func (c *chooser) repeats(d decision, h proof, elsewhere bool, full int) (decisi
 		return decision{}, false, nil
 	}
 	d.FullTokens, d.Saved = full, full-d.Tokens
-	d.BaseTime = c.s.at(h.at)
+	d.BaseTime = c.s.localTime(h.at)
 	if elsewhere {
 		d.effect = c.derived(h, c.first, c.last, false)
 	}

@@ -111,8 +111,8 @@ func (s *Tracker) TranscriptCheck(id store.SessionID, alive []string, readable b
 	r.order = order
 }
 
-// onChain reports whether all tool calls that a piece depends on are certainly on the chain
-// (holds). heard is true if at least one of them may be on it.
+// onChain examines whether the tool calls that a piece depends on are on the chain. holds is true if
+// all of them certainly are, and heard if at least one of them may be.
 func onChain(deps []string, on map[string]struct{}) (holds, heard bool) {
 	holds = len(deps) > 0
 	for _, d := range deps {
@@ -256,9 +256,9 @@ func whole(ps []piece) bool {
 	return len(ps) > 0 && next > ps[0].Total
 }
 
-// NoteReported records that a reader learned of a file's change without a read. way means that it
-// was shown the change itself, so its later edits take the change into account.
-func (s *Tracker) NoteReported(id store.Reader, p store.Path, h store.Hash, way bool) {
+// NoteReported records that a reader learned of a file's change without a read. shownChange means
+// that it was shown the change itself, so its later edits take the change into account.
+func (s *Tracker) NoteReported(id store.Reader, p store.Path, h store.Hash, shownChange bool) {
 	r := s.reader(id, false)
 	if r == nil {
 		return
@@ -267,13 +267,13 @@ func (s *Tracker) NoteReported(id store.Reader, p store.Path, h store.Hash, way 
 	defer r.mu.Unlock()
 	if f := r.files[p]; f != nil {
 		r.n++
-		f.told = told{h, way, r.n, s.now()}
+		f.told = told{h, shownChange, r.n, s.now()}
 	}
 }
 
 // ReportedSince returns what NoteReported last recorded for a file. It returns false if the reader
 // was shown lines of the file since.
-func (s *Tracker) ReportedSince(id store.Reader, p store.Path) (h store.Hash, way bool, at int64, ok bool) {
+func (s *Tracker) ReportedSince(id store.Reader, p store.Path) (h store.Hash, shownChange bool, at int64, ok bool) {
 	r := s.reader(id, false)
 	if r == nil {
 		return h, false, 0, false

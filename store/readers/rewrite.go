@@ -16,7 +16,8 @@ const (
 	maxClientTokens = 24_000
 )
 
-func (s *Tracker) at(ns int64) time.Time { return time.Unix(0, ns).In(s.o.Location) }
+// localTime converts a time in ns to the user's time zone.
+func (s *Tracker) localTime(ns int64) time.Time { return time.Unix(0, ns).In(s.o.Location) }
 
 // rewrite decides whether to keep a client's own result, or to replace it by a sentence or by the
 // changed lines.
@@ -65,8 +66,8 @@ func (c *chooser) keep() decision {
 	return d
 }
 
-// notUnderstood handles a text that matches no known version of the file. No earlier delivery is
-// then certain.
+// notUnderstood handles a text that matches no known version of the file. After such a text it is
+// not certain any more which lines the reader has, so they are forgotten.
 func (c *chooser) notUnderstood(w Rewrite) decision {
 	d := decision{Answer: Answer{Kind: Keep, Hash: c.q.Hash, Seq: c.q.Seq, TotalLines: c.meta.total}, full: true}
 	d.FullTokens = tokens.EstimateString(w.Text)
@@ -75,7 +76,7 @@ func (c *chooser) notUnderstood(w Rewrite) decision {
 	return d
 }
 
-// repeated is unchanged with the wording for a client's own read.
+// repeated makes the same decision as unchanged, in words that fit a client's own read.
 func (c *chooser) repeated() (decision, bool, error) {
 	h, elsewhere, ok, err := c.heldAnywhere()
 	if !ok || err != nil || c.last < c.first {
@@ -136,7 +137,7 @@ func (c *chooser) changedSpan(v view) (decision, bool, error) {
 		return decision{}, false, nil
 	}
 	d.Saved = d.FullTokens - d.Tokens
-	d.BaseTime = c.s.at(h.at)
+	d.BaseTime = c.s.localTime(h.at)
 	d.effect = c.derived(h, 1, c.meta.total, true)
 	return d, true, nil
 }
@@ -166,7 +167,7 @@ func (c *chooser) clientUnchanged() (decision, error) {
 	if c.trusted() && !c.askedTwice() {
 		if h, ok := c.held(c.q.Hash, c.first, c.last); ok {
 			d := c.keep()
-			d.BaseTime = c.s.at(h.at)
+			d.BaseTime = c.s.localTime(h.at)
 			d.effect = effect{confirm: h.hash, first: c.first, last: c.last}
 			return d, nil
 		}

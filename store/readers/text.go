@@ -143,7 +143,8 @@ func (s *Tracker) callName(c call, as store.Path) string {
 	return fmt.Sprintf("your %s of %s", tool, s.clockTime(c.At))
 }
 
-// howKnown names the calls that delivered the text that is not sent again, or changes to it.
+// howKnown names the calls by which the reader already has a text: those that delivered the text,
+// and those that delivered only changes to it.
 func (s *Tracker) howKnown(from []call, as store.Path) string {
 	var texts, changes []string
 	for _, c := range from {

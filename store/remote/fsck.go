@@ -43,7 +43,7 @@ func (b *Bucket) Fsck(ctx context.Context, whole bool) (r Checked, err error) {
 		return r, err
 	}
 	all, _, err := b.machines(ctx)
-	err = r.found(ctx, "machines", err)
+	err = r.note(ctx, "machines", err)
 	if err != nil {
 		return r, err
 	}
@@ -65,7 +65,7 @@ func (b *Bucket) Fsck(ctx context.Context, whole bool) (r Checked, err error) {
 			r.Machines++
 			err = b.fsck(ctx, h, objects, named, whole, &r)
 		}
-		err = r.found(ctx, id, err)
+		err = r.note(ctx, id, err)
 		if err != nil {
 			return r, err
 		}
@@ -80,9 +80,9 @@ func (b *Bucket) Fsck(ctx context.Context, whole bool) (r Checked, err error) {
 	return r, nil
 }
 
-// found records a problem of the bucket's data. It returns any other error, because the check could
+// note records a problem of the bucket's data. It returns any other error, because the check could
 // not be made.
-func (r *Checked) found(ctx context.Context, of string, err error) error {
+func (r *Checked) note(ctx context.Context, of string, err error) error {
 	for _, kind := range []error{ErrMissing, ErrForged, ErrLost, store.ErrNewer, portable.ErrStream} {
 		if errors.Is(err, kind) && ctx.Err() == nil {
 			r.Problems = append(r.Problems, fmt.Sprintf("%s: %v", of, err))
@@ -125,7 +125,7 @@ func (b *Bucket) fsck(ctx context.Context, h Head, objects map[string]object, na
 		previous = p.Log
 		named[logKey(id, p.Log)] = true
 		where := fmt.Sprintf("segment %d of %s", p.N, id)
-		if err := r.found(ctx, where, err); err != nil {
+		if err := r.note(ctx, where, err); err != nil {
 			return err
 		}
 		if p.Contents == "" {
@@ -145,7 +145,7 @@ func (b *Bucket) fsck(ctx context.Context, h Head, objects map[string]object, na
 			err = b.whole(ctx, p)
 		}
 		named[key] = true
-		if err := r.found(ctx, where, err); err != nil {
+		if err := r.note(ctx, where, err); err != nil {
 			return err
 		}
 	}

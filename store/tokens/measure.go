@@ -16,8 +16,8 @@ type Sum struct {
 // mark is the offset of a piece, and the cost in units of everything before it.
 type mark struct{ at, sum int }
 
-// between is the shortest distance of two marks in bytes.
-const between = 1 << 10
+// minMarkDistance is the shortest distance between two marks in bytes.
+const minMarkDistance = 1 << 10
 
 // Tokens returns what Estimate returns for the text.
 func (s Sum) Tokens() int { return rounded(s.total, s.size) }
@@ -43,7 +43,7 @@ func (s *Sum) mark(i int) {
 	if n := len(s.marks); n > 0 {
 		last = s.marks[n-1].at
 	}
-	if i >= last+between {
+	if i >= last+minMarkDistance {
 		s.marks = append(s.marks, mark{i, s.total})
 	}
 }
@@ -57,14 +57,14 @@ func (s Sum) Changed(old, new []byte) Sum {
 	prefix := commonPrefix(old, new)
 	suffix := commonSuffix(old[prefix:], new[prefix:])
 	shift := len(new) - len(old)
-	// A piece may depend on the blanks after it and on what ends them. A broken rune may depend on
-	// the next three bytes.
+	// Where a piece ends may depend on the blanks after it and on the byte after these. A broken
+	// rune may depend on the next three bytes.
 	safe := prefix - 4
 	for safe >= 0 && blank(old[safe]) {
 		safe--
 	}
 	k := sort.Search(len(s.marks), func(i int) bool { return s.marks[i].at > safe })
-	out := Sum{size: len(new), marks: append(make([]mark, 0, len(s.marks)+max(0, shift)/between+1), s.marks[:k]...)}
+	out := Sum{size: len(new), marks: append(make([]mark, 0, len(s.marks)+max(0, shift)/minMarkDistance+1), s.marks[:k]...)}
 	i := 0
 	if k > 0 {
 		i, out.total = s.marks[k-1].at, s.marks[k-1].sum

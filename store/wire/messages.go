@@ -307,13 +307,13 @@ type PlanRequest struct {
 	At     ShowQuery `json:"at,omitzero"`
 	Plan   string    `json:"plan,omitempty"`   // for redo: the plan to reverse; "": the last one
 	GitOp  uint64    `json:"git_op,omitempty"` // for MGitPlan: the operation to undo
-	// GitBefore is an operation, for MGitPlan. The last operation before it is undone.
+	// GitBefore is for MGitPlan: the last operation before operation GitBefore is undone.
 	GitBefore uint64 `json:"git_before,omitempty"`
 	Merge     bool   `json:"merge,omitempty"`
 	Force     bool   `json:"force,omitempty"`
 	DryRun    bool   `json:"dry_run,omitempty"` // do not write the plan into the journal
-	// Contents is a file, for a dry run. The answer's body holds its contents before and after the
-	// plan, see Plan.Contents.
+	// Contents is the path of a file, for a dry run. The answer's body holds the file's contents
+	// before and after the plan, see Plan.Contents.
 	Contents []byte `json:"contents,omitempty"`
 	// Leave lists lines that the plan must not change.
 	Leave []LeftLines `json:"leave,omitempty"`
@@ -366,7 +366,7 @@ type ElsewhereFile struct {
 	Path []byte        `json:"path"`
 	Was  ElsewhereSide `json:"was"`            // after the change
 	Want ElsewhereSide `json:"want"`           // before the change
-	Lost string        `json:"lost,omitempty"` // why that is unknown
+	Lost string        `json:"lost,omitempty"` // why Want is unknown
 }
 
 // ElsewhereSide is the state of a file at one point in time.

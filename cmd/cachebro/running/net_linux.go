@@ -61,7 +61,7 @@ func serveNet(e *cli.Env) error {
 	w := &daemonWaker{env: e, log: logger, lastWake: map[string]time.Time{}}
 	o := outside.Options{
 		Paths: paths, Places: outside.NewPlaces(paths.Home, e.Getenv, base, filepath.Dir(socket)), Ignore: ignore.Options{ExcludesFile: e.ExcludesFile()},
-		Version: cli.Version, Logger: logger, Stirred: w.wake,
+		Version: cli.Version, Logger: logger, OnRecord: w.wake,
 	}
 	var r *outside.Recorder
 	for deadline := time.Now().Add(takeOverWithin); ; time.Sleep(20 * time.Millisecond) {

@@ -15,11 +15,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mountd looks for ways to change the source bypassing the mount: other mounts that lead to the
-// source, and processes that were in it before the mount. It looks repeatedly while such a way is
-// in use, and at once when its own mount table shows a new way. Mount tables of other namespaces
-// cannot be watched, but a program that makes a namespace usually mounts something here too. One
-// look takes about 10 ms. On an idle mount, mountd looks rarely, and again at the next record.
+// mountd looks for ways in which processes can change the source without going through the mount:
+// other mounts that lead to the source, and processes that were in it before the mount. It looks
+// repeatedly while such a way is in use, and at once when its own mount table shows a new way. Mount
+// tables of other namespaces cannot be watched, but a program that makes a namespace usually mounts
+// something here too. One look takes about 10 ms. On an idle mount, mountd looks rarely, and again
+// when something is recorded.
 const (
 	outsideEvery   = 2 * time.Second
 	namespaceEvery = 10 * time.Second
@@ -35,11 +36,11 @@ const (
 )
 
 // edge finds the ways that bypass the mount and, while there are any, records the changes made
-// through them. While the source is watched and no process uses such a way, the kernel may cache,
-// because the first use is noticed.
+// through them. While the source is watched and no process uses such a way, the kernel may cache
+// the files, because the watch reports the first use.
 type edge struct {
 	s *session
-	// always is set if the source can always be reached bypassing the mount.
+	// always is set if the source can always be reached without going through the mount.
 	always bool
 	// stirred gets a value when a process has changed the source bypassing the mount. Capacity 1;
 	// never closed.
@@ -114,8 +115,8 @@ func (e *edge) look() (outside []mounts.Proc) {
 	return append(direct, ways...)
 }
 
-// restart resets the state after the mount was mounted again, when processes may use the source
-// directly.
+// restart looks again after the mount was mounted again. It assumes that processes used the source
+// directly meanwhile.
 func (e *edge) restart() {
 	if e.s.shared != "" || !mounts.TellsOutside {
 		return
@@ -126,8 +127,8 @@ func (e *edge) restart() {
 	e.look()
 }
 
-// follow makes the watch report the files that are opened through the mounts ways. It returns true
-// if one of these mounts is new.
+// follow makes the watch report each open of a file through one of the mounts in ways. It returns
+// true if one of these mounts is new.
 func (e *edge) follow(ways []mounts.Proc) (news bool) {
 	if e.watch == nil {
 		return false
@@ -166,8 +167,8 @@ func (e *edge) inUse() bool {
 	return e.used
 }
 
-// begins marks the ways that bypass the mount as used. It reports whether they were unused before.
-func (e *edge) begins() bool {
+// markUsed marks the ways that bypass the mount as used. It reports whether they were unused before.
+func (e *edge) markUsed() bool {
 	e.looking.Lock()
 	defer e.looking.Unlock()
 	if e.used {
@@ -200,7 +201,7 @@ func (e *edge) run(ctx context.Context, resting func() bool, changed, mounted <-
 				t.Stop()
 				return
 			case <-e.stirred:
-				if e.begins() {
+				if e.markUsed() {
 					break sleep
 				}
 			case <-changed:

@@ -47,7 +47,7 @@ func newFDStore(logger *slog.Logger) *fdStore {
 	return h
 }
 
-// inherit returns an fdStore with the contents of a dead supervisor's, which mountd passes on.
+// inherit returns an fdStore with what mountd passes on from a dead supervisor.
 func inherit(device, ledger, sock *os.File, logger *slog.Logger) *fdStore {
 	h := &fdStore{logger: logger, files: map[uint64]*os.File{}, device: device, ledger: ledger, hearDone: make(chan struct{})}
 	go h.hear(sock, h.hearDone)
@@ -84,8 +84,9 @@ func (h *fdStore) canGoOn() bool {
 	return err == nil
 }
 
-// handDown prepares a socket for a new mountd, through which a mountd that takes over gets the
-// descriptors. The caller calls started with whether the process could be started.
+// handDown makes a socket for a new mountd. If that mountd takes the connection over, it receives
+// the stored descriptors through it. The caller then calls started, with whether the process could
+// be started.
 func (h *fdStore) handDown() (sock *os.File, started func(bool), err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -217,7 +218,8 @@ func (k *fdClient) receive() map[uint64]*os.File {
 	}
 }
 
-// renew prepares everything for a new supervisor, and returns its end of the socket.
+// renew makes a socket to a new supervisor, sends what the supervisor must store, and returns the
+// supervisor's end of the socket.
 func (k *fdClient) renew(s *fusefs.Server) (*os.File, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

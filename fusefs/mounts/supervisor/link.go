@@ -31,23 +31,23 @@ type link struct {
 	onAnswer func(wire.HeartbeatAnswer)      // handles an answer; Healthy is false if no daemon answers
 	// introducing is called before mountd attaches to a daemon that does not know this mount.
 	introducing func()
-	// leaves writes to a file that the mount has ended. If a daemon runs, it writes nothing and
+	// recordEnd writes to a file that the mount has ended. If a daemon runs, it writes nothing and
 	// returns false.
-	leaves func(context.Context) (bool, error)
-	logger *slog.Logger
-	poke   chan struct{} // capacity 1: send a heartbeat now; never closed
-	stirs  chan struct{} // capacity 1: a record was spooled, so begin heartbeats again; never closed
-	woke   chan struct{} // capacity 1: heartbeats began again; never closed
-	wg     sync.WaitGroup
+	recordEnd func(context.Context) (bool, error)
+	logger    *slog.Logger
+	poke      chan struct{} // capacity 1: send a heartbeat now; never closed
+	records   chan struct{} // capacity 1: a record was spooled, so begin heartbeats again; never closed
+	resumed   chan struct{} // capacity 1: heartbeats began again; never closed
+	wg        sync.WaitGroup
 
 	// mu guards the fields below.
-	mu         sync.Mutex
-	attached   int  // pid of the daemon that knows this mount, or 0
-	rests      bool // no heartbeats are sent until the next record
-	sends      bool // the history is sent to a bucket
-	attach     wire.Attach
-	leaveHeard chan struct{} // closed when a daemon knows of the unmount at the mountpoint
-	heardOf    bool          // leaveHeard is closed
+	mu           sync.Mutex
+	attached     int  // pid of the daemon that knows this mount, or 0
+	rests        bool // no heartbeats are sent until the next record
+	sends        bool // the history is sent to a bucket
+	attach       wire.Attach
+	unmountAcked chan struct{} // closed when a daemon has acknowledged the unmount at the mountpoint
+	acked        bool          // unmountAcked is closed
 }
 
 func (l *link) outside() bool {
@@ -101,15 +101,15 @@ func (l *link) unmounted() bool {
 	return l.attach.Unmounted
 }
 
-// leave tells the daemon that the mount was unmounted at its mountpoint, and waits at most limit
+// tellUnmounted tells the daemon that the mount was unmounted at its mountpoint, and waits at most limit
 // for the acknowledgement.
-func (l *link) leave(limit time.Duration) {
+func (l *link) tellUnmounted(limit time.Duration) {
 	l.mu.Lock()
 	l.attach.Unmounted = true
 	l.mu.Unlock()
 	l.hurry()
 	l.mu.Lock()
-	heard := l.leaveHeard
+	heard := l.unmountAcked
 	l.mu.Unlock()
 	t := time.NewTimer(limit)
 	defer t.Stop()
@@ -124,16 +124,16 @@ func (l *link) remounted() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.attach.Unmounted, l.attach.Outside = false, true
-	l.attached, l.heardOf, l.leaveHeard = 0, false, make(chan struct{})
+	l.attached, l.acked, l.unmountAcked = 0, false, make(chan struct{})
 }
 
 // acknowledge is called after the daemon was told whether the mount is on its mountpoint.
 func (l *link) acknowledge(unmounted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if unmounted && !l.heardOf {
-		l.heardOf = true
-		close(l.leaveHeard)
+	if unmounted && !l.acked {
+		l.acked = true
+		close(l.unmountAcked)
 	}
 }
 
@@ -158,16 +158,16 @@ func (l *link) run(ctx context.Context) {
 			}
 			l.setRests(rest)
 			var next <-chan time.Time
-			stirs := l.stirs
+			records := l.records
 			if !rest {
-				next, stirs = time.After(pause), nil
+				next, records = time.After(pause), nil
 			}
 			select {
 			case <-ctx.Done():
 				return
 			case <-l.poke:
-			case <-stirs:
-				nudge(l.woke)
+			case <-records:
+				nudge(l.resumed)
 			case <-next:
 			}
 		}
@@ -236,8 +236,8 @@ func (l *link) introduce(ctx context.Context) error {
 // hurry sends a heartbeat at once.
 func (l *link) hurry() { nudge(l.poke) }
 
-// stirred is called when a record was spooled, and begins heartbeats again.
-func (l *link) stirred() { nudge(l.stirs) }
+// recordSpooled is called when a record was spooled, and begins heartbeats again.
+func (l *link) recordSpooled() { nudge(l.records) }
 
 func nudge(ch chan<- struct{}) {
 	select {
@@ -250,7 +250,7 @@ func nudge(ch chan<- struct{}) {
 func (l *link) restedToEnd() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.rests && len(l.stirs) == 0 && !l.sends && !l.attach.Unmounted
+	return l.rests && len(l.records) == 0 && !l.sends && !l.attach.Unmounted
 }
 
 // bye ends the link. The context of run must already be cancelled. A daemon that misses this
@@ -264,7 +264,7 @@ func (l *link) bye() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if l.restedToEnd() {
-		left, err := l.leaves(ctx)
+		left, err := l.recordEnd(ctx)
 		if left && err == nil {
 			return
 		}

@@ -47,11 +47,11 @@ func Serve(c Config, from Handed, supervisor int, report io.WriteCloser, logger 
 	s.shared = mounts.Shared(from.Source)
 	if s.shared == "" && mounts.TellsOutside {
 		if s.edge.always {
-			nudge(s.link.woke) // let run look, because marking a large tree takes time
+			nudge(s.link.resumed) // edge.run then looks; marking a large tree takes too long to do it here
 		} else {
 			outside = s.edge.look()
 		}
-		go s.edge.run(ctx, s.link.resting, s.link.woke, s.mounted)
+		go s.edge.run(ctx, s.link.resting, s.link.resumed, s.mounted)
 	}
 	s.record(supervisor)
 	s.link.run(ctx)
@@ -128,13 +128,13 @@ func start(c Config, from Handed, logger *slog.Logger) (s *session, err error) {
 			return s, err
 		}
 	}
-	s.link = &link{client: client, dial: func(ctx context.Context) (*wire.Client, error) { return dial(ctx, c, "mountd") }, source: source, logger: logger, poke: make(chan struct{}, 1), stirs: make(chan struct{}, 1), woke: make(chan struct{}, 1), leaveHeard: make(chan struct{}), beat: s.heartbeat, atRest: s.atRest, onAnswer: s.applyState, introducing: func() { s.capture.Introduce(s.server.EachDirty) }, leaves: s.leaves,
+	s.link = &link{client: client, dial: func(ctx context.Context) (*wire.Client, error) { return dial(ctx, c, "mountd") }, source: source, logger: logger, poke: make(chan struct{}, 1), records: make(chan struct{}, 1), resumed: make(chan struct{}, 1), unmountAcked: make(chan struct{}), beat: s.heartbeat, atRest: s.atRest, onAnswer: s.applyState, introducing: func() { s.capture.Introduce(s.server.EachDirty) }, recordEnd: s.recordEnd,
 		attach: wire.Attach{PID: os.Getpid(), Mountpoint: c.Mountpoint, InPlace: c.InPlace(), Outside: true, Spool: wire.SpoolDir(c.State)}}
 	matcher, err := ignore.New(source, c.Ignore)
 	if err != nil {
 		return s, fmt.Errorf("read the ignore rules: %w", err)
 	}
-	s.capture = capture.New(capture.Options{Spool: s.writer, Logger: logger, Matcher: matcher, Root: source, Git: wire.GitDir(c.State), Version: c.Version, Mountpoint: c.Mountpoint, Source: c.Root, Stirred: s.link.stirred, Rested: giveBack})
+	s.capture = capture.New(capture.Options{Spool: s.writer, Logger: logger, Matcher: matcher, Root: source, Git: wire.GitDir(c.State), Version: c.Version, Mountpoint: c.Mountpoint, Source: c.Root, OnRecord: s.link.recordSpooled, OnIdle: giveBack})
 	opt := fusefs.Options{
 		Source: source, Mountpoint: c.Mountpoint, FD: from.FD, Ledger: from.Ledger, TakeOver: from.TakeOver, AllowOther: c.AllowOther, ReadOnly: c.ReadOnly,
 		NoCommands: c.NoCommands, Outside: true, Hidden: c.Hidden(), Observer: s.capture, Classifier: matcher, Logger: logger,
@@ -234,9 +234,9 @@ func (s *session) atRest(a wire.HeartbeatAnswer) bool {
 	return scanned && a.Ingested >= s.writer.LastSeq()
 }
 
-// leaves writes to a file that the mount has ended, for a later daemon. If a daemon runs, it writes
-// nothing and returns false.
-func (s *session) leaves(ctx context.Context) (bool, error) {
+// recordEnd records in a file that the mount has ended, for the next daemon to read. If a daemon runs,
+// recordEnd records nothing and returns false.
+func (s *session) recordEnd(ctx context.Context) (bool, error) {
 	st, err := procfs.ReadStat(os.Getpid())
 	if err != nil {
 		return false, err
@@ -244,7 +244,7 @@ func (s *session) leaves(ctx context.Context) (bool, error) {
 	return wire.WriteMountEnd(ctx, s.c.Paths, s.c.Root, wire.MountEnd{PID: os.Getpid(), Start: st.Start, Boot: procfs.BootID(), At: time.Now()})
 }
 
-// worthGivingBack is how many bytes the heap must have for giveBack to return memory.
+// worthGivingBack is the size of the heap in bytes from which giveBack returns memory.
 const worthGivingBack = 8 << 20
 
 // giveBack returns unused memory to the system after a burst of work.
@@ -445,7 +445,7 @@ func (s *session) watchTable(ctx context.Context, done <-chan struct{}) {
 		if s.mountedIn(all) {
 			if way, _ := mounts.WayBeside(all, s.c.Mountpoint); way != beside {
 				beside = way
-				nudge(s.link.woke)
+				nudge(s.link.resumed)
 			} else {
 				nudge(s.mounted)
 				time.Sleep(pause)
@@ -462,7 +462,7 @@ func (s *session) watchTable(ctx context.Context, done <-chan struct{}) {
 		case <-time.After(50 * time.Millisecond): // a mount usually ends faster
 		}
 		s.drain()
-		s.link.leave(2 * time.Second)
+		s.link.tellUnmounted(2 * time.Second)
 		s.setOutside(true)
 		s.logger.Warn("unmounted here; copies of the mount, and processes inside, are served until they end")
 		r, ok := ReadRecord(s.c.State)

@@ -211,7 +211,7 @@ func (s *Sync) Mark(ctx context.Context, f Filter, at uint64, edited bool, by st
 		}
 		m, err := s.members(k, st.How == Inferred, at)
 		if err != nil {
-			return nil, 0, s.undone(err)
+			return nil, 0, s.reload(err)
 		}
 		if len(m) > 0 || b != nil {
 			s.put(k, &baseline{Seq: at, Time: now, By: by, Members: m})
@@ -219,7 +219,7 @@ func (s *Sync) Mark(ctx context.Context, f Filter, at uint64, edited bool, by st
 		}
 	}
 	if err := s.save(); err != nil {
-		return nil, 0, s.undone(err)
+		return nil, 0, s.reload(err)
 	}
 	return was, at, nil
 }

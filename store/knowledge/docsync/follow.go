@@ -29,7 +29,7 @@ func (s *Sync) Follow(ctx context.Context) error {
 func (s *Sync) follow(ctx context.Context, busy func() bool) error {
 	if !s.begun {
 		if err := s.begin(); err != nil {
-			return s.undone(err)
+			return s.reload(err)
 		}
 	}
 	for ctx.Err() == nil && (busy == nil || !busy()) {
@@ -40,27 +40,27 @@ func (s *Sync) follow(ctx context.Context, busy func() bool) error {
 		for _, v := range vs {
 			if v.Actor.Comm != "git" || v.Actor.PID != s.git {
 				if err := s.gitWrote(v.Seq - 1); err != nil {
-					return s.undone(err)
+					return s.reload(err)
 				}
 			}
 			s.git = v.Actor.PID
 			if err := s.take(v); err != nil {
-				return s.undone(err)
+				return s.reload(err)
 			}
 		}
 		s.at, s.clock = vs[len(vs)-1].Seq, vs[len(vs)-1].Time
 		if err := s.gitWrote(s.at); err != nil {
-			return s.undone(err)
+			return s.reload(err)
 		}
 		if err := s.save(); err != nil {
-			return s.undone(err)
+			return s.reload(err)
 		}
 	}
 	return ctx.Err()
 }
 
-// undone restores the stored state after a batch that failed.
-func (s *Sync) undone(err error) error {
+// reload restores the stored state after a batch that failed.
+func (s *Sync) reload(err error) error {
 	return errors.Join(err, s.load())
 }
 

@@ -28,8 +28,8 @@ func (s *Sync) put(k key, b *baseline) {
 
 func baseName(k key) string { return "base\x00" + string(k.doc) + "\x00" + k.spec }
 
-// save writes all changes, with the position in the last transaction. An interrupted batch is
-// simply processed again.
+// save writes all changes and, in the last transaction, the position in the log. An interrupted
+// batch is simply processed again.
 func (s *Sync) save() error {
 	s.forgetEnded()
 	vals, size := map[string][]byte{}, 0

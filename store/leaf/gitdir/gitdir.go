@@ -16,10 +16,10 @@ import (
 )
 
 // Outside returns the git directory that a work tree's ".git" file or link names, if that directory
-// is outside the work tree. It is for linked worktrees and separate git directories. Otherwise it
+// is outside the work tree, as for linked worktrees and separate git directories. Otherwise it
 // returns "".
 func Outside(tree string) string {
-	at := named(tree)
+	at := gitFileTarget(tree)
 	if _, in := below(tree, at); in {
 		return ""
 	}
@@ -34,12 +34,12 @@ func SeparateGitDir(tree string) (dir string, inside bool) {
 		up := filepath.Dir(tree)
 		for ; up != filepath.Dir(up); up = filepath.Dir(up) {
 			if _, err := os.Lstat(filepath.Join(up, ".git")); err == nil {
-				return cmp.Or(named(up), filepath.Join(up, ".git")), false
+				return cmp.Or(gitFileTarget(up), filepath.Join(up, ".git")), false
 			}
 		}
 		return "", false
 	}
-	at := named(tree)
+	at := gitFileTarget(tree)
 	rel, in := below(tree, at)
 	if _, _, ok := Split(filepath.ToSlash(rel)); in && ok {
 		return "", false
@@ -47,8 +47,8 @@ func SeparateGitDir(tree string) (dir string, inside bool) {
 	return at, in
 }
 
-// named returns the path that a work tree's ".git" file or link names, or "".
-func named(tree string) string {
+// gitFileTarget returns the path that a work tree's ".git" file or link names, or "".
+func gitFileTarget(tree string) string {
 	name := filepath.Join(tree, ".git")
 	at, err := os.Readlink(name)
 	if err != nil {
@@ -98,7 +98,7 @@ func Name(part string) bool {
 	return part == ".git" || strings.HasPrefix(part, "git~") && strings.Trim(part[4:], "0123456789") == "" && len(part) > 4
 }
 
-// In reports whether a slash-separated path contains such a name.
+// In reports whether Name is true for a part of a slash-separated path.
 func In(path string) bool {
 	for part := range strings.SplitSeq(path, "/") {
 		if Name(part) {

@@ -97,7 +97,8 @@ func EncodingDiffers(a, b []byte) bool {
 // Wide reports whether content has a byte order mark of UTF-16.
 func Wide(content []byte) bool { return wide(content) != UTF8 }
 
-// wide is EncodingOf by the mark alone. It returns UTF8 for everything except UTF-16.
+// wide returns which encoding of UTF-16 the byte order mark of content stands for, or UTF8 if there
+// is no such mark.
 func wide(content []byte) Encoding {
 	for _, e := range [...]Encoding{UTF16LE, UTF16BE} {
 		if bytes.HasPrefix(content, []byte(marks[e])) {
