@@ -278,9 +278,9 @@ func (o *contents) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse
 
 const setAnything = fuse.FATTR_MODE | fuse.FATTR_UID | fuse.FATTR_GID | fuse.FATTR_ATIME | fuse.FATTR_MTIME
 
-// setsNothing reports whether a request sets nothing. The kernel sends such a request for a chown(2)
-// with neither owner nor group, which clears set-id bits. It also sends one before a write, an
-// fallocate or a copy, which clear those bits themselves.
+// setsNothing reports whether a request sets nothing. The kernel sends such a request for a
+// chown(2) with neither owner nor group, which clears set-id bits. It also sends one before a
+// write, an fallocate or a copy, which clear those bits themselves.
 func setsNothing(in *fuse.SetAttrIn) bool {
 	return emptyChowns && in.Valid&(setAnything|fuse.FATTR_SIZE) == 0
 }

@@ -166,7 +166,8 @@ func (o *contents) closeAs(n *inode, w *writes, c Caller, op event.Op, idle, hel
 	o.obs.Closed(ev)
 }
 
-// forgetWrites drops n.writes if n is clean and no handle can write to it. The caller holds n.order.
+// forgetWrites drops n.writes if n is clean and no handle can write to it. The caller holds
+// n.order.
 func (n *inode) forgetWrites() {
 	if w := n.writes; w != nil && !w.dirty && !w.created {
 		n.writes = nil

@@ -473,8 +473,8 @@ func makePrepared(dir int, f event.PreparedFile) (fd int, err error) {
 	return fd, nil
 }
 
-// statNew reads the attributes of a file that was just created as fd, unless that failed with err. It
-// closes fd if it returns an error.
+// statNew reads the attributes of a file that was just created as fd, unless that failed with err.
+// It closes fd if it returns an error.
 func statNew(fd int, err error, sx *sys.Stat) error {
 	if err == nil {
 		err = sys.StatFD(fd, sx)

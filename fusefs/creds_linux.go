@@ -32,9 +32,9 @@ func ownCreds() creds {
 	return c
 }
 
-// asCaller calls f, which makes a file on the source. f runs with the file system identity of the caller,
-// so that the file belongs to the caller at once. Only the identity of this thread changes; the
-// device loop has locked its goroutine to the thread.
+// asCaller calls f, which makes a file on the source. f runs with the file system identity of the
+// caller, so that the file belongs to the caller at once. Only the identity of this thread changes;
+// the device loop has locked its goroutine to the thread.
 //
 // The server of an ordinary user cannot do this. Files that it made for other users (allow_other),
 // even set-user-id programs, would belong to its own user. So users other than its own and root get

@@ -90,7 +90,8 @@ func (o *contents) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) 
 	return uint32(done), fuse.OK
 }
 
-// markHandleDirty is markDirty for a change through a handle. The caller holds the order of h.node.
+// markHandleDirty is like markDirty, for a change through a handle. The caller holds the order of
+// h.node.
 func (o *contents) markHandleDirty(h *handle, in *fuse.InHeader, off int64, appends bool, cancel <-chan struct{}) (*writes, error) {
 	n := h.node
 	w := n.writes

@@ -18,10 +18,10 @@ import (
 )
 
 // The ledger holds what a successor needs if this server is killed: the kernel's INIT, nodes with
-// their names, open handles, and operations in progress. It is a mapped memfd of which the
-// supervisor has a descriptor, so an entry costs stores to memory and no system call. Its pages are
-// allocated (fallocate) before they are written, so that a lack of memory causes an error instead
-// of a signal. After such an error the ledger is not used.
+// their names, open handles, and operations in progress. It is a file in memory (memfd) of which
+// the supervisor has a descriptor too. The file is mapped, so that writing an entry needs no system
+// call. Its pages are allocated (fallocate) before they are written, so that a lack of memory
+// causes an error instead of a signal. After such an error the ledger is not used.
 //
 //	0        ledgerHead
 //	4 KiB    one byte per piece of 64 KiB: the size class of its slots

@@ -42,13 +42,13 @@ import (
 const forwardsLocks = true
 
 const (
-	// The shortest and the longest pause before retrying a lock that a process bypassing the mount
-	// holds.
+	// The shortest and the longest pause before retrying a lock that a process holds directly on
+	// the source.
 	lockPause    = time.Millisecond
 	maxLockPause = 64 * time.Millisecond
-	// How long to retry if the lock may belong to a closed handle: lingerWait, or up to maxLingerWait
-	// while a RELEASE is being handled. The kernel sends the RELEASE before this request, so a
-	// thread has already read the RELEASE, but may not have counted it yet.
+	// How long to retry if the lock may belong to a closed handle: lingerWait, or up to
+	// maxLingerWait while a RELEASE is being handled. The kernel sends the RELEASE before this
+	// request, so a thread has already read the RELEASE, but may not have counted it yet.
 	lingerWait    = time.Millisecond
 	maxLingerWait = 100 * time.Millisecond
 )
@@ -133,12 +133,12 @@ func sharesMemory(n *inode, in *fuse.LkIn) bool {
 }
 
 // uncached reports whether read(2) and write(2) of n may have to bypass the kernel's cache, because
-// processes can reach the source bypassing the mount. With the cache, these processes and those on
-// the mount would not see each other's writes, and reads could end early at an outdated size. The
-// caller applies it to files that were locked, that were just changed bypassing the mount, or that
-// are opened for reading and writing, as databases do.
+// some processes can reach the source without going through the mount. With the cache, these
+// processes and those on the mount would not see each other's writes, and reads could end early at
+// an outdated size. The caller uses the result for files that were locked, that were just changed
+// on the source, or that are opened for reading and writing, as databases do.
 func (n *inode) uncached() bool {
-	if !n.isReg() || !n.fs.way.Load() {
+	if !n.isReg() || !n.fs.bypassable.Load() {
 		return false
 	}
 	_, _, shared := memoryRange(n)
@@ -352,7 +352,7 @@ func (o *contents) tryLock(f *lockedFile, h *handle, in *fuse.LkIn) fuse.Status 
 	return status(setOFD(w.fd, ofdLock(&in.Lk)))
 }
 
-// tryFlock is tryLock for flock(2).
+// tryFlock is like tryLock, but for flock(2).
 func (o *contents) tryFlock(f *lockedFile, h *handle, typ uint32) fuse.Status {
 	how := map[uint32]int{unix.F_RDLCK: unix.LOCK_SH, unix.F_WRLCK: unix.LOCK_EX, unix.F_UNLCK: unix.LOCK_UN}[typ]
 	if typ != unix.F_UNLCK && o.fdStore != nil && !h.stored.Swap(true) && !o.fdStore.Keep(h.fh, h.fd) {
@@ -733,7 +733,7 @@ func (o *overlay) agreeLocked(h *handle) {
 	}
 	changed, before := n.note(&sx, gen)
 	sure := before.known && !changed && (!before.young || n.key.dev == o.root.node.key.dev && o.fineTimes())
-	if sure && !o.way.Load() {
+	if sure && !o.bypassable.Load() {
 		return
 	}
 	o.notifier.drop(n)

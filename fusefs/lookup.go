@@ -60,7 +60,7 @@ func (o *overlay) Lookup(_ <-chan struct{}, in *fuse.InHeader, name string, out 
 }
 
 // lookedUp fills in the reply for a name found in a directory, and counts a reference to its inode.
-// made is the state of renames before sx was read.
+// made is the state of o.creations before sx was read.
 func (o *overlay) lookedUp(in *fuse.InHeader, parent *inode, dir int, name string, sx *sys.Stat, made moveMark, out *fuse.EntryOut) {
 	id := o.rest(parent, name, sx)
 	if id == 0 {
@@ -100,7 +100,7 @@ func (o *overlay) entry(parent *inode, d *dirfd, name string, sx *sys.Stat, out 
 	return n, is
 }
 
-// ref is entry without a reply. isNew means that the kernel did not know the inode.
+// ref is like entry, but fills in no reply. isNew means that the kernel did not know the inode.
 func (o *overlay) ref(parent *inode, name string, sx *sys.Stat) (n *inode, isNew bool) {
 	k := keyOf(sx)
 	n, isNew = o.table.ref(k, func(id uint64) *inode {

@@ -75,9 +75,9 @@ func (o *contents) agree(n *inode, sx *sys.Stat, gen uint32) (unsure bool) {
 	return unsure
 }
 
-// openFlags returns the flags of the reply. A process loses its POSIX locks on a file with each
-// descriptor of the file that it closes, even a read-only one. So for a file with locks the kernel
-// must send a FLUSH at every close.
+// openFlags returns the flags of the reply. When a process closes any descriptor of a file, even a
+// read-only one, it loses its POSIX locks on the file. So for a file with locks the kernel must
+// send a FLUSH at every close.
 func openFlags(n *inode, flags uint32) (reply uint32) {
 	reply = fuse.FOPEN_KEEP_CACHE
 	if flags&unix.O_ACCMODE == unix.O_RDONLY && !n.locked.Load() {

@@ -73,8 +73,8 @@ func (s *outsideWrites) unknown(k key, ctime int64, now moment) bool {
 
 // noteOutside reports n to the Observer if it was made or changed directly on the source since the
 // mount began. The caller has just looked n up, and the kernel did not know n. So n is a new file,
-// or it replaced another file in an atomic save. made was taken before the lookup. If the server
-// has made any file since then, n may be that file and is not reported.
+// or it replaced another file in an atomic save. made is the state of o.creations before the
+// lookup. If the server has made any file since then, n may be that file and is not reported.
 func (o *contents) noteOutside(n *inode, sx *sys.Stat, made moveMark) {
 	if o.obs == nil || !n.isReg() || !o.outside.Load() {
 		return
@@ -89,9 +89,10 @@ func (o *contents) noteOutside(n *inode, sx *sys.Stat, made moveMark) {
 	}
 }
 
-// Beside is called after a path of the source was changed bypassing the mount. It makes the kernel
-// drop its cached data of the path, and notes the change for git's fsmonitor. name means that the
-// name appeared, disappeared, or leads to another file. dir means that the path is a directory.
+// Beside is called after a process has changed a path of the source without going through the
+// mount. It makes the kernel drop its cached data of the path, and notes the change for git's
+// fsmonitor. name means that the name appeared, disappeared, or leads to another file. dir means
+// that the path is a directory.
 func (s *Server) Beside(p string, name, dir bool) {
 	o := s.fs
 	switch {

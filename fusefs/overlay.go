@@ -49,12 +49,12 @@ type namespace struct {
 	changes    *changes.Tracker
 	aloneSince atomic.Pointer[time.Time] // when outside was last cleared; nil if never
 
-	outside atomic.Bool // processes may be changing the source directly
-	way     atomic.Bool // the source can be reached bypassing the mount; see SetWay
-	noXattr bool        // the source has no extended attributes
-	acl     bool        // the source has access control lists
-	labels  atomic.Bool // a file has, or had, an SELinux label
-	us      creds
+	outside    atomic.Bool // processes may be changing the source directly
+	bypassable atomic.Bool // processes can reach the source without going through the mount; see SetBypassable
+	noXattr    bool        // the source has no extended attributes
+	acl        bool        // the source has access control lists
+	labels     atomic.Bool // a file has, or had, an SELinux label
+	us         creds
 }
 
 // contents owns the open files and their openers, and the writes that were not reported to the
@@ -117,7 +117,7 @@ func newOverlay(opt *Options) (*overlay, error) {
 		o.procs.commands.tell = d.Described
 	}
 	o.outside.Store(opt.Outside)
-	o.way.Store(opt.Outside)
+	o.bypassable.Store(opt.Outside)
 	o.outsideWrites.start = currentMoment()
 
 	fd, err := sys.Open(int(opt.Source.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)

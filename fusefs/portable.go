@@ -30,8 +30,8 @@ func ownCreds() creds {
 	return creds{uid: uid, root: uid == 0}
 }
 
-// asCaller calls f, which makes a file on the source. The file belongs to the user who mounted. All other
-// users except root get EACCES.
+// asCaller calls f, which makes a file on the source. The file belongs to the user who mounted. All
+// other users except root get EACCES.
 func (o *contents) asCaller(in *fuse.InHeader, f func() error) error {
 	if in.Uid != o.us.uid && in.Uid != 0 {
 		return unix.EACCES

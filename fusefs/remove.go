@@ -32,8 +32,8 @@ func (o *overlay) inodeFor(parent *inode, name string, sx *sys.Stat) *inode {
 	}
 }
 
-// closeBeforeRename closes n, if dirty, before its names change. So the version has the right writer
-// and the name under which the content was written. The caller holds n.order.
+// closeBeforeRename closes n, if dirty, before its names change. So the version has the right
+// writer and the name under which the content was written. The caller holds n.order.
 func (o *contents) closeBeforeRename(n *inode, c Caller) {
 	if w := n.writes; w != nil && w.dirty {
 		o.closeContent(n, c, event.OpWrite, false)
@@ -58,8 +58,8 @@ func (o *overlay) closeBelow(dirs ...*inode) {
 	}
 }
 
-// beforeNameLoss prepares n for the loss of a name. It closes n if n is dirty, and then the Observer
-// saves the content. The caller holds n.order.
+// beforeNameLoss prepares n for the loss of a name. It closes n if n is dirty, and then the
+// Observer saves the content. The caller holds n.order.
 func (o *overlay) beforeNameLoss(n *inode, name string, c Caller, op event.Op, sx *sys.Stat, cancel <-chan struct{}) {
 	if !n.isReg() {
 		return

@@ -170,8 +170,8 @@ func (o *overlay) earlier(in *fuse.InHeader) *attempt {
 	return o.ledger.find(in.Unique)
 }
 
-// try records what a request is about to change. a is the file that has the name; in a rename, b is
-// the file that has the new name. The result may be nil.
+// try records what a request is about to change. a is the file that has the name, or in a rename
+// the old name. In a rename, b is the file that has the new name. The result may be nil.
 func (o *overlay) try(in *fuse.InHeader, a, b *sys.Stat) *attempt {
 	l := o.ledger
 	if l == nil {

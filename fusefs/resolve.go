@@ -82,8 +82,8 @@ func (o *namespace) openInode(n *inode, flags int) (int, error) {
 	return fd, err
 }
 
-// openStat is openInode, and also fills in sx if not nil. again means that n was opened through a
-// handle.
+// openStat is like openInode, and also fills in sx if it is not nil. again means that n was opened
+// through a handle.
 func (o *namespace) openStat(n *inode, flags int, sx *sys.Stat) (fd int, again bool, err error) {
 	for m := o.moves.start(); ; {
 		fd, again, err = o.openByName(n, flags, sx)

@@ -174,11 +174,11 @@ func (s *Server) Unmount() error {
 	return nil
 }
 
-// SetOutside sets whether processes may write directly to the source. When that begins, the kernel
-// drops everything that it may have cached for longer than a second.
+// SetOutside sets whether processes may write directly to the source. When they begin to, the
+// kernel is told to drop everything that it may have cached for longer than a second.
 func (s *Server) SetOutside(on bool) {
 	if on {
-		s.fs.way.Store(true)
+		s.fs.bypassable.Store(true)
 	} else {
 		now := time.Now()
 		s.fs.aloneSince.Store(&now)
@@ -216,9 +216,10 @@ func (s *Server) SetOutside(on bool) {
 	}
 }
 
-// SetWay sets whether the source can be reached bypassing the mount, even if no process does so
-// now. While it can, the kernel does not cache files opened by databases, which stay open for long.
-func (s *Server) SetWay(on bool) { s.fs.way.Store(on) }
+// SetBypassable sets whether processes can reach the source without going through the mount, even
+// if none does so now. While they can, the kernel does not cache files opened by databases, which
+// stay open for long.
+func (s *Server) SetBypassable(on bool) { s.fs.bypassable.Store(on) }
 
 func (s *Server) Stats() Stats {
 	st := Stats{
@@ -254,8 +255,8 @@ func opName(op int) string {
 }
 
 // Unmount unmounts a mountpoint. If a file on the mount is in use, it changes nothing and returns
-// ErrBusy. It does not wait for the server to end, which may still serve copies of the mount in
-// other mount namespaces.
+// ErrBusy. It does not wait for the server to end, because the server may still serve copies of the
+// mount in other mount namespaces.
 func Unmount(mountpoint string) error {
 	var err error
 	for try := range 5 {

@@ -63,7 +63,7 @@ func (t *table) get(id uint64) *inode {
 	return n
 }
 
-// look is get without waking a resting file. It returns the inode, or the key of a resting file.
+// look is like get, but wakes no resting file. It returns the inode, or the key of a resting file.
 func (t *table) look(id uint64) (n *inode, k key, rests bool) {
 	s := &t.byID[id%shards]
 	s.RLock()
@@ -227,8 +227,8 @@ func (t *handles) take(fh uint64) *handle {
 // leave a million unused inodes. The first request that names a resting file wakes it, which makes
 // an inode that stays until the kernel forgets the file. Without a ledger no file rests.
 //
-// Only a regular file with one name can rest, and only while no process can write to the source
-// bypassing the mount. It was never opened, so the kernel caches no page of it.
+// Only a regular file with one name can rest, and only while no process can write to it without
+// going through the mount. It was never opened, so the kernel caches no page of it.
 
 // record holds the part of a resting file's state that the ledger does not. The file's nodeSlot has
 // its number.
@@ -504,8 +504,8 @@ func (t *table) wake(id uint64, k key) *inode {
 	return i.m[id]
 }
 
-// forgetResting is forget for a file that was just found resting. done is false if it is not
-// resting any more.
+// forgetResting is like forget, but for a file that was just found resting. done is false if the
+// file is not resting any more.
 func (t *table) forgetResting(id, count uint64, k key) (done bool) {
 	l, s := t.ledger, &t.byKey[keyShard(k)]
 	s.Lock()

@@ -3,10 +3,10 @@
 //
 // # Documents
 //
-// A file has one bleve document for its words and one for each chunk. Markdown and other prose have
-// chunks of about 200 words, code has chunks of top-level symbols or about 60 lines, always whole
-// lines. The id of a chunk is "path NUL first-last NUL index/total", so only its postings are
-// stored. For the fields see documents.go.
+// A file has one bleve document for its words and one for each chunk. A chunk consists of whole
+// lines. In Markdown and other prose it has up to 200 words. In code it has about 60 lines, and
+// ends before a top-level symbol if possible. The id of a chunk is "path NUL first-last NUL
+// index/total", so only its postings are stored. For the fields see documents.go.
 //
 // # Exact queries
 //

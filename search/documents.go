@@ -13,10 +13,10 @@ import (
 	index "github.com/blevesearch/bleve_index_api"
 )
 
-// The fields. A file has one document for its words, which only says that they occur, and one for
-// each chunk, whose terms are counted for ranking. Words and whole identifiers are stored by file
-// instead of by chunk. That reduced the Go source tree's index from 1.38 times the corpus to well
-// under half of it.
+// The fields. A file has one document for its words and one for each chunk. The first only says
+// which words occur. The terms of the others are counted for ranking. Words and whole identifiers
+// are stored by file instead of by chunk, which reduced the Go source tree's index from 1.38 times
+// the corpus to well under half of it.
 const (
 	fieldWord   = "word" // of a file: folded words as they appear in the text
 	fieldPart   = "part" // of a chunk: parts of identifiers and words, stemmed

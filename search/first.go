@@ -199,8 +199,8 @@ func (x *table) has(w *wanted) bool {
 	return ok && f.indexed && f.hash == w.blob && f.seq == w.seq
 }
 
-// staleBatch returns a batch that removes the files that an earlier attempt has indexed and that are
-// not in all.
+// staleBatch returns a batch that removes the files that an earlier attempt has indexed and that
+// are not in all.
 func (x *Index) staleBatch(all []wanted) *batch {
 	b := x.newBatch()
 	x.mu.RLock()

@@ -270,8 +270,8 @@ func (x *Index) CatchUp(ctx context.Context) error {
 const window = 4 * batchFiles
 
 // catchUp does the work of CatchUp in steps, and ends after a step if stop returns true. It skips
-// versions that a newer one has replaced. A file that is saved repeatedly is indexed once it has not
-// been saved for the duration settle.
+// versions that a newer one has replaced. A file that is saved repeatedly is indexed once it has
+// not been saved for the duration settle.
 func (x *Index) catchUp(ctx context.Context, settle time.Duration, stop func() bool) error {
 	x.write.Lock()
 	defer x.write.Unlock()

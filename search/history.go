@@ -92,8 +92,8 @@ func (h *past) enough(limit int, seq uint64) bool {
 
 // History finds text in older versions and deleted files. It goes backwards through the log, and
 // through each file's versions from the newest to where the match began, until it has limit hits or
-// the time is up. Each searched version costs one content. Contents are fetched in the order of the
-// log, so that the store's cache can serve delta chains.
+// the time is up. To search a version, its content is fetched. Contents are fetched in the order of
+// the log, so that the store's cache can serve delta chains.
 func (x *Index) History(ctx context.Context, q Query, limit int) (PastResult, error) {
 	auto, _, must, err := compile(q)
 	if err != nil {

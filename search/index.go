@@ -242,7 +242,7 @@ func (x *Index) begin(why string) {
 	x.empty()
 }
 
-// empty empties the tables; x.mu is held.
+// empty empties the tables. The caller holds x.mu.
 func (x *Index) empty() {
 	x.files, x.loose, x.terms, x.seq, x.ready = map[store.Path]file{}, map[store.Path]struct{}{}, newTerms(), 0, false
 	x.sums, x.binary = sums{}, map[store.Path]struct{}{}
@@ -311,7 +311,7 @@ func settings() map[string]any {
 
 func (x *Index) bleveDir() string { return filepath.Join(x.dir, "bleve") }
 
-// setLocked enters a file into the table, or removes it if f is nil. x.mu is held.
+// setLocked enters a file into the table, or removes it if f is nil. The caller holds x.mu.
 func (x *table) setLocked(p store.Path, f *file) {
 	if was, ok := x.files[p]; ok {
 		x.sums.add(&was, -1)

@@ -9,10 +9,10 @@ import (
 	index "github.com/blevesearch/bleve_index_api"
 )
 
-// lexicon makes the fields of documents and remembers each word's terms: its folded form, which
-// records that a file contains it, and the stems of its parts, which ranking counts. A few thousand
-// words make up most of a tree, and splitting each occurrence anew took a third of the indexing
-// time. Not safe for concurrent use.
+// lexicon makes the fields of documents. It remembers the terms of each word. The word's folded
+// form is the term by which exact queries find the files that contain it, and the stems of its
+// parts are the terms that ranking counts. A few thousand words make up most of a tree, and
+// splitting each occurrence again took a third of the indexing time. Not safe for concurrent use.
 type lexicon struct {
 	stems *stemmer
 	words map[string]*lexWord

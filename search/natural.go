@@ -103,9 +103,9 @@ func Keywords(prompt string, n int) []string {
 	return out
 }
 
-// A question whose words occur in few files is widened by words near them: words that the best
-// chunks share and that are rare in the project. Files found in this way come after all files with
-// the question's own words.
+// If the words of a question occur in few files, words near them are added to the question. These
+// are words that the best chunks share and that are rare in the project. Files found by them come
+// after all files with the question's own words.
 const (
 	fewRanked   = 12 // with this many files or more, the question is not widened
 	widenFrom   = 5  // chunks from which words are taken

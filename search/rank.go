@@ -31,10 +31,10 @@ type Ranked struct {
 	Score       float64
 }
 
-// weight returns a file's weight, independent of the query: source counts for more than tests,
-// prose and settings, hand-written for more than generated files, and files being worked on for
-// more than others. The factors for recency and use are bounded, so that they never outweigh a much
-// better fit.
+// weight returns a file's weight, which does not depend on the query. Source counts for more than
+// tests, prose and settings. Hand-written files count for more than generated ones, and files being
+// worked on for more than others. The factors for recency and use are bounded, so that they never
+// outweigh a much better fit.
 func weight(p store.Path, f *file, query []term, h Hints) float64 {
 	w := kindWeight[f.kind]
 	switch {

@@ -12,13 +12,14 @@ import (
 	index "github.com/blevesearch/bleve_index_api"
 )
 
-// A deleted file's documents stay for a while, in case an undo or a checkout restores the file. When
-// they were removed at once, making them again was half of the daemon's work. Queries do not show
-// them, because the file table decides which files exist.
+// A deleted file's documents stay for a while, in case an undo or a checkout restores the file.
+// When they were removed at once, making them again was half of the daemon's work. Queries do not
+// show them, because the file table decides which files exist.
 
 const removedFor = time.Hour
 
-// removeLocked removes an indexed file from the table but keeps its documents. x.mu is held.
+// removeLocked removes an indexed file from the table but keeps its documents. The caller holds
+// x.mu.
 func (x *table) removeLocked(p store.Path, f file, at int64) {
 	x.setLocked(p, nil)
 	f.time = at
@@ -26,7 +27,7 @@ func (x *table) removeLocked(p store.Path, f file, at int64) {
 }
 
 // returnsLocked reports whether a version restores a deleted file with the same content, and if so
-// enters it into the table again. x.mu is held.
+// enters it into the table again. The caller holds x.mu.
 func (x *table) returnsLocked(v store.Version) bool {
 	f, ok := x.removed[v.Path]
 	if !ok || f.hash != v.Blob {
@@ -38,7 +39,7 @@ func (x *table) returnsLocked(v store.Version) bool {
 	return true
 }
 
-// forgetRemoved drops the documents of files deleted before a time (ns). x.write is held.
+// forgetRemoved drops the documents of files deleted before a time (ns). The caller holds x.write.
 func (x *Index) forgetRemoved(ctx context.Context, before int64) error {
 	b := x.newBatch()
 	x.mu.RLock()

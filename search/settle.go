@@ -7,9 +7,9 @@ import (
 	"cachebro/store"
 )
 
-// Of many quick saves of a file, only the last is worth analysing. So the follower indexes a file's
-// first save at once. Saves within settleTime after it wait until the file was not saved for
-// settleTime, but at most settleMost after the first of them.
+// Of many quick saves of a file, only the first and the last are worth analysing. So the follower
+// indexes a file's first save at once. Saves that follow within settleTime wait until the file has
+// not been saved for settleTime. The first of them waits at most for settleMost.
 //
 // Meanwhile the file is loose: every exact query reads it, and a ranked query has it indexed first
 // (see settleFor). A save that was not indexed before a crash is noticed when the index is loaded,
@@ -40,7 +40,7 @@ func (h held) due(settle time.Duration) time.Time {
 // - it deletes an indexed file
 // - its path was never indexed and is gone again
 //
-// x.write is held.
+// The caller holds x.write.
 func (x *Index) passes(v store.Version, settle time.Duration) bool {
 	if !x.searchable(v) {
 		x.mu.Lock()
@@ -87,7 +87,7 @@ func (x *Index) passes(v store.Version, settle time.Duration) bool {
 }
 
 // ripe returns the newest versions of files that have waited long enough. It also drops old entries
-// of x.taken. x.write is held.
+// of x.taken. The caller holds x.write.
 func (x *Index) ripe(settle time.Duration) (vs []store.Version, err error) {
 	now := time.Now()
 	var paths []store.Path

@@ -126,8 +126,9 @@ func (x *Index) Symbols(ctx context.Context, name string, q Query, h Hints, limi
 	return out, left.String(), nil
 }
 
-// defining returns the files with chunks that define names with all parts of a name, or else the
-// files with a word that contains it. nil means that any file may define it.
+// defining returns the files that may define a name. These are the files with a chunk that defines
+// names with all parts of it or, if there are none, the files with a word that contains it. nil
+// means that any file may define it.
 func (x *Index) defining(ctx context.Context, name string) (map[store.Path]bool, error) {
 	x.mu.RLock()
 	ready, block := x.ready, x.terms.block
@@ -202,9 +203,9 @@ func Outline(p string, content []byte) []Symbol {
 	return syms
 }
 
-// blockEnd returns the last line of a definition whose first line is known. It ends before the next
-// line that is indented no deeper and does not close it, or before the next heading of its or a
-// higher level.
+// blockEnd returns the last line of a definition whose first line is known. A definition ends
+// before the next line that is not indented deeper and does not close it. A section of a document
+// ends before the next heading of the same or a higher level.
 func blockEnd(syms []Symbol, at int, lines []string) int {
 	s := syms[at]
 	if s.Kind == "heading" {

@@ -22,9 +22,9 @@ func MatchTexts(q Query, texts []string) ([][]Line, error) {
 	return out, nil
 }
 
-// RankTexts returns how well short texts fit a question, from 0 (none of its words) to 1 (all): the
-// share of the question's words that a text has, where rare words count for more. It compares
-// stems, and a synonym counts in part.
+// RankTexts returns how well each of some short texts fits a question, from 0 to 1. That is the
+// share of the question's words that the text has. Rare words count for more, and synonyms for
+// less. Words are compared by their stems.
 func RankTexts(question string, texts []string) []float64 {
 	terms := queryTerms(question)
 	stems := newStemmer()

@@ -135,7 +135,7 @@ func (t *vectors) add(h store.Hash, cut []vector) error {
 	return t.addLocked(h, cut)
 }
 
-// addLocked is add; mu is held.
+// addLocked does the work of add. The caller holds mu.
 func (t *vectors) addLocked(h store.Hash, cut []vector) error {
 	line := vectorLine{Blob: hex.EncodeToString(h[:]), Chunks: make([]vector, len(cut))}
 	for i, c := range cut {
@@ -152,7 +152,8 @@ func (t *vectors) addLocked(h store.Hash, cut []vector) error {
 	return nil
 }
 
-// tidy rewrites the file without the contents that no file has, once they are more than half of it.
+// tidy rewrites the file of vectors without the contents that no longer belong to any file, once
+// more than half of the contents are of that kind.
 func (t *vectors) tidy(live map[store.Hash]bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 // maxWord/2 bytes, so any part of at most maxWord/2 bytes is within one piece.
 const maxWord = 64
 
-// fold maps runes that differ only in case to one of them, so that index and query agree with
-// case-insensitive regular expressions: the Kelvin sign is a k, the long s an s.
+// fold maps runes that differ only in case to the same rune, so that index and query agree with
+// case-insensitive regular expressions. The Kelvin sign becomes a k, and the long s an s.
 func fold(r rune) rune {
 	if r < utf8.RuneSelf {
 		if 'A' <= r && r <= 'Z' {

@@ -184,8 +184,8 @@ func (b *batch) addGroup(c *Change, number, prev uint64) error {
 	return nil
 }
 
-// vacant reports whether it is known, without looking at each path, that nothing exists in a path's
-// subtree.
+// vacant reports whether nothing exists in a path's subtree. It returns false if it cannot know
+// that without looking at each path.
 func (b *batch) vacant(p Path) (bool, error) {
 	if b.groups.tips.empty[p] {
 		return true, nil

@@ -16,9 +16,9 @@ import (
 // pass the same batch again. A nil checkpoint leaves the old one unchanged. If the checkpoint
 // equals the stored one, the batch is already stored and Apply does nothing.
 //
-// Apply returns the new versions: none for a file that did not change. Those of a group (what
-// moved along with a directory) are only in the log. The store keeps references to the contents,
-// so the caller must not modify them afterwards.
+// Apply returns the new versions. For a file that did not change there is none. The versions of a
+// group, which are those of the paths in a renamed directory, are not returned. The store keeps
+// references to the contents, so the caller must not modify them afterwards.
 func (s *Store) Apply(ctx context.Context, cs []Change, checkpoint []byte) ([]Version, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -33,8 +33,8 @@
 //	J plan                       plan journal
 //	j plan NUL step              a step of it that was carried out
 //
-// The versions of a group have numbers, c keys and one i key for all, but no v and p keys: they
-// are made from the group's record when they are read (see group.go).
+// The versions of a group have numbers and c keys, and share one i key. They have no v and p keys,
+// because they are made from the group's record when they are read (see group.go).
 //
 // A version and all its index keys are always written by one transaction. A batch too big for one
 // transaction (the rename of a large directory) takes several, and the last one writes m state.

@@ -37,7 +37,7 @@ func (s *Store) References(ctx context.Context, add func(Hash)) error {
 // Each calls fn with all versions, oldest first, until fn returns false.
 func (s *Store) Each(fn func(Version) bool) error { return s.scan(0, false, fn, pass{}) }
 
-// EachAlone is Each without the versions of groups, which take no place in the log.
+// EachAlone is like Each, but skips the versions of groups, which have no records of their own.
 func (s *Store) EachAlone(fn func(Version) bool) error {
 	return s.scan(0, false, fn, pass{groups: true})
 }

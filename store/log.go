@@ -213,7 +213,7 @@ func (v *View) SeqAt(t time.Time) (uint64, error) {
 	return at, err
 }
 
-// SeqAt is View.SeqAt on the present history.
+// SeqAt is like View.SeqAt, on the present history.
 func (s *Store) SeqAt(t time.Time) (at uint64, err error) {
 	err = s.View(func(v *View) (err error) { at, err = v.SeqAt(t); return })
 	return at, err

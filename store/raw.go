@@ -109,8 +109,8 @@ func (r Raw) WrittenSince(moment uint64, kind byte, from []byte, fn func(key, va
 	})
 }
 
-// ByPath calls fn with all versions that have a record, sorted by path and, within each path, by
-// number, and then with those of groups.
+// ByPath calls fn with all versions: first those that have records, sorted by path and number, and
+// then those of groups.
 func (r Raw) ByPath(fn func(Version) error) error {
 	return r.s.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kPath}})

@@ -40,7 +40,7 @@ func (v *View) Version(seq uint64) (Version, error) {
 	return v.s.versionIn(v.txn, seq)
 }
 
-// Version is View.Version on the present history.
+// Version is like View.Version, on the present history.
 func (s *Store) Version(seq uint64) (out Version, err error) {
 	err = s.View(func(v *View) (err error) { out, err = v.Version(seq); return })
 	return out, err
@@ -161,7 +161,7 @@ func (v *View) scan(from uint64, down bool, fn func(Version) bool, over pass) er
 	return damaged(c.err)
 }
 
-// inside is Path.Inside for the bytes of a path.
+// inside is like Path.Inside, but takes the bytes of a path.
 func inside(p []byte, dir Path) bool {
 	if len(p) < len(dir) || Path(p[:len(dir)]) != dir {
 		return false
@@ -201,7 +201,7 @@ func (v *View) Current(p Path) (Version, bool, error) {
 	return o, true, nil
 }
 
-// Current is View.Current on the present history.
+// Current is like View.Current, on the present history.
 func (s *Store) Current(p Path) (out Version, found bool, err error) {
 	if v, ok := s.current.Get(p); ok && v.Seq != 0 {
 		return v, true, nil
@@ -267,8 +267,8 @@ func (v *View) back(p Path, fn func(Version) bool) error {
 	}
 }
 
-// backIn is back for one name of the file. from is the version that renamed the file to this name,
-// or zero if there is none. on is the last result of fn.
+// backIn does the work of back for one name of the file. from is the version that renamed the file
+// to this name, or zero if there is none. on is false if fn has returned false.
 func (v *View) backIn(p Path, most uint64, follow bool, fn func(Version) bool) (from Version, on bool, err error) {
 	w := v.backwards(p, most)
 	defer w.close()
@@ -297,7 +297,7 @@ func (v *View) backIn(p Path, most uint64, follow bool, fn func(Version) bool) (
 	return from, true, err
 }
 
-// History is View.History on the present history.
+// History is like View.History, on the present history.
 func (s *Store) History(p Path, follow bool) (out []Version, err error) {
 	err = s.View(func(v *View) (err error) { out, err = v.History(p, follow); return })
 	return out, err
@@ -348,7 +348,7 @@ func (v *View) AtSeq(p Path, seq uint64) (Version, bool, error) {
 	return v.newest(p, seq)
 }
 
-// AtSeq is View.AtSeq on the present history.
+// AtSeq is like View.AtSeq, on the present history.
 func (s *Store) AtSeq(p Path, seq uint64) (out Version, found bool, err error) {
 	err = s.View(func(v *View) (err error) { out, found, err = v.AtSeq(p, seq); return })
 	return out, found, err
@@ -420,7 +420,7 @@ func (v *View) live(item *badger.Item, fn func(Version) error) error {
 	return fn(o)
 }
 
-// Live is View.Live on the present history.
+// Live is like View.Live, on the present history.
 func (s *Store) Live(prefix Path, fn func(Version) error) error {
 	return s.View(func(v *View) error { return v.Live(prefix, fn) })
 }

@@ -78,8 +78,9 @@ func OwnFile(p Path) bool {
 	return strings.HasPrefix(base, ".cachebro-") && strings.HasSuffix(base, "~")
 }
 
-// WithoutTemporary returns one path's versions, which are in order, without those of files that
-// were created to be renamed elsewhere. Plans and atomic saves create such files (see MadeFor).
+// WithoutTemporary returns vs, the versions of one path in order, without the versions of temporary
+// files that were created only to be renamed. Plans and atomic saves create such files (see
+// MadeFor).
 func WithoutTemporary(vs []Version) []Version {
 	if len(vs) > 0 && OwnFile(vs[0].Path) {
 		return nil

@@ -96,8 +96,8 @@ type Version struct {
 	Plan string `cbor:"13,keyasint,omitempty"`
 	// Idle means that the version was captured while a writer still had the file open.
 	Idle bool `cbor:"14,keyasint,omitempty"`
-	// Taken is when the content was read, in ns since the epoch, if later than Time (see Fill); 0:
-	// at Time.
+	// Taken is when the content was read, in ns since the epoch, if that was later than Time (see
+	// Fill). 0 means that it was read at Time.
 	Taken int64 `cbor:"15,keyasint,omitempty"`
 	// Foreign means that content or ownership come from an import and were never observed on this
 	// machine. Its owner IDs may belong to other people here.

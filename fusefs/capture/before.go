@@ -42,8 +42,9 @@ func (c *Capture) Before(ch fusefs.Change) {
 	mark.And(^markSafe)
 }
 
-// nameOf returns the name under which a file is recorded, and the name's class. It prefers a tracked
-// name to an ignored one, and an ignored name to an excluded one. It returns "" if no name is known.
+// nameOf returns the name under which a file is recorded, and the name's class. It prefers a
+// tracked name to an ignored one, and an ignored name to an excluded one. It returns "" if no name
+// is known.
 func (c *Capture) nameOf(f fusefs.File) (string, ignore.Class) {
 	p := f.Path()
 	if p == "" {

@@ -12,8 +12,9 @@ import (
 // Watched sets whether Beside is called for every change that bypasses the mount.
 func (c *Capture) Watched(on bool) { c.watched.Store(on) }
 
-// Beside records that a path was changed bypassing the mount. The daemon later reads the path's new
-// state. st is the state in which p was seen, or zero if it did not exist. op says what is known:
+// Beside records that a path was changed without going through the mount. The daemon later reads
+// the path's new state. st is the state in which p was seen, or zero if it did not exist. op says
+// what is known:
 //
 // - OpRename: p was renamed to newPath
 // - OpMkdir: p is a new, empty directory

@@ -147,7 +147,7 @@ func (c *Capture) Closed(e fusefs.Closed) {
 	if class == ignore.Excluded && !keep {
 		mark.And(^(markSafe | markKnown))
 		if p == "" && mark.Load()&markTaken != 0 {
-			c.afterwards(e)
+			c.saveAfterRemoval(e)
 		}
 		return
 	}
@@ -253,9 +253,9 @@ func (c *Capture) planned(by fusefs.Caller, p string, dir bool) bool {
 	return true
 }
 
-// afterwards saves what is written to a file after a plan removed its last name. The content is
-// recorded under a special name, which is at once recorded as removed.
-func (c *Capture) afterwards(e fusefs.Closed) {
+// saveAfterRemoval saves what is written to a file after a plan removed its last name. The content
+// is recorded under a special name, which is at once recorded as removed.
+func (c *Capture) saveAfterRemoval(e fusefs.Closed) {
 	if c.Class(e.LastPath, false) != ignore.Tracked {
 		return
 	}
@@ -387,7 +387,7 @@ func (c *Capture) lookAround() bool {
 					stirred = now
 				}
 			} else {
-				c.w.LeaveIdle() // the store has read those records
+				c.w.CloseIdle() // the store has read those records
 			}
 		}
 		if now.Sub(stirred) >= restAfter {

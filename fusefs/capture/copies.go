@@ -136,7 +136,7 @@ func (c *copies) enqueue(j *job, soon bool) {
 }
 
 // nudgeLocked wakes the workers after nudgeAfter if the queue is not empty then. Waking one for
-// each small file costs more than copying the file. mu is held.
+// each small file costs more than copying the file. The caller holds mu.
 func (c *copies) nudgeLocked() {
 	if c.nudge != nil {
 		return
@@ -194,7 +194,7 @@ func (c *copies) work() {
 // failure as a gap.
 func (c *copies) copy(j *job, later bool) bool { return c.copyBy(j, later, c.transfer) }
 
-// copyBy is copy with another transfer function.
+// copyBy is like copy, but copies with the function transfer.
 func (c *copies) copyBy(j *job, later bool, transfer func(*job) error) bool {
 	err := c.roomy()
 	if err == nil {
@@ -231,7 +231,7 @@ func (c *copies) copyBy(j *job, later bool, transfer func(*job) error) bool {
 	return true
 }
 
-// dropLocked removes a job from the maps and closes its descriptor. mu is held.
+// dropLocked removes a job from the maps and closes its descriptor. The caller holds mu.
 func (c *copies) dropLocked(j *job) {
 	if id := j.f.ID(); c.pending[id] == j {
 		delete(c.pending, id)

@@ -265,8 +265,8 @@ func (c *Capture) exchanged(e fusefs.Event, r *spool.Record) {
 	}
 }
 
-// swapped records the exchange of the name p with an excluded name. p led to the file before and now
-// leads to the file after.
+// swapped records the exchange of the name p with an excluded name. p led to the file before and
+// now leads to the file after.
 func (c *Capture) swapped(e fusefs.Event, p string, class ignore.Class, before, after fusefs.File) {
 	was, err := before.Stat()
 	if err != nil {

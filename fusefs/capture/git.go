@@ -68,9 +68,9 @@ func (g *gitKeeper) place(p string) (dir, rest string, kind gitdir.Kind) {
 	return dir, rest, gitdir.KindOf(rest)
 }
 
-// continuesChange notes that a process changes a path. same means that the state before this process
-// began is already saved. tell means that a record should say again that the process is still
-// changing the path.
+// continuesChange notes that a process changes a path. same means that the state before this
+// process began is already saved. tell means that a record should say again that the process is
+// still changing the path.
 func (g *gitKeeper) continuesChange(p string, by fusefs.Caller, appends, gone bool) (same, tell bool) {
 	key, now := procKey{pid: by.PID}, time.Now()
 	if by.Proc != nil {

@@ -160,7 +160,7 @@ func (s *sink) roomy() error {
 	full := s.w.Size() > s.opt.MaxSpool
 	s.full.Store(full)
 	if full {
-		s.w.LeaveIdle()
+		s.w.CloseIdle()
 		return errBehind
 	}
 	return nil
@@ -194,8 +194,8 @@ func (s *sink) waitRoom(quit *canceller) bool {
 	return true
 }
 
-// spend takes n bytes from the hourly budget of ignored files, which is most bytes. It returns false
-// if they are not left.
+// spend takes n bytes from the hourly budget of ignored files, which is most bytes. It returns
+// false if they are not left.
 func (s *sink) spend(n, most int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

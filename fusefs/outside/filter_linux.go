@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// natively holds calls that change something but need no report. Setting times destroys nothing
+// unreported holds calls that change something but need no report. Setting times destroys nothing
 // that the history holds. A descriptor that can be truncated was reported when it was opened.
-var natively = map[uint32]bool{unix.SYS_UTIMENSAT: true, unix.SYS_FTRUNCATE: true}
+var unreported = map[uint32]bool{unix.SYS_UTIMENSAT: true, unix.SYS_FTRUNCATE: true}
 
 // init adds the older calls that set times.
 func init() {
 	for _, nr := range olderTimes {
-		natively[nr] = true
+		unreported[nr] = true
 	}
 }
 
@@ -54,7 +54,7 @@ func alwaysReported(nr uint32, c notifier.Call) bool {
 	case notifier.Open:
 		return c.Flags < 0 // creat
 	case notifier.Open2, notifier.Change, notifier.Make, notifier.Remove, notifier.Move, notifier.Hard:
-		return !natively[nr]
+		return !unreported[nr]
 	}
 	return false
 }

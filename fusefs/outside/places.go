@@ -77,7 +77,8 @@ func (p *Places) Skipped(path string) bool {
 			return true
 		}
 	}
-	// The client writes its state to a temporary file next to it and renames that.
+	// Claude Code writes its state to a temporary file next to ~/.claude.json and then renames that
+	// file.
 	return p.home != "" && strings.HasPrefix(path, p.home+"/.claude.json")
 }
 

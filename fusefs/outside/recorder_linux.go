@@ -212,8 +212,8 @@ func (r *Recorder) trackAt(root string) (*track, error) {
 	return t, nil
 }
 
-// ownTemporary reports whether the tree itself made this temporary file. A file that another process
-// made in the few milliseconds before the tree's start counts as made by the tree.
+// ownTemporary reports whether the tree itself made this temporary file. A file that another
+// process made in the few milliseconds before the tree's start counts as made by the tree.
 func (r *Recorder) ownTemporary(s spot, of origin) bool {
 	if of.ours || r.trackOf(s.path).root != wire.OutsideRoot || !r.places.Temporary(s.path) {
 		return false

@@ -160,8 +160,8 @@ func (p *place) told() (changes told, contents map[string]bool) {
 	}
 }
 
-// TestKilled: calls that were allowed to continue are reported by the recorder after one that was killed, and
-// once, wherever that was.
+// TestKilled: calls that were allowed to continue are reported by the recorder after one that was
+// killed, and once, wherever that was.
 func TestKilled(t *testing.T) {
 	for _, settled := range []bool{false, true} {
 		p := newPlace(t)
@@ -641,9 +641,9 @@ func TestOpening(t *testing.T) {
 	}
 }
 
-// TestDirectoryMadeAgain: the history outside of projects is never scanned. So if somebody else made a
-// directory again that a watched command had removed, the recorder reports it before what is in it, or
-// a plan would take the files below for lost with the first directory.
+// TestDirectoryMadeAgain: the history outside of projects is never scanned. So if somebody else
+// made a directory again that a watched command had removed, the recorder reports it before what is
+// in it, or a plan would take the files below for lost with the first directory.
 func TestDirectoryMadeAgain(t *testing.T) {
 	p := newPlace(t)
 	for range 2 {
@@ -683,9 +683,10 @@ func TestDirectoryMadeAgain(t *testing.T) {
 	}
 }
 
-// TestMadeAgainByOthers: somebody else replaces a file that a plan brought back by another one with the
-// same two names, and a watched command moves and removes both. The content is in the history, without a
-// gap. Once a file was removed by somebody else, a watched command that writes there makes another one.
+// TestMadeAgainByOthers: somebody else replaces a file that a plan brought back by another one with
+// the same two names, and a watched command moves and removes both. The content is in the history,
+// without a gap. Once a file was removed by somebody else, a watched command that writes there
+// makes another one.
 func TestMadeAgainByOthers(t *testing.T) {
 	p := newPlace(t)
 	remove := func(name string) {

@@ -411,11 +411,11 @@ func asCalled(was, is event.Stat) event.Stat {
 	return is
 }
 
-// stillHeld awaits the result of a renamed file while a process has it open for writing. is is the
+// stillHeld awaits the result of a renamed file while a process has it open for writing. now is the
 // file's present state.
-func (r *Recorder) stillHeld(e *entry, opened bool, is event.Stat) {
+func (r *Recorder) stillHeld(e *entry, opened bool, now event.Stat) {
 	e.written = opened
-	if opened && isRegular(is) && (!unchanged(is, e.known) || r.stillWrites(e, is)) {
+	if opened && isRegular(now) && (!unchanged(now, e.known) || r.stillWrites(e, now)) {
 		r.await(e)
 	}
 }

@@ -1,6 +1,6 @@
 // Package sourcewatch reports what other processes do in a directory tree, by whatever path they
-// reach it. mountd watches its source with it while other processes can change the source bypassing
-// the mount.
+// reach it. mountd uses it to watch its source while other processes can change the source without
+// going through the mount.
 //
 // It uses fanotify(7), which names the process. For root, one mark covers the whole file system.
 // For other users each directory needs its own mark, and the kernel only says whether the watcher

@@ -171,7 +171,7 @@ func GetXattr(f Ref, attr string, dest []byte) (n int, err error) {
 	return n, err
 }
 
-// GetXattrOpen is GetXattr for a descriptor.
+// GetXattrOpen is like GetXattr, but takes a descriptor.
 func GetXattrOpen(fd int, attr string, dest []byte) (int, error) {
 	return unix.Fgetxattr(fd, attr, dest)
 }

@@ -86,10 +86,10 @@ func (s *Store) takeStock(ctx context.Context) (*stock, error) {
 
 // Repack puts the loose contents into frames, with similar contents next to each other.
 //
-// It also puts contents of earlier repacks into the new frames, so that the versions of a file do not
-// get scattered over many frames. It goes back from the latest repack, and stops at one with more
-// bytes than it has collected so far. So after n repacks, every content was rewritten about log2(n)
-// times.
+// It also puts contents of earlier repacks into the new frames, so that the versions of a file do
+// not get scattered over many frames. It goes back from the latest repack, and stops at one with
+// more bytes than it has collected so far. So after n repacks, every content was rewritten about
+// log2(n) times.
 //
 // Contents that siblings have in pack files are adopted. Frames shared with siblings are not
 // changed. If gentle is set, Repack pauses half of the time. The caller holds s.

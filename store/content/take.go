@@ -125,9 +125,9 @@ func (s *Store) verify(w *written) error {
 	return err
 }
 
-// EndOffers ends offers that are older than offersValid. If due is set, it also adopts contents from
-// the siblings' pack files, and rewrites wasteful files that no sibling shares any more. The caller
-// holds s.
+// EndOffers ends offers that are older than offersValid. If due is set, it also adopts contents
+// from the siblings' pack files, and rewrites wasteful files that no sibling shares any more. The
+// caller holds s.
 func (s *Store) EndOffers(ctx context.Context, due bool, now time.Time, r *Report) error {
 	if o := s.offers.Load(); o != nil && (now.Sub(o.since) > offersValid || now.Before(o.since)) {
 		s.retire()

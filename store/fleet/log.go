@@ -117,8 +117,9 @@ func (d *DB) scope(ctx context.Context, q Query) (in scope, err error) {
 		}
 	}
 	if path := q.path(); path != "" {
-		// An index returns the versions of one file in order, but not those of a file or a
-		// directory together. Paths in a directory sort after "DIR/" and before "DIR0".
+		// Find out whether the path is a file or a directory. An index returns the versions of one
+		// file in order, but it cannot do so for a condition that also covers a directory. Paths in
+		// a directory sort after "DIR/" and before "DIR0".
 		const look = `select exists (select from versions where path = $1), exists (select from versions where path >= $1 || '/' and path < $1 || '0')`
 		err = d.pool.QueryRow(ctx, look, path).Scan(&in.file, &in.dir)
 	}

@@ -101,8 +101,8 @@ var unrepeatable = map[string]bool{"date": true, "cal": true, "ncal": true, "upt
 // walkers ask for the type of a directory's file system but do not show it.
 var walkers = map[string]bool{"find": true, "rm": true, "ls": true, "chmod": true, "chown": true, "cp": true}
 
-// plainDevice reports whether an access to a device, made in manner m by a program of kind k, reveals
-// nothing about the machine.
+// plainDevice reports whether an access to a device, made in manner m by a program of kind k,
+// reveals nothing about the machine.
 func plainDevice(path string, m manner, k kind) bool {
 	switch path {
 	case "/dev/null", "/dev/zero", "/dev/full":

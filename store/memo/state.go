@@ -85,8 +85,8 @@ func hashFile(path string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// mostOrdered is the number of names from which fts(3), which grep uses, does not walk in the order
-// of the directory.
+// mostOrdered limits the names of a directory whose order is compared. fts(3), which grep uses,
+// walks a directory with as many names in another order than the directory's.
 const mostOrdered = 10_000
 
 // hashNames returns a hash of a directory's names and types. If ordered is set, it hashes them in

@@ -41,8 +41,8 @@ const (
 	streamContent  = 'b'
 	streamEndKind  = 'e'
 
-	// streamKey and streamValue limit what a reader allocates because of a length field: for keys,
-	// and for values, which are contents (store.Options.MaxBlob) and records.
+	// streamKey and streamValue are the greatest lengths of keys and values that a reader accepts,
+	// because it allocates as much. Values are contents (store.Options.MaxBlob) and records.
 	streamKey   = 16 << 10
 	streamValue = 1 << 30
 	// streamWindow is the distance over which the compressor finds repetitions, and the memory that

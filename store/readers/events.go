@@ -111,8 +111,8 @@ func (s *Tracker) TranscriptCheck(id store.SessionID, alive []string, readable b
 	r.order = order
 }
 
-// onChain examines whether the tool calls that a piece depends on are on the chain. holds is true if
-// all of them certainly are, and heard if at least one of them may be.
+// onChain examines whether the tool calls that a piece depends on are on the chain. holds is true
+// if all of them certainly are, and heard if at least one of them may be.
 func onChain(deps []string, on map[string]struct{}) (holds, heard bool) {
 	holds = len(deps) > 0
 	for _, d := range deps {
@@ -221,7 +221,7 @@ func (s *Tracker) ShownBefore(id store.Reader, p store.Path, at int64) (base sto
 			ps = append(ps, q)
 		}
 	}
-	if f.told.Way && f.told.At <= at {
+	if f.told.ShownChange && f.told.At <= at {
 		ps = append(ps, piece{Hash: f.told.Hash, First: 1, N: f.told.N, Used: f.told.At})
 	}
 	slices.SortFunc(ps, func(a, b piece) int { return cmp.Compare(b.N, a.N) })
@@ -284,5 +284,5 @@ func (s *Tracker) ReportedSince(id store.Reader, p store.Path) (h store.Hash, sh
 	if f == nil || f.told.At == 0 || slices.ContainsFunc(f.pieces, func(q piece) bool { return q.N > f.told.N }) {
 		return h, false, 0, false
 	}
-	return f.told.Hash, f.told.Way, f.told.At, true
+	return f.told.Hash, f.told.ShownChange, f.told.At, true
 }

@@ -28,9 +28,9 @@ type Edit struct {
 	Tool    string
 }
 
-// OwnEdit records what an agent knows after its own edit. It knows the lines that it held before,
-// and the text that it supplied if it held the lines around it. A reader of ten lines has not seen
-// the rest of the file by editing one of them.
+// OwnEdit records what an agent knows after its own edit. It knows the lines that it held before.
+// It also knows the text that it supplied, if it held the lines around that text. A reader of ten
+// lines that edits one of them has still not seen the rest of the file.
 func (s *Tracker) OwnEdit(ctx context.Context, e Edit) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -37,13 +37,13 @@ type file struct {
 	used   uint64 // reader.n at the last request; the oldest is evicted first
 }
 
-// told is a content that the reader learned of without a read. Way means that it was shown the
-// change that led to this content.
+// told is a content that the reader learned of without a read. ShownChange means that the reader
+// was shown the change that led to this content.
 type told struct {
-	Hash store.Hash `cbor:"1,keyasint"`
-	Way  bool       `cbor:"2,keyasint"`
-	N    uint64     `cbor:"3,keyasint"`
-	At   int64      `cbor:"4,keyasint"` // ns
+	Hash        store.Hash `cbor:"1,keyasint"`
+	ShownChange bool       `cbor:"2,keyasint"`
+	N           uint64     `cbor:"3,keyasint"`
+	At          int64      `cbor:"4,keyasint"` // ns
 }
 
 // span is a requested range of lines.
@@ -204,8 +204,8 @@ func (r *reader) noteLocked(key store.Path, e effect, now int64, o Options) {
 	}
 }
 
-// dropUnconfirmedLocked drops older unconfirmed deliveries of a path if the latest delivery was a whole
-// content, because they then do not matter. The caller holds r.mu.
+// dropUnconfirmedLocked drops older unconfirmed deliveries of a path if the latest delivery was a
+// whole content, because they then do not matter. The caller holds r.mu.
 func (r *reader) dropUnconfirmedLocked(key store.Path) {
 	f := r.files[key]
 	if f == nil || len(f.pieces) != 1 || f.pieces[0].First > 1 || f.pieces[0].Last < f.pieces[0].Total {

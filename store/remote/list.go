@@ -31,7 +31,7 @@ func (b *Bucket) list(ctx context.Context, do func(object) error) (foreign int, 
 	return b.listBelow(ctx, "", do)
 }
 
-// listBelow is list for the objects in one directory.
+// listBelow is like list, but only for the objects in one directory.
 func (b *Bucket) listBelow(ctx context.Context, dir string, do func(object) error) (foreign int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

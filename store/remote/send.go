@@ -269,9 +269,9 @@ func (r *Sender) claim(ctx context.Context, b *Bucket, from Base, m Machine) (h 
 	case h.Machine.Sealed != "" && m.Sealed == "":
 		return h, st, errBare
 	case st.age < 0 || st.etag == "":
-		return h, st, fmt.Errorf("%w: the server does not say when %s has sent last", errHeld, h.Machine.Called())
+		return h, st, fmt.Errorf("%w: the server does not say when %s last sent something", errHeld, h.Machine.Called())
 	case st.age < Lease:
-		return h, st, fmt.Errorf("%w: %s has sent %s ago and holds its id for %s", errHeld, h.Machine.Called(), st.age, Lease)
+		return h, st, fmt.Errorf("%w: %s sent something %s ago and holds its id for %s", errHeld, h.Machine.Called(), st.age, Lease)
 	}
 	was := h.Machine
 	if len(h.Former) == maxFormer {

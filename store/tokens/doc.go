@@ -1,6 +1,6 @@
-// Package tokens estimates how many tokens a text costs a model, without a vocabulary. The read
-// decision compares full text, diff and stub by it, and the sessions' accounts add up its
-// estimates.
+// Package tokens estimates how many tokens a text costs a model, without a vocabulary. By these
+// estimates, package readers chooses between full text, diff and stub, and counts what sessions
+// have saved.
 //
 // The text is divided into pieces like those that o200k_base makes before its byte pair encoding:
 // words with one leading character, groups of three digits, punctuation, line ends, blanks. Each

@@ -27,7 +27,7 @@ func rounded(sum, size int) int {
 	return max((sum+unit/2)/unit, min(1, size))
 }
 
-// EstimateString is Estimate for a string. It does not copy the string.
+// EstimateString is like Estimate, but takes a string. It does not copy the string.
 func EstimateString(s string) int {
 	return Estimate(unsafe.Slice(unsafe.StringData(s), len(s)))
 }

@@ -445,7 +445,8 @@ type OpenPlans struct {
 	Plans []Plan `json:"plans,omitempty"`
 }
 
-// PlanStep is one step. Do is write, delete, mkdir, rmdir, rename, symlink, chmod, link or exchange.
+// PlanStep is one step. Do is write, delete, mkdir, rmdir, rename, symlink, chmod, link or
+// exchange.
 type PlanStep struct {
 	N       int    `json:"n"`
 	Do      string `json:"do"`

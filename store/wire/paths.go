@@ -102,7 +102,7 @@ func stateError(dir string, err error) error {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return Errorf(ErrNoSpace, "free some space, or export CACHEBRO_DIR=/a/larger/disk", "make state directory %s: %v", dir, err)
 	case errors.Is(err, syscall.EROFS):
-		return Errorf(ErrPermission, "an agent's sandbox? cachebro init lets it out of Claude Code's, a rule in ~/.codex/rules out of Codex's (guide: sandboxes); else export CACHEBRO_DIR to a directory that you can write to",
+		return Errorf(ErrPermission, "if an agent's sandbox forbids it: cachebro init makes an exception in Claude Code's sandbox, a rule in ~/.codex/rules makes one in Codex's (guide: sandboxes); otherwise export CACHEBRO_DIR to a directory that you can write to",
 			"make state directory %s: %v", dir, err)
 	case errors.Is(err, fs.ErrPermission):
 		return Errorf(ErrPermission, "export CACHEBRO_DIR to a directory that you can write to", "make state directory %s: %v", dir, err)

@@ -145,8 +145,8 @@ type GivenQuery struct {
 	Add    []string `json:"add,omitempty"`
 }
 
-// GivenAnswer holds the first of the lines in the query that the session has received, or "" if it has
-// received none of them.
+// GivenAnswer holds the first of the lines in the query that the session has received, or "" if it
+// has received none of them.
 type GivenAnswer struct {
 	Line string `json:"line,omitempty"`
 }
@@ -259,8 +259,8 @@ type ToolCall struct {
 	// Given is the number of tokens that the call added to the context. It is set at the end of a
 	// call whose result is not committed.
 	Given int64 `json:"given,omitempty"`
-	// Hold asks the daemon to block the call once, and report the changes, if it edits a file that
-	// others changed since the file was shown.
+	// Hold asks the daemon to block the call once, and to report the changes, if the call edits a
+	// file that others have changed since the reader was shown it.
 	Hold bool `json:"hold,omitempty"`
 	// Cwd is the working directory, for a call of one of cachebro's tools.
 	Cwd string `json:"cwd,omitempty"`

@@ -17,10 +17,10 @@ import (
 
 // mountd looks for ways in which processes can change the source without going through the mount:
 // other mounts that lead to the source, and processes that were in it before the mount. It looks
-// repeatedly while such a way is in use, and at once when its own mount table shows a new way. Mount
-// tables of other namespaces cannot be watched, but a program that makes a namespace usually mounts
-// something here too. One look takes about 10 ms. On an idle mount, mountd looks rarely, and again
-// when something is recorded.
+// repeatedly while such a way is in use, and at once when its own mount table shows a new way.
+// Mount tables of other namespaces cannot be watched, but a program that makes a namespace usually
+// mounts something here too. One look takes about 10 ms. On an idle mount, mountd looks rarely, and
+// again when something is recorded.
 const (
 	outsideEvery   = 2 * time.Second
 	namespaceEvery = 10 * time.Second
@@ -42,8 +42,8 @@ type edge struct {
 	s *session
 	// always is set if the source can always be reached without going through the mount.
 	always bool
-	// stirred gets a value when a process has changed the source bypassing the mount. Capacity 1;
-	// never closed.
+	// stirred gets a value when a process has changed the source without going through the mount.
+	// Capacity 1; never closed.
 	stirred chan struct{}
 
 	// looking is held during a look and guards the fields up to tried.
@@ -61,11 +61,11 @@ type edge struct {
 	mu    sync.Mutex
 	last  time.Time           // of the last event
 	lost  bool                // a call of checkFiles is scheduled
-	open  map[string]openFile // files known to be open for writing bypassing the mount
+	open  map[string]openFile // files known to be open for writing outside the mount
 	timer *time.Timer         // flushes open; nil if open is empty
 }
 
-// openFile is a file that a process writes, or has just made, bypassing the mount.
+// openFile is a file that a process writes, or has just made, without going through the mount.
 type openFile struct {
 	by      fusefs.Caller
 	last    time.Time
@@ -95,7 +95,7 @@ func (e *edge) look() (outside []mounts.Proc) {
 	if len(ways)+len(direct) == 0 {
 		e.unwatch()
 		e.use(false)
-		e.s.server.SetWay(e.s.link.unmounted())
+		e.s.server.SetBypassable(e.s.link.unmounted())
 		return nil
 	}
 	began := e.start()
@@ -106,7 +106,7 @@ func (e *edge) look() (outside []mounts.Proc) {
 	if e.follow(ways) || began {
 		ways = mounts.Beside(e.s.c.Mountpoint) // a mount may have been made before the watch began
 	}
-	e.s.server.SetWay(true)
+	e.s.server.SetBypassable(true)
 	used := e.wasUsed || e.watch == nil || e.recently()
 	for _, w := range ways {
 		used = used || !w.Idle
@@ -167,7 +167,8 @@ func (e *edge) inUse() bool {
 	return e.used
 }
 
-// markUsed marks the ways that bypass the mount as used. It reports whether they were unused before.
+// markUsed marks the ways that bypass the mount as used. It reports whether they were unused
+// before.
 func (e *edge) markUsed() bool {
 	e.looking.Lock()
 	defer e.looking.Unlock()
@@ -428,8 +429,8 @@ func (e *edge) stat(p string) event.Stat {
 	return sx.Stat
 }
 
-// directUsers finds processes that bypass the mount because their working directory or open files were
-// in the source before the mount.
+// directUsers finds processes that bypass the mount because their working directory or open files
+// were in the source before the mount.
 func directUsers(c Config) []mounts.Proc {
 	return mounts.Scan(c.Root, overlayIDs(c.Mountpoint), false, mounts.Ours)
 }

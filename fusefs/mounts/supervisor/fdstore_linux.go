@@ -26,7 +26,8 @@ type fdStore struct {
 // maxStored bounds the stored descriptors of files.
 const maxStored = 4096
 
-// A message between mountd and its supervisor is one of these bytes and a handle.
+// A message between mountd and its supervisor consists of one of these bytes and the number of a
+// handle.
 const (
 	sayKeep   = 'K' // with a descriptor
 	sayDrop   = 'D'

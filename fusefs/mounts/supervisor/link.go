@@ -101,8 +101,8 @@ func (l *link) unmounted() bool {
 	return l.attach.Unmounted
 }
 
-// tellUnmounted tells the daemon that the mount was unmounted at its mountpoint, and waits at most limit
-// for the acknowledgement.
+// tellUnmounted tells the daemon that the mount was unmounted at its mountpoint, and waits at most
+// limit for the acknowledgement.
 func (l *link) tellUnmounted(limit time.Duration) {
 	l.mu.Lock()
 	l.attach.Unmounted = true

@@ -234,8 +234,8 @@ func (s *session) atRest(a wire.HeartbeatAnswer) bool {
 	return scanned && a.Ingested >= s.writer.LastSeq()
 }
 
-// recordEnd records in a file that the mount has ended, for the next daemon to read. If a daemon runs,
-// recordEnd records nothing and returns false.
+// recordEnd records in a file that the mount has ended, for the next daemon to read. If a daemon
+// runs, recordEnd records nothing and returns false.
 func (s *session) recordEnd(ctx context.Context) (bool, error) {
 	st, err := procfs.ReadStat(os.Getpid())
 	if err != nil {
@@ -423,9 +423,10 @@ func (s *session) mountedIn(table []mounts.Mount) bool {
 // unmount all the time.
 const tablePause = time.Second
 
-// watchTable watches our mount table. It records when the mount was unmounted in our mount
-// namespace but lives on elsewhere, because umount must not wait for the processes there. It also
-// reports new mounts that lead to the source bypassing ours.
+// watchTable watches our mount table. If the mount was unmounted in our mount namespace but lives
+// on in another one, watchTable records that, because umount must not wait for the processes there.
+// It also reports new mounts through which processes can reach the source without going through
+// ours.
 func (s *session) watchTable(ctx context.Context, done <-chan struct{}) {
 	table, err := mounts.WatchTable()
 	if err != nil {

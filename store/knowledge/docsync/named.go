@@ -106,8 +106,8 @@ func refsIn(doc store.Path, text []byte, isCode func(string) bool) (refs []Ref) 
 }
 
 // pathWords yields the positions of words that look like file paths. Such a word consists of
-// letters, digits and _@.+~/-. It ends with an extension of 1 to 12 letters or digits after a dot,
-// which follows a letter or digit. pathWords reads every version of every document, and a regular
+// letters, digits and _@.+~/-. It ends with a letter or digit, a dot, and an extension of 1 to 12
+// letters or digits. pathWords reads every version of every document, and a regular
 // expression would take twenty times as long.
 func pathWords(text string) iter.Seq2[int, int] {
 	return func(yield func(from, to int) bool) {

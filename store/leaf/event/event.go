@@ -56,8 +56,8 @@ func (c Class) String() string {
 }
 
 // Stat is what statx reports about an inode. It suffices to recognise unchanged content, because a
-// content change alters Ctime, Size, Ino or Birth, unless it follows another change within one clock
-// tick.
+// content change alters Ctime, Size, Ino or Birth, unless it follows another change within one
+// clock tick.
 type Stat struct {
 	Dev   uint64 `cbor:"1,keyasint,omitempty"`
 	Ino   uint64 `cbor:"2,keyasint,omitempty"`

@@ -23,8 +23,8 @@ type pattern struct {
 	negated bool
 	dirOnly bool
 	base    bool // the line has no slash, so only the last component is matched
-	// Most patterns are plain names or endings, which need no matcher. 50 of them then cost 0.3 µs
-	// instead of 2.
+	// Most patterns are plain names or endings, which need no matcher. Without it, 50 of them take
+	// 0.3 µs instead of 2.
 	prefix  string // literal text at the beginning of the pattern
 	literal bool   // the pattern is only prefix
 	ending  string // text after the star, if the pattern is a star and a text without a slash

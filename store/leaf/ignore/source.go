@@ -83,7 +83,7 @@ func (s *source) open(name string) (*os.File, error) {
 	return s.root.Open(name)
 }
 
-// read is file for a path that may be outside the project.
+// read is like file, but the path may be outside the project.
 func (s *source) read(name string) []byte {
 	if filepath.IsAbs(name) {
 		return readOutside(name)

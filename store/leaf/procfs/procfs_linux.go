@@ -199,8 +199,8 @@ func Groups(field string) (groups []uint32) {
 // Tick is the unit of start times. Every architecture has 100 clock ticks a second.
 const Tick = 10 * time.Millisecond
 
-// Age returns the time since a process with this start time was started, up to one Tick too large.
-// ok is false if it is unknown.
+// Age returns the time since a process with this start time was started. The result is up to one
+// Tick too large. ok is false if it is unknown.
 func Age(start uint64) (age time.Duration, ok bool) {
 	var up unix.Timespec
 	err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &up)

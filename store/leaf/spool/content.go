@@ -138,12 +138,12 @@ func (c *Content) give() {
 		w.idle = append(w.idle, cf)
 		return
 	}
-	w.leaveLocked(cf)
+	w.closeLaterLocked(cf)
 }
 
-// LeaveIdle closes the idle content files, so that a Reader can release them. It is used when the
+// CloseIdle closes the idle content files, so that a Reader can release them. It is used when the
 // spool is above its cap and its reader has caught up.
-func (w *Writer) LeaveIdle() {
+func (w *Writer) CloseIdle() {
 	w.poolMu.Lock()
 	defer w.poolMu.Unlock()
 	still := w.idle[:0]
@@ -151,15 +151,15 @@ func (w *Writer) LeaveIdle() {
 		if cf.off == 0 {
 			still = append(still, cf)
 		} else {
-			w.leaveLocked(cf)
+			w.closeLaterLocked(cf)
 		}
 	}
 	w.idle = still
 }
 
-// leaveLocked makes the upkeep goroutine close a content file. The caller holds poolMu.
-func (w *Writer) leaveLocked(cf *contentFile) {
-	w.left = append(w.left, cf)
+// closeLaterLocked makes the upkeep goroutine close a content file. The caller holds poolMu.
+func (w *Writer) closeLaterLocked(cf *contentFile) {
+	w.full = append(w.full, cf)
 	w.mu.Lock()
 	closed := w.closed
 	if !closed {

@@ -353,7 +353,7 @@ func (r *Reader) Size() int64 {
 	return l.size
 }
 
-// newestLocked makes headSeg the newest segment. mu is held.
+// newestLocked makes headSeg the newest segment. The caller holds mu.
 func (r *Reader) newestLocked() (bool, error) {
 	l, err := list(r.dir, false)
 	if err != nil || len(l.segments) == 0 {

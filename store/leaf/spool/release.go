@@ -71,7 +71,7 @@ func (r *Reader) Release(pos Position) error {
 	there := make(map[uint32]bool, len(l.contents))
 	for _, n := range l.contents {
 		there[n] = true
-		if _, ok := r.free[n]; !ok && r.left(n) {
+		if _, ok := r.free[n]; !ok && r.closedByWriters(n) {
 			fresh = append(fresh, n)
 		}
 	}
@@ -97,9 +97,9 @@ func (r *Reader) Release(pos Position) error {
 	return errors.Join(errs...)
 }
 
-// left reports whether no Writer has content file n open. It returns false for an empty file,
-// because a Writer may have just created it and not locked it yet.
-func (r *Reader) left(n uint32) bool {
+// closedByWriters reports whether no Writer has content file n open. It returns false for an empty
+// file, because a Writer may have just created it and not locked it yet.
+func (r *Reader) closedByWriters(n uint32) bool {
 	f, err := os.Open(filepath.Join(r.dir, contentName(n)))
 	if err != nil {
 		return false

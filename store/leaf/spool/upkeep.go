@@ -38,7 +38,7 @@ func (w *Writer) upkeep() {
 		} else {
 			pause = time.Second
 		}
-		w.closeLeft()
+		w.closeFull()
 	}
 }
 
@@ -67,9 +67,9 @@ func (w *Writer) makeSpare() bool {
 	return true
 }
 
-// closeLeft makes full files durable and closes them. Closing also unlocks content files, so that
+// closeFull makes full files durable and closes them. Closing also unlocks content files, so that
 // they can be released.
-func (w *Writer) closeLeft() {
+func (w *Writer) closeFull() {
 	w.syncMu.Lock()
 	defer w.syncMu.Unlock()
 	w.mu.Lock()
@@ -81,10 +81,10 @@ func (w *Writer) closeLeft() {
 		_ = f.Close()
 	}
 	w.poolMu.Lock()
-	left := w.left
-	w.left = nil
+	full := w.full
+	w.full = nil
 	w.poolMu.Unlock()
-	for _, cf := range left {
+	for _, cf := range full {
 		_ = datasync(cf.f)
 		w.poolMu.Lock()
 		delete(w.open, cf)

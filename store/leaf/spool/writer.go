@@ -63,8 +63,8 @@ type Writer struct {
 	// poolMu guards the content files.
 	poolMu sync.Mutex
 	idle   []*contentFile
-	open   map[*contentFile]struct{} // idle, in use or left
-	left   []*contentFile            // files that reached ContentSize; the upkeep syncs and closes them
+	open   map[*contentFile]struct{} // idle, in use or full
+	full   []*contentFile            // files that reached ContentSize or are not needed; the upkeep syncs and closes them
 
 	// syncMu is held during fdatasync and while files are closed. Its holder may use any descriptor
 	// in the lists above.
@@ -333,7 +333,7 @@ func (w *Writer) Close() error {
 	for cf := range w.open {
 		cf.f.Close()
 	}
-	w.open, w.idle, w.left = nil, nil, nil
+	w.open, w.idle, w.full = nil, nil, nil
 	w.poolMu.Unlock()
 	w.seg.Close()
 	_ = os.Remove(filepath.Join(w.dir, spareName))
