@@ -17,20 +17,20 @@ import (
 // tips records which lists are still up to date. It is guarded by writeMu. Each batch has its own
 // copy.
 type tips struct {
-	of    map[Path]*group // directories whose subtree has not changed since the group was made
-	empty map[Path]bool   // old paths of groups where nothing was created since
+	unchanged map[Path]*group // directories whose subtree has not changed since the group was made
+	vacated   map[Path]bool   // old paths of groups where nothing was created since
 }
 
-func (t tips) clone() tips { return tips{maps.Clone(t.of), maps.Clone(t.empty)} }
+func (t tips) clone() tips { return tips{maps.Clone(t.unchanged), maps.Clone(t.vacated)} }
 
 // touch drops the entries of a path and of its parent directories.
 func (t tips) touch(p Path) {
-	if len(t.of)+len(t.empty) == 0 {
+	if len(t.unchanged)+len(t.vacated) == 0 {
 		return
 	}
 	for {
-		delete(t.of, p)
-		delete(t.empty, p)
+		delete(t.unchanged, p)
+		delete(t.vacated, p)
 		if p == "" {
 			return
 		}
@@ -40,19 +40,19 @@ func (t tips) touch(p Path) {
 
 // touchBelow drops the entries of a path and its subtree.
 func (t tips) touchBelow(p Path) {
-	maps.DeleteFunc(t.of, func(o Path, _ *group) bool { return o.Inside(p) })
-	maps.DeleteFunc(t.empty, func(o Path, _ bool) bool { return o.Inside(p) })
+	maps.DeleteFunc(t.unchanged, func(o Path, _ *group) bool { return o.Inside(p) })
+	maps.DeleteFunc(t.vacated, func(o Path, _ bool) bool { return o.Inside(p) })
 }
 
 // moved records that a group moved a directory.
 func (t tips) moved(g *group) {
-	if len(t.of) >= tipsMost || len(t.empty) >= tipsMost {
-		clear(t.of)
-		clear(t.empty)
+	if len(t.unchanged) >= tipsMost || len(t.vacated) >= tipsMost {
+		clear(t.unchanged)
+		clear(t.vacated)
 	}
 	t.touchBelow(g.from)
 	t.touchBelow(g.to)
-	t.of[g.to], t.empty[g.from] = g, true
+	t.unchanged[g.to], t.vacated[g.from] = g, true
 }
 
 // batchGroups holds the groups that a batch makes and alters.
@@ -164,7 +164,7 @@ func (b *batch) addGroup(c *Change, number, prev uint64) error {
 	b.next.Versions += g.last - g.first + 1
 	for _, root := range []Path{g.from, g.to} {
 		if was := b.groups.due[root]; was != nil && was.list != g.list {
-			if err := b.current(); err != nil {
+			if err := b.ensureAllCurrent(); err != nil {
 				return err
 			}
 		}
@@ -187,10 +187,10 @@ func (b *batch) addGroup(c *Change, number, prev uint64) error {
 // vacant reports whether nothing exists in a path's subtree. It returns false if it cannot know
 // that without looking at each path.
 func (b *batch) vacant(p Path) (bool, error) {
-	if b.groups.tips.empty[p] {
+	if b.groups.tips.vacated[p] {
 		return true, nil
 	}
-	if err := b.sure(p + "/"); err != nil {
+	if err := b.ensureCurrent(p + "/"); err != nil {
 		return false, err
 	}
 	for o := range b.dirty {
@@ -204,19 +204,20 @@ func (b *batch) vacant(p Path) (bool, error) {
 	return !it.Valid(), nil
 }
 
-// sure puts the newest version of a path into batch.cur if a group of this batch moved the path.
-func (b *batch) sure(p Path) error {
+// ensureCurrent puts the newest version of a path into batch.cur if a group of this batch moved the
+// path.
+func (b *batch) ensureCurrent(p Path) error {
 	for p != "" && len(b.groups.due) > 0 {
 		p = parentOf(p)
 		if b.groups.due[p] != nil {
-			return b.current()
+			return b.ensureAllCurrent()
 		}
 	}
 	return nil
 }
 
-// current puts the newest versions of all paths that groups moved into batch.cur.
-func (b *batch) current() error {
+// ensureAllCurrent puts the newest versions of all paths that groups moved into batch.cur.
+func (b *batch) ensureAllCurrent() error {
 	due, counts := b.groups.due, b.groups.edits
 	b.groups.due, b.groups.edits = map[Path]*group{}, map[workingKey]*edits{}
 	for root, g := range due {

@@ -57,7 +57,7 @@ func (b *batch) discard() {
 
 // live returns the newest version of a path and whether it exists.
 func (b *batch) live(p Path) (Version, bool, error) {
-	if err := b.sure(p); err != nil {
+	if err := b.ensureCurrent(p); err != nil {
 		return Version{}, false, err
 	}
 	v, known := b.cur[p]
@@ -176,7 +176,7 @@ func (b *batch) newest() error {
 	if err := b.countLinks(); err != nil {
 		return err
 	}
-	if err := b.current(); err != nil {
+	if err := b.ensureAllCurrent(); err != nil {
 		return err
 	}
 	for p, enc := range b.dirty {
@@ -257,7 +257,7 @@ func (b *batch) readTimes(blk uint64) (times, bool) {
 // below lists the existing paths in a directory's subtree, parents first.
 func (b *batch) below(dir Path) ([]Path, error) {
 	var out []Path
-	if err := b.current(); err != nil {
+	if err := b.ensureAllCurrent(); err != nil {
 		return nil, err
 	}
 	it := b.w.Snapshot().NewIterator(badger.IteratorOptions{Prefix: keyCurrent(below(dir))})

@@ -19,7 +19,7 @@ func SetGroupLeast(n int) int {
 }
 
 // Groups counts the groups.
-func (s *Store) Groups() int { return len(s.groups.every(s.Seq())) }
+func (s *Store) Groups() int { return len(s.groups.upTo(s.Seq())) }
 
 // KeysSince returns the number of keys that were written after a moment (see Raw.Moment).
 func (s *Store) KeysSince(moment uint64) (n int, err error) {

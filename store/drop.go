@@ -87,7 +87,7 @@ func (s *Store) Superseded(ctx context.Context, keep int, fn func(Outdated) bool
 // ends holds the end index of each path's versions. Blob is zero for versions without content.
 func (v *View) crowded(ctx context.Context, keep int) (all []Outdated, ends []int, err error) {
 	grouped := map[Path][]uint64{}
-	for _, g := range v.s.groups.every(v.seq) {
+	for _, g := range v.s.groups.upTo(v.seq) {
 		err := v.s.groups.eachIn(v.txn, g, func(o Version) error {
 			if o.Seq <= v.seq {
 				grouped[o.Path] = append(grouped[o.Path], o.Seq)

@@ -230,7 +230,7 @@ func (b *batch) rename(c *Change) error {
 		}
 	}
 	var kids []Path
-	tip := b.groups.tips.of[c.Path]
+	tip := b.groups.tips.unchanged[c.Path]
 	if tip != nil {
 		vacant, err := b.vacant(c.Path2)
 		if err != nil {

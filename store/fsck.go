@@ -112,8 +112,8 @@ type wanted struct{ sum, seq uint64 }
 // newest is the number of a path's newest version and the hash of its record.
 type newest struct{ seq, sum uint64 }
 
-// found marks an index key as present. It returns false if no version has this key.
-func (f *fsck) found(key []byte) bool {
+// markPresent marks an index key as present. It returns false if no version has this key.
+func (f *fsck) markPresent(key []byte) bool {
 	sum := maphash.Bytes(f.seed, key)
 	i, ok := slices.BinarySearchFunc(f.want, sum, func(w wanted, sum uint64) int { return cmp.Compare(w.sum, sum) })
 	if ok {
@@ -346,7 +346,7 @@ func (f *fsck) checkIndexes(ctx context.Context, txn *badger.Txn) error {
 	for _, prefix := range []byte{kPath, kIndex} {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{prefix}})
 		for it.Rewind(); it.Valid() && ctx.Err() == nil; it.Next() {
-			if !f.found(it.Item().Key()) {
+			if !f.markPresent(it.Item().Key()) {
 				if err := f.stray(it.Item().KeyCopy(nil)); err != nil {
 					it.Close()
 					return err

@@ -369,9 +369,9 @@ func (gs *groups) covering(seq uint64) *group {
 	return g
 }
 
-// of returns the groups that may have a version of a path, in order. The caller must not change
-// the slice.
-func (gs *groups) of(p Path) (found []*group) {
+// containing returns the groups that may have a version of a path, in order. The caller must not
+// change the slice.
+func (gs *groups) containing(p Path) (found []*group) {
 	gs.mu.RLock()
 	defer gs.mu.RUnlock()
 	if len(gs.all) == 0 {
@@ -403,8 +403,8 @@ func (gs *groups) count() (groups, versions uint64) {
 	return uint64(len(gs.all)), gs.versions
 }
 
-// every returns all groups that begin at or before seq, in order.
-func (gs *groups) every(seq uint64) []*group {
+// upTo returns all groups that begin at or before seq, in order.
+func (gs *groups) upTo(seq uint64) []*group {
 	gs.mu.RLock()
 	defer gs.mu.RUnlock()
 	i, _ := slices.BinarySearchFunc(gs.all, seq+1, byFirst)
@@ -579,7 +579,7 @@ type pathWalk struct {
 
 // backwards begins a walk at number most.
 func (v *View) backwards(p Path, most uint64) *pathWalk {
-	w := &pathWalk{v: v, path: p, most: min(most, v.seq), groups: v.s.groups.of(p)}
+	w := &pathWalk{v: v, path: p, most: min(most, v.seq), groups: v.s.groups.containing(p)}
 	w.it = v.txn.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: keyPathPrefix(p)})
 	w.it.Seek(keyPath(p, w.most))
 	return w

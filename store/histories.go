@@ -83,7 +83,7 @@ func (v *View) histories(paths []Path, known map[uint64]*Version) ([][]Version, 
 		owns[at.path] = append(owns[at.path], o)
 	}
 	for i, p := range paths {
-		of := v.s.groups.of(p)
+		of := v.s.groups.containing(p)
 		for _, g := range of {
 			o, found, err := v.inGroup(g, p, v.seq)
 			if err != nil {
@@ -116,7 +116,7 @@ func (v *View) NewestBelow(below map[Path]uint64) (map[Path]Version, error) {
 			continue
 		}
 		most := min(below[p]-1, v.seq)
-		for _, g := range slices.Backward(v.s.groups.of(p)) {
+		for _, g := range slices.Backward(v.s.groups.containing(p)) {
 			o, found, err := v.inGroup(g, p, most)
 			if err != nil {
 				return nil, err
@@ -169,7 +169,7 @@ func (w *walk) pays(n int) bool { return w.seeks <= 8+n/8 }
 // it.
 func (w *walk) to(key []byte) {
 	for range nearby {
-		if !w.began || w.it.Valid() && !w.short(key) {
+		if !w.began || w.it.Valid() && !w.isBefore(key) {
 			break
 		}
 		if !w.it.Valid() {
@@ -177,15 +177,15 @@ func (w *walk) to(key []byte) {
 		}
 		w.it.Next()
 	}
-	if !w.began || w.it.Valid() && w.short(key) {
+	if !w.began || w.it.Valid() && w.isBefore(key) {
 		w.it.Seek(key)
 		w.began = true
 		w.seeks++
 	}
 }
 
-// short reports whether the walk has not yet reached key.
-func (w *walk) short(key []byte) bool {
+// isBefore reports whether the walk has not yet reached key.
+func (w *walk) isBefore(key []byte) bool {
 	order := bytes.Compare(w.it.Item().Key(), key)
 	return w.down && order > 0 || !w.down && order < 0
 }

@@ -16,17 +16,17 @@ import (
 
 // linkNote is the new link count of a file.
 type linkNote struct {
-	at     int // position among all notes of the batch
-	except Path
-	nlink  uint32
-	ctime  int64 // 0: unchanged
-	linked int64
+	position int // position among all notes of the batch
+	except   Path
+	nlink    uint32
+	ctime    int64 // 0: unchanged
+	linked   int64
 }
 
 // linkCounts holds the notes of a batch.
 type linkCounts struct {
 	notes map[Inode][]linkNote
-	of    map[Inode]Stat // any stat of each file, for the keys of its names
+	stats map[Inode]Stat // any stat of each file, for the keys of its names
 	n     int
 	known map[Path]int // number of notes when the path's newest version was last brought up to date
 }
@@ -47,15 +47,15 @@ func (b *batch) countNames(st Stat, except Path, more int, linked int64) error {
 	}
 	l := &b.linkage
 	if l.n == 0 {
-		l.notes, l.of, l.known = map[Inode][]linkNote{}, map[Inode]Stat{}, map[Path]int{}
+		l.notes, l.stats, l.known = map[Inode][]linkNote{}, map[Inode]Stat{}, map[Path]int{}
 	}
 	l.n++
-	note := linkNote{at: l.n, except: except, nlink: uint32(n), linked: linked}
+	note := linkNote{position: l.n, except: except, nlink: uint32(n), linked: linked}
 	if more > 0 {
 		note.ctime = st.Ctime
 	}
 	in := InodeOf(st)
-	l.notes[in], l.of[in] = append(l.notes[in], note), st
+	l.notes[in], l.stats[in] = append(l.notes[in], note), st
 	return nil
 }
 
@@ -65,7 +65,7 @@ func (b *batch) recounted(v Version) (Version, bool, error) {
 	l := &b.linkage
 	notes := l.notes[InodeOf(v.Stat)]
 	known := l.known[v.Path]
-	if len(notes) == 0 || notes[len(notes)-1].at <= known {
+	if len(notes) == 0 || notes[len(notes)-1].position <= known {
 		return v, true, nil
 	}
 	_, err := b.w.Txn.Get(keyLink(v.Stat, v.Path))
@@ -78,7 +78,7 @@ func (b *batch) recounted(v Version) (Version, bool, error) {
 	}
 	was := v
 	for _, n := range notes {
-		if n.at <= known || n.except == v.Path || v.Stat.Nlink == n.nlink && n.linked == 0 {
+		if n.position <= known || n.except == v.Path || v.Stat.Nlink == n.nlink && n.linked == 0 {
 			continue
 		}
 		v.Stat.Nlink = n.nlink
@@ -95,7 +95,7 @@ func (b *batch) recounted(v Version) (Version, bool, error) {
 
 // countLinks brings the link counts in the newest versions up to date.
 func (b *batch) countLinks() error {
-	for _, st := range b.linkage.of {
+	for _, st := range b.linkage.stats {
 		names, err := b.names(st, "")
 		if err != nil {
 			return err

@@ -54,7 +54,7 @@ func (s *Store) Raw(fn func(Raw) error) error {
 func (r Raw) Records(kind byte, fn func(key, val []byte) error) error {
 	var groups []*group // not passed yet
 	if kind == kVersion {
-		groups = r.s.groups.every(r.Seq)
+		groups = r.s.groups.upTo(r.Seq)
 	}
 	return r.s.db.View(func(txn *badger.Txn) error {
 		grouped := func(before uint64) error {
@@ -131,7 +131,7 @@ func (r Raw) ByPath(fn func(Version) error) error {
 				return err
 			}
 		}
-		for _, g := range r.s.groups.every(r.Seq) {
+		for _, g := range r.s.groups.upTo(r.Seq) {
 			if err := r.s.groups.eachIn(txn, g, fn); err != nil {
 				return err
 			}

@@ -210,9 +210,9 @@ func (s *Store) Current(p Path) (out Version, found bool, err error) {
 	return out, found, err
 }
 
-// own returns the versions of the path itself up to number most, oldest first. It does not follow
-// renames.
-func (v *View) own(p Path, most uint64) (out []Version, err error) {
+// ownVersions returns the versions of the path itself up to number most, oldest first. It does not
+// follow renames.
+func (v *View) ownVersions(p Path, most uint64) (out []Version, err error) {
 	w := v.backwards(p, most)
 	defer w.close()
 	for {
@@ -235,7 +235,7 @@ func (v *View) own(p Path, most uint64) (out []Version, err error) {
 func (v *View) History(p Path, follow bool) (out []Version, err error) {
 	most := v.seq
 	for hops := 0; ; hops++ {
-		vs, err := v.own(p, most)
+		vs, err := v.ownVersions(p, most)
 		if err != nil {
 			return out, err
 		}
@@ -279,9 +279,9 @@ func (v *View) backIn(p Path, most uint64, follow bool, fn func(Version) bool) (
 		if err != nil {
 			break
 		}
-		came := false
+		arrived := false
 		if follow {
-			came, err = v.arrives(o, below)
+			arrived, err = v.arrives(o, below)
 			if err != nil {
 				break
 			}
@@ -289,7 +289,7 @@ func (v *View) backIn(p Path, most uint64, follow bool, fn func(Version) bool) (
 		if !fn(o) {
 			return from, false, nil
 		}
-		if came {
+		if arrived {
 			return o, true, nil
 		}
 		o = below
@@ -311,7 +311,7 @@ func (v *View) arrival(vs []Version) (int, error) {
 		if i > 0 {
 			below = vs[i-1]
 		}
-		if came, err := v.arrives(vs[i], below); err != nil || came {
+		if arrived, err := v.arrives(vs[i], below); err != nil || arrived {
 			return i, err
 		}
 	}
@@ -336,7 +336,7 @@ func (v *View) fromPlan(o Version) (bool, error) {
 	if o.Plan == "" || o.Op != OpRename && o.Op != OpExchange {
 		return false, nil
 	}
-	from, err := v.own(o.From, o.Prev)
+	from, err := v.ownVersions(o.From, o.Prev)
 	if err != nil || len(from) == 0 {
 		return false, err
 	}

@@ -330,15 +330,15 @@ func (f *file) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, s
 	if no := errno(err); no == syscall.EAGAIN {
 		return nil, 0, no
 	} else if no != 0 {
-		f.lost(ctx)
+		f.findLostReason(ctx)
 		return nil, 0, syscall.EIO
 	}
 	return contentHandle(b), fuse.FOPEN_KEEP_CACHE, 0
 }
 
-// lost lists the directory again to find out why the content is gone, because nobody reports a
-// purge to us.
-func (f *file) lost(ctx context.Context) {
+// findLostReason lists the directory again to find out why the content is gone, because nobody
+// reports a purge to us.
+func (f *file) findLostReason(ctx context.Context) {
 	name, up := f.Parent()
 	if up == nil {
 		return

@@ -144,7 +144,7 @@ func (s *Store) rebasePlain(hs []Hash, r *Report) error {
 			}
 			content, err := b.content(h)
 			if err != nil {
-				s.opt.Log.Error("cannot store anew", "content", fmt.Sprintf("%x", h[:6]), "err", err)
+				s.opt.Log.Error("cannot store a content again without its base", "content", fmt.Sprintf("%x", h[:6]), "err", err)
 				continue
 			}
 			ph, payload, err := s.codecs.plain(content)

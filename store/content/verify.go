@@ -23,45 +23,46 @@ const mostHeld = 64 << 20
 // content to the deltas against it. So nearly every content is decoded once, however long the
 // chains are.
 type chains struct {
-	roots []rooted
-	made  map[Hash][]found // for each base, the deltas against it
-	all   []Hash           // sorted
+	roots  []rootItem
+	deltas map[Hash][]item // for each base, the deltas against it
+	all    []Hash          // sorted
 }
 
-// found is a content with the data that the first walk collected.
-type found struct {
+// item is a content to verify.
+type item struct {
 	hash Hash
 	val  []byte // value of the content's key; nil: not read
 }
 
-type rooted struct {
-	found
+// rootItem is a content without a base.
+type rootItem struct {
+	item
 	frame uint64
 }
 
 // link is a content to be read. Its base is one level lower.
 type link struct {
-	found
+	item
 	level int
 	last  bool // the last delta against its base
 }
 
 func (s *Store) chains() (*chains, error) {
-	c := &chains{made: map[Hash][]found{}}
+	c := &chains{deltas: map[Hash][]item{}}
 	var kept values
 	err := s.db.View(func(txn *badger.Txn) error {
 		return eachValue(txn, func(h Hash, hd header, val []byte) error {
 			c.all = append(c.all, h)
-			f := found{h, kept.keep(val)}
+			f := item{h, kept.keep(val)}
 			if hd.based() {
-				c.made[hd.base] = append(c.made[hd.base], f)
+				c.deltas[hd.base] = append(c.deltas[hd.base], f)
 			} else {
-				c.roots = append(c.roots, rooted{f, hd.frame})
+				c.roots = append(c.roots, rootItem{f, hd.frame})
 			}
 			return nil
 		})
 	})
-	slices.SortStableFunc(c.roots, func(a, b rooted) int { return cmp.Compare(a.frame, b.frame) })
+	slices.SortStableFunc(c.roots, func(a, b rootItem) int { return cmp.Compare(a.frame, b.frame) })
 	return c, err
 }
 
@@ -69,36 +70,36 @@ func (s *Store) chains() (*chains, error) {
 // chain is damaged come last.
 func (c *chains) each(do func(link) error) error {
 	var stack []link
-	walk := func(root found) error {
-		stack = append(stack[:0], link{found: root})
+	walk := func(root item) error {
+		stack = append(stack[:0], link{item: root})
 		for len(stack) > 0 {
 			at := stack[len(stack)-1]
 			stack = stack[:len(stack)-1]
 			if err := do(at); err != nil {
 				return err
 			}
-			for i, f := range c.made[at.hash] {
+			for i, f := range c.deltas[at.hash] {
 				stack = append(stack, link{f, at.level + 1, i == 0}) // a stack returns the first entry last
 			}
-			delete(c.made, at.hash)
+			delete(c.deltas, at.hash)
 		}
 		return nil
 	}
 	for _, r := range c.roots {
-		if err := walk(r.found); err != nil {
+		if err := walk(r.item); err != nil {
 			return err
 		}
 	}
 	// The remaining contents are damaged. Visit each separately, because following a cycle would
 	// not end.
-	var rest []found
-	for _, without := range c.made {
+	var rest []item
+	for _, without := range c.deltas {
 		rest = append(rest, without...)
 	}
-	slices.SortFunc(rest, func(a, b found) int { return bytes.Compare(a.hash[:], b.hash[:]) })
-	clear(c.made)
+	slices.SortFunc(rest, func(a, b item) int { return bytes.Compare(a.hash[:], b.hash[:]) })
+	clear(c.deltas)
 	for _, f := range rest {
-		if err := do(link{found: f}); err != nil {
+		if err := do(link{item: f}); err != nil {
 			return err
 		}
 	}
@@ -204,7 +205,7 @@ func (s *Store) Verify(ctx context.Context, problem func(format string, a ...any
 		if err != nil {
 			v.Bad[at.hash] = true
 			problem("content %x: %v", at.hash[:8], err)
-		} else if len(order.made[at.hash]) > 0 {
+		} else if len(order.deltas[at.hash]) > 0 {
 			keep.put(at.level, c)
 		}
 		return nil

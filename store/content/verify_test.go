@@ -122,7 +122,7 @@ func TestVerifyOrder(t *testing.T) {
 			}
 		}
 		keep.drop(at)
-		if len(order.made[at.hash]) > 0 {
+		if len(order.deltas[at.hash]) > 0 {
 			keep.put(at.level, heldContent{hash: at.hash, b: at.hash[:]})
 		}
 		return nil

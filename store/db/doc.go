@@ -6,6 +6,6 @@
 //
 // Each operation that appends to the log or removes from it holds the lock of DB (Lock and Unlock).
 // The lock is held during Badger calls, because versions must be committed in the order of their
-// numbers. Long work takes it in steps of a few milliseconds. gate, taken after it, blocks small
-// writes (Update) while Badger flushes. Readers take no lock.
+// numbers. Long work takes it in steps of a few milliseconds. A second lock, gate, is taken after
+// it and blocks small writes (Update) while Badger flushes. Readers take no lock.
 package db

@@ -26,7 +26,7 @@ func (r *recorder) judge(c Classifier, allowOutside bool) (seen []Seen, why []st
 	end := time.Now()
 	for _, path := range slices.Sorted(maps.Keys(r.seen)) {
 		o := r.seen[path]
-		where := r.places.of(path)
+		where := r.places.classify(path)
 		if where == outside && !allowOutside && !r.harmless(path, o) {
 			r.refuseLocked(fmt.Sprintf("looked at %s, outside of the project (--allow-outside)", path))
 			continue

@@ -40,7 +40,7 @@ func init() {
 
 // kindOf returns the kind of the program at a path with symlinks resolved.
 func (p *Places) kindOf(path string) kind {
-	if p.of(path) != known || under(path, p.home) && p.home != "" && !under(path, filepath.Join(p.home, "go")) {
+	if p.classify(path) != known || under(path, p.home) && p.home != "" && !under(path, filepath.Join(p.home, "go")) {
 		return unknownKind
 	}
 	name := filepath.Base(path)

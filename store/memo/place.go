@@ -89,9 +89,9 @@ func (p *Places) cacheOf(path string) (by []string, ok bool) {
 	return nil, false
 }
 
-// of classifies an absolute, clean path without symlinks. It ignores caches, which depend on the
-// program; see cacheOf.
-func (p *Places) of(path string) place {
+// classify returns the place of an absolute, clean path without symlinks. It ignores caches, which
+// depend on the program; see cacheOf.
+func (p *Places) classify(path string) place {
 	switch {
 	case under(path, p.Root): // wherever the project is, even in /dev/shm
 		return inside

@@ -13,7 +13,7 @@ func TestProjectInSharedMemory(t *testing.T) {
 		"/dev/null":                 machine,
 		"/proc/self/status":         machine,
 	} {
-		if got := p.of(path); got != want {
+		if got := p.classify(path); got != want {
 			t.Errorf("%s is %v, not %v", path, got, want)
 		}
 	}

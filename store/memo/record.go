@@ -149,7 +149,7 @@ func (r *Record) StillValid(root string, now time.Time) (ok bool, why string, fr
 	f.Seen = slices.Clone(r.Seen)
 	for _, i := range closer {
 		s := &f.Seen[i]
-		path := s.at(root)
+		path := s.pathIn(root)
 		// Compare the content again after the new stat, because the file may have changed between
 		// the two checks.
 		st := look(path)
@@ -163,8 +163,8 @@ func (r *Record) StillValid(root string, now time.Time) (ok bool, why string, fr
 	return true, "", &f
 }
 
-// at returns the path for a project at root.
-func (s *Seen) at(root string) string {
+// pathIn returns the path for a project at root.
+func (s *Seen) pathIn(root string) string {
 	switch {
 	case !s.Inside:
 		return s.Path
@@ -187,7 +187,7 @@ func (r *Record) compare(root string) (closer []int, why string) {
 			for k := int(next.Add(1)) - 1; k < n; k = int(next.Add(1)) - 1 {
 				for i := k * part; i < min((k+1)*part, len(r.Seen)) && whys[k] == ""; i++ {
 					s := &r.Seen[i]
-					ok, close, because := s.holds(s.at(root))
+					ok, close, because := s.holds(s.pathIn(root))
 					switch {
 					case !ok:
 						whys[k] = cmp.Or(s.Path, ".") + " " + because

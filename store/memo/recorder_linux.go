@@ -154,7 +154,7 @@ func (r *recorder) otherCall(n *notifier.Notice) {
 	case unix.SYS_SOCKET:
 		r.refuse("made a network socket")
 	case unix.SYS_UNAME:
-		r.says(unameOf)
+		r.noteKernel(unameOf)
 	case unix.SYS_KILL, unix.SYS_TGKILL, unix.SYS_TKILL, unix.SYS_PIDFD_OPEN:
 		pid, sig := int32(n.Args[0]), int32(n.Args[1])
 		switch n.NR {
@@ -203,8 +203,8 @@ func (r *recorder) otherCall(n *notifier.Notice) {
 	}
 }
 
-// says records what the kernel reports now.
-func (r *recorder) says(name string) {
+// noteKernel records what the kernel reports now.
+func (r *recorder) noteKernel(name string) {
 	what := kernelSays(name)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -339,7 +339,7 @@ func (r *recorder) opened(n *notifier.Notice) {
 // already loaded. It does so once per process and shows none of the attributes.
 func (r *recorder) loads(n *notifier.Notice, pid uint32, path string) bool {
 	name := filepath.Base(path)
-	if r.places.of(path) != known || name != "ld.so.cache" && !strings.HasSuffix(name, ".so") && !strings.Contains(name, ".so.") {
+	if r.places.classify(path) != known || name != "ld.so.cache" && !strings.HasSuffix(name, ".so") && !strings.Contains(name, ".so.") {
 		return false
 	}
 	r.mu.Lock()

@@ -103,7 +103,7 @@ func (r *recorder) isDir(path string) bool {
 // machine handles accesses to files that the kernel or a device generates.
 func (r *recorder) machine(n *notifier.Notice, path string, m manner) (string, bool) {
 	clean := filepath.Clean(path)
-	if r.places.of(clean) != machine {
+	if r.places.classify(clean) != machine {
 		return "", false
 	}
 	switch {
@@ -116,7 +116,7 @@ func (r *recorder) machine(n *notifier.Notice, path string, m manner) (string, b
 	case plainDevice(clean, m, r.runsOf(r.process(n.PID)).kind):
 	case r.starts(n, clean):
 	case m <= asList && m != asStat && stableFile(clean):
-		r.says(clean)
+		r.noteKernel(clean)
 	default:
 		r.refuse("looked at %s, which the kernel or a device generates", clean)
 	}
@@ -152,7 +152,7 @@ func (r *recorder) ownLocked(path string) bool {
 // note records an access to one path without symlinks in its ancestors. It returns the present
 // stat.
 func (r *recorder) note(n *notifier.Notice, path string, m manner) stat {
-	if r.places.of(path) == machine {
+	if r.places.classify(path) == machine {
 		return look(path)
 	}
 	pid := r.process(n.PID)

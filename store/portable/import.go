@@ -101,7 +101,7 @@ func readStream(ctx context.Context, r io.Reader, maxBlob int64, to *importer) (
 			}
 		case kind == streamContent:
 			if len(key) != len(store.Hash{}) || sha256.Sum256(val) != store.Hash(key) {
-				return c, badStream("content %d does not have its hash", c.Contents+1)
+				return c, badStream("content %d does not match its hash", c.Contents+1)
 			}
 			c.Contents++
 			c.Bytes += int64(len(val))

@@ -308,7 +308,7 @@ func readPart(r io.Reader, magic string, limit int64, fn func(kind byte, key, va
 			return c, badStream("a record of kind %q is in the wrong place", kind)
 		case kind == streamContent:
 			if len(key) != len(store.Hash{}) || sha256.Sum256(val) != store.Hash(key) {
-				return c, badStream("content %d does not have its hash", c.Contents+1)
+				return c, badStream("content %d does not match its hash", c.Contents+1)
 			}
 			c.Contents++
 			c.Bytes += int64(len(val))

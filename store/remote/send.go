@@ -390,7 +390,7 @@ func (r *Sender) Send(ctx context.Context) (more bool, err error) {
 	}
 	err = r.look(ctx)
 	if errors.Is(err, errCopied) { // from here on, our own history has other numbers
-		return true, r.anew(ctx)
+		return true, r.continueUnderNewID(ctx)
 	}
 	if err != nil {
 		return false, err
@@ -412,7 +412,7 @@ func (r *Sender) Send(ctx context.Context) (more bool, err error) {
 	err = r.segment(ctx, part)
 	switch {
 	case errors.Is(err, errCopied):
-		return true, r.anew(ctx)
+		return true, r.continueUnderNewID(ctx)
 	case errors.Is(err, errMarked):
 		return true, nil
 	}
@@ -609,14 +609,14 @@ func (r *Sender) look(ctx context.Context) error {
 	case !ours && h.Claim == nil:
 		return fmt.Errorf("%w: its head is from before we took the history over", ErrLost)
 	case !ours:
-		return r.taken(h)
+		return r.takenError(h)
 	}
 	return errCopied
 }
 
-// taken returns the error that names the machine that continues this history. That machine's
+// takenError returns the error that names the machine that continues this history. That machine's
 // history may include the last segment of this sender, whose answer was lost.
-func (r *Sender) taken(h Head) error {
+func (r *Sender) takenError(h Head) error {
 	r.st.Taken = true
 	if err := r.save(); err != nil {
 		return err
@@ -624,8 +624,8 @@ func (r *Sender) taken(h Head) error {
 	return fmt.Errorf("%w: %s has continued it since %s", ErrTaken, h.Machine.Called(), h.Claim.Time.Format(time.RFC3339))
 }
 
-// anew continues under another id.
-func (r *Sender) anew(ctx context.Context) error {
+// continueUnderNewID continues under another id.
+func (r *Sender) continueUnderNewID(ctx context.Context) error {
 	m := r.st.Head.Machine
 	if err := r.Add(ctx, r.st.Place, m.Name, nil); err != nil {
 		return err

@@ -114,7 +114,7 @@ func (e *edit) replace(k, v *yaml.Node, value any, flow bool) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	from := e.at(v)
+	from := e.offset(v)
 	switch {
 	case null(v) && v.Value == "":
 		// The value is empty, so insert right after the colon.
@@ -162,7 +162,7 @@ func (e *edit) items(v *yaml.Node, list []string) ([]byte, error) {
 	}
 	indent := strings.Repeat(" ", v.Column-1)
 	var out []byte
-	at := e.lineStart(e.at(v.Content[0]))
+	at := e.lineStart(e.offset(v.Content[0]))
 	out = append(out, e.text[:at]...)
 	last := at
 	for i, c := range v.Content {
@@ -170,7 +170,7 @@ func (e *edit) items(v *yaml.Node, list []string) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		from, to := e.lineStart(e.at(c)), e.nextLine(end)
+		from, to := e.lineStart(e.offset(c)), e.nextLine(end)
 		if from < last {
 			return nil, fmt.Errorf("line %d holds more than one item", c.Line)
 		}
@@ -194,7 +194,7 @@ func (e *edit) add(n *yaml.Node, value any, keys []string) ([]byte, error) {
 	if n.Style&yaml.FlowStyle != 0 {
 		pair := flowPair(value, keys)
 		if len(n.Content) == 0 {
-			return e.splice(e.at(n)+1, e.at(n)+1, pair), nil
+			return e.splice(e.offset(n)+1, e.offset(n)+1, pair), nil
 		}
 		end, err := e.end(n.Content[len(n.Content)-1])
 		if err != nil {

@@ -19,8 +19,8 @@ func starts(text []byte) []int {
 	return out
 }
 
-// at returns a node's offset. Columns count runes, without a byte order mark.
-func (e *edit) at(n *yaml.Node) int {
+// offset returns a node's offset. Columns count runes, without a byte order mark.
+func (e *edit) offset(n *yaml.Node) int {
 	if n.Line < 1 || n.Line > len(e.lines) {
 		return len(e.text)
 	}
@@ -72,7 +72,7 @@ func (e *edit) colon(k *yaml.Node) (int, error) {
 // end returns the offset after a node, which the parser does not report. If it is wrong, the edit
 // gives a wrong tree and Set returns an error.
 func (e *edit) end(n *yaml.Node) (int, error) {
-	at := e.at(n)
+	at := e.offset(n)
 	if n.Anchor != "" || n.Style&yaml.TaggedStyle != 0 {
 		return 0, fmt.Errorf("line %d has an anchor or a tag", n.Line)
 	}

@@ -53,7 +53,7 @@ func moduleEnd(rest string) int {
 	at := len("modules/")
 	for first := true; at < len(rest); first = false {
 		part, _, _ := strings.Cut(rest[at:], "/")
-		if !first && ofEvery(part) {
+		if !first && inEveryGitDir(part) {
 			return at - 1
 		}
 		at += len(part) + 1
@@ -61,7 +61,9 @@ func moduleEnd(rest string) int {
 	return 0
 }
 
-func ofEvery(part string) bool {
+// inEveryGitDir reports whether part is the name of a file or directory at the top of any git
+// directory.
+func inEveryGitDir(part string) bool {
 	switch part {
 	case "HEAD", "config", "index", "refs", "logs", "objects", "packed-refs", "hooks", "info", "modules", "worktrees", "description", "branches",
 		"ORIG_HEAD", "FETCH_HEAD", "COMMIT_EDITMSG", "HEAD.lock", "config.lock", "index.lock", "packed-refs.lock", "rebase-merge", "rebase-apply":

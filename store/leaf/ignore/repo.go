@@ -78,7 +78,7 @@ func (s *source) findRepo(dir string) *repo {
 				return nil
 			}
 			r := &repo{source: s, prefix: filepath.ToSlash(prefix)}
-			r.above = s.between(at, r.prefix)
+			r.above = s.readAbove(at, r.prefix)
 			return s.openRepo(r, filepath.Join(at, ".git"), info)
 		}
 		if at == filepath.Dir(at) {
@@ -87,9 +87,9 @@ func (s *source) findRepo(dir string) *repo {
 	}
 }
 
-// between reads the ignore files of the directories from top, the top of a work tree, to the root's
-// parent.
-func (s *source) between(top, prefix string) *dir {
+// readAbove reads the ignore files of the directories from top, the top of a work tree, to the
+// root's parent.
+func (s *source) readAbove(top, prefix string) *dir {
 	var d *dir
 	at := top
 	parts := strings.Split(prefix, "/")
