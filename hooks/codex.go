@@ -28,7 +28,7 @@ type rollout struct {
 
 // recorded is what the new part of a record contains.
 type recorded struct {
-	fell    bool       // something was removed from the context
+	shrunk  bool       // something was removed from the context
 	outputs []finished // results after the last loss
 	calls   map[string]fields
 }
@@ -73,7 +73,7 @@ func (r *rollout) advance(path string, n *recorded) error {
 	}, n.take)
 }
 
-func (n *recorded) lose() { n.fell, n.outputs = true, nil }
+func (n *recorded) lose() { n.shrunk, n.outputs = true, nil }
 
 // rolloutKinds are the kinds of entries that remove nothing from a context. Any other kind counts
 // as a loss: "compacted" is one, and later versions may add more.
@@ -150,7 +150,7 @@ func (c *call) readRecord(ctx context.Context) bool {
 		}
 		time.Sleep(chainWait)
 	}
-	if n.fell {
+	if n.shrunk {
 		if _, err := c.tell(ctx, wire.SessionEvent{Event: "fell"}); err != nil {
 			return false
 		}

@@ -55,7 +55,7 @@ type contextSize struct {
 	Compacted string `json:"compacted,omitempty"`
 
 	// What was found since the last report to the daemon.
-	Fell   bool `json:"fell,omitempty"`
+	Shrunk bool `json:"fell,omitempty"`
 	Unsure bool `json:"unsure,omitempty"`
 }
 
@@ -89,9 +89,9 @@ func (c *scene) record() string {
 	return filepath.Join(filepath.Dir(c.transcript), c.session, "subagents", "agent-"+c.agent+".jsonl")
 }
 
-// look reads the new part of the transcript and returns the wire.Context value that says whether
+// readLosses reads the new part of the transcript and returns the wire.Context value that says whether
 // the calling context lost something, or "" without a transcript.
-func (c *call) look() string {
+func (c *call) readLosses() string {
 	if d := c.opt.dialect(); d.Requests || d.Record && c.tool == "Bash" {
 		return wire.ContextHeld // losses before this call have been reported
 	}
@@ -102,12 +102,12 @@ func (c *call) look() string {
 	defer unlock()
 	s := c.contextSize()
 	known, err := s.reaches(c.record(), c.toolUse)
-	for i := 0; err == nil && !known && !s.Fell && i < chainTries; i++ { // this call's entry may be written a moment late
+	for i := 0; err == nil && !known && !s.Shrunk && i < chainTries; i++ { // this call's entry may be written a moment late
 		time.Sleep(chainWait)
 		known, err = s.reaches(c.record(), c.toolUse)
 	}
-	fell, unsure := s.Fell, s.Unsure
-	s.Fell, s.Unsure = false, false
+	fell, unsure := s.Shrunk, s.Unsure
+	s.Shrunk, s.Unsure = false, false
 	s.save()
 	switch {
 	case fell:
@@ -204,7 +204,7 @@ func (s *contextSize) reaches(transcript, toolUse string) (bool, error) {
 		return false, err
 	}
 	if n := storedResults(transcript); n > s.Kept+s.Stored {
-		s.Fell, s.Kept = true, n-s.Stored
+		s.Shrunk, s.Kept = true, n-s.Stored
 	}
 	if !s.Calls[toolUse] {
 		return false, nil
@@ -219,15 +219,15 @@ func (s *contextSize) advance(transcript string) error {
 	}
 	return readNew(transcript, &s.Offset, func(size int64) {
 		if size < s.Offset || size-s.Offset > maxAccount {
-			s.Fell = true
+			s.Shrunk = true
 			s.Offset, s.Total, s.Chars = size, 0, 0
 		}
 	}, s.account)
 }
 
 // readNew calls take with each line of a file after offset, and advances offset. An incomplete line
-// is left to the next event. First it calls fit, which may change offset, with the size of the
-// file.
+// is left to the next event. Before that it calls fit with the
+// size of the file; fit may change offset.
 func readNew(path string, offset *int64, fit func(size int64), take func(line []byte)) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -289,7 +289,7 @@ func (s *contextSize) account(line []byte) {
 		return
 	}
 	if e.Type != "attachment" && lost(line) || lost(e.Message.Edits) || e.Type == "system" && tellsLoss(e.Subtype) {
-		s.Fell = true
+		s.Shrunk = true
 	}
 	var blocks []struct {
 		Type    string          `json:"type"`
@@ -311,7 +311,7 @@ func (s *contextSize) account(line []byte) {
 				text := joinText(b.Content)
 				switch {
 				case strings.TrimSpace(text) == clearedMark:
-					s.Fell = true
+					s.Shrunk = true
 				case strings.HasPrefix(text, preview):
 					s.Stored++
 				}
@@ -350,7 +350,7 @@ func (s *contextSize) compare(total int64, model string) {
 	case model != s.Model: // models count tokens differently
 		s.Unsure = true
 	case least-total > maxFall, 10*(s.Total-total) > s.Total, !s.Prompt && least-total > maxFallWithin:
-		s.Fell = true
+		s.Shrunk = true
 	case total < least:
 		s.Unsure = true
 	}
@@ -364,8 +364,9 @@ func tellsLoss(name string) bool {
 	return slices.ContainsFunc(lossWords, func(w string) bool { return strings.Contains(name, w) })
 }
 
-// lost reports whether an object has such a field with a value that is not empty or false, or lists
-// such an edit that removed something.
+// lost reports whether an object reports a loss. It does if it has a field whose name contains one of
+// lossWords and whose value is neither empty nor false, or if it lists an edit of such a kind that
+// removed something.
 func lost(raw json.RawMessage) bool {
 	var f fields
 	found := slices.ContainsFunc(lossWords, func(w string) bool { return bytes.Contains(raw, []byte(w)) })

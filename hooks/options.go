@@ -10,7 +10,7 @@ import (
 	"cachebro/hooks/reshape"
 )
 
-// options are from the command line that init registered.
+// options holds the flags of the hook command, as init registered it with the client.
 type options struct {
 	event     string                // from the arguments; a name in the input has precedence
 	stopLine  string                // when to print the stop line: "changes" (default: if something was saved or changed), "always" or "off"
@@ -155,7 +155,7 @@ func (f fields) truth(name string) bool {
 	return string(f[name]) == "true"
 }
 
-// joinText returns a result that is a string, or the text of its blocks.
+// joinText returns the text of a result, which is a string or a list of blocks.
 func joinText(raw json.RawMessage) string { return joinBlocks(raw, "") }
 
 // joinBlocks is joinText with between after each block that does not end in a newline.

@@ -35,7 +35,7 @@ func postToolBatch(ctx context.Context, c *call) answer {
 			commit.Calls = append(commit.Calls, wire.CommitCall{ToolUse: f.toolUse, Text: f.text, Took: c.took(f, printed)})
 			continue
 		case f.tool == "NotebookEdit":
-			// This tool has no PostToolUse hook, so its window is closed here.
+			// This tool has no PostToolUse hook, so the end of its call is reported here.
 			t := wire.ToolCall{Session: c.session, Agent: c.agent, Prompt: c.prompt, ToolUse: f.toolUse, Tool: f.tool, PID: clientPID()}
 			_, _ = c.ask(ctx, wire.MToolEnd, t, nil, nil)
 		}

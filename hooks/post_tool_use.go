@@ -9,7 +9,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// postToolUse closes the tool call's window and looks at the delivered result.
+// postToolUse reports the end of the tool call and shortens the delivered result if that is possible.
 func postToolUse(ctx context.Context, c *call) answer {
 	switch d := c.opt.dialect(); {
 	case d.Requests:
@@ -74,7 +74,7 @@ func (c *call) plainText(a answer) answer {
 	return answer{}
 }
 
-// postToolUseFailure closes the window of a failed call. A Bash command that fails may still have
+// postToolUseFailure reports the end of a failed call. A Bash command that fails may still have
 // written files.
 func postToolUseFailure(ctx context.Context, c *call) answer {
 	switch c.tool {
@@ -89,11 +89,11 @@ func postToolUseFailure(ctx context.Context, c *call) answer {
 	return answer{}
 }
 
-// codexCut is the size in bytes from which Codex may cut a result. The event contains the whole
-// result, so a longer one does not count as shown.
+// codexCut is the size in bytes from which Codex may cut a result. A longer result does not count as
+// shown, because the event contains the whole result even if the model gets only a part.
 const codexCut = 9_500
 
-// otherClient closes the window of another client's call. For a call to our own server, Codex sends
+// otherClient reports the end of another client's call. For a call to our own server, Codex sends
 // the hook the result and the call id that the server got.
 func (c *call) otherClient(ctx context.Context) answer {
 	t := c.toolCall()

@@ -11,9 +11,10 @@ import (
 	"cachebro/store/wire"
 )
 
-// preToolUse opens the tool call's window, so that everything written during the call is attributed
-// to it. It warns about a file that somebody else changed since this reader saw it, and with --hold
-// denies the first edit of it. It also denies an edit whose text is one of cachebro's answers.
+// preToolUse reports the beginning of the tool call, so that everything written during the call is
+// attributed to it. It warns about a file that somebody else changed since this reader saw it, and
+// with --hold denies the first edit of it. It also denies an edit whose text is one of cachebro's
+// answers.
 func preToolUse(ctx context.Context, c *call) answer {
 	c.tellQueued(ctx)
 	// Only this event tells the server which reader makes a call. If the chain could not be
@@ -29,7 +30,7 @@ func preToolUse(ctx context.Context, c *call) answer {
 	t := c.toolCall()
 	t.Hold = c.opt.hold && c.opt.client == ""
 	if isOurs(c.tool) {
-		t.Context = c.look() // the server asks the daemon after this event
+		t.Context = c.readLosses() // the server asks the daemon after this event
 	}
 	if _, err := c.ask(ctx, wire.MToolBegin, t, nil, &a); err != nil {
 		return answer{}

@@ -113,7 +113,7 @@ func reportCall(ctx context.Context, c *call) {
 	}
 	t := c.toolCall()
 	if isOurs(c.tool) {
-		t.Context = c.look()
+		t.Context = c.readLosses()
 	}
 	_, _ = c.ask(ctx, wire.MToolBegin, t, nil, nil)
 }

@@ -67,7 +67,7 @@ func (c *call) promptIndex(ctx context.Context) string {
 		}
 		return touched[i].path < touched[j].path
 	})
-	items := c.found(ctx)
+	items := c.searchPrompt(ctx)
 	for _, it := range items {
 		if it.kind == "note" {
 			continue // a note about the file does not count as the file
@@ -77,8 +77,8 @@ func (c *call) promptIndex(ctx context.Context) string {
 	return indexText(append(items, touched...), filepath.Base(c.root), now.Location())
 }
 
-// found returns search results, or nil if there is no search index.
-func (c *call) found(ctx context.Context) []indexItem {
+// searchPrompt returns search results, or nil if there is no search index.
+func (c *call) searchPrompt(ctx context.Context) []indexItem {
 	words := keywords(c.text)
 	if len(words) == 0 {
 		return nil

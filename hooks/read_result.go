@@ -80,7 +80,7 @@ func (c *call) readResult(ctx context.Context) answer {
 		return answer{}
 	}
 	var ans wire.ReadAnswer
-	req.Context = c.look()
+	req.Context = c.readLosses()
 	text, err := c.ask(ctx, wire.MRead, req, []byte(body), &ans)
 	if err != nil {
 		return answer{}

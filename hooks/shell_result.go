@@ -49,7 +49,7 @@ func (c *call) shellResult(ctx context.Context) answer {
 		return answer{}
 	}
 	var ans wire.ReadAnswer
-	req.Context = c.look()
+	req.Context = c.readLosses()
 	text, err := c.ask(ctx, wire.MRead, req, []byte(stdout), &ans)
 	if err != nil {
 		return answer{}
@@ -150,7 +150,7 @@ func (c *call) partsResult(ctx context.Context, parts []shell.Part) answer {
 	for last > 0 && strings.TrimSpace(pieces[last].printed) == "" && (pieces[last].Kind != shell.PartUnknown || strings.TrimSpace(middle) == "") {
 		last--
 	}
-	word := c.look()
+	word := c.readLosses()
 	var out strings.Builder
 	shortened, noted := false, false
 	for i, p := range pieces {

@@ -77,7 +77,7 @@ func (c *call) locate(ctx context.Context) (ask *mcp.CallToolResult, err error) 
 	} else if slices.ContainsFunc(names, func(p string) bool { return filepath.IsAbs(p) && c.serverOf(p) == nil }) && tellsRoots(ctx) {
 		return server.NewInputRequestBuilder("").Roots(rootsKey).ToolResult(), nil
 	}
-	c.s = c.here
+	c.s = c.home
 	if len(names) > 0 {
 		c.s = c.serverFor(names[0])
 	}
@@ -136,9 +136,9 @@ func (c *call) findHere(ctx context.Context) error {
 	}
 	o := c.openAt(at.Cwd)
 	if o.Root != c.start.opt.Root {
-		c.here = c.start.project(ctx, o)
+		c.home = c.start.project(ctx, o)
 	}
-	c.base = workTree(c.here.dir(), at.Cwd)
+	c.base = workTree(c.home.dir(), at.Cwd)
 	return nil
 }
 
@@ -156,7 +156,7 @@ func (c *call) openAt(p string) Options {
 // there.
 func (c *call) serverOf(p string) *Server {
 	if !filepath.IsAbs(p) {
-		return c.here
+		return c.home
 	}
 	switch o := c.openAt(p); {
 	case o.Root == c.start.opt.Root:
@@ -169,7 +169,7 @@ func (c *call) serverOf(p string) *Server {
 
 // worksAt reports whether the session works at a path of another project.
 func (c *call) worksAt(p string, o Options) bool {
-	for _, s := range []*Server{c.start, c.here} {
+	for _, s := range []*Server{c.start, c.home} {
 		if _, below := relativeTo(o.Root, s.opt.Root); below {
 			return true
 		}
@@ -178,12 +178,13 @@ func (c *call) worksAt(p string, o Options) bool {
 	return slices.ContainsFunc(c.roots, func(root string) bool { _, below := relativeTo(p, root); return below })
 }
 
-// serverFor is serverOf, but returns the server that refuses the path instead of nil.
+// serverFor is serverOf, but instead of nil it returns the server of the client's own project, which
+// refuses the path.
 func (c *call) serverFor(p string) *Server {
 	if s := c.serverOf(p); s != nil {
 		return s
 	}
-	return c.here
+	return c.home
 }
 
 // forPath returns the call for one of its several paths.
@@ -191,14 +192,14 @@ func (c *call) forPath(p string) *call {
 	if c.s.opt.Open == nil {
 		return c
 	}
-	return &call{s: c.serverFor(expand(p)), start: c.start, here: c.here, base: c.base, roots: c.roots, req: c.req, reader: c.reader, conn: c.conn, tool: c.tool}
+	return &call{s: c.serverFor(expand(p)), start: c.start, home: c.home, base: c.base, roots: c.roots, req: c.req, reader: c.reader, conn: c.conn, tool: c.tool}
 }
 
 // resolve is Server.resolve for a path of this call. In a linked work tree inside the project, a
 // relative path means a file of that work tree.
 func (c *call) resolve(p string) (string, error) {
 	rel, err := c.s.resolve(p)
-	if _, below := relativeTo(rel, c.base); err != nil || below || c.s != c.here || filepath.IsAbs(expand(p)) {
+	if _, below := relativeTo(rel, c.base); err != nil || below || c.s != c.home || filepath.IsAbs(expand(p)) {
 		return rel, err
 	}
 	return filepath.Join(c.base, rel), nil

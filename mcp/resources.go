@@ -157,14 +157,14 @@ func (s *Server) watch(ctx context.Context) {
 	if !s.watching {
 		s.watching = true
 		// Poll as long as the server runs, not only during the request.
-		s.work.Go(func() { s.look(s.backend.life) })
+		s.work.Go(func() { s.pollResources(s.backend.life) })
 	}
 }
 
-// look polls while there is a subscription.
-func (s *Server) look(ctx context.Context) {
+// pollResources polls while there is a subscription.
+func (s *Server) pollResources(ctx context.Context) {
 	for pause := watchEvery; ; {
-		if s.lookOnce(ctx) {
+		if s.pollOnce(ctx) {
 			pause = watchEvery
 		} else {
 			pause = min(2*pause, watchLast)
@@ -184,9 +184,9 @@ func (s *Server) look(ctx context.Context) {
 	}
 }
 
-// lookOnce renders each subscribed resource and notifies the sessions that last saw another text.
+// pollOnce renders each subscribed resource and notifies the sessions that last saw another text.
 // It reports whether the daemon answered.
-func (s *Server) lookOnce(ctx context.Context) bool {
+func (s *Server) pollOnce(ctx context.Context) bool {
 	answered := true
 	s.mu.Lock()
 	watchers := make([]*watcher, 0, len(s.watchers))

@@ -134,8 +134,8 @@ func quoted(s string) string {
 }
 
 // bind decodes a call's arguments into *into, a struct with the tags of with. Models get details
-// wrong, so "10" is accepted for 10 and "true" for true. An unknown or ill-typed argument is
-// refused with the existing names, because ignoring `limit` would give a wrong answer.
+// wrong, so "10" is accepted for 10 and "true" for true. An unknown or ill-typed argument is an
+// error that lists the existing names, because ignoring `limit` would give a wrong answer.
 func bind(req mcp.CallToolRequest, into any) error {
 	raw, ok := req.GetRawArguments().(json.RawMessage)
 	if !ok {

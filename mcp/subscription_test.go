@@ -36,7 +36,7 @@ func TestSubscriptionWithoutDaemon(t *testing.T) {
 		sub := subscriber{}
 		s.watchers[sub] = &watcher{sess: sub, texts: make(map[string]string)}
 		s.watching = true
-		s.look(ctx)
+		s.pollResources(ctx)
 		if n := dials.Load(); n < 10 || n > 150 {
 			t.Errorf("%d times dialled in an hour", n)
 		}

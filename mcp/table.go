@@ -35,7 +35,7 @@ type tool struct {
 type call struct {
 	s      *Server  // of the call's project
 	start  *Server  // of the project that the process was started in
-	here   *Server  // of the project of the client's working directory
+	home   *Server  // of the project of the client's working directory
 	base   string   // the linked work tree in here that contains that directory
 	roots  []string // directories in which the client says it works
 	req    mcp.CallToolRequest
@@ -89,7 +89,7 @@ func (t *tool) describe(profile string) mcp.Tool {
 // cancelled call.
 func (s *Server) handler(t *tool) server.ToolHandlerFunc {
 	return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		c := &call{s: s, start: s, here: s, req: req, reader: s.reader(ctx, req.Params.Meta), conn: s.conn(ctx), tool: t}
+		c := &call{s: s, start: s, home: s, req: req, reader: s.reader(ctx, req.Params.Meta), conn: s.conn(ctx), tool: t}
 		stop := c.beat(ctx)
 		res, err := c.locate(ctx)
 		if err == nil && res == nil {

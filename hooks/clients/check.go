@@ -57,7 +57,7 @@ func CheckClients(ctx context.Context, s Setup) []Finding {
 			out = append(out, Finding{What: spec.title, OK: true, Text: "configured in " + paths(files) + spec.reminder(files)})
 		case configured > 0:
 			out = append(out, Finding{What: spec.title, Text: "configuration is incomplete in " + paths(files), Fix: "cachebro init --client " + spec.name})
-		case !broken && spec.found(s):
+		case !broken && spec.inUse(s):
 			out = append(out, Finding{What: spec.title, OK: true, Text: "in use, without cachebro", Fix: "cachebro init --client " + spec.name})
 		}
 	}

@@ -116,8 +116,8 @@ func clientNamed(name string) (clientSpec, error) {
 	return clientSpec{}, fmt.Errorf("unknown client %q; known are %v", name, Clients())
 }
 
-// found reports whether a client seems to be in use.
-func (c clientSpec) found(s Setup) bool {
+// inUse reports whether a client seems to be in use.
+func (c clientSpec) inUse(s Setup) bool {
 	for _, p := range c.programs {
 		if s.HasProgram != nil && s.HasProgram(p) {
 			return true
@@ -144,7 +144,7 @@ func Clients() []string {
 func FoundClients(s Setup) []string {
 	var names []string
 	for _, c := range clientSpecs {
-		if c.found(s) {
+		if c.inUse(s) {
 			names = append(names, c.name)
 		}
 	}

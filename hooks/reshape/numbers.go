@@ -72,8 +72,8 @@ func runAt(lines []string) int {
 // steps reports whether each growing number is one more than in the line before, without leading
 // zeros, and every other number is unchanged.
 func steps(before, row []string, grows []bool) bool {
-	for k, by := range grows {
-		if !by {
+	for k, grow := range grows {
+		if !grow {
 			if row[k] != before[k] {
 				return false
 			}
@@ -121,7 +121,7 @@ func skeletonOf(l string) (string, []string) {
 	return b.String(), nums
 }
 
-// runLine returns the line that replaces n lines with one skeleton.
+// runLine returns the line that replaces a run of n lines, which have the same skeleton.
 func runLine(first, final string, n int) string {
 	skeleton, from := skeletonOf(first)
 	_, to := skeletonOf(final)
@@ -167,7 +167,7 @@ func unnumber(text string) (string, bool) {
 	return joinLines(out, last), true
 }
 
-// fill returns the k-th line of a run with this form.
+// fill returns the k-th line of a run. form is the line that replaced the run.
 func fill(form string, k int) (string, bool) {
 	var b strings.Builder
 	for {

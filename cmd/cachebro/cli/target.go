@@ -185,9 +185,9 @@ func IsDir(path string) bool {
 	return err == nil && fi.IsDir()
 }
 
-// within returns the target of a path that is in no mount and no history. Its root is the nearest
+// in returns the target of a path that is in no mount and no history. Its root is the nearest
 // existing directory.
-func (t Target) within(real string) Target {
+func (t Target) in(real string) Target {
 	if fi, err := os.Stat(t.Root); err == nil && !fi.IsDir() {
 		t.Root = filepath.Dir(t.Root)
 	}
@@ -213,5 +213,5 @@ func (e *Env) LocateOrTop(given string) (Target, error) {
 	if err != nil {
 		return t, err
 	}
-	return t.within(ResolveParents(path)), nil
+	return t.in(ResolveParents(path)), nil
 }

@@ -112,7 +112,7 @@ type Daemon struct {
 
 	requests atomic.Int64
 	panics   atomic.Int64
-	lost     atomic.Bool // its state directory, socket or project is gone
+	orphaned atomic.Bool // its state directory, socket or project is gone
 }
 
 // endLimit is how long running work may continue once a daemon must end. The time to send the last
@@ -143,7 +143,7 @@ func Run(caller context.Context, o Options) error {
 	case <-ctx.Done():
 	}
 	limit := endLimit
-	if d := serving.Load(); d != nil && !d.lost.Load() && d.sending.Configured() {
+	if d := serving.Load(); d != nil && !d.orphaned.Load() && d.sending.Configured() {
 		limit += sending.Farewell
 	}
 	select {
@@ -289,16 +289,16 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 	}
 	paths := onwire.Paths{Root: o.Root, Mountpoint: d.survey.Mountpoint}
 	files := find.NewCorpus(ctx, d.store, d.source)
-	d.index = search.Open(find.IndexDir(d.state), files, search.Options{Logger: d.log, Embedder: o.Embedder, Workers: o.Workers, Room: d.store.Room().AboveFloor, Asked: d.asked, BatchBytes: batchBytes(o.MemoryLimit)})
+	d.index = search.Open(find.IndexDir(d.state), files, search.Options{Logger: d.log, Embedder: o.Embedder, Workers: o.Workers, Room: d.store.Room().AboveFloor, Asked: d.recentlyAsked, BatchBytes: batchBytes(o.MemoryLimit)})
 	d.losses, err = lost.Open(d.store, d.shown, d.log, time.Now)
 	if err != nil {
 		return err
 	}
-	told := actions.New(d.store, d.survey, paths, d.losses)
-	d.git.SetActions(told)
-	told.SetGitOps(d.git.Between)
+	acts := actions.New(d.store, d.survey, paths, d.losses)
+	d.git.SetActions(acts)
+	acts.SetGitOps(d.git.Between)
 	planner := plans.New(plans.Options{
-		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Actions: told, Lost: d.losses, Git: d.git, Paths: paths, Places: o.Paths, Hold: d.holdForPlan, Log: d.log,
+		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Actions: acts, Lost: d.losses, Git: d.git, Paths: paths, Places: o.Paths, Hold: d.holdForPlan, Log: d.log,
 	})
 	recorded := history.New(d.store, d.source, d.survey, paths, d.losses)
 	d.answers = answers.Open(o.Results, d.store, d.ingest, d.survey, d.log)
@@ -331,7 +331,7 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 	}
 	d.table, err = merge(d.handlers(), d.survey.Handlers(), planner.Handlers(), recorded.Handlers(), d.answers.Handlers(), d.sets.Handlers(),
 		reader.Handlers(), d.knowledge.Handlers(), d.find.Handlers(), d.sessions.Handlers(), d.tidy.Handlers(),
-		d.printed.Handlers(), d.sending.Handlers(), told.Handlers(), history.NewPast(d.store, d.ingest, paths).Handlers(),
+		d.printed.Handlers(), d.sending.Handlers(), acts.Handlers(), history.NewPast(d.store, d.ingest, paths).Handlers(),
 		fork.New(o.Root, d.store, d.source, d.ingest, d.survey).Handlers(), sessions.NewComments(d.store, paths, time.Now).Handlers())
 	return err
 }
@@ -372,7 +372,7 @@ func (d *Daemon) serve(ctx context.Context, stop context.CancelFunc) error {
 		d.o.Ready()
 	}
 	<-ctx.Done()
-	if !d.lost.Load() {
+	if !d.orphaned.Load() {
 		d.sending.SendLast(work)
 	}
 	d.server.Close()
@@ -428,7 +428,7 @@ func (d *Daemon) places(socket string) []wire.Place {
 // watchPlace ends a daemon that clients can no longer reach or whose files are gone.
 func (d *Daemon) watchPlace(ctx context.Context, places []wire.Place) {
 	if err := wire.WaitGone(ctx, places...); err != nil {
-		d.lost.Store(true)
+		d.orphaned.Store(true)
 		d.log.Error("the store daemon ends, because clients can no longer reach it or its project is gone", "err", err)
 		d.stop()
 	}

@@ -14,7 +14,7 @@ func (d *Daemon) status(ctx context.Context, _ wire.Empty) (wire.Status, []byte,
 	mounted, attach, beat := d.survey.MountState()
 	st := wire.Status{
 		Root: d.o.Root, State: d.state, Version: d.o.Version, DaemonPID: os.Getpid(),
-		Mounted: mounted, Baseline: d.survey.Progress(), Sessions: d.sessions.Live(), Unheard: d.sessions.Unheard(),
+		Mounted: mounted, Baseline: d.survey.Progress(), Sessions: d.sessions.Live(), Unheard: d.sessions.Unreported(),
 	}
 	if mounted {
 		st.Mountpoint, st.MountdPID, st.Outside, st.Watched, st.Capture = attach.Mountpoint, attach.PID, attach.Outside, attach.Watched, beat.Capture

@@ -51,22 +51,22 @@ func same(a, b *file) bool {
 
 // change is a path that differs between a fork and the tree from which it was made.
 type change struct {
-	path    string
-	was, is *file
+	path     string
+	old, new *file
 }
 
 // trees gives access to three trees: the project when the fork was made, the fork, and the project
 // now.
 type trees struct {
-	c     *wire.Client // of the project's daemon
-	f     fork
-	rules *ignore.Matcher // the fork's
-	fork  *os.Root
-	base  map[string]wire.PastEntry
+	c       *wire.Client // of the project's daemon
+	f       fork
+	rules   *ignore.Matcher // the fork's
+	fork    *os.Root
+	entries map[string]wire.PastEntry
 }
 
 func openTrees(ctx context.Context, e *cli.Env, f fork) (t *trees, err error) {
-	t = &trees{f: f, base: map[string]wire.PastEntry{}}
+	t = &trees{f: f, entries: map[string]wire.PastEntry{}}
 	defer func() {
 		if err != nil {
 			t.close()
@@ -116,13 +116,13 @@ func (t *trees) list(ctx context.Context, dir string) error {
 			if gitdir.Name(string(e.Name)) || t.rules.Class(p, true) != ignore.Tracked {
 				continue
 			}
-			t.base[p] = e
+			t.entries[p] = e
 			if err := t.list(ctx, p); err != nil {
 				return err
 			}
 			continue
 		}
-		t.base[p] = e
+		t.entries[p] = e
 	}
 	return nil
 }
@@ -146,9 +146,9 @@ func (t *trees) changes(ctx context.Context) (out []change, err error) {
 				return fs.SkipDir
 			}
 			seen[p] = true
-			if was := t.was(p); was == nil || !was.dir() {
+			if was := t.baseFile(p); was == nil || !was.dir() {
 				if inside, err := fs.ReadDir(t.fork.FS(), p); was != nil || err == nil && len(inside) == 0 {
-					out = append(out, change{path: p, was: was, is: &file{mode: unix.S_IFDIR}})
+					out = append(out, change{path: p, old: was, new: &file{mode: unix.S_IFDIR}})
 				}
 			}
 			return nil
@@ -165,18 +165,18 @@ func (t *trees) changes(ctx context.Context) (out []change, err error) {
 		}
 		return nil
 	})
-	for p := range t.base {
-		if was := t.was(p); !seen[p] && t.rules.Class(p, was.dir()) == ignore.Tracked {
-			out = append(out, change{path: p, was: was})
+	for p := range t.entries {
+		if was := t.baseFile(p); !seen[p] && t.rules.Class(p, was.dir()) == ignore.Tracked {
+			out = append(out, change{path: p, old: was})
 		}
 	}
 	slices.SortFunc(out, func(a, b change) int { return strings.Compare(a.path, b.path) })
 	return out, err
 }
 
-// was returns what the fork had at a path when it was made, nil if nothing.
-func (t *trees) was(p string) *file {
-	e, ok := t.base[p]
+// baseFile returns what the fork had at a path when it was made, nil if nothing.
+func (t *trees) baseFile(p string) *file {
+	e, ok := t.entries[p]
 	if !ok {
 		return nil
 	}
@@ -205,15 +205,15 @@ func (t *trees) compare(p string) (ch change, differs bool, err error) {
 	if err != nil {
 		return ch, false, err
 	}
-	ch = change{path: p, was: t.was(p)}
-	if e, ok := t.base[p]; ok && fi.Mode().IsRegular() && ch.was.mode == modeOf(fi) && e.Size == fi.Size() && e.Mtime == fi.ModTime().UnixNano() {
+	ch = change{path: p, old: t.baseFile(p)}
+	if e, ok := t.entries[p]; ok && fi.Mode().IsRegular() && ch.old.mode == modeOf(fi) && e.Size == fi.Size() && e.Mtime == fi.ModTime().UnixNano() {
 		return ch, false, nil // unchanged since the fork was made
 	}
-	ch.is, err = look(t.fork, p)
+	ch.new, err = look(t.fork, p)
 	if err != nil {
 		return ch, false, err
 	}
-	return ch, ch.is != nil && !same(ch.was, ch.is), nil
+	return ch, ch.new != nil && !same(ch.old, ch.new), nil
 }
 
 func modeOf(fi fs.FileInfo) uint32 {

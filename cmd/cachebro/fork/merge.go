@@ -77,13 +77,13 @@ func keepFull(steps []step, project *os.Root) {
 func movedFrom(all []change) map[string]string {
 	gone, moved := map[string]string{}, map[string]string{}
 	for _, ch := range all {
-		if ch.is == nil && !ch.was.dir() && !ch.was.link() && ch.was.hash != text.Hash(nil) {
-			gone[ch.was.hash] = ch.path
+		if ch.new == nil && !ch.old.dir() && !ch.old.link() && ch.old.hash != text.Hash(nil) {
+			gone[ch.old.hash] = ch.path
 		}
 	}
 	for _, ch := range all {
-		if ch.was == nil && !ch.is.dir() && !ch.is.link() && gone[ch.is.hash] != "" {
-			moved[ch.path] = gone[ch.is.hash]
+		if ch.old == nil && !ch.new.dir() && !ch.new.link() && gone[ch.new.hash] != "" {
+			moved[ch.path] = gone[ch.new.hash]
 		}
 	}
 	return moved
@@ -107,7 +107,7 @@ func inOrder(steps []step) []step {
 }
 
 func (t *trees) step(ch change, project *os.Root) (s step, err error) {
-	s = step{Path: ch.path, to: ch.is}
+	s = step{Path: ch.path, to: ch.new}
 	s.now, err = look(project, ch.path)
 	if err != nil {
 		return s, err
@@ -117,16 +117,16 @@ func (t *trees) step(ch change, project *os.Root) (s step, err error) {
 		return s, nil
 	}
 	switch {
-	case same(s.now, ch.is), ch.is == nil && s.now.dir() && !ch.was.dir(): // the files in that directory have separate steps
+	case same(s.now, ch.new), ch.new == nil && s.now.dir() && !ch.old.dir(): // the files in that directory have separate steps
 		s.Do = "as"
 		return s, nil
-	case ch.is != nil && ch.is.why != "":
-		return conflict(ch.is.why)
+	case ch.new != nil && ch.new.why != "":
+		return conflict(ch.new.why)
 	case s.now != nil && s.now.why != "":
 		return conflict("in the project " + s.now.why)
-	case same(s.now, ch.was):
+	case same(s.now, ch.old):
 		switch {
-		case ch.is == nil:
+		case ch.new == nil:
 			s.Do = "remove"
 			return s, nil
 		case s.now == nil:
@@ -134,23 +134,23 @@ func (t *trees) step(ch change, project *os.Root) (s step, err error) {
 		default:
 			s.Do = "change"
 		}
-		if !ch.is.link() && !ch.is.dir() {
-			s.content, err = ch.is.read()
+		if !ch.new.link() && !ch.new.dir() {
+			s.content, err = ch.new.read()
 		}
 		return s, err
-	case ch.was != nil && ch.was.why != "":
-		return conflict("its content when the fork was made is unknown: " + ch.was.why)
-	case ch.is == nil:
+	case ch.old != nil && ch.old.why != "":
+		return conflict("its content when the fork was made is unknown: " + ch.old.why)
+	case ch.new == nil:
 		return conflict("removed in the fork, changed in the project since")
-	case s.now == nil && ch.was != nil:
+	case s.now == nil && ch.old != nil:
 		return conflict("changed in the fork, removed in the project since")
-	case ch.was == nil:
+	case ch.old == nil:
 		return conflict("created in both, with different contents")
-	case ch.is.link() || s.now.link() || ch.was.link(), ch.is.dir() || s.now.dir() || ch.was.dir():
+	case ch.new.link() || s.now.link() || ch.old.link(), ch.new.dir() || s.now.dir() || ch.old.dir():
 		return conflict("changed in both")
 	}
 	var texts [3][]byte
-	for i, f := range []*file{ch.was, s.now, ch.is} {
+	for i, f := range []*file{ch.old, s.now, ch.new} {
 		texts[i], err = f.read()
 		if err != nil {
 			return s, err
@@ -163,10 +163,10 @@ func (t *trees) step(ch change, project *os.Root) (s step, err error) {
 	if err != nil {
 		return conflict(err.Error())
 	}
-	mode := ch.is.mode
-	if mode == ch.was.mode {
+	mode := ch.new.mode
+	if mode == ch.old.mode {
 		mode = s.now.mode
-	} else if s.now.mode != ch.was.mode && s.now.mode != mode {
+	} else if s.now.mode != ch.old.mode && s.now.mode != mode {
 		return conflict("its mode was changed in both")
 	}
 	s.Do = "merge"
@@ -398,7 +398,7 @@ func diffFork(ctx context.Context, e *cli.Env, f fork, o options) error {
 		return nil
 	}
 	for _, ch := range all {
-		if ch.was.dir() || ch.is.dir() { // a patch cannot contain directories
+		if ch.old.dir() || ch.new.dir() { // a patch cannot contain directories
 			fmt.Fprintf(e.Stdout, "directory %s: %s\n", cli.Quote(ch.path), ch.sign())
 		}
 		if err := ch.patch(e); err != nil {
@@ -410,9 +410,9 @@ func diffFork(ctx context.Context, e *cli.Env, f fork, o options) error {
 
 func (ch change) sign() string {
 	switch {
-	case ch.was == nil:
+	case ch.old == nil:
 		return "A"
-	case ch.is == nil:
+	case ch.new == nil:
 		return "D"
 	}
 	return "M"
@@ -437,22 +437,22 @@ func (ch change) patch(e *cli.Env) error {
 		}
 		return f.read()
 	}
-	a, err := content(ch.was)
+	a, err := content(ch.old)
 	if err == nil {
 		var b []byte
-		b, err = content(ch.is)
+		b, err = content(ch.new)
 		if err == nil {
 			if text.Binary(a) || text.Binary(b) {
 				fmt.Fprintf(e.Stdout, "binary file %s differs\n", cli.Quote(ch.path))
 				return nil
 			}
-			if ch.was != nil && ch.is != nil && ch.was.mode != ch.is.mode {
-				fmt.Fprintf(e.Stdout, "%s: mode %o → %o\n", cli.Quote(ch.path), ch.was.mode&0o7777, ch.is.mode&0o7777)
+			if ch.old != nil && ch.new != nil && ch.old.mode != ch.new.mode {
+				fmt.Fprintf(e.Stdout, "%s: mode %o → %o\n", cli.Quote(ch.path), ch.old.mode&0o7777, ch.new.mode&0o7777)
 			}
-			if ch.was != nil && ch.is != nil && text.EncodingDiffers(a, b) {
+			if ch.old != nil && ch.new != nil && text.EncodingDiffers(a, b) {
 				fmt.Fprintf(e.Stdout, "%s: encoding %s → %s\n", cli.Quote(ch.path), text.EncodingOf(a), text.EncodingOf(b))
 			}
-			_, err = e.Stdout.Write(diff.Unified(name(ch.was, "a/"), name(ch.is, "b/"), a, b, 3))
+			_, err = e.Stdout.Write(diff.Unified(name(ch.old, "a/"), name(ch.new, "b/"), a, b, 3))
 			return err
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 // machineLog reads the log of one machine page by page, to be merged with others.
 type machineLog struct {
-	machines.Asked
+	machines.History
 	q    wire.LogQuery
 	page []wire.Version
 	more bool
@@ -87,7 +87,7 @@ func logEverywhere(ctx context.Context, e *cli.Env, path string, q wire.LogQuery
 	var all []*machineLog
 	for _, a := range asked {
 		defer a.Client.Close()
-		all = append(all, &machineLog{Asked: a, q: q, more: true})
+		all = append(all, &machineLog{History: a, q: q, more: true})
 	}
 	print := func(w io.Writer) error {
 		left := f.limit
@@ -95,7 +95,7 @@ func logEverywhere(ctx context.Context, e *cli.Env, path string, q wire.LogQuery
 			if f.author != "" && !by(v.Actor, f.author) {
 				return nil
 			}
-			if err := printFrom(e, w, m.Asked, v, f.json); err != nil {
+			if err := printFrom(e, w, m.History, v, f.json); err != nil {
 				return err
 			}
 			if left--; f.limit > 0 && left == 0 {
@@ -119,19 +119,19 @@ func logEverywhere(ctx context.Context, e *cli.Env, path string, q wire.LogQuery
 	return err
 }
 
-func printFrom(e *cli.Env, w io.Writer, m machines.Asked, v wire.Version, asJSON bool) error {
+func printFrom(e *cli.Env, w io.Writer, m machines.History, v wire.Version, asJSON bool) error {
 	if asJSON {
 		o, err := cli.VersionObject(v)
 		if err != nil {
 			return err
 		}
-		o["machine"], o["host"] = m.ID, m.Wrote(v.Seq)
+		o["machine"], o["host"] = m.ID, m.WriterOf(v.Seq)
 		return e.PrintJSON(o)
 	}
 	who := v.Actor.Comm
 	if v.Actor.Agent != "" {
 		who = v.Actor.Agent
 	}
-	_, err := fmt.Fprintf(w, "%s  %s  %d  %s  %s  %s\n", cli.Stamp(v.Time, e.Now()), cli.Quote(m.Wrote(v.Seq)), v.Seq, v.Op, cli.Quote(string(v.Path)), cli.Quote(who))
+	_, err := fmt.Fprintf(w, "%s  %s  %d  %s  %s  %s\n", cli.Stamp(v.Time, e.Now()), cli.Quote(m.WriterOf(v.Seq)), v.Seq, v.Op, cli.Quote(string(v.Path)), cli.Quote(who))
 	return err
 }

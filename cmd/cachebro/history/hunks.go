@@ -68,11 +68,11 @@ func hunkFiles(a wire.Action, paths [][]byte) (out []wire.ActionFile) {
 
 // asker asks about the hunks one after another, and collects the chosen ones.
 type asker struct {
-	e      *cli.Env
-	in     *bufio.Reader
-	chosen []wire.FileEdits
-	quit   bool
-	heard  bool // whether any answer was read
+	e        *cli.Env
+	in       *bufio.Reader
+	chosen   []wire.FileEdits
+	quit     bool
+	answered bool // whether any answer was read
 }
 
 const hunkKeys = `y  undo this hunk
@@ -162,7 +162,7 @@ func (k *asker) ask(splits bool) (string, error) {
 		line, err := k.in.ReadString('\n')
 		answer := strings.ToLower(strings.TrimSpace(line))
 		switch {
-		case errors.Is(err, io.EOF) && answer == "" && !k.heard:
+		case errors.Is(err, io.EOF) && answer == "" && !k.answered:
 			fmt.Fprintln(k.e.Stderr)
 			return "", cli.NothingDone(cli.Hintf("use a terminal, or a pipe: printf 'y\\nn\\n' | cachebro undo …", "--hunk asks about each hunk, but standard input gives no answers"))
 		case errors.Is(err, io.EOF) && answer == "":
@@ -171,7 +171,7 @@ func (k *asker) ask(splits bool) (string, error) {
 		case err != nil && !errors.Is(err, io.EOF):
 			return "", fmt.Errorf("read the answer: %w", err)
 		case len(answer) == 1 && answer != "," && strings.Contains(keys, answer) && answer != "?":
-			k.heard = true
+			k.answered = true
 			return answer, nil
 		}
 		fmt.Fprint(k.e.Stderr, hunkKeys)

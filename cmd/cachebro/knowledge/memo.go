@@ -207,7 +207,7 @@ const notRun = "it has not been run yet"
 func (m *memoRun) holding(ctx context.Context) (rec memo.Record, why string) {
 	why = notRun
 	for _, shared := range []bool{false, true} {
-		rec, ok := m.kept(ctx, shared)
+		rec, ok := m.lastRun(ctx, shared)
 		if !ok {
 			continue
 		}
@@ -229,9 +229,9 @@ func (m *memoRun) holding(ctx context.Context) (rec memo.Record, why string) {
 	return rec, why
 }
 
-// kept asks the daemon for the last recorded run of this call. If shared is set, other clones may
+// lastRun asks the daemon for the last recorded run of this call. If shared is set, other clones may
 // have made the run.
-func (m *memoRun) kept(ctx context.Context, shared bool) (rec memo.Record, ok bool) {
+func (m *memoRun) lastRun(ctx context.Context, shared bool) (rec memo.Record, ok bool) {
 	if m.client == nil {
 		return rec, false
 	}

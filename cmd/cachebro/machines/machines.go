@@ -159,17 +159,17 @@ func elsewhere(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) (s
 // All names all machines, for OpenAll.
 const All = "all"
 
-// Asked is a machine whose history can be queried.
-type Asked struct {
+// History is the history of a machine, which can be queried.
+type History struct {
 	ID, Name string
 	After    uint64 // versions up to this one come from the machine that the history was forked from
 	Writers  []remote.Writer
 	Client   *wire.Client
 }
 
-// Wrote returns the name of the host that wrote a version. It may differ from the machine's name,
+// WriterOf returns the name of the host that wrote a version. It may differ from the machine's name,
 // because another host may have continued the history.
-func (a Asked) Wrote(seq uint64) string {
+func (a History) WriterOf(seq uint64) string {
 	for _, w := range a.Writers {
 		if w.Last > 0 && seq <= w.Last {
 			return w.Called()
@@ -180,7 +180,7 @@ func (a Asked) Wrote(seq uint64) string {
 
 // OpenAll is Open for this machine and all others. failed is true if some machines could not be
 // queried. Their errors are printed to standard error.
-func OpenAll(ctx context.Context, e *cli.Env, path string) (t cli.Target, all []Asked, failed bool, err error) {
+func OpenAll(ctx context.Context, e *cli.Env, path string) (t cli.Target, all []History, failed bool, err error) {
 	t, c, err := e.Open(ctx, path)
 	if err != nil {
 		return t, nil, false, err
@@ -192,7 +192,7 @@ func OpenAll(ctx context.Context, e *cli.Env, path string) (t cli.Target, all []
 			}
 		}
 	}()
-	all = []Asked{{Client: c}}
+	all = []History{{Client: c}}
 	st, dir, err := elsewhere(ctx, e, t, c)
 	if err != nil {
 		return t, all, false, err
@@ -216,7 +216,7 @@ func OpenAll(ctx context.Context, e *cli.Env, path string) (t cli.Target, all []
 			}
 			continue
 		}
-		one := at(dir, m.ID)
+		one := copyOf(dir, m.ID)
 		err := one.update(ctx, e, b, m.ID)
 		if errors.As(err, new(errSilent)) {
 			continue // nothing to query yet
@@ -237,7 +237,7 @@ func OpenAll(ctx context.Context, e *cli.Env, path string) (t cli.Target, all []
 			failed = true
 			continue
 		}
-		all = append(all, Asked{ID: m.ID, Name: m.Called(), After: s.Base, Writers: s.Writers, Client: c})
+		all = append(all, History{ID: m.ID, Name: m.Called(), After: s.Base, Writers: s.Writers, Client: c})
 	}
 	return t, all, failed, nil
 }
@@ -273,7 +273,7 @@ func find(ctx context.Context, e *cli.Env, url, dir, name string) (copied, error
 		}
 	}
 	if err == nil {
-		m := at(dir, id)
+		m := copyOf(dir, id)
 		err = m.update(ctx, e, b, id)
 		if err == nil {
 			err = m.printWriters(e)
@@ -287,7 +287,7 @@ func find(ctx context.Context, e *cli.Env, url, dir, name string) (copied, error
 		return copied{}, err
 	}
 	fmt.Fprintf(e.Stderr, "cachebro: %s; so an older copy of the history of %s is used, which ends at %s\n", cli.OneLine(err.Error()), cli.Quote(s.Machine.Name), cli.Stamp(s.Time, e.Now()))
-	return at(dir, s.Machine.ID), nil
+	return copyOf(dir, s.Machine.ID), nil
 }
 
 func listed(ctx context.Context, e *cli.Env, url string) (*remote.Bucket, []remote.Machine, error) {
@@ -312,7 +312,7 @@ func listed(ctx context.Context, e *cli.Env, url string) (*remote.Bucket, []remo
 func Choose(all []remote.Machine, name string) (id string, err error) {
 	found := 0
 	for _, m := range all {
-		if is(m, name) {
+		if matches(m, name) {
 			id = m.ID
 			found++
 		}
@@ -350,8 +350,8 @@ func handedOver(ctx context.Context, b *remote.Bucket, name string, why error) (
 	return id, nil
 }
 
-// is reports whether name is the machine's id, the beginning of it, or its host's name.
-func is(m remote.Machine, name string) bool {
+// matches reports whether name is the machine's id, the beginning of it, or its host's name.
+func matches(m remote.Machine, name string) bool {
 	return m.ID == name || m.Name == name || len(name) >= 6 && strings.HasPrefix(m.ID, name)
 }
 
@@ -359,7 +359,7 @@ func is(m remote.Machine, name string) bool {
 func known(dir string) (all []seen, err error) {
 	names, err := os.ReadDir(dir)
 	for _, n := range names {
-		s, err := at(dir, n.Name()).seen()
+		s, err := copyOf(dir, n.Name()).seen()
 		if err != nil {
 			return nil, err
 		}
@@ -372,7 +372,7 @@ func known(dir string) (all []seen, err error) {
 
 func oneOf(all []seen, name string) (out seen, ok bool) {
 	for _, s := range all {
-		if is(s.Machine, name) || partOf(s.Writers, name) != nil {
+		if matches(s.Machine, name) || partOf(s.Writers, name) != nil {
 			if ok {
 				return seen{}, false
 			}
@@ -382,7 +382,7 @@ func oneOf(all []seen, name string) (out seen, ok bool) {
 	return out, ok
 }
 
-func at(dir, id string) copied {
+func copyOf(dir, id string) copied {
 	dir = filepath.Join(dir, id)
 	return copied{dir: dir, root: filepath.Join(dir, "files")}
 }

@@ -12,9 +12,9 @@ func TestWrote(t *testing.T) {
 		{Machine: remote.Machine{Name: "agent1"}, N: 2, Seq: 10},
 		{Machine: remote.Machine{Name: "agent2"}, N: 5, Seq: 12},
 	}}.Writers()
-	a := Asked{Name: "agent3", Writers: all}
+	a := History{Name: "agent3", Writers: all}
 	for seq, want := range map[uint64]string{1: "agent1", 10: "agent1", 11: "agent2", 12: "agent2", 13: "agent3", 99: "agent3"} {
-		if got := a.Wrote(seq); got != want {
+		if got := a.WriterOf(seq); got != want {
 			t.Errorf("#%d is of %s, not %s", seq, got, want)
 		}
 		for _, name := range []string{"agent1", "agent2", "agent3"} {

@@ -234,7 +234,7 @@ func (s source) patient(ctx context.Context) (context.Context, context.CancelFun
 	return ctx, func() { later.Stop(); cancel(nil) }
 }
 
-func (s source) heard(ctx context.Context, err error) error {
+func (s source) explain(ctx context.Context, err error) error {
 	if errors.Is(err, wire.ErrVersion) {
 		s.stop()
 	}
@@ -251,19 +251,19 @@ func (s source) Moment(ctx context.Context, words []string) (uint64, bool, error
 	if errors.Is(err, errMore) {
 		return 0, true, nil
 	}
-	return m.Seq, false, s.heard(ctx, err)
+	return m.Seq, false, s.explain(ctx, err)
 }
 
 func (s source) Past(ctx context.Context, q wire.PastQuery) ([]wire.PastEntry, error) {
 	ctx, cancel := s.patient(ctx)
 	defer cancel()
 	a, err := wire.Call[wire.PastAnswer](ctx, s.c, wire.MPast, q)
-	return a.Entries, s.heard(ctx, err)
+	return a.Entries, s.explain(ctx, err)
 }
 
 func (s source) Content(ctx context.Context, hash string) ([]byte, error) {
 	ctx, cancel := s.patient(ctx)
 	defer cancel()
 	b, err := s.c.Call(ctx, wire.MPastRead, wire.PastRead{Hash: hash}, nil, nil)
-	return b, s.heard(ctx, err)
+	return b, s.explain(ctx, err)
 }

@@ -185,8 +185,8 @@ func (s *session) start(ctx context.Context, cmd *exec.Cmd) error {
 	return failed
 }
 
-// over ends the watch after the command has ended or could not be started.
-func (s *session) over() {
+// endWatch ends the watch after the command has ended or could not be started.
+func (s *session) endWatch() {
 	if s.watch == nil {
 		return
 	}

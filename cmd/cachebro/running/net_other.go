@@ -12,7 +12,7 @@ import (
 )
 
 func (s *session) start(_ context.Context, cmd *exec.Cmd) error { return cmd.Start() }
-func (s *session) over()                                        {}
+func (s *session) endWatch()                                    {}
 
 // NetCommand returns the command cachebro net.
 func NetCommand(*cli.Env) *cobra.Command {

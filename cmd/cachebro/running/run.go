@@ -106,17 +106,17 @@ agent runs with the hooks alone, so repeated reads still save tokens.`,
 			}
 		}
 		if why != nil {
-			return s.stepDown(ctx, why, mounting.MountFlags{Exact: *exact, Private: true, Beside: *beside}, ".", len(args) > words)
+			return s.runUnmounted(ctx, why, mounting.MountFlags{Exact: *exact, Private: true, Beside: *beside}, ".", len(args) > words)
 		}
 		return s.run(ctx)
 	}
 	return cmd
 }
 
-// stepDown runs the command if the project cannot be mounted for all processes. It tries a mount
+// runUnmounted runs the command if the project cannot be mounted for all processes. It tries a mount
 // for this command alone, then the net without a mount. If both are impossible, it runs the command
 // without them, but only if hooked is true, because hooks alone still help an agent.
-func (s *session) stepDown(ctx context.Context, why error, f mounting.MountFlags, dir string, hooked bool) error {
+func (s *session) runUnmounted(ctx context.Context, why error, f mounting.MountFlags, dir string, hooked bool) error {
 	m, err := mounting.PlanMount(s.Env, dir, f)
 	if err == nil && !m.Already {
 		s.plan = m
@@ -263,7 +263,7 @@ func (s *session) spawn(ctx context.Context) error {
 	defer ignore()
 	cmd := &exec.Cmd{Path: s.path, Args: s.args, Dir: s.inside(), Env: s.childVars(), Stdin: s.Stdin, Stdout: visible.Raw(s.Stdout), Stderr: visible.Raw(s.Stderr)}
 	err := s.start(ctx, cmd)
-	defer s.over()
+	defer s.endWatch()
 	if err != nil {
 		return fmt.Errorf("run %s: %w", cli.Quote(s.args[0]), err)
 	}

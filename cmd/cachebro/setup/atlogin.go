@@ -18,10 +18,10 @@ import (
 // first login or, for root, at boot. The systemd unit is enabled by a symlink, as systemctl does
 // it, so systemd need not be running.
 type loginUnit struct {
-	file string
-	link string // "" for launchd, which needs no symlink
-	text string
-	by   string // the program that reads the file
+	file   string
+	link   string // "" for launchd, which needs no symlink
+	text   string
+	reader string // the program that reads the file
 }
 
 func theLoginUnit(e *cli.Env) (loginUnit, error) {
@@ -44,7 +44,7 @@ func systemdUnit(e *cli.Env) (loginUnit, error) {
 		}
 		dir = filepath.Join(dir, "systemd", "user")
 	}
-	u := loginUnit{file: filepath.Join(dir, "cachebro.service"), link: filepath.Join(dir, wants, "cachebro.service"), by: "systemd"}
+	u := loginUnit{file: filepath.Join(dir, "cachebro.service"), link: filepath.Join(dir, wants, "cachebro.service"), reader: "systemd"}
 	u.text = u.systemd(e)
 	return u, nil
 }
@@ -97,8 +97,8 @@ func (u loginUnit) enable(e *cli.Env) error {
 			return err
 		}
 	}
-	fmt.Fprintf(e.Stdout, "%s will mount the projects that are up: %s\n", u.by, cli.Quote(u.file))
-	if _, err := os.Stat("/run/systemd/system"); err != nil && u.by == "systemd" {
+	fmt.Fprintf(e.Stdout, "%s will mount the projects that are up: %s\n", u.reader, cli.Quote(u.file))
+	if _, err := os.Stat("/run/systemd/system"); err != nil && u.reader == "systemd" {
 		fmt.Fprintln(e.Stdout, "note: systemd does not run here; cachebro mount --all, in ~/.profile for example, does the same")
 	}
 	return nil
@@ -131,6 +131,6 @@ func (u loginUnit) disable(e *cli.Env) error {
 	if u.link != "" {
 		_ = os.Remove(filepath.Dir(u.link)) // if it is empty
 	}
-	fmt.Fprintf(e.Stdout, "%s no longer mounts anything for cachebro: removed %s\n", u.by, cli.Quote(u.file))
+	fmt.Fprintf(e.Stdout, "%s no longer mounts anything for cachebro: removed %s\n", u.reader, cli.Quote(u.file))
 	return nil
 }

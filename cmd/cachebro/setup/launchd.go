@@ -23,7 +23,7 @@ func launchAgent(e *cli.Env) (loginUnit, error) {
 		dir = filepath.Join(home, "Library", "LaunchAgents")
 	}
 	text, err := plist(e)
-	return loginUnit{file: filepath.Join(dir, launchLabel+".plist"), text: text, by: "launchd"}, err
+	return loginUnit{file: filepath.Join(dir, launchLabel+".plist"), text: text, reader: "launchd"}, err
 }
 
 const launchLabel = "dev.cachebro.mount"

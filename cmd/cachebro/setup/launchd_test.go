@@ -54,7 +54,7 @@ func TestLaunchAgent(t *testing.T) {
 		t.Errorf("%q\nnot %q", all, want)
 	}
 	dir := filepath.Join(t.TempDir(), "Library", "LaunchAgents")
-	u := loginUnit{file: filepath.Join(dir, launchLabel+".plist"), text: text, by: "launchd"}
+	u := loginUnit{file: filepath.Join(dir, launchLabel+".plist"), text: text, reader: "launchd"}
 	if err := u.enable(e); err != nil {
 		t.Fatal(err)
 	}

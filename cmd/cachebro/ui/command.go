@@ -84,7 +84,7 @@ Over SSH:
 			case err := <-served:
 				return fmt.Errorf("serve: %w", err)
 			case <-time.After(goneEvery):
-				err := s.gone()
+				err := s.checkExists()
 				if err == nil {
 					continue
 				}

@@ -109,9 +109,9 @@ func (s *server) comments(ctx context.Context, _ url.Values) (any, error) {
 func (s *server) stateOf(c wire.Comment) string {
 	switch {
 	case !c.Delivered.IsZero():
-		return "delivered " + s.at(c.Delivered)
+		return "delivered " + s.timeText(c.Delivered)
 	case !c.Claimed.IsZero():
-		return "sent " + s.at(c.Claimed) + "; the next prompt shows whether it arrived"
+		return "sent " + s.timeText(c.Claimed) + "; the next prompt shows whether it arrived"
 	}
 	return "will be sent with the session's next prompt"
 }

@@ -51,11 +51,11 @@ type nameRow struct {
 
 // crumbs returns the links from the project down to a path.
 func (s *source) crumbs(p string) []crumb {
-	all := []crumb{{name1(s.t.Root), "browse"}}
+	all := []crumb{{baseName(s.t.Root), "browse"}}
 	for i := range len(p) {
 		if p[i] == '/' {
 			to, _ := link("browse", "dir", p[:i])
-			all = append(all, crumb{name1(p[:i]), to})
+			all = append(all, crumb{baseName(p[:i]), to})
 		}
 	}
 	return all
@@ -65,7 +65,7 @@ func (s *server) browse(ctx context.Context, q url.Values) (any, error) {
 	dir := strings.Trim(q.Get("dir"), "/")
 	out := filesPage{Dir: dir}
 	if dir != "" {
-		out.Crumbs = append(s.crumbs(dir), crumb{Name: name1(dir)})
+		out.Crumbs = append(s.crumbs(dir), crumb{Name: baseName(dir)})
 	}
 	var err error
 	if part := strings.TrimSpace(q.Get("part")); part != "" {
@@ -102,7 +102,7 @@ func (s *source) deleted(ctx context.Context) (rows []nameRow, err error) {
 				continue
 			}
 			to, _ := link("file", "path", string(v.Path))
-			rows = append(rows, nameRow{Name: name(v.Path), Note: s.at(v.Time) + " by " + text.Clip(whoOf(v), 60), Gone: true, To: to})
+			rows = append(rows, nameRow{Name: name(v.Path), Note: s.timeText(v.Time) + " by " + text.Clip(whoOf(v), 60), Gone: true, To: to})
 			if len(rows) == maxGone {
 				return rows, nil
 			}
@@ -163,12 +163,12 @@ func (s *source) namesWith(ctx context.Context, dir, part string) (rows []nameRo
 // goneWhen describes when and by whom a file was deleted, or what it was renamed to.
 func (s *source) goneWhen(v wire.Version) string {
 	if v.Op == "moved" {
-		return "renamed to " + name(v.To) + ", " + s.at(v.Time)
+		return "renamed to " + name(v.To) + ", " + s.timeText(v.Time)
 	}
-	return "deleted " + s.at(v.Time) + " by " + text.Clip(whoOf(v), 60)
+	return "deleted " + s.timeText(v.Time) + " by " + text.Clip(whoOf(v), 60)
 }
 
-func visibleBase(p []byte) string { return name1(string(p)) }
+func visibleBase(p []byte) string { return baseName(string(p)) }
 
 type filePage struct {
 	Crumbs     []crumb
@@ -202,7 +202,7 @@ type versionPart struct {
 }
 
 func (p versionPart) address() template.URL { return p.At }
-func (p versionPart) moves() string         { return "slide" }
+func (p versionPart) series() string        { return "slide" }
 
 // choice is one of the views or spans that a page offers. Here marks the one that the page shows.
 type choice struct {
@@ -244,7 +244,7 @@ func (s *server) file(ctx context.Context, q url.Values) (any, error) {
 	}
 	part := v.(versionPart)
 	p := q.Get("path")
-	return filePage{Crumbs: s.crumbs(p), Path: p, Name: name1(p), Count: part.Count, Version: part}, nil
+	return filePage{Crumbs: s.crumbs(p), Path: p, Name: baseName(p), Count: part.Count, Version: part}, nil
 }
 
 func (s *server) version(ctx context.Context, q url.Values) (any, error) {
@@ -265,7 +265,7 @@ func (s *server) version(ctx context.Context, q url.Values) (any, error) {
 		n = len(vs)
 	}
 	v := vs[n-1]
-	out := versionPart{Path: p, N: n, Count: len(vs), Seq: v.Seq, When: s.at(v.Time), Who: whoOf(v), What: opInWords(v.Op), Latest: n == len(vs), View: q.Get("view")}
+	out := versionPart{Path: p, N: n, Count: len(vs), Seq: v.Seq, When: s.timeText(v.Time), Who: whoOf(v), What: opInWords(v.Op), Latest: n == len(vs), View: q.Get("view")}
 	if v.Made != 0 || apply.Temporary(v.From) { // saved through a file of another name
 		out.What = "changed"
 	} else if len(v.From) > 0 {
@@ -452,7 +452,7 @@ func (s *server) blame(ctx context.Context, out *versionPart, p string, v wire.V
 		}
 		row := codeRow{N: i + 1, Text: line(lines[i], at(colours, i), nil), Blame: true}
 		if w := a.Versions[k]; i == 0 || a.Lines[i-1] != k {
-			row.Who = strings.TrimSpace(s.at(w.Time) + " " + whoOf(w))
+			row.Who = strings.TrimSpace(s.timeText(w.Time) + " " + whoOf(w))
 			if w.Op == "baseline" {
 				row.Who = "found there"
 			}

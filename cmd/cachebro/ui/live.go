@@ -25,11 +25,11 @@ type live struct {
 	changed func(ctx context.Context, token string) (next, note string, yes bool)
 
 	// mu guards the fields below.
-	mu    sync.Mutex
-	to    map[chan news]bool // never closed; each channel buffers the newest news
-	looks bool
-	last  news
-	ended string // why the server ends
+	mu       sync.Mutex
+	pages    map[chan news]bool // never closed; each channel buffers the newest news
+	watching bool
+	last     news
+	ended    string // why the server ends
 }
 
 // news is what is sent to the open pages.
@@ -39,11 +39,11 @@ type news struct {
 }
 
 func newLive(ctx context.Context, newest func(context.Context) (uint64, error), changed func(context.Context, string) (string, string, bool)) *live {
-	return &live{ctx: ctx, newest: newest, changed: changed, to: map[chan news]bool{}}
+	return &live{ctx: ctx, newest: newest, changed: changed, pages: map[chan news]bool{}}
 }
 
 func (s *source) newest(ctx context.Context) (uint64, error) {
-	if err := s.gone(); err != nil {
+	if err := s.checkExists(); err != nil {
 		return 0, err
 	}
 	a, err := wire.Call[wire.LogAnswer](ctx, s.c, wire.MLog, wire.LogQuery{Limit: 1})
@@ -83,13 +83,13 @@ func (l *live) listen() chan news {
 	ch := make(chan news, 1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.to[ch] = true
+	l.pages[ch] = true
 	if l.last.note != "" {
 		ch <- l.last
 	}
-	if !l.looks {
-		l.looks = true
-		go l.look()
+	if !l.watching {
+		l.watching = true
+		go l.watch()
 	}
 	return ch
 }
@@ -97,20 +97,20 @@ func (l *live) listen() chan news {
 func (l *live) leave(ch chan news) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.to, ch)
+	delete(l.pages, ch)
 }
 
-// look checks for changes while a page listens.
-func (l *live) look() {
-	token, again := "", 0
+// watch checks for changes while a page listens.
+func (l *live) watch() {
+	token, checks := "", 0
 	for {
 		next, note, changed := l.changed(l.ctx, token)
 		token = next
 		if changed {
-			again = 4 // mountd's reports reach the log a moment later
+			checks = 4 // mountd's reports reach the log a moment later
 		}
-		if again > 0 {
-			again--
+		if checks > 0 {
+			checks--
 			n, err := l.newest(l.ctx)
 			l.broadcast(news{n, note}, err == nil)
 		}
@@ -119,8 +119,8 @@ func (l *live) look() {
 		case <-time.After(lookEvery):
 		}
 		l.mu.Lock()
-		if len(l.to) == 0 || l.ctx.Err() != nil {
-			l.looks = false
+		if len(l.pages) == 0 || l.ctx.Err() != nil {
+			l.watching = false
 			l.mu.Unlock()
 			return
 		}
@@ -139,7 +139,7 @@ func (l *live) broadcast(n news, known bool) {
 		return
 	}
 	l.last = n
-	for ch := range l.to {
+	for ch := range l.pages {
 		select {
 		case <-ch: // drop the older news that was not fetched
 		default:

@@ -46,7 +46,7 @@ type hitsPart struct {
 }
 
 func (p hitsPart) address() template.URL { return p.At }
-func (p hitsPart) moves() string         { return "find" }
+func (p hitsPart) series() string        { return "find" }
 
 type hitRow struct {
 	Name, Past string
@@ -83,7 +83,7 @@ func (s *server) hits(ctx context.Context, q url.Values) (any, error) {
 		case h.Past != nil && a.How == wire.SearchFiles:
 			row.Past = s.goneWhen(h.Past.Gone)
 		case h.Past != nil:
-			row.Past = "existed until " + s.at(h.Past.Last.Time) + "; " + s.goneWhen(h.Past.Gone)
+			row.Past = "existed until " + s.timeText(h.Past.Last.Time) + "; " + s.goneWhen(h.Past.Gone)
 			row.To, _ = link("file", append([]any{"path", string(h.Path), "seq", h.Past.Last.Seq, "line", uint64(max(h.Line, 0))}, found...)...)
 		}
 		out.Hits = append(out.Hits, row)
@@ -234,7 +234,7 @@ func (s *server) storage(ctx context.Context, _ url.Values) (any, error) {
 		out.Lists = append(out.Lists, list)
 	}
 	for _, g := range st.Gaps[:min(len(st.Gaps), maxGaps)] {
-		out.Gaps = append(out.Gaps, fmt.Sprintf("%s  %s: %s", s.at(g.Time), name(g.Path), oneLine(g.Reason)))
+		out.Gaps = append(out.Gaps, fmt.Sprintf("%s  %s: %s", s.timeText(g.Time), name(g.Path), oneLine(g.Reason)))
 	}
 	out.More = int(st.GapCount) - len(out.Gaps)
 	return out, nil

@@ -268,7 +268,7 @@ func (s *server) carryOut(ctx context.Context, q url.Values, digest string, chos
 	s.takes.Lock()
 	defer s.takes.Unlock()
 	ctx = context.WithoutCancel(ctx) // closing the page does not withdraw the consent
-	if err := s.gone(); err != nil {
+	if err := s.checkExists(); err != nil {
 		return nil, "", err
 	}
 	t := s.target()
@@ -392,8 +392,8 @@ func pathsOf(p wire.Plan, chosen []string) ([]string, error) {
 	return paths, nil
 }
 
-// leftLines returns the lines of a plan that were shown but not chosen. It changes the content
-// hashes of the plan's steps to those without these lines.
+// leftLines returns the lines of a plan that were shown but not chosen. In the plan's steps, it
+// replaces the content hashes by those of the contents without these lines.
 func (s *server) leftLines(ctx context.Context, r wire.PlanRequest, whole *wire.Plan, form url.Values) (all []wire.LeftLines, err error) {
 	unchosen := map[int]*wire.LeftLines{}
 	for _, shown := range form["shown"] {

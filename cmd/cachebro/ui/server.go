@@ -86,9 +86,9 @@ func (s *source) target() cli.Target {
 	return t
 }
 
-// gone returns an error if the project or its history no longer exists. A request to the daemon
+// checkExists returns an error if the project or its history no longer exists. A request to the daemon
 // would then start a new history.
-func (s *source) gone() error {
+func (s *source) checkExists() error {
 	switch {
 	case !cli.IsDir(s.t.Root):
 		return errors.New("the project no longer exists")
@@ -141,8 +141,8 @@ var nav = []navItem{{"./", "Timeline", false}, {"browse", "Files", false}, {"sea
 // page answers with a whole page. If answer fails, the page shows the error instead of the content.
 func (s *server) page(name string, answer answerer) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		sh, show := shell{Page: name, Project: name1(s.t.Root), CSRF: s.g.csrf}, "shell-"+name
-		err := s.gone()
+		sh, show := shell{Page: name, Project: baseName(s.t.Root), CSRF: s.g.csrf}, "shell-"+name
+		err := s.checkExists()
 		if err == nil {
 			sh.Main, err = answer(r.Context(), r.URL.Query())
 		}
@@ -168,7 +168,7 @@ func (s *server) page(name string, answer answerer) http.HandlerFunc {
 // part answers with a piece of a page.
 func (s *server) part(name string, answer answerer) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		err := s.gone()
+		err := s.checkExists()
 		var v any
 		if err == nil {
 			v, err = answer(r.Context(), r.URL.Query())
@@ -179,7 +179,7 @@ func (s *server) part(name string, answer answerer) http.HandlerFunc {
 		}
 		if p, ok := v.(addressed); ok {
 			where := "HX-Push-Url"
-			if r.Header.Get("HX-Trigger") == p.moves() { // for the back button, a series of moves is one step
+			if r.Header.Get("HX-Trigger") == p.series() {
 				where = "HX-Replace-Url"
 			}
 			w.Header().Set(where, string(p.address()))
@@ -192,7 +192,9 @@ func (s *server) part(name string, answer answerer) http.HandlerFunc {
 // shared link show it again.
 type addressed interface {
 	address() template.URL
-	moves() string // the id of the element that moves from one to the next
+	// series returns the id of the control, such as a slider, that requests such parts in quick
+	// succession. All of them together are one step for the back button.
+	series() string
 }
 
 func (s *server) render(w http.ResponseWriter, r *http.Request, name string, v any) {

@@ -226,10 +226,10 @@ func (s *server) actions(ctx context.Context, q url.Values) (any, error) {
 		g.Actions = append(g.Actions, row)
 	}
 	for _, g := range a.Gaps {
-		out.Asides = append(out.Asides, fmt.Sprintf("%s  content not saved: %s (%s)", s.at(g.Time), name(g.Path), oneLine(g.Reason)))
+		out.Asides = append(out.Asides, fmt.Sprintf("%s  content not saved: %s (%s)", s.timeText(g.Time), name(g.Path), oneLine(g.Reason)))
 	}
 	for _, n := range a.Notices {
-		out.Asides = append(out.Asides, s.at(n.Time)+"  "+oneLine(n.Text))
+		out.Asides = append(out.Asides, s.timeText(n.Time)+"  "+oneLine(n.Text))
 	}
 	if a.More && !one {
 		skip, err := json.Marshal(a.Skip)
@@ -284,7 +284,7 @@ func (s *server) groupOf(a wire.Action, id string) group {
 	g.Session = nameOfSession(a.Actor.Session, a.Client, a.Began)
 	g.To, _ = link("./", "session", a.Actor.Session)
 	if !a.AskedAt.IsZero() {
-		about = append(about, s.at(a.AskedAt))
+		about = append(about, s.timeText(a.AskedAt))
 	}
 	g.About = strings.Join(about, ", ")
 	if a.Actor.Prompt != "" {
@@ -295,7 +295,7 @@ func (s *server) groupOf(a wire.Action, id string) group {
 }
 
 func (s *server) actionOf(a wire.Action, marks map[string]uint64) action {
-	x := action{ID: "a-" + digest(fmt.Sprint(a.Key, a.First)), Last: a.Last, Time: s.at(a.End), Command: oneLine(a.Command), Sum: text.Count(a.Count, "file"),
+	x := action{ID: "a-" + digest(fmt.Sprint(a.Key, a.First)), Last: a.Last, Time: s.timeText(a.End), Command: oneLine(a.Command), Sum: text.Count(a.Count, "file"),
 		Added: a.Added, Removed: a.Removed, Partly: a.Partly, Who: history.Whose(a, uid), Rest: history.Rest(a), Seen: isSeen(a, marks), Back: history.BackOf(a), Gone: a.Back}
 	if a.Least {
 		x.Sum = "at least " + x.Sum
@@ -469,7 +469,7 @@ func (s *server) lanes(ctx context.Context, q url.Values) (any, error) {
 		return out, err
 	}
 	pic := pictureOf(a.Actions, laneColumns, maxLanes)
-	out.From, out.To = s.at(pic.From), s.at(pic.To)
+	out.From, out.To = s.timeText(pic.From), s.timeText(pic.To)
 	if a.More && len(a.Actions) == recentActions {
 		out.Note = fmt.Sprintf("the last %d actions", len(a.Actions))
 	}
@@ -488,7 +488,7 @@ func (s *server) lanes(ctx context.Context, q url.Values) (any, error) {
 			}
 			begin := pic.From.Add(column * time.Duration(i))
 			to, _ := link("./", "session", l.Session, "since", begin.Add(-time.Second).UTC().Format(time.RFC3339), "until", begin.Add(column+time.Second).UTC().Format(time.RFC3339))
-			row.Bars = append(row.Bars, bar{i * 8, laneTop - h, h, text.Count(n, "file") + ", " + s.at(begin), to})
+			row.Bars = append(row.Bars, bar{i * 8, laneTop - h, h, text.Count(n, "file") + ", " + s.timeText(begin), to})
 		}
 		out.Lanes = append(out.Lanes, row)
 	}

@@ -13,7 +13,7 @@ import (
 // name returns a path for people, with control characters and invisible characters escaped.
 func name(p []byte) string { return visible.Name(string(p)) }
 
-func name1(p string) string { return visible.Name(path.Base(p)) }
+func baseName(p string) string { return visible.Name(path.Base(p)) }
 
 // oneLine returns an untrusted text on one line, without control characters.
 func oneLine(s string) string { return cli.OneLine(strings.ToValidUTF8(s, "\uFFFD")) }
@@ -27,8 +27,8 @@ func lines(s string) string {
 	return strings.Join(all, "\n")
 }
 
-// at returns a time in words, as log prints it.
-func (s *source) at(t time.Time) string {
+// timeText returns a time in words, as log prints it.
+func (s *source) timeText(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}

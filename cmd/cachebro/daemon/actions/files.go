@@ -37,10 +37,10 @@ type history struct {
 	moved map[store.Path]store.Version // by old path: moves whose new path has no version yet
 	// below maps each path to the number of the first version that counts as the action's change of
 	// it (see start). before maps each path to its newest version with a lower number.
-	below  map[store.Path]uint64
-	before map[store.Path]store.Version
-	first  uint64 // the action's first version if some of its versions were not read, else 0
-	a      *wire.Action
+	startOf       map[store.Path]uint64
+	versionBefore map[store.Path]store.Version
+	first         uint64 // the action's first version if some of its versions were not read, else 0
+	a             *wire.Action
 }
 
 // filesOf returns the outcome for each file. first is the action's first version.
@@ -49,7 +49,7 @@ func filesOf(v *store.View, vs []store.Version, first uint64, a *wire.Action) ([
 	if a.Least {
 		h.first = first
 	}
-	if err := h.look(vs); err != nil {
+	if err := h.readBefore(vs); err != nil {
 		return nil, err
 	}
 	for _, o := range vs {
@@ -70,28 +70,28 @@ func (h *history) start(o store.Version) uint64 {
 	return o.Seq
 }
 
-// look reads the state of all paths before the action, in one pass and in the order of the
+// readBefore reads the state of all paths before the action, in one pass and in the order of the
 // keys.
-func (h *history) look(vs []store.Version) (err error) {
-	h.below = make(map[store.Path]uint64, len(vs))
+func (h *history) readBefore(vs []store.Version) (err error) {
+	h.startOf = make(map[store.Path]uint64, len(vs))
 	for _, o := range vs {
 		for _, p := range [...]store.Path{o.From, o.Path} {
-			if p != "" && h.below[p] == 0 {
-				h.below[p] = h.start(o)
+			if p != "" && h.startOf[p] == 0 {
+				h.startOf[p] = h.start(o)
 			}
 		}
 	}
-	h.before, err = h.v.NewestBelow(h.below)
+	h.versionBefore, err = h.v.NewestBelow(h.startOf)
 	return err
 }
 
-// at returns the state of a path just before version o of it.
-func (h *history) at(p store.Path, o store.Version) (*file, error) {
+// before returns the state of a path just before version o of it.
+func (h *history) before(p store.Path, o store.Version) (*file, error) {
 	if f := h.files[p]; f != nil {
 		return f, nil
 	}
-	before, found := h.before[p], true
-	if h.below[p] == h.start(o) {
+	before, found := h.versionBefore[p], true
+	if h.startOf[p] == h.start(o) {
 		found = before.Seq != 0
 	} else {
 		var err error
@@ -126,13 +126,13 @@ func (h *history) version(o store.Version) error {
 	}
 	if o.Op == store.OpMoved {
 		h.moved[o.Path] = o
-		_, err := h.at(o.Path, o)
+		_, err := h.before(o.Path, o)
 		return err
 	}
 	if o.Op == store.OpRename {
 		return h.rename(o)
 	}
-	f, err := h.at(o.Path, o)
+	f, err := h.before(o.Path, o)
 	if err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func (h *history) version(o store.Version) error {
 		f.deleted = true
 	case store.OpExchange:
 		f.touch(o)
-		other, err := h.at(o.From, o)
+		other, err := h.before(o.From, o)
 		if err != nil {
 			return err
 		}
@@ -165,7 +165,7 @@ func (h *history) version(o store.Version) error {
 
 func (h *history) rename(o store.Version) error {
 	delete(h.moved, o.From)
-	src, err := h.at(o.From, o)
+	src, err := h.before(o.From, o)
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (h *history) rename(o store.Version) error {
 		}
 	}
 	delete(h.files, o.From)
-	dst, err := h.at(o.Path, o)
+	dst, err := h.before(o.Path, o)
 	if err != nil {
 		return err
 	}
@@ -313,18 +313,18 @@ func parent(p store.Path) store.Path {
 // maxCompared is the size in bytes up to which the lines of a content are counted.
 const maxCompared = 2 << 20
 
-// lines counts the lines that were added and removed.
-type lines struct {
-	s    *store.Store
-	w    *words
-	end  time.Time         // the deadline for counting; zero if lines are not counted
-	lost map[uint64]string // the lost updates, by version
-	back *takenBack
+// lineCounter counts the lines that were added and removed.
+type lineCounter struct {
+	s      *store.Store
+	w      *describer
+	end    time.Time         // the deadline for counting; zero if lines are not counted
+	lost   map[uint64]string // the lost updates, by version
+	undone *takenBack
 }
 
-// of compares a file before and after. known is false if a content is missing or too large,
+// compare compares a file before and after. known is false if a content is missing or too large,
 // or if time is up.
-func (l lines) of(f *file) (added, removed int, binary, known bool) {
+func (l lineCounter) compare(f *file) (added, removed int, binary, known bool) {
 	if l.end.IsZero() || time.Now().After(l.end) {
 		return 0, 0, false, false
 	}
@@ -363,8 +363,8 @@ func (l lines) of(f *file) (added, removed int, binary, known bool) {
 }
 
 // list fills in an action's files and counts.
-func (l lines) list(a *wire.Action, all []*file, q wire.ActionsQuery) error {
-	var back sum
+func (l lineCounter) list(a *wire.Action, all []*file, q wire.ActionsQuery) error {
+	var back planSum
 	kept, below := fold(all)
 	filled := map[store.Path]bool{}
 	for _, f := range kept {
@@ -391,11 +391,11 @@ func (l lines) list(a *wire.Action, all []*file, q wire.ActionsQuery) error {
 			under = []*file{f}
 		}
 		for _, u := range under {
-			added, removed, binary, known := l.of(u)
+			added, removed, binary, known := l.compare(u)
 			x.Added, x.Removed, x.Counted = x.Added+added, x.Removed+removed, x.Counted && known
 			x.Binary = x.Binary || binary && !x.Dir
 		}
-		by, err := l.back.of(f.path, f.before.Seq, f.now.Seq, func(seq uint64) bool {
+		by, err := l.undone.undoneBy(f.path, f.before.Seq, f.now.Seq, func(seq uint64) bool {
 			o, err := l.s.Version(seq)
 			key, _ := l.w.keyOf(o)
 			return err == nil && (q.Together || key == a.Key)

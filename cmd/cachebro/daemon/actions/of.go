@@ -14,12 +14,12 @@ import (
 // reports whether a version belongs to the action. span is where the action begins and ends.
 // command describes what made the version.
 func (s *Service) ActionOf(v *store.View, of store.Version) (has func(store.Version) bool, span wire.ActionSpan, command string, err error) {
-	w := s.newWords()
+	w := s.newDescriber()
 	all := []store.Version{of}
 	key, _ := w.keyOf(of)
 	span = wire.ActionSpan{Key: key, First: of.Seq, Last: of.Seq}
 	for _, oldest := range []bool{true, false} {
-		g := &group{key: key, versions: []store.Version{of}, until: w.beginOf(of)}
+		g := &group{key: key, versions: []store.Version{of}, begin: w.beginOf(of)}
 		f, others := store.Filter{Oldest: oldest}, 0
 		if oldest {
 			f.After = of.Seq
@@ -29,10 +29,10 @@ func (s *Service) ActionOf(v *store.View, of store.Version) (has func(store.Vers
 		err = v.Each(f, func(o store.Version) bool {
 			if k, _ := w.keyOf(o); k != key || o.Excluded() || store.OwnFile(o.Path) {
 				others++
-				return others < maxBeyond && !g.over(o.Time, oldest)
+				return others < maxBeyond && !g.isOver(o.Time, oldest)
 			}
 			others = 0
-			if g.over(o.Time, oldest) {
+			if g.isOver(o.Time, oldest) {
 				return false
 			}
 			g.versions[0], span.First, span.Last = o, min(span.First, o.Seq), max(span.Last, o.Seq)
@@ -58,10 +58,10 @@ func (s *Service) ActionOf(v *store.View, of store.Version) (has func(store.Vers
 // Namer finds the action that a version belongs to, and the command or process that made the
 // version. The version need not be stored: it may represent a change of git's own files. A Namer
 // serves one query.
-type Namer struct{ w *words }
+type Namer struct{ w *describer }
 
 // NewNamer returns a Namer.
-func (s *Service) NewNamer() Namer { return Namer{s.newWords()} }
+func (s *Service) NewNamer() Namer { return Namer{s.newDescriber()} }
 
 // Key returns the key of a version's action, as wire.Action has it.
 func (sp Namer) Key(v store.Version) string {

@@ -144,7 +144,7 @@ func (s *Service) Page(f store.Filter, q wire.ActionsQuery) (wire.Actions, error
 	began, out := time.Now(), wire.Actions{Actions: []wire.Action{}}
 	marks, _ := s.lost.Marks(context.Background())
 	err := s.store.View(func(v *store.View) error {
-		w := s.newWords()
+		w := s.newDescriber()
 		groups, more, seq, skip, err := s.walk(w, v, f, q)
 		if err != nil {
 			return err
@@ -154,7 +154,7 @@ func (s *Service) Page(f store.Filter, q wire.ActionsQuery) (wire.Actions, error
 		if err != nil {
 			return err
 		}
-		count := lines{s: s.store, w: w, lost: marks, back: back}
+		count := lineCounter{s: s.store, w: w, lost: marks, undone: back}
 		if q.Lines {
 			count.end = began.Add(countFor)
 			if time.Until(count.end) < countFor/3 {

@@ -75,10 +75,10 @@ func (s *Service) newTakenBack(v *store.View) (*takenBack, error) {
 	return &takenBack{s: s, v: v, plans: all, seqs: map[string]uint64{}}, nil
 }
 
-// of returns the plans that undid a change of a path, completely or in part, newest first. The
-// change led from version before to version seq. of returns nothing if the change was not undone,
+// undoneBy returns the plans that undid a change of a path, completely or in part, newest first. The
+// change led from version before to version seq. undoneBy returns nothing if the change was not undone,
 // or was redone since. own reports whether a version between before and seq belongs to the change.
-func (t *takenBack) of(p store.Path, before, seq uint64, own func(uint64) bool) ([]wire.TakenBack, error) {
+func (t *takenBack) undoneBy(p store.Path, before, seq uint64, own func(uint64) bool) ([]wire.TakenBack, error) {
 	var out []wire.TakenBack
 	limit, undone := ^uint64(0), map[string]bool{} // plans that were themselves undone
 	for _, plan := range t.plans {
@@ -151,21 +151,21 @@ func (t *takenBack) add(out []wire.TakenBack, plan store.Plan, r store.Return) (
 	return append(out, wire.TakenBack{Plan: plan.ID, Kind: plan.Kind, Seq: seq, Edits: r.Edits, Part: r.Part}), nil
 }
 
-// sum adds up the plans that undid files of an action.
-type sum struct {
-	of    map[string]*wire.TakenBack
-	whole int // files that were undone completely
+// planSum adds up the plans that undid files of an action.
+type planSum struct {
+	byPlan map[string]*wire.TakenBack
+	whole  int // files that were undone completely
 }
 
-func (u *sum) add(by []wire.TakenBack, files int) {
+func (u *planSum) add(by []wire.TakenBack, files int) {
 	for _, b := range by {
-		if u.of == nil {
-			u.of = map[string]*wire.TakenBack{}
+		if u.byPlan == nil {
+			u.byPlan = map[string]*wire.TakenBack{}
 		}
-		x := u.of[b.Plan]
+		x := u.byPlan[b.Plan]
 		if x == nil {
 			x = &wire.TakenBack{Plan: b.Plan, Kind: b.Kind, Seq: b.Seq}
-			u.of[b.Plan] = x
+			u.byPlan[b.Plan] = x
 		}
 		if x.Files += files; !b.Whole() {
 			x.Part = true
@@ -176,8 +176,8 @@ func (u *sum) add(by []wire.TakenBack, files int) {
 	}
 }
 
-func (u *sum) fill(a *wire.Action) {
-	for _, x := range u.of {
+func (u *planSum) fill(a *wire.Action) {
+	for _, x := range u.byPlan {
 		a.TakenBack = append(a.TakenBack, *x)
 	}
 	slices.SortFunc(a.TakenBack, func(x, y wire.TakenBack) int { return cmp.Compare(y.Seq, x.Seq) })
@@ -193,7 +193,7 @@ func (s *Service) takenBackOf(_ context.Context, q wire.TakenBackQuery) (out wir
 	err = s.store.View(func(v *store.View) error {
 		t, err := s.newTakenBack(v)
 		if err == nil {
-			out.By, err = t.of(p, q.Before, q.Seq, func(uint64) bool { return true })
+			out.By, err = t.undoneBy(p, q.Before, q.Seq, func(uint64) bool { return true })
 		}
 		return err
 	})

@@ -35,7 +35,7 @@ type group struct {
 	key      string
 	versions []store.Version // in the direction of the walk
 	job      job
-	until    int64 // ns; when the action began; 0 if that is unknown, and a pause ends the action
+	begin    int64 // ns; when the action began; 0 if that is unknown, and a pause ends the action
 	// The versions that were not read: their number, the farthest one, and its time.
 	passed  int
 	far     uint64
@@ -64,13 +64,13 @@ func (g *group) last(oldest bool) int64 {
 	return min(t, g.farTime)
 }
 
-// over reports whether a version of time t is too far from g to belong to it.
-func (g *group) over(t int64, oldest bool) bool {
+// isOver reports whether a version of time t is too far from g to belong to it.
+func (g *group) isOver(t int64, oldest bool) bool {
 	last := g.last(oldest)
-	if g.until != 0 && !oldest {
-		return t < g.until-clockSlack
+	if g.begin != 0 && !oldest {
+		return t < g.begin-clockSlack
 	}
-	if g.until != 0 {
+	if g.begin != 0 {
 		return false // how long a tool call runs is not known
 	}
 	if oldest {
@@ -81,7 +81,7 @@ func (g *group) over(t int64, oldest bool) bool {
 
 // walk groups the versions that a filter selects. seq and skip determine where the next page
 // begins.
-func (s *Service) walk(w *words, v *store.View, f store.Filter, q wire.ActionsQuery) (groups []*group, more bool, seq uint64, skip []wire.ActionSpan, err error) {
+func (s *Service) walk(w *describer, v *store.View, f store.Filter, q wire.ActionsQuery) (groups []*group, more bool, seq uint64, skip []wire.ActionSpan, err error) {
 	limit := q.Limit
 	if limit <= 0 {
 		limit = defaultLimit
@@ -92,14 +92,14 @@ func (s *Service) walk(w *words, v *store.View, f store.Filter, q wire.ActionsQu
 	alone := map[uint64]*group{} // by writer: the action of its versions
 	f.Pass = func(b store.Block) bool {
 		g := alone[b.Who]
-		if q.Together || g == nil || open[g.key] != g || b.Gap > silence && g.until == 0 {
+		if q.Together || g == nil || open[g.key] != g || b.Gap > silence && g.begin == 0 {
 			return false
 		}
 		near, end := b.Max, b.Min
 		if q.Oldest {
 			near, end = end, near
 		}
-		if g.over(near, q.Oldest) || g.until != 0 && g.over(end, q.Oldest) {
+		if g.isOver(near, q.Oldest) || g.begin != 0 && g.isOver(end, q.Oldest) {
 			return false
 		}
 		if g.blocks++; g.blocks < wholePage/256 && len(g.versions) < max(wholeLeast, wholePage-total+len(g.versions)) {
@@ -124,7 +124,7 @@ func (s *Service) walk(w *words, v *store.View, f store.Filter, q wire.ActionsQu
 			return true
 		}
 		g := open[key]
-		if g != nil && !q.Together && g.over(o.Time, q.Oldest) {
+		if g != nil && !q.Together && g.isOver(o.Time, q.Oldest) {
 			g = nil
 		}
 		if g == nil {
@@ -140,7 +140,7 @@ func (s *Service) walk(w *words, v *store.View, f store.Filter, q wire.ActionsQu
 				}
 				return true
 			}
-			g = &group{key: key, job: jb, until: w.beginOf(o)}
+			g = &group{key: key, job: jb, begin: w.beginOf(o)}
 			groups, open[key] = append(groups, g), g
 		}
 		if len(g.versions)%64 == 0 && w.doer(o).Seq == o.Seq {
@@ -170,7 +170,7 @@ func (s *Service) walk(w *words, v *store.View, f store.Filter, q wire.ActionsQu
 
 func allOver(open map[string]*group, t int64, oldest bool) bool {
 	for _, g := range open {
-		if !g.over(t, oldest) {
+		if !g.isOver(t, oldest) {
 			return false
 		}
 	}
@@ -201,7 +201,7 @@ type writer struct {
 }
 
 // meanwhile records who changed a path between two versions of the same action.
-func (w *words) meanwhile(before []writer, now writer) []writer {
+func (w *describer) meanwhile(before []writer, now writer) []writer {
 	if n := len(before); n > 0 && before[n-1].key == now.key {
 		return before
 	}

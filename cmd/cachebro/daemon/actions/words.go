@@ -36,8 +36,8 @@ type job struct {
 	group uint32
 }
 
-// words describes actions and their authors. It serves one query, and caches its lookups.
-type words struct {
+// describer describes actions and their authors. It serves one query, and caches its lookups.
+type describer struct {
 	s        *Service
 	programs map[attribution.ProcessID][]attribution.Process
 	jobs     map[jobKey]job
@@ -52,8 +52,8 @@ type jobKey struct {
 	comm string
 }
 
-func (s *Service) newWords() *words {
-	return &words{s: s, programs: map[attribution.ProcessID][]attribution.Process{}, jobs: map[jobKey]job{}, calls: map[string]*store.ToolCall{},
+func (s *Service) newDescriber() *describer {
+	return &describer{s: s, programs: map[attribution.ProcessID][]attribution.Process{}, jobs: map[jobKey]job{}, calls: map[string]*store.ToolCall{},
 		sessions: map[store.SessionID]*store.Session{}, prompts: map[store.SessionID][]store.Prompt{}, also: map[string]map[store.Path]string{}}
 }
 
@@ -65,7 +65,7 @@ const maxLife = 8
 // points, and the client that ran bubblewrap removes them after the command. A placeholder is a
 // file or directory that was always empty. The process that removes it, or a descendant of that
 // process, made it. The removal of a placeholder is attributed to the version that made it.
-func (w *words) doer(v store.Version) store.Version {
+func (w *describer) doer(v store.Version) store.Version {
 	if v.Op != store.OpUnlink && v.Op != store.OpRmdir || v.Plan != "" || v.Actor.PID == 0 {
 		return v
 	}
@@ -94,7 +94,7 @@ func (w *words) doer(v store.Version) store.Version {
 
 // heldNothing reports whether a directory contained only empty files and directories between
 // two versions of it.
-func (w *words) heldNothing(made, removed store.Version) bool {
+func (w *describer) heldNothing(made, removed store.Version) bool {
 	nothing := true
 	err := w.s.store.View(func(view *store.View) error {
 		f := store.Filter{Path: made.Path, After: made.Seq, Before: removed.Seq, Oldest: true}
@@ -112,7 +112,7 @@ func (w *words) heldNothing(made, removed store.Version) bool {
 }
 
 // startedBy reports whether process a is the process of ancestor, or one of its descendants.
-func (w *words) startedBy(a, ancestor store.Actor) bool {
+func (w *describer) startedBy(a, ancestor store.Actor) bool {
 	id, above := attribution.ProcessID{PID: a.PID, Start: a.Start}, attribution.ProcessID{PID: ancestor.PID, Start: ancestor.Start}
 	if id == above {
 		return true
@@ -132,7 +132,7 @@ func (w *words) startedBy(a, ancestor store.Actor) bool {
 const ownComm = "cachebro"
 
 // keyOf returns the job of a version, and the key of the action that the version belongs to.
-func (w *words) keyOf(v store.Version) (string, job) {
+func (w *describer) keyOf(v store.Version) (string, job) {
 	v = w.doer(v)
 	a := v.Actor
 	switch {
@@ -156,7 +156,7 @@ func (w *words) keyOf(v store.Version) (string, job) {
 }
 
 // beginOf returns when the action of a version began, 0 if that is not known.
-func (w *words) beginOf(v store.Version) int64 {
+func (w *describer) beginOf(v store.Version) int64 {
 	v = w.doer(v)
 	if v.Plan != "" {
 		if p, err := w.s.store.Journal.Head(v.Plan); err == nil {
@@ -168,7 +168,7 @@ func (w *words) beginOf(v store.Version) int64 {
 	return 0
 }
 
-func (w *words) program(id attribution.ProcessID, comm string, t int64) (attribution.Process, bool) {
+func (w *describer) program(id attribution.ProcessID, comm string, t int64) (attribution.Process, bool) {
 	if id.PID == 0 {
 		return attribution.Process{}, false
 	}
@@ -191,7 +191,7 @@ func (w *words) program(id attribution.ProcessID, comm string, t int64) (attribu
 
 // jobOf climbs from a process to the topmost one of its group, but not above the
 // client of its session, an agent or a terminal.
-func (w *words) jobOf(a store.Actor) job {
+func (w *describer) jobOf(a store.Actor) job {
 	key := jobKey{attribution.ProcessID{PID: a.PID, Start: a.Start}, a.Comm}
 	if j, ok := w.jobs[key]; ok {
 		return j
@@ -233,7 +233,7 @@ func isAgent(p attribution.Process) bool {
 	return false
 }
 
-func (w *words) session(id store.SessionID) *store.Session {
+func (w *describer) session(id store.SessionID) *store.Session {
 	s, ok := w.sessions[id]
 	if !ok && id != "" {
 		if found, known, err := w.s.store.Sessions.Get(id); err == nil && known {
@@ -244,14 +244,14 @@ func (w *words) session(id store.SessionID) *store.Session {
 	return s
 }
 
-func (w *words) clientOf(id store.SessionID) uint32 {
+func (w *describer) clientOf(id store.SessionID) uint32 {
 	if s := w.session(id); s != nil {
 		return s.PID
 	}
 	return 0
 }
 
-func (w *words) call(id string) *store.ToolCall {
+func (w *describer) call(id string) *store.ToolCall {
 	c, ok := w.calls[id]
 	if !ok && id != "" {
 		if found, known, err := w.s.store.Sessions.ToolCall(id); err == nil && known {
@@ -262,7 +262,7 @@ func (w *words) call(id string) *store.ToolCall {
 	return c
 }
 
-func (w *words) prompt(session store.SessionID, id string) (p store.Prompt, ok bool) {
+func (w *describer) prompt(session store.SessionID, id string) (p store.Prompt, ok bool) {
 	all, known := w.prompts[session]
 	if !known && session != "" {
 		all, _ = w.s.store.Sessions.Prompts(session)
@@ -276,7 +276,7 @@ func (w *words) prompt(session store.SessionID, id string) (p store.Prompt, ok b
 }
 
 // describe fills in an action's author and description.
-func (w *words) describe(a *wire.Action, g *group) {
+func (w *describer) describe(a *wire.Action, g *group) {
 	newest := g.versions[0]
 	if last := g.versions[len(g.versions)-1]; last.Seq > newest.Seq {
 		newest = last
@@ -309,7 +309,7 @@ func (w *words) describe(a *wire.Action, g *group) {
 		a.Failed = c.Failed
 	}
 	if g.job.ok {
-		a.By = w.above(g.job.root)
+		a.By = w.ancestors(g.job.root)
 	}
 	by.Args = strings.ToValidUTF8(by.Args, "�")
 	by.Comm = strings.ToValidUTF8(by.Comm, "�")
@@ -333,7 +333,7 @@ const maxCommands = 4
 
 // commands describes what made the versions of an action. A typed line or a process group may
 // hold several commands, which are all named in the order of their first writes.
-func (w *words) commands(vs []store.Version) string {
+func (w *describer) commands(vs []store.Version) string {
 	type of struct {
 		process attribution.ProcessID
 		comm    string
@@ -389,7 +389,7 @@ func cutText(s string, most int) string {
 }
 
 // command describes what made a version.
-func (w *words) command(v store.Version, j job) (said string) {
+func (w *describer) command(v store.Version, j job) (said string) {
 	v = w.doer(v)
 	switch c := w.call(v.Actor.ToolCall); {
 	case v.Plan != "":
@@ -436,7 +436,7 @@ func commandOf(p attribution.Process) string {
 }
 
 // inProject returns a working directory relative to the project, "" for the project's root.
-func (w *words) inProject(dir string) string {
+func (w *describer) inProject(dir string) string {
 	for _, root := range []string{w.s.paths.Root, w.s.paths.Mountpoint()} {
 		if root == "" {
 			continue
@@ -448,8 +448,8 @@ func (w *words) inProject(dir string) string {
 	return strings.ToValidUTF8(dir, "�")
 }
 
-// above returns the ancestors of a process, up to the agent or the terminal.
-func (w *words) above(p attribution.Process) (all []wire.Ancestor) {
+// ancestors returns the ancestors of a process, up to the agent or the terminal.
+func (w *describer) ancestors(p attribution.Process) (all []wire.Ancestor) {
 	for len(all) < 8 {
 		up, ok := w.program(p.Parent, "", p.Seen)
 		if !ok || up.PID <= 1 {

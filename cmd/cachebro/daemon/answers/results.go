@@ -68,7 +68,7 @@ func (an *Answers) Token(ctx context.Context, p store.Path) (token string, seq u
 	if !mounted || attach.Outside || !an.ingest.WaitHead(ctx, ingest.FreshWait) || an.ingest.WritingBelow(p) {
 		return "", 0, false
 	}
-	sum, seq, err := an.digests.at(p)
+	sum, seq, err := an.digests.digestOf(p)
 	if err != nil {
 		an.log.Warn("results", "err", err)
 		return "", 0, false
@@ -112,7 +112,7 @@ func (an *Answers) amongTrees(ctx context.Context, args json.RawMessage) (any, e
 		return nil, nil
 	}
 	an.ingest.WaitHead(ctx, ingest.FreshWait)
-	sum, _, err := an.digests.at("")
+	sum, _, err := an.digests.digestOf("")
 	return []any{args, sum.String()}, err
 }
 

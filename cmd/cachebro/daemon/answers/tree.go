@@ -59,15 +59,15 @@ type digests struct {
 	sums  map[store.Path]digest // by directory; "" is the root
 }
 
-// at returns the digest of the file or directory at a path now, and the place in the log for
-// which the digest holds.
-func (t *digests) at(p store.Path) (d digest, seq uint64, err error) {
+// digestOf returns the digest of the file or directory at a path now. The digest takes the log into
+// account up to version seq.
+func (t *digests) digestOf(p store.Path) (d digest, seq uint64, err error) {
 	if err := t.follow(); err != nil {
 		return digest{}, 0, err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	// The path may have been a directory and a file at different times, so both sums count.
+	// Add both, because a path can change between a directory and a file.
 	return t.sums[p].plus(t.files[p], false), t.seq, nil
 }
 
@@ -116,7 +116,7 @@ func (t *digests) follow() error {
 // reference.
 func (t *digests) set(v store.Version) {
 	was, had := t.files[v.Path]
-	is, has := digestOf(v)
+	is, has := hashOf(v)
 	if had == has && (!has || was == is) {
 		return
 	}
@@ -143,9 +143,9 @@ func (t *digests) set(v store.Version) {
 	}
 }
 
-// digestOf hashes what a search can see of a path: its name and content. Only tracked regular files
+// hashOf hashes what a search can see of a path: its name and content. Only tracked regular files
 // count, because a search sees nothing else, and not every machine has directories in its log.
-func digestOf(v store.Version) (digest, bool) {
+func hashOf(v store.Version) (digest, bool) {
 	kind := v.Stat.Mode & syscall.S_IFMT
 	isFile := kind == syscall.S_IFREG || kind == 0 && v.Op != store.OpMkdir && v.Op != store.OpSymlink
 	if v.Deleted() || v.Class != 0 || !isFile {

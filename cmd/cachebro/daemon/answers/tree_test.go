@@ -27,18 +27,18 @@ func TestTreeDigest(t *testing.T) {
 	write("a/b/c", "1")
 	write("a/d", "2")
 	live := &digests{store: s}
-	root, _, err := live.at("")
+	root, _, err := live.digestOf("")
 	if err != nil || root == (digest{}) {
 		t.Fatal(root, err)
 	}
 	// The other way is to replay all versions, starting with an empty log.
 	replayed := &digests{store: s, built: true, files: map[store.Path]digest{}, sums: map[store.Path]digest{}}
-	if got, _, err := replayed.at(""); err != nil || got != root {
+	if got, _, err := replayed.digestOf(""); err != nil || got != root {
 		t.Fatal(got, root, err)
 	}
-	below, _, _ := live.at("a")
-	file, _, _ := live.at("a/d")
-	none, _, _ := live.at("nothing")
+	below, _, _ := live.digestOf("a")
+	file, _, _ := live.digestOf("a/d")
+	none, _, _ := live.digestOf("nothing")
 	if below != root || file == root || file == (digest{}) || none != (digest{}) {
 		t.Fatal(below, file, none)
 	}
@@ -46,11 +46,11 @@ func TestTreeDigest(t *testing.T) {
 		t.Fatal("what is taken away can be added again")
 	}
 	write("a/d", "3")
-	if got, _, err := live.at(""); err != nil || got == root {
+	if got, _, err := live.digestOf(""); err != nil || got == root {
 		t.Fatal("another content leaves the digest as it is", got, err)
 	}
 	write("a/d", "2")
-	if got, _, err := live.at(""); err != nil || got != root {
+	if got, _, err := live.digestOf(""); err != nil || got != root {
 		t.Fatal("the content that came back has another digest", got, root, err)
 	}
 }

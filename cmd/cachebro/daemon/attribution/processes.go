@@ -97,10 +97,10 @@ func (b ProcessBook) Programs(id ProcessID) ([]Process, error) {
 	return all, err
 }
 
-// Words returns a function that fills in the command line of a version's process. mountd may learn
+// FillCommandLines returns a function that fills in the command line of a version's process. mountd may learn
 // a command line only after it has reported the version, because no write waits for that. The
 // function caches its lookups, so it serves one query.
-func (b ProcessBook) Words() func(*store.Version) {
+func (b ProcessBook) FillCommandLines() func(*store.Version) {
 	type program struct {
 		ProcessID
 		comm string

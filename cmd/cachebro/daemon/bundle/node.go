@@ -250,7 +250,7 @@ func (g *Graph) edgesLocked(id, kind string, members []string) []Edge {
 			}
 		}
 		in(m)
-		g.o.Pairs.of(m, func(other string, n int, before bool) {
+		g.o.Pairs.each(m, func(other string, n int, before bool) {
 			if mine[other] || g.files[other] == nil {
 				return
 			}

@@ -29,10 +29,10 @@ type Pairs struct {
 	clock  uint64
 	wrote  map[string]map[string]*Pair // by the written file, then the read one
 	read   map[string]map[string]bool  // by the read file, then the written one
-	dirty  map[string]bool             // rows that changed since Changed
+	dirty  map[string]bool             // rows that changed since the last call of Changed
 }
 
-// Pair is one edge.
+// Pair counts how often one file was read before another one was written.
 type Pair struct {
 	N    int   `cbor:"1,keyasint"`
 	Last int64 `cbor:"2,keyasint"` // ns, time of the last write
@@ -44,9 +44,10 @@ type recent struct {
 	writes []moment
 }
 
+// moment is one read or write of a file.
 type moment struct {
 	path string
-	t    int64
+	t    int64           // ns
 	met  map[string]bool // for a read: the written files with which it was counted
 }
 
@@ -227,9 +228,9 @@ func (p *Pairs) Changed() map[string][]byte {
 	return out
 }
 
-// of calls f with each pair of a file. If before is true, the other file was read before this one
+// each calls f with each pair of a file. If before is true, the other file was read before this one
 // was written. Otherwise the other file was written after this one was read.
-func (p *Pairs) of(path string, f func(other string, n int, before bool)) {
+func (p *Pairs) each(path string, f func(other string, n int, before bool)) {
 	if p == nil {
 		return
 	}

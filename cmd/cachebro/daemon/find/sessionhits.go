@@ -16,15 +16,15 @@ import (
 
 // Bounds on how many sessions and files are examined for a prompt, and how many are shown.
 const (
-	sessionsAsked = 10
-	sessionsFiles = 5
-	sessionsTold  = 2
+	sessionsExamined = 10
+	sessionsFiles    = 5
+	sessionsShown    = 2
 )
 
 // addSessions adds, below the best files, earlier sessions that edited these files. Such a session
 // may have worked on the subject of the prompt.
 func (f *Finder) addSessions(asking string, limit int, a *wire.SearchAnswer) error {
-	sessions, err := f.Store.Sessions.List(sessionsAsked)
+	sessions, err := f.Store.Sessions.List(sessionsExamined)
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (f *Finder) addSessions(asking string, limit int, a *wire.SearchAnswer) err
 		}
 	}
 	slices.SortStableFunc(hits, func(x, y wire.SearchHit) int { return cmp.Compare(y.Score, x.Score) })
-	hits = hits[:min(len(hits), sessionsTold)]
+	hits = hits[:min(len(hits), sessionsShown)]
 	a.Hits = slices.Insert(a.Hits, min(len(a.Hits), sessionsFiles), hits...)
 	a.Hits = a.Hits[:min(len(a.Hits), limit)]
 	a.Lines += len(hits)

@@ -175,8 +175,8 @@ func (s *Service) settle(ctx context.Context) error {
 // entry is a file, directory or other name to make in the fork.
 type entry struct {
 	undo.Entry
-	live bool       // copied from the present tree, not from the history
-	at   store.Path // its present path in the project, if it is live
+	live   bool       // copied from the present tree, not from the history
+	source store.Path // its present path in the project, if it is live
 }
 
 type filler struct {
@@ -194,7 +194,7 @@ type filler struct {
 	out wire.ForkAnswer
 }
 
-func (f *filler) lost(p store.Path, why string) {
+func (f *filler) reportLost(p store.Path, why string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.out.Lost) == wire.ForkLostMost {
@@ -204,7 +204,7 @@ func (f *filler) lost(p store.Path, why string) {
 	f.out.Lost = append(f.out.Lost, wire.ForkLost{Path: onwire.Path(p), Why: why})
 }
 
-func (f *filler) made(bytes, shared int64) {
+func (f *filler) countFile(bytes, shared int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.out.Files++
@@ -276,7 +276,7 @@ func (f *filler) live(ctx context.Context, p, now store.Path, to *os.File, have 
 	defer in.Close()
 	names, err := in.Readdirnames(-1)
 	if err != nil {
-		f.lost(p, err.Error())
+		f.reportLost(p, err.Error())
 		return nil
 	}
 	slices.Sort(names)
@@ -292,7 +292,7 @@ func (f *filler) live(ctx context.Context, p, now store.Path, to *os.File, have 
 		if tracked := f.tracked(q, st.Mode); tracked && !f.now || !tracked && !f.ignored {
 			continue
 		}
-		e := entry{live: true, at: q}
+		e := entry{live: true, source: q}
 		e.Entry = undo.Entry{Path: store.Path(path.Join(string(p), name)), Mode: st.Mode, Size: st.Size, Mtime: st.Mtime, UID: st.UID, GID: st.GID, Target: target}
 		if err := f.entry(ctx, e, to, name); err != nil {
 			return err
@@ -338,14 +338,14 @@ func (f *filler) entry(ctx context.Context, e entry, in *os.File, name string) e
 		if f.own {
 			_ = unix.Fchownat(at, name, int(e.UID), int(e.GID), unix.AT_SYMLINK_NOFOLLOW)
 		}
-		f.made(0, 0)
+		f.countFile(0, 0)
 		return nil
 	case unix.S_IFREG:
 		return f.file(e, at, name)
 	case unix.S_IFSOCK: // a socket is useless without its server
 		return nil
 	}
-	f.lost(e.Path, "it is not a file, directory or link")
+	f.reportLost(e.Path, "it is not a file, directory or link")
 	return nil
 }
 
@@ -357,10 +357,10 @@ func (f *filler) file(e entry, at int, name string) error {
 	case e.live && errors.Is(err, unix.ENOENT): // deleted during the copy
 		return nil
 	case e.live:
-		f.lost(e.Path, err.Error())
+		f.reportLost(e.Path, err.Error())
 		return nil
 	case e.Why != "":
-		f.lost(e.Path, e.Why)
+		f.reportLost(e.Path, e.Why)
 		return nil
 	}
 	fd, err := unix.Openat(at, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
@@ -383,20 +383,20 @@ func (f *filler) file(e entry, at int, name string) error {
 			b, err = f.store.Content(e.Blob)
 		}
 		if err != nil {
-			f.lost(e.Path, err.Error())
+			f.reportLost(e.Path, err.Error())
 			return unix.Unlinkat(at, name, 0)
 		}
 		size = int64(len(b))
 		_, err = to.Write(b)
 	}
 	if errors.Is(err, errChanging) && !e.live {
-		f.lost(e.Path, "it changed while it was being copied; make the fork again")
+		f.reportLost(e.Path, "it changed while it was being copied; make the fork again")
 		return unix.Unlinkat(at, name, 0)
 	}
 	if err != nil && !errors.Is(err, errChanging) {
 		return f.failed(e.Path, err)
 	}
-	f.made(size, shared)
+	f.countFile(size, shared)
 	return f.finish(e, to)
 }
 
@@ -458,7 +458,7 @@ func (f *filler) open(e entry) (*os.File, error) {
 		return nil, errOther
 	}
 	var was store.Stat
-	at := e.at
+	at := e.source
 	if !e.live {
 		at = e.Path
 		var cur store.Version

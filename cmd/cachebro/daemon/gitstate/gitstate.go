@@ -53,7 +53,7 @@ type row struct {
 	Op     event.Op    `cbor:"16,keyasint,omitempty"` // the last operation
 }
 
-func (r *row) until() int64 { return max(r.Time, r.Until) }
+func (r *row) lastChange() int64 { return max(r.Time, r.Until) }
 
 func (r *row) path() string { return string(r.Path) }
 
@@ -79,10 +79,10 @@ type Service struct {
 	budget  int64 // bytes of saved files
 
 	// mu guards the fields below.
-	mu   sync.Mutex
-	open map[string]*row // by path: the newest row
-	due  map[string]*row // by key: to be stored
-	kept usage
+	mu    sync.Mutex
+	open  map[string]*row // by path: the newest row
+	due   map[string]*row // by key: to be stored
+	usage usage
 	// digests caches the digests of saved indexes.
 	digests map[string][32]byte
 }
@@ -144,8 +144,8 @@ type history struct {
 	s      *Service
 	rows   []*row
 	chains map[string][]*row
-	at     map[*row]int       // a row's index in its chain
-	was    map[string][]thing // by path: its state before each row of its chain, then its present state
+	index  map[*row]int           // a row's index in its chain
+	states map[string][]pathState // by path: its state before each row of its chain, then its present state
 	packed map[string]map[string]string
 	dir    *source.Dir
 }
@@ -154,9 +154,9 @@ var errTooMany = errors.New("too many changes of git's own files to examine at o
 
 const maxRows = 200_000
 
-// since reads the rows since a time. close releases the source directory.
-func (s *Service) since(ctx context.Context, from int64) (*history, error) {
-	h := &history{s: s, chains: map[string][]*row{}, at: map[*row]int{}, was: map[string][]thing{}, packed: map[string]map[string]string{}}
+// readSince reads the rows since a time. close releases the source directory.
+func (s *Service) readSince(ctx context.Context, from int64) (*history, error) {
+	h := &history{s: s, chains: map[string][]*row{}, index: map[*row]int{}, states: map[string][]pathState{}, packed: map[string]map[string]string{}}
 	if from > 0 {
 		from -= 2 * silence // to include whole operations
 	}
@@ -167,7 +167,7 @@ func (s *Service) since(ctx context.Context, from int64) (*history, error) {
 			if cbor.Unmarshal(val, r) != nil {
 				return nil // skip a row of a newer version and a damaged row
 			}
-			if _, err := fmt.Sscanf(k[len("r/00000000/"):], "%x", &r.Seq); err != nil || r.until() < from {
+			if _, err := fmt.Sscanf(k[len("r/00000000/"):], "%x", &r.Seq); err != nil || r.lastChange() < from {
 				return nil
 			}
 			h.rows = append(h.rows, r)
@@ -202,12 +202,12 @@ func (h *history) join() {
 		c := h.chains[r.path()]
 		if n := len(c); r.Was == spool.WasSame {
 			if n > 0 && c[n-1].Actor.PID == r.Actor.PID && c[n-1].Actor.Start == r.Actor.Start {
-				c[n-1].Until, c[n-1].Op = max(c[n-1].Until, r.until()), r.Op
+				c[n-1].Until, c[n-1].Op = max(c[n-1].Until, r.lastChange()), r.Op
 				continue
 			}
 			r.Was, r.Why = spool.WasLost, "the state before it is not known"
 		}
-		h.at[r] = len(c)
+		h.index[r] = len(c)
 		h.chains[r.path()] = append(c, r)
 		rows = append(rows, r)
 	}
@@ -226,7 +226,7 @@ type operation struct {
 	key     string // the key of its action in the log
 	pid     uint32 // of the topmost process
 	command string
-	seen    int64 // when git's process was first seen; 0 for other processes, which may be old
+	gitSeen int64 // when git's process was first seen; 0 for other processes, which may be old
 	rows    []*row
 }
 
@@ -234,16 +234,16 @@ func (o *operation) id() uint64   { return o.rows[0].Seq }
 func (o *operation) begin() int64 { return o.rows[0].Time }
 func (o *operation) end() (t int64) {
 	for _, r := range o.rows {
-		t = max(t, r.until())
+		t = max(t, r.lastChange())
 	}
 	return t
 }
 
-// since returns the time from which the changes of its process belong to the operation. Git changes
+// changesSince returns the time from which the changes of its process belong to the operation. Git changes
 // files before refs.
-func (o *operation) since() int64 {
-	if o.seen > 0 {
-		return min(o.seen, o.begin())
+func (o *operation) changesSince() int64 {
+	if o.gitSeen > 0 {
+		return min(o.gitSeen, o.begin())
 	}
 	return o.begin() - silence
 }
@@ -255,20 +255,20 @@ const silence = int64(30 * time.Second)
 const undoing = "git undo-"
 
 func (h *history) operations() []*operation {
-	say := h.s.actions.NewNamer()
+	namer := h.s.actions.NewNamer()
 	var all []*operation
 	open := map[string]*operation{}
 	for _, r := range h.rows {
 		v := r.version()
-		top, command, seen := say.TopAncestor(v, func(comm string) bool { return comm == "git" || strings.HasPrefix(comm, "git-") })
-		action := say.Key(v)
+		top, command, seen := namer.TopAncestor(v, func(comm string) bool { return comm == "git" || strings.HasPrefix(comm, "git-") })
+		action := namer.Key(v)
 		if command == "" || r.Plan != "" {
-			command = say.Command(v)
+			command = namer.Command(v)
 		}
 		k := fmt.Sprint(action, " ", top)
 		o := open[k]
 		if o == nil || r.Time-o.end() > silence {
-			o = &operation{key: action, pid: top.PID, command: command, seen: seen}
+			o = &operation{key: action, pid: top.PID, command: command, gitSeen: seen}
 			open[k], all = o, append(all, o)
 		}
 		o.rows = append(o.rows, r)
@@ -285,7 +285,7 @@ func (s *Service) Between(ctx context.Context, from, to time.Time) ([]wire.GitOp
 	if !from.IsZero() {
 		begin = from.UnixNano()
 	}
-	h, err := s.since(ctx, begin)
+	h, err := s.readSince(ctx, begin)
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ const maxTips = 5000
 // Lost lists the commits that refs and reflogs have named, newest first, each once. The client asks
 // git which of them are still reachable.
 func (s *Service) Lost(ctx context.Context) (out wire.GitLost, err error) {
-	h, err := s.since(ctx, 0)
+	h, err := s.readSince(ctx, 0)
 	if err != nil {
 		return out, err
 	}

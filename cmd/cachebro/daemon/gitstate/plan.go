@@ -168,7 +168,7 @@ func (s *Service) choose(ctx context.Context, sel Selection) (h *history, of []*
 		from = []int64{now.Add(-time.Hour).UnixNano(), now.Add(-24 * time.Hour).UnixNano(), 0}
 	}
 	for i, t := range from {
-		h, err = s.since(ctx, t)
+		h, err = s.readSince(ctx, t)
 		if err != nil {
 			return nil, nil, nil, err
 		}
@@ -183,7 +183,7 @@ func (s *Service) choose(ctx context.Context, sel Selection) (h *history, of []*
 
 // LastPrompt returns the newest prompt that changed git's own files, and when it did.
 func (s *Service) LastPrompt(ctx context.Context, session store.SessionID) (prompt string, at time.Time, err error) {
-	h, err := s.since(ctx, 0)
+	h, err := s.readSince(ctx, 0)
 	if err != nil {
 		return "", at, err
 	}
@@ -200,7 +200,7 @@ func (s *Service) LastPrompt(ctx context.Context, session store.SessionID) (prom
 type change struct {
 	path, unit  string
 	dir, rest   string
-	before, now thing
+	before, now pathState
 	conflict    *store.Conflict
 }
 
@@ -226,7 +226,7 @@ func (s *Service) Plan(ctx context.Context, sel Selection) (wire.GitPlan, error)
 	out.Title = out.Text
 	if len(of) == 1 {
 		out.Title = strings.TrimSuffix(last.command+" · "+out.Text, " · ")
-		out.PID, out.Since = last.pid, onwire.Time(last.since())
+		out.PID, out.Since = last.pid, onwire.Time(last.changesSince())
 	}
 	var changes []*change
 	since := int64(0)
@@ -290,7 +290,7 @@ func (h *history) changeOf(first *row, has map[*row]bool) *change {
 	c.dir, c.rest, _ = gitdir.Split(p)
 	chain := h.chains[p]
 	// Others' changes in between must have been undone already.
-	for i := h.at[first]; i < len(chain); i++ {
+	for i := h.index[first]; i < len(chain); i++ {
 		from := i
 		for i < len(chain) && !has[chain[i]] {
 			i++
@@ -299,13 +299,13 @@ func (h *history) changeOf(first *row, has map[*row]bool) *change {
 			continue
 		}
 		if by := chain[i-1]; !h.same(p, h.before(chain[from]), h.after(by)) {
-			c.conflict = &store.Conflict{Path: store.Path(p), Why: "changed since", Actor: by.Actor, Time: by.until()}
+			c.conflict = &store.Conflict{Path: store.Path(p), Why: "changed since", Actor: by.Actor, Time: by.lastChange()}
 		}
 	}
 	const byBypass = "by a process that bypassed the mount"
 	switch last := chain[len(chain)-1]; {
 	case c.conflict != nil || last.Was == spool.WasMoved:
-	case c.now.kind == file && c.now.ctime > last.until()+recordSlack:
+	case c.now.kind == file && c.now.ctime > last.lastChange()+recordSlack:
 		c.conflict = &store.Conflict{Path: store.Path(p), Why: "changed since, " + byBypass, Time: c.now.ctime}
 	case c.now.kind == absent && last.Op != event.OpUnlink && last.Op != event.OpRmdir:
 		c.conflict = &store.Conflict{Path: store.Path(p), Why: "removed since, " + byBypass}
@@ -351,7 +351,7 @@ func (h *history) units(changes []*change) {
 	heads := map[string]string{} // dir and branch → unit
 	for _, c := range changes {
 		base, rest := checkout(c.dir, c.rest)
-		for _, t := range []thing{c.before, c.now} {
+		for _, t := range []pathState{c.before, c.now} {
 			if ref, ok := strings.CutPrefix(line(h.read(c.path, t)), "ref: "); rest == "HEAD" && ok {
 				heads[c.dir+" "+ref] = base
 			}
@@ -404,7 +404,7 @@ func (h *history) step(c *change) (wire.GitStep, bool) {
 	case moved:
 		st.Do, st.To, st.Path = "rename", []byte(c.path), []byte(b.target)
 	case file:
-		st.Do, st.Kept, st.Content, st.Here = "write", b.kept, b.inline, b.here
+		st.Do, st.Kept, st.Content, st.Here = "write", b.savedAs, b.inline, b.inPlace
 	default:
 		return st, false
 	}

@@ -15,8 +15,8 @@ import (
 const mostNamed = 3
 
 // ends returns the states of an operation's paths before and after it.
-func (h *history) ends(o *operation) (paths []string, before, after map[string]thing) {
-	before, after = map[string]thing{}, map[string]thing{}
+func (h *history) ends(o *operation) (paths []string, before, after map[string]pathState) {
+	before, after = map[string]pathState{}, map[string]pathState{}
 	for _, r := range o.rows {
 		p := r.path()
 		if _, ok := before[p]; !ok {
@@ -61,7 +61,7 @@ func (h *history) text(o *operation) string {
 	return strings.Join(all, "; ")
 }
 
-func (h *history) textOf(d string, paths []string, before, after map[string]thing) string {
+func (h *history) textOf(d string, paths []string, before, after map[string]pathState) string {
 	head := path.Join(d, "HEAD")
 	if b, ok := before[head]; ok && b.kind != absent && after[head].kind == absent {
 		return "the repository was removed (saved)"
@@ -134,7 +134,7 @@ func (h *history) textOf(d string, paths []string, before, after map[string]thin
 }
 
 // textOfOthers describes an operation that changed no refs, for example one that staged files.
-func (h *history) textOfOthers(d string, paths []string, before, after map[string]thing) []string {
+func (h *history) textOfOthers(d string, paths []string, before, after map[string]pathState) []string {
 	if before[path.Join(d, "objects")].kind == objects {
 		return []string{"objects removed (saved)"}
 	}
@@ -159,7 +159,7 @@ func (h *history) textOfOthers(d string, paths []string, before, after map[strin
 }
 
 // refs returns the values of the refs among the paths. Loose refs override packed ones.
-func (h *history) refs(d string, paths []string, at map[string]thing) map[string]string {
+func (h *history) refs(d string, paths []string, at map[string]pathState) map[string]string {
 	out := map[string]string{}
 	packed := path.Join(d, "packed-refs")
 	t, ok := at[packed]
@@ -188,9 +188,9 @@ func (h *history) refs(d string, paths []string, at map[string]thing) map[string
 
 // packedRefs returns the refs in a packed-refs file. It caches them, because many operations need
 // the same file.
-func (h *history) packedRefs(p string, t thing) map[string]string {
-	id := fmt.Sprint(p, " ", t.kept, " ", t.here)
-	if t.kind != file || t.kept == "" && !t.here {
+func (h *history) packedRefs(p string, t pathState) map[string]string {
+	id := fmt.Sprint(p, " ", t.savedAs, " ", t.inPlace)
+	if t.kind != file || t.savedAs == "" && !t.inPlace {
 		return packedRefs(t.inline)
 	}
 	all, ok := h.packed[id]
@@ -250,9 +250,9 @@ func shortHead(s string) string {
 }
 
 // stashes counts the stashes that an operation added or removed.
-func (h *history) stashes(d string, before, after map[string]thing) string {
+func (h *history) stashes(d string, before, after map[string]pathState) string {
 	p := path.Join(d, "logs/refs/stash")
-	count := func(m map[string]thing) int { return bytes.Count(h.read(p, m[p]), []byte{'\n'}) }
+	count := func(m map[string]pathState) int { return bytes.Count(h.read(p, m[p]), []byte{'\n'}) }
 	switch a, b := count(before), count(after); {
 	case b < a:
 		return fmt.Sprintf("lost %s (saved)", plural(a-b, "stash"))
@@ -270,7 +270,7 @@ func plural(n int, stash string) string {
 }
 
 // subject returns the subject of a commit, quoted, if the reflog has it.
-func (h *history) subject(d, ref, id string, after map[string]thing) string {
+func (h *history) subject(d, ref, id string, after map[string]pathState) string {
 	for _, p := range []string{path.Join(d, "logs", ref), path.Join(d, "logs/HEAD")} {
 		t, ok := after[p]
 		if !ok {

@@ -24,7 +24,7 @@ const (
 
 // usage describes the saved files.
 type usage struct {
-	at            time.Time
+	counted       time.Time
 	files         int
 	bytes         int64
 	oldest        time.Time
@@ -58,7 +58,7 @@ type keptFile struct {
 // Tidy drops saved files that are too old or exceed the budget, the oldest first.
 func (s *Service) Tidy(ctx context.Context) {
 	s.mu.Lock()
-	due := time.Since(s.kept.at) > tidyEvery
+	due := time.Since(s.usage.counted) > tidyEvery
 	s.mu.Unlock()
 	if due {
 		s.tidy(ctx, time.Now())
@@ -66,7 +66,7 @@ func (s *Service) Tidy(ctx context.Context) {
 }
 
 func (s *Service) tidy(ctx context.Context, now time.Time) {
-	u := usage{at: now}
+	u := usage{counted: now}
 	short, before := shortOf(s.dir), s.droppedBefore()
 	dropped := before
 	for _, part := range []struct {
@@ -110,7 +110,7 @@ func (s *Service) tidy(ctx context.Context, now time.Time) {
 		s.log.Warn("delete old records of git's own files", "err", err)
 	}
 	s.mu.Lock()
-	s.kept = u
+	s.usage = u
 	s.mu.Unlock()
 }
 
@@ -154,12 +154,12 @@ func (s *Service) forget(before time.Time) error {
 // Usage returns how much is saved, as of some minutes ago; nil if nothing is.
 func (s *Service) Usage(ctx context.Context) *wire.GitKept {
 	s.mu.Lock()
-	u := s.kept
+	u := s.usage
 	s.mu.Unlock()
-	if u.files == 0 || time.Since(u.at) > tidyEvery {
+	if u.files == 0 || time.Since(u.counted) > tidyEvery {
 		s.tidy(ctx, time.Now())
 		s.mu.Lock()
-		u = s.kept
+		u = s.usage
 		s.mu.Unlock()
 	}
 	if u.files == 0 && u.droppedBefore.IsZero() {

@@ -86,7 +86,7 @@ func TestTidyDropsTheOldest(t *testing.T) {
 	// When the time is over, everything is dropped, and then nothing counts as missing any more.
 	late := time.Now().Add(limits.GitFor + time.Hour)
 	again.tidy(t.Context(), late)
-	if names := left(); len(names) != 0 || again.kept != (usage{at: late}) {
-		t.Errorf("a month later: %v, %+v", names, again.kept)
+	if names := left(); len(names) != 0 || again.usage != (usage{counted: late}) {
+		t.Errorf("a month later: %v, %+v", names, again.usage)
 	}
 }

@@ -32,7 +32,7 @@ func (h *History) blame(ctx context.Context, q wire.ShowQuery) (wire.BlameAnswer
 	if err != nil {
 		return wire.BlameAnswer{}, nil, err
 	}
-	words := attribution.OpenProcesses(h.store).Words()
+	fillCommandLine := attribution.OpenProcesses(h.store).FillCommandLines()
 	numbers := map[uint64]int{}
 	var vs []store.Version
 	var text []byte
@@ -42,7 +42,7 @@ func (h *History) blame(ctx context.Context, q wire.ShowQuery) (wire.BlameAnswer
 		if !ok {
 			i = len(vs)
 			numbers[l.Seq], vs = i, append(vs, l.Version)
-			words(&l.Version)
+			fillCommandLine(&l.Version)
 			a.Versions = append(a.Versions, onwire.Version(l.Version))
 		}
 		a.Lines, text = append(a.Lines, i), append(text, l.Text...)

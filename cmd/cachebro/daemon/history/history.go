@@ -43,7 +43,7 @@ func (h *History) log(ctx context.Context, q wire.LogQuery) (wire.LogAnswer, []b
 	}
 	a := wire.LogAnswer{More: more, Behind: behind, Versions: make([]wire.Version, len(vs))}
 	numbers := h.numbers(p, vs)
-	words := attribution.OpenProcesses(h.store).Words()
+	words := attribution.OpenProcesses(h.store).FillCommandLines()
 	for i, v := range vs {
 		words(&v)
 		a.Versions[i] = onwire.Version(v)
@@ -113,7 +113,7 @@ func (h *History) show(ctx context.Context, q wire.ShowQuery) (wire.Version, []b
 	if err != nil {
 		return wire.Version{}, nil, err
 	}
-	attribution.OpenProcesses(h.store).Words()(&v)
+	attribution.OpenProcesses(h.store).FillCommandLines()(&v)
 	out := onwire.Version(v)
 	out.Number = n
 	body, err := versions.Content(h.store, v)

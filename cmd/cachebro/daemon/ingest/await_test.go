@@ -40,7 +40,7 @@ func TestAwait(t *testing.T) {
 	if n := g.Await(t.Context(), time.Minute); n < 250 || n > 2000 {
 		t.Errorf("about %d records behind, of 1,000", n)
 	}
-	if g.asked.Load() != nil {
+	if g.lastWaiter.Load() != nil {
 		t.Error("it waited for what could not come in time")
 	}
 	g.pace.Store(int64(time.Microsecond))
@@ -59,13 +59,13 @@ func TestBatchOfMoves(t *testing.T) {
 	g := &Ingester{move: unknownMove}
 	var b batch
 	n := 0
-	for ; b.most < batchVersions; n++ {
+	for ; b.expected < batchVersions; n++ {
 		g.add(&b, spool.Joined{Record: &spool.Record{Kind: spool.KindVersion, Op: event.OpRename, Stat: event.Stat{Mode: dir, Nlink: 3}}})
 	}
 	if n > batchVersions/unknownMove+1 || b.moves != n {
 		t.Errorf("%d renames of directories in one batch, %d counted", n, b.moves)
 	}
-	for b, n = (batch{}), 0; b.most < batchVersions; n++ {
+	for b, n = (batch{}), 0; b.expected < batchVersions; n++ {
 		g.add(&b, spool.Joined{Record: &spool.Record{Kind: spool.KindVersion, Op: event.OpWrite, Stat: event.Stat{Mode: 0o100644, Nlink: 5000}}})
 	}
 	if n > batchVersions/5000+1 {
@@ -74,7 +74,7 @@ func TestBatchOfMoves(t *testing.T) {
 	for b, n = (batch{}), 0; n < BatchChanges; n++ {
 		g.add(&b, spool.Joined{Record: &spool.Record{Kind: spool.KindVersion, Op: event.OpWrite, Stat: event.Stat{Mode: 0o100644, Nlink: 1}}})
 	}
-	if b.most >= batchVersions {
-		t.Errorf("%d plain writes are %d versions", n, b.most)
+	if b.expected >= batchVersions {
+		t.Errorf("%d plain writes are %d versions", n, b.expected)
 	}
 }

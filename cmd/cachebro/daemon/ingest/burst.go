@@ -37,13 +37,13 @@ const (
 
 // burst is used only by the goroutine that ingests.
 type burst struct {
-	hold    func() (release func()) // holds the index
-	release func()                  // nil if the index is not held
-	window  time.Time               // when the present window began
-	items   int                     // records in that window
-	since   time.Time               // when the index was last held
-	after   time.Time               // the index is not held again before this time
-	turn    spool.Position          // ingestion does not pause again before this position
+	hold      func() (release func()) // holds the index
+	release   func()                  // nil if the index is not held
+	window    time.Time               // when the present window began
+	items     int                     // records in that window
+	heldSince time.Time               // when the index was last held
+	notBefore time.Time               // the index is not held again before this time
+	resumeAt  spool.Position          // ingestion does not pause again before this position
 }
 
 // note counts ingested records, and holds the index if they make a burst.
@@ -53,16 +53,16 @@ func (s *burst) note(items int, now time.Time) {
 	}
 	s.items += items
 	switch {
-	case s.release != nil && now.Sub(s.since) > burstMost:
-		s.over()
-		s.after = now.Add(burstGap)
-	case s.release == nil && s.items >= BurstItems && now.After(s.after):
-		s.release, s.since = s.hold(), now
+	case s.release != nil && now.Sub(s.heldSince) > burstMost:
+		s.end()
+		s.notBefore = now.Add(burstGap)
+	case s.release == nil && s.items >= BurstItems && now.After(s.notBefore):
+		s.release, s.heldSince = s.hold(), now
 	}
 }
 
-// over ends the burst and lets the index continue.
-func (s *burst) over() {
+// end ends the burst and lets the index continue.
+func (s *burst) end() {
 	if s.release != nil {
 		s.release()
 		s.release = nil
@@ -97,7 +97,7 @@ func (g *Ingester) lull(ctx context.Context, b batch) {
 // pause waits until the burst or burstPause is over. It does not wait while a caller waits for the
 // spool, or if a caller has done so within burstPause.
 func (g *Ingester) pause(ctx context.Context) {
-	if asked := g.asked.Load(); g.burst.release == nil || g.pos.Load().Before(g.burst.turn) || asked != nil && time.Since(*asked) < burstPause {
+	if asked := g.lastWaiter.Load(); g.burst.release == nil || g.pos.Load().Before(g.burst.resumeAt) || asked != nil && time.Since(*asked) < burstPause {
 		return
 	}
 	pause, cancel := context.WithTimeout(ctx, burstPause)
@@ -112,5 +112,5 @@ func (g *Ingester) pause(ctx context.Context) {
 			break
 		}
 	}
-	g.burst.turn, _ = g.reader.Head()
+	g.burst.resumeAt, _ = g.reader.Head()
 }

@@ -30,8 +30,8 @@ func TestBurst(t *testing.T) {
 	if held != 1 {
 		t.Fatalf("held %d times by %d records in %v", held, BurstItems, burstWindow/4)
 	}
-	s.over()
-	s.over()
+	s.end()
+	s.end()
 	if held != 0 || holds != 1 {
 		t.Fatalf("held %d times after %d holds", held, holds)
 	}
@@ -44,7 +44,7 @@ func TestBurst(t *testing.T) {
 			t.Fatal("held twice")
 		}
 		if was == 1 && held == 1 {
-			longest = max(longest, now.Sub(s.since))
+			longest = max(longest, now.Sub(s.heldSince))
 		} else if held == 0 {
 			free += burstWindow / 2
 		}
@@ -55,7 +55,7 @@ func TestBurst(t *testing.T) {
 	if free < 4*burstGap {
 		t.Errorf("in a minute the index had %v", free)
 	}
-	s.over()
+	s.end()
 	if held != 0 {
 		t.Error("held for ever")
 	}

@@ -40,9 +40,9 @@ func (t *dirtyTable) clear(node uint64) {
 	delete(t.nodes, node)
 }
 
-// gone removes a name under which content was being changed. A process may still write to the open
+// removeName removes a name under which content was being changed. A process may still write to the open
 // file, but the name may now belong to another file.
-func (t *dirtyTable) gone(p store.Path) { t.renamed(p, "") }
+func (t *dirtyTable) removeName(p store.Path) { t.renamed(p, "") }
 
 // renamed moves the entries of one name to another, or removes them if to is "".
 func (t *dirtyTable) renamed(from, to store.Path) {
@@ -91,8 +91,8 @@ func (t *dirtyTable) has(p store.Path) bool {
 	return t.paths[p] > 0 || t.former[p] > 0
 }
 
-// below reports whether p or anything in its subtree is being written.
-func (t *dirtyTable) below(p store.Path) bool {
+// writingBelow reports whether p or anything in its subtree is being written.
+func (t *dirtyTable) writingBelow(p store.Path) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for q := range t.paths {

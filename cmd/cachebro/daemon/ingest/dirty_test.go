@@ -15,8 +15,8 @@ func TestDirtyNames(t *testing.T) {
 	d.set(1, "other name")
 	d.set(2, "moved")
 	d.set(3, "replaced")
-	d.gone("removed")
-	d.gone("replaced")
+	d.removeName("removed")
+	d.removeName("replaced")
 	d.renamed("moved", "replaced")
 	for p, want := range map[store.Path]bool{"removed": false, "other name": true, "moved": false, "replaced": true} {
 		if d.has(p) != want {

@@ -63,7 +63,7 @@ type Ingester struct {
 	kicked     atomic.Bool
 	cancelWait atomic.Pointer[context.CancelFunc]
 	waiters    atomic.Int32              // callers of WaitHead that wait
-	asked      atomic.Pointer[time.Time] // when the last of them began to wait; nil if none has
+	lastWaiter atomic.Pointer[time.Time] // when the last of them began to wait; nil if none has
 
 	seq    atomic.Uint64 // spool sequence number of the last ingested record
 	pos    atomic.Pointer[spool.Position]
@@ -185,7 +185,7 @@ func (g *Ingester) Writing(p store.Path) bool { return g.dirty.has(p) }
 
 // WritingBelow reports whether the content of p or of anything in its subtree is being
 // changed.
-func (g *Ingester) WritingBelow(p store.Path) bool { return g.dirty.below(p) }
+func (g *Ingester) WritingBelow(p store.Path) bool { return g.dirty.writingBelow(p) }
 
 // Exclusive runs fn while no other goroutine appends to the log.
 func (g *Ingester) Exclusive(fn func() error) error {
@@ -200,7 +200,7 @@ func (g *Ingester) Close() error { return g.reader.Close() }
 // Run follows the spool until ctx ends.
 func (g *Ingester) Run(ctx context.Context) {
 	g.burst.hold = g.o.Hold
-	defer g.burst.over()
+	defer g.burst.end()
 	pause := RetryFirst
 	for ctx.Err() == nil {
 		b, err := g.collect(ctx)
@@ -231,12 +231,12 @@ func (g *Ingester) Run(ctx context.Context) {
 
 // batch is a number of records that are applied in one step.
 type batch struct {
-	items []spool.Joined
-	bytes int64
-	most  int // the expected number of versions
-	moves int // renames of directories
-	after spool.Position
-	seq   uint64
+	items    []spool.Joined
+	bytes    int64
+	expected int // the expected number of versions
+	moves    int // renames of directories
+	end      spool.Position
+	seq      uint64
 }
 
 // collect takes the waiting records, within the bounds of a batch. If there are none, it waits
@@ -265,7 +265,7 @@ func (g *Ingester) collect(ctx context.Context) (batch, error) {
 		cancel()
 		if err != nil && over {
 			if wait.Err() == context.DeadlineExceeded {
-				g.burst.over()
+				g.burst.end()
 			}
 			return b, nil
 		}
@@ -273,7 +273,7 @@ func (g *Ingester) collect(ctx context.Context) (batch, error) {
 	deadline := time.Now().Add(batchTime)
 	for err == nil {
 		g.add(&b, j)
-		if len(b.items) >= BatchChanges || b.bytes >= BatchBytes || b.most >= batchVersions || time.Now().After(deadline) {
+		if len(b.items) >= BatchChanges || b.bytes >= BatchBytes || b.expected >= batchVersions || time.Now().After(deadline) {
 			break
 		}
 		j, ok, err = g.joiner.TryNext()
@@ -281,7 +281,7 @@ func (g *Ingester) collect(ctx context.Context) (batch, error) {
 			break
 		}
 	}
-	b.after = g.joiner.Checkpoint()
+	b.end = g.joiner.Checkpoint()
 	return b, err
 }
 
@@ -303,12 +303,12 @@ func (g *Ingester) add(b *batch, j spool.Joined) {
 	switch r := j.Record; {
 	case r.Kind != spool.KindVersion:
 	case movesDir(r):
-		b.most += g.move
+		b.expected += g.move
 		b.moves++
 	case r.Op == store.OpWrite || r.Op == store.OpTruncate || r.Op == store.OpChmod:
-		b.most += int(max(r.Stat.Nlink, 1))
+		b.expected += int(max(r.Stat.Nlink, 1))
 	default:
-		b.most++
+		b.expected++
 	}
 }
 
@@ -335,7 +335,7 @@ func (g *Ingester) ingestBatch(ctx context.Context, b batch) bool {
 	if err := g.o.Git.Keep(); err != nil {
 		g.log.Warn("changes of git's own files are not stored", "err", err)
 	}
-	versions, ok := g.apply(ctx, changes, encodeCheckpoint(b.after, max(b.seq, g.seq.Load())))
+	versions, ok := g.apply(ctx, changes, encodeCheckpoint(b.end, max(b.seq, g.seq.Load())))
 	if !ok {
 		return false
 	}
@@ -354,7 +354,7 @@ func (g *Ingester) ingestBatch(ctx context.Context, b batch) bool {
 		g.move = max(len(versions)/b.moves, g.move/2, 2)
 	}
 	g.pace.Store((g.pace.Load() + int64(time.Since(began))/int64(len(b.items))) / 2)
-	g.publish(b.after, b.seq)
+	g.publish(b.end, b.seq)
 	g.maybeRelease(ctx, false)
 	return true
 }
@@ -410,7 +410,7 @@ func (g *Ingester) WaitHead(ctx context.Context, within time.Duration) bool {
 		}
 		if timer == nil {
 			now := time.Now()
-			g.asked.Store(&now)
+			g.lastWaiter.Store(&now)
 			g.waiters.Add(1)
 			defer g.waiters.Add(-1)
 			g.Poke()

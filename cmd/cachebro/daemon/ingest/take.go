@@ -83,9 +83,9 @@ func (g *Ingester) change(ctx context.Context, j spool.Joined) (store.Change, bo
 	case store.OpWrite, store.OpCreate, store.OpTruncate, store.OpOutside:
 		g.dirty.clear(c.Node)
 	case store.OpUnlink:
-		g.dirty.gone(c.Path)
+		g.dirty.removeName(c.Path)
 	case store.OpRename:
-		g.dirty.gone(c.Path2) // the file that had the new name
+		g.dirty.removeName(c.Path2) // the file that had the new name
 		g.dirty.renamed(c.Path, c.Path2)
 	}
 	switch {

@@ -35,23 +35,23 @@ const (
 
 // Loss is a write that lost lines that others had written.
 type Loss struct {
-	Seq    uint64            `json:"seq"` // of the write
-	Path   store.Path        `json:"path"`
-	Time   int64             `json:"time"`
-	Reader store.Reader      `json:"reader"`          // the writer
-	Base   store.Hash        `json:"base"`            // the content that the writer was shown
-	Shown  int64             `json:"shown"`           // when it was shown, in ns
-	Known  []readers.Shown   `json:"known,omitempty"` // parts of later contents that the writer was shown
-	Theirs uint64            `json:"theirs"`          // the version that was replaced
-	Shell  bool              `json:"shell,omitempty"` // a process of a command wrote it
-	Proc   attribution.Key   `json:"proc"`
-	Lost   bool              `json:"lost,omitempty"` // the loss is certain
-	Lines  int               `json:"lines,omitempty"`
-	Sample string            `json:"sample,omitempty"` // the first lost line
-	Back   bool              `json:"back,omitempty"`   // the lines had been removed, and are back
-	Others []uint64          `json:"others,omitempty"` // the versions that had made or removed the lines
-	Owners []store.SessionID `json:"owners,omitempty"` // the sessions that made these versions
-	Told   []store.SessionID `json:"told,omitempty"`   // the sessions to which the loss was reported
+	Seq        uint64            `json:"seq"` // of the write
+	Path       store.Path        `json:"path"`
+	Time       int64             `json:"time"`
+	Reader     store.Reader      `json:"reader"`          // the writer
+	Base       store.Hash        `json:"base"`            // the content that the writer was shown
+	Shown      int64             `json:"shown"`           // when it was shown, in ns
+	Known      []readers.Shown   `json:"known,omitempty"` // parts of later contents that the writer was shown
+	Theirs     uint64            `json:"theirs"`          // the version that was replaced
+	Shell      bool              `json:"shell,omitempty"` // a process of a command wrote it
+	Proc       attribution.Key   `json:"proc"`
+	Lost       bool              `json:"lost,omitempty"` // the loss is certain
+	Lines      int               `json:"lines,omitempty"`
+	Sample     string            `json:"sample,omitempty"` // the first lost line
+	Restored   bool              `json:"back,omitempty"`   // the lines had been removed, and are back
+	Others     []uint64          `json:"others,omitempty"` // the versions that had made or removed the lines
+	Owners     []store.SessionID `json:"owners,omitempty"` // the sessions that made these versions
+	ReportedTo []store.SessionID `json:"told,omitempty"`   // the sessions to which the loss was reported
 }
 
 // Service detects lost updates. A nil Service reports none.
@@ -166,7 +166,7 @@ func (s *Service) wrote(v *store.Version) {
 		Seq: v.Seq, Path: v.Path, Time: v.Time, Reader: r, Base: base, Shown: at, Known: known, Shell: v.Actor.Tool == "Bash" || v.Actor.Tool == "",
 		Proc: attribution.Key{PID: v.Actor.PID, Start: v.Actor.Start},
 	}
-	way, err := s.way(&l, *v)
+	way, err := s.versionsBetween(&l, *v)
 	if err != nil || !slices.ContainsFunc(way, func(o store.Version) bool { return l.byOther(o) }) {
 		return
 	}
@@ -213,11 +213,11 @@ func (l *Loss) byOther(o store.Version) bool {
 	return a.Agent != l.Reader.Agent && a.ToolCall != "" && !a.Uncertain
 }
 
-var errNoWay = errors.New("the version that the reader was shown is not in the history")
+var errNotInHistory = errors.New("the version that the reader was shown is not in the history")
 
-// way lists the versions from the one that the reader was shown to the one that the write replaced,
+// versionsBetween lists the versions from the one that the reader was shown to the one that the write replaced,
 // both included.
-func (s *Service) way(l *Loss, v store.Version) (way []store.Version, err error) {
+func (s *Service) versionsBetween(l *Loss, v store.Version) (way []store.Version, err error) {
 	err = s.store.View(func(view *store.View) error {
 		for below := v.Seq; len(way) < maxSteps; {
 			o, found, err := view.AtSeq(v.Path, below-1)
@@ -225,7 +225,7 @@ func (s *Service) way(l *Loss, v store.Version) (way []store.Version, err error)
 			case err != nil:
 				return err
 			case !found || o.Deleted() || o.Blob == (store.Hash{}):
-				return errNoWay
+				return errNotInHistory
 			case len(way) == 0 && sameRun(o.Actor, v.Actor): // o and v are one write
 			default:
 				way = append(way, o)
@@ -236,7 +236,7 @@ func (s *Service) way(l *Loss, v store.Version) (way []store.Version, err error)
 				return nil
 			}
 		}
-		return errNoWay
+		return errNotInHistory
 	})
 	return way, err
 }
@@ -331,7 +331,7 @@ func (s *Service) judgeLocked(l *Loss, now store.Hash) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	way, err := s.way(l, v)
+	way, err := s.versionsBetween(l, v)
 	if err != nil {
 		return false, err
 	}
@@ -366,9 +366,9 @@ func (s *Service) judgeLocked(l *Loss, now store.Hash) (bool, error) {
 		return false, nil
 	}
 	l.Lines, l.Others, l.Owners = 0, nil, nil
-	l.Theirs, l.Sample, l.Back = way[len(way)-1].Seq, strings.TrimSpace(gone[0].line), gone[0].back
+	l.Theirs, l.Sample, l.Restored = way[len(way)-1].Seq, strings.TrimSpace(gone[0].line), gone[0].back
 	for _, m := range gone { // a changed line counts as removed and added, so count it once
-		if m.back == l.Back {
+		if m.back == l.Restored {
 			l.Lines++
 		}
 	}
@@ -427,7 +427,7 @@ func (s *Service) Mark(l Loss) string {
 		}
 		by = fmt.Sprintf("version %d by %s", v.Seq, by)
 	}
-	if l.Back {
+	if l.Restored {
 		return fmt.Sprintf("lost update: %s reverted to before %s", text.Count(l.Lines, "line"), by)
 	}
 	return fmt.Sprintf("lost update: missing %s of %s", text.Count(l.Lines, "line"), by)
@@ -447,10 +447,10 @@ func (s *Service) NewestLost(l Loss) (store.Version, bool) {
 // losses count as reported.
 func (s *Service) Unreported(session store.SessionID, since uint64) (out []Loss) {
 	for _, l := range s.All(context.Background(), false) {
-		if l.Seq <= since || slices.Contains(l.Told, session) || l.Reader.Session != session && !slices.Contains(l.Owners, session) {
+		if l.Seq <= since || slices.Contains(l.ReportedTo, session) || l.Reader.Session != session && !slices.Contains(l.Owners, session) {
 			continue
 		}
-		l.Told = append(slices.Clone(l.Told), session)
+		l.ReportedTo = append(slices.Clone(l.ReportedTo), session)
 		s.mu.Lock()
 		s.putLocked(l)
 		is := s.stillLostLocked(l)

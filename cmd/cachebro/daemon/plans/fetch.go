@@ -55,8 +55,8 @@ func (t *contents) put(p *store.Plan, read map[store.Hash][]byte) map[int]store.
 	return m
 }
 
-// taken returns a cached content and drops it from the cache.
-func (t *contents) taken(h store.Hash) ([]byte, bool) {
+// take returns a cached content and drops it from the cache.
+func (t *contents) take(h store.Hash) ([]byte, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	b, ok := t.read[h]
@@ -90,7 +90,7 @@ func (pl *Plans) planFetch(_ context.Context, q wire.PlanFetch) (wire.PlanConten
 		if !ok {
 			return out, nil, wire.Errorf(wire.ErrNotFound, "", "step %d of plan %s writes nothing", n, q.ID)
 		}
-		b, ok := pl.recent.taken(h)
+		b, ok := pl.recent.take(h)
 		var err error
 		if !ok {
 			b, err = pl.Store.Content(h)

@@ -115,7 +115,7 @@ func (pl *Plans) resumePlan(ctx context.Context, id string, pid int) (any, []byt
 	if err != nil {
 		return nil, nil, err
 	}
-	pl.carriedBy(&undo.Draft{Plan: p}, pid)
+	pl.attributeTo(&undo.Draft{Plan: p}, pid)
 	out := planOut(&p)
 	out.Resume, out.Done = true, p.Done
 	return out, nil, nil

@@ -78,13 +78,13 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 		if err := pl.Store.Journal.Begin(ctx, &p.Plan, p.Made); err != nil {
 			return nil, nil, err
 		}
-		pl.carriedBy(p, r.Peer.PID)
+		pl.attributeTo(p, r.Peer.PID)
 	}
 	pl.pauseIndex(len(p.Steps))
 	out := planOut(&p.Plan)
 	out.Partly, out.Of = p.Partly, p.Of
-	pl.names(&out, q, p.Newest)
-	if err := pl.goesWith(q, p); err != nil {
+	pl.addAction(&out, q, p.Newest)
+	if err := pl.recordPairing(q, p); err != nil {
 		return nil, nil, err
 	}
 	pl.addGitChanges(ctx, &out, q, p.Newest)
@@ -98,7 +98,7 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request) (any, []byte, error)
 		out.Contents = &c
 	}
 	if q.Kind == store.PlanUndo && (q.Prompt != "" || q.Session != "") {
-		if err := pl.meant(&out, q); err != nil {
+		if err := pl.addTarget(&out, q); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -185,9 +185,9 @@ func (pl *Plans) nothing(q wire.PlanRequest, err error) error {
 	return &out
 }
 
-// meant fills in the session or prompt that is undone. The client needs to know it, because a
+// addTarget adds the session or prompt that is undone to the answer. The client needs to know it, because a
 // session or prompt may also have changed other projects.
-func (pl *Plans) meant(out *wire.Plan, q wire.PlanRequest) error {
+func (pl *Plans) addTarget(out *wire.Plan, q wire.PlanRequest) error {
 	uq, err := pl.undoQuery(q)
 	if err != nil {
 		return err
@@ -205,8 +205,8 @@ func (pl *Plans) meant(out *wire.Plan, q wire.PlanRequest) error {
 	return err
 }
 
-// carriedBy records that all writes of a process belong to the plan until the plan ends.
-func (pl *Plans) carriedBy(p *undo.Draft, pid int) {
+// attributeTo records that all writes of a process belong to the plan until the plan ends.
+func (pl *Plans) attributeTo(p *undo.Draft, pid int) {
 	owner, began := attribution.OwnerOf(pid), time.Now().UnixNano()
 	pl.Attribution.BeginPlan(p.ID, owner, began)
 	pl.recent.put(&p.Plan, p.Read)
@@ -301,8 +301,8 @@ func (pl *Plans) planElsewhere(q wire.PlanRequest, body []byte, planner undo.Pla
 // maxElsewhere bounds the contents sent from one machine's history to another, in bytes.
 const maxElsewhere = 200 << 20
 
-// taken returns, for another machine, what an undo of this history would change.
-func (pl *Plans) taken(_ context.Context, q wire.PlanRequest) (out wire.Elsewhere, body []byte, err error) {
+// changesToUndo returns, for another machine, what an undo of this history would change.
+func (pl *Plans) changesToUndo(_ context.Context, q wire.PlanRequest) (out wire.Elsewhere, body []byte, err error) {
 	uq, err := pl.undoQuery(q)
 	if err != nil {
 		return out, nil, err
@@ -392,7 +392,7 @@ func (pl *Plans) undoQuery(q wire.PlanRequest) (undo.Query, error) {
 		}
 	}
 	if q.ActionKey != "" {
-		q.Action, err = pl.withKey(q.ActionKey)
+		q.Action, err = pl.versionOfAction(q.ActionKey)
 		if err != nil {
 			return uq, err
 		}
@@ -484,7 +484,7 @@ func (pl *Plans) actionOf(v *store.View, of store.Version) (undo.Action, error) 
 }
 
 func (pl *Plans) planRestore(ctx context.Context, q wire.PlanRequest, planner undo.Planner) (*undo.Draft, error) {
-	if err := pl.look(ctx); err != nil {
+	if err := pl.updateAll(ctx); err != nil {
 		return nil, err
 	}
 	paths, seq, err := pl.moment(q)
@@ -502,9 +502,9 @@ func (pl *Plans) update(ctx context.Context) error {
 	return pl.Survey.UpdateKnown(ctx)
 }
 
-// look brings the log up to date with the files before a restore, because a restore makes no step
+// updateAll brings the log up to date with the files before a restore, because a restore makes no step
 // for a path that is already in the requested state.
-func (pl *Plans) look(ctx context.Context) error {
+func (pl *Plans) updateAll(ctx context.Context) error {
 	for _, update := range []func(context.Context) error{pl.Survey.UpdateAll, pl.Survey.UpdateBypassed, pl.Survey.UpdateKnown} {
 		if err := update(ctx); err != nil {
 			return err

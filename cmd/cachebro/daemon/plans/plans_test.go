@@ -160,10 +160,10 @@ func TestContentsOfRecentPlans(t *testing.T) {
 	if m, ok := c.get("large"); !ok || m[2] != (store.Hash{2}) {
 		t.Errorf("%v", ok)
 	}
-	if b, ok := c.taken(store.Hash{1}); !ok || !bytes.Equal(b, []byte("one")) {
+	if b, ok := c.take(store.Hash{1}); !ok || !bytes.Equal(b, []byte("one")) {
 		t.Errorf("%q, %v", b, ok)
 	}
-	if _, ok := c.taken(store.Hash{1}); ok {
+	if _, ok := c.take(store.Hash{1}); ok {
 		t.Error("a content is handed out twice")
 	}
 	for i := range maxPlans {

@@ -51,7 +51,7 @@ func New(o Options) *Plans {
 func (pl *Plans) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{
 		wire.MPlan: pl.plan, wire.MPlanDone: pl.planDone, wire.MGitPlan: pl.planGit, wire.MGitLost: onwire.Decoded(pl.gitLost),
-		wire.MPlanTaken: onwire.Decoded(pl.taken), wire.MPlanThen: onwire.Decoded(pl.then), wire.MPlanWanted: onwire.Decoded(pl.wanted),
+		wire.MPlanTaken: onwire.Decoded(pl.changesToUndo), wire.MPlanThen: onwire.Decoded(pl.treeThen), wire.MPlanWanted: onwire.Decoded(pl.wanted),
 		wire.MPlanOpen: onwire.Decoded(pl.openPlans), wire.MPlanFetch: onwire.Decoded(pl.planFetch),
 	}
 }

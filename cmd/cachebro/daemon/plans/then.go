@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// then returns, for another machine, the tree that a restore of this history would make.
-func (pl *Plans) then(_ context.Context, q wire.PlanRequest) (out wire.Then, _ []byte, err error) {
+// treeThen returns, for another machine, the tree that a restore of this history would make.
+func (pl *Plans) treeThen(_ context.Context, q wire.PlanRequest) (out wire.Then, _ []byte, err error) {
 	paths, seq, err := pl.moment(q)
 	if err != nil {
 		return out, nil, err
@@ -122,7 +122,7 @@ func (pl *Plans) wanted(ctx context.Context, q wire.PlanRequest) (out wire.Wante
 	if err != nil {
 		return out, nil, err
 	}
-	if err := pl.look(ctx); err != nil {
+	if err := pl.updateAll(ctx); err != nil {
 		return out, nil, err
 	}
 	all, err := undo.Planner{Store: pl.Store}.Wanted(of)
@@ -148,7 +148,7 @@ func (pl *Plans) planThen(ctx context.Context, q wire.PlanRequest, body []byte, 
 		}
 		contents, body = append(contents, body[:n:n]), body[n:]
 	}
-	if err := pl.look(ctx); err != nil {
+	if err := pl.updateAll(ctx); err != nil {
 		return nil, err
 	}
 	return planner.RestoreThen(q.Then.Title, of, contents)

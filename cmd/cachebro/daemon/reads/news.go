@@ -157,7 +157,7 @@ func (rd *Reads) lostUpdates(r store.Reader, since uint64) (out []wire.News, of 
 			theirs = rd.doer(r, other) + " at " + onwire.Clock(other.Time)
 		}
 		what := text.Count(l.Lines, "line") + " of "
-		if l.Back {
+		if l.Restored {
 			what = "the removal of " + text.Count(l.Lines, "line") + " by "
 		}
 		var n wire.News

@@ -1,6 +1,6 @@
 // Package sending sends the project's history to its bucket while the daemon runs. It sends some
 // seconds after something was stored, soon after a session ends, and at once when a client requests
-// it. Nothing else waits for it. The log is the queue: what cannot be sent now staysLocal in it.
+// it. Nothing else waits for it. The log is the queue: what cannot be sent now stays in it.
 package sending
 
 import (

@@ -319,9 +319,9 @@ func (ss *Sessions) Live() int {
 	return n
 }
 
-// Unheard looks at the sessions that no hook has reported, which are known only from the
-// environment of their processes. It returns the one with the newest change of the last day, or "".
-func (ss *Sessions) Unheard() (id string) {
+// Unreported returns the session with the newest change of the last day among the sessions that no
+// hook has reported, or "". Such sessions are known only from the environment of their processes.
+func (ss *Sessions) Unreported() (id string) {
 	ids, err := ss.Store.Sessions.Beginning("")
 	if err != nil {
 		return ""

@@ -196,7 +196,7 @@ func (b *baseline) scanner(ctx context.Context) (s *scanner, done func(), err er
 		sv.Source.Release(dir)
 		return nil, nil, err
 	}
-	s = &scanner{b: b, dir: dir.File, m: m, at: map[string]int64{}}
+	s = &scanner{b: b, dir: dir.File, m: m, namedAt: map[string]int64{}}
 	s.log = &listing{store: sv.Store, upTo: sv.Store.Seq()}
 	return s, func() {
 		m.Close()
@@ -214,11 +214,11 @@ type scanner struct {
 	bytes int64
 	// collect says that changes are only collected in batch, without their contents.
 	collect bool
-	// For classifyNew and renamed: until is the end of the period without a mount, 0 if unknown. at
-	// is when each directory got its name. files are the files in the log.
-	until int64
-	at    map[string]int64
-	files map[[3]uint64]loggedFile
+	// These fields are used by classifyNew and renamed. until is the end of the period without a
+	// mount, 0 if unknown. namedAt is when each directory got its name. files are the files in the log.
+	until   int64
+	namedAt map[string]int64
+	files   map[[3]uint64]loggedFile
 	// The record of a recent change may still be on its way, and only the record knows the author.
 	// So a path that differs from the log and has changed since pendingSince is put into later, and
 	// looked at again once its record must have arrived. pendingSince is 0 if changes are not
@@ -388,7 +388,7 @@ func (s *scanner) caughtUp(ctx context.Context) error {
 func (s *scanner) look(ctx context.Context, p store.Path, isDir bool, listed store.Stat) error {
 	sv := s.b.survey
 	if s.log != nil {
-		v, err := s.log.at(p)
+		v, err := s.log.find(p)
 		if err != nil {
 			return onwire.Error(err)
 		}

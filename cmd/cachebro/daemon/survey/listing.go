@@ -12,12 +12,12 @@ import (
 // file differs from the listed version, and the scan looks the path up again. A listing belongs to
 // one goroutine.
 type listing struct {
-	store *store.Store
-	upTo  uint64 // only versions up to this one can be missing in the tree
-	page  []store.Version
-	last  store.Path // the last path of the newest page
-	ended bool
-	gone  []store.Version // skipped versions, whose files were not found
+	store   *store.Store
+	upTo    uint64 // only versions up to this one can be missing in the tree
+	page    []store.Version
+	last    store.Path // the last path of the newest page
+	ended   bool
+	skipped []store.Version // skipped versions, whose files were not found
 }
 
 const listingPage = 2000
@@ -53,14 +53,14 @@ func (l *listing) next() (*store.Version, error) {
 // pass moves on to the next path. missed says that the present path has no file.
 func (l *listing) pass(missed bool) {
 	if missed && l.page[0].Seq <= l.upTo {
-		l.gone = append(l.gone, l.page[0])
+		l.skipped = append(l.skipped, l.page[0])
 	}
 	l.page = l.page[1:]
 }
 
-// at returns the newest version of a path, zero if the log has no such live path. Callers must
+// find returns the newest version of a path, zero if the log has no such live path. Callers must
 // request paths in order.
-func (l *listing) at(p store.Path) (store.Version, error) {
+func (l *listing) find(p store.Path) (store.Version, error) {
 	for {
 		v, err := l.next()
 		if v == nil || err != nil || v.Path > p {
@@ -79,7 +79,7 @@ func (l *listing) missed(ctx context.Context) ([]store.Version, error) {
 	for {
 		v, err := l.next()
 		if v == nil || err != nil {
-			return l.gone, err
+			return l.skipped, err
 		}
 		if ctx.Err() != nil {
 			return nil, ctx.Err()

@@ -16,21 +16,21 @@ import (
 // there is none.
 type mount struct {
 	// mu guards the fields below.
-	mu       sync.Mutex
-	attached bool
-	attach   wire.Attach
-	start    uint64 // start time of mountd, because its pid may be reused
-	process  int    // descriptor of that process, valid while attached; < 0 if it cannot be opened
-	until    int64  // when the period without a mount before this mount ended; 0 if unknown
-	beat     wire.Heartbeat
-	missed   bool // since the last scan of all files, files may have changed without going through the mount
+	mu        sync.Mutex
+	attached  bool
+	attach    wire.Attach
+	start     uint64 // start time of mountd, because its pid may be reused
+	process   int    // descriptor of that process, valid while attached; < 0 if it cannot be opened
+	awayUntil int64  // when the period without a mount before this mount ended; 0 if unknown
+	beat      wire.Heartbeat
+	missed    bool // since the last scan of all files, files may have changed without going through the mount
 }
 
 // begin records an attached mountd. last is the scan that completed for it, nil if none has.
-// away(false) returns whether nothing was mounted before, and clears that state. again reports
-// whether this mountd was attached already. ended reports whether a period without a mount has
-// ended. It is false if this mountd directly follows one that died.
-func (m *mount) begin(a wire.Attach, last *scanned, away func(bool) bool) (again, ended bool) {
+// endAway(false) records that something is mounted, and returns whether nothing was mounted before.
+// again reports whether this mountd was attached already. ended reports whether a period without a
+// mount has ended. It is false if this mountd directly follows one that died.
+func (m *mount) begin(a wire.Attach, last *scanned, endAway func(bool) bool) (again, ended bool) {
 	st, err := procfs.ReadStat(a.PID)
 	process := -1
 	if err == nil {
@@ -38,8 +38,8 @@ func (m *mount) begin(a wire.Attach, last *scanned, away func(bool) bool) (again
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	back := m.attach.Unmounted && !a.Unmounted // the mount had left its mountpoint, and changes there were not reported
-	again = m.attached && m.attach.PID == a.PID && m.start == st.Start && !back
+	returned := m.attach.Unmounted && !a.Unmounted // the mount had left its mountpoint, and changes there were not reported
+	again = m.attached && m.attach.PID == a.PID && m.start == st.Start && !returned
 	m.forgetLocked()
 	if !again {
 		m.missed = last == nil || !last.Whole || last.Missed != a.Missed
@@ -48,10 +48,10 @@ func (m *mount) begin(a wire.Attach, last *scanned, away func(bool) bool) (again
 	m.attached, m.attach, m.start, m.process = true, a, st.Start, process
 	m.beat.Missed = a.Missed
 	if !again {
-		m.until = 0
-		ended = !a.Unmounted && away(false)
+		m.awayUntil = 0
+		ended = !a.Unmounted && endAway(false)
 		if ended {
-			m.until = time.Now().UnixNano()
+			m.awayUntil = time.Now().UnixNano()
 		}
 		m.beat = wire.Heartbeat{Outside: a.Outside, Watched: a.Watched, Missed: a.Missed}
 	}
@@ -179,7 +179,7 @@ func (m *mount) away() int64 {
 	if !m.attached || m.attach.Unmounted {
 		return 0
 	}
-	return m.until
+	return m.awayUntil
 }
 
 // reportsSince returns when the attached mountd started, in ns since the epoch. It reports changes

@@ -213,7 +213,7 @@ func (s *scanner) classifyNew(c *store.Change) error {
 	sv, dir := s.b.survey, c.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR
 	at := lastChange(c.Stat, true)
 	if !sv.madeSince(c.Stat) {
-		at = max(c.Stat.Ctime, s.at[path.Dir(string(c.Path))])
+		at = max(c.Stat.Ctime, s.namedAt[path.Dir(string(c.Path))])
 		known := sv.known.Load()
 		if known == 0 || at <= known || at >= s.until {
 			return nil
@@ -225,7 +225,7 @@ func (s *scanner) classifyNew(c *store.Change) error {
 			return err
 		}
 		if dir {
-			s.at[string(c.Path)] = at
+			s.namedAt[string(c.Path)] = at
 		}
 	}
 	if at >= s.until {
@@ -245,7 +245,7 @@ func (s *scanner) classifyNew(c *store.Change) error {
 // then changed since, or is itself new.
 func (s *scanner) gained(p store.Path, known int64) bool {
 	dir := path.Dir(string(p))
-	if s.at[dir] > known {
+	if s.namedAt[dir] > known {
 		return true
 	}
 	st, _, err := source.LstatBeneath(s.dir, dir)

@@ -19,18 +19,18 @@ const refreshWait = 2 * time.Second
 // If nothing is mounted, it looks at the file or, for a directory, at everything.
 func (s *Survey) Update(ctx context.Context, p store.Path) {
 	s.Ingest.WaitHead(ctx, ingest.QueryWait)
-	s.look(ctx, p)
+	s.lookUnmounted(ctx, p)
 }
 
 // UpdateSoon is Update for requests such as log, which show whatever is recorded. It waits for the
 // spool only if little is left to ingest. behind is about how many records are still missing.
 func (s *Survey) UpdateSoon(ctx context.Context, p store.Path) (behind uint64) {
 	behind = s.Ingest.Await(ctx, ingest.QueryWait)
-	s.look(ctx, p)
+	s.lookUnmounted(ctx, p)
 	return behind
 }
 
-func (s *Survey) look(ctx context.Context, p store.Path) {
+func (s *Survey) lookUnmounted(ctx context.Context, p store.Path) {
 	if p == "" || s.Absent || s.mount.mounted() {
 		return
 	}

@@ -30,8 +30,8 @@ const (
 	objects // the directory of objects, some of which were removed
 )
 
-// thing is the state of a path at a moment.
-type thing struct {
+// pathState is the state of a path at a moment.
+type pathState struct {
 	kind     kind
 	mode     uint32
 	uid, gid uint32
@@ -41,43 +41,43 @@ type thing struct {
 	ctime    int64
 	size     int64 // file: only the first size bytes of its content count
 
-	kept   string // file: the name of the saved file; empty if inline or here is set
-	inline []byte // file: the content itself
-	here   bool   // file: the content is still in the file at the path
+	savedAs string // file: the name of the saved file; empty if inline or here is set
+	inline  []byte // file: the content itself
+	inPlace bool   // file: the content is still in the file at the path
 }
 
 // before returns the state of a row's path before the row's change.
-func (h *history) before(r *row) thing {
+func (h *history) before(r *row) pathState {
 	chain := h.chains[r.path()]
-	if h.was[r.path()] == nil { // compute the newest first, because an older content may be the beginning of a newer one
-		all := make([]thing, len(chain)+1)
+	if h.states[r.path()] == nil { // compute the newest first, because an older content may be the beginning of a newer one
+		all := make([]pathState, len(chain)+1)
 		all[len(chain)] = h.now(r.path())
 		for i := len(chain) - 1; i >= 0; i-- {
-			all[i] = h.thingOf(chain[i], all[i+1])
+			all[i] = h.stateBefore(chain[i], all[i+1])
 		}
-		h.was[r.path()] = all
+		h.states[r.path()] = all
 	}
-	return h.was[r.path()][h.at[r]]
+	return h.states[r.path()][h.index[r]]
 }
 
-// thingOf returns the state of a row's path before the row's change. after is the state after it.
-func (h *history) thingOf(r *row, after thing) thing {
-	t := thing{kind: file, mode: r.Mode & 0o7777, uid: r.UID, gid: r.GID, size: r.Size}
+// stateBefore returns the state of a row's path before the row's change. after is the state after it.
+func (h *history) stateBefore(r *row, after pathState) pathState {
+	t := pathState{kind: file, mode: r.Mode & 0o7777, uid: r.UID, gid: r.GID, size: r.Size}
 	switch r.Was {
 	case spool.WasAbsent:
 		t.kind = absent
 	case spool.WasInline:
 		t.inline, t.size = r.Before, int64(len(r.Before))
 	case spool.WasKept:
-		t.kept = string(r.Before)
-		if _, err := os.Lstat(h.s.keptFile(t.kept)); err != nil {
+		t.savedAs = string(r.Before)
+		if _, err := os.Lstat(h.s.keptFile(t.savedAs)); err != nil {
 			t.kind, t.why = lost, "the saved copy has expired"
 		}
 	case spool.WasBegin:
 		if after.kind != file || after.size < r.Begin {
-			return thing{kind: lost, why: "the file was replaced or cut, so its earlier content is gone"}
+			return pathState{kind: lost, why: "the file was replaced or cut, so its earlier content is gone"}
 		}
-		t.inline, t.kept, t.here, t.size = after.inline, after.kept, after.here, r.Begin
+		t.inline, t.savedAs, t.inPlace, t.size = after.inline, after.savedAs, after.inPlace, r.Begin
 	case spool.WasLink:
 		t.kind, t.target = link, string(r.Target)
 	case spool.WasDir:
@@ -93,20 +93,20 @@ func (h *history) thingOf(r *row, after thing) thing {
 }
 
 // after returns the state of a row's path after the row's change.
-func (h *history) after(r *row) thing {
+func (h *history) after(r *row) pathState {
 	h.before(r)
-	return h.was[r.path()][h.at[r]+1]
+	return h.states[r.path()][h.index[r]+1]
 }
 
-func (h *history) now(p string) thing {
+func (h *history) now(p string) pathState {
 	st, target, err := source.LstatBeneath(h.dir.File, p)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
-			return thing{}
+			return pathState{}
 		}
-		return thing{kind: lost, why: err.Error()}
+		return pathState{kind: lost, why: err.Error()}
 	}
-	t := thing{kind: file, mode: st.Mode & 0o7777, uid: st.UID, gid: st.GID, ino: st.Ino, ctime: st.Ctime, size: st.Size, here: true}
+	t := pathState{kind: file, mode: st.Mode & 0o7777, uid: st.UID, gid: st.GID, ino: st.Ino, ctime: st.Ctime, size: st.Size, inPlace: true}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
 		t.kind = dir
@@ -126,16 +126,16 @@ func (s *Service) keptFile(name string) string {
 	return filepath.Join(s.dir, gitdir.KeptFile(name))
 }
 
-func (h *history) open(p string, t thing) (io.ReadCloser, error) {
+func (h *history) open(p string, t pathState) (io.ReadCloser, error) {
 	var in io.ReadCloser
 	var err error
 	switch {
 	case t.kind != file:
 		return nil, fs.ErrNotExist
-	case t.here:
+	case t.inPlace:
 		in, err = source.OpenBeneath(h.dir.File, p, false)
-	case t.kept != "":
-		in, err = os.Open(h.s.keptFile(t.kept))
+	case t.savedAs != "":
+		in, err = os.Open(h.s.keptFile(t.savedAs))
 	default:
 		in = io.NopCloser(bytes.NewReader(t.inline))
 	}
@@ -146,7 +146,7 @@ func (h *history) open(p string, t thing) (io.ReadCloser, error) {
 }
 
 // read returns a content, or its first 64 MiB if it is longer.
-func (h *history) read(p string, t thing) []byte {
+func (h *history) read(p string, t pathState) []byte {
 	in, err := h.open(p, t)
 	if err != nil {
 		return nil
@@ -160,7 +160,7 @@ func (h *history) read(p string, t thing) []byte {
 }
 
 // tail returns the end of a content, which in a reflog has the newest lines.
-func (h *history) tail(p string, t thing) []byte {
+func (h *history) tail(p string, t pathState) []byte {
 	in, err := h.open(p, t)
 	if err != nil {
 		return nil
@@ -192,9 +192,9 @@ func (p *part) Read(b []byte) (int, error) {
 
 func (p *part) Close() error { return p.from.Close() }
 
-// sum returns a text that identifies a thing. The client that carries out a plan uses the text to
-// recognise the thing.
-func (h *history) sum(p string, t thing) string {
+// sum returns a text that identifies a state. The client that carries out a plan uses the text to
+// recognise the state.
+func (h *history) sum(p string, t pathState) string {
 	switch t.kind {
 	case absent:
 		return "absent"
@@ -217,9 +217,9 @@ func (h *history) sum(p string, t thing) string {
 	return "?"
 }
 
-// same reports whether two things are equal for git. Two indexes that differ only in the times of
+// same reports whether two states are equal for git. Two indexes that differ only in the times of
 // their files are equal.
-func (h *history) same(p string, a, b thing) bool {
+func (h *history) same(p string, a, b pathState) bool {
 	if a.kind == moved && b.kind == dir {
 		return a.ino == b.ino
 	}
@@ -238,12 +238,12 @@ func (h *history) same(p string, a, b thing) bool {
 
 // staged returns the digest of an index. The digest of a saved index, which never changes, is
 // computed once.
-func (h *history) staged(p string, t thing) (sum [32]byte, ok bool) {
-	if t.kept == "" {
+func (h *history) staged(p string, t pathState) (sum [32]byte, ok bool) {
+	if t.savedAs == "" {
 		return staged(h.read(p, t))
 	}
 	h.s.mu.Lock()
-	sum, ok = h.s.digests[t.kept]
+	sum, ok = h.s.digests[t.savedAs]
 	h.s.mu.Unlock()
 	if ok {
 		return sum, true
@@ -254,7 +254,7 @@ func (h *history) staged(p string, t thing) (sum [32]byte, ok bool) {
 		if len(h.s.digests) >= maxOpen {
 			clear(h.s.digests)
 		}
-		h.s.digests[t.kept] = sum
+		h.s.digests[t.savedAs] = sum
 		h.s.mu.Unlock()
 	}
 	return sum, ok

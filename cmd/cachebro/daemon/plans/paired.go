@@ -12,29 +12,29 @@ import (
 // The changes that a watched command made outside its project are in the user's own history. An
 // undo covers them together with the changes in the project, by one plan in each history.
 
-// besideBucket maps a plan of a project to the plan in this history that was made together
+// pairedBucket maps a plan of a project to the plan in this history that was made together
 // with it.
-const besideBucket = "beside"
+const pairedBucket = "beside"
 
-// goesWith records that a plan was made together with a plan of a project.
-func (pl *Plans) goesWith(q wire.PlanRequest, p *undo.Draft) error {
+// recordPairing records that a plan was made together with a plan of a project.
+func (pl *Plans) recordPairing(q wire.PlanRequest, p *undo.Draft) error {
 	if q.Beside == "" || q.DryRun || q.Kind != store.PlanUndo || len(p.Steps) == 0 {
 		return nil
 	}
-	return pl.Store.KV(besideBucket).Set(q.Beside, []byte(p.ID))
+	return pl.Store.KV(pairedBucket).Set(q.Beside, []byte(p.ID))
 }
 
 // pairedPlan returns the plan that was made together with a plan of a project, "" if none was.
 func (pl *Plans) pairedPlan(of string) string {
-	b, _, err := pl.Store.KV(besideBucket).Get(of)
+	b, _, err := pl.Store.KV(pairedBucket).Get(of)
 	if err != nil {
 		pl.Log.Warn("look up the plan that accompanies another plan", "plan", of, "err", err)
 	}
 	return string(b)
 }
 
-// names fills in the action that an undo undoes.
-func (pl *Plans) names(out *wire.Plan, q wire.PlanRequest, newest store.Version) {
+// addAction adds the action that an undo undoes to the answer.
+func (pl *Plans) addAction(out *wire.Plan, q wire.PlanRequest, newest store.Version) {
 	if q.Kind != store.PlanUndo {
 		return
 	}
@@ -54,16 +54,16 @@ func (pl *Plans) names(out *wire.Plan, q wire.PlanRequest, newest store.Version)
 // mostSought bounds how many versions are read to find an action.
 const mostSought = 200_000
 
-// withKey returns the newest version of the action with a key.
-func (pl *Plans) withKey(key string) (seq uint64, err error) {
-	speaker, looked := pl.Actions.NewNamer(), 0
+// versionOfAction returns the newest version of the action with a key.
+func (pl *Plans) versionOfAction(key string) (seq uint64, err error) {
+	namer, read := pl.Actions.NewNamer(), 0
 	err = pl.Store.View(func(v *store.View) error {
 		return v.Each(store.Filter{}, func(o store.Version) bool {
-			looked++
-			if !o.Excluded() && speaker.Key(o) == key {
+			read++
+			if !o.Excluded() && namer.Key(o) == key {
 				seq = o.Seq
 			}
-			return seq == 0 && looked < mostSought
+			return seq == 0 && read < mostSought
 		})
 	})
 	if err == nil && seq == 0 {

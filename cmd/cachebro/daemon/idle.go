@@ -42,7 +42,7 @@ func (d *Daemon) awake() string {
 
 // asked reports whether a client sent a request within the last second. If so, the index leaves a
 // processor free.
-func (d *Daemon) asked() bool { return d.server.Idle() < time.Second }
+func (d *Daemon) recentlyAsked() bool { return d.server.Idle() < time.Second }
 
 // endIdle ends an idle daemon, after doing the retention work that would have been due in the
 // next minutes. It reports whether it has begun to end.

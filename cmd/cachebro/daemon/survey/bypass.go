@@ -56,13 +56,13 @@ func (b *bypassBatch) take(t ingest.Bypass) {
 		b.look(p, t.Record.Stat)
 		return
 	}
-	renamed := b.rename(p, to)
+	renamed := b.addRename(p, to)
 	if !renamed {
 		b.look(p, store.Stat{})
 	}
 	b.look(to, t.Record.Stat)
 	if isDir(t.Record.Stat) {
-		b.below(to) // the old path did not lead to files just made in it
+		b.compareTree(to) // files that were just made in it could not be found at its old path
 	}
 }
 
@@ -96,12 +96,12 @@ func (b *bypassBatch) current(p store.Path) (v store.Version, live bool) {
 	return v, err == nil && ok && !v.Deleted()
 }
 
-// rename adds a change of a path's name, if the tree confirms it.
-func (b *bypassBatch) rename(from, to store.Path) bool {
+// addRename adds a change of a path's name, if the tree confirms it.
+func (b *bypassBatch) addRename(from, to store.Path) bool {
 	b.flush()
 	v, live := b.current(from)
 	st, target, err := source.LstatBeneath(b.scanner.dir, string(to))
-	if err != nil || !live || store.InodeOf(v.Stat) != store.InodeOf(st) || !b.isGone(from, st) {
+	if err != nil || !live || store.InodeOf(v.Stat) != store.InodeOf(st) || !b.lostFile(from, st) {
 		return false
 	}
 	dir := isDir(st)
@@ -116,16 +116,16 @@ func (b *bypassBatch) rename(from, to store.Path) bool {
 	return true
 }
 
-func (b *bypassBatch) gone(p store.Path) bool {
+func (b *bypassBatch) isAbsent(p store.Path) bool {
 	_, _, err := source.LstatBeneath(b.scanner.dir, string(p))
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// isGone reports whether a path no longer has the file that it had before. The file that replaced
+// lostFile reports whether a path no longer has the file that it had before. The file that replaced
 // it has its own record.
-func (b *bypassBatch) isGone(p store.Path, was store.Stat) bool {
+func (b *bypassBatch) lostFile(p store.Path, was store.Stat) bool {
 	st, _, err := source.LstatBeneath(b.scanner.dir, string(p))
-	return b.gone(p) || err == nil && store.InodeOf(st) != store.InodeOf(was)
+	return b.isAbsent(p) || err == nil && store.InodeOf(st) != store.InodeOf(was)
 }
 
 // look compares a path with the log. seen is the path's stat when the record was made, zero if
@@ -136,28 +136,28 @@ func (b *bypassBatch) look(p store.Path, seen store.Stat) {
 	switch {
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		if live && seen.Ino == 0 {
-			b.removed(v)
+			b.addRemoval(v)
 		}
 		return
 	case err != nil:
 		b.scanner.skipped(p, err)
 		return
-	case !unchanged(seen, st) && !b.made(live, seen, st):
+	case !unchanged(seen, st) && !b.isNew(live, seen, st):
 		return
 	}
-	came := !live || store.InodeOf(v.Stat) != store.InodeOf(st)
+	appeared := !live || store.InodeOf(v.Stat) != store.InodeOf(st)
 	full := isDir(st) && b.Record.Op != store.OpMkdir
 	emptied := live && isDir(v.Stat) // another directory, with content, had the name before
-	b.found(p, v, live, st, target)
-	if came && (full || emptied) {
-		b.below(p)
+	b.addPresent(p, v, live, st, target)
+	if appeared && (full || emptied) {
+		b.compareTree(p)
 	}
 }
 
-// made reports whether the record says that the file was made, and the log does not know the file
+// isNew reports whether the record says that the file was made, and the log does not know the file
 // yet. Such a file is recorded even if it has been written since, because the records of the writes
 // do not say that it is new.
-func (b *bypassBatch) made(live bool, seen, now store.Stat) bool {
+func (b *bypassBatch) isNew(live bool, seen, now store.Stat) bool {
 	return !live && b.Record.Op == store.OpCreate && store.InodeOf(seen) == store.InodeOf(now)
 }
 
@@ -166,8 +166,8 @@ func unchanged(seen, now store.Stat) bool {
 	return store.InodeOf(seen) == store.InodeOf(now) && (isDir(now) || seen.Size == now.Size && seen.Mtime == now.Mtime)
 }
 
-// found adds the present state of a path, if the log has another state.
-func (b *bypassBatch) found(p store.Path, v store.Version, live bool, st store.Stat, target string) {
+// addPresent adds the present state of a path, if the log has another state.
+func (b *bypassBatch) addPresent(p store.Path, v store.Version, live bool, st store.Stat, target string) {
 	if live && isCurrent(v, st) || b.survey.Ingest.Writing(p) {
 		return
 	}
@@ -175,7 +175,7 @@ func (b *bypassBatch) found(p store.Path, v store.Version, live bool, st store.S
 	if c.Class != ignore.Tracked {
 		return // scans skip it, too
 	}
-	if !live && !b.parent(p) {
+	if !live && !b.addParent(p) {
 		return
 	}
 	if !live {
@@ -194,10 +194,10 @@ func (b *bypassBatch) found(p store.Path, v store.Version, live bool, st store.S
 	b.add(c)
 }
 
-// parent adds the directory that contains p if the log does not know it, because records of
+// addParent adds the directory that contains p if the log does not know it, because records of
 // different processes may arrive in the wrong order. It returns false if the directory was renamed.
 // The record of the rename follows and covers p.
-func (b *bypassBatch) parent(p store.Path) bool {
+func (b *bypassBatch) addParent(p store.Path) bool {
 	dir := store.Path(path.Dir(string(p)))
 	if dir == "." {
 		return true
@@ -212,7 +212,7 @@ func (b *bypassBatch) parent(p store.Path) bool {
 	case b.Record.Op == store.OpOutside && b.renamed(st):
 		return false
 	default:
-		b.found(dir, v, false, st, target)
+		b.addPresent(dir, v, false, st, target)
 	}
 	return true
 }
@@ -221,12 +221,12 @@ func (b *bypassBatch) parent(p store.Path) bool {
 func (b *bypassBatch) renamed(st store.Stat) bool {
 	b.flush()
 	return slices.ContainsFunc(b.live(""), func(v store.Version) bool {
-		return isDir(v.Stat) && store.InodeOf(v.Stat) == store.InodeOf(st) && b.gone(v.Path)
+		return isDir(v.Stat) && store.InodeOf(v.Stat) == store.InodeOf(st) && b.isAbsent(v.Path)
 	})
 }
 
-// removed adds deletions of a path and of everything in its subtree.
-func (b *bypassBatch) removed(v store.Version) {
+// addRemoval adds deletions of a path and of everything in its subtree.
+func (b *bypassBatch) addRemoval(v store.Version) {
 	all := []store.Version{v}
 	if isDir(v.Stat) {
 		b.flush()
@@ -253,8 +253,8 @@ func (b *bypassBatch) live(p store.Path) (all []store.Version) {
 	return all
 }
 
-// below compares the subtree of a renamed directory with the log.
-func (b *bypassBatch) below(dir store.Path) {
+// compareTree compares the subtree of a directory with the log.
+func (b *bypassBatch) compareTree(dir store.Path) {
 	b.flush()
 	known := map[store.Path]store.Version{}
 	for _, v := range b.live(dir) {
@@ -265,8 +265,8 @@ func (b *bypassBatch) below(dir store.Path) {
 		b.walk(dir, known, there)
 	}
 	for _, v := range b.live(dir) {
-		if !there[v.Path] && b.gone(v.Path) {
-			b.removed(v)
+		if !there[v.Path] && b.isAbsent(v.Path) {
+			b.addRemoval(v)
 		}
 	}
 }
@@ -290,7 +290,7 @@ func (b *bypassBatch) walk(dir store.Path, known map[store.Path]store.Version, t
 			continue
 		}
 		v, live := known[p]
-		b.found(p, v, live, st, target)
+		b.addPresent(p, v, live, st, target)
 	}
 }
 
