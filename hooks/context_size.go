@@ -315,7 +315,7 @@ func (s *contextSize) account(line []byte) {
 				case strings.HasPrefix(text, preview):
 					s.Stored++
 				}
-				s.Chars += solid(text)
+				s.Chars += nonSpace(text)
 			} else {
 				s.Prompt = true
 			}
@@ -395,8 +395,8 @@ func lost(raw json.RawMessage) bool {
 	return false
 }
 
-// solid counts the bytes that are not white space. One token may hold any amount of white space.
-func solid(text string) (n int64) {
+// nonSpace counts the bytes that are not white space. One token may hold any amount of white space.
+func nonSpace(text string) (n int64) {
 	for _, r := range text {
 		if !unicode.IsSpace(r) {
 			n++

@@ -73,7 +73,7 @@ func (c *call) comments(ctx context.Context) (text string, ids []string) {
 	const head = "The user commented on lines that you wrote (in cachebro ui):\n"
 	size, delivered := len(head), []string(nil)
 	for _, x := range a.Comments {
-		if !x.Claimed.IsZero() && c.got(x.ID) {
+		if !x.Claimed.IsZero() && c.modelGot(x.ID) {
 			delivered = append(delivered, x.ID)
 			continue
 		}
@@ -125,9 +125,9 @@ func (c *call) delivered(ids []string) {
 	_, _ = client.Call(ctx, wire.MComments, wire.CommentsRequest{Do: "delivered", IDs: ids}, nil, nil)
 }
 
-// got reports whether the client's transcript contains this id, so that the model got the comment.
+// modelGot reports whether the client's transcript contains this id, so that the model got the comment.
 // Transcripts of other clients cannot be read, so a comment may be delivered twice there.
-func (c *scene) got(id string) bool {
+func (c *scene) modelGot(id string) bool {
 	f, err := os.Open(c.transcript)
 	if c.opt.client != "" || err != nil {
 		return false

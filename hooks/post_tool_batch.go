@@ -32,7 +32,7 @@ func postToolBatch(ctx context.Context, c *call) answer {
 		}
 		switch {
 		case f.tool == "Read", f.tool == "Bash" && showsFile(f.input.str("command")), isOurs(f.tool):
-			commit.Calls = append(commit.Calls, wire.CommitCall{ToolUse: f.toolUse, Text: f.text, Took: c.took(f, printed)})
+			commit.Calls = append(commit.Calls, wire.CommitCall{ToolUse: f.toolUse, Text: f.text, Took: c.deliveredText(f, printed)})
 			continue
 		case f.tool == "NotebookEdit":
 			// This tool has no PostToolUse hook, so the end of its call is reported here.
@@ -65,8 +65,8 @@ func showsFile(command string) bool {
 	return one || parts
 }
 
-// took returns which text the model got for an output of several parts: ours or the client's.
-func (c *call) took(f finished, printed map[string]sent) string {
+// deliveredText returns which text the model got for an output of several parts: ours or the client's.
+func (c *call) deliveredText(f finished, printed map[string]sent) string {
 	if !c.opt.dialect().Requests {
 		if f.tool != "Bash" {
 			return ""

@@ -22,7 +22,7 @@ func preToolUse(ctx context.Context, c *call) answer {
 	if isOurs(c.tool) && !c.checkChain(ctx) {
 		return answer{}
 	}
-	if text := c.ownWords(ctx); text != "" {
+	if text := c.whyDenied(ctx); text != "" {
 		c.spend(ctx, "own-words", text)
 		return answer{out: output{context: text, deny: true}}
 	}
@@ -55,10 +55,10 @@ func preToolUse(ctx context.Context, c *call) answer {
 	return answer{out: output{context: text}}
 }
 
-// ownWords returns why an edit by the client's tools is denied, or "". An edit is denied if its
+// whyDenied returns why an edit by the client's tools is denied, or "". An edit is denied if its
 // text is one of cachebro's answers.
-func (c *call) ownWords(ctx context.Context) string {
-	given := c.writes()
+func (c *call) whyDenied(ctx context.Context) string {
+	given := c.newText()
 	if len(text.OwnWords(given)) == 0 {
 		return ""
 	}
@@ -79,8 +79,8 @@ func (c *call) ownWords(ctx context.Context) string {
 	return clean("cachebro: not written, because the text is cachebro's answer, not a file's text: " + line + " (" + text.OwnWordsHint + ")")
 }
 
-// writes returns what the client's Write or Edit puts into a file, or "" for other tools.
-func (c *scene) writes() string {
+// newText returns what the client's Write or Edit puts into a file, or "" for other tools.
+func (c *scene) newText() string {
 	switch c.tool {
 	case "Write":
 		return c.input.str("content")

@@ -292,10 +292,10 @@ func word(s string) bool {
 	return s != "" && len(s) <= 200 && !strings.ContainsAny(s, " ,\n\r")
 }
 
-// judged reports whether the chain was checked since this prompt began.
-func (ch *chain) judged(prompt string) bool { return prompt != "" && ch.prompt == prompt }
+// wasChecked reports whether the chain was checked since this prompt began.
+func (ch *chain) wasChecked(prompt string) bool { return prompt != "" && ch.prompt == prompt }
 
-func (ch *chain) judge(prompt string) {
+func (ch *chain) markChecked(prompt string) {
 	if word(prompt) {
 		ch.prompt = prompt
 		_ = ch.append("p " + prompt + "\n")

@@ -109,11 +109,11 @@ func TestChainUnreadable(t *testing.T) {
 
 func TestChainJudgedOncePerPrompt(t *testing.T) {
 	s := newScript(t)
-	if s.c.chain().judged("p1") || s.c.chain().judged("") {
+	if s.c.chain().wasChecked("p1") || s.c.chain().wasChecked("") {
 		t.Error("judged before")
 	}
-	s.c.chain().judge("p1")
-	if !s.c.chain().judged("p1") || s.c.chain().judged("p2") {
+	s.c.chain().markChecked("p1")
+	if !s.c.chain().wasChecked("p1") || s.c.chain().wasChecked("p2") {
 		t.Error("not noted")
 	}
 }

@@ -92,7 +92,7 @@ func (c *call) checkChain(ctx context.Context) bool {
 	if c.agent != "" || c.toolUse == "" || c.opt.client != "" {
 		return true
 	}
-	if c.chain().judged(c.prompt) {
+	if c.chain().wasChecked(c.prompt) {
 		return true
 	}
 	// Hooks of parallel calls run at once, and the transcript may not have all these calls yet. A
@@ -104,7 +104,7 @@ func (c *call) checkChain(ctx context.Context) bool {
 		return false
 	}
 	ch := c.chain()
-	if ch.judged(c.prompt) {
+	if ch.wasChecked(c.prompt) {
 		return true
 	}
 	ids := ch.alive(c.transcript, c.toolUse)
@@ -116,6 +116,6 @@ func (c *call) checkChain(ctx context.Context) bool {
 	if _, err := c.tell(ctx, wire.SessionEvent{Event: "prompt", Alive: ids, Checked: true}); err != nil {
 		return false
 	}
-	ch.judge(c.prompt)
+	ch.markChecked(c.prompt)
 	return true
 }

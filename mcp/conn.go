@@ -137,8 +137,8 @@ func (c *conn) mustForce(path string) bool {
 	return c.cleared && !c.fresh[path]
 }
 
-// wasSent notes that path has been answered since the last clear.
-func (c *conn) wasSent(path string) {
+// markSent notes that path has been answered since the last clear.
+func (c *conn) markSent(path string) {
 	if c == nil {
 		return
 	}

@@ -41,13 +41,13 @@ func (c *call) bundle(ctx context.Context, q wire.ContextRequest) (*mcp.CallTool
 		key = "graph:" + q.Ref
 	}
 	q.Reader, q.Tool, q.Pending = c.reader, c.tool.name, c.reader.ToolUse != ""
-	q.Force = q.Force || c.conn.mustForce(c.sentAs(key))
+	q.Force = q.Force || c.conn.mustForce(c.sentKey(key))
 	var ans wire.ContextAnswer
 	out, err := c.s.backend.ask(ctx, wire.MContext, q, nil, &ans)
 	if err != nil {
 		return nil, err
 	}
-	c.conn.wasSent(c.sentAs(key))
+	c.conn.markSent(c.sentKey(key))
 	return textResult(compose(ans.ReadAnswer, out).text), nil
 }
 

@@ -70,14 +70,14 @@ func (c *call) decideListing(ctx context.Context, rel string, recursive bool, bo
 		key += "/." // differs from the key of the recursive listing
 	}
 	req := wire.ReadRequest{Reader: c.reader, Path: []byte(key), Tool: "ls", Listing: true,
-		Force: c.conn.mustForce(c.sentAs("ls:" + key)), Pending: c.reader.ToolUse != ""}
+		Force: c.conn.mustForce(c.sentKey("ls:" + key)), Pending: c.reader.ToolUse != ""}
 	var ans wire.ReadAnswer
 	out, err := c.s.backend.try(ctx, readWait, wire.MRead, req, []byte(body), &ans)
 	if err != nil {
 		c.bookListing(ctx, body)
 		return body
 	}
-	c.conn.wasSent(c.sentAs("ls:" + key))
+	c.conn.markSent(c.sentKey("ls:" + key))
 	return compose(ans, out).text
 }
 

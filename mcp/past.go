@@ -47,7 +47,7 @@ var revertFileTool = &tool{
 		case a.Steps == 0:
 			req.Steps = 1
 		}
-		cut, err := c.finishCut(ctx)
+		cut, err := c.finishInterrupted(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -116,7 +116,7 @@ var restoreTool = &tool{
 		if err != nil {
 			return nil, err
 		}
-		return c.planned(ctx, req, a.DryRun, "restored")
+		return c.runPlan(ctx, req, a.DryRun, "restored")
 	}),
 }
 

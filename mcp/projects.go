@@ -205,8 +205,8 @@ func (c *call) resolve(p string) (string, error) {
 	return filepath.Join(c.base, rel), nil
 }
 
-// sentAs returns the key under which a connection records that something of this project was sent.
-func (c *call) sentAs(what string) string { return c.s.opt.Root + "\x00" + what }
+// sentKey returns the key under which a connection records that something of this project was sent.
+func (c *call) sentKey(what string) string { return c.s.opt.Root + "\x00" + what }
 
 // workTree returns the top of the linked work tree that contains dir, relative to the project, or
 // "" if none inside it does.

@@ -116,7 +116,7 @@ func (c *call) read(ctx context.Context, a readArgs) (readText, error) {
 	s := c.s
 	req := wire.ReadRequest{
 		Reader: c.reader, Path: []byte(a.rel), Offset: a.offset, Limit: a.limit, DiffOffset: a.diffOffset, MaxTokens: s.most(ctx),
-		Force: a.force || c.conn.mustForce(c.sentAs(a.rel)), Tool: c.tool.name, Pending: c.reader.ToolUse != "",
+		Force: a.force || c.conn.mustForce(c.sentKey(a.rel)), Tool: c.tool.name, Pending: c.reader.ToolUse != "",
 	}
 	if c.reader.Connection != "" {
 		req.Small = s.opt.Small
@@ -170,7 +170,7 @@ func (c *call) read(ctx context.Context, a readArgs) (readText, error) {
 	if ans.Binary && ans.Kind == wire.ReadFull {
 		return readText{}, c.binary(a.rel)
 	}
-	c.conn.wasSent(c.sentAs(a.rel))
+	c.conn.markSent(c.sentKey(a.rel))
 	if ans.Kind == wire.ReadFull {
 		return compose(ans, body, s.encodingNote(a.rel), p.more(a.rel, a.offset)), nil
 	}

@@ -32,13 +32,13 @@ type stdioConn struct {
 	outMu sync.Mutex // orders whole lines on out
 	out   io.Writer
 
-	mu     sync.Mutex // guards flying and over
+	mu     sync.Mutex // guards flying and closed
 	flying map[string]context.CancelFunc
-	over   bool // no more requests are accepted
+	closed bool // no more requests are accepted
 
 	ended chan struct{} // closed at the end of input
 	slots chan struct{}
-	work  sync.WaitGroup // messages being handled; none is added after over
+	work  sync.WaitGroup // messages being handled; none is added once closed is set
 }
 
 // serveStdio answers until the end of input. If ctx ends first, it does not wait for the goroutine
@@ -61,7 +61,7 @@ func (s *Server) serveStdio(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	c.mu.Lock()
-	c.over = true
+	c.closed = true
 	c.mu.Unlock()
 	// At the end of input, requests in progress are answered, except streams of notifications,
 	// which would never end.
@@ -109,10 +109,10 @@ func (c *stdioConn) follow(ctx context.Context, br *bufio.Reader) {
 func (c *stdioConn) enter() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.over {
+	if !c.closed {
 		c.work.Add(1)
 	}
-	return !c.over
+	return !c.closed
 }
 
 // take parses one message. It handles a notification at once, so that no request delays a

@@ -36,7 +36,7 @@ type call struct {
 	s      *Server  // of the call's project
 	start  *Server  // of the project that the process was started in
 	home   *Server  // of the project of the client's working directory
-	base   string   // the linked work tree in here that contains that directory
+	base   string   // the linked work tree, inside home, that contains that directory
 	roots  []string // directories in which the client says it works
 	req    mcp.CallToolRequest
 	reader wire.Reader

@@ -50,7 +50,7 @@ func (c *call) undoOrRedo(ctx context.Context, kind string, a undoArgs) (*mcp.Ca
 	}
 	narrowed := a.Session != "" || a.Prompt != "" || a.ToolCall != "" || a.Since != ""
 	req.Last = req.Last || !narrowed
-	return c.planned(ctx, req, a.DryRun, map[string]string{"undo": "undone", "redo": "redone"}[kind])
+	return c.runPlan(ctx, req, a.DryRun, map[string]string{"undo": "undone", "redo": "redone"}[kind])
 }
 
 func (c *call) paths(names []string) (rels [][]byte, err error) {
@@ -64,11 +64,11 @@ func (c *call) paths(names []string) (rels [][]byte, err error) {
 	return rels, nil
 }
 
-// planned carries out a plan. It only shows the plan if *dry is true, or if dry is nil and more
+// runPlan carries out a plan. It only shows the plan if *dry is true, or if dry is nil and more
 // than one file would change. verb says what was done.
-func (c *call) planned(ctx context.Context, req wire.PlanRequest, dry *bool, verb string) (*mcp.CallToolResult, error) {
+func (c *call) runPlan(ctx context.Context, req wire.PlanRequest, dry *bool, verb string) (*mcp.CallToolResult, error) {
 	kind := req.Kind
-	cut, err := c.finishCut(ctx)
+	cut, err := c.finishInterrupted(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func (c *call) applyPlan(ctx context.Context, p wire.Plan) (done int, res apply.
 	for _, st := range p.Steps[:min(len(p.Steps), 100)] {
 		paths = append(paths, st.Path)
 	}
-	end := c.window(ctx, paths...)
+	end := c.attributeWrites(ctx, paths...)
 	steps := map[int]*wire.PlanStep{}
 	for i := range p.Steps {
 		steps[p.Steps[i].N] = &p.Steps[i]
@@ -183,9 +183,9 @@ func (c *call) applyPlan(ctx context.Context, p wire.Plan) (done int, res apply.
 	return done, res, err
 }
 
-// finishCut completes an undo, redo, restore or revert whose process was killed, so that the next
+// finishInterrupted completes an undo, redo, restore or revert whose process was killed, so that the next
 // plan finds the files in their final state. It returns a note about that.
-func (c *call) finishCut(ctx context.Context) (note string, err error) {
+func (c *call) finishInterrupted(ctx context.Context) (note string, err error) {
 	s := c.s
 	err = apply.Resume(ctx, s.backend.ask, s.dir(), apply.Work{Lock: s.locks.lock}, func(_, p wire.Plan, res apply.Result) {
 		note += fmt.Sprintf("cachebro completed an interrupted operation: %s %s (%d changes)\n", p.Kind, clean(p.Title), len(res.Done))

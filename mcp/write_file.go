@@ -46,7 +46,7 @@ var writeFileTool = &tool{
 		if err := expect(rel, f, a.Expect); err != nil {
 			return nil, err
 		}
-		if err := c.notOwn(ctx, a.Content, f.Content); err != nil {
+		if err := c.refuseOwnText(ctx, a.Content, f.Content); err != nil {
 			return nil, err
 		}
 		after, kept, err := textedit.Whole(f.Content, a.Content)
@@ -126,7 +126,7 @@ var editFileTool = &tool{
 		if !f.Exists {
 			return nil, c.explain(rel, wire.ErrNotFound)
 		}
-		if err := c.notOwn(ctx, a.New, f.Content); err != nil {
+		if err := c.refuseOwnText(ctx, a.New, f.Content); err != nil {
 			return nil, err
 		}
 		done, err := textedit.Apply(quote(rel), f.Content, textedit.Edit{Old: a.Old, New: a.New, All: a.All})
@@ -152,8 +152,8 @@ var editFileTool = &tool{
 	}),
 }
 
-// notOwn refuses a text that is copied from one of cachebro's answers and is not in the file.
-func (c *call) notOwn(ctx context.Context, given string, content []byte) error {
+// refuseOwnText refuses a text that is copied from one of cachebro's answers and is not in the file.
+func (c *call) refuseOwnText(ctx context.Context, given string, content []byte) error {
 	lines := text.NewOwnWords(given, string(content))
 	if len(lines) == 0 {
 		return nil
@@ -219,7 +219,7 @@ func (c *call) apply(ctx context.Context, ch change) (note string, err error) {
 	if ctx.Err() != nil {
 		return "", ctx.Err() // nothing is written yet
 	}
-	end := c.window(ctx, path)
+	end := c.attributeWrites(ctx, path)
 	err = ch.f.Put(ch.after)
 	if err != nil {
 		end(true)
@@ -252,9 +252,9 @@ func (c *call) apply(ctx context.Context, ch change) (note string, err error) {
 	return note, nil
 }
 
-// window tells the daemon that what this process writes until end belongs to this tool call, if a
+// attributeWrites tells the daemon that what this process writes until end is called belongs to this tool call, if a
 // session or tool-use id is known.
-func (c *call) window(ctx context.Context, paths ...[]byte) (end func(failed bool)) {
+func (c *call) attributeWrites(ctx context.Context, paths ...[]byte) (end func(failed bool)) {
 	session := c.s.session(c.conn)
 	if session == "" && c.reader.ToolUse == "" {
 		return func(bool) {}

@@ -34,7 +34,7 @@ func parse(line string) (*command, bool) {
 		if words == nil {
 			continue
 		}
-		known := slices.ContainsFunc(table, func(r rule) bool { return r.by(words) })
+		known := slices.ContainsFunc(table, func(r rule) bool { return r.applies(words) })
 		if !known || forbidden(words) {
 			return nil, false
 		}
@@ -49,7 +49,7 @@ func (c *command) takes(r rule) bool {
 	if c.only != nil {
 		return slices.Contains(c.only, r.name)
 	}
-	return c.any(r.by)
+	return c.any(r.applies)
 }
 
 func (c *command) any(by func([]string) bool) bool { return slices.ContainsFunc(c.makers, by) }

@@ -2,7 +2,8 @@ package reshape
 
 import "slices"
 
-// Which programs print what, by the program's name and, for some, its first operand.
+// This file says which programs print what. A program is known by its name and, for some, by its
+// first operand.
 
 // builders print progress, warnings and results for people.
 var builders = []string{
@@ -11,8 +12,8 @@ var builders = []string{
 	"npm", "pnpm", "yarn", "bun", "pip", "pip3", "uv", "poetry", "apt", "apt-get", "brew", "dnf", "apk", "composer", "gem", "bundle", "terraform", "pre-commit", "mise", "just",
 }
 
-// forPeople lists, for programs that may also print data or run other programs, the first operands
-// with which they print for people.
+// forPeople maps programs that may also print data or run other programs to the first operands with
+// which they print for people.
 var forPeople = map[string][]string{
 	"go":     {"build", "test", "vet", "install", "get", "mod", "generate"},
 	"docker": {"build", "pull", "push", "compose", "buildx"},
@@ -21,7 +22,7 @@ var forPeople = map[string][]string{
 	"git":    {"clone", "commit", "fetch", "pull", "push", "status", "gc", "submodule", "checkout", "switch", "merge", "rebase", "lfs"},
 }
 
-// notForPeople lists, for builders, the first operands and options with which they do not print for
+// notForPeople maps builders to the first operands and options with which they do not print for
 // people.
 var notForPeople = map[string][]string{
 	"npm": {"view", "v", "info", "show", "config", "ls", "list", "pack", "query", "explain", "exec", "x", "search"}, "pnpm": {"exec", "dlx", "list", "ls", "why", "view"}, "yarn": {"info", "list", "config", "exec", "dlx"},
@@ -35,7 +36,7 @@ var notForPeople = map[string][]string{
 func runsPrograms(words []string) bool {
 	first := firstOperand(words)
 	if only, ok := forPeople[words[0]]; ok {
-		return slices.Contains(only, first) && !prints(words)
+		return slices.Contains(only, first) && !printsFile(words)
 	}
 	if !slices.Contains(builders, words[0]) {
 		return false
@@ -43,7 +44,7 @@ func runsPrograms(words []string) bool {
 	no := notForPeople[words[0]]
 	return !slices.ContainsFunc(words[1:], func(w string) bool {
 		return w == first && slices.Contains(no, w) || w != "" && w[0] == '-' && slices.Contains(no, w)
-	}) && !prints(words)
+	}) && !printsFile(words)
 }
 
 // firstOperand returns the first word after the program's name that is not an option.
@@ -60,9 +61,9 @@ func hasAny(operands []string, words ...string) bool {
 	return slices.ContainsFunc(operands, func(w string) bool { return slices.Contains(words, w) })
 }
 
-// prints reports whether a command prints the content of a file, like a formatter or a compiler
-// that prints code.
-func prints(words []string) bool {
+// printsFile reports whether a command prints the content of a file, as a formatter does, or a
+// compiler that prints code.
+func printsFile(words []string) bool {
 	switch words[0] {
 	case "prettier", "black", "isort", "ruff", "biome":
 		return !hasAny(words[1:], "--check", "-c", "-l", "--list-different", "check", "lint")
@@ -76,8 +77,8 @@ func prints(words []string) bool {
 	return false
 }
 
-// lists are the programs that print lists and logs for people, each with the first operands with
-// which it does; nil means any.
+// lists maps programs that print lists and logs for people to the first operands with which they do
+// so. nil means any operand.
 var lists = map[string][]string{
 	"git": {"add", "blame", "branch", "log", "ls-files", "ls-tree", "merge", "mv", "pull", "rm", "stash", "tag", "worktree"},
 	"gh":  {"run", "pr", "issue", "release", "workflow"}, "docker": {"ps", "images", "logs"}, "podman": {"ps", "images", "logs"}, "kubectl": {"get", "logs", "top"},

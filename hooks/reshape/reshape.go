@@ -54,8 +54,8 @@ func (r Rule) Folds() bool { return r == Progress || r == Tests || r == Frames |
 // rule is one line of the table.
 type rule struct {
 	name Rule
-	// by reports whether the rule may be used for the output of a command with these words.
-	by func(words []string) bool
+	// applies reports whether the rule may be used for the output of a command with these words.
+	applies func(words []string) bool
 	// do returns the new text and a note that explains it. ok is false if the rule does not apply.
 	do func(c *command, text string) (out, note string, ok bool)
 	// undo is the inverse of do; nil for folding rules.

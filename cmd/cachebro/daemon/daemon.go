@@ -100,7 +100,7 @@ type Daemon struct {
 	find      *find.Finder
 	sessions  *sessions.Sessions
 	tidy      *tidy.Tidy
-	printed   sessions.SavedOutputs
+	outputs   sessions.SavedOutputs
 	sending   *sending.Service
 
 	mountKnown     chan struct{} // closed once the daemon knows whether the project is mounted; nil before serve
@@ -319,7 +319,7 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 	})
 	d.sessions = sessions.New(sessions.Options{
 		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Sets: d.sets, Reads: reader, Knowledge: d.knowledge,
-		Shown: d.shown, Outputs: &d.printed, Paths: paths, Log: d.log, Places: o.Paths, Version: o.Version,
+		Shown: d.shown, Outputs: &d.outputs, Paths: paths, Log: d.log, Places: o.Paths, Version: o.Version,
 	})
 	d.tidy = tidy.New(tidy.Options{
 		Root: o.Root, State: d.state, Version: o.Version, Store: d.store, Ingest: d.ingest, Answers: d.answers, Sets: d.sets, Knowledge: d.knowledge,
@@ -331,7 +331,7 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 	}
 	d.table, err = merge(d.handlers(), d.survey.Handlers(), planner.Handlers(), recorded.Handlers(), d.answers.Handlers(), d.sets.Handlers(),
 		reader.Handlers(), d.knowledge.Handlers(), d.find.Handlers(), d.sessions.Handlers(), d.tidy.Handlers(),
-		d.printed.Handlers(), d.sending.Handlers(), acts.Handlers(), history.NewPast(d.store, d.ingest, paths).Handlers(),
+		d.outputs.Handlers(), d.sending.Handlers(), acts.Handlers(), history.NewPast(d.store, d.ingest, paths).Handlers(),
 		fork.New(o.Root, d.store, d.source, d.ingest, d.survey).Handlers(), sessions.NewComments(d.store, paths, time.Now).Handlers())
 	return err
 }

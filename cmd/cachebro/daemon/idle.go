@@ -31,7 +31,7 @@ func (d *Daemon) awake() string {
 	if d.index.Working() {
 		return "the index"
 	}
-	if d.printed.Held() {
+	if d.outputs.Held() {
 		return "a saved output that an agent saw only in part"
 	}
 	if d.sending.Busy() {

@@ -209,7 +209,7 @@ func (t *trees) compare(p string) (ch change, differs bool, err error) {
 	if e, ok := t.entries[p]; ok && fi.Mode().IsRegular() && ch.old.mode == modeOf(fi) && e.Size == fi.Size() && e.Mtime == fi.ModTime().UnixNano() {
 		return ch, false, nil // unchanged since the fork was made
 	}
-	ch.new, err = look(t.fork, p)
+	ch.new, err = describeFile(t.fork, p)
 	if err != nil {
 		return ch, false, err
 	}
@@ -229,8 +229,8 @@ func modeOf(fi fs.FileInfo) uint32 {
 	return m
 }
 
-// look describes the file at a path of a tree. It returns nil if there is none.
-func look(in *os.Root, p string) (*file, error) {
+// describeFile describes the file at a path of a tree. It returns nil if there is none.
+func describeFile(in *os.Root, p string) (*file, error) {
 	fi, err := in.Lstat(p)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 		return nil, nil

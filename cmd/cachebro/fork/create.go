@@ -23,8 +23,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// made describes a new fork, as printed for people and scripts.
-type made struct {
+// newFork describes a new fork, as printed for people and scripts.
+type newFork struct {
 	Root    string          `json:"root"`
 	Origin  string          `json:"origin"`
 	Git     string          `json:"git,omitempty"` // the commit of its HEAD
@@ -41,9 +41,9 @@ func create(ctx context.Context, e *cli.Env, dir string, o options) error {
 	}
 	m.printNotes(e)
 	if o.json {
-		err = printMade(e, m)
+		err = printFork(e, m)
 	} else {
-		sayMade(e, m)
+		printSummary(e, m)
 	}
 	if err == nil && len(m.Answer.Lost) > 0 {
 		err = cli.ExitStatus(1)
@@ -52,7 +52,7 @@ func create(ctx context.Context, e *cli.Env, dir string, o options) error {
 }
 
 // makeFork makes a fork. On failure it removes what it has made so far.
-func makeFork(ctx context.Context, e *cli.Env, given string, o options) (m made, err error) {
+func makeFork(ctx context.Context, e *cli.Env, given string, o options) (m newFork, err error) {
 	t, c, err := e.Open(ctx, ".")
 	if err != nil {
 		return m, err
@@ -97,7 +97,7 @@ func makeFork(ctx context.Context, e *cli.Env, given string, o options) (m made,
 	}
 	defer func() {
 		if err != nil {
-			m.unmake(existed)
+			m.removeCreated(existed)
 		}
 	}()
 	from, err := e.Paths().State(t.Root)
@@ -175,7 +175,7 @@ func output(cmd *exec.Cmd) (string, error) {
 
 // checkOut makes the directory a worktree of the project's repository that contains only git's own
 // file. If git is not installed or the repository has no commit, it adds a note instead.
-func (m *made) checkOut(ctx context.Context, t cli.Target, state string, o options) error {
+func (m *newFork) checkOut(ctx context.Context, t cli.Target, state string, o options) error {
 	top, before := t.Base(), o.at != ""
 	if _, err := os.Lstat(filepath.Join(top, ".git")); err != nil {
 		return nil
@@ -268,8 +268,8 @@ func staged(ctx context.Context, top string) (tree string, err error) {
 	return output(cmd)
 }
 
-// unmake removes what a failed attempt to make a fork has created.
-func (m *made) unmake(existed bool) {
+// removeCreated removes what a failed attempt to make a fork has created.
+func (m *newFork) removeCreated(existed bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if m.Git != "" {
@@ -292,7 +292,7 @@ func (m *made) unmake(existed bool) {
 }
 
 // mount mounts the fork. If that fails, the fork remains an ordinary directory.
-func (m *made) mount(ctx context.Context, e *cli.Env) {
+func (m *newFork) mount(ctx context.Context, e *cli.Env) {
 	p, err := mounting.PlanMount(e, m.Root, mounting.MountFlags{Exact: true})
 	if err == nil && !p.Already {
 		_, err = mounting.Launch(ctx, e, p)
@@ -303,7 +303,7 @@ func (m *made) mount(ctx context.Context, e *cli.Env) {
 	}
 }
 
-func printMade(e *cli.Env, m made) error {
+func printFork(e *cli.Env, m newFork) error {
 	o, err := cli.Object(m, nil)
 	if err != nil {
 		return err
@@ -321,7 +321,7 @@ func printMade(e *cli.Env, m made) error {
 	return e.PrintJSON(o)
 }
 
-func sayMade(e *cli.Env, m made) {
+func printSummary(e *cli.Env, m newFork) {
 	a := m.Answer
 	how := "copied"
 	switch {

@@ -70,7 +70,7 @@ func onlyHere(ctx context.Context, e *cli.Env, f fork) error {
 	if err != nil {
 		return keep("the git repository of %s cannot be checked: %s", cli.Quote(f.Root), cli.OneLine(err.Error()))
 	}
-	switch lost, err := r.lost(ctx); {
+	switch lost, err := r.losesCommits(ctx); {
 	case err != nil:
 		return keep("the commits of %s cannot be checked: %s", cli.Quote(f.Root), cli.OneLine(err.Error()))
 	case lost && r.own:

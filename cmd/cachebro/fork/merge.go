@@ -42,7 +42,7 @@ func (t *trees) plan(ctx context.Context, project *os.Root) (steps []step, err e
 			return nil, fmt.Errorf("%s: %w", cli.Quote(ch.path), err)
 		}
 		if from := moved[ch.path]; from != "" && s.Do == "add" {
-			if now, err := look(project, from); err == nil && now == nil {
+			if now, err := describeFile(project, from); err == nil && now == nil {
 				s.Do, s.Conflict = "conflict", fmt.Sprintf("it was renamed from %s in the fork, and renamed or removed in the project since", cli.Quote(from))
 			}
 		}
@@ -108,7 +108,7 @@ func inOrder(steps []step) []step {
 
 func (t *trees) step(ch change, project *os.Root) (s step, err error) {
 	s = step{Path: ch.path, to: ch.new}
-	s.now, err = look(project, ch.path)
+	s.now, err = describeFile(project, ch.path)
 	if err != nil {
 		return s, err
 	}
@@ -221,7 +221,7 @@ var errMoved = errors.New("it changed during the merge; merge again")
 
 // swap removes what the project has at the path and puts the new file there.
 func (s step) swap(project *os.Root) error {
-	now, err := look(project, s.Path)
+	now, err := describeFile(project, s.Path)
 	if err == nil && !same(now, s.now) {
 		err = errMoved
 	}

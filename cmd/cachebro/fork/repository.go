@@ -21,10 +21,10 @@ import (
 // repository is the repository with a fork's commits. It is the project's repository or the fork's
 // own. Only the fork's own is deleted when the fork is dropped.
 type repository struct {
-	f     fork
-	there bool                 // the fork has a .git
-	own   bool                 // the fork has its own repository
-	files map[string]committed // the files of the fork's HEAD, if that is in the project's repository
+	f      fork
+	exists bool                 // the fork has a .git
+	own    bool                 // the fork has its own repository
+	files  map[string]committed // the files of the fork's HEAD, if that is in the project's repository
 }
 
 type committed struct{ mode, object string }
@@ -34,7 +34,7 @@ func repositoryOf(ctx context.Context, f fork) (repository, error) {
 	if _, err := os.Lstat(filepath.Join(f.Base(), ".git")); errors.Is(err, fs.ErrNotExist) {
 		return r, nil
 	}
-	r.there = true
+	r.exists = true
 	r.own = gitdir.Outside(f.Base()) == ""
 	if r.own {
 		return r, nil
@@ -56,13 +56,13 @@ func repositoryOf(ctx context.Context, f fork) (repository, error) {
 	return r, nil
 }
 
-// lost reports whether dropping the fork would lose commits, because no branch contains them.
-func (r repository) lost(ctx context.Context) (bool, error) {
-	if !r.there {
+// losesCommits reports whether dropping the fork would lose commits, because no branch contains them.
+func (r repository) losesCommits(ctx context.Context) (bool, error) {
+	if !r.exists {
 		return false, nil
 	}
 	if r.own {
-		return r.lostOwn(ctx)
+		return r.ownLosesCommits(ctx)
 	}
 	if r.files == nil {
 		return false, nil
@@ -83,9 +83,9 @@ func (r repository) lost(ctx context.Context) (bool, error) {
 	return unreached(head)
 }
 
-// lostOwn reports whether the fork's own repository has commits that the project's repository
+// ownLosesCommits reports whether the fork's own repository has commits that the project's repository
 // lacks.
-func (r repository) lostOwn(ctx context.Context) (bool, error) {
+func (r repository) ownLosesCommits(ctx context.Context) (bool, error) {
 	out, err := git(ctx, r.f.Base(), "for-each-ref", "--format=%(objectname)")
 	if err != nil {
 		return false, err

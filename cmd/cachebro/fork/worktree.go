@@ -81,7 +81,7 @@ func makeWorktree(ctx context.Context, e *cli.Env, name string) (string, error) 
 	worktrees := filepath.Join(filepath.Dir(t.Root), filepath.Base(t.Root)+worktreesSuffix)
 	dir := filepath.Join(worktrees, name)
 	if from, ok := OriginOf(e, dir); ok && from.Root == t.Root && cli.IsDir(dir) {
-		m := made{Root: dir}
+		m := newFork{Root: dir}
 		m.mount(ctx, e)
 		m.printNotes(e)
 		return dir, nil
@@ -101,7 +101,7 @@ func makeWorktree(ctx context.Context, e *cli.Env, name string) (string, error) 
 	return m.Root, nil
 }
 
-func (m *made) printNotes(e *cli.Env) {
+func (m *newFork) printNotes(e *cli.Env) {
 	for _, n := range m.notes {
 		fmt.Fprintln(e.Stderr, "note: "+n)
 	}

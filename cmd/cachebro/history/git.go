@@ -94,7 +94,7 @@ func undoGit(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wi
 		return errors.Join(files(), leftOver(left))
 	}
 	res, ferr, err := at.Plan(ctx, plan, files, func(err error) bool { return errors.As(err, new(cli.ExitStatus)) })
-	complain(e, res.Failed, nil)
+	printFailures(e, res.Failed, nil)
 	if errors.Is(err, gitback.ErrLocked) {
 		err = cli.Hintf("wait for git to finish; if no git is running, remove the lock", "%v", err)
 	}

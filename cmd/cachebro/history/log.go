@@ -101,7 +101,7 @@ machines may have written, one after the other.`,
 		}
 		defer c.Close()
 		q.Path, f.part = t.Rel, part
-		if err := known(ctx, c, t); err != nil {
+		if err := checkKnown(ctx, c, t); err != nil {
 			return err
 		}
 		f.actions = f.actions || f.stat || f.follow
@@ -144,8 +144,8 @@ machines may have written, one after the other.`,
 	return cmd
 }
 
-// known returns an error if a path does not exist and the history has no version of it either.
-func known(ctx context.Context, c *wire.Client, t cli.Target) error {
+// checkKnown returns an error if a path does not exist and the history has no version of it either.
+func checkKnown(ctx context.Context, c *wire.Client, t cli.Target) error {
 	if _, err := os.Lstat(filepath.Join(t.Base(), string(t.Rel))); len(t.Rel) == 0 || err == nil {
 		return nil
 	}
@@ -193,7 +193,7 @@ func eachVersion(ctx context.Context, e *cli.Env, c *wire.Client, q wire.LogQuer
 			} else {
 				q.Before = v.Seq
 			}
-			if f.author != "" && !by(v.Actor, f.author) || !f.part.Has(v.Seq) {
+			if f.author != "" && !hasAuthor(v.Actor, f.author) || !f.part.Has(v.Seq) {
 				continue
 			}
 			if err := do(v, page); err != nil {
@@ -210,9 +210,9 @@ func eachVersion(ctx context.Context, e *cli.Env, c *wire.Client, q wire.LogQuer
 	}
 }
 
-// by reports whether author is the process name, pid, agent or tool, or the beginning of
+// hasAuthor reports whether author is the process name, pid, agent or tool, or the beginning of
 // the session's id.
-func by(a wire.Actor, author string) bool {
+func hasAuthor(a wire.Actor, author string) bool {
 	for _, s := range []string{a.Comm, a.Agent, a.Tool, fmt.Sprint(a.PID)} {
 		if s != "" && strings.EqualFold(s, author) {
 			return true

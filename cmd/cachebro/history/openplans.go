@@ -25,7 +25,7 @@ func ResumeOpen(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) (
 			return left, err
 		}
 		res, err := Apply(ctx, e, t, c, plan, false)
-		complain(e, res.Failed, res.Left)
+		printFailures(e, res.Failed, res.Left)
 		left += len(res.Failed) + len(res.Left)
 		if err != nil {
 			return left, err

@@ -193,7 +193,7 @@ func runPlanWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, 
 			continue
 		}
 		s.res, err = Apply(ctx, e, s.t, s.c, s.plan, *f.force)
-		s.complain(e)
+		s.printFailures(e)
 		done, files, left = done+len(s.res.Done), files+FilesOf(s.plan, s.res.Done), left+len(s.res.Failed)+len(s.res.Left)
 	}
 	if err != nil && done > 0 {
@@ -307,7 +307,7 @@ func listSteps(w io.Writer, p cli.Paint, steps []wire.PlanStep) {
 			files = append(files, wire.ActionFile{Path: s.Path, Change: c, Added: s.Added, Removed: s.Removed, Counted: true})
 		}
 	}
-	lines := wire.FoldFiles(leaves(files), mostSteps-min(len(other), mostSteps/2), func(wire.ActionFile) bool { return false })
+	lines := wire.FoldFiles(withoutParents(files), mostSteps-min(len(other), mostSteps/2), func(wire.ActionFile) bool { return false })
 	shown, listed := 0, 0
 	for ; shown < len(other) && shown < mostSteps/2; shown++ {
 		fmt.Fprintln(w, stepLine(p, other[shown]))
@@ -321,8 +321,8 @@ func listSteps(w io.Writer, p cli.Paint, steps []wire.PlanStep) {
 	}
 }
 
-// leaves removes the directories that contain another file of the list.
-func leaves(all []wire.ActionFile) []wire.ActionFile {
+// withoutParents removes the directories that contain another file of the list.
+func withoutParents(all []wire.ActionFile) []wire.ActionFile {
 	filled := map[string]bool{}
 	for _, f := range all {
 		for at := path.Dir(string(f.Path)); at != "." && !filled[at]; at = path.Dir(at) {

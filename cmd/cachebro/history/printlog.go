@@ -58,7 +58,7 @@ func printLog(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, c *wir
 		}
 	}
 	if err == nil && l.lines == 0 {
-		nothing(e, t, f)
+		printNoChanges(e, t, f)
 	}
 	return errors.Join(err, l.out.Flush())
 }

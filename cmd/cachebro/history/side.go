@@ -227,17 +227,17 @@ func absolutePaths(all []wire.Conflict) []wire.Conflict {
 	return all
 }
 
-// complain prints what the plan did not do, with paths for people.
-func (s *side) complain(e *cli.Env) {
+// printFailures prints what the plan did not do, with paths for people.
+func (s *side) printFailures(e *cli.Env) {
 	failed, left := s.res.Failed, s.res.Left
 	if s.t.Root == wire.OutsideRoot {
 		failed, left = absolutePaths(failed), absolutePaths(left)
 	}
-	complain(e, failed, left)
+	printFailures(e, failed, left)
 }
 
-// complain prints what a plan did not do.
-func complain(e *cli.Env, failed, left []wire.Conflict) {
+// printFailures prints what a plan did not do.
+func printFailures(e *cli.Env, failed, left []wire.Conflict) {
 	listByReason(e.Stderr, "not done:", failed, whyLeft)
 	listByReason(e.Stderr, "partly done:", left, whyLeft)
 }

@@ -135,13 +135,13 @@ func printStory(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, c *w
 		s.printAsides(nil)
 	}
 	if err == nil && none {
-		nothing(e, t, f)
+		printNoChanges(e, t, f)
 	}
 	return errors.Join(err, s.out.Flush())
 }
 
-// nothing prints that there are no changes to show.
-func nothing(e *cli.Env, t cli.Target, f logFlags) {
+// printNoChanges prints that there are no changes to show.
+func printNoChanges(e *cli.Env, t cli.Target, f logFlags) {
 	where := "in " + cli.Quote(t.Root)
 	if len(t.Rel) > 0 {
 		where = "of " + cli.Quote(string(t.Rel))

@@ -17,12 +17,12 @@ import (
 func CheckCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "check [PATH | GROUP]", Short: "list documents that may be out of date with the code",
-		Long: `A document is paired with the code that it describes. The docs section of cachebro.yml
-names the code, or a comment in the document (<!-- cachebro: documents src/cache.go
-src/store/ -->, or "documents nothing"), or else the document's text. From then on
-any write to the code makes the pair stale, until the write is undone or docs mark says
-that the document is true again. Editing the document is not enough. After a git command
-that changes both sides, the pair is in sync.
+		Long: `A document is paired with the code that it describes. The code is named in the docs
+section of cachebro.yml, in a comment in the document (<!-- cachebro: documents
+src/cache.go src/store/ -->, or "documents nothing"), or else in the document's text.
+From then on any write to the code makes the pair stale, until the write is undone or
+docs mark says that the document is true again. Editing the document is not enough.
+After a git command that changes both sides, the pair is in sync.
 
 PATH is a document, a file or a directory, and GROUP a node of cachebro.yml. The exit
 status is 1 if a pair is stale or its code does not exist.`,

@@ -84,14 +84,14 @@ agent runs with the hooks alone, so repeated reads still save tokens.`,
 			if e.Dir != "" && (mounts.Within(e.Dir, m.Root) || mounts.Within(e.Dir, m.Mountpoint)) {
 				project = e.Dir // where the client is started
 			}
-			dressed, err := addClientFlags(e, client, project, args)
+			extended, err := addClientFlags(e, client, project, args)
 			if err != nil {
 				return err
 			}
-			if len(dressed) > len(args) { // hooks and a server were added, so make an installed plugin inactive
+			if len(extended) > len(args) { // hooks and a server were added, so make an installed plugin inactive
 				e.Vars = append(e.Vars, "CACHEBRO_HOOKS=run")
 			}
-			args = dressed
+			args = extended
 		}
 		s := session{Env: e, plan: m, path: path, args: args, client: client, id: newSession(), noNet: *sudo || !outside.Possible()}
 		if *private && !m.Already {

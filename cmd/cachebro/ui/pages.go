@@ -247,7 +247,7 @@ type healthPart struct {
 
 func (s *server) findings(ctx context.Context, _ url.Values) (any, error) {
 	var out healthPart
-	for _, f := range doctor.Look(ctx, s.e, s.target().Base()) {
+	for _, f := range doctor.QuickFindings(ctx, s.e, s.target().Base()) {
 		if !f.OK {
 			out.Bad++
 		}

@@ -265,8 +265,8 @@ func (s *server) carryOut(ctx context.Context, q url.Values, digest string, chos
 	if err != nil {
 		return nil, "", err
 	}
-	s.takes.Lock()
-	defer s.takes.Unlock()
+	s.applying.Lock()
+	defer s.applying.Unlock()
 	ctx = context.WithoutCancel(ctx) // closing the page does not withdraw the consent
 	if err := s.checkExists(); err != nil {
 		return nil, "", err

@@ -54,8 +54,8 @@ func (s *server) prune(w http.ResponseWriter, r *http.Request) {
 	err := r.ParseForm()
 	var a wire.StoreAnswer
 	if err == nil {
-		s.takes.Lock()
-		defer s.takes.Unlock()
+		s.applying.Lock()
+		defer s.applying.Unlock()
 		ctx := context.WithoutCancel(r.Context()) // closing the page does not withdraw the consent
 		a, err = wire.Call[wire.StoreAnswer](ctx, s.c, wire.MStore, wire.StoreRequest{Do: "prune", Keep: int(number(r.PostForm, "keep")), Digest: r.PostForm.Get("digest")})
 		if errors.Is(err, wire.ErrConflict) {

@@ -41,8 +41,8 @@ type server struct {
 	pages *template.Template
 	live  *live
 	// takes is held while a plan is carried out, so that only one is at a time.
-	takes sync.Mutex
-	seen  seenMarks
+	applying sync.Mutex
+	seen     seenMarks
 }
 
 // recent caches the newest actions with their files, for all pages, until there is a newer version.

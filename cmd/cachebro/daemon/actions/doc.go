@@ -7,7 +7,7 @@
 // Elsewhere an action is a job, that is, the processes of one process group, named after the
 // topmost one. So make and its hundred compilers are one job. If the group is not known, the action
 // is a single process. The removal of a sandbox's placeholders belongs to the action that made them
-// (describer.doer). After half a minute without a change a new action begins.
+// (describer.attributedTo). After half a minute without a change a new action begins.
 //
 // Undo without arguments undoes the newest action that is in effect, which is exactly one line of
 // the log.

@@ -143,7 +143,7 @@ func (s *Service) walk(w *describer, v *store.View, f store.Filter, q wire.Actio
 			g = &group{key: key, job: jb, begin: w.beginOf(o)}
 			groups, open[key] = append(groups, g), g
 		}
-		if len(g.versions)%64 == 0 && w.doer(o).Seq == o.Seq {
+		if len(g.versions)%64 == 0 && w.attributedTo(o).Seq == o.Seq {
 			alone[o.Who()] = g
 		}
 		g.versions = append(g.versions, o)

@@ -60,12 +60,12 @@ func (s *Service) newDescriber() *describer {
 // maxLife bounds how many versions of an empty file are read to find the one that made it.
 const maxLife = 8
 
-// doer returns the version whose author v is attributed to, which is nearly always v itself. The
+// attributedTo returns the version whose author v is attributed to, which is nearly always v itself. The
 // exception is the removal of a placeholder. Bubblewrap makes placeholders in the tree as mount
 // points, and the client that ran bubblewrap removes them after the command. A placeholder is a
 // file or directory that was always empty. The process that removes it, or a descendant of that
 // process, made it. The removal of a placeholder is attributed to the version that made it.
-func (w *describer) doer(v store.Version) store.Version {
+func (w *describer) attributedTo(v store.Version) store.Version {
 	if v.Op != store.OpUnlink && v.Op != store.OpRmdir || v.Plan != "" || v.Actor.PID == 0 {
 		return v
 	}
@@ -133,7 +133,7 @@ const ownComm = "cachebro"
 
 // keyOf returns the job of a version, and the key of the action that the version belongs to.
 func (w *describer) keyOf(v store.Version) (string, job) {
-	v = w.doer(v)
+	v = w.attributedTo(v)
 	a := v.Actor
 	switch {
 	case v.Plan != "":
@@ -157,7 +157,7 @@ func (w *describer) keyOf(v store.Version) (string, job) {
 
 // beginOf returns when the action of a version began, 0 if that is not known.
 func (w *describer) beginOf(v store.Version) int64 {
-	v = w.doer(v)
+	v = w.attributedTo(v)
 	if v.Plan != "" {
 		if p, err := w.s.store.Journal.Head(v.Plan); err == nil {
 			return p.Begun
@@ -281,7 +281,7 @@ func (w *describer) describe(a *wire.Action, g *group) {
 	if last := g.versions[len(g.versions)-1]; last.Seq > newest.Seq {
 		newest = last
 	}
-	newest = w.doer(newest)
+	newest = w.attributedTo(newest)
 	by := newest.Actor
 	if g.job.ok {
 		by.PID, by.Start, by.Comm, by.UID = g.job.root.PID, g.job.root.Start, g.job.root.Comm, g.job.root.UID
@@ -352,7 +352,7 @@ func (w *describer) commands(vs []store.Version) string {
 			continue
 		}
 		wrote[by] = true
-		v = w.doer(v)
+		v = w.attributedTo(v)
 		if v.Actor.ToolCall != "" || v.Plan != "" || v.Actor.PID == 0 {
 			return w.command(v, job{}) // one tool call, one plan, or changes that bypassed the mount
 		}
@@ -390,7 +390,7 @@ func cutText(s string, most int) string {
 
 // command describes what made a version.
 func (w *describer) command(v store.Version, j job) (said string) {
-	v = w.doer(v)
+	v = w.attributedTo(v)
 	switch c := w.call(v.Actor.ToolCall); {
 	case v.Plan != "":
 		said, _, _ = strings.Cut(v.Plan, "-")

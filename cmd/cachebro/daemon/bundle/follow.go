@@ -169,7 +169,7 @@ func (g *Graph) rows(ctx context.Context, vs []store.Version, kept map[string]ke
 	var read []int
 	for i, v := range vs {
 		out[i].v = v
-		if !g.counts(v) {
+		if !g.isNode(v) {
 			continue
 		}
 		p := string(v.Path)
@@ -199,7 +199,7 @@ func (g *Graph) rows(ctx context.Context, vs []store.Version, kept map[string]ke
 	save := map[string][]byte{}
 	for _, v := range vs {
 		key := rowPrefix + string(v.Path)
-		if !g.counts(v) {
+		if !g.isNode(v) {
 			if kept == nil {
 				save[key] = nil
 			}

@@ -96,9 +96,9 @@ func New(o Options) *Graph {
 	}
 }
 
-// counts reports whether a version makes its path a node. Nodes are tracked regular files that are
+// isNode reports whether a version makes its path a node. Nodes are tracked regular files that are
 // not secret.
-func (g *Graph) counts(v store.Version) bool {
+func (g *Graph) isNode(v store.Version) bool {
 	kind := v.Stat.Mode & syscall.S_IFMT
 	isFile := kind == syscall.S_IFREG || kind == 0 && v.Op != store.OpMkdir && v.Op != store.OpSymlink
 	if v.Deleted() || v.Class != 0 || !isFile {
@@ -119,7 +119,7 @@ func (g *Graph) applyLocked(rows []row) {
 	for _, r := range rows {
 		p := string(r.v.Path)
 		old := g.files[p]
-		if !g.counts(r.v) {
+		if !g.isNode(r.v) {
 			if old != nil {
 				g.removeLocked(old)
 			}

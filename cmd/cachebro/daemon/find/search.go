@@ -77,7 +77,7 @@ func (f *Finder) search(ctx context.Context, q wire.SearchQuery) (wire.SearchAns
 		err = wire.Errorf(wire.ErrBadRequest, "exact, ranked, symbols, files or history", "unknown search mode %q", q.Mode)
 	}
 	if err == nil && q.Body {
-		f.bodies(&a)
+		f.addBodies(&a)
 	}
 	return a, nil, err
 }
@@ -157,7 +157,7 @@ func (f *Finder) searchExact(ctx context.Context, q wire.SearchQuery, sq search.
 		hit := fileHit(l.Path, float64(len(r.Lines)-i)/float64(len(r.Lines)))
 		hit.Line, hit.Text, hit.At, hit.Before, hit.LineBytes = l.No, string(l.Text), l.At, l.Before, l.Size
 		hit.Title = fmt.Sprintf("%s:%d: %s", l.Path, l.No, strings.TrimSpace(string(l.Text)))
-		a.Hits = append(a.Hits, f.dated(hit))
+		a.Hits = append(a.Hits, f.addTime(hit))
 	}
 	return nil
 }
@@ -174,7 +174,7 @@ func (f *Finder) searchRanked(ctx context.Context, q wire.SearchQuery, sq search
 		hit.Line, hit.Text = f.Index.BestLine(r, q.Pattern)
 		hit.Last = r.Last
 		hit.Title = fmt.Sprintf("%s:%d: %s", r.Path, hit.Line, strings.TrimSpace(hit.Text))
-		a.Hits = append(a.Hits, f.dated(hit))
+		a.Hits = append(a.Hits, f.addTime(hit))
 	}
 	return nil
 }
@@ -190,7 +190,7 @@ func (f *Finder) searchSymbols(ctx context.Context, q wire.SearchQuery, sq searc
 		hit := wire.SearchHit{ID: search.SymbolID(s.Path, s.Name), Type: "symbol", Path: []byte(s.Path), Line: s.Line, Last: s.Last,
 			Text: s.Signature, Title: s.Kind + " " + s.Name, Score: s.Score, Symbol: s.Name}
 		f.hitIDs.put(hit)
-		a.Hits = append(a.Hits, f.dated(hit))
+		a.Hits = append(a.Hits, f.addTime(hit))
 	}
 	if len(a.Hits) == 0 {
 		a.Suggest = f.Index.Suggest(q.Pattern, 3)
@@ -204,7 +204,7 @@ func (f *Finder) searchNames(q wire.SearchQuery, sq search.Query, limit int, a *
 	for _, n := range hits[:min(limit, len(hits))] {
 		hit := fileHit(n.Path, n.Score)
 		hit.Title = string(n.Path)
-		a.Hits = append(a.Hits, f.dated(hit))
+		a.Hits = append(a.Hits, f.addTime(hit))
 	}
 	a.Files, a.Lines = len(a.Hits), len(a.Hits)
 }
@@ -276,8 +276,8 @@ func fileHit(p store.Path, score float64) wire.SearchHit {
 	return wire.SearchHit{ID: search.FileID(p), Type: "file", Path: []byte(p), Score: score}
 }
 
-// dated adds the time of the file's newest version.
-func (f *Finder) dated(hit wire.SearchHit) wire.SearchHit {
+// addTime adds the time of the file's newest version.
+func (f *Finder) addTime(hit wire.SearchHit) wire.SearchHit {
 	if v, ok, err := f.Store.Current(store.Path(hit.Path)); err == nil && ok {
 		hit.Time = onwire.Time(v.Time)
 		if v.Stat.Mtime != 0 {
@@ -290,8 +290,8 @@ func (f *Finder) dated(hit wire.SearchHit) wire.SearchHit {
 // maxBody is how many lines of an enclosing definition are returned with a hit.
 const maxBody = 120
 
-// bodies adds the text of the definitions around the hits, once each.
-func (f *Finder) bodies(a *wire.SearchAnswer) {
+// addBodies adds the text of the definitions around the hits, once each.
+func (f *Finder) addBodies(a *wire.SearchAnswer) {
 	told := map[string]bool{}
 	for i := range a.Hits {
 		hit := &a.Hits[i]

@@ -52,7 +52,7 @@ type Ingester struct {
 
 	reader *spool.Reader
 	joiner *spool.Joiner
-	epoch  uint64 // counts mounts, because node ids are unique only within one mount
+	mounts uint64 // counts mounts, because node ids are unique only within one mount
 
 	// applyMu is held during store.Apply by everyone who appends to the version log. It guards
 	// checkpoint, which is stored with every append.
@@ -122,7 +122,7 @@ type GitFollower interface {
 
 // Open opens the spool in dir, at the store's checkpoint.
 func Open(dir string, st *store.Store, src *source.Source, att *attribution.Attribution, log *slog.Logger, o Followers) (*Ingester, error) {
-	g := &Ingester{store: st, source: src, attribution: att, log: log, o: o, checkpoint: st.Checkpoint(), late: map[uint64]lateContent{}, epoch: 1, move: unknownMove, syncedAt: time.Now()}
+	g := &Ingester{store: st, source: src, attribution: att, log: log, o: o, checkpoint: st.Checkpoint(), late: map[uint64]lateContent{}, mounts: 1, move: unknownMove, syncedAt: time.Now()}
 	pos, seq := decodeCheckpoint(g.checkpoint)
 	r, err := spool.OpenReader(dir, pos)
 	if err != nil {

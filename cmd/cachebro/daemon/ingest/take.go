@@ -17,7 +17,7 @@ func (g *Ingester) take(ctx context.Context, j spool.Joined) (store.Change, bool
 	r := j.Record
 	switch r.Kind {
 	case spool.KindMount, spool.KindUnmount:
-		g.epoch++
+		g.mounts++
 		g.dirty.mount(r.Kind == spool.KindUnmount)
 		clear(g.late)
 		g.log.Info("spool", "mount", r.Kind == spool.KindMount, "seq", r.Seq, "version", r.Version)
@@ -63,7 +63,7 @@ func (g *Ingester) node(r *spool.Record) uint64 {
 	if r.Node == 0 {
 		return 0
 	}
-	return r.Node&(1<<40-1) | g.epoch<<40
+	return r.Node&(1<<40-1) | g.mounts<<40
 }
 
 func (g *Ingester) change(ctx context.Context, j spool.Joined) (store.Change, bool) {

@@ -109,7 +109,7 @@ func (kn *Knowledge) noteOut(n Note) wire.Note {
 	if n.Path == "" {
 		return w
 	}
-	now, gone := kn.placeNow(n.Path)
+	now, gone := kn.currentPath(n.Path)
 	w.Gone = gone
 	if now != n.Path {
 		w.Path, w.Was = []byte(now), []byte(n.Path)
@@ -120,9 +120,9 @@ func (kn *Knowledge) noteOut(n Note) wire.Note {
 // maxMoves bounds how many renames are followed, because renames may form a circle.
 const maxMoves = 64
 
-// placeNow follows a path through renames to the file's present path. A path that is not in the log
+// currentPath follows a path through renames to the file's present path. A path that is not in the log
 // counts as present.
-func (kn *Knowledge) placeNow(p store.Path) (now store.Path, gone bool) {
+func (kn *Knowledge) currentPath(p store.Path) (now store.Path, gone bool) {
 	at := p
 	for range maxMoves {
 		v, ok, err := kn.Store.Current(at)

@@ -167,7 +167,7 @@ func (s *Service) wrote(v *store.Version) {
 		Proc: attribution.Key{PID: v.Actor.PID, Start: v.Actor.Start},
 	}
 	way, err := s.versionsBetween(&l, *v)
-	if err != nil || !slices.ContainsFunc(way, func(o store.Version) bool { return l.byOther(o) }) {
+	if err != nil || !slices.ContainsFunc(way, func(o store.Version) bool { return l.madeByOther(o) }) {
 		return
 	}
 	theirs := way[len(way)-1]
@@ -197,10 +197,10 @@ func inPlace(tool string) bool {
 	return strings.HasSuffix(tool, "edit_file") || strings.HasSuffix(tool, "update_node")
 }
 
-// byOther reports whether o was made by somebody whose work the reader does not know. A process of
+// madeByOther reports whether o was made by somebody whose work the reader does not know. A process of
 // the reader's session outside all tool calls is a hook's formatter, so its work counts as known. A
 // writer that bypassed the mount may be the session itself, so it does not count as another.
-func (l *Loss) byOther(o store.Version) bool {
+func (l *Loss) madeByOther(o store.Version) bool {
 	a := o.Actor
 	switch {
 	case a.Comm == attribution.Outsider.Comm && a.PID == 0:
@@ -341,7 +341,7 @@ func (s *Service) judgeLocked(l *Loss, now store.Hash) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		steps = append(steps, step{text: b, other: len(steps) > 0 && l.byOther(o)})
+		steps = append(steps, step{text: b, other: len(steps) > 0 && l.madeByOther(o)})
 	}
 	if now == (store.Hash{}) {
 		now = v.Blob

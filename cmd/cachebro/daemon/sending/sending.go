@@ -70,7 +70,7 @@ func New(o Options) (*Service, error) {
 	}
 	s := &Service{Options: o, delay: delay, hopeless: hopeless, sender: sender, turn: make(chan struct{}, 1), wake: make(chan time.Duration, 1)}
 	s.turn <- struct{}{}
-	s.note()
+	s.copyState()
 	return s, nil
 }
 
@@ -88,12 +88,12 @@ func (s *Service) Handlers() map[string]wire.Handler {
 func (s *Service) Configured() bool { return s.on.Load() }
 
 // Changed notes that something was stored. It never blocks.
-func (s *Service) Changed() { s.due(s.delay) }
+func (s *Service) Changed() { s.schedule(s.delay) }
 
 // Ended notes that a session has ended. It never blocks.
-func (s *Service) Ended() { s.due(soon) }
+func (s *Service) Ended() { s.schedule(soon) }
 
-func (s *Service) due(in time.Duration) {
+func (s *Service) schedule(in time.Duration) {
 	if !s.Configured() {
 		return
 	}
@@ -116,7 +116,7 @@ func (s *Service) due(in time.Duration) {
 // Run sends until ctx ends.
 func (s *Service) Run(ctx context.Context) {
 	if s.State().Unsent > 0 {
-		s.due(soon)
+		s.schedule(soon)
 	}
 	retry := ingest.RetryFirst
 	for {
@@ -172,17 +172,17 @@ func (s *Service) send(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer s.give()
+	defer s.releaseTurn()
 	for more := true; more && err == nil; {
 		err = ctx.Err()
 		if err == nil {
 			more, err = s.sender.Send(ctx)
 		}
 		if err == nil {
-			s.note()
+			s.copyState()
 		}
 	}
-	s.outcome(ctx, err)
+	s.recordOutcome(ctx, err)
 	return err
 }
 
@@ -201,7 +201,7 @@ func (s *Service) acquireTurn(ctx context.Context) (context.Context, error) {
 	return ctx, nil
 }
 
-func (s *Service) give() {
+func (s *Service) releaseTurn() {
 	s.mu.Lock()
 	s.stop()
 	s.stop = nil
@@ -217,8 +217,8 @@ func (s *Service) interrupt() {
 	}
 }
 
-// note copies the sender's state. The caller holds the turn.
-func (s *Service) note() {
+// copyState copies the sender's state. The caller holds the turn.
+func (s *Service) copyState() {
 	p, on := s.sender.Place()
 	h := s.sender.Head()
 	s.mu.Lock()
@@ -240,7 +240,7 @@ func (s *Service) note() {
 	}
 }
 
-func (s *Service) outcome(ctx context.Context, err error) {
+func (s *Service) recordOutcome(ctx context.Context, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil {
@@ -321,7 +321,7 @@ func (s *Service) answer(ctx context.Context, q wire.RemoteRequest) (wire.Remote
 	case "rm":
 		err = s.remove(ctx)
 	case "send":
-		err = s.now(ctx, q.Within)
+		err = s.sendNow(ctx, q.Within)
 	default:
 		err = wire.Errorf(wire.ErrBadRequest, "add, rm or send", "%q is not an operation on a remote", q.Do)
 	}
@@ -352,16 +352,16 @@ func (s *Service) add(ctx context.Context, q wire.RemoteRequest) error {
 	if err != nil {
 		return err
 	}
-	defer s.give()
+	defer s.releaseTurn()
 	if err := s.sender.Add(ctx, p, q.Name, q.Recipients); err != nil {
 		return wire.Errorf(wire.ErrBadRequest, cmp.Or(hint(err), "cachebro remote --help explains addresses"), "%v", err)
 	}
-	s.note()
+	s.copyState()
 	s.mu.Lock()
 	s.state.Error, s.state.Hint, s.state.Since = "", "", time.Time{}
 	s.mu.Unlock()
 	s.Log.Info("the history goes to a bucket", "url", p.String())
-	s.due(soon)
+	s.schedule(soon)
 	return nil
 }
 
@@ -372,8 +372,8 @@ func (s *Service) enlist(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer s.give()
-	s.due(soon) // continue what was interrupted
+	defer s.releaseTurn()
+	s.schedule(soon) // continue what was interrupted
 	if err := s.sender.Enlist(ctx); err != nil {
 		return wire.Errorf(wire.ErrBadRequest, cmp.Or(hint(err), "cachebro remote shows what was sent and what failed"), "%v", err)
 	}
@@ -386,17 +386,17 @@ func (s *Service) remove(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer s.give()
+	defer s.releaseTurn()
 	if err := s.sender.Remove(); err != nil {
 		return err
 	}
-	s.note()
+	s.copyState()
 	return nil
 }
 
-// now sends everything that has happened so far. It records a failure in the state instead of
+// sendNow sends everything that has happened so far. It records a failure in the state instead of
 // returning it.
-func (s *Service) now(ctx context.Context, within time.Duration) error {
+func (s *Service) sendNow(ctx context.Context, within time.Duration) error {
 	if !s.Configured() {
 		return nil
 	}

@@ -218,7 +218,7 @@ func (s *scanner) classifyNew(c *store.Change) error {
 		if known == 0 || at <= known || at >= s.until {
 			return nil
 		}
-		if !s.gained(c.Path, known) {
+		if !s.mayHaveAppeared(c.Path, known) {
 			return nil
 		}
 		if renamed, err := s.renamed(c.Stat); err != nil || !renamed {
@@ -241,9 +241,9 @@ func (s *scanner) classifyNew(c *store.Change) error {
 	return nil
 }
 
-// gained reports whether a path may have appeared since the scan that set known. Its directory has
+// mayHaveAppeared reports whether a path may have appeared since the scan that set known. Its directory has
 // then changed since, or is itself new.
-func (s *scanner) gained(p store.Path, known int64) bool {
+func (s *scanner) mayHaveAppeared(p store.Path, known int64) bool {
 	dir := path.Dir(string(p))
 	if s.namedAt[dir] > known {
 		return true

@@ -59,7 +59,7 @@ func SessionWith(st *store.Store, name string, has func(store.Session) (bool, er
 		return store.SessionID(name), err
 	}
 	if name != "last" {
-		id, err := begun(st, name)
+		id, err := sessionByPrefix(st, name)
 		return store.SessionID(id), err
 	}
 	all, err := st.Sessions.List(maxLooked)
@@ -88,7 +88,7 @@ func Prompt(st *store.Store, command string, asker, session store.SessionID, nam
 		return "", nil
 	}
 	if name != "last" {
-		return begunPrompt(st, session, name)
+		return promptByPrefix(st, session, name)
 	}
 	all, err := st.Sessions.LastPrompts(session, maxLooked)
 	if err != nil {
@@ -117,9 +117,9 @@ func Prompt(st *store.Store, command string, asker, session store.SessionID, nam
 	return all[0].ID, nil
 }
 
-// begun returns the only session whose name begins with a text, by the rules of begins. It also
+// sessionByPrefix returns the only session whose name begins with a text; see byPrefix. It also
 // searches the versions, for sessions that no client reported.
-func begun(st *store.Store, name string) (string, error) {
+func sessionByPrefix(st *store.Store, name string) (string, error) {
 	all, err := st.Sessions.List(0)
 	if err != nil {
 		return "", err
@@ -131,11 +131,11 @@ func begun(st *store.Store, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return begins("session", name, ids)
+	return byPrefix("session", name, ids)
 }
 
-// begunPrompt is begun for the prompts of a session, or of all sessions if session is "".
-func begunPrompt(st *store.Store, session store.SessionID, name string) (string, error) {
+// promptByPrefix is sessionByPrefix for the prompts of a session, or of all sessions if session is "".
+func promptByPrefix(st *store.Store, session store.SessionID, name string) (string, error) {
 	all, err := st.Sessions.LastPrompts(session, 0)
 	if err != nil {
 		return "", err
@@ -150,14 +150,14 @@ func begunPrompt(st *store.Store, session store.SessionID, name string) (string,
 	for _, p := range all {
 		ids = append(ids, p.ID)
 	}
-	return begins("prompt", name, ids)
+	return byPrefix("prompt", name, ids)
 }
 
 const mostNamed = 4
 
-// begins returns the only name that equals name or begins with it. If there is none, it
+// byPrefix returns the only name that equals name or begins with it. If there is none, it
 // returns name itself; if there are several, it returns an error.
-func begins(what, name string, all []string) (string, error) {
+func byPrefix(what, name string, all []string) (string, error) {
 	if slices.Contains(all, name) {
 		return name, nil
 	}
