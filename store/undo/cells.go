@@ -18,6 +18,7 @@ type node struct {
 	in          store.Inode
 	foreign     bool   // in comes from another machine
 	nlink       uint32 // according to the last version
+	late        uint32 // how many of these names it got at an excluded path since past.begun, if it has no other
 	kids        map[store.Path]*cell
 	entries     []*cell        // the entries that hold it now
 	bare        bool           // a directory that is known only by its children
@@ -196,7 +197,7 @@ func (m *maker) cellsSince(paths []store.Path, lo uint64, known map[uint64]*stor
 		for _, c := range n.entries {
 			if p, ok := h.path(c); ok && !n.dir() {
 				if own := h.owns[p]; len(own) > 0 && store.InodeOf(own[len(own)-1].Stat) == n.in {
-					n.nlink = own[len(own)-1].Stat.Nlink
+					n.nlink, n.late = own[len(own)-1].Stat.Nlink, 0
 				}
 			}
 		}
@@ -481,7 +482,7 @@ func (h *past) begin(p store.Path) {
 // update updates a node by the fields that every version has.
 func (h *past) update(n *node, v *store.Version) {
 	if in := store.InodeOf(v.Stat); in.Ino != 0 {
-		n.in, n.foreign, n.nlink = in, v.Foreign, v.Stat.Nlink
+		n.in, n.foreign, n.nlink, n.late = in, v.Foreign, v.Stat.Nlink, 0
 	}
 	n.seen, n.bare = true, false
 }
@@ -544,7 +545,7 @@ func (h *past) set(c *cell, n *node, v *store.Version) {
 	c.facts = append(c.facts, fact{value: value{node: n}, v: v, seqs: []uint64{v.Seq}, found: authorUnknown(v)})
 	if was != nil && n != nil && v.Op != store.OpExchange { // the file that was there lost this name
 		if last := h.lastAt(v.Path, v.Seq); !last.Deleted() && store.InodeOf(last.Stat) == was.in && last.Stat.Nlink > 0 {
-			was.nlink = h.namesLeft(last.Stat.Nlink, last)
+			h.lostName(was, last.Stat.Nlink, last)
 		}
 	}
 	if was != nil {
@@ -558,14 +559,17 @@ func (h *past) set(c *cell, n *node, v *store.Version) {
 	}
 }
 
-// namesLeft returns the number of names of a file after it lost one. It does not count a name that
-// the file got later at an excluded path.
-func (h *past) namesLeft(nlink uint32, last store.Version) uint32 {
-	if last.Linked >= h.begun && nlink > 1 {
-		nlink--
+// lostName notes that a node lost one of nlink names.
+func (h *past) lostName(n *node, nlink uint32, last store.Version) {
+	n.nlink, n.late = max(nlink, 1)-1, 0
+	if last.Linked >= h.begun && n.nlink > 0 {
+		n.late = 1
 	}
-	return max(nlink, 1) - 1
 }
+
+// strangeNames returns the number of names that a removed node had left and that nobody knows. A name
+// that it got at an excluded path since past.begun does not count, because no plan has to restore it.
+func (n *node) strangeNames() uint32 { return n.nlink - n.late }
 
 // lastAt returns the newest version of a path before number seq, or Seq 0 if there is none.
 func (h *past) lastAt(p store.Path, seq uint64) (last store.Version) {
@@ -638,9 +642,9 @@ func (h *past) emptyEntry(c *cell, v *store.Version) {
 	}
 	if n := c.now().node; n != nil {
 		if in := store.InodeOf(v.Stat); in == n.in && in.Ino != 0 {
-			n.nlink = v.Stat.Nlink
+			n.nlink, n.late = v.Stat.Nlink, 0
 			if v.Op != store.OpMoved {
-				n.nlink = h.namesLeft(n.nlink, h.lastAt(v.Path, v.Seq))
+				h.lostName(n, v.Stat.Nlink, h.lastAt(v.Path, v.Seq))
 			}
 		}
 		h.bySeq[v.Seq] = n
@@ -783,21 +787,17 @@ func (h *past) put(c *cell, n *node, v *store.Version) *node {
 		h.set(c, n, v)
 		return n
 	}
-	if v.Op == store.OpExchange && goesOn == cur && cur.in.Ino != 0 { // the old file has the other name now
-		old := h.newNode(cur.kind, cur.in)
-		old.seen, old.nlink = true, cur.nlink
-		old.content.known, old.content.base = true, cur.content.now()
-		old.meta.known, old.meta.base = true, cur.meta.now()
-		h.nodes[cur.in] = old
+	if goesOn == cur && cur.in.Ino != 0 && cur.in != n.in && (v.Op == store.OpExchange || len(cur.entries) > 1) {
+		h.replacedFile(cur, c, v)
 	}
 	if n.in.Ino != 0 {
 		h.nodes[n.in] = goesOn
 	}
 	n.continuesAs = goesOn
 	if len(goesOn.entries) == 0 && !goesOn.dir() {
-		goesOn.strangers = max(goesOn.strangers, goesOn.nlink)
+		goesOn.strangers = max(goesOn.strangers, goesOn.strangeNames())
 	}
-	goesOn.nlink, n.nlink = n.nlink, 0
+	goesOn.nlink, goesOn.late, n.nlink, n.late = n.nlink, n.late, 0, 0
 	if n.seen && n.content.known { // its values when it was made
 		h.write(&goesOn.content, n.content.now().st, v)
 		h.write(&goesOn.meta, n.meta.now().st, v)
@@ -810,6 +810,21 @@ func (h *past) put(c *cell, n *node, v *store.Version) *node {
 	}
 	h.set(c, goesOn, v)
 	return goesOn
+}
+
+// replacedFile makes a node of the file that a node had until version v replaced it at an entry. The
+// file keeps its other names, or has the other name of an exchange.
+func (h *past) replacedFile(n *node, at *cell, v *store.Version) {
+	old := h.newNode(n.kind, n.in)
+	old.seen, old.nlink = true, n.nlink
+	old.content.known, old.content.base = true, n.content.now()
+	old.meta.known, old.meta.base = true, n.meta.now()
+	h.nodes[n.in] = old
+	for _, c := range slices.Clone(n.entries) {
+		if c != at {
+			h.set(c, old, v)
+		}
+	}
 }
 
 // holdsEntries reports whether a directory has entries. Such a directory does not replace another

@@ -1079,8 +1079,12 @@ func (m *maker) nameStrangers(a *aims, o *outcome) {
 		if g.c.kind != entryCell {
 			continue
 		}
-		if n := g.want.node; n != nil && !n.dir() && !now.has(n) && max(n.nlink, n.strangers) > 0 && n.in.Ino != 0 {
-			list(n, a.pathIn(o, g.c), fmt.Sprintf("it is a separate file now; its file had %d other, unknown names, which may have changed", max(n.nlink, n.strangers)))
+		n := g.want.node
+		if n == nil || n.dir() || now.has(n) || n.in.Ino == 0 {
+			continue
+		}
+		if unknown := max(n.strangeNames(), n.strangers); unknown > 0 {
+			list(n, a.pathIn(o, g.c), fmt.Sprintf("it is a separate file now; its file had %d other, unknown names, which may have changed", unknown))
 		}
 	}
 	for _, n := range a.h.all {
@@ -1088,7 +1092,7 @@ func (m *maker) nameStrangers(a *aims, o *outcome) {
 		if !a.undo || isOther || o.has(n) || !m.changedBy(a, n) {
 			continue
 		}
-		if unknown := max(int(n.nlink)-len(now.places[n]), int(n.strangers)); unknown > 0 {
+		if unknown := max(int(n.strangeNames())-len(now.places[n]), int(n.strangers)); unknown > 0 {
 			list(n, a.h.title(&n.content), fmt.Sprintf("its file had %d other, unknown names, which keep the change", unknown))
 		}
 	}

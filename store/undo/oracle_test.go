@@ -49,6 +49,7 @@ func begin(r *rapid.T) *life {
 		r.Fatal(err)
 	}
 	l := &life{T: r, world: world{nil, storetest.NewTree()}, dir: dir, o: storetest.NewOracle()}
+	l.tr.Bare = rapid.Bool().Draw(r, "bare")
 	l.open()
 	r.Cleanup(func() { l.s.Close(); os.RemoveAll(dir) })
 	return l

@@ -81,6 +81,7 @@ func (w world) notBy(r *rapid.T, ses store.SessionID) map[store.Path]storetest.F
 func TestUndoRedo(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := world{storetest.FreshRapid(r, storetest.Options()), storetest.NewTree()}
+		w.tr.Bare = rapid.Bool().Draw(r, "bare")
 		a, b := store.Actor{PID: 1, Session: "A", Comm: "a"}, store.Actor{PID: 2, Session: "B", Comm: "b"}
 		w.act(r, b, 10)
 		for range rapid.IntRange(1, 3).Draw(r, "turns") {
@@ -167,6 +168,7 @@ func show(m map[store.Path]storetest.File) string {
 func TestRestoreEveryState(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := world{storetest.FreshRapid(r, storetest.Options()), storetest.NewTree()}
+		w.tr.Bare = rapid.Bool().Draw(r, "bare")
 		type moment struct {
 			seq  uint64
 			tree map[store.Path]storetest.File

@@ -23,6 +23,10 @@ type Tree struct {
 	Actor store.Actor
 	Plan  string
 	Tails bool
+	// Bare makes plans replace files as they do without a mount. The file that loses its last name
+	// exists for a moment under the temporary name, and the new file is recorded before it is
+	// complete.
+	Bare bool
 }
 
 // File is the file behind one or more paths of a tree.
@@ -357,7 +361,8 @@ func (t *Tree) Perform(s *store.Store, p *store.Plan) ([]store.Change, error) {
 				tmp := st.Path + ".new"
 				cs = append(cs, t.Write(tmp, string(b)))
 				t.Files[tmp].Mode = st.Mode
-				cs = append(cs, t.Chmod(tmp, st.Mode&0o7777), t.Rename(tmp, st.Path))
+				cs = append(cs, t.Chmod(tmp, st.Mode&0o7777))
+				cs = append(cs, t.replace(tmp, st.Path)...)
 				break
 			}
 			cs = append(cs, t.Write(st.Path, string(b)), t.Chmod(st.Path, st.Mode&0o7777))
@@ -395,7 +400,8 @@ func (t *Tree) Perform(s *store.Store, p *store.Plan) ([]store.Change, error) {
 			}
 			if n != nil {
 				tmp := st.Path + ".new"
-				cs = append(cs, t.Link(st.To, tmp), t.Rename(tmp, st.Path))
+				cs = append(cs, t.Link(st.To, tmp))
+				cs = append(cs, t.replace(tmp, st.Path)...)
 				break
 			}
 			cs = append(cs, t.Link(st.To, st.Path))
@@ -405,13 +411,21 @@ func (t *Tree) Perform(s *store.Store, p *store.Plan) ([]store.Change, error) {
 		if n := t.Files[st.Path]; (st.Do == store.DoWrite || st.Do == store.DoChmod) && st.Mtime != 0 {
 			n.Mtime = st.Mtime
 			for i := range cs[first:] {
-				if c := &cs[first+i]; c.Stat.Ino == n.Ino {
+				if c := &cs[first+i]; c.Stat.Ino == n.Ino && !(t.Bare && c.Op == store.OpCreate) {
 					c.Stat.Mtime = n.Mtime
 				}
 			}
 		}
 	}
 	return cs, nil
+}
+
+// replace gives the file tmp the name of another one.
+func (t *Tree) replace(tmp, name store.Path) []store.Change {
+	if !t.Bare || t.Links(t.Files[name]) > 1 {
+		return []store.Change{t.Rename(tmp, name)}
+	}
+	return []store.Change{t.Exchange(tmp, name), t.Remove(tmp)}
 }
 
 func (t *Tree) Has(ino uint64) bool {
