@@ -42,28 +42,60 @@ func (t *dirtyTable) clear(node uint64) {
 
 // removeName removes a name under which content was being changed. A process may still write to the open
 // file, but the name may now belong to another file.
-func (t *dirtyTable) removeName(p store.Path) { t.renamed(p, "") }
-
-// renamed moves the entries of one name to another, or removes them if to is "".
-func (t *dirtyTable) renamed(from, to store.Path) {
+func (t *dirtyTable) removeName(p store.Path) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.former, from)
-	if t.paths[from] == 0 {
+	if t.paths[p]+t.former[p] == 0 {
 		return
 	}
-	for node, all := range t.nodes {
-		i := slices.Index(all, from)
+	t.rename(func(q store.Path) store.Path {
+		if q == p {
+			return ""
+		}
+		return q
+	})
+}
+
+// moved updates the table after a rename or, if both is set, after an exchange of two names. What was
+// below a renamed directory (dir) goes with it.
+func (t *dirtyTable) moved(from, to store.Path, dir, both bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !dir && t.paths[from]+t.paths[to]+t.former[from]+t.former[to] == 0 {
+		return
+	}
+	t.rename(func(q store.Path) store.Path {
 		switch {
-		case i < 0:
-		case to == "" || slices.Contains(all, to):
-			t.nodes[node] = slices.Delete(all, i, i+1)
-		default:
-			all[i] = to
-			t.paths[to]++
+		case q.Inside(from):
+			return to + q[len(from):]
+		case !q.Inside(to):
+			return q
+		case both:
+			return from + q[len(to):]
+		}
+		return "" // replaced
+	})
+}
+
+// rename gives each path its new name. "" removes the path. mu is held.
+func (t *dirtyTable) rename(name func(store.Path) store.Path) {
+	paths, former := map[store.Path]int{}, map[store.Path]int{}
+	for node, all := range t.nodes {
+		var kept []store.Path
+		for _, p := range all {
+			if p = name(p); p != "" && !slices.Contains(kept, p) {
+				kept = append(kept, p)
+				paths[p]++
+			}
+		}
+		t.nodes[node] = kept
+	}
+	for p, n := range t.former {
+		if p = name(p); p != "" {
+			former[p] = n
 		}
 	}
-	delete(t.paths, from)
+	t.paths, t.former = paths, former
 }
 
 // mount clears the table for another mountd. ended says that the last mountd left no file

@@ -17,14 +17,26 @@ func TestDirtyNames(t *testing.T) {
 	d.set(3, "replaced")
 	d.removeName("removed")
 	d.removeName("replaced")
-	d.renamed("moved", "replaced")
-	for p, want := range map[store.Path]bool{"removed": false, "other name": true, "moved": false, "replaced": true} {
+	d.moved("moved", "replaced", false, false)
+	// Names below a directory go with it. A name that stayed was taken for that of a file that a plan
+	// made there later, which could not be removed again because "it is being written".
+	d.set(4, "dir/below")
+	d.set(5, "taken/below")
+	d.set(6, "one")
+	d.set(7, "two/below")
+	d.moved("dir", "taken", true, false)
+	d.moved("one", "two", true, true)
+	for p, want := range map[store.Path]bool{
+		"removed": false, "other name": true, "moved": false, "replaced": true,
+		"dir/below": false, "taken/below": true, "one": false, "two": true, "two/below": false, "one/below": true,
+	} {
 		if d.has(p) != want {
 			t.Errorf("%s is in motion: %v, want %v", p, !want, want)
 		}
 	}
-	d.clear(1)
-	d.clear(2)
+	for node := range d.nodes {
+		d.clear(node)
+	}
 	if len(d.paths) > 0 {
 		t.Errorf("in motion when everything is closed: %v", d.paths)
 	}

@@ -84,9 +84,8 @@ func (g *Ingester) change(ctx context.Context, j spool.Joined) (store.Change, bo
 		g.dirty.clear(c.Node)
 	case store.OpUnlink:
 		g.dirty.removeName(c.Path)
-	case store.OpRename:
-		g.dirty.removeName(c.Path2) // the file that had the new name
-		g.dirty.renamed(c.Path, c.Path2)
+	case store.OpRename, store.OpExchange:
+		g.dirty.moved(c.Path, c.Path2, movesDir(r), c.Op == store.OpExchange)
 	}
 	switch {
 	case r.Reason != "":
