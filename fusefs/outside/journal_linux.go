@@ -118,11 +118,11 @@ func (j *journal) addCaller(c fusefs.Caller, r *spool.Record) *spool.Record {
 
 // addAwaited adds an entry that says that the recorder waits for the result of calls on a path.
 func (j *journal) addAwaited(e *entry) {
-	r := &spool.Record{Kind: spool.KindDirty, HasContent: e.written, Path: e.path, Stat: e.known, Time: e.when.UnixNano()}
+	r := &spool.Record{Kind: spool.KindDirty, HasContent: len(e.writers) > 0, Path: e.path, Stat: e.known, Time: e.when.UnixNano()}
 	if e.altered {
 		r.Op = event.OpChmod
 	}
-	j.add(j.addCaller(e.by, r))
+	j.add(j.addCaller(e.writer(), r))
 	j.urgent = true
 }
 
@@ -299,7 +299,10 @@ func (r *Recorder) recover(l *leftJournal) {
 	}
 	for _, w := range slices.SortedFunc(maps.Values(l.waits), func(a, b *spool.Record) int { return cmp.Compare(a.Seq, b.Seq) }) {
 		e := r.touch(spot{path: w.Path, st: w.Stat, exists: w.Stat.Ino != 0}, l.caller(w))
-		e.when, e.written, e.altered = timeOf(w), w.HasContent, w.Op == event.OpChmod
+		e.when, e.altered = timeOf(w), w.Op == event.OpChmod
+		if w.HasContent {
+			e.written(e.by)
+		}
 		st, exists := lstat(w.Path)
 		if s := recordsOf[e.track]; s != nil {
 			rel := e.track.rel(w.Path)

@@ -47,14 +47,14 @@ type Recorder struct {
 	// mu guards the fields below.
 	mu       sync.Mutex
 	resolver resolver
-	tracks   map[string]*track                   // by root
-	dirs     map[string]bool                     // directories that the histories know; see knowDir
-	roots    map[string]rooted                   // by directory
-	entries  map[string]*entry                   // by path
-	pending  []*entry                            // in the order of the calls
-	ops      []*op                               // calls on names whose effect has not been seen yet
-	opening  map[uint32]*entry                   // by thread: the entry that its last call opens for writing
-	writable map[*fusefs.Process]map[string]bool // cache of stillWrites during settleAll
+	tracks   map[string]*track             // by root
+	dirs     map[string]bool               // directories that the histories know; see knowDir
+	roots    map[string]rooted             // by directory
+	entries  map[string]*entry             // by path
+	pending  []*entry                      // in the order of the calls
+	ops      []*op                         // calls on names whose effect has not been seen yet
+	opening  map[uint32]*entry             // by thread: the entry that its last call opens for writing
+	writable map[*fusefs.Process]openFiles // cache of stillWrites during settleAll
 }
 
 // rooted caches which history a directory's files belong to.
@@ -75,12 +75,12 @@ type entry struct {
 	file    *file // the file in that state, or nil
 	by      fusefs.Caller
 	when    time.Time
-	waits   bool       // the result of a call is awaited
-	listed  bool       // it is in pending
-	written bool       // it was opened for writing
-	altered bool       // its mode, owner or attributes may have changed too
-	last    event.Stat // the state at the last look
-	next    time.Time  // when to look again at the earliest
+	waits   bool            // the result of a call is awaited
+	listed  bool            // it is in pending
+	writers []fusefs.Caller // who opened it for writing, newest last
+	altered bool            // its mode, owner or attributes may have changed too
+	last    event.Stat      // the state at the last look
+	next    time.Time       // when to look again at the earliest
 }
 
 // op is a call on names that was let through and whose effect has not been seen yet.
@@ -452,17 +452,11 @@ func (r *Recorder) handleMake(by fusefs.Caller, s spot, dir bool, of origin) {
 	}
 	r.goneByOthers(s.path)
 	e := r.touch(s, by)
-	e.written = false
+	e.writers = nil
 	if !dir {
 		r.opens(e)
 	}
 	r.await(e)
-}
-
-// opens notes that an entry's file is about to be opened for writing.
-func (r *Recorder) opens(e *entry) {
-	e.written = true
-	r.opening[e.by.TID] = e
 }
 
 func (r *Recorder) handleWrite(by fusefs.Caller, s spot, o event.Op, of origin) {
@@ -532,8 +526,9 @@ func (r *Recorder) takeOver(e *entry) {
 		if !other.waits || r.stillWrites(other, other.known) {
 			continue
 		}
-		e.written, e.altered = e.written || other.written, e.altered || other.altered
-		other.written, other.altered = false, false
+		e.written(other.writers...)
+		e.altered = e.altered || other.altered
+		other.writers, other.altered = nil, false
 		r.unawait(other)
 	}
 }
@@ -665,7 +660,7 @@ func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, f
 	o := &op{op: event.OpRename, from: a, to: b, a: ea.track, b: r.trackOf(b.path), file: ea.file, target: target(a.path, a.st), by: by, when: time.Now(), tid: n.PID}
 	r.recordState(ea, a)
 	r.foundBelow(o.a, a, of)
-	written := isRegular(a.st) && ea.waits && ea.written
+	written := isRegular(a.st) && ea.waits && len(ea.writers) > 0
 	if written { // later writes belong to the new name
 		r.altered(ea, a.st, false)
 	}
@@ -700,7 +695,7 @@ func (r *Recorder) arrives(by fusefs.Caller, s spot, of origin) {
 	}
 	e := r.current(s, by)
 	r.losing(e, s, by, event.OpRename)
-	e.written = true
+	e.written(by)
 	r.await(e)
 }
 

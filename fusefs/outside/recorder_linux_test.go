@@ -4,12 +4,15 @@ package outside
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,6 +33,7 @@ type place struct {
 	r      *Recorder
 	root   string // whose history told reads
 	theirs bool   // the calls are not those of a plan
+	pid    int    // who calls; 0: this thread
 }
 
 func newPlace(t *testing.T) *place {
@@ -88,7 +92,7 @@ func (p *place) see(nr int, args [6]uint64, names ...string) {
 			memory[args[arg]] = append([]byte(p.path(names[i])), 0)
 		}
 	}
-	n := &notifier.Notice{PID: uint32(unix.Gettid()), NR: int32(nr), Arch: notifier.AuditArch, Args: args}
+	n := &notifier.Notice{PID: uint32(cmp.Or(p.pid, unix.Gettid())), NR: int32(nr), Arch: notifier.AuditArch, Args: args}
 	n.Read = func(_ uint32, addr uint64, buf []byte) bool {
 		clear(buf)
 		return copy(buf, memory[addr]) > 0
@@ -479,7 +483,7 @@ func TestFailedByAnotherName(t *testing.T) {
 	p.see(unix.SYS_FCHMODAT, [6]uint64{at(), 0, 0o600}, "two")
 	p.r.mu.Lock()
 	defer p.r.mu.Unlock()
-	if e := p.r.entries[p.path("one")]; e.waits || e.written {
+	if e := p.r.entries[p.path("one")]; e.waits || len(e.writers) > 0 {
 		t.Errorf("a write by the other name is awaited still: %+v", e)
 	}
 }
@@ -614,6 +618,116 @@ func TestWrittenAfterRename(t *testing.T) {
 	}
 	if !contents["wasst"] || !contents["is written"] {
 		t.Errorf("kept: %v", contents)
+	}
+}
+
+// TestWrittenAfterNameIsLost: what is written through a descriptor is recorded under another name of
+// the file when the name by which it was opened is removed or replaced. It was not seen at all.
+func TestWrittenAfterNameIsLost(t *testing.T) {
+	for name, lose := range map[string]func(p *place){
+		"removed": func(p *place) {
+			p.unlink("one")
+			os.Remove(p.path("one"))
+		},
+		"replaced": func(p *place) {
+			p.write("third", "x")
+			p.see(unix.SYS_RENAMEAT2, [6]uint64{at(), 0, at()}, "third", "one")
+			os.Rename(p.path("third"), p.path("one"))
+		},
+	} {
+		p := newPlace(t)
+		p.write("one", "first")
+		if err := os.Link(p.path("one"), p.path("two")); err != nil {
+			t.Fatal(err)
+		}
+		f := p.opened("one")
+		lose(p)
+		p.r.Settle()
+		if _, err := f.WriteAt([]byte("is written"), 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		changes, contents := p.told()
+		if !slices.Contains(changes, change{event.OpWrite, "two"}) || !contents["first"] || !contents["is written"] {
+			t.Errorf("%s: reported %v, kept %v", name, changes, contents)
+		}
+	}
+}
+
+// opened opens a file for writing and leaves it open.
+func (p *place) opened(name string) *os.File {
+	p.t.Helper()
+	p.open(name, unix.O_RDWR)
+	f, err := os.OpenFile(p.path(name), os.O_RDWR, 0)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// TestWrittenBesideOthers: a file is still written by the process that opened it while another one
+// changes its mode, renames it, or opens it too. Only the last caller was asked whether it had the file
+// open, so what the first wrote after that was not recorded.
+func TestWrittenBesideOthers(t *testing.T) {
+	for name, act := range map[string]func(p *place) string{
+		"chmod": func(p *place) string {
+			p.see(unix.SYS_FCHMODAT, [6]uint64{at(), 0, 0o600}, "one")
+			os.Chmod(p.path("one"), 0o600)
+			return "one"
+		},
+		"rename": func(p *place) string {
+			p.see(unix.SYS_RENAMEAT2, [6]uint64{at(), 0, at()}, "one", "two")
+			os.Rename(p.path("one"), p.path("two"))
+			return "two"
+		},
+		"open": func(p *place) string {
+			p.open("one", unix.O_WRONLY)
+			return "one"
+		},
+	} {
+		p := newPlace(t)
+		p.write("one", "first")
+		f := p.opened("one")
+		other := exec.Command("sleep", "60")
+		if err := other.Start(); err != nil {
+			t.Fatal(err)
+		}
+		p.pid = other.Process.Pid
+		at := act(p)
+		if err := errors.Join(other.Process.Kill(), other.Wait()); err == nil {
+			t.Fatal("it ended by itself")
+		}
+		p.pid = 0
+		p.r.Settle()
+		if _, err := f.WriteAt([]byte("is written"), 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		changes, contents := p.told()
+		written := slices.ContainsFunc(changes, func(c change) bool { return c.op == event.OpWrite && strings.HasPrefix(c.names, at) })
+		if !written || !contents["is written"] {
+			t.Errorf("%s: reported %v, kept %v", name, changes, contents)
+		}
+		state, err := p.paths.State(p.root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		by := uint32(0) // who is said to have changed the mode
+		if err := readSpool(wire.SpoolDir(state), func(r *spool.Record) {
+			if r.Kind == spool.KindVersion && by == 0 && r.Stat.Mode&0o777 == 0o600 {
+				by = r.PID
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if name == "chmod" && by != uint32(other.Process.Pid) {
+			t.Errorf("the mode was changed by %d, not by %d", by, other.Process.Pid)
+		}
 	}
 }
 

@@ -173,8 +173,11 @@ func pathOf(fd int) (string, bool) {
 		return "", false
 	}
 	name := string(buf[:n])
-	return name, !strings.HasSuffix(name, " (deleted)")
+	return name, !strings.HasSuffix(name, unlinked)
 }
+
+// unlinked is what the kernel appends to the path of an open file that lost the name.
+const unlinked = " (deleted)"
 
 const fuseMagic = 0x65735546
 

@@ -3,8 +3,6 @@
 package outside
 
 import (
-	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -12,7 +10,6 @@ import (
 	"cachebro/fusefs"
 	"cachebro/store/leaf/event"
 	"cachebro/store/leaf/ignore"
-	"cachebro/store/leaf/procfs"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,7 +29,7 @@ func (r *Recorder) Settle() {
 // settleAll settles entries whose field last was just updated. It reads the list of a process's
 // open files only once, because that was a quarter of the cost of making a file.
 func (r *Recorder) settleAll(all []*entry) {
-	r.writable = map[*fusefs.Process]map[string]bool{}
+	r.writable = map[*fusefs.Process]openFiles{}
 	for _, e := range all {
 		r.settle(e)
 	}
@@ -113,7 +110,8 @@ func (r *Recorder) settle(e *entry) {
 	case !exists, !waited && unchanged(st, e.known):
 		return // if the tree removed the name, that is recorded elsewhere
 	}
-	held := e.written && isRegular(st) && r.stillWrites(e, st)
+	holder := r.holder(e, st)
+	held := holder >= 0 && isRegular(st)
 	switch {
 	case !waited && !(sameInode(st, e.known) && held):
 		r.byOthers(e, st)
@@ -131,19 +129,14 @@ func (r *Recorder) settle(e *entry) {
 		}
 	}
 	switch {
-	case !waited || !e.written || !isRegular(st):
-	case held: // its writer has not finished
+	case !waited || len(e.writers) == 0 || !isRegular(st):
+	case held: // its writer has not finished, but those after it have
+		e.writers = e.writers[:holder+1]
 		r.await(e)
 		e.next = time.Now().Add(heldEvery)
 	case r.isOpening(e), changedSince(e.path, st):
 		r.await(e)
 	}
-}
-
-// isOpening reports whether an open is in progress, whose file may exist before its descriptor
-// does.
-func (r *Recorder) isOpening(e *entry) bool {
-	return r.opening[e.by.TID] == e && time.Since(e.when) < opFor && alive(e.by.TID)
 }
 
 // changedSince reports whether the file changed since st was read. Its writer may have changed and
@@ -159,7 +152,7 @@ const heldEvery = time.Second
 // byOthers records a change of a path by a process that is not watched.
 func (r *Recorder) byOthers(e *entry, st event.Stat) {
 	was, before := e.file, e.known
-	e.file, e.written = e.track.fileOf(e.path, st), false
+	e.file, e.writers = e.track.fileOf(e.path, st), nil
 	if was != nil && was != e.file {
 		was.dropName(e.track.rel(e.path))
 		before = event.Stat{} // of another file
@@ -199,14 +192,18 @@ func (r *Recorder) goneByOthers(path string) {
 // new mode. Otherwise the record of the mode would give the old content the new length and time.
 func (r *Recorder) altered(e *entry, st event.Stat, held bool) {
 	same := unchanged(st, e.known)
-	if e.written && isRegular(st) {
-		closed := fusefs.Closed{File: e.file, Caller: e.by, Writer: e.by, Op: event.OpWrite, Stat: st, TailFrom: -1, LastPath: e.file.Path(), Idle: held, Time: e.when}
+	if len(e.writers) > 0 && isRegular(st) {
+		by := e.writer()
+		if e.altered { // the writer may have changed nothing
+			by = e.by
+		}
+		closed := fusefs.Closed{File: e.file, Caller: by, Writer: by, Op: event.OpWrite, Stat: st, TailFrom: -1, LastPath: e.file.Path(), Idle: held, Time: e.when}
 		if same {
 			closed.TailFrom = st.Size
 		}
 		e.track.capture.Closed(closed)
 	}
-	if !same && (e.altered || !e.written) {
+	if !same && (e.altered || len(e.writers) == 0) {
 		e.track.capture.Done(fusefs.Event{Op: event.OpChmod, File: e.file, Caller: e.by, Path: e.track.rel(e.path), Stat: st, Class: e.track.class(e.path, isDir(st)), Time: e.when})
 	}
 	e.altered = false
@@ -231,7 +228,7 @@ func (r *Recorder) appeared(e *entry, st event.Stat, held bool) {
 		} else {
 			ev.Op = event.OpWrite
 		}
-		e.track.capture.Closed(fusefs.Closed{File: e.file, Caller: e.by, Writer: e.by, Op: ev.Op, Stat: st, TailFrom: -1, LastPath: ev.Path, Idle: held, Time: e.when})
+		e.track.capture.Closed(fusefs.Closed{File: e.file, Caller: e.writer(), Writer: e.writer(), Op: ev.Op, Stat: st, TailFrom: -1, LastPath: ev.Path, Idle: held, Time: e.when})
 		return
 	case unix.S_IFDIR:
 		ev.Op = event.OpMkdir
@@ -264,50 +261,6 @@ func (r *Recorder) settleBelow(s spot) {
 			r.settle(e)
 		}
 	}
-}
-
-// stillWrites reports whether the last writer of a file still has it open for writing. st is the
-// file's present state.
-func (r *Recorder) stillWrites(e *entry, st event.Stat) bool {
-	by := e.by.Proc
-	if by == nil {
-		return false
-	}
-	if r.writable == nil || !unchanged(st, e.last) {
-		return writable(by)[e.path]
-	}
-	paths, looked := r.writable[by]
-	if !looked {
-		paths = writable(by)
-		r.writable[by] = paths
-	}
-	return paths[e.path]
-}
-
-func writable(p *fusefs.Process) map[string]bool {
-	if st, err := procfs.ReadStat(int(p.PID)); err != nil || st.Start != p.Start {
-		return nil
-	}
-	dir, err := os.Open(fmt.Sprintf("/proc/%d/fd", p.PID))
-	if err != nil {
-		return nil
-	}
-	defer dir.Close()
-	names, err := dir.Readdirnames(-1)
-	if err != nil {
-		return nil
-	}
-	paths := map[string]bool{}
-	for _, name := range names {
-		var st unix.Stat_t // the link is writable if the descriptor is
-		if unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || st.Mode&unix.S_IWUSR == 0 {
-			continue
-		}
-		if to, err := os.Readlink(filepath.Join(dir.Name(), name)); err == nil {
-			paths[to] = true
-		}
-	}
-	return paths
 }
 
 // confirm records the calls on names whose effect can be seen. A thread that makes another call or
@@ -366,10 +319,11 @@ func (r *Recorder) happened(o *op) bool {
 func (r *Recorder) recordRemoval(o *op) {
 	ev := fusefs.Event{Op: o.op, Caller: o.by, Path: o.a.rel(o.from.path), Target: o.target, Stat: o.from.st, Class: o.a.class(o.from.path, o.op == event.OpRmdir), Time: o.when}
 	ev.Class2 = ev.Class
-	o.file.dropName(ev.Path)
 	if o.op == event.OpUnlink {
 		ev.File = o.file
-		r.relinked(o.file)
+		r.lostName(o.file, o.from.path, o.from.st, o)
+	} else {
+		o.file.dropName(ev.Path)
 	}
 	o.a.capture.Done(ev)
 	r.absent(o.from.path)
@@ -380,7 +334,7 @@ func (r *Recorder) recordRemoval(o *op) {
 func (r *Recorder) absent(path string) {
 	delete(r.dirs, path)
 	if e := r.entries[path]; e != nil {
-		e.known, e.file, e.written = event.Stat{}, nil, false
+		e.known, e.file, e.writers = event.Stat{}, nil, nil
 	}
 }
 
@@ -411,13 +365,13 @@ func asCalled(was, is event.Stat) event.Stat {
 	return is
 }
 
-// stillHeld awaits the result of a renamed file while a process has it open for writing. now is the
-// file's present state.
-func (r *Recorder) stillHeld(e *entry, opened bool, now event.Stat) {
-	e.written = opened
-	if opened && isRegular(now) && (!unchanged(now, e.known) || r.stillWrites(e, now)) {
-		r.await(e)
+// relinkedAs returns a file's present state if it differs from was only by names that it got or lost,
+// otherwise was.
+func relinkedAs(was, is event.Stat) event.Stat {
+	if is.Size == was.Size && is.Mtime == was.Mtime && is.Mode == was.Mode {
+		return is
 	}
+	return was
 }
 
 // recordMove records a rename, or an exchange of two names.
@@ -426,11 +380,14 @@ func (r *Recorder) recordMove(o *op, from, to event.Stat) {
 	known := asCalled(o.from.st, to)
 	ev := fusefs.Event{Op: o.op, File: o.file, Caller: o.by, Path: a, Path2: b, Target: o.target, Stat: known, Time: o.when,
 		Class: o.a.class(o.from.path, isDir(to)), Class2: o.b.class(o.to.path, isDir(to))}
-	opened := func(path string) bool { e := r.entries[path]; return e != nil && e.written }
-	fromOpened, toOpened := opened(o.from.path), opened(o.to.path)
+	fromWriters, toWriters := r.writersAt(o.from.path), r.writersAt(o.to.path)
 	if o.replaced != nil {
 		ev.Replaced = o.replaced
-		o.replaced.dropName(b)
+		if o.op == event.OpExchange {
+			o.replaced.dropName(b)
+		} else {
+			r.lostName(o.replaced, o.to.path, o.to.st, o)
+		}
 	}
 	o.file.dropName(a)
 	if o.a != o.b { // from one history to another
@@ -450,13 +407,13 @@ func (r *Recorder) recordMove(o *op, from, to event.Stat) {
 	}
 	o.file.addName(b)
 	r.absent(o.from.path)
-	r.stillHeld(r.noteState(o.to.path, o.b, known, o.file, o), fromOpened, to)
+	r.stillHeld(r.noteState(o.to.path, o.b, known, o.file, o), fromWriters, to)
 	if isDir(to) || o.op == event.OpExchange {
 		r.shift(o, o.op == event.OpExchange)
 	}
 	if o.op == event.OpExchange {
 		o.replaced.addName(a)
-		r.stillHeld(r.noteState(o.from.path, o.a, asCalled(o.to.st, from), o.replaced, o), toOpened, from)
+		r.stillHeld(r.noteState(o.from.path, o.a, asCalled(o.to.st, from), o.replaced, o), toWriters, from)
 	} else if o.replaced != nil {
 		o.a.forget(o.replaced)
 	}
@@ -483,9 +440,7 @@ func (r *Recorder) relinked(f *file) {
 		if !exists || !sameInode(st, e.known) {
 			continue
 		}
-		if st.Size == e.known.Size && st.Mtime == e.known.Mtime && st.Mode == e.known.Mode {
-			e.known = st
-		}
+		e.known = relinkedAs(e.known, st)
 	}
 }
 

@@ -1,0 +1,156 @@
+//go:build linux && (amd64 || arm64)
+
+package outside
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"cachebro/fusefs"
+	"cachebro/fusefs/sys"
+	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/procfs"
+
+	"golang.org/x/sys/unix"
+)
+
+// opens notes that an entry's file is about to be opened for writing.
+func (r *Recorder) opens(e *entry) {
+	e.written(e.by)
+	r.opening[e.by.TID] = e
+}
+
+// written adds processes that opened the file for writing. Those that have ended are dropped.
+func (e *entry) written(by ...fusefs.Caller) {
+	e.writers = keep(e.writers, func(w fusefs.Caller) bool {
+		again := slices.ContainsFunc(by, func(c fusefs.Caller) bool { return c.Proc == w.Proc })
+		return !again && alive(w.PID)
+	})
+	e.writers = append(e.writers, by...)
+}
+
+// writer returns who opened the file for writing last, or who called last if nobody did.
+func (e *entry) writer() fusefs.Caller {
+	if n := len(e.writers); n > 0 {
+		return e.writers[n-1]
+	}
+	return e.by
+}
+
+// stillWrites reports whether a process that opened a file for writing still has it open so. st is
+// the file's present state.
+func (r *Recorder) stillWrites(e *entry, st event.Stat) bool { return r.holder(e, st) >= 0 }
+
+// holder returns the index of the newest writer that still has the file open for writing, or -1. st is
+// the file's present state.
+func (r *Recorder) holder(e *entry, st event.Stat) int {
+	for i := len(e.writers) - 1; i >= 0; i-- {
+		by := e.writers[i].Proc
+		if by == nil {
+			continue
+		}
+		open, looked := r.writable[by]
+		if !looked || !unchanged(st, e.last) {
+			open = writable(by)
+		}
+		if r.writable != nil && !looked {
+			r.writable[by] = open
+		}
+		if open.has(e.path, st) {
+			return i
+		}
+	}
+	return -1
+}
+
+// openFiles are the files that a process has open for writing.
+type openFiles struct {
+	paths   map[string]bool
+	unnamed map[event.Inode]bool // files that lost the name by which they were opened
+}
+
+func (o openFiles) has(path string, st event.Stat) bool {
+	return o.paths[path] || o.unnamed[event.InodeOf(st)]
+}
+
+func writable(p *fusefs.Process) (o openFiles) {
+	if st, err := procfs.ReadStat(int(p.PID)); err != nil || st.Start != p.Start {
+		return o
+	}
+	dir, err := os.Open(fmt.Sprintf("/proc/%d/fd", p.PID))
+	if err != nil {
+		return o
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return o
+	}
+	o = openFiles{map[string]bool{}, map[event.Inode]bool{}}
+	for _, name := range names {
+		var st unix.Stat_t // the link is writable if the descriptor is
+		if unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || st.Mode&unix.S_IWUSR == 0 {
+			continue
+		}
+		to, err := os.Readlink(filepath.Join(dir.Name(), name))
+		if err != nil {
+			continue
+		}
+		o.paths[to] = true
+		if !strings.HasSuffix(to, unlinked) {
+			continue
+		}
+		if fd, err := unix.Openat(int(dir.Fd()), name, unix.O_PATH|unix.O_CLOEXEC, 0); err == nil {
+			var sx sys.Stat
+			if sys.StatFD(fd, &sx) == nil {
+				o.unnamed[event.InodeOf(sx.Stat)] = true
+			}
+			unix.Close(fd)
+		}
+	}
+	return o
+}
+
+// stillHeld awaits what is written to a file through descriptors that were opened under a name that
+// it lost. is is the file's present state.
+func (r *Recorder) stillHeld(e *entry, writers []fusefs.Caller, is event.Stat) {
+	e.writers = writers
+	if len(writers) > 0 && isRegular(is) && (!unchanged(is, e.known) || r.stillWrites(e, is)) {
+		r.await(e)
+	}
+}
+
+// lostName notes that a file lost a name and keeps others. was is its state at that call.
+func (r *Recorder) lostName(f *file, path string, was event.Stat, o *op) {
+	writers := r.writersAt(path)
+	f.dropName(f.track.rel(path))
+	r.relinked(f)
+	if f.Path() == "" || len(writers) == 0 {
+		return
+	}
+	other := f.track.abs(f.Path())
+	is, exists := lstat(other)
+	if !exists || !sameInode(is, was) {
+		return
+	}
+	e := r.touch(spot{other, relinkedAs(was, is), true}, o.by)
+	e.written(writers...)
+	r.stillHeld(e, e.writers, is)
+}
+
+func (r *Recorder) writersAt(path string) []fusefs.Caller {
+	if e := r.entries[path]; e != nil {
+		return e.writers
+	}
+	return nil
+}
+
+// isOpening reports whether an open is in progress, whose file may exist before its descriptor
+// does.
+func (r *Recorder) isOpening(e *entry) bool {
+	return r.opening[e.by.TID] == e && time.Since(e.when) < opFor && alive(e.by.TID)
+}
