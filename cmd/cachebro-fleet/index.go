@@ -123,7 +123,7 @@ func (x *indexer) importRepeatedly(ctx context.Context, every time.Duration, lis
 		stop := health.serve(l, x.d.Ping)
 		defer stop()
 	}
-	said := map[string]string{}
+	reported := map[string]string{}
 	for {
 		for _, address := range x.buckets {
 			began := time.Now()
@@ -145,13 +145,13 @@ func (x *indexer) importRepeatedly(ctx context.Context, every time.Duration, lis
 			if problem != nil {
 				text = problem.Error()
 			}
-			if text != said[project] {
+			if text != reported[project] {
 				if text == "" {
 					log.Info("the problem is over", "project", project)
 				} else {
 					log.Warn("problem", "project", project, "machines", f.Problems, "err", text)
 				}
-				said[project] = text
+				reported[project] = text
 			}
 		}
 		select {

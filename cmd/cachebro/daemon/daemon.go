@@ -263,8 +263,8 @@ func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 		Hold: func() func() { return d.index.Suspend() }, Changed: d.changed,
 		Wrote: func(vs []store.Version) { d.sets.NoteWrites(vs); d.losses.Examine(vs) },
 		Reads: func(r *spool.Record) { d.sets.NoteReads(r); d.losses.RecordReads(r) }, Git: d.git, Settle: d.settle,
-		Bypassed: func(ctx context.Context, told []ingest.Bypass, apply func([]store.Change) bool) {
-			d.survey.RecordBypassed(ctx, told, apply)
+		Bypassed: func(ctx context.Context, bypasses []ingest.Bypass, apply func([]store.Change) bool) {
+			d.survey.RecordBypassed(ctx, bypasses, apply)
 		},
 	})
 	if err != nil {

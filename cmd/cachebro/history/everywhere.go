@@ -79,13 +79,13 @@ func logEverywhere(ctx context.Context, e *cli.Env, path string, q wire.LogQuery
 	if f.patch || f.stat || f.actions || f.follow || f.lost || f.z {
 		return e.Usagef("log: --machine all lists versions, and can be combined only with --since, --until, --author, --op, --session, --limit, --reverse, --baselines and --json")
 	}
-	t, asked, failed, err := machines.OpenAll(ctx, e, path)
+	t, histories, failed, err := machines.OpenAll(ctx, e, path)
 	if err != nil {
 		return err
 	}
 	q.Path, q.Limit = t.Rel, logPage
 	var all []*machineLog
-	for _, a := range asked {
+	for _, a := range histories {
 		defer a.Client.Close()
 		all = append(all, &machineLog{History: a, q: q, more: true})
 	}

@@ -53,8 +53,8 @@ func undoGit(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wi
 		}
 		r.GitBefore = plan.ID // git still has every object that this operation removed, so try the previous one
 	}
-	gone := worktreesOf(t.Base(), plan)
-	if err := checkWorktrees(ctx, e, t.Base(), plan, gone); err != nil {
+	worktrees := worktreesOf(t.Base(), plan)
+	if err := checkWorktrees(ctx, e, t.Base(), plan, worktrees); err != nil {
 		return err
 	}
 	out := e.Stdout
@@ -62,7 +62,7 @@ func undoGit(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wi
 		out = io.Discard
 	}
 	showGitPlan(e, out, plan, objects)
-	for _, w := range gone {
+	for _, w := range worktrees {
 		fmt.Fprintf(out, "  D %s/  git worktree remove\n", cli.Quote(string(w)))
 	}
 	left := len(plan.Conflicts) + len(plan.Lost)
@@ -72,8 +72,8 @@ func undoGit(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wi
 			return err
 		}
 	}
-	if len(gone) > 0 && !*f.dryRun {
-		if err := removeWorktrees(ctx, e, gone); err != nil {
+	if len(worktrees) > 0 && !*f.dryRun {
+		if err := removeWorktrees(ctx, e, worktrees); err != nil {
 			return err
 		}
 		if r.Last { // name the operation, because the last one is now git worktree remove

@@ -35,18 +35,18 @@ func undoHunks(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r 
 			continue
 		}
 		fmt.Fprintln(e.Stdout, e.Paint().Bold(Summary(x, e.Now())))
-		asked := asker{e: e, in: bufio.NewReader(e.Stdin)}
+		asking := asker{e: e, in: bufio.NewReader(e.Stdin)}
 		for _, file := range files {
-			if err := asked.file(ctx, c, file); err != nil {
+			if err := asking.file(ctx, c, file); err != nil {
 				return err
 			}
 		}
-		if len(asked.chosen) == 0 {
+		if len(asking.chosen) == 0 {
 			fmt.Fprintln(e.Stdout, "nothing to do")
 			return nil
 		}
 		*f.yes = true // the person has agreed to each hunk
-		return runPlan(ctx, e, t, c, wire.PlanRequest{Kind: "undo", Edits: asked.chosen}, f)
+		return runPlan(ctx, e, t, c, wire.PlanRequest{Kind: "undo", Edits: asking.chosen}, f)
 	}
 	return cli.Hintf("cachebro log shows the actions and their numbers", "no changed lines were found that could be undone by hunks")
 }
@@ -54,12 +54,12 @@ func undoHunks(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r 
 // hunkFiles returns the files of an action that changed line by line, limited to paths.
 func hunkFiles(a wire.Action, paths [][]byte) (out []wire.ActionFile) {
 	for _, f := range a.Files {
-		asked := len(paths) == 0
+		selected := len(paths) == 0
 		for _, p := range paths {
-			asked = asked || glob.Selects(string(p), string(f.Path))
+			selected = selected || glob.Selects(string(p), string(f.Path))
 		}
 		hasLines := f.Before != 0 && !f.Dir && !f.Binary
-		if asked && hasLines && (f.Change == wire.FileModified || f.Change == wire.FileRenamed) {
+		if selected && hasLines && (f.Change == wire.FileModified || f.Change == wire.FileRenamed) {
 			out = append(out, f)
 		}
 	}

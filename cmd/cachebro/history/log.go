@@ -144,7 +144,7 @@ machines may have written, one after the other.`,
 	return cmd
 }
 
-// checkKnown returns an error if a path does not exist and the history has no version of it either.
+// checkKnown returns an error if a path does not exist and has no version in the history either.
 func checkKnown(ctx context.Context, c *wire.Client, t cli.Target) error {
 	if _, err := os.Lstat(filepath.Join(t.Base(), string(t.Rel))); len(t.Rel) == 0 || err == nil {
 		return nil

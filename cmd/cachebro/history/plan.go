@@ -105,8 +105,8 @@ func noteWaiting(ctx context.Context, e *cli.Env, c *wire.Client) (done func()) 
 // runPlanWith is runPlan with file contents that are sent with the request.
 func runPlanWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wire.PlanRequest, body []byte, f planFlags) error {
 	r.Merge, r.Force, r.DryRun = *f.merge, *f.force, *f.dryRun
-	said := noteWaiting(ctx, e, c) // the request for interrupted plans may wait as well
-	defer said()
+	endNote := noteWaiting(ctx, e, c) // the request for interrupted plans may wait as well
+	defer endNote()
 	left := 0
 	if !r.DryRun && r.Kind != "rollback" {
 		var err error
@@ -117,11 +117,11 @@ func runPlanWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, 
 	}
 	apply.Settle(t.Base())
 	lastOf(ctx, e, t, c, &r, f)
-	looked := e.WatchTree(ctx, c)
+	endProgress := e.WatchTree(ctx, c)
 	here := &side{t: t, c: c}
 	_, err := c.Call(ctx, wire.MPlan, r, body, &here.plan)
-	looked()
-	said()
+	endProgress()
+	endNote()
 	out := e.Stdout
 	if *f.json {
 		out = io.Discard
@@ -130,15 +130,15 @@ func runPlanWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, 
 	if err == nil {
 		sides = append(sides, here)
 	}
-	there, unasked := planOutside(ctx, e, t, r, here.plan, err, f)
-	left += unasked
-	if there != nil {
-		defer there.c.Close()
-		if there.newer && err == nil {
+	outside, unanswered := planOutside(ctx, e, t, r, here.plan, err, f)
+	left += unanswered
+	if outside != nil {
+		defer outside.c.Close()
+		if outside.newer && err == nil {
 			here.giveUp(ctx)
 			sides = nil
 		}
-		sides, err = append(sides, there), nil
+		sides, err = append(sides, outside), nil
 	}
 	if err != nil {
 		if none := wire.AsError(err); len(r.Paths) == 0 {

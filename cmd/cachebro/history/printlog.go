@@ -70,9 +70,9 @@ func (l *logPrinter) add(v wire.Version, page wire.LogAnswer) error {
 		l.saved(page.Versions)
 	}
 	removed := v.Op == "moved" && apply.Temporary(v.To) // a plan deletes a file by first moving it away
-	if asked := string(v.Path) == l.path; !asked && !removed && (v.Op == "moved" || apply.Temporary(v.Path)) {
+	if isRequested := string(v.Path) == l.path; !isRequested && !removed && (v.Op == "moved" || apply.Temporary(v.Path)) {
 		return nil // the line of the rename shows it
-	} else if !asked && l.ofSave(v) {
+	} else if !isRequested && l.ofSave(v) {
 		return nil
 	}
 	if len(l.group) > 0 && !sameRename(l.group[0], v) {

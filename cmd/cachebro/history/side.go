@@ -31,7 +31,7 @@ const outsideWithin = 2 * time.Minute
 // returns nil if no such plan is needed. none is the error of the project's plan, nil if the
 // project has a plan. left is 1 if the user's own history did not answer, because it may have such
 // a plan.
-func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanRequest, here wire.Plan, none error, f planFlags) (there *side, left int) {
+func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanRequest, here wire.Plan, none error, f planFlags) (outside *side, left int) {
 	concerned := own.Root != wire.OutsideRoot && !*f.inside && !f.git
 	ofActor := len(r.Paths) == 0 && len(r.Edits) == 0 && r.Elsewhere == nil && r.GitOp == 0
 	if !concerned || !ofActor || none != nil && !errors.Is(none, wire.ErrNotFound) {
@@ -59,8 +59,8 @@ func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanReq
 	case r.Session != "" || r.Prompt != "":
 		asks[0].Session, asks[0].Prompt = here.Session, here.Prompt
 		if none != nil {
-			meant := wire.AsError(none)
-			asks[0].Session, asks[0].Prompt = meant.Session, meant.Prompt
+			reason := wire.AsError(none)
+			asks[0].Session, asks[0].Prompt = reason.Session, reason.Prompt
 		}
 		if asks[0].Session == "" && asks[0].Prompt == "" {
 			return nil, 0

@@ -64,41 +64,41 @@ type Namer struct{ w *describer }
 func (s *Service) NewNamer() Namer { return Namer{s.newDescriber()} }
 
 // Key returns the key of a version's action, as wire.Action has it.
-func (sp Namer) Key(v store.Version) string {
-	key, _ := sp.w.keyOf(v)
+func (n Namer) Key(v store.Version) string {
+	key, _ := n.w.keyOf(v)
 	return key
 }
 
 // TopAncestor searches the process that made a version and its ancestors. It stops below a
-// session's client, an agent or init. It returns the topmost one whose name satisfies is. If none
+// session's client, an agent or init. It returns the topmost process whose name matches. If none
 // does, it returns the process that made the version. name is the command that started the returned
 // process, "" if not known. seen is when the returned process was first seen, 0 if its name does
-// not satisfy is.
-func (sp Namer) TopAncestor(v store.Version, is func(comm string) bool) (id attribution.ProcessID, name string, seen int64) {
+// not match.
+func (n Namer) TopAncestor(v store.Version, matches func(comm string) bool) (id attribution.ProcessID, name string, seen int64) {
 	id = attribution.ProcessID{PID: v.Actor.PID, Start: v.Actor.Start}
-	p, ok := sp.w.program(id, v.Actor.Comm, 0)
+	p, ok := n.w.program(id, v.Actor.Comm, 0)
 	if !ok {
 		return id, "", 0
 	}
-	top, client := p, sp.w.clientOf(v.Actor.Session)
+	top, client := p, n.w.clientOf(v.Actor.Session)
 	for range 32 {
-		up, ok := sp.w.program(p.Parent, "", p.Seen)
+		up, ok := n.w.program(p.Parent, "", p.Seen)
 		if !ok || up.PID <= 1 || up.PID == client || isAgent(up) {
 			break
 		}
 		p = up
-		if is(up.Comm) {
+		if matches(up.Comm) {
 			top = up
 		}
 	}
-	if is(top.Comm) {
+	if matches(top.Comm) {
 		seen = top.Seen
 	}
 	return top.ProcessID, strings.ToValidUTF8(commandOf(top), "�"), seen
 }
 
 // Command describes what made a version.
-func (sp Namer) Command(v store.Version) string {
-	_, j := sp.w.keyOf(v)
-	return sp.w.command(v, j)
+func (n Namer) Command(v store.Version) string {
+	_, j := n.w.keyOf(v)
+	return n.w.command(v, j)
 }

@@ -106,15 +106,15 @@ func (t *takenBack) undoneBy(p store.Path, before, seq uint64, own func(uint64) 
 			}
 			continue
 		}
-		there, err := t.restored(r.Was, p, r.Back)
+		restoredBefore, err := t.restored(r.Was, p, r.Back)
 		if err != nil {
 			return nil, err
 		}
-		if there {
+		if restoredBefore {
 			continue // an earlier plan had already restored this state
 		}
-		again, err := t.restored(seq, p, r.Back)
-		if err != nil || again {
+		restoredByChange, err := t.restored(seq, p, r.Back)
+		if err != nil || restoredByChange {
 			return out, err // the change itself had restored this state, so the plan redid the change
 		}
 		if r.Back < seq {

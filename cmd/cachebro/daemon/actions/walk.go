@@ -35,7 +35,7 @@ type group struct {
 	key      string
 	versions []store.Version // in the direction of the walk
 	job      job
-	begin    int64 // ns; when the action began; 0 if that is unknown, and a pause ends the action
+	begin    int64 // ns; when the action began; 0 if that is unknown, and then a pause ends the action
 	// The versions that were not read: their number, the farthest one, and its time.
 	passed  int
 	far     uint64
@@ -89,7 +89,7 @@ func (s *Service) walk(w *describer, v *store.View, f store.Filter, q wire.Actio
 	open := map[string]*group{}
 	writers := map[store.Path][]writer{}
 	total, beyond := 0, 0
-	alone := map[uint64]*group{} // by writer: the action of its versions
+	alone := map[uint64]*group{} // by store.Version.Who: the action that the writer's versions belong to
 	f.Pass = func(b store.Block) bool {
 		g := alone[b.Who]
 		if q.Together || g == nil || open[g.key] != g || b.Gap > silence && g.begin == 0 {
@@ -200,7 +200,7 @@ type writer struct {
 	job job
 }
 
-// meanwhile records who changed a path between two versions of the same action.
+// meanwhile records in w.also who changed a path between two versions of the same action.
 func (w *describer) meanwhile(before []writer, now writer) []writer {
 	if n := len(before); n > 0 && before[n-1].key == now.key {
 		return before

@@ -362,13 +362,13 @@ func (w *describer) commands(vs []store.Version) string {
 			continue
 		}
 		seen[id] = true
-		if said := w.command(v, j); !slices.Contains(all, said) {
-			all = append(all, said)
+		if command := w.command(v, j); !slices.Contains(all, command) {
+			all = append(all, command)
 		}
 	}
 	if len(all) > 1 {
-		for i, said := range all {
-			all[i] = cmdline.Line(said, maxExpanded)
+		for i, command := range all {
+			all[i] = cmdline.Line(command, maxExpanded)
 		}
 	}
 	if n := len(all) - maxCommands; n > 0 {
@@ -389,31 +389,31 @@ func cutText(s string, most int) string {
 }
 
 // command describes what made a version.
-func (w *describer) command(v store.Version, j job) (said string) {
+func (w *describer) command(v store.Version, j job) (text string) {
 	v = w.attributedTo(v)
 	switch c := w.call(v.Actor.ToolCall); {
 	case v.Plan != "":
-		said, _, _ = strings.Cut(v.Plan, "-")
+		text, _, _ = strings.Cut(v.Plan, "-")
 		if p, err := w.s.store.Journal.Head(v.Plan); err == nil {
-			said = p.Title
-			if !strings.HasPrefix(said, p.Kind) {
-				said = strings.TrimSpace(p.Kind + " " + said)
+			text = p.Title
+			if !strings.HasPrefix(text, p.Kind) {
+				text = strings.TrimSpace(p.Kind + " " + text)
 			}
 		}
 	case c != nil && c.Title != "" && isShell(c.Tool):
-		said = cmdline.Line(c.Title, maxWords)
+		text = cmdline.Line(c.Title, maxWords)
 	case c != nil:
-		said = strings.TrimSpace(c.Tool + " " + c.Title)
+		text = strings.TrimSpace(c.Tool + " " + c.Title)
 	case v.Actor.Tool != "":
-		said = v.Actor.Tool
+		text = v.Actor.Tool
 	case v.Actor.PID == 0:
-		said = cmp.Or(map[string]string{"outside": "changed bypassing the mount"}[v.Actor.Comm], v.Actor.Comm, "somebody")
+		text = cmp.Or(map[string]string{"outside": "changed bypassing the mount"}[v.Actor.Comm], v.Actor.Comm, "somebody")
 	case !j.ok && v.Actor.Args != "":
-		said = cmdline.Line(v.Actor.Args, maxWords)
+		text = cmdline.Line(v.Actor.Args, maxWords)
 	default:
-		said = commandOf(j.root)
+		text = commandOf(j.root)
 	}
-	return strings.ToValidUTF8(said, "�")
+	return strings.ToValidUTF8(text, "�")
 }
 
 // isShell reports whether a tool runs commands, so that its title is a command.

@@ -114,12 +114,12 @@ func newAttribution() *Attribution {
 func (a *Attribution) process(r *spool.Record) {
 	p := &process{key: Key{r.PID, r.Start}, parent: Key{r.PPID, r.PStart}, uid: r.UID, comm: r.Comm, args: strings.ReplaceAll(r.Args, "\x00", " "), seen: r.Time}
 	for _, name := range event.SessionVariables {
-		switch said := r.Session[name]; {
-		case said == "" || said == p.session || p.client != "":
+		switch session := r.Session[name]; {
+		case session == "" || session == p.session || p.client != "":
 		case p.session == "":
-			p.session = said
+			p.session = session
 		default:
-			p.client = said
+			p.client = session
 		}
 	}
 	a.mu.Lock()

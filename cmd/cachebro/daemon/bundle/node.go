@@ -269,8 +269,8 @@ func (g *Graph) edgesLocked(id, kind string, members []string) []Edge {
 	if d := dirOf(id); kind == KindFile && d != "" {
 		count(d, KindDir, "part of", 1)
 	}
-	said := g.manifestNodeLocked(id, kind)
-	for _, u := range said.Uses {
+	manifestNode := g.manifestNodeLocked(id, kind)
+	for _, u := range manifestNode.Uses {
 		if to, tk, ok := g.findLocked(u); ok {
 			count(to, tk, "uses", 1)
 		}

@@ -108,10 +108,10 @@ func (f *Finder) searchQuery(ctx context.Context, q wire.SearchQuery) (search.Qu
 
 // worktrees returns globs that exclude the linked worktrees inside the project, except for the one
 // that the query is about.
-func (f *Finder) worktrees(ctx context.Context, asked string) (globs []string) {
-	for _, at := range f.Source.Worktrees(ctx) {
-		if asked != at && !strings.HasPrefix(asked, at+"/") {
-			globs = append(globs, "/"+at)
+func (f *Finder) worktrees(ctx context.Context, path string) (globs []string) {
+	for _, tree := range f.Source.Worktrees(ctx) {
+		if path != tree && !strings.HasPrefix(path, tree+"/") {
+			globs = append(globs, "/"+tree)
 		}
 	}
 	return globs
@@ -180,11 +180,11 @@ func (f *Finder) searchRanked(ctx context.Context, q wire.SearchQuery, sq search
 }
 
 func (f *Finder) searchSymbols(ctx context.Context, q wire.SearchQuery, sq search.Query, h search.Hints, limit int, a *wire.SearchAnswer) error {
-	all, left, err := f.Index.Symbols(ctx, q.Pattern, sq, h, 0)
+	all, notSearched, err := f.Index.Symbols(ctx, q.Pattern, sq, h, 0)
 	if err != nil {
 		return err
 	}
-	a.NotSearched = left
+	a.NotSearched = notSearched
 	a.Lines, a.Truncated = len(all), len(all) > limit
 	for _, s := range all[:min(limit, len(all))] {
 		hit := wire.SearchHit{ID: search.SymbolID(s.Path, s.Name), Type: "symbol", Path: []byte(s.Path), Line: s.Line, Last: s.Last,
@@ -292,7 +292,7 @@ const maxBody = 120
 
 // addBodies adds the text of the definitions around the hits, once each.
 func (f *Finder) addBodies(a *wire.SearchAnswer) {
-	told := map[string]bool{}
+	added := map[string]bool{}
 	for i := range a.Hits {
 		hit := &a.Hits[i]
 		if hit.Line == 0 || hit.Type == "version" || hit.Type == "note" {
@@ -307,8 +307,8 @@ func (f *Finder) addBodies(a *wire.SearchAnswer) {
 			continue
 		}
 		hit.Symbol = s.Name
-		if key := fmt.Sprintf("%s:%d", hit.Path, s.First); !told[key] {
-			told[key] = true
+		if key := fmt.Sprintf("%s:%d", hit.Path, s.First); !added[key] {
+			added[key] = true
 			hit.Body = f.Index.Lines(store.Path(hit.Path), s.First, min(s.Last, s.First+maxBody-1))
 			hit.Last = s.Last
 		}

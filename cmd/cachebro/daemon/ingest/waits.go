@@ -1,5 +1,3 @@
-// The times that the services wait for things.
-
 package ingest
 
 import (

@@ -15,27 +15,28 @@ type step struct {
 	other bool
 }
 
-// missing is one line that a write lost. by is the index of the step that added or removed the
-// line.
+// missing is one change of a line that a write lost. step is the index of the step that added the
+// line or, if restored is true, removed it.
 type missing struct {
-	line string
-	by   int
-	back bool // the step removed it, and the write brought it back
+	line     string
+	step     int
+	restored bool // the step removed the line, and the write added it again
 }
 
 // compare lists the changes by others that result lost. It returns each line that others added and
 // result lacks, and each line that others removed and result contains again. The writer made result
 // from steps[0]. known are lines that the reader was shown in another way.
 func compare(steps []step, result []byte, known [][]byte) (out []missing) {
-	// by is, for each present line, the index of the step by somebody else that added it, or 0.
-	// removed are the lines that others removed although they had not added them.
+	// addedBy[i] is the index of the step by which somebody else added line i of the current text, or
+	// 0. removed[n] holds the lines that others removed in step n although they had not added them, as
+	// indexes in the text before the step.
 	first := diff.Lines(steps[0].text)
-	by := make([]int, len(first))
-	mine := map[string]int{} // how often the reader's own texts have a line, at most
+	addedBy := make([]int, len(first))
+	mine := map[string]int{} // by line: the greatest number of times that one of the reader's own texts has it
 	own := func(lines [][]byte) {
 		n := map[string]int{}
 		for i, l := range lines {
-			if by[i] == 0 {
+			if addedBy[i] == 0 {
 				s := essence(l)
 				n[s]++
 				mine[s] = max(mine[s], n[s])
@@ -43,18 +44,18 @@ func compare(steps []step, result []byte, known [][]byte) (out []missing) {
 		}
 	}
 	own(first)
-	removed := make([]map[int]bool, len(steps)) // indexes in the previous content
+	removed := make([]map[int]bool, len(steps))
 	for n := 1; n < len(steps); n++ {
 		var next []int
 		at := 0
 		sc := diff.Compare(steps[n-1].text, steps[n].text)
 		for _, e := range sc.Edits {
-			next = append(next, by[at:e.OldFrom]...)
+			next = append(next, addedBy[at:e.OldFrom]...)
 			made := 0
 			if steps[n].other {
 				made = n
 				for i := e.OldFrom; i < e.OldTo; i++ {
-					if by[i] == 0 || mine[essence(sc.Old[i])] > 0 {
+					if addedBy[i] == 0 || mine[essence(sc.Old[i])] > 0 {
 						if removed[n] == nil {
 							removed[n] = map[int]bool{}
 						}
@@ -67,21 +68,21 @@ func compare(steps []step, result []byte, known [][]byte) (out []missing) {
 			}
 			at = e.OldTo
 		}
-		by = append(next, by[at:]...)
+		addedBy = append(next, addedBy[at:]...)
 		own(sc.New)
 	}
 	last := steps[len(steps)-1].text
-	was, is := counted(last), counted(result)
-	knew := map[string]bool{}
+	before, after := counted(last), counted(result)
+	wasShown := map[string]bool{}
 	for _, l := range known {
-		knew[essence(l)] = true
+		wasShown[essence(l)] = true
 	}
 	sc := diff.Compare(last, result)
 	for _, e := range sc.Edits {
 		for i := e.OldFrom; i < e.OldTo; i++ {
 			s := essence(sc.Old[i])
-			if by[i] > 0 && hasWords(s) && !knew[s] && was.lines[s] > mine[s] && !is.has(s, was) {
-				out = append(out, missing{line: string(sc.Old[i]), by: by[i]})
+			if addedBy[i] > 0 && hasWords(s) && !wasShown[s] && before.lines[s] > mine[s] && !after.has(s, before) {
+				out = append(out, missing{line: string(sc.Old[i]), step: addedBy[i]})
 			}
 		}
 	}
@@ -91,8 +92,8 @@ func compare(steps []step, result []byte, known [][]byte) (out []missing) {
 		}
 		sc := diff.Compare(steps[n-1].text, result)
 		for i := range unchanged(sc) {
-			if s := essence(sc.Old[i]); places[i] && hasWords(s) && is.lines[s] > was.lines[s] && !cameBack(steps[n:], s) {
-				out = append(out, missing{line: string(sc.Old[i]), by: n, back: true})
+			if s := essence(sc.Old[i]); places[i] && hasWords(s) && after.lines[s] > before.lines[s] && !cameBack(steps[n:], s) {
+				out = append(out, missing{line: string(sc.Old[i]), step: n, restored: true})
 			}
 		}
 	}
@@ -151,8 +152,8 @@ func counted(text []byte) counts {
 // a formatter may have wrapped it. Shorter lines would match by accident.
 const wrapped = 12
 
-// has reports whether the text contains s, at any position, at least as often as the text of before
-// does.
+// has reports whether the text contains s at least as often as the text of before does. It looks for
+// whole lines and, if s is long enough, for s at any position.
 func (c counts) has(s string, before counts) bool {
 	return c.lines[s] >= before.lines[s] || len(s) >= wrapped && strings.Count(c.all, s) >= strings.Count(before.all, s)
 }

@@ -71,7 +71,7 @@ type Service struct {
 // procReads holds the paths that one process opened for reading.
 type procReads struct {
 	paths map[store.Path]int64 // the last read of each path, at the earliest possible time
-	all   int64                // when it last read more files than are listed; 0 if never
+	all   int64                // when it last read more files than a record lists; 0 if never
 }
 
 // Open loads the stored records. now is the clock.
@@ -125,13 +125,14 @@ func (s *Service) Examine(vs []store.Version) {
 	var dirs store.DirMoves
 	for i := range vs {
 		v := &vs[i]
-		along := dirs.Along(v) // v moved along with its directory, so it replaced nothing
+		along := dirs.Along(v) // if true, v was renamed with its directory and replaced nothing
 		if v.Actor.Session != "" && v.Class == 0 && !along {
 			s.wrote(v)
 		}
 	}
 }
 
+// wrote examines one version. It stores a record if the version may have lost others' lines.
 func (s *Service) wrote(v *store.Version) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -366,14 +367,14 @@ func (s *Service) judgeLocked(l *Loss, now store.Hash) (bool, error) {
 		return false, nil
 	}
 	l.Lines, l.Others, l.Owners = 0, nil, nil
-	l.Theirs, l.Sample, l.Restored = way[len(way)-1].Seq, strings.TrimSpace(gone[0].line), gone[0].back
+	l.Theirs, l.Sample, l.Restored = way[len(way)-1].Seq, strings.TrimSpace(gone[0].line), gone[0].restored
 	for _, m := range gone { // a changed line counts as removed and added, so count it once
-		if m.back == l.Restored {
+		if m.restored == l.Restored {
 			l.Lines++
 		}
 	}
 	for _, m := range gone {
-		o := way[m.by]
+		o := way[m.step]
 		if !slices.Contains(l.Others, o.Seq) {
 			l.Others = append(l.Others, o.Seq)
 		}

@@ -28,7 +28,7 @@ const (
 // numbered after. The newest change comes first. The reader's own changes are left out. Lost
 // updates since the session began come before these files.
 func (rd *Reads) News(ctx context.Context, r store.Reader, began, after uint64) []wire.News {
-	out, told := rd.lostUpdates(r, began)
+	out, reportedUpTo := rd.lostUpdates(r, began)
 	held := rd.Shown.Held(r)
 	if len(held) == 0 {
 		return out
@@ -45,10 +45,10 @@ func (rd *Reads) News(ctx context.Context, r store.Reader, began, after uint64) 
 	for _, v := range vs {
 		own := ownOf(r, v)
 		since[v.Path] = since[v.Path] || own
-		if own || told[v.Path] >= v.Seq || !slices.Contains(held, v.Path) {
+		if own || reportedUpTo[v.Path] >= v.Seq || !slices.Contains(held, v.Path) {
 			continue
 		}
-		told[v.Path] = math.MaxUint64
+		reportedUpTo[v.Path] = math.MaxUint64
 		if n, is, ok := rd.newsOf(ctx, r, v, since[v.Path]); ok {
 			size += len(n.Text) + len(n.Diff)
 			if !since[v.Path] {
@@ -87,34 +87,34 @@ func (rd *Reads) madeSince(r store.Reader, v store.Version, at int64) bool {
 
 // newsOf describes how the file has changed since the reader was shown it. v is the newest change
 // by somebody else. If the reader itself has changed the file since, newsOf describes only the
-// change made by v. is is the hash of the file's present content.
-func (rd *Reads) newsOf(ctx context.Context, r store.Reader, v store.Version, since bool) (n wire.News, is store.Hash, ok bool) {
+// change made by v. hash is that of the file's present content.
+func (rd *Reads) newsOf(ctx context.Context, r store.Reader, v store.Version, since bool) (n wire.News, hash store.Hash, ok bool) {
 	h, at, _, held := rd.Shown.ShownSince(r, v.Path)
-	told, way, when, again := rd.Shown.ReportedSince(r, v.Path)
-	if !held || v.Time <= max(at, when) {
-		return n, is, false
+	reported, shownChange, reportedAt, wasReported := rd.Shown.ReportedSince(r, v.Path)
+	if !held || v.Time <= max(at, reportedAt) {
+		return n, hash, false
 	}
 	who := fmt.Sprintf("at %s by %s", onwire.Clock(v.Time), rd.doer(r, v))
 	cur, present, err := rd.Store.Current(v.Path)
 	if err != nil {
-		return n, is, false
+		return n, hash, false
 	}
 	if !present || cur.Deleted() {
-		return wire.News{Text: fmt.Sprintf("%s: gone, %s", readers.Printable(v.Path), who)}, is, true
+		return wire.News{Text: fmt.Sprintf("%s: gone, %s", readers.Printable(v.Path), who)}, hash, true
 	}
 	l, err := rd.Survey.Look(ctx, v.Path)
 	if err != nil || !l.Known {
-		return n, is, false
+		return n, hash, false
 	}
 	switch {
-	case l.Hash == h && !again || again && l.Hash == told:
-		if since || !rd.madeSince(r, v, max(at, when)) {
-			return n, is, false
+	case l.Hash == h && !wasReported || wasReported && l.Hash == reported:
+		if since || !rd.madeSince(r, v, max(at, reportedAt)) {
+			return n, hash, false
 		}
 		return wire.News{Text: fmt.Sprintf("%s: reverted to the text before your change, %s", readers.Printable(v.Path), who)}, l.Hash, true
-	case way: // the reader knows this content from a diff
-		h = told
-	case again && l.Hash == h:
+	case shownChange: // the reader knows this content from a diff
+		h = reported
+	case wasReported && l.Hash == h:
 		return wire.News{Text: fmt.Sprintf("%s: back to the text that you were shown, %s", readers.Printable(v.Path), who)}, l.Hash, true
 	}
 	n = wire.News{Text: fmt.Sprintf("%s: changed %s", readers.Printable(v.Path), who)}
@@ -141,11 +141,11 @@ func (rd *Reads) newsOf(ctx context.Context, r store.Reader, v store.Version, si
 }
 
 // lostUpdates returns the lost updates since a version that were not reported to the session yet.
-// The session's writes overwrote others' changes, or others' writes overwrote the session's. of
-// holds the files that the session's own writes overwrote, each with the version up to which
-// everything is reported.
-func (rd *Reads) lostUpdates(r store.Reader, since uint64) (out []wire.News, of map[store.Path]uint64) {
-	of = map[store.Path]uint64{}
+// The session's writes overwrote others' changes, or others' writes overwrote the session's.
+// reportedUpTo holds the files that the session's own writes overwrote, each with the version up to
+// which everything is reported.
+func (rd *Reads) lostUpdates(r store.Reader, since uint64) (out []wire.News, reportedUpTo map[store.Path]uint64) {
+	reportedUpTo = map[store.Path]uint64{}
 	for _, l := range rd.Lost.Unreported(r.Session, since) {
 		v, err := rd.Store.Version(l.Seq)
 		if err != nil {
@@ -162,7 +162,7 @@ func (rd *Reads) lostUpdates(r store.Reader, since uint64) (out []wire.News, of 
 		}
 		var n wire.News
 		if l.Reader.Session == r.Session {
-			of[l.Path] = max(of[l.Path], l.Seq)
+			reportedUpTo[l.Path] = max(reportedUpTo[l.Path], l.Seq)
 			n.Text = fmt.Sprintf("%s: your %s at %s was made from an older text and overwrote %s%s", readers.Printable(l.Path), toolOf(v), onwire.Clock(l.Time), what, theirs)
 		} else {
 			n.Text = fmt.Sprintf("%s: %s overwrote %syours at %s", readers.Printable(l.Path), rd.doer(r, v), what, onwire.Clock(l.Time))
@@ -170,7 +170,7 @@ func (rd *Reads) lostUpdates(r store.Reader, since uint64) (out []wire.News, of 
 		n.Text += fmt.Sprintf(" (%q); cachebro undo --merge %d combines both", clip(l.Sample, maxSample), l.Seq)
 		out = append(out, n)
 	}
-	return out, of
+	return out, reportedUpTo
 }
 
 // maxHeld is the size in bytes of the largest diff that Hold shows. After a larger change, the
@@ -185,30 +185,30 @@ func (rd *Reads) Hold(ctx context.Context, r store.Reader, p store.Path) string 
 	if !ok {
 		return ""
 	}
-	told, way, _, again := rd.Shown.ReportedSince(r, p)
-	if way {
-		h = told
+	reported, shownChange, _, wasReported := rd.Shown.ReportedSince(r, p)
+	if shownChange {
+		h = reported
 	}
 	l, err := rd.Survey.Look(ctx, p)
-	if err != nil || !l.Known || l.Hash == h || again && l.Hash == told {
+	if err != nil || !l.Known || l.Hash == h || wasReported && l.Hash == reported {
 		return ""
 	}
 	if by := l.Version.Actor; by.Session == r.Session && (by.Agent == r.Agent || by.ToolCall == "") {
 		return ""
 	}
-	said := fmt.Sprintf("cachebro: held, because %s was changed at %s by %s after %s. ", readers.Printable(p), onwire.Clock(l.Version.Time), rd.doer(r, l.Version), how)
+	message := fmt.Sprintf("cachebro: held, because %s was changed at %s by %s after %s. ", readers.Printable(p), onwire.Clock(l.Version.Time), rd.doer(r, l.Version), how)
 	was, err := rd.Store.Content(h)
 	now, err2 := l.Content()
 	if err != nil || err2 != nil || text.Binary(was) || text.Binary(now) {
 		rd.Shown.NoteReported(r, p, l.Hash, false)
-		return said + "Read it again, then edit it."
+		return message + "Read it again, then edit it."
 	}
 	body := diff.Compare(was, now).Body(diff.Context)
 	rd.Shown.NoteReported(r, p, l.Hash, len(body) <= maxHeld)
 	if len(body) > maxHeld {
-		return said + "Read it again, then edit it."
+		return message + "Read it again, then edit it."
 	}
-	return said + "Keep this change in what you write, and try again:\n" + string(body)
+	return message + "Keep this change in what you write, and try again:\n" + string(body)
 }
 
 // maxSample is how much of a lost line is shown, in characters.

@@ -267,7 +267,7 @@ func (rd *Reads) Stale(ctx context.Context, r store.Reader, p store.Path) string
 	if err != nil || l.Hash == h || !l.Known {
 		return ""
 	}
-	if told, _, _, again := rd.Shown.ReportedSince(r, p); again && told == l.Hash {
+	if reported, _, _, wasReported := rd.Shown.ReportedSince(r, p); wasReported && reported == l.Hash {
 		return "" // reported already, with a prompt or when this edit was held
 	}
 	v := l.Version

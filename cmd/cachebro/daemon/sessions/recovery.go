@@ -81,9 +81,9 @@ func (ss *Sessions) modifiedIn(session store.SessionID, prompt string) (int, err
 		if err != nil {
 			return 0, err
 		}
-		there := ok && !was.Deleted()
+		existed := ok && !was.Deleted()
 		same := was.Blob == now.Blob && was.Blob != (store.Hash{}) && was.Stat.Mode == now.Stat.Mode && was.Target == now.Target
-		if there == now.Deleted() || there && !same {
+		if existed == now.Deleted() || existed && !same {
 			n++
 		}
 	}

@@ -61,11 +61,11 @@ func (s *Survey) heartbeat(_ context.Context, r *wire.Request) (any, []byte, err
 	if err := r.Decode(&b); err != nil {
 		return nil, nil, err
 	}
-	known, left := s.mount.heartbeat(b)
+	known, unmounted := s.mount.heartbeat(b)
 	if !known { // the daemon was restarted, so mountd must attach again
 		return nil, nil, wire.Errorf(wire.ErrNotFound, "", "the mount is not attached to this daemon")
 	}
-	if left {
+	if unmounted {
 		s.unmounted(s.scannedFor(r.Peer.PID) != nil)
 		s.Log.Info("unmounted; copies of the mount in other namespaces and processes inside the mount are still served", "pid", r.Peer.PID)
 	}

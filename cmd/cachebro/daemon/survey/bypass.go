@@ -260,18 +260,18 @@ func (b *bypassBatch) compareTree(dir store.Path) {
 	for _, v := range b.live(dir) {
 		known[v.Path] = v
 	}
-	there := map[store.Path]bool{dir: true}
+	present := map[store.Path]bool{dir: true}
 	if st, _, err := source.LstatBeneath(b.scanner.dir, string(dir)); err == nil && isDir(st) {
-		b.walk(dir, known, there)
+		b.walk(dir, known, present)
 	}
 	for _, v := range b.live(dir) {
-		if !there[v.Path] && b.isAbsent(v.Path) {
+		if !present[v.Path] && b.isAbsent(v.Path) {
 			b.addRemoval(v)
 		}
 	}
 }
 
-func (b *bypassBatch) walk(dir store.Path, known map[store.Path]store.Version, there map[store.Path]bool) {
+func (b *bypassBatch) walk(dir store.Path, known map[store.Path]store.Version, present map[store.Path]bool) {
 	entries, err := b.scanner.list(dir)
 	if err != nil {
 		b.scanner.skipped(dir, err)
@@ -280,10 +280,10 @@ func (b *bypassBatch) walk(dir store.Path, known map[store.Path]store.Version, t
 	for _, e := range entries {
 		p := store.Path(path.Join(string(dir), e.name))
 		if e.below {
-			b.walk(p, known, there)
+			b.walk(p, known, present)
 			continue
 		}
-		there[p] = true
+		present[p] = true
 		st, target, err := source.LstatBeneath(b.scanner.dir, string(p))
 		if err != nil {
 			b.scanner.skipped(p, err)

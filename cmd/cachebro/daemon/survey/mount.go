@@ -129,13 +129,13 @@ func (m *mount) end(pid int) (ours bool) {
 func (m *mount) state() (attached bool, a wire.Attach, b wire.Heartbeat) {
 	m.mu.Lock()
 	a, b, attached = m.attach, m.beat, m.attached && !m.attach.Unmounted
-	start, asked := m.start, attached && m.process >= 0
-	if asked && attribution.Ended(m.process) {
+	start, examined := m.start, attached && m.process >= 0
+	if examined && attribution.Ended(m.process) {
 		m.forgetLocked()
 		attached = false
 	}
 	m.mu.Unlock()
-	if attached && !asked && !attribution.Alive(a.PID, start) {
+	if attached && !examined && !attribution.Alive(a.PID, start) {
 		m.mu.Lock()
 		if m.attach.PID == a.PID && m.start == start {
 			m.forgetLocked()

@@ -26,8 +26,8 @@ func GapsAndNotices(st *store.Store, dir store.Path, from, to time.Time) (gaps [
 	if dir != "" {
 		return gaps, nil, nil
 	}
-	said, err := st.Notes.Notices(1000)
-	for _, n := range said {
+	recorded, err := st.Notes.Notices(1000)
+	for _, n := range recorded {
 		if within(onwire.Time(n.Time)) {
 			notices = append(notices, wire.Notice{Time: onwire.Time(n.Time), Text: n.Text, Actor: onwire.Actor(n.Actor)})
 		}
