@@ -15,10 +15,11 @@ import (
 	"cachebro/store/wire"
 )
 
-// A client shows the model a hook's replacement of a result only if it has the shape that this
-// version expects. New versions appear weekly, so no table of versions stays right. But
-// PostToolBatch contains the text that the model really got. If that is the client's own text
-// although we sent another, this version refuses the form, and we do not send the form again.
+// A client passes a hook's replacement of a result on to the model only if the replacement has the
+// shape that this version of the client expects. New versions appear weekly, so a table of versions
+// would soon be wrong. But PostToolBatch contains the text that the model really got. If that is the
+// client's own text although the hook sent another one, this version refuses the form, and hooks do
+// not send the form again.
 
 // form names a way to replace a result, in the shape of the client's result with another text.
 type form string
@@ -84,7 +85,7 @@ func (c *scene) clientName() string {
 	return clientName(c.env.Getenv("AI_AGENT"))
 }
 
-// refuses reports whether the client's version did not show this form.
+// refuses reports whether the client's version is recorded as refusing this form.
 func (c *scene) refuses(f form) bool {
 	return slices.ContainsFunc(Refusals(c.env.Paths, c.env.Now()), func(r Refusal) bool {
 		return r.Client == c.clientName() && r.Form == string(f)

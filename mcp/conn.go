@@ -29,8 +29,8 @@ const maxConns = 256
 type conn struct {
 	id string
 
-	mu      sync.Mutex // guards the fields below
-	fresh   map[string]bool
+	mu      sync.Mutex      // guards the fields below
+	fresh   map[string]bool // the paths that were sent since the client cleared its cache
 	cleared bool
 }
 
@@ -137,7 +137,7 @@ func (c *conn) mustForce(path string) bool {
 	return c.cleared && !c.fresh[path]
 }
 
-// markSent notes that path has been answered since the last clear.
+// markSent records that path was sent after the cache was cleared.
 func (c *conn) markSent(path string) {
 	if c == nil {
 		return

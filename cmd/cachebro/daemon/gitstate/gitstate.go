@@ -43,8 +43,8 @@ type row struct {
 	UID    uint32      `cbor:"6,keyasint,omitempty"`
 	GID    uint32      `cbor:"7,keyasint,omitempty"`
 	Size   int64       `cbor:"8,keyasint,omitempty"`
-	Before []byte      `cbor:"9,keyasint,omitempty"` // the content, or the name of the saved file
-	Begin  int64       `cbor:"10,keyasint,omitempty"`
+	Before []byte      `cbor:"9,keyasint,omitempty"`  // the content, or the name of the saved file
+	Begin  int64       `cbor:"10,keyasint,omitempty"` // with spool.WasBegin: the length of the earlier content
 	Target []byte      `cbor:"11,keyasint,omitempty"` // of a symlink; the new name of a directory
 	Why    string      `cbor:"12,keyasint,omitempty"`
 	Actor  store.Actor `cbor:"13,keyasint"`
@@ -143,7 +143,7 @@ func (s *Service) Keep() error {
 type history struct {
 	s      *Service
 	rows   []*row
-	chains map[string][]*row
+	chains map[string][]*row      // by path: its rows, oldest first
 	index  map[*row]int           // a row's index in its chain
 	states map[string][]pathState // by path: its state before each row of its chain, then its present state
 	packed map[string]map[string]string
@@ -239,8 +239,8 @@ func (o *operation) end() (t int64) {
 	return t
 }
 
-// changesSince returns the time from which the changes of its process belong to the operation. Git changes
-// files before refs.
+// changesSince returns the time from which the changes of files by the operation's process belong to
+// the operation. It is earlier than the first row, because git changes files before refs.
 func (o *operation) changesSince() int64 {
 	if o.gitSeen > 0 {
 		return min(o.gitSeen, o.begin())
