@@ -436,7 +436,8 @@ func (b *batch) plain(c *Change) error {
 	return err
 }
 
-// chmod records a new mode, owner or attributes; content, target and class stay.
+// chmod records a new mode, owner or attributes, or the time that a plan gives a file; content,
+// target and class stay.
 func (b *batch) chmod(c *Change) error {
 	cur, live, err := b.live(c.Path)
 	if err != nil {
@@ -457,7 +458,8 @@ func (b *batch) chmod(c *Change) error {
 			v.NoContent = "not captured before its mode was changed"
 		}
 	}
-	if live && same(cur, v) {
+	timed := v.Plan != "" && isRegular(v.Stat) && cur.Stat.Mtime != v.Stat.Mtime // to be undone as well
+	if live && same(cur, v) && !timed {
 		return b.refresh(cur, v)
 	}
 	_, err = b.add(v)
@@ -474,7 +476,8 @@ func (b *batch) chmod(c *Change) error {
 			if err != nil {
 				return err
 			}
-			if live && InodeOf(cur.Stat) == InodeOf(v.Stat) && (cur.Stat.Mode != v.Stat.Mode || !sameRights(cur, v)) {
+			as := cur.Stat.Mode == v.Stat.Mode && sameRights(cur, v) && !timed
+			if live && InodeOf(cur.Stat) == InodeOf(v.Stat) && !as {
 				o := v
 				o.Path, o.Prev, o.Class = p, 0, cur.Class
 				o.inheritContent(cur)

@@ -136,10 +136,10 @@ func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
 	}
 }
 
-// knownByOtherName records the last name of an ignored file that is being removed. Its content is
-// saved, but perhaps only under a name that was removed earlier.
+// knownByOtherName records the last name of an ignored file that is being removed or exchanged. Its
+// content is saved, but perhaps only under a name that was removed earlier.
 func (c *Capture) knownByOtherName(f fusefs.File, p string) {
-	if st, err := f.Stat(); err == nil && st.Nlink < 2 { // a file with several names is recorded by Found
+	if st, err := f.Stat(); err == nil && isRegular(st) && st.Nlink < 2 { // a file with several names is recorded by Found
 		r := c.asFound(f, p, st, ignore.Ignored)
 		r.Reason = spool.NotRead
 		c.append(r)

@@ -252,6 +252,12 @@ func (c *Capture) exchanged(e fusefs.Event, r *spool.Record) {
 	if e.Replaced != nil {
 		c.keepBaseline(e.Replaced, e.Path2, to)
 	}
+	if from == ignore.Ignored && e.File != nil {
+		c.knownByOtherName(e.File, e.Path)
+	}
+	if to == ignore.Ignored && e.Replaced != nil {
+		c.knownByOtherName(e.Replaced, e.Path2)
+	}
 	r.Class = min(from, to)
 	c.appendBy(e.Caller, r)
 	if from == to {

@@ -319,7 +319,7 @@ func (t *trial) try(p *place, start *snapshot) (err error) {
 		if ok, err := t.phase(p, c.phase, c.args, func(now *snapshot) []difference {
 			// A difference that earlier commands left, and named, need not be named again.
 			settled := map[string]bool{}
-			for _, d := range t.differences(end, before) {
+			for _, d := range differences(end, before) { // also where nothing is kept, because it may move out of there
 				settled[d.path] = true
 			}
 			// Such names need not be one file with the others either.

@@ -432,8 +432,8 @@ func (m *maker) run(h *past, c *cell, left, was value, over *fact, below, oldest
 		return nil
 	}
 	switch {
-	case c.same(g.want, was):
-		return &aim{c: c, want: was, back: back, from: from}
+	case c.same(g.want, was) && !c.same(g.want, left): // somebody else made it so, at their time
+		return &aim{c: c, want: g.want, back: back, from: from}
 	case c.same(g.want, left), q.Force, newest && over == nil: // a plan may have restored it without its rights
 		return &aim{c: c, want: was, back: back, from: from}
 	}
@@ -493,7 +493,7 @@ func (h *past) restoredFact(c *cell, i int) int {
 		before--
 	}
 	r, ok := h.planCell(f.v.Plan, c)
-	if to, known := h.plannedFact(r, c, i); ok && known && c.restoredAs(c.before(to+1), f.value) {
+	if to, known := h.plannedFact(r, c, i); ok && known && h.restoredAs(c, c.before(to+1), f.value) {
 		c.shareContent(to, f.st)
 		return to
 	}
@@ -533,8 +533,13 @@ func (c *cell) shareContent(i int, is *state) {
 }
 
 // restoredAs reports whether a plan that should restore the value then has restored it as now. It
-// ignores the owner, attributes and set-id bits, which the user may not be allowed to set.
-func (c *cell) restoredAs(then, now value) bool {
+// ignores the owner, attributes and set-id bits, which the user may not be allowed to set, and files
+// that could not be made again.
+func (h *past) restoredAs(c *cell, then, now value) bool {
+	if c.kind == entryCell && then.node != nil && now.node == nil {
+		why, _ := h.m.contents.cannotMake(then.node.present())
+		return why != ""
+	}
 	if c.kind != metaCell || then.unknown {
 		return c.same(then, now)
 	}
@@ -684,16 +689,34 @@ func (m *maker) unreachable(a *aims, now, o *outcome) (changed bool, err error) 
 			m.conflict(store.Conflict{Path: h.title(g.c), Why: why})
 		}
 	}
+	var below []*node // nodes in directories that will not exist, for which these may stay
 	for _, n := range h.all {
+		if n.placedBy(a) {
+			below = append(below, n)
+			continue
+		}
 		kept, err := m.endangered(a, n, now, o)
 		if err != nil {
 			return changed, err
 		}
 		changed = kept || changed
 	}
+	for _, n := range below {
+		if changed {
+			return true, nil
+		}
+		if a.kept[n] {
+			continue // its new place shows below
+		}
+		changed, err = m.endangered(a, n, now, o)
+		if err != nil {
+			return changed, err
+		}
+	}
 	if changed {
 		return true, nil
 	}
+	keeps := false // a directory stays after all, with what is in it
 	for _, g := range a.sorted() {
 		if a.of[g.c] != g || g.c.kind != entryCell {
 			continue
@@ -701,9 +724,12 @@ func (m *maker) unreachable(a *aims, now, o *outcome) (changed bool, err error) 
 		n, was := g.want.node, g.c.now().node
 		if n != nil {
 			if !o.has(g.c.dir) {
-				switch home := m.homeOf(g.c.dir); {
+				if keeps {
+					continue
+				}
+				switch home := m.homeOf(a, g.c.dir); {
 				case a.restoresDir(g.c.dir): // the parent directory is restored as well
-				case home != nil && a.of[home] == nil && home.now().node == nil && !a.dropped[home]:
+				case home != nil && a.after(home).node == nil && !a.dropped[home]:
 					a.of[home] = home.again(g.c.dir)
 					changed = true
 				default:
@@ -715,10 +741,13 @@ func (m *maker) unreachable(a *aims, now, o *outcome) (changed bool, err error) 
 				if why, size := m.contents.cannotMake(a.whole(n)); why != "" {
 					m.lost = append(m.lost, lost{Conflict: store.Conflict{Path: a.pathIn(o, g.c), Why: why}, size: size})
 					drop(g, "")
+					if slices.ContainsFunc(o.places[was], func(c *cell) bool { return c.now().node != was }) {
+						a.of[g.c] = &aim{c: g.c, back: g.back, from: g.from} // what is there moves to its own place all the same
+					}
 					continue
 				}
 			}
-			if n.dir() && len(o.places[n]) > 1 {
+			if len(o.places[n]) > 1 && (n.dir() || a.undo && a.movedOn(g.c, n)) {
 				drop(g, "it is elsewhere now")
 				continue
 			}
@@ -737,6 +766,7 @@ func (m *maker) unreachable(a *aims, now, o *outcome) (changed bool, err error) 
 			}
 			if stays {
 				drop(g, "the directory holds other files")
+				keeps = true
 			}
 			continue
 		}
@@ -753,6 +783,30 @@ func (m *maker) unreachable(a *aims, now, o *outcome) (changed bool, err error) 
 		}
 	}
 	return changed, nil
+}
+
+// placedBy reports whether an entry holds the node after the plan, perhaps in a directory that will
+// not exist.
+func (n *node) placedBy(a *aims) bool {
+	return slices.ContainsFunc(n.names, func(c *cell) bool { return a.after(c).node == n })
+}
+
+// movedOn reports whether an undone rename took this name from a file and gave the file another
+// one, which somebody else has taken from it since.
+func (a *aims) movedOn(c *cell, n *node) bool {
+	for i := range c.facts {
+		f := &c.facts[i]
+		if c.before(i).node != n || !a.sel(f) {
+			continue
+		}
+		for _, to := range n.names {
+			at := slices.IndexFunc(to.facts, func(o fact) bool { return o.node == n && o.v.Time == f.v.Time }) + 1
+			if at > 0 && at < len(to.facts) && to.now().node != n && !a.sel(&to.facts[at]) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // again returns the aim that gives an entry the node n, which it held before.
@@ -773,8 +827,8 @@ func (m *maker) endangered(a *aims, n *node, now, o *outcome) (changed bool, err
 	if n == a.h.root || n.continuesAs != nil || o.has(n) {
 		return false, nil
 	}
-	places := a.placed(n)
-	if len(places) == 0 || !now.has(n) && !a.removed(n) {
+	places, undone := a.placed(n)
+	if !undone || !now.has(n) && !a.removed(n) {
 		return false, nil
 	}
 	f, others := m.keptBy(a, n), false
@@ -790,7 +844,6 @@ func (m *maker) endangered(a *aims, n *node, now, o *outcome) (changed bool, err
 	if f != nil && !a.kept[n] {
 		m.conflict(store.Conflict{Path: a.h.title(places[0]), Why: "changed since", Actor: f.v.Actor, Time: f.v.Time})
 	}
-	delete(a.of, &n.meta)
 	if !a.kept[n] {
 		a.kept[n] = true
 		for _, c := range places {
@@ -832,26 +885,39 @@ func (a *aims) undoneFacts(c *cell) (out []*fact) {
 	return out
 }
 
-// placed returns the entries that the undone facts gave to a node, oldest first.
-func (a *aims) placed(n *node) []*cell {
+// placed returns the entries that ever held a node: first those that an undo takes it from, oldest
+// first, then the others, newest first. undone is true if the undone facts gave it an entry.
+func (a *aims) placed(n *node) (out []*cell, undone bool) {
 	type place struct {
 		c   *cell
 		seq uint64
 	}
-	var all []place
+	var given, other []place
 	for _, c := range n.names {
 		for _, f := range a.undoneFacts(c) {
 			if f.node == n {
-				all = append(all, place{c, f.v.Seq})
+				given = append(given, place{c, f.v.Seq})
+			}
+		}
+		if c.base.node == n {
+			other = append(other, place{c, c.since})
+		}
+		for _, f := range c.facts {
+			if f.node == n {
+				other = append(other, place{c, f.v.Seq})
 			}
 		}
 	}
-	slices.SortFunc(all, func(x, y place) int { return compareSeq(x.seq, y.seq) })
-	out := make([]*cell, len(all))
-	for i := range all {
-		out[i] = all[i].c
+	undone = len(given) > 0
+	slices.SortFunc(given, func(x, y place) int { return compareSeq(x.seq, y.seq) })
+	slices.SortFunc(other, func(x, y place) int { return compareSeq(y.seq, x.seq) })
+	if !a.undo {
+		given = nil
 	}
-	return out
+	for _, p := range append(given, other...) {
+		out = append(out, p.c)
+	}
+	return out, undone
 }
 
 // removed reports whether the undone facts removed the last name of a node.
@@ -881,9 +947,9 @@ func (a *aims) restoresDir(d *node) bool {
 	return false
 }
 
-// homeOf returns the entry to which a directory is restored. This is the last entry that held it.
-// If paths were requested, it is the entry before the undone facts.
-func (m *maker) homeOf(d *node) *cell {
+// homeOf returns a free entry to which a directory is restored, or nil if there is none. If paths
+// were requested, it is the entry before the undone facts.
+func (m *maker) homeOf(a *aims, d *node) *cell {
 	if m.requested != nil {
 		for _, c := range d.names {
 			if c.base.node == d {
@@ -891,19 +957,13 @@ func (m *maker) homeOf(d *node) *cell {
 			}
 		}
 	}
-	var home *cell
-	last := uint64(0)
-	for _, c := range d.names {
-		if home == nil {
-			home = c
-		}
-		for i := range c.facts {
-			if c.facts[i].node == d && c.facts[i].v.Seq >= last {
-				home, last = c, c.facts[i].v.Seq
-			}
+	places, _ := a.placed(d)
+	for _, c := range places {
+		if a.after(c).node == nil && !a.dropped[c] {
+			return c
 		}
 	}
-	return home
+	return nil
 }
 
 // keptBy returns the newest change that somebody else made to a node after the undone facts placed
@@ -916,6 +976,9 @@ func (m *maker) keptBy(a *aims, n *node) *fact {
 				placed = min(placed, f.v.Seq)
 			}
 		}
+	}
+	if made := n.made.Seq; made != 0 && a.sel(&fact{v: n.made, seqs: []uint64{made}}) {
+		placed = min(placed, made)
 	}
 	for _, c := range []*cell{&n.content, &n.meta} {
 		i := a.h.effective(c, len(c.facts)-1)

@@ -265,3 +265,16 @@ func TestUndoNamesLostLinks(t *testing.T) {
 		}
 	}
 }
+
+// A moved a file, and B moved it on. The undo of A made the old name a hard link of B's file, so
+// that a later write through one name changed both. The file stays where B put it, and this is named.
+func TestUndoOfWhatWasMovedOn(t *testing.T) {
+	c := newScene(t)
+	c.as("", "vim", "", 5).do(c.tr.Write("x", "0\n"))
+	c.as("A", "mv", "t1", 10).do(c.tr.Rename("x", "y"))
+	c.as("B", "mv", "t2", 11).do(c.tr.Rename("y", "z"))
+	p := c.undo(Query{Select: store.Filter{Session: "A"}})
+	if len(p.Steps) > 0 || len(p.Conflicts) != 1 || p.Conflicts[0].Path != "x" || p.Conflicts[0].Why != "it is elsewhere now" {
+		t.Errorf("steps %+v, conflicts %+v", p.Steps, p.Conflicts)
+	}
+}

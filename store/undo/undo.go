@@ -116,11 +116,7 @@ func (p Planner) Redo(id string, merge, force bool) (*Draft, error) {
 		if err != nil || len(d.Steps)+len(d.Conflicts)+len(d.Lost) > 0 {
 			return d, err
 		}
-		whole, err := p.Store.Journal.Plan(id)
-		if err != nil || !ofTimes(&whole) {
-			return d, err
-		}
-		passed[id] = true // it restored only times, which no version records
+		passed[id] = true // nothing is left of what it did
 	}
 }
 
@@ -232,11 +228,6 @@ func refused(p *store.Plan) bool {
 // ofOwnFiles reports whether the plan changed only cachebro's own files.
 func ofOwnFiles(p *store.Plan) bool {
 	return len(p.Steps) > 0 && !slices.ContainsFunc(p.Steps, func(s store.Step) bool { return !store.OwnFile(s.Path) })
-}
-
-// ofTimes reports whether the plan restored only times.
-func ofTimes(p *store.Plan) bool {
-	return !slices.ContainsFunc(p.Steps, func(s store.Step) bool { return s.Do != store.DoChmod || s.Mtime == 0 || s.Mode != s.ExpMode })
 }
 
 // selection holds the versions to undo, by path and sequence number.

@@ -266,8 +266,8 @@ func TestUndoOfWhatWasWrittenAgain(t *testing.T) {
 }
 
 // Files that were changed and made again as they had been kept the time of that: all
-// that depends on them was built again. An undo gives the old time back, and is no step
-// of its own for a redo.
+// that depends on them was built again. An undo gives the old time back, and a redo, which
+// did nothing then, the new one.
 func TestUndoGivesTimesBack(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -276,7 +276,8 @@ func TestUndoGivesTimesBack(t *testing.T) {
 	c.as("A", "sh", "t1", 10).do(tr.Write("b", "1\n"))
 	c.carry(c.undo(Query{Select: store.Filter{ToolCall: "t1"}}))
 	c.as("A", "git", "t2", 11).do(tr.Write("a", "1\n"), tr.Remove("a"), tr.Write("a", "0\n"))
-	if tr.Files["a"].Mtime == old {
+	made := tr.Files["a"].Mtime
+	if made == old {
 		t.Fatal("the time has not changed")
 	}
 	c.carry(c.undo(Query{Select: store.Filter{ToolCall: "t2"}}))
@@ -286,11 +287,26 @@ func TestUndoGivesTimesBack(t *testing.T) {
 	if d := c.undo(Query{Select: store.Filter{ToolCall: "t2"}}); len(d.Steps) > 0 {
 		t.Errorf("undone twice: %+v", d.Steps)
 	}
-	d, err := Planner{Store: c.s}.Redo("", false, false)
-	if err != nil {
-		t.Fatal(err)
+	redo := func() {
+		d, err := Planner{Store: c.s}.Redo("", false, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.carry(d)
 	}
-	c.carry(d)
+	redo()
+	if got := tr.Files["a"].Mtime; got != made {
+		t.Errorf("after redo the time is %d, want %d", got, made)
+	}
+	c.carry(c.undo(Query{Select: store.Filter{ToolCall: "t2"}}))
+	if got := tr.Files["a"].Mtime; got != old {
+		t.Errorf("undone again, the time is %d, want %d", got, old)
+	}
+	redo()
+	redo()
+	if got := tr.Files["a"]; got.Mtime != made || got.Data != "0\n" {
+		t.Errorf("%+v, want the time %d", got, made)
+	}
 	if got := tr.Files["b"].Data; got != "1\n" {
 		t.Errorf("the redo left b as %q", got)
 	}
@@ -323,5 +339,21 @@ func TestUndoOfWhatAnUndoBroughtBack(t *testing.T) {
 	p, err := Planner{Store: c.s}.Revert("a", 1, 0)
 	if err != nil || len(p.Lost) > 0 || len(p.Steps) == 0 {
 		t.Fatal(err, p)
+	}
+}
+
+// A redo found the content that it should bring back, because somebody had written it meanwhile. It
+// gave the file the old time, so that the undone plan counted as redone.
+func TestRedoLeavesTheTimeOfOthers(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.Write("a", "0\n"))
+	c.as("A", "sh", "t1", 10).do(tr.Write("a", "1\n"))
+	undone := c.undo(Query{Select: store.Filter{Session: "A"}})
+	c.carry(undone)
+	c.as("B", "sh", "t2", 11).do(tr.Write("a", "1\n"))
+	d, err := Planner{Store: c.s}.Redo(undone.ID, false, false)
+	if err != nil || len(d.Steps) > 0 {
+		t.Errorf("%v: %+v", err, d.Steps)
 	}
 }

@@ -211,3 +211,58 @@ func TestUndoOfSaveThatIsRenamedBack(t *testing.T) {
 		t.Fatalf("after redo:\n%swant\n%s", show(now), show(after))
 	}
 }
+
+// A moved B's directory out of one that A had made. That one stays for it, so the undo can move it
+// back. The planner decided about both at once, and left the inner one where it was.
+func TestUndoOfMoveOutOfDirectoryThatStays(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.Mkdir("a", storetest.DirMode))
+	c.as("A", "sh", "t1", 10).do(tr.Mkdir("c", storetest.DirMode))
+	c.as("B", "sh", "t2", 11).do(tr.Mkdir("c/a", storetest.DirMode))
+	c.as("A", "sh", "t3", 12).do(tr.Rename("c/a", "a/a"))
+	c.as("B", "sh", "t4", 13).do(tr.Write("a/a/f", "f\n"))
+	c.carry(c.undo(Query{Select: store.Filter{Session: "A"}}))
+	c.want("c/a/f", "f\n")
+}
+
+// A file that A had made and B had written to was not brought back, and not named, if an undo had
+// been redone meanwhile at the name at which A had made it.
+func TestUndoKeepsWhatOthersWroteBeforeARename(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("A", "sh", "t1", 10).do(tr.Symlink("b", "to"))
+	c.as("B", "sh", "t2", 11).do(tr.Symlink("a", "other"))
+	undone := c.undo(Query{Select: store.Filter{Session: "A"}})
+	c.carry(undone)
+	c.as("A", "sh", "t3", 12).do(tr.Remove("a"), tr.Write("b", "0\n"))
+	c.as("B", "sh", "t4", 13).do(tr.Write("b", "of B\n"))
+	c.as("A", "sh", "t5", 14).do(tr.Rename("b", "a"), tr.Write("a", "1\n"))
+	d, err := Planner{Store: c.s}.Redo(undone.ID, false, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.carry(d)
+	c.carry(c.undo(Query{Select: store.Filter{Session: "A"}}))
+	c.want("b", "of B\n")
+}
+
+// A pipe changed places with a directory. The undo removed the pipe, and the redo cannot make it
+// again: it left the directory where it was, although that has its place. After a redo that moves
+// the directory, an undo takes it back.
+func TestRedoOfExchangeWithAPipe(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.Mkdir("d", storetest.DirMode), tr.Write("d/f", "f\n"))
+	c.as("A", "sh", "t1", 10).do(tr.Mkfifo("p"), tr.Exchange("p", "d"))
+	for lost := 1; lost >= 0; lost-- { // what was lost is not there to be lost again
+		c.carry(c.undo(Query{Select: store.Filter{Session: "A"}}))
+		c.want("d/f", "f\n")
+		d, err := Planner{Store: c.s}.Redo("", false, false)
+		if err != nil || len(d.Lost) != lost || len(d.Conflicts) > 0 {
+			t.Fatalf("%v: lost %+v, conflicts %+v", err, d.Lost, d.Conflicts)
+		}
+		c.carry(d)
+		c.want("p/f", "f\n")
+	}
+}

@@ -1,7 +1,10 @@
 package e2e
 
 import (
+	"errors"
+	"os"
 	"testing"
+	"time"
 )
 
 // If an exchange moves an ignored file to a tracked name, the file gets a version. Its content
@@ -19,5 +22,29 @@ func TestExchangeBetweenClasses(t *testing.T) {
 	_, _ = p.try("undo", "--dir", p.dir, "--last", "--yes")
 	if got := p.sh("cat src"); got != "tracked\n" {
 		t.Errorf("undone, src is %q", got)
+	}
+}
+
+// An ignored file was known only by another name, which was removed, when an exchange gave it a new
+// one. The history did not learn which file had been there, so the undo removed the other file.
+func TestUndoOfExchangeByAnUnseenName(t *testing.T) {
+	p := newProject(t, map[string]string{".gitignore": "/lib\n*.ign\n", "lib/a": "a\n", "tmp/y.ign": "y\n"})
+	if err := os.Link(p.path("lib/a"), p.path("e")); err != nil {
+		t.Fatal(err)
+	}
+	p.mount()
+	f, err := os.OpenFile(p.path("e"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	before := time.Now()
+	err = errors.Join(os.Remove(p.path("e")), exchange(p.path("lib/a"), p.path("tmp/y.ign")), os.RemoveAll(p.path("tmp")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = p.try("undo", "--dir", p.dir, "--since", before.Format(time.RFC3339Nano), "--yes")
+	if got := p.sh("cat lib/a e tmp/y.ign"); got != "a\na\ny\n" {
+		t.Errorf("undone, the three files are %q", got)
 	}
 }

@@ -242,7 +242,7 @@ func (o *Oracle) Undo(match func(Fact) bool) *Outcome {
 			if i >= 0 {
 				was = chain[i].Value
 			}
-			if o.alike(now, have.Node, was.Node) {
+			if o.alike(now, have.Node, was.Node) && !out.takes(c, have.Node) {
 				was = have // another file that looks as it should
 			}
 			if have != was && have != left {
@@ -283,17 +283,31 @@ func (o *Oracle) alike(cells map[Cell]Value, a, b int) bool {
 		cells[Cell{ContentCell, a, ""}] == cells[Cell{ContentCell, b, ""}] && cells[Cell{ModeCell, a, ""}] == cells[Cell{ModeCell, b, ""}]
 }
 
+// takes reports whether the undone facts took a node from another entry than c, to which it returns.
+func (out *Outcome) takes(c Cell, n int) bool {
+	return slices.ContainsFunc(out.facts, func(f Fact) bool {
+		return out.chosen[f.Seq] && f.Cell.Kind == EntryCell && f.Cell != c && f.Before.Node == n
+	})
+}
+
 // UndoPlan decides about the facts of a plan: a cell must still be as the plan left it.
 func (o *Oracle) UndoPlan(plan string) *Outcome {
 	gone, now := o.cancelled(), o.Cells(o.ops)
 	out := o.outcome(o.effective())
 	for _, f := range o.Facts {
-		if f.Plan != plan || gone[f.Seq] {
+		out.chosen[f.Seq] = f.Plan == plan && !gone[f.Seq]
+	}
+	for _, f := range o.Facts {
+		if !out.chosen[f.Seq] {
 			continue
 		}
-		out.chosen[f.Seq] = true
+		for _, g := range out.facts { // others have changed what the plan brought back
+			if g.Op > f.Op && f.Cell.Kind == EntryCell && g.Cell.Kind != EntryCell && g.Cell.Node == f.Value.Node {
+				out.touched[g.Cell.Node] = true
+			}
+		}
 		switch is := now[f.Cell]; {
-		case is == f.Before || o.alike(now, is.Node, f.Before.Node):
+		case is == f.Before || o.alike(now, is.Node, f.Before.Node) && !out.takes(f.Cell, is.Node):
 			continue
 		case is != f.Value:
 			out.Conflicts[f.Cell] = "changed since"

@@ -25,9 +25,6 @@ func (o *Oracle) settle(out *Outcome) {
 			if o.kind[n] != unix.S_IFDIR || out.touched[n] {
 				out.Conflicts[Cell{EntryCell, n, ""}] = "changed since"
 			}
-			if o.kind[n] == unix.S_IFDIR {
-				delete(out.Goals, Cell{ModeCell, n, ""}) // a created directory that stays
-			}
 			if !tried[n] && o.bringBack(out, n, after) {
 				tried[n], again = true, true
 				break
@@ -80,11 +77,13 @@ func (o *Oracle) settle(out *Outcome) {
 			again = true
 		}
 	}
-	// Cells that are nowhere in the tree are neither changed nor reported.
-	places := o.places(o.After(out))
+	// Cells that are nowhere in the tree are not reported. What has been nowhere is not changed
+	// either.
+	places, been := o.places(o.After(out)), o.places(now)
 	maps.DeleteFunc(out.Goals, func(c Cell, _ Value) bool {
 		_, there := places[c.Node]
-		return c.Kind != EntryCell && !there
+		_, was := been[c.Node]
+		return c.Kind != EntryCell && !there && !was
 	})
 	maps.DeleteFunc(out.Conflicts, func(c Cell, _ string) bool {
 		_, there := places[c.Node]
@@ -162,6 +161,20 @@ func (o *Oracle) endangered(out *Outcome, now, after map[Cell]Value, places map[
 			nodes = append(nodes, n)
 		}
 	}
+	// A node in a directory that would have no place may stay together with the directory.
+	held := map[int]bool{}
+	for c, v := range after {
+		held[v.Node] = held[v.Node] || c.Kind == EntryCell
+	}
+	slices.SortStableFunc(nodes, func(a, b int) int {
+		switch {
+		case held[a] == held[b]:
+			return 0
+		case held[a]:
+			return 1
+		}
+		return -1
+	})
 	return nodes
 }
 
@@ -173,7 +186,11 @@ func (o *Oracle) movedOn(out *Outcome, c Cell, n int, now map[Cell]Value) bool {
 			continue
 		}
 		for _, g := range out.facts {
-			if g.Op == f.Op && g.Cell.Kind == EntryCell && g.Value.Node == n && now[g.Cell].Node != n {
+			if g.Op != f.Op || g.Cell.Kind != EntryCell || g.Value.Node != n || now[g.Cell].Node == n {
+				continue
+			}
+			next := slices.IndexFunc(o.Facts, func(h Fact) bool { return h.Seq > g.Seq && h.Cell == g.Cell })
+			if next >= 0 && !out.chosen[o.Facts[next].Seq] {
 				return true
 			}
 		}

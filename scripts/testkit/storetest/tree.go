@@ -102,6 +102,12 @@ func (t *Tree) Mkdir(p store.Path, mode uint32) store.Change {
 	return t.Change(store.OpMkdir, p, "", t.Files[p])
 }
 
+func (t *Tree) Mkfifo(p store.Path) store.Change {
+	t.next++
+	t.Files[p] = &File{Ino: t.next, Mode: unix.S_IFIFO | 0o644}
+	return t.Change(store.OpMknod, p, "", t.Files[p])
+}
+
 func (t *Tree) Symlink(p store.Path, target string) store.Change {
 	t.next++
 	t.Files[p] = &File{Ino: t.next, Mode: unix.S_IFLNK | 0o777, Target: target}
