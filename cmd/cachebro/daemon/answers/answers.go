@@ -10,6 +10,7 @@ import (
 	"cachebro/cmd/cachebro/daemon/survey"
 	"cachebro/store"
 	"cachebro/store/memo/results"
+	"cachebro/store/onwire"
 	"cachebro/store/wire"
 )
 
@@ -40,5 +41,5 @@ func Open(s results.Settings, st *store.Store, in *ingest.Ingester, sv *survey.S
 
 // Handlers returns the handlers of the requests about cached answers, by method.
 func (an *Answers) Handlers() map[string]wire.Handler {
-	return map[string]wire.Handler{wire.MResults: an.request}
+	return map[string]wire.Handler{wire.MResults: onwire.WithRequest(an.request)}
 }

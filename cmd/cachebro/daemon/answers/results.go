@@ -77,11 +77,7 @@ func (an *Answers) Token(ctx context.Context, p store.Path) (token string, seq u
 }
 
 // request stores and returns answers that clients computed.
-func (an *Answers) request(ctx context.Context, r *wire.Request) (any, []byte, error) {
-	var q wire.ResultsRequest
-	if err := r.Decode(&q); err != nil {
-		return nil, nil, err
-	}
+func (an *Answers) request(ctx context.Context, r *wire.Request, q wire.ResultsRequest) (any, []byte, error) {
 	call := results.Call{Tool: q.Tool, Args: q.Args, TTL: time.Duration(q.TTLSeconds) * time.Second}
 	cache := an.local
 	if q.Shared {

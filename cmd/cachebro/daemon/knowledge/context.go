@@ -59,11 +59,7 @@ func (kn *Knowledge) newGraph(rows bundle.KV) *bundle.Graph {
 	})
 }
 
-func (kn *Knowledge) contextRequest(ctx context.Context, r *wire.Request) (any, []byte, error) {
-	var q wire.ContextRequest
-	if err := r.Decode(&q); err != nil {
-		return nil, nil, err
-	}
+func (kn *Knowledge) contextRequest(ctx context.Context, r *wire.Request, q wire.ContextRequest) (any, []byte, error) {
 	if q.Depth < 0 || q.MaxNodes < 0 || q.MaxChunks < 0 {
 		return nil, nil, wire.Errorf(wire.ErrBadRequest, "leave them out for the defaults", "depth, max_nodes and max_chunks cannot be negative")
 	}

@@ -75,11 +75,7 @@ func (kn *Knowledge) Poke() {
 	}
 }
 
-func (kn *Knowledge) docsRequest(ctx context.Context, r *wire.Request) (any, []byte, error) {
-	var q wire.DocsRequest
-	if err := r.Decode(&q); err != nil {
-		return nil, nil, err
-	}
+func (kn *Knowledge) docsRequest(ctx context.Context, r *wire.Request, q wire.DocsRequest) (any, []byte, error) {
 	p, err := kn.Paths.Clean(q.Path)
 	if err != nil {
 		return nil, nil, err

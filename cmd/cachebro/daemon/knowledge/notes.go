@@ -29,11 +29,7 @@ func (kn *Knowledge) openNotes() error {
 	return nil
 }
 
-func (kn *Knowledge) notesRequest(ctx context.Context, r *wire.Request) (any, []byte, error) {
-	var q wire.NotesRequest
-	if err := r.Decode(&q); err != nil {
-		return nil, nil, err
-	}
+func (kn *Knowledge) notesRequest(ctx context.Context, r *wire.Request, q wire.NotesRequest) (any, []byte, error) {
 	p, err := kn.Paths.Clean(q.Path)
 	if err != nil {
 		return nil, nil, err

@@ -56,5 +56,5 @@ func Open(o Options) (*Knowledge, error) {
 
 // Handlers returns the handlers of the requests about notes, documents and the graph, by method.
 func (kn *Knowledge) Handlers() map[string]wire.Handler {
-	return map[string]wire.Handler{wire.MNotes: kn.notesRequest, wire.MDocs: kn.docsRequest, wire.MContext: kn.contextRequest}
+	return map[string]wire.Handler{wire.MNotes: onwire.WithRequest(kn.notesRequest), wire.MDocs: onwire.WithRequest(kn.docsRequest), wire.MContext: onwire.WithRequest(kn.contextRequest)}
 }

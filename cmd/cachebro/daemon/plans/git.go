@@ -15,11 +15,7 @@ import (
 
 // planGit plans how to undo changes of git's own files. The plan is not journalled. If its client
 // is killed, the next request plans the rest.
-func (pl *Plans) planGit(ctx context.Context, r *wire.Request) (any, []byte, error) {
-	var q wire.PlanRequest
-	if err := r.Decode(&q); err != nil {
-		return nil, nil, err
-	}
+func (pl *Plans) planGit(ctx context.Context, r *wire.Request, q wire.PlanRequest) (any, []byte, error) {
 	out, err := pl.gitPlan(ctx, q)
 	if err == nil && !q.DryRun && len(out.Steps) > 0 {
 		now := time.Now().UnixNano()

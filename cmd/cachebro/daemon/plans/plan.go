@@ -27,11 +27,7 @@ const maxSecured = int64(512) << 20
 
 // plan makes a plan and, unless it is a dry run, journals it. The client carries the plan out, step
 // by step, through the mount. The daemon writes nothing into the project.
-func (pl *Plans) plan(ctx context.Context, r *wire.Request) (any, []byte, error) {
-	var q wire.PlanRequest
-	if err := r.Decode(&q); err != nil {
-		return nil, nil, err
-	}
+func (pl *Plans) plan(ctx context.Context, r *wire.Request, q wire.PlanRequest) (any, []byte, error) {
 	release := pl.Hold()
 	defer release()
 	whole, err := pl.Ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill)
@@ -571,11 +567,7 @@ func conflictsOut(cs []store.Conflict) []wire.Conflict {
 	return out
 }
 
-func (pl *Plans) planDone(ctx context.Context, r *wire.Request) (any, []byte, error) {
-	var q wire.PlanDone
-	if err := r.Decode(&q); err != nil {
-		return nil, nil, err
-	}
+func (pl *Plans) planDone(ctx context.Context, r *wire.Request, q wire.PlanDone) (any, []byte, error) {
 	if len(q.Done) > 0 {
 		if err := pl.Store.Journal.Done(q.ID, q.Done...); err != nil {
 			return nil, nil, err

@@ -50,7 +50,7 @@ func New(o Options) *Plans {
 // Handlers returns the handlers of the requests about plans, by method.
 func (pl *Plans) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{
-		wire.MPlan: pl.plan, wire.MPlanDone: pl.planDone, wire.MGitPlan: pl.planGit, wire.MGitLost: onwire.Decoded(pl.gitLost),
+		wire.MPlan: onwire.WithRequest(pl.plan), wire.MPlanDone: onwire.WithRequest(pl.planDone), wire.MGitPlan: onwire.WithRequest(pl.planGit), wire.MGitLost: onwire.Decoded(pl.gitLost),
 		wire.MPlanTaken: onwire.Decoded(pl.changesToUndo), wire.MPlanThen: onwire.Decoded(pl.treeThen), wire.MPlanWanted: onwire.Decoded(pl.wanted),
 		wire.MPlanOpen: onwire.Decoded(pl.openPlans), wire.MPlanFetch: onwire.Decoded(pl.planFetch),
 	}

@@ -48,11 +48,7 @@ func (rd *Reads) Event(r store.Reader, e wire.SessionEvent) {
 	}
 }
 
-func (rd *Reads) read(ctx context.Context, r *wire.Request) (any, []byte, error) {
-	var q wire.ReadRequest
-	if err := r.Decode(&q); err != nil {
-		return nil, nil, err
-	}
+func (rd *Reads) read(ctx context.Context, r *wire.Request, q wire.ReadRequest) (any, []byte, error) {
 	if q.Offset < 0 || q.Limit < 0 || q.DiffOffset < 0 {
 		return nil, nil, wire.Errorf(wire.ErrBadRequest, "lines count from 1", "offset, limit and diff_offset cannot be negative")
 	}
@@ -161,11 +157,7 @@ func (rd *Reads) earlierNames(r store.Reader, p store.Path, v store.Version) []s
 }
 
 // shownText records a client's own result as pending, without replacing it.
-func (rd *Reads) shownText(ctx context.Context, r *wire.Request) (any, []byte, error) {
-	var q wire.Shown
-	if err := r.Decode(&q); err != nil {
-		return nil, nil, err
-	}
+func (rd *Reads) shownText(ctx context.Context, r *wire.Request, q wire.Shown) (any, []byte, error) {
 	p, err := rd.Paths.Clean(q.Path)
 	if err != nil {
 		return nil, nil, err
@@ -189,11 +181,7 @@ func (rd *Reads) shownText(ctx context.Context, r *wire.Request) (any, []byte, e
 }
 
 // commit confirms pending deliveries, identified by the exact text that was delivered.
-func (rd *Reads) commit(_ context.Context, r *wire.Request) (any, []byte, error) {
-	var q wire.Commit
-	if err := r.Decode(&q); err != nil {
-		return nil, nil, err
-	}
+func (rd *Reads) commit(_ context.Context, r *wire.Request, q wire.Commit) (any, []byte, error) {
 	reader, known := rd.ReaderOf(q.Reader, r.Hello.Client)
 	if !known {
 		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "the commit names no session")
@@ -211,11 +199,7 @@ func (rd *Reads) commit(_ context.Context, r *wire.Request) (any, []byte, error)
 const editWait = 100 * time.Millisecond
 
 // given records which of cachebro's own lines were delivered to a session, and looks lines up.
-func (rd *Reads) given(_ context.Context, r *wire.Request) (any, []byte, error) {
-	var q wire.GivenQuery
-	if err := r.Decode(&q); err != nil {
-		return nil, nil, err
-	}
+func (rd *Reads) given(_ context.Context, r *wire.Request, q wire.GivenQuery) (any, []byte, error) {
 	reader, known := rd.ReaderOf(q.Reader, r.Hello.Client)
 	if known && len(q.Add) > 0 {
 		rd.Shown.GiveOwnWords(reader, q.Add)
@@ -223,11 +207,7 @@ func (rd *Reads) given(_ context.Context, r *wire.Request) (any, []byte, error) 
 	return wire.GivenAnswer{Line: rd.Shown.GivenOwnWords(reader.Session, known, q.Lines)}, nil, nil
 }
 
-func (rd *Reads) ownEdit(ctx context.Context, r *wire.Request) (any, []byte, error) {
-	var q wire.OwnEdit
-	if err := r.Decode(&q); err != nil {
-		return nil, nil, err
-	}
+func (rd *Reads) ownEdit(ctx context.Context, r *wire.Request, q wire.OwnEdit) (any, []byte, error) {
 	p, err := rd.Paths.Clean(q.Path)
 	if err != nil {
 		return nil, nil, err
@@ -336,11 +316,7 @@ func (rd *Reads) Metrics(_ context.Context, q wire.MetricsQuery) (wire.Metrics, 
 	return out, nil, nil
 }
 
-func (rd *Reads) spend(_ context.Context, r *wire.Request) (any, []byte, error) {
-	var q wire.Spend
-	if err := r.Decode(&q); err != nil {
-		return nil, nil, err
-	}
+func (rd *Reads) spend(_ context.Context, r *wire.Request, q wire.Spend) (any, []byte, error) {
 	if q.Sent == 0 && len(r.Body) > 0 {
 		q.Sent = int64(tokens.Estimate(r.Body))
 	}
@@ -358,11 +334,7 @@ func (rd *Reads) spend(_ context.Context, r *wire.Request) (any, []byte, error) 
 // keepGiven stores the content that one of cachebro's own tools sends before and after its write,
 // where nothing is mounted. On a mount it only stores an ignored file before the write, because the
 // overlay saves ignored files only within a budget.
-func (rd *Reads) keepGiven(ctx context.Context, r *wire.Request) (any, []byte, error) {
-	var q wire.Ingest
-	if err := r.Decode(&q); err != nil {
-		return nil, nil, err
-	}
+func (rd *Reads) keepGiven(ctx context.Context, r *wire.Request, q wire.Ingest) (any, []byte, error) {
 	p, err := rd.Paths.Clean(q.Path)
 	if err != nil {
 		return nil, nil, err

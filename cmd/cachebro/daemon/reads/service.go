@@ -33,7 +33,8 @@ type Reads struct {
 // Handlers returns the handlers of the requests about reads, by method.
 func (rd *Reads) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{
-		wire.MRead: rd.read, wire.MShown: rd.shownText, wire.MCommit: rd.commit, wire.MOwnEdit: rd.ownEdit, wire.MGiven: rd.given,
-		wire.MMetrics: onwire.Decoded(rd.Metrics), wire.MSpend: rd.spend, wire.MIngest: rd.keepGiven,
+		wire.MRead: onwire.WithRequest(rd.read), wire.MShown: onwire.WithRequest(rd.shownText), wire.MCommit: onwire.WithRequest(rd.commit),
+		wire.MOwnEdit: onwire.WithRequest(rd.ownEdit), wire.MGiven: onwire.WithRequest(rd.given), wire.MMetrics: onwire.Decoded(rd.Metrics),
+		wire.MSpend: onwire.WithRequest(rd.spend), wire.MIngest: onwire.WithRequest(rd.keepGiven),
 	}
 }

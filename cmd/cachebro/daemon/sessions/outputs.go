@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"cachebro/store/onwire"
 	"cachebro/store/wire"
 )
 
@@ -41,15 +42,11 @@ type savedOutput struct {
 
 // Handlers returns the handler of its request, by method.
 func (k *SavedOutputs) Handlers() map[string]wire.Handler {
-	return map[string]wire.Handler{wire.MOutput: k.handle}
+	return map[string]wire.Handler{wire.MOutput: onwire.WithRequest(k.handle)}
 }
 
 // handle saves the body if there is one, and otherwise returns a saved output.
-func (k *SavedOutputs) handle(_ context.Context, r *wire.Request) (any, []byte, error) {
-	var q wire.OutputRequest
-	if err := r.Decode(&q); err != nil {
-		return nil, nil, err
-	}
+func (k *SavedOutputs) handle(_ context.Context, r *wire.Request, q wire.OutputRequest) (any, []byte, error) {
 	if q.ID == "" {
 		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "the output has no id")
 	}

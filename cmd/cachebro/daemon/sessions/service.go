@@ -55,7 +55,7 @@ func New(o Options) *Sessions {
 // shell completes, by method.
 func (ss *Sessions) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{
-		wire.MSession: ss.sessionEvent, wire.MToolBegin: ss.toolBegin, wire.MToolEnd: ss.toolEnd,
+		wire.MSession: onwire.WithRequest(ss.sessionEvent), wire.MToolBegin: onwire.WithRequest(ss.toolBegin), wire.MToolEnd: onwire.WithRequest(ss.toolEnd),
 		wire.MToolPlace: onwire.Decoded(ss.toolPlace),
 		wire.MShared:    onwire.Decoded(ss.shared), wire.MRecovery: onwire.Decoded(ss.recovery), wire.MNames: onwire.Decoded(ss.names),
 	}

@@ -16,11 +16,7 @@ import (
 
 // sessionEvent registers sessions, prompts and epochs. Any event with an unknown id registers the
 // session, because some clients never send "start".
-func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request) (any, []byte, error) {
-	var e wire.SessionEvent
-	if err := r.Decode(&e); err != nil {
-		return nil, nil, err
-	}
+func (ss *Sessions) sessionEvent(ctx context.Context, r *wire.Request, e wire.SessionEvent) (any, []byte, error) {
 	if e.Session == "" {
 		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "the session event has no session id")
 	}
@@ -186,11 +182,7 @@ func set(to *string, v string) {
 	}
 }
 
-func (ss *Sessions) toolBegin(ctx context.Context, r *wire.Request) (any, []byte, error) {
-	var q wire.ToolCall
-	if err := r.Decode(&q); err != nil {
-		return nil, nil, err
-	}
+func (ss *Sessions) toolBegin(ctx context.Context, r *wire.Request, q wire.ToolCall) (any, []byte, error) {
 	if q.ToolUse == "" {
 		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "the tool call has no tool_use id")
 	}
@@ -248,11 +240,7 @@ func title(q wire.ToolCall) string {
 	return t
 }
 
-func (ss *Sessions) toolEnd(_ context.Context, r *wire.Request) (any, []byte, error) {
-	var q wire.ToolCall
-	if err := r.Decode(&q); err != nil {
-		return nil, nil, err
-	}
+func (ss *Sessions) toolEnd(_ context.Context, r *wire.Request, q wire.ToolCall) (any, []byte, error) {
 	q.Command = cmdline.Text(q.Command)
 	q.Prompt = ss.Attribution.PromptOf(store.SessionID(q.Session), q.Agent, q.Prompt)
 	now := time.Now().UnixNano()

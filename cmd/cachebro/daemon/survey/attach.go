@@ -56,11 +56,7 @@ func (s *Survey) attachMountd(_ context.Context, r *wire.Request) (any, []byte, 
 	return s.heartbeatAnswer(), nil, nil
 }
 
-func (s *Survey) heartbeat(_ context.Context, r *wire.Request) (any, []byte, error) {
-	var b wire.Heartbeat
-	if err := r.Decode(&b); err != nil {
-		return nil, nil, err
-	}
+func (s *Survey) heartbeat(_ context.Context, r *wire.Request, b wire.Heartbeat) (any, []byte, error) {
 	known, unmounted := s.mount.heartbeat(b)
 	if !known { // the daemon was restarted, so mountd must attach again
 		return nil, nil, wire.Errorf(wire.ErrNotFound, "", "the mount is not attached to this daemon")
@@ -77,11 +73,7 @@ func (s *Survey) heartbeat(_ context.Context, r *wire.Request) (any, []byte, err
 	return s.heartbeatAnswer(), nil, nil
 }
 
-func (s *Survey) detach(_ context.Context, r *wire.Request) (any, []byte, error) {
-	var q wire.Detach
-	if err := r.Decode(&q); err != nil {
-		return nil, nil, err
-	}
+func (s *Survey) detach(_ context.Context, r *wire.Request, q wire.Detach) (any, []byte, error) {
 	if q.PID == 0 {
 		q.PID = r.Peer.PID
 	}

@@ -11,6 +11,7 @@ import (
 	"cachebro/cmd/cachebro/daemon/ingest"
 	"cachebro/cmd/cachebro/daemon/source"
 	"cachebro/store"
+	"cachebro/store/onwire"
 	"cachebro/store/wire"
 )
 
@@ -56,5 +57,5 @@ func (s *Survey) Close() { s.mount.close() }
 
 // Handlers returns the handlers of mountd's requests, by method.
 func (s *Survey) Handlers() map[string]wire.Handler {
-	return map[string]wire.Handler{wire.MAttach: s.attachMountd, wire.MHeartbeat: s.heartbeat, wire.MDetach: s.detach}
+	return map[string]wire.Handler{wire.MAttach: s.attachMountd, wire.MHeartbeat: onwire.WithRequest(s.heartbeat), wire.MDetach: onwire.WithRequest(s.detach)}
 }
