@@ -42,17 +42,14 @@ func (c *Check) problem(format string, a ...any) {
 //   - rebuilds index keys from the versions,
 //   - drops contents that cannot be read, and records the loss in their versions,
 //   - corrects the counters.
-//
-// step, if not nil, is called with the number of contents checked so far and the number of all
-// contents.
-func (s *Store) Fsck(ctx context.Context, repair bool, step func(done, all int)) (*Check, error) {
+func (s *Store) Fsck(ctx context.Context, repair bool) (*Check, error) {
 	s.tidyMu.Lock()
 	defer s.tidyMu.Unlock()
 	c := &Check{}
 	if repair {
 		s.contents.FetchPacks(c.problem)
 	}
-	vd, err := s.contents.Verify(ctx, c.problem, step)
+	vd, err := s.contents.Verify(ctx, c.problem)
 	c.Blobs, c.Bytes, c.Unread = vd.Blobs, vd.Bytes, vd.Unread
 	if err != nil {
 		return c, err

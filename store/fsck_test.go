@@ -24,7 +24,7 @@ func noise(rnd *rand.Rand, lines int) []byte {
 // checked fails the test if fsck finds a problem.
 func checked(t *testing.T, s *Store) {
 	t.Helper()
-	c, err := s.Fsck(context.Background(), false, nil)
+	c, err := s.Fsck(context.Background(), false)
 	if err != nil || !c.OK() {
 		t.Fatalf("fsck: %v %v %q", err, c.Unread, c.Problems)
 	}
@@ -69,7 +69,7 @@ func TestFsckRepairs(t *testing.T) {
 	if _, err := s.Content(vs[1].Blob); !errors.Is(err, ErrDamaged) {
 		t.Fatalf("damaged content: %v", err)
 	}
-	c, err := s.Fsck(context.Background(), true, nil)
+	c, err := s.Fsck(context.Background(), true)
 	if err != nil || c.OK() || len(c.Lost) != 2 {
 		t.Fatalf("fsck: %v %+v", err, c)
 	}
@@ -140,7 +140,7 @@ func TestFsckFindsEachDamage(t *testing.T) {
 			}
 			s.contents.Forget()
 			s.current.Clear()
-			c, err := s.Fsck(t.Context(), true, nil)
+			c, err := s.Fsck(t.Context(), true)
 			if err != nil || len(c.Lost) != d.lost {
 				t.Fatalf("fsck: %v, %d versions have lost their content", err, len(c.Lost))
 			}

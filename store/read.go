@@ -81,15 +81,16 @@ func versionOf(txn *badger.Txn, seq uint64) (v Version, err error) {
 // Since returns up to limit versions after seq, oldest first.
 func (s *Store) Since(seq uint64, limit int) ([]Version, error) {
 	var out []Version
-	err := s.scan(seq+1, false, func(v Version) bool {
+	err := s.scan(seq+1, func(v Version) bool {
 		out = append(out, v)
 		return len(out) < limit
 	}, pass{})
 	return out, err
 }
 
-func (s *Store) scan(from uint64, down bool, fn func(Version) bool, over pass) error {
-	return s.View(func(v *View) error { return v.scan(from, down, fn, over) })
+// scan calls fn with the versions from a number on, oldest first, until fn returns false.
+func (s *Store) scan(from uint64, fn func(Version) bool, over pass) error {
+	return s.View(func(v *View) error { return v.scan(from, false, fn, over) })
 }
 
 // pass defines what a scan skips.

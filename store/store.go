@@ -195,7 +195,7 @@ func (s *Store) writeContents(fn func(*content.Batch) error) error {
 
 // uses calls fn with the content of each version, oldest first, until fn returns false.
 func (s *Store) uses(fn func(h Hash, path string) bool) error {
-	return s.scan(0, false, func(v Version) bool { return fn(v.Blob, string(v.Path)) }, pass{})
+	return s.scan(0, func(v Version) bool { return fn(v.Blob, string(v.Path)) }, pass{})
 }
 
 // DB returns the database that holds the store.

@@ -46,8 +46,6 @@ type Options struct {
 	// AtOnce writes content to the spool before its last name is removed. Otherwise a descriptor
 	// preserves it, and the content is lost if this process is killed.
 	AtOnce bool
-	// AllReads records reads of all processes, not only those of sessions.
-	AllReads bool
 }
 
 // How long an operation may wait for content to be saved, and other limits.

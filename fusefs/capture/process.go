@@ -122,10 +122,9 @@ type reading struct {
 	openedAt int64 // ns, of the first open
 }
 
-// Opened records a read. Only reads of sessions belong to a working set, so others are skipped
-// unless AllReads is set.
+// Opened records a read. Only reads of sessions belong to a working set, so others are skipped.
 func (c *Capture) Opened(f fusefs.File, by fusefs.Caller) {
-	if by.Proc == nil || !c.opt.AllReads && !inSession(by.Proc) {
+	if by.Proc == nil || !inSession(by.Proc) {
 		return
 	}
 	p := f.Path()

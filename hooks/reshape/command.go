@@ -15,8 +15,7 @@ type command struct {
 	makers   [][]string
 	numbered bool     // matches have line numbers
 	roots    []string // searched paths; nil means the working directory
-	failed   bool
-	only     []Rule // the only rules to use, for a text that is not from a command line
+	only     []Rule   // the only rules to use, for a text that is not from a command line
 }
 
 // parse reads a command line. It returns true if every program in it is known to print for people.

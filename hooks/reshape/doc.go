@@ -9,8 +9,7 @@
 // inverse returns the original text byte for byte. Only colour codes are lost.
 //
 // Folding rules leave out passed tests, overwritten progress, stack frames outside of the project,
-// and git's hints. A line says what is missing, and "cachebro output ID" prints the whole text. Of
-// a failed command's output, only foreign stack frames are folded.
+// and git's hints. A line says what is missing, and "cachebro output ID" prints the whole text.
 //
 // Output that was requested byte for byte or for another program is never changed; see never.go.
 // Every inserted sentence starts with "cachebro: ".

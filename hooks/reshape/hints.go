@@ -11,7 +11,7 @@ import (
 var hint = text.LazyRegexp(`^(?:hint: .*|hint:|\s+\(use "git [^"]*"[^)]*\)|\s+\(commit or discard the untracked or modified content in submodules\)|\s*\(use "git .*"\))$`)
 
 func hints(c *command, text string) (string, string, bool) {
-	if c.failed || strings.Contains(text, "CONFLICT") || strings.Contains(text, "fatal:") || strings.Contains(text, "error:") {
+	if strings.Contains(text, "CONFLICT") || strings.Contains(text, "fatal:") || strings.Contains(text, "error:") {
 		return "", "", false
 	}
 	lines, last := splitLines(text)

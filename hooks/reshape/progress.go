@@ -23,7 +23,7 @@ var (
 )
 
 func progress(c *command, text string) (string, string, bool) {
-	if c.failed || !strings.ContainsAny(text, "\r\b\x1b") {
+	if !strings.ContainsAny(text, "\r\b\x1b") {
 		return "", "", false
 	}
 	lines, last := splitLines(text)

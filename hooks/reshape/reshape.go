@@ -82,7 +82,6 @@ func init() {
 // Options are the options for one text.
 type Options struct {
 	Off    map[Rule]bool // rules that are not used
-	Failed bool          // the command failed, so only foreign stack frames are folded
 	NoFold bool          // the whole text cannot be stored, so nothing is folded
 	// Root is where relative paths of matches start; "" if unknown.
 	Root string
@@ -139,7 +138,6 @@ func (c *command) reshape(text string, o Options) (Result, bool) {
 	if !utf8.ValidString(text) || strings.Contains(text, Mark) || strings.Contains(text, "\x00") {
 		return Result{}, false
 	}
-	c.failed = o.Failed
 	r := Result{Text: text}
 	var notes []string
 	noFold := sync.OnceValue(func() bool { return o.NoFold || secrets(text) })

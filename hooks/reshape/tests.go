@@ -66,9 +66,6 @@ var (
 const minTests = 5 // passed tests that are worth folding
 
 func tests(c *command, output string) (string, string, bool) {
-	if c.failed {
-		return "", "", false
-	}
 	lines, last := splitLines(output)
 	status := make([]bool, len(lines))
 	var others strings.Builder

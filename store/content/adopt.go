@@ -166,7 +166,7 @@ func (s *Store) enterPack(p adopted, pack uint64) error {
 	return s.db.Update(func(txn *badger.Txn) error {
 		for i, fr := range p.frames {
 			h := frameHead{pack: pack, raw: fr.raw, filed: true, file: p.name, at: fr.at, n: fr.n}
-			if err := txn.Set(keyFrame(p.id+uint64(i)), h.append(nil)); err != nil {
+			if err := txn.Set(keyFrame(p.id+uint64(i)), h.encode()); err != nil {
 				return err
 			}
 		}

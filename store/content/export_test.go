@@ -81,7 +81,7 @@ func (s *Store) FramesIntoValues() error {
 			if err != nil {
 				return err
 			}
-			return txn.Set(keyFrame(id), append(frameHead{pack: h.pack, raw: h.raw}.append(nil), z...))
+			return txn.Set(keyFrame(id), append(frameHead{pack: h.pack, raw: h.raw}.encode(), z...))
 		})
 	})
 	return errors.Join(err, s.dropPacks())

@@ -40,8 +40,8 @@ type frameHead struct {
 
 const inPackFile = 0
 
-func (h frameHead) append(b []byte) []byte {
-	b = binary.AppendUvarint(b, h.pack)
+func (h frameHead) encode() []byte {
+	b := binary.AppendUvarint(nil, h.pack)
 	b = binary.AppendUvarint(b, uint64(h.raw))
 	if h.filed {
 		b = append(append(b, inPackFile), h.file[:]...)
@@ -171,15 +171,15 @@ func newFramer() (*framer, error) {
 	return &framer{better, best}, err
 }
 
-// compress appends zstd of raw to head. It uses zstd's best level only for repetitive data, where
-// that level saves 5 % and is fast. For other data it would take 200 ms per frame, ten times as
-// long, and save nothing.
-func (f *framer) compress(raw, head []byte) []byte {
-	z := f.better.EncodeAll(raw, head)
+// compress returns zstd of raw. It uses zstd's best level only for repetitive data, where that level
+// saves 5 % and is fast. For other data it would take 200 ms per frame, ten times as long, and save
+// nothing.
+func (f *framer) compress(raw []byte) []byte {
+	z := f.better.EncodeAll(raw, nil)
 	if len(z) > len(raw)/4 {
 		return z
 	}
-	if b := f.best.EncodeAll(raw, bytes.Clone(head)); len(b) < len(z) {
+	if b := f.best.EncodeAll(raw, nil); len(b) < len(z) {
 		return b
 	}
 	return z

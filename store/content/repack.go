@@ -270,7 +270,7 @@ func (s *Store) writeFrame(enc *framer, file *packWriter, id uint64, parts []par
 		return nil, nil
 	}
 	w.raw = int64(len(raw))
-	z := enc.compress(raw, nil)
+	z := enc.compress(raw)
 	// Read the frame back before deleting the data that it replaces.
 	back, err := s.codecs.expand(z, nil, w.raw)
 	if err != nil || !bytes.Equal(back, raw) {
@@ -293,7 +293,7 @@ func (s *Store) seal(file *packWriter, pack uint64, ws []*written) error {
 	return s.db.Update(func(txn *badger.Txn) error {
 		for _, w := range ws {
 			h := frameHead{pack: pack, raw: w.raw, filed: true, file: name, at: w.begins, n: w.stored}
-			if err := txn.Set(keyFrame(w.id), h.append(nil)); err != nil {
+			if err := txn.Set(keyFrame(w.id), h.encode()); err != nil {
 				return err
 			}
 		}

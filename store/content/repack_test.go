@@ -279,7 +279,7 @@ func TestPackFileOfADamagedFrameStays(t *testing.T) {
 	if after := s.Contents().PackFiles(); len(before) != 1 || len(after) != 1 {
 		t.Errorf("%d pack files, then %d", len(before), len(after))
 	}
-	if c, err := s.Fsck(t.Context(), true, nil); err != nil || c.OK() {
+	if c, err := s.Fsck(t.Context(), true); err != nil || c.OK() {
 		t.Errorf("fsck finds nothing: %v", err)
 	}
 	if after := s.Contents().PackFiles(); len(after) != 1 {

@@ -142,7 +142,7 @@ func TestSiblingsShare(t *testing.T) {
 	if d := real - counted; d < -real/20 || d > real/20 {
 		t.Fatalf("%d bytes are allocated, %d counted", real, counted)
 	}
-	u, err := ss[1].DU(context.Background(), 0, 0)
+	u, err := ss[1].DU(context.Background())
 	if err != nil || u.Shared != all || u.Contents < all || u.Disk < u.Contents {
 		t.Fatalf("%+v, %v; %d shared", u, err, all)
 	}
@@ -372,7 +372,7 @@ func TestSiblingsFiles(t *testing.T) {
 	if err := os.Remove(filepath.Join(third.Dir(), space.PacksDir, filepath.Base(path))); err != nil {
 		t.Fatal(err)
 	}
-	c, err := third.Fsck(context.Background(), true, nil)
+	c, err := third.Fsck(context.Background(), true)
 	if err != nil || len(c.Problems) != 1 || len(c.Lost) != 0 {
 		t.Fatalf("%+v %v", c, err)
 	}

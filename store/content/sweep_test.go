@@ -48,7 +48,7 @@ func TestStoppedSweepLeavesWhatCanBeRead(t *testing.T) {
 			}
 			return nil
 		})
-		v, verr := s.Verify(t.Context(), t.Errorf, nil)
+		v, verr := s.Verify(t.Context(), t.Errorf)
 		if verr != nil || v.Unread != nil || len(v.Bad) > 0 || t.Failed() {
 			t.Fatalf("after %d looks (%v): %d of %d contents are damaged, %v %v", n, err, len(v.Bad), v.Blobs, verr, v.Unread)
 		}

@@ -172,8 +172,8 @@ func (v *Verified) Has(h Hash) bool {
 }
 
 // Verify reads every content and compares its hash. It calls problem with a description of each
-// fault, and step, if not nil, with the number of contents checked. The caller holds s.
-func (s *Store) Verify(ctx context.Context, problem func(format string, a ...any), step func(done, all int)) (v Verified, err error) {
+// fault. The caller holds s.
+func (s *Store) Verify(ctx context.Context, problem func(format string, a ...any)) (v Verified, err error) {
 	v.Bad = map[Hash]bool{}
 	order, err := s.chains()
 	if err != nil {
@@ -183,15 +183,10 @@ func (s *Store) Verify(ctx context.Context, problem func(format string, a ...any
 	v.all = order.all
 	s.Forget() // the bytes must come from the disk
 	var keep held
-	done := 0
 	err = order.each(func(at link) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if step != nil && done%64 == 0 {
-			step(done, len(order.all))
-		}
-		done++
 		c, err := s.checkBlob(at, &keep)
 		keep.drop(at)
 		switch {
@@ -213,9 +208,6 @@ func (s *Store) Verify(ctx context.Context, problem func(format string, a ...any
 	if errors.Is(err, errUnread) {
 		v.Unread, v.Bad = err, map[Hash]bool{} // not known to be lost
 		return v, nil
-	}
-	if err == nil && step != nil {
-		step(len(order.all), len(order.all))
 	}
 	return v, err
 }

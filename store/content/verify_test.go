@@ -80,7 +80,7 @@ func TestVerifyFindsWhatCannotBeRead(t *testing.T) {
 				want[h] = true
 			}
 		}
-		c, err := s.Verify(t.Context(), func(string, ...any) {}, nil)
+		c, err := s.Verify(t.Context(), func(string, ...any) {})
 		if err != nil || c.Unread != nil {
 			t.Fatal(err, c.Unread)
 		}
@@ -151,7 +151,7 @@ func BenchmarkVerifyOfOneFile(b *testing.B) {
 	s := newTestLog(b)
 	manyOf(b, s, 2000, 200_000)
 	for b.Loop() {
-		c, err := s.Verify(b.Context(), b.Errorf, nil)
+		c, err := s.Verify(b.Context(), b.Errorf)
 		if err != nil || c.Unread != nil {
 			b.Fatal(err, c.Unread)
 		}

@@ -48,9 +48,8 @@ type Usage struct {
 	Classes  []Share
 }
 
-// DU measures the store. A content counts for the version that stored it first. If depth > 0,
-// longer paths are summed up at that depth. If top > 0, DU returns only the top largest shares.
-func (k *Keeper) DU(ctx context.Context, depth, top int) (Usage, error) {
+// DU measures the store. A content counts for the version that stored it first.
+func (k *Keeper) DU(ctx context.Context) (Usage, error) {
 	var u Usage
 	var err error
 	var elsewhere int64
@@ -78,13 +77,7 @@ func (k *Keeper) DU(ctx context.Context, depth, top int) (Usage, error) {
 		k := content.Short(v.Blob)
 		n := sizes[k]
 		sizes[k] = 0
-		name := string(v.Path)
-		if depth > 0 {
-			if el := strings.SplitN(name, "/", depth+1); len(el) > depth {
-				name = strings.Join(el[:depth], "/")
-			}
-		}
-		add(paths, name, n)
+		add(paths, string(v.Path), n)
 		add(sessions, string(v.Actor.Session), n)
 		add(classes, [...]string{"tracked", "ignored", "excluded"}[min(v.Class, 2)], n)
 		return ctx.Err() == nil
@@ -95,26 +88,20 @@ func (k *Keeper) DU(ctx context.Context, depth, top int) (Usage, error) {
 	if err := ctx.Err(); err != nil {
 		return u, err
 	}
-	u.Paths, u.Sessions, u.Classes = largest(paths, top), largest(sessions, top), largest(classes, 0)
+	u.Paths, u.Sessions, u.Classes = largest(paths), largest(sessions), largest(classes)
 	u.Contents, u.Log, err = k.db.Measure(ctx, content.IsKey)
 	u.Contents += k.room.Packs()
 	u.Slack = max(0, u.Disk-u.Contents-u.Log)
 	return u, err
 }
 
-func largest(m map[string]*Share, top int) []Share {
+func largest(m map[string]*Share) []Share {
 	out := make([]Share, 0, len(m))
 	for _, sh := range m {
 		out = append(out, *sh)
 	}
 	slices.SortFunc(out, func(a, b Share) int {
-		if c := cmp.Compare(b.Bytes, a.Bytes); c != 0 {
-			return c
-		}
-		return strings.Compare(a.Name, b.Name)
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), strings.Compare(a.Name, b.Name))
 	})
-	if top > 0 && len(out) > top {
-		out = out[:top]
-	}
 	return out
 }

@@ -110,7 +110,7 @@ func TestCap(t *testing.T) {
 		}
 	}
 	checked(t, s)
-	u, err := s.DU(context.Background(), 0, 0)
+	u, err := s.DU(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}

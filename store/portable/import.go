@@ -209,7 +209,7 @@ func (m *importer) version(v store.Version) error {
 
 // verified reads an imported store back completely.
 func verified(ctx context.Context, s *store.Store) error {
-	c, err := s.Fsck(ctx, false, nil)
+	c, err := s.Fsck(ctx, false)
 	switch {
 	case err != nil:
 		return err

@@ -119,7 +119,7 @@ func TestExportImport(t *testing.T) {
 		if msg := storetest.Differs(c, tr.Clone()); msg != "" {
 			r.Fatal(msg)
 		}
-		if ck, err := c.Fsck(context.Background(), false, nil); err != nil || !ck.OK() {
+		if ck, err := c.Fsck(context.Background(), false); err != nil || !ck.OK() {
 			r.Fatal(err, ck.Problems)
 		}
 	})

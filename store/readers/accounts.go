@@ -287,8 +287,8 @@ func (a *account) sum(m *Metrics, tools, agents map[string]Count, delta bool) {
 	now.Schema = a.Schema * now.Contexts
 	for agent, byTool := range a.Counts {
 		for tool, c := range byTool {
-			addTo(now.Tools, tool, *c, 1)
-			addTo(now.Agents, agent, *c, 1)
+			addTo(now.Tools, tool, *c)
+			addTo(now.Agents, agent, *c)
 		}
 	}
 	var before toldCounts
@@ -307,13 +307,13 @@ func merge(sum, now, before map[string]Count) {
 	for name, c := range now {
 		c.add(before[name], -1)
 		if c != (Count{}) {
-			addTo(sum, name, c, 1)
+			addTo(sum, name, c)
 		}
 	}
 }
 
-func addTo(m map[string]Count, name string, c Count, sign int64) {
+func addTo(m map[string]Count, name string, c Count) {
 	sum := m[name]
-	sum.add(c, sign)
+	sum.add(c, 1)
 	m[name] = sum
 }

@@ -103,7 +103,7 @@ func Noise(rnd *rand.Rand, lines int) []byte {
 // Checked fails the test if fsck finds anything.
 func Checked(t testing.TB, s *store.Store) {
 	t.Helper()
-	c, err := s.Fsck(context.Background(), false, nil)
+	c, err := s.Fsck(context.Background(), false)
 	if err != nil || !c.OK() {
 		t.Fatalf("fsck: %v %v %q", err, c.Unread, c.Problems)
 	}

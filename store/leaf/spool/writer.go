@@ -18,9 +18,6 @@ import (
 type Options struct {
 	SegmentSize int64 // size in bytes at which a segment is closed; 0: 1 to 8 MiB, larger if segments fill fast
 	ContentSize int64 // size at which a content file is closed; 0: 16 MiB
-	// MinSeq is a lower bound of the first Seq. It is used if the spool was deleted and the store
-	// with its Seqs was not.
-	MinSeq uint64
 	// Boot identifies the boot of the machine; "" means the kernel's boot id. If it differs from
 	// that of the previous Writer, records that a reader had seen may have been lost. Numbering
 	// then continues at the reserved numbers.
@@ -141,7 +138,7 @@ func (w *Writer) begin() error {
 	w.size.Store(l.size)
 	w.sized.Store(time.Now().UnixNano())
 	res := readReserve(w.dir)
-	w.next = max(w.opt.MinSeq, 1)
+	w.next = 1
 	for _, n := range l.contents {
 		w.nextFile.Store(max(w.nextFile.Load(), n+1))
 	}

@@ -53,20 +53,6 @@ type Note struct {
 	By      string          `cbor:"8,keyasint,omitempty"` // cli, mcp
 }
 
-// NoteFilter selects notes; the zero value selects all.
-type NoteFilter struct {
-	Kind    string
-	Path    store.Path // about this path or its subtree
-	Session store.SessionID
-}
-
-func (f NoteFilter) selects(n Note) bool {
-	if f.Kind != "" && n.Kind != f.Kind || f.Session != "" && n.Session != f.Session {
-		return false
-	}
-	return n.Path.Inside(f.Path)
-}
-
 // NoteBook holds all notes of a project. Its methods may be called concurrently.
 type NoteBook struct {
 	kv   store.KV
@@ -108,16 +94,8 @@ func (b *NoteBook) publish(list []Note) {
 	b.list.Store(&list)
 }
 
-// All returns the notes that a filter selects, newest first.
-func (b *NoteBook) All(f NoteFilter) []Note {
-	var out []Note
-	for _, n := range *b.list.Load() {
-		if f.selects(n) {
-			out = append(out, n)
-		}
-	}
-	return out
-}
+// All returns all notes, newest first. The caller must not change the slice.
+func (b *NoteBook) All() []Note { return *b.list.Load() }
 
 // Get returns the note with this id.
 func (b *NoteBook) Get(id string) (Note, bool) {

@@ -91,7 +91,11 @@ func noteError(err error) error {
 // NotesAbout lists the notes of a kind ("": any) about a path, newest first. A note matches by the
 // present or an earlier name of its file.
 func (kn *Knowledge) NotesAbout(kind string, p store.Path) (out []wire.Note) {
-	for _, n := range kn.notes.All(NoteFilter{Kind: strings.ToLower(kind)}) {
+	kind = strings.ToLower(kind)
+	for _, n := range kn.notes.All() {
+		if kind != "" && n.Kind != kind {
+			continue
+		}
 		w := kn.noteOut(n)
 		if p == "" || onwire.Under(string(w.Path), p) || onwire.Under(string(w.Was), p) {
 			out = append(out, w)
@@ -157,7 +161,7 @@ func (kn *Knowledge) RecoveryNotes(session string, set wire.WorkingSet) (out []w
 		}
 		return 3
 	}
-	all := kn.notes.All(NoteFilter{})
+	all := kn.notes.All()
 	for _, n := range all {
 		if w := kn.noteOut(n); class(w) < 3 {
 			out = append(out, w)

@@ -71,7 +71,7 @@ func TestModel(t *testing.T) {
 			}
 			model[kept.ID] = kept
 		}
-		got := b.All(NoteFilter{})
+		got := b.All()
 		if len(got) != len(model) {
 			t.Fatalf("%d notes, want %d", len(got), len(model))
 		}
@@ -79,14 +79,6 @@ func TestModel(t *testing.T) {
 			if model[n.ID] != n || i > 0 && got[i-1].Time < n.Time {
 				t.Fatalf("note %d is %v, want %v", i, n, model[n.ID])
 			}
-		}
-	}
-	if got, want := len(b.All(NoteFilter{Path: "a"})), 0; got <= want {
-		t.Error("nothing at or below a")
-	}
-	for _, n := range b.All(NoteFilter{Path: "a", Kind: "decision"}) {
-		if n.Kind != "decision" || n.Path == "" {
-			t.Error(n)
 		}
 	}
 }
@@ -123,7 +115,7 @@ func TestKept(t *testing.T) {
 				if _, _, err := b.Add(Note{Text: fmt.Sprint("from ", w, " number ", i), Time: time.Now().UnixNano()}); err != nil {
 					t.Error(err)
 				}
-				if n := len(b.All(NoteFilter{})); n == 0 {
+				if n := len(b.All()); n == 0 {
 					t.Error("a list without what was just added")
 				}
 			}
@@ -137,13 +129,13 @@ func TestKept(t *testing.T) {
 	if _, err := keeper.Collect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if c, err := s.Fsck(t.Context(), true, nil); err != nil || !c.OK() {
+	if c, err := s.Fsck(t.Context(), true); err != nil || !c.OK() {
 		t.Fatal(c, err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if got := book(t, open(t, dir)).All(NoteFilter{}); len(got) != 100 {
+	if got := book(t, open(t, dir)).All(); len(got) != 100 {
 		t.Errorf("%d notes of 100", len(got))
 	}
 }

@@ -58,14 +58,14 @@ func (td *Tidy) maintain(ctx context.Context, q wire.StoreRequest) (wire.StoreAn
 		}
 		a.OK, a.Text, facts = true, reportText(r), r
 	case "du":
-		u, err := td.keep.DU(ctx, 0, 0)
+		u, err := td.keep.DU(ctx)
 		if err != nil {
 			return a, nil, err
 		}
 		u.Paths = shares(u.Paths, p)
 		a.OK, a.Text, facts = true, usageText(u, td.Store.Options(), p), u
 	case "fsck":
-		c, err := td.Store.Fsck(ctx, true, nil)
+		c, err := td.Store.Fsck(ctx, true)
 		if err != nil {
 			return a, nil, err
 		}
