@@ -3,8 +3,6 @@ package hooks
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -44,18 +42,8 @@ func (c *scene) rollout() rollout {
 		name += "." + c.agent
 	}
 	r.file = filepath.Join(dir, fileName(name)+".rollout")
-	if b, err := os.ReadFile(r.file); err == nil {
-		_ = json.Unmarshal(b, &r)
-	}
+	_ = wire.ReadJSON(r.file, &r)
 	return r
-}
-
-func (r rollout) save() error {
-	b, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(r.file, b, 0o600)
 }
 
 // advance reads the new part of the record. If the record is another file or became shorter,
@@ -176,7 +164,7 @@ func (c *call) readRecord(ctx context.Context) bool {
 			return false
 		}
 	}
-	if r.save() != nil || args == nil {
+	if wire.WriteJSON(r.file, r) != nil || args == nil {
 		return false
 	}
 	if dir := args.str("workdir"); dir != "" {

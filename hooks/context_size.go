@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -153,9 +152,7 @@ func (c *scene) contextSize() *contextSize {
 		name += "." + c.agent
 	}
 	s.file = filepath.Join(dir, fileName(name)+".size")
-	if b, err := os.ReadFile(s.file); err == nil {
-		_ = json.Unmarshal(b, s)
-	}
+	_ = wire.ReadJSON(s.file, s)
 	return s
 }
 
@@ -163,13 +160,8 @@ func (s *contextSize) save() {
 	if s.file == "" {
 		return
 	}
-	b, err := json.Marshal(s)
-	if err != nil || os.MkdirAll(filepath.Dir(s.file), 0o700) != nil {
-		return
-	}
-	tmp := fmt.Sprintf("%s.%d", s.file, os.Getpid())
-	if os.WriteFile(tmp, b, 0o600) != nil || os.Rename(tmp, s.file) != nil {
-		_ = os.Remove(tmp)
+	if os.MkdirAll(filepath.Dir(s.file), 0o700) == nil {
+		_ = wire.WriteJSON(s.file, s)
 	}
 }
 

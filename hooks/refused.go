@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"cachebro/hooks/clients"
 	"cachebro/store/wire"
 )
 
@@ -60,7 +59,7 @@ func Refusals(p wire.Paths, now time.Time) []Refusal {
 		return nil
 	}
 	var all []Refusal
-	if raw, err := os.ReadFile(file); err != nil || json.Unmarshal(raw, &all) != nil {
+	if wire.ReadJSON(file, &all) != nil {
 		return nil
 	}
 	return slices.DeleteFunc(all, func(r Refusal) bool { return now.Sub(r.Time) > refusedFor })
@@ -97,12 +96,8 @@ func (c *scene) noteRefusal(f form) {
 		return
 	}
 	all := append([]Refusal{{c.clientName(), string(f), c.env.Now()}}, Refusals(c.env.Paths, c.env.Now())...)
-	raw, err := json.MarshalIndent(all[:min(len(all), maxRefusals)], "", "  ")
-	if err != nil {
-		return
-	}
 	if file, err := refusalsFile(c.env.Paths); err == nil && os.MkdirAll(filepath.Dir(file), 0o700) == nil {
-		_ = clients.ReplaceFile(file, append(raw, '\n'), 0o600) // after an error, the form is tried again
+		_ = wire.WriteJSON(file, all[:min(len(all), maxRefusals)]) // after an error, the form is tried again
 	}
 }
 

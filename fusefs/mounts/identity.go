@@ -3,7 +3,6 @@ package mounts
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"cachebro/store/leaf/gitdir"
+	"cachebro/store/wire"
 )
 
 // Identity identifies a project independently of its path. The inode of its directory stays the
@@ -69,8 +69,7 @@ func (id Identity) SameDir(o Identity) bool {
 
 // ReadIdentity returns the identity stored in a state directory, or the zero value.
 func ReadIdentity(state string) (id Identity) {
-	b, err := os.ReadFile(filepath.Join(state, identityFile))
-	if err != nil || json.Unmarshal(b, &id) != nil {
+	if wire.ReadJSON(filepath.Join(state, identityFile), &id) != nil {
 		return Identity{}
 	}
 	return id
@@ -80,15 +79,7 @@ func (id Identity) Write(state string) error {
 	if ReadIdentity(state) == id {
 		return nil
 	}
-	b, err := json.Marshal(id)
-	if err != nil {
-		return err
-	}
-	tmp := filepath.Join(state, identityFile+".new")
-	if err := os.WriteFile(tmp, append(b, '\n'), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(tmp, filepath.Join(state, identityFile))
+	return wire.WriteJSON(filepath.Join(state, identityFile), id)
 }
 
 // states returns the state directories in base. It does not use filepath.Glob, because base may

@@ -2,7 +2,6 @@ package clients
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +10,7 @@ import (
 	"slices"
 
 	"cachebro/store/leaf/text"
+	"cachebro/store/wire"
 
 	"golang.org/x/sys/unix"
 )
@@ -338,41 +338,23 @@ func missingDirs(dir string) []string {
 	return out
 }
 
-// ReplaceFile atomically writes one of cachebro's own files.
-func ReplaceFile(path string, b []byte, mode fs.FileMode) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	dir, err := os.OpenRoot(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return replaceIn(dir, filepath.Base(path), b, mode)
-}
-
 func (s Setup) backupFile(path string) string {
 	return filepath.Join(s.Backups, filepath.Base(path)+"-"+text.Hash([]byte(path))[:16]+".json")
 }
 
 func (s Setup) backupOf(path string) (backup, bool) {
 	var b backup
-	raw, err := os.ReadFile(s.backupFile(path))
-	if err != nil || json.Unmarshal(raw, &b) != nil || b.Path != path {
+	if wire.ReadJSON(s.backupFile(path), &b) != nil || b.Path != path {
 		return backup{}, false
 	}
 	return b, true
 }
 
 func (s Setup) saveBackup(b backup) error {
-	raw, err := json.Marshal(b)
-	if err != nil {
-		return err
-	}
 	if err := os.MkdirAll(s.Backups, 0o700); err != nil {
 		return err
 	}
-	return ReplaceFile(s.backupFile(b.Path), raw, 0o600)
+	return wire.WriteJSON(s.backupFile(b.Path), b)
 }
 
 func (s Setup) forgetBackup(path string) error {

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -40,17 +39,12 @@ func WriteMountEnd(ctx context.Context, p Paths, root string, l MountEnd) (bool,
 	if !errors.Is(err, ErrNoDaemon) {
 		return false, err
 	}
-	text, err := json.Marshal(l)
-	if err != nil {
-		return false, err
-	}
-	return true, writeNote(mountEndFile(state), string(text))
+	return true, WriteJSON(mountEndFile(state), l)
 }
 
 // ReadMountEnd reads what WriteMountEnd wrote.
 func ReadMountEnd(state string) (l MountEnd, ok bool) {
-	text, err := os.ReadFile(mountEndFile(state))
-	return l, err == nil && json.Unmarshal(text, &l) == nil
+	return l, ReadJSON(mountEndFile(state), &l) == nil
 }
 
 // RemoveMountEnd removes what WriteMountEnd wrote.

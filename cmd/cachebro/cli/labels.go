@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -31,12 +29,9 @@ const maxLabel = 100
 // Labels returns the labels of a project, the newest moment first.
 func Labels(state string) ([]Label, error) {
 	var all []Label
-	b, err := os.ReadFile(filepath.Join(state, labelsFile))
+	err := wire.ReadJSON(filepath.Join(state, labelsFile), &all)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(b, &all)
 	}
 	slices.SortStableFunc(all, func(a, b Label) int { return b.At.Compare(a.At) })
 	return all, err
@@ -44,15 +39,7 @@ func Labels(state string) ([]Label, error) {
 
 // WriteLabels replaces the labels of a project.
 func WriteLabels(state string, all []Label) error {
-	b, err := json.Marshal(all)
-	if err != nil {
-		return err
-	}
-	file := filepath.Join(state, labelsFile)
-	if err := os.WriteFile(file+".new", append(b, '\n'), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(file+".new", file)
+	return wire.WriteJSON(filepath.Join(state, labelsFile), all)
 }
 
 // CheckLabel rejects a name that already means a moment.

@@ -2,17 +2,16 @@ package fork
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/fusefs/mounts"
+	"cachebro/store/wire"
 )
 
 // Origin says what a fork was made from.
@@ -45,10 +44,7 @@ func OriginOf(e *cli.Env, root string) (o Origin, ok bool) {
 }
 
 func readOrigin(state string) (o Origin, err error) {
-	b, err := os.ReadFile(filepath.Join(state, originFile))
-	if err == nil {
-		err = json.Unmarshal(b, &o)
-	}
+	err = wire.ReadJSON(filepath.Join(state, originFile), &o)
 	if err == nil && !filepath.IsAbs(o.Root) {
 		err = fmt.Errorf("%s does not name a project", filepath.Join(state, originFile))
 	}
@@ -56,15 +52,7 @@ func readOrigin(state string) (o Origin, err error) {
 }
 
 func writeOrigin(state string, o Origin) error {
-	b, err := json.Marshal(o)
-	if err != nil {
-		return err
-	}
-	tmp := filepath.Join(state, originFile+".new")
-	if err := os.WriteFile(tmp, append(b, '\n'), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(tmp, filepath.Join(state, originFile))
+	return wire.WriteJSON(filepath.Join(state, originFile), o)
 }
 
 // find returns the fork that contains a path.

@@ -5,7 +5,6 @@ package machines
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -389,12 +388,9 @@ func copyOf(dir, id string) copied {
 
 // seen reads what is known of the machine. N is 0 if nothing was copied yet.
 func (m copied) seen() (s seen, err error) {
-	b, err := os.ReadFile(filepath.Join(m.dir, "seen"))
+	err = wire.ReadJSON(filepath.Join(m.dir, "seen"), &s)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(b, &s)
 	}
 	return s, err
 }
@@ -417,17 +413,7 @@ func (m copied) printWriters(e *cli.Env) error {
 	return err
 }
 
-func (m copied) keep(s seen) error {
-	b, err := json.Marshal(s)
-	if err != nil {
-		return err
-	}
-	name := filepath.Join(m.dir, "seen")
-	if err := os.WriteFile(name+".new", b, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(name+".new", name)
-}
+func (m copied) keep(s seen) error { return wire.WriteJSON(filepath.Join(m.dir, "seen"), s) }
 
 // update fetches what a machine has sent since the last update. If that fails, for example because
 // the bucket contradicts the copy, it prints the error and leaves the copy unchanged.

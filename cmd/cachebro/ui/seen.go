@@ -2,11 +2,9 @@ package ui
 
 import (
 	"context"
-	"encoding/json"
 	"html/template"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -34,9 +32,7 @@ func (m *seenMarks) read() map[string]uint64 {
 // readLocked is read for callers that hold mu.
 func (m *seenMarks) readLocked() map[string]uint64 {
 	marks := map[string]uint64{}
-	if b, err := os.ReadFile(m.file); err == nil {
-		_ = json.Unmarshal(b, &marks) // if the file is broken, nothing counts as seen
-	}
+	_ = wire.ReadJSON(m.file, &marks) // without the file, or if it is broken, nothing counts as seen
 	return marks
 }
 
@@ -48,14 +44,7 @@ func (m *seenMarks) set(more map[string]uint64) error {
 	for k, n := range more {
 		marks[k] = max(marks[k], n)
 	}
-	b, err := json.Marshal(marks)
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(m.file+".new", b, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(m.file+".new", m.file)
+	return wire.WriteJSON(m.file, marks)
 }
 
 // ownPlan returns the mark of a plan that was carried out from a page.

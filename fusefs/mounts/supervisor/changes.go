@@ -40,7 +40,7 @@ func (s *session) mountAgain() error {
 	r, ok := ReadRecord(s.c.State)
 	if ok && r.PID == os.Getpid() {
 		r.Unmounted, r.MountID, r.Since = false, s.mountID(), time.Now()
-		if err := writeJSON(filepath.Join(s.c.State, recordFile), r); err != nil {
+		if err := wire.WriteJSON(filepath.Join(s.c.State, recordFile), r); err != nil {
 			s.logger.Warn("cannot record the mount", "error", err)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"cachebro/fusefs/mounts"
@@ -142,38 +141,13 @@ const (
 // ReadRecord returns the record of the project's mount, which may have ended since.
 func ReadRecord(state string) (Record, bool) {
 	var r Record
-	return r, readJSON(filepath.Join(state, recordFile), &r) == nil
+	return r, wire.ReadJSON(filepath.Join(state, recordFile), &r) == nil
 }
 
 // ReadCrash returns how the last mount ended, if unexpectedly.
 func ReadCrash(state string) (Crash, bool) {
 	var c Crash
-	return c, readJSON(filepath.Join(state, crashFile), &c) == nil
-}
-
-func readJSON(name string, v any) error {
-	b, err := os.ReadFile(name)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(b, v)
-}
-
-// writeJSON replaces a file atomically.
-func writeJSON(name string, v any) error {
-	b, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return err
-	}
-	tmp := name + "." + strconv.Itoa(os.Getpid())
-	if err := os.WriteFile(tmp, append(b, '\n'), 0o600); err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	if err := os.Rename(tmp, name); err != nil {
-		os.Remove(tmp)
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	return nil
+	return c, wire.ReadJSON(filepath.Join(state, crashFile), &c) == nil
 }
 
 func remove(name string) {

@@ -276,7 +276,7 @@ func (s *session) record(supervisor int) {
 		}
 		r.Unmounted = old.Unmounted
 	}
-	if err := writeJSON(filepath.Join(s.c.State, recordFile), r); err != nil {
+	if err := wire.WriteJSON(filepath.Join(s.c.State, recordFile), r); err != nil {
 		s.logger.Warn("cannot record the mount", "error", err)
 	}
 }
@@ -469,7 +469,7 @@ func (s *session) watchTable(ctx context.Context, done <-chan struct{}) {
 		r, ok := ReadRecord(s.c.State)
 		if ok && r.PID == os.Getpid() {
 			r.Unmounted = true
-			if err := writeJSON(filepath.Join(s.c.State, recordFile), r); err != nil {
+			if err := wire.WriteJSON(filepath.Join(s.c.State, recordFile), r); err != nil {
 				s.logger.Warn("cannot record the mount", "error", err)
 			}
 		}

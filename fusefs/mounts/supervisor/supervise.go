@@ -13,6 +13,7 @@ import (
 
 	"cachebro/fusefs"
 	"cachebro/fusefs/mounts"
+	"cachebro/store/wire"
 )
 
 // Launch starts a detached supervisor and waits until the mount answers or has failed. After a
@@ -119,7 +120,7 @@ func ended(c Config, logger *slog.Logger, waitErr error) error {
 		logger.Info("unmounted", "mountpoint", c.Mountpoint)
 		return nil
 	}
-	if err := writeJSON(filepath.Join(c.State, crashFile), crash); err != nil {
+	if err := wire.WriteJSON(filepath.Join(c.State, crashFile), crash); err != nil {
 		logger.Error("cannot record how the mount ended", "error", err)
 	}
 	logger.Error("the mount ended unexpectedly", "how", how, "must_cd", mounts.Describe(crash.Inside, 20))
