@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"cachebro/store"
+	"cachebro/store/leaf/text"
 )
 
 // NameHit is a file found by its name.
@@ -187,7 +188,7 @@ func (x *Index) Suggest(pattern string, n int) []string {
 			if len(t) == 0 || t[0] != w[0] && t[len(t)-1] != w[len(w)-1] {
 				continue
 			}
-			if far := editDistance(string(t), w, most); far <= most {
+			if far := text.Distance(string(t), w); far <= most {
 				all = append(all, near{string(t), far})
 			}
 		}
@@ -203,34 +204,4 @@ func (x *Index) Suggest(pattern string, n int) []string {
 		}
 	}
 	return out
-}
-
-// editDistance counts insertions, deletions, substitutions and swaps of neighbouring letters. It
-// gives up above most.
-func editDistance(a, b string, most int) int {
-	before, row, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		next[0] = i + 1
-		least := next[0]
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			v := min(row[j]+cost, row[j+1]+1, next[j]+1)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				v = min(v, before[j-1]+1)
-			}
-			next[j+1] = v
-			least = min(least, v)
-		}
-		if least > most {
-			return most + 1
-		}
-		before, row, next = row, next, before
-	}
-	return row[len(b)]
 }

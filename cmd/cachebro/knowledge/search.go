@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"path"
 	"strings"
-	"unicode/utf8"
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/machines"
+	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 
 	"github.com/spf13/cobra"
@@ -137,14 +137,7 @@ func compactLine(h wire.SearchHit, project string) string {
 	if !h.Time.IsZero() {
 		date = h.Time.Local().Format("2006-01-02")
 	}
-	return fmt.Sprintf("  [%-8s] %-16s | %-40s | %-8s | %s | %.2f\n", h.Type, h.ID, cutRunes(cli.OneLine(strings.Join(strings.Fields(h.Title), " ")), 40), project, date, h.Score)
-}
-
-func cutRunes(s string, n int) string {
-	if utf8.RuneCountInString(s) <= n {
-		return s
-	}
-	return string([]rune(s)[:n-1]) + "…"
+	return fmt.Sprintf("  [%-8s] %-16s | %-40s | %-8s | %s | %.2f\n", h.Type, h.ID, text.Clip(cli.OneLine(strings.Join(strings.Fields(h.Title), " ")), 40), project, date, h.Score)
 }
 
 func printHitsJSON(e *cli.Env, a wire.SearchAnswer) error {

@@ -67,25 +67,26 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%.1f TiB", f/1024)
 }
 
-// Distance returns the edit distance of two words: the number of characters to change, add or
-// remove to turn a into b.
+// Distance returns the edit distance of two words: the number of characters to change, add, remove
+// or swap with their neighbour to turn a into b.
 func Distance(a, b string) int {
-	to := []rune(b)
-	row := make([]int, len(to)+1)
+	from, to := []rune(a), []rune(b)
+	before, last, row := make([]int, len(to)+1), make([]int, len(to)+1), make([]int, len(to)+1)
 	for j := range row {
 		row[j] = j
 	}
-	i := 0
-	for _, r := range a {
-		i++
-		diagonal := row[0]
-		row[0] = i
+	for i := range from {
+		before, last, row = last, row, before
+		row[0] = i + 1
 		for j := range to {
-			cost := diagonal
-			if r != to[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
+			cost := 1
+			if from[i] == to[j] {
+				cost = 0
 			}
-			diagonal, row[j+1] = row[j+1], cost
+			row[j+1] = min(last[j]+cost, last[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && from[i] == to[j-1] && from[i-1] == to[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
 		}
 	}
 	return row[len(to)]

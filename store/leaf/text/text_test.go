@@ -49,7 +49,7 @@ func TestDistance(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		want int
-	}{{"", "", 0}, {"", "abc", 3}, {"abc", "abc", 0}, {"kitten", "sitting", 3}, {"flaw", "lawn", 2}, {"main.go", "mian.go", 2}, {"abcdefgh", "x", 8}} {
+	}{{"", "", 0}, {"", "abc", 3}, {"abc", "abc", 0}, {"kitten", "sitting", 3}, {"flaw", "lawn", 2}, {"main.go", "mian.go", 1}, {"ca", "abc", 3}, {"abcdefgh", "x", 8}} {
 		if got, back := Distance(c.a, c.b), Distance(c.b, c.a); got != c.want || back != c.want {
 			t.Errorf("from %q to %q: %d and back %d, want %d", c.a, c.b, got, back, c.want)
 		}

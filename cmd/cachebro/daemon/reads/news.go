@@ -167,7 +167,7 @@ func (rd *Reads) lostUpdates(r store.Reader, since uint64) (out []wire.News, rep
 		} else {
 			n.Text = fmt.Sprintf("%s: %s overwrote %syours at %s", readers.Printable(l.Path), rd.doer(r, v), what, onwire.Clock(l.Time))
 		}
-		n.Text += fmt.Sprintf(" (%q); cachebro undo --merge %d combines both", clip(l.Sample, maxSample), l.Seq)
+		n.Text += fmt.Sprintf(" (%q); cachebro undo --merge %d combines both", text.Clip(l.Sample, maxSample), l.Seq)
 		out = append(out, n)
 	}
 	return out, reportedUpTo
@@ -213,13 +213,6 @@ func (rd *Reads) Hold(ctx context.Context, r store.Reader, p store.Path) string 
 
 // maxSample is how much of a lost line is shown, in characters.
 const maxSample = 60
-
-func clip(s string, most int) string {
-	if r := []rune(s); len(r) > most {
-		return string(r[:most]) + "…"
-	}
-	return s
-}
 
 // toolOf names the tool with which a session wrote a version.
 func toolOf(v store.Version) string {
