@@ -31,7 +31,7 @@ const (
 	MOwnEdit    = "own-edit"    // OwnEdit → Empty, body: new content; an agent's edit through a cachebro tool
 	MGiven      = "given"       // GivenQuery → GivenAnswer: which of the lines cachebro itself sent to a session
 	MSession    = "session"     // SessionEvent → SessionAnswer
-	MShared     = "shared"      // SessionQuery → SharedSession, for another project's daemon
+	MShared     = "shared"      // SessionQuery → what the daemon knows of the session, for another project's daemon; see package sessions
 	MToolBegin  = "tool.begin"  // ToolCall → ToolBeginAnswer
 	MToolEnd    = "tool.end"    // ToolCall → Empty
 	MToolPlace  = "tool.place"  // ToolCall → ToolPlace: the working directory that the client's hook reported

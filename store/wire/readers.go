@@ -190,33 +190,8 @@ type SessionEvent struct {
 	Origin bool `json:"origin,omitempty"`
 }
 
-// SharedSession describes a session that works in two projects. The daemon of one project sends it
-// to the daemon of the other.
-type SharedSession struct {
-	Known      bool           `json:"known"`
-	Client     string         `json:"client,omitempty"`
-	Cwd        string         `json:"cwd,omitempty"`
-	Transcript string         `json:"transcript,omitempty"`
-	Source     string         `json:"source,omitempty"`
-	Started    int64          `json:"started,omitempty"` // ns, as all times in SharedSession
-	PID        uint32         `json:"pid,omitempty"`     // the client's process
-	PStart     uint64         `json:"pstart,omitempty"`
-	Prompts    []SharedPrompt `json:"prompts,omitempty"` // oldest first
-	Calls      []SharedCall   `json:"calls,omitempty"`   // oldest first
-	// Agents maps each sub-agent of the session to the prompt that started it.
-	Agents map[string]string `json:"agents,omitempty"`
-}
-
-// SharedPrompt is a prompt of a SharedSession.
-type SharedPrompt struct {
-	ID   string `json:"id"`
-	Time int64  `json:"time"`
-	Text string `json:"text,omitempty"`
-	// Continues is the prompt that this one belongs to, if the user did not type it.
-	Continues string `json:"continues,omitempty"`
-}
-
-// SharedCall is a tool call of a SharedSession that may write anywhere.
+// SharedCall is a tool call that may write anywhere, as the daemon of one project tells that of
+// another. Times are in ns.
 type SharedCall struct {
 	Call   ToolCall `json:"call"`
 	PStart uint64   `json:"pstart,omitempty"` // start time of the process Call.PID

@@ -29,6 +29,15 @@ const (
 	outsideWait = 5 * time.Second
 )
 
+// sharedSession is what the daemon of one project tells that of another about a session. The ID is
+// "" if the daemon does not know the session.
+type sharedSession struct {
+	Session store.Session
+	Prompts []store.Prompt    // oldest first
+	Calls   []wire.SharedCall // oldest first
+	Agents  map[string]string // maps each sub-agent to the prompt that started it
+}
+
 // meetings records until when the other daemons need not be asked about a session again.
 type meetings struct {
 	mu    sync.Mutex // guards until
@@ -100,12 +109,12 @@ func (ss *Sessions) meet(session string) (unknown bool) {
 	unknown = true
 	for _, root := range others {
 		shared, err := ss.ask(root, session)
-		if err != nil || !shared.Known {
+		if err != nil || shared.Session.ID == "" {
 			unknown = unknown && err == nil
 			continue // its daemon may not be running; the next process asks again
 		}
 		unknown = false
-		if err := ss.takeShared(store.SessionID(session), shared); err != nil {
+		if err := ss.takeShared(shared); err != nil {
 			ss.Log.Warn("ask another project about a session", "root", root, "err", err)
 			continue
 		}
@@ -114,7 +123,7 @@ func (ss *Sessions) meet(session string) (unknown bool) {
 	return unknown
 }
 
-func (ss *Sessions) ask(root, session string) (wire.SharedSession, error) {
+func (ss *Sessions) ask(root, session string) (sharedSession, error) {
 	patience := wire.HookTimeouts
 	if ss.Paths.Root == wire.OutsideRoot { // no hook reports to this history, and nobody waits
 		patience = wire.Timeouts{Connect: outsideWait, Answer: outsideWait}
@@ -126,42 +135,41 @@ func (ss *Sessions) ask(root, session string) (wire.SharedSession, error) {
 		if c != nil {
 			c.Close()
 		}
-		return wire.SharedSession{}, err
+		return sharedSession{}, err
 	}
 	defer c.Close()
-	return wire.Call[wire.SharedSession](ctx, c, wire.MShared, wire.SessionQuery{Session: session})
+	return wire.Call[sharedSession](ctx, c, wire.MShared, wire.SessionQuery{Session: session})
 }
 
 // shared answers the daemon of another project.
-func (ss *Sessions) shared(_ context.Context, q wire.SessionQuery) (wire.SharedSession, []byte, error) {
+func (ss *Sessions) shared(_ context.Context, q wire.SessionQuery) (a sharedSession, _ []byte, err error) {
 	s, known, err := ss.Store.Sessions.Get(store.SessionID(q.Session))
 	if err != nil || !known {
-		return wire.SharedSession{}, nil, err
+		return a, nil, err
 	}
-	a := wire.SharedSession{Known: true, Client: s.Client, Cwd: s.Cwd, Transcript: s.Transcript, Source: s.Source, Started: s.Started, PID: s.PID, PStart: s.PStart}
 	prompts, err := ss.Store.Sessions.AllPrompts(s.ID)
 	if err != nil {
-		return wire.SharedSession{}, nil, err
+		return a, nil, err
 	}
-	for _, p := range prompts[max(0, len(prompts)-sharedPrompts):] {
-		a.Prompts = append(a.Prompts, wire.SharedPrompt{ID: p.ID, Time: p.Time, Text: p.Text, Continues: p.Continues})
-	}
-	a.Agents = ss.Attribution.Agents(s.ID)
-	a.Calls = ss.Attribution.Calls(q.Session, time.Now().Add(-sharedFor).UnixNano())
-	return a, nil, nil
+	return sharedSession{
+		Session: s, Prompts: prompts[max(0, len(prompts)-sharedPrompts):], Agents: ss.Attribution.Agents(s.ID),
+		Calls: ss.Attribution.Calls(q.Session, time.Now().Add(-sharedFor).UnixNano()),
+	}, nil, nil
 }
 
 // takeShared records what another daemon reports about a session, except what is already known.
-func (ss *Sessions) takeShared(id store.SessionID, a wire.SharedSession) error {
+func (ss *Sessions) takeShared(a sharedSession) error {
+	there := a.Session
+	id := there.ID
 	s, known, err := ss.Store.Sessions.Get(id)
 	if err != nil {
 		return err
 	}
 	if !known {
-		s = store.Session{ID: id, Client: a.Client, Cwd: a.Cwd, Transcript: a.Transcript, Source: a.Source, Started: a.Started, PID: a.PID, PStart: a.PStart, StartSeq: ss.Store.Seq()}
+		s = store.Session{ID: id, Client: there.Client, Cwd: there.Cwd, Transcript: there.Transcript, Source: there.Source, Started: there.Started, PID: there.PID, PStart: there.PStart, StartSeq: ss.Store.Seq()}
 	}
-	if a.PID != 0 {
-		ss.Attribution.Client(attribution.Key{PID: a.PID, Start: a.PStart}, id, a.Started)
+	if there.PID != 0 {
+		ss.Attribution.Client(attribution.Key{PID: there.PID, Start: there.PStart}, id, there.Started)
 	}
 	here, err := ss.Store.Sessions.AllPrompts(id)
 	if err != nil {
@@ -176,7 +184,8 @@ func (ss *Sessions) takeShared(id store.SessionID, a wire.SharedSession) error {
 		}
 		s.Prompt = ss.Attribution.PromptOf(id, "", p.ID)
 		ss.Attribution.Prompt(id, s.Prompt, p.Time)
-		if err := ss.Store.Sessions.PutPrompt(store.Prompt{ID: p.ID, Session: id, Time: p.Time, Text: p.Text, Seq: ss.Store.Seq(), Continues: p.Continues}); err != nil {
+		p.Seq = ss.Store.Seq()
+		if err := ss.Store.Sessions.PutPrompt(p); err != nil {
 			return err
 		}
 	}
