@@ -32,16 +32,7 @@ type recorded struct {
 }
 
 func (c *scene) rollout() rollout {
-	r := rollout{}
-	dir := c.chainDir()
-	if dir == "" {
-		return r
-	}
-	name := c.session
-	if c.agent != "" {
-		name += "." + c.agent
-	}
-	r.file = filepath.Join(dir, fileName(name)+".rollout")
+	r := rollout{file: c.contextFile(".rollout")}
 	_ = wire.ReadJSON(r.file, &r)
 	return r
 }

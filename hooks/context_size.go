@@ -142,18 +142,23 @@ func (c *call) countSchema(ctx context.Context) {
 }
 
 func (c *scene) contextSize() *contextSize {
-	s := &contextSize{}
+	s := &contextSize{file: c.contextFile(".size")}
+	_ = wire.ReadJSON(s.file, s)
+	return s
+}
+
+// contextFile returns the file that holds a record of the reader's context, or "" if no records are
+// kept.
+func (c *scene) contextFile(ext string) string {
 	dir := c.chainDir()
 	if dir == "" {
-		return s
+		return ""
 	}
 	name := c.session
 	if c.agent != "" {
 		name += "." + c.agent
 	}
-	s.file = filepath.Join(dir, fileName(name)+".size")
-	_ = wire.ReadJSON(s.file, s)
-	return s
+	return filepath.Join(dir, fileName(name)+ext)
 }
 
 func (s *contextSize) save() {

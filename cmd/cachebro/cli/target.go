@@ -148,6 +148,16 @@ func (e *Env) Open(ctx context.Context, given string) (Target, *wire.Client, err
 	return t, c, err
 }
 
+// Ask sends one request to the daemon of the project that a path is in.
+func Ask[R any](ctx context.Context, e *Env, given, method string, params any) (r R, err error) {
+	_, c, err := e.Open(ctx, given)
+	if err != nil {
+		return r, err
+	}
+	defer c.Close()
+	return wire.Call[R](ctx, c, method, params)
+}
+
 // OpenOutside opens the user's own history and locates given in it.
 func (e *Env) OpenOutside(ctx context.Context, given string) (Target, *wire.Client, error) {
 	t, err := e.inOutside(given)

@@ -95,12 +95,7 @@ func WorkingSetCommand(e *cli.Env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		_, c, err := e.Open(ctx, ".")
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		set, err := wire.Call[wire.WorkingSet](ctx, c, wire.MWorkingSet, q)
+		set, err := cli.Ask[wire.WorkingSet](ctx, e, ".", wire.MWorkingSet, q)
 		if err != nil {
 			return err
 		}
@@ -162,12 +157,7 @@ func MetricsCommand(e *cli.Env) *cobra.Command {
 	asJSON := fs.Bool("json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
-		_, c, err := e.Open(ctx, ".")
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		m, err := wire.Call[wire.Metrics](ctx, c, wire.MMetrics, wire.MetricsQuery{Session: *session})
+		m, err := cli.Ask[wire.Metrics](ctx, e, ".", wire.MMetrics, wire.MetricsQuery{Session: *session})
 		if err != nil {
 			return err
 		}

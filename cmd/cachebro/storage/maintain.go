@@ -17,12 +17,7 @@ import (
 // maintain sends one request to the store's daemon and prints the answer. If the daemon reports a
 // problem with the store, the exit status is 1.
 func maintain(ctx context.Context, e *cli.Env, dir string, r wire.StoreRequest, asJSON bool) error {
-	_, c, err := e.Open(ctx, dir)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	a, err := wire.Call[wire.StoreAnswer](ctx, c, wire.MStore, r)
+	a, err := cli.Ask[wire.StoreAnswer](ctx, e, dir, wire.MStore, r)
 	if err != nil {
 		return err
 	}

@@ -223,12 +223,7 @@ func addressOf(ctx context.Context, e *cli.Env, address string) (string, error) 
 	if address != "" {
 		return address, nil
 	}
-	_, c, err := e.Open(ctx, ".")
-	if err != nil {
-		return "", err
-	}
-	defer c.Close()
-	st, err := wire.Call[wire.RemoteState](ctx, c, wire.MRemote, wire.RemoteRequest{})
+	st, err := cli.Ask[wire.RemoteState](ctx, e, ".", wire.MRemote, wire.RemoteRequest{})
 	if err == nil && st.URL == "" {
 		err = cli.Hintf("name a bucket: s3://BUCKET/PREFIX", "the history of this project stays on this machine")
 	}
