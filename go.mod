@@ -108,3 +108,6 @@ require (
 	google.golang.org/protobuf v1.36.12 // indirect
 	gopkg.in/ini.v1 v1.67.3 // indirect
 )
+
+// It compiles its schemas in every process; see the package that replaces it.
+replace github.com/santhosh-tekuri/jsonschema/v6 => ./mcp/noschemas

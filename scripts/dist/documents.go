@@ -84,7 +84,7 @@ func (b *build) materials(ctx context.Context) error {
 	found := map[string]module{}
 	for _, t := range b.targets {
 		out, err := command(ctx, []string{"GOOS=" + t.os, "GOARCH=" + t.arch, "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false"},
-			"go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}\t{{.Version}}\t{{.Dir}}\t{{.Sum}}{{end}}{{end}}", "./cmd/cachebro", "./cmd/cachebro-fleet")
+			"go", "list", "-deps", "-f", "{{with .Module}}{{if not (or .Main .Replace)}}{{.Path}}\t{{.Version}}\t{{.Dir}}\t{{.Sum}}{{end}}{{end}}", "./cmd/cachebro", "./cmd/cachebro-fleet")
 		if err != nil {
 			return err
 		}
