@@ -322,6 +322,7 @@ func (r *Recorder) see(n *notifier.Notice, of origin) bool {
 	defer r.mu.Unlock()
 	defer r.journal.flush()
 	r.confirm(n.PID)
+	r.resolver.begin()
 	delete(r.opening, n.PID)
 	err := r.look(n, c, by, of)
 	if err != nil {
@@ -359,6 +360,7 @@ func (r *Recorder) needsNoRecord(n *notifier.Notice, c notifier.Call, of origin)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.resolver.begin()
 	s, ok := r.resolver.resolve(n, path, false)
 	return ok && passing(s.path) && !isDir(s.st) && r.passedOver(s, false, of)
 }

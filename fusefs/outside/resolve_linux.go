@@ -31,7 +31,14 @@ type resolver struct {
 	places   *Places
 	root     root           // of this process
 	overlays []mounts.Mount // the cachebro mounts found so far
+	last     resolvedDir    // of the last path of the present call; most renames stay in a directory
 }
+
+// resolvedDir is a directory that a path leads to. It is valid during one call.
+type resolvedDir struct{ named, real string }
+
+// begin is called at the beginning of a call.
+func (r *resolver) begin() { r.last = resolvedDir{} }
 
 // maxLinks bounds the symbolic links followed at the end of a path.
 const maxLinks = 40
@@ -139,6 +146,9 @@ func (r *resolver) directory(path string) (spot, bool) {
 }
 
 func (r *resolver) resolveIn(prefix, dir, base string) (spot, bool) {
+	if r.last.named == prefix+dir {
+		return spotAt(unix.AT_FDCWD, r.last.real, base)
+	}
 	fd, err := unix.Open(prefix+dir, unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return spot{}, false
@@ -155,9 +165,20 @@ func (r *resolver) resolveIn(prefix, dir, base string) (spot, bool) {
 			return spot{}, false
 		}
 	}
+	r.last = resolvedDir{prefix + dir, real}
+	return spotAt(fd, real, base)
+}
+
+// spotAt returns the spot of a name in the directory at the path real. fd is that directory, or
+// AT_FDCWD.
+func spotAt(fd int, real, base string) (spot, bool) {
 	s := spot{path: filepath.Join(real, base)}
+	name := base
+	if fd == unix.AT_FDCWD {
+		name = s.path
+	}
 	var sx sys.Stat
-	err = sys.StatAt(fd, base, &sx)
+	err := sys.StatAt(fd, name, &sx)
 	if err != nil && err != unix.ENOENT {
 		return spot{}, false
 	}
