@@ -512,17 +512,17 @@ func (b *batch) preload(cs []Change) error {
 		return nil
 	}
 	slices.Sort(paths)
-	w := walk{it: b.w.Snapshot().NewIterator(badger.IteratorOptions{Prefix: []byte{kCurrent}})}
-	defer w.it.Close()
+	w := db.NewWalk(b.w.Snapshot(), []byte{kCurrent})
+	defer w.It.Close()
 	for i, p := range slices.Compact(paths) {
-		if !w.pays(i) {
+		if !w.Pays(i) {
 			return nil
 		}
 		key := keyCurrent(p)
-		w.to(key)
+		w.To(key)
 		var v Version
-		if w.it.Valid() && bytes.Equal(w.it.Item().Key(), key) {
-			err := w.it.Item().Value(func(val []byte) (err error) { v, err = decodeCurrent(val); return })
+		if w.It.Valid() && bytes.Equal(w.It.Item().Key(), key) {
+			err := w.It.Item().Value(func(val []byte) (err error) { v, err = decodeCurrent(val); return })
 			if err != nil {
 				return damaged(err)
 			}

@@ -136,9 +136,12 @@ func versionIn(enc []byte) (v Version, err error) {
 	if readVersion(enc, &v) {
 		return v, nil
 	}
-	v = Version{}
-	return v, decode(enc, &v)
+	return versionFrom(enc)
 }
+
+// versionFrom decodes versions that encode did not write. It is a function of its own because the
+// library moves the version to the heap.
+func versionFrom(enc []byte) (v Version, err error) { return v, decode(enc, &v) }
 
 // encodeCurrent is the value of a c key.
 func encodeCurrent(v *Version, enc []byte) []byte {

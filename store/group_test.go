@@ -132,8 +132,12 @@ func answers(t *testing.T, s *store.Store) map[string]any {
 		newest, err := v.NewestBelow(below)
 		must(err)
 		out["newest"] = newest
-		return v.Histories(paths, nil, func(p store.Path, own []store.Version) error {
-			out["own "+string(p)] = append([]store.Version{}, own...)
+		return v.Histories(paths, nil, func(p store.Path, own []*store.Version) error {
+			all := []store.Version{}
+			for _, o := range own {
+				all = append(all, *o)
+			}
+			out["own "+string(p)] = all
 			return nil
 		})
 	}))

@@ -1,28 +1,23 @@
 package store
 
 import (
-	"bytes"
 	"encoding/binary"
 	"maps"
 	"slices"
 
-	badger "github.com/dgraph-io/badger/v4"
+	"cachebro/store/db"
 )
 
 // A plan needs the histories of thousands of paths. Looking up each version takes longer than the
 // rest of the plan. Two walks, one through the path keys and one through the log, take a quarter of
 // that time.
 
-const (
-	// atOnce is how many histories are held in memory at the same time.
-	atOnce = 2000
-	// nearby is how many keys an iterator steps over before it seeks instead.
-	nearby = 16
-)
+// atOnce is how many histories are held in memory at the same time.
+const atOnce = 2000
 
 // Histories calls fn with each path and the versions that History(p, false) returns for it, which
 // may be none. paths must be sorted. Versions in known, keyed by number, are not read again.
-func (v *View) Histories(paths []Path, known map[uint64]*Version, fn func(p Path, own []Version) error) error {
+func (v *View) Histories(paths []Path, known map[uint64]*Version, fn func(p Path, own []*Version) error) error {
 	for part := range slices.Chunk(paths, atOnce) {
 		owns, err := v.histories(part, known)
 		if err != nil {
@@ -38,45 +33,45 @@ func (v *View) Histories(paths []Path, known map[uint64]*Version, fn func(p Path
 }
 
 // histories returns the histories of some paths.
-func (v *View) histories(paths []Path, known map[uint64]*Version) ([][]Version, error) {
+func (v *View) histories(paths []Path, known map[uint64]*Version) ([][]*Version, error) {
 	type place struct {
 		seq  uint64
 		path int
 	}
 	var all []place
-	keys := walk{it: v.txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kPath}})}
-	defer keys.it.Close()
+	keys := db.NewWalk(v.txn, []byte{kPath})
+	defer keys.It.Close()
 	for i, p := range paths {
 		prefix := keyPathPrefix(p)
-		for keys.to(prefix); keys.it.ValidForPrefix(prefix); keys.it.Next() {
-			k := keys.it.Item().Key()
+		for keys.To(prefix); keys.It.ValidForPrefix(prefix); keys.It.Next() {
+			k := keys.It.Item().Key()
 			if seq := binary.BigEndian.Uint64(k[len(k)-8:]); len(k) == len(prefix)+8 && seq <= v.seq {
 				all = append(all, place{seq, i})
 			}
 		}
 	}
 	slices.SortFunc(all, func(a, b place) int { return compare(a.seq, b.seq) })
-	owns := make([][]Version, len(paths))
+	owns := make([][]*Version, len(paths))
 	counts := make([]int, len(paths))
 	for _, at := range all {
 		counts[at.path]++
 	}
 	for i, n := range counts {
-		owns[i] = make([]Version, 0, n)
+		owns[i] = make([]*Version, 0, n)
 	}
-	log := walk{it: v.txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kVersion}})}
-	defer log.it.Close()
+	log := db.NewWalk(v.txn, []byte{kVersion})
+	defer log.It.Close()
 	for _, at := range all {
 		if o := known[at.seq]; o != nil {
-			owns[at.path] = append(owns[at.path], *o)
+			owns[at.path] = append(owns[at.path], o)
 			continue
 		}
 		key := keyVersion(at.seq)
-		if log.to(key); !log.it.ValidForPrefix(key) {
+		if log.To(key); !log.It.ValidForPrefix(key) {
 			continue // dropped from the log
 		}
-		var o Version
-		err := log.it.Item().Value(func(val []byte) (err error) { o, err = decodeVersion(key, val); return })
+		o := new(Version)
+		err := log.It.Item().Value(func(val []byte) (err error) { *o, err = decodeVersion(key, val); return })
 		if err != nil {
 			return nil, damaged(err)
 		}
@@ -90,11 +85,11 @@ func (v *View) histories(paths []Path, known map[uint64]*Version) ([][]Version, 
 				return nil, err
 			}
 			if found {
-				owns[i] = append(owns[i], o)
+				owns[i] = append(owns[i], &o)
 			}
 		}
 		if len(of) > 0 {
-			slices.SortFunc(owns[i], func(a, b Version) int { return compare(a.Seq, b.Seq) })
+			slices.SortFunc(owns[i], func(a, b *Version) int { return compare(a.Seq, b.Seq) })
 		}
 	}
 	return owns, nil
@@ -109,8 +104,8 @@ func (v *View) NewestBelow(below map[Path]uint64) (map[Path]Version, error) {
 	}
 	var all []place
 	out := make(map[Path]Version, len(below))
-	keys := walk{it: v.txn.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: []byte{kPath}}), down: true}
-	defer keys.it.Close()
+	keys := db.NewWalkDown(v.txn, []byte{kPath})
+	defer keys.It.Close()
 	for _, p := range slices.Backward(slices.Sorted(maps.Keys(below))) { // in order, because neighbours share a block
 		if below[p] == 0 {
 			continue
@@ -126,66 +121,28 @@ func (v *View) NewestBelow(below map[Path]uint64) (map[Path]Version, error) {
 				break
 			}
 		}
-		keys.to(keyPath(p, most))
-		if !keys.it.ValidForPrefix(keyPathPrefix(p)) {
+		keys.To(keyPath(p, most))
+		if !keys.It.ValidForPrefix(keyPathPrefix(p)) {
 			continue
 		}
-		if at, seq, ok := parsePathKey(keys.it.Item().Key()); ok && at == p && seq > out[p].Seq {
+		if at, seq, ok := parsePathKey(keys.It.Item().Key()); ok && at == p && seq > out[p].Seq {
 			all = append(all, place{seq, p})
 		}
 	}
 	slices.SortFunc(all, func(a, b place) int { return compare(a.seq, b.seq) })
-	log := walk{it: v.txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kVersion}})}
-	defer log.it.Close()
+	log := db.NewWalk(v.txn, []byte{kVersion})
+	defer log.It.Close()
 	for _, at := range all {
 		key := keyVersion(at.seq)
-		if log.to(key); !log.it.ValidForPrefix(key) {
+		if log.To(key); !log.It.ValidForPrefix(key) {
 			continue // dropped from the log
 		}
 		var o Version
-		err := log.it.Item().Value(func(val []byte) (err error) { o, err = decodeVersion(key, val); return })
+		err := log.It.Item().Value(func(val []byte) (err error) { o, err = decodeVersion(key, val); return })
 		if err != nil {
 			return nil, damaged(err)
 		}
 		out[at.path] = o
 	}
 	return out, nil
-}
-
-// walk is an iterator that moves in one direction only.
-type walk struct {
-	it    *badger.Iterator
-	down  bool
-	began bool
-	seeks int // number of seeks so far
-}
-
-// pays reports whether walking over n keys was quicker than n look-ups would have been, because few
-// seeks were needed. A look-up uses the filters of Badger's tables, while a seek has to search
-// every table.
-func (w *walk) pays(n int) bool { return w.seeks <= 8+n/8 }
-
-// to moves to the first key at or above key. A descending walk moves to the first key at or below
-// it.
-func (w *walk) to(key []byte) {
-	for range nearby {
-		if !w.began || w.it.Valid() && !w.isBefore(key) {
-			break
-		}
-		if !w.it.Valid() {
-			return // the walk ended before an earlier key, so this key is missing too
-		}
-		w.it.Next()
-	}
-	if !w.began || w.it.Valid() && w.isBefore(key) {
-		w.it.Seek(key)
-		w.began = true
-		w.seeks++
-	}
-}
-
-// isBefore reports whether the walk has not yet reached key.
-func (w *walk) isBefore(key []byte) bool {
-	order := bytes.Compare(w.it.Item().Key(), key)
-	return w.down && order > 0 || !w.down && order < 0
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"cachebro/store/db"
+
 	badger "github.com/dgraph-io/badger/v4"
 )
 
@@ -296,8 +298,8 @@ func (v *View) scanIndex(kind byte, id string, down bool, fn func(Version) bool)
 	if down {
 		from = keyIndex(kind, id, ^uint64(0))
 	}
-	log := walk{it: v.txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kVersion}})}
-	defer log.it.Close()
+	log := db.NewWalk(v.txn, []byte{kVersion})
+	defer log.It.Close()
 	n := 0
 	for it.Seek(from); it.Valid(); it.Next() {
 		key := it.Item().Key()
@@ -325,13 +327,13 @@ func (v *View) scanIndex(kind byte, id string, down bool, fn func(Version) bool)
 		var o Version
 		var err error
 		n++
-		if !down && log.pays(n) { // the versions of a session are close together in the log
+		if !down && log.Pays(n) { // the versions of a session are close together in the log
 			at := keyVersion(seq)
-			log.to(at)
-			if !log.it.ValidForPrefix(at) {
+			log.To(at)
+			if !log.It.ValidForPrefix(at) {
 				continue
 			}
-			err = log.it.Item().Value(func(val []byte) (err error) { o, err = decodeVersion(at, val); return })
+			err = log.It.Item().Value(func(val []byte) (err error) { o, err = decodeVersion(at, val); return })
 			err = damaged(err)
 		} else {
 			o, err = v.Version(seq)

@@ -228,11 +228,12 @@ func readHeader(txn *badger.Txn, h Hash) (hd header, err error) {
 	if err != nil {
 		return hd, db.Damaged(err)
 	}
-	err = item.Value(func(v []byte) error {
-		var err error
-		hd, _, err = parseHeader(v)
-		return err
-	})
+	return headerIn(item)
+}
+
+// headerIn reads the header in the item of a b key.
+func headerIn(item *badger.Item) (hd header, err error) {
+	err = item.Value(func(v []byte) (err error) { hd, _, err = parseHeader(v); return })
 	return hd, db.Damaged(err)
 }
 

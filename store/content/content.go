@@ -174,19 +174,32 @@ func ComparePlaces(a, b Place) int {
 	return cmp.Or(cmp.Compare(a.Frame, b.Frame), cmp.Compare(a.At, b.At), bytes.Compare(a.Hash[:], b.Hash[:]))
 }
 
-// Place returns the place of a content. It returns false if the content is not stored or
-// unreadable.
-func (s *Store) Place(h Hash) (p Place, kept bool) {
-	p.Hash = h
+// Places calls fn with the place of each content. kept is false if the content is not stored or
+// unreadable. hs must be sorted. One walk over the headers of many contents takes a quarter of the
+// time of looking each of them up, which would decompress the block of 50 headers for each.
+func (s *Store) Places(hs []Hash, fn func(p Place, kept bool)) {
 	s.db.View(func(txn *badger.Txn) error {
-		hd, err := readHeader(txn, h)
-		kept = err == nil
-		if kept && hd.enc == encFrame {
-			p.Frame, p.At = hd.frame, hd.at
+		w := db.NewWalk(txn, []byte{kBlob})
+		defer w.It.Close()
+		for i, h := range hs {
+			var hd header
+			var err error
+			key := keyBlob(h)
+			if !w.Pays(i) {
+				hd, err = readHeader(txn, h)
+			} else if w.To(key); w.It.ValidForPrefix(key) {
+				hd, err = headerIn(w.It.Item())
+			} else {
+				err = ErrPruned
+			}
+			p := Place{Hash: h}
+			if err == nil && hd.enc == encFrame {
+				p.Frame, p.At = hd.frame, hd.at
+			}
+			fn(p, err == nil)
 		}
 		return nil
 	})
-	return p, kept
 }
 
 // InSnapshot reports whether a snapshot of the database has a content.

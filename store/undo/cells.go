@@ -136,7 +136,7 @@ type past struct {
 	planCells map[string]map[*cell]store.Cell // what plans record about cells, for plans looked up so far
 	all       []*node
 	sure      map[store.Path]bool // paths that were read
-	owns      map[store.Path][]store.Version
+	owns      map[store.Path][]*store.Version
 	leaving   map[arrival]*node // nodes that were renamed, by the new name
 }
 
@@ -154,7 +154,7 @@ func (m *maker) cellsSince(paths []store.Path, lo uint64, known map[uint64]*stor
 	for {
 		h = &past{
 			m: m, lo: lo, nodes: make(map[store.Inode]*node, len(paths)), bySeq: make(map[uint64]*node, 2*len(paths)), entryOf: make(map[uint64]*cell, 2*len(paths)),
-			planCells: map[string]map[*cell]store.Cell{}, sure: make(map[store.Path]bool, len(paths)), owns: make(map[store.Path][]store.Version, len(paths)),
+			planCells: map[string]map[*cell]store.Cell{}, sure: make(map[store.Path]bool, len(paths)), owns: make(map[store.Path][]*store.Version, len(paths)),
 			leaving: map[arrival]*node{},
 		}
 		h.root = h.newNode(unix.S_IFDIR, store.Inode{})
@@ -235,7 +235,7 @@ func (h *past) addPlanFacts(plan string) {
 // recorded the change.
 func (h *past) changedUnrecorded(of *store.Plan, c *cell) bool {
 	p, there := h.path(c)
-	recorded := func(v store.Version) bool {
+	recorded := func(v *store.Version) bool {
 		moved := v.Op == store.OpRename && !store.OwnFile(v.From) || v.Op == store.OpExchange || v.Op == store.OpMoved
 		return v.Plan == of.ID && !moved
 	}
@@ -304,7 +304,7 @@ func (h *past) read(paths []store.Path, known map[uint64]*store.Version) ([]*sto
 		slices.Sort(next)
 		todo = map[store.Path]bool{}
 		var names []store.Inode
-		err := h.m.view.Histories(next, known, func(p store.Path, own []store.Version) error {
+		err := h.m.view.Histories(next, known, func(p store.Path, own []*store.Version) error {
 			h.owns[p] = own
 			note := func(v *store.Version) {
 				if in := store.InodeOf(v.Stat); v.Stat.Nlink > 1 && in.Ino != 0 && !stateOf(*v).dir() && !inodes[in] {
@@ -312,8 +312,7 @@ func (h *past) read(paths []store.Path, known map[uint64]*store.Version) ([]*sto
 					names = append(names, in)
 				}
 			}
-			for i := range own {
-				v := &own[i]
+			for i, v := range own {
 				if v.Seq < h.lo {
 					if i+1 == len(own) || own[i+1].Seq >= h.lo {
 						note(v)
@@ -450,7 +449,7 @@ func (h *past) begin(p store.Path) {
 	for i+1 < len(own) && own[i+1].Seq < h.lo {
 		i++
 	}
-	if i >= 0 && i+1 < len(own) && store.FoundNew(own[i], own[i+1]) { // a scan found it before its creation was recorded
+	if i >= 0 && i+1 < len(own) && store.FoundNew(*own[i], *own[i+1]) { // a scan found it before its creation was recorded
 		i--
 	}
 	if i < 0 {
@@ -460,7 +459,7 @@ func (h *past) begin(p store.Path) {
 	if c == nil || c.known {
 		return
 	}
-	v := &own[i]
+	v := own[i]
 	c.known, c.since = true, v.Seq
 	h.entryOf[v.Seq] = c
 	if v.Deleted() {
@@ -560,7 +559,7 @@ func (h *past) set(c *cell, n *node, v *store.Version) {
 }
 
 // lostName notes that a node lost one of nlink names.
-func (h *past) lostName(n *node, nlink uint32, last store.Version) {
+func (h *past) lostName(n *node, nlink uint32, last *store.Version) {
 	n.nlink, n.late = max(nlink, 1)-1, 0
 	if last.Linked >= h.begun && n.nlink > 0 {
 		n.late = 1
@@ -572,12 +571,12 @@ func (h *past) lostName(n *node, nlink uint32, last store.Version) {
 func (n *node) strangeNames() uint32 { return n.nlink - n.late }
 
 // lastAt returns the newest version of a path before number seq, or Seq 0 if there is none.
-func (h *past) lastAt(p store.Path, seq uint64) (last store.Version) {
+func (h *past) lastAt(p store.Path, seq uint64) *store.Version {
 	own := h.owns[p]
-	if i, _ := slices.BinarySearchFunc(own, seq, func(o store.Version, seq uint64) int { return cmp.Compare(o.Seq, seq) }); i > 0 {
-		last = own[i-1]
+	if i, _ := slices.BinarySearchFunc(own, seq, func(o *store.Version, seq uint64) int { return cmp.Compare(o.Seq, seq) }); i > 0 {
+		return own[i-1]
 	}
-	return last
+	return noVersion
 }
 
 // authorUnknown reports whether a version records only what a scan found. Its author is then

@@ -38,12 +38,15 @@ func (c *contents) has(h store.Hash) bool {
 	if c.made[h] != nil {
 		return true
 	}
-	at, asked := c.kept[h]
-	if !asked {
-		at.Place, at.kept = c.store.Contents().Place(h)
-		c.kept[h] = at
+	if _, asked := c.kept[h]; !asked {
+		c.lookUp([]store.Hash{h})
 	}
-	return at.kept
+	return c.kept[h].kept
+}
+
+// lookUp looks up contents that has will be asked for. hs must be sorted.
+func (c *contents) lookUp(hs []store.Hash) {
+	c.store.Contents().Places(hs, func(at content.Place, kept bool) { c.kept[at.Hash] = place{at, kept} })
 }
 
 // text returns a content that edits can be removed from. An empty file may have no content.

@@ -1195,7 +1195,7 @@ func (h *past) removal(v store.Version) store.Version {
 	for p := v.Path; v.NoContent == "" && p != ""; p, _ = split(p) {
 		for _, o := range h.owns[p] {
 			if o.Seq > v.Seq && o.Time == v.Time && o.Op == store.OpRmdir && o.NoContent != "" {
-				return o
+				return *o
 			}
 		}
 	}

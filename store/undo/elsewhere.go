@@ -75,17 +75,18 @@ func (p Planner) Taken(q Query) (title string, of []Elsewhere, err error) {
 		if err != nil {
 			return nil, err
 		}
-		known := map[uint64]*store.Version{}
-		for _, vs := range sel {
-			maps.Copy(known, vs)
-		}
-		h, err := m.cellsSince(sel.paths(), slices.Min(slices.Collect(maps.Keys(known))), known)
+		paths := sel.paths()
+		h, err := m.cellsSince(paths, sel.oldest(), sel)
 		if err != nil {
 			return nil, err
 		}
-		for _, path := range sel.paths() {
-			seqs := slices.Sorted(maps.Keys(sel[path]))
-			if e, ok := m.taken(h, path, seqs[0], seqs[len(seqs)-1]); ok {
+		seqs := map[store.Path][]uint64{}
+		for _, seq := range slices.Sorted(maps.Keys(sel)) {
+			seqs[sel[seq].Path] = append(seqs[sel[seq].Path], seq)
+		}
+		for _, path := range paths {
+			own := seqs[path]
+			if e, ok := m.taken(h, path, own[0], own[len(own)-1]); ok {
 				of = append(of, e)
 			}
 		}

@@ -373,7 +373,7 @@ func (m *listing) stateThen(path store.Path, own []store.Version, seq uint64) (s
 		}
 	case !beforeRename(first).absent():
 		st = beforeRename(first)
-	case began(first) || madeLater(own, first):
+	case began(first) || madeLater(pointers(own), first):
 	default:
 		m.loseBefore(first)
 		return st, false, nil

@@ -166,7 +166,7 @@ func (h *past) entryThen(p store.Path, seq uint64) (Entry, bool) {
 	own := h.owns[p]
 	why := "what was there is not known"
 	for _, v := range own {
-		if v.Seq > seq && v.Excluded() && notSaved(v) {
+		if v.Seq > seq && v.Excluded() && notSaved(*v) {
 			known, why = false, v.NoContent
 		}
 	}

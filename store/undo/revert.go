@@ -141,7 +141,7 @@ func (m *maker) restoreAims(paths []store.Path, seq uint64) (*aims, error) {
 	for _, own := range h.owns {
 		for _, v := range own {
 			if v.Seq > seq && asked(v.Path) {
-				m.nameUnsaved(h, v)
+				m.nameUnsaved(h, *v)
 			}
 		}
 	}
@@ -179,7 +179,7 @@ func (h *past) upTo(c *cell, seq uint64) int {
 			return false
 		}
 		found := h.lastAt(f.v.Path, f.v.Seq)
-		return c.kind != entryCell || found.Seq > seq || !store.FoundNew(found, *f.v)
+		return c.kind != entryCell || found.Seq > seq || !store.FoundNew(*found, *f.v)
 	}
 	if i := slices.IndexFunc(c.facts, younger); i >= 0 {
 		return i

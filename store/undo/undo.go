@@ -3,7 +3,6 @@ package undo
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -68,10 +67,8 @@ func (p Planner) Undo(q Query) (*Draft, error) {
 			return d, err
 		}
 		// Nothing is left of the last action, because it removed what it made. Try the one before.
-		for _, vs := range sel {
-			for seq := range vs {
-				tried[seq] = true
-			}
+		for seq := range sel {
+			tried[seq] = true
 		}
 	}
 }
@@ -144,7 +141,7 @@ func (p Planner) backOut(title, id string, done map[store.Path]bool, merge, forc
 		sel := selection{}
 		for _, v := range vs {
 			if !done[v.Path] {
-				sel.add(v)
+				sel[v.Seq] = v
 			}
 		}
 		return m.takeOut(sel, Query{Select: store.Filter{Plan: id}, Merge: merge, Force: force})
@@ -230,17 +227,27 @@ func ofOwnFiles(p *store.Plan) bool {
 	return len(p.Steps) > 0 && !slices.ContainsFunc(p.Steps, func(s store.Step) bool { return !store.OwnFile(s.Path) })
 }
 
-// selection holds the versions to undo, by path and sequence number.
-type selection map[store.Path]map[uint64]*store.Version
+// selection holds the versions to undo, by sequence number.
+type selection map[uint64]*store.Version
 
-func (s selection) add(v *store.Version) {
-	if s[v.Path] == nil {
-		s[v.Path] = make(map[uint64]*store.Version, 1)
+// paths returns the paths of the versions, sorted.
+func (s selection) paths() []store.Path {
+	all := make([]store.Path, 0, len(s))
+	for _, v := range s {
+		all = append(all, v.Path)
 	}
-	s[v.Path][v.Seq] = v
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
-func (s selection) paths() []store.Path { return slices.Sorted(maps.Keys(s)) }
+// oldest returns the number of the oldest version, and a number above all others if there is none.
+func (s selection) oldest() uint64 {
+	oldest := ^uint64(0)
+	for seq := range s {
+		oldest = min(oldest, seq)
+	}
+	return oldest
+}
 
 // all returns the versions that a filter selects, oldest first.
 func (m *maker) all(f store.Filter) (vs []*store.Version, err error) {
@@ -249,7 +256,7 @@ func (m *maker) all(f store.Filter) (vs []*store.Version, err error) {
 	return vs, err
 }
 
-// selected returns the versions that a query selects, by path. It never selects an action in tried
+// selected returns the versions that a query selects. It never selects an action in tried
 // as the last one.
 func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, error) {
 	f := q.Select
@@ -282,10 +289,10 @@ func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, err
 	if err != nil {
 		return nil, "", err
 	}
-	sel := selection{}
+	sel := make(selection, len(vs))
 	for _, v := range vs {
 		if (f.Plan != "" || v.Plan == "") && namesMatch(v) {
-			sel.add(v)
+			sel[v.Seq] = v
 		}
 	}
 	m.requested, m.before = match, vs
@@ -299,18 +306,11 @@ func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, err
 // by which a plan restored an earlier one counts as the earlier one. For a redo (q.Select.Plan),
 // the plan's own versions are undone.
 func (m *maker) takeOut(sel selection, q Query) (*aims, error) {
-	paths, known := sel.paths(), map[uint64]*store.Version{}
-	oldest := ^uint64(0)
-	for _, vs := range sel {
-		maps.Copy(known, vs)
-		for seq := range vs {
-			oldest = min(oldest, seq)
-		}
-	}
+	paths, oldest := sel.paths(), sel.oldest()
 	if m.requested != nil {
 		// Undo earlier selected changes of a file as well, perhaps under another name.
 		for _, v := range m.before {
-			if known[v.Seq] == nil {
+			if sel[v.Seq] == nil {
 				oldest = min(oldest, v.Seq)
 			}
 		}
@@ -328,22 +328,22 @@ func (m *maker) takeOut(sel selection, q Query) (*aims, error) {
 			}
 		}
 	}
-	h, err := m.cellsSince(paths, oldest, known)
+	h, err := m.cellsSince(paths, oldest, sel)
 	if err != nil {
 		return nil, err
 	}
-	taken := map[uint64]bool{}
-	for seq, v := range known {
-		taken[seq] = true
+	for _, v := range sel {
 		m.nameUnsaved(h, *v)
 		m.nameUnplaced(h, *v)
 	}
-	if m.requested != nil { // see narrow
+	var also map[uint64]bool // see narrow
+	if m.requested != nil {
+		also = make(map[uint64]bool, len(m.before))
 		for _, v := range m.before {
-			if n := h.nodes[store.InodeOf(v.Stat)]; v.Excluded() && known[v.Seq] == nil && n != nil && n.everAt(m.requestedCells(h)) {
+			if n := h.nodes[store.InodeOf(v.Stat)]; v.Excluded() && sel[v.Seq] == nil && n != nil && n.everAt(m.requestedCells(h)) {
 				m.nameUnsaved(h, *v)
 			}
-			taken[v.Seq] = true
+			also[v.Seq] = true
 		}
 	}
 	if q.Select.Plan != "" {
@@ -356,7 +356,7 @@ func (m *maker) takeOut(sel selection, q Query) (*aims, error) {
 		if f.unversioned {
 			return f.v.Plan == q.Select.Plan
 		}
-		return slices.ContainsFunc(f.seqs, func(seq uint64) bool { return taken[seq] })
+		return slices.ContainsFunc(f.seqs, func(seq uint64) bool { return sel[seq] != nil || also[seq] })
 	}, q), nil
 }
 
@@ -383,10 +383,8 @@ func (m *maker) namesBelow(globs []string) (out []store.Path, err error) {
 // formerNames returns the other paths at which the query selects versions of the selected files.
 func (m *maker) formerNames(sel selection) (out []store.Path) {
 	files := map[store.Inode]bool{}
-	for _, vs := range sel {
-		for _, v := range vs {
-			files[store.InodeOf(v.Stat)] = v.Stat.Ino != 0
-		}
+	for _, v := range sel {
+		files[store.InodeOf(v.Stat)] = v.Stat.Ino != 0
 	}
 	for _, v := range m.before {
 		if files[store.InodeOf(v.Stat)] {

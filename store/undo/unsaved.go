@@ -40,7 +40,7 @@ func beforeRename(first store.Version) state {
 
 // madeLater reports whether a chmod was recorded before the creation of its file. The creation is
 // recorded when the file is first closed, and programs such as sed -i change the mode before that.
-func madeLater(own []store.Version, first store.Version) bool {
+func madeLater(own []*store.Version, first store.Version) bool {
 	if first.Op != store.OpChmod {
 		return false
 	}
@@ -56,23 +56,24 @@ func madeLater(own []store.Version, first store.Version) bool {
 	return false
 }
 
-// lookUpContents looks up all contents that a plan wants to write, in the order of their places in the
-// store, because each block holds dozens.
+func pointers(vs []store.Version) []*store.Version {
+	out := make([]*store.Version, len(vs))
+	for i := range vs {
+		out[i] = &vs[i]
+	}
+	return out
+}
+
+// lookUpContents looks up all contents that a plan wants to write or would destroy.
 func (m *maker) lookUpContents(a *aims) {
-	var hs []store.Hash
+	hs := make([]store.Hash, 0, 2*len(a.of))
 	for c, g := range a.of {
-		n := g.want.node
-		if c.kind != entryCell {
-			n = c.of
-		}
-		if n != nil {
-			if w := a.whole(n); w.regular() {
-				hs = append(hs, w.blob)
+		for _, n := range [...]*node{c.of, c.now().node, g.want.node} {
+			if n != nil {
+				hs = append(hs, a.whole(n).blob, n.content.now().st.blob)
 			}
 		}
 	}
 	slices.SortFunc(hs, func(a, b store.Hash) int { return bytes.Compare(a[:], b[:]) })
-	for _, h := range hs {
-		m.contents.has(h)
-	}
+	m.contents.lookUp(slices.Compact(hs))
 }

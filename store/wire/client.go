@@ -337,9 +337,9 @@ func (cc *clientConn) exchange(id uint64, method string, params any, body []byte
 		return false, nil, fmt.Errorf("read answer: %w", err)
 	}
 	closeAll(cc.takeFiles())
-	var a answerIn
+	a := answerHeader{Result: result}
 	if err := json.Unmarshal(h, &a); err != nil {
-		return false, nil, fmt.Errorf("read answer: %w", err)
+		return false, nil, fmt.Errorf("decode answer of %s: %w", method, err)
 	}
 	if a.Error != nil && a.ID == 0 && id != 0 { // the daemon gave up on the connection
 		return false, nil, a.Error
@@ -349,11 +349,6 @@ func (cc *clientConn) exchange(id uint64, method string, params any, body []byte
 	}
 	if a.Error != nil {
 		return true, out, a.Error
-	}
-	if result != nil && len(a.Result) > 0 {
-		if err := json.Unmarshal(a.Result, result); err != nil {
-			return true, nil, fmt.Errorf("decode answer of %s: %w", method, err)
-		}
 	}
 	return true, out, nil
 }

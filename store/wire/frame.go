@@ -39,16 +39,12 @@ type requestIn struct {
 	Params json.RawMessage `json:"params"`
 }
 
+// answerHeader is the header of an answer. The client sets Result to a pointer before it decodes
+// the header, so that a long result is scanned only once.
 type answerHeader struct {
 	ID     uint64 `json:"id"`
 	Result any    `json:"result,omitempty"`
 	Error  *Error `json:"error,omitempty"`
-}
-
-type answerIn struct {
-	ID     uint64          `json:"id"`
-	Result json.RawMessage `json:"result"`
-	Error  *Error          `json:"error"`
 }
 
 // stream is one end of a connection. It holds the descriptors received so far. One goroutine reads
