@@ -82,20 +82,20 @@ func (o *namespace) fillAttrOut(sx *sys.Stat, out *fuse.AttrOut) {
 // attributes. No thread has this id.
 const severalAsked = ^uint32(0)
 
-// asking records the thread for which attributes of n are about to be read, or 0 if unknown. It
-// always performs an atomic write, so that overtook sees every record made before it.
-func (n *inode) asking(tid uint32) {
+// noteAttrRead records the thread for which attributes of n are about to be read, or 0 if unknown.
+// It always performs an atomic write, so that voidOlderReplies sees every record made before it.
+func (n *inode) noteAttrRead(tid uint32) {
 	if tid == 0 || !n.attrThread.CompareAndSwap(tid, tid) && !n.attrThread.CompareAndSwap(0, tid) {
 		n.attrThread.Store(severalAsked)
 	}
 }
 
-// overtook is called after a change of attributes whose result the kernel cannot compute. Such
-// changes add a name to a directory, remove one, or give a file another name. An answer to a
+// voidOlderReplies is called after a change of attributes whose result the kernel cannot compute.
+// Such changes add a name to a directory, remove one, or give a file another name. An answer to a
 // concurrent request may contain the old attributes, which the kernel would cache for an hour. So
-// overtook sends a notification that makes the kernel ignore answers to earlier requests. The
-// thread that made the change needs none, because it has no other request in progress.
-func (o *namespace) overtook(in *fuse.InHeader, nodes ...*inode) {
+// voidOlderReplies sends a notification that makes the kernel ignore answers to earlier requests.
+// The thread that made the change needs none, because it has no other request in progress.
+func (o *namespace) voidOlderReplies(in *fuse.InHeader, nodes ...*inode) {
 	for _, n := range nodes {
 		if by := n.attrThread.Swap(0); by != 0 && (by == severalAsked || by != in.Pid) {
 			o.notifier.attrs(n.id)

@@ -90,7 +90,7 @@ func (o *overlay) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string,
 		return status(err)
 	}
 	defer d.release()
-	if o.hidesAs(parent, d, name) {
+	if o.hidesSpelling(parent, d, name) {
 		return fuse.EACCES
 	}
 	earlier := o.earlier(&in.InHeader)
@@ -115,7 +115,7 @@ func (o *overlay) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string,
 	if err != nil {
 		return status(err)
 	}
-	o.overtook(&in.InHeader, parent)
+	o.voidOlderReplies(&in.InHeader, parent)
 	n, _ := o.entry(parent, d, name, &sx, &out.EntryOut)
 	c := o.caller(&in.InHeader, true)
 	o.created(n, c, fd, in, &sx, &out.OpenOut)
@@ -225,7 +225,7 @@ func (o *overlay) Symlink(_ <-chan struct{}, in *fuse.InHeader, target, name str
 // make calls mk, as the caller, to make name in the directory in.NodeId, and reports it. If made is
 // not nil, it is called to report the content.
 func (o *overlay) make(in *fuse.InHeader, name string, op event.Op, target string, out *fuse.EntryOut, mk func(dir *dirfd) error, made func(n *inode, size int64)) fuse.Status {
-	parent, d, st := o.place(in.NodeId, name, fuse.EACCES)
+	parent, d, st := o.openParent(in.NodeId, name, fuse.EACCES)
 	if !st.Ok() {
 		return st
 	}
@@ -245,7 +245,7 @@ func (o *overlay) make(in *fuse.InHeader, name string, op event.Op, target strin
 	if err := sys.StatAt(d.fd, name, &sx); err != nil {
 		return status(err)
 	}
-	o.overtook(in, parent)
+	o.voidOlderReplies(in, parent)
 	n, is := o.entry(parent, d, name, &sx, out)
 	if o.obs != nil {
 		p := parent.childPath(is)
@@ -268,7 +268,7 @@ func (o *overlay) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	if !st.Ok() {
 		return st
 	}
-	parent, d, st := o.place(in.NodeId, name, fuse.EACCES)
+	parent, d, st := o.openParent(in.NodeId, name, fuse.EACCES)
 	if !st.Ok() {
 		return st
 	}
@@ -291,7 +291,7 @@ func (o *overlay) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	if err != nil {
 		return status(err)
 	}
-	o.overtook(&in.InHeader, parent, n)
+	o.voidOlderReplies(&in.InHeader, parent, n)
 	gen := n.peek()
 	if err := sys.StatAt(d.fd, name, &sx); err != nil {
 		n.addLink(parent, name)

@@ -56,7 +56,7 @@ type inode struct {
 	queued     atomic.Bool   // in the notifier's queue
 	spoilt     atomic.Uint32 // counts changes that made the kernel's cached pages or attributes wrong
 	fresh      atomic.Uint32 // spoilt when the kernel's cache was last dropped
-	attrThread atomic.Uint32 // the thread that asked for attributes since the last change; see asking
+	attrThread atomic.Uint32 // the thread that asked for attributes since the last change; see noteAttrRead
 
 	dirfd atomic.Pointer[dirfd]
 }

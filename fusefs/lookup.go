@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// place opens the directory node, in which name is to be looked up. If the mount hides that name,
-// it returns the status hidden. The caller releases d.
-func (o *namespace) place(node uint64, name string, hidden fuse.Status) (parent *inode, d *dirfd, st fuse.Status) {
+// openParent opens the directory node so that name can be looked up in it. If the mount hides that
+// name, it returns the status hidden. The caller releases d.
+func (o *namespace) openParent(node uint64, name string, hidden fuse.Status) (parent *inode, d *dirfd, st fuse.Status) {
 	parent, st = o.node(node)
 	if !st.Ok() {
 		return nil, nil, st
@@ -20,7 +20,7 @@ func (o *namespace) place(node uint64, name string, hidden fuse.Status) (parent 
 		return nil, nil, hidden
 	}
 	d, err := o.dir(parent)
-	if err == nil && o.hidesAs(parent, d, name) {
+	if err == nil && o.hidesSpelling(parent, d, name) {
 		d.release()
 		return nil, nil, hidden
 	}
@@ -30,7 +30,7 @@ func (o *namespace) place(node uint64, name string, hidden fuse.Status) (parent 
 // Lookup finds a name in a directory. If it does not exist, the reply has node id 0, so that the
 // kernel caches the absence.
 func (o *overlay) Lookup(_ <-chan struct{}, in *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
-	parent, d, st := o.place(in.NodeId, name, fuse.ENOENT)
+	parent, d, st := o.openParent(in.NodeId, name, fuse.ENOENT)
 	if !st.Ok() {
 		return st
 	}
@@ -68,20 +68,21 @@ func (o *overlay) lookedUp(in *fuse.InHeader, parent *inode, dir int, name strin
 		if isNew {
 			o.noteOutside(n, sx, made)
 		} else {
-			o.afresh(n, in, dir, name, sx)
+			o.restat(n, in, dir, name, sx)
 		}
 		id = n.id
 	}
 	o.fillEntry(id, sx, out)
 }
 
-// afresh reads sx again, just before it is sent, for an inode that the kernel already knows. The
-// first read came before the inode was found, so overtook did not know of this request then.
-func (o *namespace) afresh(n *inode, in *fuse.InHeader, dir int, name string, sx *sys.Stat) {
+// restat reads sx again, just before it is sent, for an inode that the kernel already knows. sx was
+// first read before the inode was found. A change in between did not void this reply, because the
+// request was not yet noted in the inode (see voidOlderReplies).
+func (o *namespace) restat(n *inode, in *fuse.InHeader, dir int, name string, sx *sys.Stat) {
 	if n.isReg() && sx.Nlink == 1 {
 		return // the kernel itself makes every change of such a file
 	}
-	n.asking(in.Pid)
+	n.noteAttrRead(in.Pid)
 	var again sys.Stat
 	if sys.StatAt(dir, name, &again) == nil && keyOf(&again) == n.key {
 		*sx = again
@@ -157,7 +158,7 @@ func (o *contents) attrs(in *fuse.InHeader, fh uint64, has bool, sx *sys.Stat) f
 	if !st.Ok() {
 		return st
 	}
-	n.asking(in.Pid)
+	n.noteAttrRead(in.Pid)
 	gen := n.peek()
 	var err error
 	if h := o.handles.get(fh); has && h != nil && h.acquire() {
@@ -174,8 +175,8 @@ func (o *contents) attrs(in *fuse.InHeader, fh uint64, has bool, sx *sys.Stat) f
 	return fuse.OK
 }
 
-// countNames sets sx.Nlink to 0 if the last name of n was removed. Names that the Observer made to
-// save the file do not count. Otherwise the kernel would allow a new link.
+// countNames sets sx.Nlink to 0 if the last name of n was removed, so that the kernel does not
+// allow a new link. Names that the Observer made to save the file do not count.
 func (n *inode) countNames(sx *sys.Stat) {
 	if n.removed.Load() {
 		sx.Nlink = 0
@@ -298,21 +299,21 @@ func (n *inode) hasLink(parent *inode, name string) bool {
 	return n.hasLinkLocked(parent, name)
 }
 
-// changedAs is called after a change of an entry. If the request's spelling differs from the
-// directory's, the kernel must drop what it has cached for both.
-func (o *namespace) changedAs(parent *inode, asked, is string) {
+// dropSpellings is called after a change of an entry. If the request's spelling differs from the
+// directory's, it makes the kernel drop what it has cached for both.
+func (o *namespace) dropSpellings(parent *inode, asked, is string) {
 	if asked != is {
 		o.notifier.name(parent.id, asked)
 		o.notifier.name(parent.id, is)
 	}
 }
 
-// respelled finds out how the directory spells the new name after a rename, because some volumes
-// keep the spelling of an existing entry. If the rename only changed the spelling of one entry,
-// respelled clears r.dst.
-func (o *namespace) respelled(r *rename, ev *Event, to *dirfd) {
+// settleNewName finds out how the directory spells the new name after a rename, because some
+// volumes keep the spelling of an existing entry. If the rename only changed the spelling of one
+// entry, settleNewName clears r.dst.
+func (o *namespace) settleNewName(r *rename, ev *Event, to *dirfd) {
 	r.newName = r.toName
-	o.changedAs(r.from, r.askedFrom, r.fromName)
+	o.dropSpellings(r.from, r.askedFrom, r.fromName)
 	if !r.to.folds(to) {
 		return
 	}
@@ -324,15 +325,15 @@ func (o *namespace) respelled(r *rename, ev *Event, to *dirfd) {
 		r.dst = nil // r.src and r.dst are one entry
 		o.notifier.name(r.from.id, r.fromName)
 	}
-	o.changedAs(r.to, r.askedTo, r.toName)
-	o.changedAs(r.to, r.askedTo, r.newName)
+	o.dropSpellings(r.to, r.askedTo, r.toName)
+	o.dropSpellings(r.to, r.askedTo, r.newName)
 	if o.obs != nil && r.newName != r.toName {
 		ev.Path2 = r.to.childPath(r.newName)
 		ev.Class2 = o.class(ev.Path2, r.src.isDir())
 	}
 }
 
-// hidesAs reports whether name is the hidden name in any spelling.
-func (o *namespace) hidesAs(parent *inode, d *dirfd, name string) bool {
+// hidesSpelling reports whether name is the hidden name in any spelling.
+func (o *namespace) hidesSpelling(parent *inode, d *dirfd, name string) bool {
 	return o.hiddenName != "" && parent.folds(d) && o.hidden(parent, name)
 }

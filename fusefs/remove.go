@@ -92,7 +92,7 @@ func (o *overlay) Rmdir(cancel <-chan struct{}, in *fuse.InHeader, name string) 
 }
 
 func (o *overlay) remove(cancel <-chan struct{}, in *fuse.InHeader, name string, op event.Op, flags int) fuse.Status {
-	parent, d, st := o.place(in.NodeId, name, fuse.ENOENT)
+	parent, d, st := o.openParent(in.NodeId, name, fuse.ENOENT)
 	if !st.Ok() {
 		return st
 	}
@@ -138,9 +138,9 @@ func (o *overlay) remove(cancel <-chan struct{}, in *fuse.InHeader, name string,
 		o.releaseKept(kept)
 		return status(err)
 	}
-	o.overtook(in, parent, n)
+	o.voidOlderReplies(in, parent, n)
 	o.nameLost(n, parent, name, &sx)
-	o.changedAs(parent, asked, name)
+	o.dropSpellings(parent, asked, name)
 	if o.obs != nil {
 		if op == event.OpUnlink {
 			ev.File = n
@@ -199,10 +199,10 @@ func (o *overlay) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, new
 		return status(err)
 	}
 	defer d2.release()
-	if o.hidesAs(r.from, d1, oldName) {
+	if o.hidesSpelling(r.from, d1, oldName) {
 		return fuse.ENOENT
 	}
-	if o.hidesAs(r.to, d2, newName) {
+	if o.hidesSpelling(r.to, d2, newName) {
 		return fuse.EACCES
 	}
 	err = sys.StatAt(d1.fd, oldName, &r.srcStat)
@@ -286,14 +286,14 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, d
 		o.releaseKept(kept)
 		return status(err)
 	}
-	o.respelled(r, &ev, d2)
+	o.settleNewName(r, &ev, d2)
 	if r.src == r.dst && !exchange {
 		t.markDone()
 		return fuse.OK // both are names of one file: POSIX says that nothing happens
 	}
-	o.overtook(&in.InHeader, r.from, r.to, r.src)
+	o.voidOlderReplies(&in.InHeader, r.from, r.to, r.src)
 	if r.dst != nil {
-		o.overtook(&in.InHeader, r.dst)
+		o.voidOlderReplies(&in.InHeader, r.dst)
 	}
 	o.moveInodes(r, &ev, exchange, replaces)
 	if o.obs != nil {

@@ -179,7 +179,7 @@ func (o *overlay) changeXattr(in *fuse.InHeader, f func(n *inode, at sys.Ref) er
 	if !st.Ok() {
 		return st
 	}
-	o.overtook(in, n)
+	o.voidOlderReplies(in, n)
 	gen := n.peek()
 	var sx sys.Stat
 	if err := o.statInode(n, &sx); err == nil {

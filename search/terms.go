@@ -32,7 +32,8 @@ func (t *terms) add(word string) {
 	t.block = append(append(t.block, word...), '\n')
 }
 
-// maxTerms bounds how many terms may satisfy a word need. With more, it selects nothing.
+// maxTerms bounds how many terms may satisfy a wordNeed. If there are more, the query does not use
+// this need to exclude files.
 const maxTerms = 4000
 
 // matchTerms returns a block's words that satisfy a need. ok is false if there are too many.

@@ -31,15 +31,15 @@ func (c *Capture) appendBy(by fusefs.Caller, rs ...*spool.Record) bool {
 	if r.Kind == spool.KindVersion || r.Kind == spool.KindGit || r.Kind == spool.KindBeside {
 		r.Line = c.lines.lineOf(by.Proc)
 	}
-	fresh := c.fresh(by.Proc)
+	fresh := c.unspooled(by.Proc)
 	if len(fresh) == 0 {
 		return c.append(rs...)
 	}
 	all := make([]*spool.Record, 0, len(fresh)+len(rs))
-	with := make([]bool, len(fresh))
+	hasCommand := make([]bool, len(fresh))
 	for i, p := range fresh {
 		d := ProcessRecord(p, r.Time)
-		with[i] = d.Args != ""
+		hasCommand[i] = d.Args != ""
 		all = append(all, d)
 	}
 	if !c.append(append(all, rs...)...) {
@@ -52,11 +52,11 @@ func (c *Capture) appendBy(by fusefs.Caller, rs ...*spool.Record) bool {
 		clear(c.procs)
 	}
 	for i, p := range fresh {
-		c.procs[procKey{p.PID, p.Start}] = spooledProcess{p.Comm, p.Image, with[i]}
+		c.procs[procKey{p.PID, p.Start}] = spooledProcess{p.Comm, p.Image, hasCommand[i]}
 	}
 	c.procMu.Unlock()
 	for i, p := range fresh {
-		if !with[i] && p.Command() != nil {
+		if !hasCommand[i] && p.Command() != nil {
 			c.Described(p) // the command became known meanwhile
 		}
 	}
@@ -98,9 +98,9 @@ func (c *Capture) Described(p *fusefs.Process) {
 	}
 }
 
-// fresh returns p and its ancestors, oldest first, without those that the spool knows by their
+// unspooled returns p and its ancestors, oldest first, without those that the spool knows by their
 // present name.
-func (c *Capture) fresh(p *fusefs.Process) []*fusefs.Process {
+func (c *Capture) unspooled(p *fusefs.Process) []*fusefs.Process {
 	c.procMu.Lock()
 	defer c.procMu.Unlock()
 	var list []*fusefs.Process

@@ -89,9 +89,9 @@ func Beside(point string) []Proc {
 	return all
 }
 
-// WayBeside returns the mounts that Beside would find in one mount table, as a string for
+// BesideSummary returns the mounts that Beside would find in one mount table, as a string for
 // comparison with a later one. It does not look at processes.
-func WayBeside(table []Mount, point string) (string, bool) {
+func BesideSummary(table []Mount, point string) (string, bool) {
 	dev, place, ok := lowerPlace(table, point)
 	if !ok {
 		return "", false

@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Databases finds processes that use a file in dir as databases do: open for reading and writing,
-// mapped as writable shared memory, or locked. After a mount on dir, they would go on using the
-// covered directory with their own cached pages. Processes that only write (a log) or only read are
-// not returned. Files that this process has open too were inherited from the shell and are ignored.
-// With 300 processes this takes about 10 ms.
-func Databases(dir string, skip func(pid int) bool) []Proc {
+// DatabaseUsers finds processes that use a file in dir as databases do: open for reading and
+// writing, mapped as writable shared memory, or locked. After a mount on dir, they would go on
+// using the covered directory with their own cached pages. Processes that only write (a log) or
+// only read are not returned. Files that this process has open too were inherited from the shell
+// and are ignored. With 300 processes this takes about 10 ms.
+func DatabaseUsers(dir string, skip func(pid int) bool) []Proc {
 	self := os.Getpid()
 	own := map[string]bool{}
 	fds, _ := os.ReadDir("/proc/self/fd")

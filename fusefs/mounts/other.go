@@ -57,11 +57,11 @@ type Holder struct {
 
 func Holders(string) []Holder { return nil }
 
-func Databases(string, func(pid int) bool) []Proc { return nil }
+func DatabaseUsers(string, func(pid int) bool) []Proc { return nil }
 
 func Beside(string) []Proc { return nil }
 
-func WayBeside([]Mount, string) (string, bool) { return "", false }
+func BesideSummary([]Mount, string) (string, bool) { return "", false }
 
 // Shared returns the kind of file system that dir is on if other machines can change it, otherwise
 // "".
@@ -73,9 +73,9 @@ func Shared(dir *os.File) string {
 	return map[string]string{"nfs": "NFS", "smbfs": "SMB", "afpfs": "AFP", "webdav": "WebDAV"}[unix.ByteSliceToString(st.Fstypename[:])]
 }
 
-// TellsOutside is false because Scan cannot find processes that use the source directly. This
+// FindsOutside is false because Scan cannot find processes that use the source directly. This
 // system reports only the path of a working directory, which is the same in source and mount.
-const TellsOutside = false
+const FindsOutside = false
 
 // Scan finds the processes with their working directory in dir, if inside is set. It cannot find
 // processes that use the source directly.

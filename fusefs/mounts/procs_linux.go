@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TellsOutside is true because Scan can find processes that use the source directly.
-const TellsOutside = true
+// FindsOutside is true because Scan can find processes that use the source directly.
+const FindsOutside = true
 
 // Scan finds the processes that use something in dir, except those for which skip returns true.
 //

@@ -24,11 +24,10 @@ const (
 	// rotateLeast is the size in bytes from which a new value log file is worthwhile.
 	rotateLeast = 128 << 10
 
-	// A value log file is rewritten if more than this share of it is deleted. WasteSome is for the
-	// daemon's own collections. The others are for a user's request and for a purge.
-	WasteSome   = 0.15
-	WasteLittle = 0.03
-	WasteNone   = 1e-9
+	// A value log file is rewritten if more than this share of it is deleted.
+	WasteSome   = 0.15 // when the daemon collects garbage by itself
+	WasteLittle = 0.03 // when the user asks for it
+	WasteNone   = 1e-9 // after a purge
 )
 
 // Compact returns deleted space to the file system. Badger frees a value only after compaction has
@@ -90,8 +89,8 @@ func (d *DB) flush() error {
 }
 
 // rotate makes Badger begin a new value log file, so that the current one can be rewritten as well.
-// Badger begins one only when a file is full, so rotate fills it. Then it deletes the filling,
-// which counts it as free. A file with fewer than least bytes is left as it is.
+// Badger begins one only when a file is full, so rotate fills the current file and then deletes the
+// filler. It does nothing if the current file has fewer than least bytes.
 func (d *DB) rotate(least int64) error {
 	dir := filepath.Join(d.dir, "db")
 	last, used := lastValueLog(dir)

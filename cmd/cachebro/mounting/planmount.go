@@ -142,7 +142,7 @@ func refuseWhole(e *cli.Env, root string, exact bool) error {
 // what the first process has mapped into memory.
 func refuseDatabases(root string) error {
 	for look := 1; ; look++ {
-		users := mounts.Databases(root, mounts.Ours)
+		users := mounts.DatabaseUsers(root, mounts.Ours)
 		if len(users) == 0 {
 			return nil
 		}

@@ -89,7 +89,7 @@ func Umount(ctx context.Context, e *cli.Env, dir string, lazy, force bool) error
 	}
 	users := mounts.Scan(m.Point, map[int]bool{m.ID: true}, true, nil)
 	if lazy && !force {
-		if open := mounts.Databases(m.Point, mounts.Ours); len(open) > 0 {
+		if open := mounts.DatabaseUsers(m.Point, mounts.Ours); len(open) > 0 {
 			fmt.Fprintf(e.Stderr, "note: the processes below have files open on the detached mount, while other processes may now open the same files without the mount. Locks work for both. A file that a process on one side has mapped into memory is locked for the other side. Restart these processes when you can:\n  %s\n", cli.OneLine(mounts.Describe(open, 8)))
 		}
 	}

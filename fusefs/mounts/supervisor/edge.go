@@ -118,7 +118,7 @@ func (e *edge) look() (outside []mounts.Proc) {
 // restart looks again after the mount was mounted again. It assumes that processes used the source
 // directly meanwhile.
 func (e *edge) restart() {
-	if e.s.shared != "" || !mounts.TellsOutside {
+	if e.s.shared != "" || !mounts.FindsOutside {
 		return
 	}
 	e.looking.Lock()

@@ -68,9 +68,9 @@ func (h *fdStore) close() {
 	h.ledger, h.device = nil, nil
 }
 
-// canGoOn waits until all messages of a dead mountd were read. It reports whether there is a
+// canTakeOver waits until all messages of a dead mountd were read. It reports whether there is a
 // connection that another mountd can serve.
-func (h *fdStore) canGoOn() bool {
+func (h *fdStore) canTakeOver() bool {
 	if h.hearDone != nil {
 		<-h.hearDone
 		h.hearDone = nil

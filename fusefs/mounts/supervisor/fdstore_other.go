@@ -16,7 +16,7 @@ type fdStore struct{ device, ledger *os.File }
 func newFDStore(*slog.Logger) *fdStore                   { return &fdStore{} }
 func inherit(_, _, _ *os.File, _ *slog.Logger) *fdStore  { return &fdStore{} }
 func (*fdStore) close()                                  {}
-func (*fdStore) canGoOn() bool                           { return false }
+func (*fdStore) canTakeOver() bool                       { return false }
 func (*fdStore) handDown() (*os.File, func(bool), error) { return nil, func(bool) {}, nil }
 func dup(int, string) (*os.File, error)                  { return nil, errors.ErrUnsupported }
 

@@ -45,7 +45,7 @@ func Serve(c Config, from Handed, supervisor int, report io.WriteCloser, logger 
 	defer cancel()
 	outside := []mounts.Proc(nil)
 	s.shared = mounts.Shared(from.Source)
-	if s.shared == "" && mounts.TellsOutside {
+	if s.shared == "" && mounts.FindsOutside {
 		if s.edge.always {
 			nudge(s.link.resumed) // edge.run then looks; marking a large tree takes too long to do it here
 		} else {
@@ -444,7 +444,7 @@ func (s *session) watchTable(ctx context.Context, done <-chan struct{}) {
 			continue
 		}
 		if s.mountedIn(all) {
-			if way, _ := mounts.WayBeside(all, s.c.Mountpoint); way != beside {
+			if way, _ := mounts.BesideSummary(all, s.c.Mountpoint); way != beside {
 				beside = way
 				nudge(s.link.resumed)
 			} else {

@@ -20,14 +20,14 @@ const (
 	heirLimit = 10 * time.Second
 	// heirLife is how long a mountd must live to count as successful.
 	heirLife = time.Second
-	heirsMax = 5 // how many may fail in a row
+	heirsMax = 5 // how many may fail in a row before the mount is given up
 )
 
 // Handed holds the descriptors that one process of a mount passes to another. All except Source may
 // be nil.
 type Handed struct {
 	Source, Device, Ledger, Sock *os.File
-	// FD is a mounted /dev/fuse, or 0. mountd then owns it.
+	// FD is a mounted /dev/fuse, which mountd then owns, or 0.
 	FD int
 	// TakeOver means that mountd takes over the mount of a dead mountd, whose state is in Ledger.
 	TakeOver bool
@@ -112,10 +112,11 @@ func (r *runner) wait() error {
 	return cmd.Wait()
 }
 
-// goOn is called when mountd has ended; err is Wait's. If the connection still exists and no
-// unmount was requested, it starts another mountd, which takes over.
-func (r *runner) goOn(ctx context.Context, err error) error {
-	for short := 0; short < heirsMax && ctx.Err() == nil && r.fdStore.canGoOn(); {
+// keepServing is called when mountd has ended with err, the result of Wait. If the connection still
+// exists and no unmount was requested, it starts another mountd, which takes over. It returns when
+// no mountd serves the mount any more.
+func (r *runner) keepServing(ctx context.Context, err error) error {
+	for short := 0; short < heirsMax && ctx.Err() == nil && r.fdStore.canTakeOver(); {
 		begun := time.Now()
 		how := "it ended"
 		if err != nil {

@@ -81,7 +81,7 @@ func Supervise(ctx context.Context, c Config, report io.WriteCloser, logger *slo
 		_ = rep.send(report)
 		report.Close()
 	}
-	return r.goOn(ctx, r.wait())
+	return r.keepServing(ctx, r.wait())
 }
 
 // Adopt supervises a mountd whose supervisor has died. from holds that supervisor's descriptors.
@@ -96,7 +96,7 @@ func Adopt(ctx context.Context, c Config, pid int, from Handed, logger *slog.Log
 	r := runner{c: c, fdStore: h, source: from.Source, log: log, logger: logger}
 	p, err := watch(pid)
 	if err != nil {
-		return r.goOn(ctx, fmt.Errorf("it ended before it could be adopted: %w", err))
+		return r.keepServing(ctx, fmt.Errorf("it ended before it could be adopted: %w", err))
 	}
 	defer p.close()
 	logger.Info("adopted", "mountd", pid, "mountpoint", c.Mountpoint)
@@ -107,7 +107,7 @@ func Adopt(ctx context.Context, c Config, pid int, from Handed, logger *slog.Log
 	}
 	// We are not mountd's parent, so there is no exit status. After an orderly unmount no mount is
 	// left to clear.
-	return r.goOn(ctx, nil)
+	return r.keepServing(ctx, nil)
 }
 
 func ended(c Config, logger *slog.Logger, waitErr error) error {

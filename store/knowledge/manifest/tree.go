@@ -12,7 +12,7 @@ func find(n *yaml.Node, key string) int {
 	return -1
 }
 
-// with returns the tree that an edit should give: n with the value at keys set.
+// with returns the expected result of an edit: a tree like n, but with value under the nested keys.
 func with(n *yaml.Node, value any, keys []string) *yaml.Node {
 	if len(keys) == 0 {
 		return leaf(value)

@@ -37,8 +37,8 @@ var (
 	shapes = text.LazyRegexp(`(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{12,}|sk-[A-Za-z0-9_-]{16,}|(?:sk|rk|pk)_(?:live|test)_\w{10,}|xox[abeprs]-[\w-]{8,}|(?:AKIA|ASIA)[0-9A-Z]{12,}|AIza[\w-]{20,}|ya29\.[\w-]{10,}|eyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?|npm_[A-Za-z0-9]{20,}|hf_[A-Za-z0-9]{16,}|pypi-[\w-]{16,}|dop_v1_\w{16,}|SG\.[\w-]{10,}\.[\w-]+|AGE-SECRET-KEY-\w+|(?s:-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)))`)
 	// address matches a password or token before the host.
 	address = text.LazyRegexp(`([a-zA-Z][\w+.-]*://)([^\s/@:'"]*:)?([^\s/@'"]+)@`)
-	// named matches NAME=value, NAME: value, --name value.
-	named = text.LazyRegexp(`(?i)([\w.-]*` + secretName + `[\w.-]*|\w+_pwd|\w+_pat|-{1,2}(?:pwd|auth|psk)|\bpwd|authorization)(["']?\s*(?:=|:(?:\s|=)?)\s*|["']\s*:\s*|\s+)((?:(?:basic|bearer|token|digest)\s+)?(?:"[^"]*"?|'[^']*'?|[^\s'"&|;)]+))`)
+	// assignment matches NAME=value, NAME: value, --name value.
+	assignment = text.LazyRegexp(`(?i)([\w.-]*` + secretName + `[\w.-]*|\w+_pwd|\w+_pat|-{1,2}(?:pwd|auth|psk)|\bpwd|authorization)(["']?\s*(?:=|:(?:\s|=)?)\s*|["']\s*:\s*|\s+)((?:(?:basic|bearer|token|digest)\s+)?(?:"[^"]*"?|'[^']*'?|[^\s'"&|;)]+))`)
 	// basic matches curl's -u user:password, pass matches openssl's pass:word.
 	basic = text.LazyRegexp(`((?:^|\s)(?:-u\s*|--(?:proxy-)?user[ =])["']?[^\s:'"=]+:)([^\s'"]+)`)
 	pass  = text.LazyRegexp(`(\bpass:)([^\s'"]+)`)
@@ -124,8 +124,8 @@ func patterns(s string) string {
 	})
 	s = basic().ReplaceAllString(s, "${1}"+Hidden)
 	s = pass().ReplaceAllString(s, "${1}"+Hidden)
-	s = named().ReplaceAllStringFunc(s, func(m string) string {
-		p := named().FindStringSubmatch(m)
+	s = assignment().ReplaceAllStringFunc(s, func(m string) string {
+		p := assignment().FindStringSubmatch(m)
 		if strings.TrimSpace(p[2]) == "" && !strings.HasPrefix(p[1], "-") {
 			return m // two words, as in "token bucket"
 		}
