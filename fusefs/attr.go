@@ -254,7 +254,7 @@ func (o *contents) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse
 		chmod = o.statInode(n, &sx) == nil && sx.Mode&unix.S_IFMT == unix.S_IFREG && sx.Mode&(unix.S_ISUID|unix.S_ISGID) != 0
 	}
 	if chmod {
-		o.finding(n)
+		o.reportNames(n)
 	}
 	n.begin()
 	err := o.setRest(n, in)

@@ -27,9 +27,9 @@ func (o *contents) doneOn(n *inode, in *fuse.InHeader, op event.Op, sx *sys.Stat
 	})
 }
 
-// finding reports every name of n to the Observer before n gets another name or its mode, owner or
-// attributes change.
-func (o *namespace) finding(n *inode) {
+// reportNames reports every name of n to the Observer before n gets another name or its mode, owner
+// or attributes change.
+func (o *namespace) reportNames(n *inode) {
 	if o.finder == nil || n.neverClosed() {
 		return
 	}
@@ -278,7 +278,7 @@ func (o *overlay) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	first, old := n.nameless(), n.Path()
 	c := o.caller(&in.InHeader, true)
 	if !first {
-		o.finding(n)
+		o.reportNames(n)
 		o.closeBeforeRename(n, c)
 	}
 	n.begin()

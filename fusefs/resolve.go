@@ -205,7 +205,7 @@ func (o *namespace) statByName(n *inode, sx *sys.Stat) error {
 			return err
 		}
 	}
-	// n was removed while open. The kernel names no handle in that case.
+	// n was removed while open. In that case the kernel's request contains no handle.
 	if h := n.anyHandle(false); h != nil {
 		defer h.release()
 		return sys.StatFD(h.fd, sx)
@@ -244,7 +244,7 @@ func (o *namespace) withInode(n *inode, f func(at sys.Ref) error) error {
 	return f(sys.FD(fd))
 }
 
-// withName calls f with a name that leads to n now, or returns ESTALE. Before f is done, another
+// withName calls f with a name that leads to n now, or returns ESTALE. While f runs, another
 // process may give the name to another file on the source.
 func (o *namespace) withName(n *inode, f func(at sys.Ref) error) error {
 	for m := o.moves.start(); ; {
@@ -292,18 +292,18 @@ func (m *moves) end() {
 
 func (m *moves) start() moveMark { return moveMark{done: m.done.Load()} }
 
-func (m *moves) awaited() bool {
+func (m *moves) unsettled() bool {
 	u := m.unsettledUntil.Load()
 	return u != nil && time.Now().Before(*u)
 }
 
 // retry waits a little, and reports whether another attempt makes sense.
 func (m *moves) retry(k *moveMark) bool {
-	if k.tries++; k.tries > 100 || m.running.Load() == 0 && m.done.Load() == k.done && !m.awaited() {
+	if k.tries++; k.tries > 100 || m.running.Load() == 0 && m.done.Load() == k.done && !m.unsettled() {
 		return false
 	}
 	k.done = m.done.Load()
-	if m.running.Load() > 0 || m.awaited() {
+	if m.running.Load() > 0 || m.unsettled() {
 		time.Sleep(100 * time.Microsecond)
 	}
 	return true

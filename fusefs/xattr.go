@@ -171,7 +171,7 @@ func (o *overlay) changeXattr(in *fuse.InHeader, f func(n *inode, at sys.Ref) er
 	if t.wasReported() {
 		return fuse.OK // done by a killed server
 	}
-	o.finding(n)
+	o.reportNames(n)
 	n.begin()
 	n.forgetAbsent()
 	st = o.withXattrs(in.NodeId, f)

@@ -23,8 +23,9 @@ import (
 //	{"id":1,"vectors":[[0.1,…],[0.2,…]]}
 //
 // kind is "passage" for parts of files and "query" for questions. An answer with "error" instead of
-// "vectors" fails only that request. A command that exits, or answers late or invalidly, is killed, and
-// started again for the next request. No shell runs it: the command line is split at white space.
+// "vectors" fails only that request. A command that exits, or answers late or invalidly, is killed,
+// and started again for the next request. No shell runs it: the command line is split at white
+// space.
 //
 // # Locks
 //

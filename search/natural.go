@@ -126,7 +126,8 @@ func (x *Index) widen(ctx context.Context, r index.IndexReader, query []term, fe
 	for _, f := range few {
 		known[f.Path] = true
 	}
-	// Their scores are for other words, so they go below the least score so far.
+	// Their scores are not comparable, because they are for other words. So place these files after
+	// all others.
 	least := few[len(few)-1].Score
 	for i, f := range more {
 		if !known[f.Path] && len(few) < fewRanked {

@@ -32,7 +32,7 @@ type batch struct {
 
 func (s *Store) newBatch() *batch {
 	w, next := s.db.NewWriter(), s.next
-	next.Found = slices.Clone(next.Found)
+	next.BaselineRuns = slices.Clone(next.BaselineRuns)
 	return &batch{
 		s: s, w: w, contents: s.contents.Batch(w, s.next.counts()), next: next, links: map[Inode][]Path{},
 		cur: map[Path]Version{}, dirty: map[Path][]byte{}, nodes: map[uint64]*node{},

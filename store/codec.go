@@ -41,8 +41,8 @@ type State struct {
 	GapCount   int64  `cbor:"8,keyasint,omitempty"`
 	Oldest     uint64 `cbor:"9,keyasint,omitempty"`  // unpinned versions up to this number were dropped from the log
 	Loose      int64  `cbor:"10,keyasint,omitempty"` // bytes of contents that are not yet in a frame
-	// Found lists the runs of the log that hold only baselines, in order.
-	Found []Run `cbor:"11,keyasint,omitempty"`
+	// BaselineRuns lists the runs of the log that hold only baselines, in order.
+	BaselineRuns []Run `cbor:"11,keyasint,omitempty"`
 }
 
 // Run is a range of consecutive versions in the log, both ends included.
@@ -64,30 +64,30 @@ func (st *State) noteRun(v *Version) {
 	if v.Op != OpBaseline {
 		return
 	}
-	n := len(st.Found)
+	n := len(st.BaselineRuns)
 	switch {
-	case n > 0 && st.Found[n-1].To+1 == v.Seq:
-		st.Found[n-1].To = v.Seq
+	case n > 0 && st.BaselineRuns[n-1].To+1 == v.Seq:
+		st.BaselineRuns[n-1].To = v.Seq
 		return
-	case n > 0 && st.Found[n-1].len() < runLeast:
-		st.Found = st.Found[:n-1]
+	case n > 0 && st.BaselineRuns[n-1].len() < runLeast:
+		st.BaselineRuns = st.BaselineRuns[:n-1]
 	case n == maxRuns:
 		least := 0
-		for i, r := range st.Found {
-			if r.len() < st.Found[least].len() {
+		for i, r := range st.BaselineRuns {
+			if r.len() < st.BaselineRuns[least].len() {
 				least = i
 			}
 		}
-		st.Found = slices.Delete(st.Found, least, least+1)
+		st.BaselineRuns = slices.Delete(st.BaselineRuns, least, least+1)
 	}
-	st.Found = append(st.Found, Run{From: v.Seq, To: v.Seq})
+	st.BaselineRuns = append(st.BaselineRuns, Run{From: v.Seq, To: v.Seq})
 }
 
 func (r Run) len() uint64 { return r.To - r.From + 1 }
 
-// foundAt returns the run that contains a version, if the run is long enough to skip.
-func (st *State) foundAt(seq uint64) (Run, bool) {
-	for _, r := range slices.Backward(st.Found) {
+// baselineRunAt returns the run that contains a version, if the run is long enough to skip.
+func (st *State) baselineRunAt(seq uint64) (Run, bool) {
+	for _, r := range slices.Backward(st.BaselineRuns) {
 		if r.From <= seq && seq <= r.To {
 			return r, r.len() >= runLeast/4
 		}

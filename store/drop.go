@@ -37,8 +37,8 @@ func (s *Store) References(ctx context.Context, add func(Hash)) error {
 // Each calls fn with all versions, oldest first, until fn returns false.
 func (s *Store) Each(fn func(Version) bool) error { return s.scan(0, fn, pass{}) }
 
-// EachAlone is like Each, but skips the versions of groups, which have no records of their own.
-func (s *Store) EachAlone(fn func(Version) bool) error {
+// EachUngrouped is like Each, but skips the versions of groups, which have no records of their own.
+func (s *Store) EachUngrouped(fn func(Version) bool) error {
 	return s.scan(0, fn, pass{groups: true})
 }
 

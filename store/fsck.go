@@ -99,7 +99,7 @@ type fsck struct {
 	newest   map[Path]newest
 	blocks   map[uint64]times
 	lost     map[uint64]bool // see Check.Lost
-	top      uint64          // the highest number
+	top      uint64          // the highest number of a version
 	files    uint64          // see State.Files; complete once the c keys are checked
 }
 
@@ -223,7 +223,7 @@ func (f *fsck) checkVersions(ctx context.Context, txn *badger.Txn) error {
 	return nil
 }
 
-// checkVersion compares a version with the contents. sum is that of its record.
+// checkVersion compares a version with the contents. sum is the hash of its record.
 func (f *fsck) checkVersion(txn *badger.Txn, v Version, sum uint64) error {
 	f.Versions++
 	f.top = max(f.top, v.Seq)
@@ -389,7 +389,7 @@ func (f *fsck) stray(key []byte) error {
 	return f.b.w.Del(key)
 }
 
-// checkCounters compares the counters of the state with what was found.
+// checkCounters compares the counters of the state with the counts of this check.
 func (f *fsck) checkCounters() error {
 	have, err := f.counted()
 	if err != nil {

@@ -309,7 +309,7 @@ func TestRenamesOfADirectoryAreCheap(t *testing.T) {
 		t.Errorf("%d keys for %d renames", n, renames)
 	}
 	alone := 0
-	if err := s.EachAlone(func(store.Version) bool { alone++; return true }); err != nil {
+	if err := s.EachUngrouped(func(store.Version) bool { alone++; return true }); err != nil {
 		t.Fatal(err)
 	}
 	if n := s.Records(); n != uint64(alone)+renames+1 || alone != 303+2*renames {

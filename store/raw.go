@@ -31,8 +31,8 @@ func DecodeVersion(key, val []byte) (Version, error) {
 	return decodeVersion(append([]byte{kVersion}, key...), val)
 }
 
-// Raw gives access to the records of the store. No record is dropped or moved meanwhile. Versions
-// are still added; those above Seq were added after the call of Store.Raw.
+// Raw gives access to the records of the store during a call of Store.Raw. No record is dropped or
+// moved during the call. Versions are still added, with numbers above Seq.
 type Raw struct {
 	s      *Store
 	Seq    uint64

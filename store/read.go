@@ -121,7 +121,7 @@ func (v *View) scan(from uint64, down bool, fn func(Version) bool, over pass) er
 		if down && seq <= over.after || !down && over.before > 0 && seq >= over.before {
 			return nil
 		}
-		if run, ok := state.foundAt(seq); ok && over.baselines {
+		if run, ok := state.baselineRunAt(seq); ok && over.baselines {
 			if down && run.From <= 1 {
 				return nil
 			}

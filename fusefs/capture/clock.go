@@ -8,8 +8,8 @@ type clock struct {
 	ahead time.Duration // largest lead of the wall clock over the monotonic clock so far
 }
 
-// clockSlack is less than the second that scans.end subtracts. Clock adjustments change less than
-// that between two checks.
+// clockSlack is the largest step back that setBack ignores, because the system may slowly adjust
+// the clock. It must be less than the second that scans.end subtracts.
 const clockSlack = 500 * time.Millisecond
 
 // setBack reports whether the wall clock was set back. wall and steady are how far the two clocks

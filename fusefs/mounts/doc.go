@@ -1,7 +1,7 @@
 // Package mounts inspects a directory without using cachebro's own state. It finds the directory's
 // work tree, the mounts on it, on its parents and in its subtree, and the processes that use it.
-// The mount and unmount commands use it, and the daemon, to see whether an overlay covers the
-// project.
+// It is used by the mount and unmount commands, and by the daemon to see whether an overlay covers
+// the project.
 //
 // It only reads /proc and the file system, and has no state and no locks. No function waits for a
 // path under a mount that may be dead or hung, unless its comment gives a limit.

@@ -43,11 +43,11 @@ func (r *resolver) begin() { r.last = resolvedDir{} }
 // maxLinks bounds the symbolic links followed at the end of a path.
 const maxLinks = 40
 
-// resolve follows a path like the kernel. It returns false if the path leads nowhere, or to where
-// changes are not recorded.
+// resolve follows a path like the kernel. It returns false if the path leads nowhere, or to a place
+// where changes are not recorded.
 func (r *resolver) resolve(n *notifier.Notice, path string, follow bool) (spot, bool) {
-	path = ofCaller(n.PID, path)
-	prefix := r.view(n.PID)
+	path = expandSelf(n.PID, path)
+	prefix := r.rootPrefix(n.PID)
 	for range maxLinks {
 		trimmed := strings.TrimRight(path, "/")
 		follow = follow || trimmed != path
@@ -55,7 +55,7 @@ func (r *resolver) resolve(n *notifier.Notice, path string, follow bool) (spot, 
 		if base == "" || base == "." || base == ".." {
 			return r.directory(prefix + path)
 		}
-		if follow && ofDescriptors(dir) { // such a link is not a path
+		if follow && isDescriptorDir(dir) { // such a link is not a path
 			return r.directory(prefix + path)
 		}
 		s, ok := r.resolveIn(prefix, dir, base)
@@ -77,14 +77,15 @@ func (r *resolver) resolve(n *notifier.Notice, path string, follow bool) (spot, 
 	return spot{}, false
 }
 
-func ofDescriptors(dir string) bool {
+func isDescriptorDir(dir string) bool {
 	one, _ := filepath.Match("/proc/*/fd/", dir)
 	other, _ := filepath.Match("/proc/*/task/*/fd/", dir)
 	return one || other
 }
 
-// ofCaller replaces names that refer to the calling process.
-func ofCaller(pid uint32, path string) string {
+// expandSelf replaces names like /proc/self, which refer to the calling process, by names that
+// contain its id.
+func expandSelf(pid uint32, path string) string {
 	if !strings.HasPrefix(path, "/proc/") && !strings.HasPrefix(path, "/dev/") {
 		return path
 	}
@@ -104,9 +105,9 @@ func ofCaller(pid uint32, path string) string {
 	return path
 }
 
-// view returns the prefix that makes a path of another process lead us to the same file. It is ""
-// if the process has our root directory and mounts.
-func (r *resolver) view(pid uint32) string {
+// rootPrefix returns the prefix that makes a path of another process lead us to the same file. It
+// is "" if the process has our root directory and mounts.
+func (r *resolver) rootPrefix(pid uint32) string {
 	at := "/proc/" + strconv.Itoa(int(pid)) + "/root"
 	if root, err := rootAt(at); err == nil && root == r.root {
 		return ""

@@ -32,8 +32,8 @@ const (
 type codecPool struct {
 	// mu guards the lists. No other lock is taken while it is held.
 	mu sync.Mutex
-	// Encoders by kind: plain or with dictionary, each at the default and the fastest level.
-	// Changing an encoder's kind would rebuild its tables.
+	// Encoders by kind: bit 0 means the fastest level instead of the default one, bit 1 means with
+	// a dictionary. Changing an encoder's kind would rebuild its tables.
 	encs [4][]*zstd.Encoder
 	decs []*zstd.Decoder
 }

@@ -57,7 +57,7 @@ func (k *Keeper) trimLog(ctx context.Context, most uint64, r *Report) error {
 	if err != nil {
 		return err
 	}
-	err = k.s.EachAlone(func(v store.Version) bool {
+	err = k.s.EachUngrouped(func(v store.Version) bool {
 		if v.Blob == (content.Hash{}) && old(v.Seq, v.Time) {
 			if cur, found, err := k.s.Current(v.Path); err == nil && found && cur.Seq != v.Seq {
 				drop = append(drop, v)

@@ -34,8 +34,8 @@ var (
 	ErrRefused = errors.New("the bucket refuses")
 	// ErrForged means that an object does not match its name or its chain of hashes.
 	ErrForged = errors.New("what the bucket holds is not what was sent")
-	// errUnnamed means that the server returned no ETag, so conditional writes are impossible.
-	errUnnamed = errors.New("the server returns no ETag")
+	// errNoETag means that the server returned no ETag, so conditional writes are impossible.
+	errNoETag = errors.New("the server returns no ETag")
 )
 
 const (
@@ -176,7 +176,7 @@ func (b *Bucket) put(ctx context.Context, key string, body []byte, when string) 
 	switch when {
 	case always:
 	case "":
-		return "", fmt.Errorf("write %s: %w", key, errUnnamed)
+		return "", fmt.Errorf("write %s: %w", key, errNoETag)
 	case absent:
 		o.SetMatchETagExcept("*")
 	default:

@@ -17,8 +17,8 @@ type Known struct {
 // Follow extends a store that holds exactly a copy of a machine's history up to known. It adds
 // everything up to the end named by a head. If data has a wrong hash, Follow returns an error, and
 // only the segments before that data are stored. reached is the end of the stored history; pass it
-// as known in the next call. Follow returns ErrLost if the bucket has less than known, and
-// ErrForged if it has something else.
+// as known in the next call. Follow returns ErrLost if the history in the bucket ends before known,
+// and ErrForged if it contradicts known.
 func (b *Bucket) Follow(ctx context.Context, h Head, known Known, s *store.Store, o portable.Options) (reached Known, err error) {
 	due, err := b.due(ctx, h, known)
 	if err != nil {

@@ -156,11 +156,11 @@ func TestNoHeadWithoutACondition(t *testing.T) {
 	srv.Break(func(*http.Request) remotetest.Fault { return remotetest.Bare })
 	life(t, s, rnd, 1)
 	was := srv.Object("app/" + headKey(r.Head().Machine.ID))
-	if _, err := sender(t, s).Send(t.Context()); !errors.Is(err, errUnnamed) {
+	if _, err := sender(t, s).Send(t.Context()); !errors.Is(err, errNoETag) {
 		t.Errorf("without an ETag: %v", err)
 	}
 	srv.Pass(Lease)
-	if err := rn.Add(t.Context(), p, "next", nil); err != nil && !errors.Is(err, errUnnamed) {
+	if err := rn.Add(t.Context(), p, "next", nil); err != nil && !errors.Is(err, errNoETag) {
 		t.Error(err)
 	}
 	if string(srv.Object("app/"+headKey(r.Head().Machine.ID))) != string(was) {

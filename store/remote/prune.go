@@ -100,7 +100,7 @@ func (b *Bucket) census(ctx context.Context) (c census, err error) {
 			return c, err
 		}
 		if st.now.IsZero() || st.etag == "" {
-			return c, fmt.Errorf("read %s: %w, or no date", headKey(id), errUnnamed)
+			return c, fmt.Errorf("read %s: %w, or no date", headKey(id), errNoETag)
 		}
 		c.heads[id], c.etags[id] = h, st.etag
 		if c.now.IsZero() || st.now.Before(c.now) {

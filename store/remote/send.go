@@ -598,7 +598,7 @@ func (r *Sender) look(ctx context.Context) error {
 	case err != nil:
 		return err
 	case st.etag == "":
-		return fmt.Errorf("read %s: %w", headKey(h.Machine.ID), errUnnamed)
+		return fmt.Errorf("read %s: %w", headKey(h.Machine.ID), errNoETag)
 	case ours && h.N == r.st.Head.N && h.Log == r.st.Head.Log:
 		r.st.Next, r.etag, r.known = nil, st.etag, true
 		return r.adoptPruned(h)
