@@ -145,8 +145,8 @@ func (o *namespace) likeCaller(n *inode, at sys.Ref, in *fuse.InHeader, unprivil
 		setThreadFS(unix.SYS_SETFSGID, o.us.gid)
 		setThreadGroups(o.us.groups)
 	}
-	// The kernel must not answer stat(2) with the old mode. Its pages are not dropped, because this
-	// very write may have locked one.
+	// The kernel must not answer stat(2) with the old mode. Do not make it drop the file's pages,
+	// because this very write may have locked one.
 	o.notifier.attrs(n.id)
 	return err
 }

@@ -90,7 +90,7 @@ func TestLogPassesOverWhatWasFound(t *testing.T) {
 	found(300)
 	check()
 	var runs []uint64
-	for _, r := range s.state.Load().Found {
+	for _, r := range s.state.Load().BaselineRuns {
 		runs = append(runs, r.len())
 	}
 	if want := []uint64{1000, 700, 700}; !slices.Equal(runs, want) {
@@ -101,7 +101,7 @@ func TestLogPassesOverWhatWasFound(t *testing.T) {
 		changed(1)
 	}
 	check()
-	if got := s.state.Load().Found; len(got) != maxRuns || got[0].len() != 1000 {
+	if got := s.state.Load().BaselineRuns; len(got) != maxRuns || got[0].len() != 1000 {
 		t.Errorf("%d runs, the first of %d", len(got), got[0].len())
 	}
 }

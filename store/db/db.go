@@ -48,9 +48,9 @@ type DB struct {
 		n          int // number of ReadMany calls that have not ended
 	}
 
-	closed atomic.Bool
-	users  atomic.Int64  // calls inside Badger; Close waits for them
-	left   chan struct{} // capacity 1, never closed: signals the end of the last call after RefuseCalls
+	closed  atomic.Bool
+	users   atomic.Int64  // calls inside Badger; Close waits for them
+	drained chan struct{} // capacity 1, never closed: signals the end of the last call after RefuseCalls
 }
 
 // Options of a DB.
@@ -66,7 +66,7 @@ func Open(dir string, room *space.Room, o Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &DB{dir: dir, bdb: bdb, room: room, left: make(chan struct{}, 1)}, nil
+	return &DB{dir: dir, bdb: bdb, room: room, drained: make(chan struct{}, 1)}, nil
 }
 
 func openBadger(dir string, o Options) (bdb *badger.DB, err error) {
@@ -188,8 +188,8 @@ const (
 )
 
 // ReadMany enlarges the cache of decoded blocks until end is called. The keys of contents are
-// hashes. So reading thousands of contents in another order would decode a block of 32 KiB for
-// each, which takes 20 to 30 µs.
+// hashes. So reading thousands of contents in any order other than by hash would decode a block of
+// 32 KiB for each, which takes 20 to 30 µs.
 func (d *DB) ReadMany() (end func()) {
 	d.reading.Lock()
 	defer d.reading.Unlock()
@@ -239,14 +239,14 @@ func (d *DB) RefuseCalls() bool { return !d.closed.Swap(true) }
 // Closed reports whether RefuseCalls was called.
 func (d *DB) Closed() bool { return d.closed.Load() }
 
-// Close waits for calls in progress, calls ready, writes all pending data and releases the files.
-// If ready returns an error, the files are left as after a kill, and stay locked until the process
-// ends.
+// Close waits for the calls in progress and then runs ready. After that it writes all pending data
+// and releases the files. If ready returns an error, the files are left as after a kill, and stay
+// locked until the process ends.
 func (d *DB) Close(ready func() error) error {
 	// Badger unmaps its files, so no call may be using them. A lock cannot ensure that, because
 	// calls nest. New calls are already refused.
 	for d.users.Load() > 0 {
-		<-d.left
+		<-d.drained
 	}
 	if err := ready(); err != nil {
 		return err
@@ -279,7 +279,7 @@ func (d *DB) enter() bool {
 func (d *DB) leave() {
 	if d.users.Add(-1) == 0 && d.closed.Load() {
 		select {
-		case d.left <- struct{}{}:
+		case d.drained <- struct{}{}:
 		default:
 		}
 	}

@@ -28,8 +28,8 @@ type Checked struct {
 }
 
 // Fsck compares the objects in the bucket with the heads. It checks the hash of each list and log,
-// and that each log follows the previous one. It checks the size of contents. If whole is set, it
-// also checks their hash and the hashes of the single contents.
+// and that each log follows the previous one. It checks the size of the object with a segment's
+// contents. If whole is set, it also checks the hash of this object and of each content in it.
 func (b *Bucket) Fsck(ctx context.Context, whole bool) (r Checked, err error) {
 	objects, named, ids := map[string]object{}, map[string]bool{"machines": true}, []string{}
 	r.Foreign, err = b.list(ctx, func(o object) error {

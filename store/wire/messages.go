@@ -21,7 +21,7 @@ const (
 	MPlan       = "plan"        // PlanRequest → Plan: revert, undo, redo, restore; nothing is changed yet
 	MPlanThen   = "plan.then"   // PlanRequest → Then: the tree that a restore would produce, to restore it on another machine
 	MPlanWanted = "plan.wanted" // PlanRequest with Then → Wanted
-	MPlanTaken  = "plan.taken"  // PlanRequest → Elsewhere, body: its contents: the changes that an undo would reverse, to undo them on another machine
+	MPlanTaken  = "plan.taken"  // PlanRequest → Elsewhere, body: its contents; the changes that an undo would reverse, to undo them on another machine
 	MPlanOpen   = "plan.open"   // Empty → OpenPlans: unfinished plans
 	MPlanFetch  = "plan.fetch"  // PlanFetch → PlanContents, body: contents
 	MPlanDone   = "plan.done"   // PlanDone → Empty: the steps that the client carried out
@@ -29,7 +29,7 @@ const (
 	MShown      = "shown"       // Shown → Empty, body: delivered text; it is pending under a tool_use_id
 	MCommit     = "commit"      // Commit → CommitAnswer: the text that the model actually received
 	MOwnEdit    = "own-edit"    // OwnEdit → Empty, body: new content; an agent's edit through a cachebro tool
-	MGiven      = "given"       // GivenQuery → GivenAnswer: which of the lines cachebro itself sent to a session
+	MGiven      = "given"       // GivenQuery → GivenAnswer: tells which of some lines cachebro itself has sent to a session
 	MSession    = "session"     // SessionEvent → SessionAnswer
 	MShared     = "shared"      // SessionQuery → what the daemon knows of the session, for another project's daemon; see package sessions
 	MToolBegin  = "tool.begin"  // ToolCall → ToolBeginAnswer

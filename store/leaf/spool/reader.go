@@ -300,8 +300,8 @@ func (r *Reader) nextSegment() (bool, error) {
 	return false, nil
 }
 
-// Head returns the current end of the log, at the cost of one fstat. Everything appended before the
-// call has been read once Position() is not Before it.
+// Head returns the current end of the log, at the cost of one fstat. A Reader whose Position is not
+// Before this end has read everything that was appended before the call.
 func (r *Reader) Head() (Position, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
