@@ -36,7 +36,7 @@ type gitKeeper struct {
 type gitTouch struct {
 	by                    procKey
 	changedAt, recordedAt time.Time
-	begin                 bool // append only, so just the old length is recorded
+	begin                 bool // the process only appends, so just the old length is recorded
 	removed               bool // the last record says that the path was removed
 }
 
@@ -189,7 +189,7 @@ func (c *Capture) gitKeep(f fusefs.File, name string, size int64) error {
 			}
 		}
 		if errors.Is(err, syscall.EEXIST) {
-			_ = os.Remove(to) // replacing an earlier link gives it the time of the newest loss
+			_ = os.Remove(to) // replace the earlier link, so that the kept file has the time of the newest loss
 			err = link()
 		}
 		if err == nil {

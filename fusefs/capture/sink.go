@@ -20,7 +20,7 @@ type sink struct {
 
 	mu        sync.Mutex     // guards the fields below
 	unwritten []spool.Record // gaps that are not in the log yet
-	counted   int64
+	counted   int64          // gaps so far
 	// countedAt is the value that counted had when the state last changed.
 	countedAt  int64
 	dropped    int64 // gaps that did not fit into unwritten
@@ -194,15 +194,15 @@ func (s *sink) waitRoom(quit *canceller) bool {
 	return true
 }
 
-// spend takes n bytes from the hourly budget of ignored files, which is most bytes. It returns
-// false if they are not left.
-func (s *sink) spend(n, most int64) bool {
+// spend takes n bytes from the hourly budget of ignored files. budget is its size. spend returns
+// false if fewer than n bytes are left.
+func (s *sink) spend(n, budget int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now := time.Now(); now.Sub(s.hour) > time.Hour || now.Before(s.hour) {
 		s.hour, s.spent = now, 0
 	}
-	if s.spent+n > most {
+	if s.spent+n > budget {
 		return false
 	}
 	s.spent += n

@@ -135,8 +135,9 @@ func (p *Part) add(kind byte, key, val []byte) {
 // errFull ends a walk when the part is full.
 var errFull = errors.New("full")
 
-// records adds the other records that were written since. It leaves out open plans, because a
-// client on this machine is carrying them out. Once a plan has ended, all of it is added.
+// records adds the records other than versions that were written since the position. It leaves out
+// open plans, because a client on this machine is carrying them out. Once a plan has ended, all of
+// it is added.
 func (p *Part) records(ctx context.Context, s *store.Store, raw store.Raw, o Options) (err error) {
 	if p.To.Until == 0 {
 		p.To.Until, err = raw.Moment()

@@ -136,9 +136,9 @@ func textAfter(final, sent string) (rest string, ok bool) {
 	return next, next == "" || strings.Contains(rest[:len(rest)-len(next)], "\n")
 }
 
-// missingLines counts the lines at the end of sent that final does not have unchanged. final is
-// sent with different white space at its end. A last line without its line end counts as delivered
-// if it is not empty.
+// missingLines counts the lines at the end of sent that final does not have unchanged. final must
+// equal sent except for white space at the end. A last line without its line end counts as
+// delivered if it is not empty.
 func missingLines(final, sent string) (missing int) {
 	got := final[len(strings.TrimRight(final, blanks)):]
 	first := true
@@ -180,8 +180,8 @@ func cutReminders(s string) string {
 	return s
 }
 
-// numbered reports whether final is sent with line numbers from start, in the format of `cat -n` or
-// with an arrow. A last, empty line may be missing.
+// numbered reports whether final has the lines of sent, each with its number from start on, in the
+// format of `cat -n` or with an arrow. A last, empty line may be missing.
 func numbered(final, sent string, start int) bool {
 	got, want := strings.Split(strings.TrimRight(final, "\n"), "\n"), strings.Split(sent, "\n")
 	if n := len(want) - 1; n > 0 && want[n] == "" && len(got) == n {

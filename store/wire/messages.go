@@ -324,8 +324,8 @@ type PlanRequest struct {
 	Then *Then `json:"then,omitempty"`
 	// The following fields are for plans of the user's own history. ActionKey names an action of a
 	// project, and its changes are undone. Project restricts the plan to sessions that worked in
-	// that project. Beside is the project's plan that this one accompanies. A redo reverses the
-	// plan that accompanied it.
+	// that project. For an undo, Beside is the project's plan that this one accompanies. For
+	// a redo, it is the project's plan whose companion is to be reversed.
 	ActionKey string `json:"action_key,omitempty"`
 	Project   string `json:"project,omitempty"`
 	Beside    string `json:"beside,omitempty"`

@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// redisWait limits the time of one request. Computing an answer is as fast as a slower request.
+	// redisWait limits the time of one request. A slower request would save no time, because
+	// computing the answer again is as fast.
 	redisWait = 150 * time.Millisecond
 	// After redisFails consecutive failures, no request is sent for redisPause. After the pause, a
 	// single failure causes the next pause. In a cluster it again takes redisFails failures,
@@ -51,7 +52,7 @@ type Redis struct {
 	nodes  func(ctx context.Context, fn func(ctx context.Context, c commands) error) error // calls fn for each master of a cluster, otherwise for c
 	host   string                                                                          // address without user and password, for the status
 	wait   time.Duration                                                                   // redisWait
-	after  int32                                                                           // number of failures that count as already seen after a pause
+	after  int32                                                                           // the value of failures after a pause
 	prefix string
 
 	failures atomic.Int32 // consecutive failures

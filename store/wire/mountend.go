@@ -20,9 +20,9 @@ type MountEnd struct {
 
 func mountEndFile(state string) string { return filepath.Join(state, "left.json") }
 
-// WriteMountEnd writes l for the next daemon. If a daemon of root is running, it writes nothing and
+// WriteMountEnd writes e for the next daemon. If a daemon of root is running, it writes nothing and
 // returns false. The caller then has to send Detach.
-func WriteMountEnd(ctx context.Context, p Paths, root string, l MountEnd) (bool, error) {
+func WriteMountEnd(ctx context.Context, p Paths, root string, e MountEnd) (bool, error) {
 	state, err := p.State(root)
 	if err != nil {
 		return false, err
@@ -39,12 +39,12 @@ func WriteMountEnd(ctx context.Context, p Paths, root string, l MountEnd) (bool,
 	if !errors.Is(err, ErrNoDaemon) {
 		return false, err
 	}
-	return true, WriteJSON(mountEndFile(state), l)
+	return true, WriteJSON(mountEndFile(state), e)
 }
 
 // ReadMountEnd reads what WriteMountEnd wrote.
-func ReadMountEnd(state string) (l MountEnd, ok bool) {
-	return l, ReadJSON(mountEndFile(state), &l) == nil
+func ReadMountEnd(state string) (e MountEnd, ok bool) {
+	return e, ReadJSON(mountEndFile(state), &e) == nil
 }
 
 // RemoveMountEnd removes what WriteMountEnd wrote.
