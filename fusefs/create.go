@@ -37,10 +37,7 @@ func (o *namespace) reportNames(n *inode) {
 	if err := o.statInode(n, &sx); err != nil {
 		return
 	}
-	target := o.target(n)
-	for _, p := range n.Paths() {
-		o.finder.Found(n, p, target, sx.Stat)
-	}
+	o.finder.FoundAll(n, o.target(n), sx.Stat)
 }
 
 // target returns where a symbolic link points, or "" if it cannot be read.
@@ -48,8 +45,7 @@ func (o *namespace) target(n *inode) string {
 	if n.kind != unix.S_IFLNK {
 		return ""
 	}
-	var buf [2]link
-	for _, l := range n.links(buf[:]) {
+	for l := range n.eachLink() {
 		if d, err := o.dir(l.parent); err == nil {
 			defer d.release()
 			return readlink(d.fd, l.name)
@@ -339,8 +335,7 @@ func (o *contents) closeMade(n *inode, c Caller, size int64, fd int) {
 
 // link makes the new name on the source. The caller holds n.order.
 func (o *namespace) link(n *inode, dir int, name string) error {
-	var buf [2]link
-	for _, l := range n.links(buf[:]) {
+	for l := range n.eachLink() {
 		p, err := o.dir(l.parent)
 		if err != nil {
 			continue

@@ -3,6 +3,7 @@
 package fusefs
 
 import (
+	"iter"
 	"maps"
 	"os"
 	"sync"
@@ -35,11 +36,12 @@ type inode struct {
 
 	nlookup uint64 // guarded by the table's shard of key
 
-	// overlay.tree guards link, more and gone. The root has no link. If gone is set, the inode has
-	// no name, and link is its last one.
-	link link
-	more *[]link
-	gone bool
+	// overlay.tree guards link, more, gone and namesSeen. The root has no link. If gone is set, the inode
+	// has no name, and link is its last one. namesSeen counts the names that it got after the first.
+	link      link
+	more      *[]link
+	gone      bool
+	namesSeen uint32
 
 	order    sync.Mutex // see the package comment; guards writes and reported
 	writes   *writes    // nil if the inode is clean and no handle can write to it
@@ -92,7 +94,7 @@ func (n *inode) Path() string {
 	return n.pathLocked()
 }
 
-func (n *inode) Paths() []string {
+func (n *inode) Paths(most int) []string {
 	n.fs.tree.RLock()
 	defer n.fs.tree.RUnlock()
 	if n.gone {
@@ -101,6 +103,9 @@ func (n *inode) Paths() []string {
 	all := []string{n.pathLocked()}
 	if n.more != nil {
 		for _, l := range *n.more {
+			if len(all) == most {
+				break
+			}
 			dir := l.parent.pathLocked()
 			if dir != "" {
 				dir += "/"
@@ -109,6 +114,12 @@ func (n *inode) Paths() []string {
 		}
 	}
 	return all
+}
+
+func (n *inode) NamesSeen() uint32 {
+	n.fs.tree.RLock()
+	defer n.fs.tree.RUnlock()
+	return n.namesSeen + 1
 }
 
 // LastPath returns the current name or, if there is none, the last one.
@@ -241,6 +252,7 @@ func (n *inode) addLink(parent *inode, name string) {
 		if n.more == nil {
 			n.more = new([]link)
 		}
+		n.namesSeen++
 		*n.more = append(*n.more, n.link)
 		n.link = link{parent, name, n.fs.ledger.link(n, parent, name)}
 	}
@@ -299,6 +311,7 @@ func (n *inode) moveLink(from *inode, fromName string, to *inode, toName string)
 // renameLocked replaces a name. In the ledger, it adds the new name before it removes the old.
 func (n *inode) renameLocked(l *link, parent *inode, name string) {
 	old := l.slot
+	n.namesSeen++
 	*l = link{parent, name, n.fs.ledger.link(n, parent, name)}
 	n.fs.ledger.drop(old)
 }
@@ -335,6 +348,24 @@ func (n *inode) links(buf []link) []link {
 		buf = append(buf, *n.more...)
 	}
 	return buf
+}
+
+// eachLink yields the known names, most likely first. It yields the first one twice, because it
+// copies all names of a file only if its caller needs more than one of them.
+func (n *inode) eachLink() iter.Seq[link] {
+	return func(yield func(link) bool) {
+		n.fs.tree.RLock()
+		first, known, several := n.link, !n.gone && n.link.parent != nil, n.more != nil
+		n.fs.tree.RUnlock()
+		if !known || !yield(first) || !several {
+			return
+		}
+		for _, l := range n.links(nil) {
+			if !yield(l) {
+				return
+			}
+		}
+	}
 }
 
 // # Inode numbers

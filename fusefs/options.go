@@ -129,9 +129,12 @@ type File interface {
 	// Path returns one current path, slash-separated and relative to the root, or "" if the file
 	// has no name.
 	Path() string
-	// Paths returns all known current paths, starting with Path. If Stat().Nlink is greater than
-	// their number, the other names were never looked up.
-	Paths() []string
+	// Paths returns all known current paths, starting with Path, but no more than most (0: all). If
+	// Stat().Nlink is greater than the number of all, the other names were never looked up.
+	Paths(most int) []string
+	// NamesSeen returns how many names have become known so far. As long as it stays the same, no
+	// new name has become known. It is 0 if nobody counts them.
+	NamesSeen() uint32
 	// Open opens the file on the source read-only, never through the mountpoint. It works without a
 	// name while a handle is open. It returns ESTALE if the inode cannot be found.
 	Open() (*os.File, error)
@@ -233,10 +236,12 @@ type Observer interface {
 // Finder is an Observer that also receives the state of files before their names or attributes
 // change, because it may not know them.
 type Finder interface {
-	// Found is called before a name is removed, moved or replaced, and before its file gets other
-	// attributes or another name. The operation may still fail. For the last name of a regular
-	// file, Before is called instead. target is where a symlink points.
+	// Found is called before a name is removed, moved or replaced. The operation may still fail. For
+	// the last name of a regular file, Before is called instead. target is where a symlink points.
 	Found(f File, name, target string, st event.Stat)
+	// FoundAll is called before a file gets other attributes or another name. It concerns all known
+	// names.
+	FoundAll(f File, target string, st event.Stat)
 }
 
 // Describer is an Observer that also receives the commands of processes.

@@ -190,8 +190,7 @@ func (o *namespace) statByName(n *inode, sx *sys.Stat) error {
 	if n.id == rootID {
 		return sys.StatFD(o.root.fd, sx)
 	}
-	var buf [2]link
-	for _, l := range n.links(buf[:]) {
+	for l := range n.eachLink() {
 		p, err := o.dir(l.parent)
 		if err != nil {
 			continue

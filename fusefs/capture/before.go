@@ -54,7 +54,7 @@ func (c *Capture) nameOf(f fusefs.File) (string, ignore.Class) {
 	if class == ignore.Tracked {
 		return p, class
 	}
-	for _, q := range f.Paths() {
+	for _, q := range f.Paths(0) {
 		if cl := c.Class(q, false); cl < class {
 			p, class = q, cl
 		}
@@ -65,7 +65,7 @@ func (c *Capture) nameOf(f fusefs.File) (string, ignore.Class) {
 // unseen reports whether a file has names that no request has looked up. One of them may be
 // tracked.
 func unseen(f fusefs.File, st event.Stat) bool {
-	return (st.Nlink > 1 || st.Nlink == 1 && f.Path() == "") && int(st.Nlink) > len(f.Paths())
+	return (st.Nlink > 1 || st.Nlink == 1 && f.Path() == "") && int(st.Nlink) > len(f.Paths(0))
 }
 
 // saveUnknown handles content that, according to the marks, no version has.
@@ -120,7 +120,13 @@ func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
 		return
 	}
 	class := c.Class(name, isDir(st))
-	if class == ignore.Excluded || class == ignore.Tracked && c.scans.captured(name, st) {
+	if class == ignore.Excluded {
+		return
+	}
+	if class == ignore.Tracked && c.scans.captured(name, st) {
+		if several {
+			c.recorded.add(f, name, st.Nlink)
+		}
 		return
 	}
 	r := c.asFound(f, name, st, class)
@@ -146,21 +152,33 @@ func (c *Capture) knownByOtherName(f fusefs.File, p string) {
 	}
 }
 
+// FoundAll is Found for all names of a file.
+func (c *Capture) FoundAll(f fusefs.File, target string, st event.Stat) {
+	c.foundAll(f, "", target, st)
+}
+
 // foundNames records all names of a file that no scan has recorded, except the name skip.
 func (c *Capture) foundNames(f fusefs.File, skip string) {
-	names := f.Paths()
-	if len(names) < 2 {
+	if len(f.Paths(2)) < 2 {
 		return
 	}
-	st, err := f.Stat()
-	if err != nil {
+	if st, err := f.Stat(); err == nil {
+		c.foundAll(f, skip, "", st)
+	}
+}
+
+func (c *Capture) foundAll(f fusefs.File, skip, target string, st event.Stat) {
+	seen := f.NamesSeen()
+	if c.recorded.complete(f, seen) {
 		return
 	}
+	names := f.Paths(0)
 	for _, p := range names {
 		if p != skip {
-			c.Found(f, p, "", st)
+			c.Found(f, p, target, st)
 		}
 	}
+	c.recorded.noteComplete(f, seen, names)
 }
 
 // save records content that has not been captured. Before a write, the whole content must be in the

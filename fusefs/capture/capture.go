@@ -106,7 +106,7 @@ func (c *Capture) Scanning(eachDirty func(func(fusefs.File))) {
 
 // dirty reports that a file is being written, under each of its names.
 func (c *Capture) dirty(f fusefs.File) {
-	for _, p := range f.Paths() {
+	for _, p := range f.Paths(0) {
 		if class := c.Class(p, false); class != ignore.Excluded {
 			c.append(&spool.Record{Kind: spool.KindDirty, Class: class, Path: p, Node: f.ID(), Time: time.Now().UnixNano()})
 		}

@@ -93,9 +93,14 @@ func (c *Capture) Done(e fusefs.Event) {
 // there is one, else an ignored one, else an excluded one.
 func (c *Capture) linked(e fusefs.Event, r *spool.Record) {
 	from, to := ignore.Excluded+1, e.Class2
-	for _, p := range e.File.Paths() {
-		if cl := c.Class(p, false); p != e.Path2 && cl < from {
-			r.Path, from = p, cl
+	for _, most := range []int{4, 0} { // nearly always one of the first is tracked
+		for _, p := range e.File.Paths(most) {
+			if from == ignore.Tracked {
+				break
+			}
+			if cl := c.Class(p, false); p != e.Path2 && cl < from {
+				r.Path, from = p, cl
+			}
 		}
 	}
 	if was := from; was <= ignore.Excluded {
@@ -121,7 +126,7 @@ func (c *Capture) linked(e fusefs.Event, r *spool.Record) {
 	}
 	// If the new name is excluded, the store only notes the link count.
 	if c.appendBy(e.Caller, r) && to != ignore.Excluded && isRegular(e.Stat) {
-		c.recorded.add(e.File, e.Path2, e.Stat.Nlink)
+		c.recorded.addNew(e.File, e.Path2, e.Stat.Nlink)
 	}
 	if from == ignore.Ignored && to == ignore.Tracked && isRegular(e.Stat) {
 		c.versionUnderNewName(e.File, e.Path2, e)

@@ -59,9 +59,10 @@ type file struct {
 	tail  int64
 }
 
-func (f *file) ID() uint64   { return f.id }
-func (f *file) Path() string { return *f.path.Load() }
-func (f *file) Paths() []string {
+func (f *file) ID() uint64        { return f.id }
+func (f *file) Path() string      { return *f.path.Load() }
+func (f *file) NamesSeen() uint32 { return 0 }
+func (f *file) Paths(int) []string {
 	if p := f.Path(); p != "" {
 		return []string{p}
 	}

@@ -19,14 +19,24 @@ const (
 // names caused 12 million records.
 type recordedNames struct {
 	mu    sync.Mutex // guards files; a leaf
-	files map[uint64]map[string]struct{}
+	files map[uint64]*namesOfFile
 	n     int
+}
+
+type namesOfFile struct {
+	names map[string]struct{}
+	// complete is the file's NamesSeen when names last held all its names; 0: never.
+	complete uint32
 }
 
 func (t *recordedNames) has(f fusefs.File, name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_, ok := t.files[f.ID()][name]
+	of := t.files[f.ID()]
+	if of == nil {
+		return false
+	}
+	_, ok := of.names[name]
 	return ok
 }
 
@@ -38,15 +48,51 @@ func (t *recordedNames) add(f fusefs.File, name string, nlink uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.n >= maxRecordedNames || t.files == nil {
-		t.files, t.n = map[uint64]map[string]struct{}{}, 0
+		t.files, t.n = map[uint64]*namesOfFile{}, 0
 	}
-	names := t.files[f.ID()]
-	if names == nil {
-		names = map[string]struct{}{}
-		t.files[f.ID()] = names
+	of := t.files[f.ID()]
+	if of == nil {
+		of = &namesOfFile{names: map[string]struct{}{}}
+		t.files[f.ID()] = of
 	}
-	names[name] = struct{}{}
+	of.names[name] = struct{}{}
 	t.n++
+}
+
+// addNew is add for a name that the file has just got.
+func (t *recordedNames) addNew(f fusefs.File, name string, nlink uint32) {
+	t.add(f, name, nlink)
+	seen := f.NamesSeen()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if of := t.files[f.ID()]; of != nil && of.complete > 0 && of.complete+1 == seen {
+		of.complete = seen
+	}
+}
+
+// complete reports whether all names of a file were recorded. seen is the file's NamesSeen.
+func (t *recordedNames) complete(f fusefs.File, seen uint32) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	of := t.files[f.ID()]
+	return seen > 0 && of != nil && of.complete == seen
+}
+
+// noteComplete notes that all names of a file were recorded, if they were. names are those that the
+// file had when its NamesSeen was seen.
+func (t *recordedNames) noteComplete(f fusefs.File, seen uint32, names []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	of := t.files[f.ID()]
+	if of == nil {
+		return
+	}
+	for _, p := range names {
+		if _, ok := of.names[p]; !ok {
+			return
+		}
+	}
+	of.complete = seen
 }
 
 func (t *recordedNames) clear() {

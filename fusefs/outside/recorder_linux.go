@@ -498,7 +498,7 @@ func (r *Recorder) byOtherNames(f *file, skip string) (all []*entry) {
 	if f == nil {
 		return nil
 	}
-	for _, name := range f.Paths() {
+	for _, name := range f.Paths(0) {
 		if e := r.entries[f.track.abs(name)]; e != nil && e.path != skip {
 			all = append(all, e)
 		}
@@ -575,7 +575,7 @@ func (r *Recorder) foundBelow(t *track, s spot, of origin) {
 // otherNames records a file's other names while all of them exist. It finds those in the same
 // directory and in the file's project.
 func (r *Recorder) otherNames(e *entry, s spot) {
-	known := func() bool { return len(e.file.Paths()) >= int(s.st.Nlink) }
+	known := func() bool { return len(e.file.Paths(0)) >= int(s.st.Nlink) }
 	if isDir(s.st) || s.st.Nlink < 2 || known() {
 		return
 	}

@@ -167,17 +167,22 @@ var _ fusefs.File = (*file)(nil)
 func (f *file) ID() uint64 { return f.id }
 
 func (f *file) Path() string {
-	if all := f.Paths(); len(all) > 0 {
+	if all := f.Paths(1); len(all) > 0 {
 		return all[0]
 	}
 	return ""
 }
 
-func (f *file) Paths() []string {
+func (f *file) Paths(most int) []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if most > 0 && most < len(f.paths) {
+		return slices.Clone(f.paths[:most])
+	}
 	return slices.Clone(f.paths)
 }
+
+func (f *file) NamesSeen() uint32 { return 0 }
 
 func (f *file) Mark() *atomic.Uint32 { return &f.mark }
 
