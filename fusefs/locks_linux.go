@@ -47,8 +47,9 @@ const (
 	lockPause    = time.Millisecond
 	maxLockPause = 64 * time.Millisecond
 	// How long to retry if the lock may belong to a closed handle: lingerWait, or up to
-	// maxLingerWait while a RELEASE is being handled. The kernel sends the RELEASE before this
-	// request, so a thread has already read the RELEASE, but may not have counted it yet.
+	// maxLingerWait while a RELEASE is being handled. The kernel sends the RELEASE before the
+	// lock request, so a thread has already read it, but may not have counted it as being handled
+	// yet. So a retry waits for lingerWait in any case.
 	lingerWait    = time.Millisecond
 	maxLingerWait = 100 * time.Millisecond
 )
@@ -78,8 +79,8 @@ type lockedFile struct {
 
 	// These fields are used only for a file through which processes share memory (sharesMemory).
 	// guard locks the whole file on the source against processes that bypass the mount. The owners
-	// then lock arena, a file in memory, instead. No lock is granted until the kernel's pages from
-	// before the guard have been dropped. Then agreed is set, and no process that bypasses the
+	// then lock arena, a file in memory, instead. No lock is granted until the pages that the
+	// kernel cached before the guard was taken have been dropped. Then agreed is set, and no process that bypasses the
 	// mount changes the file until the guard ends.
 	guard    *lockOwner
 	arena    int
@@ -112,8 +113,8 @@ type lockWait struct {
 // first.
 //
 // The mount and the source have separate pages in memory, and writes to mappings cannot be
-// observed. So a file is used either on the mount or on the source at a time, and processes on the
-// other side find it locked.
+// observed. So at any one time such a file can be used only on the mount or only on the source, and
+// processes on the other side find it locked.
 func memoryRange(n *inode) (first, last uint64, shared bool) {
 	name := n.LastPath()
 	switch {
@@ -125,8 +126,8 @@ func memoryRange(n *inode) (first, last uint64, shared bool) {
 	return 0, 0, false
 }
 
-// sharesMemory reports whether a request is for a lock with which processes share memory. A file
-// with such a name that is locked differently counts as an ordinary file.
+// sharesMemory reports whether a request is for a lock that processes take before they use shared
+// memory. A request for other bytes of such a file is treated like one for an ordinary file.
 func sharesMemory(n *inode, in *fuse.LkIn) bool {
 	first, last, shared := memoryRange(n)
 	return shared && in.Lk.Start >= first && in.Lk.End <= last
@@ -265,7 +266,7 @@ func (o *overlay) lock(in *fuse.LkIn, wait bool) fuse.Status {
 		o.agreeAll(n)
 		l.mu.Lock()
 		f.agreeing, f.agreed = false, true
-		if st == fuse.EAGAIN { // an earlier server has taken the guard
+		if st == fuse.EAGAIN { // the guard came from an earlier server, and no lock was granted until the pages were dropped
 			st = o.tryLock(f, h, in)
 		}
 	}

@@ -64,7 +64,7 @@ type contents struct {
 
 	releaser Releaser // obs, if it is a Releaser
 	handles  *handles
-	keptFDs  atomic.Int64 // descriptors that keep holds
+	keptFDs  atomic.Int64 // number of descriptors that the method keep holds open
 	dirty    dirtySet
 	procs    *processes
 	sentBack sentBack

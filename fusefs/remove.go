@@ -16,7 +16,7 @@ import (
 // ignoredEverywhere is the class of paths whose content is never saved.
 const ignoredEverywhere = ignore.Excluded
 
-// inodeFor returns the inode sx, which was found as name in parent. The kernel may not know a file
+// inodeFor returns the inode of the file that sx describes, which was found as name in parent. The kernel may not know a file
 // that was made on the source. For such a file inodeFor makes a temporary inode, so that its
 // content is saved too.
 func (o *overlay) inodeFor(parent *inode, name string, sx *sys.Stat) *inode {
@@ -32,8 +32,8 @@ func (o *overlay) inodeFor(parent *inode, name string, sx *sys.Stat) *inode {
 	}
 }
 
-// closeBeforeRename closes n, if dirty, before its names change. So the version has the right
-// writer and the name under which the content was written. The caller holds n.order.
+// closeBeforeRename reports the content of n, if dirty, as a version before n's names change. So the
+// version has the right writer, and the name under which the content was written. The caller holds n.order.
 func (o *contents) closeBeforeRename(n *inode, c Caller) {
 	if w := n.writes; w != nil && w.dirty {
 		o.closeContent(n, c, event.OpWrite, false)

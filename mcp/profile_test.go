@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"cachebro/cmd/cachebro/daemon/attribution"
 	"cachebro/store/tokens"
 )
 
@@ -95,6 +96,10 @@ func TestSchemaRules(t *testing.T) {
 		}
 		if tl.reads && tl.destroys {
 			t.Errorf("%s both only reads and destroys", tl.name)
+		}
+		// Otherwise its writes would not belong to its call, and an undo of the prompt would leave them.
+		if tl.destroys && !attribution.WritesItself("mcp__cachebro__"+tl.name) {
+			t.Errorf("%s writes files, and attribution.WritesItself does not know it", tl.name)
 		}
 	}
 	for _, profile := range []string{ProfileRead, ProfileSafety, ProfileDefault, ProfileAll} {

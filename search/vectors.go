@@ -13,9 +13,9 @@ import (
 	"cachebro/store"
 )
 
-// vectors holds the vectors of each content's chunks. They are in memory and in a file of JSON
-// lines next to the index, which has the model first, then one line per content. They belong to
-// contents, not paths, so they survive renames and rebuilds of the index. A last line left
+// vectors holds the vectors of each content's chunks. They are in memory and in a file
+// next to the index. The file has JSON lines: first the model, then one line per content. Vectors
+// belong to contents, not paths, so they survive renames and rebuilds of the index. A last line left
 // incomplete by a crash is cut off, and its vectors are made again.
 type vectors struct {
 	path, model string
@@ -152,8 +152,8 @@ func (t *vectors) addLocked(h store.Hash, cut []vector) error {
 	return nil
 }
 
-// tidy rewrites the file of vectors without the contents that no longer belong to any file, once
-// more than half of the contents are of that kind.
+// tidy drops the vectors of contents that no file has any more. It rewrites the file of vectors once
+// such lines outnumber the others by more than 1,000.
 func (t *vectors) tidy(live map[store.Hash]bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -8,9 +8,9 @@ import (
 	"unsafe"
 )
 
-// This file decodes versions, because a walk through the log decodes every version. The CBOR library
-// takes 1.9 µs per version and this code 0.3. It reads the tags of the fields once. It accepts only
-// what encode writes. The CBOR library decodes or rejects everything else.
+// This file decodes versions faster than the CBOR library, because a walk through the log decodes
+// every version: in 0.3 µs instead of 1.9 µs per version. It reads the struct tags only once. It
+// accepts only what encode writes; the library decodes or rejects everything else.
 
 // reader reads the CBOR that encode writes. bad is set for any other input.
 type reader struct {
@@ -95,7 +95,7 @@ func (r *reader) bool() bool {
 	return b
 }
 
-// shape holds the fields of a struct by the keys of their tags.
+// shape holds the fields of a struct, indexed by the numbers in their cbor tags.
 type shape []member
 
 type member struct {

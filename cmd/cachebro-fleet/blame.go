@@ -27,7 +27,7 @@ Example:
 
 	fs := cmd.Flags()
 	address := fs.String("bucket", "", "read the contents from the project's history at `s3://BUCKET/PREFIX`")
-	machine := fs.String("machine", "", "show the file as it is on this machine: a host's `NAME`, or an id")
+	machine := fs.String("machine", "", "show the file as it is on the machine with this host `NAME` or id")
 	identity := machines.IdentityFlag(e, fs)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
@@ -52,7 +52,7 @@ Example:
 		}
 		now, paint := e.Now(), e.Paint()
 		for _, l := range lines {
-			who := "older than the stored history (cachebro-fleet prune)"
+			who := "older than the stored history (see cachebro-fleet prune)"
 			if l.Seq > 0 {
 				who = fmt.Sprintf("%s  %s  %-6d %s", cli.Stamp(l.Time, now), cli.OneLine(l.Machine), l.Seq, whose(l.Version))
 			}

@@ -57,7 +57,7 @@ func (h *health) round(project string, f fleet.FeedResult, err error, took time.
 	w.machines, w.problems, w.last = f.Machines, f.Problems, time.Now()
 }
 
-// overdue returns a project from which nothing has been imported for too long, "" if there is none.
+// overdue returns a project whose last successful import round is too old, "" if there is none.
 func (h *health) overdue() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -71,7 +71,7 @@ func (h *health) overdue() string {
 		}
 	}
 	if len(h.projects) == 0 && time.Since(h.since) > h.late {
-		return "all"
+		return "any project"
 	}
 	return ""
 }
@@ -120,7 +120,7 @@ func (h *health) handler(ping func(context.Context) error) http.Handler {
 			return
 		}
 		if project := h.overdue(); project != "" {
-			http.Error(w, "nothing has been imported from "+project+" for "+h.late.String(), http.StatusServiceUnavailable)
+			http.Error(w, "no import from "+project+" has succeeded for "+h.late.String(), http.StatusServiceUnavailable)
 			return
 		}
 		fmt.Fprintln(w, "ok")

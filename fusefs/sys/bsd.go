@@ -23,8 +23,8 @@ const (
 	attrAccessed = 0x1000 // ATTR_CMN_ACCTIME
 )
 
-// bsdTimes returns the bits of the attributes that setattrlist(2) is to set, and their values:
-// structs timespec in the order of the bits.
+// bsdTimes returns the attribute bits to pass to setattrlist(2), and the values of the attributes: one
+// timespec struct per bit, in the order of the bits.
 func bsdTimes(accessed, modified Time, now time.Time) (attrs uint32, values []byte) {
 	for _, a := range []struct {
 		bit uint32
@@ -43,8 +43,8 @@ func bsdTimes(accessed, modified Time, now time.Time) (attrs uint32, values []by
 	return attrs, values
 }
 
-// parseBSD decodes the first of several structs dirent with 64-bit inode numbers, and returns its
-// size. The fields are inode number, cookie, length of the struct, length of the name, type, name.
+// parseBSD decodes the first of several dirent structs with 64-bit inode numbers, and also returns
+// that struct's size. The fields are inode number, cookie, length of the struct, length of the name, type, name.
 func parseBSD(b []byte) (Dirent, int) {
 	size := int(binary.NativeEndian.Uint16(b[16:]))
 	name := b[21:size]

@@ -12,9 +12,9 @@ const (
 	nameReply = 4 + 8 + 3*255 + 4 // a name has at most 255 UTF-16 units
 )
 
-// parseName decodes the answer of getattrlist(2) to ATTR_CMN_NAME alone: the total length, and an
-// attrreference with the offset of the name from the attrreference and the name's length including
-// the NUL.
+// parseName decodes what getattrlist(2) returns if only ATTR_CMN_NAME is requested: the total length,
+// then an attrreference. The attrreference holds the offset of the name, counted from the
+// attrreference itself, and the name's length including the NUL.
 func parseName(b []byte) (string, bool) {
 	if len(b) < 12 {
 		return "", false

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NoAtime is a flag of Open. Reading does not change the access time.
+// NoAtime is a flag of Open: reading from the descriptor then leaves the access time unchanged.
 const NoAtime = unix.O_NOATIME
 
 // search are the flags that open a directory only to look up names in it.

@@ -25,8 +25,8 @@ type Sibling struct {
 var keyAlone = []byte{'m', 'a', 'l', 'o', 'n', 'e'}
 
 const (
-	// adoptLeast is the number of bytes that a sibling's pack file must save to be adopted. A file
-	// with less than twice that size must save half of its size.
+	// A sibling's pack file is adopted only if that saves at least adoptLeast bytes, or half of the
+	// file's size if that is less.
 	adoptLeast = 64 << 10
 )
 
@@ -97,7 +97,7 @@ func (s *Store) candidates(ctx context.Context) []candidate {
 			var err error
 			c.frames, err = readIndex(c.file)
 			if err != nil {
-				s.opt.Log.Warn("read a sibling's pack file", "err", err)
+				s.opt.Log.Warn("cannot read a sibling's pack file", "err", err)
 				continue
 			}
 			have[n] = 1
@@ -191,7 +191,7 @@ func (s *Store) FetchPacks(problem func(format string, a ...any)) {
 	}
 	for _, cand := range s.candidates(context.Background()) {
 		if missing[cand.name] && os.MkdirAll(s.packsDir(), 0o700) == nil && os.Link(cand.file, s.packPath(cand.name)) == nil {
-			problem("the pack file %s was missing; a sibling worktree's store has it", cand.name.file())
+			problem("the pack file %s was missing and has been restored from a sibling worktree's store", cand.name.file())
 		}
 	}
 }

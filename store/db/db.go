@@ -96,7 +96,7 @@ func openBadger(dir string, o Options) (bdb *badger.DB, err error) {
 }
 
 // openError classifies the error with which Badger failed to open. A system error is not reported
-// as damage, because the user might then move a whole history away.
+// as damage, because a user who reads of damage might move the whole history away.
 func openError(err error) error {
 	if why := refusal(err); why != nil {
 		return fmt.Errorf("%w: %w", why, err)
@@ -217,8 +217,8 @@ func (d *DB) sizeBlockCache() {
 }
 
 // tableSize returns the size in bytes of the tables of all levels. A compaction holds eight or more
-// new tables in memory until they are compressed, at ten times their size. Badger's default doubles
-// the size with each level, which took 300 MB for 300,000 files. A large store has larger tables,
+// new tables in memory before it compresses them; uncompressed they take ten times their size on disk.
+// Badger's default doubles the size with each level, which took 300 MB for 300,000 files. A large store has larger tables,
 // because each takes a descriptor.
 func tableSize(dir string) int64 {
 	var sum int64

@@ -35,7 +35,8 @@ func (c *chooser) rewrite() (decision, error) {
 		return c.notUnderstood(w), nil
 	}
 	c.first, c.last = first, last
-	// The reader knows the end of the file only if the text went beyond the last newline.
+	// The reader has seen that the file ends here only if the text includes the empty line that
+	// clients show after a final newline (tail), or if there is no final newline.
 	c.whole = first == 1 && last == c.meta.total && (tail || !v.newline)
 	var own effect
 	if last >= first || c.meta.total == 0 {
@@ -76,7 +77,7 @@ func (c *chooser) notUnderstood(w Rewrite) decision {
 	return d
 }
 
-// repeated makes the same decision as unchanged, in words that fit a client's own read.
+// repeated decides like the method unchanged, but words the answer for a client's own read.
 func (c *chooser) repeated() (decision, bool, error) {
 	h, elsewhere, ok, err := c.heldAnywhere()
 	if !ok || err != nil || c.last < c.first {
@@ -171,8 +172,8 @@ func (c *chooser) clientUnchanged() (decision, error) {
 			d.effect = effect{confirm: h.hash, first: c.first, last: c.last}
 			return d, nil
 		}
-		// An answer "unchanged" for a range is not enough here, because the client's answer
-		// concerns the whole file.
+		// Unlike in rewrite, repeated is not tried. It can say that a range is unchanged, but the
+		// client's answer was about the whole file.
 		if d, ok, err := c.changedSpan(*v); ok || err != nil {
 			return d, err
 		}

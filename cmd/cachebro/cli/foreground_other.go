@@ -2,5 +2,6 @@
 
 package cli
 
-// Foreground assumes that the terminal sends its signals to this process group.
+// Foreground reports whether the terminal sends its signals to this process group. Here that is
+// assumed.
 func Foreground() bool { return true }

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// commit and built are set by the linker when a package is built (scripts/dist).
+// commit and built are set by the linker when scripts/dist builds a release.
 var commit, built string
 
 func versionCommand(e *cli.Env) *cobra.Command {

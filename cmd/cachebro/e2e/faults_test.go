@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -50,6 +51,8 @@ func TestDaemonKilled(t *testing.T) {
 	close(stop)
 	<-ended
 	total := written.Load()
+	behind := regexp.MustCompile(`"lag": *[1-9]`)
+	eventually(t, 2*time.Minute, "the log has everything", func() bool { return !behind.MatchString(p.cb("status", "--json", "--dir", p.dir)) })
 	hashes := map[string]bool{}
 	for _, e := range p.log("") {
 		hashes[e.Hash] = true

@@ -24,8 +24,8 @@ type File struct {
 // attributes are preserved; set-id bits are cleared, as by write(2). Put returns ErrMeanwhile if
 // the file has changed since Content was read.
 //
-// Put writes in place if a rename would change the file, because it has other names or its owner
-// cannot be set. It also writes in place if another process has the file open for writing. The
+// Put writes in place if a rename would change more than the content, because the file has other names
+// or its owner cannot be set. It also writes in place if another process has the file open for writing. The
 // store has the old content in any case.
 func (f *File) Put(content []byte) error {
 	var mode fs.FileMode // zero for a new file, whose mode the umask determines
@@ -56,7 +56,8 @@ func (f *File) Put(content []byte) error {
 	return err
 }
 
-// putBeside is Put by a rename. It returns false if a rename would change the file.
+// putBeside does the work of Put by a rename. It returns false if the owner or the extended
+// attributes cannot be copied.
 func (f *File) putBeside(held *Held, content []byte, mode fs.FileMode) (bool, error) {
 	tmp, err := f.beside(content, mode)
 	same := false
@@ -87,8 +88,8 @@ func (f *File) stat() (*syscall.Stat_t, bool) {
 }
 
 // beside writes content to a new file in the same directory. The new name begins with the file's
-// name, because editors' temporary files are recognised by that. The new mode never has a bit that
-// the file lacks.
+// name, as those of editors' temporary files do. Apart from write permission for the owner, the new file
+// has no permission that the file lacks.
 func (f *File) beside(content []byte, mode fs.FileMode) (tmp string, err error) {
 	perm := fs.FileMode(0o666)
 	if f.Exists {
@@ -146,8 +147,8 @@ func (f *File) dress(tmp string, mode fs.FileMode) (same bool, err error) {
 			if f.Root.Chown(tmp, int(old.Uid), int(old.Gid)) != nil {
 				return false, nil
 			}
-			fi, err = f.Root.Stat(tmp)
-			if err != nil { // chown clears the set-id bits
+			fi, err = f.Root.Stat(tmp) // again, because chown clears the set-id bits
+			if err != nil {
 				return false, err
 			}
 		}
@@ -171,7 +172,7 @@ func (f *File) overwrite(content []byte, mode fs.FileMode) error {
 		err = ErrMeanwhile
 	}
 	if err == nil && f.Info != nil && f.Info.Mode()&modeBits != mode&modeBits {
-		err = w.Chmod(mode & modeBits) // first, because a later write clears set-id bits
+		err = w.Chmod(mode & modeBits) // first, so that the new content never has set-id bits
 	}
 	if err == nil {
 		err = w.Truncate(0)

@@ -6,12 +6,12 @@
 // foreground processes did between two inputs (fusefs/capture/lines.go explains how that is known).
 // Elsewhere an action is a job, that is, the processes of one process group, named after the
 // topmost one. So make and its hundred compilers are one job. If the group is not known, the action
-// is a single process. The removal of a sandbox's placeholders belongs to the action that made them
-// (describer.attributedTo). After half a minute without a change a new action begins.
+// is a single process. A sandbox (bubblewrap) makes empty files and directories as mount points; their
+// later removal belongs to the action that made them (describer.attributedTo). After half a minute without a change a new action begins.
 //
-// Undo without arguments undoes the newest action that is in effect, which is exactly one line of
-// the log.
+// Undo without arguments undoes the newest action that is in effect, which is exactly one row in
+// the output of cachebro log.
 //
-// A page is read from one snapshot of the log. Because jobs run concurrently, reading continues for
-// some seconds beyond the page's last action. There are no locks.
+// A page is read from one snapshot of the log. Because jobs run concurrently, reading continues past
+// the page's last action until its open actions have ended (see walk). There are no locks.
 package actions

@@ -20,7 +20,7 @@ import (
 type file struct {
 	path    store.Path
 	existed bool          // whether the file existed before the action
-	before  store.Version // its version before the action; if the file was renamed, the version of origin
+	before  store.Version // its version before the action; if the file was renamed, the version at the path origin
 	origin  store.Path    // the path that the file had before; "" if it had this one
 	now     store.Version // the action's last version of it
 	made    bool          // the action made the file
@@ -35,8 +35,8 @@ type history struct {
 	v     *store.View
 	files map[store.Path]*file         // by path: the file that has the path or had it last
 	moved map[store.Path]store.Version // by old path: moves whose new path has no version yet
-	// below maps each path to the number of the first version that counts as the action's change of
-	// it (see start). before maps each path to its newest version with a lower number.
+	// startOf maps each path to the number of the first version that counts as the action's change
+	// of it (see start). versionBefore maps each path to its newest version with a lower number.
 	startOf       map[store.Path]uint64
 	versionBefore map[store.Path]store.Version
 	first         uint64 // the action's first version if some of its versions were not read, else 0
@@ -60,9 +60,9 @@ func filesOf(v *store.View, vs []store.Version, first uint64, a *wire.Action) ([
 	return h.outcome(), nil
 }
 
-// start returns the number of the version at which the action's change of a path begins. That is o,
-// the first version of the path that was read. If some of the action's versions were not read, it is
-// the action's first version.
+// start returns the number of the version at which the action's change of a path begins. Usually that
+// is the number of o, the first version read for the path. If some of the action's versions were not
+// read, it is the number of the action's first version.
 func (h *history) start(o store.Version) uint64 {
 	if h.first > 0 {
 		return h.first
@@ -121,7 +121,7 @@ func (f *file) touch(o store.Version) {
 }
 
 func (h *history) version(o store.Version) error {
-	if o.Op == store.OpMoved && store.OwnFile(o.To) { // a plan deletes a file in two steps
+	if o.Op == store.OpMoved && store.OwnFile(o.To) { // undo deletes a file by first renaming it to a name of cachebro's own; the rename counts as the deletion
 		o.Op = store.OpUnlink
 	}
 	if o.Op == store.OpMoved {
@@ -362,7 +362,7 @@ func (l lineCounter) compare(f *file) (added, removed int, binary, known bool) {
 	return script.Added(), script.Removed(), false, true
 }
 
-// list fills in an action's files and counts.
+// list fills in the files and the totals of an action.
 func (l lineCounter) list(a *wire.Action, all []*file, q wire.ActionsQuery) error {
 	var back planSum
 	kept, below := fold(all)
@@ -404,7 +404,7 @@ func (l lineCounter) list(a *wire.Action, all []*file, q wire.ActionsQuery) erro
 			return err
 		}
 		n := len(under)
-		if x.Dir && n == 0 && !filled[f.path] { // otherwise its files are listed separately
+		if x.Dir && n == 0 && !filled[f.path] { // an empty directory counts as one; the files in any other have rows of their own
 			n = 1
 		}
 		a.Count += n

@@ -29,7 +29,7 @@ func (an *Answers) open(s results.Settings) {
 	if err == nil {
 		stores = append(stores, an.disk)
 	} else {
-		an.log.Warn("results", "err", err)
+		an.log.Warn("open the stored results", "err", err)
 	}
 	if s.Redis != "" && !s.Off {
 		an.redis, err = results.NewRedis(s.Redis)
@@ -37,7 +37,7 @@ func (an *Answers) open(s results.Settings) {
 			stores = append(stores, an.redis)
 		} else {
 			an.bad = err.Error()
-			an.log.Warn("results", "err", err)
+			an.log.Warn("connect to Redis", "err", err)
 		}
 	}
 	if an.redis != nil {
@@ -70,7 +70,7 @@ func (an *Answers) Token(ctx context.Context, p store.Path) (token string, seq u
 	}
 	sum, seq, err := an.digests.digestOf(p)
 	if err != nil {
-		an.log.Warn("results", "err", err)
+		an.log.Warn("compute the digest of the tracked files", "err", err)
 		return "", 0, false
 	}
 	return sum.String(), seq, true
@@ -112,13 +112,13 @@ func (an *Answers) amongTrees(ctx context.Context, args json.RawMessage) (any, e
 	return []any{args, sum.String()}, err
 }
 
-// Shared answers a call whose key contains everything that the answer depends on, so that
-// other projects and machines may use the answer.
+// Shared returns the answer to a call whose key contains everything that the answer depends on, so
+// that other projects and machines may use the answer.
 func (an *Answers) Shared(ctx context.Context, c results.Call) (raw []byte, hit bool, err error) {
 	return an.cache.Do(ctx, c)
 }
 
-// ForProject answers a call whose key is valid for this project only.
+// ForProject returns the answer to a call whose key is valid for this project only.
 func (an *Answers) ForProject(ctx context.Context, c results.Call) (raw []byte, hit bool, err error) {
 	return an.local.Do(ctx, c)
 }

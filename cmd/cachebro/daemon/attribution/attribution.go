@@ -347,7 +347,7 @@ func (a *Attribution) Actor(key Key, uid uint32, t int64, path string) store.Act
 		out.Prompt = a.promptLocked(out.Session, w.Begin)
 	}
 	out.Prompt = a.typedLocked(out.Prompt)
-	out.Late = w.End != 0 && t > w.End+windowSlack && !w.Call.Background && !ownTool(w.Call.Tool)
+	out.Late = w.End != 0 && t > w.End+windowSlack && !w.Call.Background && !WritesItself(w.Call.Tool)
 	return out
 }
 

@@ -80,7 +80,7 @@ func (a *Attribution) Calls(session string, since int64) (all []wire.SharedCall)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, w := range a.windows {
-		if w.Call.Session == session && w.Begin >= since && !ownTool(w.Call.Tool) {
+		if w.Call.Session == session && w.Begin >= since && !WritesItself(w.Call.Tool) {
 			c := wire.SharedCall{Call: w.Call, PStart: w.Owner.Start, Begin: w.Begin, End: w.End}
 			c.Call.PID = int(w.Owner.PID)
 			all = append(all, c)

@@ -10,14 +10,15 @@ import (
 	"cachebro/store/leaf/procfs"
 )
 
-// ownTool reports whether a tool writes from the process that its call names.
-func ownTool(tool string) bool {
+// WritesItself reports whether a tool writes files from the process that its call names: an editing
+// tool of the client, or one of cachebro's MCP server.
+func WritesItself(tool string) bool {
 	switch tool {
 	case "Edit", "Write", "NotebookEdit", "MultiEdit":
 		return true
 	}
 	// The tools of cachebro's MCP server, such as mcp__cachebro__edit_file.
-	own := []string{"edit_file", "write_file", "revert_file", "undo", "redo", "update_node"}
+	own := []string{"edit_file", "write_file", "revert_file", "restore", "undo", "redo", "update_node"}
 	return slices.ContainsFunc(own, func(name string) bool { return strings.HasSuffix(tool, name) })
 }
 
@@ -25,7 +26,7 @@ func ownTool(tool string) bool {
 // reports the end of its calls, so a write in the meantime is somebody else's.
 func writesNothing(tool string) bool {
 	ours := strings.HasPrefix(tool, "mcp__cachebro__") || strings.HasPrefix(tool, clients.PluginTools)
-	return ours && !ownTool(tool)
+	return ours && !WritesItself(tool)
 }
 
 // windowLocked finds the tool call that a write belongs to. at is the index of
@@ -52,7 +53,7 @@ func (a *Attribution) windowLocked(chain []Key, at int, id store.SessionID, t in
 			continue
 		}
 		switch i := slices.Index(chain, w.Owner); {
-		case ownTool(w.Call.Tool):
+		case WritesItself(w.Call.Tool):
 			if i == 0 {
 				own = append(own, w)
 			}
@@ -81,7 +82,7 @@ func (a *Attribution) birthLocked(chain []Key, t int64) (w *window, certain bool
 		var during []*window
 		for _, w := range a.windows {
 			ofIt := w.Call.Session == p.session || w.Call.Session == p.client
-			if ofIt && w.Begin <= t+windowSlack && !ownTool(w.Call.Tool) && !writesNothing(w.Call.Tool) && a.beganLocked(chain[i], w) {
+			if ofIt && w.Begin <= t+windowSlack && !WritesItself(w.Call.Tool) && !writesNothing(w.Call.Tool) && a.beganLocked(chain[i], w) {
 				during = append(during, w)
 			}
 		}

@@ -11,11 +11,11 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// Facts is what one file contributes. It depends only on the file's path and bytes.
+// Facts is what one file contributes to the graph. It depends only on the file's path and bytes.
 type Facts struct {
 	Lines    int       `cbor:"1,keyasint,omitempty"`
 	Summary  string    `cbor:"2,keyasint,omitempty"`
-	Specs    []string  `cbor:"3,keyasint,omitempty"` // code: the specs that it imports
+	Specs    []string  `cbor:"3,keyasint,omitempty"` // code: its imports (see ImportsOf)
 	Mentions []Mention `cbor:"4,keyasint,omitempty"` // document: the paths that it names
 	Sections []Section `cbor:"5,keyasint,omitempty"` // documents
 	Module   *Module   `cbor:"6,keyasint,omitempty"` // go.mod
@@ -34,7 +34,7 @@ const factsVersion = 1
 // mostRead is the size in bytes of the largest file whose text is read.
 const mostRead = 2 << 20
 
-// factsOf returns what a file contributes.
+// factsOf returns what a file contributes to the graph.
 func factsOf(p string, content []byte) Facts {
 	content, ok := text.Shown(content)
 	f := Facts{Lines: bytes.Count(content, []byte{'\n'})}

@@ -11,8 +11,8 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// PlanGraph returns the plan of the graph around a node. Without a reference it is the plan of
-// the whole project: the groups, and the directories that have files.
+// PlanGraph selects the part of the graph around the node q.Ref. Without a reference it selects the
+// groups and the directories that have files, for the whole project.
 func (g *Graph) PlanGraph(ctx context.Context, q Query) (*Plan, error) {
 	whole := q.Ref == "" || q.Ref == "." || q.Ref == "./"
 	if whole && q.MaxNodes <= 0 {
@@ -115,7 +115,7 @@ func (g *Graph) betweenLocked(p *Plan, whole bool) []string {
 	return slices.Sorted(maps.Keys(lines))
 }
 
-// GraphText returns the answer for a plan of PlanGraph.
+// GraphText formats a plan from PlanGraph as the text of the answer.
 func GraphText(p *Plan) []byte {
 	w := newWriter()
 	w.field("ref", p.Ref)
