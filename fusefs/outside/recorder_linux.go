@@ -54,7 +54,7 @@ type Recorder struct {
 	pending  []*entry                      // in the order of the calls
 	ops      []*op                         // calls on names whose effect has not been seen yet
 	opening  map[uint32]*entry             // by thread: the entry that its last call opens for writing
-	writable map[*fusefs.Process]openFiles // cache of stillWrites during settleAll
+	writable map[*fusefs.Process]openFiles // cache of holder during settleAll
 }
 
 // rooted caches which history a directory's files belong to.
@@ -525,7 +525,7 @@ func (r *Recorder) change(n *notifier.Notice, by fusefs.Caller, path string, fol
 // all calls had used one name.
 func (r *Recorder) takeOver(e *entry) {
 	for _, other := range r.byOtherNames(e.file, e.path) {
-		if !other.waits || r.stillWrites(other, other.known) {
+		if !other.waits || r.holder(other, other.known) >= 0 {
 			continue
 		}
 		e.written(other.writers...)

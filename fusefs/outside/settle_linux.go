@@ -380,7 +380,7 @@ func (r *Recorder) recordMove(o *op, from, to event.Stat) {
 	known := asCalled(o.from.st, to)
 	ev := fusefs.Event{Op: o.op, File: o.file, Caller: o.by, Path: a, Path2: b, Target: o.target, Stat: known, Time: o.when,
 		Class: o.a.class(o.from.path, isDir(to)), Class2: o.b.class(o.to.path, isDir(to))}
-	fromWriters, toWriters := r.writersAt(o.from.path), r.writersAt(o.to.path)
+	fromWriters, toWriters := r.entries[o.from.path].openedBy(), r.entries[o.to.path].openedBy()
 	if o.replaced != nil {
 		ev.Replaced = o.replaced
 		if o.op == event.OpExchange {

@@ -41,10 +41,6 @@ func (e *entry) writer() fusefs.Caller {
 	return e.by
 }
 
-// stillWrites reports whether a process that opened a file for writing still has it open so. st is
-// the file's present state.
-func (r *Recorder) stillWrites(e *entry, st event.Stat) bool { return r.holder(e, st) >= 0 }
-
 // holder returns the index of the newest writer that still has the file open for writing, or -1. st is
 // the file's present state.
 func (r *Recorder) holder(e *entry, st event.Stat) int {
@@ -119,14 +115,14 @@ func writable(p *fusefs.Process) (o openFiles) {
 // it lost. is is the file's present state.
 func (r *Recorder) stillHeld(e *entry, writers []fusefs.Caller, is event.Stat) {
 	e.writers = writers
-	if len(writers) > 0 && isRegular(is) && (!unchanged(is, e.known) || r.stillWrites(e, is)) {
+	if len(writers) > 0 && isRegular(is) && (!unchanged(is, e.known) || r.holder(e, is) >= 0) {
 		r.await(e)
 	}
 }
 
 // lostName notes that a file lost a name and keeps others. was is its state at that call.
 func (r *Recorder) lostName(f *file, path string, was event.Stat, o *op) {
-	writers := r.writersAt(path)
+	writers := r.entries[path].openedBy()
 	f.dropName(f.track.rel(path))
 	r.relinked(f)
 	if f.Path() == "" || len(writers) == 0 {
@@ -142,11 +138,12 @@ func (r *Recorder) lostName(f *file, path string, was event.Stat, o *op) {
 	r.stillHeld(e, e.writers, is)
 }
 
-func (r *Recorder) writersAt(path string) []fusefs.Caller {
-	if e := r.entries[path]; e != nil {
-		return e.writers
+// openedBy returns the processes that opened the file for writing. e may be nil.
+func (e *entry) openedBy() []fusefs.Caller {
+	if e == nil {
+		return nil
 	}
-	return nil
+	return e.writers
 }
 
 // isOpening reports whether an open is in progress, whose file may exist before its descriptor

@@ -83,7 +83,8 @@ func (t *dirtyTable) rename(name func(store.Path) store.Path) {
 	for node, all := range t.nodes {
 		var kept []store.Path
 		for _, p := range all {
-			if p = name(p); p != "" && !slices.Contains(kept, p) {
+			p = name(p)
+			if p != "" && !slices.Contains(kept, p) {
 				kept = append(kept, p)
 				paths[p]++
 			}
@@ -91,7 +92,8 @@ func (t *dirtyTable) rename(name func(store.Path) store.Path) {
 		t.nodes[node] = kept
 	}
 	for p, n := range t.former {
-		if p = name(p); p != "" {
+		p = name(p)
+		if p != "" {
 			former[p] = n
 		}
 	}
