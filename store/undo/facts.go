@@ -1,0 +1,371 @@
+package undo
+
+import (
+	"maps"
+	"slices"
+
+	"cachebro/store"
+)
+
+// authorUnknown reports whether a version records only what a scan found. Its author is then
+// unknown.
+func authorUnknown(v *store.Version) bool {
+	return v.Plan == "" && (v.Op == store.OpBaseline || v.Op == store.OpSeen || v.Op == store.OpOutside)
+}
+
+// apply adds the facts of a version.
+func (h *past) apply(v *store.Version) {
+	if v.Excluded() {
+		return
+	}
+	if c := h.lookup(v.Path); (c == nil || !c.known) && h.movedWithDir(v) {
+		return
+	}
+	c := h.resolve(v.Path)
+	if c == nil {
+		return // its directory had another name by then and moved the file
+	}
+	h.entryOf[v.Seq] = c
+	switch v.Op {
+	case store.OpUnlink, store.OpRmdir, store.OpMoved:
+		h.emptyEntry(c, v)
+		return
+	case store.OpRename, store.OpExchange, store.OpLink, store.OpCreate, store.OpMkdir, store.OpSymlink, store.OpMknod:
+		h.fillEntry(c, v)
+		return
+	}
+	n := h.nodeOf(v, c)
+	fresh := false
+	switch {
+	case !c.known && v.Op == store.OpChmod && madeLater(h.owns[v.Path], *v):
+		fresh = true
+		c.known = true
+		n = h.put(c, n, v)
+		n.made = v
+	case !c.known:
+		c.known, c.base.node, c.found, c.since = true, n, v, v.Seq
+		n.entries, n.names = append(n.entries, c), append(n.names, c)
+	case c.now().node != n:
+		n = h.put(c, n, v)
+	}
+	h.bySeq[v.Seq] = n
+	h.changed(n, v, newState(v), fresh)
+}
+
+// emptyEntry records that an entry became empty.
+func (h *past) emptyEntry(c *cell, v *store.Version) {
+	if h.underNewName(c, v) {
+		return
+	}
+	if !c.known {
+		c.known, c.found = true, v
+		if was := beforeRename(*v); !was.absent() {
+			n := h.nodeOf(v, c)
+			c.base.node = n
+			n.entries, n.names = append(n.entries, c), append(n.names, c)
+			n.beginAs(was)
+			h.update(n, v)
+		}
+	}
+	if n := c.now().node; n != nil {
+		if in := store.InodeOf(v.Stat); in == n.in && in.Ino != 0 {
+			n.nlink, n.late = v.Stat.Nlink, 0
+			if v.Op != store.OpMoved {
+				h.lostName(n, v.Stat.Nlink, h.lastAt(v.Path, v.Seq))
+			}
+		}
+		h.bySeq[v.Seq] = n
+		n.noteTime(v)
+		if v.Op == store.OpRmdir && len(n.entries) == 1 { // it was empty by then
+			for _, name := range slices.Sorted(maps.Keys(n.kids)) {
+				h.set(n.kids[name], nil, v)
+			}
+		}
+	}
+	if v.Op == store.OpMoved {
+		h.leaving[arrival{v.To, v.Time}] = c.now().node
+	}
+	h.set(c, nil, v)
+}
+
+// noteTime records the time that a file had when it lost a name. No version records a change of the
+// time alone.
+func (n *node) noteTime(v *store.Version) {
+	st := n.content.base.st
+	if last := len(n.content.facts) - 1; last >= 0 {
+		st = n.content.facts[last].st
+	}
+	known := st.regular() && st.blob != (store.Hash{}) && !n.content.now().unknown
+	if known && store.InodeOf(v.Stat) == n.in && st.size == v.Stat.Size && v.Stat.Mtime != 0 {
+		st.mtime = v.Stat.Mtime
+	}
+}
+
+// underNewName reports whether a file was recorded as removed only because a scan found its
+// directory under a new name first.
+func (h *past) underNewName(c *cell, v *store.Version) bool {
+	n := c.now().node
+	below := store.Path("/") + c.name
+	for d := c.dir; n != nil && d != h.root && len(d.entries) > 0; d = d.entries[0].dir {
+		for _, at := range d.entries[1:] {
+			p, _ := h.path(at)
+			if last := h.lastAt(p+below, v.Seq); last.Seq != 0 && !last.Deleted() && store.InodeOf(last.Stat) == n.in {
+				return true
+			}
+		}
+		below = "/" + d.entries[0].name + below
+	}
+	return false
+}
+
+// movedWithDir reports whether a renamed file is already at its new name, because its directory was
+// exchanged with another one.
+func (h *past) movedWithDir(v *store.Version) bool {
+	if v.Op != store.OpMoved {
+		return false
+	}
+	to := h.lookup(v.To)
+	return to != nil && to.known && to.now().node != nil && to.now().node.in == store.InodeOf(v.Stat)
+}
+
+// fillEntry puts the node of a version into an entry.
+func (h *past) fillEntry(c *cell, v *store.Version) {
+	n := h.nodeOf(v, c)
+	if v.Op == store.OpExchange {
+		h.leaving[arrival{v.From, v.Time}] = c.now().node
+	}
+	if v.Op == store.OpCreate && c.known && c.now().node == n && store.FoundNew(*h.foundBy(c), *v) {
+		// A scan found it before its creation was recorded.
+		if len(c.facts) == 0 {
+			c.base, c.found = value{}, noVersion
+			n.entries = slices.DeleteFunc(n.entries, func(o *cell) bool { return o == c })
+			h.set(c, n, v)
+		} else {
+			f := &c.facts[len(c.facts)-1]
+			f.v, f.found, f.seqs = v, false, append(f.seqs, v.Seq)
+		}
+		n.made = v
+		h.bySeq[v.Seq] = n
+		h.changed(n, v, newState(v), true)
+		return
+	}
+	if !c.known {
+		c.known = true
+	}
+	fresh := !n.seen && v.Op != store.OpRename && v.Op != store.OpExchange && v.Op != store.OpLink
+	if fresh {
+		n.made = v
+	}
+	n = h.put(c, n, v)
+	h.bySeq[v.Seq] = n
+	h.changed(n, v, newState(v), fresh && n.made.Seq == v.Seq)
+}
+
+// foundBy returns the version of the scan that found the entry's present value, or noVersion.
+func (h *past) foundBy(c *cell) *store.Version {
+	if len(c.facts) == 0 {
+		return c.found
+	}
+	if f := c.facts[len(c.facts)-1]; f.found {
+		return f.v
+	}
+	return noVersion
+}
+
+// saveTime bounds the duration of an atomic save, in ns.
+const saveTime = int64(60e9)
+
+// justMade reports whether the process of version v has just made the node.
+func (n *node) justMade(v *store.Version) bool {
+	if !n.seen {
+		return v.Op != store.OpBaseline && v.Op != store.OpLink
+	}
+	named := v.Op == store.OpRename || v.Op == store.OpExchange && v.Plan != "" || n.made.Seq == v.Seq
+	return named && n.made.Seq != 0 && samePID(n.made.Actor, v.Actor) && v.Time-n.made.Time <= saveTime
+}
+
+func samePID(a, b store.Actor) bool { return a.PID == b.PID && a.Start == b.Start }
+
+// put puts a node into an entry. If the node was made to replace an older node, or to make it
+// again, put merges it into the older node.
+func (h *past) put(c *cell, n *node, v *store.Version) *node {
+	cur := c.now().node
+	if cur == n {
+		return n
+	}
+	goesOn := (*node)(nil)
+	replaced := cur != nil && cur.kind == n.kind && len(cur.entries) == 1 && cur.nlink < 2 && !cur.dir()
+	switch {
+	case v.Plan != "" && n.justMade(v) && h.recordsCells(v.Plan):
+		goesOn = h.restoredNode(v, c)
+	case !n.justMade(v), !n.dir() && (len(n.entries) > 0 || v.Stat.Nlink > 1): // the latter has other names
+	case replaced:
+		goesOn = cur
+	case len(c.facts) > 0 && cur == nil && v.Time-c.facts[len(c.facts)-1].v.Time <= saveTime && samePID(c.facts[len(c.facts)-1].v.Actor, v.Actor):
+		goesOn = c.before(len(c.facts) - 1).node // the process that removed it makes it again
+		if goesOn != nil && goesOn.nlink > 0 && !goesOn.dir() {
+			goesOn = nil
+		}
+	}
+	goesOn = goesOn.latest()
+	taken := goesOn != nil && goesOn != cur && len(goesOn.entries) > 0
+	different := goesOn == nil || goesOn == n || goesOn.kind != n.kind
+	if different || taken || n.holdsEntries() {
+		h.set(c, n, v)
+		return n
+	}
+	if goesOn == cur && cur.in.Ino != 0 && cur.in != n.in && (v.Op == store.OpExchange || len(cur.entries) > 1) {
+		h.replacedFile(cur, c, v)
+	}
+	if n.in.Ino != 0 {
+		h.nodes[n.in] = goesOn
+	}
+	n.continuesAs = goesOn
+	if len(goesOn.entries) == 0 && !goesOn.dir() {
+		goesOn.strangers = max(goesOn.strangers, goesOn.strangeNames())
+	}
+	goesOn.nlink, goesOn.late, n.nlink, n.late = n.nlink, n.late, 0, 0
+	if n.seen && n.content.known { // its values when it was made
+		h.write(&goesOn.content, n.content.now().st, v)
+		h.write(&goesOn.meta, n.meta.now().st, v)
+		for _, f := range n.content.facts {
+			last := &goesOn.content
+			if len(last.facts) > 0 {
+				last.facts[len(last.facts)-1].seqs = append(last.facts[len(last.facts)-1].seqs, f.seqs...)
+			}
+		}
+	}
+	h.set(c, goesOn, v)
+	return goesOn
+}
+
+// replacedFile makes a node of the file that a node had until version v replaced it at an entry. The
+// file keeps its other names, or has the other name of an exchange.
+func (h *past) replacedFile(n *node, at *cell, v *store.Version) {
+	old := h.newNode(n.kind, n.in)
+	old.seen, old.nlink = true, n.nlink
+	old.content.known, old.content.base = true, n.content.now()
+	old.meta.known, old.meta.base = true, n.meta.now()
+	h.nodes[n.in] = old
+	for _, c := range slices.Clone(n.entries) {
+		if c != at {
+			h.set(c, old, v)
+		}
+	}
+}
+
+// holdsEntries reports whether a directory has entries. Such a directory does not replace another
+// one.
+func (n *node) holdsEntries() bool {
+	for _, c := range n.kids {
+		if c.now().node != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// changed adds what a version records about the content and metadata of its node. fresh means that
+// the version created the node.
+func (h *past) changed(n *node, v *store.Version, st *state, fresh bool) {
+	if !n.dir() {
+		c := &n.content
+		switch {
+		case !c.known:
+			c.known = true
+			if !fresh && (v.Op == store.OpWrite || v.Op == store.OpTruncate) && !authorUnknown(v) {
+				c.base.unknown = true
+				h.write(c, st, v)
+			} else {
+				c.base.st = st
+			}
+		case h.describe(n, *st):
+			if (v.Op == store.OpWrite || v.Op == store.OpTruncate) && c.claimed(v) {
+				break
+			}
+			if last := len(c.facts) - 1; last >= 0 && c.facts[last].v.Time == v.Time {
+				c.facts[last].seqs = append(c.facts[last].seqs, v.Seq)
+			}
+			if cur := c.now().st; (v.Op == store.OpCreate && !fresh || v.Plan != "") && cur.mtime != st.mtime {
+				c.facts = append(c.facts, fact{value: value{st: st}, v: v, seqs: []uint64{v.Seq}})
+			}
+		case v.Op != store.OpChmod || v.Plan != "": // a chmod may record a content that was known before
+			h.write(c, st, v)
+		}
+	}
+	c := &n.meta
+	switch {
+	case !c.known:
+		c.known = true
+		if !fresh && v.Op == store.OpChmod && !authorUnknown(v) {
+			c.base.unknown = true
+			h.write(c, st, v)
+		} else {
+			c.base.st = st
+		}
+	default:
+		h.write(c, st, v)
+	}
+	h.update(n, v)
+}
+
+// claimed sets the author of a value that a scan found before its writer closed the file.
+func (c *cell) claimed(v *store.Version) bool {
+	last := len(c.facts) - 1
+	if last < 0 || !c.facts[last].found || authorUnknown(v) {
+		return false
+	}
+	f := &c.facts[last]
+	f.v, f.found, f.seqs = v, false, append(f.seqs, v.Seq)
+	return true
+}
+
+// write sets the value of a content or metadata cell.
+func (h *past) write(c *cell, st *state, v *store.Version) {
+	val := value{st: st}
+	if c.same(c.now(), val) {
+		if c.claimed(v) {
+			return
+		}
+		if last := len(c.facts) - 1; last >= 0 && c.facts[last].v.Time == v.Time {
+			c.facts[last].seqs = append(c.facts[last].seqs, v.Seq)
+		}
+		return
+	}
+	c.facts = append(c.facts, fact{value: val, v: v, seqs: []uint64{v.Seq}, found: authorUnknown(v)})
+}
+
+// describe reports whether a state only describes the node's present content. If so, it adds the
+// new details.
+func (h *past) describe(n *node, st state) bool {
+	c := &n.content
+	cur := c.now()
+	if cur.unknown || cur.st.kind() != st.kind() {
+		return false
+	}
+	to := c.base.st
+	if len(c.facts) > 0 {
+		to = c.facts[len(c.facts)-1].st
+	}
+	switch {
+	case st.link():
+		if to.target == "" || st.target == "" {
+			to.target = to.target + st.target
+			return true
+		}
+		return to.target == st.target
+	case st.regular():
+		zero := store.Hash{}
+		if to.blob != zero && st.blob != zero {
+			return to.blob == st.blob
+		}
+		if to.size != st.size || to.mtime != st.mtime && st.size > 0 {
+			return false
+		}
+		if to.blob == zero {
+			to.blob, to.noContent = st.blob, st.noContent
+		}
+		return true
+	}
+	return true
+}

@@ -1,0 +1,102 @@
+package undo
+
+import "cachebro/store"
+
+// restoredNode returns the node that a plan restored at an entry, or nil if unknown.
+func (h *past) restoredNode(v *store.Version, c *cell) *node {
+	if r, ok := h.planCell(v.Plan, c); ok {
+		if r.Made {
+			return nil
+		}
+		if i, known := h.plannedFact(r, c, len(c.facts)); known {
+			return c.before(i + 1).node
+		}
+		return h.nodeAt(r.Back)
+	}
+	if cur := c.now().node; cur != nil {
+		_, content := h.planCell(v.Plan, &cur.content)
+		_, meta := h.planCell(v.Plan, &cur.meta)
+		if content || meta {
+			return cur
+		}
+	}
+	return nil
+}
+
+// planCell returns what a plan records about a cell, or false if nothing.
+func (h *past) planCell(plan string, c *cell) (store.Cell, bool) {
+	cells, asked := h.planCells[plan]
+	if !asked {
+		h.planCells[plan] = nil
+		if p, err := h.m.store.Journal.Plan(plan); err == nil && p.Since > 0 {
+			cells = map[*cell]store.Cell{}
+			h.planCells[plan] = cells
+			for _, r := range p.Cells {
+				if of := h.cellOf(r.Kind, r.Was); of != nil {
+					cells[of] = r
+				}
+			}
+		}
+	}
+	r, ok := cells[c]
+	return r, ok
+}
+
+// recordsCells reports whether a plan records its effect on each cell. Plans of older programs do
+// not.
+func (h *past) recordsCells(plan string) bool {
+	h.planCell(plan, nil)
+	return h.planCells[plan] != nil
+}
+
+// plannedFact returns the index of the fact whose value a plan restored, among the facts of a cell
+// before fact i. -1 is the base. It returns false if that fact is older than everything read, or if
+// the value was merged.
+func (h *past) plannedFact(r store.Cell, c *cell, i int) (int, bool) {
+	if r.Made || r.From == 0 && r.Back < c.seq(0) || r.From != 0 && r.From < h.lo {
+		return 0, false
+	}
+	from := r.From
+	if from == 0 {
+		from = r.Back + 1
+	}
+	for i--; i >= 0 && c.facts[i].seqs[0] >= from; i-- {
+	}
+	return i, true
+}
+
+// cellOf returns the cell of a kind that a version changes, or nil if unknown.
+func (h *past) cellOf(kind uint8, seq uint64) *cell {
+	if kind == entryCell {
+		return h.entryOf[seq]
+	}
+	n := h.nodeAt(seq)
+	if n == nil {
+		return nil
+	}
+	n = n.latest()
+	if kind == contentCell {
+		return &n.content
+	}
+	return &n.meta
+}
+
+// nodeAt returns the node of a version.
+func (h *past) nodeAt(seq uint64) *node {
+	if n := h.bySeq[seq]; n != nil {
+		return n
+	}
+	v, err := h.m.view.Version(seq)
+	if err != nil || v.Deleted() {
+		return nil
+	}
+	if n := h.nodes[store.InodeOf(v.Stat)]; n != nil || v.Stat.Ino == 0 {
+		return n
+	}
+	st := stateOf(v)
+	n := h.newNode(st.kind(), store.InodeOf(v.Stat)) // it was removed before lo
+	n.seen = true
+	n.beginAs(st)
+	h.nodes[n.in] = n
+	return n
+}

@@ -1,0 +1,469 @@
+package undo
+
+import (
+	"fmt"
+	"slices"
+
+	"cachebro/store"
+)
+
+// reachable drops impossible aims and adds aims for directories that are needed, until the result
+// is a tree. It lists what it drops as conflict or lost.
+func (m *maker) reachable(a *aims) (*outcome, error) {
+	now := a.h.presently()
+	for {
+		o := a.outcome()
+		dropped, err := m.unreachable(a, now, o)
+		if err != nil || !dropped {
+			return o, err
+		}
+	}
+}
+
+func (m *maker) unreachable(a *aims, now, o *outcome) (changed bool, err error) {
+	h := a.h
+	drop := func(g *aim, why string) {
+		delete(a.of, g.c)
+		a.dropped[g.c] = true
+		changed = true
+		if why != "" {
+			m.conflict(store.Conflict{Path: h.title(g.c), Why: why})
+		}
+	}
+	var below []*node // nodes in directories that will not exist, for which these may stay
+	for _, n := range h.all {
+		if n.placedBy(a) {
+			below = append(below, n)
+			continue
+		}
+		kept, err := m.endangered(a, n, now, o)
+		if err != nil {
+			return changed, err
+		}
+		changed = kept || changed
+	}
+	for _, n := range below {
+		if changed {
+			return true, nil
+		}
+		if a.kept[n] {
+			continue // its new place shows below
+		}
+		changed, err = m.endangered(a, n, now, o)
+		if err != nil {
+			return changed, err
+		}
+	}
+	if changed {
+		return true, nil
+	}
+	keeps := false // a directory stays after all, with what is in it
+	for _, g := range a.sorted() {
+		if a.of[g.c] != g || g.c.kind != entryCell {
+			continue
+		}
+		n, was := g.want.node, g.c.now().node
+		if n != nil {
+			if !o.has(g.c.dir) {
+				if keeps {
+					continue
+				}
+				switch home := m.homeOf(a, g.c.dir); {
+				case a.restoresDir(g.c.dir): // the parent directory is restored as well
+				case home != nil && a.after(home).node == nil && !a.dropped[home]:
+					a.of[home] = home.again(g.c.dir)
+					changed = true
+				default:
+					drop(g, "its directory was replaced by something else")
+				}
+				continue
+			}
+			if !now.has(n) {
+				if why, size := m.contents.cannotMake(a.whole(n)); why != "" {
+					m.lost = append(m.lost, lost{Conflict: store.Conflict{Path: a.pathIn(o, g.c), Why: why}, size: size})
+					drop(g, "")
+					if slices.ContainsFunc(o.places[was], func(c *cell) bool { return c.now().node != was }) {
+						a.of[g.c] = &aim{c: g.c, back: g.back, from: g.from} // what is there moves to its own place all the same
+					}
+					continue
+				}
+			}
+			if len(o.places[n]) > 1 && (n.dir() || a.undo && a.movedOn(g.c, n)) {
+				drop(g, "it is elsewhere now")
+				continue
+			}
+			if !o.has(n) {
+				drop(g, "it would be in its own subtree")
+				continue
+			}
+		}
+		if was == nil || was == n || o.has(was) {
+			continue
+		}
+		if was.dir() {
+			stays, _, err := m.remaining(a, was)
+			if err != nil {
+				return changed, err
+			}
+			if stays {
+				drop(g, "the directory holds other files")
+				keeps = true
+			}
+			continue
+		}
+		if why := m.refusal(h, was); why != "" {
+			drop(g, why)
+		}
+	}
+	if changed {
+		return true, nil
+	}
+	for _, g := range a.sorted() {
+		if g.c.kind != entryCell && a.of[g.c] == g {
+			m.unreachableValue(a, g, now, o, drop)
+		}
+	}
+	return changed, nil
+}
+
+// placedBy reports whether an entry holds the node after the plan, perhaps in a directory that will
+// not exist.
+func (n *node) placedBy(a *aims) bool {
+	return slices.ContainsFunc(n.names, func(c *cell) bool { return a.after(c).node == n })
+}
+
+// movedOn reports whether an undone rename took this name from a file and gave the file another
+// one, which somebody else has taken from it since.
+func (a *aims) movedOn(c *cell, n *node) bool {
+	for i := range c.facts {
+		f := &c.facts[i]
+		if c.before(i).node != n || !a.sel(f) {
+			continue
+		}
+		for _, to := range n.names {
+			at := slices.IndexFunc(to.facts, func(o fact) bool { return o.node == n && o.v.Time == f.v.Time }) + 1
+			if at > 0 && at < len(to.facts) && to.now().node != n && !a.sel(&to.facts[at]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// again returns the aim that gives an entry the node n, which it held before.
+func (c *cell) again(n *node) *aim {
+	for i := len(c.facts) - 1; i >= 0; i-- {
+		if c.before(i).node == n {
+			return &aim{c: c, want: value{node: n}, back: c.seq(i), from: c.facts[i].seqs[0]}
+		}
+	}
+	return &aim{c: c, want: value{node: n}, made: true}
+}
+
+// endangered handles a node that would not exist after the plan, although others have changed it
+// since the undone actor made it. The node stays where it was made, if that entry is free. It is
+// listed as a conflict, except for a directory that stays only for what others put into it.
+// endangered returns true if it changed the aims.
+func (m *maker) endangered(a *aims, n *node, now, o *outcome) (changed bool, err error) {
+	if n == a.h.root || n.continuesAs != nil || o.has(n) {
+		return false, nil
+	}
+	places, undone := a.placed(n)
+	if !undone || !now.has(n) && !a.removed(n) {
+		return false, nil
+	}
+	f, others := m.keptBy(a, n), false
+	if n.dir() && now.has(n) {
+		_, others, err = m.remaining(a, n)
+		if err != nil {
+			return false, err
+		}
+	}
+	if f == nil && !others || a.apart && !n.dir() {
+		return false, nil
+	}
+	if f != nil && !a.kept[n] {
+		m.conflict(store.Conflict{Path: a.h.title(places[0]), Why: "changed since", Actor: f.v.Actor, Time: f.v.Time})
+	}
+	if !a.kept[n] {
+		a.kept[n] = true
+		for _, c := range places {
+			if a.after(c).node != nil {
+				continue
+			}
+			if delete(a.of, c); c.now().node != n {
+				a.of[c] = c.again(n)
+			}
+			return true, nil
+		}
+	}
+	for c, g := range a.of {
+		if c.kind == entryCell && c.now().node == n && g.want.node != n {
+			delete(a.of, c)
+			changed = true
+			if f == nil {
+				m.conflict(store.Conflict{Path: a.h.title(c), Why: "the directory holds other files"})
+			}
+		}
+	}
+	return changed, nil
+}
+
+// undoneFacts returns the facts of a cell that are undone, newest first. For an undo, facts that are
+// already undone are left out.
+func (a *aims) undoneFacts(c *cell) (out []*fact) {
+	for i := len(c.facts) - 1; i >= 0; i-- {
+		if a.undo && !a.redo {
+			i = a.h.effective(c, i)
+			if i < 0 {
+				break
+			}
+		}
+		if a.sel(&c.facts[i]) {
+			out = append(out, &c.facts[i])
+		}
+	}
+	return out
+}
+
+// placed returns the entries that ever held a node: first those that an undo takes it from, oldest
+// first, then the others, newest first. undone is true if the undone facts gave it an entry.
+func (a *aims) placed(n *node) (out []*cell, undone bool) {
+	type place struct {
+		c   *cell
+		seq uint64
+	}
+	var given, other []place
+	for _, c := range n.names {
+		for _, f := range a.undoneFacts(c) {
+			if f.node == n {
+				given = append(given, place{c, f.v.Seq})
+			}
+		}
+		if c.base.node == n {
+			other = append(other, place{c, c.since})
+		}
+		for _, f := range c.facts {
+			if f.node == n {
+				other = append(other, place{c, f.v.Seq})
+			}
+		}
+	}
+	undone = len(given) > 0
+	slices.SortFunc(given, func(x, y place) int { return compareSeq(x.seq, y.seq) })
+	slices.SortFunc(other, func(x, y place) int { return compareSeq(y.seq, x.seq) })
+	if !a.undo {
+		given = nil
+	}
+	for _, p := range append(given, other...) {
+		out = append(out, p.c)
+	}
+	return out, undone
+}
+
+// removed reports whether the undone facts removed the last name of a node.
+func (a *aims) removed(n *node) bool {
+	var last *fact
+	for _, c := range n.names {
+		for i := a.h.effective(c, len(c.facts)-1); i >= 0; i = a.h.effective(c, i-1) {
+			if c.before(i).node != n {
+				continue
+			}
+			if last == nil || c.facts[i].v.Seq > last.v.Seq {
+				last = &c.facts[i]
+			}
+			break
+		}
+	}
+	return last != nil && a.sel(last)
+}
+
+// restoresDir reports whether an aim restores a directory to an entry.
+func (a *aims) restoresDir(d *node) bool {
+	for _, g := range a.of {
+		if g.c.kind == entryCell && g.want.node == d {
+			return true
+		}
+	}
+	return false
+}
+
+// homeOf returns a free entry to which a directory is restored, or nil if there is none. If paths
+// were requested, it is the entry before the undone facts.
+func (m *maker) homeOf(a *aims, d *node) *cell {
+	if m.requested != nil {
+		for _, c := range d.names {
+			if c.base.node == d {
+				return c
+			}
+		}
+	}
+	places, _ := a.placed(d)
+	for _, c := range places {
+		if a.after(c).node == nil && !a.dropped[c] {
+			return c
+		}
+	}
+	return nil
+}
+
+// keptBy returns the newest change that somebody else made to a node after the undone facts placed
+// it, or nil if there is none.
+func (m *maker) keptBy(a *aims, n *node) *fact {
+	placed := ^uint64(0)
+	for _, c := range n.names {
+		for _, f := range a.undoneFacts(c) {
+			if f.node == n {
+				placed = min(placed, f.v.Seq)
+			}
+		}
+	}
+	if made := n.made.Seq; made != 0 && a.sel(&fact{v: n.made, seqs: []uint64{made}}) {
+		placed = min(placed, made)
+	}
+	for _, c := range []*cell{&n.content, &n.meta} {
+		i := a.h.effective(c, len(c.facts)-1)
+		for i >= 0 && a.sel(&c.facts[i]) {
+			i = a.h.effective(c, i-1)
+		}
+		if i < 0 {
+			continue
+		}
+		if f := &c.facts[i]; f.v.Seq > placed && !f.found && f.v.Plan == "" {
+			return f
+		}
+	}
+	return nil
+}
+
+// remaining reports whether something remains in a directory that should be removed. others is true
+// if somebody else put it there.
+func (m *maker) remaining(a *aims, d *node) (stays, others bool, err error) {
+	for _, c := range d.kids {
+		if n := a.after(c).node; n != nil {
+			stays = true
+			i := a.h.effective(c, len(c.facts)-1)
+			others = others || i >= 0 && !a.sel(&c.facts[i]) && !c.facts[i].found || n.dir()
+		}
+	}
+	p, ok := a.h.dirPath(d)
+	if !ok {
+		return stays, others, nil
+	}
+	err = m.view.Live(p, func(v store.Version) error {
+		if v.Path == p {
+			return nil
+		}
+		if dir, name := split(v.Path); dir == p && (d.kids[name] == nil || !d.kids[name].known) {
+			stays = true
+			others = others || v.Op != store.OpBaseline || v.Plan != ""
+		}
+		return nil
+	})
+	return stays, others, err
+}
+
+// unreachableValue drops the aim for a content or metadata if it is impossible.
+func (m *maker) unreachableValue(a *aims, g *aim, now, o *outcome, drop func(*aim, string)) {
+	n := g.c.of
+	if !o.has(n) {
+		if f := m.goneBy(a, g.c); f != nil {
+			m.conflict(store.Conflict{Path: a.h.title(g.c), Why: "deleted since", Actor: f.v.Actor, Time: f.v.Time})
+		} else if now.has(n) {
+			a.gone = append(a.gone, g)
+		}
+		drop(g, "")
+		return
+	}
+	if !now.has(n) {
+		return // it is made again
+	}
+	if g.c.kind == contentCell && !g.c.same(g.want, g.c.now()) {
+		if why := m.refusal(a.h, n); why != "" {
+			drop(g, why)
+			return
+		}
+		if w := *g.want.st; w.regular() && !m.contents.has(w.blob) || w.link() && w.target == "" {
+			why, size := m.contents.cannotMake(w)
+			m.lost = append(m.lost, lost{Conflict: store.Conflict{Path: a.h.title(g.c), Why: why}, size: size})
+			drop(g, "")
+			return
+		}
+	}
+	if other, f := m.namedByOthers(a, g); f != nil && a.apart {
+		m.part(a, n, f.v.Seq)
+		drop(g, "")
+	} else if f != nil {
+		x := store.Conflict{Path: a.title(g.c, other), Why: fmt.Sprintf("the same file is also %q, which is not part of this", string(other)), Actor: f.v.Actor, Time: f.v.Time}
+		delete(a.of, g.c)
+		m.conflict(x)
+		drop(g, "")
+	}
+}
+
+// part makes a separate file of the names that a file had before a version.
+func (m *maker) part(a *aims, n *node, before uint64) {
+	own := a.h.newNode(n.kind, store.Inode{})
+	own.content.known, own.content.base = true, a.after(&n.content)
+	own.meta.known, own.meta.base = true, a.after(&n.meta)
+	for _, c := range n.entries {
+		if c.seq(len(c.facts)) < before && a.of[c] == nil {
+			a.of[c] = &aim{c: c, want: value{node: own}, made: true}
+		}
+	}
+	delete(a.of, &n.content)
+	delete(a.of, &n.meta)
+}
+
+// title returns a present path of the cell's node other than but, or else the cell's title.
+func (a *aims) title(c *cell, but store.Path) store.Path {
+	for _, at := range c.of.entries {
+		if p, ok := a.h.path(at); ok && p != but {
+			return p
+		}
+	}
+	return a.h.title(c)
+}
+
+// newest returns the number of the newest selected fact of a cell; 0: none.
+func (c *cell) newest(sel func(*fact) bool) (seq uint64) {
+	for i := range c.facts {
+		if f := &c.facts[i]; sel(f) {
+			seq = f.v.Seq
+		}
+	}
+	return seq
+}
+
+// goneBy returns the fact by which somebody else later removed the node of a content or metadata,
+// or nil.
+func (m *maker) goneBy(a *aims, of *cell) *fact {
+	n, since := of.of, of.newest(a.sel)
+	for _, c := range n.names {
+		i := a.h.effective(c, len(c.facts)-1)
+		if i < 0 || c.facts[i].v.Seq < since || a.sel(&c.facts[i]) || c.facts[i].v.Plan != "" {
+			continue
+		}
+		if j := a.h.effective(c, i-1); j >= 0 && c.facts[j].node == n || j < 0 && c.base.node == n {
+			return &c.facts[i]
+		}
+	}
+	return nil
+}
+
+// namedByOthers returns a name that somebody else gave to a file after it was changed and that
+// remains.
+func (m *maker) namedByOthers(a *aims, g *aim) (store.Path, *fact) {
+	newest := g.c.newest(a.sel)
+	for _, c := range g.c.of.entries {
+		i := a.h.effective(c, len(c.facts)-1)
+		if i < 0 || a.of[c] != nil {
+			continue
+		}
+		if f := &c.facts[i]; f.v.Op == store.OpLink && f.v.Seq > newest && !a.sel(f) && f.v.Plan == "" {
+			p, _ := a.h.path(c)
+			return p, f
+		}
+	}
+	return "", nil
+}
