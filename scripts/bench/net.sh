@@ -57,6 +57,7 @@ native=$HOME/native
 mkdir "$native"
 cd "$native"
 git init -q -b main .
+git config gc.auto 0 # it would go on while the tree is copied
 if wants cold || wants warm; then
 	git -C "$top" archive HEAD store fusefs search go.mod go.sum | tar x
 fi
