@@ -18,7 +18,8 @@ import (
 // context lost.
 
 // tellOthers reports an event to the daemons of the session's other projects, and adds the event's
-// project to the session's projects. wait waits for the daemons.
+// project to the session's projects. wait waits for the daemons; call it after the event's project
+// has received the event.
 func tellOthers(ctx context.Context, env Env, opt options, ev event) (wait func()) {
 	tell := reporters[ev.name]
 	if tell == nil || ev.session == "" {
@@ -36,18 +37,28 @@ func tellOthers(ctx context.Context, env Env, opt options, ev event) (wait func(
 		return func() {} // a call that names its file concerns only that file's project
 	}
 	var all sync.WaitGroup
-	for _, other := range env.Paths.SessionProjects(ev.session) {
-		if other == root {
-			continue
-		}
-		all.Go(func() {
-			c := &call{scene: scene{env: env, opt: opt, event: ev, root: other}}
-			if _, ok := within(ctx, env.limit(workWithin), func(ctx context.Context) bool { c.tellOtherProjects(ctx, tell); return true }); !ok {
-				c.markLost()
+	told := map[string]bool{root: true}
+	tellNew := func() {
+		for _, other := range env.Paths.SessionProjects(ev.session) {
+			if told[other] {
+				continue
 			}
-		})
+			told[other] = true
+			all.Go(func() {
+				c := &call{scene: scene{env: env, opt: opt, event: ev, root: other}}
+				if _, ok := within(ctx, env.limit(workWithin), func(ctx context.Context) bool { c.tellOtherProjects(ctx, tell); return true }); !ok {
+					c.markLost()
+				}
+			})
+		}
 	}
-	return all.Wait
+	tellNew()
+	// A daemon may join the session now and ask the event's project about it before that project has
+	// received the event. So the list is read again afterwards.
+	return func() {
+		tellNew()
+		all.Wait()
+	}
 }
 
 func (c *call) tellOtherProjects(ctx context.Context, tell func(context.Context, *call)) {

@@ -73,6 +73,22 @@ func TestBothProjectsAreTold(t *testing.T) {
 	}
 }
 
+// A daemon joins a session while a prompt is on its way, and has asked the prompt's project before the
+// prompt arrived there. Neither told it of the prompt, and undo --prompt left what was done there.
+func TestProjectThatJoinsMeanwhileIsTold(t *testing.T) {
+	p := newProject(t)
+	o := p.second()
+	o.serve(nil)
+	p.serve(answers{wire.MSession: func(*wire.Request) (any, []byte, error) {
+		return wire.SessionAnswer{}, nil, p.paths.JoinSession("s", o.root)
+	}})
+	p.run(`{"hook_event_name":"UserPromptSubmit","session_id":"s","prompt_id":"p1","cwd":"PROJ","prompt":"do it"}`)
+	var e wire.SessionEvent
+	if o.asked(wire.MSession, &e); e.Prompt != "p1" {
+		t.Errorf("the prompt reached the project that joined as %+v", e)
+	}
+}
+
 // A compaction that could not be reported is reported before anything else.
 func TestOtherProjectMissedACompaction(t *testing.T) {
 	p := newProject(t)
