@@ -37,7 +37,7 @@ func (o *namespace) reportNames(n *inode) {
 	if err := o.statInode(n, &sx); err != nil {
 		return
 	}
-	o.finder.FoundAll(n, o.target(n), sx.Stat)
+	o.finder.FoundAll(n, "", o.target(n), sx.Stat)
 }
 
 // target returns where a symbolic link points, or "" if it cannot be read.

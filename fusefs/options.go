@@ -240,8 +240,8 @@ type Finder interface {
 	// the last name of a regular file, Before is called instead. target is where a symlink points.
 	Found(f File, name, target string, st event.Stat)
 	// FoundAll is called before a file gets other attributes or another name. It concerns all known
-	// names.
-	FoundAll(f File, target string, st event.Stat)
+	// names except skip; "" skips none.
+	FoundAll(f File, skip, target string, st event.Stat)
 }
 
 // Describer is an Observer that also receives the commands of processes.

@@ -152,22 +152,18 @@ func (c *Capture) knownByOtherName(f fusefs.File, p string) {
 	}
 }
 
-// FoundAll is Found for all names of a file.
-func (c *Capture) FoundAll(f fusefs.File, target string, st event.Stat) {
-	c.foundAll(f, "", target, st)
-}
-
 // foundNames records all names of a file that no scan has recorded, except the name skip.
 func (c *Capture) foundNames(f fusefs.File, skip string) {
 	if len(f.Paths(2)) < 2 {
 		return
 	}
 	if st, err := f.Stat(); err == nil {
-		c.foundAll(f, skip, "", st)
+		c.FoundAll(f, skip, "", st)
 	}
 }
 
-func (c *Capture) foundAll(f fusefs.File, skip, target string, st event.Stat) {
+// FoundAll is Found for all names of a file except skip.
+func (c *Capture) FoundAll(f fusefs.File, skip, target string, st event.Stat) {
 	seen := f.NamesSeen()
 	if c.recorded.complete(f, seen) {
 		return
