@@ -97,7 +97,7 @@ func TestSchemaRules(t *testing.T) {
 		if tl.reads && tl.destroys {
 			t.Errorf("%s both only reads and destroys", tl.name)
 		}
-		// Otherwise its writes would not belong to its call, and an undo of the prompt would leave them.
+		// Otherwise its call is passed over when the author of a write is searched for.
 		if tl.destroys && !attribution.WritesItself("mcp__cachebro__"+tl.name) {
 			t.Errorf("%s writes files, and attribution.WritesItself does not know it", tl.name)
 		}
