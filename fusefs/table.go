@@ -504,7 +504,7 @@ func (t *table) wake(id uint64, k key) *inode {
 	return i.m[id]
 }
 
-// forgetResting is like forget, but for a file that was just found resting. done is false if the
+// forgetResting does what forget does, for a file that was just found resting. done is false if the
 // file is not resting any more.
 func (t *table) forgetResting(id, count uint64, k key) (done bool) {
 	l, s := t.ledger, &t.byKey[keyShard(k)]

@@ -28,8 +28,7 @@ func (c *Capture) Released(f fusefs.File, fd int) {
 	}
 }
 
-// transferFrom is like transfer, but for small content and through a descriptor that the caller
-// closes.
+// transferFrom transfers small content, through a descriptor that the caller closes.
 func (c *copies) transferFrom(j *job, fd int) error {
 	buf := smallBufs.Get().(*[]byte)
 	defer smallBufs.Put(buf)

@@ -146,7 +146,7 @@ func (s *Store) assemble(txn *badger.Txn, h Hash, links int) ([]byte, error) {
 	return s.build(txn, h, val, links)
 }
 
-// build is like assemble, but for a blob whose value was already read.
+// build assembles a blob whose value was already read.
 func (s *Store) build(txn *badger.Txn, h Hash, val []byte, links int) ([]byte, error) {
 	hd, payload, err := wholeBlob(txn, h, val)
 	if err != nil {

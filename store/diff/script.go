@@ -27,7 +27,7 @@ func Compare(old, new []byte) *Script {
 	return CompareLines(Lines(old), Lines(new))
 }
 
-// CompareLines is like Compare, but for texts that are already divided into lines.
+// CompareLines compares texts that are already divided into lines.
 func CompareLines(old, new [][]byte) *Script {
 	return &Script{Old: old, New: new, Edits: compareLines(old, new)}
 }

@@ -71,7 +71,7 @@ func countAgrees(w Rewrite, text []byte, end bool) bool {
 	return w.NumLines == n || end && w.NumLines > n
 }
 
-// matchEnd is like match, but for a text that is the end of a file (tail).
+// matchEnd matches a text that is the end of a file (tail).
 func (v view) matchEnd(text []byte) (first, last int, tail, ok bool) {
 	whole := v.text
 	if v.newline && !bytes.HasSuffix(text, []byte{'\n'}) {

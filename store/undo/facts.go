@@ -214,8 +214,12 @@ func (h *past) put(c *cell, n *node, v *store.Version) *node {
 		h.set(c, n, v)
 		return n
 	}
-	if goesOn == cur && cur.in.Ino != 0 && cur.in != n.in && (v.Op == store.OpExchange || len(cur.entries) > 1) {
-		h.replacedFile(cur, c, v)
+	if goesOn == cur {
+		otherInode := cur.in.Ino != 0 && cur.in != n.in
+		keepsName := v.Op == store.OpExchange || len(cur.entries) > 1
+		if otherInode && keepsName {
+			h.replacedFile(cur, c, v)
+		}
 	}
 	if n.in.Ino != 0 {
 		h.nodes[n.in] = goesOn

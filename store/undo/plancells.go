@@ -53,7 +53,11 @@ func (h *past) recordsCells(plan string) bool {
 // before fact i. -1 is the base. It returns false if that fact is older than everything read, or if
 // the value was merged.
 func (h *past) plannedFact(r store.Cell, c *cell, i int) (int, bool) {
-	if r.Made || r.From == 0 && r.Back < c.seq(0) || r.From != 0 && r.From < h.lo {
+	older := r.From < h.lo
+	if r.From == 0 {
+		older = r.Back < c.seq(0)
+	}
+	if r.Made || older {
 		return 0, false
 	}
 	from := r.From

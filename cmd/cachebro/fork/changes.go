@@ -206,7 +206,9 @@ func (t *trees) compare(p string) (ch change, differs bool, err error) {
 		return ch, false, err
 	}
 	ch = change{path: p, old: t.baseFile(p)}
-	if e, ok := t.entries[p]; ok && fi.Mode().IsRegular() && ch.old.mode == modeOf(fi) && e.Size == fi.Size() && e.Mtime == fi.ModTime().UnixNano() {
+	e, ok := t.entries[p]
+	sameStat := e.Size == fi.Size() && e.Mtime == fi.ModTime().UnixNano() && ch.old.mode == modeOf(fi)
+	if ok && fi.Mode().IsRegular() && sameStat {
 		return ch, false, nil // unchanged since the fork was made
 	}
 	ch.new, err = describeFile(t.fork, p)

@@ -92,7 +92,10 @@ func (s *Service) walk(w *describer, v *store.View, f store.Filter, q wire.Actio
 	alone := map[uint64]*group{} // by store.Version.Who: the action that the writer's versions belong to
 	f.Pass = func(b store.Block) bool {
 		g := alone[b.Who]
-		if q.Together || g == nil || open[g.key] != g || b.Gap > silence && g.begin == 0 {
+		if q.Together || g == nil || open[g.key] != g {
+			return false
+		}
+		if b.Gap > silence && g.begin == 0 {
 			return false
 		}
 		near, end := b.Max, b.Min

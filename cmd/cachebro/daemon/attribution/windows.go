@@ -82,7 +82,8 @@ func (a *Attribution) birthLocked(chain []Key, t int64) (w *window, certain bool
 		var during []*window
 		for _, w := range a.windows {
 			ofIt := w.Call.Session == p.session || w.Call.Session == p.client
-			if ofIt && w.Begin <= t+windowSlack && !WritesItself(w.Call.Tool) && !writesNothing(w.Call.Tool) && a.beganLocked(chain[i], w) {
+			byShell := !WritesItself(w.Call.Tool) && !writesNothing(w.Call.Tool)
+			if ofIt && byShell && w.Begin <= t+windowSlack && a.beganLocked(chain[i], w) {
 				during = append(during, w)
 			}
 		}

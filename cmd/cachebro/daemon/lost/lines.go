@@ -81,7 +81,8 @@ func compare(steps []step, result []byte, known [][]byte) (out []missing) {
 	for _, e := range sc.Edits {
 		for i := e.OldFrom; i < e.OldTo; i++ {
 			s := essence(sc.Old[i])
-			if addedBy[i] > 0 && hasWords(s) && !wasShown[s] && before.lines[s] > mine[s] && !after.has(s, before) {
+			gone := before.lines[s] > mine[s] && !after.has(s, before)
+			if gone && addedBy[i] > 0 && hasWords(s) && !wasShown[s] {
 				out = append(out, missing{line: string(sc.Old[i]), step: addedBy[i]})
 			}
 		}

@@ -190,7 +190,8 @@ func (rd *Reads) Hold(ctx context.Context, r store.Reader, p store.Path) string 
 		h = reported
 	}
 	l, err := rd.Survey.Look(ctx, p)
-	if err != nil || !l.Known || l.Hash == h || wasReported && l.Hash == reported {
+	known := l.Hash == h || wasReported && l.Hash == reported
+	if err != nil || !l.Known || known {
 		return ""
 	}
 	if by := l.Version.Actor; by.Session == r.Session && (by.Agent == r.Agent || by.ToolCall == "") {
