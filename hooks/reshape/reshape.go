@@ -25,7 +25,8 @@ const (
 // Rule is a rule's name, as in init --no-reshape=NAME.
 type Rule string
 
-// The rules, in the order of their use. All except the folding ones have an inverse.
+// The rules, in the order of their use. All have an inverse, except Terminal and the rules that
+// fold.
 const (
 	Terminal Rule = "terminal" // colour codes
 	Progress Rule = "progress" // lines that overwrite each other; folds

@@ -339,7 +339,7 @@ func FuzzOutput(f *testing.F) {
 	})
 }
 
-// doctor shows one of each.
+// TestExamples: there is an example of every rule, and each is shorter than what was printed.
 func TestExamples(t *testing.T) {
 	got := map[Rule]bool{}
 	for _, e := range examples() {

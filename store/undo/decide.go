@@ -545,5 +545,3 @@ func (h *past) restoredAs(c *cell, then, now value) bool {
 	}
 	return then.st.link() || then.st.perm()&^setID == now.st.perm()&^setID
 }
-
-// --- what can be reached -----------------------------------------------------------------

@@ -23,10 +23,10 @@ import (
 func InitCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "init [DIR]", Short: "register cachebro with the agents that are installed",
-		Long: `Adds the MCP server, and the hooks if the client supports hooks, to the clients'
-configuration: Claude Code, Cursor, OpenCode, Gemini CLI, Codex, VS Code, Windsurf
-and Zed. It shows the changes and asks before it writes them. Comments, order and
-other settings are preserved, and cachebro uninit removes the changes exactly.
+		Long: `Adds the MCP server, and the hooks if the client supports hooks, to the
+configuration of each client that is installed (--client lists those it knows). It
+shows the changes and asks before it writes them. Comments, order and other settings
+are preserved, and cachebro uninit removes the changes exactly.
 
 With --project the configuration files of the project in DIR are changed instead of
 yours, and an agent's session that begins in the project mounts it.
