@@ -40,24 +40,7 @@ func Beside(point string) []Proc {
 		}
 	}
 	add(own, os.Getpid(), waysTo(ours, dev, place))
-	type table struct {
-		namespace string
-		pid       int
-		mounts    []Mount
-	}
-	for _, t := range eachProcess(func(pid int) (table, bool) {
-		proc := "/proc/" + strconv.Itoa(pid)
-		ns, err := os.Readlink(proc + "/ns/mnt")
-		if err != nil || known[ns] {
-			return table{}, false
-		}
-		mounts, err := readMounts(proc + "/mountinfo")
-		if err != nil {
-			return table{}, false
-		}
-		known[ns] = true
-		return table{ns, pid, mounts}, true
-	}) {
+	for _, t := range eachProcess(func(pid int) (mountTable, bool) { return newTable(pid, known) }) {
 		add(t.namespace, t.pid, waysTo(t.mounts, dev, place))
 	}
 	if len(found) == 0 {
@@ -87,6 +70,33 @@ func Beside(point string) []Proc {
 		all[i] = w.Proc
 	}
 	return all
+}
+
+// mountTable holds the mounts in the namespace of a process.
+type mountTable struct {
+	namespace string
+	pid       int
+	mounts    []Mount
+}
+
+// newTable returns the mounts that a process sees, and adds its namespace to known. It returns false
+// for a known namespace and for a kernel thread, which opens no files by their paths.
+func newTable(pid int, known map[string]bool) (mountTable, bool) {
+	proc := "/proc/" + strconv.Itoa(pid)
+	ns, err := os.Readlink(proc + "/ns/mnt")
+	if err != nil || known[ns] {
+		return mountTable{}, false
+	}
+	st, err := procfs.ReadStat(pid)
+	if err != nil || st.Flags&procfs.KernelThread != 0 {
+		return mountTable{}, false
+	}
+	mounts, err := readMounts(proc + "/mountinfo")
+	if err != nil {
+		return mountTable{}, false
+	}
+	known[ns] = true
+	return mountTable{ns, pid, mounts}, true
 }
 
 // BesideSummary returns the mounts that Beside would find in one mount table, as a string for

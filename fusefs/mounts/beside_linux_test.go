@@ -1,9 +1,33 @@
 package mounts
 
 import (
+	"errors"
+	"io/fs"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
+
+	"cachebro/store/leaf/procfs"
 )
+
+// TestKernelThreadsAreNoWay: a namespace of kernel threads alone (kdevtmpfs has one) gives nobody a
+// way past the mount, and one that others share is named after one of them.
+func TestKernelThreadsAreNoWay(t *testing.T) {
+	if own, ok := newTable(os.Getpid(), map[string]bool{}); !ok || own.pid != os.Getpid() || len(own.mounts) == 0 {
+		t.Errorf("of this process: %+v %v", own, ok)
+	}
+	for _, pid := range procfs.All() {
+		_, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/exe")
+		if st, serr := procfs.ReadStat(pid); !errors.Is(err, fs.ErrNotExist) || serr != nil || st.State == 'Z' || st.Flags&procfs.Exiting != 0 {
+			continue // it has a program, is not ours to examine, or ends
+		}
+		if got, ok := newTable(pid, map[string]bool{}); ok {
+			comm, _ := procfs.Comm(pid)
+			t.Errorf("of the kernel thread %s: %+v", comm, got)
+		}
+	}
+}
 
 // TestWaysTo: what counts is the file system and the place in it, and what hides
 // it, not what a path looks like.

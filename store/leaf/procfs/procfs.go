@@ -21,6 +21,10 @@ import (
 // linux/sched.h).
 const Exiting = 0x4
 
+// KernelThread is the bit of [Stat.Flags] for a thread of the kernel, which has no program
+// (PF_KTHREAD).
+const KernelThread = 0x200000
+
 // Stat is what the system reports about a process or thread in one answer.
 type Stat struct {
 	Comm   string // the command's name, at most 15 bytes
