@@ -21,7 +21,7 @@ type Parted struct {
 // overlap, the file is in Conflicts.
 func (p Planner) Both(of []Parted) (*Draft, error) {
 	title := "the loss of another's change in " + text.Count(len(of), "file")
-	return goals(p, store.PlanUndo, title, of, nil, false, func(m *maker, f Parted) (goal, bool, error) {
+	return goals(p, store.PlanUndo, title, of, nil, func(m *maker, f Parted) (goal, bool, error) {
 		g, ok, err := m.both(f)
 		if len(of) == 1 {
 			m.plan.Title = fmt.Sprintf("the loss of another's change in version %d of %s", f.Ours, g.path)

@@ -28,7 +28,7 @@ type aims struct {
 	of      map[*cell]*aim
 	order   []*aim // see sorted
 	since   uint64 // the oldest version that is undone
-	apart   bool   // a file may change under one of its names alone
+	force   bool   // a node that others have changed need not stay
 	sel     func(*fact) bool
 	dropped map[*cell]bool // cells whose aim is impossible
 	gone    []*aim         // aims for contents and metadata of nodes that will not exist
@@ -78,7 +78,7 @@ func (h *past) cells() (all []*cell) {
 
 // decide determines the value of each cell if the selected facts are undone.
 func (m *maker) decide(h *past, since uint64, sel func(*fact) bool, q Query) *aims {
-	a := &aims{h: h, of: map[*cell]*aim{}, kept: map[*node]bool{}, dropped: map[*cell]bool{}, apart: q.Force, since: since, sel: sel, redo: q.Select.Plan != "", undo: true}
+	a := &aims{h: h, of: map[*cell]*aim{}, kept: map[*node]bool{}, dropped: map[*cell]bool{}, force: q.Force, since: since, sel: sel, redo: q.Select.Plan != "", undo: true}
 	var merged []*node
 	asked, others := m.requestedCells(h), map[*cell][]store.Conflict{}
 	cells, moved := h.cells(), map[*node]bool(nil)

@@ -27,7 +27,7 @@ type Elsewhere struct {
 // as that machine left it. Otherwise it is in Conflicts, unless merge is set and the changes can be
 // merged, or force is set. A file keeps its owner and gets no set-id bits.
 func (p Planner) Elsewhere(title string, of []Elsewhere, merge, force bool) (*Draft, error) {
-	return goals(p, store.PlanUndo, title, of, nil, force, func(m *maker, f Elsewhere) (goal, bool, error) { return m.elsewhere(f, merge, force) })
+	return goals(p, store.PlanUndo, title, of, nil, func(m *maker, f Elsewhere) (goal, bool, error) { return m.elsewhere(f, merge, force) })
 }
 
 // elsewhere returns the goal for one path. It returns false if there is nothing to do, or after

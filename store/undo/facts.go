@@ -184,6 +184,20 @@ func (n *node) justMade(v *store.Version) bool {
 	return named && n.made.Seq != 0 && samePID(n.made.Actor, v.Actor) && v.Time-n.made.Time <= saveTime
 }
 
+// namesThen returns the number of names that a file had when version v gave it one, for a file that
+// had just been made. The count in v itself may be younger, because the store updates it until the path
+// has a newer version.
+func (h *past) namesThen(v *store.Version) uint32 {
+	left := h.lastAt(v.From, v.Seq)
+	switch {
+	case v.Op != store.OpRename:
+		return 1
+	case left.Op == store.OpMoved && left.To == v.Path && left.Time == v.Time:
+		return left.Stat.Nlink
+	}
+	return v.Stat.Nlink
+}
+
 func samePID(a, b store.Actor) bool { return a.PID == b.PID && a.Start == b.Start }
 
 // put puts a node into an entry. If the node was made to replace an older node, or to make it
@@ -198,7 +212,7 @@ func (h *past) put(c *cell, n *node, v *store.Version) *node {
 	switch {
 	case v.Plan != "" && n.justMade(v) && h.recordsCells(v.Plan):
 		goesOn = h.restoredNode(v, c)
-	case !n.justMade(v), !n.dir() && (len(n.entries) > 0 || v.Stat.Nlink > 1): // the latter has other names
+	case !n.justMade(v), !n.dir() && (len(n.entries) > 0 || h.namesThen(v) > 1): // the latter has other names
 	case replaced:
 		goesOn = cur
 	case len(c.facts) > 0 && cur == nil && v.Time-c.facts[len(c.facts)-1].v.Time <= saveTime && samePID(c.facts[len(c.facts)-1].v.Actor, v.Actor):

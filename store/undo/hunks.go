@@ -31,7 +31,7 @@ func (p Planner) Edits(of []FileEdits) (*Draft, error) {
 		n += len(f.Which)
 	}
 	title := text.Count(n, "edit") + " of " + text.Count(len(of), "file")
-	return goals(p, store.PlanUndo, title, of, nil, false, func(m *maker, f FileEdits) (goal, bool, error) {
+	return goals(p, store.PlanUndo, title, of, nil, func(m *maker, f FileEdits) (goal, bool, error) {
 		g, ok, err := m.withoutEdits(f)
 		if ok && named[g.path] {
 			err = fmt.Errorf("%q is given twice: %w", string(g.path), ErrEdits)

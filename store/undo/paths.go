@@ -21,7 +21,7 @@ type goal struct {
 
 // goals plans what find returns for each element of of. find returns false if there is nothing to
 // do, or after listing a conflict or loss. contents holds contents that the store may lack.
-func goals[T any](p Planner, kind, title string, of []T, contents [][]byte, apart bool, find func(*maker, T) (goal, bool, error)) (*Draft, error) {
+func goals[T any](p Planner, kind, title string, of []T, contents [][]byte, find func(*maker, T) (goal, bool, error)) (*Draft, error) {
 	return p.make(kind, func(m *maker) (*aims, error) {
 		var all []goal
 		m.plan.Title = title
@@ -39,12 +39,12 @@ func goals[T any](p Planner, kind, title string, of []T, contents [][]byte, apar
 			}
 		}
 		maps.DeleteFunc(m.plan.Made, func(h store.Hash, _ []byte) bool { return !wanted[h] }) // it was needed to compare only
-		return m.aimsAt(all, apart)
+		return m.aimsAt(all)
 	})
 }
 
 // aimsAt returns the aims that give paths their wanted state, whatever they hold now.
-func (m *maker) aimsAt(goals []goal, apart bool) (*aims, error) {
+func (m *maker) aimsAt(goals []goal) (*aims, error) {
 	slices.SortFunc(goals, func(a, b goal) int { return strings.Compare(string(a.path), string(b.path)) })
 	paths := make([]store.Path, len(goals))
 	for i := range goals {
@@ -54,7 +54,7 @@ func (m *maker) aimsAt(goals []goal, apart bool) (*aims, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &aims{h: h, of: map[*cell]*aim{}, kept: map[*node]bool{}, dropped: map[*cell]bool{}, apart: apart, sel: func(*fact) bool { return true }}
+	a := &aims{h: h, of: map[*cell]*aim{}, kept: map[*node]bool{}, dropped: map[*cell]bool{}, sel: func(*fact) bool { return true }}
 	for i := range goals {
 		a.aimAt(&goals[i])
 	}

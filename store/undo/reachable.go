@@ -1,7 +1,6 @@
 package undo
 
 import (
-	"fmt"
 	"slices"
 
 	"cachebro/store"
@@ -179,7 +178,7 @@ func (m *maker) endangered(a *aims, n *node, now, o *outcome) (changed bool, err
 			return false, err
 		}
 	}
-	if f == nil && !others || a.apart && !n.dir() {
+	if f == nil && !others || a.force && !n.dir() {
 		return false, nil
 	}
 	if f != nil && !a.kept[n] {
@@ -342,8 +341,7 @@ func (m *maker) remaining(a *aims, d *node) (stays, others bool, err error) {
 	for _, c := range d.kids {
 		if n := a.after(c).node; n != nil {
 			stays = true
-			i := a.h.effective(c, len(c.facts)-1)
-			others = others || i >= 0 && !a.sel(&c.facts[i]) && !c.facts[i].found || n.dir()
+			others = others || n.dir() || a.of[c] != nil || a.setByOthers(c)
 		}
 	}
 	p, ok := a.h.dirPath(d)
@@ -361,6 +359,12 @@ func (m *maker) remaining(a *aims, d *node) (stays, others bool, err error) {
 		return nil
 	})
 	return stays, others, err
+}
+
+// setByOthers reports whether somebody else gave an entry its present value.
+func (a *aims) setByOthers(c *cell) bool {
+	i := a.h.effective(c, len(c.facts)-1)
+	return i >= 0 && !a.sel(&c.facts[i]) && !c.facts[i].found
 }
 
 // unreachableValue drops the aim for a content or metadata if it is impossible.
@@ -390,39 +394,6 @@ func (m *maker) unreachableValue(a *aims, g *aim, now, o *outcome, drop func(*ai
 			return
 		}
 	}
-	if other, f := m.namedByOthers(a, g); f != nil && a.apart {
-		m.part(a, n, f.v.Seq)
-		drop(g, "")
-	} else if f != nil {
-		x := store.Conflict{Path: a.title(g.c, other), Why: fmt.Sprintf("the same file is also %q, which is not part of this", string(other)), Actor: f.v.Actor, Time: f.v.Time}
-		delete(a.of, g.c)
-		m.conflict(x)
-		drop(g, "")
-	}
-}
-
-// part makes a separate file of the names that a file had before a version.
-func (m *maker) part(a *aims, n *node, before uint64) {
-	own := a.h.newNode(n.kind, store.Inode{})
-	own.content.known, own.content.base = true, a.after(&n.content)
-	own.meta.known, own.meta.base = true, a.after(&n.meta)
-	for _, c := range n.entries {
-		if c.seq(len(c.facts)) < before && a.of[c] == nil {
-			a.of[c] = &aim{c: c, want: value{node: own}, made: true}
-		}
-	}
-	delete(a.of, &n.content)
-	delete(a.of, &n.meta)
-}
-
-// title returns a present path of the cell's node other than but, or else the cell's title.
-func (a *aims) title(c *cell, but store.Path) store.Path {
-	for _, at := range c.of.entries {
-		if p, ok := a.h.path(at); ok && p != but {
-			return p
-		}
-	}
-	return a.h.title(c)
 }
 
 // newest returns the number of the newest selected fact of a cell; 0: none.
@@ -449,21 +420,4 @@ func (m *maker) goneBy(a *aims, of *cell) *fact {
 		}
 	}
 	return nil
-}
-
-// namedByOthers returns a name that somebody else gave to a file after it was changed and that
-// remains.
-func (m *maker) namedByOthers(a *aims, g *aim) (store.Path, *fact) {
-	newest := g.c.newest(a.sel)
-	for _, c := range g.c.of.entries {
-		i := a.h.effective(c, len(c.facts)-1)
-		if i < 0 || a.of[c] != nil {
-			continue
-		}
-		if f := &c.facts[i]; f.v.Op == store.OpLink && f.v.Seq > newest && !a.sel(f) && f.v.Plan == "" {
-			p, _ := a.h.path(c)
-			return p, f
-		}
-	}
-	return "", nil
 }

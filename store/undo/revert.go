@@ -45,7 +45,7 @@ func (m *maker) revertAims(path store.Path, steps int, version uint64) (*aims, e
 	if g.made {
 		m.withoutNewRights(&g)
 	}
-	return m.aimsAt([]goal{g}, true)
+	return m.aimsAt([]goal{g})
 }
 
 func (m *maker) revertTarget(path store.Path, steps int, version uint64) (store.Version, error) {
@@ -145,7 +145,7 @@ func (m *maker) restoreAims(paths []store.Path, seq uint64) (*aims, error) {
 			}
 		}
 	}
-	a := &aims{h: h, of: map[*cell]*aim{}, kept: map[*node]bool{}, dropped: map[*cell]bool{}, apart: true, since: seq + 1, sel: func(*fact) bool { return true }}
+	a := &aims{h: h, of: map[*cell]*aim{}, kept: map[*node]bool{}, dropped: map[*cell]bool{}, since: seq + 1, sel: func(*fact) bool { return true }}
 	for _, c := range h.cells() {
 		i := h.upTo(c, seq)
 		if i == len(c.facts) {

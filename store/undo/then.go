@@ -89,7 +89,7 @@ func (p Planner) Wanted(of []Entry) (out []Entry, err error) {
 // attributes, and its mode except for the executable bits. contents holds contents that the store
 // may lack.
 func (p Planner) RestoreThen(title string, of []Entry, contents [][]byte) (*Draft, error) {
-	return goals(p, store.PlanRestore, title, of, contents, true, func(m *maker, e Entry) (goal, bool, error) {
+	return goals(p, store.PlanRestore, title, of, contents, func(m *maker, e Entry) (goal, bool, error) {
 		g, ok, err := m.then(e)
 		if ok {
 			m.withoutNewRights(&g)

@@ -1,0 +1,73 @@
+package undo
+
+import (
+	"maps"
+	"testing"
+
+	"cachebro/scripts/testkit/storetest"
+	"cachebro/store"
+)
+
+// The link count in a version is updated when its file gets another name. Because of that, the undo
+// of an atomic save did not recognise the save once the file had been linked: it brought back the
+// former content in place of what others had written since, and named nothing.
+func TestUndoOfSaveOfFileLinkedSince(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.Write("c", "3\n"))
+	c.as("A", "vim", "t1", 10).do(tr.Write("c.tmp", "4\n"), tr.Rename("c.tmp", "c"))
+	c.as("B", "ln", "t2", 11).do(tr.Link("c", "b"))
+	c.as("B", "sh", "t3", 12).do(tr.Write("c", "6\n"))
+	p := c.undo(Query{Select: store.Filter{Session: "A"}})
+	if len(p.Steps) > 0 || len(p.Conflicts) != 1 || p.Conflicts[0].Path != "c" {
+		t.Errorf("steps %+v, named %+v", p.Steps, p.Conflicts)
+	}
+
+	// Without that later change, the file gets its former content under both names.
+	c.do(tr.Write("c", "4\n"))
+	c.carry(c.undo(Query{Select: store.Filter{Session: "A"}}))
+	c.want("b", "3\n")
+	if !c.together("b", "c") {
+		t.Errorf("the names are apart: %+v", tr.Files)
+	}
+}
+
+// A redo left the mode of a file alone that had another name by then, and made a further name of it.
+func TestRedoOfModeOfFileLinkedSince(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("B", "vim", "t1", 11).do(tr.Write("c", "1\n"))
+	c.as("A", "sh", "t2", 10).do(tr.Chmod("c", 0o755), tr.Link("c", "b"))
+	undone := c.undo(Query{Select: store.Filter{Session: "A"}})
+	c.carry(undone)
+	c.as("A", "ln", "t3", 12).do(tr.Link("c", "a"))
+	d, err := Planner{Store: c.s}.Redo(undone.ID, false, false)
+	if err != nil || len(d.Conflicts) > 0 {
+		t.Fatal(err, d)
+	}
+	c.carry(d)
+	if mode := tr.Files["a"].Mode; mode&0o777 != 0o755 || !c.together("a", "b", "c") {
+		t.Errorf("mode %o, files %+v", mode, tr.Files)
+	}
+}
+
+// A directory that stays for the files of others in it was decided about after a file that A had moved
+// out of it. The file came back into the directory and stayed where A had moved it as well, as two
+// names of one file.
+func TestUndoOfFileMovedOutOfDirectoryOfOthers(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("A", "sh", "t1", 10).do(tr.Mkdir("a", storetest.DirMode))
+	c.as("B", "sh", "t2", 11).do(tr.Write("a/b", "1\n"), tr.Write("a/c", "2\n"))
+	before := tr.Clone()
+	c.as("A", "mv", "t3", 12).do(tr.Rename("a/c", "a/b"))
+	c.as("B", "sh", "t4", 13).do(tr.Write("a/b", "3\n"))
+	c.as("A", "mv", "t5", 14).do(tr.Rename("a/b", "b"))
+	c.carry(c.undo(Query{Select: store.Filter{Session: "A"}}))
+	want := before["a/c"]
+	want.Data = "3\n"
+	before["a/c"] = want
+	if now := tr.Clone(); !maps.Equal(now, before) {
+		t.Errorf("after the undo:\n%swant\n%s", show(now), show(before))
+	}
+}
