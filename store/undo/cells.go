@@ -294,7 +294,7 @@ func (h *past) read(paths []store.Path, known map[uint64]*store.Version) ([]*sto
 	for _, p := range paths {
 		want(p)
 	}
-	moves, inodes := map[renaming]bool{}, map[store.Inode]bool{}
+	moves, inodes, traced := map[renaming]bool{}, map[store.Inode]bool{}, map[store.Path]bool{}
 	for len(todo) > 0 {
 		next := make([]store.Path, 0, len(todo))
 		for p := range todo {
@@ -305,6 +305,10 @@ func (h *past) read(paths []store.Path, known map[uint64]*store.Version) ([]*sto
 		var names []store.Inode
 		err := h.m.view.Histories(next, known, func(p store.Path, own []*store.Version) error {
 			h.owns[p] = own
+			for from := h.movedFrom(own, traced[p]); from != "" && !traced[from]; from = h.movedFrom(h.owns[from], true) {
+				traced[from] = true
+				want(from)
+			}
 			note := func(v *store.Version) {
 				if in := store.InodeOf(v.Stat); v.Stat.Nlink > 1 && in.Ino != 0 && !stateOf(*v).dir() && !inodes[in] {
 					inodes[in] = true
@@ -365,6 +369,26 @@ func (h *past) read(paths []store.Path, known map[uint64]*store.Version) ([]*sto
 	}
 	slices.SortFunc(vs, func(a, b *store.Version) int { return compareSeq(a.Seq, b.Seq) })
 	return vs, nil
+}
+
+// movedFrom returns the path from which a rename before lo brought the file that its path had at lo and
+// lost since, or "" if none did. A plan may have brought the file back there. If traced is set, own is the
+// history of such a path, and movedFrom returns where the file had been before that.
+func (h *past) movedFrom(own []*store.Version, traced bool) store.Path {
+	i, _ := slices.BinarySearchFunc(own, h.lo, func(v *store.Version, lo uint64) int { return compareSeq(v.Seq, lo) })
+	lost := i < len(own) && own[i].Deleted()
+	last := i - 1
+	if traced && last >= 0 && own[last].Op == store.OpMoved {
+		last--
+	} else if !lost {
+		return ""
+	}
+	for ; last >= 0 && !own[last].Deleted(); last-- {
+		if own[last].Op == store.OpRename || own[last].Op == store.OpExchange {
+			return own[last].From
+		}
+	}
+	return ""
 }
 
 func compareSeq(a, b uint64) int {

@@ -71,3 +71,22 @@ func TestUndoOfFileMovedOutOfDirectoryOfOthers(t *testing.T) {
 		t.Errorf("after the undo:\n%swant\n%s", show(now), show(before))
 	}
 }
+
+// A moved something, removed it there, and an undo brought it back to where it had been. An undo of the
+// removal alone did not read the history of that path: it made a second directory, or a second file.
+func TestUndoOfRemovalOfWhatIsElsewhere(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "sh", "", 5).do(tr.Mkdir("d", storetest.DirMode), tr.Write("f", "1\n"))
+	c.as("A", "mv", "t1", 10).do(tr.Rename("d", "d2"), tr.Rename("d2", "d3"), tr.Rename("f", "f2"))
+	c.as("A", "rm", "t2", 11).do(tr.Remove("d3"), tr.Remove("f2"))
+	c.carry(c.undo(Query{Select: store.Filter{Session: "A"}}))
+	p := c.undo(Query{Select: store.Filter{ToolCall: "t2"}})
+	if len(p.Conflicts) != 1 || p.Conflicts[0].Path != "d3" || p.Conflicts[0].Why != "it is elsewhere now" {
+		t.Errorf("named %+v", p.Conflicts)
+	}
+	c.carry(p)
+	if tr.Files["d3"] != nil || !c.together("f", "f2") {
+		t.Errorf("files %+v", tr.Files)
+	}
+}
