@@ -314,10 +314,10 @@ func unwritten(cur Version, st Stat) bool {
 }
 
 // FoundNew reports whether v is the creation of a file that a scan had already found as version
-// found. It returns false for files with several names, because each version of one name is
-// repeated for the others.
+// found. It returns false for a file that had several names when it was found, because each version of
+// one name is repeated for the others. The names that v counts may be younger than v.
 func FoundNew(found, v Version) bool {
-	if v.Op != OpCreate || found.Op != OpBaseline || v.Stat.Nlink > 1 || found.Stat.Nlink > 1 {
+	if v.Op != OpCreate || found.Op != OpBaseline || found.Stat.Nlink > 1 {
 		return false
 	}
 	return found.Stat.Ino != 0 && InodeOf(found.Stat) == InodeOf(v.Stat)

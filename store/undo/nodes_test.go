@@ -90,3 +90,25 @@ func TestUndoOfRemovalOfWhatIsElsewhere(t *testing.T) {
 		t.Errorf("files %+v", tr.Files)
 	}
 }
+
+// A scan found a file before its creation was recorded. Once the file had been linked, its creation no
+// longer counted as one, and an undo left the file there without a word.
+func TestUndoOfFoundFileLinkedSince(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("A", "sh", "t1", 10)
+	made := tr.Write("a", "1\n")
+	found := made
+	found.Op, found.Actor = store.OpBaseline, store.Actor{}
+	c.do(found, made)
+	c.as("B", "ln", "t2", 11).do(tr.Link("a", "b"))
+	p := c.undo(Query{Select: store.Filter{Session: "A"}})
+	if len(p.Conflicts)+len(p.Lost) > 0 {
+		t.Errorf("named %+v %+v", p.Conflicts, p.Lost)
+	}
+	c.carry(p)
+	c.want("b", "1\n")
+	if tr.Files["a"] != nil {
+		t.Error("a is still there")
+	}
+}
