@@ -23,7 +23,7 @@ import (
 // than those about which the planner is known to decide as the oracle does.
 var (
 	oracleOps    = flag.String("oracle.ops", "create,write,again,mkdir,symlink,unlink,rmdir,chmod,save,rename,over,link,exchange", "operations of TestOracle")
-	oraclePlans  = flag.String("oracle.plans", "undo,undo of one,redo", "plans of TestOracle; there is also restore")
+	oraclePlans  = flag.String("oracle.plans", "undo,undo of one,redo,restore", "plans of TestOracle")
 	oracleStrict = flag.Bool("oracle.strict", false, "a plan may not leave alone more than the oracle does")
 )
 

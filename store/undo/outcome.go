@@ -7,20 +7,26 @@ import (
 	"cachebro/store"
 )
 
-// outcome is the tree after a plan.
+// outcome is the tree after a plan, or at a moment.
 type outcome struct {
 	places map[*node][]*cell // entries of each node that is reachable from the root
 }
 
+// outcome returns the tree after a plan.
 func (a *aims) outcome() *outcome {
-	o := &outcome{places: make(map[*node][]*cell, len(a.h.all))}
-	o.places[a.h.root] = nil
-	todo := []*node{a.h.root}
+	return a.h.tree(func(c *cell) *node { return a.after(c).node })
+}
+
+// tree returns the tree whose entries hold the nodes that held returns.
+func (h *past) tree(held func(*cell) *node) *outcome {
+	o := &outcome{places: make(map[*node][]*cell, len(h.all))}
+	o.places[h.root] = nil
+	todo := []*node{h.root}
 	for len(todo) > 0 {
 		d := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		for _, c := range d.kids {
-			n := a.after(c).node
+			n := held(c)
 			if n == nil {
 				continue
 			}
@@ -39,7 +45,7 @@ func (o *outcome) has(n *node) bool { _, ok := o.places[n]; return ok }
 // presently returns the present tree.
 func (h *past) presently() *outcome {
 	if h.now == nil {
-		h.now = (&aims{h: h}).outcome()
+		h.now = h.tree(func(c *cell) *node { return c.now().node })
 	}
 	return h.now
 }

@@ -146,9 +146,11 @@ func (m *maker) restoreAims(paths []store.Path, seq uint64) (*aims, error) {
 		}
 	}
 	a := &aims{h: h, of: map[*cell]*aim{}, kept: map[*node]bool{}, dropped: map[*cell]bool{}, since: seq + 1, sel: func(*fact) bool { return true }}
+	existed := h.treeAt(seq)
 	for _, c := range h.cells() {
 		i := h.upTo(c, seq)
-		if i == len(c.facts) {
+		// What did not exist then has no content to return to: it loses its name.
+		if i == len(c.facts) || c.kind != entryCell && !existed.has(c.of) {
 			continue
 		}
 		then := c.before(i)
@@ -169,6 +171,11 @@ func (m *maker) restoreAims(paths []store.Path, seq uint64) (*aims, error) {
 	}
 	a.apartFromOthers(seq)
 	return a, nil
+}
+
+// treeAt returns the tree of a moment.
+func (h *past) treeAt(seq uint64) *outcome {
+	return h.tree(func(c *cell) *node { return c.before(h.upTo(c, seq)).node })
 }
 
 // upTo returns the number of facts of a cell up to version seq. A file that a scan had found by
