@@ -451,9 +451,16 @@ func TestPast(t *testing.T) {
 	if _, err := os.Stat(l.dir + "/b.txt"); err == nil {
 		t.Error("a preview changed the tree")
 	}
-	if got := p.ok("restore", map[string]any{"at": seq, "dry_run": false}); !strings.Contains(got, "undo reverses this") {
-		t.Errorf("restore: %q", got)
+	for range 2 {
+		if got := p.ok("restore", map[string]any{"at": seq, "dry_run": false}); !strings.Contains(got, "redo reverses this") {
+			t.Errorf("restore: %q", got)
+		}
+		has(t, p.ok("redo", map[string]any{"dry_run": false}), "redone")
+		if _, err := os.Stat(l.dir + "/b.txt"); err == nil {
+			t.Error("redo did not reverse the restore")
+		}
 	}
+	p.ok("restore", map[string]any{"at": seq, "dry_run": false})
 	if got := read(t, l.dir+"/a.txt"); got != all {
 		t.Errorf("a.txt: %.50q", got)
 	}

@@ -125,11 +125,8 @@ func (c *call) withOthers(ctx context.Context, err error, session, prompt string
 
 // reverseTool returns a note that names the tool that reverses this operation.
 func reverseTool(c *call, kind string) string {
-	switch {
-	case kind == "undo" && c.s.offers("redo"):
+	if kind != "redo" && c.s.offers("redo") {
 		return "\n(redo reverses this)"
-	case kind == "restore" && c.s.offers("undo"):
-		return "\n(undo reverses this)"
 	}
 	return ""
 }
