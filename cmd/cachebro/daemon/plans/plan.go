@@ -46,7 +46,7 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request, q wire.PlanRequest) 
 	}
 	p, err := pl.makePlan(ctx, q, r.Body, planner)
 	if errors.Is(err, wire.ErrNotFound) || errors.Is(err, store.ErrNotFound) {
-		err = pl.nothing(q, err)
+		err = pl.nothing(ctx, q, err)
 	} else if errors.Is(err, undo.ErrEdits) {
 		err = wire.Errorf(wire.ErrBadRequest, "cachebro undo without --hunk undoes the whole change", "%v", err)
 	} else if errors.Is(err, undo.ErrOldPlan) {
@@ -152,8 +152,9 @@ func (pl *Plans) contentsOf(p *undo.Draft, path store.Path) (out wire.PlannedCon
 }
 
 // nothing returns the error for a plan that found nothing to do, in words for people. If the
-// request was to undo a prompt or session, the error names it.
-func (pl *Plans) nothing(q wire.PlanRequest, err error) error {
+// request was to undo a prompt or session, the error names it. The hint says if --git would find
+// something.
+func (pl *Plans) nothing(ctx context.Context, q wire.PlanRequest, err error) error {
 	out := wire.Error{Code: wire.ErrNotFound.Code, Message: strings.TrimSuffix(err.Error(), ": "+store.ErrNotFound.Error()), Hint: wire.Hint(err)}
 	if out.Hint == "" {
 		out.Hint = "cachebro log shows the changes that are not undone yet"
@@ -163,6 +164,12 @@ func (pl *Plans) nothing(q wire.PlanRequest, err error) error {
 	}
 	if q.Kind != store.PlanUndo {
 		return &out
+	}
+	if len(q.Paths)+len(q.Edits) == 0 && q.Elsewhere == nil && q.Project == "" {
+		git, gerr := pl.gitPlan(ctx, q)
+		if gerr == nil && len(git.Steps) > 0 {
+			out.Hint = "the same undo with --git restores git's own files (" + git.Text + ")"
+		}
 	}
 	session, serr := versions.Session(pl.Store, q.Session)
 	if serr == nil && q.Prompt == "" {
