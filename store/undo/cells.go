@@ -82,7 +82,6 @@ type fact struct {
 	seqs        []uint64       // the numbers of all versions that recorded it
 	found       bool           // found by a scan, so its author is unknown
 	unversioned bool           // recorded by a plan and by no version
-	undone      bool           // for a redo: undone by a later plan that was not undone itself
 }
 
 // seq returns the number of the version that recorded the value before fact i.
@@ -137,6 +136,7 @@ type past struct {
 	sure      map[store.Path]bool // paths that were read
 	owns      map[store.Path][]*store.Version
 	leaving   map[arrival]*node // nodes that were renamed, by the new name
+	chosen    func(*fact) bool  // selects the facts to undo; nil: none
 }
 
 // arrival identifies a rename by the new path and the time.

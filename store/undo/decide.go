@@ -33,7 +33,6 @@ type aims struct {
 	dropped map[*cell]bool // cells whose aim is impossible
 	gone    []*aim         // aims for contents and metadata of nodes that will not exist
 	kept    map[*node]bool // nodes that stay because others have changed them
-	redo    bool           // sel selects the facts of a plan
 	undo    bool           // sel selects facts to be undone, and not all facts after a moment
 }
 
@@ -78,7 +77,8 @@ func (h *past) cells() (all []*cell) {
 
 // decide determines the value of each cell if the selected facts are undone.
 func (m *maker) decide(h *past, since uint64, sel func(*fact) bool, q Query) *aims {
-	a := &aims{h: h, of: map[*cell]*aim{}, kept: map[*node]bool{}, dropped: map[*cell]bool{}, force: q.Force, since: since, sel: sel, redo: q.Select.Plan != "", undo: true}
+	a := &aims{h: h, of: map[*cell]*aim{}, kept: map[*node]bool{}, dropped: map[*cell]bool{}, force: q.Force, since: since, sel: sel, undo: true}
+	h.chosen = sel
 	var merged []*node
 	asked, others := m.requestedCells(h), map[*cell][]store.Conflict{}
 	cells, moved := h.cells(), map[*node]bool(nil)
@@ -92,13 +92,8 @@ func (m *maker) decide(h *past, since uint64, sel func(*fact) bool, q Query) *ai
 		if c.kind != entryCell && !moved[c.of] && !c.of.everAt(asked) || !slices.ContainsFunc(c.facts, func(f fact) bool { return sel(&f) }) {
 			continue
 		}
-		var g *aim
 		named := len(m.plan.Conflicts)
-		if q.Select.Plan != "" {
-			g = m.takenBack(h, c, sel, q)
-		} else {
-			g = m.without(h, c, sel, q)
-		}
+		g := m.without(h, c, sel, q)
 		if c.kind == entryCell && !asked(c) {
 			others[c] = slices.Clone(m.plan.Conflicts[named:])
 			m.plan.Conflicts = m.plan.Conflicts[:named]
@@ -330,25 +325,6 @@ func (a *aims) onlyTimes() bool {
 	return true
 }
 
-// takenBack undoes the facts of a plan on a cell. Their result must still be there.
-func (m *maker) takenBack(h *past, c *cell, sel func(*fact) bool, q Query) *aim {
-	first, last := -1, -1
-	var over *fact
-	for i := range c.facts {
-		f := &c.facts[i]
-		if sel(f) {
-			last = i
-			if first < 0 {
-				first = i
-			}
-			over = nil
-		} else if over == nil || f.v.Plan == "" {
-			over = f
-		}
-	}
-	return m.run(h, c, c.facts[last].value, c.before(first), over, first-1, first, &aim{c: c, want: c.now(), back: c.seq(len(c.facts))}, true, sel, q)
-}
-
 // without undoes the selected facts of a cell, beginning with the newest run of them.
 func (m *maker) without(h *past, c *cell, sel func(*fact) bool, q Query) *aim {
 	g := &aim{c: c, want: c.now(), back: c.seq(len(c.facts))}
@@ -367,14 +343,14 @@ func (m *maker) without(h *past, c *cell, sel func(*fact) bool, q Query) *aim {
 		for i >= 0 && sel(&c.facts[i]) {
 			oldest, i = i, h.effective(c, i-1)
 		}
-		was := c.base
-		if i >= 0 {
-			was = c.facts[i].value
-		}
 		if q.Force && h.more(c, i, sel) {
 			continue
 		}
-		next := m.run(h, c, left, was, over, i, oldest, g, !took, sel, q)
+		below := i
+		if c.facts[oldest].v.Plan != "" { // what the plan found, even if an earlier plan should have restored more
+			below = oldest - 1
+		}
+		next := m.run(h, c, left, c.before(below+1), over, below, oldest, g, !took, sel, q)
 		if next == nil {
 			break
 		}
@@ -470,9 +446,10 @@ func (m *maker) loseUnknown(h *past, c *cell) {
 }
 
 // effective returns the index of the fact that counts in place of fact i. If a plan restored the
-// value of an earlier fact, the earlier fact counts. -1 is the base.
+// value of an earlier fact, the earlier fact counts, unless what the plan did is to be undone. -1 is
+// the base.
 func (h *past) effective(c *cell, i int) int {
-	for i >= 0 {
+	for i >= 0 && (h.chosen == nil || !h.chosen(&c.facts[i])) {
 		j := h.restoredFact(c, i)
 		if j == i {
 			break
@@ -501,23 +478,6 @@ func (h *past) restoredFact(c *cell, i int) int {
 		return before // the plan did not intend to change the cell, or a step failed
 	}
 	return i
-}
-
-// markUndone marks the facts of plans that a later plan has undone, unless that plan was undone
-// itself.
-func (h *past) markUndone() {
-	for _, c := range h.cells() {
-		for i := len(c.facts) - 1; i >= 0; {
-			to := h.restoredFact(c, i)
-			for j := to + 1; j < i; j++ {
-				c.facts[j].undone = c.facts[j].v.Plan != c.facts[i].v.Plan
-			}
-			if to == i {
-				to--
-			}
-			i = to
-		}
-	}
 }
 
 // shareContent gives fact i (-1: the base) the stored content that a plan restored from it. The

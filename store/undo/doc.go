@@ -8,8 +8,8 @@
 //     states instead (revert.go, paths.go).
 //  2. The versions since then become facts, which are changes of cells: the entries of
 //     directories, and the contents and metadata of nodes (cells.go). A fact by which an
-//     earlier plan restored a value counts as the fact that it restored. So undo and redo
-//     can follow each other.
+//     earlier plan restored a value counts as the fact that it restored, unless that plan
+//     itself is to be undone. So undo and redo can follow each other.
 //  3. Each cell gets an aim, or a conflict is listed (decide.go).
 //  4. The caller stores the contents that the aims would destroy and that the store lacks
 //     (secure.go). Only this step writes to the store, and no view is open meanwhile.

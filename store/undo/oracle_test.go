@@ -41,7 +41,10 @@ type life struct {
 	ended bool // the planner and the oracle went different ways
 }
 
-var actors = []store.SessionID{"A", "B"}
+var (
+	actors   = []store.SessionID{"A", "B"}
+	planners = []store.SessionID{"A", "B", ""} // "" is a person
+)
 
 func begin(r *rapid.T) *life {
 	dir, err := os.MkdirTemp("", "cachebro-oracle-")
@@ -182,7 +185,8 @@ func shape(m map[store.Path]string) (out string) {
 // plan has the planner and the oracle decide about the same, carries it out, and
 // compares the trees and whether something is named.
 func (l *life) plan(what string, want *storetest.Outcome, d *Draft, err error) {
-	l.log = append(l.log, fmt.Sprintf("%d plan %d: %s", l.o.Now()+1, len(l.plans)+1, what))
+	by := rapid.SampledFrom(planners).Draw(l.T, "who plans")
+	l.log = append(l.log, fmt.Sprintf("%d plan %d, by %q: %s", l.o.Now()+1, len(l.plans)+1, by, what))
 	if errors.Is(err, store.ErrNotFound) {
 		if len(want.Goals) > 0 {
 			l.fail("the planner finds nothing to do, the oracle %v", want.Goals)
@@ -193,10 +197,10 @@ func (l *life) plan(what string, want *storetest.Outcome, d *Draft, err error) {
 		l.fail("%v", err)
 	}
 	before, expected := l.tr.Shape(), l.o.Tree(l.o.After(want))
-	l.carry(l.T, d)
+	l.carryAs(l.T, d, store.Actor{PID: 99, Comm: "cachebro", Session: by, ToolCall: fmt.Sprint("t", l.o.Now()+1)})
 	got, named := l.tr.Shape(), len(d.Conflicts)+len(d.Lost) > 0
 	if maps.Equal(got, expected) && named == (len(want.Conflicts) > 0) {
-		l.o.Carry(want, d.ID, l.tr)
+		l.o.Carry(want, d.ID, by, l.tr)
 		l.plans = append(l.plans, d.ID)
 		l.seqs = append(l.seqs, l.s.Seq())
 		return
@@ -257,7 +261,7 @@ func (l *life) take(kind string) {
 		l.plan("undo of A", want, d, err)
 	case "undo of one":
 		n := rapid.IntRange(1, l.o.Now()).Draw(l.T, "call")
-		want := l.o.Undo(func(f storetest.Fact) bool { return f.Op == n && f.Plan == "" })
+		want := l.o.Undo(func(f storetest.Fact) bool { return f.Op == n && f.Session != "" })
 		d, err := pl.Undo(Query{Select: store.Filter{ToolCall: fmt.Sprint("t", n)}})
 		l.plan(fmt.Sprint("undo of operation ", n), want, d, err)
 	case "redo":

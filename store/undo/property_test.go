@@ -38,7 +38,9 @@ func (w world) act(r *rapid.T, who store.Actor, most int) {
 }
 
 // carry begins a plan, performs it, and finishes it.
-func (w world) carry(r *rapid.T, p *Draft) {
+func (w world) carry(r *rapid.T, p *Draft) { w.carryAs(r, p, store.Actor{PID: 99, Comm: "cachebro"}) }
+
+func (w world) carryAs(r *rapid.T, p *Draft, who store.Actor) {
 	for _, st := range p.Steps {
 		r.Logf("STEP %d %s %q to %q apart %v mode %o", st.N, st.Do, st.Path, st.To, st.Apart, st.Mode)
 	}
@@ -49,7 +51,7 @@ func (w world) carry(r *rapid.T, p *Draft) {
 	if err := w.s.Journal.Begin(context.Background(), &p.Plan, p.Made); err != nil {
 		r.Fatal(err)
 	}
-	w.tr.Actor = store.Actor{PID: 99, Comm: "cachebro"}
+	w.tr.Actor = who
 	cs, err := w.tr.Perform(w.s, &p.Plan)
 	if err != nil {
 		r.Fatalf("perform: %v\nplan %+v", err, p.Steps)

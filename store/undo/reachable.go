@@ -212,7 +212,7 @@ func (m *maker) endangered(a *aims, n *node, now, o *outcome) (changed bool, err
 // already undone are left out.
 func (a *aims) undoneFacts(c *cell) (out []*fact) {
 	for i := len(c.facts) - 1; i >= 0; i-- {
-		if a.undo && !a.redo {
+		if a.undo {
 			i = a.h.effective(c, i)
 			if i < 0 {
 				break

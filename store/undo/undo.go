@@ -256,6 +256,11 @@ func (m *maker) all(f store.Filter) (vs []*store.Version, err error) {
 	return vs, err
 }
 
+// act reports whether a version is an act of the one who made it. What an agent's undo or restore
+// changed is an act of the agent. What a person's changed is not: it corrects acts, and redo reverses
+// it.
+func act(v *store.Version) bool { return v.Plan == "" || v.Actor.Session != "" }
+
 // selected returns the versions that a query selects. It never selects an action in tried
 // as the last one.
 func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, error) {
@@ -289,9 +294,12 @@ func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, err
 	if err != nil {
 		return nil, "", err
 	}
+	if f.Plan == "" {
+		vs = slices.DeleteFunc(vs, func(v *store.Version) bool { return !act(v) })
+	}
 	sel := make(selection, len(vs))
 	for _, v := range vs {
-		if (f.Plan != "" || v.Plan == "") && namesMatch(v) {
+		if namesMatch(v) {
 			sel[v.Seq] = v
 		}
 	}
@@ -302,9 +310,9 @@ func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, err
 	return sel, title, nil
 }
 
-// takeOut determines the value of each cell without the selected versions. For an undo, a version
-// by which a plan restored an earlier one counts as the earlier one. For a redo (q.Select.Plan),
-// the plan's own versions are undone.
+// takeOut determines the value of each cell without the selected versions. A version by which a
+// plan restored an earlier one counts as the earlier one, unless it is selected itself, as all
+// versions of a plan are for its redo.
 func (m *maker) takeOut(sel selection, q Query) (*aims, error) {
 	paths, oldest := sel.paths(), sel.oldest()
 	if m.requested != nil {
@@ -346,15 +354,13 @@ func (m *maker) takeOut(sel selection, q Query) (*aims, error) {
 			also[v.Seq] = true
 		}
 	}
-	if q.Select.Plan != "" {
-		h.markUndone()
+	plans := map[string]bool{}
+	for _, v := range sel {
+		plans[v.Plan] = true
 	}
 	return m.decide(h, oldest, func(f *fact) bool {
-		if f.undone {
-			return false
-		}
 		if f.unversioned {
-			return f.v.Plan == q.Select.Plan
+			return plans[f.v.Plan]
 		}
 		return slices.ContainsFunc(f.seqs, func(seq uint64) bool { return sel[seq] != nil || also[seq] })
 	}, q), nil

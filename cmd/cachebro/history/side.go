@@ -152,8 +152,7 @@ func lastOf(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r *wi
 	}
 }
 
-// newestDone returns the newest version whose actor matches, except for versions made by plans. The
-// version may have been undone since.
+// newestDone returns the newest version whose actor matches. The version may have been undone since.
 func newestDone(ctx context.Context, c *wire.Client, by func(wire.Actor) bool) (wire.Version, bool, error) {
 	for q := (wire.LogQuery{}); ; {
 		page, err := wire.Call[wire.LogAnswer](ctx, c, wire.MLog, q)
@@ -161,7 +160,7 @@ func newestDone(ctx context.Context, c *wire.Client, by func(wire.Actor) bool) (
 			return wire.Version{}, false, err
 		}
 		for _, v := range page.Versions {
-			if v.Plan == "" && by(v.Actor) {
+			if by(v.Actor) {
 				return v, true, nil
 			}
 			q.Before = v.Seq

@@ -184,22 +184,25 @@ func (o *Oracle) places(cells map[Cell]Value) map[int][]Cell {
 }
 
 // cancelled returns the facts that a plan has undone, unless the plan's own fact was undone
-// as well.
-func (o *Oracle) cancelled() map[int]bool {
+// as well, or is one of those to be undone now.
+func (o *Oracle) cancelled(match func(Fact) bool) map[int]bool {
 	gone := map[int]bool{}
 	for _, f := range slices.Backward(o.Facts) {
-		if !gone[f.Seq] {
+		if !gone[f.Seq] && !match(f) {
 			maps.Copy(gone, f.cancels)
 		}
 	}
 	return gone
 }
 
-// effective returns the facts without those that were undone and those that undid them.
-func (o *Oracle) effective() []Fact {
-	gone := o.cancelled()
-	return slices.DeleteFunc(slices.Clone(o.Facts), func(f Fact) bool { return gone[f.Seq] || len(f.cancels) > 0 })
+// effective returns the facts without those that were undone and those that undid them. A fact to
+// be undone counts as itself, even if a plan wrote it.
+func (o *Oracle) effective(match func(Fact) bool) []Fact {
+	gone := o.cancelled(match)
+	return slices.DeleteFunc(slices.Clone(o.Facts), func(f Fact) bool { return gone[f.Seq] || len(f.cancels) > 0 && !match(f) })
 }
+
+func none(Fact) bool { return false }
 
 // Outcome is what a plan should do.
 type Outcome struct {
@@ -217,7 +220,7 @@ func (o *Oracle) outcome(facts []Fact) *Outcome {
 
 // Undo decides about the effective facts that match.
 func (o *Oracle) Undo(match func(Fact) bool) *Outcome {
-	out, now := o.outcome(o.effective()), o.Cells(o.ops)
+	out, now := o.outcome(o.effective(match)), o.Cells(o.ops)
 	chains := map[Cell][]Fact{}
 	for _, f := range out.facts {
 		chains[f.Cell] = append(chains[f.Cell], f)
@@ -292,8 +295,8 @@ func (out *Outcome) takes(c Cell, n int) bool {
 
 // UndoPlan decides about the facts of a plan: a cell must still be as the plan left it.
 func (o *Oracle) UndoPlan(plan string) *Outcome {
-	gone, now := o.cancelled(), o.Cells(o.ops)
-	out := o.outcome(o.effective())
+	gone, now := o.cancelled(none), o.Cells(o.ops)
+	out := o.outcome(o.effective(none))
 	for _, f := range o.Facts {
 		out.chosen[f.Seq] = f.Plan == plan && !gone[f.Seq]
 	}
@@ -321,7 +324,7 @@ func (o *Oracle) UndoPlan(plan string) *Outcome {
 
 // Restore decides how to restore the tree as of an operation.
 func (o *Oracle) Restore(op int) *Outcome {
-	out, now, then := o.outcome(o.effective()), o.Cells(o.ops), o.Cells(op)
+	out, now, then := o.outcome(o.effective(none)), o.Cells(o.ops), o.Cells(op)
 	alive := o.places(then)
 	for _, f := range o.Facts {
 		c := f.Cell
@@ -337,12 +340,12 @@ func (o *Oracle) Restore(op int) *Outcome {
 	return out
 }
 
-// Carry records an outcome as a plan that was carried out on a tree.
-func (o *Oracle) Carry(out *Outcome, plan string, t *Tree) {
+// Carry records an outcome as a plan that a session carried out on a tree. It is "" for a person.
+func (o *Oracle) Carry(out *Outcome, plan string, session store.SessionID, t *Tree) {
 	after := o.After(out)
 	o.ops++
 	for _, c := range sorted(out.Goals) {
-		o.Facts = append(o.Facts, Fact{Seq: len(o.Facts) + 1, Op: o.ops, Cell: c, Value: out.Goals[c], Before: o.Cells(o.ops)[c], Plan: plan, cancels: out.cancels[c]})
+		o.Facts = append(o.Facts, Fact{Seq: len(o.Facts) + 1, Op: o.ops, Cell: c, Value: out.Goals[c], Before: o.Cells(o.ops)[c], Session: session, Plan: plan, cancels: out.cancels[c]})
 	}
 	o.walk(after, func(p store.Path, _ Cell, n int) { o.nodes[t.Files[p].Ino] = n })
 }

@@ -82,7 +82,8 @@ func SessionWith(st *store.Store, name string, has func(store.Session) (bool, er
 // newest prompt with a change, because only the person knows which one is meant. command is the
 // command that asks, and asker is the session that runs it, "" in a person's shell. An asker's own
 // newest prompt does not count until it has changed something, because that prompt runs the
-// command.
+// command. What the asker's own undos changed does not count either, so that asking twice does not
+// reverse the first undo.
 func Prompt(st *store.Store, command string, asker, session store.SessionID, name string) (string, error) {
 	if name == "" {
 		return "", nil
@@ -100,7 +101,9 @@ func Prompt(st *store.Store, command string, asker, session store.SessionID, nam
 	i := slices.IndexFunc(all, func(p store.Prompt) bool {
 		var ok bool
 		if err == nil {
-			ok, err = Changed(st, store.Filter{Prompt: p.ID})
+			ok, err = Changed(st, store.Filter{Prompt: p.ID, Match: func(v store.Version) bool {
+				return v.Plan == "" || asker == "" || v.Actor.Session != asker
+			}})
 		}
 		return ok
 	})
