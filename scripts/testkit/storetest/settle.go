@@ -109,7 +109,13 @@ func (o *Oracle) bringBack(out *Outcome, n int, after map[Cell]Value) bool {
 		if after[f.Cell].Set {
 			continue
 		}
-		out.Goals[f.Cell], out.cancels[f.Cell] = f.Value, o.since(f.Cell, f.Seq+1)
+		last := f.Seq // what took the node from there before counts as before
+		for _, g := range o.Facts {
+			if g.Cell == f.Cell && g.Value.Node == n {
+				last = g.Seq
+			}
+		}
+		out.Goals[f.Cell], out.cancels[f.Cell] = f.Value, o.since(f.Cell, last+1)
 		if o.Cells(o.ops)[f.Cell] == f.Value {
 			delete(out.Goals, f.Cell)
 			delete(out.cancels, f.Cell)
