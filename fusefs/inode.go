@@ -52,6 +52,7 @@ type inode struct {
 	kernelHas kernelState
 
 	folding    atomic.Uint32 // for a directory; see folds
+	holdsNames atomic.Bool   // for a directory: a file with several names has one in its subtree; see table.forget
 	absent     atomic.Uint32 // extended attributes that it is known not to have; written under mu, see absentBit
 	removed    atomic.Bool   // its last name was removed; any name that it has was made by the Observer
 	locked     atomic.Bool   // a process has locked it, or tried to
@@ -254,6 +255,8 @@ func (n *inode) addLink(parent *inode, name string) {
 		}
 		n.namesSeen++
 		*n.more = append(*n.more, n.link)
+		n.link.parent.holdsNames.Store(true)
+		parent.holdsNames.Store(true)
 		n.link = link{parent, name, n.fs.ledger.link(n, parent, name)}
 	}
 }
@@ -314,6 +317,9 @@ func (n *inode) renameLocked(l *link, parent *inode, name string) {
 	n.namesSeen++
 	*l = link{parent, name, n.fs.ledger.link(n, parent, name)}
 	n.fs.ledger.drop(old)
+	if n.more != nil {
+		parent.holdsNames.Store(true)
+	}
 }
 
 func (n *inode) setGoneLocked(gone bool) {

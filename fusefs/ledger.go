@@ -312,7 +312,8 @@ func (l *ledger) slots(f func(ref, kind uint32)) {
 	}
 }
 
-// add adds a new node, after its name. No other thread knows n yet.
+// add adds a node that the kernel did not know, after its name. A directory that stayed in the table
+// may still have the slot of its name.
 func (l *ledger) add(n *inode) {
 	if l == nil || l.broken.Load() {
 		return
@@ -322,7 +323,7 @@ func (l *ledger) add(n *inode) {
 		return
 	}
 	n.slot.Store(ref)
-	if n.link.parent != nil {
+	if n.link.parent != nil && n.link.slot == 0 {
 		n.link.slot = l.link(n, n.link.parent, n.link.name)
 	}
 	s := (*nodeSlot)(l.at(ref))

@@ -104,12 +104,14 @@ func (o *overlay) entry(parent *inode, d *dirfd, name string, sx *sys.Stat, out 
 // ref is like entry, but fills in no reply. isNew means that the kernel did not know the inode.
 func (o *overlay) ref(parent *inode, name string, sx *sys.Stat) (n *inode, isNew bool) {
 	k := keyOf(sx)
+	made := false
 	n, isNew = o.table.ref(k, func(id uint64) *inode {
+		made = true
 		n := &inode{fs: o, id: id, key: k, kind: sx.Mode & unix.S_IFMT, link: link{parent: parent, name: name}}
 		n.kernelHas = kernelState{known: true, mtime: sx.Mtime, ctime: sx.Ctime, size: sx.Size}
 		return n
 	})
-	if !isNew {
+	if !made {
 		n.respell(parent, name)
 		n.addLink(parent, name)
 		if n.isReg() {
@@ -142,7 +144,11 @@ func (o *contents) Forget(id, count uint64) {
 		return
 	}
 	if n, last := o.table.forget(id, count); last {
-		if o.ledger != nil {
+		if n.holdsNames.Load() {
+			o.tree.RLock()
+			n.link.parent.holdsNames.Store(true) // the kernel may forget it too
+			o.tree.RUnlock()
+		} else if o.ledger != nil {
 			n.forgetLinks()
 		}
 		o.outsideWrites.noteForgotten(n)

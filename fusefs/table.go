@@ -87,7 +87,7 @@ func (t *table) find(k key) *inode {
 }
 
 // ref returns the inode with key k and counts one reference. If there is none, it makes one with
-// fresh, which must not block.
+// fresh, which must not block. isNew means that the kernel did not know the inode.
 func (t *table) ref(k key, fresh func(id uint64) *inode) (n *inode, isNew bool) {
 	s := &t.byKey[keyShard(k)]
 	s.Lock()
@@ -96,15 +96,17 @@ func (t *table) ref(k key, fresh func(id uint64) *inode) (n *inode, isNew bool) 
 	if n == nil {
 		n = t.wakeLocked(k)
 	}
-	if n != nil {
+	if n != nil && n.nlookup > 0 {
 		n.nlookup++
 		t.ledger.lookups(n)
 		return n, false
 	}
-	n = fresh(t.nextID.Add(1))
+	if n == nil {
+		n = fresh(t.nextID.Add(1))
+		s.m[k] = n
+	}
 	n.nlookup = 1
 	t.ledger.add(n)
-	s.m[k] = n
 	i := &t.byID[n.id%shards]
 	i.Lock()
 	i.m[n.id] = n
@@ -135,7 +137,10 @@ func (t *table) detach(n *inode) {
 	s.Unlock()
 }
 
-// forget drops count references of a node, and reports whether the last one is gone.
+// forget drops count references of a node, and reports whether the last one is gone. A directory that
+// names of files with several names refer to stays in the table until it is removed. Otherwise it
+// would be another inode when the kernel looks it up again, and the removal of such a name would not
+// be noticed.
 func (t *table) forget(id, count uint64) (n *inode, gone bool) {
 	n, k, rests := t.look(id)
 	if rests {
@@ -156,7 +161,7 @@ func (t *table) forget(id, count uint64) (n *inode, gone bool) {
 		return n, false
 	}
 	n.nlookup = 0
-	if s.m[n.key] == n {
+	if s.m[n.key] == n && !n.holdsNames.Load() {
 		delete(s.m, n.key)
 	}
 	i := &t.byID[id%shards]

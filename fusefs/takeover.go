@@ -231,6 +231,8 @@ func (o *overlay) restoreNames(n *inode, refs []uint32, nodes map[uint64]*inode)
 				n.more = new([]link)
 			}
 			*n.more = append(*n.more, link{parent, name, ref})
+			n.link.parent.holdsNames.Store(true)
+			parent.holdsNames.Store(true)
 		}
 	}
 }

@@ -1,0 +1,55 @@
+package fusefs
+
+import (
+	"slices"
+	"testing"
+
+	"cachebro/fusefs/sys"
+
+	"golang.org/x/sys/unix"
+)
+
+// The kernel forgot a directory in which a file has one of its names, and looked it up again. To the
+// overlay that was another directory. When the name was removed, the file kept it in the first one,
+// and a later change of the file was recorded under a name that was gone, or that the file had lost
+// when somebody renamed a directory above it.
+func TestForgottenDirectoryKeepsNames(t *testing.T) {
+	f := mountTest(t, nil)
+	f.sh("echo 1 >a; mkdir -p up/d; ln a up/d/b")
+	forget := func(dir string) {
+		t.Helper()
+		id := f.inode(dir).id
+		eventually(t, "forget", func() bool {
+			f.srv.fs.notifier.entry(rootID, dir)
+			return f.srv.fs.table.get(id) == nil
+		})
+	}
+	names := func(want ...string) {
+		t.Helper()
+		is := f.inode("a").Paths(0)
+		slices.Sort(is)
+		if !slices.Equal(is, want) {
+			t.Errorf("the names are %q, want %q", is, want)
+		}
+	}
+	forget("up")
+	names("a", "up/d/b")
+	f.sh("mv up over")
+	names("a", "over/d/b")
+	forget("over")
+	f.sh("rm over/d/b")
+	names("a")
+}
+
+func (f *fixture) inode(name string) *inode {
+	f.t.Helper()
+	var sx sys.Stat
+	if err := sys.StatAt(unix.AT_FDCWD, f.src+"/"+name, &sx); err != nil {
+		f.t.Fatal(err)
+	}
+	n := f.srv.fs.table.find(keyOf(&sx))
+	if n == nil {
+		f.t.Fatalf("%s is not known", name)
+	}
+	return n
+}
