@@ -393,6 +393,38 @@ func TestThroughProc(t *testing.T) {
 	}
 }
 
+// TestLinkOfRemovedName: a file that was opened by a name that is gone is linked through the
+// descriptor. The new name was recorded as found, so an undo left it.
+func TestLinkOfRemovedName(t *testing.T) {
+	p := newPlace(t)
+	p.write("one", "first")
+	f, err := os.Open(p.path("one"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	p.see(unix.SYS_LINKAT, [6]uint64{at(), 0, at()}, "one", "two")
+	if err := os.Link(p.path("one"), p.path("two")); err != nil {
+		t.Fatal(err)
+	}
+	p.unlink("one")
+	if err := os.Remove(p.path("one")); err != nil {
+		t.Fatal(err)
+	}
+	fd := fmt.Sprintf("/proc/self/fd/%d", f.Fd())
+	p.see(unix.SYS_LINKAT, [6]uint64{at(), 0, at(), 0, unix.AT_SYMLINK_FOLLOW}, fd, "three")
+	if err := unix.Linkat(unix.AT_FDCWD, fd, unix.AT_FDCWD, p.path("three"), unix.AT_SYMLINK_FOLLOW); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	changes, _ := p.told()
+	if want := (told{{event.OpLink, "one two"}, {event.OpLink, "two three"}, {event.OpUnlink, "one"}}).sorted(); !slices.Equal(changes.sorted(), want) {
+		t.Errorf("reported %v, want %v", changes, want)
+	}
+}
+
 // TestFailedCall: a failed call is not reported when another thread does the same later.
 // A directory that could not be removed was, when it changed places with a file.
 func TestFailedCall(t *testing.T) {

@@ -222,6 +222,13 @@ func (r *Recorder) appeared(e *entry, st event.Stat, held bool) {
 	ev.Class2 = ev.Class
 	switch kindOf(st) {
 	case unix.S_IFREG:
+		if other := e.file.otherName(ev.Path); other != "" && !replaces { // linked through a descriptor
+			ev.Op, ev.Path, ev.Path2 = event.OpLink, other, ev.Path
+			ev.Class = e.track.class(e.track.abs(other), false)
+			e.track.capture.Done(ev)
+			r.relinked(e.file)
+			return
+		}
 		ev.Op = event.OpCreate
 		if !replaces {
 			e.track.capture.Done(ev)

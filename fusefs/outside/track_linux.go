@@ -197,6 +197,16 @@ func (f *file) addName(rel string) {
 	}
 }
 
+// otherName returns a name other than skip that leads to the file, or "" if none is known.
+func (f *file) otherName(skip string) string {
+	for _, p := range f.Paths(0) {
+		if st, ok := lstat(f.track.abs(p)); ok && p != skip && event.InodeOf(st) == f.inode {
+			return p
+		}
+	}
+	return ""
+}
+
 func (f *file) dropName(rel string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

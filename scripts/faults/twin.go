@@ -787,7 +787,7 @@ func (t *trial) byUnknownName(p *place, unheard map[string]bool, args []string, 
 func (t *trial) namedIn(lines []string, d difference) bool {
 	for _, p := range d.once {
 		for _, l := range lines {
-			if mentions(l, filepath.Join(t.name, p)+": the file that it was has") {
+			if mentions(l, filepath.Join(t.name, p)+": its file had") {
 				return true
 			}
 		}
