@@ -332,12 +332,14 @@ func (x *Index) catchUpLocked(ctx context.Context, settle time.Duration, stop fu
 			if x.passes(v, settle) { // before asking the store, which costs more
 				continue
 			}
-			cur, found, err := x.corpus.Current(p)
-			if err != nil {
-				return err
-			}
-			if found && cur.Seq > v.Seq && cur.Seq > seq {
-				continue
+			if x.corpus.Seq() > seq { // the path may have a newer version, which comes later
+				cur, found, err := x.corpus.Current(p)
+				if err != nil {
+					return err
+				}
+				if found && cur.Seq > v.Seq && cur.Seq > seq {
+					continue
+				}
 			}
 			if b.take(v); b.full() { // the checkpoint moves only with the last batch
 				if err := b.commit(ctx, 0, false); err != nil {
