@@ -1,7 +1,6 @@
 package portable
 
 import (
-	"bytes"
 	"slices"
 
 	"cachebro/store"
@@ -9,15 +8,15 @@ import (
 
 // Append adds a part to the history in a store. The store is a copy of another machine's history,
 // filled only by parts, in order. contents may be nil. Versions that the store has are skipped, so
-// a part may be added again. A version is stored without its content if an earlier part had the
-// content and it was dropped here since. Append returns ErrNewer, ErrNoSpace, or an error that
+// a part may be added again. short means that contents may be missing because they were dropped,
+// here or in an earlier part. Their versions are then stored without them. Append returns ErrNewer, ErrNoSpace, or an error that
 // describes the fault of a stream. Some of the part may then be stored.
-func Append(s *store.Store, contents, log []byte, o Options) error {
+func Append(s *store.Store, contents, log []byte, short bool, o Options) error {
 	return s.FillNew(func(f *store.Filler) error {
-		m := &importer{f: f, o: o, ended: map[string]bool{}, after: s.Seq(), short: true}
+		m := &importer{f: f, o: o, ended: map[string]bool{}, after: s.Seq(), short: short}
 		limit := max(s.Options().MaxBlob, 1<<20)
 		if contents != nil {
-			_, err := readPart(bytes.NewReader(contents), contentsMagic, limit, func(_ byte, key, val []byte) error {
+			_, err := readPart(contents, contentsMagic, limit, func(_ byte, key, val []byte) error {
 				return f.Content(store.Hash(key), val)
 			})
 			if err != nil {
@@ -25,7 +24,7 @@ func Append(s *store.Store, contents, log []byte, o Options) error {
 			}
 		}
 		last := uint64(0)
-		_, err := readPart(bytes.NewReader(log), logMagic, limit, func(kind byte, key, val []byte) error {
+		_, err := readPart(log, logMagic, limit, func(kind byte, key, val []byte) error {
 			switch {
 			case kind == streamHeadKind:
 				var h streamHead

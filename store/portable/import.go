@@ -21,37 +21,47 @@ import (
 // sets to accept. Import returns ErrNewer, ErrTooLarge, ErrNoSpace, an error of r, or an error that
 // describes the fault of the stream.
 func Import(ctx context.Context, dir string, r io.Reader, o Options, so store.Options) (c Totals, err error) {
+	err = Create(ctx, dir, so, func(s *store.Store) error {
+		err := s.FillNew(func(f *store.Filler) (err error) {
+			c, err = readStream(ctx, r, s.Options().MaxBlob, &importer{f: f, o: o, ended: map[string]bool{}})
+			return err
+		})
+		c.Files = s.Stats().Files
+		return err
+	})
+	if err != nil {
+		err = fmt.Errorf("import: %w", err)
+	}
+	return c, err
+}
+
+// Create creates a store in dir, which must not exist, and calls fill to fill it. If Create returns
+// nil, the store is packed, checked and synced. Otherwise dir was removed.
+func Create(ctx context.Context, dir string, so store.Options, fill func(*store.Store) error) (err error) {
 	if _, err := os.Lstat(dir); err == nil {
-		return c, fmt.Errorf("import: %s already exists", dir)
+		return fmt.Errorf("%s already exists", dir)
 	}
 	so.Ballast = -1 // Open creates it when the store is in its final place
 	s, err := store.Open(dir, so)
 	if err != nil {
-		return c, errors.Join(err, os.RemoveAll(dir))
+		return errors.Join(err, os.RemoveAll(dir))
 	}
 	defer func() {
 		err = errors.Join(err, s.Close())
 		if err != nil {
-			err = errors.Join(fmt.Errorf("import: %w", err), os.RemoveAll(dir))
+			err = errors.Join(err, os.RemoveAll(dir))
 		}
 	}()
-	err = s.FillNew(func(f *store.Filler) error {
-		c, err = readStream(ctx, r, s.Options().MaxBlob, &importer{f: f, o: o, ended: map[string]bool{}})
+	if err := fill(s); err != nil {
 		return err
-	})
-	if err != nil {
-		return c, err
 	}
-	err = packed(ctx, s)
-	if err != nil {
-		return c, err
+	if err := packed(ctx, s); err != nil {
+		return err
 	}
-	err = verified(ctx, s)
-	if err != nil {
-		return c, err
+	if err := verified(ctx, s); err != nil {
+		return err
 	}
-	c.Files = s.Stats().Files
-	return c, s.Sync()
+	return s.Sync()
 }
 
 // belongs reports whether a path ("" is the root) is inside a project.
@@ -96,7 +106,6 @@ func readStream(ctx context.Context, r io.Reader, maxBlob int64, to *importer) (
 				c.Program, c.Root, c.Made = h.Program, h.Root, h.Made
 			}
 			if err == nil && to != nil {
-				to.short = h.Short
 				err = to.f.Begin(h.Gaps, h.Oldest)
 			}
 		case kind == streamContent:

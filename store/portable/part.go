@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math/bits"
 	"slices"
 
@@ -20,8 +19,7 @@ import (
 //	"cachebro-contents 1\n"  b … e
 //	"cachebro-log 1\n"       h, records and versions, e
 //
-// The contents of a log's versions are in its own part or an earlier one. Joined in order, the
-// parts are one stream for Import.
+// The contents of a log's versions are in its own part or an earlier one.
 const (
 	contentsMagic = "cachebro-contents 1\n"
 	logMagic      = "cachebro-log 1\n"
@@ -269,9 +267,10 @@ func (p *Part) pack(hashes []store.Hash, contents [][]byte, size int) (err error
 	return err
 }
 
-// headOf reads the head of a log.
-func headOf(log io.Reader) (h streamHead, err error) {
-	_, err = readPart(log, logMagic, streamValue, func(kind byte, _, val []byte) error {
+// LinkOf returns the link that was passed to Log.
+func LinkOf(log []byte) ([]byte, error) {
+	var h streamHead
+	_, err := readPart(log, logMagic, streamValue, func(_ byte, _, val []byte) error {
 		if decode(val, &h) != nil {
 			return badStream("a head cannot be read")
 		}
@@ -280,19 +279,12 @@ func headOf(log io.Reader) (h streamHead, err error) {
 	if errors.Is(err, errFound) {
 		err = nil
 	}
-	return h, err
-}
-
-// LinkOf returns the link that was passed to Log.
-func LinkOf(log io.Reader) ([]byte, error) {
-	h, err := headOf(log)
 	return h.Link, err
 }
 
-// readPart verifies a stream of a part and calls fn with its records. Import checks the records of
-// a log later.
-func readPart(r io.Reader, magic string, limit int64, fn func(kind byte, key, val []byte) error) (c Totals, err error) {
-	in, err := newStreamReader(r, magic, limit)
+// readPart verifies a stream of a part and calls fn with its records.
+func readPart(stream []byte, magic string, limit int64, fn func(kind byte, key, val []byte) error) (c Totals, err error) {
+	in, err := newStreamReader(bytes.NewReader(stream), magic, limit)
 	if err != nil {
 		return c, err
 	}
@@ -323,54 +315,3 @@ func readPart(r io.Reader, magic string, limit int64, fn func(kind byte, key, va
 		}
 	}
 }
-
-// Joiner joins parts, in order, into one stream for Import.
-type Joiner struct {
-	w     *streamWriter
-	c     Totals
-	limit int64
-}
-
-// NewJoiner returns a Joiner that writes to w. Contents above maxBlob bytes are an error.
-func NewJoiner(w io.Writer, maxBlob int64) (*Joiner, error) {
-	out, err := newStreamWriter(w, streamMagic, streamWindow)
-	return &Joiner{w: out, limit: max(maxBlob, 1<<20)}, err
-}
-
-// Begin writes the head of a part's log as the head of the stream. The stream thereby gets its
-// root, time and number of gaps. short means that contents were dropped, so some versions have
-// none.
-func (j *Joiner) Begin(log io.Reader, short bool) error {
-	h, err := headOf(log)
-	if err != nil {
-		return err
-	}
-	h.Link, h.Short = nil, short
-	return j.w.put(streamHeadKind, nil, encode(&h))
-}
-
-// Abandon ends the output without an end record.
-func (j *Joiner) Abandon() error { return j.w.z.Close() }
-
-// Contents adds the contents of a part. Call it before Log.
-func (j *Joiner) Contents(r io.Reader) error { return j.add(r, contentsMagic) }
-
-// Log adds a part's log.
-func (j *Joiner) Log(r io.Reader) error { return j.add(r, logMagic) }
-
-func (j *Joiner) add(r io.Reader, magic string) error {
-	c, err := readPart(r, magic, j.limit, func(kind byte, key, val []byte) error {
-		if kind == streamHeadKind {
-			return nil
-		}
-		return j.w.put(kind, key, val)
-	})
-	j.c.Contents += c.Contents
-	j.c.Bytes += c.Bytes
-	j.c.Versions += c.Versions
-	j.c.Records += c.Records
-	return err
-}
-
-// End ends the stream.
-func (j *Joiner) End() error { return j.w.end(j.c) }

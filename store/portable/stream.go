@@ -58,7 +58,6 @@ type streamHead struct {
 	Oldest  uint64 `cbor:"5,keyasint,omitempty"` // see State.Oldest
 	Seq     uint64 `cbor:"6,keyasint,omitempty"` // newest version
 	Link    []byte `cbor:"7,keyasint,omitempty"` // for a part (part.go): the caller's data, which links it to the others
-	Short   bool   `cbor:"8,keyasint,omitempty"` // contents were dropped, so some versions have none
 }
 
 // Totals are the amounts in a stream.

@@ -13,7 +13,6 @@ import (
 	"cachebro/scripts/testkit/remotetest"
 	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
-	"cachebro/store/leaf/limits"
 	"cachebro/store/portable"
 
 	"filippo.io/age"
@@ -49,12 +48,9 @@ func with(t testing.TB, p Place, machine, file string) (*store.Store, Head, erro
 	if err != nil {
 		return nil, h, err
 	}
-	var stream bytes.Buffer
-	if err := b.History(t.Context(), h, limits.Content, &stream); err != nil {
-		return nil, h, err
-	}
 	dir := filepath.Join(t.TempDir(), "store")
-	if _, err := portable.Import(t.Context(), dir, &stream, here, storetest.Options()); err != nil {
+	err = portable.Create(t.Context(), dir, storetest.Options(), func(s *store.Store) error { return b.Fill(t.Context(), h, s, here) })
+	if err != nil {
 		return nil, h, err
 	}
 	return storetest.Open(t, dir, storetest.Options()), h, nil

@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"cachebro/store"
 	"cachebro/store/portable"
@@ -24,6 +25,26 @@ func (b *Bucket) Follow(ctx context.Context, h Head, known Known, s *store.Store
 	if err != nil {
 		return known, err
 	}
+	return b.append(ctx, h, known, due, true, s, o)
+}
+
+// Fill stores the whole history up to a head in an empty store. A missing content is an error,
+// unless contents were dropped from the bucket.
+func (b *Bucket) Fill(ctx context.Context, h Head, s *store.Store, o portable.Options) error {
+	due, err := b.pieces(ctx, h)
+	if err != nil {
+		return err
+	}
+	if len(due) == 0 {
+		return fmt.Errorf("%w: nothing was sent", ErrMissing)
+	}
+	short := slices.ContainsFunc(due, func(p piece) bool { return p.dropped })
+	_, err = b.append(ctx, h, Known{}, due, short, s, o)
+	return err
+}
+
+// append adds segments to a store. For short, see portable.Append.
+func (b *Bucket) append(ctx context.Context, h Head, known Known, due []piece, short bool, s *store.Store, o portable.Options) (Known, error) {
 	previous, of := known.Log, h.Machine.ID
 	for _, p := range due {
 		if p.machine != of {
@@ -33,7 +54,7 @@ func (b *Bucket) Follow(ctx context.Context, h Head, known Known, s *store.Store
 		if err != nil {
 			return known, err
 		}
-		if err := portable.Append(s, contents, log, o); err != nil {
+		if err := portable.Append(s, contents, log, short, o); err != nil {
 			return known, fmt.Errorf("segment %d of %s: %w", p.N, p.machine, err)
 		}
 		previous = p.Log

@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"bytes"
 	"errors"
 	"flag"
 	"fmt"
@@ -16,7 +15,6 @@ import (
 	"cachebro/scripts/testkit/remotetest"
 	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
-	"cachebro/store/leaf/limits"
 	"cachebro/store/portable"
 
 	"golang.org/x/sys/unix"
@@ -233,12 +231,9 @@ func (f *fleet) prune() {
 
 // read returns the history of a machine as another machine reads it.
 func (f *fleet) read(b *Bucket, h Head) *store.Store {
-	var stream bytes.Buffer
-	f.ok(b.History(f.rt.Context(), h, limits.Content, &stream))
 	dir := filepath.Join(f.dir, fmt.Sprint(len(f.dirs)))
 	f.dirs = append(f.dirs, dir)
-	_, err := portable.Import(f.rt.Context(), dir, &stream, here, storetest.Options())
-	f.ok(err)
+	f.ok(portable.Create(f.rt.Context(), dir, storetest.Options(), func(s *store.Store) error { return b.Fill(f.rt.Context(), h, s, here) }))
 	s, err := store.Open(dir, storetest.Options())
 	f.ok(err)
 	f.rt.Cleanup(func() { _ = s.Close() })

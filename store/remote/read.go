@@ -1,12 +1,10 @@
 package remote
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 
 	"cachebro/store"
@@ -222,41 +220,6 @@ func (b *Bucket) listed(ctx context.Context, h Head, n uint64) (segs []Segment, 
 	return all, lists, nil
 }
 
-// History writes the whole history up to a head in the form that portable.Import reads. Data with a
-// wrong hash is an error; the stream then has no end mark. A content above maxBlob bytes is an
-// error.
-func (b *Bucket) History(ctx context.Context, h Head, maxBlob int64, w io.Writer) error {
-	pieces, err := b.pieces(ctx, h)
-	if err != nil {
-		return err
-	}
-	if len(pieces) == 0 {
-		return fmt.Errorf("%w: nothing was sent", ErrMissing)
-	}
-	j, err := portable.NewJoiner(w, maxBlob)
-	if err != nil {
-		return err
-	}
-	last, err := b.log(ctx, pieces[len(pieces)-1])
-	if err == nil {
-		err = j.Begin(bytes.NewReader(last), slices.ContainsFunc(pieces, func(p piece) bool { return p.dropped }))
-	}
-	previous, of := "", ""
-	for _, p := range pieces {
-		if p.machine != of {
-			previous, of = "", p.machine
-		}
-		if err == nil {
-			err = b.piece(ctx, p, previous, j)
-		}
-		if err != nil {
-			return errors.Join(err, j.Abandon())
-		}
-		previous = p.Log
-	}
-	return j.End()
-}
-
 func (b *Bucket) log(ctx context.Context, p piece) ([]byte, error) {
 	body, err := b.getHashed(ctx, logKey(p.machine, p.Log), p.Log, p.LogSize)
 	if err != nil {
@@ -309,7 +272,7 @@ func (b *Bucket) linked(ctx context.Context, p piece, previous string) (log []by
 	if err != nil {
 		return nil, l, err
 	}
-	joint, err := portable.LinkOf(bytes.NewReader(log))
+	joint, err := portable.LinkOf(log)
 	if err != nil {
 		return nil, l, err
 	}
@@ -334,18 +297,6 @@ func (b *Bucket) fetch(ctx context.Context, p piece, previous string) (contents,
 		}
 	}
 	return contents, log, err
-}
-
-// piece adds a segment to j.
-func (b *Bucket) piece(ctx context.Context, p piece, previous string, j *portable.Joiner) error {
-	contents, log, err := b.fetch(ctx, p, previous)
-	if err == nil && contents != nil {
-		err = j.Contents(bytes.NewReader(contents))
-	}
-	if err != nil {
-		return err
-	}
-	return j.Log(bytes.NewReader(log))
 }
 
 // SetOrigin records in a store where its history came from. Sending to that place then continues

@@ -17,7 +17,6 @@ import (
 	"cachebro/scripts/testkit/remotetest"
 	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
-	"cachebro/store/leaf/limits"
 	"cachebro/store/portable"
 )
 
@@ -78,15 +77,9 @@ func readBack(t testing.TB, p Place, machine string) (*store.Store, error) {
 	if i < 0 {
 		return nil, fmt.Errorf("%w: %s", ErrMissing, machine)
 	}
-	var stream bytes.Buffer
-	if err := b.History(t.Context(), heads[i], limits.Content, &stream); err != nil {
-		if _, ierr := portable.Check(t.Context(), &stream); ierr == nil {
-			t.Errorf("%v, and yet the stream is whole", err)
-		}
-		return nil, err
-	}
 	dir := filepath.Join(t.TempDir(), "store")
-	if _, err := portable.Import(t.Context(), dir, &stream, here, storetest.Options()); err != nil {
+	err = portable.Create(t.Context(), dir, storetest.Options(), func(s *store.Store) error { return b.Fill(t.Context(), heads[i], s, here) })
+	if err != nil {
 		return nil, err
 	}
 	return storetest.Open(t, dir, storetest.Options()), nil

@@ -53,27 +53,47 @@ func openAlone(state string) (*store.Store, error) {
 // ImportHistory replaces the history of the project at root by an exported stream. It fails with
 // ErrHistory if the project has a history. A failed import changes nothing.
 func ImportHistory(ctx context.Context, state, root, version string, from io.Reader, o store.Options) (c portable.Totals, err error) {
+	err = newHistory(state, func(fresh string) error {
+		c, err = portable.Import(ctx, fresh, from, tidy.Portable(root, version), o)
+		return err
+	})
+	return c, err
+}
+
+// ResumeHistory is ImportHistory from a bucket. It returns the number of versions.
+func ResumeHistory(ctx context.Context, state, version string, b *remote.Bucket, h remote.Head, o store.Options) (versions uint64, err error) {
+	err = newHistory(state, func(fresh string) error {
+		return portable.Create(ctx, fresh, o, func(s *store.Store) error {
+			err := b.Fill(ctx, h, s, tidy.Portable(h.Machine.Root, version))
+			versions = s.Stats().Versions
+			return err
+		})
+	})
+	return versions, err
+}
+
+// newHistory replaces the history in a state directory by the store that create creates in fresh.
+func newHistory(state string, create func(fresh string) error) error {
 	unlock, err := Lock(state, os.O_CREATE)
 	if err != nil {
-		return c, err
+		return err
 	}
 	defer unlock()
 	empty, err := hasNoHistory(state)
 	if err != nil {
-		return c, err
+		return err
 	}
 	if !empty {
-		return c, ErrHistory
+		return ErrHistory
 	}
 	fresh := filepath.Join(state, "import")
 	if err := os.RemoveAll(fresh); err != nil { // left by an import that was killed
-		return c, err
+		return err
 	}
-	c, err = portable.Import(ctx, fresh, from, tidy.Portable(root, version), o)
-	if err != nil {
-		return c, err
+	if err := create(fresh); err != nil {
+		return err
 	}
-	return c, replaceHistory(state, fresh)
+	return replaceHistory(state, fresh)
 }
 
 // hasNoHistory reports whether the state directory has no history that an import would replace.

@@ -100,33 +100,38 @@ func importHere(ctx context.Context, e *cli.Env, from io.Reader, im *imported) (
 	if top, ok := mounts.Top(root); ok {
 		root = top
 	}
-	return importInto(ctx, e, root, from, im)
+	im.Root = root
+	err = giveHistory(ctx, e, root, func(state string, limits store.Options) error {
+		c, err = daemon.ImportHistory(ctx, state, root, cli.Version, from, limits)
+		return err
+	})
+	return c, err
 }
 
-// importInto is importHere for the project at root.
-func importInto(ctx context.Context, e *cli.Env, root string, from io.Reader, im *imported) (c portable.Totals, err error) {
-	im.Root = root
+// giveHistory calls give with the state directory of the project at root, which must be neither
+// mounted nor have a history.
+func giveHistory(ctx context.Context, e *cli.Env, root string, give func(state string, limits store.Options) error) error {
 	overlays, err := mounts.Overlays()
 	if err != nil {
-		return c, err
+		return err
 	}
 	for _, m := range overlays {
 		if m.Source == root || m.Point == root {
-			return c, cli.Hintf("cd / && cachebro umount "+cli.Arg(m.Point), "%s is mounted", cli.Quote(root))
+			return cli.Hintf("cd / && cachebro umount "+cli.Arg(m.Point), "%s is mounted", cli.Quote(root))
 		}
 	}
 	set, err := storeLimits(e)
 	if err != nil {
-		return c, err
+		return err
 	}
 	e.EndDaemon(ctx, root)
 	state, err := e.Paths().MakeState(root)
 	if err != nil {
-		return c, err
+		return err
 	}
-	c, err = daemon.ImportHistory(ctx, state, root, cli.Version, from, set)
+	err = give(state, set)
 	if errors.Is(err, daemon.ErrHistory) {
-		return c, cli.Hintf("mv "+cli.Arg(state)+" "+cli.Arg(state+".before")+" moves it away", "%s has a history already, and two histories cannot be merged", cli.Quote(root))
+		return cli.Hintf("mv "+cli.Arg(state)+" "+cli.Arg(state+".before")+" moves it away", "%s has a history already, and two histories cannot be merged", cli.Quote(root))
 	}
-	return c, err
+	return err
 }

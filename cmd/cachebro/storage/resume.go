@@ -1,11 +1,9 @@
 package storage
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -15,7 +13,7 @@ import (
 	"cachebro/cmd/cachebro/daemon"
 	"cachebro/cmd/cachebro/machines"
 	"cachebro/cmd/cachebro/mounting"
-	"cachebro/store/leaf/limits"
+	"cachebro/store"
 	"cachebro/store/leaf/text"
 	"cachebro/store/remote"
 
@@ -153,26 +151,10 @@ func emptyDir(e *cli.Env, dir string) (root string, made bool, err error) {
 
 // importFromBucket imports the history of a machine from the bucket, then writes the files.
 func importFromBucket(ctx context.Context, e *cli.Env, b *remote.Bucket, place remote.Place, h remote.Head, at time.Time, send bool, r *resumed) error {
-	set, err := storeLimits(e)
-	if err != nil {
+	err := giveHistory(ctx, e, r.Root, func(state string, limits store.Options) (err error) {
+		r.Versions, err = daemon.ResumeHistory(ctx, state, cli.Version, b, h, limits)
 		return err
-	}
-	reading, stop := context.WithCancel(ctx)
-	defer stop()
-	from, to := io.Pipe()
-	sent := make(chan error, 1)
-	go func() {
-		err := b.History(reading, h, cmp.Or(set.MaxBlob, limits.Content), to)
-		to.CloseWithError(err)
-		sent <- err
-	}()
-	var im imported
-	c, err := importInto(ctx, e, r.Root, from, &im)
-	stop()
-	from.Close()
-	if e := <-sent; e != nil && err != nil && !errors.Is(e, context.Canceled) && !errors.Is(e, io.ErrClosedPipe) {
-		err = e // the reader reports only that the stream ended
-	}
+	})
 	if errors.Is(err, remote.ErrLocked) {
 		return cli.Hintf(machines.IdentityHint, "resume: %w", err)
 	}
@@ -182,7 +164,6 @@ func importFromBucket(ctx context.Context, e *cli.Env, b *remote.Bucket, place r
 	if err != nil {
 		return fmt.Errorf("resume: %w", err)
 	}
-	r.Versions = c.Versions
 	if err := fillFrom(ctx, e, place, h, at, send, r); err != nil {
 		return cli.Hintf(fmt.Sprintf("cachebro restore --at %d --dir %s", r.Seq, cli.Arg(r.Root)), "the history was restored, but not all files: %w", err)
 	}
