@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"unicode"
@@ -42,20 +43,29 @@ func JsonPath(m map[string]any, name string, path []byte) {
 }
 
 // Object turns a wire struct into a map. paths replaces its byte fields, by name.
-func Object(dto any, paths map[string][]byte) (map[string]any, error) {
+func Object(dto any, paths map[string][]byte) map[string]any {
 	raw, err := json.Marshal(dto)
-	if err != nil {
-		return nil, err
-	}
 	m := map[string]any{}
-	dec := json.NewDecoder(strings.NewReader(string(raw)))
+	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber() // sequence numbers and times exceed float64
-	if err := dec.Decode(&m); err != nil {
-		return nil, err
+	if err == nil {
+		err = dec.Decode(&m)
+	}
+	if err != nil {
+		panic(err) // the structs are plain
 	}
 	for name, path := range paths {
 		delete(m, name)
 		JsonPath(m, name, path)
 	}
-	return m, nil
+	return m
+}
+
+// Objects calls Object for each element of a list.
+func Objects[T any](all []T, paths func(T) map[string][]byte) []map[string]any {
+	out := make([]map[string]any, len(all))
+	for i, x := range all {
+		out[i] = Object(x, paths(x))
+	}
+	return out
 }

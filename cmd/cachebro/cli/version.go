@@ -124,6 +124,6 @@ func pathsOf(v wire.Version) string {
 }
 
 // VersionObject returns a version as --json prints it, with paths as strings.
-func VersionObject(v wire.Version) (map[string]any, error) {
+func VersionObject(v wire.Version) map[string]any {
 	return Object(v, map[string][]byte{"path": v.Path, "from": v.From, "to": v.To, "target": v.Target})
 }

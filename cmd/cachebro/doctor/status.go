@@ -88,19 +88,8 @@ the store does not answer.`,
 }
 
 func printStatusJSON(e *cli.Env, st wire.Status, dead *cli.ErrDeadMount) error {
-	m, err := cli.Object(st, nil)
-	if err != nil {
-		return err
-	}
-	gaps := make([]map[string]any, 0, len(st.Gaps))
-	for _, g := range st.Gaps {
-		o, err := cli.Object(g, map[string][]byte{"path": g.Path})
-		if err != nil {
-			return err
-		}
-		gaps = append(gaps, o)
-	}
-	m["gaps"] = gaps
+	m := cli.Object(st, nil)
+	m["gaps"] = cli.Objects(st.Gaps, func(g wire.Gap) map[string][]byte { return map[string][]byte{"path": g.Path} })
 	if dead != nil {
 		m["dead_mount"] = dead.Point
 	}

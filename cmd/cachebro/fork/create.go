@@ -304,20 +304,10 @@ func (m *newFork) mount(ctx context.Context, e *cli.Env) {
 }
 
 func printFork(e *cli.Env, m newFork) error {
-	o, err := cli.Object(m, nil)
-	if err != nil {
-		return err
-	}
-	lost := make([]map[string]any, 0, len(m.Answer.Lost))
-	for _, l := range m.Answer.Lost {
-		v, err := cli.Object(l, map[string][]byte{"path": l.Path})
-		if err != nil {
-			return err
-		}
-		lost = append(lost, v)
-	}
+	o := cli.Object(m, nil)
 	o["seq"], o["at"], o["files"], o["bytes"], o["shared"] = m.Answer.Seq, m.at, m.Answer.Files, m.Answer.Bytes, m.Answer.Shared
-	o["lost"], o["lost_more"] = lost, m.Answer.More
+	o["lost"] = cli.Objects(m.Answer.Lost, func(l wire.ForkLost) map[string][]byte { return map[string][]byte{"path": l.Path} })
+	o["lost_more"] = m.Answer.More
 	return e.PrintJSON(o)
 }
 

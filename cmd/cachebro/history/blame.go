@@ -61,10 +61,7 @@ the text. Lines that existed before the first recorded change are marked "found 
 		}
 		if *asJSON {
 			for i, k := range a.Lines {
-				m, err := cli.VersionObject(a.Versions[k])
-				if err != nil {
-					return err
-				}
+				m := cli.VersionObject(a.Versions[k])
 				m["line"], m["text"] = i+1, strings.ToValidUTF8(string(bytes.TrimRight(lines[i], "\r\n")), "\uFFFD")
 				if err := e.PrintJSON(m); err != nil {
 					return err

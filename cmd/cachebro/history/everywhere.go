@@ -121,10 +121,7 @@ func logEverywhere(ctx context.Context, e *cli.Env, path string, q wire.LogQuery
 
 func printFrom(e *cli.Env, w io.Writer, m machines.History, v wire.Version, asJSON bool) error {
 	if asJSON {
-		o, err := cli.VersionObject(v)
-		if err != nil {
-			return err
-		}
+		o := cli.VersionObject(v)
 		o["machine"], o["host"] = m.ID, m.WriterOf(v.Seq)
 		return e.PrintJSON(o)
 	}

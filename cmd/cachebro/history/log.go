@@ -129,11 +129,7 @@ machines may have written, one after the other.`,
 					_, err := fmt.Fprintf(e.Stdout, "%s\x00", v.Path)
 					return err
 				}
-				m, err := cli.VersionObject(v)
-				if err != nil {
-					return err
-				}
-				return e.PrintJSON(m)
+				return e.PrintJSON(cli.VersionObject(v))
 			})
 		}
 		if f.versions || f.baselines {

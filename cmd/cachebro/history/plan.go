@@ -402,48 +402,25 @@ func ConflictText(x wire.Conflict, e *cli.Env) string {
 // printPlanJSON prints the first plan. The plan for files outside of the project, if any,
 // is part of it.
 func printPlanJSON(e *cli.Env, sides []*side) error {
-	out, err := planObject(sides[0].plan, sides[0].res)
-	if err == nil && len(sides) > 1 {
-		out["outside"], err = planObject(sides[1].plan, sides[1].res)
-	}
-	if err != nil {
-		return err
+	out := planObject(sides[0].plan, sides[0].res)
+	if len(sides) > 1 {
+		out["outside"] = planObject(sides[1].plan, sides[1].res)
 	}
 	return e.PrintJSON(out)
 }
 
-func planObject(plan wire.Plan, res apply.Result) (map[string]any, error) {
-	steps := make([]map[string]any, 0, len(plan.Steps))
-	for _, s := range plan.Steps {
-		m, err := cli.Object(s, map[string][]byte{"path": s.Path, "to": s.To, "target": s.Target})
-		if err != nil {
-			return nil, err
-		}
-		steps = append(steps, m)
+func planObject(plan wire.Plan, res apply.Result) map[string]any {
+	steps := cli.Objects(plan.Steps, func(s wire.PlanStep) map[string][]byte {
+		return map[string][]byte{"path": s.Path, "to": s.To, "target": s.Target}
+	})
+	list := func(all []wire.Conflict) []map[string]any {
+		return cli.Objects(all, func(x wire.Conflict) map[string][]byte { return map[string][]byte{"path": x.Path} })
 	}
-	list := func(cs []wire.Conflict) ([]map[string]any, error) {
-		all := make([]map[string]any, 0, len(cs))
-		for _, x := range cs {
-			m, err := cli.Object(x, map[string][]byte{"path": x.Path})
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, m)
-		}
-		return all, nil
-	}
-	conflicts, err := list(plan.Conflicts)
-	lost, err2 := list(plan.Lost)
-	failed, err3 := list(res.Failed)
-	left, err4 := list(res.Left)
-	if err := errors.Join(err, err2, err3, err4); err != nil {
-		return nil, err
-	}
-	out := map[string]any{"left": left, "id": plan.ID, "kind": plan.Kind, "title": plan.Title, "steps": steps, "conflicts": conflicts, "lost": lost, "done": res.Done, "failed": failed}
+	out := map[string]any{"left": list(res.Left), "id": plan.ID, "kind": plan.Kind, "title": plan.Title, "steps": steps, "conflicts": list(plan.Conflicts), "lost": list(plan.Lost), "done": res.Done, "failed": list(res.Failed)}
 	if plan.Partly {
 		out["partly"] = true // only the first steps have line counts
 	}
-	return out, nil
+	return out
 }
 
 // FilesOf counts the files of the steps that were done.

@@ -75,11 +75,7 @@ local file whose name has a colon, write ./NAME:PATH.`,
 			return err
 		}
 		if *asJSON {
-			m, err := cli.VersionObject(v)
-			if err != nil {
-				return err
-			}
-			return e.PrintJSON(m)
+			return e.PrintJSON(cli.VersionObject(v))
 		}
 		if len(v.Target) > 0 {
 			content = append(v.Target, '\n')

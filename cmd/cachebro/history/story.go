@@ -474,19 +474,9 @@ func follow(ctx context.Context, e *cli.Env, c *wire.Client, q wire.LogQuery, f 
 
 // printActionJSON writes one action on one line, paths as strings.
 func printActionJSON(e *cli.Env, a wire.Action) error {
-	files := make([]map[string]any, 0, len(a.Files))
-	for _, f := range a.Files {
-		m, err := cli.Object(f, map[string][]byte{"path": f.Path, "from": f.From})
-		if err != nil {
-			return err
-		}
-		files = append(files, m)
-	}
+	files := cli.Objects(a.Files, func(f wire.ActionFile) map[string][]byte { return map[string][]byte{"path": f.Path, "from": f.From} })
 	a.Files = nil
-	m, err := cli.Object(a, nil)
-	if err != nil {
-		return err
-	}
+	m := cli.Object(a, nil)
 	m["files"] = files
 	return e.PrintJSON(m)
 }

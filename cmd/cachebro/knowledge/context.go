@@ -54,11 +54,7 @@ has seen the same bundle before, only a few lines or the differences.
 		if len(args) > 0 {
 			ref = args[0]
 		}
-		t, err := e.Locate(".")
-		if err != nil {
-			return err
-		}
-		c, err := e.Connect(ctx, t.Root)
+		t, c, err := e.Open(ctx, ".")
 		if err != nil {
 			return err
 		}
@@ -76,10 +72,7 @@ has seen the same bundle before, only a few lines or the differences.
 			return err
 		}
 		if *asJSON {
-			m, err := cli.Object(a, nil)
-			if err != nil {
-				return err
-			}
+			m := cli.Object(a, nil)
 			m["text"] = string(text)
 			if json.Valid(text) {
 				m["bundle"] = json.RawMessage(text)

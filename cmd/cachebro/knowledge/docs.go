@@ -183,20 +183,15 @@ func markSynced(ctx context.Context, e *cli.Env, arg []string, q wire.DocsReques
 }
 
 func printPairJSON(e *cli.Env, p wire.DocPair, seq uint64) error {
-	m, err := cli.Object(p, map[string][]byte{"doc": p.Doc})
-	if err != nil {
-		return err
-	}
+	m := cli.Object(p, map[string][]byte{"doc": p.Doc})
 	var changes []map[string]any
 	for _, c := range p.Changes {
-		change, err := cli.Object(c, map[string][]byte{"path": c.Path, "to": c.To})
+		change := cli.Object(c, map[string][]byte{"path": c.Path, "to": c.To})
 		for name, v := range map[string]wire.Version{"first": c.First, "last": c.Last} {
-			if delete(change, name); v.Seq != 0 && err == nil {
-				change[name], err = cli.VersionObject(v)
+			delete(change, name)
+			if v.Seq != 0 {
+				change[name] = cli.VersionObject(v)
 			}
-		}
-		if err != nil {
-			return err
 		}
 		changes = append(changes, change)
 	}

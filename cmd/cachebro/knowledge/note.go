@@ -125,8 +125,7 @@ func (n *notes) ask(ctx context.Context, e *cli.Env) error {
 
 // noteText returns the text of a new note: the arguments, or standard input.
 func noteText(e *cli.Env, args []string) (string, error) {
-	switch {
-	case len(args) > 1 || args[0] != "-":
+	if len(args) > 1 || args[0] != "-" {
 		return strings.Join(args, " "), nil
 	}
 	b, err := io.ReadAll(io.LimitReader(e.Stdin, 1<<20))
@@ -139,10 +138,7 @@ func noteText(e *cli.Env, args []string) (string, error) {
 func printNotes(e *cli.Env, a wire.NotesAnswer, did string, asJSON bool) error {
 	for _, n := range a.Notes {
 		if asJSON {
-			m, err := noteObject(n)
-			if err != nil {
-				return err
-			}
+			m := noteObject(n)
 			if did == "add" {
 				m["added"] = a.Added
 			}
@@ -173,7 +169,7 @@ func printNotes(e *cli.Env, a wire.NotesAnswer, did string, asJSON bool) error {
 }
 
 // noteObject returns a note for scripts, with its paths as text.
-func noteObject(n wire.Note) (map[string]any, error) {
+func noteObject(n wire.Note) map[string]any {
 	paths := map[string][]byte{}
 	if len(n.Path) > 0 {
 		paths["path"] = n.Path

@@ -43,11 +43,7 @@ the session lasts; if there are too many outputs, the oldest is dropped.`,
 				return e.Usagef("output: --grep: %v", err)
 			}
 		}
-		t, err := e.Locate(".")
-		if err != nil {
-			return err
-		}
-		c, err := e.Connect(ctx, t.Root)
+		_, c, err := e.Open(ctx, ".")
 		if err != nil {
 			return err
 		}

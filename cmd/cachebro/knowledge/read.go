@@ -52,10 +52,7 @@ A reader is a session and an agent. Without --session the full text is printed.`
 			return err
 		}
 		if *asJSON {
-			m, err := cli.Object(a, nil)
-			if err != nil {
-				return err
-			}
+			m := cli.Object(a, nil)
 			cli.JsonPath(m, "path", t.Rel)
 			cli.JsonPath(m, "text", text)
 			return e.PrintJSON(m)
@@ -108,10 +105,7 @@ func printSet(e *cli.Env, set wire.WorkingSet, asJSON bool) error {
 	p, now := e.Paint(), e.Now()
 	for _, f := range set.Files {
 		if asJSON {
-			m, err := cli.Object(f, map[string][]byte{"path": f.Path})
-			if err != nil {
-				return err
-			}
+			m := cli.Object(f, map[string][]byte{"path": f.Path})
 			if err := e.PrintJSON(m); err != nil {
 				return err
 			}

@@ -142,15 +142,9 @@ func compactLine(h wire.SearchHit, project string) string {
 
 func printHitsJSON(e *cli.Env, a wire.SearchAnswer) error {
 	for _, h := range a.Hits {
-		m, err := cli.Object(h, map[string][]byte{"path": h.Path})
-		if err != nil {
-			return err
-		}
+		m := cli.Object(h, map[string][]byte{"path": h.Path})
 		if h.Note != nil {
-			m["note"], err = noteObject(*h.Note)
-			if err != nil {
-				return err
-			}
+			m["note"] = noteObject(*h.Note)
 		}
 		if err := e.PrintJSON(m); err != nil {
 			return err
