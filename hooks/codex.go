@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,7 +41,7 @@ func (c *scene) rollout() rollout {
 // advance reads the new part of the record. If the record is another file or became shorter,
 // everything shown so far counts as lost.
 func (r *rollout) advance(path string, n *recorded) error {
-	return readNew(path, &r.Offset, func(size int64) {
+	return readNew(path, &r.Offset, func(size int64) error {
 		if r.Path != path || size < r.Offset {
 			r.Path, r.Offset = path, 0
 			n.lose()
@@ -49,6 +50,7 @@ func (r *rollout) advance(path string, n *recorded) error {
 			r.Offset = size
 			n.lose()
 		}
+		return nil
 	}, n.take)
 }
 
@@ -90,12 +92,8 @@ func (n *recorded) take(line []byte) {
 // tellsRolloutLoss reports whether an item or event of this name shortens or rolls back the
 // thread's history.
 func tellsRolloutLoss(what string) bool {
-	for _, w := range []string{"ompact", "roll", "trunc", "lear", "revert", "undo", "evict", "prune", "drop", "delet", "remov"} {
-		if strings.Contains(what, w) {
-			return true
-		}
-	}
-	return false
+	words := []string{"ompact", "roll", "trunc", "lear", "revert", "undo", "evict", "prune", "drop", "delet", "remov"}
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(what, w) })
 }
 
 // codexPrinted returns what a command printed, without the lines that Codex adds before it.

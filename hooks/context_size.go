@@ -214,18 +214,19 @@ func (s *contextSize) advance(transcript string) error {
 	if s.file == "" || transcript == "" {
 		return errNoRecord
 	}
-	return readNew(transcript, &s.Offset, func(size int64) {
+	return readNew(transcript, &s.Offset, func(size int64) error {
 		if size < s.Offset || size-s.Offset > maxAccount {
 			s.Shrunk = true
 			s.Offset, s.Total, s.Chars = size, 0, 0
 		}
+		return nil
 	}, s.account)
 }
 
 // readNew calls take with each line of a file after offset, and advances offset. An incomplete line
 // is left to the next event. Before that it calls fit with the
 // size of the file; fit may change offset.
-func readNew(path string, offset *int64, fit func(size int64), take func(line []byte)) error {
+func readNew(path string, offset *int64, fit func(size int64) error, take func(line []byte)) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -235,7 +236,9 @@ func readNew(path string, offset *int64, fit func(size int64), take func(line []
 	if err != nil {
 		return err
 	}
-	fit(fi.Size())
+	if err := fit(fi.Size()); err != nil {
+		return err
+	}
 	if _, err := f.Seek(*offset, io.SeekStart); err != nil {
 		return err
 	}

@@ -1,14 +1,12 @@
 package hooks
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -45,10 +43,7 @@ type node struct {
 	tools       []string
 }
 
-const (
-	maxEntry = 64 << 20           // bytes of one transcript line
-	keepFor  = 7 * 24 * time.Hour // an index unused for so long is removed
-)
+const keepFor = 7 * 24 * time.Hour // an index unused for so long is removed
 
 func (c *scene) chain() *chain {
 	ch := &chain{nodes: map[string]node{}, byTool: map[string]string{}, byMsg: map[string][]string{}}
@@ -192,55 +187,23 @@ var errShrunk = errors.New("the transcript is shorter than before")
 // advance indexes the complete lines that were added.
 func (ch *chain) advance(transcript string) error {
 	if ch.file == "" || transcript == "" {
-		return errors.New("no transcript")
-	}
-	f, err := os.Open(transcript)
-	if errors.Is(err, os.ErrNotExist) && ch.offset == 0 {
-		ch.begin(transcript)
-		return err
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	fi, err := f.Stat()
-	if err != nil {
-		return err
+		return errNoRecord
 	}
 	if !ch.started {
 		ch.begin(transcript)
-		return nil
-	}
-	if fi.Size() < ch.offset { // the transcript was rewritten, so the index is invalid
-		_ = os.Remove(ch.file)
-		return errShrunk
-	}
-	if _, err := f.Seek(ch.offset, io.SeekStart); err != nil {
+		_, err := os.Stat(transcript)
 		return err
 	}
 	var out bytes.Buffer
-	r := bufio.NewReaderSize(f, 1<<20)
-	for {
-		line, err := r.ReadSlice('\n')
-		if errors.Is(err, bufio.ErrBufferFull) {
-			head := bytes.Clone(line)
-			if len(head) > maxEntry {
-				return errors.New("an entry of the transcript is too long")
-			}
-			var rest []byte
-			rest, err = r.ReadBytes('\n')
-			if err == nil {
-				line = append(head, rest...)
-			}
+	err := readNew(transcript, &ch.offset, func(size int64) error {
+		if size < ch.offset { // the transcript was rewritten, so the index is invalid
+			_ = os.Remove(ch.file)
+			return errShrunk
 		}
-		if err != nil { // an incomplete line is read at the next event
-			break
-		}
-		ch.offset += int64(len(line))
-		ch.index(line, &out)
-	}
-	if out.Len() == 0 {
 		return nil
+	}, func(line []byte) { ch.index(line, &out) })
+	if err != nil || out.Len() == 0 {
+		return err
 	}
 	fmt.Fprintf(&out, "o %d\n", ch.offset)
 	return ch.append(out.String())
