@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -52,9 +53,7 @@ func parseOpenCodeRead(output string) (r openCodeRead, ok bool) {
 		if !numbered || err != nil || r.first > 0 && n != r.first+len(r.lines) {
 			return r, false
 		}
-		if r.first == 0 {
-			r.first = n
-		}
+		r.first = cmp.Or(r.first, n)
 		r.lines = append(r.lines, text)
 	}
 	footer, tail, found := strings.Cut(rest, end)

@@ -110,9 +110,7 @@ func parseEvent(raw []byte, opt options) (event, bool) {
 		response:   f.object("tool_response"),
 		size:       len(f["tool_input"]) + len(f["tool_response"]),
 	}
-	if e.name == "" {
-		e.name = opt.event
-	}
+	e.name = cmp.Or(e.name, opt.event)
 	var calls []fields
 	if json.Unmarshal(f["tool_calls"], &calls) == nil {
 		for _, c := range calls {

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -95,9 +96,7 @@ func (o *Options) fill() {
 	if o.Small <= 0 {
 		o.Small = 8 << 10
 	}
-	if o.Profile == "" {
-		o.Profile = ProfileDefault
-	}
+	o.Profile = cmp.Or(o.Profile, ProfileDefault)
 	if o.Others == nil {
 		o.Others = func(context.Context, string, string) []string { return nil }
 	}

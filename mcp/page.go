@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"bytes"
 	"context"
 	"errors"
@@ -283,9 +284,7 @@ var summarizeTool = &tool{
 				return nil, err
 			}
 			r.Set = set
-			if r.Branch == "" {
-				r.Branch = set.Branch
-			}
+			r.Branch = cmp.Or(r.Branch, set.Branch)
 		}
 		return textResult(c.s.summary(r)), nil
 	}),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"slices"
 	"sync"
 	"time"
 
@@ -108,12 +109,7 @@ func newServer(opt Options) (*Server, error) {
 
 // offers reports whether this profile has a tool. Hints must not mention other tools.
 func (s *Server) offers(name string) bool {
-	for _, t := range s.tools {
-		if t.name == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.tools, func(t *tool) bool { return t.name == name })
 }
 
 // countSchema records the tokens of tools/list, which every context pays for. It runs in parallel

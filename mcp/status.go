@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -69,9 +70,7 @@ func (s *Server) status(ctx context.Context) (statusFacts, error) {
 	case st.Baseline.Done:
 		f.Baseline = "done"
 	}
-	if f.Capture == "" {
-		f.Capture = "not mounted"
-	}
+	f.Capture = cmp.Or(f.Capture, "not mounted")
 	return f, nil
 }
 

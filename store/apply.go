@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -222,9 +223,7 @@ func (c *Change) version(p Path, op Op) Version {
 // again.
 func (v *Version) inheritContent(was Version) {
 	v.Blob, v.NoContent, v.Target, v.Foreign = was.Blob, was.NoContent, was.Target, was.Foreign
-	if v.Stat.Attrs == "" {
-		v.Stat.Attrs = was.Stat.Attrs
-	}
+	v.Stat.Attrs = cmp.Or(v.Stat.Attrs, was.Stat.Attrs)
 }
 
 func isDir(st Stat) bool     { return st.Mode&unix.S_IFMT == unix.S_IFDIR }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"bytes"
 	"errors"
 	"fmt"
@@ -112,9 +113,7 @@ func (b *batch) append(v Version) (Version, error) {
 	if err != nil {
 		return v, err
 	}
-	if v.Prev == 0 {
-		v.Prev = was.Seq
-	}
+	v.Prev = cmp.Or(v.Prev, was.Seq)
 	b.next.Seq++
 	v.Seq = b.next.Seq
 	if err := b.place(v, was, wasLive); err != nil {
@@ -237,9 +236,7 @@ func indexes(v *Version) [][]byte {
 
 // refresh updates the times of a newest version whose content was found unchanged.
 func (b *batch) refresh(cur, seen Version) error {
-	if seen.Stat.Attrs == "" {
-		seen.Stat.Attrs = cur.Stat.Attrs
-	}
+	seen.Stat.Attrs = cmp.Or(seen.Stat.Attrs, cur.Stat.Attrs)
 	if cur.Stat == seen.Stat && cur.Idle == seen.Idle && cur.Foreign == seen.Foreign && seen.Linked <= cur.Linked {
 		return nil
 	}

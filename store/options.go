@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -58,21 +59,15 @@ const (
 )
 
 func (o Options) withDefaults() Options {
-	if o.Cap == 0 {
-		o.Cap = limits.History
-	}
+	o.Cap = cmp.Or(o.Cap, limits.History)
 	if o.IgnoredCap == 0 {
 		o.IgnoredCap = o.Cap / 4
 	}
-	if o.MaxBlob == 0 {
-		o.MaxBlob = limits.Content
-	}
+	o.MaxBlob = cmp.Or(o.MaxBlob, limits.Content)
 	if o.Keep == 0 {
 		o.Keep = limits.KeepVersions
 	}
-	if o.KeepAge == 0 {
-		o.KeepAge = limits.KeepAge
-	}
+	o.KeepAge = cmp.Or(o.KeepAge, limits.KeepAge)
 	if o.Ballast == 0 {
 		o.Ballast = 32 * mib
 	}

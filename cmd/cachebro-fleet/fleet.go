@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -139,10 +140,7 @@ func line(e *cli.Env, v fleet.Version, now time.Time) string {
 
 // whose describes the session that made a version and what it did, or the process.
 func whose(v fleet.Version) string {
-	did := v.Action
-	if did == "" {
-		did = v.Comm
-	}
+	did := cmp.Or(v.Action, v.Comm)
 	parts := []string{}
 	for _, s := range []string{v.Session[:min(13, len(v.Session))], v.Agent, v.Tool, did} {
 		if s != "" {

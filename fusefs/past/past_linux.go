@@ -1,6 +1,7 @@
 package past
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -263,9 +264,7 @@ func (d *directory) Readdir(ctx context.Context) (fs.DirStream, syscall.Errno) {
 
 func (d *directory) fill(out *fuse.Attr) {
 	out.Mode, out.Nlink = d.entry.Mode&0o7777, 2
-	if out.Mode == 0 {
-		out.Mode = 0o555
-	}
+	out.Mode = cmp.Or(out.Mode, 0o555)
 	fillOwner(out, d.entry)
 }
 

@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"cmp"
 	"bytes"
 	"errors"
 	"fmt"
@@ -158,9 +159,7 @@ func emptyConfig(b []byte) bool {
 func (c *Change) fail(err error) {
 	c.After, c.record = c.Before, nil
 	c.Err = fmt.Errorf("%s was left alone: %w", c.Path, err)
-	if c.Hint == "" {
-		c.Hint = "repair the file and run cachebro init again"
-	}
+	c.Hint = cmp.Or(c.Hint, "repair the file and run cachebro init again")
 }
 
 func plan(s Setup, names []string, decide func(Setup, file, *Change)) ([]Change, error) {

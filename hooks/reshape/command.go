@@ -181,15 +181,7 @@ type flags struct {
 }
 
 func (f flags) has(letters string, names ...string) bool {
-	if strings.ContainsAny(f.short, letters) {
-		return true
-	}
-	for _, n := range names {
-		if slices.Contains(f.long, n) {
-			return true
-		}
-	}
-	return false
+	return strings.ContainsAny(f.short, letters) || slices.ContainsFunc(names, func(n string) bool { return slices.Contains(f.long, n) })
 }
 
 // readFlags splits words into options and operands. letters and names are the short and long

@@ -144,12 +144,7 @@ func treeOf(b *strings.Builder, lines []string, base string, depth int) bool {
 }
 
 func all(lines []string, prefix string) bool {
-	for _, l := range lines {
-		if !strings.HasPrefix(l, prefix) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(lines, func(l string) bool { return !strings.HasPrefix(l, prefix) })
 }
 
 // untree is the inverse of paths.

@@ -134,12 +134,7 @@ func Whole(content []byte, new string) (after []byte, kept string, err error) {
 }
 
 func addsLetters(old, new string) bool {
-	for _, r := range new {
-		if r >= 0x80 && !strings.ContainsRune(old, r) {
-			return true
-		}
-	}
-	return false
+	return strings.ContainsFunc(new, func(r rune) bool { return r >= 0x80 && !strings.ContainsRune(old, r) })
 }
 
 // plain is a text with each line end folded into LF, and the offsets to map places back. loneCRs

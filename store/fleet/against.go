@@ -146,10 +146,7 @@ var errBehind = errors.New("after the end")
 // file was made is no difference.
 func sameAuthors(m auditMachine, all []author) string {
 	for i, w := range m.Writers {
-		last := w.Last
-		if last == 0 {
-			last = math.MaxInt64
-		}
+		last := cmp.Or(w.Last, math.MaxInt64)
 		switch {
 		case i >= len(all), all[i].name != w.Machine && !all[i].hidden, all[i].first != w.First,
 			i < len(m.Writers)-1 && all[i].last != last:

@@ -86,12 +86,9 @@ func (p program) atStart(path string) bool {
 // owns reports whether the program is one of the owners of a cache (by) and checks the entries
 // itself. For any other program the entries are ordinary files.
 func (p program) owns(by []string) bool {
-	for _, name := range by {
-		if p.name == name || strings.HasSuffix(name, "*") && strings.HasPrefix(p.name, name[:len(name)-1]) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(by, func(name string) bool {
+		return p.name == name || strings.HasSuffix(name, "*") && strings.HasPrefix(p.name, name[:len(name)-1])
+	})
 }
 
 // unrepeatable lists programs whose output depends on the clock or on chance. Their output is never

@@ -1,6 +1,7 @@
 package portable
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -179,9 +180,7 @@ func (m *importer) record(kind byte, key, val []byte) error {
 			return badStream("a session cannot be read")
 		}
 		v.PID, v.PStart = 0, 0
-		if v.Ended == 0 {
-			v.Ended = v.Last
-		}
+		v.Ended = cmp.Or(v.Ended, v.Last)
 		val = encode(&v)
 	case store.RecordPlan, store.RecordPlanStep:
 		// Drop unfinished plans, because a mount would complete them although nobody on this

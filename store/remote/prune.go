@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -162,9 +163,7 @@ func (b *Bucket) need(ctx context.Context, c *census, h Head, before time.Time) 
 // Prune drops contents that no history needs, as described above. It marks contents, and deletes
 // contents that an earlier call marked.
 func (b *Bucket) Prune(ctx context.Context, o PruneOptions) (r Pruned, err error) {
-	if o.Grace == 0 {
-		o.Grace = Grace
-	}
+	o.Grace = cmp.Or(o.Grace, Grace)
 	c, err := b.census(ctx)
 	if err != nil {
 		return r, err

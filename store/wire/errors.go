@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,9 +57,7 @@ var (
 // Errorf returns an Error with the code of sentinel, a message, and a hint. If hint is "",
 // the sentinel's hint is used.
 func Errorf(sentinel *Error, hint, format string, args ...any) *Error {
-	if hint == "" {
-		hint = sentinel.Hint
-	}
+	hint = cmp.Or(hint, sentinel.Hint)
 	return &Error{Code: sentinel.Code, Message: fmt.Sprintf(format, args...), Hint: hint}
 }
 

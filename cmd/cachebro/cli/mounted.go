@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -76,12 +77,9 @@ func (e *Env) AskStatus(ctx context.Context, c *wire.Client) (wire.Status, error
 // MountedHere reports whether the project at root has a mount among the overlays, and that mount
 // answers.
 func MountedHere(overlays []mounts.Mount, root string) bool {
-	for _, m := range overlays {
-		if m.Source == root && mounts.Answers(m.Point, time.Second) == nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(overlays, func(m mounts.Mount) bool {
+		return m.Source == root && mounts.Answers(m.Point, time.Second) == nil
+	})
 }
 
 // OverlayIDs returns the ids of a project's mounts in this mount namespace.

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -200,10 +201,7 @@ func (c *completer) pathVersion() {
 // paths offers the files in the directory typed so far, and the files that were deleted from it.
 func (c *completer) paths() {
 	typed, prefix := path.Split(c.word)
-	where := typed
-	if where == "" {
-		where = "."
-	}
+	where := cmp.Or(typed, ".")
 	seen := map[string]bool{}
 	if abs, err := c.Abs(where); err == nil {
 		entries, _ := os.ReadDir(abs)

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -164,9 +165,7 @@ func endTimer(ctx context.Context, d time.Duration) <-chan time.Time {
 }
 
 func run(ctx context.Context, stop context.CancelFunc, o Options, serving *atomic.Pointer[Daemon]) (err error) {
-	if o.IdleExit == 0 {
-		o.IdleExit = limits.DaemonIdle
-	}
+	o.IdleExit = cmp.Or(o.IdleExit, limits.DaemonIdle)
 	most, _ := procfs.MemoryGroup()
 	if o.MemoryLimit == 0 {
 		o.MemoryLimit = memoryFloor(most)

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,9 +111,7 @@ func indexFinding(index map[string]any) Finding {
 	if problem, _ := index["problem"].(string); problem != "" && !ready && !strings.HasPrefix(text, problem) {
 		return wrong("index", "cachebro store reindex", "%s", problem)
 	}
-	if text == "" {
-		text = "exists"
-	}
+	text = cmp.Or(text, "exists")
 	return good("index", "%s", text)
 }
 

@@ -136,10 +136,7 @@ func showGitPlan(e *cli.Env, w io.Writer, plan wire.GitPlan, objects int) {
 	if n := len(plan.Steps); n > 0 {
 		const most = 5
 		for _, s := range plan.Steps[:min(n, most)] {
-			letter := map[string]string{"delete": "D", "rmdir": "D", "rename": "R", "link": "L"}[s.Do]
-			if letter == "" {
-				letter = map[bool]string{true: "A", false: "M"}[s.Now == "absent"]
-			}
+			letter := cmp.Or(map[string]string{"delete": "D", "rmdir": "D", "rename": "R", "link": "L"}[s.Do], map[bool]string{true: "A", false: "M"}[s.Now == "absent"])
 			line := fmt.Sprintf("  %s %s", letter, cli.Quote(string(s.Path)))
 			if s.Do == "rename" {
 				line += " -> " + cli.Quote(string(s.To))

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sort"
 	"syscall"
 	"time"
@@ -102,12 +103,7 @@ func (l *logPrinter) saved(page []wire.Version) {
 // ofSave reports whether v belongs to the temporary file of an atomic save. The log shows the save
 // on a separate line.
 func (l *logPrinter) ofSave(v wire.Version) bool {
-	for _, r := range l.saves[string(v.Path)] {
-		if r[0] <= v.Seq && v.Seq < r[1] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.saves[string(v.Path)], func(r [2]uint64) bool { return r[0] <= v.Seq && v.Seq < r[1] })
 }
 
 // sameRename reports whether both versions come from one rename(2) of a directory.

@@ -221,10 +221,7 @@ func goneLine(h wire.SearchHit, e *cli.Env) string {
 
 // pastLine describes in which versions a text existed, and who removed it.
 func pastLine(h wire.SearchHit, e *cli.Env) string {
-	who := h.Past.Gone.Actor.Comm
-	if who == "" {
-		who = h.Past.Gone.Actor.Tool
-	}
+	who := cmp.Or(h.Past.Gone.Actor.Comm, h.Past.Gone.Actor.Tool)
 	if who != "" {
 		who = " by " + cli.OneLine(who)
 	}

@@ -1,6 +1,7 @@
 package mounting
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,9 +106,7 @@ func Umount(ctx context.Context, e *cli.Env, dir string, lazy, force bool) error
 		return nil
 	}
 	left := detachedMount{root: m.Source, state: state, record: record}
-	if left.record.Dev == "" {
-		left.record.Dev = m.Dev
-	}
+	left.record.Dev = cmp.Or(left.record.Dev, m.Dev)
 	return finish(ctx, e, left, force)
 }
 

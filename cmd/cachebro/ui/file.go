@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"bytes"
 	"context"
 	"errors"
@@ -278,9 +279,7 @@ func (s *server) version(ctx context.Context, q url.Values) (any, error) {
 	if kind == ".md" || kind == ".markdown" || kind == ".ipynb" {
 		views = append([]string{"rendered"}, views...)
 	}
-	if out.View == "" {
-		out.View = views[0]
-	}
+	out.View = cmp.Or(out.View, views[0])
 	if q.Get("line") != "" && q.Get("view") == "" {
 		out.View = "content"
 	}

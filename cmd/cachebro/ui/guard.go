@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -67,7 +68,7 @@ func (g *guard) wrap(pages http.Handler) http.Handler {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
-		if !g.ours(r.Host) {
+		if !slices.Contains(g.hosts, r.Host) {
 			http.Error(w, "this host name is not allowed", http.StatusForbidden)
 			return
 		}
@@ -97,15 +98,6 @@ func (g *guard) wrap(pages http.Handler) http.Handler {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		http.StripPrefix(strings.TrimSuffix(g.base, "/"), pages).ServeHTTP(w, r)
 	})
-}
-
-func (g *guard) ours(host string) bool {
-	for _, h := range g.hosts {
-		if host == h {
-			return true
-		}
-	}
-	return false
 }
 
 // fromUs reports whether a request comes from one of these pages, or from a person who typed the

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -226,9 +227,7 @@ func (s *server) storage(ctx context.Context, _ url.Values) (any, error) {
 			if x.Bytes == 0 || apply.Temporary([]byte(x.Name)) {
 				continue
 			}
-			if x.Name == "" {
-				x.Name = l.none
-			}
+			x.Name = cmp.Or(x.Name, l.none)
 			list.Rows = append(list.Rows, shareRow{x.name(), fmt.Sprintf("%s, %s", text.Bytes(x.Bytes), text.Count(x.Versions, "version")), int(x.Bytes * 1000 / most)})
 		}
 		out.Lists = append(out.Lists, list)

@@ -452,10 +452,7 @@ var zooms = []struct {
 
 func (s *server) lanes(ctx context.Context, q url.Values) (any, error) {
 	out := lanesPart{Width: laneColumns * 8, Top: laneTop}
-	here := q.Get("zoom")
-	if here == "" {
-		here = "all"
-	}
+	here := cmp.Or(q.Get("zoom"), "all")
 	var since time.Time
 	for _, z := range zooms {
 		out.Zooms = append(out.Zooms, choice{z.name, template.URL("lanes?zoom=" + z.name), z.name == here})

@@ -278,12 +278,7 @@ func (s *snapshot) remade(in *dir, name, p string) bool {
 			}
 		}
 	}
-	for _, f := range marks {
-		if s.source.exists(p + "/" + f) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(marks, func(f string) bool { return s.source.exists(p + "/" + f) })
 }
 
 type verdict uint8

@@ -31,12 +31,8 @@ func NewOwnWords(text, file string) []string {
 }
 
 func isOwn(line string) bool {
-	for _, begin := range []string{"cachebro: ", "[unchanged · ", "[changed · ", "[... ", "[cachebro: "} {
-		if strings.HasPrefix(line, begin) {
-			return true
-		}
-	}
-	return false
+	begins := []string{"cachebro: ", "[unchanged · ", "[changed · ", "[... ", "[cachebro: "}
+	return slices.ContainsFunc(begins, func(b string) bool { return strings.HasPrefix(line, b) })
 }
 
 // OwnWordsHint is the hint for a text that was refused because it contains such a line.

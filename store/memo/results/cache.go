@@ -1,6 +1,7 @@
 package results
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,9 +50,7 @@ func New(o Options) *Cache {
 	if len(o.Stores) == 0 {
 		o.Stores = []Store{NewMemory(0)}
 	}
-	if o.TTL == 0 {
-		o.TTL = defaultTTL
-	}
+	o.TTL = cmp.Or(o.TTL, defaultTTL)
 	if o.Tools == nil {
 		o.Tools = DefaultTools()
 	}

@@ -1,6 +1,7 @@
 package results
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,10 +90,7 @@ func newRedis(address string, wait time.Duration) (*Redis, error) {
 		return nil, ErrURL // err would reveal the password
 	}
 	q := u.Query()
-	prefix := q.Get("prefix")
-	if prefix == "" {
-		prefix = "cachebro:"
-	}
+	prefix := cmp.Or(q.Get("prefix"), "cachebro:")
 	cluster := len(q["addr"]) > 0 || q.Get("cluster") == "true" || q.Get("cluster") == "1"
 	q.Del("prefix")
 	q.Del("cluster")

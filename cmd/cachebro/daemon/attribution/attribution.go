@@ -1,6 +1,7 @@
 package attribution
 
 import (
+	"cmp"
 	"log/slog"
 	"slices"
 	"sort"
@@ -235,9 +236,7 @@ func (a *Attribution) finish(toolUse string, background, failed bool, t int64) {
 	defer a.mu.Unlock()
 	for i := len(a.windows) - 1; i >= 0; i-- {
 		if w := a.windows[i]; w.Call.ToolUse == toolUse {
-			if w.End == 0 {
-				w.End = t
-			}
+			w.End = cmp.Or(w.End, t)
 			w.Call.Background = w.Call.Background || background
 			w.Call.Failed = w.Call.Failed || failed
 			return

@@ -237,9 +237,7 @@ func (s *Service) Plan(ctx context.Context, sel Selection) (wire.GitPlan, error)
 			continue
 		}
 		seen[r.path()] = true
-		if since == 0 {
-			since = r.Time
-		}
+		since = cmp.Or(since, r.Time)
 		c := h.changeOf(r, has)
 		dirs[c.dir] = true
 		if c.before.kind != objects && !h.same(c.path, c.before, c.now) {

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -146,9 +147,7 @@ func (s *Past) versions(p store.Path) (out wire.PastAnswer, err error) {
 			}
 			if e.Hash == "" && e.Size > 0 {
 				e.Why = o.NoContent
-				if e.Why == "" {
-					e.Why = "none of its content is stored"
-				}
+				e.Why = cmp.Or(e.Why, "none of its content is stored")
 			}
 			out.Entries = append(out.Entries, e)
 		}

@@ -1,6 +1,7 @@
 package knowledge
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -85,10 +86,7 @@ func (kn *Knowledge) contextRequest(ctx context.Context, r *wire.Request, q wire
 	}
 	reader, known := kn.Reads.ReaderOf(q.Reader, r.Hello.Client)
 	etag := bundle.Etag(text)
-	tool := q.Tool
-	if tool == "" {
-		tool = "get_context"
-	}
+	tool := cmp.Or(q.Tool, "get_context")
 	a, err := kn.Shown.Decide(ctx, readers.Request{
 		Reader: reader, Known: known, Path: shownAs(q), Hash: kn.Texts.Add(text), Content: func() ([]byte, error) { return text, nil },
 		Force: q.Force || q.Anew || !sure, Pending: q.Pending, ToolUse: q.Reader.ToolUse, Tool: tool,

@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -125,9 +126,7 @@ func (ss *Sessions) continuePrompt(s *store.Session, e wire.SessionEvent, now in
 			break
 		}
 	}
-	if typed == "" {
-		typed = s.Prompt
-	}
+	typed = cmp.Or(typed, s.Prompt)
 	typed = ss.Attribution.PromptOf(s.ID, "", typed)
 	if typed == "" || e.Prompt == "" || typed == e.Prompt {
 		return false

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"bytes"
 	"errors"
 	"fmt"
@@ -29,9 +30,7 @@ func OpenBeneath(dir *os.File, p string, follow bool) (*os.File, error) {
 		return nil, err
 	}
 	defer r.Close()
-	if p == "" {
-		p = "."
-	}
+	p = cmp.Or(p, ".")
 	if !follow {
 		fi, err := r.Lstat(p)
 		if err != nil {
@@ -62,9 +61,7 @@ func LstatBeneath(dir *os.File, p string) (store.Stat, string, error) {
 		return store.Stat{}, "", err
 	}
 	defer r.Close()
-	if p == "" {
-		p = "."
-	}
+	p = cmp.Or(p, ".")
 	fi, err := r.Lstat(p)
 	if err != nil {
 		return store.Stat{}, "", err

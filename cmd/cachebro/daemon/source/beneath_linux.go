@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -21,9 +22,7 @@ var errEscapes = errors.New("path escapes from the project")
 // which return EACCES. O_NOATIME is set if allowed, so that a scan does not change the access time
 // of every file.
 func OpenBeneath(dir *os.File, p string, follow bool) (*os.File, error) {
-	if p == "" {
-		p = "."
-	}
+	p = cmp.Or(p, ".")
 	how := &unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_NOATIME,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV,
@@ -75,9 +74,7 @@ func StatOf(f *os.File) (store.Stat, error) {
 
 // LstatBeneath returns the stat of p and the target of a symbolic link.
 func LstatBeneath(dir *os.File, p string) (store.Stat, string, error) {
-	if p == "" {
-		p = "."
-	}
+	p = cmp.Or(p, ".")
 	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
 	var fd int
 	var err error

@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"time"
@@ -29,9 +30,7 @@ func (s *Survey) attachMountd(_ context.Context, r *wire.Request) (any, []byte, 
 	if fi, err := r.Files[0].Stat(); err != nil || !fi.IsDir() {
 		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "the attached descriptor is not a directory")
 	}
-	if a.PID == 0 {
-		a.PID = r.Peer.PID
-	}
+	a.PID = cmp.Or(a.PID, r.Peer.PID)
 	if a.Spool != "" && a.Spool != wire.SpoolDir(s.State) {
 		return nil, nil, wire.Errorf(wire.ErrConflict, "cachebro umount, then cachebro mount, with the same CACHEBRO_DIR",
 			"the mount spools to %s, this daemon reads %s", a.Spool, wire.SpoolDir(s.State))
@@ -74,9 +73,7 @@ func (s *Survey) heartbeat(_ context.Context, r *wire.Request, b wire.Heartbeat)
 }
 
 func (s *Survey) detach(_ context.Context, r *wire.Request, q wire.Detach) (any, []byte, error) {
-	if q.PID == 0 {
-		q.PID = r.Peer.PID
-	}
+	q.PID = cmp.Or(q.PID, r.Peer.PID)
 	// A mountd that ends while there is no daemon starts one to report its end.
 	scanned := s.scannedFor(q.PID) != nil
 	if ours := s.mount.end(q.PID); ours || scanned && !s.mount.mounted() {

@@ -1,6 +1,7 @@
 package versions
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -108,10 +109,7 @@ func Content(st *store.Store, v store.Version) ([]byte, error) {
 	case v.Blob == (store.Hash{}) && v.Deleted():
 		return nil, wire.Errorf(wire.ErrNotFound, fmt.Sprintf("cachebro show '%s@-1'", onwire.Display(v.Path)), "%s was deleted in version %d", onwire.Display(v.Path), v.Seq)
 	case v.Blob == (store.Hash{}):
-		why := v.NoContent
-		if why == "" {
-			why = "it was not captured"
-		}
+		why := cmp.Or(v.NoContent, "it was not captured")
 		return nil, wire.Errorf(wire.ErrPruned, "cachebro log "+onwire.ShellName(v.Path)+" shows which versions have content", "version %d of %s has no content: %s", v.Seq, onwire.Display(v.Path), why)
 	}
 	b, err := st.Content(v.Blob)
