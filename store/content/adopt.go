@@ -111,7 +111,7 @@ func (s *Store) candidates(ctx context.Context) []candidate {
 // is killed before the frames are recorded, Open removes the linked files. The caller holds s.
 func (s *Store) adopt(ctx context.Context, cs []candidate, wanted func(candidate) bool) (bool, error) {
 	st := &stock{last: s.lastFrame}
-	err := s.eachFrame(func(id uint64, h frameHead, _ int64) error {
+	err := s.eachFrame(func(id uint64, h frameHead) error {
 		st.last, st.pack = max(st.last, id), max(st.pack, h.pack)
 		return nil
 	})
@@ -165,7 +165,7 @@ func (s *Store) adopt(ctx context.Context, cs []candidate, wanted func(candidate
 func (s *Store) enterPack(p adopted, pack uint64) error {
 	return s.db.Update(func(txn *badger.Txn) error {
 		for i, fr := range p.frames {
-			h := frameHead{pack: pack, raw: fr.raw, filed: true, file: p.name, at: fr.at, n: fr.n}
+			h := frameHead{pack: pack, raw: fr.raw, file: p.name, at: fr.at, n: fr.n}
 			if err := txn.Set(keyFrame(p.id+uint64(i)), h.encode()); err != nil {
 				return err
 			}
@@ -180,8 +180,8 @@ func (s *Store) FetchPacks(problem func(format string, a ...any)) {
 		return
 	}
 	have, missing := s.packLinks(), map[packName]bool{}
-	err := s.eachFrame(func(_ uint64, h frameHead, _ int64) error {
-		if _, ok := have[h.file]; h.filed && !ok {
+	err := s.eachFrame(func(_ uint64, h frameHead) error {
+		if _, ok := have[h.file]; !ok {
 			missing[h.file] = true
 		}
 		return nil

@@ -2,7 +2,6 @@ package content
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	badger "github.com/dgraph-io/badger/v4"
@@ -31,7 +30,7 @@ func (s *Store) FramesWaste() (float64, error) {
 
 // Frames returns the numbers of all frames.
 func (s *Store) Frames() (ids []uint64, err error) {
-	err = s.eachFrame(func(id uint64, _ frameHead, _ int64) error { ids = append(ids, id); return nil })
+	err = s.eachFrame(func(id uint64, _ frameHead) error { ids = append(ids, id); return nil })
 	return ids, err
 }
 
@@ -71,20 +70,6 @@ func (s *Store) EndOffersNow(ctx context.Context, r *Report) error {
 // DamageNewestFrame makes the head of the newest frame unreadable.
 func (s *Store) DamageNewestFrame() error {
 	return s.db.Update(func(txn *badger.Txn) error { return txn.Set(keyFrame(s.lastFrame), []byte{0xff}) })
-}
-
-// FramesIntoValues moves the frames to where schema 3 had them.
-func (s *Store) FramesIntoValues() error {
-	err := s.db.Update(func(txn *badger.Txn) error {
-		return s.eachFrame(func(id uint64, h frameHead, _ int64) error {
-			z, err := s.readPack(h)
-			if err != nil {
-				return err
-			}
-			return txn.Set(keyFrame(id), append(frameHead{pack: h.pack, raw: h.raw}.encode(), z...))
-		})
-	})
-	return errors.Join(err, s.dropPacks())
 }
 
 // LeaveFrame packs everything and stops as if killed before anything refers to the frame.

@@ -27,15 +27,12 @@ const (
 	frameCount = 2000
 )
 
-// frameHead is the beginning of the value of an F key. Since schema 4, a byte inPackFile and the
-// frame's position in a pack file follow. In older values the frame itself follows. It is zstd
-// data, which never begins with that byte.
+// frameHead is the value of an F key. The byte inPackFile stands between raw and file.
 type frameHead struct {
 	pack  uint64 // number of the repack that made the frame, counted from 1
 	raw   int64  // total size of its contents
-	filed bool   // the frame is in a pack file, at the following position
 	file  packName
-	at, n int64
+	at, n int64 // position in the file
 }
 
 const inPackFile = 0
@@ -43,15 +40,12 @@ const inPackFile = 0
 func (h frameHead) encode() []byte {
 	b := binary.AppendUvarint(nil, h.pack)
 	b = binary.AppendUvarint(b, uint64(h.raw))
-	if h.filed {
-		b = append(append(b, inPackFile), h.file[:]...)
-		b = binary.AppendUvarint(b, uint64(h.at))
-		b = binary.AppendUvarint(b, uint64(h.n))
-	}
-	return b
+	b = append(append(b, inPackFile), h.file[:]...)
+	b = binary.AppendUvarint(b, uint64(h.at))
+	return binary.AppendUvarint(b, uint64(h.n))
 }
 
-func parseFrame(b []byte) (h frameHead, z []byte, err error) {
+func parseFrame(b []byte) (h frameHead, err error) {
 	bad := fmt.Errorf("%w: frame header", db.ErrDamaged)
 	num := func() int64 {
 		n, k := binary.Uvarint(b)
@@ -63,21 +57,15 @@ func parseFrame(b []byte) (h frameHead, z []byte, err error) {
 		return int64(n)
 	}
 	h.pack, h.raw = uint64(num()), num()
-	if err != nil || h.raw > 2*frameSize {
-		return frameHead{}, nil, bad
+	if len(b) < 1+len(h.file) || b[0] != inPackFile || h.raw > 2*frameSize {
+		return frameHead{}, bad
 	}
-	if len(b) > 0 && b[0] == inPackFile {
-		if len(b) < 1+len(h.file) {
-			return frameHead{}, nil, bad
-		}
-		h.filed = true
-		b = b[1+copy(h.file[:], b[1:]):]
-		h.at, h.n = num(), num()
-		if err != nil {
-			return frameHead{}, nil, bad
-		}
+	b = b[1+copy(h.file[:], b[1:]):]
+	h.at, h.n = num(), num()
+	if err != nil {
+		return frameHead{}, bad
 	}
-	return h, b, nil
+	return h, nil
 }
 
 func keyFrame(id uint64) []byte { return binary.BigEndian.AppendUint64([]byte{kFrame}, id) }
@@ -109,10 +97,11 @@ func (s *Store) frame(txn *badger.Txn, id uint64) ([]byte, error) {
 	}
 	var out []byte
 	err = item.Value(func(v []byte) error {
-		h, z, err := parseFrame(v)
-		if err == nil && h.filed {
-			z, err = s.readPack(h)
+		h, err := parseFrame(v)
+		if err != nil {
+			return err
 		}
+		z, err := s.readPack(h)
 		if err == nil {
 			out, err = s.codecs.expand(z, nil, h.raw)
 		}
@@ -128,8 +117,8 @@ func (s *Store) frame(txn *badger.Txn, id uint64) ([]byte, error) {
 	return out, nil
 }
 
-// eachFrame calls fn with the heads and stored sizes of all frames, oldest first.
-func (s *Store) eachFrame(fn func(id uint64, h frameHead, stored int64) error) error {
+// eachFrame calls fn with the heads of all frames, oldest first.
+func (s *Store) eachFrame(fn func(id uint64, h frameHead) error) error {
 	return s.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kFrame}})
 		defer it.Close()
@@ -139,15 +128,11 @@ func (s *Store) eachFrame(fn func(id uint64, h frameHead, stored int64) error) e
 				continue
 			}
 			var h frameHead
-			err := it.Item().Value(func(v []byte) (err error) { h, _, err = parseFrame(v); return })
+			err := it.Item().Value(func(v []byte) (err error) { h, err = parseFrame(v); return })
 			if err != nil {
 				h = frameHead{} // fsck reports the damage
 			}
-			stored := it.Item().ValueSize()
-			if h.filed {
-				stored = h.n
-			}
-			if err := fn(binary.BigEndian.Uint64(key[1:]), h, stored); err != nil {
+			if err := fn(binary.BigEndian.Uint64(key[1:]), h); err != nil {
 				return err
 			}
 		}

@@ -56,20 +56,15 @@ func (st *stock) wasted(which Waste) (open map[uint64]bool, sum int64) {
 	type part struct{ raw, live, links int64 }
 	files := map[packName]*part{}
 	for _, f := range st.frames {
-		if f.head.filed {
-			if files[f.head.file] == nil {
-				files[f.head.file] = &part{links: int64(f.links)}
-			}
-			t := files[f.head.file]
-			t.raw, t.live = t.raw+f.head.raw, t.live+f.live
+		if files[f.head.file] == nil {
+			files[f.head.file] = &part{links: int64(f.links)}
 		}
+		t := files[f.head.file]
+		t.raw, t.live = t.raw+f.head.raw, t.live+f.live
 	}
 	open = map[uint64]bool{}
 	for id, f := range st.frames {
-		t := part{f.head.raw, f.live, 1}
-		if f.head.filed {
-			t = *files[f.head.file]
-		}
+		t := files[f.head.file]
 		least := frameNeeded * float64(t.raw)
 		switch {
 		case which == WasteAny:
@@ -98,13 +93,13 @@ func (s *Store) dropFrames(ctx context.Context) error {
 	offered := s.offers.Load()
 	needed := map[packName]bool{}
 	for _, f := range st.frames {
-		if f.head.filed && (f.parts > 0 || offered.has(f.head.file)) {
+		if f.parts > 0 || offered.has(f.head.file) {
 			needed[f.head.file] = true
 		}
 	}
 	var dead []uint64
 	for id, f := range st.frames {
-		if f.parts == 0 && !(f.head.filed && needed[f.head.file]) {
+		if f.parts == 0 && !needed[f.head.file] {
 			dead = append(dead, id)
 		}
 	}
@@ -153,13 +148,11 @@ func (s *Store) dropPacks() error {
 		return nil // no directory yet
 	}
 	needed, damaged := map[packName]bool{}, 0
-	err = s.eachFrame(func(_ uint64, h frameHead, _ int64) error {
-		switch {
-		case h == frameHead{}:
+	err = s.eachFrame(func(_ uint64, h frameHead) error {
+		if h == (frameHead{}) {
 			damaged++
-		case h.filed:
-			needed[h.file] = true
 		}
+		needed[h.file] = true
 		return nil
 	})
 	if err != nil {

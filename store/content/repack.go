@@ -49,7 +49,7 @@ type frameStock struct {
 	head  frameHead
 	live  int64  // bytes of needed contents in the frame
 	parts int    // number of needed contents
-	links uint64 // hard links of its pack file: above 1 if siblings share it; 0 if the frame is not in a file
+	links uint64 // hard links of its pack file: above 1 if siblings share it
 }
 
 // shared reports whether siblings share the frame's pack file.
@@ -58,12 +58,8 @@ func (f *frameStock) shared() bool { return f.links > 1 }
 func (s *Store) takeStock(ctx context.Context) (*stock, error) {
 	st := &stock{frames: map[uint64]*frameStock{}, last: s.lastFrame}
 	links := s.packLinks()
-	err := s.eachFrame(func(id uint64, h frameHead, _ int64) error {
-		f := &frameStock{head: h}
-		if h.filed {
-			f.links = links[h.file]
-		}
-		st.frames[id] = f
+	err := s.eachFrame(func(id uint64, h frameHead) error {
+		st.frames[id] = &frameStock{head: h, links: links[h.file]}
 		st.last, st.pack = max(st.last, id), max(st.pack, h.pack)
 		return ctx.Err()
 	})
@@ -292,7 +288,7 @@ func (s *Store) seal(file *packWriter, pack uint64, ws []*written) error {
 	}
 	return s.db.Update(func(txn *badger.Txn) error {
 		for _, w := range ws {
-			h := frameHead{pack: pack, raw: w.raw, filed: true, file: name, at: w.begins, n: w.stored}
+			h := frameHead{pack: pack, raw: w.raw, file: name, at: w.begins, n: w.stored}
 			if err := txn.Set(keyFrame(w.id), h.encode()); err != nil {
 				return err
 			}

@@ -221,47 +221,6 @@ func TestRepackWhileWriting(t *testing.T) {
 	checked(t, s)
 }
 
-// The frames of schema 3 are values in the database. They can be read, and the next repack that
-// includes them moves them into files.
-func TestFramesInValues(t *testing.T) {
-	s := fresh(t)
-	rnd := rand.New(rand.NewPCG(13, 13))
-	want := map[Path]string{}
-	write := func(from int) {
-		for n := range 20 {
-			p := Path(fmt.Sprintf("f%d", from+n))
-			want[p] = string(noise(rnd, 30+n))
-			apply(t, s, file(OpWrite, p, want[p]))
-		}
-	}
-	write(0)
-	repacked(t, s)
-	if err := s.Contents().FramesIntoValues(); err != nil {
-		t.Fatal(err)
-	}
-	all := func(files int) {
-		t.Helper()
-		s.Contents().Forget()
-		for p, text := range want {
-			if got := contentOf(t, s, p); got != text {
-				t.Fatalf("%q has other bytes", p)
-			}
-		}
-		checked(t, s)
-		if n := len(s.Contents().PackFiles()); n != files {
-			t.Fatalf("%d pack files, want %d", n, files)
-		}
-	}
-	all(0)
-	write(20)
-	repacked(t, s)
-	all(1)
-	ids, err := s.Contents().Frames()
-	if err != nil || len(ids) != 1 {
-		t.Fatalf("%d frames, %v", len(ids), err)
-	}
-}
-
 // A pack file whose frame can no longer be read still holds contents, so it does not count as unused.
 func TestPackFileOfADamagedFrameStays(t *testing.T) {
 	dir := t.TempDir()
