@@ -92,9 +92,6 @@ func (a *Against) machine(m auditMachine) error {
 			return errBehind
 		}
 		end = l.Segment.Log
-		if len(l.Former) > len(h.Former) {
-			h.Former = l.Former
-		}
 		for _, x := range actions(l) {
 			if told[x.id] == nil {
 				told[x.id] = &action{}

@@ -36,9 +36,8 @@ func authorsOf(h remote.Head) (out []author) {
 }
 
 // authors updates the table of writers from a head. It never changes known names, or the range of a
-// machine that handed the ID over. It returns errAuthors if the head contradicts the table. chained
-// means that the head's former machines come from the chain of hashes.
-func (d *DB) authors(ctx context.Context, id int, seq int64, h remote.Head, chained bool) (conflict error) {
+// machine that handed the ID over. It returns errAuthors if the head contradicts the table.
+func (d *DB) authors(ctx context.Context, id int, h remote.Head) (conflict error) {
 	err := pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `select first, last, name, root from writers where machine = $1 order by first for update`, id)
 		if err != nil {
@@ -53,10 +52,7 @@ func (d *DB) authors(ctx context.Context, id int, seq int64, h remote.Head, chai
 			return err
 		}
 		var all []author
-		if chained && len(have) == 1 { // it came from the head of an older program
-			have = nil
-		}
-		all, conflict = merged(have, authorsOf(h), h.Claim != nil && len(h.Former) == 0, seq)
+		all, conflict = merged(have, authorsOf(h))
 		for i, a := range all {
 			if i < len(have) && have[i] == a {
 				continue
@@ -72,17 +68,13 @@ func (d *DB) authors(ctx context.Context, id int, seq int64, h remote.Head, chai
 	return cmp.Or(err, conflict)
 }
 
-// merged combines the known authors of versions up to seq with the authors that a head names.
-// forgetful means that the program that wrote the head does not name former machines.
-func merged(have, want []author, forgetful bool, seq int64) ([]author, error) {
+// merged combines the known authors with the authors that a head names.
+func merged(have, want []author) ([]author, error) {
 	if len(have) == 0 {
 		return want, nil
 	}
 	out := slices.Clone(have)
 	open := &out[len(out)-1]
-	if forgetful {
-		return succeeded(out, want[0], seq+1), nil
-	}
 	for i := range out {
 		if i >= len(want) || !out[i].mayBe(want[i], i == len(out)-1) {
 			now := want[len(want)-1]

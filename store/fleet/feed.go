@@ -194,17 +194,11 @@ func (d *DB) follow(ctx context.Context, b *remote.Bucket, h remote.Head, was *f
 			return f, false, err
 		}
 	}
-	authors := d.authors(ctx, was.id, was.seq, h, false)
+	authors := d.authors(ctx, was.id, h)
 	if authors != nil && !errors.Is(authors, errAuthors) {
 		return f, false, authors
 	}
 	err = b.Logs(ctx, h, remote.Known{N: uint64(was.n), Log: was.log}, uint64(was.seq), func(l remote.Log) error {
-		if len(l.Former) > len(h.Former) { // an older program has left them out of the head
-			h.Former = l.Former
-			if err := d.authors(ctx, was.id, was.seq, h, true); err != nil {
-				return err
-			}
-		}
 		if err := d.add(ctx, was.id, l); err != nil {
 			return err
 		}

@@ -12,8 +12,6 @@ import (
 // Log is a segment with the records of its log.
 type Log struct {
 	Segment Segment
-	// Former lists the former machines, if another one begins with this segment.
-	Former []Former
 	portable.Records
 }
 
@@ -31,11 +29,8 @@ func (b *Bucket) Logs(ctx context.Context, h Head, known Known, seq uint64, fn f
 	previous := known.Log
 	for _, s := range due {
 		p := piece{machine: h.Machine.ID, Segment: s, former: h.formerly(s.N)}
-		log, l, err := b.linked(ctx, p, previous)
+		log, err := b.linked(ctx, p, previous)
 		if err != nil {
-			return err
-		}
-		if err := b.revealAll(l.Former); err != nil {
 			return err
 		}
 		r, err := portable.Read(log)
@@ -46,7 +41,7 @@ func (b *Bucket) Logs(ctx context.Context, h Head, known Known, seq uint64, fn f
 		if n := len(r.Versions); n > 0 {
 			seq = r.Versions[n-1].Seq
 		}
-		if err := fn(Log{s, l.Former, r}); err != nil {
+		if err := fn(Log{s, r}); err != nil {
 			return err
 		}
 		previous = s.Log

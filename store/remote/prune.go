@@ -125,7 +125,7 @@ func (b *Bucket) need(ctx context.Context, c *census, h Head, before time.Time) 
 		if p.machine != of {
 			previous, of = "", p.machine
 		}
-		log, _, err := b.linked(ctx, p, previous)
+		log, err := b.linked(ctx, p, previous)
 		if err != nil {
 			return err
 		}

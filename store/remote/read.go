@@ -255,35 +255,35 @@ func (b *Bucket) After(ctx context.Context, h Head, n uint64, log string) ([]Seg
 }
 
 // follows parses the link in a segment's log. The link must name the previous log, and the same
-// former machines as the head. A head written by an older program names none.
-func (p piece) follows(joint []byte, previous string) (l link, err error) {
+// former machines as the head.
+func (p piece) follows(joint []byte, previous string) error {
+	var l link
 	if json.Unmarshal(joint, &l) != nil || l.Machine != p.machine || l.N != p.N || l.Previous != previous || l.Contents != p.Contents || l.Gen != p.Gen {
-		return l, fmt.Errorf("%w: segment %d of %s does not follow the one before it", ErrForged, p.N, p.machine)
+		return fmt.Errorf("%w: segment %d of %s does not follow the one before it", ErrForged, p.N, p.machine)
 	}
-	if len(p.former) > 0 && !slices.Equal(l.Former, p.former) {
-		return l, fmt.Errorf("%w: the head of %s and segment %d name different former machines", ErrForged, p.machine, p.N)
+	if !slices.Equal(l.Former, p.former) {
+		return fmt.Errorf("%w: the head of %s and segment %d name different former machines", ErrForged, p.machine, p.N)
 	}
-	return l, nil
+	return nil
 }
 
 // linked reads the log of a segment and checks that it follows the previous log.
-func (b *Bucket) linked(ctx context.Context, p piece, previous string) (log []byte, l link, err error) {
+func (b *Bucket) linked(ctx context.Context, p piece, previous string) (log []byte, err error) {
 	log, err = b.log(ctx, p)
 	if err != nil {
-		return nil, l, err
+		return nil, err
 	}
 	joint, err := portable.LinkOf(log)
 	if err != nil {
-		return nil, l, err
+		return nil, err
 	}
-	l, err = p.follows(joint, previous)
-	return log, l, err
+	return log, p.follows(joint, previous)
 }
 
 // fetch reads a segment and checks that it follows the previous one. contents is nil if the segment
 // has none or they were dropped.
 func (b *Bucket) fetch(ctx context.Context, p piece, previous string) (contents, log []byte, err error) {
-	log, _, err = b.linked(ctx, p, previous)
+	log, err = b.linked(ctx, p, previous)
 	if err != nil {
 		return nil, nil, err
 	}
