@@ -262,8 +262,12 @@ func (c *Client) dropIdle() {
 	}
 }
 
-// Close closes the idle connections. Calls in progress continue.
+// Close closes the idle connections. Calls in progress continue. A nil Client has none, so callers
+// need not distinguish errors of Dial with and without a client.
 func (c *Client) Close() error {
+	if c == nil {
+		return nil
+	}
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()

@@ -142,7 +142,7 @@ func (e *Env) Open(ctx context.Context, given string) (Target, *wire.Client, err
 		return t, nil, err
 	}
 	c, err := e.Connect(ctx, t.Root)
-	if err != nil && c != nil {
+	if err != nil {
 		c.Close()
 	}
 	return t, c, err
@@ -168,7 +168,7 @@ func (e *Env) OpenOutside(ctx context.Context, given string) (Target, *wire.Clie
 		return t, nil, errors.Join(err, Hintf("cachebro run -- COMMAND", "no watched command has changed anything outside of a project"))
 	}
 	c, err := e.Connect(ctx, t.Root)
-	if err != nil && c != nil {
+	if err != nil {
 		c.Close()
 	}
 	return t, c, err

@@ -269,9 +269,7 @@ func (c *completer) project(given string) (cli.Target, *wire.Client) {
 	}
 	k, err := wire.Dial(c.ctx, c.Env.Paths(), wire.Hello{Version: cli.Version, Client: "cli", Root: t.Root}, wire.Timeouts{Connect: completeWait, Answer: completeWait})
 	if err != nil {
-		if k != nil {
-			k.Close()
-		}
+		k.Close()
 		return t, nil
 	}
 	return t, k

@@ -107,9 +107,7 @@ func ofProject(e *cli.Env, o mcp.Options, t cli.Target) mcp.Options {
 		return apply.ChangedElsewhere(ctx, e.Paths(), t.Root, session, prompt, func(ctx context.Context, root string) (apply.Ask, func() error, error) {
 			c, err := e.ConnectAs(ctx, root, "mcp", wire.Timeouts{})
 			if err != nil {
-				if c != nil {
-					c.Close()
-				}
+				c.Close()
 				return nil, nil, err
 			}
 			return c.Call, c.Close, nil

@@ -52,9 +52,7 @@ the store does not answer.`,
 			return err
 		}
 		c, err := e.Connect(ctx, t.Root)
-		if c != nil {
-			defer c.Close()
-		}
+		defer c.Close()
 		if err != nil && (c == nil || !errors.Is(err, wire.ErrVersion)) {
 			return err
 		}

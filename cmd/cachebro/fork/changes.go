@@ -99,9 +99,7 @@ func (t *trees) close() {
 	if t.fork != nil {
 		t.fork.Close()
 	}
-	if t.c != nil {
-		t.c.Close()
-	}
+	t.c.Close()
 }
 
 // list reads the tree of the project as it was when the fork was made.

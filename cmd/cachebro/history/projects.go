@@ -15,9 +15,7 @@ func noteOthers(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, sess
 	connect := func(ctx context.Context, root string) (apply.Ask, func() error, error) {
 		c, err := e.Connect(ctx, root)
 		if err != nil {
-			if c != nil {
-				c.Close()
-			}
+			c.Close()
 			return nil, nil, err
 		}
 		return c.Call, c.Close, nil

@@ -84,9 +84,7 @@ func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanReq
 	defer cancel()
 	c, err := e.Connect(ctx, t.Root)
 	if err != nil {
-		if c != nil {
-			c.Close()
-		}
+		c.Close()
 		fmt.Fprintf(e.Stderr, "note: changes outside of the project were not undone: %s\n", cli.OneLine(err.Error()))
 		return nil, 1
 	}
@@ -129,9 +127,7 @@ func lastOf(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r *wi
 	defer cancel()
 	there, err := e.Connect(ctx, wire.OutsideRoot)
 	if err != nil {
-		if there != nil {
-			there.Close()
-		}
+		there.Close()
 		return // reported when the plan is made
 	}
 	defer there.Close()

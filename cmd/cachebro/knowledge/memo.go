@@ -72,9 +72,7 @@ on the order in which a directory is listed.
 		if err := m.prepare(ctx, args); err != nil {
 			return err
 		}
-		if m.client != nil {
-			defer m.client.Close()
-		}
+		defer m.client.Close()
 		rec, why := m.holding(ctx)
 		if why != "" && *explain { // explain also considers a run whose outputs were merged, or were separate
 			was := why

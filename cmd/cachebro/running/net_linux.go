@@ -116,9 +116,7 @@ func (w *daemonWaker) wake(root string) {
 		if err != nil {
 			w.log.Warn("the store daemon does not answer", "root", root, "error", err)
 		}
-		if c != nil {
-			c.Close()
-		}
+		c.Close()
 	})
 }
 

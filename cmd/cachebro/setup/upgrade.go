@@ -81,9 +81,7 @@ func takeOver(ctx context.Context, e *cli.Env, m mounts.Mount, mountd bool) erro
 		}
 	}
 	c, err := e.Connect(ctx, m.Source) // replaces an older daemon
-	if c != nil {
-		c.Close()
-	}
+	c.Close()
 	return err
 }
 

@@ -103,9 +103,7 @@ func askRemote(ctx context.Context, e *cli.Env, q wire.RemoteRequest, asJSON boo
 		patience.Answer = sendWithin + time.Minute
 	}
 	c, err := e.ConnectAs(ctx, t.Root, "cli", patience)
-	if c != nil {
-		defer c.Close()
-	}
+	defer c.Close()
 	if err != nil {
 		return err
 	}

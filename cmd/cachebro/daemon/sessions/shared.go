@@ -132,9 +132,7 @@ func (ss *Sessions) ask(root, session string) (sharedSession, error) {
 	defer cancel()
 	c, err := wire.Dial(ctx, ss.Places, wire.Hello{Version: ss.Version, Client: "daemon", Root: root}, patience)
 	if err != nil {
-		if c != nil {
-			c.Close()
-		}
+		c.Close()
 		return sharedSession{}, err
 	}
 	defer c.Close()
