@@ -1,6 +1,17 @@
+// Package db wraps the store's Badger database. It opens and closes the database safely on a full
+// disk, reads from snapshots, writes through one writer at a time, and returns space to the file
+// system. It defines only two keys of its own.
+//
+// # Locks
+//
+// Each operation that appends to the log or removes from it holds the lock of DB (Lock and Unlock).
+// The lock is held during Badger calls, because versions must be committed in the order of their
+// numbers. Long work takes it in steps of a few milliseconds. A second lock, gate, is taken after
+// it and blocks small writes (Update) while Badger flushes. Readers take no lock.
 package db
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -325,4 +336,43 @@ func FailedWrite(err error) error {
 		return fmt.Errorf("%w: %w", space.ErrFull, err)
 	}
 	return err
+}
+
+// badgerLog forwards Badger's warnings and errors and drops all other messages.
+type badgerLog struct{ l *slog.Logger }
+
+func (b badgerLog) Errorf(f string, a ...any)   { b.l.Error(line(f, a), "from", "badger") }
+func (b badgerLog) Warningf(f string, a ...any) { b.l.Warn(line(f, a), "from", "badger") }
+func (b badgerLog) Infof(string, ...any)        {}
+func (b badgerLog) Debugf(string, ...any)       {}
+
+func line(f string, a []any) string { return strings.TrimSpace(fmt.Sprintf(f, a...)) }
+
+// Measure returns the disk space of the keys for which mine returns true, and of all others. A
+// value in the value log counts with its full size. The compressed table files are divided in
+// proportion to the sizes of keys and values.
+func (d *DB) Measure(ctx context.Context, mine func(key []byte) bool) (own, rest int64, err error) {
+	var logged, tabled [2]int64 // 0: mine, 1: the rest
+	err = d.View(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: false})
+		defer it.Close()
+		for it.Rewind(); it.Valid(); it.Next() {
+			item, kind := it.Item(), 1
+			if mine(item.Key()) {
+				kind = 0
+			}
+			n := item.ValueSize()
+			if n >= valueThreshold {
+				logged[kind] += n
+				n = 0
+			}
+			tabled[kind] += item.KeySize() + n
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	files := float64(d.room.Tables()) / float64(max(tabled[0]+tabled[1], 1))
+	return logged[0] + int64(float64(tabled[0])*files), logged[1] + int64(float64(tabled[1])*files), err
 }

@@ -1,6 +1,20 @@
+// Package tokens estimates how many tokens a text costs a model, without a vocabulary. By these
+// estimates, package readers chooses between full text, diff and stub, and counts what sessions
+// have saved.
+//
+// The text is divided into pieces like those that o200k_base makes before its byte pair encoding:
+// words with one leading character, groups of three digits, punctuation, line ends, blanks. Each
+// piece costs the average of pieces of its shape and length in source code. TestFit computes the
+// averages, which are in costs.go. Over a code corpus the sum is within ±10 % of the real count.
+// For a single short text the error can be larger.
+//
+// The package has no state and no locks. Estimate does not allocate memory.
 package tokens
 
-import "unsafe"
+import (
+	"strconv"
+	"unsafe"
+)
 
 // Estimate returns the approximate number of o200k_base tokens of b. It is 0 only for an empty b.
 func Estimate(b []byte) int {
@@ -30,4 +44,13 @@ func rounded(sum, size int) int {
 // EstimateString is like Estimate, but takes a string. It does not copy the string.
 func EstimateString(s string) int {
 	return Estimate(unsafe.Slice(unsafe.StringData(s), len(s)))
+}
+
+// Format formats an amount for a label: "~1.8k" from 1,000, otherwise "~87". Negative amounts keep
+// their sign: "~-87".
+func Format(n int) string {
+	if n >= 1000 || n <= -1000 {
+		return "~" + strconv.FormatFloat(float64(n)/1000, 'f', 1, 64) + "k"
+	}
+	return "~" + strconv.Itoa(n)
 }

@@ -2,6 +2,8 @@
 // path, classes of paths, and the identity of a file.
 package event
 
+import "github.com/fxamacker/cbor/v2"
+
 // Settled is an extended attribute that no file has. A request for it on a mount's root is answered
 // only after every file closed before it has been recorded. A file that was only created or emptied
 // is recorded when its handle is released, which may happen after close(2) returns.
@@ -82,3 +84,40 @@ type Inode struct {
 
 // InodeOf returns the identity of the file that a Stat describes.
 func InodeOf(st Stat) Inode { return Inode{st.Dev, st.Ino, st.Birth} }
+
+// Prepared is an extended attribute of directories in a mount. A thread sets it to announce files
+// that it will create in the directory by mknod(2). Each file then appears with its content, mode
+// and time in one step. The attribute is never stored. A mount that supports it has it on the root,
+// with an empty value.
+const Prepared = "user.cachebro.prepared"
+
+// MaxPrepared is the longest value of an attribute that Linux allows.
+const MaxPrepared = 64 << 10
+
+// PreparedFile is a file to be created.
+type PreparedFile struct {
+	_       struct{} `cbor:",toarray"`
+	Name    []byte   // name within the directory
+	Mode    uint32   // permission bits
+	Mtime   int64    // in nanoseconds
+	Content []byte
+}
+
+// EncodePrepared returns the attribute's value.
+func EncodePrepared(files []PreparedFile) ([]byte, error) { return cbor.Marshal(files) }
+
+// DecodePrepared decodes the attribute's value. The contents are copies.
+func DecodePrepared(b []byte) (files []PreparedFile, err error) {
+	return files, cbor.Unmarshal(b, &files)
+}
+
+// RunSession is the environment variable in which cachebro run passes its session's name to the
+// processes that it starts.
+const RunSession = "CACHEBRO_SESSION"
+
+// ClientSessions are the environment variables in which agents pass their session's name to the
+// processes that they start.
+var ClientSessions = []string{"CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID"}
+
+// SessionVariables lists all of these variables. The first one that is set counts.
+var SessionVariables = append([]string{RunSession}, ClientSessions...)

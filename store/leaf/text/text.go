@@ -9,8 +9,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Lines counts the lines of b, including a last line without a line end.
@@ -105,4 +107,11 @@ func Clip(s string, width int) string {
 		return s
 	}
 	return strings.TrimRight(string(r[:width-1]), " ") + "…"
+}
+
+// LazyRegexp returns a function that compiles expr, like regexp.MustCompile, on its first call.
+// Every tool call starts a hook as a separate process. A hook needs few of the expressions linked
+// into it, and compiling one takes tens of microseconds.
+func LazyRegexp(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

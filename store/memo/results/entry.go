@@ -3,9 +3,14 @@ package results
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
+
+	"cachebro/store/leaf/cache"
 )
 
 // Used is one input of an answer: a file, a directory with its subtree, or anything else whose
@@ -74,4 +79,70 @@ func decodeEntry(b []byte) (Entry, error) {
 		return Entry{}, errFormat
 	}
 	return Entry{Key: h.Key, At: h.At, Uses: h.Uses, Value: b[i+1:]}, nil
+}
+
+// Key returns the key of a call: the tool's name, a colon and the first 16 hex digits of a hash.
+// The hash is the SHA-256 of the canonical JSON of [tool, args]; full is the whole hash in hex. An
+// entry also holds full, so that a collision of short hashes is a miss. Arguments have the same key
+// if their JSON differs only in the order of keys, in spaces and in the spelling of exponents.
+func Key(tool string, args any) (key, full string, err error) {
+	raw, err := canonical([]any{tool, args})
+	if err != nil {
+		return "", "", fmt.Errorf("key of %s: %w", tool, err)
+	}
+	sum := sha256.Sum256(raw)
+	full = hex.EncodeToString(sum[:])
+	return tool + ":" + full[:16], full, nil
+}
+
+// canonical encodes v as JSON with sorted keys. It first decodes structs and raw messages into
+// maps, because encoding sorts the keys of maps.
+func canonical(v any) ([]byte, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber() // otherwise 2^53+1 would become 2^53
+	var plain any
+	if err := dec.Decode(&plain); err != nil {
+		return nil, err
+	}
+	return json.Marshal(plain)
+}
+
+// Memory caches the most recently used entries in memory.
+type Memory struct {
+	entries *cache.Cache[string, Entry]
+}
+
+var _ Store = (*Memory)(nil)
+
+// NewMemory returns a store of at most the given number of bytes (0: 32 MiB).
+func NewMemory(bytes int) *Memory {
+	if bytes <= 0 {
+		bytes = 32 << 20
+	}
+	return &Memory{cache.New[string](bytes, func(e Entry) int { return e.size() })}
+}
+
+// Name implements Store.
+func (m *Memory) Name() string { return "memory" }
+
+// Get implements Store.
+func (m *Memory) Get(_ context.Context, key string) (Entry, bool, error) {
+	e, ok := m.entries.Get(key)
+	return e, ok, nil
+}
+
+// Set implements Store.
+func (m *Memory) Set(_ context.Context, key string, e Entry, _ time.Duration) error {
+	m.entries.Put(key, e)
+	return nil
+}
+
+// Clear implements Store.
+func (m *Memory) Clear(context.Context) error {
+	m.entries.Clear()
+	return nil
 }

@@ -1,8 +1,13 @@
+// Package attribution determines who made a change: it joins processes to sessions, prompts,
+// tool calls and plans.
 package attribution
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"sort"
 	"strings"
@@ -13,7 +18,10 @@ import (
 	"cachebro/store/leaf/event"
 	"cachebro/store/leaf/procfs"
 	"cachebro/store/leaf/spool"
+	"cachebro/store/onwire"
 	"cachebro/store/wire"
+
+	"golang.org/x/sys/unix"
 )
 
 // Key identifies a process. A pid is reused, but never with the same start time.
@@ -421,4 +429,62 @@ func (a *Attribution) KnownClient(key Key) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.clients[key]) > 0
+}
+
+// Outsider is the actor of changes that bypassed the mount.
+var Outsider = store.Actor{Comm: "outside"}
+
+// ByWhom describes who made a version, as a phrase that fits into a sentence.
+func ByWhom(a store.Actor) string {
+	switch {
+	case a.Tool != "" && a.Tool != "Bash":
+		return a.Tool
+	case a.Comm == Outsider.Comm && a.PID == 0:
+		return "a process that bypassed the mount"
+	case a.Comm != "" && a.PID != 0:
+		return fmt.Sprintf("%s (pid %d)", onwire.Display(store.Path(a.Comm)), a.PID)
+	case a.Comm != "":
+		return onwire.Display(store.Path(a.Comm))
+	}
+	return "an unknown process"
+}
+
+// OwnerOf returns the key of a living process.
+func OwnerOf(pid int) Key {
+	if pid <= 0 {
+		return Key{}
+	}
+	st, err := procfs.ReadStat(pid)
+	if err != nil {
+		return Key{PID: uint32(pid)}
+	}
+	return Key{uint32(pid), st.Start}
+}
+
+// WriterOf returns the key of the process that a record names.
+func WriterOf(r *spool.Record) Key { return Key{r.PID, r.Start} }
+
+// Alive reports whether the process with this pid and start time (0: any) is still running.
+func Alive(pid int, start uint64) bool {
+	if pid <= 0 {
+		return false
+	}
+	if st, err := procfs.ReadStat(pid); err != nil {
+		// A process that is not found has ended. After another error, such as a denied
+		// permission, only check that the process exists.
+		return !errors.Is(err, os.ErrNotExist) && !errors.Is(unix.Kill(pid, 0), unix.ESRCH)
+	} else if start != 0 && st.Start != start {
+		return false
+	}
+	return true
+}
+
+// Began returns when a process with this start time began, in ns since the epoch. The result is at
+// most one procfs.Tick early, and 0 if the time is not known.
+func Began(start uint64) int64 {
+	boot := procfs.Zero()
+	if boot == 0 || start == 0 {
+		return 0
+	}
+	return boot + int64(start)*int64(procfs.Tick)
 }

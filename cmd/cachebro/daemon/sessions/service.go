@@ -4,11 +4,11 @@ package sessions
 
 import (
 	"log/slog"
+	"sync"
 
 	"cachebro/cmd/cachebro/daemon/attribution"
 	"cachebro/cmd/cachebro/daemon/ingest"
 	"cachebro/cmd/cachebro/daemon/knowledge"
-
 	"cachebro/cmd/cachebro/daemon/reads"
 	"cachebro/cmd/cachebro/daemon/source"
 	"cachebro/cmd/cachebro/daemon/survey"
@@ -59,4 +59,42 @@ func (ss *Sessions) Handlers() map[string]wire.Handler {
 		wire.MToolPlace: onwire.Decoded(ss.toolPlace),
 		wire.MShared:    onwire.Decoded(ss.shared), wire.MRecovery: onwire.Decoded(ss.recovery), wire.MNames: onwire.Decoded(ss.names),
 	}
+}
+
+// undecided holds the newest prompt of each session, as long as the client's transcript has not
+// shown whether a person typed it. The zero value is usable.
+type undecided struct {
+	mu sync.Mutex // guards the map
+	of map[store.SessionID]pending
+}
+
+// pending is an undecided prompt and the one before it.
+type pending struct{ prompt, before string }
+
+func (u *undecided) add(id store.SessionID, prompt, before string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.of == nil {
+		u.of = map[store.SessionID]pending{}
+	}
+	u.of[id] = pending{prompt, before}
+}
+
+// has reports whether a prompt is undecided.
+func (u *undecided) has(id store.SessionID, prompt string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return prompt != "" && u.of[id].prompt == prompt
+}
+
+// take removes an undecided prompt and returns the prompt before it.
+func (u *undecided) take(id store.SessionID, prompt string) string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	p := u.of[id]
+	if p.prompt != prompt {
+		return ""
+	}
+	delete(u.of, id)
+	return p.before
 }

@@ -1,3 +1,9 @@
+// Package versions resolves the version, session or prompt that a request names. It also compares
+// two versions.
+//
+// The "last" session or prompt is the newest one that changed something. The newest of all may
+// belong to a wrapper around the client, or may have only read. The beginning of a name is accepted
+// too, because the log shows only beginnings.
 package versions
 
 import (
@@ -117,4 +123,31 @@ func Content(st *store.Store, v store.Version) ([]byte, error) {
 		return nil, fmt.Errorf("version %d of %s: %w", v.Seq, onwire.Display(v.Path), onwire.Error(err))
 	}
 	return b, nil
+}
+
+// GapsAndNotices returns the gaps in a directory's subtree between two times. For the whole project
+// it also returns the notices. A zero time means no bound.
+func GapsAndNotices(st *store.Store, dir store.Path, from, to time.Time) (gaps []wire.Gap, notices []wire.Notice, err error) {
+	within := func(t time.Time) bool {
+		return (from.IsZero() || !t.Before(from)) && (to.IsZero() || !t.After(to))
+	}
+	all, _, err := st.Notes.Gaps(1000)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, g := range all {
+		if within(onwire.Time(g.Time)) && g.Path.Inside(dir) {
+			gaps = append(gaps, onwire.Gap(g))
+		}
+	}
+	if dir != "" {
+		return gaps, nil, nil
+	}
+	recorded, err := st.Notes.Notices(1000)
+	for _, n := range recorded {
+		if within(onwire.Time(n.Time)) {
+			notices = append(notices, wire.Notice{Time: onwire.Time(n.Time), Text: n.Text, Actor: onwire.Actor(n.Actor)})
+		}
+	}
+	return gaps, notices, err
 }
