@@ -1,7 +1,13 @@
 package capture
 
 import (
+	"errors"
+	"os"
+	"syscall"
+	"time"
+
 	"cachebro/fusefs"
+	"cachebro/store/leaf/attrs"
 	"cachebro/store/leaf/event"
 	"cachebro/store/leaf/gitdir"
 	"cachebro/store/leaf/ignore"
@@ -372,4 +378,72 @@ func parent(p string) string {
 		}
 	}
 	return ""
+}
+
+// Watched sets whether Beside is called for every change that bypasses the mount.
+func (c *Capture) Watched(on bool) { c.watched.Store(on) }
+
+// Beside records that a path was changed without going through the mount. The daemon later reads
+// the path's new state. st is the state in which p was seen, or zero if it did not exist. op says
+// what is known:
+//
+// - OpRename: p was renamed to newPath
+// - OpMkdir: p is a new, empty directory
+// - OpCreate: p is new
+// - OpOutside: p changed in another way
+func (c *Capture) Beside(by fusefs.Caller, op event.Op, p, newPath string, st event.Stat) {
+	class, dir := c.Class(p, isDir(st)), isDir(st) || st.Mode == 0
+	c.rule(p)
+	if newPath != "" {
+		c.rule(newPath)
+		class = min(class, c.Class(newPath, isDir(st)))
+	}
+	if dir && op != event.OpMkdir {
+		c.recorded.clear()
+		c.forget(p, true)
+		if newPath != "" {
+			c.forget(newPath, true)
+			c.scans.relocated(class != ignore.Excluded)
+		}
+	}
+	if class == ignore.Excluded {
+		return
+	}
+	c.appendBy(by, &spool.Record{Kind: spool.KindBeside, Op: op, Class: class, Path: p, Path2: newPath, Stat: st, Time: time.Now().UnixNano()})
+}
+
+// attributes reads the extended attributes of f for a version. markBare remembers that a file has
+// none.
+func (c *Capture) attributes(f fusefs.File) string {
+	if f == nil {
+		return ""
+	}
+	mark := f.Mark()
+	if mark.Load()&markBare != 0 {
+		return string(attrs.None)
+	}
+	var set attrs.Set
+	err := f.At(func(path string) error { set = attrs.Read(path); return nil })
+	if errors.Is(err, syscall.ENOTSUP) {
+		var file *os.File
+		file, err = f.Open()
+		if err == nil {
+			set = attrs.ReadFD(int(file.Fd()))
+			file.Close()
+		}
+	}
+	if err != nil {
+		return ""
+	}
+	if set == attrs.None {
+		mark.Or(markBare)
+	}
+	return string(set)
+}
+
+func (c *Capture) withXattrs(f fusefs.File, st event.Stat) event.Stat {
+	if st.Mode&modeType != modeLink {
+		st.Attrs = c.attributes(f)
+	}
+	return st
 }

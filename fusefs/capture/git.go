@@ -16,6 +16,8 @@ import (
 	"cachebro/store/leaf/gitdir"
 	"cachebro/store/leaf/limits"
 	"cachebro/store/leaf/spool"
+
+	"golang.org/x/sys/unix"
 )
 
 // gitKeeper saves files of git directories that git replaces or removes. Git hardly ever overwrites
@@ -339,4 +341,9 @@ func (c *Capture) gitClosed(e fusefs.Closed, p string) {
 	if say {
 		c.appendBy(writerOf(e), &spool.Record{Kind: spool.KindGit, Op: e.Op, Path: p, Was: spool.WasSame, Time: e.Time.UnixNano()})
 	}
+}
+
+// linkFollow makes a hard link to the file that path, in /proc/self/fd, refers to.
+func linkFollow(path, to string) error {
+	return unix.Linkat(unix.AT_FDCWD, path, unix.AT_FDCWD, to, unix.AT_SYMLINK_FOLLOW)
 }
