@@ -204,7 +204,7 @@ func Open(dir string, corpus Corpus, o Options) *Index {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
-	o.MaxFile = cmp.Or(o.MaxFile, 2 << 20)
+	o.MaxFile = cmp.Or(o.MaxFile, 2<<20)
 	if o.BatchBytes == 0 {
 		o.BatchBytes = batchBytes
 	}

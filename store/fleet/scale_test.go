@@ -163,7 +163,7 @@ func (d *DB) invent(ctx context.Context, project, m, n int, now time.Time) error
 		project, fmt.Sprintf("%032x", m), fmt.Sprintf("host-%d", m), now).Scan(&id); err != nil {
 		return err
 	}
-	if err := d.authors(ctx, id, 0, remote.Head{Machine: remote.Machine{Name: fmt.Sprintf("host-%d", m), Root: "/p"}}, false); err != nil {
+	if err := d.authors(ctx, id, remote.Head{Machine: remote.Machine{Name: fmt.Sprintf("host-%d", m), Root: "/p"}}); err != nil {
 		return err
 	}
 	rnd := rand.New(rand.NewPCG(uint64(m), 1))

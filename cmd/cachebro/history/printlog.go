@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"sort"
 	"syscall"
 	"time"
 
@@ -67,7 +66,9 @@ func printLog(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, c *wir
 // add adds the next version. page is set for the first version of each page.
 func (l *logPrinter) add(v wire.Version, page wire.LogAnswer) error {
 	if page.Versions != nil {
-		l.aside = append(l.aside, l.asides(page)...)
+		more := asides(l.paint, l.clock, 8, page.Gaps, page.Notices)
+		l.f.sortAsides(more)
+		l.aside = append(l.aside, more...)
 		l.saved(page.Versions)
 	}
 	removed := v.Op == "moved" && apply.Temporary(v.To) // a plan deletes a file by first moving it away
@@ -164,38 +165,50 @@ type asideLine struct {
 	in   string // in a story, its session and prompt
 }
 
-func (l *logPrinter) asides(page wire.LogAnswer) []asideLine {
-	var all []asideLine
-	for _, g := range page.Gaps {
-		all = append(all, asideLine{time: g.Time, text: l.paint.Red(fmt.Sprintf("%-8s  %s  content not saved: %s (%s)", "gap", cli.Stamp(g.Time, l.clock), cli.Quote(string(g.Path)), cli.OneLine(g.Reason)))})
+// asides returns the lines for gaps and notices. width is that of the first column.
+func asides(p cli.Paint, now time.Time, width int, gaps []wire.Gap, notices []wire.Notice) (all []asideLine) {
+	for _, g := range gaps {
+		all = append(all, asideLine{time: g.Time, text: p.Red(fmt.Sprintf("%-*s  %s  content not saved: %s (%s)", width, "gap", cli.Stamp(g.Time, now), cli.Quote(string(g.Path)), cli.OneLine(g.Reason)))})
 	}
-	for _, n := range page.Notices {
-		all = append(all, asideLine{time: n.Time, text: l.paint.Dim(fmt.Sprintf("%-8s  %s  %s", "note", cli.Stamp(n.Time, l.clock), cli.OneLine(n.Text)))})
+	for _, n := range notices {
+		all = append(all, asideLine{time: n.Time, text: p.Dim(fmt.Sprintf("%-*s  %s  %s", width, "note", cli.Stamp(n.Time, now), cli.OneLine(n.Text)))})
 	}
-	sort.SliceStable(all, func(i, j int) bool { return all[i].time.After(all[j].time) != l.f.oldest })
 	return all
+}
+
+// sortAsides sorts lines in the order of the log.
+func (f logFlags) sortAsides(all []asideLine) {
+	slices.SortStableFunc(all, func(a, b asideLine) int {
+		if f.oldest {
+			return a.time.Compare(b.time)
+		}
+		return b.time.Compare(a.time)
+	})
+}
+
+// patchOf returns a diff, or the reason why there is none, to be printed below the line that it
+// belongs to.
+func patchOf(ctx context.Context, c *wire.Client, q wire.DiffQuery, p cli.Paint) (string, wire.DiffAnswer, error) {
+	var a wire.DiffAnswer
+	body, err := c.Call(ctx, wire.MDiff, q, nil, &a)
+	if errors.Is(err, wire.ErrPruned) || errors.Is(err, wire.ErrNotFound) || errors.Is(err, wire.ErrUnsupported) {
+		return p.Dim("    "+cli.OneLine(err.Error())) + "\n", a, nil
+	}
+	return p.Diff(string(body)), a, err
 }
 
 func (l *logPrinter) patch(v wire.Version) error {
 	if v.Hash == "" && !v.Deleted {
 		return nil
 	}
-	q := wire.DiffQuery{Path: bytes.TrimPrefix(v.Path, []byte("/")), To: wire.ShowQuery{Seq: v.Seq}}
-	var a wire.DiffAnswer
-	body, err := l.c.Call(l.ctx, wire.MDiff, q, nil, &a)
-	switch {
-	case errors.Is(err, wire.ErrPruned), errors.Is(err, wire.ErrNotFound), errors.Is(err, wire.ErrUnsupported):
-		fmt.Fprintln(l.out, l.paint.Dim("    "+cli.OneLine(err.Error())))
-		return l.out.Flush()
-	case err != nil:
-		return err
-	case a.Binary && len(body) == 0:
-		fmt.Fprintln(l.out, l.paint.Dim("    binary"))
-		return l.out.Flush()
-	}
-	if _, err := io.WriteString(l.out, l.paint.Diff(string(body))); err != nil {
+	text, a, err := patchOf(l.ctx, l.c, wire.DiffQuery{Path: bytes.TrimPrefix(v.Path, []byte("/")), To: wire.ShowQuery{Seq: v.Seq}}, l.paint)
+	if err != nil {
 		return err
 	}
+	if a.Binary && text == "" {
+		text = l.paint.Dim("    binary") + "\n"
+	}
+	_, _ = l.out.WriteString(text) // Flush returns the error
 	return l.out.Flush()
 }
 

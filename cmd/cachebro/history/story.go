@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -112,7 +111,7 @@ func printStory(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, c *w
 	s := newStory(ctx, e, w, c, f)
 	s.labels(t.Root, q)
 	err := eachPage(ctx, e, c, f.query(q), f, f.limit, func(a wire.Actions) error {
-		s.asides(a.Gaps, a.Notices)
+		s.aside = append(s.aside, asides(s.paint, s.clock, 5, a.Gaps, a.Notices)...)
 		s.gitOps(a.Git)
 		for _, x := range a.Actions {
 			for i := range x.Files {
@@ -152,16 +151,6 @@ func printNoChanges(e *cli.Env, t cli.Target, f logFlags) {
 	}
 }
 
-func (s *story) asides(gaps []wire.Gap, notices []wire.Notice) {
-	for _, g := range gaps {
-		s.aside = append(s.aside, asideLine{time: g.Time, text: s.paint.Red(fmt.Sprintf("%-5s  %s  content not saved: %s (%s)", "gap", cli.Stamp(g.Time, s.clock), cli.Quote(string(g.Path)), cli.OneLine(g.Reason)))})
-	}
-	for _, n := range notices {
-		s.aside = append(s.aside, asideLine{time: n.Time, text: s.paint.Dim(fmt.Sprintf("%-5s  %s  %s", "note", cli.Stamp(n.Time, s.clock), cli.OneLine(n.Text)))})
-	}
-	s.sortAsides()
-}
-
 // labels puts the labels of moments between the actions.
 func (s *story) labels(root string, q wire.LogQuery) {
 	state, err := s.Paths().State(root)
@@ -178,12 +167,7 @@ func (s *story) labels(root string, q wire.LogQuery) {
 		}
 		s.aside = append(s.aside, asideLine{time: l.At.Add(1), text: s.paint.Cyan(fmt.Sprintf("%-5s  %s  %s", "label", cli.Stamp(l.At, s.clock), cli.Quote(l.Name)))})
 	}
-	s.sortAsides()
-}
-
-// sortAsides sorts the lines between actions in the order of the log.
-func (s *story) sortAsides() {
-	sort.SliceStable(s.aside, func(i, j int) bool { return s.aside[i].time.After(s.aside[j].time) != s.f.oldest })
+	s.f.sortAsides(s.aside)
 }
 
 // gitOps puts operations on git's own files between the actions.
@@ -191,7 +175,7 @@ func (s *story) gitOps(ops []wire.GitOp) {
 	for _, o := range ops {
 		s.aside = append(s.aside, asideLine{time: o.End, in: promptOf(o.Actor), text: s.paint.Yellow(fmt.Sprintf("%-5s  ", fmt.Sprintf("g%d", o.ID))) + cli.Stamp(o.End, s.clock) + "  " + gitLine(s.paint, o)})
 	}
-	s.sortAsides()
+	s.f.sortAsides(s.aside)
 }
 
 // printAsides prints the lines that come before action a in the order of the log, or all of them if
@@ -332,17 +316,10 @@ func (s *story) patch(f wire.ActionFile) error {
 	if f.Dir {
 		return nil
 	}
-	q := wire.DiffQuery{From: wire.ShowQuery{Seq: f.Before}, To: wire.ShowQuery{Seq: f.Seq}, New: f.Before == 0}
-	var a wire.DiffAnswer
-	body, err := s.c.Call(s.ctx, wire.MDiff, q, nil, &a)
-	switch {
-	case errors.Is(err, wire.ErrPruned), errors.Is(err, wire.ErrNotFound), errors.Is(err, wire.ErrUnsupported):
-		fmt.Fprintln(s.out, s.paint.Dim("    "+cli.OneLine(err.Error())))
-		return nil
-	case err != nil:
-		return err
+	text, _, err := patchOf(s.ctx, s.c, wire.DiffQuery{From: wire.ShowQuery{Seq: f.Before}, To: wire.ShowQuery{Seq: f.Seq}, New: f.Before == 0}, s.paint)
+	if err == nil {
+		_, err = s.out.WriteString(text)
 	}
-	_, err = io.WriteString(s.out, s.paint.Diff(string(body)))
 	return err
 }
 

@@ -1,8 +1,8 @@
 package ui
 
 import (
-	"cmp"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"html/template"

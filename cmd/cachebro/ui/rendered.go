@@ -1,8 +1,8 @@
 package ui
 
 import (
-	"cmp"
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -284,7 +284,7 @@ func (n *notebook) blocks(p string, seq uint64) (all []block) {
 // shown returns an output as text, or as a picture with an address on this server.
 func (o cellOutput) shown(seq uint64, cell, n int) output {
 	if o.Type == "error" {
-		trace := cmp.Or(ansi.ReplaceAllString(string(o.Traceback), ""), o.Error + ": " + o.Value)
+		trace := cmp.Or(ansi.ReplaceAllString(string(o.Traceback), ""), o.Error+": "+o.Value)
 		return output{Lines: codeLines("", trace), Bad: true}
 	}
 	if o.Type == "stream" {

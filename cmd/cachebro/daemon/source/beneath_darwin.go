@@ -1,8 +1,8 @@
 package source
 
 import (
-	"cmp"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
