@@ -1,14 +1,14 @@
-# cachebro. "make mount DIR=…" is the way in; "make test" and "make ci" check it.
+# Begin with "make mount DIR=…". "make test" runs the tests, and "make ci" all checks.
 GO      ?= go
 BIN     := bin/cachebro
 PREFIX  ?= /usr/local
 DIR     ?= $(CURDIR)
-# Packages whose tests run with the race detector in ci: those with many
-# goroutines and no mounts of their own to slow down.
+# Packages whose tests run with the race detector: those with many goroutines and no
+# mounts of their own, which the detector would slow down.
 RACE    := ./store/wire ./store/leaf/spool ./store/readers ./cmd/cachebro/daemon ./cmd/cachebro/daemon/ingest ./fusefs/capture ./mcp
 FUZZTIME ?= 5s
 export GOFLAGS += -buildvcs=false
-# A bare machine may not say it; Go's caches and the history lie there.
+# HOME may be missing on a bare machine. Go's caches and the history are in it.
 export HOME ?= $(shell awk -F: -v id="$$(id -u)" '$$3 == id { print $$6; exit }' /etc/passwd)
 
 .PHONY: all build fleet mount test quick check fuzz ci ui-test fleet-test bench install dist clients picture deps testdeps clean
@@ -17,11 +17,11 @@ all: build
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN) ./cmd/cachebro
 
-# The program that keeps what many machines did in PostgreSQL (doc/fleet.md).
+# The program that stores the histories of many machines in PostgreSQL (doc/fleet.md).
 fleet:
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/cachebro-fleet ./cmd/cachebro-fleet
 
-# What a fresh machine lacks: FUSE's helper, git and an unpacker of nothing else.
+# Install what a fresh machine lacks (see scripts/deps.sh).
 deps:
 	@scripts/deps.sh
 
@@ -39,12 +39,12 @@ mount: deps build
 test: testdeps
 	@scripts/test.sh
 
-# After a change: what needs no mount, server or other user. Go keeps the results of
-# packages that did not change.
+# Run after a change the tests that need no mount, server or other user. Go caches the
+# results of packages that did not change.
 quick:
 	@scripts/test.sh quick
 
-# What is checked beside the tests: style, dead code, imports, races, fuzzing, cross-builds.
+# Run all checks besides the tests: style, dead code, imports, races, fuzzing, cross-builds.
 check:
 	@scripts/ci.sh "$(RACE)" "$(FUZZTIME)"
 
@@ -53,11 +53,11 @@ ci: test check
 fuzz:
 	@scripts/fuzz.sh "$(FUZZTIME)"
 
-# The pages in a real Chromium, which is installed where it is missing.
+# Test the pages in a real Chromium, which is installed if it is missing.
 ui-test: build
 	@scripts/uitest/run.sh "$(CURDIR)/$(BIN)"
 
-# What speaks to buckets, against a real S3 server.
+# Test the code that uses buckets against a real S3 server.
 fleet-test: testdeps
 	@scripts/fleet.sh
 
@@ -67,15 +67,16 @@ bench: testdeps build
 install: build
 	install -D -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin/cachebro
 
-# Packages, tarballs and npm packages in dist/; the same commit gives the same bytes.
+# Make packages, tarballs and npm packages in dist/. The same commit gives the same bytes.
 dist:
 	@$(GO) run ./scripts/dist
 
-# The newest agents' clients from npm, and what each can do with cachebro (doc/clients.md).
+# Install the newest clients of agents from npm, and test what each can do with cachebro
+# (doc/clients.md).
 clients:
 	@scripts/clients/run.sh
 
-# The README's pictures, from real sessions.
+# Make the README's pictures from real sessions.
 picture: build
 	$(GO) run ./scripts/picture $(BIN) doc/session.svg
 	TAGS=uipicture RUN=TestPicture scripts/uitest/run.sh "$(CURDIR)/$(BIN)"

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// File systems mounted in the source are passed through, except the kernel's own
-// file systems: through a procfs inside a project, mountd opened
-// /proc/PID/uid_map for writing, with the rights of root, for whoever asked.
+// File systems mounted in the source are passed through, except the kernel's own. Through a procfs
+// inside a project, mountd used to open /proc/PID/uid_map for writing, with the rights of root, for
+// any user.
 func TestMountsBelow(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to mount")

@@ -13,10 +13,9 @@ import (
 	"time"
 )
 
-// TestAppendBeside: two append to one file, one through the mount, the other
-// to the source by a way that the mount does not know of. The kernel sends an
-// append with the offset where it believes the end to be, and 1,512 of 20,000
-// lines were overwritten.
+// TestAppendBeside: two processes append to one file, one through the mount, the other directly to
+// the source, in a way that the mount does not know. The kernel sends an append with the offset at
+// which it believes the end to be, so 1,512 of 20,000 lines used to be overwritten.
 func TestAppendBeside(t *testing.T) {
 	f := mountTest(t, nil)
 	f.write("a", "")
@@ -62,9 +61,9 @@ func TestAppendBeside(t *testing.T) {
 	}
 }
 
-// TestAttributesOvertaken: a request that is answered with the attributes of a
-// directory is under way while a name comes into it. The reply, with the old
-// time, was believed for an hour.
+// TestAttributesOvertaken: a name is created in a directory while a request for the directory's
+// attributes is being answered. The kernel used to believe the reply, with the old time, for an
+// hour.
 func TestAttributesOvertaken(t *testing.T) {
 	f := mountTest(t, nil)
 	ask := map[string]func(d string, reader int) error{
@@ -87,8 +86,8 @@ func TestAttributesOvertaken(t *testing.T) {
 	}
 	for name, ask := range ask {
 		t.Run(name, func(t *testing.T) {
-			// Once in thousands it is the kernel's doing, on a busy machine (see below).
-			// What we let be overtaken is there in every run.
+			// On a busy machine the kernel itself causes this once in thousands of times (see
+			// below). A fault of ours would show in every run.
 			stale := 0
 			for try := range 3 {
 				if stale = attributesOvertaken(t, f, fmt.Sprint(name, try), ask); stale == 0 {
@@ -140,8 +139,8 @@ func attributesOvertaken(t *testing.T, f *fixture, name string, ask func(d strin
 			t.Fatal(err)
 		}
 		// The kernel marks attributes as valid a moment before it sets them
-		// (fuse_change_attributes_common), and may be interrupted in between: only who
-		// asks again is sure, nearly.
+		// (fuse_change_attributes_common), and may be interrupted in between. So only an old time
+		// that is shown twice counts.
 		for again := range 2 {
 			on, err := os.Stat(d)
 			if err != nil {
@@ -156,10 +155,10 @@ func attributesOvertaken(t *testing.T, f *fixture, name string, ask func(d strin
 	return stale
 }
 
-// TestBytesBeside: two ways lead to some files, and both change them, by
-// handles from long ago as well as by name. Whoever opens a file reads what it
-// holds, whoever wrote it. A change of ours hid one from before that nobody had
-// looked at, and old bytes were shown permanently.
+// TestBytesBeside: two ways lead to some files, and both change them, through old handles as well
+// as by name. A process that opens a file must read its present bytes. A change of ours used to
+// hide an earlier one of the other side that nobody had looked at, and the old bytes were shown
+// from then on.
 func TestBytesBeside(t *testing.T) {
 	f := mountTest(t, func(o *Options) { o.Outside = true })
 	side := [2]string{f.dir, f.src}

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// burst makes, links, exchanges, renames and removes names that nobody else
-// uses. Every call must succeed, and the directory is then as it has to be.
+// burst makes, links, exchanges, renames and removes names that nobody else uses. Every call must
+// succeed, and the directory must then contain the expected names.
 func burst(dir string, r *rand.Rand, stop *atomic.Bool, ops *atomic.Int64) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err

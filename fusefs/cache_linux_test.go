@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ext4 gives the number of a deleted file to the next one. A table without the
-// time of birth served the old file's pages as the new one's.
+// ext4 gives the inode number of a deleted file to the next new file. A table without the birth
+// time served the old file's pages as those of the new one.
 func TestInodeNumberReuse(t *testing.T) {
 	f := mountTest(t, func(o *Options) { o.Outside = true })
 	reused := 0
@@ -31,7 +31,7 @@ func TestInodeNumberReuse(t *testing.T) {
 		if err := unix.Stat(filepath.Join(f.dir, "old"), &was); err != nil {
 			t.Fatal(err)
 		}
-		// Underneath, so that the mount learns nothing of the removal.
+		// Remove it in the source, so that the mount does not learn of the removal.
 		if err := os.Remove(filepath.Join(f.src, "old")); err != nil {
 			t.Fatal(err)
 		}
@@ -47,15 +47,16 @@ func TestInodeNumberReuse(t *testing.T) {
 		if is.Ino == was.Ino {
 			reused++
 		}
-		// Forget the name "old", which the mount may still trust for a second.
+		// The mount may trust the name "old" for another second. A removal through the mount makes
+		// it forget the name.
 		_ = os.Remove(filepath.Join(f.dir, "old"))
 	}
 	t.Logf("%d of 200 numbers were used again", reused)
 }
 
-// A file that changes underneath: the first read after the next open must be
-// whole, however its size changed. Without a notification before the reply to
-// OPEN it came cut at the old length.
+// A file changes in the source. The first read after the next open must return all of it, however
+// its size changed. Without a notification before the reply to OPEN, the text was cut at the old
+// length.
 func TestChangeUnderneath(t *testing.T) {
 	for _, outside := range []bool{true, false} {
 		t.Run(fmt.Sprintf("outside=%v", outside), func(t *testing.T) {
@@ -63,7 +64,7 @@ func TestChangeUnderneath(t *testing.T) {
 			f.write("a", "first")
 			f.read("a")
 			for i, s := range []string{"much longer than first", "short", "shorT", "", strings.Repeat("x", 10000), "y"} {
-				time.Sleep(5 * time.Millisecond) // past the clock tick of the time stamps
+				time.Sleep(5 * time.Millisecond) // longer than a tick of the clock for time stamps
 				if err := os.WriteFile(filepath.Join(f.src, "a"), []byte(s), 0o644); err != nil {
 					t.Fatal(err)
 				}
@@ -84,8 +85,7 @@ func TestChangeUnderneath(t *testing.T) {
 	}
 }
 
-// A write, a chmod, a link, a rename: changes of our own are never reported as
-// somebody else's.
+// Our own write, chmod, link and rename are never reported as changes by somebody else.
 func TestOwnChangesAreNotOutside(t *testing.T) {
 	f := mountTest(t, nil)
 	f.sh(`for i in 1 2 3 4 5 6 7 8; do
@@ -99,8 +99,8 @@ func TestOwnChangesAreNotOutside(t *testing.T) {
 	}
 }
 
-// An absent name is remembered, and forgotten when the file is made: at once
-// through the mount, after a second underneath.
+// The kernel remembers that a name is absent. A new file of that name is seen at once if it is made
+// through the mount, and after a second if it is made in the source.
 func TestAbsentNames(t *testing.T) {
 	f := mountTest(t, func(o *Options) { o.Outside = true })
 	name := filepath.Join(f.dir, "a")
@@ -131,8 +131,8 @@ func TestAbsentNames(t *testing.T) {
 	}
 }
 
-// When somebody turns out to write underneath, what was cached for an hour is
-// not trusted for longer than a second any more.
+// Once somebody is known to write in the source, what was cached for an hour is trusted for at most
+// a second.
 func TestSetOutside(t *testing.T) {
 	f := mountTest(t, nil)
 	f.sh("mkdir d; echo x > d/a; cat d/a; ls d; test ! -e d/b")
@@ -160,8 +160,8 @@ func names(t *testing.T, dir string) []string {
 	return n
 }
 
-// Half of a thousand files are deleted while a reader is in the middle of the
-// listing. With offsets that count entries it missed 106 of the others.
+// Half of a thousand files are deleted while a reader is in the middle of the listing. With offsets
+// that count entries, the reader missed 106 of the remaining files.
 func TestListingWhileDeleting(t *testing.T) {
 	f := mountTest(t, nil)
 	f.rec.quiet = true
@@ -218,7 +218,7 @@ func TestListingWhileDeleting(t *testing.T) {
 	}
 }
 
-// The numbers in a listing and in stat are the source's.
+// The inode numbers in a listing and in stat are those of the source.
 func TestRealInodeNumbers(t *testing.T) {
 	f := mountTest(t, nil)
 	f.sh("mkdir d; touch d/a d/b; ln -s a d/c")
@@ -227,8 +227,8 @@ func TestRealInodeNumbers(t *testing.T) {
 	}
 }
 
-// What is open stays whole when it is removed or replaced, on the mount and
-// underneath.
+// A file that is open keeps its content when it is removed or replaced, on the mount or in the
+// source.
 func TestOpenFilesSurvive(t *testing.T) {
 	f := mountTest(t, func(o *Options) { o.Outside = true })
 	want := bytes.Repeat([]byte("0123456789"), 50000)
@@ -251,13 +251,12 @@ func TestOpenFilesSurvive(t *testing.T) {
 			t.Errorf("%s: stat %v, %v", how, st, err)
 		}
 		h.Close()
-		time.Sleep(outsideTTL) // until the removed name is not trusted any more
+		time.Sleep(outsideTTL) // until the kernel no longer trusts the removed name
 	}
 }
 
-// While a file is saved atomically again and again, every reader gets one of
-// its contents whole. An OPEN that arrives after the rename is for an inode
-// without a name: it failed with ESTALE.
+// While a file is saved atomically again and again, every reader gets one of its contents whole. An
+// OPEN that arrives after the rename is for an inode without a name. It used to fail with ESTALE.
 func TestReadersOfAtomicSaves(t *testing.T) {
 	f := mountTest(t, nil)
 	f.rec.quiet = true
@@ -306,8 +305,8 @@ func init() {
 	}
 }
 
-// A process that stands in a directory that is removed sees it as on any other
-// file system: empty, and without names.
+// A process whose working directory is removed sees it as on any other file system: empty, and
+// without names.
 func TestStandingInRemovedDirectory(t *testing.T) {
 	f := mountTest(t, nil)
 	script := `mkdir d; cd d; touch a; ls; rm a; rmdir ../d; stat -c %h .; ls; ls a 2>/dev/null || echo none; touch b 2>/dev/null || echo no`
@@ -316,7 +315,7 @@ func TestStandingInRemovedDirectory(t *testing.T) {
 	}
 }
 
-// A directory renamed underneath is found again by its new name.
+// A directory that is renamed in the source is found by its new name.
 func TestDirectoryMovedUnderneath(t *testing.T) {
 	f := mountTest(t, func(o *Options) { o.Outside = true })
 	f.sh("mkdir -p d/e; echo x > d/e/a; cat d/e/a")
@@ -330,7 +329,7 @@ func TestDirectoryMovedUnderneath(t *testing.T) {
 	}
 }
 
-// The state directory inside the project is not to be seen or touched.
+// The state directory inside the project can be neither seen nor accessed.
 func TestHidden(t *testing.T) {
 	f := mountTest(t, func(o *Options) { o.Hidden = "sub/.cachebro" })
 	f.under("mkdir -p sub/.cachebro; echo secret > sub/.cachebro/store")

@@ -139,8 +139,8 @@ func linkTmpfile(dir, name string) error {
 	return unix.Close(fd)
 }
 
-// Each case is a story of how programs write, and the exact sequence in which
-// the Observer must hear of it.
+// Each case is a way in which programs write, with the exact sequence of calls that the Observer
+// must get.
 func TestSequences(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -193,8 +193,8 @@ func TestSequences(t *testing.T) {
 			[]string{`done mkdir d`, `done rename d e`, `done rmdir e`}},
 		{"a directory with a file in it moves", "mkdir -p d/e; echo x > d/e/f", func(f *fixture) { f.sh("mv d g; echo y > g/e/f") },
 			[]string{`done rename d g`, `before truncate g/e/f "x\n"`, `closed write g/e/f "y\n"`}},
-		// An editor that sets the mode of its new file before it closes it, as
-		// sed -i does, makes one version of it, not three.
+		// An editor that sets the mode of its new file before it closes the file, as sed -i does,
+		// makes one version, not three.
 		{"mode set before the first close", "", func(f *fixture) { f.run("chmodnew", "a") }, []string{`done create a`, `closed create a "text"`}},
 		{"chmod", "touch a", func(f *fixture) { f.sh("chmod 600 a") }, []string{`done chmod a`}},
 		{"fsync", "", func(f *fixture) { f.sh("dd if=/dev/zero of=a bs=1 count=2 conv=fsync status=none") },
@@ -276,7 +276,8 @@ func (f *fixture) copyRange(from, to string) {
 	}
 }
 
-// A log or a database is never closed: it is reported when it was not written to for a while.
+// A log or a database is never closed, so it is reported when nothing was written to it for a
+// while.
 func TestIdle(t *testing.T) {
 	f := mountTest(t, nil)
 	h, err := os.Create(filepath.Join(f.dir, "log"))
@@ -300,8 +301,8 @@ func TestIdle(t *testing.T) {
 	f.want(t, `before write log "one\n"`, `closed write log "one\ntwo\n"`)
 }
 
-// A RELEASE comes when it comes: that of one redirection, after the next one had
-// emptied the file, once told an empty content that nobody had closed.
+// The kernel may send a RELEASE late. That of one redirection once came after the next redirection
+// had emptied the file, and reported an empty content that nobody had closed.
 func TestLateRelease(t *testing.T) {
 	f := mountTest(t, nil)
 	const rounds = 500
@@ -319,8 +320,8 @@ func TestLateRelease(t *testing.T) {
 	}
 }
 
-// While a file only grows at its end, the length of what did not change is
-// told: a capture then need not read it all for each appended line.
+// While a file only grows at its end, the length of the unchanged part is reported, so that capture
+// need not read the whole file for each appended line.
 func TestTail(t *testing.T) {
 	f := mountTest(t, nil)
 	tail := func() int64 {
@@ -353,8 +354,8 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// Before may wait; the wait ends when the request is cancelled, here by a
-// signal to the writer, and other files are not held up by it.
+// Before may wait. The wait ends when the request is cancelled, here by a signal to the writer, and
+// does not delay operations on other files.
 func TestBeforeIsCancelled(t *testing.T) {
 	f := mountTest(t, nil)
 	f.sh("echo old > a; echo old > b")
@@ -388,9 +389,9 @@ func TestBeforeIsCancelled(t *testing.T) {
 	_ = cmd.Wait()
 }
 
-// Nothing is reported about a file that was only made or emptied before its handle's end,
-// which the kernel sends after close(2) has returned: who asks the root for Settled is
-// answered after that, and soon where the file stays open.
+// A file that was only made or emptied is reported when its handle ends, which the kernel announces
+// after close(2) has returned. A request for Settled on the root is answered after that report. If
+// the file stays open, it is answered soon.
 func TestSettled(t *testing.T) {
 	f := mountTest(t, nil)
 	f.sh("echo old > a")

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestTracker: each operation is reported under all the names it touched, as soon as
-// it has returned; where that cannot be, everything may have changed.
+// TestTracker: as soon as an operation has returned, it is reported under all the names that it
+// affected. If these cannot be known, everything may have changed.
 func TestTracker(t *testing.T) {
 	const everything = "*"
 	f := mountTest(t, nil)
@@ -80,7 +80,7 @@ func TestTracker(t *testing.T) {
 		{"nothing", func() error { return nil }, ""},
 		{"reading", func() error { _, err := os.ReadFile(at("b")); return err }, ""},
 	} {
-		// Twice, so that what is in the middle of the first is not all there is.
+		// Ask twice with the same token. The first answer must not make the second one incomplete.
 		token, _, _ := f.srv.Changes("")
 		older := token
 		if err := test.do(); err != nil {
@@ -100,8 +100,8 @@ func TestTracker(t *testing.T) {
 	}
 }
 
-// TestChangesUnknownName: a file with a name that nobody came by yet could be
-// changed anywhere.
+// TestChangesUnknownName: if a file has a name that the mount has not seen yet, a change of the
+// file may concern any path.
 func TestChangesUnknownName(t *testing.T) {
 	f := mountTest(t, nil)
 	f.rec.quiet = true
@@ -118,8 +118,8 @@ func TestChangesUnknownName(t *testing.T) {
 	}
 }
 
-// TestChangesOutside: while somebody can write underneath, and for a while
-// after, nothing is certain; nor after a change of theirs was noticed.
+// TestChangesOutside: while somebody can write to the source directly, and for a while after,
+// nothing is certain. The same holds after such a change was noticed.
 func TestChangesOutside(t *testing.T) {
 	f := mountTest(t, func(o *Options) { o.Outside = true })
 	f.rec.quiet = true
@@ -140,7 +140,7 @@ func TestChangesOutside(t *testing.T) {
 	f.told()
 	token, _, _ = f.srv.Changes("")
 	f.under("echo 22 > a")
-	f.sh("cat a") // its OPEN notices
+	f.sh("cat a") // its OPEN notices the change
 	if _, paths, all := f.srv.Changes(token); !all {
 		t.Errorf("told %q after a change underneath was noticed", paths)
 	}

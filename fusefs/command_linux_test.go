@@ -15,7 +15,7 @@ import (
 	"cachebro/store/leaf/procfs"
 )
 
-// closer is who closed the file with this name, once it has been closed.
+// closer returns the process that closed the file with this name, once it has been closed.
 func (f *fixture) closer(name string) *Process {
 	f.t.Helper()
 	var p *Process
@@ -32,7 +32,7 @@ func (f *fixture) closer(name string) *Process {
 	return p
 }
 
-// stays starts a program in the mount that ends when its standard input does.
+// stays starts a program in the mount that ends when its standard input ends.
 func (f *fixture) stays(cmd *exec.Cmd) {
 	f.t.Helper()
 	in, err := f.enter(cmd).StdinPipe()
@@ -45,12 +45,12 @@ func (f *fixture) stays(cmd *exec.Cmd) {
 	f.t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
 }
 
-// The command of a process is what it was started with; of one that runs another
-// program, of that one; of megabytes of arguments the beginning.
+// The command of a process is the one with which it was started or, if it has executed another
+// program, that program's. Of megabytes of arguments, only the beginning is known.
 func TestCommand(t *testing.T) {
 	f := mountTest(t, nil)
 	f.stays(exec.Command("bash", "-c", `echo x > short; exec -a other sh -c "echo y > exec; read x"`))
-	// 20 arguments of 100 KiB: one alone may have 128.
+	// 20 arguments of 100 KiB, because a single argument may have at most 128 KiB.
 	f.stays(exec.Command("bash", "-c", `exec bash -c 'echo x > long; read x' bash $(printf "%0100000d " $(seq 20))`))
 	cmd := exec.Command("/bin/sh", "-c", "echo x > user; read x")
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -71,7 +71,7 @@ func TestCommand(t *testing.T) {
 			t.Errorf("%s: no working directory", name)
 		}
 	}
-	// One that ends at once has a name at least.
+	// A process that ends at once still has a name.
 	if p := f.closer("short"); p.Comm != "bash" {
 		t.Errorf("%+v", p.Comm)
 	}
@@ -81,9 +81,10 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// A process whose command cannot be read, because its memory is locked until somebody
-// answers a request of it, works on the mount as any other: nothing waits for what is
-// only words. The look at it once took a second and found nobody.
+// The command of a process cannot be read while its memory is locked, here until one of its own
+// requests is answered. Such a process works on the mount like any other, because no request waits
+// for a command, which is only shown to people. An attempt to read it once took a second and found
+// nothing.
 func TestUnreadableCommand(t *testing.T) {
 	locked := make(chan struct{})
 	var asked atomic.Int32
@@ -101,7 +102,7 @@ func TestUnreadableCommand(t *testing.T) {
 	if p.Comm != "bash" || p.Parent == nil || p.Command() != nil {
 		t.Errorf("closed by %q, command known: %v", p.Comm, p.Command() != nil)
 	}
-	for i := range commandsAtOnce / 2 { // three processes each: more than there are places for such looks
+	for i := range commandsAtOnce / 2 { // three processes each, more than may be examined at a time
 		f.sh(fmt.Sprintf("mkdir d%d; echo x > d%d/f; /bin/mv d%d/f e%d", i, i, i, i))
 	}
 	if n := asked.Load(); n != commandsAtOnce {
@@ -111,16 +112,16 @@ func TestUnreadableCommand(t *testing.T) {
 	eventually(t, "end of the looks", func() bool { return len(f.srv.fs.procs.commands.slots) == 0 })
 }
 
-// A young program that makes many files is not looked at for each of them: that takes a
-// third of the time of making one. Its first files it may write for a program that it
-// becomes, as a shell does.
+// A program that has just started and makes many files is not examined for each of them, because
+// that takes a third of the time of making one. It may make its first files for a program that it
+// then becomes, as a shell does.
 func TestYoungProgramIsNotLookedAtForEachFile(t *testing.T) {
 	st, err := procfs.ReadStat(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
 	procs := newProcesses()
-	young := &Process{PID: uint32(os.Getpid()), Start: st.Start + 1<<20, Comm: st.Comm, Image: st.Image} // for three hours to come
+	young := &Process{PID: uint32(os.Getpid()), Start: st.Start + 1<<20, Comm: st.Comm, Image: st.Image} // stays young for three hours
 	looked, begin := 0, time.Now()
 	for range 1000 {
 		if procs.peek(young) {

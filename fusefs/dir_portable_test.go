@@ -10,8 +10,8 @@ import (
 	"cachebro/fusefs/sys"
 )
 
-// On darwin a read of a directory goes through all entries that earlier reads returned, so
-// what 10,000 entries cost must stay a small multiple of their number.
+// On darwin, a read of a directory goes through all entries that earlier reads returned. The cost
+// of 10,000 entries must nevertheless be a small multiple of their number.
 func TestLargeDirectory(t *testing.T) {
 	const n = 10000
 	dir := t.TempDir()

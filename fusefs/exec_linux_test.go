@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestExec runs programs that lie on the mount. execve(2) opens them with a
-// flag of its own, which no open(2) of a test can send.
+// TestExec runs programs that are on the mount. execve(2) opens them with a flag that a test cannot
+// pass to open(2).
 func TestExec(t *testing.T) {
 	for _, c := range []struct{ name, script, want string }{
 		{"script", `printf '#!/bin/sh\necho "script $1"\n' > s; chmod +x s; ./s one`, "script one\n"},
@@ -34,8 +34,8 @@ func TestExec(t *testing.T) {
 	}
 }
 
-// TestRunningProgram: what runs cannot be written (ETXTBSY), but replaced and
-// removed, and goes on.
+// TestRunningProgram: a running program cannot be written (ETXTBSY). It can be replaced and
+// removed, and continues to run.
 func TestRunningProgram(t *testing.T) {
 	f := mountTest(t, nil)
 	f.sh(`cp "$(command -v cat)" c`)
@@ -71,10 +71,9 @@ func TestRunningProgram(t *testing.T) {
 	}
 }
 
-// TestExecClosesWritten: an exec closes what was opened with O_CLOEXEC while it
-// holds a lock that /proc/PID/stat needs (Linux 6.18). The look at who closes then
-// waited for the exec, and the exec for the close: the mount stood still, and every
-// ps on the machine.
+// TestExecClosesWritten: an exec closes files that were opened with O_CLOEXEC while it holds a lock
+// that /proc/PID/stat needs (Linux 6.18). The lookup of the closing process used to wait for the
+// exec, and the exec for the close. The mount stopped, and so did every ps on the machine.
 func TestExecClosesWritten(t *testing.T) {
 	if _, err := exec.LookPath("perl"); err != nil {
 		t.Skip("no perl")

@@ -42,8 +42,8 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// TestAppendOnly: a file that takes nothing but appends could not be opened for them on the
-// mount, because the descriptor on the source was no one for appends.
+// TestAppendOnly: a file that only allows appends could not be opened for them on the mount,
+// because the descriptor on the source was opened without O_APPEND.
 func TestAppendOnly(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make a file append-only")
@@ -69,7 +69,7 @@ func TestAppendOnly(t *testing.T) {
 		if _, err := g.WriteString("more\n"); err != nil {
 			t.Error(err)
 		}
-		if flags == os.O_RDWR { // natively it cannot be mapped so
+		if flags == os.O_RDWR { // the native file system does not allow this mapping either
 			if err := storeMapped(g, "xxx"); err == nil {
 				t.Error("what is stored in a mapping is not refused")
 			}

@@ -15,16 +15,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// folding is a FUSE file system that ignores case and normalises, over a directory that
-// does neither: few kernels have a volume that does. It keeps the spelling that a name
-// was made with, and the kernel keeps nothing of it.
+// folding is a FUSE file system over a directory. It ignores case and normalises names, which the
+// directory does not, because few kernels have a volume that does. It preserves the spelling with
+// which a name was made, and the kernel caches nothing of it.
 type folding struct {
 	fuse.RawFileSystem
 	mu    sync.Mutex        // guards paths
-	paths map[uint64]string // by node id, which is the inode number; a file with several names: one of them
+	paths map[uint64]string // by node id, which is the inode number; one of the paths if a file has several
 }
 
-// find is the path of a name in a directory, and whether there is such an entry.
+// find returns the path of a name in a directory, and whether there is such an entry.
 func (v *folding) find(dir uint64, name string) (string, bool) {
 	v.mu.Lock()
 	at := v.paths[dir]
@@ -85,7 +85,7 @@ func (v *folding) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrO
 	return v.attr(v.path(in.NodeId), &out.Attr)
 }
 
-// open keeps nothing open: a handle would be released at some time after its close.
+// open keeps nothing open, because a handle would be released some time after its close.
 func (v *folding) open(path string, flags uint32, mode uint32) fuse.Status {
 	fd, err := unix.Open(path, int(flags)&^unix.O_APPEND|unix.O_CLOEXEC, mode&0o7777)
 	if err == nil {
@@ -198,7 +198,7 @@ func (v *folding) ReadDir(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntry
 	return fuse.OK
 }
 
-// Ioctl says that directories are as after chattr +F.
+// Ioctl reports the flag that chattr +F sets for every directory.
 func (v *folding) Ioctl(_ <-chan struct{}, in *fuse.IoctlIn, _ []byte, _ *fuse.IoctlOut, out []byte) fuse.Status {
 	if in.Cmd != unix.FS_IOC_GETFLAGS&0xffffffff || len(out) < 4 {
 		return fuse.Status(unix.ENOTTY)
@@ -213,7 +213,8 @@ func (v *folding) StatFs(_ <-chan struct{}, _ *fuse.InHeader, out *fuse.StatfsOu
 	return fuse.OK
 }
 
-// foldingVolume mounts one and returns a directory in it, and the same past the mount.
+// foldingVolume mounts such a file system. It returns a directory in it, and the same directory
+// bypassing the mount.
 func foldingVolume(t *testing.T) (dir, below string) {
 	t.Helper()
 	needFUSE(t)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A file without a name can still be opened for writing by who has it open: it is
-// only asked for twice.
+// A process that has a file without a name open can open it for writing again. The overlay refuses
+// the first attempt, so that the kernel looks the name up again, and allows the second.
 func TestNamelessFileIsOpenedAgain(t *testing.T) {
 	f := mountTest(t, nil)
 	var wg sync.WaitGroup

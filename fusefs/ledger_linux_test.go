@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// signalled calls f on a thread that gets signals all the time, as the runtime
-// sends them to threads that work for long.
+// signalled calls f on a thread that gets signals all the time, as the Go runtime sends them to
+// threads that work for long.
 func signalled(f func()) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -36,9 +36,9 @@ func signalled(f func()) {
 	f()
 }
 
-// A ledger grows, and counts as one that can be taken over, although
-// signals come: poll(2) answers them with EINTR even where it does not wait. A
-// supervisor that heeded that detached a mount that could have gone on.
+// A ledger grows, and counts as one that can be taken over, although signals arrive. poll(2)
+// answers them with EINTR even if it does not wait. A supervisor that took this for a failure
+// detached a mount that could have continued.
 func TestTakeOverUnderSignals(t *testing.T) {
 	f, err := NewLedger()
 	if err != nil {

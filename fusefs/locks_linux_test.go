@@ -20,16 +20,16 @@ import (
 
 func init() { helpers["lock"] = lockHelper }
 
-// lockHelper is a process that takes locks. It reads commands from its input, one a
-// line, and answers each with a line:
+// lockHelper is a process that takes locks. It reads one command a line from its input, and answers
+// each with a line:
 //
-//	open NAME r|rw      opens a file once more; the last one opened is meant by the others
-//	lock KIND r|w|u     takes or gives up a lock without waiting, KIND flock, posix or ofd
-//	wait KIND r|w       waits for it
-//	range KIND r|w|u FROM LEN, waitrange …   the same for a part
-//	get posix|ofd r|w   what is in the way
-//	close               closes the last one opened
-//	read                says its first three bytes
+//	open NAME r|rw      opens a file; the other commands use the file opened last
+//	lock KIND r|w|u     takes or releases a lock without waiting; KIND is flock, posix or ofd
+//	wait KIND r|w       waits for a lock
+//	range KIND r|w|u FROM LEN, waitrange …   the same for a part of the file
+//	get posix|ofd r|w   prints the lock that is in the way
+//	close               closes the file
+//	read                prints its first three bytes
 //	map TEXT            stores a text at its beginning, through a mapping
 func lockHelper(args []string) error {
 	var open []*os.File
@@ -74,7 +74,7 @@ func lockHelper(args []string) error {
 }
 
 func storeMapped(f *os.File, text string) error {
-	if _, err := f.Stat(); err != nil { // as everybody does who maps a file
+	if _, err := f.Stat(); err != nil { // as every program that maps a file does
 		return err
 	}
 	page, err := unix.Mmap(int(f.Fd()), 0, len(text), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
@@ -152,7 +152,7 @@ func (l *locker) end() {
 	}
 }
 
-// begin gives a command, hear waits for its answer.
+// begin sends a command, and hear waits for its answer.
 func (l *locker) begin(command string) { fmt.Fprintln(l.in, command) }
 
 func (l *locker) hear() string {
@@ -203,7 +203,7 @@ func tasksOf(pid int) (tasks []string) {
 	return tasks
 }
 
-// lockScript is what two processes do with locks of one kind; it returns what they saw.
+// lockScript makes two processes use locks of one kind, and returns what they saw.
 func lockScript(t *testing.T, kind, dir1, dir2 string, between func()) (saw []string) {
 	t.Helper()
 	a, b := newLocker(t, dir1, "f", "rw"), newLocker(t, dir2, "f", "rw")
@@ -228,7 +228,7 @@ func lockScript(t *testing.T, kind, dir1, dir2 string, between func()) (saw []st
 		a.do("lock " + kind + " u")
 		b.do("open " + filepath.Join(dir2, "f") + " rw")
 	}
-	// Whoever dies gives up its locks.
+	// A process that dies releases its locks.
 	note("a w", a.do("lock "+kind+" w"))
 	between()
 	b.begin("wait " + kind + " r")
@@ -239,15 +239,15 @@ func lockScript(t *testing.T, kind, dir1, dir2 string, between func()) (saw []st
 	return saw
 }
 
-// retried repeats a try of a lock whose owner has just closed a file.
+// retried repeats an attempt to take a lock whose owner has just closed a file.
 func retried(l *locker, command string) (got string) {
 	eventuallyOr(func() bool { got = l.do(command); return got == "ok" })
 	return got
 }
 
-// TestLockMatrix: locks hold between processes on the mount and beside it as they do on
-// the native file system, also when the server is killed under them. They were the
-// kernel's own once, and both sides got an exclusive lock.
+// TestLockMatrix: locks hold between processes on the mount and processes that bypass it, as on the
+// native file system, also if the server is killed meanwhile. When locks were the kernel's own,
+// both sides got an exclusive lock.
 func TestLockMatrix(t *testing.T) {
 	needFUSE(t)
 	native := t.TempDir()
@@ -279,8 +279,8 @@ func TestLockMatrix(t *testing.T) {
 	}
 }
 
-// TestLockOwners: POSIX locks end when their process closes any descriptor of the file,
-// belong to the process that took them, and name it; parts of a file are distinguished.
+// TestLockOwners: POSIX locks end when their process closes any descriptor of the file. They belong
+// to the process that took them, and name it. Parts of a file can be locked separately.
 func TestLockOwners(t *testing.T) {
 	f := mountTest(t, nil)
 	if err := os.WriteFile(filepath.Join(f.dir, "f"), make([]byte, 100), 0o644); err != nil {
@@ -317,7 +317,7 @@ func TestLockOwners(t *testing.T) {
 	b.end()
 }
 
-// TestLockDeadlock: of two processes that wait for each other the second is refused.
+// TestLockDeadlock: if two processes wait for each other, the second wait is refused.
 func TestLockDeadlock(t *testing.T) {
 	f := mountTest(t, nil)
 	for _, name := range []string{"f", "g"} {
@@ -342,8 +342,8 @@ func TestLockDeadlock(t *testing.T) {
 	a.end()
 }
 
-// TestLockDeadlockLater: two processes wait for each other only after a third one, for whom
-// one of them waited first, has given way. Both waited for ever.
+// TestLockDeadlockLater: two processes wait for each other only after a third process, for which
+// one of them waited first, has released its lock. Both used to wait forever.
 func TestLockDeadlockLater(t *testing.T) {
 	f := mountTest(t, nil)
 	if err := os.WriteFile(filepath.Join(f.dir, "f"), nil, 0o644); err != nil {
@@ -369,8 +369,8 @@ func TestLockDeadlockLater(t *testing.T) {
 	b.end()
 }
 
-// TestLockInterrupted: who waits for a lock can be killed, and takes no thread of the
-// server; nobody is left to wait for.
+// TestLockInterrupted: a process that waits for a lock can be killed, and occupies no thread of the
+// server. After its death nothing waits for it.
 func TestLockInterrupted(t *testing.T) {
 	f := mountTest(t, nil)
 	if err := os.WriteFile(filepath.Join(f.dir, "f"), nil, 0o644); err != nil {
@@ -408,8 +408,8 @@ func TestLockInterrupted(t *testing.T) {
 	}
 }
 
-// TestLockAfterClose: the RELEASE that ends a lock of flock(2) comes after close(2), and
-// the next process found the file locked by nobody.
+// TestLockAfterClose: the RELEASE that ends a lock of flock(2) comes after close(2), so the next
+// process found the file locked, but by nobody.
 func TestLockAfterClose(t *testing.T) {
 	f := mountTest(t, nil)
 	name := filepath.Join(f.dir, "f")
@@ -425,7 +425,8 @@ func TestLockAfterClose(t *testing.T) {
 	}
 }
 
-// TestLockedMemory: a file that processes share as memory can be used by one side only.
+// TestLockedMemory: a file that processes share as memory can be used on one side only, through the
+// mount or bypassing it.
 func TestLockedMemory(t *testing.T) {
 	h := newHeirs(t)
 	src := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), h.source.Fd())
@@ -461,8 +462,8 @@ func TestLockedMemory(t *testing.T) {
 	c.end()
 }
 
-// TestLockedByMemorysName: a file that has the name of one with shared memory, and is locked
-// in another way, is like any other: both sides read under their locks, and wait for a writer.
+// TestLockedByMemorysName: a file that is named like one with shared memory, but is locked in
+// another way, is like any other file. Both sides read it under their locks, and wait for a writer.
 func TestLockedByMemorysName(t *testing.T) {
 	h := newHeirs(t)
 	src := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), h.source.Fd())
@@ -489,9 +490,9 @@ func TestLockedByMemorysName(t *testing.T) {
 	}
 }
 
-// TestAgreesUnderLock: what was changed beside the mount is read by whoever has the lock,
-// also through a descriptor that was opened before, and before anybody has noticed that
-// there is a way beside.
+// TestAgreesUnderLock: a process that has the lock reads what was changed bypassing the mount. This
+// also holds through a descriptor that was opened before, and before anybody has noticed that the
+// mount can be bypassed.
 func TestAgreesUnderLock(t *testing.T) {
 	h := newHeirs(t)
 	src := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), h.source.Fd())
@@ -512,7 +513,7 @@ func TestAgreesUnderLock(t *testing.T) {
 	}
 	want := func(f *os.File, want string) {
 		t.Helper()
-		got := make([]byte, len(want)) // not beyond the end: there the kernel asks for the size
+		got := make([]byte, len(want)) // not beyond the end, because there the kernel asks for the size
 		if _, err := f.ReadAt(got, 0); string(got) != want {
 			t.Errorf("%s: %q, %v, want %q", filepath.Base(f.Name()), got, err, want)
 		}
@@ -563,9 +564,9 @@ func TestAgreesUnderLock(t *testing.T) {
 	})
 }
 
-// TestLockedMemoryTakenOver: a server can be killed when it has locked shared memory and
-// the kernel still has the pages from before. The next one drops them before it lets
-// anybody in.
+// TestLockedMemoryTakenOver: a server can be killed after it has locked shared memory, while the
+// kernel still has the old pages. The next server drops these pages before it lets any process
+// access the file.
 func TestLockedMemoryTakenOver(t *testing.T) {
 	h := newHeirs(t)
 	src := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), h.source.Fd())
@@ -595,10 +596,10 @@ func TestLockedMemoryTakenOver(t *testing.T) {
 	try("read", "two")
 }
 
-// TestUncachedBeside: while a way beside exists, who has a file open for reading and
-// writing reads what the other side wrote, at once and beyond the end that the kernel
-// knew, and may still map it. A read of SQLite's that ended early was a disk I/O error, or
-// a page of zeros.
+// TestUncachedBeside: while the mount can be bypassed, a process that has a file open for reading
+// and writing reads what the other side wrote, at once, and also beyond the end that the kernel
+// knew. It can still map the file. When a read ended early, SQLite reported a disk I/O error, or
+// read a page of zeros.
 func TestUncachedBeside(t *testing.T) {
 	f := mountTest(t, func(o *Options) { o.Outside = true })
 	f.write("d", "one")
@@ -615,7 +616,7 @@ func TestUncachedBeside(t *testing.T) {
 			t.Fatalf("read %d bytes %.8q, want %d %.8q", n, got[:n], size, want)
 		}
 	}
-	l := newLocker(t, f.dir, "d", "rw") // in this process a page fault would stop the server too
+	l := newLocker(t, f.dir, "d", "rw") // a process of its own, because in this one a page fault would stop the server too
 	defer l.end()
 	if got := l.do("map mapped"); got != "ok" {
 		t.Fatal(got)
@@ -625,9 +626,9 @@ func TestUncachedBeside(t *testing.T) {
 	}
 }
 
-// TestLockedMemoryReadOnly: shared memory that the mount's owner may only read is locked
-// too while somebody here reads it, so that nobody beside changes it. It was not locked,
-// and was read as it had been.
+// TestLockedMemoryReadOnly: shared memory that the mount's owner may only read is locked too while
+// somebody here reads it, so that nobody bypassing the mount changes it. It was not locked, and old
+// content was read.
 func TestLockedMemoryReadOnly(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make a file immutable")
@@ -665,8 +666,8 @@ func TestLockedMemoryReadOnly(t *testing.T) {
 	c.end()
 }
 
-// A late word of a change beside the mount had the kernel ignore the attributes that it was
-// asking for, and a read went by the file's size from before the change.
+// A late report of a change that bypassed the mount made the kernel ignore the attributes that it
+// had just requested. A read then used the file's size from before the change.
 func TestReadsWhileChangesAreTold(t *testing.T) {
 	f := mountTest(t, func(o *Options) { o.Outside = true })
 	f.write("a", "begin")

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The mount table must tell our mounts and their source, whatever its name holds, and no
-// request may end the mount by taking long.
+// The mount table must show which mounts are ours, and their source, whatever its name contains. No
+// request may end the mount because it takes long.
 func TestMacOptions(t *testing.T) {
 	dir := t.TempDir() + `/a,b\c`
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -46,7 +46,7 @@ func TestMacOptions(t *testing.T) {
 	}
 }
 
-// What the mount program of macFUSE and osxfuse say, as a word on what to do.
+// The messages of the mount programs of macFUSE and osxfuse become advice on what to do.
 func TestMacErrors(t *testing.T) {
 	ended := errors.New("exit status 1")
 	for _, c := range []struct {
@@ -76,8 +76,8 @@ func TestMacErrors(t *testing.T) {
 	}
 }
 
-// A resource fork is read and written in pieces, whose places come with the requests; the
-// source is asked for the whole.
+// A resource fork is read and written in pieces, whose offsets come with the requests. The source
+// is asked for the whole attribute.
 func TestMacPieces(t *testing.T) {
 	value, missing := []byte("abcdef"), error(nil)
 	get := func(dest []byte) (int, error) {

@@ -30,8 +30,8 @@ func init() {
 	}
 }
 
-// randomOps does ops random things to the files below the working directory.
-// Several processes do so at once, so most errors are expected.
+// randomOps does ops random operations on the files below the working directory. Several processes
+// do so at once, so most errors are expected.
 func randomOps(seed uint64, ops int) error {
 	r := rand.New(rand.NewPCG(seed, 1))
 	name := func() string {
@@ -89,8 +89,8 @@ func randomOps(seed uint64, ops int) error {
 	return nil
 }
 
-// lawful is an Observer that checks its own protocol: content is handed over
-// before it is destroyed, and everything that is closed can be read.
+// lawful is an Observer that checks the rules of its own interface: content is passed to it before
+// it is destroyed, and everything that is closed can be read.
 type lawful struct {
 	t *testing.T
 
@@ -172,9 +172,8 @@ func tree(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// Three processes do random things to the same few files. Afterwards the mount
-// shows what the source holds, byte for byte, and no rule of the Observer was
-// broken on the way.
+// Three processes do random operations on the same few files. Afterwards the mount shows exactly
+// what the source contains, and no rule of the Observer was broken.
 func TestRandomOperations(t *testing.T) {
 	l := &lawful{t: t, open: make(map[uint64]bool)}
 	f := mountTest(t, func(o *Options) { o.Observer = l })
@@ -201,8 +200,8 @@ func TestRandomOperations(t *testing.T) {
 	}
 }
 
-// Many at once: the number of threads follows the number of requests that are
-// under way, and no further. It once grew to 10,000, where Go gives up.
+// The number of threads follows the number of requests in progress, and grows no further. It once
+// grew to 10,000, where Go gives up.
 func TestThreadsAreBounded(t *testing.T) {
 	f := mountTest(t, nil)
 	f.rec.quiet = true
@@ -232,7 +231,7 @@ func TestThreadsAreBounded(t *testing.T) {
 	close(stop)
 	wg.Wait()
 	t.Logf("at most %d threads for %d workers", most, workers)
-	// One for each request, the background ones, and those in reserve.
+	// One thread for each request, for the background requests, and those in reserve.
 	if limit := workers + 64 + maxReady + maxParked; most > limit {
 		t.Errorf("%d threads, more than %d", most, limit)
 	}

@@ -17,12 +17,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// testDirs begins the names of this process's directories: another may be
-// running the same tests beside it.
+// testDirs begins the names of this process's directories, because another process may be running
+// the same tests.
 var testDirs = fmt.Sprintf("fusefs-test-%d-", os.Getpid())
 
-// The tests run file operations against mounts of their own process: with one
-// processor an operation could wait for the goroutine that serves it.
+// The tests do file operations on mounts that their own process serves. With a single processor, an
+// operation could wait for the goroutine that serves it.
 func TestMain(m *testing.M) {
 	beHelper()
 	if runtime.GOMAXPROCS(0) < 4 {
@@ -43,12 +43,12 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// fixture is a mounted source. In the usual case the mount covers it, so the
-// source side is reached through src, a path to a descriptor.
+// fixture is a mounted source. Usually the mount covers the source, so the source is reached
+// through src, a path to a descriptor.
 type fixture struct {
 	t   *testing.T
 	dir string // the mount
-	src string // the source, past the mount
+	src string // the source, bypassing the mount
 	rec *recorder
 	srv *Server
 }
@@ -63,8 +63,7 @@ func needFUSE(t *testing.T) {
 	}
 }
 
-// mountTest mounts a new directory and takes the mount away after the test.
-// change may alter the options.
+// mountTest mounts a new directory and unmounts it after the test. change may alter the options.
 func mountTest(t *testing.T, change func(*Options)) *fixture {
 	t.Helper()
 	needFUSE(t)
@@ -83,7 +82,7 @@ func mountTest(t *testing.T, change func(*Options)) *fixture {
 	}
 	f := &fixture{t: t, dir: dir, src: fmt.Sprintf("/proc/self/fd/%d", source.Fd()), rec: &recorder{}}
 	opt := Options{Source: source, Mountpoint: dir, Observer: f.rec, AllowOther: os.Geteuid() == 0}
-	// As mountd does. Without a ledger nothing rests.
+	// Use a ledger, as mountd does. Without one, no file rests.
 	if opt.Ledger, err = NewLedger(); err == nil {
 		t.Cleanup(func() { opt.Ledger.Close() })
 	} else if !errors.Is(err, errors.ErrUnsupported) {
@@ -125,7 +124,7 @@ func openFDs(t *testing.T) int {
 	}
 	n := 0
 	for _, e := range all {
-		// The runtime's own poller, and this very listing, come and go.
+		// The descriptors of the runtime's poller and of this listing come and go.
 		to, err := os.Readlink("/proc/self/fd/" + e.Name())
 		if err == nil && !strings.HasPrefix(to, "anon_inode:") && !strings.HasPrefix(to, "/proc/") {
 			n++
@@ -134,10 +133,9 @@ func openFDs(t *testing.T) int {
 	return n
 }
 
-// enter lets cmd begin in the mount, which a process of ours must not touch
-// between its fork and its exec: until the exec the fork stands still, the
-// runtime waits for it when it wants to collect garbage, and so would the server
-// of the mount, which is in this very process.
+// enter makes cmd start in the mount. The child must not access the mount before its exec. Until
+// the exec, the thread that forks stands still, so the runtime would wait for it when it wants to
+// collect garbage. The server of the mount, which is in this process, would wait too.
 func (f *fixture) enter(cmd *exec.Cmd) *exec.Cmd {
 	cmd.Args = append([]string{"sh", "-c", `cd "$0" && exec "$@"`, f.dir, cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = "/bin/sh"
@@ -155,7 +153,7 @@ func (f *fixture) sh(script string) string {
 	return string(out)
 }
 
-// under runs a shell script in the source, past the mount.
+// under runs a shell script in the source, bypassing the mount.
 func (f *fixture) under(script string) string {
 	f.t.Helper()
 	cmd := exec.Command("bash", "-ec", "cd -P /proc/self/fd/3; "+script)
@@ -198,15 +196,15 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// go-fuse's own conformance tests, with and without trust in the cache.
+// go-fuse's own conformance tests, with the kernel's caches on and off.
 func TestPosix(t *testing.T) {
 	for _, outside := range []bool{false, true} {
 		t.Run(fmt.Sprintf("outside=%v", outside), func(t *testing.T) {
 			f := mountTest(t, func(o *Options) { o.Outside = outside })
 			for name, test := range posixtest.All {
 				if name == "FcntlFlockLocksFile" {
-					// It wants two POSIX locks of one process to collide. They
-					// do not, on the source as on the mount.
+					// This test expects two POSIX locks of one process to conflict. They do not,
+					// neither on the source nor on the mount.
 					continue
 				}
 				t.Run(name, func(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// twoDevices mounts a tmpfs on each of names below dir: their first files have the same
-// inode number.
+// twoDevices mounts a tmpfs on each of names below dir. The first files in them have the same inode
+// number.
 func twoDevices(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -35,9 +35,9 @@ func twoDevices(t *testing.T, dir string, names ...string) {
 	}
 }
 
-// Files of two file systems below the project showed the same device and inode number.
-// diff found them equal, cp and mv refused, tar and rsync made one a link to the other,
-// find and du left out a directory.
+// Files of two file systems inside the project showed the same device and inode number. So diff
+// found them equal, cp and mv refused, tar and rsync made one a link to the other, and find and du
+// left out a directory.
 func TestNumbersOfOtherDevices(t *testing.T) {
 	f := mountTest(t, func(o *Options) {
 		twoDevices(t, o.Mountpoint, "a", "b", "c", "a/deep")
@@ -101,7 +101,7 @@ func listedAsStat(t *testing.T, dir string) {
 			rest = rest[size:]
 			var st unix.Stat_t
 			if e.Name == ".." && filepath.Base(dir) == "project" {
-				continue // of another file system
+				continue // the parent of the project is on another file system
 			}
 			if err := unix.Fstatat(fd, e.Name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil || st.Ino != e.Ino {
 				t.Errorf("%s (%d): %s is listed as %d, stat says %d, %v", dir, again, e.Name, e.Ino, st.Ino, err)
@@ -111,7 +111,8 @@ func listedAsStat(t *testing.T, dir string) {
 	}
 }
 
-// A device whose usual number another one has gets the next, and keeps it.
+// If the number that a device usually gets belongs to another device, it gets the next one and
+// keeps it.
 func TestDevicesShareNoNumber(t *testing.T) {
 	var d devices
 	seen := map[uint64]uint64{}
@@ -128,7 +129,7 @@ func TestDevicesShareNoNumber(t *testing.T) {
 		}
 	}
 	for dev := range uint64(2 * deviceMax) {
-		d.numberOf(dev) // ends although there are not enough for all
+		d.numberOf(dev) // ends although there are more devices than numbers
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// What a caller makes belongs to the caller, with its umask and with the group
-// that the directory passes on, as if made on the source.
+// What a caller creates belongs to the caller. It gets the caller's umask and the group that the
+// directory passes on, as if it was created on the source.
 func TestOwnersOfNewFiles(t *testing.T) {
 	needRoot(t)
 	f := mountTest(t, nil)
@@ -50,8 +50,7 @@ import socket; socket.socket(socket.AF_UNIX).bind('e')" ; stat -c '%n %u %g %a' 
 	}
 }
 
-// An ordinary user's write takes the set-user-id bit away, also when root
-// serves the mount.
+// An ordinary user's write clears the set-user-id bit, also if root serves the mount.
 func TestWriteClearsSetID(t *testing.T) {
 	needRoot(t)
 	f := mountTest(t, nil)

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// A file that was made underneath, or put in the place of another there, was
-// unknown to the overlay, which took it for one that had always been so: the
-// log did not show it.
+// A file that was made in the source, or that replaced another one there, was unknown to the
+// overlay. The overlay took it for one that had always been there, so the log did not show the
+// change.
 func TestMadeUnderneath(t *testing.T) {
 	f := mountTest(t, func(o *Options) { o.Outside = true })
 	f.write("own", "ours")
@@ -38,7 +38,8 @@ func TestMadeUnderneath(t *testing.T) {
 	}
 }
 
-// Of what the kernel forgot we know up to when it was known.
+// When the kernel forgets a file, the overlay notes the time. Only a later change of the file was
+// made by somebody else.
 func TestOutsideWrites(t *testing.T) {
 	o := &overlay{}
 	o.obs = &recorder{}
@@ -65,8 +66,8 @@ func TestOutsideWrites(t *testing.T) {
 	}
 }
 
-// After the clock was set back, what somebody changes underneath has a time from
-// before the mount, and from before the kernel forgot the file: it was never seen.
+// After the clock was set back, a change in the source has a time from before the mount, and from
+// before the kernel forgot the file. Such a change was never noticed.
 func TestOutsideWritesAfterTheClockWasSetBack(t *testing.T) {
 	const minute = int64(60e9)
 	const year = 365 * 24 * 60 * minute
@@ -84,7 +85,7 @@ func TestOutsideWritesAfterTheClockWasSetBack(t *testing.T) {
 	if s.unknown(key{ino: 4}, at.wall-2*minute, at) {
 		t.Error("a file from before the mount counts as written outside")
 	}
-	// Set forward, what was changed before is one still.
+	// If the clock is set forward, a change from before that still counts.
 	at = moment{s.start.wall + year, s.start.steady + minute}
 	if !s.unknown(key{ino: 5}, s.start.wall+1, at) {
 		t.Error("a change before the clock was set forward is not seen")

@@ -20,8 +20,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A file that a thread has prepared appears complete by its mknod(2), and is reported like one that
-// was written and closed. Nobody else's mknod makes it, and no attribute is left.
+// A file that a thread has prepared appears complete with the thread's mknod(2). It is reported
+// like a file that was written and closed. No other thread's mknod makes it, and no attribute is
+// left.
 func TestPrepared(t *testing.T) {
 	f := mountTest(t, nil)
 	f.sh("mkdir d e")
@@ -102,7 +103,7 @@ func TestPreparedByPlan(t *testing.T) {
 			return all, nil
 		},
 		After: func(n int) error {
-			if !lost { // of the pieces that are under way
+			if !lost { // lose the files that are prepared at this moment
 				lost = true
 				p := &f.srv.fs.prepared
 				p.mu.Lock()
@@ -148,8 +149,9 @@ func TestPreparedByPlan(t *testing.T) {
 	}
 }
 
-// Only the thread that has prepared a file makes it: where a number means several threads,
-// nothing is taken, and another user's thread that has the number by now makes an empty file.
+// Only the thread that has prepared a file can make it. If a thread's number may mean several
+// threads, the prepared file is not used. If another user's thread has got the number by now, its
+// mknod makes an empty file.
 func TestPreparedByNobodyElse(t *testing.T) {
 	b, err := event.EncodePrepared([]event.PreparedFile{{Name: []byte("a"), Content: []byte("mine")}})
 	if err != nil {

@@ -68,9 +68,9 @@ func words(vs ...uint32) (b []byte) {
 	return b
 }
 
-// Requests of which darwin's and Linux's structures are the same, as a kernel of protocol
-// 7.19 sends them (osxfuse/kext, fuse_internal.c:1902 for INIT). Where the structures
-// differ, protocol_darwin_test.go compares them.
+// Requests for which darwin's and Linux's structures are the same, as a kernel with protocol 7.19
+// sends them (osxfuse/kext, fuse_internal.c:1902 for INIT). For the structures that differ, see
+// protocol_darwin_test.go.
 func TestDarwinsRequests(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 3 {
@@ -79,8 +79,8 @@ func TestDarwinsRequests(t *testing.T) {
 		}
 	}
 	w := newRequester(t, dir)
-	// Of what Linux has since, it knows nothing: 16 bytes, and 24 as the answer.
-	// Bits from 24 on mean other things here.
+	// This kernel does not know what Linux has added since. It sends 16 bytes and expects an answer
+	// of 24. Bits from 24 on have another meaning here.
 	const offered = 1 << 3
 	r, errno := w.ask(26, 0, words(7, 19, 1<<20, offered))
 	if errno != 0 || len(r) != 24 || binary.NativeEndian.Uint32(r) != 7 || binary.NativeEndian.Uint32(r[4:]) != 19 {
@@ -95,7 +95,7 @@ func TestDarwinsRequests(t *testing.T) {
 	if r, errno := w.ask(17, 1, nil); errno != 0 || len(r) != 80 || binary.NativeEndian.Uint64(r) == 0 {
 		t.Errorf("STATFS, without which the mount program does not end: % x, %v", r, errno)
 	}
-	// An absent name is node 0, which darwin takes for ENOENT.
+	// For an absent name the reply has node 0, which darwin takes for ENOENT.
 	if r, errno := w.ask(1, 1, []byte("absent\x00")); errno != 0 || binary.NativeEndian.Uint64(r) != 0 {
 		t.Errorf("LOOKUP of an absent name: % x, %v", r, errno)
 	}
@@ -107,14 +107,14 @@ func TestDarwinsRequests(t *testing.T) {
 	fh, names, at := r[:8:8], map[string]bool{}, uint64(0)
 	for reads := 0; ; reads++ {
 		body := binary.NativeEndian.AppendUint64(append([]byte(nil), fh...), at)
-		r, errno := w.ask(28, 1, append(body, words(80, 0, 0, 0, 0, 0)...)) // room for two
+		r, errno := w.ask(28, 1, append(body, words(80, 0, 0, 0, 0, 0)...)) // room for two entries
 		if errno != 0 || reads > 10 {
 			t.Fatalf("READDIR: %v", errno)
 		}
 		if len(r) == 0 {
 			break
 		}
-		for len(r) > 0 { // ino, off, length of the name, type, name, filled up to eight bytes
+		for len(r) > 0 { // ino, off, length of the name, type, name, padded to a multiple of eight bytes
 			n := int(binary.NativeEndian.Uint32(r[16:]))
 			at = binary.NativeEndian.Uint64(r[8:])
 			names[string(r[24:24+n])] = true
@@ -124,7 +124,7 @@ func TestDarwinsRequests(t *testing.T) {
 	if len(names) != 5 || !names["f0"] || !names["f2"] || !names[".."] {
 		t.Errorf("READDIR in pieces: %v", names)
 	}
-	// SETVOLNAME, GETXTIMES, EXCHANGE: not asked for, and refused as unknown.
+	// SETVOLNAME, GETXTIMES and EXCHANGE were not offered, so they are refused as unknown.
 	for op, body := range map[uint32][]byte{61: []byte("volume\x00"), 62: nil, 63: append(make([]byte, 24), "a\x00b\x00"...)} {
 		if r, errno := w.ask(op, 1, body); errno != unix.ENOSYS || len(r) != 0 {
 			t.Errorf("request %d: % x, %v", op, r, errno)

@@ -13,8 +13,8 @@ import (
 	"cachebro/store/leaf/event"
 )
 
-// recorder is an Observer that writes down each call as one short line, with
-// the content that it can read at that moment: what a capture would have kept.
+// recorder is an Observer that records each call as one short line, with the content that it can
+// read at that moment, which a capture would have saved.
 type recorder struct {
 	mu     sync.Mutex // guards calls, closes, events, before
 	calls  []string
@@ -36,7 +36,7 @@ func (r *recorder) add(format string, args ...any) {
 	r.calls = append(r.calls, fmt.Sprintf(format, args...))
 }
 
-// content is what File.Open gives, from the start.
+// content returns what File.Open reads, from the beginning.
 func content(f File) string {
 	h, err := f.Open()
 	if err != nil {
@@ -53,7 +53,8 @@ func content(f File) string {
 	return string(b)
 }
 
-// pathOf puts the last name of a file that has none in parentheses.
+// pathOf returns the path of a file. For a file without a name it returns the last name in
+// parentheses.
 func pathOf(f File, last string) string {
 	if p := f.Path(); p != "" {
 		return p
@@ -111,7 +112,7 @@ func (r *recorder) Outside(f File, was, now event.Stat) {
 	r.add("outside %s %d -> %d", f.Path(), was.Size, now.Size)
 }
 
-// take returns what was recorded and begins anew.
+// take returns what was recorded and starts anew.
 func (r *recorder) take() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,8 +127,8 @@ func (r *recorder) count() int {
 	return len(r.calls)
 }
 
-// want compares all that was recorded since the last call with lines. Ends of
-// handles are reported in the background, so it waits for as many.
+// want compares everything that was recorded since the last call with lines. The ends of handles
+// are reported in the background, so want waits until there are as many lines.
 func (f *fixture) want(t *testing.T, lines ...string) {
 	t.Helper()
 	eventuallyOr(func() bool { return f.rec.count() >= len(lines) && f.srv.Stats().Dirty == 0 })
@@ -136,8 +137,8 @@ func (f *fixture) want(t *testing.T, lines ...string) {
 	}
 }
 
-// told waits until nobody is dirty and the Observer has heard of it: an inode
-// is clean some moments before its close is reported, under the lock of its order.
+// told waits until no file is dirty and the Observer has been told. An inode is clean some moments
+// before its close is reported, which happens under the lock of its order.
 func (f *fixture) told() {
 	eventuallyOr(func() bool { return f.srv.Stats().Dirty == 0 })
 	for i := range f.srv.fs.table.byID {
@@ -149,7 +150,7 @@ func (f *fixture) told() {
 		}
 		part.RUnlock()
 		for _, n := range all {
-			func() { n.order.Lock(); defer n.order.Unlock() }() // whoever had it is done
+			func() { n.order.Lock(); defer n.order.Unlock() }() // whoever held the lock has finished
 		}
 	}
 }
@@ -157,7 +158,7 @@ func (f *fixture) told() {
 // helperEnv makes the test binary act as a program that uses the mount.
 const helperEnv = "FUSEFS_TEST_HELPER"
 
-// beHelper runs as one of the programs instead of the tests, if asked to.
+// beHelper runs one of the helpers instead of the tests if the environment asks for it.
 func beHelper() {
 	name := os.Getenv(helperEnv)
 	if name == "" {
@@ -176,5 +177,5 @@ func eventuallyOr(ok func() bool) {
 	}
 }
 
-// helpers are the programs; the name of each says what it does.
+// helpers are the programs that use the mount. Each name says what the program does.
 var helpers = map[string]func(args []string) error{}

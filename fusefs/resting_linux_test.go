@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inodes counts those that exist; the rest of Stats().Inodes rests.
+// inodes returns the number of existing inodes. The rest of Stats().Inodes are resting files.
 func (t *table) inodes() (n int) {
 	for i := range t.byID {
 		t.byID[i].RLock()
@@ -29,8 +29,7 @@ func (t *table) inodes() (n int) {
 	return n
 }
 
-// An index of slots does what a map does, also where many share the place that their
-// hashes lead to.
+// A slotIndex behaves like a map, also if many hashes lead to the same cell.
 func TestSlotIndex(t *testing.T) {
 	for _, spread := range []uint64{1, 3, 1 << 40} {
 		var x slotIndex
@@ -57,8 +56,8 @@ func TestSlotIndex(t *testing.T) {
 	}
 }
 
-// Files that are looked at, opened, unlinked and forgotten at the same time each have
-// one node at any moment, and nothing is left of them.
+// Files are looked at, opened, unlinked and forgotten at the same time. Each has one node at any
+// moment, and nothing is left of them.
 func TestRestingTable(t *testing.T) {
 	file, err := NewLedger()
 	if err != nil {
@@ -90,7 +89,7 @@ func TestRestingTable(t *testing.T) {
 				sx := &sys.Stat{Stat: event.Stat{Dev: 1, Ino: ino, Birth: 7, Mode: unix.S_IFREG | 0o644, Nlink: 1, Size: 5, Mtime: int64(ino), Ctime: 9}}
 				name := fmt.Sprintf("file %d", ino)
 				if rng.Intn(8) == 0 {
-					sx.Size = 6 // news: it does not rest any longer
+					sx.Size = 6 // a change, so the file does not rest any longer
 				}
 				id := o.table.rest(keyOf(sx), root, name, sx)
 				if id == 0 {
@@ -134,9 +133,8 @@ func TestRestingTable(t *testing.T) {
 	}
 }
 
-// After a look at many files none of them has an inode, and each takes at most 64
-// bytes of heap; it had 411 of a million. What then happens to such a file is what
-// happens to any.
+// After a look at many files, none of them has an inode, and each takes at most 64 bytes of heap.
+// With a million files it was 411 bytes. From then on such a file behaves like any other.
 func TestLookedAtFilesRest(t *testing.T) {
 	f := mountTest(t, nil)
 	const many = 20_000
@@ -177,8 +175,8 @@ func TestLookedAtFilesRest(t *testing.T) {
 	}
 }
 
-// A file that rests is changed on the source, where nobody was known to write: the next
-// open notices, reports it, and reads what is there.
+// A resting file is changed in the source, although no process was known to write there. The next
+// open notices the change, reports it, and reads the present content.
 func TestRestingChangedUnderneath(t *testing.T) {
 	f := mountTest(t, nil)
 	f.under("printf old >a")
@@ -197,8 +195,8 @@ func TestRestingChangedUnderneath(t *testing.T) {
 	}
 }
 
-// Files that rest when the server is killed are the same to its successor, under new
-// names too, and after that one was killed as well.
+// Files that rest when the server is killed are the same files for its successor, under new names
+// too. This also holds after the successor was killed.
 func TestTakeOverResting(t *testing.T) {
 	h := newHeirs(t)
 	sh := func(script string) string {
@@ -210,7 +208,7 @@ func TestTakeOverResting(t *testing.T) {
 		}
 		return string(out)
 	}
-	// Made underneath, so that the kernel only looks them up.
+	// Make them in the source, so that the kernel only looks them up.
 	src := fmt.Sprintf("/proc/self/fd/%d", h.source.Fd())
 	if err := os.Mkdir(filepath.Join(src, "d"), 0o755); err != nil {
 		t.Fatal(err)

@@ -164,8 +164,7 @@ func aclSmall() []byte {
 	return acl([3]uint32{1, 7, none}, [3]uint32{4, 6, none}, [3]uint32{32, 6, none})
 }
 
-// setidAll makes each change by one user in a directory and prints what became
-// of the modes.
+// setidAll makes each change as one user in a directory, and prints the modes that result.
 func setidAll(dir string, user int) error {
 	u := setidUsers[user]
 	type file struct {
@@ -205,7 +204,7 @@ func setidAll(dir string, user int) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // and ends with it
+		runtime.LockOSThread() // the thread ends with the goroutine
 		if become = setidBecome(u.uid, u.gid, u.groups, u.fsetid); become != nil {
 			return
 		}
@@ -230,7 +229,7 @@ func setidAll(dir string, user int) error {
 	return nil
 }
 
-// setidBecome makes the calling thread, and no other, somebody else.
+// setidBecome makes the calling thread, and no other, another user.
 func setidBecome(uid, gid int, groups []uint32, fsetid bool) error {
 	var first unsafe.Pointer
 	if len(groups) > 0 {
@@ -278,11 +277,10 @@ func init() {
 	}
 }
 
-// TestSetIDAsOnTheSource: who changes a file takes its set-user-id and
-// set-group-id bits away, or not, as on the source itself, and sees it at once.
-// A writer that was not in the group left the group's bit of a file that the
-// group may not execute, and fallocate, copy_file_range and an access control
-// list left everything.
+// TestSetIDAsOnTheSource: a change of a file clears the set-user-id and set-group-id bits exactly
+// when it would on the source, and the caller sees that at once. The group's bit of a file that the
+// group may not execute stayed after a write by somebody outside of the group. fallocate,
+// copy_file_range and an access control list cleared nothing.
 func TestSetIDAsOnTheSource(t *testing.T) {
 	needRoot(t)
 	f := mountTest(t, func(o *Options) { o.Observer = nil })

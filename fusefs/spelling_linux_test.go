@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// foldingFixture mounts over a directory of a volume that ignores case and normalises.
+// foldingFixture mounts a directory of a volume that ignores case and normalises names.
 func foldingFixture(t *testing.T, change func(*Options)) *fixture {
 	t.Helper()
 	dir, _ := foldingVolume(t)
@@ -28,8 +28,8 @@ func foldingFixture(t *testing.T, change func(*Options)) *fixture {
 	})
 }
 
-// vanishes waits until a name is no more to be found: the kernel is notified that it was removed
-// once the request is answered by which it did.
+// vanishes waits until a name cannot be found any more. The kernel is notified of a removal only
+// after the request that removed the name was answered.
 func (f *fixture) vanishes(name string) {
 	f.t.Helper()
 	for range 200 {
@@ -57,7 +57,7 @@ func (f *fixture) names(want ...string) {
 	}
 }
 
-// done are the changes that the Observer received.
+// done returns the changes that were reported to the Observer.
 func (f *fixture) done() string {
 	var out []string
 	for _, c := range f.rec.take() {
@@ -73,8 +73,8 @@ const (
 	decomposed = "cafe\u0301"
 )
 
-// One file that is looked up, written, linked, replaced and removed by several
-// spellings has one name in the reports, and it is the volume's.
+// A file that is looked up, written, linked, replaced and removed by several spellings is always
+// reported under the volume's spelling.
 func TestOneNameOfManySpellings(t *testing.T) {
 	f := foldingFixture(t, nil)
 	at := func(name string) string { return filepath.Join(f.dir, name) }
@@ -90,7 +90,7 @@ func TestOneNameOfManySpellings(t *testing.T) {
 			t.Errorf("told\n%s\nnot\n%s", got, strings.Join(want, "\n"))
 		}
 	}
-	f.vanishes("README") // an absence that the kernel must not keep
+	f.vanishes("README") // the kernel must not remember that this name is absent
 	must(os.WriteFile(at("readme"), []byte("one"), 0o644))
 	told(`done create readme`, `closed create readme "one"`)
 	must(os.WriteFile(at("README"), []byte("two"), 0o644))
@@ -137,7 +137,7 @@ func TestOneNameOfManySpellings(t *testing.T) {
 	f.names()
 }
 
-// What the overlay keeps to itself is hidden in every spelling.
+// What the overlay hides is hidden in every spelling.
 func TestHiddenInEverySpelling(t *testing.T) {
 	f := foldingFixture(t, func(o *Options) { o.Hidden = ".cachebro" })
 	if err := os.Mkdir(f.src+"/.Cachebro", 0o755); err != nil {
@@ -154,13 +154,13 @@ func TestHiddenInEverySpelling(t *testing.T) {
 	f.names()
 }
 
-// A spelling that changes underneath is the name from then on.
+// If the spelling of a name changes in the source, the new one is the name from then on.
 func TestRespelledUnderneath(t *testing.T) {
 	f := foldingFixture(t, func(o *Options) { o.Outside = true })
 	if err := os.WriteFile(filepath.Join(f.dir, "a"), []byte("1"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	// rename(2) to another spelling does nothing on Linux, so by another name.
+	// On Linux rename(2) to another spelling does nothing, so use another name in between.
 	for _, c := range [][2]string{{"a", "x"}, {"x", "A"}} {
 		if err := os.Rename(f.src+"/"+c[0], f.src+"/"+c[1]); err != nil {
 			t.Fatal(err)

@@ -42,9 +42,9 @@ func (k sockStore) Drop(fh uint64) {
 	_ = unix.Sendmsg(k.fd, binary.NativeEndian.AppendUint64([]byte{'D'}, fh), nil, nil, unix.MSG_DONTWAIT)
 }
 
-// serveHelper is a server in a process of its own: descriptors 3 source,
-// 4 ledger, 5 device, 6 the socket of the descriptors' store, from 7 on those that were kept, whose
-// handles are the arguments after the mountpoint and "new" or "next".
+// serveHelper is a server in a process of its own. Its descriptors are the source (3), the ledger
+// (4), the device (5), the socket of the descriptor store (6), and from 7 on those from the store.
+// Their handles are the arguments after the mountpoint and "new" or "next".
 func serveHelper(args []string) error {
 	opt := Options{
 		Source: os.NewFile(3, "source"), Mountpoint: args[0], FD: 5, Ledger: os.NewFile(4, "ledger"),
@@ -70,7 +70,7 @@ type heirs struct {
 	dir                    string
 	source, ledger, device *os.File
 	cmd                    *exec.Cmd
-	heard                  chan struct{} // closed when all that the last server sent was received
+	heard                  chan struct{} // closed when everything that the last server sent has been received
 
 	mu   sync.Mutex // guards kept
 	kept map[uint64]int
@@ -78,7 +78,7 @@ type heirs struct {
 
 func newHeirs(t *testing.T) *heirs { return newHeirsOf(t, func(string) {}) }
 
-// newHeirsOf is newHeirs of a directory that fill has prepared.
+// newHeirsOf is newHeirs for a directory that fill has prepared.
 func newHeirsOf(t *testing.T, fill func(dir string)) *heirs {
 	if _, err := os.Stat("/dev/fuse"); err != nil {
 		if os.Getenv("CACHEBRO_NEED_FUSE") == "1" {
@@ -128,7 +128,7 @@ func (h *heirs) end() {
 	}
 }
 
-// start runs a server. What it keeps is read by a goroutine that ends with it.
+// start runs a server. A goroutine that ends with the server receives what the server stores.
 func (h *heirs) start(how string) {
 	t := h.t
 	t.Helper()
@@ -216,9 +216,9 @@ func (h *heirs) next() {
 	h.start("next")
 }
 
-// use runs one of the users in a process of its own: this one, which starts
-// the servers, may have nothing open on the mount, for a child would close it
-// before its exec and wait for an answer of the server that it is to become.
+// use runs one of the users in a process of its own. This process, which starts the servers, must
+// not have a file open on the mount. A child would close that file before its exec, and wait for an
+// answer of the server that it is about to become.
 func (h *heirs) use(user string) {
 	h.t.Helper()
 	self, err := os.Executable()
@@ -248,8 +248,8 @@ func (h *heirs) use(user string) {
 	}
 }
 
-// What was open, mapped, removed or stood in when the server was killed goes
-// on as if nothing had been.
+// What was open, mapped, removed, or a working directory when the server was killed continues to
+// work as if nothing had happened.
 func TestTakeOver(t *testing.T) {
 	h := newHeirs(t)
 	h.use("one")
@@ -261,14 +261,13 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
-// Operations that cannot be repeated come out right wherever in them the server
-// is killed: each of them succeeds exactly once.
+// Operations that cannot be repeated have the right result wherever in them the server is killed:
+// each of them succeeds exactly once.
 func TestTakeOverInFlight(t *testing.T) { newHeirs(t).use("many") }
 
-// TestTakeOverDuringExec: a process execs while nobody serves. What it has open
-// waits to be closed, with the exec, and whoever looks at the process waits for
-// that. The next server looked who had opened what before it served anybody, and
-// neither went on.
+// TestTakeOverDuringExec: a process execs while no server runs. The exec has to close a file, which
+// waits for a server, and whoever examines the process waits for the exec. The next server examined
+// which processes had opened what before it served any request, so all of them waited forever.
 func TestTakeOverDuringExec(t *testing.T) {
 	h := newHeirs(t)
 	lock, err := os.Create(filepath.Join(t.TempDir(), "lock"))
@@ -296,7 +295,7 @@ func TestTakeOverDuringExec(t *testing.T) {
 	}
 	h.kill()
 	in.Close()
-	// Nothing of it may be read in /proc now: whoever does waits with it.
+	// Nothing of the process may be read in /proc now, because the reader would wait too.
 	closed := make(chan error, 1)
 	go func() {
 		closed <- unix.FcntlFlock(lock.Fd(), unix.F_SETLKW, &unix.Flock_t{Type: unix.F_WRLCK})
@@ -321,8 +320,8 @@ func TestTakeOverDuringExec(t *testing.T) {
 	}
 }
 
-// execHelper becomes another program. Its lock ends when the exec closes what it has
-// open, just before the file that it has written.
+// execHelper becomes another program. Its lock ends when the exec closes its files, just before the
+// file that it has written.
 func execHelper(args []string) error {
 	lock, err := os.OpenFile(args[0], os.O_RDWR, 0)
 	if err != nil {
@@ -346,8 +345,8 @@ func execHelper(args []string) error {
 	return err
 }
 
-// useHelper is what goes on on the mount. It asks for another server with a
-// line, and reads one when it is there.
+// useHelper works on the mount. It requests another server with a line, and reads a line when that
+// server runs.
 func useHelper(args []string) error {
 	answers := bufio.NewScanner(os.Stdin)
 	next := func() {
@@ -389,8 +388,7 @@ func useMany(dir string, next func()) error {
 	return errors.Join(errs...)
 }
 
-// useOne fails at the first thing that is not as it would be on any other file
-// system.
+// useOne returns an error at the first thing that differs from any other file system.
 func useOne(dir string, next func()) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

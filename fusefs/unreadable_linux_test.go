@@ -20,8 +20,8 @@ type counted struct {
 func (c counted) Enabled(context.Context, slog.Level) bool  { return true }
 func (c counted) Handle(context.Context, slog.Record) error { *c.n++; return nil }
 
-// A device from which no request can be read is neither read nor complained about
-// a thousand times a second.
+// If no request can be read from a device, it is not read a thousand times a second, and the errors
+// are not logged as often.
 func TestUnreadableDevice(t *testing.T) {
 	dir, err := os.Open(t.TempDir()) // EISDIR
 	if err != nil {

@@ -25,7 +25,7 @@ func (f *fixture) as(script string) (string, error) {
 	return string(out), err
 }
 
-// needRoot skips a test that has to become somebody else.
+// needRoot skips a test that has to become another user.
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -40,7 +40,7 @@ func open2All(t *testing.T, f *fixture) {
 	}
 }
 
-// An ordinary user mounts through fusermount3, where everybody may open /dev/fuse.
+// An ordinary user can mount through fusermount3 if everybody may open /dev/fuse.
 func TestOrdinaryUser(t *testing.T) {
 	needRoot(t)
 	if _, err := exec.LookPath("fusermount3"); err != nil {
@@ -143,13 +143,13 @@ func TestXattr(t *testing.T) {
 	}
 }
 
-// That a file does not have an attribute is remembered until it may get it, through the
-// mount or beside it.
+// That a file lacks an attribute is remembered until it may have got the attribute, through the
+// mount or bypassing it.
 func TestAbsentXattrs(t *testing.T) {
 	needRoot(t)
 	f := mountTest(t, nil)
 	f.write("a", "x")
-	f.sh("cat a") // it does not rest
+	f.sh("cat a") // after that, the file does not rest
 	on, under := filepath.Join(f.dir, "a"), filepath.Join(f.src, "a")
 	absent := unix.EOPNOTSUPP // so that ls asks once, and not for each file
 	has := func(when string, want bool) {
@@ -170,7 +170,7 @@ func TestAbsentXattrs(t *testing.T) {
 	has("while no process is known to bypass the mount", false)
 	f.srv.Beside("a", false, false)
 	has("after the bypass was reported", true)
-	absent = unix.ENODATA // there are labels
+	absent = unix.ENODATA // there is a file with a label now
 	if err := unix.Removexattr(on, label); err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +230,7 @@ func TestMountErrors(t *testing.T) {
 	}
 }
 
-// Detach works while files are open; what they hold stays usable.
+// Detach works while files are open, and their contents can still be used.
 func TestDetach(t *testing.T) {
 	f := mountTest(t, nil)
 	f.write("a", "content")
@@ -263,7 +263,7 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// The errors of a read-only source come through.
+// The errors of a read-only source are passed on.
 func TestReadOnlySource(t *testing.T) {
 	needRoot(t)
 	under := t.TempDir()
@@ -294,8 +294,8 @@ func TestReadOnlySource(t *testing.T) {
 	}
 }
 
-// The process behind a request: its name, parents, arguments and session, also
-// when the request comes from a thread.
+// The process behind a request is known with its name, ancestors, arguments and session, also if
+// the request comes from a thread.
 func TestCaller(t *testing.T) {
 	f := mountTest(t, nil)
 	cmd := f.enter(exec.Command("bash", "-c", "sleep 0; exec -a renamed dd if=/dev/zero of=a bs=1 count=1 status=none 2>/dev/null; true"))
@@ -322,8 +322,8 @@ func TestCaller(t *testing.T) {
 	}
 }
 
-// A shell opens the file that a command will write; by the close it has become
-// that command.
+// A shell opens the file that a command will write. By the time of the close, the shell's process
+// has become that command.
 func TestCallerAfterExec(t *testing.T) {
 	f := mountTest(t, nil)
 	f.sh("(exec sort > a < /dev/null)")
@@ -335,8 +335,8 @@ func TestCallerAfterExec(t *testing.T) {
 	}
 }
 
-// TestReservedBlocks: the blocks that a file system reserves for root are not for
-// others because root has mounted the overlay. Everybody's writes took them.
+// TestReservedBlocks: blocks that a file system reserves for root are not for other users, although
+// root has mounted the overlay. Everybody's writes took them.
 func TestReservedBlocks(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Handlers that wait for each other all come to their end, although one thread
-// takes the requests as a rule: also the first ones after a rest.
+// Handlers that wait for each other all finish, although usually one thread takes the requests.
+// This also holds for the first requests after a pause.
 func TestHandlersThatWaitForEachOther(t *testing.T) {
 	f := mountTest(t, nil)
 	const writers = 8
@@ -58,9 +58,9 @@ func TestHandlersThatWaitForEachOther(t *testing.T) {
 	}
 }
 
-// What the kernel hands out instead of a FORGET is no crowd, nor is a RELEASE
-// with the next request behind it, nor anything while one task asks; requests of
-// two that queue are, and a crowd ends.
+// Requests count as a crowd if those of two tasks wait in the queue, and a crowd ends. What the
+// kernel sends instead of a FORGET is no crowd. Nor is a RELEASE with the next request behind it,
+// nor anything while only one task makes requests.
 func TestCrowd(t *testing.T) {
 	d := &device{fd: queueOf(t, 1), more: make(chan struct{}, 100), woken: make(chan struct{}, 1)}
 	d.taken.Store(1000)
@@ -105,7 +105,7 @@ func TestCrowd(t *testing.T) {
 	if len(d.more) != 1 || !d.enough(2) {
 		t.Errorf("still a crowd: %d spawned", len(d.more))
 	}
-	// One task reads ahead, and the kernel writes on its own.
+	// One task reads ahead, and the kernel makes requests by itself.
 	take(opRead, 0)
 	task = 0
 	take(opLookup, 0)

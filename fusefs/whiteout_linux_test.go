@@ -11,8 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RENAME_WHITEOUT was refused, and no overlayfs could have its upper directory on the
-// mount.
+// RENAME_WHITEOUT was refused, so no overlayfs could have its upper directory on the mount.
 func TestRenameWhiteout(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to make a device")

@@ -11,7 +11,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// record is a thread's rollout, as Codex writes it.
+// record is the record of a thread (the rollout), as Codex writes it.
 type record struct {
 	t    *testing.T
 	file string
@@ -41,8 +41,8 @@ func (r record) output(id, text string) {
 	r.add("response_item", map[string]any{"type": "function_call_output", "call_id": id, "output": text})
 }
 
-// A command that shows a file is answered by a line only where the thread's record
-// reaches the call. What earlier calls really brought is reported first, and so is every
+// The output of a command that shows a file is replaced by a line only if the thread's record
+// contains the call. Before that, what earlier calls really delivered is reported, and so is every
 // loss.
 func TestCodexReads(t *testing.T) {
 	p := newProject(t)
@@ -94,11 +94,11 @@ func TestCodexReads(t *testing.T) {
 			t.Errorf("%q: %+v", c.output, commit)
 		}
 	}
-	// A call that is not in the record is a program's.
+	// A call that is not in the record was made by a program.
 	if got := post("other", "cat a"); got != "" || strings.Contains(p.methods(), wire.MRead) {
 		t.Errorf("%q, asked %s", got, p.methods())
 	}
-	// So is nothing of what another command printed.
+	// The output of other commands is not replaced either.
 	r.call("u9", `{"cmd":"make"}`)
 	if got := post("u9", "make"); got != "" || p.methods() != "tool.end" {
 		t.Errorf("%q, asked %s", got, p.methods())

@@ -25,8 +25,7 @@ func passedTests() string {
 	return b.String() + "PASS\nok  \texample.com/x\t0.012s\n"
 }
 
-// after sends a PostToolUse and returns what takes the place of the result, nil if
-// nothing does.
+// after sends a PostToolUse and returns what replaces the result, or nil if nothing does.
 func (p *project) after(tool string, input, response any) map[string]any {
 	p.t.Helper()
 	in, _ := json.Marshal(input)
@@ -51,8 +50,8 @@ func bashResult(stdout string) map[string]any {
 
 type object = map[string]any
 
-// What a command printed is said in fewer words where its form is known, and counted
-// by rule once the model has it.
+// The output of a command is shortened if its form is known. What that saved is counted by rule
+// once the model has it.
 func TestCommandOutput(t *testing.T) {
 	p := newProject(t)
 	p.serve(nil)
@@ -70,7 +69,7 @@ func TestCommandOutput(t *testing.T) {
 	if p.asked(wire.MSpend, &s); s.Tool != "output: search" || s.Full <= s.Sent || s.Sent == 0 {
 		t.Errorf("spent %+v", s)
 	}
-	// No line of a file counts as shown by it: no stub may rest on that.
+	// A search does not count as showing lines of the file, so no stub may rely on it.
 	var commit wire.Commit
 	if m := p.methods(); strings.Contains(m, wire.MRead) || strings.Contains(m, wire.MShown) {
 		t.Errorf("a search was entered as a read: %s", m)
@@ -82,7 +81,7 @@ func TestCommandOutput(t *testing.T) {
 	if got := p.after("Bash", object{"command": "rg -n line src > out"}, bashResult(searchResult())); got != nil {
 		t.Errorf("redirected: %v", got)
 	}
-	// A client that shows its own text all the same is not sent another.
+	// If a client shows its own text nevertheless, it gets no other text of this form.
 	if p.after("Bash", object{"command": "rg -n line src"}, bashResult(searchResult())) == nil {
 		t.Fatal("not rewritten")
 	}
@@ -123,8 +122,8 @@ func TestFoldedOutputIsKept(t *testing.T) {
 	}
 }
 
-// A search with context, as Claude Code prints it: the paths of matches are relative,
-// those of context are only where the line has a colon.
+// A search with context, as Claude Code prints it. The paths of matches are relative. Those of
+// context lines are relative only if the line has a colon.
 func TestGrepWithContext(t *testing.T) {
 	p := newProject(t)
 	p.serve(nil)
@@ -139,8 +138,8 @@ func TestGrepWithContext(t *testing.T) {
 	}
 }
 
-// What the client puts into a file because it is long reaches the model as a preview,
-// with us as without: nothing is made of it, and nothing counted.
+// If a result is long, the client puts it into a file, and the model gets a preview of it, with or
+// without us. So such a result is not shortened, and nothing is counted as saved.
 func TestPersistedResultsSaveNothing(t *testing.T) {
 	p := newProject(t)
 	p.serve(nil)
@@ -160,7 +159,7 @@ func TestPersistedResultsSaveNothing(t *testing.T) {
 	}
 }
 
-// The client's own searches have their own shapes.
+// The results of the client's own search tools have their own forms.
 func TestOwnSearchTools(t *testing.T) {
 	p := newProject(t)
 	p.serve(nil)
@@ -184,7 +183,7 @@ func TestOwnSearchTools(t *testing.T) {
 	}
 }
 
-// What was asked for to the byte, or is switched off, stays.
+// Outputs that were requested byte for byte, and those of rules that are switched off, stay.
 func TestOutputsLeftAlone(t *testing.T) {
 	p := newProject(t)
 	p.serve(nil)

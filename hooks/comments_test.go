@@ -17,11 +17,11 @@ import (
 	"cachebro/store/wire"
 )
 
-// commented is a project whose daemon answers for comments as the real one does.
+// commented is a project whose daemon answers requests about comments as the real one does.
 type commented struct {
 	*project
 	daemon wire.Handler
-	// before is called with each request, and may answer in the daemon's place.
+	// before is called with each request, and may answer instead of the daemon.
 	mu     sync.Mutex
 	before func(q wire.CommentsRequest) (answered bool, err error)
 }
@@ -68,7 +68,7 @@ func (p *commented) say(text string) string {
 	return p.do(wire.CommentsRequest{Do: "add", Comment: wire.Comment{Session: "s1", Path: []byte("a.go"), Seq: 7, Line: 3, Quote: "the line", Text: text}})[0].ID
 }
 
-// prompt is what the model gets with the session's next prompt.
+// prompt returns what the model gets with the session's next prompt.
 func (p *commented) prompt() string {
 	p.t.Helper()
 	out := p.run(`{"session_id":"s1","transcript_path":"` + p.transcript() + `","cwd":"PROJ","hook_event_name":"UserPromptSubmit","prompt":"go on"}`).stdout
@@ -98,7 +98,7 @@ func (p *commented) when(before func(q wire.CommentsRequest) (bool, error)) {
 	p.mu.Unlock()
 }
 
-// waiting are the texts of those that were not delivered.
+// waiting returns the texts of comments that were not delivered.
 func (p *commented) waiting() (texts []string) {
 	for _, c := range p.do(wire.CommentsRequest{Do: "list"}) {
 		if c.Delivered.IsZero() {
@@ -108,8 +108,8 @@ func (p *commented) waiting() (texts []string) {
 	return texts
 }
 
-// TestCommentsOnce: whatever happens between a hook's question and what it prints, the
-// model gets each comment once.
+// TestCommentsOnce: whatever happens between a hook's request and its output, the model gets each
+// comment once.
 func TestCommentsOnce(t *testing.T) {
 	killed := errors.New("the daemon was killed")
 
@@ -198,7 +198,7 @@ func TestCommentsOnce(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 		p.when(nil)
-		// The id lies across the edge of two pieces that are read.
+		// Half of the id is in one of the pieces in which the file is read, and half in the next.
 		if err := os.WriteFile(p.transcript(), []byte(strings.Repeat("x", 1<<20-5)+id+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -219,7 +219,7 @@ func TestCommentsOnce(t *testing.T) {
 	})
 }
 
-// TestCommentsDeaf: a page learns that a session's client takes no text from hooks.
+// TestCommentsDeaf: a page is informed that a session's client takes no text from hooks.
 func TestCommentsDeaf(t *testing.T) {
 	d := daemontest.New(t)
 	if err := d.Store.Sessions.Put(store.Session{ID: "s1", Client: "cursor"}); err != nil {

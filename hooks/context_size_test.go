@@ -12,14 +12,14 @@ import (
 	"cachebro/store/wire"
 )
 
-// sized is a client whose transcript says how large its requests were.
+// sized is a client whose transcript shows how large its requests were.
 type sized struct {
 	*project
 	file  string
 	agent string
 	calls int
 	edits string       // context_management of the next answers
-	word  atomic.Value // about the context, as the daemon heard it
+	word  atomic.Value // what the daemon last heard about the context
 }
 
 func newSized(t *testing.T, agent string) *sized {
@@ -61,7 +61,7 @@ func (s *sized) add(line string) {
 	}
 }
 
-// request is an answer to a request of so many tokens; it calls Read.
+// request writes the entry of an answer to a request with this many tokens. The answer calls Read.
 func (s *sized) request(tokens int) {
 	s.calls++
 	s.add(fmt.Sprintf(`{"type":"assistant","uuid":"a%d","parentUuid":null,"message":{"id":"m%d","model":"x","usage":{"input_tokens":3,"cache_read_input_tokens":%d,"cache_creation_input_tokens":0},"context_management":%s,"content":[{"type":"tool_use","id":"t%d"}]}}`,
@@ -73,12 +73,12 @@ func (s *sized) result(text string) {
 	s.add(fmt.Sprintf(`{"type":"user","uuid":"r%d","parentUuid":"a%d","message":{"content":[{"type":"tool_result","tool_use_id":"t%d","content":%s}]}}`, s.calls, s.calls, s.calls, b))
 }
 
-// prompt is what the person says.
+// prompt writes the entry of a person's prompt.
 func (s *sized) prompt() {
 	s.add(fmt.Sprintf(`{"type":"user","uuid":"p%d","parentUuid":"a%d","message":{"role":"user","content":"go on"}}`, s.calls, s.calls))
 }
 
-// said is the word that the read of the latest call brings to the daemon.
+// said returns what the read of the latest call tells the daemon about the context.
 func (s *sized) said() string {
 	s.t.Helper()
 	ev := fmt.Sprintf(`{"hook_event_name":"PostToolUse","session_id":"s1","prompt_id":"p","transcript_path":%q,"cwd":%q,"tool_name":"Read","tool_use_id":"t%d","tool_input":{"file_path":%q},`+
@@ -92,8 +92,8 @@ func (s *sized) said() string {
 	return s.word.Load().(string)
 }
 
-// A context that grew by what it was given is held. One that shrank has lost
-// something; one that grew a little less is not vouched for.
+// A context that grew by at least what it received is held. One that shrank has lost something. For
+// one that grew a little less than it should, nothing is claimed.
 func TestContextSize(t *testing.T) {
 	text := strings.Repeat("some words of a result; ", 1000) // about 5,000 tokens
 	for _, agent := range []string{"", "a5847b0e11f244e0a"} {
@@ -110,17 +110,17 @@ func TestContextSize(t *testing.T) {
 		step("a context that grew", "held")
 		s.result(text)
 		s.request(31_000)
-		s.request(31_100) // no result: nothing to grow by
+		s.request(31_100) // without a result there is nothing to grow by
 		step("a context that grew on", "held")
 		s.result(text)
 		s.prompt()
-		s.request(32_000) // 5,000 came, 4,000 went: thinking goes with a prompt
+		s.request(32_000) // 5,000 came, 4,000 went: a prompt drops the thinking before it
 		step("a context that grew too little", "unsure")
 		s.result(text)
 		s.request(35_500)
 		step("a context that grew a little too little", "unsure")
 		s.result(text)
-		s.request(36_500) // 5,000 came, 4,000 went, and nobody said anything
+		s.request(36_500) // 5,000 came, 4,000 went, and nothing in the transcript says so
 		step("a context that lost something between two calls", "fell")
 		s.result(text)
 		s.request(42_000)
@@ -138,8 +138,8 @@ func TestContextSize(t *testing.T) {
 	}
 }
 
-// The ways in which clients note that they took something out of the context,
-// each after a base that was given, each told before the next answer.
+// The ways in which clients record that they removed something from the context. In each case a
+// text was delivered before, and the loss must be reported before the next answer.
 func TestSilentClearings(t *testing.T) {
 	text := strings.Repeat("some words of a result; ", 1000)
 	for name, c := range map[string]func(s *sized){
@@ -161,7 +161,7 @@ func TestSilentClearings(t *testing.T) {
 			s.result("[Old tool result content cleared]")
 			s.request(40_000)
 		},
-		// 2.1.330 asks for it when the user is back after an hour.
+		// 2.1.330 requests it when the user returns after an hour.
 		"cleared on the server": func(s *sized) {
 			s.edits = `{"applied_edits":[{"type":"clear_tool_uses_20250919","cleared_tool_uses":6,"cleared_input_tokens":41000}]}`
 			s.request(40_000)
@@ -207,18 +207,19 @@ func TestSilentClearings(t *testing.T) {
 	}
 }
 
-// A compaction that the session's start reported is reported once, however late the client
-// writes its entries: in one run of three its boundary came after the first read of the new
-// context, whose text was then taken for lost. Every other loss counts, meanwhile too.
+// A compaction that the start of the session has reported is not reported again, however late the
+// client writes its entries. In one run of three, the boundary was written after the first read of
+// the new context, and that read's text was taken for lost. Every other loss counts, also in this
+// time.
 func TestCompactionIsToldOnce(t *testing.T) {
 	boundary := `{"type":"system","subtype":"compact_boundary","uuid":"b1","compactMetadata":{"trigger":"auto","preTokens":99000}}`
 	summary := `{"type":"user","uuid":"b2","isCompactSummary":true,"message":{"role":"user","content":"This session is continued"}}`
 	micro := `{"type":"system","subtype":"microcompact_boundary","uuid":"b3","microcompactMetadata":{"trigger":"auto"}}`
 	for name, c := range map[string]struct {
 		source string
-		early  []string // entries before the first call of the new context is asked about
-		late   []string // and after that
-		old    bool     // the last answer of the old context comes with the late ones
+		early  []string // entries before the first call of the new context
+		late   []string // entries after that call
+		old    bool     // the last answer of the old context is written with the late entries
 		first  string
 		second string
 	}{
@@ -242,7 +243,7 @@ func TestCompactionIsToldOnce(t *testing.T) {
 			if c.first == "held" {
 				s.request(5_000)
 			} else {
-				s.calls++ // its entry comes late too
+				s.calls++ // its entry is written late too
 			}
 			if got := s.said(); got != c.first {
 				t.Errorf("the first read: %q, want %q", got, c.first)
@@ -261,8 +262,8 @@ func TestCompactionIsToldOnce(t *testing.T) {
 	}
 }
 
-// What only looks like a loss is none: thinking that the server drops, edits that
-// took nothing, marks that say no, and a result that speaks of such things.
+// These only look like losses: thinking that the server drops, edits that removed nothing, marks
+// with the value false or null, and a result whose text mentions such things.
 func TestNoClearing(t *testing.T) {
 	s := newSized(t, "")
 	s.request(200_000)
@@ -280,8 +281,8 @@ func TestNoClearing(t *testing.T) {
 	}
 }
 
-// Nothing is vouched for of a context whose record does not reach this call, is
-// of another model, of a client that was not tried, or edited on the way.
+// Nothing is claimed of a context if its record does not contain this call, if its model changed,
+// if its client was never tried, or if it was edited meanwhile.
 func TestContextSizeDoubts(t *testing.T) {
 	s := newSized(t, "")
 	s.request(20_000)
@@ -321,7 +322,7 @@ func TestContextSizeDoubts(t *testing.T) {
 	}
 }
 
-// put is a file beside the transcript.
+// put makes a file beside the transcript.
 func (s *sized) put(name string) {
 	s.t.Helper()
 	aside := filepath.Join(s.paths.Home, "s1", "tool-results")
@@ -333,8 +334,8 @@ func (s *sized) put(name string) {
 	}
 }
 
-// A client that puts the names of our tools alone into its contexts is not charged
-// for their schema: the Stop event corrects the account, once.
+// A client that puts only the names of our tools into its contexts is not charged for their schema.
+// The Stop event corrects the account, once.
 func TestDeferredToolsCostTheirNames(t *testing.T) {
 	s := newSized(t, "")
 	stop := func() int {

@@ -7,7 +7,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// Each client's own events reach the daemon as ours: who did what.
+// The daemon gets each client's events in our form: who did what.
 func TestDialects(t *testing.T) {
 	for _, c := range []struct {
 		client, event, methods string
@@ -40,7 +40,7 @@ func TestDialects(t *testing.T) {
 	}
 }
 
-// A client that gives a call no id gets one that its begin and its end share,
+// A client may give a call no id. Then the call gets one that is the same at its begin and its end,
 // and that another command does not have.
 func TestDialectCallIDs(t *testing.T) {
 	id := func(event string) string {
@@ -58,8 +58,8 @@ func TestDialectCallIDs(t *testing.T) {
 	}
 }
 
-// Lines for the user come under the client's own event name; Cursor, which
-// takes no text, gets none; and no other client ever sees status 2.
+// Lines for the user are printed under the client's own event name. Cursor, which takes no text,
+// gets none. Only Claude Code ever gets status 2.
 func TestDialectOutput(t *testing.T) {
 	metrics := answers{
 		wire.MMetrics: func(*wire.Request) (any, []byte, error) {
@@ -87,8 +87,8 @@ func TestDialectOutput(t *testing.T) {
 	}
 }
 
-// A result of several blocks is what the model reads, each on lines of its own: a
-// sentence of ours and the note behind it are two.
+// If a result has several blocks, the model reads each on lines of its own. So our sentence and the
+// note after it are two lines.
 func TestCodexResultOfSeveralBlocks(t *testing.T) {
 	p := newProject(t)
 	p.args = []string{"--client=codex"}

@@ -44,8 +44,8 @@ func TestReadBecomesUnchanged(t *testing.T) {
 	}
 }
 
-// What the client itself calls unchanged is repaired when that is not true of
-// this reader, and left alone when it is.
+// If the client calls a text unchanged and that is not true for this reader, its answer is
+// replaced. Otherwise it is left alone.
 func TestClientSaysUnchanged(t *testing.T) {
 	event := readEvent[:strings.Index(readEvent, `"tool_response"`)] + `"tool_response":{"type":"file_unchanged","file":{"filePath":"PROJ/a.go"}}}`
 	p := newProject(t)
@@ -100,7 +100,7 @@ func TestBashBecomesSpan(t *testing.T) {
 	}
 }
 
-// A result that is not simply a file's text is not looked at.
+// A result that is not just the text of a file is left alone.
 func TestBashLeftAlone(t *testing.T) {
 	p := newProject(t)
 	p.serve(nil)
@@ -174,7 +174,7 @@ func TestBatchCommits(t *testing.T) {
 	}
 }
 
-// A built-in Edit tells what the model itself supplied, computed from what the
+// The report of a built-in Edit says which lines the model itself supplied, computed from what the
 // client reports.
 func TestOwnEdit(t *testing.T) {
 	p := newProject(t)
@@ -187,7 +187,7 @@ func TestOwnEdit(t *testing.T) {
 		t.Errorf("told %+v %q", e, body)
 	}
 	n := p.methods()
-	silent(t, p.run(strings.Replace(edit, `a\nb\n`, `b\nb\n`, 1))) // not unique: which one was it?
+	silent(t, p.run(strings.Replace(edit, `a\nb\n`, `b\nb\n`, 1))) // not unique, so it is unknown which one was changed
 	silent(t, p.run(strings.Replace(edit, `"userModified":false`, `"userModified":true`, 1)))
 	if got := strings.TrimPrefix(p.methods(), n); strings.Contains(got, "own-edit") {
 		t.Errorf("doubtful edits were reported:%s", got)
@@ -246,8 +246,8 @@ func TestStop(t *testing.T) {
 	silent(t, p.run(event))
 }
 
-// Hooks of parallel calls arrive together: the transcript is judged once, and
-// nobody reads before it was.
+// Hooks of parallel calls arrive at the same time. The transcript is judged once, and no read is
+// requested before that.
 func TestParallelCallsJudgeOnce(t *testing.T) {
 	p := newProject(t)
 	judging := make(chan struct{}, 1)
@@ -282,8 +282,8 @@ func TestParallelCallsJudgeOnce(t *testing.T) {
 	}
 }
 
-// While hooks are off, or no daemon runs, a compaction may pass unseen: the
-// first event that gets through says so, once.
+// While hooks are off, or no daemon runs, a compaction may remain unnoticed. The first event that
+// reaches the daemon reports this, once.
 func TestLostEvents(t *testing.T) {
 	p := newProject(t)
 	silent(t, p.run(readEvent)) // no daemon
@@ -317,7 +317,7 @@ func TestLostEvents(t *testing.T) {
 	}
 	fail.Store(true)
 	p.patient = false
-	silent(t, p.run(readEvent)) // late
+	silent(t, p.run(readEvent)) // the answer comes too late
 	p.patient = true
 	fail.Store(false)
 	p.now = p.now.Add(time.Minute)
@@ -329,7 +329,7 @@ func TestLostEvents(t *testing.T) {
 	if n := lost.Load(); n != 2 {
 		t.Errorf("told %d times", n)
 	}
-	// Hooks that were off lost events of whoever they belonged to.
+	// While hooks were off, events of any session may have been lost.
 	breaker{breakerFile(p.paths, p.root), func() time.Time { return p.now }}.trip()
 	silent(t, p.run(strings.Replace(readEvent, `"s1"`, `"s2"`, 1)))
 	p.now = p.now.Add(time.Minute)
@@ -339,8 +339,8 @@ func TestLostEvents(t *testing.T) {
 	}
 }
 
-// With --hold an edit of what others changed does not happen, once, and the model is given
-// what they changed.
+// With --hold, an edit of a file that others changed is denied once, and the model is shown what
+// they changed.
 func TestHeldEdit(t *testing.T) {
 	const event = `{"session_id":"s1","prompt_id":"p1","cwd":"PROJ","hook_event_name":"PreToolUse","tool_name":"Write","tool_input":{"file_path":"PROJ/a.go","content":"x"},"tool_use_id":"t1"}`
 	for _, x := range []struct {

@@ -47,8 +47,8 @@ type asked struct {
 	body   string
 }
 
-// project is a root with a state directory and, after serve, a server on its
-// real socket that answers what the test says.
+// project is a root with a state directory. After serve, it also has a server on its real socket
+// that gives the test's answers.
 type project struct {
 	t     *testing.T
 	root  string
@@ -56,13 +56,14 @@ type project struct {
 	now   time.Time
 	envs  map[string]string
 	args  []string
-	// patient: a busy machine is no reason for a time-out. false after hang.
+	// patient makes hooks wait longer, so that none times out on a busy machine. hang sets it to
+	// false.
 	patient bool
 
 	// mu guards log and accepted.
 	mu       sync.Mutex
 	log      []asked
-	accepted int // connections, after hang
+	accepted int // number of connections since hang
 }
 
 const testVersion = "0.0.0-test"
@@ -73,7 +74,7 @@ func newProject(t *testing.T) *project {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Socket paths are short; the test's own temp dir may not be.
+	// The path of a socket must be short; that of the test's own directory may not be.
 	run, err := os.MkdirTemp("", "hk")
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +128,7 @@ func (p *project) serve(a answers) {
 	})
 }
 
-// hang listens and never says a word, like a stopped daemon.
+// hang listens and never answers, like a stopped daemon.
 func (p *project) hang() {
 	p.t.Helper()
 	p.patient = false
@@ -162,7 +163,7 @@ func (p *project) hang() {
 
 type result struct{ stdout string }
 
-// run sends one event; PROJ in it stands for the root.
+// run sends one event, in which PROJ stands for the root.
 func (p *project) run(event string) result {
 	p.t.Helper()
 	var out bytes.Buffer
@@ -188,7 +189,7 @@ func (p *project) env(input string, out io.Writer) Env {
 	}
 }
 
-// methods lists what was asked, in order.
+// methods lists the requested methods, in order.
 func (p *project) methods() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

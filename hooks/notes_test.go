@@ -9,8 +9,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// TestRecoveryNotes: notes stand in the recovery block as data on lines of
-// their own, within their share of it, and a long working set does not push them out.
+// TestRecoveryNotes: the recovery block contains notes as data on lines of their own, within the
+// notes' share of the block. A long working set does not displace them.
 func TestRecoveryNotes(t *testing.T) {
 	r := recovery()
 	r.Notes = []wire.Note{

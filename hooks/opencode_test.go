@@ -39,8 +39,8 @@ func TestParseOpenCodeRead(t *testing.T) {
 	}
 }
 
-// What the daemon decides comes back as OpenCode's own tool would write it, and each
-// event is acknowledged. What was printed is compared with what the next request holds.
+// What the daemon decides is delivered in the form of OpenCode's own tool, and each event is
+// acknowledged. What the hook printed is compared with what the next request contains.
 func TestOpenCodeResults(t *testing.T) {
 	tail := "\n\n<system-reminder>\nInstructions\n</system-reminder>"
 	long := openCodeOutput(1, 60, tail)
@@ -48,7 +48,7 @@ func TestOpenCodeResults(t *testing.T) {
 		name   string
 		answer wire.ReadAnswer
 		text   string
-		want   string // "" : OpenCode's own text stays
+		want   string // "": OpenCode's own text stays
 	}{
 		{"stub", wire.ReadAnswer{Kind: wire.ReadUnchanged}, "cachebro: not repeated.", "cachebro: not repeated." + tail},
 		{"span", wire.ReadAnswer{Kind: wire.ReadSpan, Start: 4, NumLines: 2, Note: "cachebro: changed."}, "four\nfive\n", "cachebro: changed.\n4: four\n5: five" + tail},
@@ -123,8 +123,8 @@ func TestOpenCodeTellsEmptyLines(t *testing.T) {
 	}
 }
 
-// A result of no known shape is left alone, and so is what a command printed with a
-// failure. Both are acknowledged: an event without an answer may have been lost.
+// A result of an unknown form is left alone, and so is the output of a command that failed. Both
+// are acknowledged, because an event without an answer may have been lost.
 func TestOpenCodeLeavesAlone(t *testing.T) {
 	p := newProject(t)
 	delete(p.envs, "CLAUDE_PROJECT_DIR")

@@ -22,7 +22,7 @@ func TestSentBy(t *testing.T) {
 		{"x", "a kind that comes later", clientItself, nil, "x"},
 		{note, "", clientItself, []string{"toolu_2", "a3e"}, `Agent "x" finished`},
 		{note, "system", clientItself, []string{"toolu_2", "a3e"}, `Agent "x" finished`},
-		{note, "user", person, []string{"toolu_2", "a3e"}, note}, // pasted
+		{note, "user", person, []string{"toolu_2", "a3e"}, note}, // a person has pasted such a text
 		{`<teammate-message teammate_id="b">do it</teammate-message>`, "", clientItself, nil, "sent by the client"},
 		{"<div> is not closed, mend it", "", unknownSender, nil, "<div> is not closed, mend it"},
 		{"<task-notification> is what log shows", "user", person, nil, "<task-notification> is what log shows"},

@@ -10,8 +10,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// The client's own tools would put an answer of ours into a file as well, whichever client
-// it is: what its session was given is refused in the client's own form.
+// A client's own tools must not write our answers into a file. An answer that the session was given
+// is refused, in the form of each client.
 func TestOwnAnswersAreNotWritten(t *testing.T) {
 	const given = "[unchanged · 499 lines · ~4.1k saved]"
 	patch := func(line string) string {
@@ -27,7 +27,7 @@ func TestOwnAnswersAreNotWritten(t *testing.T) {
 		{"", "PreToolUse", "NotebookEdit", map[string]any{"notebook_path": "PROJ/a.ipynb", "new_source": given}, true},
 		{"", "PreToolUse", "Edit", map[string]any{"file_path": "PROJ/doc.md", "old_string": "a", "new_string": given}, false},
 		{"", "PreToolUse", "Write", map[string]any{"file_path": "PROJ/a.go", "content": "package a"}, false},
-		{"", "PreToolUse", "Write", map[string]any{"file_path": "PROJ/a.go", "content": "[unchanged · 5 lines · ~1 saved]"}, false}, // nobody was given it
+		{"", "PreToolUse", "Write", map[string]any{"file_path": "PROJ/a.go", "content": "[unchanged · 5 lines · ~1 saved]"}, false}, // this text was given to nobody
 		{"codex", "PreToolUse", "apply_patch", map[string]any{"command": patch(given)}, true},
 		{"codex", "PreToolUse", "apply_patch", map[string]any{"command": patch("new")}, false},
 		{"gemini", "BeforeTool", "write_file", map[string]any{"file_path": "PROJ/a.go", "content": given}, true},
@@ -73,7 +73,8 @@ func TestOwnAnswersAreNotWritten(t *testing.T) {
 	}
 }
 
-// A hook reports the text that it puts in the place of an output, so that it can be refused later.
+// A hook reports the text with which it replaces an output, so that a file with this text can be
+// refused later.
 func TestFoldedOutputsAreTold(t *testing.T) {
 	p := newProject(t)
 	var mu sync.Mutex

@@ -11,7 +11,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// shortens answers every part with a stub and records what it was asked.
+// shortens is a daemon that answers the request for every part with a stub, and records the
+// requests.
 type shortens struct {
 	*project
 	mu   sync.Mutex // guards asks
@@ -64,9 +65,8 @@ func numberedLines(text string, from int) string {
 	return s.String()
 }
 
-// Each part of a command that only shows a file is shortened, in its place; a part
-// that prints something else stays, and where the output is not what the files say,
-// everything stays.
+// Each part of a command's output that only shows a file is shortened in its place. A part that
+// prints something else stays. If the output is not what the files contain, all of it stays.
 func TestParts(t *testing.T) {
 	a, b, fresh := manyLines("a"), manyLines("b"), manyLines("new")
 	for _, c := range []struct{ command, stdout, want, asks string }{
@@ -78,13 +78,14 @@ func TestParts(t *testing.T) {
 		{"nl a", numberedLines(a, 1), "cachebro: a", "a 1+40 #1"},
 		{"nl -ba a | sed -n '11,40p'", numberedLines(a[strings.Index(a, "a: line 11"):], 11), "cachebro: a", "a 11+30 #1"},
 		{"cat -n a 2>&1 | head -30 && cat b", numberedLines(a[:strings.Index(a, "a: line 31")], 1) + b, "cachebro: a\ncachebro: b", "a 1+30 #1, b 1+40 #2"},
-		{"cat open a", "no end" + a, "no end" + a, "open 1+1 #1, a 1+40 #2"}, // ours would look like the rest of the line
+		{"cat open a", "no end" + a, "no end" + a, "open 1+1 #1, a 1+40 #2"}, // our sentence would look like the rest of the line
 		{"cat new a", fresh + a, fresh + "cachebro: a", "new 1+40 #1, a 1+40 #2"},
 		{"cat a && git status", a + "on main\nclean\n", "cachebro: a\non main\nclean", "a 1+40 #1"},
 		{"wc -l a && cat a", "40 a\n" + a, "40 a\ncachebro: a", "a 1+40 #2"},
 		{"cat b; ls; pwd; tail -35 a", b + "x\ny\n" + a[strings.Index(a, "a: line 6"):], "cachebro: b\nx\ny\ncachebro: a", "b 1+40 #1, a 6+35 #4"},
 		{"cd sub && cat ../a && cat ../b", a + b, "cachebro: a\ncachebro: b", "a 1+40 #1, b 1+40 #2"},
-		// Left alone: another text, two gaps, nothing shown, no success to be sure of.
+		// These are left alone: another text, two gaps, no file shown, or no certainty that the
+		// command succeeded.
 		{"cat a b", a + strings.Replace(b, "line 7", "line x", 1), "", ""},
 		{"ls; cat a; ls", a, "", ""},
 		{"cat a b", b + a, "", ""},
@@ -116,7 +117,7 @@ func TestParts(t *testing.T) {
 		}
 		for text, took := range map[string]string{c.want: wire.TookOurs, c.stdout: wire.TookOwn, c.stdout[:60]: wire.TookOther, c.want + "\n<system-reminder>x</system-reminder>": wire.TookOurs} {
 			if c.want == c.stdout && took == wire.TookOurs {
-				continue // nothing was shortened: it is the client's own
+				continue // nothing was shortened, so this is the client's own text
 			}
 			silent(t, p.run(fmt.Sprintf(`{"session_id":"s1","cwd":"PROJ","hook_event_name":"PostToolBatch","tool_calls":[{"tool_name":"Bash","tool_input":{"command":%q},"tool_use_id":"t1","tool_response":%q}]}`, c.command, text)))
 			var q wire.Commit
@@ -130,8 +131,8 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// The client takes empty lines off the end of an output, so the last file's are not said
-// to have been shown; where it takes some off the beginning, nothing is said.
+// The client removes empty lines at the end of an output, so those of the last file are not
+// reported as shown. If it also removes some at the beginning, nothing is reported.
 func TestPartsEndWhereTheOutputEnds(t *testing.T) {
 	p := newProject(t)
 	var mu sync.Mutex

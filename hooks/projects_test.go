@@ -21,8 +21,8 @@ func (p *project) second() *project {
 	return o
 }
 
-// The project is where the file lies that a call names, else where the session stands;
-// CLAUDE_PROJECT_DIR says only where it began.
+// An event belongs to the project of the file that the call names, otherwise to the project of the
+// session's working directory. CLAUDE_PROJECT_DIR only says where the session began.
 func TestProjectOfEvent(t *testing.T) {
 	p := newProject(t)
 	o := p.second()
@@ -45,8 +45,8 @@ func TestProjectOfEvent(t *testing.T) {
 	}
 }
 
-// A session that worked in two projects: both hear of prompts, commands and compactions,
-// and only one of an edit.
+// If a session works in two projects, both daemons are told of prompts, commands and compactions,
+// but only one of an edit.
 func TestBothProjectsAreTold(t *testing.T) {
 	p := newProject(t)
 	o := p.second()
@@ -73,8 +73,9 @@ func TestBothProjectsAreTold(t *testing.T) {
 	}
 }
 
-// A daemon joins a session while a prompt is on its way, and has asked the prompt's project before the
-// prompt arrived there. Neither told it of the prompt, and undo --prompt left what was done there.
+// A daemon joins a session while a prompt is being reported. It had asked the daemon of the
+// prompt's project before that one knew of the prompt. Nobody told it of the prompt, and undo
+// --prompt left what was done in its project.
 func TestProjectThatJoinsMeanwhileIsTold(t *testing.T) {
 	p := newProject(t)
 	o := p.second()
@@ -100,7 +101,7 @@ func TestOtherProjectMissedACompaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	mark := filepath.Join(state, "hooks", "s.lost")
-	if err := os.Remove(mark); err != nil { // of the call itself: no daemon ran
+	if err := os.Remove(mark); err != nil { // the mark for the call itself, which no daemon received
 		t.Fatal(err)
 	}
 	p.run(`{"hook_event_name":"PostToolUse","session_id":"s","prompt_id":"p1","cwd":"PROJ","tool_name":"Bash","tool_use_id":"t1","tool_input":{"command":"make"},"tool_response":{}}`)

@@ -13,8 +13,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// prompts are what a developer of this program might ask, each with a file that
-// the index should point to.
+// prompts are questions that a developer of this program might ask, each with a file that the index
+// should name.
 var prompts = []struct{ ask, want string }{
 	{"why is the spool record corrupt after a crash?", "store/leaf/spool/"},
 	{"make the diff of two texts cheaper", "store/diff/"},
@@ -38,9 +38,9 @@ var prompts = []struct{ ask, want string }{
 	{"symbols and signatures of go files", "search/symbol"},
 }
 
-// TestPrompts asks a real daemon over this program's own sources: each of 20
-// prompts gets a block within the budget, with twelve items or more, with the
-// file that is wanted among them, and with ids whose text can be had.
+// TestPrompts asks a real daemon about this program's own sources. For each of 20 prompts the block
+// is within the budget and has at least twelve items. One of them is the wanted file, and their ids
+// can be used to get their texts.
 func TestPrompts(t *testing.T) {
 	p := newProject(t)
 	for _, dir := range []string{"store/leaf/ignore", "hooks", "mcp", "search", "store/diff", "store/leaf/spool", "store/tokens", "store/wire"} {
@@ -48,7 +48,7 @@ func TestPrompts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Remove(filepath.Join(p.root, "hooks", "prompts_test.go")); err != nil { // it has all the answers
+	if err := os.Remove(filepath.Join(p.root, "hooks", "prompts_test.go")); err != nil { // this file has all the answers
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -79,7 +79,7 @@ func TestPrompts(t *testing.T) {
 	for _, tc := range prompts {
 		c := &call{scene: scene{env: p.env("", nil), event: event{session: "s", text: tc.ask}, root: p.root}, client: client}
 		text := c.promptIndex(ctx)
-		// A busy machine is later than the hook waits.
+		// On a busy machine the answer may take longer than a hook waits.
 		for end := time.Now().Add(time.Minute); text == "" && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 			text = c.promptIndex(ctx)
 		}

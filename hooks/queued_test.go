@@ -8,9 +8,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// A prompt that is typed during a turn begins with the next call, also where an event of it
-// no longer has the entry near the transcript's end; what the client queues by itself is
-// none, nor is what was queued in an earlier turn.
+// A prompt that is typed during a turn begins with the next call. This also holds if later entries
+// have moved its entry away from the end of the transcript. What the client queues by itself is no
+// prompt, nor is what was queued in an earlier turn.
 func TestQueuedPrompt(t *testing.T) {
 	p := newProject(t)
 	p.serve(nil)

@@ -11,12 +11,12 @@ import (
 
 const compactEvent = `{"session_id":"s1","cwd":"PROJ","hook_event_name":"SessionStart","source":"compact"}`
 
-// TestPaidRecovery: after a compaction as much is included as the session has saved the
-// price of, and facts that nobody would ask for are included in any case.
+// TestPaidRecovery: after a compaction, the text is as long as what the session has saved can pay
+// for. Facts that the model would not ask for are always included.
 func TestPaidRecovery(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		refuse int // so many texts are too dear
+		refuse int // the number of texts that are too expensive
 		edit   func(*wire.Recovery)
 		want   string // "full", "" or the text
 	}{

@@ -9,10 +9,10 @@ import (
 	"cachebro/store/wire"
 )
 
-// refusing is a client that shows its own text whatever is put in its place.
+// refusing is a client that shows its own text whatever replaces it.
 type refusing struct {
 	*project
-	deaf bool // what is committed is the client's own text
+	deaf bool // the model gets the client's own text
 	kind string
 }
 
@@ -33,8 +33,7 @@ func newRefusing(t *testing.T) *refusing {
 	return p
 }
 
-// call is one call and the batch that delivers it; it returns whether something
-// was put in the place of its result.
+// call makes one call and the batch that delivers it. It returns whether the result was replaced.
 func (p *refusing) call(tool, use string) bool {
 	p.t.Helper()
 	event := strings.Replace(readEvent, `one\ntwo\n`, strings.Repeat(`one\ntwo\n`, 100), 1)
@@ -47,9 +46,9 @@ func (p *refusing) call(tool, use string) bool {
 	return strings.Contains(out, "updatedToolOutput")
 }
 
-// A form that a version did not show the model is not sent to it again: one full
-// read each. Other forms, other versions and other projects' sessions go on, and
-// after a week it is tried once more.
+// If a client's version did not show a form to the model, that form is not sent to it again; this
+// costs one full read. Other forms, other versions and sessions in other projects continue, and
+// after a week the form is tried once more.
 func TestRefusedFormIsNotSentAgain(t *testing.T) {
 	p := newRefusing(t)
 	p.deaf = true
@@ -87,19 +86,19 @@ func TestRefusedFormIsNotSentAgain(t *testing.T) {
 	}
 }
 
-// What was decided and never printed is not refused: a hook that ran out of time,
-// or found its words longer than the text.
+// A replacement that was decided but never printed was not refused. The hook ran out of time, or
+// its sentence was longer than the text.
 func TestOnlyWhatWasSentIsRefused(t *testing.T) {
 	p := newRefusing(t)
 	p.deaf = true
-	p.run(readEvent) // the sentence is longer than its three lines
+	p.run(readEvent) // the sentence is longer than the file's three lines
 	silent(t, p.run(`{"session_id":"s1","cwd":"PROJ","hook_event_name":"PostToolBatch","tool_calls":[{"tool_name":"Read","tool_input":{},"tool_use_id":"t1","tool_response":"x"}]}`))
 	if all := Refusals(p.paths, p.now); len(all) != 0 {
 		t.Errorf("%+v", all)
 	}
 }
 
-// A client that is a file of its own each week must not make the list grow.
+// A client whose version changes each week must not make the list grow without limit.
 func TestRefusalsAreBounded(t *testing.T) {
 	p := newRefusing(t)
 	for i := range maxRefusals + 5 {

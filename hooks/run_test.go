@@ -15,7 +15,7 @@ const readEvent = `{"session_id":"s1","prompt_id":"p1","transcript_path":"","cwd
 "tool_name":"Read","tool_input":{"file_path":"PROJ/a.go"},"tool_use_id":"t1",
 "tool_response":{"type":"text","file":{"filePath":"PROJ/a.go","content":"one\ntwo\n","numLines":3,"startLine":1,"totalLines":3}}}`
 
-// Whatever comes in, the status is 0 and nothing is printed.
+// Whatever the input is, the status is 0 and nothing is printed.
 func TestSilence(t *testing.T) {
 	huge := `{"hook_event_name":"PostToolUse","session_id":"s","x":"` + strings.Repeat("y", maxInput) + `"}`
 	tests := map[string]string{
@@ -37,7 +37,7 @@ func TestSilence(t *testing.T) {
 		"batch of words": `{"hook_event_name":"PostToolBatch","session_id":"s1","tool_calls":"none"}`,
 	}
 	p := newProject(t)
-	p.serve(nil) // answers everything with an empty object
+	p.serve(nil) // answers every request with an empty object
 	for name, event := range tests {
 		t.Run(name, func(t *testing.T) {
 			p.t = t
@@ -80,8 +80,8 @@ func TestNoProject(t *testing.T) {
 	silent(t, p.run(strings.ReplaceAll(readEvent, "PROJ", t.TempDir())))
 }
 
-// A hung daemon costs one time-out, then nothing for 30 s: of 20 tool calls one
-// connects. (How long they take is measured by scripts/hooktime.)
+// A daemon that hangs costs one time-out, and then nothing for 30 s: of 20 tool calls, one
+// connects. (scripts/hooktime measures how long they take.)
 func TestHungDaemon(t *testing.T) {
 	p := newProject(t)
 	p.hang()
@@ -101,7 +101,7 @@ func TestHungDaemon(t *testing.T) {
 	}
 }
 
-// An answer that comes too late, or an error, is no answer.
+// An answer that comes too late, or an error, counts as no answer.
 func TestSlowAndFailingAnswers(t *testing.T) {
 	p := newProject(t)
 	p.patient = false
@@ -112,15 +112,15 @@ func TestSlowAndFailingAnswers(t *testing.T) {
 			return wire.ReadAnswer{Kind: wire.ReadSpan, Start: 1, NumLines: 1}, []byte("x"), nil
 		},
 	})
-	silent(t, p.run(readEvent)) // the chain check fails: shown as it is
+	silent(t, p.run(readEvent)) // the check of the chain fails, so the text is shown as it is
 	silent(t, p.run(strings.NewReplacer(`"s1"`, `"s2"`, `"tool_name"`, `"agent_id":"sub","tool_name"`).Replace(readEvent)))
 	if !p.trippedBreaker() {
 		t.Error("no marker after a late answer")
 	}
 }
 
-// Whatever a session saved, its end says nothing: the client shows words of this
-// event only as a hook that failed.
+// The end of a session prints nothing, however much the session has saved, because the client shows
+// any output of this event as a failed hook.
 func TestSessionEndIsSilent(t *testing.T) {
 	p := newProject(t)
 	p.serve(nil)

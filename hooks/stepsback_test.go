@@ -9,8 +9,8 @@ import (
 	"cachebro/hooks/clients"
 )
 
-// TestPluginStepsBack: where init or run has registered hooks or server, the plugin's
-// own do nothing.
+// TestPluginStepsBack: if init or run has registered hooks or a server, those of the plugin do
+// nothing.
 func TestPluginStepsBack(t *testing.T) {
 	home, project := t.TempDir(), t.TempDir()
 	env := map[string]string{"HOME": home, "CLAUDE_PROJECT_DIR": project}
@@ -59,8 +59,8 @@ func TestPluginStepsBack(t *testing.T) {
 	}
 }
 
-// TestExtensionStepsBack: the same for the clients whose extensions have hooks. A file of
-// another client does not count.
+// TestExtensionStepsBack: the same for clients whose extensions have hooks. A file of another
+// client does not count.
 func TestExtensionStepsBack(t *testing.T) {
 	home, config, project := t.TempDir(), t.TempDir(), t.TempDir()
 	env := map[string]string{"HOME": home}

@@ -8,7 +8,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// Changes by others are reported within a budget; a file's text cannot pass for one of our lines.
+// Changes by others are reported within a budget. A file's text must not look like one of our
+// lines.
 func TestNewsBlock(t *testing.T) {
 	if got := newsBlock(nil); got != "" {
 		t.Errorf("%q", got)
@@ -65,8 +66,8 @@ func TestRecoveryBlock(t *testing.T) {
 	}
 }
 
-// The client cuts injected text at 10,000 characters; what stands last, that
-// files may be gone from the conversation, must not be what is lost.
+// The client cuts injected text at 10,000 characters. The last line, which says that files may be
+// gone from the conversation, must not be cut off.
 func TestRecoveryBlockFits(t *testing.T) {
 	r := recovery()
 	for range 500 {

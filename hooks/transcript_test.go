@@ -44,7 +44,7 @@ func (s *script) write(lines ...string) {
 	}
 }
 
-// want checks the calls on the chain of a call; each check is a process of its own.
+// want checks which calls are on the chain of a call. Each check is a process of its own.
 func (s *script) want(tool string, ids ...string) {
 	s.t.Helper()
 	got := s.c.chain().alive(s.file, tool)
@@ -62,20 +62,20 @@ func TestChain(t *testing.T) {
 	s.want("t9")
 	s.write(entry("a2", "r1", "m2", "t2"), entry("r2", "a2", "", ""))
 	s.want("t2", "t1", "t2")
-	// The person goes back to before t2: a branch that lacks it.
+	// The person returns to a point before t2, so the new branch does not contain t2.
 	s.write(entry("u3", "r1", "", ""), entry("a3", "u3", "m3", "t3"))
 	s.want("t3", "t1", "t3")
-	// Parallel calls are entries of one message; the chain goes through one.
+	// Parallel calls are entries of one message, and the chain goes through one of them.
 	s.write(entry("a4", "a3", "m4", "t4"), entry("a5", "a4", "m4", "t5"), entry("a6", "a5", "m4", "t6"),
 		entry("r4", "a4", "", ""), entry("r6", "a6", "", ""), entry("r5", "a5", "", ""), entry("a7", "r5", "m7", "t7"))
 	s.want("t7", "t1", "t3", "t4", "t5", "t6", "t7")
-	// A compaction begins anew.
+	// A compaction begins a new chain.
 	s.write(entry("c1", "", "", ""), entry("a8", "c1", "m8", "t8"))
 	s.want("t8", "t8")
-	// Sub-agents' entries in the same file and lines that are no entries.
+	// Entries of sub-agents in the same file, and lines that are not entries.
 	s.write("not json\n", `{"type":"summary"}`+"\n", strings.Replace(entry("x", "a8", "m9", "t9"), "false", "true", 1))
 	s.want("t9")
-	// A line that is still being written waits.
+	// A line that is still being written is read later.
 	line := entry("a10", "a8", "m10", "t10")
 	s.write(line[:40])
 	s.want("t10")
@@ -83,8 +83,8 @@ func TestChain(t *testing.T) {
 	s.want("t10", "t10", "t8")
 }
 
-// What was there before the session was first seen is not indexed: no base can
-// come from it.
+// What was written before the session was first seen is not indexed, so no answer can be based on
+// it.
 func TestChainBeginsWhereSeen(t *testing.T) {
 	s := newScript(t)
 	s.write(entry("u1", "", "", ""), entry("a1", "u1", "m1", "t1"))
@@ -95,7 +95,7 @@ func TestChainBeginsWhereSeen(t *testing.T) {
 
 func TestChainUnreadable(t *testing.T) {
 	s := newScript(t)
-	s.want("t1") // no file
+	s.want("t1") // there is no file
 	s.write(entry("u1", "", "", ""), entry("a1", "u1", "m1", "t1"))
 	s.want("t1", "t1")
 	if err := os.Truncate(s.file, 10); err != nil {
@@ -126,7 +126,7 @@ func TestChainLongLines(t *testing.T) {
 	s.want("t2", "t1", "t2")
 }
 
-// A client's id does not reach out of the directory.
+// A client's id cannot lead out of the directory.
 func TestChainFileName(t *testing.T) {
 	for _, id := range []string{"../../etc/x", "a/b", "", strings.Repeat("a", 300), "a\x00b"} {
 		if n := fileName(id); id != "" && (strings.ContainsAny(n, "/\x00.") || len(n) > 64) {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Without a daemon every tool that can do its work does it, and no read is ever
-// shortened: nobody knows what was shown.
+// Without a daemon, every tool that can do its work does it. No read is shortened, because nobody
+// knows what was shown.
 func TestWithoutDaemon(t *testing.T) {
 	dir := project(t, files{"a.go": "package a\n\nfunc A() {}\n", "sub/b.txt": "one\ntwo\n"})
 	p := connect(t, Options{Root: dir, Profile: ProfileAll, Reader: ReaderConnection})
@@ -126,8 +126,8 @@ func TestBadInput(t *testing.T) {
 			t.Errorf("%s %.80v:\n got %q\nwant %q", tc.tool, tc.args, got, tc.want)
 		}
 	}
-	// Nothing was written anywhere, no temporary file is left, and the server
-	// is alive.
+	// Nothing was written outside of the project, no temporary file is left, and the server is
+	// running.
 	if read(t, outside+"/secret") != "s\n" {
 		t.Error("a file outside was changed")
 	}
@@ -150,7 +150,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// A path means the same file however the client came to spell the project.
+// A path means the same file however the client spells the project.
 func TestResolve(t *testing.T) {
 	dir := project(t, files{"a.txt": "a\n"})
 	alias := filepath.Join(project(t, nil), "link")

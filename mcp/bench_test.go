@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// BenchmarkReread is one re-read over the pipe, daemon included: of a file that
-// nobody touched, and of one with a changed line. The full text that is sent to
-// who asks twice lies between and is not timed.
+// BenchmarkReread measures a second read over the pipe, including the daemon: of a file that nobody
+// touched, and of one with a changed line. In between, the full text is sent, because the reader
+// asks twice. That is not timed.
 func BenchmarkReread(b *testing.B) {
 	for _, size := range []int{2, 20, 60} {
 		text := numbered(size*1024/60, "line")

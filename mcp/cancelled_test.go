@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// slow is a daemon that answers no search before the call is cancelled, or until it is
+// slow is a daemon that does not answer a search until the call is cancelled or the daemon is
 // released.
 type slow struct {
 	entered chan struct{}
@@ -32,8 +32,8 @@ func (s *slow) Call(ctx context.Context, method string, _ any, _ []byte, _ any) 
 
 func newSlow() *slow { return &slow{entered: make(chan struct{}, 1), release: make(chan struct{})} }
 
-// A call that was cancelled over HTTP was answered with an error. It has no answer; what
-// comes after it on the connection has one.
+// A call that was cancelled over HTTP was answered with an error. It must have no answer, and what
+// follows on the connection must have one.
 func TestCancelledOverHTTP(t *testing.T) {
 	s := newSlow()
 	url := web(t, Options{Root: project(t, files{"a.txt": "text\n"}), Dial: s.dial})
@@ -64,7 +64,8 @@ func TestCancelledOverHTTP(t *testing.T) {
 	}
 }
 
-// A long search tells a client that asked for it that it is still worked on, and no other.
+// During a long search, a client that asked for progress is told that the search continues. Other
+// clients are not.
 func TestProgressOfLongCalls(t *testing.T) {
 	s := newSlow()
 	p := connect(t, Options{Root: project(t, nil), Dial: s.dial})

@@ -10,15 +10,15 @@ import (
 	"cachebro/store/wire"
 )
 
-// codex is the client of that name: it says in _meta which call of which thread
-// asks, and its hooks tell the daemon of the same calls.
+// codex is the client of that name. In _meta it says which call of which thread is being made, and
+// its hooks tell the daemon of the same calls.
 type codex struct {
 	*peer
 	hooks  *wire.Client
 	thread string
 	window int
 	calls  int
-	silent bool // hooks that were not reviewed do not run
+	silent bool // the user has not reviewed the hooks, so they do not run
 }
 
 func newCodex(t *testing.T, l *live) *codex {
@@ -40,7 +40,7 @@ func (c *codex) ask(method string, params any) {
 	}
 }
 
-// read is PreToolUse, the call, and PostToolUse with what came.
+// read makes a PreToolUse, the call, and a PostToolUse with the result.
 func (c *codex) read(session string, args map[string]any) result {
 	c.t.Helper()
 	c.calls++
@@ -59,9 +59,10 @@ func (c *codex) read(session string, args map[string]any) result {
 	return r
 }
 
-// With Codex the reader is the thread that its hooks announced. A new window, which
-// is what is left of a compaction, has seen nothing; nor has a thread that the main
-// one started; and without hooks nobody has. Answers stay below what Codex cuts.
+// With Codex, the reader is the thread that its hooks announced. A new context window, which is all
+// that is left after a compaction, has seen nothing. Neither has a thread that the main thread
+// started. Without hooks, no reader has seen anything. Answers are shorter than the length at which
+// Codex cuts.
 func TestCodex(t *testing.T) {
 	text := ""
 	for i := range 900 {
@@ -114,7 +115,7 @@ func TestCodex(t *testing.T) {
 		t.Errorf("the whole again: %.80q", got)
 	}
 
-	// A page of which a line is enough, with the note about what follows, is counted.
+	// If a line is enough for a page, the page is counted, with its note about what follows.
 	c.window++
 	c.read(c.thread, map[string]any{"path": "big.go"})
 	before := c.metrics()
@@ -135,7 +136,7 @@ func (c *codex) metrics() wire.Metrics {
 	return m
 }
 
-// The schema is paid by the session that turns out to have it, and by nobody else.
+// The schema is charged to the session that is found to have it, and to no other.
 func TestCodexPaysForTheSchema(t *testing.T) {
 	l := liveProject(t, files{"a": strings.Repeat("a line\n", 300)})
 	c := newCodex(t, l)
@@ -156,8 +157,8 @@ func TestCodexPaysForTheSchema(t *testing.T) {
 	t.Errorf("the session pays %d, all of them %d", own.Overhead, all.Overhead)
 }
 
-// A connection without a word of what its client does with results: a long text may
-// have been cut and counts as not shown, one that every client delivers counts.
+// A connection whose client reports nothing about results. A long text may have been cut, so it
+// counts as not shown. A text that every client delivers counts as shown.
 func TestConnectionCountsSmallTexts(t *testing.T) {
 	line := "a line of a text that is read\n"
 	l := liveProject(t, files{"small": strings.Repeat(line, 200), "long": strings.Repeat(line, 400)})

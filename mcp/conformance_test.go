@@ -12,8 +12,8 @@ import (
 	"cachebro/scripts/testkit/conformance"
 )
 
-// The conformance suite of the read decision, over both transports: what holds
-// for the decision itself must hold for what arrives at a client.
+// The conformance suite of the read decision, over both transports. What holds for the decision
+// itself must hold for what arrives at a client.
 func TestConformance(t *testing.T) {
 	t.Run("stdio", func(t *testing.T) {
 		conformance.Run(t, func(t *testing.T) conformance.Subject {
@@ -56,7 +56,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// unpaged lets every text fit: the suite's long files are read whole.
+// unpaged makes every text fit, so that the suite's long files are read whole.
 func unpaged([]byte) int { return 0 }
 
 type toolCaller func(name string, args map[string]any) result
@@ -96,7 +96,7 @@ func (s *subject) WriteSameStat(t testing.TB, path, content string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(5 * time.Millisecond) // the kernel's clock tick: ctime must move
+	time.Sleep(5 * time.Millisecond) // longer than a tick of the kernel's clock, so that ctime changes
 	write(t, s.path(path), content)
 	if err := os.Chtimes(s.path(path), fi.ModTime(), fi.ModTime()); err != nil {
 		t.Fatal(err)
@@ -142,7 +142,7 @@ func webMeta(t testing.TB, url string) metaCaller {
 	}
 }
 
-// statelessReader speaks revision 2026-07-28, which has no connections.
+// statelessReader uses revision 2026-07-28, which has no connections.
 func statelessReader(t testing.TB, url string) toolCaller {
 	return func(name string, args map[string]any) result {
 		header := map[string]string{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": name}
@@ -153,7 +153,7 @@ func statelessReader(t testing.TB, url string) toolCaller {
 func webCall(t testing.TB, url string, header map[string]string, msg map[string]any) result {
 	t.Helper()
 	_, body := post(t, url, header, msg)
-	// The answer may come as a stream of events, after notifications.
+	// The answer may be the last event of a stream, after notifications.
 	for line := range strings.SplitSeq(body, "\n") {
 		if data, ok := strings.CutPrefix(line, "data: "); ok && strings.Contains(data, `"result":`) {
 			body = data

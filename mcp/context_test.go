@@ -22,7 +22,7 @@ var app = files{
 	"cachebro.yml":   "# The map.\nnodes:\n  # who may come in\n  login:\n    kind: domain\n    summary: People come in here.   # short\n    source: [auth/, main.go]\n    uses: store\n  store: {source: db/, summary: Where things lie.}\n",
 }
 
-// manyFuncs make a bundle long enough for a difference to be shorter.
+// manyFuncs returns a text that is long enough for a difference to be shorter than the bundle.
 func manyFuncs(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -31,7 +31,7 @@ func manyFuncs(n int) string {
 	return b.String()
 }
 
-// bundleText is a bundle's JSON.
+// bundleText is the JSON of a bundle.
 type bundleText struct {
 	Ref, Kind, Label, Summary, Size, Etag string
 	Files, Symbols, Versions, Problems    []string
@@ -64,19 +64,19 @@ func TestGetContext(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, full)
 		}
 	}
-	// The answer of the source document, to the letter.
+	// The answer that was specified, to the letter.
 	hit := p.ok("get_context", ref("login"))
 	lines := strings.Split(hit, "\n")
 	if len(lines) != 6 || lines[1] != `  "cached": true,` || lines[2] != `  "etag": "`+b.Etag+`",` || !strings.HasPrefix(lines[3], `  "unchanged_since": "20`) ||
 		lines[4] != `  "hint": "Context unchanged since last request. Use previous bundle."` {
 		t.Errorf("hit:\n%s", hit)
 	}
-	// Asked for twice: the reader has lost it.
+	// Requested twice in a row: the reader has lost the bundle.
 	if got := p.ok("get_context", ref("login")); got != full {
 		t.Errorf("asked again: %.200s", got)
 	}
 	has(t, p.ok("get_context", ref("login")), "{\n  \"cached\": true,")
-	// force; another question; another reader.
+	// The whole bundle is sent with force, for other bounds, and to another reader.
 	if got := p.ok("get_context", map[string]any{"ref": "login", "force": true}); got != full {
 		t.Errorf("force: %.200s", got)
 	}
@@ -86,7 +86,7 @@ func TestGetContext(t *testing.T) {
 	if got := l.connect(ProfileAll).ok("get_context", ref("login")); got != full {
 		t.Errorf("another reader was not shown it: %.200s", got)
 	}
-	// What has nothing to do with it leaves it alone; what has does not.
+	// A change outside of the bundle leaves it unchanged, and a change inside does not.
 	write(t, l.dir+"/other/other.go", "package other\n\nfunc Something() {}\n")
 	has(t, p.ok("get_context", ref("login")), "{\n  \"cached\": true,")
 	write(t, l.dir+"/auth/token.go", "package auth\n\n// Token is a session.\ntype Token struct{ ID, User string }\n\nfunc New() Token { return Token{} }\n")
@@ -111,8 +111,8 @@ func TestGetContext(t *testing.T) {
 	}
 }
 
-// A reader whose client tells no ids, and who did not ask to be one, has seen
-// nothing; what lies on disk says nothing of readers.
+// A reader whose client reports no ids, and which did not ask to be one, has seen nothing. What is
+// stored on disk says nothing about readers.
 func TestContextOfUnknownReaders(t *testing.T) {
 	l := liveProject(t, app)
 	p := connect(t, Options{Root: l.dir, Profile: ProfileAll, Dial: l.dial})
@@ -122,7 +122,7 @@ func TestContextOfUnknownReaders(t *testing.T) {
 			t.Fatalf("%.200s", got)
 		}
 	}
-	l.stop(syscall.SIGKILL) // what is kept outlives it, what was shown does not
+	l.stop(syscall.SIGKILL) // the stored bundle outlives this; what was shown does not
 	l.start()
 	q := l.connect(ProfileAll)
 	if got := q.ok("get_context", ref("auth/")); got != full {
@@ -163,7 +163,7 @@ func TestUpdateNode(t *testing.T) {
 	if got := l.connect(ProfileAll).ok("get_context", ref("login")); parsed(t, got).Summary != "People come in: and go." || parsed(t, got).Etag == before.Etag {
 		t.Errorf("the bundle: %s", got)
 	}
-	// The agent supplied none of the file's lines: it has not seen them.
+	// The agent supplied none of the file's lines, so it has not seen them.
 	if got := p.ok("read_file", at("cachebro.yml")); got != want {
 		t.Errorf("read after update: %.100q", got)
 	}

@@ -16,8 +16,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// TestMain lets this binary be the store daemon of the tests below, in a process
-// of its own as in real life, so that it can be killed.
+// TestMain makes this binary the store daemon of the tests below. The daemon is a process of its
+// own, as in reality, so that it can be killed.
 func TestMain(m *testing.M) {
 	if root := os.Getenv("CACHEBRO_TEST_DAEMON"); root != "" {
 		base := os.Getenv("CACHEBRO_TEST_BASE")
@@ -45,7 +45,7 @@ type live struct {
 
 func liveProject(t testing.TB, fs files) *live {
 	t.Helper()
-	base, err := os.MkdirTemp("", "cachebro-mcp") // short: sockets lie below
+	base, err := os.MkdirTemp("", "cachebro-mcp") // short, because it contains sockets
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,11 +151,11 @@ func TestReadDecision(t *testing.T) {
 		t.Errorf("diff: %s", got)
 	}
 	has(t, p.ok("read_file", map[string]any{"path": "a.txt", "offset": 100, "limit": 11}), "[unchanged · lines 100-110 of 245 · ~")
-	// Nothing was shown to anybody else.
+	// Nothing was shown to any other reader.
 	if got := l.connect(ProfileDefault).ok("read_file", at("a.txt")); got != now {
 		t.Errorf("another connection: %.100q", got)
 	}
-	// A partial read says nothing about the rest.
+	// A partial read shows nothing of the rest.
 	part := numbered(200, "part")
 	if got := p.ok("read_file", map[string]any{"path": "part.txt", "offset": 50, "limit": 11}); got != strings.Join(strings.SplitAfter(part, "\n")[49:60], "") {
 		t.Errorf("range: %q", got)
@@ -163,7 +163,7 @@ func TestReadDecision(t *testing.T) {
 	if got := p.ok("read_file", at("part.txt")); got != part {
 		t.Errorf("full after partial: %.100q", got)
 	}
-	// A stub that is not smaller is not sent.
+	// A stub that would not be smaller than the text is not sent.
 	for range 2 {
 		if got := p.ok("read_file", at("tiny")); got != "x\n" {
 			t.Errorf("tiny: %q", got)
@@ -198,7 +198,7 @@ func TestUnknownReaders(t *testing.T) {
 			t.Errorf("call with a tool-use id: %.100q", r.Content[0].Text)
 		}
 	}
-	// The connection itself was shown nothing by those.
+	// Those calls showed nothing to the connection itself.
 	if got := p.ok("read_file", at("a.txt")); got != text {
 		t.Errorf("connection: %.100q", got)
 	}
@@ -217,7 +217,7 @@ func TestEditHistoryRevert(t *testing.T) {
 		t.Errorf("edit says %q", said)
 	}
 	now := strings.Replace(text, "line 7: some", "line 7: other", 1)
-	// The agent supplied the new line and had seen the others.
+	// The agent supplied the new line and had seen the other lines.
 	if got := p.ok("read_file", at("src/a.txt")); got == now {
 		t.Errorf("after its own edit the whole file was sent again")
 	} else if !strings.HasPrefix(got, "[unchanged") && !strings.HasPrefix(got, "[changed") {
@@ -236,8 +236,9 @@ func TestEditHistoryRevert(t *testing.T) {
 	if fi, _ := os.Stat(l.dir + "/src/a.txt"); fi.Mode().Perm() != 0o755 {
 		t.Errorf("mode %v", fi.Mode())
 	}
-	// A revert is a version too: what was before it comes back by name. A step back goes
-	// on from where the revert led to, and there is nothing before that.
+	// A revert is a version too, so what was there before the revert can be restored by its number.
+	// A step back starts from the version to which the revert led, and there is nothing before
+	// that.
 	if said := p.bad("revert_file", at("src/a.txt")); !strings.Contains(said, "that many steps back") {
 		t.Errorf("a step further back: %q", said)
 	}
@@ -333,8 +334,8 @@ func TestSubscription(t *testing.T) {
 	}
 }
 
-// The daemon may die at any moment; no read or edit fails for it, and a new one
-// knows nothing false.
+// The daemon may die at any moment. No read or edit fails because of that, and a new daemon does
+// not claim anything false.
 func TestDaemonKilled(t *testing.T) {
 	text := numbered(100, "line")
 	l := liveProject(t, files{"a.txt": text})
@@ -355,7 +356,7 @@ func TestDaemonKilled(t *testing.T) {
 		if strings.HasPrefix(got, "[unchanged") {
 			return
 		}
-		// A diff against what it was shown before the crash is right too.
+		// A diff from what the reader was shown before the crash is also right.
 		if _, hunks, _ := strings.Cut(got, "\n"); strings.HasPrefix(got, "[changed") {
 			if patched(t, text, hunks) != now {
 				t.Fatalf("false diff: %q", got)
@@ -375,7 +376,7 @@ func TestUndo(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := c.Call(context.Background(), wire.MPlan, wire.PlanRequest{Kind: "undo", Last: true, DryRun: true}, nil, nil); errors.Is(err, wire.ErrUnsupported) {
-		// Then the tool has to say so, in the daemon's words.
+		// Then the tool must say so, in the daemon's words.
 		if got := l.connect(ProfileAll).bad("undo", nil); !strings.Contains(got, err.Error()) {
 			t.Errorf("undo: %q", got)
 		}
@@ -394,8 +395,8 @@ func TestUndo(t *testing.T) {
 	}
 }
 
-// The past is read, and brought back, in the moments that the history knows; what was
-// shown of it is not taken for the file of now.
+// The past is read and restored at moments that the history knows. What was shown of it does not
+// count as the present file.
 func TestPast(t *testing.T) {
 	l := liveProject(t, files{"a.txt": numbered(20000, "old"), "b.txt": "b\n"})
 	p := l.connect(ProfileAll)
@@ -430,7 +431,7 @@ func TestPast(t *testing.T) {
 	if text, _ := past(map[string]any{"path": "a.txt", "at": "@1", "offset": 19999}); text == "" || !strings.HasSuffix(all, text) || strings.Count(text, "\n") != 2 {
 		t.Errorf("its end: %.200q", text)
 	}
-	// What is old was not shown as the text of now.
+	// An old text does not count as shown for the present one.
 	if got := p.ok("read_file", map[string]any{"path": "a.txt"}); strings.HasPrefix(got, "[changed") {
 		t.Errorf("a read of the past counted: %q", got)
 	}

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestDocumentsOverMCP is the way of the source document: sync_check names what
-// is stale, the agent reads and mends the document, mark_synced ends it. In
-// between the daemon is killed, which loses nothing.
+// TestDocumentsOverMCP goes through the whole procedure: sync_check names what is stale, the agent
+// reads and mends the document, and mark_synced ends it. In between the daemon is killed, which
+// loses nothing.
 func TestDocumentsOverMCP(t *testing.T) {
 	l := liveProject(t, files{
 		"cachebro.yml": "nodes:\n  core: {source: src/}\ndocs:\n  - {doc: docs/core.md, code: core}\n",
@@ -46,7 +46,7 @@ func TestDocumentsOverMCP(t *testing.T) {
 	}
 }
 
-// TestNoteOverMCP: a note is kept, listed, and found by search and by its id.
+// TestNoteOverMCP: a note is stored, listed, and found by search and by its id.
 func TestNoteOverMCP(t *testing.T) {
 	l := liveProject(t, files{"src/a.go": "package src\n"})
 	p := l.connect(ProfileAll)

@@ -19,8 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write golden files anew")
 
-// peer is a client that speaks raw JSON-RPC, so that tests see exactly what
-// goes over the pipe.
+// peer is a client that speaks raw JSON-RPC, so that tests see exactly what is sent.
 type peer struct {
 	t    testing.TB
 	in   *io.PipeWriter
@@ -51,7 +50,7 @@ func noDaemon(context.Context) (Caller, error) {
 	return nil, wire.Errorf(wire.ErrNoDaemon, "", "no daemon in this test")
 }
 
-// connect serves opt over pipes and does the handshake.
+// connect serves opt over pipes and performs the handshake.
 func connect(t testing.TB, opt Options) *peer {
 	t.Helper()
 	p := connectRaw(t, opt)
@@ -70,7 +69,7 @@ func connectRaw(t testing.TB, opt Options) *peer {
 		opt.Dial = noDaemon
 	}
 	if opt.Profile == "" {
-		opt.Profile = ProfileAll // whatever a test is about
+		opt.Profile = ProfileAll // so that every tool can be tested
 	}
 	if opt.Version == "" {
 		opt.Version = "test"
@@ -135,12 +134,12 @@ func (p *peer) send(m any) {
 	}
 }
 
-// start sends a request and returns where its answer will come.
+// start sends a request and returns its id and the channel on which its answer arrives.
 func (p *peer) start(method string, params any) (id int, answer chan reply) {
 	p.t.Helper()
 	p.mu.Lock()
 	p.next++
-	id = 700_000 + p.next // not what a fuzzer hits upon
+	id = 700_000 + p.next // ids that a fuzzer does not guess
 	answer = make(chan reply, 1)
 	p.waiting[fmt.Sprint(id)] = answer
 	p.mu.Unlock()
@@ -160,7 +159,7 @@ func (p *peer) call(method string, params any) reply {
 	}
 }
 
-// result of a tool call.
+// result is the result of a tool call.
 type result struct {
 	Content []struct {
 		Type, Text string
@@ -194,7 +193,7 @@ func (p *peer) toolMeta(name string, args, meta map[string]any) result {
 	return r
 }
 
-// ok is the text of a call that must not fail.
+// ok returns the text of a call that must not fail.
 func (p *peer) ok(name string, args map[string]any) string {
 	p.t.Helper()
 	r := p.tool(name, args)
@@ -204,7 +203,7 @@ func (p *peer) ok(name string, args map[string]any) string {
 	return r.Content[0].Text
 }
 
-// bad is the text of a call that must be refused by a tool error.
+// bad returns the text of a call that must be refused with a tool error.
 func (p *peer) bad(name string, args map[string]any) string {
 	p.t.Helper()
 	r := p.tool(name, args)

@@ -8,14 +8,14 @@ import (
 	"cachebro/store/wire"
 )
 
-// An editor's atomic save is one change to whoever reads the history.
+// An editor's atomic save is shown as one change.
 func TestFold(t *testing.T) {
 	at0 := time.Now()
 	v := func(seq uint64, op, path, from string, pid uint32) wire.Version {
 		return wire.Version{Seq: seq, Op: op, Path: []byte(path), From: []byte(from), Time: at0.Add(time.Duration(seq) * time.Millisecond), Actor: wire.Actor{PID: pid, Comm: "x"}}
 	}
 	newest := []wire.Version{
-		v(9, "rename", "c.txt", "b.txt", 12),                               // mv of what another process wrote
+		v(9, "rename", "c.txt", "b.txt", 12),                               // mv of a file that another process wrote
 		v(8, "create", "b.txt", "", 11),                                    //
 		v(7, "rename", "a.txt", "sedX", 10), v(6, "moved", "sedX", "", 10), // sed -i
 		v(5, "write", "sedX", "", 10), v(4, "create", "sedX", "", 10), //

@@ -10,9 +10,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// hooked is a context window of a client that has both: our server for its
-// tools, and hooks that tell the daemon what happens to the context. The hooks'
-// words go over the socket, as cachebro hook sends them.
+// hooked is a context window of a client with both our server for its tools, and hooks that tell
+// the daemon what happens to the context. What the hooks report is sent over the socket, as
+// cachebro hook does it.
 type hooked struct {
 	s       *subject
 	call    metaCaller
@@ -24,7 +24,7 @@ type hooked struct {
 
 type metaCaller func(name string, args, meta map[string]any) result
 
-// withHooks makes a subject's readers hooked ones.
+// withHooks makes the readers of a subject hooked ones.
 type withHooks struct {
 	*subject
 	hooks Caller
@@ -56,10 +56,10 @@ func (h *hooked) ask(t testing.TB, method string, params any) {
 	}
 }
 
-// id is a tool use of this context; the suite's own names repeat.
+// id returns a tool use id of this context, because the suite's own names repeat.
 func (h *hooked) id(use string) string { return h.session + "/" + h.agent + "/" + use }
 
-// begin is PreToolUse, then the call itself.
+// begin makes a PreToolUse, and then the call itself.
 func (h *hooked) begin(t testing.TB, use, tool string, args map[string]any) result {
 	t.Helper()
 	id := h.id(use)
@@ -80,7 +80,7 @@ func (h *hooked) ReadPending(t testing.TB, use string, q conformance.Read) confo
 	return conformance.Answer{Text: res.Content[0].Text}
 }
 
-// Commit is PostToolBatch.
+// Commit makes a PostToolBatch.
 func (h *hooked) Commit(t testing.TB, use, text string) {
 	h.ask(t, wire.MCommit, wire.Commit{Reader: wire.Reader{Session: h.session, Agent: h.agent}, Calls: []wire.CommitCall{{ToolUse: h.id(use), Text: text}}})
 }

@@ -18,7 +18,7 @@ const testToken = "0123456789abcdef0123"
 func web(t *testing.T, opt Options) (url string) {
 	t.Helper()
 	if opt.Profile == "" {
-		opt.Profile = ProfileAll // whatever a test is about
+		opt.Profile = ProfileAll // so that every tool can be tested
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -48,7 +48,7 @@ func web(t *testing.T, opt Options) (url string) {
 	return "http://" + l.Addr().String() + "/mcp"
 }
 
-// post sends one message; the answer's body is JSON or the data of an event.
+// post sends one message. The answer's body is JSON or the data of an event.
 func post(t testing.TB, url string, header map[string]string, msg any) (*http.Response, string) {
 	t.Helper()
 	b, err := json.Marshal(msg)
@@ -101,7 +101,7 @@ func TestHTTP(t *testing.T) {
 	if res, body := post(t, url, session, read); !strings.Contains(body, `text\n`) {
 		t.Errorf("read: %s %s", res.Status, body)
 	}
-	// Revision 2026-07-28: no session, the era named in header and body.
+	// Revision 2026-07-28 has no session. Header and body name the revision.
 	read["params"] = modern(read["params"].(map[string]any))
 	if res, body := post(t, url, map[string]string{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "read_file"}, read); !strings.Contains(body, `text\n`) {
 		t.Errorf("stateless read: %s %s", res.Status, body)

@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// A file that does not fit into one result is read in pages; a reader that
-// has read all of them gets the same answers as for any other file, and one that asks twice gets
-// the first page again.
+// A file that does not fit into one result is read in pages. A reader that has read all pages gets
+// the same answers as for any other file. One that asks twice gets the first page again.
 func TestLargeFileReread(t *testing.T) {
 	var b strings.Builder
 	for i := range 3000 {
@@ -47,7 +46,7 @@ func TestLargeFileReread(t *testing.T) {
 	if !strings.HasPrefix(got, "[changed · +1 -1 since your read · 3000 -> 3000 lines]\n@@ -1498,7 +1498,7 @@") {
 		t.Fatalf("a changed line came back as %.120q", got)
 	}
-	// Everything is another text now: no diff fits, so it is pages again.
+	// Now every line is different, so no diff fits, and the file is sent in pages again.
 	text = strings.ReplaceAll(text, "words", "other words")
 	write(t, l.dir+"/big.txt", text)
 	readAllPages()

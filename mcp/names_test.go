@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A name in another normal form differs in many bytes and looks the same to a reader.
+// A name in another Unicode normal form differs in many bytes but looks the same.
 func TestNearNames(t *testing.T) {
 	dir := project(t, files{"e\u0301te\u0301.txt": "a\n", "日本語.md": "b\n", "Makefile": "c\n"})
 	p := connect(t, Options{Root: dir})

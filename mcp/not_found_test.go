@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The error for a resource that does not exist names it, in both eras and over both
-// transports.
+// The error for a resource that does not exist names the resource, in both revisions of the
+// protocol and over both transports.
 func TestMissingResourceIsNamed(t *testing.T) {
 	const uri = "cachebro://nothing"
 	check := func(r reply, code int) {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A long file comes in pages that join to the file, none of them above the
-// limit, each naming the next.
+// A long file is sent in pages that together give the file. None is above the limit, and each names
+// the next.
 func TestPages(t *testing.T) {
 	var b strings.Builder
 	for i := range 9000 {
@@ -62,7 +62,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// Bytes that are not UTF-8 cannot be sent as they are; that is said.
+// Bytes that are not UTF-8 cannot be sent as they are, and the answer says so.
 func TestNotUTF8(t *testing.T) {
 	dir := project(t, files{"latin": "caf\xe9\n"})
 	p := connect(t, Options{Root: dir})
@@ -79,7 +79,7 @@ func TestEscapeHTML(t *testing.T) {
 	}
 }
 
-// A line that no result can hold is read part by part, and the parts are the line.
+// A line that no result can hold is read in parts, and together they give the line.
 func TestPartsOfLongLine(t *testing.T) {
 	long := strings.Repeat("häy and needle ", 20_000)
 	p := connect(t, Options{Root: project(t, files{"one.js": "first\n" + long + "\nlast\n"})})

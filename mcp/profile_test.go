@@ -12,12 +12,12 @@ import (
 	"cachebro/store/tokens"
 )
 
-// The schema is paid for in every context.
+// Every context pays for the schema, so it must be small.
 func TestProfiles(t *testing.T) {
 	for _, tc := range []struct {
 		profile string
 		limit   int // bytes of the list
-		tokens  int // of what stands in a context
+		tokens  int // of what clients put into a context
 	}{{ProfileRead, 500, 60}, {ProfileSafety, 1700, 0}, {ProfileDefault, 1100, 150}, {ProfileAll, 0, 0}} {
 		t.Run(tc.profile, func(t *testing.T) {
 			p := connect(t, Options{Root: project(t, nil), Profile: tc.profile})
@@ -54,7 +54,8 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-// inContext is what the tools of a list take of a context, as clients put them there.
+// inContext returns how many tokens of a context the tools of a list take, in the form in which
+// clients put them there.
 func inContext(t *testing.T, list []byte) (n int) {
 	t.Helper()
 	var l struct {
@@ -97,7 +98,7 @@ func TestSchemaRules(t *testing.T) {
 		if tl.reads && tl.destroys {
 			t.Errorf("%s both only reads and destroys", tl.name)
 		}
-		// Otherwise its call is passed over when the author of a write is searched for.
+		// Otherwise the search for the author of a write skips the tool's calls.
 		if tl.destroys && !attribution.WritesItself("mcp__cachebro__"+tl.name) {
 			t.Errorf("%s writes files, and attribution.WritesItself does not know it", tl.name)
 		}

@@ -14,7 +14,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// two is a server in one project whose client also works in another one.
+// two is a server in one project, whose client also works in another project.
 type two struct {
 	*peer
 	first, second *live
@@ -48,7 +48,7 @@ func newTwo(t *testing.T, opt Options) *two {
 	return w
 }
 
-// in makes a call whose hook saw it in a directory.
+// in makes a call that a hook saw in a directory.
 func (w *two) in(cwd, id, name string, args map[string]any) result {
 	w.t.Helper()
 	call := wire.ToolCall{Session: "s", ToolUse: id, Tool: "mcp__cachebro__" + name, Cwd: cwd}
@@ -58,8 +58,8 @@ func (w *two) in(cwd, id, name string, args map[string]any) result {
 	return w.toolMeta(name, args, map[string]any{toolUseKey: id})
 }
 
-// A server serves the project that a call's hook saw it in, and the one that its path names
-// if that is one of the two.
+// A server serves the project in which the call's hook saw the call. It also serves the project
+// that the call's path names if that is one of the two.
 func TestProjectOfCall(t *testing.T) {
 	w := newTwo(t, Options{})
 	first, second := w.first.dir, w.second.dir
@@ -88,7 +88,7 @@ func TestProjectOfCall(t *testing.T) {
 	if r := w.in(second, "t10", "revert_file", at("a.txt")); r.IsError || read(t, second+"/a.txt") != numbered(100, "second") {
 		t.Errorf("revert_file: %s", text(r))
 	}
-	// Nobody said that the session works there.
+	// Nothing says that the session works there.
 	for _, r := range []result{w.in(first, "t11", "read_file", at(second+"/a.txt")), w.tool("write_file", map[string]any{"path": second + "/b.txt", "content": "x"})} {
 		if !r.IsError || !strings.Contains(text(r), "is not inside the project") {
 			t.Errorf("a path in a project where the session does not work: %s", text(r))
@@ -102,7 +102,7 @@ func TestProjectOfCall(t *testing.T) {
 	w.first.start()
 }
 
-// A client that says which directories it works in is asked when a path needs that.
+// If a path needs it, a client that can list its directories is asked for them.
 func TestProjectOfRoots(t *testing.T) {
 	w := newTwo(t, Options{})
 	meta := map[string]any{"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientInfo": map[string]any{"name": "t", "version": "0"},
@@ -130,7 +130,7 @@ func TestProjectOfRoots(t *testing.T) {
 	}
 }
 
-// In a linked work tree inside of the project a relative path means a file there.
+// In a linked work tree inside the project, a relative path means a file of the work tree.
 func TestPathInLinkedWorkTree(t *testing.T) {
 	w := newTwo(t, Options{})
 	for _, args := range [][]string{{"init", "-q"}, {"add", "."}, {"-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qm", "start"}, {"worktree", "add", "-q", ".claude/worktrees/wt"}} {
@@ -148,14 +148,15 @@ func TestPathInLinkedWorkTree(t *testing.T) {
 		}
 	}
 	edit("t1", "sub/b.txt")
-	edit("t2", ".claude/worktrees/wt/sub/b.txt") // as our own answers name it
+	edit("t2", ".claude/worktrees/wt/sub/b.txt") // the name that our own answers give it
 	edit("t3", tree+"/sub/b.txt")
 	if got := read(t, tree+"/sub/b.txt"); got != "+++b\n" || read(t, w.first.dir+"/sub/b.txt") != "b\n" {
 		t.Errorf("the work tree has %q, the project %q", got, read(t, w.first.dir+"/sub/b.txt"))
 	}
 }
 
-// What one project's file was sent as is nothing to the other's of the same name.
+// What was sent of a file of one project does not count for the other project's file of the same
+// name.
 func TestClearInTwoProjects(t *testing.T) {
 	w := newTwo(t, Options{Reader: ReaderConnection, Small: 1 << 30})
 	meta := map[string]any{"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientInfo": map[string]any{"name": "t", "version": "0"},

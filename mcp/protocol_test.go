@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// modern is the _meta of a request of revision 2026-07-28.
+// modern adds the _meta of a request of revision 2026-07-28.
 func modern(params map[string]any) map[string]any {
 	out := map[string]any{"_meta": map[string]any{
 		"io.modelcontextprotocol/protocolVersion":    "2026-07-28",
@@ -45,7 +45,7 @@ func TestInitialize(t *testing.T) {
 	}
 }
 
-// The stateless era: no handshake, every request says who it is from.
+// The stateless revision has no handshake, and every request names its client.
 func TestModernEra(t *testing.T) {
 	dir := project(t, files{"a.txt": "text\n"})
 	p := connectRaw(t, Options{Root: dir, Profile: ProfileAll})
@@ -63,7 +63,7 @@ func TestModernEra(t *testing.T) {
 	if !strings.Contains(string(m.Result), `"text":"text\n"`) {
 		t.Errorf("read: %s %+v", m.Result, m.Error)
 	}
-	// A stream of notifications, tagged with the request that opened it.
+	// A stream of notifications, each marked with the request that opened the stream.
 	id, answer := p.start("subscriptions/listen", modern(map[string]any{"notifications": map[string]any{"resourcesListChanged": true}}))
 	ack := p.note("notifications/subscriptions/acknowledged")
 	if !strings.Contains(string(ack.Params), "resourcesListChanged") {
@@ -143,8 +143,8 @@ func (h hung) Call(ctx context.Context, method string, _ any, _ []byte, _ any) (
 	return nil, ctx.Err()
 }
 
-// A daemon that hangs delays one read by two seconds, and then no other for a
-// while; what only it can answer can be cancelled at once.
+// A daemon that hangs delays one read by two seconds, and then no other for a while. A request that
+// only the daemon can answer can be cancelled at once.
 func TestHungDaemon(t *testing.T) {
 	dir := project(t, files{"a.txt": "text\n"})
 	h := hung{make(chan string, 100)}
@@ -173,8 +173,7 @@ func TestHungDaemon(t *testing.T) {
 	}
 }
 
-// What is not a request must not end the server, and its answers must be
-// JSON-RPC.
+// A message that is not a request must not end the server, and the answer to it must be JSON-RPC.
 func TestBrokenMessages(t *testing.T) {
 	p := connect(t, Options{Root: project(t, files{"a": "x\n"}), Profile: ProfileAll})
 	for _, line := range []string{
@@ -216,7 +215,7 @@ func FuzzMessage(f *testing.F) {
 		`{"jsonrpc":"2.0","id":7,"method":"completion/complete","params":{"ref":{"type":"ref/resource","uri":"cachebro://history/{+path}"},"argument":{"name":"path","value":"a"}}}`,
 		`{"jsonrpc":"2.0","id":8,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`,
 		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`,
-		// An id that is no id: it once ended the server.
+		// An id of the wrong type once ended the server.
 		`{"jsonrpc":"2.0","id":[],"method":"subscriptions/listen","params":{"notifications":{}}}`,
 		`{"jsonrpc":"2.0","id":{"a":[1]},"method":"tools/list"}`,
 	} {
@@ -225,7 +224,7 @@ func FuzzMessage(f *testing.F) {
 	dir := project(f, files{"a": "x\ny\n", "b": "z\n"})
 	p := connect(f, Options{Root: dir, Profile: ProfileAll})
 	go func() {
-		for range p.notes { // answers to what the fuzzer asked
+		for range p.notes { // answers to the fuzzer's requests
 		}
 	}()
 	f.Fuzz(func(t *testing.T, line []byte) {

@@ -8,7 +8,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// The schema and what is understood come from one struct: each tag is read by both.
+// The schema and the parser use the same struct, so each tag counts for both.
 func TestSchemaOfStruct(t *testing.T) {
 	type args struct {
 		Path   string   `json:"path,required" alias:"file" list:"lean"`

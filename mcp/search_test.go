@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestAutoReindex searches where nothing is mounted: what was written since is found.
+// TestAutoReindex searches a project that is not mounted. What was written since the last search is
+// found.
 func TestAutoReindex(t *testing.T) {
 	l := liveProject(t, files{"first.go": "package p\n"})
 	looks := l.connect(ProfileDefault)
@@ -17,14 +18,14 @@ func TestAutoReindex(t *testing.T) {
 		if strings.Contains(text, "second.go:3: var writtenBeside = 2") {
 			break
 		}
-		// A look may take longer than a search waits for it.
+		// The look for changes may take longer than a search waits for it.
 		if !strings.Contains(text, "takes longer") || time.Now().After(end) {
 			t.Fatalf("what was written beside is not found: %s", text)
 		}
 	}
 }
 
-// Many hits of one file name it once.
+// If one file has many hits, its name is printed once.
 func TestSearchGroupsByPath(t *testing.T) {
 	l := liveProject(t, files{"src/some/where/deep/many.go": "package p\n\n" + strings.Repeat("var manyTimes = 1 // a line\n", 40)})
 	c := l.connect(ProfileDefault)
@@ -40,8 +41,8 @@ func TestSearchGroupsByPath(t *testing.T) {
 	}
 }
 
-// The profiles that list the least leave out what is understood all the same: a pattern is
-// a regular expression by the mode too, and a path narrows.
+// The smallest profiles do not list all arguments that search accepts: a pattern can be declared a
+// regular expression by mode, and path restricts the search.
 func TestSearchArgumentsThatAreNotListed(t *testing.T) {
 	l := liveProject(t, files{"a/one.txt": "needle 12\n", "b/two.txt": "needle 34\nneedle xy\n"})
 	c := l.connect(ProfileDefault)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A stream is its acknowledgement, then what it asked for, then its answer, also
-// where it ends while there is news.
+// A stream consists of its acknowledgement, the requested notifications, and its answer, in this
+// order, also if it ends while there is news.
 func TestStreamOrder(t *testing.T) {
 	const rounds = 200
 	p := connectRaw(t, Options{Root: project(t, nil), Profile: ProfileAll})
@@ -31,7 +31,7 @@ func TestStreamOrder(t *testing.T) {
 	listen := func(i int) string {
 		id := fmt.Sprint("stream", i)
 		p.send(map[string]any{"jsonrpc": "2.0", "id": id, "method": "subscriptions/listen",
-			"params": modern(map[string]any{"notifications": map[string]any{"resourcesListChanged": i%10 != 9}})}) // a tenth asks for nothing
+			"params": modern(map[string]any{"notifications": map[string]any{"resourcesListChanged": i%10 != 9}})}) // every tenth stream requests nothing
 		return id
 	}
 	const tag = "io.modelcontextprotocol/subscriptionId"
@@ -64,7 +64,7 @@ func TestStreamOrder(t *testing.T) {
 			}
 		case "":
 			if m.ID != id {
-				continue // an answer to a write
+				continue // this is the answer to a write
 			}
 			if ended[id] = true; !begun[id] {
 				t.Errorf("%s is answered without an acknowledgement", id)

@@ -19,8 +19,8 @@ type subscriber struct {
 
 func (subscriber) SubscribedResources() []string { return []string{uriStatus} }
 
-// While the daemon cannot be started, a subscription does not start it every
-// second; once nobody is subscribed nothing is asked.
+// While the daemon cannot be started, a subscription does not try to start it every second. When
+// nobody is subscribed any more, no request is sent.
 func TestSubscriptionWithoutDaemon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var dials atomic.Int64

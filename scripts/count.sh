@@ -1,10 +1,10 @@
 #!/bin/sh
-# Counts what there is to read: lines of Go that are shipped and that support tests,
-# packages, types, commands, and what makes code hard to read, per 1,000 lines.
+# Counts what a reader meets: lines of Go that are shipped and that support tests,
+# packages, types, commands, and things that make code hard to read, per 1,000 lines.
 # Usage: scripts/count.sh [DIR]    DIR is another Go project to compare with
 set -eu
 cd "${1:-$(dirname "$0")/..}"
-# Not shipped: programs for development and what supports tests, here and in other projects.
+# Directories of programs for development and of test support, here and in other projects.
 support='(^|/)(scripts|e2e|testdata|internal/test[a-z]*)/'
 all=$(git ls-files '*.go')
 tests=$(printf '%s\n' "$all" | grep '_test\.go$' || true)
@@ -16,7 +16,7 @@ printf 'lines shipped       %s\n' "$shipped"
 printf 'lines test support  %s\n' "$(lines "$helps")"
 printf 'lines of tests      %s\n' "$(lines "$tests")"
 
-# Each package with its lines, the largest first.
+# List each package with its lines, the largest first.
 sizes=$(printf '%s\n' "$ships" | tr '\n' '\0' | xargs -0 wc -l | awk '$2 != "total" { d = $2; sub("/?[^/]*$", "", d); n[d] += $1 } END { for (d in n) print n[d], d }' | sort -rn)
 count=$(printf '%s\n' "$sizes" | wc -l)
 printf 'packages            %s, median %s lines, largest %s\n' "$count" \

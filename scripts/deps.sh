@@ -1,9 +1,9 @@
 #!/bin/sh
-# Installs what is missing to mount and to test: fusermount3, git, and what the
-# tests compare with (ripgrep, setfacl, setfattr, patch, mkfs.ext4); with the argument "test" also the
-# Redis and the PostgreSQL that tests start for themselves, and the npm by which the checks
-# of MCP get the official SDK and suite. Quiet when everything is there; without
-# root and sudo it says what to install.
+# Installs what is missing to mount and to test: fusermount3, git, and the programs that
+# tests use (ripgrep, setfacl, setfattr, sqlite3, patch, mkfs.ext4). With the argument "test"
+# it also installs Redis and PostgreSQL, which tests start for themselves, and npm, which
+# installs the official SDK and suite for the checks of MCP. It prints nothing if everything
+# is there. Without root and sudo it says what to install.
 set -eu
 missing=
 command -v fusermount3 >/dev/null 2>&1 || missing="$missing fuse3"
@@ -36,8 +36,8 @@ if [ -n "$missing" ]; then
 	fi
 	echo "installing:$missing"
 	said=$(mktemp)
-	# Tests make clusters of their own. The package makes and starts one, unless its
-	# configuration says otherwise; what we put there goes again.
+	# Tests make their own clusters. The package would make and start one too, unless its
+	# configuration forbids that. This configuration is removed at the end.
 	own=/etc/postgresql-common/createcluster.d/cachebro.conf
 	if [ -n "$postgres" ]; then
 		trap '$sudo rm -f "$own"' EXIT
@@ -50,14 +50,14 @@ if [ -n "$missing" ]; then
 		exit 1
 	}
 	rm -f "$said"
-	# The package starts a server of its own; nobody asked for one.
+	# Stop the server that the package starts, because the tests start their own.
 	if [ -n "$redis" ] && command -v systemctl >/dev/null 2>&1; then
 		$sudo systemctl disable --now redis-server >/dev/null 2>&1 || true
 	fi
 fi
 if [ ! -e /dev/fuse ] && [ "$(id -u)" = 0 ]; then
 	modprobe fuse 2>/dev/null || true
-	# As udev would make it. The mode of one that is there is not ours to change.
+	# Make it as udev would. The mode of an existing one is left alone.
 	[ -e /dev/fuse ] || mknod -m 666 /dev/fuse c 10 229 2>/dev/null || true
 fi
 exit 0

@@ -11,7 +11,7 @@ trap 'rm -f "$bad"' EXIT
 # side: neither may import the other.
 floor() {
 	case "$1" in
-	store/leaf/*) echo 0 ;; # know nothing of cachebro's other packages
+	store/leaf/*) echo 0 ;; # import none of cachebro's other packages
 	store | store/*) echo 1 ;;
 	fusefs | fusefs/*) echo 2 fusefs ;;
 	search | search/*) echo 2 search ;;
@@ -23,7 +23,7 @@ floor() {
 	esac
 }
 
-# The big modules each belong to one room.
+# owner MODULE: the packages that may import it; each large module has only a few.
 owner() {
 	case "$1" in
 	github.com/hanwen/go-fuse/*) echo "fusefs fusefs/past scripts/..." ;;
@@ -78,7 +78,7 @@ for os in linux darwin; do
 			;;
 		*.*/*)
 			within "$room" "$(owner "$imp")" || echo "$room may not import $imp ($os)"
-			# What must never die of a bug in a library uses none.
+			# These packages must never fail because of a bug in a library, so they use none.
 			case "$room" in
 			store/leaf/spool | store/leaf/procfs | store/wire)
 				case "$imp" in golang.org/x/sys/*) ;; *) echo "$room may import the standard library only, not $imp" ;; esac
@@ -89,7 +89,7 @@ for os in linux darwin; do
 	done
 done | sort -u >"$bad"
 
-# mountd holds /dev/fuse: nothing in it may map files or own a database.
+# mountd serves /dev/fuse, so nothing in it may map files or own a database.
 if go list -deps ./fusefs/capture ./fusefs/mounts/supervisor ./fusefs 2>/dev/null | grep -E 'dgraph-io/badger|blevesearch|mmap-go|go\.etcd\.io/bbolt' >>"$bad"; then
 	echo "the line above: capture, supervisor and fusefs must not depend on it" >>"$bad"
 fi
@@ -97,7 +97,7 @@ fi
 # The daemon owns the databases; all other processes are clients of its socket.
 grep -rnE '\bstore\.Open\(' --include='*.go' --exclude='*_test.go' . | grep -vE '^\./(cmd/cachebro/daemon|store/portable|scripts)/' >>"$bad" || true
 
-# One place that ends processes and reads the environment.
+# Only the commands end the process and read the environment.
 grep -rnE '\b(os\.Exit|log\.Fatal)' --include='*.go' --exclude='*_test.go' . | grep -vE '^\./(cmd/([a-z/-]*/)?main\.go|cmd/cachebro/fastpath/fastpath\.go|scripts/)|func .*/posix' >>"$bad" || true
 grep -rnE '\bos\.(Getenv|LookupEnv|Environ)\(' --include='*.go' --exclude='*_test.go' fusefs store search mcp hooks |
 	grep -v 'cmd.Env = append(os.Environ()' >>"$bad" || true

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Runs a command in a mount namespace of its own, as root, for tests. A new
-# namespace copies every mount, so that a test beside us could not unmount its
-# own: the copies of other people's overlays are dropped first.
+# Runs a command as root in a mount namespace of its own, for tests. A new namespace
+# has a copy of every mount. Copies of overlays are unmounted first, because they would
+# keep the overlays of other running tests busy.
 #
 #	scripts/namespace.sh COMMAND…
 exec unshare -m --propagation private sh -c '

@@ -17,25 +17,26 @@ fi
 export CACHEBRO_NEED_FUSE="${CACHEBRO_NEED_FUSE:-1}"
 export CACHEBRO_NEED_REDIS="${CACHEBRO_NEED_REDIS:-1}"
 export CACHEBRO_NEED_POSTGRES="${CACHEBRO_NEED_POSTGRES:-1}"
-# The tests have mounts and processes of their own; those that were there before
-# are not theirs.
+# Remember the mounts and processes that exist before the tests, because these are not
+# theirs.
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 scripts/nomounts.sh --list >"$tmp/before"
 status=0
-# No cached results: the end-to-end tests run a binary that the test cache knows nothing of.
+# Do not use cached results, because the end-to-end tests run a binary that the cache does
+# not consider.
 flags='-vet=off -count=1 -timeout 20m'
 run() { go run gotest.tools/gotestsum@v1.13.0 --format pkgname --format-hide-empty-pkg "$@" || status=1; }
 if [ $# -gt 0 ]; then
 	run -- -p 1 $flags "$@"
 else
-	# As many packages at a time as processors, and those that take longest begin first. One
-	# more fills the processors, and then tests that wait for a process meet their deadlines.
+	# Test as many packages at a time as there are processors, and begin with those that take
+	# longest. With one more package, tests that wait for a process would miss their deadlines.
 	longest='cachebro/cmd/cachebro/e2e$'
 	ordered=$(printf '%s\n' "$all" | grep -E "$longest" && printf '%s\n' "$all" | grep -E "$slow" | grep -vE "$longest" && printf '%s\n' "$all" | grep -vE "$slow")
-	# A test that fails is run again on its own, at most twice, and named: on a loaded
-	# machine one in thousands may meet its deadline. What fails each time, panics or does
-	# not build fails.
+	# A test that fails is named and run again on its own, at most twice, because on a loaded
+	# machine one test in thousands may miss its deadline. A test that fails each time or
+	# panics, or that does not build, fails.
 	run --rerun-fails=2 --rerun-fails-run-root-test --rerun-fails-max-failures=12 --rerun-fails-report="$tmp/again" \
 		--packages="$(echo $ordered)" -- -p "$(getconf _NPROCESSORS_ONLN)" $flags
 	[ ! -s "$tmp/again" ] || { echo "run again:" && cat "$tmp/again"; }

@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// TestGoSymbols: functions are found without reading their bodies, and also where a body does not
-// end where it seems to.
-// a body does not end where it seems to, with one.
+// TestGoSymbols: functions are found without reading their bodies, also if a body does not end
+// where it seems to.
 func TestGoSymbols(t *testing.T) {
 	bt := "`"
 	for _, c := range []struct{ name, text, want string }{

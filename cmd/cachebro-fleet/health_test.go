@@ -13,7 +13,7 @@ import (
 	"cachebro/store/fleet"
 )
 
-// TestHealth: what watches an indexer sees how it goes, and that it does not.
+// TestHealth: monitoring can see what an indexer has done, and that it makes no progress.
 func TestHealth(t *testing.T) {
 	h := newHealth(time.Second)
 	var down error

@@ -22,9 +22,9 @@ var storyPrograms = map[string]func(){"cachebro": main}
 
 func TestMain(m *testing.M) { testscript.Main(m, storyPrograms) }
 
-// TestStories runs the stories of testdata/script with the real main and real
-// mounts. Each has its own project ($PROJECT), state and runtime directories;
-// a mount or process that outlives its story fails it.
+// TestStories runs the stories of testdata/script with the real main and real mounts. Each has its
+// own project ($PROJECT), state and runtime directories; a mount or process that outlives its story
+// fails the test.
 func TestStories(t *testing.T) {
 	if f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0); err == nil {
 		f.Close()
@@ -88,7 +88,7 @@ func setUpStory(e *testscript.Env) error {
 	return nil
 }
 
-// clearStory unmounts and ends what a story started; what does not go is named.
+// clearStory unmounts and ends what a story started, and returns what remains.
 func clearStory(work string) (left []string) {
 	for range 3 {
 		overlays, err := mounts.Overlays()
@@ -119,8 +119,7 @@ func clearStory(work string) (left []string) {
 	}
 }
 
-// storyProcesses are those with the story's runtime directory in their
-// environment.
+// storyProcesses returns the processes with the story's runtime directory in their environment.
 func storyProcesses(work string) map[int]string {
 	mark := []byte("XDG_RUNTIME_DIR=" + work + "/.run\x00")
 	found := map[int]string{}
@@ -135,8 +134,8 @@ func storyProcesses(work string) map[int]string {
 	return found
 }
 
-// mounted DIR: is a mount of ours there? Polls for a moment, because a
-// supervisor needs one to clear a dead mount.
+// storyMounted is the command "mounted DIR": it checks that a mount of ours is on DIR. It polls for
+// a moment, because a supervisor needs time to clear a dead mount.
 func storyMounted(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: mounted DIR")
@@ -154,7 +153,7 @@ func storyMounted(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// ended WORD: waits until the process of that sub-command has ended.
+// storyEnded is the command "ended WORD": it waits until the process of that sub-command has ended.
 func storyEnded(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: ended SUBCOMMAND")

@@ -14,7 +14,7 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-var big = strings.Repeat("0123456789abcdef", 20_000) // 320,000 bytes: not copied by who destroys it
+var big = strings.Repeat("0123456789abcdef", 20_000) // 320,000 bytes: too much to be copied by the operation that destroys it
 
 // Every content that was closed is in the log, in order, however soon it is
 // destroyed afterwards.
@@ -50,8 +50,8 @@ func TestClosedThenDestroyed(t *testing.T) {
 	}
 }
 
-// What nobody has captured yet is kept by the operation that destroys it, in
-// time, and only then.
+// A content that was never captured is saved by the operation that destroys it, before it is
+// destroyed, and not earlier.
 func TestUnknownContentIsSaved(t *testing.T) {
 	for _, text := range []string{"", "small", big} {
 		t.Run(fmt.Sprint(len(text)), func(t *testing.T) {
@@ -79,19 +79,20 @@ func TestUnknownContentIsSaved(t *testing.T) {
 	}
 }
 
-// A completed baseline saves the copy, but not of what it cannot have seen.
+// A content that a completed scan has stored is not copied again when it is destroyed. A content
+// that the scan cannot have seen is.
 func TestBaselineIsReliedOn(t *testing.T) {
 	h := newHarness(t, nil)
 	known := h.file("known", "1")
 	time.Sleep(20 * time.Millisecond)
-	h.c.BaselineDone(time.Now().Add(1200 * time.Millisecond)) // less the margin for clock ticks
+	h.c.BaselineDone(time.Now().Add(1200 * time.Millisecond)) // minus the margin for clock ticks
 	later := h.file("later", "2")
 	past := time.Now().Add(-time.Hour)
 	os.Chtimes(h.name("later"), past, past) // an old mtime proves nothing
 	h.c.scans.seen.Store(mustStat(t, later).Ctime)
 	known.unlink()
 	later.unlink()
-	// A directory that came into view was not scanned, whatever its times say.
+	// A directory that was moved into the project was not scanned, whatever its times say.
 	moved := h.file("moved", "3")
 	h.c.BaselineDone(time.Now().Add(time.Hour))
 	h.c.scans.relocated(true)
@@ -111,7 +112,7 @@ func mustStat(t *testing.T, f *file) event.Stat {
 	return st
 }
 
-// A log that is appended to costs its tail; the content is whole all the same.
+// An append to a log costs only its tail, and the content is complete all the same.
 func TestTails(t *testing.T) {
 	h := newHarness(t, nil)
 	f := h.create("log", big)
@@ -173,7 +174,8 @@ func rules(t *testing.T, h *harness) *ignore.Matcher {
 	return m
 }
 
-// Each append to an ignored file takes its whole content from the budget.
+// An append to an ignored file takes the whole content from the budget. A file that is appended to
+// again and again must leave enough of the budget for others that are emptied or removed.
 func TestAppendsLeaveBudgetToWhatGoes(t *testing.T) {
 	h := newHarness(t, func(o *Options) { o.IgnoredHourly = 200 })
 	rules(t, h)
@@ -200,9 +202,9 @@ func TestClasses(t *testing.T) {
 	h := newHarness(t, func(o *Options) { o.IgnoredHourly = 100 })
 	rules(t, h)
 	ignored := h.file("out/a", "ignored")
-	ignored.replace("ignored 2") // kept: the old one
+	ignored.replace("ignored 2") // saves the old content
 	ignored.close()
-	ignored.unlink() // kept: the new one
+	ignored.unlink() // saves the new content
 	h.file("out/much", strings.Repeat("m", 200)).unlink()
 	excluded := h.file("node_modules/x/y", "excluded")
 	excluded.replace("excluded 2")
@@ -211,7 +213,8 @@ func TestClasses(t *testing.T) {
 	for _, d := range []string{"node_modules/x", "node_modules"} {
 		h.c.Done(fusefs.Event{Op: event.OpRmdir, Path: d, Stat: event.Stat{Mode: modeDir}, Class: ignore.Excluded, Class2: ignore.Excluded, Caller: h.by, Time: time.Now()})
 	}
-	// The last that is seen of an ignored file is that it goes where nothing is kept.
+	// An ignored file is moved to a place whose files are never saved. This is the last that
+	// capture sees of it.
 	h.file("out/env", "KEY=1").rename("node_modules/env", nil)
 	// An atomic save from an ignored name, and one out of .git.
 	save := h.file("doc.tmp", "saved")
@@ -244,7 +247,7 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// A file that a rule no longer matches was in no baseline.
+// The content of a file that used to be ignored was in no baseline.
 func TestRulesChange(t *testing.T) {
 	h := newHarness(t, nil)
 	rules(t, h)
@@ -290,7 +293,7 @@ func TestReads(t *testing.T) {
 	f := h.file("a", "")
 	for range 3 {
 		h.c.Opened(f, proc(10, "cat", session))
-		h.c.Opened(f, proc(11, "cat", nil)) // nobody's
+		h.c.Opened(f, proc(11, "cat", nil)) // this process has no session
 	}
 	for i := range 300 {
 		h.c.Opened(h.node(fmt.Sprint("f", i)), proc(12, "grep", session))
@@ -340,8 +343,8 @@ func TestSynced(t *testing.T) {
 	}
 }
 
-// The kernel forgets an inode while its content is queued: the next one for the
-// same file has another node id, and must still respect the barrier.
+// The kernel forgets an inode while its content is queued. When the same file gets another node id,
+// a change of it must still wait for the copy.
 func TestForgottenInode(t *testing.T) {
 	h := newHarness(t, nil)
 	h.slow.Store(int64(20 * time.Millisecond))

@@ -16,7 +16,7 @@ func TestClockSetBack(t *testing.T) {
 		{time.Hour, 2 * time.Second, false}, // set forward, or the machine slept
 		{time.Hour + time.Second, 3 * time.Second, false},
 		{time.Hour + 1800*time.Millisecond, 4 * time.Second, false}, // adjusted
-		{time.Hour + 2400*time.Millisecond, 5 * time.Second, true},  // in steps, but too far in all
+		{time.Hour + 2400*time.Millisecond, 5 * time.Second, true},  // in small steps, but too far in total
 		{time.Hour + 3400*time.Millisecond, 6 * time.Second, false},
 		{-time.Hour, 7 * time.Second, true},
 		{-time.Hour + time.Second, 8 * time.Second, false},
@@ -27,8 +27,8 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// A file that came to be after the clock was set back looks older than the scan
-// that cannot have seen it, and the daemon goes on to tell of that scan.
+// A file that is made after the clock was set back looks older than the last scan, which cannot
+// have seen it. So that scan is not trusted any more, although the daemon continues to report it.
 func TestSetBackClockEndsTrustInScans(t *testing.T) {
 	h := newHarness(t, nil)
 	scan := time.Now().Add(time.Hour)

@@ -51,7 +51,7 @@ type file struct {
 	h     *harness
 	order sync.Mutex
 	id    uint64
-	names sync.RWMutex // the file keeps its name while it is opened by it
+	names sync.RWMutex // read-locked while the file is opened by its name, so that the name does not change
 	path  atomic.Pointer[string]
 	mark  atomic.Uint32
 	dirty bool
@@ -110,8 +110,8 @@ func statOf(name string) (event.Stat, error) {
 		Mtime: st.Mtim.Nano(), Ctime: st.Ctim.Nano()}, nil
 }
 
-// harness plays the overlay: it calls Capture as the seam says, around real
-// operations on real files.
+// harness acts as the overlay: it calls Capture as package fusefs specifies, around real operations
+// on real files.
 type harness struct {
 	t    testing.TB
 	root string
@@ -145,7 +145,7 @@ func (h *harness) start(change func(*Options)) {
 	h.t.Cleanup(h.stop)
 }
 
-// stop ends capture in order; everything queued is in the spool afterwards.
+// stop ends capture in an orderly way. Everything that was queued is then in the spool.
 func (h *harness) stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -157,7 +157,7 @@ func (h *harness) stop() {
 
 func (h *harness) name(p string) string { return filepath.Join(h.root, p) }
 
-// file is an inode that is there already, unknown to capture.
+// file returns an existing file that capture does not know.
 func (h *harness) file(p string, content string) *file {
 	h.t.Helper()
 	if err := os.MkdirAll(filepath.Dir(h.name(p)), 0o755); err != nil {
@@ -200,7 +200,7 @@ func (f *file) write(off int64, p string, cancel <-chan struct{}) {
 	}
 }
 
-// replace truncates and writes: "> file".
+// replace truncates the file and writes to it, as a shell does for "> file".
 func (f *file) replace(p string) {
 	f.order.Lock()
 	defer f.order.Unlock()
@@ -256,7 +256,7 @@ func (f *file) unlink() {
 	f.h.c.Done(fusefs.Event{Op: event.OpUnlink, File: f, Caller: f.h.by, Path: p, Stat: st, Class: cl, Class2: cl, Time: time.Now()})
 }
 
-// rename moves f onto p, over the inode old if there is one.
+// rename renames f to p. old is the file that had this name, or nil.
 func (f *file) rename(p string, old *file) {
 	f.order.Lock()
 	defer f.order.Unlock()
@@ -293,14 +293,14 @@ func (f *file) rename(p string, old *file) {
 	f.h.c.Done(e)
 }
 
-// entry is what a test sees of the log.
+// entry is one record of the log, reduced to what tests compare.
 type entry struct {
 	*spool.Record
 	content string
 	missing bool
 }
 
-// log ends capture and reads everything, tails put together.
+// log ends capture and returns all records, with tails joined to the contents that they continue.
 func (h *harness) log() []entry {
 	h.t.Helper()
 	h.stop()
@@ -347,7 +347,7 @@ func readLog(t testing.TB, dir string) []entry {
 	}
 }
 
-// versions are the contents in the log under a path, in order.
+// versions returns the contents in the log under a path, in order.
 func versions(log []entry, p string) (all []string) {
 	for _, e := range log {
 		if e.Kind == spool.KindVersion && e.HasContent && !e.missing && (e.Path == p && e.Path2 == "" || e.Path2 == p) {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A file of git's that is removed while it is open has no name any more, whatever name it
-// is kept by: it showed one, and could be linked again.
+// A file of git's that is removed while it is open has no name any more, although the history saves
+// it under a name of its own. It used to show that name, and could be linked again.
 func TestRemovedFileOfGitHasNoName(t *testing.T) {
 	kept := t.TempDir()
 	m := mount(t, map[string]string{

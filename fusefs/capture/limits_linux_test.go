@@ -15,9 +15,8 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// A barrier that cannot hold ends: after 2 s, after 100 ms once the store has
-// failed, or with the request. What is written then is not passed off as what
-// was there, and the gap is said.
+// A barrier gives up after 2 s, after 100 ms once the store has failed, or when the request is
+// cancelled. What is written then is not recorded as the earlier content, and the gap is reported.
 func TestBarrierGivesUp(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -34,7 +33,7 @@ func TestBarrierGivesUp(t *testing.T) {
 			h := newHarness(t, nil)
 			h.slow.Store(int64(3 * time.Second)) // a source that hangs
 			f := h.create("a", big)
-			time.Sleep(50 * time.Millisecond) // a worker has it
+			time.Sleep(50 * time.Millisecond) // by then a worker has it
 			h.c.SetHealthy(c.healthy, "test")
 			cancel := make(chan struct{})
 			if c.cancel {
@@ -104,8 +103,8 @@ func consume(t testing.TB, dir string) *consumer {
 
 func (c *consumer) end() { close(c.stop); <-c.done }
 
-// The spool is at its cap because the store is behind. Closes do not wait and
-// lose nothing; who destroys waits for the store.
+// The spool is at its cap because the store is behind. Closes do not wait and lose nothing. An
+// operation that destroys a content waits for the store.
 func TestStoreIsBehind(t *testing.T) {
 	h := newHarness(t, func(o *Options) { o.MaxSpool = 1 << 20 })
 	for i := 0; h.w.Size() <= 1<<20; i++ {
@@ -119,7 +118,7 @@ func TestStoreIsBehind(t *testing.T) {
 		t.Fatalf("not at the cap: %+v", st)
 	}
 	start := time.Now()
-	var daemon *consumer // is there again after a while
+	var daemon *consumer // starts again after a while
 	up := make(chan struct{})
 	time.AfterFunc(300*time.Millisecond, func() { daemon = consume(t, h.dir); close(up) })
 	unknown.replace("x")
@@ -137,7 +136,7 @@ func TestStoreIsBehind(t *testing.T) {
 	daemon.end()
 }
 
-// The state's file system fills up and has room again, under way.
+// The state's file system fills up, and has room again later.
 func TestDiskFull(t *testing.T) {
 	mnt := smallDisk(t, 64<<20)
 	h := &harness{t: t, root: t.TempDir(), dir: filepath.Join(mnt, "spool")}
@@ -159,7 +158,7 @@ func TestDiskFull(t *testing.T) {
 		t.Errorf("on a full disk a write took %v", d)
 	}
 	gone := h.create("gone", "gone 1")
-	gone.unlink() // stays alive by our descriptor
+	gone.unlink() // our descriptor keeps its content alive
 	if st := h.c.Stats(); st.State != "stopped" || !strings.Contains(st.Reason, "no space") || st.Gaps != 1 {
 		t.Errorf("full: %+v", st)
 	}
@@ -190,7 +189,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// smallDisk mounts an ext4 of n bytes, or skips for who may not.
+// smallDisk mounts an ext4 of n bytes, or skips the test for users who may not.
 func smallDisk(t *testing.T, n int64) string {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -222,7 +221,8 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
-// What capture adds to the life of a small file: written over, closed, renamed.
+// BenchmarkSmallFile measures what capture adds to the cost of a small file that is overwritten,
+// closed and renamed.
 func BenchmarkSmallFile(b *testing.B) {
 	h := newHarness(b, nil)
 	cons := consume(b, h.dir)

@@ -26,7 +26,7 @@ import (
 type mounted struct {
 	t   *testing.T
 	dir string // the mountpoint, in place
-	src string // the source, past the mount
+	src string // the source, bypassing the mount
 	log string // the spool
 	c   *Capture
 	end func() []entry
@@ -97,15 +97,15 @@ func (m *mounted) sh(script string) {
 	m.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
-	// Not cmd.Dir: until its exec a child of ours stands in the way of the server
-	// that it would wait for.
+	// Not cmd.Dir: the child would enter the mount before its exec. Until its exec it blocks this
+	// process, which serves the mount.
 	cmd := exec.CommandContext(ctx, "sh", "-e", "-c", `cd "$0"; `+script, m.dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		m.t.Fatalf("%s\n%v\n%s", script, err, out)
 	}
 }
 
-// What the tools of every day do to files, each earlier content kept, by whom.
+// What everyday tools do to files: each earlier content is saved, with its author.
 func TestToolsOnTheMount(t *testing.T) {
 	m := mount(t, map[string]string{
 		"sed.txt": "one\ntwo\n", "save.txt": "before\n", "rm.txt": "deleted\n", "dir/a": "a\n", "trunc": big, "forced.log": "tracked by nothing\n",
@@ -189,7 +189,7 @@ mkfifo fifo; ln -s sed.txt link; mkdir d; rmdir d; chmod 600 save.txt`)
 	}
 }
 
-// A file that grows costs what was appended, also while it is small.
+// Appending to a growing file costs only what was appended, also while the file is small.
 func TestGrowingFileCostsWhatIsAppended(t *testing.T) {
 	m := mount(t, nil, nil)
 	line := strings.Repeat("x", 199) + "\n"
@@ -224,13 +224,13 @@ func TestGrowingFileCostsWhatIsAppended(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil || spooled > 3<<20 { // with whole contents up to 64 KiB: 13 MB
+	if err != nil || spooled > 3<<20 { // storing whole contents of up to 64 KiB took 13 MB
 		t.Errorf("%d bytes in the spool for %d that were appended (%v)", spooled, 500*len(line), err)
 	}
 }
 
-// What was written underneath while a handle was open is in the next version, which is
-// no tail then: its beginning is another one.
+// What was written to the source while a handle was open is in the next version. That version is
+// not a tail, because the beginning of the file has changed.
 func TestTailStandsOnWhatIsThere(t *testing.T) {
 	m := mount(t, nil, nil)
 	for _, size := range []int{3 << 10, 10 << 10, 100 << 10} {
@@ -243,7 +243,7 @@ func TestTailStandsOnWhatIsThere(t *testing.T) {
 			t.Fatal(err)
 		}
 		for k := range 3 {
-			// What is still to be copied would be lost.
+			// Contents that are still to be copied would be lost, so wait.
 			for deadline := time.Now().Add(time.Minute); m.c.Stats().Queue > 0; time.Sleep(time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Error("the content is not copied")
@@ -260,7 +260,7 @@ func TestTailStandsOnWhatIsThere(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if err := f.Close(); err != nil { // also because the mount does not end before
+		if err := f.Close(); err != nil { // also because the mount cannot end before
 			t.Error(err)
 		}
 	}
@@ -280,7 +280,7 @@ func TestTailStandsOnWhatIsThere(t *testing.T) {
 	}
 }
 
-// closeOnce closes another descriptor of f, which ends what was written so far.
+// closeOnce closes another descriptor of f, so that what was written so far becomes a version.
 func closeOnce(f *os.File) error {
 	fd, err := syscall.Dup(int(f.Fd()))
 	if err != nil {
@@ -289,8 +289,8 @@ func closeOnce(f *os.File) error {
 	return syscall.Close(fd)
 }
 
-// Writers on a real mount, with few places in the queue: what each of them
-// closed is in the log, in order, and the tree is as the source.
+// Several processes write on a real mount, and the queue has few places. Everything that each of
+// them closed is in the log, in order, and the mount equals the source.
 func TestRandomWritersOnTheMount(t *testing.T) {
 	m := mount(t, nil, func(o *Options) { o.MaxQueue = 8 })
 	var wg sync.WaitGroup
@@ -341,8 +341,8 @@ func TestRandomWritersOnTheMount(t *testing.T) {
 	wantNoGaps(t, log)
 	for g := range want {
 		p := fmt.Sprint("f", g)
-		// An O_TRUNC that a signal interrupted is done, closed and done again.
-		// So empty versions may stand between.
+		// An O_TRUNC that a signal interrupts has been carried out. The file is closed and the call
+		// is repeated, so there may be empty versions in between.
 		filled := log[:0:0]
 		for _, e := range log {
 			if e.content != "" {
@@ -353,8 +353,8 @@ func TestRandomWritersOnTheMount(t *testing.T) {
 	}
 }
 
-// What is still queued when the overlay ends is found all the same: the overlay
-// has closed its directories by then.
+// What is still queued when the overlay ends is found all the same, although the overlay has closed
+// its directories by then.
 func TestQueuedAtTheEndOfTheMount(t *testing.T) {
 	m := mount(t, map[string]string{"sub/x": ""}, nil)
 	for i := range 200 {
@@ -369,7 +369,7 @@ func TestQueuedAtTheEndOfTheMount(t *testing.T) {
 	}
 }
 
-// kill -9 of a writer's process, and descriptors that outlive their names.
+// A writer is killed with SIGKILL, and descriptors outlive the names of their files.
 func TestDeletedWhileOpenOnTheMount(t *testing.T) {
 	m := mount(t, map[string]string{"a": "first"}, nil)
 	f, err := os.OpenFile(filepath.Join(m.dir, "a"), os.O_RDWR, 0)
@@ -391,8 +391,8 @@ func TestDeletedWhileOpenOnTheMount(t *testing.T) {
 	wantVersions(t, log, "a", "first", "SECOND")
 }
 
-// What is written to a file after a plan took its last name is kept under a name
-// that says so, and the log says it once. Other programs' temporary files are not.
+// What is written to a file after a plan removed its last name is saved under a name that says so,
+// and the log reports it once. Temporary files of other programs are not saved.
 func TestWrittenAfterItsNameWasTaken(t *testing.T) {
 	m := mount(t, map[string]string{"unlinked": "1", "replaced": "1", "x": "other", "temporary": "1"}, nil)
 	at := func(p string) string { return filepath.Join(m.dir, p) }
@@ -413,7 +413,7 @@ func TestWrittenAfterItsNameWasTaken(t *testing.T) {
 		for _, text := range []string{"late", big} {
 			_, err = f.WriteAt([]byte(text), 1)
 			check(err)
-			fd, err := syscall.Dup(int(f.Fd())) // its end is a close
+			fd, err := syscall.Dup(int(f.Fd())) // closing it counts as a close of the file
 			check(err)
 			check(syscall.Close(fd))
 		}

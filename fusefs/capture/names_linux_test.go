@@ -16,25 +16,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A file whose names change while it is written: what it held then is a version
-// by its writer. Nobody's is only what was found before the first dirty byte.
+// The names of a file change while it is written. What the file holds at that moment is a version
+// by its writer. Only content from before the first write has no author.
 func TestNamesChangeWhileWritten(t *testing.T) {
 	files := map[string]string{".gitignore": "*.log\n", ".git/HEAD": "ref: refs/heads/main\n"}
 	cases := []struct {
 		name   string
 		change func(dir string) error // dir holds f, which is dirty, and x
-		want   []string               // versions with content, nobody's in parentheses
+		want   []string               // versions with content, in parentheses those without an author
 	}{
 		{"rename", func(d string) error { return os.Rename(d+"/f", d+"/g") },
 			[]string{"(f old)", "f one", "g onetwo"}},
 		{"rename over another", func(d string) error { return os.Rename(d+"/f", d+"/x") },
 			[]string{"(f old)", "f one", "(x other)", "x onetwo"}},
 		{"another renamed over it", func(d string) error { return os.Rename(d+"/x", d+"/f") },
-			[]string{"(f old)", "f one", "(x other)", "f (written after its name was taken) onetwo"}}, // by us, as by a plan
+			[]string{"(f old)", "f one", "(x other)", "f (written after its name was taken) onetwo"}}, // this process removes it, as a plan would
 		{"link", func(d string) error { return os.Link(d+"/f", d+"/g") },
 			[]string{"(f old)", "f one", "g onetwo"}},
 		{"unlink of one of two", func(d string) error { return os.Remove(d + "/f") },
-			[]string{"(f old)", "second one", "second onetwo"}}, // the newest name stands for both
+			[]string{"(f old)", "second one", "second onetwo"}}, // the newest name stands for both names
 		{"exchange", func(d string) error { return exchange(d+"/f", d+"/x") },
 			[]string{"(f old)", "f one", "(x other)", "x onetwo"}},
 		{"exchange with what is written", func(d string) error { return exchange(d+"/x", d+"/f") },
@@ -78,7 +78,7 @@ func TestNamesChangeWhileWritten(t *testing.T) {
 		check(err)
 		check(f.Close())
 	}
-	// New files that are named while they are open.
+	// New files get names while they are open.
 	f, err := os.OpenFile(m.dir+"/made", os.O_CREATE|os.O_WRONLY, 0o644)
 	check(err)
 	_, err = f.WriteString("one")
@@ -142,9 +142,9 @@ func exchange(a, b string) error {
 	return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
 }
 
-// A file that is given a hundred names, written to and deprived of them: each name is reported
-// as found a few times at most, and not with each change of the others. 5,000 links made
-// 12 million records.
+// A file gets a hundred names, is written to, and loses the names again. Each name is reported as
+// found at most a few times, and not with each change of the others. 5,000 links made 12 million
+// records.
 func TestManyNames(t *testing.T) {
 	const names = 100
 	m := mount(t, map[string]string{"0": "old"}, nil)

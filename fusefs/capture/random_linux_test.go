@@ -14,8 +14,8 @@ import (
 	"cachebro/store/leaf/ignore"
 )
 
-// Random operations on many files at once: every content that was closed, and
-// every one that was there before, is in the log in order, and nothing else.
+// Random operations on many files at once. Every content that was closed, and every one that
+// existed before, is in the log in order, and nothing else.
 func TestRandomWriters(t *testing.T) {
 	h := newHarness(t, func(o *Options) { o.MaxQueue = 16 })
 	var wg sync.WaitGroup
@@ -48,7 +48,7 @@ func TestRandomWriters(t *testing.T) {
 					tmp := h.create(p+".new", text)
 					tmp.rename(p, f)
 					f = tmp
-					continue // its content is under the other name
+					continue // its content is recorded under the other name
 				default:
 					f.unlink()
 					f = nil
@@ -72,8 +72,8 @@ func TestRandomWriters(t *testing.T) {
 	}
 }
 
-// git writes its own files through the mount as well; a smoke test that real
-// rule files are seen when they change by rename, as git and editors do it.
+// git writes its own files through the mount too. When git and editors replace a file with rules by
+// a rename, the change is noticed.
 func TestIndexMakesTracked(t *testing.T) {
 	h := newHarness(t, nil)
 	m := rules(t, h)

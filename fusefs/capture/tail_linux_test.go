@@ -19,8 +19,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A version of a growing file is a tail on the one before: its beginning must be what
-// was there at the close, whatever was done to it meanwhile, and by whatever way.
+// A version of a growing file may be stored as a tail of the version before it. The file's
+// beginning must then be what it was at the close, whatever was done to it meanwhile, and in
+// whatever way.
 func TestTailsStandOnTheirBeginnings(t *testing.T) {
 	const seeds = 16
 	m := mount(t, nil, nil)
@@ -29,7 +30,8 @@ func TestTailsStandOnTheirBeginnings(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer source.Close()
-	// Another process works there: a mapping of a mount of our own might wait for itself.
+	// Another process works on the mount, because in this process, which serves the mount, a page
+	// fault in a mapping could wait for itself.
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "MOUNTD_TEST_TAILS="+m.dir, fmt.Sprint("MOUNTD_TEST_SEEDS=", seeds))
 	cmd.ExtraFiles, cmd.Stderr = []*os.File{source}, os.Stderr
@@ -81,19 +83,19 @@ func TestTailsStandOnTheirBeginnings(t *testing.T) {
 			at += i
 		}
 	}
-	if tails < seeds { // else it tests nothing
+	if tails < seeds { // otherwise there is nothing to test
 		t.Errorf("%d tails", tails)
 	}
 }
 
-// beneath: this seed's process also writes past the mount. What was still to be copied
-// then is a gap.
+// beneath reports whether this seed's process also writes to the source. A content that was still
+// to be copied then becomes a gap.
 func beneath(seed int) bool { return seed%4 == 3 }
 
 func sumOf(b []byte) string { return fmt.Sprintf("%x", sha256.Sum256(b)) }
 
-// tailAgent is the process: it prints what each of its files was after each operation,
-// and at each close.
+// tailAgent is the process that works on the mount. It prints what each of its files was after each
+// operation and at each close.
 func tailAgent(dir string, seeds int) error {
 	for n := range seeds {
 		a := &tailWriter{
@@ -113,7 +115,7 @@ func tailAgent(dir string, seeds int) error {
 	return nil
 }
 
-// tailWriter works on one file, and always reads what is there beside the mount.
+// tailWriter works on one file. It always reads the present content from the source.
 type tailWriter struct {
 	rng          *rand.Rand
 	seed         int
@@ -213,7 +215,7 @@ func (a *tailWriter) step() error {
 	case op == 13:
 		err = f.Truncate(size + int64(some))
 	case op == 14:
-		_, err = unix.Pwrite(fd, a.text(some), at) // of an appending descriptor at the end
+		_, err = unix.Pwrite(fd, a.text(some), at) // an appending descriptor writes at the end
 	case op == 15: // by another descriptor
 		closes, err = true, write(a.name, os.O_WRONLY, a.text(some), at)
 	case op == 16 && size > 0: // through a mapping, and nobody says when its pages are to be written
@@ -234,7 +236,7 @@ func (a *tailWriter) step() error {
 			if serr := a.say("state"); serr != nil {
 				return serr
 			}
-			if err == unix.EOPNOTSUPP || err == unix.EINVAL { // the kernel lets some of them through to no FUSE
+			if err == unix.EOPNOTSUPP || err == unix.EINVAL { // the kernel does not pass all of these modes on to FUSE
 				err = nil
 			}
 		}
@@ -273,7 +275,7 @@ func (a *tailWriter) step() error {
 		if err = errors.Join(a.say("state"), os.Rename(other, a.name)); err != nil {
 			return err
 		}
-		for _, g := range a.opened { // what they do now nobody sees
+		for _, g := range a.opened { // the file has lost its name, so nothing sees what these would write
 			err = errors.Join(err, g.Close())
 		}
 		a.opened = nil
@@ -294,8 +296,8 @@ func (a *tailWriter) step() error {
 	return a.say("state")
 }
 
-// beneath writes past the mount, until the file's times say so: they come from a clock
-// that ticks.
+// beneath writes to the source until the file's times have changed, because the times come from a
+// clock that ticks.
 func (a *tailWriter) beneath(b []byte, at int64) error {
 	f, err := os.OpenFile(a.source, os.O_WRONLY, 0)
 	if err != nil {
@@ -318,13 +320,13 @@ func writeBeneath(f *os.File, b []byte, at int64) error {
 	return nil
 }
 
-// What was written underneath after a process has appended and before it closes is in
-// the version of that close.
+// What is written to the source after a process has appended and before it closes is in the version
+// of that close.
 func TestTailStandsOnWhatIsThereAtTheClose(t *testing.T) {
 	m := mount(t, nil, nil)
 	start := strings.Repeat("a", 10<<10)
 	want := map[string][]string{}
-	for _, last := range []bool{false, true} { // nothing of its own comes after it
+	for _, last := range []bool{false, true} { // last: the process itself writes nothing after it
 		name := fmt.Sprint("log", last)
 		if err := os.WriteFile(filepath.Join(m.dir, name), []byte(start), 0o644); err != nil {
 			t.Fatal(err)
@@ -338,7 +340,7 @@ func TestTailStandsOnWhatIsThereAtTheClose(t *testing.T) {
 			t.Error(err)
 		}
 		for k := range 3 {
-			// What is still to be copied would be lost.
+			// Contents that are still to be copied would be lost, so wait.
 			for deadline := time.Now().Add(time.Minute); m.c.Stats().Queue > 0; time.Sleep(time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Error("the content is not copied")
@@ -360,7 +362,7 @@ func TestTailStandsOnWhatIsThereAtTheClose(t *testing.T) {
 			}
 			want[name] = append(want[name], string(b))
 		}
-		if err := errors.Join(f.Close(), under.Close()); err != nil { // also because the mount does not end before
+		if err := errors.Join(f.Close(), under.Close()); err != nil { // also because the mount cannot end before
 			t.Error(err)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// ask is Since with the paths in order.
+// ask calls Since and sorts the paths.
 func ask(t *testing.T, j *Tracker, token string) (next string, paths []string, all bool) {
 	t.Helper()
 	next, paths, all = j.Since(token)
@@ -46,14 +46,14 @@ func TestSince(t *testing.T) {
 	} else if _, paths, all = ask(t, j, t2); all || len(paths) > 0 {
 		t.Fatalf("nothing happened: %q, all %v", paths, all)
 	}
-	// An older token is as good as ever: git does not write each into its index.
+	// An older token can still be used, because git does not write every token into its index.
 	if _, paths, all = ask(t, j, t0); all || !slices.Equal(paths, []string{"a", "b"}) {
 		t.Fatalf("since the first, later: %q, all %v", paths, all)
 	}
 }
 
-// TestDoubt: whatever is not certainly a token of this tracker that misses
-// nothing is answered with everything.
+// TestDoubt: a token that is not certainly one of this tracker, or with which a change could be
+// missed, is answered with everything.
 func TestDoubt(t *testing.T) {
 	j := New(0)
 	good, _, _ := j.Since("")
@@ -102,8 +102,8 @@ func TestAge(t *testing.T) {
 	}
 }
 
-// TestLimit: memory is bounded; who asked lately still gets paths, who asked
-// long ago everything.
+// TestLimit: memory is bounded. A caller with a recent token still gets paths, and one with an old
+// token gets everything.
 func TestLimit(t *testing.T) {
 	j := New(100)
 	old, _, _ := j.Since("")

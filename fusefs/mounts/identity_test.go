@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Histories are found in a place whose own name looks like a pattern.
+// The name of the directory that holds the histories may look like a pattern.
 func TestHistoriesInAnOddPlace(t *testing.T) {
 	base := filepath.Join(t.TempDir(), "work [old]")
 	state := func(name string, id Identity) string {

@@ -98,7 +98,7 @@ func TestScan(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
-		if _, err := out.Read(make([]byte, 3)); err != nil { // it stands where it should
+		if _, err := out.Read(make([]byte, 3)); err != nil { // by now it is in its directory
 			t.Fatal(err)
 		}
 		return cmd

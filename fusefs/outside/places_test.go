@@ -21,8 +21,8 @@ func TestTemporary(t *testing.T) {
 	}
 }
 
-// What a client keeps of itself is not kept, whatever its version calls it; what people
-// write in its directory is.
+// A client's own files are not recorded, whatever the client's version calls them. What people
+// write in the client's directory is recorded.
 func TestSkippedOfClients(t *testing.T) {
 	getenv := func(name string) string { return map[string]string{"CODEX_HOME": "/srv/codex"}[name] }
 	p := NewPlaces("/home/ann", getenv)

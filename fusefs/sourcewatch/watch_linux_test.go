@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// recorded is what a watch told.
+// recorded holds what a watch reported.
 type recorded struct {
 	events []Event
 	lost   []error
@@ -142,8 +142,7 @@ func TestEventsAsUser(t *testing.T) {
 	}
 }
 
-// ordinary is a copy of this program in a directory where everybody may run it, and make
-// files.
+// ordinary copies this program to a directory in which everybody may run it and make files.
 func ordinary(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/var/tmp", "sourcewatch")

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Entries as darwin's readdir gives them (struct dirent of sys/dirent.h with
-// __DARWIN_64_BIT_INO_T, both processors are little-endian): padded, of lengths of their
-// own, and with a length of the name that may not be believed beyond the entry.
+// Entries as darwin's readdir returns them (struct dirent of sys/dirent.h with
+// __DARWIN_64_BIT_INO_T; both processors are little-endian). They are padded and of different
+// lengths. The length of the name must not be trusted beyond the end of the entry.
 func TestDarwinsEntries(t *testing.T) {
 	for _, c := range []struct {
 		hex  string
@@ -34,8 +34,8 @@ func TestDarwinsEntries(t *testing.T) {
 	}
 }
 
-// setattrlist(2) takes the values in the order of the bits, so the time of the last change
-// comes first; what is to stay has no bit and no value.
+// setattrlist(2) takes the values in the order of the bits, so the modification time comes first. A
+// time that is to stay has neither a bit nor a value.
 func TestDarwinsTimes(t *testing.T) {
 	now := time.Unix(5, 6)
 	sec := func(n byte) []byte { return []byte{n, 0, 0, 0, 0, 0, 0, 0} }
@@ -57,7 +57,7 @@ func TestDarwinsTimes(t *testing.T) {
 	}
 }
 
-// F_PREALLOCATE adds to what a file has on the disk, whatever its size is.
+// F_PREALLOCATE adds to the space that a file has on the disk, whatever its size is.
 func TestDarwinsRoom(t *testing.T) {
 	for _, c := range []struct {
 		off, n int64
@@ -70,8 +70,8 @@ func TestDarwinsRoom(t *testing.T) {
 	}
 }
 
-// What getattrlist(2) says for ATTR_CMN_NAME alone (struct attrreference of
-// sys/attr.h, behind the length of all), and what must not be believed.
+// What getattrlist(2) returns for ATTR_CMN_NAME alone (struct attrreference of sys/attr.h, after
+// the total length), and values that must not be trusted.
 func TestDarwinsSpelling(t *testing.T) {
 	for _, c := range []struct {
 		hex, want string

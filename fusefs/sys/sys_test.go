@@ -23,8 +23,8 @@ func place(t *testing.T, dir string) int {
 	return fd
 }
 
-// A symbolic link, or a name that leads out of the directory, is never followed,
-// whatever it is opened for; as a Place a link itself is open.
+// A symbolic link, or a name that leads out of the directory, is never followed, whatever it is
+// opened for. As a Place, a link itself can be opened.
 func TestOpenFollowsNothing(t *testing.T) {
 	root := t.TempDir()
 	in := filepath.Join(root, "in")
@@ -57,8 +57,8 @@ func TestOpenFollowsNothing(t *testing.T) {
 	}
 }
 
-// Times that do not fit in nanoseconds of one int64 go through whole, both ways, and
-// what is to stay stays.
+// Times that do not fit into an int64 of nanoseconds are set and read exactly, and times that are
+// to stay do not change.
 func TestTimesStayWhole(t *testing.T) {
 	root := t.TempDir()
 	if err := os.WriteFile(filepath.Join(root, "f"), nil, 0o600); err != nil {
@@ -94,7 +94,7 @@ func TestTimesStayWhole(t *testing.T) {
 	}
 }
 
-// A file that lost its name, or changed it, is opened again through its descriptor.
+// A file that has lost or changed its name can be opened again through its descriptor.
 func TestOpenAgain(t *testing.T) {
 	root := t.TempDir()
 	if err := os.WriteFile(filepath.Join(root, "f"), []byte("text"), 0o600); err != nil {
@@ -123,8 +123,8 @@ func TestOpenAgain(t *testing.T) {
 	}
 }
 
-// What is in a directory is listed whole, however little fits at a time, with what each
-// is; and a FIFO and an empty file can be made by name.
+// A directory is listed completely, however little fits into one call, with the kind of each entry.
+// A FIFO and an empty file can be made by name.
 func TestEntries(t *testing.T) {
 	root := t.TempDir()
 	dir := place(t, root)
@@ -169,7 +169,8 @@ func TestEntries(t *testing.T) {
 	}
 }
 
-// Two names change places and none is replaced; room is taken with and without a size.
+// Two names change places and none is replaced. Space is allocated with and without a change of the
+// size.
 func TestRenameAndAllocate(t *testing.T) {
 	root := t.TempDir()
 	dir := place(t, root)
@@ -212,7 +213,7 @@ func TestRenameAndAllocate(t *testing.T) {
 	}
 }
 
-// What a volume that folds takes for one name, and what not.
+// Pairs of names that a volume that folds takes for one name, and pairs that it does not.
 func TestSameName(t *testing.T) {
 	for _, c := range []struct {
 		a, b string

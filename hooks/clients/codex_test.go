@@ -69,7 +69,7 @@ func TestCodex(t *testing.T) {
 	}
 }
 
-// By structure alone, too.
+// Uninit also works without a backup, by the structure of the file alone.
 func TestCodexWithoutBackup(t *testing.T) {
 	for _, name := range []string{"top level", "comments", "CRLF", "BOM", "other servers", "array of tables", "strings"} {
 		s := testSetup(t)

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestGitFsmonitor: git itself says for which repositories it asks us; and the
-// configuration comes back to the byte, also when two projects were added, and
-// without our lines when somebody edited it since.
+// TestGitFsmonitor: git itself says for which repositories it asks cachebro. Removing the settings
+// restores the configuration byte for byte, also if two projects were added. If somebody edited the
+// file since, only our lines are removed.
 func TestGitFsmonitor(t *testing.T) {
 	for _, original := range []string{"none", "", "[user]\n\tname = n\n", "[user]\n\tname = n"} {
 		home := t.TempDir()
@@ -64,7 +64,7 @@ func TestGitFsmonitor(t *testing.T) {
 		if got := git(filepath.Join(home, "other"), "config", "--get", "core.fsmonitor"); got != "" {
 			t.Errorf("in another repository git runs %q", got)
 		}
-		// The binary is gone: git is silent about it and looks itself.
+		// The binary is gone. git says nothing about that, and looks at the files itself.
 		if err := os.WriteFile(filepath.Join(two, "new"), nil, 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -60,8 +60,8 @@ func TestUnusualFiles(t *testing.T) {
 	}
 }
 
-// A client gets all of its files or none: a server without its hooks does half of the work.
-// Settings that cannot be written are no hindrance to uninit where nothing is in them.
+// A client gets all of its files or none, because a server without its hooks does only half of the
+// work. uninit does not fail for settings that cannot be written if nothing of ours is in them.
 func TestAllFilesOfAClientOrNone(t *testing.T) {
 	s := testSetup(t)
 	server, settings := filepath.Join(s.Home, ".claude.json"), filepath.Join(s.Home, ".claude", "settings.json")
@@ -87,7 +87,7 @@ func TestAllFilesOfAClientOrNone(t *testing.T) {
 		t.Errorf("uninit of what was not written: %v", err)
 	}
 
-	// What fails while it is written takes the client's other files back.
+	// If a file cannot be written, the client's other files are restored.
 	if err := os.Chmod(settings, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestAllFilesOfAClientOrNone(t *testing.T) {
 	}
 }
 
-// A file that changes between the preview and the yes is not overwritten.
+// A file that changes between the preview and the user's yes is not overwritten.
 func TestApplyChecksAgain(t *testing.T) {
 	s := testSetup(t)
 	path := filepath.Join(s.Home, ".cursor", "mcp.json")
@@ -168,9 +168,8 @@ func TestProjectScopeAndDetection(t *testing.T) {
 	golden(t, "clients.golden", all.String())
 }
 
-// TestHandMadeFiles: what init makes of each hand-made file, to the byte. The
-// golden file is to be read by people: "<CR>" and "<BOM>" stand for what cannot
-// be seen.
+// TestHandMadeFiles: what init makes of each hand-made file, byte for byte. People read the golden
+// file, so "<CR>" and "<BOM>" stand for what cannot be seen.
 func TestHandMadeFiles(t *testing.T) {
 	all := maps.Clone(configs)
 	maps.Copy(all, broken)

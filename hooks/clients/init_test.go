@@ -29,7 +29,7 @@ func writeFile(t *testing.T, path, text string) {
 	}
 }
 
-// do plans and applies; it returns the first error of a change.
+// do plans and applies. It returns the first error of a change.
 func do(t *testing.T, s Setup, plan func(Setup, []string) ([]Change, error), client string) error {
 	t.Helper()
 	changes, err := plan(s, []string{client})
@@ -50,8 +50,8 @@ func do(t *testing.T, s Setup, plan func(Setup, []string) ([]Change, error), cli
 	return nil
 }
 
-// Hand-made files: what is not ours keeps its bytes, a second init changes
-// nothing, and uninit gives back the very file.
+// Hand-made files: what is not ours keeps its bytes, a second init changes nothing, and uninit
+// restores exactly the original file.
 var configs = map[string]string{
 	"missing":            "\x00",
 	"empty":              "",
@@ -132,7 +132,7 @@ func TestInitKeepsAndTakesBack(t *testing.T) {
 						t.Errorf("a second init changes %s from\n%s\nto\n%s", c.Path, c.Before, c.After)
 					}
 				}
-				// With other options: ours is replaced, theirs is still kept.
+				// With other options, our entries are replaced, and all others stay.
 				other := s
 				other.Exe, other.HookOptions = "/opt/cachebro", []string{"--stop-line=off"}
 				if err := do(t, other, PlanInit, client); err != nil {
@@ -167,8 +167,8 @@ func TestInitKeepsAndTakesBack(t *testing.T) {
 	}
 }
 
-// checkKept: every line of the old file that is no bracket stands in the new
-// one, in order, and what parses out of it is the old tree and more.
+// checkKept checks that every comment of the old file is in the new one, in order, and that all
+// settings except ours are the same.
 func checkKept(t *testing.T, before, after string) {
 	t.Helper()
 	var old, new map[string]any
@@ -190,7 +190,7 @@ func checkKept(t *testing.T, before, after string) {
 		strip(old, container, true)
 	}
 	if old["version"] == nil {
-		delete(new, "version") // Cursor wants one
+		delete(new, "version") // init adds it, because Cursor needs one
 	}
 	if !reflect.DeepEqual(old, new) {
 		t.Errorf("other settings changed:\n%v\n%v", old, new)
@@ -208,7 +208,7 @@ func checkKept(t *testing.T, before, after string) {
 	}
 }
 
-// strip takes our entries out of a tree.
+// strip removes our entries from a tree.
 func strip(tree map[string]any, container string, keep bool) {
 	m, ok := tree[container].(map[string]any)
 	if !ok {
@@ -235,8 +235,9 @@ func strip(tree map[string]any, container string, keep bool) {
 	}
 }
 
-// Without the backup (another machine, a restored home) uninit removes what is
-// ours by structure; for files without oddities that is the very file too.
+// Without the backup (on another machine, or after the home directory was restored) uninit finds
+// our entries by their structure. For files without peculiarities that also restores the original
+// file exactly.
 func TestUninitWithoutBackup(t *testing.T) {
 	exact := map[string]bool{"two blanks": true, "four blanks": true, "tabs": true, "no final newline": true, "line comments": true,
 		"block comments": true, "trailing comma": true, "comma and comment": true, "BOM": true, "CRLF": true, "BOM and CRLF": true,
@@ -274,7 +275,7 @@ func TestUninitWithoutBackup(t *testing.T) {
 	}
 }
 
-// A file that somebody edited after init loses ours and keeps the edit.
+// If somebody edited a file after init, uninit removes our entries and the edit stays.
 func TestUninitAfterEdit(t *testing.T) {
 	s := testSetup(t)
 	path := filepath.Join(s.Home, ".cursor", "mcp.json")

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// init --project wrote through the symlinks that a repository brings: a hostile
-// .claude led to anything that the user may write. And a FIFO held it up for ever.
+// init --project wrote through symlinks that a repository brings, so a hostile .claude could lead
+// to any file that the user may write. A FIFO made init hang forever.
 func TestProjectSymlinks(t *testing.T) {
 	for name, make := range map[string]func(project, out string) error{
 		"directory":   func(p, out string) error { return os.Symlink(out, p+"/.claude") },
@@ -44,7 +44,7 @@ func TestProjectSymlinks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			refused := map[string]bool{} // a client whole, with its hooks and its server
+			refused := map[string]bool{} // a client is refused as a whole, with its hooks and its server
 			for _, c := range changes {
 				if c.Err != nil {
 					refused[c.Title] = true
@@ -70,7 +70,7 @@ func TestProjectSymlinks(t *testing.T) {
 	}
 }
 
-// A link that takes a directory's place after the plan was shown leads nowhere either.
+// A link that replaces a directory after the plan was shown is not followed either.
 func TestProjectLinkSwappedIn(t *testing.T) {
 	s := testSetup(t)
 	base := t.TempDir()

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// noProgram is the message that a session gets if the plugin is installed and cachebro is
-// not. A plugin brings no binary: it is one for all platforms.
+// noProgram is the message that a session gets if the plugin is installed but cachebro is not. The
+// plugin contains no binary, because the same plugin is for all platforms.
 const noProgram = `{"systemMessage":"cachebro: the plugin is here, the program is not. To install it: npm install -g cachebro"}`
 
 // hooksFile is the hooks/hooks.json of a plugin.
@@ -28,13 +28,13 @@ func indented(v any) []byte {
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	if err := e.Encode(v); err != nil {
-		return nil // strings and numbers only
+		return nil // cannot fail for strings and numbers
 	}
 	return text.Bytes()
 }
 
-// pluginFiles are the files of plugins that follow from what init writes, and the skill,
-// which is one for all.
+// pluginFiles returns the files of plugins that follow from what init writes, and the skill, which
+// is the same for all.
 func pluginFiles(t *testing.T) map[string][]byte {
 	t.Helper()
 	claude := make([]registration, len(registrations))
@@ -57,7 +57,7 @@ func pluginFiles(t *testing.T) map[string][]byte {
 	}
 }
 
-// TestPluginFiles: the plugins' files are what the program makes of them.
+// TestPluginFiles checks that the plugins' files are what the program generates.
 func TestPluginFiles(t *testing.T) {
 	for name, want := range pluginFiles(t) {
 		file := filepath.Join("..", filepath.FromSlash(name))

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Where the sandbox is on, our commands that only look or take back run outside of it;
-// uninit leaves the file as it was, to the byte, with what the user had there.
+// If the sandbox is on, those of our commands that only look or undo run outside of it. uninit
+// restores the file byte for byte, with what the user had there.
 func TestSandbox(t *testing.T) {
 	h := claudeHooks{exe: "/usr/bin/cachebro"}
 	for name, tt := range map[string]struct {
@@ -45,7 +45,7 @@ func TestSandbox(t *testing.T) {
 	}
 }
 
-// Whoever switches the sandbox on after init hears of it from doctor.
+// If a user switches the sandbox on after init, doctor says so.
 func TestSandboxSwitchedOnLater(t *testing.T) {
 	h := claudeHooks{exe: "/usr/bin/cachebro"}
 	added, err := h.Add([]byte("{}\n"))

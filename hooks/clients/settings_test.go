@@ -18,7 +18,7 @@ func indent(t *testing.T, b []byte) string {
 	return out.String() + "\n"
 }
 
-// The registered line ends with 0 whatever the binary does or is.
+// The registered line exits with status 0 whatever the binary does or is.
 func TestHookLineStatus(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "it's here")
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -46,8 +46,8 @@ func TestSettings(t *testing.T) {
 	golden(t, "settings.golden", indent(t, ClaudeSettings("/opt/cache bro/cachebro", "--stop-line=off"))+indent(t, ClaudeMCP("cachebro")))
 }
 
-// Worktrees are registered on request, stay while they are asked for, and go again. A
-// failure of theirs is reported, unlike that of all others.
+// Worktree events are registered on request, stay registered as long as they are requested, and are
+// removed again. Unlike that of all other events, their failure is reported.
 func TestWorktrees(t *testing.T) {
 	s := testSetup(t)
 	s.Exe = filepath.Join(s.Home, "cachebro")

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// BenchmarkOutput: a hook has 6 ms for 30 kB and 25 ms for 1 MB, its process
-// included.
+// BenchmarkOutput: a hook may take 6 ms for 30 kB and 25 ms for 1 MB, including its process.
 func BenchmarkOutput(b *testing.B) {
 	for _, size := range []int{30 << 10, 1 << 20} {
 		fill := func(line string) string {

@@ -14,11 +14,11 @@ import (
 
 var update = flag.Bool("update", false, "write the corpus' golden texts anew")
 
-// minCorpus outputs of real tools are looked at.
+// minCorpus is the least number of outputs of real tools in the corpus.
 const minCorpus = 300
 
-// What real tools printed becomes what the corpus says, or stays. A text that was
-// only rearranged leads back to the tool's own; of never.txtar nothing is touched.
+// What real tools printed becomes what the corpus says, or stays as it is. A text that was only
+// rearranged can be turned back into the tool's own text. Nothing in never.txtar is changed.
 func TestCorpus(t *testing.T) {
 	files, err := filepath.Glob("testdata/corpus/*.txtar")
 	if err != nil || len(files) == 0 {

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Of frames that have the same words the last is kept, and no word is lost that was
-// overwritten: a warning in the midst of a spinner, the half of an error.
+// Of frames with the same words, only the last is left. No word that was overwritten is lost, such
+// as a warning in the middle of a spinner or the first half of an error.
 func TestProgress(t *testing.T) {
 	for in, want := range map[string]string{
 		"10%\r20%\r100%\ndone\n":                                "100%\ndone\n",
@@ -19,7 +19,7 @@ func TestProgress(t *testing.T) {
 		"error: could not open\rok 1\rok 2\n":                   "error: could not open\nok 2\n",
 		"\x1b[?25l|\r/\r-\r\x1b[2K\x1b[1Gready\x1b[?25h\nend\n": "ready\nend\n",
 		"|\b/\b-\b\\\b done\n":                                  " done\n",
-		"crlf\r\nlines\r\n":                                     "", // stays
+		"crlf\r\nlines\r\n":                                     "", // stays as it is
 		"a: 1\nb: 1\n\x1b[2Aa: 2\n\x1b[1Bend\n":                 "", // the cursor leaves its line
 		"\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\ 1\rlink 2\n":  "",
 	} {

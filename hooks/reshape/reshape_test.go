@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// ended joins lines that end.
+// ended returns the lines, each with a newline at its end.
 func ended(lines ...string) string { return strings.Join(lines, "\n") + "\n" }
 
 // names are words that paths and lines are made of, some of them hard cases.
@@ -22,7 +22,7 @@ func aLine(t *rapid.T) string {
 	return rapid.OneOf(rapid.SampledFrom([]string{"", "--", "12:x", "12-x", "\tif x {", "a/b.go:3: y", ":", "-", "[cachebro", "x {} y", "../", "Binary file a matches"}), rapid.StringMatching(`[ -~]{0,20}`)).Draw(t, "line")
 }
 
-// inverts: what a rule makes of a text leads back to it.
+// inverts checks that what a rule makes of a text can be turned back into the text.
 func inverts(t *rapid.T, r Rule, c *command, in string) {
 	for _, rule := range table {
 		if rule.name != r {
@@ -33,13 +33,13 @@ func inverts(t *rapid.T, r Rule, c *command, in string) {
 			return
 		}
 		if back, ok := rule.undo(out); !ok || back != in {
-			// Such a text is left alone. Ordinary ones must not be among them.
+			// Such a text is left alone. It must not be an ordinary one.
 			t.Logf("not inverted: %q → %q → %q", in, out, back)
 		}
 	}
 }
 
-// Each rearranging rule has an inverse for what tools really print.
+// Each rule that rearranges text has an inverse for what tools really print.
 func TestInverses(t *testing.T) {
 	must := func(t *rapid.T, r Rule, c *command, in string) {
 		for _, rule := range table {
@@ -112,7 +112,7 @@ func TestInverses(t *testing.T) {
 	}))
 }
 
-// Of several blocks that begin and end alike the right one is meant.
+// If several blocks begin and end alike, the text refers to the right one by its number.
 func TestBlocksHaveNumbers(t *testing.T) {
 	block := func(middle string) string {
 		return ended("warning: the declaration of this function is deprecated", "note: "+middle+" is declared here and nowhere else in it, and is used in the files that follow below, one a line", "note: it was introduced for the benefit of programs that have long been gone", "note: build the library anew to get rid of this warning")
@@ -128,9 +128,9 @@ func TestBlocksHaveNumbers(t *testing.T) {
 	}
 }
 
-// Passes are folded only where the runner says that all of them were, under whatever
-// started it; where it crashed, was cut off or had a failure in words that we do not
-// know, all stays.
+// Passed tests are folded only if the runner says that all of them passed, whatever command started
+// the runner. If it crashed, if its output was cut off, or if it reported a failure in words that
+// we do not know, everything stays.
 func TestPassesAreFoldedWhereAllPassed(t *testing.T) {
 	pass := func(format string) string {
 		var b strings.Builder
@@ -161,7 +161,7 @@ func TestPassesAreFoldedWhereAllPassed(t *testing.T) {
 		{"go test -v ./... || true", goPass + "signal: segmentation violation\n", false},
 		{"make test || true", goPass + "PASS\nok  \tx\t0.1s\n" + goPass + "Connection lost\n", false},
 		{"python3 -m pytest -v | head -20", pytest, false},
-		// One suite that ends without a word, and another that passes.
+		// One suite ends without a result, and another passes.
 		{"make test || true", pytest + goPass + "PASS\nok  \tx\t0.1s\n", false},
 		{"npm test || true", pass("  ✓ adds the number %d to another (2 ms)") + "Disconnected from the worker\n" + pass("  ✓ takes the number %d from another (2 ms)") + "Tests:       20 passed, 20 total\n", false},
 		{"make test || true", pytest + "tests/test_b.py: Verbindung verloren\n" + pytest + "============================== 20 passed in 0.40s ==============================\n", false},
@@ -181,8 +181,9 @@ func TestPassesAreFoldedWhereAllPassed(t *testing.T) {
 	}
 }
 
-// Lines that begin and end alike say it once, cut between words; source that a search or
-// git blame shows stays in one piece, and a heading of a search stays with its lines.
+// What lines that begin and end alike have in common is printed once, and they are cut only between
+// words. Source that a search or git blame shows stays in one piece, and a heading of a search
+// stays with its lines.
 func TestAlike(t *testing.T) {
 	many := func(format string, values ...string) string {
 		var b strings.Builder
@@ -211,7 +212,7 @@ func TestAlike(t *testing.T) {
 		{"git blame main.go", blamed.String(), "1a2b3c4d (Ann Other 2024-11-23 02:38:00 +0100 …\n   1) func main() {\n   2) \treturn nil, errNotFound\n"},
 		{"rg -n TypeError", numbered.String(), "src/components/dialogs/…:\tthrow new TypeError(`no such thing: ${name}`);\n  part00.ts:3\n  part01.ts:4\n"},
 		{"rg -n TypeError", many("src/components/dialogs/a.ts:%s:new TypeError(1)", "1", "2", "3", "4", "5") + numbered.String(), "src/components/dialogs/a.ts\n1:new TypeError(1)\n2:new TypeError(1)\n3:new TypeError(1)\n4:new TypeError(1)\n5:new TypeError(1)\nsrc/components/dialogs/…"},
-		// A time is not cut, nor the blanks of a column.
+		// Neither a time nor the blanks of a column are cut.
 		{"docker logs web", many("web-server  | 2024-11-23T02:38:%s GET /api/items 200", "00", "01", "05", "07", "11", "13", "17", "19", "23", "29", "31", "37", "41", "42", "43", "44", "47", "48", "49", "50", "51", "53", "54", "55", "57", "58", "59", "59", "59", "59", "59", "59", "59", "59", "59", "59", "59"),
 			"web-server  | …\n  2024-11-23T02:38:00 GET /api/items 200\n"},
 		{"git diff --stat", many(" apps/web/src/features/billing/%-16s | 2 +-", files...), " apps/web/src/features/billing/…\n   login.ts         | 2 +-\n"},
@@ -239,8 +240,8 @@ func TestAlike(t *testing.T) {
 	}
 }
 
-// Lines that differ in numbers that do not count up stay: nobody reads a column of
-// bare numbers.
+// Lines that differ in numbers that do not count up stay as they are, because nobody could read a
+// column of bare numbers.
 func TestNoColumnsOfNumbers(t *testing.T) {
 	var b strings.Builder
 	for i := range 40 {
@@ -251,8 +252,8 @@ func TestNoColumnsOfNumbers(t *testing.T) {
 	}
 }
 
-// Whatever the text, a rule is used only where its inverse gives it back, and what
-// is used is shorter by what is promised.
+// Whatever the text is, a rule is used only if its inverse restores the text. The result is shorter
+// by the number of bytes that is reported.
 func TestOnlyWhatCanBeTakenBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var lines []string
@@ -283,8 +284,8 @@ type failer interface {
 	Fatalf(string, ...any)
 }
 
-// checkResult: what comes out of a text is shorter, and what no rule folds can be
-// told from it again.
+// checkResult checks that a result is shorter than its text, and that without folding the text can
+// be restored from it.
 func checkResult(t failer, line, in string) {
 	t.Helper()
 	r, ok := Output(line, in, Options{NoFold: true})
@@ -302,7 +303,7 @@ func checkResult(t failer, line, in string) {
 	}
 }
 
-// invert takes back all rules of a result but the terminal's.
+// invert undoes all rules of a result except the terminal's.
 func invert(r Result) (string, bool) {
 	out := r.Text
 	if h, rest, ok := strings.Cut(out, "\n"); ok && strings.HasPrefix(h, Mark) {

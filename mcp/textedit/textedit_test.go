@@ -50,7 +50,7 @@ func TestLineEnds(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct{ content, old, new, says string }{
 		{"a\x00b", "a", "c", "is binary"},
-		{"a\x00b\x00", "a", "c", "is binary"}, // UTF-16 without a mark
+		{"a\x00b\x00", "a", "c", "is binary"}, // UTF-16 without a byte order mark
 		{"a\r\nb\r\n", "\r\n", "\n", "only line ends differ"},
 		{"a\nb\n", "a\n", "a\r\n", "only line ends differ"},
 		{"caf\xe9\n", "caf", "naïf", "is not UTF-8"},
@@ -95,7 +95,7 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// Whatever the line ends: what is outside of the edit stays to the byte, and so does each
+// Whatever line ends a file has, the text outside of the edit keeps its bytes, and so does each
 // line inside that the edit repeats.
 func TestNothingElseChanges(t *testing.T) {
 	ends := []string{"\n", "\r\n", "\r"}

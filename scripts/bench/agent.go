@@ -11,13 +11,13 @@ import (
 	"os/exec"
 )
 
-// agent plays a client with hooks and a transcript. From the transcript cachebro sees that a
-// context holds what was sent to it.
+// agent plays a client with hooks and a transcript. The transcript proves to cachebro that a
+// context still holds what was sent to it.
 type agent struct {
 	binary, dir string
 	transcript  *os.File
 	entries     int
-	call        map[string]any // the tool call under way
+	call        map[string]any // the tool call in progress
 }
 
 func newAgent(binary, dir string) (*agent, error) {
@@ -58,7 +58,7 @@ func (a *agent) end(text string) error {
 	return a.said("user", map[string]any{"role": "user", "content": []any{given}})
 }
 
-// said appends an entry to the transcript, as a child of the one before.
+// said appends an entry to the transcript, as a child of the previous entry.
 func (a *agent) said(kind string, message any) error {
 	e := map[string]any{"uuid": fmt.Sprint("e", a.entries+1), "parentUuid": nil, "type": kind, "isSidechain": false, "message": message}
 	if a.entries > 0 {

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	packed    = 10_000   // files in the archive to unpack, as many packages have
+	packed    = 10_000   // files in the archive that is unpacked; many packages have as many
 	bigFile   = 24 << 20 // below the size above which no content is kept
 	randomOps = 2000
 )
@@ -102,8 +102,8 @@ func writeBig(name string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// uncached opens a file and drops its pages from the page cache of this mount. The pages of the file
-// on the source may still be cached.
+// uncached opens a file and drops its pages from the page cache of this mount. The kernel may still
+// have cached the pages of the same file on the source.
 func uncached(name string) (*os.File, error) {
 	f, err := os.Open(name)
 	if err == nil {
@@ -147,8 +147,8 @@ func readAtRandom(name string) error {
 	return nil
 }
 
-// fullQueue measures what a close costs while eight writers together write more than the store
-// can take. The wait is bounded, and this shows the bound.
+// fullQueue measures what a close costs while eight writers together write more than the store can
+// take. A close then waits for the store, but only up to a limit, which the measurement shows.
 func fullQueue(labels, dirs []string) error {
 	const (
 		writers = 8
@@ -171,7 +171,7 @@ func fullQueue(labels, dirs []string) error {
 				buf := make([]byte, size)
 				rng := rand.New(rand.NewSource(int64(w)))
 				for n := range each {
-					rng.Read(buf) // does not compress, and was not there before
+					rng.Read(buf) // random bytes, which do not compress and are new to the store
 					d, err := closeOf(filepath.Join(top, fmt.Sprintf("w%d-%d", w, n%50)), buf)
 					mu.Lock()
 					took = append(took, d)

@@ -17,13 +17,13 @@ import (
 	"time"
 )
 
-// mostFirst bounds the wait for a first index.
+// mostFirst limits the wait for a first index.
 const mostFirst = 150 * time.Second
 
-// firstIndex mounts dir and measures reads over MCP until the project's first index is
-// complete, or for mostFirst: by one client, by several with a writer at the same time, or by
-// none. Then it prints how long that took, the daemon's processor time, and its peak memory.
-// The project should have no history yet.
+// firstIndex mounts dir and measures reads over MCP until the project's first index is complete, or
+// for mostFirst. The reads are those of one client, of several clients with a writer at the same
+// time, or of no client. Then it prints how long the index took, the daemon's processor time, and
+// its peak memory. The project should have no history yet.
 func firstIndex(binary, dir string, clients int, writer bool) error {
 	files, err := sample(dir, 400)
 	if err != nil {
@@ -73,7 +73,7 @@ func firstIndex(binary, dir string, clients int, writer bool) error {
 	}
 	pid, complete := 0, time.Time{}
 	for end := start.Add(mostFirst); complete.IsZero() && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		if clients == 0 { // asking often would count as somebody who waits
+		if clients == 0 { // frequent requests would count as somebody who waits for answers
 			time.Sleep(3 * time.Second)
 		}
 		out, err := statusOf(binary, dir)
@@ -93,7 +93,7 @@ func firstIndex(binary, dir string, clients int, writer bool) error {
 			return err
 		}
 		pid = st.PID
-		if st.Scan.Done && st.Store.Versions >= len(files) && st.Index.Ready && (writer || st.Index.Lag <= 20) { // while somebody writes all the time, the index always lags a little
+		if st.Scan.Done && st.Store.Versions >= len(files) && st.Index.Ready && (writer || st.Index.Lag <= 20) { // while a writer writes all the time, the index always lags a little
 			complete = time.Now()
 		}
 	}

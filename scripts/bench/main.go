@@ -1,11 +1,10 @@
 //go:build linux
 
-// Command bench measures the same work in several directories that hold the
-// same files (the plain one, a go-fuse loopback, cachebro) and prints one table
-// of medians, with the ratio to the first directory, and of the last one to those
-// whose labels begin with "loopback". Each run waits until the processors are
-// idle, so that no background work of one falls on another. scripts/bench.sh
-// prepares the directories and runs it.
+// Command bench measures the same work in several directories that hold the same files (the plain
+// one, a go-fuse loopback, cachebro) and prints one table of medians, with the ratio to the first
+// directory, and of the last one to those whose labels begin with "loopback". Each run waits until
+// the processors are idle, so that the background work of one run does not slow down the next.
+// scripts/bench.sh prepares the directories and runs it.
 //
 // Usage: bench [-n RUNS] [-only NAME] [-cachebro BIN] LABEL=DIR…
 package main
@@ -77,8 +76,7 @@ func bench(places []string, runs int, only, binary string) error {
 		if t.few > 0 {
 			runs = min(runs, t.few)
 		}
-		// Runs alternate between the places, so that a slow minute of the
-		// machine falls on all of them.
+		// Run the places by turns, so that a slow minute of the machine affects all of them.
 		times := make([][]time.Duration, len(dirs))
 		for range runs {
 			for i, dir := range dirs {

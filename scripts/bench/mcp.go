@@ -24,10 +24,10 @@ type client struct {
 	in  io.WriteCloser
 	out *bufio.Reader
 	id  int
-	// pids are the processes that work on an answer.
+	// pids are the processes whose processor time counts: those that work on an answer.
 	pids []int
-	// agent reports each read as Claude Code does. For a text above 8 KiB, only such a report
-	// shows that the client did not cut it. If agent is nil, reads are not reported.
+	// agent, if not nil, reports each read as Claude Code does. Without such a report, a text above
+	// 8 KiB does not count as shown, because the client may have cut it.
 	agent *agent
 	reads int
 }
@@ -161,9 +161,9 @@ func (c *client) rereads(dir string, kB int) error {
 		if err := os.WriteFile(name, []byte(text.String()), 0o644); err != nil {
 			return err
 		}
-		// There are three cases. The read comes when the change is in the log, on a connection in
-		// use, like the reads of an unchanged file. Or it also has to wait for the log. Or it
-		// comes after a pause, so that idle processors have to wake up.
+		// The read is measured in three cases by turns: when the log has the change and the
+		// connection is in use, like the reads of an unchanged file; when the read has to wait for
+		// the log; and after a pause, when idle processors have to wake up.
 		switch i % 3 {
 		case 0:
 			if err := c.ping(25 * time.Millisecond); err != nil {
@@ -189,8 +189,9 @@ func (c *client) rereads(dir string, kB int) error {
 			rested = append(rested, d)
 		}
 	}
-	before, answers := cpu(c.pids...), 0 // with hooks, this includes the daemon's work for them
-	// A client that asks again after a stub gets the text, so every second answer is the text.
+	before, answers := cpu(c.pids...), 0 // the processor time before; with hooks, it includes the daemon's work for them
+	// A client that asks again after a one-line answer gets the whole text. So every second answer
+	// is a one-line answer.
 	for len(unchanged) < rereads {
 		for range 2 {
 			d, answer, err := c.read("bench-reread.txt")

@@ -82,8 +82,8 @@ func (c *client) list() (string, error) {
 // parallel is the number of readers, each a context window with its own connection.
 const parallel = 50
 
-// readers lets all of them read the same files twice: the first answer must be the text, the
-// second a stub, because what one reader was shown says nothing about another.
+// readers lets all of them read the same files twice. The first answer must be the text, because it
+// must not depend on what other readers were shown. The second must be the one-line answer.
 func readers(binary, dir string) error {
 	out, err := exec.Command(binary, "version", "--json").Output()
 	if err != nil {
@@ -95,7 +95,7 @@ func readers(binary, dir string) error {
 	if err := json.Unmarshal(out, &v); err != nil {
 		return err
 	}
-	const files = 20 // of 1,000 tokens each, because texts are sent again after 40,000 tokens
+	const files = 20 // each of 1,000 tokens; all stay below 40,000, because after so many tokens a text is sent again
 	for i := range files {
 		name := filepath.Join(dir, fmt.Sprintf("bench-reader-%02d.txt", i))
 		if err := os.WriteFile(name, []byte(strings.Repeat(fmt.Sprintf("a line of file %d for many readers\n", i), 100)), 0o644); err != nil {

@@ -12,9 +12,9 @@ import (
 // call is a tool call that the scripted model makes.
 type call = modelserver.Call
 
-// step is one answer of the scripted model: text, or tool calls that the client runs before it
-// asks again. If usage is set, it is reported to the client as the input token count in place
-// of the true one; a large count makes the client compact.
+// step is one answer of the scripted model: text, or tool calls that the client runs before it asks
+// again. If usage is set, it is reported to the client as the input token count instead of the true
+// count. A large count makes the client compact.
 type step struct {
 	text  string
 	calls []call
@@ -30,7 +30,7 @@ type exchange struct {
 	body   request
 	size   int
 	ids    []string // ids of the tool calls in the answer
-	beside bool     // the request belongs to a run by plain and is not counted
+	beside bool     // the request belongs to a run by plain, so it is not counted
 }
 
 // api is the scripted Messages API. The marker "SCRIPT:name" in a request's messages says which
@@ -60,14 +60,14 @@ func (a *api) script(name string, steps ...step) {
 	a.scripts[name], a.cursor[name] = steps, 0
 }
 
-// beside says whether the requests from now on are not to be counted.
+// beside sets whether the requests from now on are left out of the counts.
 func (a *api) beside(is bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.apart = is
 }
 
-// forget begins a new record; the files of the requests stay.
+// forget begins a new record of requests. The files with the requests stay.
 func (a *api) forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -106,7 +106,7 @@ func (a *api) next(req request, q modelserver.Request) (step, []string) {
 	name := req.marker()
 	switch {
 	case name == "" || len(req.Tools) == 0 && !req.summary():
-		// Titles, topics and the like: any answer will do.
+		// The request is for a title, a topic or the like, for which any answer will do.
 	case req.summary():
 		s.text = "<analysis>scripted</analysis><summary>The work so far, in short. SCRIPT:" + name + " goes on.</summary>"
 		e.script = name + "/summary"

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// attributed configures the client with "cachebro up", starts it directly in the unmounted
-// project, and checks who is named for each change: by Edit, Write and Bash, in parallel, in
-// the background, in a sub-agent. Then the last prompt is undone.
+// attributed configures the client with "cachebro up" and starts it directly in the unmounted
+// project. It checks who the log says has made each change: by Edit, Write and Bash, in parallel
+// calls, in the background, and in a sub-agent. Then it undoes the last prompt.
 func attributed(b *bench, c *checks) {
 	settings := filepath.Join(b.dir, "home", ".claude", "settings.json")
 	before, _ := os.ReadFile(settings)

@@ -19,7 +19,7 @@ func back(b *bench, c *checks) {
 	text, err := b.tool("mount", b.project)
 	c.that(err == nil, "mount: %s", tailLine(text))
 
-	// No hook runs in the first session: only the environment of its commands names it.
+	// In the first session no hook runs, so only the environment of its commands names the session.
 	m := b.conv("unheard")
 	m.do(shell("sed -i 's/^var v0500.*/var v0500 = -1/' src/big.go; echo new >new.txt"))
 	m.say("finished")
@@ -58,7 +58,7 @@ func back(b *bench, c *checks) {
 	}
 	sed := number("sed -i")
 	c.that(strings.Count(log, "rm src/huge.go") == 1 && sed != "", "three commands in a call are one line, %s", sed)
-	// Run the line by a shell, as a person would: after a bare # it sees a comment.
+	// Run the line in a shell, as a person would, because an unquoted # begins a comment there.
 	typed := func(line string) (string, error) {
 		cmd := exec.Command("bash", "-c", line)
 		cmd.Dir, cmd.Env = b.project, append(b.env(), "PATH="+filepath.Dir(b.cachebro)+":"+os.Getenv("PATH"))
@@ -78,7 +78,7 @@ func back(b *bench, c *checks) {
 	shown, err := typed("cachebro show " + edit + " && cachebro diff " + sed + " " + edit)
 	c.that(err == nil && strings.Contains(shown, "line seven") && strings.Contains(shown, "+++ b/src/mid.go"), "show and diff take them bare: %s", head(shown))
 
-	// A redo that left a conflict still belongs to its plan.
+	// A redo still belongs to its plan if it left a conflict.
 	prompts := regexp.MustCompile(`prompt ([0-9a-f]{8})`).FindAllStringSubmatch(log, -1)
 	if len(prompts) != 3 {
 		c.that(false, "three prompts in the log: %v", prompts)
@@ -107,7 +107,8 @@ func back(b *bench, c *checks) {
 	_, gone = os.Stat(filepath.Join(b.project, "src/huge.go"))
 	c.that(err == nil && errors.Is(gone, os.ErrNotExist), "now the plan before is next: %s", text)
 
-	// The worktree that a tool left clean is removed, the one with uncommitted work stays.
+	// The undo removes the worktree that a tool left clean, and keeps the one with uncommitted
+	// work.
 	text, err = typed("cachebro undo -y --git --prompt last")
 	_, clean := os.Stat(filepath.Join(b.project, ".claude/worktrees/tool"))
 	work, _ := os.ReadFile(filepath.Join(b.project, ".claude/worktrees/entered/in.txt"))

@@ -13,7 +13,7 @@ func believed(b *bench, c *checks) {
 	note := filepath.Join(b.project, "note.txt")
 	prompts := []*conv{b.conv("one"), b.conv("two"), b.conv("three"), b.conv("four"), b.conv("five"), b.conv("six")}
 	one, two, three, four, five, six := prompts[0], prompts[1], prompts[2], prompts[3], prompts[4], prompts[5]
-	other := *b // another client at the same time
+	other := *b // another client that runs at the same time
 	session := ""
 	theirs := func(name string, do call) func() {
 		return func() {
@@ -42,7 +42,7 @@ func believed(b *bench, c *checks) {
 	}
 	four.do(b.read("note.txt"))
 	four.do(shell(`printf 'one\ntwo\nthree\nfour\nfive\nsix\nVII\n8\n' > note.txt`))
-	four.do(shell("sleep 4")) // what a command overwrote is known for sure once its reads have been reported
+	four.do(shell("sleep 4")) // wait, because it is known for certain what a command overwrote only after its reads were reported
 	four.steps[1].act = theirs("other-two", shell("sed -i s/three/3/ note.txt"))
 	four.say("four")
 	five.say("five")

@@ -75,7 +75,7 @@ func (b *bench) converse(prompts ...string) run {
 }
 
 func (b *bench) plain(prompt string, args ...string) run {
-	b.api.beside(true) // its results are not counted among those of the scenario
+	b.api.beside(true) // the results of this run are not counted among those of the scenario
 	defer b.api.beside(false)
 	return b.start(append([]string{b.claude}, claudeArgs(prompt, args)...))
 }
@@ -112,16 +112,16 @@ func (b *bench) start(argv []string) run {
 	return run{out.String(), errs.String(), err, time.Since(begin)}
 }
 
-// interrupt is converse, but one second after the client announces the first call that contains
-// the command it is interrupted, as by a person.
+// interrupt is like converse. But one second after the client announces the first call that
+// contains the command, it interrupts the client as a person would.
 func (b *bench) interrupt(command string, prompts ...string) run {
 	b.onTool = command
 	defer func() { b.onTool = "" }()
 	return b.converse(prompts...)
 }
 
-// queue is converse, but the second prompt is sent while the call of the first one that
-// contains the command is running.
+// queue is like converse, but sends the second prompt while the first prompt's call that contains
+// the command is running.
 func (b *bench) queue(command string, prompts ...string) run {
 	b.queueOn = command
 	defer func() { b.queueOn = "" }()
@@ -135,7 +135,7 @@ func (b *bench) talk(stdin io.WriteCloser, stdout io.Reader, out *bytes.Buffer) 
 		if stdin == nil {
 			return nil
 		}
-		if len(prompts) == 0 { // a client may report one result more than there were prompts
+		if len(prompts) == 0 { // a client may report more results than there were prompts
 			last := stdin
 			stdin = nil
 			return last.Close()
@@ -185,8 +185,8 @@ func (b *bench) talk(stdin io.WriteCloser, stdout io.Reader, out *bytes.Buffer) 
 // tool runs cachebro itself in the project and returns its output.
 func (b *bench) tool(args ...string) (string, error) { return b.toolIn(b.project, args...) }
 
-// umount runs outside of the project: a process with its working directory inside keeps it
-// busy.
+// umount runs cachebro umount outside of the project, because a process whose working directory is
+// in the mount keeps it busy.
 func (b *bench) umount() (string, error) { return b.toolIn(b.dir, "umount", b.project) }
 
 // endDaemon stops the store daemon, which would otherwise stay for a project that is gone, and

@@ -60,7 +60,7 @@ func commented(b *bench, c *checks) {
 	}
 	c.that(strings.Contains(words, "note.txt:2 (as of version") && strings.Contains(words, `the line "the second line"`), "it names the line: %s", head(after(words, "The user commented")))
 
-	// Another client process, and a hook that is killed before it has printed.
+	// A hook of another client process is killed before it has printed the comment.
 	id := r.session()
 	c.that(b.lostHook(id) == nil, "a hook that cannot print takes the second comment")
 	r = b.with(fourth.ready(), "--resume", id)
@@ -82,7 +82,7 @@ func commented(b *bench, c *checks) {
 	}
 	c.that(ids >= 2, "the client's transcript shows which comments came: %d", ids)
 
-	// The daemon is killed while its store holds the comment.
+	// The daemon is killed when it has just stored the comment.
 	err = page.comment("note.txt", 3, "Three is right.")
 	c.that(err == nil, "a third comment %v", err)
 	if pid, err := b.daemonPID(); err == nil {

@@ -10,11 +10,11 @@ func compacted(b *bench, c *checks) {
 	m := b.conv("compact")
 	first := m.do(b.read("src/big.go"))
 	m.do(shell(`sed -i 's/^var v0500.*/var v0500 = -1 \/\/ changed/' src/big.go`))
-	// What this read saves makes room for the recovery block.
+	// Read the file again. What this read saves pays for the recovery block.
 	m.do(b.read("src/big.go"))
 	m.do(shell("false"))
 	before := m.do(b.read("src/mid.go"))
-	m.steps[before].usage = 99_000 // compacts before the next answer
+	m.steps[before].usage = 99_000 // makes the client compact before the next answer
 	after := m.do(b.read("src/big.go"))
 	stub := m.do(b.read("src/big.go"))
 	cat := m.do(shell("cat src/mid.go"))
@@ -71,7 +71,8 @@ func resumed(b *bench, c *checks) {
 		d = n.got(edit)
 		c.that(strings.Contains(d.text, "updated successfully"), "Edit after the stub: %s", head(d.text))
 	}
-	// Two prompts in one session: what the first one read is still known.
+	// Two prompts are sent to one session. The second prompt's reads rely on what the first one has
+	// read.
 	n := b.conv("second")
 	read := n.do(b.read("src/huge.go", "offset", 1, "limit", 200))
 	n.say("finished")

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// continued checks what the client does without being asked: an agent and a background command
-// end after the prompt that started them is answered, and the client goes on. All of it belongs
-// to that prompt, even if another prompt was typed meanwhile.
+// continued checks what the client does without being asked. An agent and a background command end
+// after the client has answered the prompt that started them, and the client goes on. All of this
+// belongs to that prompt, even if another prompt was typed meanwhile.
 func continued(b *bench, c *checks) {
 	out, err := b.tool("up", "--yes", "--client", "claude", b.project)
 	c.that(err == nil, "up: %s", tailLine(out))
@@ -35,7 +35,7 @@ func continued(b *bench, c *checks) {
 	r := b.start([]string{b.claude, "-p", one.ready(), "--output-format", "stream-json", "--verbose", "--permission-mode", "bypassPermissions"})
 	ended(c, r, "a prompt, its agent, its background command, and what follows them")
 	all := []string{"sub.txt", "sub2.txt", "final.txt", "bg.txt", "last.txt", "late.txt"}
-	for range 500 { // the detached command writes after the client has ended
+	for range 500 { // wait, because the detached command writes after the client has ended
 		if _, err := os.Stat(filepath.Join(b.project, "late.txt")); err == nil {
 			break
 		}
@@ -65,8 +65,8 @@ func continued(b *bench, c *checks) {
 	_, serr := os.Stat(filepath.Join(b.project, "late.txt"))
 	c.that(errors.Join(err, serr) == nil, "redo brings it back: %s", tailLine(out))
 
-	// A prompt that is typed while an agent of the first one works takes none of the agent's
-	// changes.
+	// While an agent of the first prompt works, a second prompt is typed. The agent's changes
+	// belong to the first one.
 	three, four := b.conv("three"), b.conv("four")
 	slow := b.conv("three-sub")
 	slow.do(shell("echo a > slow1.txt; sleep 1"))

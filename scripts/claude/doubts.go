@@ -72,8 +72,8 @@ echo '{"hookSpecificOutput":{"hookEventName":"PostToolUse","updatedToolOutput":{
 	d = n.got(two)
 	c.that(!isStub(d), "the second Read is no stub: %s", head(d.text))
 	d = n.got(cat)
-	// The client itself calls the second Read unchanged, and our hook then puts the full text
-	// in its place. The model has the file only if the client used that replacement.
+	// The client itself answers "unchanged" to the second Read, and our hook then puts the full
+	// text in its place. The model has the file only if the client used this replacement.
 	known := isFull(n.got(two), 300)
 	c.that(isStub(d) && known || isFull(d, 300) && !known, "cat of the same file is a stub only if that text came: %v, %d bytes", known, d.size())
 }
@@ -96,7 +96,8 @@ func parallel(b *bench, c *checks) {
 	m.do(b.read("src/huge.go", "offset", 1, "limit", 50))
 	stale := m.do(b.edit("src/huge.go", "line 7 of this", "line 7 of mine"))
 	m.steps[stale].act = func() {
-		// The client itself refuses the Edit if the file's mtime changed, so keep it.
+		// Keep the file's mtime, because the client itself refuses an Edit if the mtime has
+		// changed.
 		path := filepath.Join(b.project, "src/huge.go")
 		fi, err := os.Stat(path)
 		if err == nil {

@@ -30,9 +30,9 @@ const (
 )
 
 // editsAlike makes random edits of random texts with the client's own Edit and with edit_file.
-// Where the results differ, it finds the reasons for each case: clientEdit does step by step
-// what the client does and must give the client's exact bytes. A step is a reason if the result
-// without it is different.
+// Where the results differ, it finds the reasons for each case: clientEdit does step by step what
+// the client does and must give the client's exact bytes. A step is a reason for the difference if
+// the result without it is another one.
 func editsAlike(b *bench, c *checks) {
 	r := rand.New(rand.NewPCG(43, 1))
 	seen := map[string]int{}
@@ -116,7 +116,7 @@ func editsAlike(b *bench, c *checks) {
 
 const unexplained = "no reason known"
 
-// steps are what the client does to a text besides the edit that it was given.
+// steps are the things that the client does to a text besides the edit that it was given.
 type steps struct {
 	cutsBlanks bool // removes blanks at the ends of new lines
 	takesEnd   bool // removes the line end after text that is removed
@@ -195,7 +195,8 @@ func (x *editCase) why(ours, theirs []byte) string {
 			reasons = append(reasons, step.reason)
 		}
 	}
-	// edit_file, given an edit that includes these two steps, differs only in line ends.
+	// If edit_file is given an edit that includes these two steps, its result differs only in line
+	// ends.
 	if len(reasons) > 0 {
 		adjusted.New = blanksAtEnds.ReplaceAllString(adjusted.New, "$1")
 		shown, _ := text.Shown(x.content)
@@ -250,7 +251,7 @@ func randomEdit(r *rand.Rand, path string) *editCase {
 	vocabulary := []string{"alpha", "beta", "gamma", "x = 1", "\treturn", "  y", "", "é", "日本", "{", "}", "end"}
 	kinds := [][]string{{"\n"}, {"\r\n"}, {"\n", "\r\n"}, {"\r"}}
 	names := []string{"lf", "crlf", "mixed", "cr"}
-	k := r.IntN(9) % 4 // the common ones more often
+	k := r.IntN(9) % 4 // make the common cases more frequent
 	var b strings.Builder
 	for i := range 1 + r.IntN(9) {
 		for range r.IntN(3) {

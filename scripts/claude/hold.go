@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// held checks init --hold: the first write over what another session changed is denied and the
-// model is shown that change, so that it can merge both. A second try goes through.
+// held checks init --hold: If the model writes to a file that another session has changed, the
+// first write is denied. The model is shown the change, so that it can merge both. A second try
+// succeeds.
 func held(b *bench, c *checks) {
 	settings := filepath.Join(b.dir, "home", ".claude", "settings.json")
 	before, _ := os.ReadFile(settings)
@@ -17,7 +18,7 @@ func held(b *bench, c *checks) {
 	write := func(text string) call {
 		return call{Name: "Write", Input: map[string]any{"file_path": note, "content": text}}
 	}
-	other := *b // another client at the same time
+	other := *b // another client that runs at the same time
 	theirs := func(name, command string) func() {
 		return func() {
 			v := other.conv(name)
@@ -29,8 +30,8 @@ func held(b *bench, c *checks) {
 
 	m := b.conv("hold")
 	m.do(write("one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\n"))
-	// In the answer right after the change the client itself refuses a Write. From the next
-	// answer on it would overwrite the change.
+	// The client itself refuses a Write in the answer right after the change. From the next answer
+	// on, it would overwrite the change.
 	m.do(shell("true"))
 	m.steps[1].act = theirs("other-one", "sed -i s/two/2/ note.txt")
 	blind := m.do(write("one\ntwo\nthree\nfour\nfive\nsix\nVII\neight\n"))

@@ -1,11 +1,10 @@
-// Command claude drives the real Claude Code against a scripted Messages API on loopback,
-// inside a project mounted by cachebro, and checks what reaches the model by the bodies of the
-// requests. run.sh installs the client and builds cachebro. The exit status is 1 if a check
-// fails.
+// Command claude drives the real Claude Code against a scripted Messages API on loopback, inside a
+// project mounted by cachebro, and checks by the bodies of the requests what reaches the model.
+// run.sh installs the client and builds cachebro. The exit status is 1 if a check fails.
 //
-// A scenario is a conversation: the answers of the scripted model (step in api.go) and checks
-// of what its tool calls delivered (evidence.go). Nothing here knows how cachebro works; it
-// knows only what FORMATS promises.
+// A scenario is a conversation: the answers of the scripted model (step in api.go) and checks of
+// what its tool calls delivered (evidence.go). Nothing here depends on how cachebro works, only on
+// what doc/formats.md promises.
 package main
 
 import (
@@ -67,8 +66,8 @@ func runAll() int {
 			if *bare {
 				break
 			}
-			// On an overloaded machine the daemon may miss its 200 ms. The hooks then do
-			// nothing for half a minute, by design, and nothing can be checked.
+			// On an overloaded machine the daemon may not answer within 200 ms. The hooks then do
+			// nothing for half a minute, as designed, and nothing can be checked.
 			if part.failed > 0 && try < 3 && part.late {
 				fmt.Println("a hook's time ran out on this machine; once more")
 				continue
@@ -110,7 +109,7 @@ func (b *bench) scene(s scenario) (*checks, error) {
 	}
 	b.endDaemon()
 	b.api.forget()
-	// The next scenario's project has the same path and must not find this history.
+	// Remove the history, because the next scenario's project has the same path.
 	return part, errors.Join(os.RemoveAll(b.project), os.RemoveAll(filepath.Join(b.dir, "state")))
 }
 

@@ -61,7 +61,7 @@ func mixed(b *bench, c *checks) {
 	ended(c, b.start(append([]string{b.claude}, claudeArgs(m.ready(), []string{"--settings", string(settings)})...)), "a hook has the client go on")
 	undo("what came before and after the hook", "", "e.txt f.txt", "--prompt", "last")
 
-	// The agent of an agent works for the same prompt.
+	// The changes of an agent's agent belong to the same prompt.
 	m, sub, inner := b.conv("nested"), b.conv("nested-sub"), b.conv("nested-inner")
 	inner.do(shell("sleep 1; echo g >g.txt"))
 	inner.say("inner done")
@@ -94,7 +94,7 @@ func mixed(b *bench, c *checks) {
 	on.say("finished")
 	forked := ""
 	beside := *b
-	on.steps[1].act = func() { // while the first session waits for its model
+	on.steps[1].act = func() { // runs while the first session waits for its model
 		r := beside.start(append([]string{b.claude}, claudeArgs(fork.ready(), []string{"--resume", trunk, "--fork-session"})...))
 		ended(c, r, "its fork, at the same time")
 		forked = r.session()
@@ -107,7 +107,7 @@ func mixed(b *bench, c *checks) {
 	undo("the trunk's session by its name", "l.txt m.txt", "k.txt n.txt", "--session", trunk[:8])
 	undo("the fork's", "", "l.txt m.txt", "--session", forked[:8])
 
-	// After /clear it is another session.
+	// After /clear, the client is in another session.
 	m, two = b.conv("cleared-one"), b.conv("cleared-two")
 	m.do(shell("echo o >o.txt"))
 	m.say("finished")

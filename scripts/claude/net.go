@@ -17,8 +17,8 @@ import (
 	"cachebro/scripts/contained"
 )
 
-// netHome makes the files that a disaster destroys. A formatted %d is how many files there are in
-// each of the two directories of other-project.
+// netHome is the script that makes the files that a disaster destroys. It has a verb %d for the
+// number of files in each of the two directories of other-project.
 const netHome = `umask 022; mkdir -p other-project/a other-project/b conf d1 d2/sub empty tree/x/y
 for d in a b; do i=0; while [ $i -lt %d ]; do echo $d $i >other-project/$d/f$i; i=$((i+1)); done; done
 ln other-project/a/f1 other-project/a/hard; ln other-project/a/f2 other-project/b/hard; ln -s f2 other-project/b/soft; chmod 750 other-project/b/f3
@@ -38,7 +38,7 @@ var netShell = []string{
 	"chmod -R go-rwx,u-w ~/tree",
 }
 
-// destroy does the same as netShell as a statically linked program; see main.
+// destroy does the same as netShell. A statically linked program calls it; see main.
 func destroy(home string) error {
 	at := func(name string) string { return filepath.Join(home, name) }
 	config, err := os.ReadFile(at("conf/app.ini"))
@@ -98,7 +98,7 @@ func (n *container) clear() {
 	n.sh("chmod -R u+w .; rm -rf " + strings.Join(netNames[:len(netNames)-1], " "))
 }
 
-// fill makes the files anew, and returns how everything is.
+// fill makes the files again, and returns their state.
 func (n *container) fill(files int) (before string) {
 	n.clear()
 	n.sh(fmt.Sprintf(netHome, files) + fmt.Sprintf("; chown -hR %d:%d %s", contained.User, contained.User, strings.Join(netNames, " ")))
@@ -171,7 +171,8 @@ func netted(b *bench, c *checks) {
 	}
 }
 
-// conflicts lets a person change some of what the last prompt left, and undoes the prompt.
+// conflicts lets a person change some of the files that the last prompt changed, and undoes the
+// prompt.
 func (n *container) conflicts(before string) {
 	n.sh(fmt.Sprintf("echo mine >>.bashrc; sed -i s/off/mine/ conf/app.ini; mkdir -p other-project/a; echo mine >other-project/a/f7; chown -R %d:%d other-project conf", contained.User, contained.User))
 	mine := []string{".bashrc", "conf/app.ini", "other-project/a/f7"}
@@ -218,10 +219,11 @@ func netKilled(b *bench, c *checks) {
 		r := n.disaster(fmt.Sprintf("killed-%d", round), netShell)
 		close(stop)
 		<-done
-		if killed["run"] > 0 { // its recorder sees the end of the command
+		if killed["run"] > 0 { // if run was killed, its recorder notices the end of the command
 			n.awaitEnd("net")
 		}
-		// The kernel refuses the calls of a tree that nobody listens to.
+		// If both run and its recorder were killed, nobody answers the calls of the command's
+		// processes, and the kernel lets them fail.
 		orphaned := killed["run"] > 0 && killed["net"] > 0
 		c.that(strings.Contains(r.stdout, `"subtype":"success"`) || orphaned, "round %d: killed %v of %v: the client ran to its end in %.1f s %s", round, killed, deaths, r.took.Seconds(), tailOf(r))
 		text, err := n.tool("undo", "--since", began.Format(time.RFC3339Nano), "--yes")
@@ -232,7 +234,7 @@ func netKilled(b *bench, c *checks) {
 	}
 }
 
-// death is the moment, after the start of a command, at which a process is killed.
+// death says when, after the start of a command, a process is killed.
 type death struct {
 	name string // sub-command
 	at   time.Duration
@@ -317,8 +319,8 @@ func (n *container) differing(before, after string) (paths []string) {
 	return slices.Compact(paths)
 }
 
-// unnamed returns the paths that differ between two states and that the output of an undo names
-// neither by themselves nor with others of their directory.
+// unnamed returns the paths that differ between two states and that an undo's output does not name,
+// neither alone nor as one of several in their directory.
 func (n *container) unnamed(before, after, said string) (paths []string) {
 	for _, path := range n.differing(before, after) {
 		path = filepath.Join(n.home, path)

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// outputs checks that the output of commands is shortened where nothing is lost, that a folded
-// part can be looked up, and that the next Edit matches what a search showed.
+// outputs checks three things. The output of commands is shortened where no information is lost.
+// The folded part of an output can be looked up. The next Edit finds a text as a search showed it.
 func outputs(b *bench, c *checks) {
 	all, failed, id, err := b.runner()
 	if err != nil {
@@ -64,7 +64,7 @@ func outputs(b *bench, c *checks) {
 	}{{"Grep", own, "grouped by path"}, {"Glob", glob, "indented"}} {
 		d = m.got(tool.step)
 		if strings.Contains(d.text, "No such tool") {
-			continue // this version leaves searching to the shell
+			continue // this version of the client has no search tool and leaves searching to the shell
 		}
 		c.that(strings.Contains(d.text, tool.mark), "the client's own %s: %d bytes: %s", tool.name, d.size(), head(d.text))
 	}
@@ -74,8 +74,8 @@ func outputs(b *bench, c *checks) {
 	c.that(strings.Contains(out, "output: search") && strings.Contains(out, "output: tree") && strings.Contains(out, "output: alike") && strings.Contains(out, "output: tests"), "metrics counts by rule: %s", head(lineWith(out, "output: tests")))
 }
 
-// runner writes a test runner that always prints the same, so that the id of its output is
-// known beforehand.
+// runner writes a test runner whose output is always the same, so that the id of the output is
+// known in advance.
 func (b *bench) runner() (all, failed, id string, err error) {
 	var passed strings.Builder
 	for i := range 40 {

@@ -9,10 +9,10 @@ import (
 )
 
 // projects checks sessions that work in several projects. One changes files in a second mounted
-// project that --add-dir gave it, with a tool that names the file and with commands that do not
-// say what they change. Another moves to a worktree while CLAUDE_PROJECT_DIR stays the same.
-// Each project knows the prompt and the call, an undo in one names the others, and a second
-// read gives the one-line stub in each of them.
+// project that --add-dir gave it, with a tool that names the file and with commands that do not say
+// what they change. Another moves to a worktree while CLAUDE_PROJECT_DIR stays the same. In each
+// project, the prompt and the call must be known, an undo must name the other projects, and a
+// second read must give only the line that says that nothing changed.
 func projects(b *bench, c *checks) {
 	second := filepath.Join(b.dir, "second")
 	defer os.RemoveAll(second)
@@ -64,8 +64,8 @@ func projects(b *bench, c *checks) {
 	diff = differences(before, snapshot(second))
 	c.that(err == nil && len(diff) == 0, "its command takes back what was done there %v: %s", diff, tailLine(text))
 
-	// In a later prompt only a command writes there; the second project learns of the prompt
-	// from the first.
+	// In a later prompt, only a command writes to the second project. The second project learns of
+	// the prompt from the first project.
 	m = b.conv("command")
 	m.do(shell("cd " + second + " && sed -i s/1/one/ count.txt"))
 	m.say("finished")

@@ -7,13 +7,14 @@ import (
 	"strings"
 )
 
-// isStub reports whether an answer says, in one of two ways, that a text is not repeated.
+// isStub reports whether an answer says, in one of the two possible ways, that a text is not
+// repeated.
 func isStub(d delivered) bool {
 	return d.found && d.size() < 400 &&
 		(strings.Contains(d.text, "unchanged since") || strings.Contains(d.text, "cachebro: not repeated"))
 }
 
-// isFull reports whether all n lines came, numbered (Read) or not (cat).
+// isFull reports whether the answer has all n lines, with numbers (Read) or without (cat).
 func isFull(d delivered, n int) bool {
 	return d.found && strings.Count(d.text, " of this") == n
 }
@@ -53,7 +54,7 @@ func reads(b *bench, c *checks) {
 	cat := m.do(shell("cat src/mid.go"))
 	m.do(shell(`sed -i 's/^var v1100.*/var v1100 = -1 \/\/ changed/' src/mid.go`))
 	catDiff := m.do(shell("cat src/mid.go"))
-	m.do(b.read("src/mid.go", "offset", 100, "limit", 1)) // the client's Edit requires a Read; cat does not count
+	m.do(b.read("src/mid.go", "offset", 100, "limit", 1)) // the client allows an Edit only after a Read; cat does not count
 	catEdit := m.do(b.edit("src/mid.go", "var v1100 = -1 // changed", "var v1100 = -2 // edited"))
 	catStub := m.do(shell("cat src/mid.go"))
 	catFull := m.do(shell("cat src/mid.go"))
@@ -102,7 +103,8 @@ func reads(b *bench, c *checks) {
 	d = sub.got(1)
 	c.that(isStub(d), "its second is a stub: %d bytes", d.size())
 	es := b.api.of("reads")
-	// A client that runs sub-agents in the background asks once more when one is done.
+	// A client that runs sub-agents in the background sends one more request when one of them has
+	// ended.
 	c.that(len(es) >= last+1 && len(es) <= last+2, "%d requests, %d steps", len(es), last+1)
 	c.that(strings.Contains(r.stdout, "tokens saved ·") && strings.Contains(r.stdout, "files changed, undo: cachebro undo --prompt last"), "the Stop line was shown: %s", head(after(r.stdout, `systemMessage\":\"`)))
 	c.that(!strings.Contains(r.stdout+r.stderr, "failed:"), "the end of the session is silent: %s", head(r.stderr))
@@ -117,7 +119,7 @@ func reads(b *bench, c *checks) {
 	log, err := b.tool("log", "--session", r.session(), "--limit", "50")
 	c.that(err == nil && strings.Contains(log, "sed") && strings.Contains(log, "Edit"), "log --session names sed and Edit: %s", head(log))
 
-	// Run the same calls without cachebro to compare the totals.
+	// Run the same calls without cachebro, to compare the totals.
 	out, err := b.umount()
 	c.that(err == nil, "umount %s", head(out))
 	os.RemoveAll(b.project)

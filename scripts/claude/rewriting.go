@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// rewriting pretends that a version of the client shows its own text whatever hooks put in its
-// place. Each form of replacement is then sent to it once and never again, and the real version
-// still gets replacements. The "deaf" client is the real one, with a script between it and our
-// hook that drops replacements of results.
+// rewriting checks how the hooks learn that a client ignores their replacements. A "deaf" version
+// of the client shows its own text whatever hooks put in its place. Hooks must send it each form of
+// replacement once and never again, and the real version must still get replacements. The deaf
+// client is the real one, with a script in front of our hook that drops replacements of results.
 func rewriting(b *bench, c *checks) {
 	real := b.claude
 	defer func() { b.claude = real }()

@@ -19,7 +19,7 @@ func sandboxed(b *bench, c *checks) {
 	c.that(os.WriteFile(config, settings, 0o600) == nil, "the sandbox is switched on")
 	out, err := b.tool("up", "--yes", "--client", "claude", b.project)
 	c.that(err == nil, "up: %s", tailLine(out))
-	// Of twenty commands the log shows the ones that changed something, and nothing of what the
+	// Of twenty commands, the log must show those that changed something, and nothing that the
 	// sandbox does around each of them.
 	many := b.conv("many")
 	var wanted []string
@@ -47,7 +47,7 @@ func sandboxed(b *bench, c *checks) {
 			c.that(false, "log --actions --json: %v", derr)
 			break
 		}
-		if a.Count > 0 && !strings.HasPrefix(a.Command, "claude ") { // the client leaves .claude/.cc-writes behind
+		if a.Count > 0 && !strings.HasPrefix(a.Command, "claude ") { // do not count the file .claude/.cc-writes, which the client leaves behind
 			told = append(told, a.Command)
 		}
 	}

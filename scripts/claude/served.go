@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// served checks that our MCP server follows its client from the project in which it was
-// started: into another one that --add-dir gave the session, into a git worktree of the first,
-// into a fork, and with a sub-agent into a worktree. A third project, which the client does not
-// name, stays closed.
+// served checks that our MCP server follows its client to other projects than the one in which it
+// was started: to one that --add-dir gave the session, to a git worktree of the first project, to a
+// fork, and with a sub-agent to a worktree. The server must not open a third project, which the
+// client does not name.
 func served(b *bench, c *checks) {
 	second, third := filepath.Join(b.dir, "second"), filepath.Join(b.dir, "third")
 	defer os.RemoveAll(second)
@@ -81,8 +81,8 @@ func served(b *bench, c *checks) {
 	text, err = b.tool("undo", "--prompt", "last", "--yes")
 	c.that(err == nil && len(differences(first, snapshot(b.project))) == 0, "undo here: %s", text)
 
-	// A git worktree inside the mount, one entered by the client itself and one for a
-	// sub-agent.
+	// Two git worktrees inside the mount: the client enters one, and starts a sub-agent in the
+	// other.
 	m = b.conv("inside")
 	sub := b.conv("inside-sub")
 	subRead := sub.do(shell("pwd"))
@@ -92,7 +92,7 @@ func served(b *bench, c *checks) {
 	a := agent("inside-sub")
 	a.Input["isolation"] = "worktree"
 	m.do(a)
-	m.do(shell("sleep 3")) // the agent works in the background
+	m.do(shell("sleep 3")) // wait, because the agent works in the background
 	m.do(call{Name: "EnterWorktree", Input: map[string]any{"name": "wt"}})
 	m.do(edit("src/mid.go", "line 8 of this", "line eight"))
 	ended(c, session(m), "worktrees inside of the project")
@@ -101,7 +101,7 @@ func served(b *bench, c *checks) {
 	c.that(has(wt, "src/mid.go", "line eight") && !has(b.project, "src/mid.go", "line eight"), "a relative name is of the worktree")
 	c.that(where != b.project && has(where, "src/big.go", "line nine") && !has(b.project, "src/big.go", "line nine"), "and a sub-agent's of its own, %s", where)
 
-	// A fork: another project, which the session enters.
+	// The session enters a fork, which is another project.
 	text, err = b.tool("init", "--yes", "--client", "claude", "--worktrees")
 	c.that(err == nil, "init --worktrees: %s", tailLine(text))
 	fork := filepath.Join(b.project+".worktrees", "moved")

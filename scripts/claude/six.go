@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// six is one session of six prompts. In each the changes come from elsewhere: the model alone,
-// a sub-agent, a background command, a worktree, a second project, a detached child. After each
-// prompt an undo of it must restore every project byte for byte, or name what it leaves, and
+// six is one session of six prompts. In each prompt, the changes have another origin: the model
+// alone, a sub-agent, a background command, a worktree, a second project, a detached child. After
+// each prompt an undo of it must restore every project byte for byte, or name what it leaves, and
 // redo must restore the state after the prompt.
 func six(b *bench, c *checks) {
 	second := filepath.Join(b.dir, "second")
@@ -35,7 +35,7 @@ func six(b *bench, c *checks) {
 		name   string
 		script func(m *conv)
 		late   string   // written after the client has ended
-		leaves []string // directories that undo leaves alone and names in its output
+		leaves []string // directories that undo does not restore but names in its output
 	}{
 		{"alone", func(m *conv) {
 			m.do(b.read("src/mid.go"))

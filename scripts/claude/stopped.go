@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// stopped checks that what a person interrupts does not count as delivered, that /clear begins
-// anew, and that a daemon that hangs costs only its time-outs.
+// stopped checks that a result does not count as delivered if a person interrupts the call, that
+// /clear begins a new context, and that a daemon that hangs costs no more than its time-outs.
 func stopped(b *bench, c *checks) {
 	m, n := b.conv("interrupted"), b.conv("afterwards")
 	m.do(b.read("src/mid.go"), shell("sleep 20"))
@@ -34,9 +34,9 @@ func stopped(b *bench, c *checks) {
 	c.hung(b)
 }
 
-// hung compares 20 tool calls with the daemon running and stopped. It is enough if one of three
-// comparisons is good, because other work on the machine can matter as much as what is
-// measured.
+// hung compares 20 tool calls with the daemon running to 20 with the daemon stopped. One good
+// comparison of three is enough, because other work on the machine can take as much time as the
+// measured difference.
 func (c *checks) hung(b *bench) {
 	var normal, same time.Duration
 	for range 3 {
@@ -53,8 +53,8 @@ func (c *checks) hung(b *bench) {
 			c.that(false, "continue the daemon: %v", err)
 		}
 		ended(c, r, "20 tool calls, daemon stopped")
-		same = r.took * 21 / 23
-		if same < normal+time.Second { // it asked the model twice more
+		same = r.took * 21 / 23 // without the two additional requests to the model
+		if same < normal+time.Second {
 			break
 		}
 	}

@@ -39,9 +39,9 @@ func storied(b *bench, c *checks) {
 	three.do(shell("python3 - <<'X'\nimport re\ns = open('main.go').read()\nopen('main.go', 'w').write(s.replace('\"1.0\"', '\"1.1\"'))\nX"))
 	three.do(shell("git add -A && git -c user.name=t -c user.email=t@example.com commit -qm 'Release 1.1' && git tag v1.1"))
 	three.say("Released.")
-	by := func() { // between two prompts a person saves a file, as editors do it
+	by := func() { // between two prompts, a person saves a file as editors do
 		save := exec.Command("sh", "-c", "printf '# Shop\\n\\nA shop in Go.\\n' > README.md~ && mv README.md~ README.md")
-		save.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // its own job
+		save.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // puts the save into its own job
 		save.Dir = b.project
 		if out, err := save.CombinedOutput(); err != nil {
 			c.that(false, "the person's save: %v %s", err, out)

@@ -9,9 +9,8 @@ import (
 )
 
 // worktrees checks that with "up --worktrees" the client's worktrees are forks. A fork has the
-// files that git ignores, its own branch and a history. The project is not changed by what is
-// done in a fork, and gets it by "fork merge". A fork that holds work that is nowhere else is
-// not removed.
+// files that git ignores, its own branch and a history. Work in a fork does not change the project
+// until "fork merge". A fork is not removed if it holds work that exists nowhere else.
 func worktrees(b *bench, c *checks) {
 	for name, text := range map[string]string{".gitignore": ".env\nnode_modules/\n", ".env": "KEY=1\n", "node_modules/m/index.js": "{}\n", "notes.txt": "not committed\n"} {
 		p := filepath.Join(b.project, name)
@@ -96,7 +95,7 @@ func worktrees(b *bench, c *checks) {
 	a := agent("isolated-sub")
 	a.Input["isolation"] = "worktree"
 	m.do(a)
-	m.do(shell("sleep 6")) // the agent works in the background
+	m.do(shell("sleep 6")) // wait, because the agent works in the background
 	m.say("finished")
 	ended(c, b.with(m.ready()), "a sub-agent with a worktree")
 	d = sub.got(seen)

@@ -1,7 +1,7 @@
-// Command clients drives coding agents against a scripted model on loopback, in projects
-// mounted by cachebro, and checks by the requests what reached the model. For Claude Code it
-// runs scripts/claude. It prints the table that is in doc/clients.md. run.sh installs the
-// clients and builds cachebro. The exit status is 1 if a check fails.
+// Command clients drives coding agents against a scripted model on loopback, in projects mounted by
+// cachebro, and checks by the bodies of the requests what reached the model. For Claude Code it
+// runs scripts/claude. It prints the table that is in doc/clients.md. run.sh installs the clients
+// and builds cachebro. The exit status is 1 if a check fails.
 package main
 
 import (
@@ -21,7 +21,7 @@ func main() {
 	os.Exit(run())
 }
 
-// client is an agent as the scenes see it.
+// client is a coding agent. It has what the scenes need of it.
 type client interface {
 	name() string
 	program() string
@@ -37,11 +37,11 @@ type scene struct {
 	run     func(b *bench)
 }
 
-// abilities are the columns of the table. A client that has no scene for one is shown without
-// it.
+// abilities are the columns of the table. If a client has no scene for an ability, the table shows
+// that the client lacks it.
 var abilities = []string{"attribution", "session ids", "rewriting of reads", "sub-agents", "compaction", "own MCP reads", inTheNet}
 
-// counted are the abilities whose scenes run once more without cachebro, to compare the bytes
+// counted are the abilities whose scenes run a second time without cachebro, to compare the bytes
 // of the tool results that reach the model.
 var counted = []string{"rewriting of reads", "sub-agents", "compaction"}
 
@@ -260,14 +260,14 @@ func (b *bench) line(n int, what string) {
 	b.check(strings.Contains(g, "cachebro: not repeated") && len(g) < 500, what+" is a line", g)
 }
 
-// full checks that it returned the whole text.
+// full checks that the n-th call returned the whole text.
 func (b *bench) full(n int, what string) {
 	g := b.model.given(n)
 	b.check(strings.Contains(g, " 1 of a file") && strings.Contains(g, " 150 of a file") && !strings.Contains(g, "cachebro:"), what+" is the text", g)
 }
 
-// environ returns the environment of every program: a new home, and nothing from the settings
-// of the client or the person that run this.
+// environ returns the environment of every program. It has a new home, and no settings of the
+// client or person that runs this command.
 func (b *bench) environ() []string {
 	npm, run := b.npm, b.home
 	if b.net {

@@ -18,8 +18,8 @@ type (
 	list = []any
 )
 
-// model is a model that makes the same calls whoever asks. A request without tools (for a title
-// or a summary) gets a line of text and uses up no turn.
+// model is a model that makes the same calls whichever client asks. A request without tools, which
+// is for a title or a summary, gets a line of text and uses up no turn.
 type model struct {
 	*modelserver.Server
 	dir string // directory for the requests
@@ -29,8 +29,8 @@ type model struct {
 	calls   []string // ids in the order of the calls
 	results map[string]string
 	n       int
-	// lines counts the requests that held a one-line stub, baseless those in which the text
-	// that a stub stands for was missing.
+	// lines counts the requests that contain a one-line stub, a line in place of a text that is not
+	// repeated. baseless counts those of them in which the text is missing.
 	lines, baseless int
 }
 
@@ -71,7 +71,7 @@ func (m *model) bytes() (n int) {
 	return n
 }
 
-// answer keeps the results in a request, and returns the next turn.
+// answer records the results in a request, and returns the next turn.
 func (m *model) answer(q modelserver.Request) turn {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -100,8 +100,9 @@ func (m *model) answer(q modelserver.Request) turn {
 	return t
 }
 
-// judge checks the results in one request, in their order: a stub that says that something is
-// not repeated must come after the text. All files that are read have a line with these words.
+// judge checks the results in one request, in order. A stub, which says that a text is not
+// repeated, must come after the text. Each file that the scenes read has a line with the words "
+// 150 of a file".
 func (m *model) judge(results []modelserver.Result) {
 	text, line := false, false
 	for _, r := range results {

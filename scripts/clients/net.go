@@ -96,8 +96,8 @@ func (b *bench) netted() error {
 	return err
 }
 
-// inContainer returns the command line that runs argv in such a container, with the clients visible
-// in the home.
+// inContainer returns the command line that runs argv in a namespace where nothing can be mounted
+// (package contained), with the clients visible in the home.
 func (b *bench) inContainer(argv []string) []string {
 	return contained.As([][2]string{{b.npm, filepath.Join(b.home, "npm")}}, argv...)
 }

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// byRun is a client without a plugin of ours. "cachebro run" gives its session a name, and the
-// client may be configured to use the MCP server.
+// byRun is a client for which we have no plugin. "cachebro run" gives its session a name, and it
+// can be configured to use the MCP server.
 type byRun struct {
 	called, exe string
-	shell       string // its tool that runs commands
+	shell       string // the name of its tool that runs commands
 	words       func(b *bench, text string) []string
-	mcp         string // what it calls our read_file
+	mcp         string // the name by which its model calls our read_file
 }
 
 func (c byRun) command(b *bench, text string) *exec.Cmd {
@@ -47,7 +47,7 @@ func (c qwen) scenes() []scene {
 	sh := func(command string) call {
 		return call{Name: c.shell, Input: obj{"command": command, "description": "x", "is_background": false}}
 	}
-	alone := func(b *bench, text string) []string { // MCP servers are refused then
+	alone := func(b *bench, text string) []string { // the sandbox refuses MCP servers, so none is configured
 		return slices.DeleteFunc(c.words(b, text), func(w string) bool { return w == "--mcp-config" || w == server })
 	}
 	sandboxed := netCase{as: sandboxedToo, sh: sh, words: alone, undo: []string{"--session", "last"}, inside: true,

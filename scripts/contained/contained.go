@@ -15,8 +15,9 @@ import (
 // User is the ordinary user that As switches to.
 const User = 65534
 
-// WithoutFuse returns a command line that runs argv there as root. A new namespace has a copy
-// of every mount and would keep the mounts of others busy, so cachebro's are unmounted in it.
+// WithoutFuse returns a command line that runs argv as root in such a namespace. The new namespace
+// gets a copy of every mount. The copies of cachebro's mounts are unmounted in it, because they
+// would keep those mounts busy.
 func WithoutFuse(argv ...string) []string {
 	const script = `sed -n "s/^[^ ]* [^ ]* [^ ]* [^ ]* \([^ ]*\) .* - fuse\.cachebro .*/\1/p" /proc/self/mountinfo | while read -r point; do umount -l -- "$(printf %b "$point")" || true; done
 mount -t tmpfs -o mode=755 tmpfs /dev
@@ -28,8 +29,9 @@ exec "$@"`
 	return append([]string{"unshare", "-m", "--propagation", "private", "sh", "-ec", script, "sh"}, argv...)
 }
 
-// As returns a command line that runs argv there as an ordinary user who has no capabilities
-// and cannot gain any. Each bind is a path and the place where it is shown, which must exist.
+// As returns a command line that runs argv in such a namespace as an ordinary user who has no
+// capabilities and cannot gain any. Each bind is a path and the place where it is shown, which must
+// exist.
 func As(binds [][2]string, argv ...string) []string {
 	const script = `while [ "$1" != -- ]; do mount --bind "$1" "$2"; shift 2; done; shift; exec "$@"`
 	words := []string{"sh", "-ec", script, "sh"}

@@ -1,7 +1,7 @@
-// Command dist makes what people install: .deb, .rpm, .apk, tarballs and npm packages of
-// cachebro and tarballs of cachebro-fleet, with man pages, completions, the licences of all
-// modules, a bill of materials (SPDX) and checksums. The same commit gives the same bytes:
-// every time in them is the commit's, and nothing names the place where they were built.
+// Command dist makes what people install: .deb, .rpm, .apk, tarballs and npm packages of cachebro
+// and tarballs of cachebro-fleet, with man pages, completions, the licences of all modules, a bill
+// of materials (SPDX) and checksums. The same commit gives the same bytes: every time in them is
+// the commit's, and no file names the directory in which it was built.
 //
 //	go run ./scripts/dist [-out dist] [-targets linux/amd64,linux/arm64,…]
 //
@@ -76,8 +76,8 @@ func run(args []string) error {
 	return b.whole(context.Background(), b.identify, b.binaries, b.documents, b.archives, b.packages, b.npm, b.registry, b.checksums)
 }
 
-// whole builds everything in a directory beside b.out and moves it there when it is complete,
-// so that b.out never holds half of a release.
+// whole builds everything in a directory next to b.out and renames it to b.out when it is complete.
+// So b.out never holds half of a release.
 func (b *build) whole(ctx context.Context, steps ...func(context.Context) error) error {
 	place, err := filepath.Abs(b.out)
 	if err != nil {
@@ -191,11 +191,11 @@ const slimDir = "bin/slim"
 // cut replaces text in a module's source for the build.
 type cut struct{ module, file, from, to string }
 
-// cuts make the binaries smaller. If a program calls methods by names that are only known at
-// run time, the linker keeps every exported method of every type: here a third of the binary.
-// (go-redis does so since 9.18; go.mod stays below that.) An interface value keeps all methods
-// of the interface: go-redis's pipeline has one for each of five hundred commands, of which
-// go-redis itself uses only those left here. bleve can open indexes of its six older formats,
+// cuts make the binaries smaller. If a program calls methods by names that are only known at run
+// time, the linker has to keep every exported method of every type, which here is a third of the
+// binary. (go-redis does so since 9.18, so go.mod has an older version.) An interface value keeps
+// all methods of the interface: go-redis's pipeline has one for each of five hundred commands, of
+// which go-redis itself uses only those left here. bleve can open indexes of its six older formats,
 // which ours never had. At the start of every process, it also builds the automata of its queries
 // for similar words, which takes 2 ms; package search has no such query.
 func cuts() []cut {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestManPages: one for each command, with its flags, signs and all.
+// TestManPages: each command has a page with its flags, and special characters are escaped.
 func TestManPages(t *testing.T) {
 	dir := t.TempDir()
 	if err := manPages(dir, time.Now()); err != nil {

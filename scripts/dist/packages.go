@@ -164,7 +164,8 @@ func (b *build) packages(ctx context.Context) error {
 	if _, err := command(ctx, []string{"GOBIN=" + b.work, "GOFLAGS="}, "go", "install", nfpm); err != nil {
 		return err
 	}
-	// An .apk contains the times of the scripts, so do not use those of the checkout.
+	// Give the scripts the commit's time, because an .apk contains the times of its scripts, and
+	// those in the checkout differ.
 	scripts := map[string]any{}
 	for _, name := range []string{"postinstall", "preremove"} {
 		text, err := os.ReadFile(filepath.Join("scripts", "dist", name+".sh"))

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// testBuild is a build whose binaries and documents are a few bytes.
+// testBuild returns a build whose binaries and documents have a few bytes.
 func testBuild(t *testing.T) *build {
 	t.Helper()
 	b := &build{out: t.TempDir(), work: t.TempDir(), version: "1.2.3", made: time.Unix(1e9, 0).UTC(), targets: []target{{"linux", "amd64"}, {"darwin", "arm64"}}}
@@ -41,7 +41,7 @@ func testBuild(t *testing.T) *build {
 	return b
 }
 
-// unpack reads a tarball: names, and the files' contents.
+// unpack returns the names and contents of the files in a tarball.
 func unpack(t *testing.T, name string) map[string]string {
 	t.Helper()
 	raw, err := os.ReadFile(name)
@@ -69,8 +69,8 @@ func unpack(t *testing.T, name string) map[string]string {
 	}
 }
 
-// TestNpmAndRegistry: the package that people install names those of the platforms by
-// its own version; the registry's entry names it, and has what its schema asks for.
+// TestNpmAndRegistry: the package that people install names the packages of the platforms with its
+// own version. The registry's entry names the package, and has everything that its schema requires.
 func TestNpmAndRegistry(t *testing.T) {
 	t.Chdir(filepath.Join("..", ".."))
 	b := testBuild(t)
@@ -91,7 +91,7 @@ func TestNpmAndRegistry(t *testing.T) {
 	if wrapper.Homepage != homepage || wrapper.Repository.Type != "git" || !strings.Contains(wrapper.Repository.URL, strings.TrimPrefix(homepage, "https://")) {
 		t.Errorf("who meets the package does not learn where it comes from: %+v", wrapper)
 	}
-	// Clients take us from the package as from a checkout.
+	// Clients install our plugins from the package as from a checkout.
 	for _, name := range []string{wrapper.Main, ".claude-plugin/marketplace.json", "hooks/plugin/.claude-plugin/plugin.json", "hooks/plugin/.codex-plugin/plugin.json", "hooks/gemini/gemini-extension.json"} {
 		if files["package/"+name] == "" {
 			t.Errorf("no %s in the package", name)
@@ -142,7 +142,7 @@ func TestNpmAndRegistry(t *testing.T) {
 	}
 }
 
-// TestSameBytes: neither the time nor the place of a build is in what it makes.
+// TestSameBytes: the results of a build depend neither on the time nor on the directory.
 func TestSameBytes(t *testing.T) {
 	t.Chdir(filepath.Join("..", ".."))
 	read := func() string {
@@ -158,8 +158,8 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// TestOwnDirectories: a package owns the directories that nothing else has files in, so
-// that its removal leaves none.
+// TestOwnDirectories: a package owns the directories in which nothing else has files, so that its
+// removal leaves none behind.
 func TestOwnDirectories(t *testing.T) {
 	t.Chdir(filepath.Join("..", ".."))
 	b := testBuild(t)
@@ -199,7 +199,7 @@ func TestOwnDirectories(t *testing.T) {
 	}
 }
 
-// TestFleetTarball: the program for many machines is apart, with its document and the
+// TestFleetTarball: the program for many machines has its own tarball, with its document and the
 // licences of what it contains.
 func TestFleetTarball(t *testing.T) {
 	t.Chdir(filepath.Join("..", ".."))
@@ -214,7 +214,7 @@ func TestFleetTarball(t *testing.T) {
 	}
 }
 
-// What lies in the place of a release is replaced by a complete one only.
+// An existing release is replaced only by a complete one.
 func TestWholeOrNothing(t *testing.T) {
 	place := filepath.Join(t.TempDir(), "dist")
 	make := func(text string, fails error) error {

@@ -46,8 +46,8 @@ const sharedGroup = 6000
 // gitPrefix marks paths that lead into the repository's .git directory.
 const gitPrefix = "GIT/"
 
-// agent carries out operations in its directory, on one thread whose file system identity it
-// changes.
+// agent carries out operations in its directory, on one thread, whose file system identity it
+// changes to that of the operation's user.
 type agent struct {
 	dir   string // relative to it, .git is in the parent directory
 	files map[string]int

@@ -100,11 +100,11 @@ func spread(ds []time.Duration) string {
 	return fmt.Sprintf("median %v, worst %v", s[len(s)/2].Round(time.Millisecond), s[len(s)-1].Round(time.Millisecond))
 }
 
-// death names the processes that are killed in a round, and the pauses between.
+// death names the processes that are killed in a round, with the pauses between the kills.
 type death struct {
 	names []string
 	pause time.Duration // up to this and at most 200 ms more
-	dead  bool          // kill at once, so that perhaps nobody is left who could recover
+	dead  bool          // kill all at once, so that perhaps no process is left that could restore the mount
 }
 
 var deaths = []death{
@@ -232,7 +232,8 @@ func (p *place) answersWithin(d time.Duration) bool {
 // readable measures how long the project could not be used.
 func (p *place) readable(since time.Time, c *counts) {
 	for asked := false; ; {
-		// By path each time: an old descriptor would stay in the dead mount.
+		// Open the file by its path each time, because an old descriptor would stay in the dead
+		// mount.
 		b, err := os.ReadFile(filepath.Join(p.dir, "probe.txt"))
 		d := time.Since(since)
 		if err == nil && string(b) == "probe\n" {
@@ -248,15 +249,14 @@ func (p *place) readable(since time.Time, c *counts) {
 		}
 		if pid := p.processes()["mountd"]; pid != 0 && d > 7*time.Second && !asked {
 			asked = true
-			_ = syscall.Kill(pid, syscall.SIGQUIT) // its log then says where it waits
+			_ = syscall.Kill(pid, syscall.SIGQUIT) // makes it write to its log where it waits
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
 }
 
-// judge looks for every closed content in the log. The store gets patience to take in what is
-// in the spool: on a busy machine 20 s were too few, and a whole round that was only late
-// counted as lost.
+// judge looks for every closed content in the log. It waits up to patience for the store to read
+// the spool. With a limit of 20 s, a busy machine was only late and a whole round counted as lost.
 func (p *place) judge(i int, begun, killed time.Time, fatal bool, writers []*writer, c *counts) (int, error) {
 	start := time.Now()
 	var missing []closed
@@ -288,7 +288,7 @@ func (p *place) judge(i int, begun, killed time.Time, fatal bool, writers []*wri
 		if len(missing) == 0 || asked.Sub(since) > patience {
 			break
 		}
-		time.Sleep(300 * time.Millisecond) // each look starts a process
+		time.Sleep(300 * time.Millisecond) // pause, because each look at the log starts a process
 	}
 	c.ingest = append(c.ingest, time.Since(start))
 	for _, w := range writers {

@@ -78,7 +78,7 @@ func (p *place) processes() map[string]int {
 			continue
 		}
 		args, _ := os.ReadFile(d + "/cmdline")
-		if f := strings.Split(string(args), "\x00"); len(f) > 1 && (len(f) < 3 || f[2] != "enter") { // an "enter" process is about to become a command of the user
+		if f := strings.Split(string(args), "\x00"); len(f) > 1 && (len(f) < 3 || f[2] != "enter") { // a process with the argument "enter" is about to become a command of the user
 			found[f[1]], _ = strconv.Atoi(filepath.Base(d))
 		}
 	}

@@ -62,7 +62,8 @@ func (d *disk) cut() error {
 	return nil
 }
 
-// unmount waits for processes that have just been killed.
+// unmount unmounts the disk. It tries again while processes that have just been killed still use
+// it.
 func (d *disk) unmount() (err error) {
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		err = syscall.Unmount(d.at, 0)
@@ -80,10 +81,10 @@ func command(name string, args ...string) error {
 	return nil
 }
 
-// durable holds the content that one writer knows to be durable.
+// durable records what one writer wrote, and what of it an fsync has made durable.
 type durable struct {
 	contents map[string]string // hash → name
-	newest   map[string]string // name → hash; a later version may exist
+	newest   map[string]string // name → hash of the newest synced content; the file may have a later one
 	later    map[string]map[string]bool
 	slow     int
 	loose    map[string]bool // closed, but not synced
@@ -134,7 +135,7 @@ func writeDurably(dir string, n int, seed int64, cut *atomic.Bool, stop <-chan s
 			return d
 		}
 		if time.Since(start) > time.Second {
-			d.slow++ // an fsync waits for a slow store, but not forever
+			d.slow++ // fsync waits for a slow store only up to a limit, and then returns without the versions
 			continue
 		}
 		d.contents[hash], d.newest[name] = name, hash
@@ -208,7 +209,7 @@ func (p *place) cutOnce(d *disk, rng *rand.Rand, s settings, round int64) ([]dur
 	}
 	wg.Wait()
 	for deadline := time.Now().Add(20 * time.Second); len(p.processes()) > 0 && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		for _, pid := range p.processes() { // one may just have been started by another
+		for _, pid := range p.processes() { // look again, because a killed process may just have started another one
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
@@ -228,7 +229,7 @@ func (p *place) afterCut(round int, all []durable) (synced, lost, damaged int, e
 				continue
 			}
 			if rerr == nil && len(w.later[name]) > 0 {
-				continue // it was being written again, after O_TRUNC
+				continue // O_TRUNC emptied it, and it was being written again
 			}
 			damaged++
 			fmt.Printf("cut %d: DAMAGED %s: %d bytes, %v\n", round+1, filepath.Base(name), len(b), rerr)
@@ -241,7 +242,7 @@ func (p *place) afterCut(round int, all []durable) (synced, lost, damaged int, e
 		return synced, lost, damaged, fmt.Errorf("%w\n%s", err, out)
 	}
 	var missing map[string]string
-	loose, gone := 0, 0 // contents that were not synced: a power cut may take them, and it should take some
+	loose, gone := 0, 0 // contents that were not synced; a power cut may lose them, and the test is only worth something if it loses some
 	for deadline := time.Now().Add(patience); ; time.Sleep(200 * time.Millisecond) {
 		list, err := p.log(24 * 3600)
 		if err != nil {

@@ -108,9 +108,9 @@ func startWriting(dir string, seed int64) (*writing, error) {
 	return w, w.cmd.Start()
 }
 
-// end stops the writers and returns what they have written, except what went to files that had
-// lost their names before a plan began: the agent removed those, and the bytes would be lost
-// without cachebro too.
+// end stops the writers and returns the records that they have written. It leaves out records in
+// files that had lost their names before a plan began. The agent removed those files, so without
+// cachebro the records would be lost too.
 func (w *writing) end(planned time.Time) ([]string, error) {
 	err := w.in.Close()
 	done := make(chan error, 1)
@@ -143,7 +143,7 @@ func (t *trial) nowhere(p *place, records []string, since time.Time) ([]string, 
 	}
 	find := func(b []byte) {
 		for line := range bytes.Lines(b) {
-			// Records follow each other, but old text may stand before one on the same line.
+			// Look for the last record in the line, because old text may stand before it.
 			if i := bytes.LastIndex(line, []byte("record ")); i >= 0 {
 				delete(missing, string(bytes.TrimSuffix(line[i:], []byte("\n"))))
 			}
@@ -202,9 +202,9 @@ func (t *trial) nowhere(p *place, records []string, since time.Time) ([]string, 
 	return left, nil
 }
 
-// told returns the original names of those writers' files for which the history says that a content
-// was not saved because the budget for ignored files was spent. On a slow machine the writers of one
-// mount write that much.
+// told returns the original names of files of which the history says that a content was not saved
+// because the budget for ignored files was spent. On a slow machine the writers of one mount use up
+// that budget.
 func (t *trial) told(list []version) map[string]bool {
 	writer, told := map[string]string{}, map[string]bool{}
 	slices.SortFunc(list, func(a, b version) int { return int(a.Seq) - int(b.Seq) })
@@ -224,9 +224,9 @@ func (t *trial) told(list []version) map[string]bool {
 	return told
 }
 
-// longestFirst orders versions: first those after which their file is shorter, and the last
-// ones. These contain everything that was appended. Reading each of thousands of versions took
-// minutes.
+// longestFirst moves to the front the newest version of each file and each version after which the
+// file became shorter. Together these contain everything that was ever appended. Reading all of
+// thousands of versions took minutes.
 func longestFirst(list []version) []version {
 	slices.SortFunc(list, func(a, b version) int { return int(b.Seq) - int(a.Seq) })
 	var first, rest []version

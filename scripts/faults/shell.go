@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// shell is a process that stays where it was started and runs the given commands. What matters
-// is that it keeps its working directory.
+// shell is a shell that runs the given commands one after the other. It keeps its working directory
+// all the time, which the test needs.
 type shell struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser

@@ -41,7 +41,7 @@ func take(dir, git string) (*snapshot, error) {
 	s := &snapshot{names: map[string]entry{}, files: map[uint64][]string{}, git: map[string]uint64{}}
 	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) && p != dir {
-			return nil // somebody is still working here
+			return nil // the entry has vanished, because a process is still working here
 		}
 		if err != nil {
 			return err
@@ -128,18 +128,18 @@ func look(p string) (entry, error) {
 	return e, nil
 }
 
-// difference is one way in which a name differs from what it should be. also lists other names of the
-// same file; cachebro may report the difference under any of these.
+// difference is one way in which a name differs from its expected state. also lists other names of
+// the same file. A message about any of them names the difference.
 type difference struct {
 	what, path, text string
 	also             []string
 	once             []string // names that the file had in between
-	was, is          []string // for links: the names that count
+	was, is          []string // for what = "links": the names of the file that are compared
 }
 
 func (d difference) String() string { return fmt.Sprintf("%s of %s: %s", d.what, d.path, d.text) }
 
-// differences returns what in the tree now differs from what it should be.
+// differences returns the names in the tree now whose state is not the wanted one.
 func differences(want, now *snapshot) (all []difference) {
 	names := map[string]bool{}
 	for p := range want.names {
@@ -200,9 +200,9 @@ func (s *snapshot) others(p string) []string {
 
 var kinds = map[uint32]string{unix.S_IFREG: "file", unix.S_IFDIR: "directory", unix.S_IFLNK: "symlink", unix.S_IFIFO: "pipe"}
 
-// counted returns the names of a file that count: the same names have to be one file. cachebro
-// makes and removes nothing in .git, so a name there counts only while it still leads to the
-// same file.
+// counted returns which of a file's expected names (was) and present names (is) are compared. A
+// name in .git is compared only while it leads to the same file as before, because cachebro makes
+// and removes nothing in .git.
 func counted(was, is []string, want, now *snapshot) (w, n []string) {
 	counts := func(n string) bool {
 		return !strings.HasPrefix(n, gitPrefix) || want.git[n] != 0 && want.git[n] == now.git[n]

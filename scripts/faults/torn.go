@@ -19,17 +19,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// closing is one file of the torn test: what it held when it was closed, and what it held at
-// any time. Nothing else may be in its history.
+// closing is one file of the torn test. closed is its content when it was closed, and states holds
+// every content that it had at any time. Its history may contain no other content.
 type closing struct {
 	closed string
 	states map[string]bool
 	took   string // what happened to it during the copy
 }
 
-// torn closes files, each of which loses its name and is overwritten through another descriptor
-// at the same moment. No version may hold bytes that came after the close, and what could not
-// be kept must be recorded as a gap.
+// torn closes files. At the same moment, each loses its name and is overwritten through another
+// descriptor. No version may contain bytes that were written after the close. A content that could
+// not be saved must be recorded as a gap.
 func torn(s settings) (err error) {
 	p, err := newPlace(s)
 	if err != nil {
@@ -81,7 +81,7 @@ func torn(s settings) (err error) {
 			return err
 		}
 		r = checkTorn(files, list)
-		if len(r.missing) < left { // the store still makes progress
+		if len(r.missing) < left { // the store is not stuck, so wait longer
 			left, deadline = len(r.missing), time.Now().Add(patience)
 		}
 		if left == 0 || time.Now().After(deadline) {
@@ -107,7 +107,7 @@ type tornReport struct {
 func checkTorn(files map[string]*closing, list []version) (r tornReport) {
 	found, gap := map[string]bool{}, map[string]bool{}
 	for _, v := range list {
-		name, _, _ := strings.Cut(v.Path, " ") // part of the name for content written without a name
+		name, _, _ := strings.Cut(v.Path, " ") // for content written without a name, v.Path continues after a blank
 		name = strings.TrimSuffix(name, ".ign")
 		c := files[name]
 		switch {
@@ -177,7 +177,8 @@ func closeOnce(dir, name string, rng *rand.Rand) (*closing, error) {
 			return errors.Join(os.WriteFile(path+".ign", other, 0o644), os.Rename(path+".ign", path))
 		}
 	}
-	// Each change is one request, and each resulting state is one that a close may find.
+	// Each change is one request, so the capture can find the content before or after a change,
+	// never a part of one.
 	var changes []func() error
 	for range 1 + rng.Intn(3) {
 		off := rng.Intn(len(content))
@@ -208,7 +209,7 @@ func closeOnce(dir, name string, rng *rand.Rand) (*closing, error) {
 		c.states[sum(content)] = true
 	}
 	taken := make(chan error, 1)
-	if rng.Intn(2) == 0 { // otherwise one after the other
+	if rng.Intn(2) == 0 { // in half of the cases, take runs at the same time as the changes
 		go func() { taken <- take() }()
 	} else {
 		taken <- take()

@@ -24,13 +24,14 @@ import (
 // trial is one seed's tree and its outcome.
 type trial struct {
 	seed   int64
-	name   string // of its directory
+	name   string // the name of the trial's directory
 	script script
-	given  bool // repeat the script instead of making one up
+	given  bool // the script is given; otherwise try makes one up
 	live   bool
-	net    bool   // the tree is not mounted, and the agent works in the net
-	blind  string // differences that do not count
-	// excluded: there are directories whose content is never kept.
+	net    bool   // the tree is not mounted, and the agent runs in the net of cachebro run
+	blind  string // the kinds of differences that do not count, separated by commas
+	// excluded: the tree may have directories that the history excludes. Their content is never
+	// saved.
 	excluded bool
 
 	dir, source, git string
@@ -38,14 +39,14 @@ type trial struct {
 	had              map[uint64][]string    // the names that each inode had after some operation
 	freed            map[uint64]bool        // inodes that had no name after some operation
 	now              map[uint64][]string    // the names that each inode had after the last operation
-	escaped          map[uint64][]string    // by inode: the excluded names that it lost when it got a name that is kept
+	escaped          map[uint64][]string    // by inode: the names in excluded directories that it lost when it got a name outside of them
 	stood            map[string]bool        // every path that existed at some time, and whether it was gone at some time since
-	held             map[[2]uint64]bool     // the inodes of a directory and of what was in it after some operation
-	wrong            []string               // differences that no output names, for a person
-	kind             string                 // of the first of them
-	named            int                    // differences that were named
+	held             map[[2]uint64]bool     // pairs of inodes: a directory, and something that was in it after some operation
+	wrong            []string               // for a person: the differences that no output names
+	kind             string                 // the kind of the first of them
+	named            int                    // number of differences that an output names
 	outputs          []string
-	start, end       *snapshot // before everything, and before all undoing
+	start, end       *snapshot // before the first operation, and before the first undo
 }
 
 // twins tries the given number of seeds, several to a mount.
@@ -108,7 +109,7 @@ func twins(s settings) error {
 	}
 	slices.SortFunc(bad, func(a, b *trial) int { return int(a.seed - b.seed) })
 	for _, t := range bad {
-		if s.verbose && (s.live || s.shrink == 0) { // not shortened; with writers it may be a matter of timing
+		if s.verbose && (s.live || s.shrink == 0) { // not shortened below; with live writers a failure may depend on timing
 			fmt.Printf("seed %d (%s):\n%s%s\n", t.seed, t.kind, t.script, strings.Join(t.outputs, "\n"))
 		}
 		if s.shrink > 0 && !s.live {
@@ -212,7 +213,7 @@ func (t *trial) make(git string) error {
 			return err
 		}
 		defer was.Close()
-		if err := unix.Unshare(unix.CLONE_FS); err != nil { // the directory of this thread alone
+		if err := unix.Unshare(unix.CLONE_FS); err != nil { // Chdir shall change the working directory of this thread only
 			return err
 		}
 		unix.Umask(0o022)
@@ -274,8 +275,8 @@ func (t *trial) try(p *place, start *snapshot) (err error) {
 	if err := errors.Join(err, merr, r.end()); err != nil {
 		return err
 	}
-	// The second half is done by another process: a close may be reported later than it
-	// happened.
+	// Another process does the second half, so that its changes can be selected by pid. A time
+	// would not separate the halves, because a close may be reported later than it happened.
 	r, err = p.startAgent(t.dir, t.net)
 	if err != nil {
 		return err
@@ -298,7 +299,7 @@ func (t *trial) try(p *place, start *snapshot) (err error) {
 	undo := []string{"undo", "--since", stamp(begun)}
 	for _, c := range []struct {
 		phase string
-		want  *snapshot // nil has a meaning in pathDifferences
+		want  *snapshot // nil: pathDifferences finds the differences
 		args  []string
 	}{
 		{"undo", start, undo},
@@ -317,12 +318,12 @@ func (t *trial) try(p *place, start *snapshot) (err error) {
 			continue
 		}
 		if ok, err := t.phase(p, c.phase, c.args, func(now *snapshot) []difference {
-			// A difference that earlier commands left, and named, need not be named again.
+			// A difference that an earlier command left and named need not be named again.
 			settled := map[string]bool{}
-			for _, d := range differences(end, before) { // also where nothing is kept, because it may move out of there
+			for _, d := range differences(end, before) { // in excluded directories too, because a file may be moved out of them
 				settled[d.path] = true
 			}
-			// Such names need not be one file with the others either.
+			// Nor do the names in settled have to be names of the same file as before.
 			without := func(names []string) []string {
 				return slices.DeleteFunc(slices.Clone(names), func(p string) bool { return settled[p] })
 			}
@@ -333,7 +334,7 @@ func (t *trial) try(p *place, start *snapshot) (err error) {
 			return slices.DeleteFunc(list, func(d difference) bool {
 				if e, ok := want.names[d.path]; ok && e.kind != unix.S_IFDIR && end.names[d.path].kind == 0 &&
 					slices.ContainsFunc(end.files[e.ino], func(p string) bool { return settled[p] }) {
-					return true // it was named under another name that it had by then
+					return true // an earlier command named it by another name of the same file
 				}
 				return settled[d.path] || d.what == "links" && slices.Equal(without(d.was), without(d.is))
 			})
@@ -341,7 +342,7 @@ func (t *trial) try(p *place, start *snapshot) (err error) {
 			return err
 		}
 		if !strings.Contains(t.outputs[len(t.outputs)-1], "\ndone: ") {
-			continue // nothing to bring back
+			continue // nothing was done, so there is nothing to redo
 		}
 		if ok, err := t.phase(p, "redo of "+c.phase, []string{"redo"}, func(now *snapshot) []difference { return t.differences(before, now) }); !ok || err != nil {
 			return err
@@ -369,8 +370,9 @@ func (t *trial) differences(want, now *snapshot) []difference {
 	})
 }
 
-// inExcluded reports whether a difference is in, or of, a directory whose content is never kept.
-// What was elsewhere at some time since the start has to be back all the same.
+// inExcluded reports whether a difference does not count because it is in an excluded directory or
+// is that directory. A file that was outside of excluded directories at some time since the start
+// must be restored all the same.
 func (t *trial) inExcluded(want, now *snapshot, d difference) bool {
 	if !t.excluded {
 		return false
@@ -386,19 +388,19 @@ func (t *trial) inExcluded(want, now *snapshot, d difference) bool {
 	case "absence":
 		ino := want.names[d.path].ino
 		return t.freed[ino] || !slices.Contains(t.escaped[ino], d.path)
-	case "presence": // it was made there
+	case "presence": // does not count if it was made there
 		ino := now.names[d.path].ino
 		_, stood := t.stood[d.path]
-		had := t.now[ino] // it came with its directory
+		had := t.now[ino] // or if it came there with its directory
 		return stood || t.held[[2]uint64{now.names[filepath.Dir(d.path)].ino, ino}] || had != nil && !slices.ContainsFunc(had, func(p string) bool { return !excluded(p) }) ||
 			slices.ContainsFunc(had, func(p string) bool { return excluded(p) && belowExcluded(p) == belowExcluded(d.path) })
 	}
 	return true
 }
 
-// belowExcluded is what an excluded directory and a name in it are called, wherever that is.
-// A file that got the name there keeps it, even if it has another name that is kept: nobody
-// records what is renamed or linked within an excluded directory.
+// belowExcluded returns the part of a path that begins with the excluded directory. That part stays
+// the same wherever the directory is moved. A file that got a name there keeps it even if it also
+// has a name outside, because renames and links within an excluded directory are not recorded.
 func belowExcluded(p string) string {
 	i := strings.Index("/"+p+"/", "/"+excludedName+"/")
 	return p[i:]
@@ -523,7 +525,8 @@ func (t *trial) note() {
 	}
 }
 
-// escaped returns the excluded names that a file lost when it got a name that is kept.
+// escaped returns the names in excluded directories that a file lost when it got a name outside of
+// them.
 func escaped(before, after []string) []string {
 	kept := func(p string) bool { return !excluded(p) }
 	if !slices.ContainsFunc(after, func(p string) bool { return kept(p) && !slices.Contains(before, p) }) {
@@ -531,7 +534,7 @@ func escaped(before, after []string) []string {
 	}
 	lost := slices.DeleteFunc(slices.Clone(before), func(p string) bool { return kept(p) || slices.Contains(after, p) })
 	if slices.ContainsFunc(after, func(p string) bool { return excluded(p) && !slices.Contains(before, p) }) {
-		return nil // both went with a directory
+		return nil // the file's directory was moved, so both names changed at once
 	}
 	return lost
 }
@@ -593,7 +596,8 @@ func (t *trial) phase(p *place, phase string, args []string, different func(now 
 			t.kind = strings.Fields(phase)[0] + " " + d.what
 		}
 	}
-	// Nothing is known of these paths, or of that process, and nothing was done.
+	// Status 2 is right here if the history knows nothing of the paths or of the process, and
+	// nothing was done.
 	if status == 2 && (phase == "paths" || phase == "half" && t.live || t.excluded) {
 		problems, status = strings.Split(said, "\n"), 1
 	}
@@ -623,12 +627,13 @@ func (t *trial) within(p string, paths []string) bool {
 	})
 }
 
-// pathDifferences expects what was asked for to be as at the start, and everything else as
-// before or as at the start, because one change may have moved both.
+// pathDifferences returns the differences that count after an undo of paths. The paths must be as
+// at the start. Everything else must be as before the undo or as at the start, because one change
+// may have moved a path and something else.
 func (t *trial) pathDifferences(paths []string, start, end, now *snapshot) (list []difference) {
 	asked := func(p string) bool { return t.within(p, paths) }
-	// If a directory above was moved and is not asked for, it stays where it is: it came, went,
-	// or changed places with another one.
+	// moved reports whether a directory above a path was moved without being one of the paths. The
+	// undo leaves that directory where it is.
 	moved := func(p string) bool {
 		for dir := filepath.Dir(p); dir != "."; dir = filepath.Dir(dir) {
 			was, had := start.names[dir]
@@ -644,7 +649,7 @@ func (t *trial) pathDifferences(paths []string, start, end, now *snapshot) (list
 		left[d.path+"\x00"+d.what] = true
 	}
 	for _, d := range t.differences(start, now) {
-		if d.what == "links" { // which names are one file depends on the others
+		if d.what == "links" { // which names are the same file depends on paths that the undo leaves alone
 			continue
 		}
 		if asked(d.path) && moved(d.path) {
@@ -671,11 +676,10 @@ func problemLines(said string) (list []string) {
 	return list
 }
 
-// movedAway reports whether a file is gone for a reason that the plan states. Either the path
-// that was asked for had this name in between, and the plan moves it back to its own: by a
-// rename of it or of a directory above it, or, if it was changed since, by removing it here and
-// writing it there. Or this name is a hard link of what was asked for, and moves with it. Or it
-// came along with what was asked for to a place where nothing had been.
+// movedAway reports whether a file is gone for a reason that the plan states. Either the path that
+// was asked for had this name in between, and the plan gives it its own name back by a rename, or
+// removes it here and writes it there. Or this name is a hard link of what was asked for and moves
+// with it. Or the file came along with what was asked for to a place where nothing had been.
 func (t *trial) movedAway(said string, args []string, d difference) bool {
 	if d.what != "absence" || t.within(d.path, args) {
 		return false
@@ -695,8 +699,9 @@ func (t *trial) movedAway(said string, args []string, d difference) bool {
 	return regexp.MustCompile(`\n  D ` + regexp.QuoteMeta(name) + `[ /\n]`).MatchString(said)
 }
 
-// movedBack: what was asked for, or is in it, goes back to where it was, into a directory
-// that is not asked for perhaps, or makes room for what does, and the plan says so.
+// movedBack reports whether a name is there because of a move that the plan states. What was asked
+// for, or something in it, goes back to where it was, or it leaves this name to what goes back
+// there.
 func (t *trial) movedBack(said string, args []string, d difference) bool {
 	if d.what != "presence" {
 		return false
@@ -712,7 +717,7 @@ func (t *trial) movedBack(said string, args []string, d difference) bool {
 			continue
 		}
 		if _, there := t.end.names[p]; there && asked(p) {
-			return true // what is there now goes back
+			return true // what is there now goes back, and something else takes its place
 		}
 		for from := strings.TrimPrefix(to[1]+to[2], t.name+"/"); from != "."; from = filepath.Dir(from) {
 			if asked(from) {
@@ -735,9 +740,9 @@ func (t *trial) movedBack(said string, args []string, d difference) bool {
 	return false
 }
 
-// alongWith: a name that was not asked for is of one file with one that was: what is
-// done to the file is done to both, and the plan says so. Or what was asked for stands
-// there, goes back, and what it had replaced comes back, as it was then.
+// alongWith reports whether a name that was not asked for changes together with one that was, and
+// the plan says so. Either both are names of one file. Or what was asked for is at this name and is
+// moved back, and the file that it had replaced is restored.
 func (t *trial) alongWith(said string, args []string, d difference) bool {
 	within := func(n string) bool { return n != d.path && t.within(n, args) }
 	back := regexp.MustCompile(`\n  A ` + regexp.QuoteMeta(filepath.Join(t.name, d.path)) + `( .*)?\n`)
@@ -747,7 +752,7 @@ func (t *trial) alongWith(said string, args []string, d difference) bool {
 	if d.what == "absence" || d.what == "presence" || !regexp.MustCompile(`\n  [Mm=] `+regexp.QuoteMeta(filepath.Join(t.name, d.path))+`[ \n]`).MatchString(said) {
 		return false
 	}
-	ino := t.end.names[d.path].ino // by the name from before a directory was moved, too
+	ino := t.end.names[d.path].ino // a name from before a move of its directory counts too
 	return slices.ContainsFunc(append(slices.Clone(t.end.files[ino]), t.start.files[ino]...), within)
 }
 
@@ -759,7 +764,7 @@ func (t *trial) byUnknownName(p *place, unheard map[string]bool, args []string, 
 		return false
 	}
 	e, ok := t.end.names[d.path]
-	if !ok { // its directory was moved: look for the inode
+	if !ok { // its directory was moved, so take the inode from the start
 		e = t.start.names[d.path]
 	}
 	var other bool
@@ -780,9 +785,9 @@ func (t *trial) byUnknownName(p *place, unheard map[string]bool, args []string, 
 	return other
 }
 
-// namedIn reports whether one of the lines names the path, or another path with the same
-// difference, or a directory above it with a count. If the path is still there, the directories
-// above it are, too. A line may name a file by a name that it had only in between if it
+// namedIn reports whether one of the lines names the path, another path with the same difference,
+// or a directory above the path with a count. A line about something below the path also explains
+// why the path is still there. A line may name a file by a name that it had only in between if it
 // mentions the file's other names.
 func (t *trial) namedIn(lines []string, d difference) bool {
 	for _, p := range d.once {
@@ -811,8 +816,8 @@ func (t *trial) namedIn(lines []string, d difference) bool {
 	return false
 }
 
-// saysOfAll reports whether what a line says of a directory, which stands as DIR in it, is true
-// of everything below the directory, too.
+// saysOfAll reports whether what a line says of a directory is also true of everything below the
+// directory. In the line, DIR stands for the directory.
 func saysOfAll(line, what string) bool {
 	said := map[string][]string{
 		"presence": {"DIR: removeat: directory not empty", "DIR: the directory holds other files", "DIR: is something else"},

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// change is a change of the source, underneath the mount. Both command lines run in the project's
-// directory: "make" outside of the mount and "look" inside of it. look must print the text in
-// before until it prints the text in after. Anything else would be torn content.
+// change is a change of the source that bypasses the mount. Both command lines run in the project's
+// directory: make outside of the mount and look inside of it. look must print the text in before
+// and then, from some moment on, the text in after. Any other text means torn content.
 type change struct {
 	name, make, look, before, after string
 	captured                        string // path whose new content the log must show as made outside; empty: none
@@ -104,7 +104,7 @@ func (p *place) shellIn(dir string, args ...string) *exec.Cmd {
 }
 
 func (p *place) underChanges(s settings, how string, outside, inside *shell) error {
-	// The first scan must be over: changes that come before it need not be recorded as gaps.
+	// Wait for the end of the first scan, because changes before it need not be recorded as gaps.
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
 		out, err := p.cachebro("status", "--json", "--dir", p.dir)
 		if err == nil && strings.Contains(strings.ReplaceAll(string(out), " ", ""), `"done":true`) {

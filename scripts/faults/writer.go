@@ -26,14 +26,15 @@ type closed struct {
 	synced     bool // fsync had returned before the close
 }
 
-// doubt describes what a file may hold after an operation that was cut off: one of whole, where
-// nil means that the file does not exist; if partly is set, start and a beginning of tail; or
-// mixed.
+// doubt describes what a file may hold if the kill interrupts an operation. It may hold one of the
+// contents in whole, where nil means that the file does not exist. If partly is set, it may also
+// hold start followed by a beginning of tail. If mixed is set, each byte may come from either of
+// its two texts.
 type doubt struct {
 	whole       [][]byte
 	start, tail []byte
 	partly      bool
-	mixed       [2][]byte // of the same length: each byte is from one of them
+	mixed       [2][]byte // two texts of the same length
 }
 
 // writer changes files in its own directory until it is stopped or an operation fails.
@@ -82,7 +83,7 @@ func (w *writer) fresh() []byte {
 	b := make([]byte, 0, size+64)
 	b = fmt.Appendf(b, "%s %d %d\n", w.rel, w.n, w.rng.Int63())
 	if w.n%8 != 0 {
-		b = append(b, 0) // not text: nothing to index, so rounds are shorter
+		b = append(b, 0) // not text, so that the index skips it and rounds take less time
 	}
 	for len(b) < size {
 		b = fmt.Appendf(b, "line %x of %s\n", w.rng.Uint32(), w.rel)
@@ -92,7 +93,7 @@ func (w *writer) fresh() []byte {
 
 func (w *writer) path(name string) string { return filepath.Join(w.dir, name) }
 
-// was records that a content was closed, unless the kill came first.
+// was records that a content was closed. It does nothing if the kill came first.
 func (w *writer) was(name string, b []byte, synced bool) {
 	now := time.Now()
 	if w.stop.Load() {
@@ -186,7 +187,7 @@ func (w *writer) mapped(name string, old []byte, synced bool) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, unix.Munmap(m)) }()
-	// A page that cannot be read raises SIGBUS.
+	// Turn the SIGBUS for a page that cannot be read into a panic.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
@@ -282,7 +283,7 @@ func (w *writer) damaged() (bad []string) {
 					bad = append(bad, err.Error())
 				}
 			} else {
-				w.files[name] = now // the next round goes on from here
+				w.files[name] = now // the next round starts with the content that the kill left
 			}
 		case doubtful:
 			bad = append(bad, fmt.Sprintf("%s/%s: neither the old nor the new content (%d bytes)", w.rel, name, len(now)))

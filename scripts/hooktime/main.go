@@ -91,7 +91,7 @@ func measure(exe string, n int) (err error) {
 	if err != nil {
 		return err
 	}
-	defer syscall.Kill(daemon, syscall.SIGTERM) //nolint:errcheck // it may be gone
+	defer syscall.Kill(daemon, syscall.SIGTERM) //nolint:errcheck // the daemon may have ended already
 	event := func(name, tool string, more string) string {
 		return fmt.Sprintf(`{"session_id":"s1","prompt_id":"p1","transcript_path":"","cwd":%q,"hook_event_name":%q,"tool_name":%q,"tool_use_id":"t1"%s}`, p.project, name, tool, more)
 	}
@@ -100,7 +100,7 @@ func measure(exe string, n int) (err error) {
 	read := event("PostToolUse", "Read", fmt.Sprintf(`,"tool_input":{"file_path":%q},"tool_response":{"type":"text","file":{"filePath":%q,"content":%s,"numLines":401,"startLine":1,"totalLines":401}}`, path, path, quoted))
 	shell := event("PreToolUse", "Bash", `,"tool_input":{"command":"make test"}`)
 	batch := event("PostToolBatch", "", `,"tool_calls":[{"tool_name":"Read","tool_use_id":"t1","tool_input":{},"tool_response":"1\ta line"}]`)
-	// Long outputs of commands, which hooks look at in part.
+	// These are long outputs of commands, of which hooks look only at a part.
 	hits := func(size int) string {
 		var b strings.Builder
 		for i := 0; b.Len() < size; i++ {
@@ -145,7 +145,8 @@ func measure(exe string, n int) (err error) {
 	if stopped > running+time.Second {
 		slow++
 	}
-	// The marker makes hooks do nothing for 30 s, which is not what the next case measures.
+	// Remove the marker file that makes hooks do nothing for 30 s. The next case measures hooks
+	// that work.
 	marks, _ := filepath.Glob(filepath.Join(dir, "run", "cachebro", "*.hooks-off"))
 	for _, m := range marks {
 		err = errors.Join(err, os.Remove(m))
@@ -154,8 +155,7 @@ func measure(exe string, n int) (err error) {
 	if err != nil {
 		return err
 	}
-	// mountd soon starts another daemon if there is a mount, so this case is about a project
-	// without a mount, too.
+	// Unmount first. On a mount, mountd would soon start another daemon.
 	if _, err := p.cachebro("umount", p.project); err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func measure(exe string, n int) (err error) {
 		return err
 	}
 	ok, err := p.times("without a daemon", "PreToolUse", shell, n)
-	if _, merr := p.cachebro("mount", p.project); merr != nil { // because umount is deferred
+	if _, merr := p.cachebro("mount", p.project); merr != nil { // mount again, because the deferred umount expects a mount
 		err = errors.Join(err, merr)
 	}
 	if !ok {
@@ -234,7 +234,7 @@ func (p place) times(name, line, event string, n int) (ok bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		if i >= 5 { // the first ones fill caches
+		if i >= 5 { // the first five runs fill caches and do not count
 			walls, cpu = append(walls, w), cpu+c
 		}
 	}

@@ -89,7 +89,7 @@ func draw(binary, to string) (err error) {
 	var screen []string
 	for _, line := range session {
 		screen = append(screen, "\x1b[32m~/app $\x1b[0m "+line)
-		// With job control, as in a person's shell, each command is a job of its own.
+		// Switch on job control, as in a person's shell, so that each command is a separate job.
 		out, err := run(app, fmt.Sprintf("stty cols %d && set -m\n%s\nexit $?", columns, line))
 		if err != nil {
 			return err

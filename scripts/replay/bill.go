@@ -1,14 +1,14 @@
 package main
 
-// A text in a context is paid for again with each request that carries it. The factors are in
-// tokens of fresh input: new text is written to the cache, old text is read from it, and
-// answers cost five times as much.
+// A text in a context is paid for with each request that carries it. The prices are relative to a
+// token of new input: 1.25 when a new text is written to the provider's cache, 0.1 when an old one
+// is read from it, 5 for a token of an answer.
 const (
 	cacheWrite, cacheRead, output = 1.25, 0.1, 5.0
 	answerTokens                  = 60 // of a request that calls a tool
 )
 
-// bill is what one context window costs, without cachebro and with it.
+// bill is the cost of one context window, without cachebro and with it.
 type bill struct {
 	requests int
 	entries  []entry
@@ -17,7 +17,7 @@ type bill struct {
 type entry struct {
 	request, without, with int
 	rules                  map[string]int // tokens saved by rule
-	news                   int            // tokens saved by notices about changes by others, which rules includes
+	news                   int            // tokens saved by notices about changes by others, also counted in rules
 }
 
 // request adds a request with its answer, which stays in the context.

@@ -11,7 +11,7 @@ import (
 // counter counts the tokens of a text.
 type counter func(string) int
 
-// ask is one read as a reader requests it.
+// ask is one read as the reader requests it.
 type ask struct {
 	path        string
 	now         []string // the file's lines, including what follows the last newline
@@ -38,7 +38,7 @@ type result struct {
 	newsBill            float64
 	rules               map[string]*ruled
 	wrong               []string       // stubs and diffs that were not true
-	lost                map[string]int // tokens above the oracle, by reason
+	lost                map[string]int // tokens sent in addition to what the oracle would have sent, by kind of answer
 }
 
 // ruled counts what a rule of package reshape saved.

@@ -124,7 +124,7 @@ func (pl *player) lost(agent int) error {
 	case codex:
 		pl.rollout(agent).record("compacted", fields{"message": ""})
 	case opencode:
-		if agent != 0 { // the daemon is only notified when a sub-agent's context begins
+		if agent != 0 { // the daemon is told only that a sub-agent's context begins, so begin a new one
 			_, err := pl.hook(agent, "SubagentStart", nil)
 			return err
 		}
@@ -187,7 +187,7 @@ func (pl *player) readOpenCode(st step, m *mind, a ask) error {
 			runs, err = notedNumbers(final)
 		}
 	}
-	if a.whole && ends { // OpenCode appends "End of file"
+	if a.whole && ends { // OpenCode appends "End of file", so the reader learns where the file ends
 		runs = append(runs, lineRun{at: len(a.now), shown: a.now[len(a.now)-1:]})
 	}
 	pl.delivered(st, m, a, runs, err)
@@ -228,7 +228,7 @@ func (pl *player) best(st step, m *mind, a ask, send func(readers.Answer) string
 		}
 		q.Offset, q.Limit = 0, 0
 		shown := strings.Join(lines[first-1:last], "\n")
-		if lines[last-1] == "" && last < len(lines) { // an empty line is invisible without its newline
+		if lines[last-1] == "" && last < len(lines) { // show the newline of an empty last line, which would otherwise be invisible
 			shown += "\n"
 		}
 		q.Rewrite = &readers.Rewrite{Rendering: store.RenderRaw, StartLine: first, NumLines: last - first + 1, Text: shown}

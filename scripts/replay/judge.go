@@ -17,7 +17,7 @@ type message struct {
 	file   int
 	call   string // the tool call that the message came from; "" once its result was cleared
 	clock  int    // tokens that the context had received before
-	result int    // tokens of a tool's result, which clients may clear; otherwise 0
+	result int    // tokens of the tool's result, which clients may clear; 0 if the message is not a result
 	// take changes what the reader believes: it makes the file's new lines from parts of
 	// the old ones and from lines that the message shows.
 	take func(m *mind)
@@ -73,9 +73,9 @@ type lineRun struct {
 	shown       []string
 }
 
-// arranged returns the effect of a message that says where the lines of the earlier text are
-// now. If whole is set, nothing follows the last of them. If based is set, the earlier text is
-// the last full text of the file, even if single lines were shown or reported since.
+// arranged returns the effect of a message that says where the lines of the earlier text are now.
+// If whole is set, the file ends after the last of them. If based is set, the earlier text is the
+// last full text of the file, even if single lines were shown or reported since.
 func arranged(runs []lineRun, whole, based bool) func(*mind) {
 	return func(m *mind) {
 		was := *m
@@ -160,10 +160,10 @@ func noted(note string, start int, shown []string) ([]lineRun, error) {
 	}
 	from, to := span(note[f[2]:f[3]], end)
 	if n := len(shown); n == to-from+2 && shown[n-1] == "" {
-		to++ // what follows the last newline is shown as a line, but the note does not count it
+		to++ // the client shows an empty line after the last newline, which the note does not count
 	}
 	if start == 0 {
-		start = from // the output of a shell has no line numbers
+		start = from // the lines in a shell's output have no numbers, so they start where the note says
 	}
 	if from != start || to-from+1 != len(shown) {
 		return nil, fmt.Errorf("the note is about lines %d-%d, but %d lines from %d on are shown", from, to, len(shown), start)
@@ -207,7 +207,7 @@ func patched(m *mind, patch string) (runs []lineRun, err error) {
 			old, at = old+n, at+n
 		}
 	}
-	// What follows the last newline is a line here but not in a diff.
+	// For the reader, an empty line follows the last newline. For a diff it does not.
 	total := len(m.lines)
 	ends := m.lines[total-1] == ""
 	if ends {

@@ -48,7 +48,7 @@ func (t *texts) of(n int) string {
 	if n < len(t.lens) {
 		size, order = t.lens[n], t.order[n]
 	} else {
-		order += 1 << 20 // makes it differ from recorded lines of the same length
+		order += 1 << 20 // so that the text differs from those of recorded lines of the same length
 	}
 	s := lineText(size, order, n)
 	t.made[n] = s

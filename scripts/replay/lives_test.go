@@ -16,10 +16,10 @@ var (
 	life  = flag.Uint64("life", 1, "seed of the first")
 )
 
-// A random life, told by each client in its own way: reads of files and parts of them,
-// edits, writes, changes by others, sub-agents, compactions, and with vary prompts,
-// rewinds, resumes and silent clearings. Nothing false may be said, whatever a client
-// tells or leaves out, and who says nothing of its model's context gets every text.
+// A random life, reported by each client in its own way: reads of files and parts of them, edits,
+// writes, changes by others, sub-agents and compactions. With vary there are also prompts, rewinds,
+// resumes and silent clearings. Nothing false may be said, whatever a client reports or omits. A
+// client that reports nothing of its model's context gets every text.
 func TestLives(t *testing.T) {
 	needFuse(t)
 	binary, version, err := build(t.TempDir(), os.Getenv("CACHEBRO_BIN"))
@@ -48,7 +48,7 @@ func TestLives(t *testing.T) {
 	}
 }
 
-// randomLife is a session of 150 steps on four files.
+// randomLife returns a session of 150 steps on four files.
 func randomLife(seed uint64) *trace {
 	r := rand.New(rand.NewPCG(seed, 2))
 	t := &trace{name: fmt.Sprintf("life%d", seed)}
@@ -65,7 +65,7 @@ func randomLife(seed uint64) *trace {
 	t.LineBytes = []int{0}
 	files := map[int][]int{}
 	for f := range 4 {
-		files[f] = append(fresh(20+r.IntN(180)), 0) // what follows the last newline is empty
+		files[f] = append(fresh(20+r.IntN(180)), 0) // an empty line follows the last newline
 	}
 	splice := func(is []int, at, to int, with []int) []int { return slices.Concat(is[:at], with, is[to:]) }
 	for range 150 {
@@ -96,7 +96,7 @@ func randomLife(seed uint64) *trace {
 		}
 		e.Lines = slices.Clone(e.Lines)
 		t.Events = append(t.Events, e)
-		if r.IntN(4) == 0 { // somebody else; it is seen by a later read
+		if r.IntN(4) == 0 { // a change by somebody else, which a later read shows
 			at := r.IntN(len(files[f]) - 1)
 			to := min(len(files[f])-1, at+r.IntN(3))
 			files[f] = splice(files[f], at, to, fresh(r.IntN(3)))

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// mind is what a reader knows of a file from the texts that its context window still has. The
+// mind is what a reader knows of a file from the texts that are still in its context window. The
 // text after the last newline counts as a line, as it does in the client's numbering.
 type mind struct {
 	lines []string
 	known []bool
-	marks []int // number of the context's tokens when each line's text arrived
+	marks []int // for each line, the size of the context in tokens when the line's text arrived
 	end   bool  // the reader has seen the end of the file
-	clock int   // number of the context's tokens now
+	clock int   // the present size of the context in tokens
 	base  *mind // the last text of the whole file, as it was shown
 }
 
@@ -73,9 +73,10 @@ func (m *mind) rebase() {
 	}
 }
 
-// place returns the position at which the reader believes lines to be that the file has at
-// position at. It is the same position, unless the reader knows other lines there and knows
-// these in exactly one place. It is -1 if the reader does not know them.
+// place returns the position at which the reader believes lines to be. Really they are at position
+// at. The reader believes that too, unless it knows other lines there and knows these lines in
+// exactly one other place. place returns -1 if the reader knows other lines there and does not know
+// where these are.
 func (m *mind) place(at int, lines []string) int {
 	stands := func(at int, known bool) bool {
 		for i, l := range lines {

@@ -10,9 +10,9 @@ import (
 	"cachebro/store/readers"
 )
 
-// oracle knows exactly what a context window contains and sends the shortest of full text,
-// diff and stub. It uses the same words because it calls the real decision about reads, for a
-// reader that was given only what matters for this read.
+// oracle knows exactly what a context window contains and sends the shortest of full text, diff and
+// stub. Its answers have the same words as cachebro's, because it calls the real decision about
+// reads. It does so for a reader that was shown only what matters for this read.
 type oracle struct {
 	s        *readers.Tracker
 	contents memory

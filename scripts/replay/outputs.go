@@ -13,8 +13,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// A recording has the length and the kind of a command's output, but not the text. So the
-// output of a real tool, of the same kind and about the same length, is played instead.
+// A recording holds the length and the kind of a command's output, but not its text. In place of
+// the text, the replay uses the output of a real tool of the same kind and about the same length.
 
 // sample is what a tool printed.
 type sample struct{ command, text string }
@@ -116,7 +116,7 @@ func (pl *player) judgeOutput(s sample, out string) {
 		return
 	}
 	if strings.ContainsAny(s.text, "\x1b\r\b") {
-		return // a terminal does not show all of this text
+		return // the text has parts that a terminal does not show
 	}
 	words := func(r rune) bool { return !unicode.IsLetter(r) }
 	has := map[string]bool{}

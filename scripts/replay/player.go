@@ -37,7 +37,7 @@ type player struct {
 	texts  *texts
 	oracle *oracle
 	res    *result
-	// outside and points are for sessions that are varied.
+	// outside and points are used only if the session is varied (see vary.go).
 	outside map[int]bool
 	points  []checkpoint
 	prompts int
@@ -297,7 +297,7 @@ func (pl *player) score(st step, a ask, kind string, sent, best, expiring int) {
 func (pl *player) delivered(st step, m *mind, a ask, runs []lineRun, err error) {
 	last := a.last
 	if last == len(a.now) && len(a.now) > 1 && a.now[last-1] == "" {
-		last-- // do not judge what follows the last newline
+		last-- // do not judge the empty line after the last newline
 	}
 	reading := func(based bool) func(*mind) {
 		if a.whole {
@@ -316,8 +316,8 @@ func (pl *player) delivered(st step, m *mind, a ask, runs []lineRun, err error) 
 			}
 		}
 	}
-	// A statement about an earlier read refers to that text, even if parts were shown
-	// since.
+	// If a statement names an earlier read, it refers to the text of that read, even if parts of
+	// the file were shown since. So try this meaning first.
 	take := reading(true)
 	if err == nil && judged(m, take, a.now, a.first, last) != nil {
 		take = reading(false)
@@ -415,7 +415,8 @@ func (pl *player) hookEnv(in []byte, args []string, stdout *bytes.Buffer) hooks.
 		Stdin: bytes.NewReader(in), Stdout: stdout, Args: args,
 		Getenv: func(k string) string { return vars[k] }, Now: time.Now, Dir: pl.p.dir, Paths: pl.p.paths, Limit: time.Minute,
 		Dial: func(ctx context.Context, root string) (*wire.Client, error) {
-			// A loaded machine must not be mistaken for a hung daemon here.
+			// Use no short time-outs, because a loaded machine must not be mistaken for a hung
+			// daemon.
 			return wire.Dial(ctx, pl.p.paths, wire.Hello{Version: pl.o.version, Client: "hook", Root: root}, wire.Timeouts{})
 		},
 	}

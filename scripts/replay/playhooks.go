@@ -131,8 +131,8 @@ func (pl *player) edit(st step) error {
 	return nil
 }
 
-// wrote enters what the reader itself wrote. Only Codex's model remembers its own patches:
-// cachebro's statements about the file refer to an earlier read, which they name.
+// wrote enters what the reader itself wrote. Only Codex's model keeps its own patches in the
+// context. Statements of cachebro about the file then refer to an earlier read, which they name.
 func (pl *player) wrote(st step, take func(*mind)) {
 	if pl.o.client != codex {
 		pl.agents[st.agent].add(message{file: st.file, call: pl.last, clock: pl.given[st.agent], take: take})
@@ -173,8 +173,8 @@ func (pl *player) edited(st step) func(*mind) {
 	}
 }
 
-// strings returns the old and new texts of an edit, with as many lines around as are needed to
-// match one place only.
+// strings returns the old and the new text of an edit, with as many lines around them as are needed
+// for the old text to match in only one place.
 func (pl *player) strings(st step, pre string) (old, repl string) {
 	line := func(c *cell) string { return pl.texts.of(c.n) }
 	join := func(cs []*cell) string {
@@ -219,7 +219,7 @@ func (pl *player) clientEdit(st step, old, repl, pre, post string) error {
 		input = fields{"filePath": name, "file_path": name, "oldString": old, "newString": repl, "replaceAll": st.everywhere}
 		response = fields{"output": "Edit applied successfully.", "before": pre}
 	}
-	if pl.o.client == codex { // Codex applies a patch itself and calls no hook
+	if pl.o.client == codex { // Codex applies a patch itself and runs no hook for it
 		pl.transcript(st.agent).result(pl.last, editedText(name))
 		return os.WriteFile(name, []byte(post), 0o644)
 	}

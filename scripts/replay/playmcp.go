@@ -138,7 +138,7 @@ var (
 // readMCP calls read_file until it has everything that was requested.
 func (pl *player) readMCP(st step, m *mind, a ask) error {
 	if n := len(a.now); a.first > 1 && a.first == n && a.now[n-1] == "" {
-		return nil // only the client counts what follows the last newline as a line
+		return nil // the request is for the empty line after the last newline, which only the client counts as a line
 	}
 	text := strings.Join(a.now[a.first-1:a.last], "\n")
 	if a.last < len(a.now) {
@@ -185,7 +185,7 @@ func (pl *player) readMCP(st step, m *mind, a ask) error {
 			pl.delivered(st, m, a, runs, err)
 		default:
 			kind = "full"
-			if patch != "" { // the rest of a diff was refused
+			if patch != "" { // the server refused to continue the diff, so read the text from its beginning
 				next = a.first
 			}
 			rest := strings.Join(a.now[next-1:a.last], "\n")
@@ -230,8 +230,7 @@ func (pl *player) writeMCP(st step, post string) error {
 	return pl.answered(st.agent, texts, "File created successfully at: "+pl.p.path(pl.file(st.file)))
 }
 
-// answered counts the result of a tool that saves nothing, for which the oracle would send the
-// same.
+// answered counts the result of a tool that saves nothing. An oracle would send the same text.
 func (pl *player) answered(agent int, texts []string, without string) error {
 	n := pl.o.tokens(strings.Join(texts, "\n"))
 	pl.res.sent += n

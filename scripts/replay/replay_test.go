@@ -12,10 +12,9 @@ import (
 
 var all = flag.Bool("all", false, "replay every trace, counted with the o200k tokenizer")
 
-// Four sessions: one with edits between reads, one with sub-agents, one with
-// compactions, and one with a compaction that never reads anything twice. What was
-// sent must be true, must cost less than nothing where there is no schema, and must
-// come near what an oracle would send.
+// Four sessions: one with edits between reads, one with sub-agents, one with compactions, and one
+// with a compaction that never reads anything twice. What was sent must be true, it must save
+// something where no schema has to be paid, and it must come near what an oracle would send.
 func TestReplay(t *testing.T) {
 	needFuse(t)
 	enc, err := tokenizer.Get(tokenizer.O200kBase)
@@ -55,8 +54,8 @@ func TestReplay(t *testing.T) {
 			check(t, rs, mode == "hooks")
 		})
 	}
-	// Prompts, rewinds, resumes, silent clearings, shell views, files outside of the
-	// project and commands' outputs: nothing false, and nothing that costs more.
+	// With prompts, rewinds, resumes, silent clearings, shell views, files outside of the project
+	// and commands' outputs, nothing false is sent, and nothing costs more than without cachebro.
 	t.Run("varied", func(t *testing.T) {
 		v := o
 		v.mode, v.seed = "hooks", 1
@@ -76,9 +75,9 @@ func TestReplay(t *testing.T) {
 		}
 	})
 	t.Run("processes", func(t *testing.T) {
-		// A process keeps to the limits of time of a hook: where the machine makes it
-		// late it says nothing, nor do those of the next half minute. That costs
-		// savings, never truth.
+		// A real process keeps the time limits of a hook. If the machine makes it late, it prints
+		// nothing, and neither do those of the next half minute. This reduces savings, but makes
+		// nothing false.
 		o.mode, o.process = "hooks", true
 		for try := 1; ; try++ {
 			rs, err := replay(traces[:1], o)
@@ -120,7 +119,7 @@ func check(t *testing.T, rs []*result, free bool) {
 	}
 }
 
-// told: nothing that was sent may be false.
+// told checks that nothing false was sent.
 func told(t *testing.T, rs []*result) {
 	t.Helper()
 	for _, r := range rs {
@@ -130,7 +129,7 @@ func told(t *testing.T, rs []*result) {
 	}
 }
 
-// short says what is missing in savings; "" is nothing.
+// short says what savings are missing; "" means none.
 func short(rs []*result) string {
 	sum := &result{}
 	for _, r := range rs {
@@ -145,7 +144,7 @@ func short(rs []*result) string {
 	return ""
 }
 
-// The lines of one file are as long as recorded and no two are alike.
+// The lines of one file are as long as recorded, and all are different.
 func TestTexts(t *testing.T) {
 	lens := []int{0, 1, 1, 2, 2, 3, 40, 40, 7, 120, 9, 9}
 	tx := newTexts(lens)
@@ -162,8 +161,8 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// What a later read shows of lines that nobody had looked at was there before;
-// lines that differ are a change, made just before the read.
+// A later read shows lines that nobody had looked at: these existed before. Lines that differ from
+// what was known are a change, made just before the read.
 func TestScript(t *testing.T) {
 	tr := &trace{LineBytes: []int{0, 10, 11, 12, 13, 14, 15, 16}, Events: []traceEvent{
 		{Op: "read", Start: 1, Lines: runs{1, 2}, Total: 6, Limit: 2},
@@ -189,7 +188,7 @@ func TestScript(t *testing.T) {
 	}
 }
 
-// Answers are judged by what the context holds.
+// Answers are judged by what the context contains.
 func TestJudge(t *testing.T) {
 	text := func(lines string) []string { return strings.Split(lines, "|") }
 	var c conversation
@@ -248,7 +247,8 @@ func TestJudge(t *testing.T) {
 	if _, err := patched(c.mind(0, 0), "@@ -1 +1 @@\n-x\n+z\n"); err == nil {
 		t.Error("a diff of another text passed")
 	}
-	// A file of three lines that was read as lines 1-3 is held whole, and a diff of it true.
+	// A context in which lines 1-3 of a file of three lines were read holds all of it, and a diff
+	// of it is true.
 	var paged mind
 	shown, ends := toTheEnd(1, text("a|b|c"), text("a|b|c|"))
 	paged.learn(1, shown, ends)
@@ -258,7 +258,7 @@ func TestJudge(t *testing.T) {
 	if _, ends := toTheEnd(1, text("a|b"), text("a|b|c|")); ends {
 		t.Error("two of three lines count as the whole file")
 	}
-	// What is cleared is not held any more.
+	// A context does not hold what was cleared.
 	c.add(message{take: func(m *mind) { m.edited(0, 1, text("one|two")) }})
 	if s, ok := c.mind(0, 0).whole(); !ok || s != "one\ntwo\nb\nc\n" {
 		t.Errorf("after its own edit the reader holds %q", s)

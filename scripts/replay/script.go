@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// cell is a line of a file at some time. Its number may become known only by a later read;
-// until then it is unknown (-1). Versions of a file share the cells of the lines that they
-// have in common.
+// cell is a line of a file at some time. Its number is unknown (-1) until a read shows it. Versions
+// of a file share the cells of the lines that they have in common.
 type cell struct{ n int }
 
 const unknown = -1
@@ -25,7 +24,7 @@ type step struct {
 	from, to    int // edit: pre[from:to] becomes with
 	with        []*cell
 	everywhere  bool
-	others      bool   // a process outside of the session makes the file pre
+	others      bool   // a process outside of the session has given the file the content pre
 	chars       int    // length of the recorded result
 	kind        string // kind of a command
 }
@@ -148,7 +147,8 @@ func (s *script) agree(cur []*cell, start int, lines []int, total int) []*cell {
 	from := start - best
 	to := min(from+n, len(cur))
 	if total > 0 {
-		// The recording says how many lines follow the shown ones.
+		// The recording says how many lines follow the shown ones, so compute from that where they
+		// end.
 		to = len(cur) - (total - start - n)
 		if to < from {
 			to = from
@@ -204,8 +204,8 @@ func merged(old []*cell, lines []int) []*cell {
 			return out
 		}
 	}
-	// Find the longest common subsequence of the known lines. Runs in between that are
-	// equally long are matched with unknown lines.
+	// Find the best common subsequence. A match of a known line counts 4. An unknown line can be
+	// any line; matching it counts 1.
 	a, b := len(old), len(lines)
 	t := make([][]int32, a+1)
 	for i := range t {

@@ -11,10 +11,10 @@ import (
 	"cachebro/store/readers"
 )
 
-// Events that recordings lack are inserted into them: more prompts, rewinds to an earlier
-// prompt, resumed sessions, results that the client clears silently (only the usage falls),
-// files shown by a shell command, and files that are not in the project. Half of the changes
-// are made by a process that does not belong to the session.
+// Into a recording, events are inserted that recordings lack: more prompts, rewinds to an earlier
+// prompt, resumed sessions, results that the client clears silently (only the usage falls), files
+// shown by a shell command, and files that are not in the project. Half of the changes are made by
+// a process that does not belong to the session.
 
 // A client clears at least clearsAtLeast tokens at once, except for the exemptResults newest
 // results.
@@ -100,7 +100,7 @@ func (pl *player) resume() error {
 // silence clears old results of the main loop, if they have enough tokens.
 func (pl *player) silence() error {
 	c := pl.agents[0]
-	if c == nil || pl.o.client == codex { // Codex clears nothing
+	if c == nil || pl.o.client == codex { // Codex clears no results
 		return nil
 	}
 	if n := c.cleared(exemptResults, clearsAtLeast); n > 0 {
@@ -121,7 +121,7 @@ func (pl *player) shell(st step) error {
 	whole := st.first == 1 && a.last == len(lines)
 	a.full = strings.TrimRight(strings.Join(lines[a.first-1:a.last], "\n"), " \t\r\n")
 	if a.full == "" || pl.o.client != codex && strings.TrimLeft(a.full, " \t\r\n") != a.full {
-		return nil // the client trims white space
+		return nil // the client trims white space at the beginning, so this text would not arrive unchanged
 	}
 	shown := strings.Split(a.full, "\n")
 	a.last = a.first + len(shown) - 1
@@ -139,7 +139,7 @@ func (pl *player) shell(st step) error {
 		return err
 	}
 	m := pl.agents[st.agent].mind(st.file, pl.given[st.agent])
-	a.whole = whole && a.last == len(lines)-1 // the output reaches the end of the file
+	a.whole = whole && a.last == len(lines)-1 // the read reaches the end of the file only if the output does
 	best, expiring, err := pl.best(st, m, a, func(r readers.Answer) string { return r.Note + "\n" + r.Text })
 	if err != nil {
 		return err

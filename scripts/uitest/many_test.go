@@ -16,9 +16,9 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestManyVersions looks at a history of 100,000 versions: how soon the first view is
-// there, that scrolling leaves nothing out, and what the page takes. The times depend on
-// the machine, and are printed; only what is left out fails.
+// TestManyVersions shows a history of 100,000 versions: how soon the first view appears, whether
+// scrolling omits anything, and what the page costs. The times depend on the machine, so they are
+// only printed. An omission fails the test.
 func TestManyVersions(t *testing.T) {
 	p := newProject(t)
 	for n := range 500 {
@@ -68,7 +68,7 @@ func TestManyVersions(t *testing.T) {
 	t.Logf("%d actions shown, %.1f MB of heap, %s", len(shown), eval[float64](b, "performance.memory.usedJSHeapSize / 1e6"), b.renderers())
 }
 
-// ticks is the processor time that processes took, in milliseconds.
+// ticks returns the processor time that processes have used, in milliseconds.
 func ticks(pids ...int) (ms int64) {
 	for _, pid := range pids {
 		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -82,7 +82,8 @@ func ticks(pids ...int) (ms int64) {
 	return ms
 }
 
-// renderers says what our browser's pages take, without what they share with others.
+// renderers returns the memory of our browser's pages, without what they share with other
+// processes.
 func (b *tab) renderers() string {
 	var all []string
 	own := fmt.Sprint("\nPPid:\t", chromedp.FromContext(b.ctx).Browser.Process().Pid, "\n")
@@ -93,7 +94,7 @@ func (b *tab) renderers() string {
 		if !strings.Contains(string(args), "--type=renderer") {
 			continue
 		}
-		if up := strings.SplitN(string(zygote), "PPid:\t", 2); len(up) == 2 { // its parent is a zygote of the browser's
+		if up := strings.SplitN(string(zygote), "PPid:\t", 2); len(up) == 2 { // the parent is a zygote process of this browser
 			above, _ := os.ReadFile("/proc/" + strings.SplitN(up[1], "\n", 2)[0] + "/status")
 			if !strings.Contains(string(zygote)+string(above), own) {
 				continue

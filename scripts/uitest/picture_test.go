@@ -10,8 +10,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestPicture makes the README's pictures in doc: a change with its lines, and a disaster
-// as it is taken back.
+// TestPicture makes the README's pictures in doc: a change with its lines, and the undo of a
+// disaster.
 func TestPicture(t *testing.T) {
 	p := newProject(t)
 	p.prompt("p3", "Clean up: remove what is not needed any more")

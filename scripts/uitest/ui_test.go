@@ -27,7 +27,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// project is a mounted one with a session of two prompts.
+// project is a mounted project with a session of two prompts.
 type project struct {
 	t         *testing.T
 	bin, base string
@@ -98,7 +98,7 @@ func newProject(t *testing.T) *project {
 	p.write("README.md", "# Shop\n")
 	p.cb("", "mount", p.dir)
 	t.Cleanup(func() {
-		p.t = t // a part of the test had it
+		p.t = t // p.t was that of a subtest
 		p.cb("", "umount", p.dir)
 		p.daemonEnds()
 		if err := os.RemoveAll(base); err != nil {
@@ -174,7 +174,7 @@ func (p *project) cb(stdin string, args ...string) string {
 	return string(out)
 }
 
-// event is one of a client's hooks.
+// event reports an event of a client's hook.
 func (p *project) event(hook, name string, more map[string]any) string {
 	p.t.Helper()
 	m := map[string]any{"session_id": session, "hook_event_name": name, "cwd": p.dir, "transcript_path": p.base + "/transcript.jsonl"}
@@ -192,7 +192,7 @@ func (p *project) prompt(id, text string) string {
 	return p.event("user-prompt-submit", "UserPromptSubmit", map[string]any{"prompt_id": id, "prompt": text})
 }
 
-// tool is a Bash call of the client.
+// tool makes a Bash call of the client.
 func (p *project) tool(prompt, id, command string) {
 	p.t.Helper()
 	more := map[string]any{"prompt_id": prompt, "tool_name": "Bash", "tool_use_id": id, "tool_input": map[string]any{"command": command}}
@@ -260,7 +260,7 @@ func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// eval is the value of an expression in the page.
+// eval returns the value of an expression in the page.
 func eval[T any](b *tab, js string) T {
 	b.t.Helper()
 	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](js, chromedp.EvalAwaitPromise))
@@ -284,7 +284,7 @@ func (b *tab) until(what, js string) {
 	}
 }
 
-// key presses keys, one after the other.
+// key presses keys one after the other.
 func (b *tab) key(keys ...string) {
 	b.t.Helper()
 	for _, k := range keys {
@@ -292,7 +292,7 @@ func (b *tab) key(keys ...string) {
 	}
 }
 
-// shot keeps a picture.
+// shot saves a picture.
 func (b *tab) shot(name string) {
 	b.t.Helper()
 	if os.Getenv("SHOTS") == "" {
@@ -315,7 +315,7 @@ func (b *tab) scheme(name string) {
 	}
 }
 
-// accessible lets axe look at the page; serious and critical findings are failures.
+// accessible runs axe on the page. Serious and critical findings are failures.
 func (b *tab) accessible(where string) {
 	b.t.Helper()
 	script, err := os.ReadFile(os.Getenv("AXE"))
@@ -340,7 +340,7 @@ func (b *tab) watchPolicy() {
 	}
 }
 
-// keepsPolicy fails where something was refused since the last look.
+// keepsPolicy fails the test if something was refused since its last call.
 func (b *tab) keepsPolicy(where string) {
 	b.t.Helper()
 	if said := eval[string](b, `sessionStorage.getItem("refused") || ""`); said != "" {
@@ -349,8 +349,8 @@ func (b *tab) keepsPolicy(where string) {
 	}
 }
 
-// targets fails where something that is clicked is smaller than 24 pixels. The numbers of
-// lines in a table, which lead to a comment or a version, are as high as their line.
+// targets fails the test if something that can be clicked is smaller than 24 pixels. The line
+// numbers in a table, which lead to a comment or a version, are only as high as their line.
 func (b *tab) targets(where string) {
 	b.t.Helper()
 	small := eval[[]string](b, `[...document.querySelectorAll("button, summary, select, input:not([type=hidden]), nav.bar a, .bar nav a, a.page, a.no, table.lanes svg")].filter((e) => e.offsetParent !== null || e.tagName === "svg").filter((e) => !e.closest(".diff td:not([colspan])")).map((e) => [e, e.getBoundingClientRect()]).filter(([e, r]) => r.width > 0 && (r.width < 23.5 || r.height < 23.5)).map(([e, r]) => e.outerHTML.slice(0, 120) + " is " + Math.round(r.width) + "×" + Math.round(r.height))`)
@@ -359,7 +359,7 @@ func (b *tab) targets(where string) {
 	}
 }
 
-// picture is a small one of a shade.
+// picture returns a small image in one shade of grey.
 func picture(t *testing.T, shade uint8) string {
 	t.Helper()
 	m := image.NewGray(image.Rect(0, 0, 20, 20))
@@ -394,7 +394,7 @@ func (p *project) rendered() {
 	p.write("sums.ipynb", cells(90))
 }
 
-// TestPages goes through the pages as a person does.
+// TestPages uses the pages as a person does.
 func TestPages(t *testing.T) {
 	p := newProject(t)
 	first := p.ui()
@@ -714,7 +714,7 @@ func TestPages(t *testing.T) {
 		}
 		p.write("long.txt", long.String()+"the Needle and a needle\n")
 
-		// A question, then its hit, at its line, with the match marked; and back.
+		// A search, its hit at the right line with the match marked, and the way back.
 		b.do(chromedp.Navigate(base + "search"))
 		b.until("the search is there", `document.activeElement.id == "q"`)
 		b.key(strings.Split("needle", "")...)
@@ -728,7 +728,7 @@ func TestPages(t *testing.T) {
 		b.do(chromedp.NavigateBack())
 		b.until("back is the question", `document.querySelector("#q")?.value == "needle" && document.querySelector("#hits li")`)
 
-		// A version and how it is shown; a held arrow key moves one version a stroke.
+		// Choosing a version shows it, and a held arrow key moves one version at each repetition.
 		for i := range 12 {
 			p.write("steps.txt", fmt.Sprintf("step %d\n", i+1))
 		}
@@ -748,7 +748,7 @@ func TestPages(t *testing.T) {
 		b.do(chromedp.Reload())
 		b.until("a reload shows the same", fmt.Sprintf(`document.querySelector("#version [data-n]")?.dataset.n == "%d" && document.querySelector("#version [data-view]").dataset.view == "change" && document.querySelector("tr.add")`, last-5))
 
-		// Any two versions.
+		// Any two versions can be compared.
 		eval[any](b, `(() => { const w = document.querySelector("[name=with]"); w.value = "2"; w.dispatchEvent(new Event("change", {bubbles: true})) })()`)
 		b.until("it is compared with the second", fmt.Sprintf(`location.search.includes("with=2") && document.querySelector("tr.del .line")?.textContent == "step " + (2 - %d)`, last-12))
 		b.accessible("two versions")

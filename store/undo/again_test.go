@@ -8,8 +8,8 @@ import (
 	"cachebro/store"
 )
 
-// A plan that had been redone was redone again, which took back what others had done since: a file
-// that they had removed was there again.
+// A plan that had been redone was redone again, which undid what others had done since: a file that
+// they had removed was there again.
 func TestRedoOfWhatIsRedone(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -61,8 +61,8 @@ func TestUndoBringsWhatOthersWroteUnderALaterFile(t *testing.T) {
 	c.want("b", "2\n")
 }
 
-// A directory that A had made in place of a file stays, because others have changed its mode: that
-// the file does not come back was not named.
+// A directory that A had made in place of a file stays, because others have changed its mode. That
+// the file is not restored was not reported.
 func TestUndoNamesDirectoryThatStays(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -81,8 +81,8 @@ func TestUndoNamesDirectoryThatStays(t *testing.T) {
 	}
 }
 
-// A directory that stays, because others have changed its mode, is named even where nothing was to
-// come in its place.
+// A directory that stays because others have changed its mode is reported, even if nothing was to
+// replace it.
 func TestUndoNamesDirectoryOfChangedMode(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -95,8 +95,8 @@ func TestUndoNamesDirectoryOfChangedMode(t *testing.T) {
 	}
 }
 
-// What a redo brought back counts as made by who made it, whatever was made and removed in its
-// place in between.
+// What a redo restored counts as made by whoever made it first, whatever was made and removed at
+// its name in between.
 func TestUndoOfWhatARedoBroughtBack(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -120,8 +120,8 @@ func TestUndoOfWhatARedoBroughtBack(t *testing.T) {
 	}
 }
 
-// An undo of what had been made where an earlier undo had removed something counted as an undo of
-// the earlier undo as well, which could then not be redone.
+// An earlier undo had removed something, and something else was made in its place. An undo of that
+// also counted as an undo of the earlier undo, which could then not be redone.
 func TestRedoOfAnUndoBelowAnother(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr

@@ -17,7 +17,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// patchBack is what patch -R makes of a text; false: a hunk does not fit.
+// patchBack returns what patch -R makes of a text, and false if a hunk does not fit.
 func patchBack(r *rapid.T, text string, patch []byte) (string, bool) {
 	dir, err := os.MkdirTemp("", "patch")
 	if err != nil {
@@ -38,7 +38,7 @@ func patchBack(r *rapid.T, text string, patch []byte) (string, bool) {
 	return string(b), !failed
 }
 
-// onlyHunks is a diff with some of its hunks.
+// onlyHunks returns a diff with some of its hunks.
 func onlyHunks(sc *diff.Script, which map[int]bool) []byte {
 	out := []byte("--- f\n+++ f\n")
 	n := -1
@@ -53,8 +53,8 @@ func onlyHunks(sc *diff.Script, which map[int]bool) []byte {
 	return out
 }
 
-// edited draws a text and what somebody made of it, also with other ends of lines, and
-// with none at the end.
+// edited draws a text and an edited version of it, also with other line ends, and without one at
+// the end.
 func edited(r *rapid.T, unique bool) (old, new string) {
 	var a, b strings.Builder
 	ends := rapid.SampledFrom([]string{"\n", "\n", "\r\n"}).Draw(r, "ends")
@@ -86,11 +86,10 @@ func edited(r *rapid.T, unique bool) (old, new string) {
 	return end(a.String()), end(b.String())
 }
 
-// TestHunksAsPatch takes hunks back one by one in any order, while somebody else edits
-// the file, and compares with patch -R. Where the lines meet the file is left alone and
-// named.
+// TestHunksAsPatch undoes hunks one by one in any order, while somebody else edits the file, and
+// compares with patch -R. If the edits affect the same lines, the file is left alone and reported.
 func TestHunksAsPatch(t *testing.T) {
-	w := world{storetest.Fresh(t), storetest.NewTree()} // one for all: to make one takes longer than to use it
+	w := world{storetest.Fresh(t), storetest.NewTree()} // one store for all examples, because making one takes longer than using it
 	files := 0
 	rapid.Check(t, func(r *rapid.T) {
 		unique := rapid.Bool().Draw(r, "unique")
@@ -172,7 +171,7 @@ func numbers(n int) []int {
 	return out
 }
 
-// editsBefore is the place of a hunk's first edit among all.
+// editsBefore returns the number of edits before a hunk.
 func editsBefore(hunks []diff.Hunk, n int) int {
 	sum := 0
 	for _, h := range hunks[:n] {
@@ -181,8 +180,8 @@ func editsBefore(hunks []diff.Hunk, n int) int {
 	return sum
 }
 
-// TestHunksAndTheRest: taking a hunk back twice does nothing, redo brings it back, and
-// what makes or removes the file goes as a whole only.
+// TestHunksAndTheRest: undoing a hunk twice does nothing, and redo restores it. A change that makes
+// or removes the file can only be undone as a whole.
 func TestHunksAndTheRest(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -224,8 +223,8 @@ func TestHunksAndTheRest(t *testing.T) {
 	}
 }
 
-// TestLeftLines: a plan leaves the lines that it is told to, whatever kind it is; what is
-// asked of no line that changes, or of a file that goes as a whole, is refused.
+// TestLeftLines: a plan of any kind leaves the lines that it is told to leave. It is an error to
+// name a line that does not change, or lines of a file that is made or removed as a whole.
 func TestLeftLines(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -255,7 +254,7 @@ func TestLeftLines(t *testing.T) {
 	}
 	c.carry(redo)
 	c.want("a", "ONE\nTWO\nthree\nFOUR")
-	// The last line has no end, and gets one where it does not stay the last.
+	// The last line has no line end. It gets one if it does not stay the last line.
 	p, err = Planner{Store: c.s, Leave: []LeftLines{{"a", []int{3}, nil}}}.Restore([]store.Path{"a"}, then)
 	if err != nil {
 		t.Fatal(err)

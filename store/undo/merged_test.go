@@ -7,7 +7,8 @@ import (
 	"cachebro/store"
 )
 
-// TestUndoOfWhatCameBackInAMerge names the redo that merged it, and takes nothing back.
+// TestUndoOfWhatCameBackInAMerge: the undo names the redo that merged the change, and undoes
+// nothing.
 func TestUndoOfWhatCameBackInAMerge(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr

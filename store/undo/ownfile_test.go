@@ -7,8 +7,8 @@ import (
 	"cachebro/store"
 )
 
-// doctor writes a canary and takes it back. undo after that once took back the
-// canary's versions, of which nothing was left, and redo brought the canary.
+// doctor writes a canary and removes it. The next undo used to undo the canary's versions, of which
+// nothing was left, and redo restored the canary.
 func TestCanaryIsNobodysAction(t *testing.T) {
 	c := newScene(t)
 	c.do(c.tr.Write("a", "one\n"))

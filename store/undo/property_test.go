@@ -62,7 +62,8 @@ func (w world) carryAs(r *rapid.T, p *Draft, who store.Actor) {
 	}
 }
 
-// own is the part of a tree whose newest effective version is not by an actor.
+// notBy returns the files of the tree whose newest version was written by somebody else than this
+// actor.
 func (w world) notBy(r *rapid.T, ses store.SessionID) map[store.Path]storetest.File {
 	out := map[store.Path]storetest.File{}
 	for p, n := range w.tr.Clone() {
@@ -78,8 +79,8 @@ func (w world) notBy(r *rapid.T, ses store.SessionID) map[store.Path]storetest.F
 	return out
 }
 
-// Undo of one actor never changes what another wrote last, and redo brings the
-// tree back exactly; so does undo of the undo.
+// An undo of one actor never changes what another one wrote last. A redo restores the tree exactly,
+// and so does an undo of the undo.
 func TestUndoRedo(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := world{storetest.FreshRapid(r, storetest.Options()), storetest.NewTree()}
@@ -107,7 +108,7 @@ func TestUndoRedo(t *testing.T) {
 		}
 		for path, n := range others {
 			got, ok := after[path]
-			moved := false // A had put it there, or gave it this name
+			moved := false // A had put it there, or given it this name
 			for _, o := range after {
 				moved = moved || o.Data == n.Data && o.Target == n.Target
 			}
@@ -165,7 +166,7 @@ func show(m map[store.Path]storetest.File) string {
 	return out
 }
 
-// With one actor alone, undo of everything is the empty tree it began with, and
+// If there is only one actor, an undo of everything gives the empty tree of the beginning, and a
 // restore reaches every state in between.
 func TestRestoreEveryState(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {

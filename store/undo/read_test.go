@@ -8,8 +8,8 @@ import (
 	"cachebro/store"
 )
 
-// TestDraftReadsWhatItWrites: a draft hands over the contents that were read to count
-// their lines, and they are those that its steps write.
+// TestDraftReadsWhatItWrites: a draft returns the contents that were read to count their lines.
+// These are the contents that its steps write.
 func TestDraftReadsWhatItWrites(t *testing.T) {
 	s := storetest.Fresh(t)
 	var cs []store.Change
@@ -36,8 +36,8 @@ func TestDraftReadsWhatItWrites(t *testing.T) {
 	}
 }
 
-// TestLinesOfTheFirstStepsAreCounted: a plan of thousands of files says how many lines
-// the first of them change, and that this is not all.
+// TestLinesOfTheFirstStepsAreCounted: a plan of thousands of files says how many lines its first
+// steps change, and that these are not all.
 func TestLinesOfTheFirstStepsAreCounted(t *testing.T) {
 	for _, n := range []int{counted, counted + 100} {
 		s := storetest.Fresh(t)

@@ -11,10 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An ordinary user cannot put anything into a directory without write and
-// search permission: one that comes back so is closed last, and one that was
-// closed is opened first. Every step is checked against the mode that the
-// directory around it has by then.
+// An ordinary user cannot put anything into a directory without write and search permission. So a
+// directory that is restored without them gets its mode last, and one that has lost them gets them
+// first. Every step is checked against the mode that its directory has at that time.
 func TestDirectoriesAreOpenWhileAPlanWorksInThem(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -79,9 +78,8 @@ func TestDirectoriesAreOpenWhileAPlanWorksInThem(t *testing.T) {
 	}
 }
 
-// A file of which its owner took the right to read away cannot be captured
-// before it is removed, but nobody has written to it since it was: undo brings
-// it back. One that was written to is lost, and said to be.
+// A file that its owner made unreadable cannot be captured before it is removed. If nobody wrote to
+// it since it was captured, an undo restores it. Otherwise it is lost, and is reported as lost.
 func TestUnreadableFilesAreAsTheyWereCaptured(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(st *store.Stat)
@@ -104,7 +102,7 @@ func TestUnreadableFilesAreAsTheyWereCaptured(t *testing.T) {
 			c.change(&before.Stat)
 			gone := before
 			gone.Op, gone.NoContent, gone.LastName = store.OpUnlink, "", true
-			if name == "a moment before" { // nothing tells it from a write in the same step
+			if name == "a moment before" { // like this, it cannot be told from a write in the same step
 				found.Stat.Mtime, shut.Stat.Mtime = before.Stat.Mtime, before.Stat.Mtime
 			}
 			storetest.Apply(t, s, found, shut, before, gone)
@@ -116,8 +114,9 @@ func TestUnreadableFilesAreAsTheyWereCaptured(t *testing.T) {
 	}
 }
 
-// A change of the owner or of the attributes alone is a version, found as well as
-// told of; what nobody asked about is none, and is not forgotten.
+// A change of only the owner or the attributes is a version, whether it was reported or found. If a
+// report does not contain the attributes, that makes no version, and the earlier attributes stay
+// known.
 func TestOwnerAndAttributesAreVersions(t *testing.T) {
 	some := string(attrs.Of(map[string]string{"user.a": "b"}))
 	for _, told := range []store.Op{store.OpChmod, store.OpSeen} {
@@ -141,8 +140,8 @@ func TestOwnerAndAttributesAreVersions(t *testing.T) {
 	}
 }
 
-// What a plan could not give is not given by a later one: a program that came back
-// without its set-id bit, and was then deleted, came back with the bit.
+// Rights that a plan could not restore are not given by a later plan. A program was restored
+// without its set-id bit and then deleted. The next undo restored it with the bit.
 func TestNoPlanGivesRightsThatWereGone(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -151,7 +150,7 @@ func TestNoPlanGivesRightsThatWereGone(t *testing.T) {
 	d := c.undo(Query{Select: store.Filter{Session: "A"}})
 	c.carry(d)
 	tr.Plan = d.ID
-	c.do(tr.Chmod("h", 0o755)) // the client may not lend it
+	c.do(tr.Chmod("h", 0o755)) // the client may not give it the bit
 	tr.Plan = ""
 	c.as("B", "rm", "", 7).do(tr.Remove("h"))
 	c.carry(c.undo(Query{Select: store.Filter{Session: "B"}}))

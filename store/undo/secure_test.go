@@ -14,11 +14,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// smallest is Options.MaxBlob where most of what is written is too large for it.
+// smallest is a MaxBlob that is so small that most written contents are too large.
 const smallest = 24
 
-// lax tells of changes as it is done on a mount: what is too large has no content,
-// and that of an ignored file is saved when it is about to be destroyed.
+// lax reports changes as they are reported on a mount: a content that is too large is missing, and
+// that of an ignored file is saved just before it is destroyed.
 type lax struct{ world }
 
 func ignored(p store.Path) bool { return path.Base(string(p)) == "f-x" }
@@ -33,7 +33,7 @@ func (w lax) tell(r *rapid.T, was map[store.Path]storetest.File, cs ...store.Cha
 		if c.Class = 0; ignored(to) {
 			c.Class = 1
 		}
-		gone := c.Path // whose content is destroyed
+		gone := c.Path // the path whose content is destroyed
 		if c.Op == store.OpRename {
 			gone = c.Path2
 		}
@@ -93,7 +93,8 @@ func (w lax) secure(r *rapid.T) Secure {
 	}
 }
 
-// carry performs a plan; every content is in the store afterwards, or still there.
+// carry performs a plan. Afterwards it checks that every earlier content is in the store or still
+// in a file.
 func (w lax) carry(r *rapid.T, p *Draft) {
 	if len(p.Steps) == 0 {
 		return
@@ -112,7 +113,7 @@ func (w lax) carry(r *rapid.T, p *Draft) {
 		if err != nil {
 			r.Fatalf("perform: %v\nplan %+v", err, steps)
 		}
-		for j := range cs { // a step that is several changes: each destroys nothing that the one before made
+		for j := range cs { // a step may be several changes, none of which destroys what an earlier one made
 			w.tell(r, before, cs[j])
 			before = w.tr.Whole()
 		}
@@ -136,8 +137,8 @@ func (w lax) carry(r *rapid.T, p *Draft) {
 
 func hashFor(s string) store.Hash { return store.Hash(storetest.HashOf(s)) }
 
-// No plan destroys what the store does not have, and redo is exactly what was
-// before: also where contents are too large, ignored, or cannot be read.
+// No plan destroys what the store does not have, and a redo restores exactly what was there before.
+// This also holds if contents are too large, ignored, or cannot be read.
 func TestPlansDestroyNothing(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		o := storetest.Options()

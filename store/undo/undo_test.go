@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// scene is a store with a tree in step.
+// scene is a store and a tree with the same state.
 type scene struct {
 	*testing.T
 	s  *store.Store
@@ -65,7 +65,7 @@ func finish(s *store.Store, p *Draft) error {
 
 func (c *scene) undo(q Query) *Draft {
 	c.Helper()
-	q.Action = func(_ *store.View, of store.Version) (Action, error) { // as the log has it, for processes without a terminal
+	q.Action = func(_ *store.View, of store.Version) (Action, error) { // as the log groups versions of processes without a terminal
 		has := func(o store.Version) bool {
 			return o.Actor.PID == of.Actor.PID && o.Actor.ToolCall == of.Actor.ToolCall && max(o.Time-of.Time, of.Time-o.Time) < int64(30*time.Second)
 		}
@@ -86,8 +86,8 @@ func (c *scene) want(p store.Path, data string) {
 	}
 }
 
-// The story that people complain about: an agent's shell edits, deletes and
-// moves things, also ones that git does not know.
+// This is the story that people complain about: an agent's shell command edits, deletes and moves
+// things, also some that git does not know.
 func TestUndoSession(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -134,7 +134,7 @@ func TestUndoSession(t *testing.T) {
 		t.Fatalf("redo of nothing: %v", err)
 	}
 
-	// A human edit in between is a conflict; all else is undone.
+	// A person's edit in between is a conflict, and everything else is undone.
 	c.as("", "vim", "", 6).do(tr.Write("src/b.go", "B by hand\n"))
 	p = c.undo(Query{Select: store.Filter{Session: "A"}})
 	if len(p.Conflicts) != 1 || p.Conflicts[0].Path != "src/b.go" || p.Conflicts[0].Actor.Comm != "vim" {
@@ -144,7 +144,7 @@ func TestUndoSession(t *testing.T) {
 	c.want("src/b.go", "B by hand\n")
 	c.want("src/a.go", "a\n")
 
-	// By force it goes as well.
+	// With Force that file is undone as well.
 	p = c.undo(Query{Select: store.Filter{Session: "A"}, Force: true})
 	if len(p.Steps) != 1 {
 		t.Fatalf("forced: %+v", p.Steps)
@@ -164,7 +164,7 @@ func TestUndoUnits(t *testing.T) {
 	storetest.Wait(time.Minute)
 	c.do(tr.Write("b", "3"), tr.Write("d", "3"))
 
-	// The last burst of make is two files; the one before its pause stays.
+	// The last burst of make wrote two files. The burst before its pause stays.
 	p := c.undo(Query{Last: true})
 	c.carry(p)
 	c.want("b", "2")
@@ -172,7 +172,7 @@ func TestUndoUnits(t *testing.T) {
 	if tr.Files["d"] != nil {
 		t.Fatal("d stays")
 	}
-	// The one before: make's first write; then the tool calls, newest first.
+	// The action before that is make's first write. Then come the tool calls, newest first.
 	c.carry(c.undo(Query{Last: true}))
 	c.want("a", "1")
 	c.carry(c.undo(Query{Last: true}))
@@ -181,7 +181,7 @@ func TestUndoUnits(t *testing.T) {
 	c.carry(c.undo(Query{Last: true}))
 	c.want("a", "0")
 	c.want("b", "0")
-	// Redo goes back up.
+	// Redo goes the same way back.
 	for _, want := range []string{"1", "1"} {
 		p, err := Planner{Store: c.s}.Redo("", false, false)
 		if err != nil {
@@ -243,7 +243,7 @@ func TestRevert(t *testing.T) {
 	if m := tr.Files["a"].Mode & 0o777; m != 0o600 {
 		t.Fatalf("mode %o", m)
 	}
-	revert(1, 0) // goes on from there
+	revert(1, 0) // continues from there
 	c.want("a", "2")
 	if m := tr.Files["a"].Mode & 0o777; m != 0o644 {
 		t.Fatalf("mode %o", m)
@@ -269,8 +269,8 @@ func TestRevert(t *testing.T) {
 	}
 }
 
-// A step back from a file that came back does not lead to where it was gone, and one
-// after an undo not to what was undone. Versions under an earlier name are steps too.
+// If a file was deleted and came back, a step back does not lead to the moment when it was gone.
+// After an undo, it does not lead to what was undone. Versions under an earlier name are steps too.
 func TestRevertNeverDeletes(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -306,7 +306,7 @@ func TestRevertNeverDeletes(t *testing.T) {
 	revert("b", "1")
 }
 
-// What cannot be brought back is said, not guessed.
+// What cannot be restored is reported and not guessed.
 func TestLost(t *testing.T) {
 	s := storetest.Fresh(t)
 	big := storetest.Told(store.OpBaseline, "big", "", storetest.FileMode)
@@ -321,8 +321,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// A client killed in the middle of an undo leaves an open plan: it can be gone
-// on with, or rolled back.
+// A client that is killed in the middle of an undo leaves an open plan. The plan can be continued
+// or rolled back.
 func TestResumeOrRollback(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := world{storetest.FreshRapid(r, storetest.Options()), storetest.NewTree()}
@@ -381,7 +381,7 @@ func TestResumeOrRollback(t *testing.T) {
 	})
 }
 
-// noise is a text that no delta makes smaller.
+// noise returns a text that a delta cannot make smaller.
 func noise(rnd *rand.Rand) string {
 	var b strings.Builder
 	for range 20 {
@@ -425,8 +425,8 @@ func BenchmarkUndo10k(b *testing.B) {
 	}
 }
 
-// A chmod through the descriptor of a new file is told of before the file: it
-// was not there before, for restore as for undo.
+// A chmod through the descriptor of a new file is reported before the file itself. For restore and
+// undo, the file nevertheless did not exist before.
 func TestRestoreToBeforeAChmodOfANewFile(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -442,7 +442,7 @@ func TestRestoreToBeforeAChmodOfANewFile(t *testing.T) {
 	c.want("a", "old")
 }
 
-// TestTitleNamesTheSession by its first prompt, where it had one.
+// TestTitleNamesTheSession: the title contains the session's first prompt, if it had one.
 func TestTitleNamesTheSession(t *testing.T) {
 	c := newScene(t)
 	c.as("A", "sed", "t1", 10).do(c.tr.Write("a", "one\n"))
@@ -460,8 +460,8 @@ func TestTitleNamesTheSession(t *testing.T) {
 	}
 }
 
-// A directory that comes back where a file is that is to be in it: on the way to the file's place
-// the directory was made, and it was set aside and made once more.
+// A directory is restored at a name where there is now a file that belongs in it. To make place for
+// the file, the directory was made, set aside, and made once more.
 func TestDirectoryWhereItsFileIs(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -476,7 +476,7 @@ func TestDirectoryWhereItsFileIs(t *testing.T) {
 }
 
 // git checkout removes a file and makes it again with the same content. The undo gave it the time
-// of its last write, and not the one that it had been given since.
+// of its last write, and not the time that it had been given since.
 func TestUndoGivesBackTouchedTime(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr

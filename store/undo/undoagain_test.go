@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Two undos after each other, and as many redos: the second one found its plan's
-// versions under those of the later undo and of its redo, and left all of them alone
-// as "changed since".
+// There are two undos one after the other, and as many redos. The second redo found the versions of
+// its plan below those of the later undo and of that undo's redo. It left all of them alone as
+// "changed since".
 func TestRedoOfTwoUndos(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -51,8 +51,8 @@ func TestRedoOfTwoUndos(t *testing.T) {
 	}
 }
 
-// A plan that a person looked at and did not want is as if it had never been: the redo
-// after it said that there was nothing to do.
+// A plan that a person looked at and rejected must have no effect. The redo after it said that
+// there was nothing to do.
 func TestRedoAfterRefusedPlans(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -84,7 +84,7 @@ func TestRedoAfterRefusedPlans(t *testing.T) {
 	c.want("a", "1\n")
 }
 
-// What was done between an undo and its redo was taken back by the undo after them.
+// What was done between an undo and its redo was undone by the undo after them.
 func TestUndoAfterRedo(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -119,8 +119,8 @@ func TestUndoAfterRedo(t *testing.T) {
 	is("after one more undo", zero)
 }
 
-// Nothing is recorded of an ignored file before it goes, and of one that has another
-// name nothing then either: an undo said that all was done.
+// An ignored file is recorded only just before it is removed, and not even then if it has another
+// name. An undo nevertheless said that everything was done.
 func TestUndoNamesWhatItCannotBringBack(t *testing.T) {
 	c := newScene(t)
 	c.as("", "vim", "", 5).do(c.tr.Write("other", "x\n"))
@@ -133,14 +133,14 @@ func TestUndoNamesWhatItCannotBringBack(t *testing.T) {
 	}
 }
 
-// A link that nobody had looked at was renamed; an undo of that deleted it, for its
-// content was not known, and the redo could not make it again.
+// A link that had never been recorded was renamed. An undo of that deleted it, because its target
+// was not known, and the redo could not make it again.
 func TestRenameOfUnknownLink(t *testing.T) {
 	for _, target := range []string{"there", ""} {
 		c := newScene(t)
 		c.as("", "vim", "", 5).do(c.tr.Write("other", "x\n"))
 		c.as("A", "mv", "t1", 10)
-		l := c.tr.Symlink("old", target) // not told
+		l := c.tr.Symlink("old", target) // not reported
 		if l.Stat.Mode&unix.S_IFMT != unix.S_IFLNK {
 			t.Fatal(l)
 		}
@@ -164,8 +164,9 @@ func TestRenameOfUnknownLink(t *testing.T) {
 	}
 }
 
-// A scan that finds a file which somebody has just made may tell of it first. It is
-// nevertheless new, and an undo removes it. A restore to the moment of the scan does not.
+// A scan may find a file that somebody has just made, and report it before the creation is
+// reported. The file is nevertheless new, and an undo removes it. A restore to the moment of the
+// scan does not.
 func TestUndoOfFileFoundBeforeItsMaking(t *testing.T) {
 	c := newScene(t)
 	c.as("", "vim", "", 5).do(c.tr.Write("a", "a\n"))
@@ -198,8 +199,8 @@ func TestUndoOfFileFoundBeforeItsMaking(t *testing.T) {
 	}
 }
 
-// A directory that was made and moved, and into which somebody else has put something,
-// was removed from where it had come back to, with what is in it.
+// A directory was made and moved, and then somebody else put something into it. An undo moved it
+// back and then removed it with everything in it.
 func TestUndoBringsTheDirectoryOfOthers(t *testing.T) {
 	for name, moves := range map[string]func(tr *storetest.Tree) []store.Change{
 		"renamed":       func(tr *storetest.Tree) []store.Change { return []store.Change{tr.Rename("d", "e")} },
@@ -246,8 +247,8 @@ func TestUndoBringsTheDirectoryOfOthers(t *testing.T) {
 	}
 }
 
-// A sed -i that found nothing replaced the file by one with the same content, and what was
-// done to it before could not be undone any more: "changed since by sed".
+// A sed -i that found nothing replaced the file by one with the same content. What was done to the
+// file before could not be undone any more: "changed since by sed".
 func TestUndoOfWhatWasWrittenAgain(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -265,9 +266,9 @@ func TestUndoOfWhatWasWrittenAgain(t *testing.T) {
 	}
 }
 
-// Files that were changed and made again as they had been kept the time of that: all
-// that depends on them was built again. An undo gives the old time back, and a redo, which
-// did nothing then, the new one.
+// Files that were changed and then restored by another change kept the time of that change, so
+// everything that depends on them was built again. An undo restores the old time. A redo, which did
+// nothing then, restores the new one.
 func TestUndoGivesTimesBack(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -312,9 +313,9 @@ func TestUndoGivesTimesBack(t *testing.T) {
 	}
 }
 
-// An undo brought contents back, and then the versions that had them first were pruned. The
-// next undo looked for the contents there, and called them lost, although those of the first
-// undo had them.
+// An undo restored contents, and then the versions that first had them were pruned. The next undo
+// looked for the contents there and reported them as lost, although the versions of the first undo
+// had them.
 func TestUndoOfWhatAnUndoBroughtBack(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -334,7 +335,7 @@ func TestUndoOfWhatAnUndoBroughtBack(t *testing.T) {
 			t.Fatalf("pruned %d contents: %v", r.Blobs, err)
 		}
 	}
-	// A step back, too.
+	// The same for a revert by one step.
 	c.as("", "vim", "", 5).do(tr.Write("a", "3\n"))
 	p, err := Planner{Store: c.s}.Revert("a", 1, 0)
 	if err != nil || len(p.Lost) > 0 || len(p.Steps) == 0 {
@@ -342,8 +343,8 @@ func TestUndoOfWhatAnUndoBroughtBack(t *testing.T) {
 	}
 }
 
-// A redo found the content that it should bring back, because somebody had written it meanwhile. It
-// gave the file the old time, so that the undone plan counted as redone.
+// A redo found that somebody had meanwhile written the content that it should restore. It gave the
+// file the old time, so the undone plan counted as redone.
 func TestRedoLeavesTheTimeOfOthers(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An undo of one file took back half of an atomic save: the rename, but not that the
-// temporary file had been made, which then lay there.
+// An undo of one file undid half of an atomic save: the rename, but not the creation of the
+// temporary file, which stayed in the tree.
 func TestUndoOfPathTakesWholeSave(t *testing.T) {
 	for _, q := range []Query{
 		{Select: store.Filter{Session: "A"}, Globs: []string{"src/a.go"}},
@@ -44,7 +44,7 @@ func TestUndoOfPathTakesWholeSave(t *testing.T) {
 	}
 }
 
-// A session's older work under that of another was left behind without a word.
+// A session's older changes below those of another session were left alone without a message.
 func TestUndoBelowOthers(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -66,7 +66,7 @@ func TestUndoBelowOthers(t *testing.T) {
 	c.carry(p)
 	c.want("a", text("one", "five", "9"))
 	c.want("b", text("ONE", "5", "9"))
-	c.want("c", "0\n") // what the other one did was taken back by itself
+	c.want("c", "0\n") // the other session's change was undone by itself
 	again, err := Planner{Store: c.s}.Redo("", false, false)
 	if err != nil {
 		t.Fatal(err)
@@ -97,8 +97,8 @@ func TestUndoBelowOthers(t *testing.T) {
 	c.want("b", text("1", "5", "9"))
 }
 
-// A step that fails leaves traces of its own in the history (a file made and removed
-// again on a full disk): the same undo called that a removal by somebody else.
+// A step that fails leaves traces of its own in the history, such as a file that was made and
+// removed again on a full disk. A second undo took that for a removal by somebody else.
 func TestUndoAgainAfterAFailedStep(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -122,7 +122,7 @@ func TestUndoAgainAfterAFailedStep(t *testing.T) {
 	c.want("r", "kept\n")
 }
 
-// Half of a directory's removal was forgotten when one name below it was gone already.
+// Half of the removal of a directory was forgotten if one of the names in it was already gone.
 func TestRmdirOfMoreThanIsLive(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -136,8 +136,8 @@ func TestRmdirOfMoreThanIsLive(t *testing.T) {
 	}
 }
 
-// An action of which nothing is left stood in the way of all those before it: undo had
-// nothing to do, however often it was asked.
+// If nothing was left of the newest action, undo had nothing to do, however often it was requested,
+// and the actions before it could not be undone.
 func TestUndoPassesByWhatLeftNothing(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -148,8 +148,8 @@ func TestUndoPassesByWhatLeftNothing(t *testing.T) {
 	c.want("a", "0\n")
 }
 
-// A directory that one process removed, and in whose place it renamed one that it had filled, lost
-// its files for the planner: an undo looked for them under the name from before the rename.
+// A process removed a directory and renamed another one, which it had filled, to its place. The
+// planner lost the files: an undo looked for them under the name from before the rename.
 func TestUndoOfDirectoryReplacedByAFullOne(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -173,13 +173,13 @@ func TestUndoOfDirectoryReplacedByAFullOne(t *testing.T) {
 }
 
 // The history did not know that somebody had made a directory again. What was removed from it was
-// left out without a word.
+// omitted from the undo without a message.
 func TestUndoInUnknownDirectory(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
 	c.as("A", "rm", "t1", 10).do(tr.Mkdir("d", storetest.DirMode), tr.Write("d/f", "1\n"))
 	c.do(tr.Remove("d/f"), tr.Remove("d"))
-	tr.Mkdir("d", storetest.DirMode) // nobody records it
+	tr.Mkdir("d", storetest.DirMode) // not reported
 	found := tr.Write("d/f", "2\n")
 	found.Op, found.Actor = store.OpBaseline, store.Actor{}
 	c.as("B", "rm", "t2", 11).do(found, tr.Remove("d/f"))
@@ -189,8 +189,8 @@ func TestUndoInUnknownDirectory(t *testing.T) {
 	}
 }
 
-// A process that renamed a file over another one and then back made two nodes continue as each
-// other, and the planner did not come to an end.
+// A process renamed a file over another one and then back. In the planner, two nodes then continued
+// as each other, and it never ended.
 func TestUndoOfSaveThatIsRenamedBack(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -212,8 +212,9 @@ func TestUndoOfSaveThatIsRenamedBack(t *testing.T) {
 	}
 }
 
-// A moved B's directory out of one that A had made. That one stays for it, so the undo can move it
-// back. The planner decided about both at once, and left the inner one where it was.
+// A had made a directory, and moved B's directory out of it. The outer directory stays for the
+// inner one, so the undo can move the inner one back. The planner decided about both at once, and
+// left the inner one where it was.
 func TestUndoOfMoveOutOfDirectoryThatStays(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -226,8 +227,8 @@ func TestUndoOfMoveOutOfDirectoryThatStays(t *testing.T) {
 	c.want("c/a/f", "f\n")
 }
 
-// A file that A had made and B had written to was not brought back, and not named, if an undo had
-// been redone meanwhile at the name at which A had made it.
+// B had written to a file that A had made. The file was neither restored nor reported if an undo at
+// the name at which A had made it was redone meanwhile.
 func TestUndoKeepsWhatOthersWroteBeforeARename(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -247,15 +248,15 @@ func TestUndoKeepsWhatOthersWroteBeforeARename(t *testing.T) {
 	c.want("b", "of B\n")
 }
 
-// A pipe changed places with a directory. The undo removed the pipe, and the redo cannot make it
-// again: it left the directory where it was, although that has its place. After a redo that moves
-// the directory, an undo takes it back.
+// A pipe changed places with a directory. The undo removed the pipe, which the redo cannot make
+// again. So the redo left the directory where it was, although it could have moved it. After a redo
+// that moves the directory, an undo moves it back.
 func TestRedoOfExchangeWithAPipe(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
 	c.as("", "vim", "", 5).do(tr.Mkdir("d", storetest.DirMode), tr.Write("d/f", "f\n"))
 	c.as("A", "sh", "t1", 10).do(tr.Mkfifo("p"), tr.Exchange("p", "d"))
-	for lost := 1; lost >= 0; lost-- { // what was lost is not there to be lost again
+	for lost := 1; lost >= 0; lost-- { // in the second round there is no pipe that could be lost again
 		c.carry(c.undo(Query{Select: store.Filter{Session: "A"}}))
 		c.want("d/f", "f\n")
 		d, err := Planner{Store: c.s}.Redo("", false, false)

@@ -749,9 +749,9 @@ func TestMountAgain(t *testing.T) {
 	})
 }
 
-// mountAgain runs the scenario: ask has the owner ask cachebro, run runs a script on the mount,
-// and enter one in a mount namespace that begins with it. same: it goes on with the same
-// mountd.
+// mountAgain runs the scenario. ask makes the owner of the mount run cachebro, and run runs a
+// script on the mount. enter runs one in a mount namespace of its own, which begins with a copy of
+// the mount. same means that the same mountd continues.
 func mountAgain(p *project, ask func(...string) (string, error), run func(string), enter *exec.Cmd, same bool) {
 	t := p.t
 	t.Helper()

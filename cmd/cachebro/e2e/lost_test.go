@@ -65,7 +65,7 @@ func (c *client) call(tool string, input map[string]any) map[string]any {
 	return call
 }
 
-// ended ends it with the text that the model receives.
+// ended ends a tool call with the text that the model receives.
 func (c *client) ended(call map[string]any, response any, text string) {
 	c.p.t.Helper()
 	done, given := maps.Clone(call), maps.Clone(call)

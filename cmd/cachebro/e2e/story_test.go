@@ -81,9 +81,9 @@ func (p *project) hook(event string, more map[string]any) {
 	}
 }
 
-// The log shows what was run, also what a shell started as one job, and the prompt and tool call
-// of an agent. It has none of the secrets of which command lines and prompts are full, and
-// neither has the store, as an export shows.
+// The log shows what was run, also what a shell started as one job, and the prompt and tool call of
+// an agent. Neither the log nor the store, as an export shows, contains the secrets that command
+// lines and prompts often contain.
 func TestLogTellsTheStory(t *testing.T) {
 	p := newProject(t, map[string]string{"a": "one\ntwo\n", "d/x": "1\n"})
 	p.mount()

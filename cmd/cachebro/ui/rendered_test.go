@@ -38,7 +38,8 @@ func TestMarkdownIsTame(t *testing.T) {
 	}
 }
 
-// TestNotebook: cells with their outputs; what is not a picture is not sent as one.
+// TestNotebook: cells are shown with their outputs, and an output that is not a picture is not sent
+// as one.
 func TestNotebook(t *testing.T) {
 	png := base64.StdEncoding.EncodeToString([]byte("\x89PNG\r\n\x1a\n rest"))
 	text := fmt.Sprintf(`{"cells": [

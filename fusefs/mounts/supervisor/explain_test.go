@@ -36,8 +36,8 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestExplainStopped: a daemon that was stopped was said not to answer, with the hint to
-// ask for the status, which had just been asked for.
+// TestExplainStopped: for a daemon that was stopped by a signal, the message said only that it does
+// not answer, with the hint to run status, which the user had just done.
 func TestExplainStopped(t *testing.T) {
 	cmd := exec.Command("cat")
 	in, err := cmd.StdinPipe()

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The supervisor may be killed while it hands down what it kept to the mountd
-// that takes over: that one was then the last who could save the mount, and gave
-// up because of the open files that were missing.
+// The supervisor may be killed while it passes the descriptors that it keeps to the mountd that
+// takes over. That mountd was then the last process that could save the mount. It gave up because
+// the descriptors of open files were missing.
 func TestSupervisorKilledWhileItHandsDown(t *testing.T) {
 	for _, sent := range []int{0, 2} {
 		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)

@@ -33,8 +33,8 @@ const (
 	kept    = 50000 // saves whose bytes on disk are measured
 	saveLen = 2000
 	renames = 400 // of a directory
-	guests  = 12  // projects at rest
-	mounts  = 200 // while they are
+	guests  = 12  // projects that stay mounted and idle
+	mounts  = 200 // mounts and unmounts elsewhere while these projects are idle
 	waitFor = 5 * time.Minute
 )
 
@@ -66,7 +66,7 @@ func main() {
 // spent holds processor times, and the time by the clock.
 type spent struct {
 	client, mountd, daemon, wall time.Duration
-	bytes                        int64 // peak memory, or disk per version; 0 if it was not measured
+	bytes                        int64 // peak memory or disk space per version; 0 if not measured
 }
 
 func (s spent) sum() time.Duration { return s.client + s.mountd + s.daemon }
@@ -84,9 +84,9 @@ type bench struct {
 type work struct {
 	name   string
 	times  int
-	do     func(b *bench) *exec.Cmd // nil if there is no native command
+	do     func(b *bench) *exec.Cmd // nil if there is nothing to compare with
 	before string                   // a command that runs before and is not measured
-	needed bool                     // by later works, for its effect
+	needed bool                     // later works need the effect of this one, so it always runs
 }
 
 func works(files int) []work {
@@ -194,8 +194,8 @@ func cell(all []spent) string {
 	return text
 }
 
-// run does the works, and then what only measures in other projects. A work that a build does
-// not know is missing in the table.
+// run does the works, and then those that only measure in other projects. If a build does not know
+// a work, the table has no value for it.
 func run(at, binary string, files int, all []work, only *regexp.Regexp, took map[string][]spent) (err error) {
 	b := &bench{binary: binary, dir: filepath.Join(at, "project"), state: filepath.Join(at, "state"), env: append(os.Environ(),
 		"XDG_STATE_HOME="+filepath.Join(at, "state"), "XDG_RUNTIME_DIR="+filepath.Join(at, "run"), "HOME="+filepath.Join(at, "home"), "GIT_CONFIG_GLOBAL=/dev/null")}
@@ -258,7 +258,8 @@ func run(at, binary string, files int, all []work, only *regexp.Regexp, took map
 	return nil
 }
 
-// quiet waits until the daemon has done what it does after the first index, but not forever.
+// quiet waits until the daemon has done the work that follows the first index, or until a time
+// limit.
 func (b *bench) quiet() {
 	for range 60 {
 		before := cpu(b.daemon)
@@ -338,8 +339,8 @@ func (b *bench) rest(at string) (s spent, err error) {
 	return s, nil
 }
 
-// leave measures an unmount after the daemon has ended, including the daemon that is started
-// for it.
+// leave measures an unmount when the daemon has already ended. The result includes the daemon that
+// the unmount starts.
 func (b *bench) leave(string) (s spent, err error) {
 	if err := b.command(exec.Command(b.binary, "umount", "--force", b.dir)); err != nil {
 		return s, err
@@ -421,7 +422,7 @@ func (b *bench) mount() (search spent, index time.Duration, err error) {
 		case s.Scan.Done:
 			b.mountd, b.daemon = s.Mountd, s.Daemon
 			began := time.Now()
-			cmd := exec.Command("sh", "-c", b.binary+" search words; true") // nothing found is an error
+			cmd := exec.Command("sh", "-c", b.binary+" search words; true") // if it finds nothing, search ends with an error
 			if err := b.command(cmd); err != nil {
 				return search, 0, err
 			}

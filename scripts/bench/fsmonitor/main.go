@@ -90,7 +90,7 @@ func measure(binary string, dirs []string, runs int) error {
 
 // status runs git status, which must find nothing, and records the time it took.
 func (p *place) status(wall, cpu *[]time.Duration) error {
-	args := []string{"-c", "core.fsmonitor=false", "-c", "core.untrackedCache=false"} // the last one counts
+	args := []string{"-c", "core.fsmonitor=false", "-c", "core.untrackedCache=false"} // of two values for one setting, git uses the last
 	cmd := exec.Command("git", append(append(args, p.args...), "status", "--porcelain")...)
 	cmd.Dir, cmd.Env = p.dir, append(os.Environ(), "GIT_INDEX_FILE="+p.index)
 	begun := time.Now()
@@ -105,8 +105,9 @@ func (p *place) status(wall, cpu *[]time.Duration) error {
 	return nil
 }
 
-// certain waits until the mount answers with paths. For some seconds after it was made, and
-// while a process uses the source directly, its answer is that everything may have changed.
+// certain waits until the mount answers with a list of paths. For some seconds after the mount was
+// made, and while a process uses the source directly, the answer is that everything may have
+// changed.
 func certain(binary, dir string) error {
 	ask := func(token string) []byte {
 		cmd := exec.Command(binary, "fsmonitor", "2", token)

@@ -51,13 +51,13 @@ func environment(work string) []string {
 	return append(os.Environ(), "XDG_STATE_HOME="+filepath.Join(work, "state"), "XDG_RUNTIME_DIR="+filepath.Join(work, "run"), "CACHEBRO_DIR=", "NO_COLOR=1")
 }
 
-// Shares of the versions, in thousandths.
+// Numbers of versions, in thousandths of all. The rest are edits, see edited.
 const (
-	found, late = 100, 200 // baselines at the beginning, and others at the end
+	found, late = 100, 200 // baselines at the beginning, and baselines at the end
 	growing     = 100      // the maximum number of versions of one growing log file
-	hot         = 100      // of 50 files
+	hot         = 100      // versions of 50 files that change all the time
 	logged      = 20_000
-	edited      = 2000 // how many files all other versions edit, remove and make again
+	edited      = 2000 // number of files that the other versions edit, remove and make again
 )
 
 // maker applies versions to a store.
@@ -86,7 +86,7 @@ func makeHistory(work string, n int) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	m := &maker{s: s, root: root(work), at: time.Now().Add(-10 * 24 * time.Hour).UnixNano(), rnd: rand.New(rand.NewSource(1))}
-	text := map[string][]byte{} // of the files as they are at the end
+	text := map[string][]byte{} // the present text of each file
 	put := func(op store.Op, name string, content []byte) {
 		text[name] = content
 		m.add(store.Change{Op: op, Path: store.Path(name), HasContent: true, Content: content, Stat: m.stat(name, len(content))})
@@ -184,8 +184,8 @@ func (m *maker) file(i, lines int) []byte {
 // questions returns commands about a history of n versions. Moments are given as version
 // numbers: the history's times are fixed, so that an age would mean another moment each day.
 func questions(n int) []string {
-	midst := fmt.Sprintf(" --at #%d --dry-run", n/2)   // all files of src were edited since, removed and made again
-	late := fmt.Sprintf(" --at #%d --dry-run", n*9/10) // half of the last scan's files have come since
+	midst := fmt.Sprintf(" --at #%d --dry-run", n/2)   // since then, all files of src were edited, removed and made again
+	late := fmt.Sprintf(" --at #%d --dry-run", n*9/10) // since then, the last scan has found half of its files
 	return []string{
 		"log -n 20", "log -n 20 --actions", "log -n 20 app.log", "log -n 20 src", "status",
 		"search --history vanishedNowhere", "search --history edit7", "search --history served app.log",
@@ -216,7 +216,7 @@ func ask(binary, work, only string, runs int) error {
 	if err != nil {
 		return err
 	}
-	if pid, err := daemon(work); err == nil { // perhaps of another binary
+	if pid, err := daemon(work); err == nil { // the running daemon may be of another binary
 		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
 			return err
 		}
@@ -224,7 +224,8 @@ func ask(binary, work, only string, runs int) error {
 			time.Sleep(10 * time.Millisecond)
 		}
 	}
-	// A search looks for changed files only after all files were looked at once.
+	// The first search examines all files. Later ones examine only changed files, so do the first
+	// one before measuring.
 	if out, _, err := run("search", "line1Of1"); err != nil {
 		return fmt.Errorf("search: %w: %s", err, out)
 	}

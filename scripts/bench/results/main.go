@@ -105,7 +105,7 @@ func hits(st results.Store, n int) ([]time.Duration, error) {
 			return nil, err
 		}
 	}
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) { // Redis is written in the background
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) { // entries are written to Redis in the background, so wait
 		have := 0
 		for i := range keys {
 			if _, ok := c.Get(ctx, results.Call{Tool: "search", Args: i}); ok {

@@ -57,7 +57,7 @@ func memo(binary, module string) error {
 		stopDaemon(base)
 	}()
 	test := []string{"go", "test", "./..."}
-	if out, _, err := run(test[0], test[1:]...); err != nil { // builds, and fills go's own cache
+	if out, _, err := run(test[0], test[1:]...); err != nil { // build the tests first, and fill go's own cache
 		return fmt.Errorf("%s: %.2000s", strings.Join(test, " "), out)
 	}
 	_, plain, err := run(test[0], test[1:]...)

@@ -16,7 +16,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// fresh edits files on the mount while two others save there all the time. From each close on
+// fresh edits files on the mount while two other writers save there all the time. After each close
 // it searches for the new line until it is found.
 func (b *bench) fresh(ctx context.Context, d *daemon) error {
 	const edits = 1000
@@ -31,7 +31,7 @@ func (b *bench) fresh(ctx context.Context, d *daemon) error {
 		writers.Go(func() {
 			for n := 0; !stop.Load(); n++ {
 				_ = os.WriteFile(filepath.Join(dir, fmt.Sprintf("load%d-%d.go", w, n%50)), source(rand.New(rand.NewSource(int64(n))), 60), 0o644)
-				time.Sleep(5 * time.Millisecond) // some hundred saves a second; more would only fill the queue
+				time.Sleep(5 * time.Millisecond) // makes some hundred saves a second; more would only fill the queue
 			}
 		})
 	}

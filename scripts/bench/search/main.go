@@ -112,7 +112,7 @@ func (b *bench) dial(ctx context.Context, root string) (*daemon, error) {
 	if mounted {
 		return d, d.settled(ctx)
 	}
-	// Without a mount, files are looked at when somebody asks.
+	// Ask for a reindex, because without a mount the files are examined only on request.
 	_, err = wire.Call[wire.StoreAnswer](ctx, d.Client, wire.MIndex, wire.IndexRequest{Do: "reindex"})
 	return d, err
 }

@@ -33,7 +33,7 @@ type bench struct {
 	files map[string]string
 }
 
-// one is a reader and what it believes.
+// one is a reader together with its beliefs about the files.
 type one struct {
 	b *bench
 	Reader

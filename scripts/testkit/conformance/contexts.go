@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Cases that need more than files and readers.
+// These cases need more than files and readers.
 func init() {
 	cases = append(cases,
 		testCase{"compaction", epoch("precompact", "postcompact", "start")},
@@ -116,7 +116,7 @@ func init() {
 			r := Read{Path: file}
 			c.Commit(b, "t1", o.hear(r, c.ReadPending(b, "t1", r)).Text)
 			b.write(file, WithLine(Text(100), 50, "changed"))
-			c.ReadPending(b, "t2", r) // perhaps it arrived, perhaps not
+			c.ReadPending(b, "t2", r) // the answer may or may not have reached the model
 			b.write(file, Text(100))
 			if a := c.ReadPending(b, "t3", r); a.Unchanged() {
 				b.Fatalf("%q", a.Text)

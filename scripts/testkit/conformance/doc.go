@@ -1,6 +1,6 @@
-// Package conformance is a suite of tests for the read decision. It runs against the decision itself,
-// the daemon's socket, and MCP over stdio and HTTP. Each case is a way in which a read cache has
-// lied to a reader.
+// Package conformance is a suite of tests for the read decision. It runs against the decision
+// itself, the daemon's socket, and MCP over stdio and HTTP. Each case is a way in which a cache of
+// reads has given a reader a false answer.
 //
 // A Subject provides what every entry point has: files and readers. Features that only some
 // entry points have (a client's events, commits, a clock) are separate interfaces. A case is

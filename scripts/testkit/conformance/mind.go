@@ -70,14 +70,14 @@ func (m *Mind) full(r Read, a Answer, file string) error {
 	}
 	for j, l := range m.latest {
 		if j < first && first <= last && !strings.HasSuffix(l, "\n") {
-			delete(m.latest, j) // it was the last line and no longer is
+			delete(m.latest, j) // the line was the last one, without a newline, and is not any more
 		}
 	}
 	for i := first; i <= last; i++ {
 		m.latest[i] = lines[i-1]
 	}
 	if first <= last && last == len(lines) && (r.Limit <= 0 || first+r.Limit-1 > last) {
-		m.total = last // fewer than asked for, so the file ends here
+		m.total = last // the answer has fewer lines than requested, so the file ends here
 		maps.DeleteFunc(m.latest, func(i int, _ string) bool { return i > last })
 	} else if last > m.total {
 		m.total = -1
@@ -275,7 +275,8 @@ func (m *Mind) Edited(old, new string) {
 		m.set(Replace(*m.whole, old, new))
 		return
 	}
-	// Lines of an older text and newer ones are mixed; the newer ones count.
+	// The reader may know some lines from an older text and some from newer ones. The newer ones
+	// count.
 	known, last := maps.Clone(m.latest), 0
 	if len(known) == 0 && m.whole != nil {
 		for i, l := range split(*m.whole) {

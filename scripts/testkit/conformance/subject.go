@@ -84,9 +84,9 @@ type Unknowing interface {
 	Unknown(t testing.TB) Reader
 }
 
-// Stealthy subjects can change a file unnoticed, either with the same size and times, or in
-// the directory that the overlay covers. On a mount that cannot be bypassed this is
-// impossible, and Hidden returns false.
+// Stealthy subjects can change a file unnoticed, either with the same size and times, or in the
+// directory that the overlay covers. On a mount that cannot be bypassed the second is impossible,
+// and Hidden returns false.
 type Stealthy interface {
 	Hidden() bool
 	WriteSameStat(t testing.TB, path, content string)

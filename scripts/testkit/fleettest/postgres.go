@@ -47,7 +47,8 @@ func Postgres(t testing.TB) string {
 		}
 		t.Skip(none)
 	}
-	// The path of a socket has at most 107 bytes; TempDir's is sometimes longer.
+	// Use a short path, because the path of a socket has at most 107 bytes, and TempDir's is
+	// sometimes longer.
 	dir, err := os.MkdirTemp("/tmp", "cachebro-pg-")
 	if err != nil {
 		t.Fatal(err)

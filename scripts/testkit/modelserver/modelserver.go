@@ -19,7 +19,7 @@ import (
 // Answer is one answer of the model: text, or tool calls that the client runs before it asks
 // again.
 type Answer struct {
-	Text  string // in all formats except Anthropic's only if there are no calls
+	Text  string // may be set in addition to calls only in Anthropic's format
 	Calls []Call
 	IDs   []string // of the calls
 	// Tokens is the number of input tokens that is reported to the client; 0 means a true or small
@@ -27,7 +27,7 @@ type Answer struct {
 	Tokens int
 }
 
-// Call is a tool call. A program that the model writes is its input "".
+// Call is a tool call. If the model writes a program, Input holds the program under "".
 type Call struct {
 	Name  string         `json:"name"`
 	Input map[string]any `json:"input"`
@@ -37,7 +37,7 @@ type Call struct {
 type Request struct {
 	N       int // of this server, in order
 	Body    []byte
-	Tools   bool     // the client offers tools; it does not for a title or a summary
+	Tools   bool     // the client offers tools, which it does not when it asks for a title or a summary
 	Results []Result // of tool calls. They are not read from Anthropic's format.
 }
 
@@ -108,8 +108,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// tokensOf estimates the tokens of a request. The hooks compare how it grew with what was
-// added: if it grew by less, something was lost.
+// tokensOf estimates the tokens of a request. The hooks compare the growth of requests with the
+// texts that were added. If a request grew by less, the context has lost something.
 func tokensOf(body []byte) int { return len(body) / 4 }
 
 func reply(w http.ResponseWriter, v any) {
@@ -165,7 +165,8 @@ func (s *Server) messages(w http.ResponseWriter, q obj, ask Request) {
 	if len(t.Calls) > 0 {
 		reason = "tool_use"
 	}
-	// The client takes answers with the same id for parts of one message.
+	// Give each answer another id, because the client joins answers with the same id into one
+	// message.
 	answer := obj{
 		"id": fmt.Sprintf("msg_%06d", ask.N), "type": "message", "role": "assistant", "model": q["model"], "content": list{}, "stop_reason": nil, "stop_sequence": nil,
 		"usage": obj{"input_tokens": t.Tokens, "output_tokens": 10, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0},

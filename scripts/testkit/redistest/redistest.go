@@ -39,7 +39,7 @@ func Start(dir string, args ...string) (*Server, error) {
 		return nil, ErrNone
 	}
 	var last error
-	for range 5 { // the port may be taken between the look-up and the start
+	for range 5 { // try again with another port, because a process may have taken this one meanwhile
 		var ports [2]int
 		for i := range ports {
 			ports[i], err = freePort()

@@ -177,7 +177,7 @@ func (s *Server) Set(key string, b []byte) {
 	s.t.Helper()
 	if s.dir != "" {
 		err := os.Remove(filepath.Join(s.dir, Bucket, key))
-		if b != nil { // through the server, because a file without an ETag is no object
+		if b != nil { // store it through the server, because a file without an ETag is not an object
 			_, err = s.direct.PutObject(context.Background(), Bucket, key, bytes.NewReader(b), int64(len(b)), minio.PutObjectOptions{})
 		}
 		if err != nil {
@@ -212,7 +212,7 @@ func (s *Server) front(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	choose, fault := s.fault, None
 	s.mu.Unlock()
-	if choose != nil { // choose may make requests of its own
+	if choose != nil { // called without the lock, because choose may make requests of its own
 		fault = choose(r)
 	}
 	s.mu.Lock()
@@ -428,6 +428,6 @@ func (s *Server) versity(bin string) {
 	to := &url.URL{Scheme: "http", Host: at}
 	s.inner = &httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) {
 		p.SetURL(to)
-		p.Out.Host = p.In.Host // it is signed
+		p.Out.Host = p.In.Host // keep the Host, because the client has signed it
 	}}
 }

@@ -52,10 +52,10 @@ type Fact struct {
 
 const root = 1
 
-// Oracle is the model of a history. It holds facts about cells, from which everything is
-// derived by brute force. It decides cell by cell what undo, redo and restore should do. A
-// cell that is still as the undone facts left it gets the value from before them. The rules
-// of settle make the result a tree.
+// Oracle is the model of a history. It holds facts about cells, and derives everything else from
+// them by brute force. It decides for each cell what undo, redo and restore should do. A cell that
+// is still as the undone facts left it gets the value from before them. The rules of settle make
+// the result a tree.
 type Oracle struct {
 	Facts []Fact
 	kind  map[int]uint32 // S_IFMT, by node
@@ -135,7 +135,7 @@ func (o *Oracle) walk(cells map[Cell]Value, fn func(p store.Path, c Cell, n int)
 	var down func(dir store.Path, d int)
 	down = func(dir store.Path, d int) {
 		if seen[d] {
-			return // a directory in two places, which settle removes
+			return // the directory is in two places, which settle resolves
 		}
 		seen[d] = true
 		for _, c := range kids[d] {
@@ -231,7 +231,7 @@ func (o *Oracle) Undo(match func(Fact) bool) *Outcome {
 	for _, c := range sorted(chains) {
 		have, oldest, chain, first := now[c], 0, chains[c], 0
 		if c.Kind != EntryCell {
-			first = 1 // the creation of a file ends with its names, not with its content
+			first = 1 // undoing the creation of a file removes its names, and not its content
 		}
 		for i := len(chain) - 1; i >= first; i-- {
 			if !out.chosen[chain[i].Seq] {
@@ -246,7 +246,7 @@ func (o *Oracle) Undo(match func(Fact) bool) *Outcome {
 				was = chain[i].Value
 			}
 			if o.alike(now, have.Node, was.Node) && !out.takes(c, have.Node) {
-				was = have // another file that looks as it should
+				was = have // the entry already holds another file, which looks like the wanted one
 			}
 			if have != was && have != left {
 				out.Conflicts[c] = "changed since"
@@ -304,7 +304,7 @@ func (o *Oracle) UndoPlan(plan string) *Outcome {
 		if !out.chosen[f.Seq] {
 			continue
 		}
-		for _, g := range out.facts { // others have changed what the plan brought back
+		for _, g := range out.facts { // since the plan, somebody has changed the file that the plan put here
 			if g.Op > f.Op && f.Cell.Kind == EntryCell && g.Cell.Kind != EntryCell && g.Cell.Node == f.Value.Node {
 				out.touched[g.Cell.Node] = true
 			}

@@ -77,8 +77,8 @@ func (o *Oracle) settle(out *Outcome) {
 			again = true
 		}
 	}
-	// Cells that are nowhere in the tree are not reported. What has been nowhere is not changed
-	// either.
+	// Do not report cells of nodes that have no place in the tree. Do not change nodes that had no
+	// place before the plan either.
 	places, been := o.places(o.After(out)), o.places(now)
 	maps.DeleteFunc(out.Goals, func(c Cell, _ Value) bool {
 		_, there := places[c.Node]
@@ -156,7 +156,7 @@ func (o *Oracle) endangered(out *Outcome, now, after map[Cell]Value, places map[
 		}
 		_, exists := is[n]
 		if !exists && !out.chosen[removed] {
-			continue // somebody else has removed it
+			continue // somebody else has removed the node
 		}
 		for c, v := range after {
 			if c.Kind == EntryCell && c.Node == n && v.Set && exists {
@@ -167,7 +167,8 @@ func (o *Oracle) endangered(out *Outcome, now, after map[Cell]Value, places map[
 			nodes = append(nodes, n)
 		}
 	}
-	// A node in a directory that would have no place may stay together with the directory.
+	// Put nodes in a directory that would have no place last, because they may stay together with
+	// the directory.
 	held := map[int]bool{}
 	for c, v := range after {
 		held[v.Node] = held[v.Node] || c.Kind == EntryCell

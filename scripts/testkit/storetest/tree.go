@@ -355,14 +355,14 @@ func (t *Tree) Perform(s *store.Store, p *store.Plan) ([]store.Change, error) {
 				return nil, err
 			}
 			if n != nil && t.Links(n) > 1 && !st.Apart {
-				// The file is written in place, so that its other names still refer to it.
+				// Write the file in place, so that its other names still refer to it.
 				cs = append(cs, t.Write(st.Path, string(b)))
 				if n.Mode != st.Mode {
 					cs = append(cs, t.Chmod(st.Path, st.Mode&0o7777))
 				}
 				break
 			}
-			// An atomic save with a new inode, as the client does it.
+			// Save atomically with a new inode, as the client does.
 			if n != nil {
 				tmp := st.Path + ".new"
 				cs = append(cs, t.Write(tmp, string(b)))

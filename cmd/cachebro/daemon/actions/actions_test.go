@@ -14,7 +14,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// world is a history, reported as mountd reports it.
+// world is a history whose changes are reported as mountd reports them.
 type world struct {
 	t    *testing.T
 	st   *store.Store
@@ -78,7 +78,7 @@ func (w *world) page(f store.Filter, q wire.ActionsQuery) wire.Actions {
 	return a
 }
 
-// told describes an action in one line.
+// told returns a description of an action in one line.
 func told(a wire.Action) string {
 	var files []string
 	for _, f := range a.Files {
@@ -122,7 +122,7 @@ func (w *world) want(a wire.Actions, want ...string) {
 	}
 }
 
-// start is a project that the baseline scan found long ago.
+// start makes a project whose files the baseline scan found long ago.
 func (w *world) start(files ...store.Path) {
 	w.t.Helper()
 	for _, f := range files {
@@ -217,10 +217,8 @@ func TestOwnCommandsAreActions(t *testing.T) {
 	}
 }
 
-// What an agent's tool call did is shown with its command, its prompt and its agent; a
-// file that somebody else changed in between says so.
-// TestSeveralCommands: a line of several commands was called what its newest one was, so
-// that "echo x >f; rm old" looked like "rm old" alone.
+// TestSeveralCommands: a line of several commands was shown with only the newest one, so "echo x
+// >f; rm old" looked like "rm old".
 func TestSeveralCommands(t *testing.T) {
 	w := newWorld(t)
 	w.as(100, "zsh").do(w.tree.Write("old", "1\n"))
@@ -259,6 +257,8 @@ func TestSeveralCommands(t *testing.T) {
 	}
 }
 
+// What an agent's tool call did is shown with its command, its prompt and its agent. If somebody
+// else changed a file in between, the file is marked with that.
 func TestToolCalls(t *testing.T) {
 	w := newWorld(t)
 	w.start("a")
@@ -330,8 +330,8 @@ func TestPlaceholders(t *testing.T) {
 	w.want(w.page(store.Filter{}, wire.ActionsQuery{Limit: 3}), "claude: 1: deleted full +0-1", "rm mine: 1: deleted mine", "bwrap cat a: 2: added full +1-0, added mine")
 }
 
-// Pages of any size give together the same as one page, in both directions, also for parallel
-// jobs.
+// Pages of any size together have the same actions as one page, in both directions, also for
+// parallel jobs.
 func TestPages(t *testing.T) {
 	w := newWorld(t)
 	for i := uint32(0); i < 12; i++ {
