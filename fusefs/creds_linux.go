@@ -145,8 +145,8 @@ func (o *namespace) likeCaller(n *inode, at sys.Ref, in *fuse.InHeader, unprivil
 		setThreadFS(unix.SYS_SETFSGID, o.us.gid)
 		setThreadGroups(o.us.groups)
 	}
-	// The kernel must not answer stat(2) with the old mode. Do not make it drop the file's pages,
-	// because this very write may have locked one.
+	// Drop the cached attributes, or stat(2) would return the old mode. Keep the cached pages: the
+	// write in progress may have locked one of them.
 	o.notifier.attrs(n.id)
 	return err
 }

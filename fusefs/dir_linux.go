@@ -124,7 +124,8 @@ func (o *overlay) readDir(in *fuse.ReadIn, add func(n *inode, dir int, e fuse.Di
 	defer direntBufs.Put(buf)
 	added := false
 	for !s.end {
-		// An entry is larger in the reply than in what the source returns.
+		// Read no more bytes than the reply has room for. An entry takes more room in the reply
+		// than in buf.
 		l, err := sys.Dirents(s.fd, buf[:min(streamBuf, max(int(in.Size), 512))])
 		if err != nil {
 			unix.Close(s.fd)

@@ -290,7 +290,7 @@ func (d *dirtySet) run() {
 		case <-t.C:
 		}
 		for _, n := range d.list() {
-			// If the lock is taken, the file is in use.
+			// If the lock is taken, the file is in use and not idle.
 			if n.order.TryLock() {
 				if w := n.writes; w != nil && w.dirty && time.Since(w.last) >= idleAfter && time.Since(w.idled) >= idleEvery {
 					d.fs.closeContent(n, Caller{}, event.OpWrite, true)

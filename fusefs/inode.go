@@ -181,7 +181,7 @@ func (n *inode) childPath(name string) string {
 func (n *inode) Open() (*os.File, error) {
 	// Our own reads must not change the access time.
 	fd, err := n.fs.openInode(n, unix.O_RDONLY|sys.NoAtime)
-	if err == unix.EPERM { // not the owner
+	if err == unix.EPERM { // only the owner may read without changing the access time
 		fd, err = n.fs.openInode(n, unix.O_RDONLY)
 	}
 	if err == unix.EACCES || err == unix.EPERM {

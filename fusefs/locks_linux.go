@@ -266,7 +266,7 @@ func (o *overlay) lock(in *fuse.LkIn, wait bool) fuse.Status {
 		o.agreeAll(n)
 		l.mu.Lock()
 		f.agreeing, f.agreed = false, true
-		if st == fuse.EAGAIN { // the guard came from an earlier server, and no lock was granted until the pages were dropped
+		if st == fuse.EAGAIN { // the guard came from an earlier server, so tryLock had to refuse until the pages were dropped
 			st = o.tryLock(f, h, in)
 		}
 	}
@@ -438,7 +438,7 @@ func (o *contents) guardMemory(f *lockedFile, h *handle, in *fuse.LkIn) fuse.Sta
 		o.fdStore.Keep(f.guard.key, fd)
 	}
 	f.guard.via[0] = o.ledger.lock(0, f.guard.key, 0, f.n, 0)
-	f.n.spoil() // mappings that bypass the mount do not change the file's times
+	f.n.spoil() // writes to mappings that bypass the mount do not change the file's times, so peek and note cannot find them
 	return fuse.OK
 }
 
@@ -619,7 +619,7 @@ func locksOf(fd int) (locks [][3]string) {
 		return nil
 	}
 	for line := range strings.Lines(string(b)) {
-		// lock:	1: OFDLCK  ADVISORY  WRITE -1 fe:00:1234 0 EOF
+		// A line looks like this: "lock: 1: OFDLCK  ADVISORY  WRITE -1 fe:00:1234 0 EOF".
 		if at := strings.Fields(line); len(at) == 9 && at[0] == "lock:" {
 			locks = append(locks, [3]string{at[2], at[7], at[8]})
 		}

@@ -176,8 +176,8 @@ func (d *device) loop() {
 	in, drop := buffer()
 	defer drop()
 	if d.ledger != nil {
-		// If the server is killed while the kernel copies a request to an unallocated page, the
-		// request fails with EIO and cannot be sent again.
+		// Allocate the buffer's pages now. If the server is killed while the kernel copies a
+		// request to an unallocated page, the request fails with EIO and cannot be sent again.
 		sys.Populate(in)
 	}
 	out, drop := buffer()
@@ -218,7 +218,9 @@ func (d *device) loop() {
 			case op == opSetLkw && m > 0 && fuse.Status(-int32(binary.NativeEndian.Uint32(out[4:]))) == statusLater:
 				m = 0
 			case op == opInterrupt && n >= 48 && d.interrupted(binary.NativeEndian.Uint64(in[40:])):
-				// The wait was registered while go-fuse looked for the request; see SetLkw.
+				// The request to interrupt was not registered before, but is now, and d.interrupted
+				// has ended its wait (see SetLkw). So go-fuse's answer, that there is no such
+				// request, is not sent.
 				m = 0
 			}
 		}

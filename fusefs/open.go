@@ -106,7 +106,7 @@ func (o *contents) openTrunc(cancel <-chan struct{}, n *inode, c Caller, in *fus
 	spoilt := n.spoilt.Load()
 	var sx sys.Stat
 	flags := int(in.Flags) & keepFlags
-	reads := flags&unix.O_ACCMODE == unix.O_RDONLY // Linux truncates even then
+	reads := flags&unix.O_ACCMODE == unix.O_RDONLY // Linux truncates even a file that is opened read-only
 	if reads {
 		flags |= unix.O_RDWR
 	}

@@ -110,7 +110,7 @@ func (o *namespace) openByName(n *inode, flags int, sx *sys.Stat) (int, bool, er
 		return fd, false, err
 	}
 	var buf [2]link
-	// Truncate after the check, so that no other file is hit.
+	// Truncate after checking which file was opened, so that no other file loses its content.
 	trunc := flags&unix.O_TRUNC != 0
 	for _, l := range n.links(buf[:]) {
 		p, err := o.dir(l.parent)
@@ -204,7 +204,7 @@ func (o *namespace) statByName(n *inode, sx *sys.Stat) error {
 			return err
 		}
 	}
-	// n was removed while open. In that case the kernel's request contains no handle.
+	// n was removed while open. The kernel's request names no handle then, so use any.
 	if h := n.anyHandle(false); h != nil {
 		defer h.release()
 		return sys.StatFD(h.fd, sx)

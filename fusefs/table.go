@@ -502,7 +502,8 @@ func (t *table) wake(id uint64, k key) *inode {
 	if n != nil && n.id == id {
 		return n
 	}
-	// Since then, the file was woken and lost its last name, or the kernel forgot it.
+	// Since the file was found resting, it was woken and lost its last name, or the kernel forgot
+	// it.
 	i := &t.byID[id%shards]
 	i.RLock()
 	defer i.RUnlock()

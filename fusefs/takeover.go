@@ -35,7 +35,7 @@ const notifyResend = 7
 // NewLedger returns an empty file in memory for Options.Ledger.
 func NewLedger() (*os.File, error) {
 	if !sys.Points {
-		return nil, errors.ErrUnsupported // files without a name could not be opened again
+		return nil, errors.ErrUnsupported // without Points, another server could not open files without a name
 	}
 	fd, err := sys.Memory("cachebro-ledger")
 	if err != nil {

@@ -109,7 +109,8 @@ func (o *namespace) absence(attr string) fuse.Status {
 }
 
 func (o *namespace) getXattr(n *inode, in *fuse.InHeader, attr string, dest []byte) (size int, err error) {
-	// The file is open: the kernel asks for security.capability before the first write.
+	// Read through a handle if the file is open. It usually is, because the kernel asks for
+	// security.capability before the first write.
 	if h := n.anyHandle(false); h != nil {
 		defer h.release()
 		return atPosition(in, dest, func(dest []byte) (int, error) {

@@ -22,7 +22,7 @@ type breaker struct {
 }
 
 // breakerFile returns the path of the marker file. It is next to the socket, usually on a tmpfs, so
-// that checking it needs no disk. That directory exists whenever a daemon can hang.
+// that checking it needs no disk. The directory exists whenever a daemon runs.
 func breakerFile(p wire.Paths, root string) string {
 	s := p.Sockets(root)
 	if len(s) == 0 {

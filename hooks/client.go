@@ -14,7 +14,7 @@ import (
 )
 
 // clientPID returns the pid of the client that runs the hooks. Clients start hooks through a shell,
-// so that is our nearest ancestor that is not a shell.
+// so the client is our nearest ancestor that is not a shell.
 func clientPID() int {
 	pid := os.Getppid()
 	for range 5 {

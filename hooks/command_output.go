@@ -21,7 +21,7 @@ import (
 // output does not count as shown lines of a file, so no later "unchanged" relies on it.
 func (c *call) commandOutput(ctx context.Context) answer {
 	if len(c.response["stdout"]) > 2*reshape.MaxText {
-		return answer{} // before the output is decoded
+		return answer{} // return before the output is decoded, which takes time
 	}
 	stdout, ok := plainOutput(c.response)
 	if !ok || !c.reshapes() || c.input.truth("run_in_background") {

@@ -89,7 +89,7 @@ func (c *call) comments(ctx context.Context) (text string, ids []string) {
 	if len(ids) == 0 {
 		return "", nil
 	}
-	// Another prompt of this session may have claimed some.
+	// Claim the comments. Those that another prompt of this session has claimed are not returned.
 	a = wire.CommentsAnswer{}
 	if _, err := c.ask(ctx, wire.MComments, wire.CommentsRequest{Do: "claim", IDs: ids}, nil, &a); err != nil || len(a.Comments) == 0 {
 		return "", nil

@@ -28,7 +28,8 @@ func postToolUse(ctx context.Context, c *call) answer {
 		return c.readResult(ctx)
 	case "Bash":
 		t := c.toolCall()
-		// A background command writes later, still for this tool call.
+		// A background command goes on writing after the call has ended. These writes belong to the
+		// call too.
 		t.Background = c.response.str("backgroundTaskId") != ""
 		_, _ = c.ask(ctx, wire.MToolEnd, t, nil, nil)
 		return c.shellResult(ctx)

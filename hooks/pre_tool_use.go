@@ -30,7 +30,7 @@ func preToolUse(ctx context.Context, c *call) answer {
 	t := c.toolCall()
 	t.Hold = c.opt.hold && c.opt.client == ""
 	if isOurs(c.tool) {
-		t.Context = c.readLosses() // the server asks the daemon after this event
+		t.Context = c.readLosses() // read it now, because the server asks the daemon after this event
 	}
 	if _, err := c.ask(ctx, wire.MToolBegin, t, nil, &a); err != nil {
 		return answer{}

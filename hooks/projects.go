@@ -69,7 +69,7 @@ func (c *call) tellOtherProjects(ctx context.Context, tell func(context.Context,
 	}
 	client, err := c.env.Dial(ctx, c.root)
 	if errors.Is(err, wire.ErrNoDaemon) && !changesContext[c.name] {
-		return // no daemon runs; the next one asks our daemon for what it needs
+		return // no daemon runs; when one starts, it asks our project's daemon for what it needs
 	}
 	if err != nil {
 		c.failed(err)

@@ -85,8 +85,8 @@ func (c *call) searchPrompt(ctx context.Context) []indexItem {
 	}
 	var a wire.SearchAnswer
 	q := wire.SearchQuery{Pattern: strings.Join(words, " "), Mode: wire.SearchPrompt, Limit: indexItems, Session: c.session, NoRefresh: true}
-	// This does not use ask: a timeout there opens the circuit breaker and marks the event as lost,
-	// and a slow search is no reason for that.
+	// ask is not used here, because after a timeout it opens the circuit breaker and marks the
+	// event as lost. A slow search is no reason for either.
 	ctx, cancel := context.WithTimeout(ctx, searchWithin)
 	defer cancel()
 	if _, err := c.client.Call(ctx, wire.MSearch, q, nil, &a); err != nil {

@@ -79,7 +79,7 @@ func queuedIn(transcript, turn, toolUse string) (id, text string) {
 	if !bytes.Contains(tail, []byte(`"queued_command"`)) {
 		return "", ""
 	}
-	now := turn // the turn of the current entry; the first ones may not name theirs
+	now := turn // the turn of the current entry; the first entries in tail may not name their turn
 	for line := range bytes.Lines(tail) {
 		if !bytes.Contains(line, []byte(`"queued_command"`)) && !bytes.Contains(line, []byte(`"promptId"`)) {
 			continue

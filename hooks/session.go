@@ -99,7 +99,7 @@ func (c *call) afford(ctx context.Context, tool, text string) bool {
 func sessionEnd(ctx context.Context, c *call) answer {
 	_, _ = c.tell(ctx, wire.SessionEvent{Event: "end"})
 	c.chain().remove()
-	for _, file := range []string{c.lostFile(), c.sentFile()} { // a session that comes back starts anew
+	for _, file := range []string{c.lostFile(), c.sentFile()} { // without these files, a session that is resumed later starts anew
 		if file != "" {
 			_ = os.Remove(file)
 		}

@@ -131,7 +131,7 @@ func (c *call) partsResult(ctx context.Context, parts []shell.Part) answer {
 		}
 		pieces[i] = pc
 	}
-	// The client trims white space at the end.
+	// The client has trimmed white space at the end of stdout, so compare after without it.
 	rest, ok := strings.CutPrefix(stdout, before)
 	if !gap {
 		rest, ok = "", strings.TrimRight(stdout, " \t\r\n") == strings.TrimRight(before, " \t\r\n")
@@ -144,7 +144,7 @@ func (c *call) partsResult(ctx context.Context, parts []shell.Part) answer {
 		return answer{}
 	}
 	if text := before + middle + after; strings.TrimLeft(text, "\r\n") != text {
-		return answer{} // the client removes empty lines at the beginning
+		return answer{} // stdout cannot begin with an empty line, because the client removes those
 	}
 	last := len(pieces) - 1
 	for last > 0 && strings.TrimSpace(pieces[last].printed) == "" && (pieces[last].Kind != shell.PartUnknown || strings.TrimSpace(middle) == "") {
@@ -189,7 +189,7 @@ func (c *call) partsResult(ctx context.Context, parts []shell.Part) answer {
 	}
 	s := sent{toolUse: c.toolUse, own: outputDigest(stdout), new: outputDigest(out.String())}
 	if !shortened {
-		s.note(c) // with an empty form: nothing was replaced that the client could refuse
+		s.note(c) // an empty form: nothing was replaced, so the client can have refused nothing
 		return answer{}
 	}
 	s.form = formShell

@@ -122,7 +122,7 @@ func (b *backend) call(ctx context.Context, wait time.Duration, method string, p
 	case unreachable(err):
 		b.resume = time.Now().Add(retryAfter)
 		if b.dial != nil && errors.Is(err, wire.ErrNoDaemon) {
-			b.client = nil // dial again, which may start it
+			b.client = nil // the next request dials again, which may start the daemon
 		}
 	case b.resume != time.Time{}:
 		b.resume = time.Time{}

@@ -168,7 +168,7 @@ func (c *call) nodeName(content []byte, ref string, isNew bool) (string, error) 
 	return "", badInput(fmt.Sprintf("there is no node %s", quote(ref)), hint)
 }
 
-// editNode sets what is given.
+// editNode sets a node's summary and sources. An empty value leaves the old one.
 func editNode(text []byte, ref, summary string, source []string) (_ []byte, err error) {
 	if summary != "" {
 		text, err = manifest.Set(text, summary, "nodes", ref, "summary")

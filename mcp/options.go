@@ -48,9 +48,10 @@ type Options struct {
 
 	// Profile is read, safety, default or all; "" is default.
 	Profile string
-	// Reader is "" or "connection", which means that this connection is one context window. Nobody
-	// reports what the client does with results, so only texts of at most Small bytes count as
-	// shown. 0 means 8 KiB, which no known client cuts.
+	// Reader is "" or "connection". "connection" means that this connection is one context window.
+	// Nobody then reports which part of a result the client passed on to its model, so only texts
+	// of at most Small bytes count as shown. If Small is 0, the limit is 8 KiB, which no known
+	// client cuts.
 	Reader string
 	Small  int
 	// Session is a client's session id from the environment. It labels edits and never decides what

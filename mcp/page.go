@@ -25,8 +25,8 @@ import (
 // maxTokens bounds one result. Clients cut larger ones or move them to a file.
 const maxTokens = 25_000
 
-// maxTokensCodex is the bound for Codex, which silently cuts a result of more than 10,000 bytes in
-// the middle (12,000 with 0.169; 10,000 for other models). Texts usually have at most five bytes
+// maxTokensCodex is the bound for Codex, which silently cuts long results in the middle. Its limit
+// depends on version and model and is at least 10,000 bytes. Texts usually have at most five bytes
 // per token.
 const maxTokensCodex = 2_000
 
@@ -172,7 +172,7 @@ func regular(rel string, fi fs.FileInfo) error {
 	return nil
 }
 
-// name returns rel as os.Root wants it.
+// name returns rel in the form that os.Root wants, in which the root is ".".
 func name(rel string) string {
 	if rel == "" {
 		return "."

@@ -98,7 +98,7 @@ func (s *Server) dir() string {
 	return s.opt.Root
 }
 
-// isMount compares device numbers. A mere directory is on its parent's device.
+// isMount reports whether a directory is on another device than its parent, as a mountpoint is.
 func isMount(dir string) bool {
 	var at, up syscall.Stat_t
 	if syscall.Stat(dir, &at) != nil || syscall.Lstat(filepath.Dir(dir), &up) != nil {

@@ -110,7 +110,7 @@ func pathsIn(req mcp.CallToolRequest) (paths []string) {
 		switch {
 		case json.Unmarshal(given, &list) == nil:
 		case json.Unmarshal(given, &one) == nil && strings.HasPrefix(strings.TrimSpace(one), "["):
-			_ = json.Unmarshal([]byte(one), &list) // a list encoded twice
+			_ = json.Unmarshal([]byte(one), &list) // models also send a list as a string that contains JSON
 		case one != "":
 			list = []string{one}
 		}

@@ -99,7 +99,7 @@ func (s *Server) resource(ctx context.Context, uri string) (string, error) {
 // maxHistories. mcp-go notifies clients.
 func (s *Server) listHistory(rel string) {
 	if s != s.start {
-		return // a resource's URI names no project
+		return // the URI of a resource names no project, so only the first project's files are listed
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,7 +194,7 @@ func (s *Server) pollOnce(ctx context.Context) bool {
 		uris := w.sess.SubscribedResources()
 		if len(uris) > 0 {
 			w.idle = 0
-		} else if w.idle++; w.idle > 5 { // the subscription is registered shortly after watch is called
+		} else if w.idle++; w.idle > 5 { // allow a few rounds, because the subscription is registered shortly after watch is called
 			delete(s.watchers, sess)
 			continue
 		}

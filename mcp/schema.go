@@ -202,7 +202,7 @@ func set(f reflect.Value, val json.RawMessage) error {
 			return nil
 		}
 		var n json.Number
-		if json.Unmarshal(val, &n) == nil && n != "" { // version: 3
+		if json.Unmarshal(val, &n) == nil && n != "" { // a number without quotes, as in "version": 3
 			f.SetString(n.String())
 			return nil
 		}
@@ -231,7 +231,7 @@ func set(f reflect.Value, val json.RawMessage) error {
 		}
 	case reflect.Slice:
 		if isText && strings.HasPrefix(strings.TrimSpace(text), "[") {
-			val = []byte(text) // a list encoded twice
+			val = []byte(text) // the list is a string that contains JSON
 		} else if isText {
 			f.Set(reflect.ValueOf([]string{text}))
 			return nil

@@ -118,7 +118,7 @@ func (s *Server) countSchema(ctx context.Context, _ any, _ *mcp.ListToolsRequest
 	if b, err := jsonBytes(res); err == nil {
 		r := s.reader(ctx, nil)
 		if r == (wire.Reader{}) {
-			r.Session = s.opt.Session // a hint, good enough for counting
+			r.Session = s.opt.Session // may be wrong, but good enough for counting
 		}
 		s.mu.Lock()
 		known := len(s.windows) > 0 && r.Session == ""

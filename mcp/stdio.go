@@ -32,9 +32,9 @@ type stdioConn struct {
 	outMu sync.Mutex // orders whole lines on out
 	out   io.Writer
 
-	mu     sync.Mutex // guards flying and closed
-	flying map[string]context.CancelFunc
-	closed bool // no more requests are accepted
+	mu     sync.Mutex                    // guards flying and closed
+	flying map[string]context.CancelFunc // by id: cancels a request in progress
+	closed bool                          // no more requests are accepted
 
 	ended chan struct{} // closed at the end of input
 	slots chan struct{}
@@ -127,7 +127,7 @@ func (c *stdioConn) take(ctx context.Context, line []byte) (rest func()) {
 			Notifications mcp.SubscriptionFilter `json:"notifications"`
 		} `json:"params"`
 	}
-	// The handler reports fields of the wrong type.
+	// Only broken JSON is an error here. The handler reports fields of the wrong type.
 	var bad *json.SyntaxError
 	if errors.As(json.Unmarshal(line, &head), &bad) {
 		c.write(errorReply(nil, mcp.PARSE_ERROR, "not JSON: one JSON-RPC message per line is expected"))
@@ -184,7 +184,7 @@ func (c *stdioConn) take(ctx context.Context, line []byte) (rest func()) {
 		}
 	}
 	if head.Method == string(mcp.MethodInitialize) {
-		run() // later messages depend on this one
+		run() // run it before reading on, because later messages depend on it
 		return nil
 	}
 	return run

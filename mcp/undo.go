@@ -72,7 +72,7 @@ func (c *call) runPlan(ctx context.Context, req wire.PlanRequest, dry *bool, ver
 	if err != nil {
 		return nil, err
 	}
-	// A preview is not journalled.
+	// Ask for a preview first. The daemon does not write a preview into its journal.
 	req.DryRun = true
 	apply.Settle(c.s.dir())
 	var p wire.Plan
@@ -102,8 +102,8 @@ func (c *call) runPlan(ctx context.Context, req wire.PlanRequest, dry *bool, ver
 		return nil, err
 	}
 	if dry == nil && apply.Files(p) > 1 {
-		// Another process changed files between the two requests. End the journalled plan without a
-		// step.
+		// The preview named at most one file, but another process has changed files since. Close
+		// the journalled plan without carrying out a step.
 		_, _ = c.s.backend.ask(ctx, wire.MPlanDone, wire.PlanDone{ID: p.ID, Finished: true}, nil, nil)
 		return preview(), nil
 	}

@@ -237,7 +237,7 @@ func (c *call) apply(ctx context.Context, ch change) (note string, err error) {
 			own.Before = text.Hash(ch.f.Content)
 		}
 		if _, oerr := s.backend.try(ctx, readWait, wire.MOwnEdit, own, ch.after, nil); oerr != nil {
-			// The reader then gets more text than needed, never less.
+			// This only costs tokens: the reader gets a text again that it could have gone without.
 			s.opt.Logger.Info("edit not recorded as shown", "path", ch.rel, "err", oerr)
 		}
 	}

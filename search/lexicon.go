@@ -174,7 +174,7 @@ func (l *lexicon) word(text []byte) *lexWord {
 	w := &lexWord{}
 	l.buf = appendFolded(l.buf[:0], text)
 	key := ""
-	if bytes.Equal(l.buf, text) && len(text) <= maxWord { // usually one string serves for all
+	if bytes.Equal(l.buf, text) && len(text) <= maxWord { // usually folding changes nothing, and one string is both the key and the term
 		t := l.term(text)
 		w.folded, key = []*lexTerm{t}, t.text
 	} else {

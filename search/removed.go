@@ -71,7 +71,7 @@ func (x *Index) findRemoved(r index.IndexReader) error {
 		if e == nil {
 			return nil
 		}
-		name, ok := strings.CutSuffix(e.Term, "\x00") // of the file's own document
+		name, ok := strings.CutSuffix(e.Term, "\x00") // a term that ends in NUL belongs to the file's own document
 		p := store.Path(name)
 		_, known := x.files[p]
 		_, binary := x.binary[p]

@@ -150,7 +150,7 @@ func (b *batch) byKnownName(c *Change) (bool, error) {
 	}
 	switch c.Op {
 	case OpWrite, OpTruncate, OpOutside, OpChmod:
-	case OpBaseline, OpCreate: // it found content and did not write any
+	case OpBaseline, OpCreate: // these operations found content and did not write any
 		if c.Class != event.Excluded {
 			return true, nil
 		}
@@ -160,7 +160,7 @@ func (b *batch) byKnownName(c *Change) (bool, error) {
 	gone := c.Path == ""
 	if (c.Stat.Nlink > 1 || gone) && !isDir(c.Stat) {
 		if is, live, err := b.live(c.Path); err != nil || !gone && live && InodeOf(is.Stat) != InodeOf(c.Stat) {
-			return err == nil, err // the file was not written through this name; it was moved or linked here
+			return err == nil, err // the file was moved or linked to this name, and not written through it
 		}
 		names, err := b.names(c.Stat, c.Path)
 		if err != nil {
@@ -177,7 +177,7 @@ func (b *batch) byKnownName(c *Change) (bool, error) {
 			}
 		}
 		if class < c.Class {
-			if c.Op == OpCreate { // the file was not created under this name
+			if c.Op == OpCreate { // the file was not created under the tracked name
 				c.Op = OpWrite
 			}
 			c.Path, c.Class = best, class
@@ -434,7 +434,7 @@ func (b *batch) chmod(c *Change) error {
 			v.NoContent = "not captured before its mode was changed"
 		}
 	}
-	timed := v.Plan != "" && isRegular(v.Stat) && cur.Stat.Mtime != v.Stat.Mtime // to be undone as well
+	timed := v.Plan != "" && isRegular(v.Stat) && cur.Stat.Mtime != v.Stat.Mtime // a plan's change of the time needs a version, so that it can be undone too
 	if live && same(cur, v) && !timed {
 		return b.refresh(cur, v)
 	}

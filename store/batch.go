@@ -162,7 +162,8 @@ func (b *batch) inBlock(blk uint64, v *Version) {
 	b.times[blk] = t.with(v, ok)
 }
 
-// unencoded stands in batch.dirty for a version that needs no record.
+// unencoded marks a version in batch.dirty that needs no record in the log. Only its c key is
+// written.
 var unencoded = []byte{}
 
 // keys writes the version and its index keys. The path's c key is written at the end of the batch,
@@ -240,13 +241,13 @@ func (b *batch) refresh(cur, seen Version) error {
 	if cur.Stat == seen.Stat && cur.Idle == seen.Idle && cur.Foreign == seen.Foreign && seen.Linked <= cur.Linked {
 		return nil
 	}
-	// A version captured while a writer had the file open is no longer idle once the file is
-	// closed.
 	if seen.Stat.Nlink > 1 && cur.Stat.Nlink < 2 && isRegular(seen.Stat) {
 		if err := b.name(seen.Stat, cur.Path); err != nil {
 			return err
 		}
 	}
+	// The version was idle if the file was open when it was captured. If the file is closed now, it
+	// is not idle any more.
 	cur.Stat, cur.Idle, cur.Foreign = seen.Stat, cur.Idle && seen.Idle, cur.Foreign && seen.Foreign
 	cur.Linked = max(cur.Linked, seen.Linked)
 	b.changed(cur, nil)

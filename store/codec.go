@@ -191,7 +191,7 @@ func opIn(enc []byte) (Op, Class, bool) {
 // pathIn reads the path of an encoded Version and returns the bytes after it. It returns false if
 // encode did not produce the encoding.
 func pathIn(enc []byte) (path, rest []byte, ok bool) {
-	if len(enc) < 3 || enc[0]>>5 != 5 || enc[0]&31 >= 24 { // a small map
+	if len(enc) < 3 || enc[0]>>5 != 5 || enc[0]&31 >= 24 { // not a map with few fields
 		return nil, nil, false
 	}
 	if enc[1] != 1 {

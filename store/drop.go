@@ -129,7 +129,7 @@ func (v *View) crowded(ctx context.Context, keep int) (all []Outdated, ends []in
 		all = append(all, Outdated{Seq: seq, Path: at})
 	}
 	end()
-	for at = range grouped { // paths without any record
+	for at = range grouped { // the paths left over have only grouped versions, so no p key named them
 		end()
 	}
 	// Walk through the log once. Looking up each version takes ten times as long.
@@ -154,7 +154,7 @@ func (v *View) crowded(ctx context.Context, keep int) (all []Outdated, ends []in
 // DropContents removes the contents of versions and stores why in their NoContent. It works in
 // steps and returns the number of versions done. The caller holds tidyMu.
 func (s *Store) DropContents(ctx context.Context, seqs []uint64, why string) (done int, err error) {
-	// In order, so that each group is rewritten only a few times.
+	// Go in ascending order, so that each group is rewritten only a few times.
 	for part := range slices.Chunk(slices.Sorted(slices.Values(seqs)), chunk) {
 		if err := cmp.Or(ctx.Err(), s.dropContents(part, why)); err != nil {
 			return done, err

@@ -26,8 +26,8 @@ func (b *batch) preimage(c *Change, cur Version, live bool) (Version, bool, erro
 		if c.Stat.Ino == 0 || !same(cur, v) {
 			return cur, live, nil
 		}
-		// The file may have been made again with the same content. Its newest times are stored,
-		// because an undo restores them.
+		// The file may have been written again with the same content. Keep its newest times, which
+		// an undo restores.
 		if err := b.refresh(cur, v); err != nil {
 			return cur, live, err
 		}
@@ -53,8 +53,8 @@ func (b *batch) remove(c *Change) error {
 	switch {
 	case live:
 	case c.Class != 2 && removesReported(c):
-		// The overlay reports the creation of every directory and special file at once. So the path
-		// existed before the mount.
+		// A directory or special file that is created through the mount is reported at once. This
+		// one was never reported, so it existed before the mount.
 		cur, err = b.wasThere(c, "")
 		if err != nil {
 			return err
@@ -77,8 +77,8 @@ func (b *batch) remove(c *Change) error {
 		return err
 	}
 	if c.Op == OpRmdir || live && isDir(cur.Stat) {
-		// The kernel removes only empty directories. If the store still lists a path in this
-		// directory, its removal was not observed.
+		// The kernel removes only empty directories. So if the store still lists paths in this one,
+		// their removal was not observed.
 		if err := b.removeBelow(c, c.Path, math.MaxInt64); err != nil {
 			return err
 		}
@@ -206,8 +206,8 @@ func (b *batch) rename(c *Change) error {
 			cur.NoContent = NoContentRenamed
 		}
 		if isDir(c.Stat) || isLink(c.Stat) {
-			// The overlay reports the creation of every directory and special file at once. So the
-			// path existed before the mount.
+			// A directory or special file that is created through the mount is reported at once.
+			// This one was never reported, so it existed before the mount.
 			cur, err = b.wasThere(c, "")
 			if err != nil {
 				return err
@@ -297,7 +297,7 @@ func (b *batch) move(c *Change, was Version, from, to Path, op Op) error {
 // exchange swaps two paths with their subtrees.
 func (b *batch) exchange(c *Change) error {
 	if c.Path.Inside(c.Path2) || c.Path2.Inside(c.Path) {
-		return nil // the kernel refuses it
+		return nil // the kernel refuses to swap a directory with one inside it
 	}
 	type side struct {
 		from, to Path
@@ -330,7 +330,7 @@ func (b *batch) exchange(c *Change) error {
 			if _, live, err := b.live(v.Path); err != nil {
 				return err
 			} else if !live && v.Path != sd.to {
-				v.Op = OpRename // the other path holds nothing to swap with
+				v.Op = OpRename // nothing is at the other path, so this is a plain rename
 			}
 			v.inheritContent(was)
 			v.From, v.Stat, v.Class, v.Prev = was.Path, was.Stat, was.Class, was.Seq
@@ -366,7 +366,7 @@ func (b *batch) link(c *Change) error {
 		if err := b.name(c.Stat, c.Path); err != nil {
 			return err
 		}
-		// Set the new count on all names, because later changes of the batch may rename them.
+		// Set the new count on all names now, because later changes of the batch may rename them.
 		before := c.Stat
 		before.Nlink--
 		linked := int64(0)

@@ -235,7 +235,7 @@ func (f *fsck) checkVersion(txn *badger.Txn, v Version, sum uint64) error {
 		return nil
 	}
 	missing := false
-	if !f.verified.Has(v.Blob) { // it may have been stored since Verify
+	if !f.verified.Has(v.Blob) { // it may have been stored after Verify ran
 		kept, err := content.InSnapshot(txn, v.Blob)
 		missing = !kept && err == nil
 	}

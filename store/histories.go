@@ -106,7 +106,7 @@ func (v *View) NewestBelow(below map[Path]uint64) (map[Path]Version, error) {
 	out := make(map[Path]Version, len(below))
 	keys := db.NewWalkDown(v.txn, []byte{kPath})
 	defer keys.It.Close()
-	for _, p := range slices.Backward(slices.Sorted(maps.Keys(below))) { // in order, because neighbours share a block
+	for _, p := range slices.Backward(slices.Sorted(maps.Keys(below))) { // sorted, because neighbours share a block
 		if below[p] == 0 {
 			continue
 		}

@@ -138,7 +138,7 @@ func (j *Journal) Plans() ([]Plan, error) {
 		defer it.Close()
 		for it.Rewind(); it.Valid(); it.Next() {
 			if slices.Contains(it.Item().Key(), 0) {
-				continue // a part
+				continue // this record holds steps of a plan, not its head
 			}
 			var p Plan
 			if err := it.Item().Value(func(v []byte) error { return decode(v, &p) }); err != nil {

@@ -71,7 +71,7 @@ func (b *batch) recounted(v Version) (Version, bool, error) {
 	}
 	_, err := b.w.Txn.Get(keyLink(v.Stat, v.Path))
 	l.known[v.Path] = l.n
-	if errors.Is(err, badger.ErrKeyNotFound) { // this path was never one of several names
+	if errors.Is(err, badger.ErrKeyNotFound) { // the file never had a second name under this path
 		return v, true, nil
 	}
 	if err != nil {

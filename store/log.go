@@ -327,7 +327,7 @@ func (v *View) scanIndex(kind byte, id string, down bool, fn func(Version) bool)
 		var o Version
 		var err error
 		n++
-		if !down && log.Pays(n) { // the versions of a session are close together in the log
+		if !down && log.Pays(n) { // use one walk, because the versions of a session are close together in the log
 			at := keyVersion(seq)
 			log.To(at)
 			if !log.It.ValidForPrefix(at) {

@@ -52,7 +52,7 @@ func (s *Store) Raw(fn func(Raw) error) error {
 // kind byte. The slices are valid only during the call. Versions of a group are passed as
 // records, too.
 func (r Raw) Records(kind byte, fn func(key, val []byte) error) error {
-	var groups []*group // not passed yet
+	var groups []*group // whose versions were not passed to fn yet
 	if kind == kVersion {
 		groups = r.s.groups.upTo(r.Seq)
 	}

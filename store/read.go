@@ -199,7 +199,7 @@ func (v *View) Current(p Path) (Version, bool, error) {
 	if err := item.Value(func(val []byte) (err error) { o, err = decodeCurrent(val); return }); err != nil {
 		return Version{}, false, damaged(err)
 	}
-	if o.Seq > v.seq { // written by a batch in progress
+	if o.Seq > v.seq { // a batch in progress wrote this version
 		return v.newest(p, v.seq)
 	}
 	o, err = v.latest(o)

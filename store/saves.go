@@ -24,7 +24,8 @@ func (s *Store) MadeFor(v Version) (uint64, error) {
 		if o.Deleted() || o.Actor.PID != v.Actor.PID || o.Actor.Start != v.Actor.Start || v.Time-o.Time > saveTime {
 			return false
 		}
-		// A chmod through the descriptor is reported before the creation of the file.
+		// A version before the creation may belong to the new file too: the overlay reports a chmod
+		// through the descriptor before it reports the creation.
 		first, made = o.Seq, made || o.Op == OpCreate
 		return true
 	}

@@ -41,7 +41,7 @@ type Store struct {
 	groups *groups
 
 	state    atomic.Pointer[State]  // published; immutable
-	stopped  atomic.Pointer[string] // why Apply stores nothing; "" if it does store
+	stopped  atomic.Pointer[string] // why Apply refuses to store; "" if it does not refuse
 	current  *cache.Cache[Path, Version]
 	contents *content.Store
 	applied  atomic.Int64 // when Apply last stored something, according to Options.Now

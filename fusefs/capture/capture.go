@@ -139,7 +139,8 @@ func (c *Capture) Closed(e fusefs.Closed) {
 	if p != "" && class == ignore.Excluded && c.planned(writerOf(e), p, false) {
 		class = ignore.Ignored
 	}
-	// The store may know a tracked name of the file.
+	// Keep the content if the file has names that the mount has not seen, because the store may
+	// know one that is tracked.
 	keep := class == ignore.Tracked || unseen(e.File, e.Stat)
 	if class == ignore.Excluded {
 		c.gitClosed(e, p)

@@ -83,7 +83,8 @@ func (c *Capture) Done(e fusefs.Event) {
 	case event.OpRmdir:
 		c.forget(e.Path, false)
 		c.boundary.forget(e.Path)
-		// The file that made the directory excluded may have been removed first.
+		// The directory may no longer look excluded, because the file that made it excluded was
+		// removed first. But then excluded files were counted in it.
 		if t := c.discarded.takeTally(e.Path); class == ignore.Excluded || t.files > 0 {
 			c.discardedDir(e, r, t)
 			return

@@ -56,7 +56,7 @@ func (c *copies) openByName(j *job) *os.File {
 		}
 		const flags = os.O_RDONLY | syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 		fd, err := c.root.OpenFile(name, flags|noAtime, 0)
-		if errors.Is(err, syscall.EPERM) { // not the owner
+		if errors.Is(err, syscall.EPERM) { // only the owner may read without changing the access time
 			fd, err = c.root.OpenFile(name, flags, 0)
 		}
 		if err != nil {

@@ -37,7 +37,7 @@ func (s *scans) end(began time.Time) {
 	s.running.Store(false)
 	if began.UnixNano() > s.moved.Load() {
 		s.began.Store(began.UnixNano())
-		// The margin of a second is for clock ticks and steps.
+		// Subtract a second, for clock ticks and small steps of the clock.
 		s.seen.Store(began.Add(-time.Second).UnixNano())
 		if began.UnixNano() <= s.moved.Load() { // a directory was renamed since the first check
 			s.seen.Store(0)
@@ -71,7 +71,8 @@ func (s *scans) checkClock() {
 // clock has again reached the time from which it was set back.
 func (s *scans) distrust() {
 	s.opt.Logger.Warn("the clock was set back; files are copied before they are destroyed, even if a scan has captured them")
-	// The daemon may call BaselineDone again with the old start of its scan.
+	// The daemon may report the end of a scan again that began before the clock was set back.
+	// Setting moved makes end ignore it.
 	s.moved.Store(max(time.Now().UnixNano(), s.began.Load()))
 	s.seen.Store(0)
 }

@@ -59,7 +59,7 @@ func databaseOf(pid int, dir string, own map[string]bool) (file, how string) {
 	}
 	maps, _ := procfs.Read(pid, "maps")
 	for line := range strings.Lines(string(maps)) {
-		// 7f12-7f13 rw-s 00000000 fe:00 1234   /path
+		// A line looks like this: "7f12-7f13 rw-s 00000000 fe:00 1234   /path".
 		at := strings.SplitN(strings.TrimSpace(line), " ", 6)
 		if len(at) < 6 || !strings.HasPrefix(at[1], "rw") || !strings.HasSuffix(at[1], "s") {
 			continue

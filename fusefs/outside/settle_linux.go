@@ -99,7 +99,7 @@ func (r *Recorder) settle(e *entry) {
 	}()
 	st, exists := lstat(e.path)
 	if nothing := exists == (e.known.Ino != 0) && (!exists || unchanged(st, e.known)); nothing && waited && time.Since(e.when) < opFor {
-		e.waits = true // the call may not have run yet
+		e.waits = true // look again later, because the call may not have run yet
 		r.list(e)
 		return
 	}
@@ -108,7 +108,7 @@ func (r *Recorder) settle(e *entry) {
 		delete(r.entries, e.path) // made and removed, or never made
 		return
 	case !exists, !waited && unchanged(st, e.known):
-		return // if the tree removed the name, that is recorded elsewhere
+		return // nothing to record here; a removal by the tree is recorded elsewhere
 	}
 	holder := r.holder(e, st)
 	held := holder >= 0 && isRegular(st)
@@ -155,7 +155,7 @@ func (r *Recorder) byOthers(e *entry, st event.Stat) {
 	e.file, e.writers = e.track.fileOf(e.path, st), nil
 	if was != nil && was != e.file {
 		was.dropName(e.track.rel(e.path))
-		before = event.Stat{} // of another file
+		before = event.Stat{} // those of another file, which had this name before
 	}
 	if isRegular(st) {
 		e.track.capture.Outside(e.file, before, st)
@@ -194,7 +194,7 @@ func (r *Recorder) altered(e *entry, st event.Stat, held bool) {
 	same := unchanged(st, e.known)
 	if len(e.writers) > 0 && isRegular(st) {
 		by := e.writer()
-		if e.altered { // the writer may have changed nothing
+		if e.altered { // the writer may have changed nothing, so name the process that changed the attributes
 			by = e.by
 		}
 		closed := fusefs.Closed{File: e.file, Caller: by, Writer: by, Op: event.OpWrite, Stat: st, TailFrom: -1, LastPath: e.file.Path(), Idle: held, Time: e.when}

@@ -245,7 +245,7 @@ func (f *file) open(flags int) (int, error) {
 	for _, p := range f.candidates() {
 		name := f.track.abs(p)
 		fd, oerr := unix.Open(name, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOATIME, 0)
-		if oerr == unix.EPERM { // not the owner
+		if oerr == unix.EPERM { // only the owner may read without changing the access time
 			fd, oerr = unix.Open(name, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 		}
 		if oerr != nil {

@@ -235,7 +235,7 @@ var clientSpecs = []clientSpec{
 				claudeHooks{exe: s.Exe, options: s.foreign("gemini"), regs: geminiEvents},
 			}}}
 		},
-		// It shows the server of an untrusted folder as "Disabled".
+		// Gemini CLI shows the server of an untrusted folder as "Disabled".
 		note: "Gemini CLI runs servers and hooks only in folders it trusts: say yes when it asks, or use its /permissions",
 	},
 	{
@@ -251,7 +251,7 @@ var clientSpecs = []clientSpec{
 	},
 	{
 		name: "codex", title: "Codex", programs: []string{"codex"}, pluginHooks: ".codex/hooks.json",
-		// It uses Claude Code's names of events, but its own names of tools.
+		// Codex uses Claude Code's names of events, but its own names of tools.
 		dialect: &Dialect{Tools: map[string]string{"apply_patch": "Edit", "shell": "Bash", "local_shell": "Bash"}, Record: true},
 		marks:   func(s Setup) []string { return []string{codexHome(s)} },
 		files: func(s Setup) []file {
@@ -283,7 +283,7 @@ var clientSpecs = []clientSpec{
 		marks: func(s Setup) []string { return []string{filepath.Join(s.Home, ".codeium", "windsurf")} },
 		files: func(s Setup) []file {
 			if s.Project != "" {
-				return nil // it has no configuration for single projects
+				return nil // Codex has no configuration for single projects
 			}
 			return []file{{filepath.Join(s.Home, ".codeium", "windsurf", "mcp_config.json"), jsonEntry{[]string{"mcpServers", "cachebro"}, plainServer(s)}}}
 		},

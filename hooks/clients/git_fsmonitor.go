@@ -70,7 +70,7 @@ func (gitIncludes) Remove(now, original []byte) ([]byte, error) {
 		return now, err
 	}
 	if head := now[:from]; to == len(now) && bytes.Equal(head, append(bytes.Clone(original), '\n')) {
-		return bytes.Clone(original), nil // it did not end with a newline
+		return bytes.Clone(original), nil // the last line had no newline, so init had added one
 	}
 	return bytes.Join([][]byte{now[:from], now[to:]}, nil), nil
 }

@@ -60,13 +60,14 @@ func PlanInit(s Setup, names []string) ([]Change, error) {
 			if b.Written == text.Hash(c.Before) && existed {
 				base, existed = b.original(), b.Existed
 			} else if existed && b.Original != nil {
-				// The file was edited since, so uninit would remove only our entries.
+				// The file was edited after init wrote it. So base is what uninit would leave: the
+				// file without our entries.
 				if clean, err := f.edit.Remove(c.Before, b.Original); err == nil {
 					base = clean
 				}
 			}
 		}
-		// An existing entry is not changed, whatever it contains.
+		// Keep an entry that is already there, whatever it contains.
 		if existed || c.Before != nil {
 			after, err := f.edit.Add(c.Before)
 			if err != nil {

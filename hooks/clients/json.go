@@ -163,7 +163,7 @@ func (h claudeHooks) Add(before []byte) ([]byte, error) {
 	if h.present(d, want) {
 		return before, nil
 	}
-	// First remove groups of an older version or with other options.
+	// First remove our groups that an older version wrote, or that have other options.
 	if err := h.dropAll(d, kept(before)); err != nil {
 		return nil, err
 	}

@@ -198,7 +198,7 @@ func (d *jsonc) add(o *hujson.Object, depth int, name string, v hujson.Value) {
 	m.Value.BeforeExtra = hujson.Extra(" ")
 	if n := len(o.Members); n > 0 && o.Members[n-1].Value.AfterExtra != nil {
 		m.Value.AfterExtra = hujson.Extra{}
-		// A comment between the last value and its comma keeps its place.
+		// A comment between the last value and its comma stays where it is.
 	}
 	o.Members = append(o.Members, m)
 	o.AfterExtra = hujson.Extra(d.nl + strings.Repeat(d.indent, depth))

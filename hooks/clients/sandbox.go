@@ -57,7 +57,7 @@ func enterSandbox(d *jsonc, original []byte) error {
 	var before []string
 	if o, err := parseJSONC(original); err == nil {
 		if _, err := o.Get(&before, excludedCommands...); err != nil {
-			return nil // unknown format: nothing was added
+			return nil // unknown format, so leaveSandbox added nothing
 		}
 	}
 	if o, err := d.Object("sandbox"); o == nil || err != nil {

@@ -68,7 +68,7 @@ func groups(regs []registration, exe string, options []string) map[string][]hook
 // status is always 0, because 2, which is also that of a Go panic, would block the tool call.
 func hookLine(exe, event string, options []string) string {
 	words := []string{ShellQuote(exe), "hook", event}
-	switch event { // for these the client must see a failure
+	switch event { // after an error of these events, the client must see that the hook failed
 	case "WorktreeCreate":
 		return strings.Join(words, " ")
 	case "WorktreeRemove": // it runs in the worktree, and a mount in use cannot be unmounted

@@ -52,7 +52,7 @@ func (t tomlTable) Add(before []byte) ([]byte, error) {
 		out = append(out, nl...)
 	}
 	out = append(out, text...)
-	// Now the file must contain our table, and everything else as before.
+	// Check that the new text has our table, and everything else as before.
 	after, err := parseTOML(out)
 	if err != nil || !reflect.DeepEqual(lookupTOML(after, t.Path), t.value()) {
 		return nil, fmt.Errorf("%s is an inline table, to which [%s] cannot be added", t.Path[0], strings.Join(t.Path, "."))

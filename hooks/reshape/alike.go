@@ -95,7 +95,8 @@ func (g grouping) first(lines []string) (n int, head, tail string) {
 		}
 		inner := indentOf(h) + indent
 		gain := (i+1)*(len(h)+len(t)-len(inner)) - len(h+gap+t+"\n")
-		// A next line with the same indentation would look like part of the group.
+		// The group cannot end here if the next line is indented in the same way, because it would
+		// look like part of the group.
 		ends := i+1 == len(lines) || !strings.HasPrefix(lines[i+1], inner)
 		if i+1 >= minGroup && ends && gain > most {
 			n, head, tail, most = i+1, h, t, gain

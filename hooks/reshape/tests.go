@@ -95,7 +95,7 @@ func tests(c *command, output string) (string, string, bool) {
 	if total < minTests || unended || testFailed().MatchString(others.String()) {
 		return "", "", false
 	}
-	// The line before what a test printed names the test, so it stays.
+	// If a test printed something, keep the line before, which names the test.
 	for i := range lines {
 		if status[i] && i+1 < len(lines) && !status[i+1] && belongs(lines[i], lines[i+1]) {
 			status[i] = false

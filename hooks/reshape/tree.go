@@ -99,7 +99,7 @@ func treeOf(b *strings.Builder, lines []string, base string, depth int) bool {
 		rel := lines[i][len(base):]
 		indent := strings.Repeat("  ", depth)
 		first, _, deeper := strings.Cut(rel, "/")
-		// The path may be a directory with entries next in the list.
+		// Find the entries of this path that follow in the list, in case it is a directory.
 		end := i + 1
 		for end < len(lines) && strings.HasPrefix(lines[end], lines[i]+"/") {
 			end++

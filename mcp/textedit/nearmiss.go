@@ -26,7 +26,7 @@ var slips = []slip{
 	{"tabs and blanks", func(l string) string { return strings.Join(strings.Fields(l), " ") }},
 }
 
-// all applies all slips at once, if no single one explains the difference.
+// all undoes all slips at once. It is tried if no single slip explains the difference.
 var all = slip{"white space, quotes and the normal form of letters", func(l string) string {
 	return strings.Join(strings.Fields(norm.NFC.String(quotes.Replace(l))), " ")
 }}

@@ -206,7 +206,7 @@ func (s *Store) Verify(ctx context.Context, problem func(format string, a ...any
 		return nil
 	})
 	if errors.Is(err, errUnread) {
-		v.Unread, v.Bad = err, map[Hash]bool{} // not known to be lost
+		v.Unread, v.Bad = err, map[Hash]bool{} // because of the read error, none is known to be damaged
 		return v, nil
 	}
 	return v, err

@@ -22,8 +22,9 @@ const (
 	reach = 24 * time.Hour
 	// tidyEvery is the interval of the checks of age and count.
 	tidyEvery = 6 * time.Hour
-	// A repack begins above content.PackLeast loose bytes if nothing is being written. It begins
-	// above packMuch when the writer pauses, and above packEven even during writes.
+	// A content is loose until it is packed. A repack begins above content.PackLeast loose bytes if
+	// nothing is being written. It begins above packMuch when the writer pauses, and above packEven
+	// even during writes.
 	packMuch = 64 << 20
 	packEven = 512 << 20
 	// packQuiet is the time without writes before a small repack. An idle daemon does not exit
@@ -240,7 +241,7 @@ func (k *Keeper) shrink(ctx context.Context, need int64, r *Report) error {
 		return err
 	}
 	rounds := []func(v store.Version, present bool) bool{
-		nil, // prune
+		nil, // nil stands for Prune
 		func(v store.Version, present bool) bool {
 			return !present && unreached(v.Seq, v.Time) && !k.pinned(v.Blob)
 		},
@@ -298,7 +299,8 @@ func (k *Keeper) dropOldest(ctx context.Context, need int64, may func(v store.Ve
 	if err != nil {
 		return err
 	}
-	// A content may be current for one path and superseded for another.
+	// Find out which contents are present somewhere: one may be current for one path and superseded
+	// for another.
 	live, err := k.liveHashes()
 	if err != nil {
 		return err

@@ -47,7 +47,7 @@ func (p *Places) kindOf(path string) kind {
 	if k, ok := kinds[name]; ok {
 		return k
 	}
-	// x86_64-linux-gnu-gcc-12
+	// Cut x86_64-linux-gnu-gcc-12 down to gcc-12.
 	if i := strings.LastIndex(name, "-gnu-"); i >= 0 {
 		name = name[i+len("-gnu-"):]
 	}

@@ -244,7 +244,7 @@ func (b *Bucket) pruneOne(ctx context.Context, c *census, id string, o PruneOpti
 			}
 		}
 	}
-	left := false // old objects that no head names exist; a mark would make them deletable
+	left := false // whether there are old objects that no head names; a mark would make them deletable
 	for key, one := range c.objects {
 		if one.machine != id || named[key] {
 			continue

@@ -267,7 +267,7 @@ func (x *carrier) moving(do string, from, to *cell) store.Step {
 	st := expect(store.Step{Do: do, Path: x.path(from), To: x.path(to), Mode: have.mode}, have)
 	if have.dir() {
 		st.Ino = have.in.Ino
-	} else if have.regular() && have.blob == (store.Hash{}) { // nothing else identifies it
+	} else if have.regular() && have.blob == (store.Hash{}) { // without a saved content, only the size and time identify the file
 		st.Size, st.Mtime = have.size, have.mtime
 	}
 	return st

@@ -17,7 +17,7 @@ type node struct {
 	in          store.Inode
 	foreign     bool   // in comes from another machine
 	nlink       uint32 // according to the last version
-	late        uint32 // how many of these names it got at an excluded path since past.begun, if it has no other
+	late        uint32 // how many of these names (0 or 1) it got at an excluded path since past.begun
 	kids        map[store.Path]*cell
 	entries     []*cell        // the entries that hold it now
 	bare        bool           // a directory that is known only by its children

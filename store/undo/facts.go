@@ -76,7 +76,7 @@ func (h *past) emptyEntry(c *cell, v *store.Version) {
 		}
 		h.bySeq[v.Seq] = n
 		n.noteTime(v)
-		if v.Op == store.OpRmdir && len(n.entries) == 1 { // it was empty by then
+		if v.Op == store.OpRmdir && len(n.entries) == 1 { // a removed directory was empty, so all its names had been removed
 			for _, name := range slices.Sorted(maps.Keys(n.kids)) {
 				h.set(n.kids[name], nil, v)
 			}

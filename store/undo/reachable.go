@@ -29,7 +29,7 @@ func (m *maker) unreachable(a *aims, now, o *outcome) (changed bool, err error) 
 			m.conflict(store.Conflict{Path: h.title(g.c), Why: why})
 		}
 	}
-	var below []*node // nodes in directories that will not exist, for which these may stay
+	var below []*node // nodes in directories that will not exist; such a directory may have to stay for its nodes
 	for _, n := range h.all {
 		if n.placedBy(a) {
 			below = append(below, n)
@@ -46,7 +46,7 @@ func (m *maker) unreachable(a *aims, now, o *outcome) (changed bool, err error) 
 			return true, nil
 		}
 		if a.kept[n] {
-			continue // its new place shows below
+			continue // kept already; the loop below decides about its directory
 		}
 		changed, err = m.endangered(a, n, now, o)
 		if err != nil {
@@ -56,7 +56,7 @@ func (m *maker) unreachable(a *aims, now, o *outcome) (changed bool, err error) 
 	if changed {
 		return true, nil
 	}
-	keeps := false // a directory stays after all, with what is in it
+	keeps := false // whether a directory stays after all, with what is in it
 	for _, g := range a.sorted() {
 		if a.of[g.c] != g || g.c.kind != entryCell {
 			continue
@@ -82,7 +82,7 @@ func (m *maker) unreachable(a *aims, now, o *outcome) (changed bool, err error) 
 					m.lost = append(m.lost, lost{Conflict: store.Conflict{Path: a.pathIn(o, g.c), Why: why}, size: size})
 					drop(g, "")
 					if slices.ContainsFunc(o.places[was], func(c *cell) bool { return c.now().node != was }) {
-						a.of[g.c] = &aim{c: g.c, back: g.back, from: g.from} // what is there moves to its own place all the same
+						a.of[g.c] = &aim{c: g.c, back: g.back, from: g.from} // what has this name now moves to its own place all the same
 					}
 					continue
 				}
@@ -380,7 +380,7 @@ func (m *maker) unreachableValue(a *aims, g *aim, now, o *outcome, drop func(*ai
 		return
 	}
 	if !now.has(n) {
-		return // it is made again
+		return // the node is made again with this content or metadata
 	}
 	if g.c.kind == contentCell && !g.c.same(g.want, g.c.now()) {
 		if why := m.refusal(a.h, n); why != "" {

@@ -59,14 +59,15 @@ func (p Planner) Undo(q Query) (*Draft, error) {
 			}
 			a, err := m.takeOut(sel, q)
 			if q.Last && a != nil && a.onlyTimes() {
-				a = nil // the last action must be one that changed something
+				a = nil // a change of times only does not count as an action
 			}
 			return a, err
 		})
 		if err != nil || !q.Last || len(d.Steps)+len(d.Conflicts)+len(d.Lost) > 0 {
 			return d, err
 		}
-		// Nothing is left of the last action, because it removed what it made. Try the one before.
+		// The last action changed nothing in the end, because it removed what it made. Try the one
+		// before.
 		for seq := range sel {
 			tried[seq] = true
 		}
@@ -113,7 +114,7 @@ func (p Planner) Redo(id string, merge, force bool) (*Draft, error) {
 		if err != nil || len(d.Steps)+len(d.Conflicts)+len(d.Lost) > 0 {
 			return d, err
 		}
-		passed[id] = true // nothing is left of what it did
+		passed[id] = true // nothing of that plan is left to redo
 	}
 }
 

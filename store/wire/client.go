@@ -102,7 +102,7 @@ func (c *Client) connect(ctx context.Context, p Paths) (*clientConn, error) {
 	}
 	if _, _, err := cc.roundTrip(ctx, 0, MHello, c.hello, nil, nil, &cc.answer); err != nil {
 		cc.close()
-		if isGone(err) { // killed after its backlog had accepted the connection
+		if isGone(err) { // the daemon was killed after the kernel had accepted the connection
 			err = Errorf(ErrNoDaemon, "cachebro status", "the store daemon went away during the handshake")
 		}
 		return nil, err

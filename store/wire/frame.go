@@ -122,7 +122,7 @@ func (s *stream) writeFrame(header any, body []byte, file *os.File) error {
 	binary.LittleEndian.PutUint32(head[4:], uint32(len(body)))
 	head = append(head, h...)
 	if len(body) <= cap(head)-len(head) {
-		head = append(head, body...) // with a single write the other side wakes up once
+		head = append(head, body...) // one write, so that the other side wakes up only once
 		body = nil
 	}
 	if file != nil {

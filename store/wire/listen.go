@@ -31,8 +31,8 @@ func Listen(p Paths, root, state string) (*net.UnixListener, string, error) {
 			firstErr = errors.Join(firstErr, err)
 			continue
 		}
-		// Clients with another environment find the socket by this note. The note may be missing if
-		// the disk is full.
+		// Clients with another environment find the socket by this note. If the disk is full, the
+		// daemon serves the others without it.
 		if err := writeNote(filepath.Join(state, socketNote), path); err != nil && !errors.Is(err, ErrNoSpace) {
 			l.Close()
 			return nil, "", err

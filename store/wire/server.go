@@ -221,7 +221,7 @@ func (cs *connState) follow(ctx context.Context) {
 	for range cs.reading {
 		in, ok := cs.read()
 		if !ok {
-			if !cs.s.retiring.Load() { // Retire itself stopped the reading
+			if !cs.s.retiring.Load() { // after Retire, no more can be read, but requests in progress are still answered
 				cs.cancel()
 			}
 			close(cs.reading)

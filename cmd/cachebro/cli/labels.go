@@ -42,7 +42,8 @@ func WriteLabels(state string, all []Label) error {
 	return wire.WriteJSON(filepath.Join(state, labelsFile), all)
 }
 
-// CheckLabel rejects a name that already means a moment.
+// CheckLabel returns an error if a label cannot have this name: it is empty, too long or not
+// printable, or it could also be a version, a time or a path.
 func (e *Env) CheckLabel(name string) error {
 	_, moment := parseVersion(name, e.Now())
 	switch {

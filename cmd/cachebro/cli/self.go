@@ -41,7 +41,7 @@ func (e *Env) SelfOutside(root, state string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer os.Remove(out.Name()) // it no longer exists after the rename
+	defer os.Remove(out.Name()) // fails after the rename, when the temporary name no longer exists
 	_, err = io.Copy(out, in)
 	if cerr := out.Close(); err == nil {
 		err = cerr

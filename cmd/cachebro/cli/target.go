@@ -54,8 +54,9 @@ func (e *Env) Locate(given string) (Target, error) {
 	}
 	if m, ok := mounts.Above(overlays, real); ok {
 		t := Target{Root: m.Source, Point: m.Point, Rel: []byte(mounts.Rel(real, m.Point))}
-		// Elsewhere looks at all processes. That is unnecessary if the state directory exists,
-		// because then no second history would begin, and status reports the mismatch.
+		// If the state directory exists, the command begins no second history, and status reports
+		// that the mount uses another one. Elsewhere looks at all processes, so it is called only
+		// without a state directory.
 		if state, err := e.Paths().State(m.Source); err == nil && !IsDir(state) {
 			if other := e.Elsewhere(m); other != nil {
 				return t, other

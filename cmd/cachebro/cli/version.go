@@ -27,7 +27,7 @@ func VersionLine(v wire.Version, p Paint, onePath bool, now time.Time) string {
 			v.To = nil
 		}
 	}
-	if v.Made > 0 { // in an atomic save, the temporary file does not matter
+	if v.Made > 0 { // an atomic save is shown without its temporary file
 		op, v.From = "save", nil
 	}
 	if v.Idle {

@@ -57,7 +57,7 @@ func completeValues(e *cli.Env, c *cobra.Command) {
 	if c.HasParent() {
 		return
 	}
-	// bash ends a word at an @, but PATH@VERSION is one word.
+	// PATH@VERSION is one word, but bash ends a word at an @. So bash's script gets another line.
 	c.InitDefaultCompletionCmd()
 	if completion, _, err := c.Find([]string{"completion"}); err == nil {
 		e.Group(completion)
@@ -150,7 +150,7 @@ func (c *completer) argument() {
 	case strings.Contains(usage, "PATH[@VERSION]"):
 		c.pathVersion()
 	case strings.Contains(usage, "PATH"):
-		// undo, restore and log accept deleted paths as well.
+		// Deleted paths are offered too, because undo, restore and log accept them.
 		c.paths()
 	case strings.Contains(usage, "DIR"), strings.Contains(usage, "OLD"):
 		c.directive = cobra.ShellCompDirectiveFilterDirs

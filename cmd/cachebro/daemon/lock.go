@@ -55,7 +55,7 @@ func lockState(state string, served func() bool) (lock *os.File, began int64, er
 	if fi, err := f.Stat(); err == nil && fi.Size() > 0 {
 		began = fi.ModTime().UnixNano()
 	}
-	_ = os.Chtimes(path, time.Time{}, time.Now()) // the disk may be too full for the pid
+	_ = os.Chtimes(path, time.Time{}, time.Now()) // the mtime says when the lock was taken, even if the disk is too full to write the pid
 	if err := f.Truncate(0); err == nil {         // the pid is only informative, so a full disk must not stop the daemon
 		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}

@@ -21,8 +21,8 @@ func doctorSource(e *cli.Env, t cli.Target) []Finding {
 	if err != nil {
 		return []Finding{wrongErr("file system", "", err)}
 	}
-	// A mount covers its source. The parent of the source is on the same file system, unless the
-	// project is itself a mount point.
+	// Ask about the parent of the source, because a mount covers the source itself. The parent is
+	// on the same file system, unless the project is itself a mount point.
 	dir := t.Root
 	if _, ok := mounts.At(overlays, t.Root); ok {
 		dir = filepath.Dir(t.Root)

@@ -27,8 +27,8 @@ import (
 type file struct {
 	mode   uint32 // type and permissions
 	target string // where a link leads
-	hash   string // the content's
-	why    string // why the content is not known; "" if it is
+	hash   string // of the content
+	why    string // why the content is unknown; "" if it is known
 	read   func() ([]byte, error)
 }
 

@@ -84,7 +84,8 @@ func makeFork(ctx context.Context, e *cli.Env, given string, o options) (m newFo
 	if err != nil {
 		return m, err
 	}
-	// An existing history belongs to another project, and fork drop would delete it.
+	// Refuse a path that has a history. The history belongs to another project, and fork drop would
+	// delete it.
 	state, err := e.Paths().State(m.Root)
 	if err != nil {
 		return m, err

@@ -74,7 +74,8 @@ func makeWorktree(ctx context.Context, e *cli.Env, name string) (string, error) 
 	if err != nil {
 		return gitWorktree(ctx, e, name)
 	}
-	// A fork would not contain a repository that is merely inside the project.
+	// Let git make the worktree of a repository that is merely inside the project, because a fork
+	// would not contain it.
 	if top, err := git(ctx, e.Dir, "rev-parse", "--show-toplevel"); err == nil && top != t.Base() && top != t.Root {
 		return gitWorktree(ctx, e, name)
 	}

@@ -197,7 +197,8 @@ func (s *side) show(e *cli.Env, w io.Writer, f planFlags) error {
 func absolute(p wire.Plan) wire.Plan {
 	p.Title = "outside of the project: " + p.Title
 	p.Conflicts, p.Lost = absolutePaths(p.Conflicts), absolutePaths(p.Lost)
-	// The history does not contain the parents of a changed file, and most parents still exist.
+	// The history does not contain the parent directories of a changed file, so the plan would make
+	// them. Most of them still exist.
 	p.Steps = slices.DeleteFunc(slices.Clone(p.Steps), func(s wire.PlanStep) bool {
 		return s.Do == "mkdir" && cli.IsDir("/"+string(s.Path))
 	})

@@ -74,7 +74,7 @@ on the order in which a directory is listed.
 		}
 		defer m.client.Close()
 		rec, why := m.holding(ctx)
-		if why != "" && *explain { // explain also considers a run whose outputs were merged, or were separate
+		if why != "" && *explain { // a call with merged outputs is another call than one with separate outputs, so explain looks for both
 			was := why
 			if err := m.name(func(c *memo.Call) { c.Merged = !c.Merged }); err != nil {
 				return err

@@ -113,9 +113,8 @@ func MountdCommand(e *cli.Env) *cobra.Command {
 			from.Ledger, from.Sock = inherited(ledgerFD, "ledger"), inherited(socketFD, "supervisor")
 		}
 		from.TakeOver = *takeOver
-		// fusefs names the mount after the source's file name.
 		c.Ignore.ExcludesFile = e.ExcludesFile()
-		source := inherited(sourceFD, c.Root)
+		source := inherited(sourceFD, c.Root) // the mount is named after this file
 		defer source.Close()
 		if fi, err := source.Stat(); err != nil || !fi.IsDir() {
 			return e.Usagef("mountd is started by cachebro supervise, which hands it the source directory")

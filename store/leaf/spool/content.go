@@ -62,7 +62,8 @@ func (w *Writer) NewContent() (*Content, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open content file: %w", err)
 	}
-	// A Reader that looks for files to release may briefly hold the lock.
+	// Try several times, because a Reader that looks for files to release may briefly hold the
+	// lock.
 	for try := 0; ; try++ {
 		if ok, err := tryLock(f, syscall.LOCK_EX); ok {
 			break

@@ -71,7 +71,7 @@ func (j *Joiner) Next(ctx context.Context) (Joined, error) {
 		}
 		d := time.Minute
 		if len(j.pending) > 0 {
-			d = pause // no event reports that the Writer has died
+			d = pause // poll, because no event reports that the Writer has died
 		}
 		if err := j.r.wait(ctx, d); err != nil {
 			return Joined{}, err
@@ -140,7 +140,7 @@ func (j *Joiner) take(rec *Record) {
 			v.j.Missing, v.ready = true, true
 		}
 	case rec.Kind == KindMount:
-		j.giveUp(len(j.pending)) // their Writer is gone
+		j.giveUp(len(j.pending)) // a new mount: the Writer that these records wait for is gone
 	case rec.Kind == KindVersion && rec.HasContent:
 		h.ready = false
 		j.waiting[rec.Seq] = h

@@ -133,7 +133,7 @@ func (r *Reader) wait(ctx context.Context, d time.Duration) error {
 	if !r.badFrom.IsZero() { // a torn record is completed within about a second, or never
 		d = min(d, max(100*time.Millisecond, time.Since(r.badFrom)/2))
 	}
-	// The watch is set. Check for records that were appended before.
+	// Check again for records that were appended before the watch was set.
 	if head, err := r.Head(); err == nil && r.Position().Before(head) && r.badFrom.IsZero() {
 		return nil
 	}
@@ -235,7 +235,8 @@ func (r *Reader) stuck(v verdict) (bool, error) {
 	if len(r.buf) > 0 && r.badFrom.IsZero() {
 		r.badFrom = time.Now()
 	}
-	// A living Writer completes a record within microseconds.
+	// A living Writer completes a record within microseconds, so bytes that stay broken for a
+	// second are damage.
 	final := successor || !alive || v == broken && time.Since(r.badFrom) > time.Second
 	if final && len(r.buf) > 0 {
 		if n, ok := resync(r.buf, r.lastSeq); ok {

@@ -82,7 +82,7 @@ type Record struct {
 	// Idle means that the content was captured while the file was still open.
 	Idle bool
 
-	// KindContent
+	// The following fields are for KindContent.
 	For  uint64 // Seq of the version
 	File uint32 // number of the content file
 	Off  int64
@@ -91,7 +91,7 @@ type Record struct {
 	// the content file not.
 	Sum uint32
 
-	// KindProcess
+	// The following fields are for KindProcess.
 	PPID   uint32
 	PStart uint64 // start time of the parent
 	Comm   string
@@ -112,12 +112,12 @@ type Record struct {
 	Was    Was
 	Before []byte
 
-	// KindReads
+	// For KindReads, Paths lists the files.
 	Paths []string
 	// More is the number of further reads of the same process that are not listed.
 	More uint32
 
-	// KindMount
+	// The following fields are for KindMount.
 	Mountpoint string
 	Source     string
 	Version    string

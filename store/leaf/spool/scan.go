@@ -42,7 +42,8 @@ func examine(b []byte) (int, verdict) {
 func seqOf(b []byte) uint64 { return binary.LittleEndian.Uint64(b[headerLen:]) }
 
 // resync finds the next valid record after damage. It returns the first offset in b of a record
-// with a Seq above last. A checksum together with an ascending Seq rules out chance.
+// with a Seq above last. Bytes that only look like a record would have neither the right checksum
+// nor an ascending Seq.
 func resync(b []byte, last uint64) (int, bool) {
 	for i := 1; i+headerLen+seqLen <= len(b); i++ {
 		if n := binary.LittleEndian.Uint32(b[i:]); n < seqLen || n > maxPayload {

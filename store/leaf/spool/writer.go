@@ -99,7 +99,8 @@ func OpenWriter(dir string, opt Options) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open spool: %w", err)
 	}
-	// A Reader that checks for a live Writer holds the lock for an instant.
+	// Try several times, because a Reader that checks for a live Writer holds the lock for an
+	// instant.
 	for try := 0; ; try++ {
 		ok, err := tryLock(lock, syscall.LOCK_EX)
 		if err == nil && ok {
@@ -149,7 +150,7 @@ func (w *Writer) begin() error {
 			return err
 		}
 		w.next = max(w.next, last, seq+1)
-		defer func() { // after the new segment exists
+		defer func() { // the old segment may be marked as ended only once the new one exists
 			if segmentName(last) != segmentName(w.next) {
 				markEnd(filepath.Join(w.dir, segmentName(last)), end)
 			}
@@ -201,7 +202,8 @@ func (w *Writer) Append(recs ...*Record) (uint64, error) {
 	if w.closed {
 		return 0, os.ErrClosed
 	}
-	// For needs the Seqs, so the records are encoded under the lock. That takes 0.3 µs.
+	// Encode the records under the lock, because a record's For may be the Seq of another one. It
+	// takes 0.3 µs.
 	b := (*bp)[:0]
 	for i, r := range recs {
 		r.Seq = w.next + uint64(i)

@@ -35,5 +35,6 @@ func isOwn(line string) bool {
 	return slices.ContainsFunc(begins, func(b string) bool { return strings.HasPrefix(line, b) })
 }
 
-// OwnWordsHint is the hint for a text that was refused because it contains such a line.
+// OwnWordsHint is the hint for a text that was refused because it contains a line of cachebro's
+// own.
 const OwnWordsHint = "read the file with force, or from the right offset, and write its text; use a shell command to write such a line on purpose"

@@ -46,8 +46,8 @@ func (w *worker) hold(fi fs.FileInfo) error {
 	if !errors.Is(err, displace.ErrOpen) {
 		return err
 	}
-	// Without a mount, a write between the check of the file and its change would become no
-	// version.
+	// Without a mount, what another process writes between our check of the file and our change of
+	// it would become no version.
 	w.inPlace = w.execution.work.Force && w.execution.overlay && w.step.Do == "write"
 	if w.inPlace {
 		return nil

@@ -61,7 +61,7 @@ func writes(pid int, st *syscall.Stat_t) bool {
 			return true
 		}
 	}
-	// address perms offset dev inode path
+	// A line has the fields address, perms, offset, dev, inode and path.
 	maps, _ := procfs.Read(pid, "maps")
 	for line := range bytes.Lines(maps) {
 		if f := bytes.Fields(line); len(f) > 4 && bytes.HasPrefix(f[1], []byte("rw")) && f[1][3] == 's' && string(f[4]) == strconv.FormatUint(st.Ino, 10) {

@@ -24,7 +24,7 @@ func readBeneath(dir *os.File, p string, buf []byte) ([]byte, error) {
 	fd, err := unix.Openat2(int(dir.Fd()), p, how)
 	for try := 0; err != nil && try < 10; try++ {
 		switch {
-		case errors.Is(err, unix.EPERM) && how.Flags&unix.O_NOATIME != 0: // not the owner
+		case errors.Is(err, unix.EPERM) && how.Flags&unix.O_NOATIME != 0: // only the owner may read without changing the access time
 			how.Flags &^= unix.O_NOATIME
 		case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.EXDEV): // the path is now a link, or leads through a file
 			return nil, fs.ErrNotExist

@@ -16,7 +16,7 @@ func clone(at int, name string, _, from *os.File) *os.File {
 	if unix.Fclonefileat(int(from.Fd()), at, tmp, unix.CLONE_NOFOLLOW) != nil {
 		return nil
 	}
-	fd, err := -1, unix.Fchmodat(at, tmp, 0o600, unix.AT_SYMLINK_NOFOLLOW) // the clone has from's mode
+	fd, err := -1, unix.Fchmodat(at, tmp, 0o600, unix.AT_SYMLINK_NOFOLLOW) // the clone has from's mode, which may forbid writing
 	if err == nil {
 		fd, err = unix.Openat(at, tmp, unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	}

@@ -89,7 +89,8 @@ func (s *Service) fork(ctx context.Context, r *wire.Request) (any, []byte, error
 		return nil, nil, err
 	}
 	defer rules.Close()
-	// A user who may not read the project must not be able to read the unfinished copy.
+	// Close the directory to other users until it is complete. A user who may not read the project
+	// must not be able to read the unfinished copy.
 	top, err := source.StatOf(from.File)
 	if err == nil {
 		err = unix.Fchmod(int(to.Fd()), 0o700)

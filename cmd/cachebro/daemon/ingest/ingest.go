@@ -131,7 +131,8 @@ func Open(dir string, st *store.Store, src *source.Source, att *attribution.Attr
 	if err != nil {
 		return nil, err
 	}
-	// A spool that was deleted and created again numbers its segments from the start.
+	// If the head is before the checkpoint, the spool was deleted and created again. Its segments
+	// are then numbered from the start, so read it from the start.
 	if head, err := r.Head(); err == nil && head.Segment != 0 && head.Before(spool.Position{Segment: pos.Segment}) {
 		log.Warn("the spool was started anew", "checkpoint", pos, "head", head)
 		r.Close()

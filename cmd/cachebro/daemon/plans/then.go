@@ -39,7 +39,7 @@ func (pl *Plans) treeThen(_ context.Context, q wire.PlanRequest) (out wire.Then,
 		return out, nil, err
 	}
 	tree := all
-	if len(paths) > 0 { // ignore rules may be above the paths
+	if len(paths) > 0 { // rules above the paths count as well, so the whole tree is needed
 		tree, err = (undo.Planner{Store: pl.Store}).Then(nil, seq)
 		if err != nil {
 			return out, nil, err

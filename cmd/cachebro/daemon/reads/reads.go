@@ -218,7 +218,7 @@ func (rd *Reads) ownEdit(ctx context.Context, r *wire.Request, q wire.OwnEdit) (
 	}
 	reader, known := rd.ReaderOf(q.Reader, r.Hello.Client)
 	body := r.Body
-	// The content before the edit may have been written a moment ago.
+	// Wait for the content before the edit, which may have been written only a moment ago.
 	if known && before != (store.Hash{}) && !rd.Store.Has(before) {
 		rd.Ingest.WaitHead(ctx, editWait)
 	}

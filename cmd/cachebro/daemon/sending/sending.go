@@ -329,7 +329,8 @@ func (s *Service) answer(ctx context.Context, q wire.RemoteRequest) (wire.Remote
 }
 
 func (s *Service) add(ctx context.Context, q wire.RemoteRequest) error {
-	// The client has applied its own environment, which may be newer than the daemon's.
+	// Do not apply the daemon's environment. The client has already applied its own, which may be
+	// newer.
 	p, err := remote.ParsePlace(q.URL, func(string) string { return "" })
 	if err != nil {
 		return wire.Errorf(wire.ErrBadRequest, "cachebro remote --help", "%v", err)

@@ -200,8 +200,9 @@ func (ss *Sessions) toolBegin(ctx context.Context, r *wire.Request, q wire.ToolC
 	var a wire.ToolBeginAnswer
 	a.TellOrigin = q.Agent == "" && ss.undecided.has(store.SessionID(q.Session), q.Prompt)
 	q.Prompt = ss.Attribution.PromptOf(store.SessionID(q.Session), q.Agent, q.Prompt)
-	// The event that announces a prompt may have been lost. A sub-agent's call is no evidence,
-	// because it may belong to an earlier prompt.
+	// Register the prompt of the call if it is unknown, because the event that announces a prompt
+	// may have been lost. A sub-agent's call registers none, because it may belong to an earlier
+	// prompt.
 	if s, known, err := ss.Store.Sessions.Get(store.SessionID(q.Session)); err == nil && known && q.Agent == "" && ss.newPrompt(&s, q.Prompt, "", now) {
 		if err := ss.Store.Sessions.Put(s); err != nil {
 			ss.Log.Warn("session", "err", err)

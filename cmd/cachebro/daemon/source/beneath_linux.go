@@ -49,7 +49,7 @@ func OpenBeneath(dir *os.File, p string, follow bool) (*os.File, error) {
 			}
 			continue
 		}
-		if errors.Is(err, unix.EPERM) && how.Flags&unix.O_NOATIME != 0 { // not the owner
+		if errors.Is(err, unix.EPERM) && how.Flags&unix.O_NOATIME != 0 { // only the owner may read without changing the access time
 			how.Flags &^= unix.O_NOATIME
 			continue
 		}

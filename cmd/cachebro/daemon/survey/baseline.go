@@ -116,7 +116,7 @@ func (b *baseline) run(ctx context.Context) {
 		b.wanted, retry = false, nil
 		scan, cancel := context.WithCancel(ctx)
 		b.cancel = cancel
-		// The kernel's clock for ctime lags by up to a tick.
+		// Begin one tick earlier, because the kernel's clock for ctime lags by up to a tick.
 		started := time.Now().Add(-time.Duration(ingest.ClockTick))
 		b.progress = wire.Baseline{Running: true, Started: started}
 		b.mu.Unlock()
