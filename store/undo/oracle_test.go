@@ -19,8 +19,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// By hand: go test ./store/undo -run Oracle -rapid.checks=100000, also with other plans
-// than those about which the planner is known to decide as the oracle does.
+// By hand: go test ./store/undo -run Oracle -rapid.checks=100000, also with fewer operations or
+// plans.
 var (
 	oracleOps    = flag.String("oracle.ops", "create,write,again,mkdir,symlink,unlink,rmdir,chmod,save,rename,over,link,exchange", "operations of TestOracle")
 	oraclePlans  = flag.String("oracle.plans", "undo,undo of one,redo,restore", "plans of TestOracle")
