@@ -112,3 +112,18 @@ func TestUndoOfFoundFileLinkedSince(t *testing.T) {
 		t.Error("a is still there")
 	}
 }
+
+// A directory that stays only for a file in it that others have changed goes back to where it was made.
+// It stayed where an exchange had put it, and this was named.
+func TestUndoOfExchangeOfDirectoryWithChangedFile(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("A", "sh", "t1", 10).do(tr.Mkdir("b", storetest.DirMode), tr.Write("b/c", "1\n"))
+	c.as("B", "sh", "t2", 11).do(tr.Write("b/c", "2\n"))
+	want := tr.Clone()
+	c.as("A", "sh", "t3", 12).do(tr.Mkdir("c", storetest.DirMode), tr.Exchange("c", "b"))
+	c.carry(c.undo(Query{Select: store.Filter{Session: "A"}}))
+	if now := tr.Clone(); !maps.Equal(now, want) {
+		t.Errorf("after the undo:\n%swant\n%s", show(now), show(want))
+	}
+}

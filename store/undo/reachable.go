@@ -341,7 +341,8 @@ func (m *maker) remaining(a *aims, d *node) (stays, others bool, err error) {
 	for _, c := range d.kids {
 		if n := a.after(c).node; n != nil {
 			stays = true
-			others = others || n.dir() || a.of[c] != nil || a.setByOthers(c)
+			stayed := n.dir() || a.of[c] != nil || a.kept[n]
+			others = others || stayed || a.setByOthers(c)
 		}
 	}
 	p, ok := a.h.dirPath(d)
