@@ -175,7 +175,12 @@ func (x *carrier) bring(c *cell) bool {
 		}
 		at := x.places(d)[0]
 		if to := x.target(d); x.a.after(at).node != d && to != nil {
-			if !x.bring(to) || x.below(c.dir, n) {
+			x.bring(to)
+			if x.held(at) != d { // another one on the way may have to move, too
+				d = c.dir
+				continue
+			}
+			if x.below(c.dir, n) {
 				x.putAside(at)
 			}
 			break

@@ -267,3 +267,29 @@ func TestRedoOfExchangeWithAPipe(t *testing.T) {
 		c.want("p/f", "f\n")
 	}
 }
+
+// Directories were moved into each other, so that each came to lie in one that had been beside or
+// below it. The planner moved one on the way to its place, and then once more from where it no longer
+// was: the redo ended in a panic.
+func TestRedoOfDirectoriesMovedIntoEachOther(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.Mkdir("out", storetest.DirMode), tr.Mkdir("out/deep", storetest.DirMode), tr.Mkdir("out/lib", storetest.DirMode), tr.Write("out/f", "f\n"), tr.Write("out/deep/g", "g\n"), tr.Write("out/lib/h", "h\n"))
+	before := tr.Clone()
+	c.as("A", "mv", "t1", 10).do(tr.Rename("out/deep", "out/lib/src"), tr.Rename("out/lib", "tmp"), tr.Rename("out", "tmp/src/tmp"))
+	after := tr.Clone()
+	for range 2 {
+		c.carry(c.undo(Query{Select: store.Filter{Session: "A"}}))
+		if now := tr.Clone(); !maps.Equal(now, before) {
+			t.Fatalf("after undo:\n%swant\n%s", show(now), show(before))
+		}
+		d, err := Planner{Store: c.s}.Redo("", false, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.carry(d)
+		if now := tr.Clone(); !maps.Equal(now, after) {
+			t.Fatalf("after redo:\n%swant\n%s", show(now), show(after))
+		}
+	}
+}
