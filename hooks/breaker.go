@@ -12,10 +12,11 @@ import (
 	"cachebro/store/wire"
 )
 
-// breakerFor is how long hooks send no requests to a daemon that did not answer.
+// breakerFor is how long hooks leave a daemon alone after it did not answer in time.
 const breakerFor = 30 * time.Second
 
-// breaker is a marker file whose mtime is the time of the last timeout.
+// breaker is a circuit breaker for the hooks' requests to the daemon. It is a marker file, whose
+// mtime is the time of the last timeout.
 type breaker struct {
 	file string
 	now  func() time.Time

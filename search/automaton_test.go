@@ -7,7 +7,7 @@ import (
 
 // TestWorstExpression: a short expression may need as many states as the text has bytes.
 func TestWorstExpression(t *testing.T) {
-	// The worst allowed expression creates a state for each byte and still ends.
+	// This is the worst allowed expression. The search creates a state for each byte, but it ends.
 	d, err := newAutomaton("(?:a|b)*a" + strings.Repeat("(?:a|b)", 2400) + "c")
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +38,7 @@ func TestMatch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 2 { // the second time with the states of the first
+		for range 2 { // the second time with a clone
 			i := d.Match([]byte(c.text), c.at)
 			if i >= 0 {
 				i = strings.LastIndexByte(c.text[:i], '\n') + 1

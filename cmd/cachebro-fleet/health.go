@@ -19,7 +19,7 @@ import (
 type health struct {
 	late time.Duration // a project is overdue after this time without a successful round
 
-	mu       sync.Mutex // guards the fields below; a leaf
+	mu       sync.Mutex // guards the fields below; none of our other locks is taken while it is held
 	since    time.Time
 	projects map[string]*watched
 }
@@ -37,7 +37,8 @@ func newHealth(every time.Duration) *health {
 	return &health{late: max(5*every, 5*time.Minute), since: time.Now(), projects: map[string]*watched{}}
 }
 
-// round records one round. A problem with one machine is not a failure of the round.
+// round records one round of imports of a project. A problem with one machine is not a failure of
+// the round.
 func (h *health) round(project string, f fleet.FeedResult, err error, took time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -57,7 +58,8 @@ func (h *health) round(project string, f fleet.FeedResult, err error, took time.
 	w.machines, w.problems, w.last = f.Machines, f.Problems, time.Now()
 }
 
-// overdue returns a project whose last successful import round is too old, "" if there is none.
+// overdue returns a project whose last successful import round is too old, "" if there is none. If
+// no round was recorded for too long, it returns "any project".
 func (h *health) overdue() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -15,17 +15,17 @@ import (
 // needs no permission on the file itself.
 const Place = unix.O_PATH
 
-// Points reports whether any file can be opened with Place. If not, files that are not open are
-// reached by name.
+// Points is true: any file can be opened with Place. Where it is false (portable.go), some files can
+// be reached only by name.
 const Points = true
 
-// NoAtime is a flag of Open. Reading does not change the access time.
+// NoAtime is a flag of Open. Reading from such a descriptor does not change the access time.
 const NoAtime = unix.O_NOATIME
 
 const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
 
 // Open opens one name in a directory and follows no symbolic link. It returns ESTALE if the name is
-// a symbolic link, and EAGAIN after too many concurrent renames anywhere.
+// a symbolic link, and EAGAIN if renames anywhere in the system interrupted every attempt.
 //
 // If another file system is mounted on the name, Open enters it. For the kernel's own file systems
 // it returns EACCES, because opening a file of /proc or /sys can have effects, with our rights
@@ -49,7 +49,7 @@ func Open(dir int, name string, flags int, mode uint32) (int, error) {
 			}
 			how.Resolve &^= unix.RESOLVE_NO_XDEV
 		case err == unix.ELOOP && flags&unix.O_PATH == 0:
-			// The kernel expects a file, so a symlink has replaced it on the source.
+			// The caller does not expect a symbolic link, so one has just replaced the file.
 			return -1, unix.ESTALE
 		case err == unix.ENOSYS:
 			return unix.Openat(dir, name, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW, mode)
@@ -59,14 +59,14 @@ func Open(dir int, name string, flags int, mode uint32) (int, error) {
 	}
 }
 
-// OpenAgain opens the open file fd again, whatever its names are. It returns ESTALE if that is not
-// possible with these flags.
+// OpenAgain opens the open file fd a second time, even if it was renamed or removed. It returns
+// ESTALE if that is not possible with these flags.
 func OpenAgain(fd, flags int) (int, error) {
 	return unix.Open(path(fd), flags|unix.O_CLOEXEC, 0)
 }
 
-// Path returns a path that, in this process, leads to this file whatever its names are. It returns
-// ENOTSUP if the system has no such paths.
+// Path returns a path that leads to this file within this process, even if the file was renamed or
+// removed. It returns ENOTSUP if the system has no such paths.
 func Path(f Ref) (string, error) { return path(f.FD), nil }
 
 func path(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// rereads is the number of reads of an unchanged file over one connection, and of a changed
-// one.
+// rereads is how many reads of a changed file, and how many of an unchanged one, are measured for
+// each size.
 const rereads = 150
 
 // client is a minimal MCP client over stdio.
@@ -24,10 +24,11 @@ type client struct {
 	in  io.WriteCloser
 	out *bufio.Reader
 	id  int
-	// pids are the processes whose processor time counts: those that work on an answer.
+	// pids are the processes that work on an answer. Their processor time is measured.
 	pids []int
-	// agent, if not nil, reports each read as Claude Code does. Without such a report, a text above
-	// 8 KiB does not count as shown, because the client may have cut it.
+	// agent, if not nil, calls the hooks for each read, as Claude Code does. They report what the
+	// model was given. Without that report, a text above 8 KiB does not count as shown, because the
+	// client may have cut it.
 	agent *agent
 	reads int
 }
@@ -146,7 +147,8 @@ func settle(binary, dir string) error {
 	}
 }
 
-// rereads measures both kinds on a file of kB kilobytes.
+// rereads measures reads of a file of kB kilobytes: first of one that changes before each read, then
+// of one that does not change.
 func (c *client) rereads(dir string, kB int) error {
 	name := filepath.Join(dir, "bench-reread.txt")
 	defer os.Remove(name)
@@ -161,9 +163,10 @@ func (c *client) rereads(dir string, kB int) error {
 		if err := os.WriteFile(name, []byte(text.String()), 0o644); err != nil {
 			return err
 		}
-		// The read is measured in three cases by turns: when the log has the change and the
-		// connection is in use, like the reads of an unchanged file; when the read has to wait for
-		// the log; and after a pause, when idle processors have to wake up.
+		// The read is measured in three cases, in turn. In case 0 the log already has the change
+		// and the connection is in use, as for the reads of an unchanged file below. In case 1 the
+		// read follows the write at once and has to wait for the log. In case 2 it follows a pause,
+		// so idle processors have to wake up.
 		switch i % 3 {
 		case 0:
 			if err := c.ping(25 * time.Millisecond); err != nil {
@@ -177,7 +180,7 @@ func (c *client) rereads(dir string, kB int) error {
 			return err
 		}
 		switch {
-		case !strings.HasPrefix(answer, "[changed"): // the first one, and when 60k tokens were sent since
+		case !strings.HasPrefix(answer, "[changed"): // sent in full: the first read, or the earlier text has expired
 			if whole++; whole > 1+rereads/20 {
 				return fmt.Errorf("a changed file comes back as %.60q", answer)
 			}
@@ -189,7 +192,7 @@ func (c *client) rereads(dir string, kB int) error {
 			rested = append(rested, d)
 		}
 	}
-	before, answers := cpu(c.pids...), 0 // the processor time before; with hooks, it includes the daemon's work for them
+	before, answers := cpu(c.pids...), 0 // with hooks, the processor time includes the daemon's work for them
 	// A client that asks again after a one-line answer gets the whole text. So every second answer
 	// is a one-line answer.
 	for len(unchanged) < rereads {
@@ -215,7 +218,7 @@ func (c *client) rereads(dir string, kB int) error {
 	return nil
 }
 
-// ping keeps the connection in use.
+// ping sends ping requests for d, so that the connection stays in use.
 func (c *client) ping(d time.Duration) error {
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		if _, err := c.call("ping", map[string]any{}); err != nil {

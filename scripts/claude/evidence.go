@@ -14,9 +14,9 @@ type delivered struct {
 
 func (d delivered) size() int { return len(d.text) + len(d.notes) }
 
-// result returns what one tool call delivered, the callIndex-th in the step-th answer of a
-// conversation. It looks into the bodies of the requests: the first one that holds the result
-// counts.
+// result returns what one tool call delivered. step is the number of the answer in the conversation
+// that made the call, and callIndex is the index of the call in that answer. The result is taken
+// from the first later request that contains it.
 func (a *api) result(script string, step, callIndex int) delivered {
 	es := a.of(script)
 	for i, e := range es {
@@ -34,8 +34,8 @@ func (a *api) result(script string, step, callIndex int) delivered {
 	return delivered{}
 }
 
-// results counts the bytes of the tool results that reached the model, and of the hooks' texts
-// beside them. Each is counted once, although later requests repeat it.
+// results returns how many bytes of tool results and of hook texts reached the model. Each text is
+// counted once, although later requests repeat it.
 func (a *api) results() (bytes int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -72,8 +72,8 @@ func (r request) find(id string) delivered {
 	return delivered{}
 }
 
-// newNotes returns the lines of text that hooks added to a request and that the request before
-// it did not have.
+// newNotes returns the lines that hooks added to a request, without those that the previous request
+// already had.
 func newNotes(before, after request) []string {
 	old := before.words()
 	var out []string
@@ -128,7 +128,7 @@ func head(s string) string {
 	return s
 }
 
-// newest is result for the latest run of a conversation that ran more than once.
+// newest is like result, but if a conversation ran more than once it looks at the latest run.
 func (a *api) newest(script string, step, callIndex int) delivered {
 	es := a.of(script)
 	for i := len(es) - 1; i >= 0; i-- {

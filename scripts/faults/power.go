@@ -81,19 +81,19 @@ func command(name string, args ...string) error {
 	return nil
 }
 
-// durable records what one writer wrote, and what of it an fsync has made durable.
+// durable records what one writer wrote, and which of these contents an fsync made durable.
 type durable struct {
-	contents map[string]string // hash → name
-	newest   map[string]string // name → hash of the newest synced content; the file may have a later one
-	later    map[string]map[string]bool
+	contents map[string]string          // hash → name
+	newest   map[string]string          // name → hash of the newest synced content; the file may have a later one
+	later    map[string]map[string]bool // name → hashes of the contents whose writing began after newest
 	slow     int
 	loose    map[string]bool // closed, but not synced
 }
 
-// writeDurably writes until the disk is gone. A content counts if an fsync after its close has
-// returned, because that waits for the versions that are pending. An fsync that returns while
-// the power is being cut does not count, because it may succeed on the project's disk although the
-// state was lost.
+// writeDurably writes until the disk is gone. A content counts as durable if an fsync that began
+// after its close has returned, because fsync waits until pending versions are stored. An fsync that
+// returns while the power is being cut does not count, because it may succeed on the project's disk
+// although the state was lost.
 func writeDurably(dir string, n int, seed int64, cut *atomic.Bool, stop <-chan struct{}) durable {
 	d := durable{contents: map[string]string{}, newest: map[string]string{}, later: map[string]map[string]bool{}, loose: map[string]bool{}}
 	rng := rand.New(rand.NewSource(seed + int64(n)))
@@ -229,7 +229,7 @@ func (p *place) afterCut(round int, all []durable) (synced, lost, damaged int, e
 				continue
 			}
 			if rerr == nil && len(w.later[name]) > 0 {
-				continue // O_TRUNC emptied it, and it was being written again
+				continue // a later write had emptied the file (O_TRUNC) when the power was cut
 			}
 			damaged++
 			fmt.Printf("cut %d: DAMAGED %s: %d bytes, %v\n", round+1, filepath.Base(name), len(b), rerr)

@@ -10,8 +10,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestPicture makes the README's pictures in doc: a change with its lines, and the undo of a
-// disaster.
+// TestPicture takes the README's pictures, which are in doc: the plan that undoes a disaster, and
+// the timeline with the diff of a change.
 func TestPicture(t *testing.T) {
 	p := newProject(t)
 	p.prompt("p3", "Clean up: remove what is not needed any more")

@@ -4,28 +4,30 @@
 //
 // # From a query to steps
 //
-//  1. A query selects the versions to undo (undo.go). Revert and restore give
-//     states instead (revert.go, paths.go).
-//  2. The versions since then become facts, which are changes of cells: the entries of
-//     directories, and the contents and metadata of nodes (cells.go). A fact by which an
-//     earlier plan restored a value counts as the fact that it restored, unless that plan
-//     itself is to be undone. So undo and redo can follow each other.
-//  3. Each cell gets an aim, or a conflict is listed (decide.go).
+//  1. A query selects the versions to undo (undo.go). For revert and restore, the wanted
+//     states are known instead (revert.go, paths.go).
+//  2. The versions from the oldest selected one on are read as facts, which are changes of
+//     cells. A cell is the smallest thing that has a value: an entry of a directory, or the
+//     content or the metadata of a node (cells.go). If an earlier plan restored the value of
+//     an older fact, the older fact counts instead, unless that plan itself is to be undone.
+//     So undo and redo can follow each other.
+//  3. Each cell that should change gets an aim, which is the value it should have, or a
+//     conflict is listed (decide.go).
 //  4. The caller stores the contents that the aims would destroy and that the store lacks
-//     (secure.go). Only this step writes to the store, and no view is open meanwhile.
-//  5. Impossible aims are dropped and listed until the result is a tree (reachable in
-//     decide.go).
+//     (secure.go). Only this step writes to the store, and no store.View is open meanwhile.
+//  5. Impossible aims are dropped and listed until the result is a tree
+//     (reachable.go).
 //  6. The remaining aims become steps (carry.go). Renames come first, because they need no
-//     content and move even files that nobody has read. Directories are writable while
-//     something in them changes.
+//     content and move even files that nobody has read. Directories are made writable
+//     while something in them changes.
 //
-// All steps but the fourth read the history up to the newest version at the beginning (planner.go).
+// All steps but the fourth see the history as it was when planning began (planner.go).
 //
 // # Rules
 //
-//   - A cell is changed only if it still is as the undone actor last left it. Otherwise it is a
-//     conflict. With Merge, changes of different lines are merged (contents.go). Force ignores
-//     conflicts.
+//   - A cell is changed only if it still is as the actor whose changes are undone last left it.
+//     Otherwise it is a conflict. With Merge, changes of different lines are merged (contents.go).
+//     Force ignores conflicts.
 //   - Nothing is destroyed that could not be restored. Its content is in the store, or it is
 //     renamed elsewhere, or the path is left alone.
 //   - Everything that cannot be restored is listed, by directory if there is much of it (lost.go).

@@ -7,8 +7,8 @@ import (
 	"cachebro/store"
 )
 
-// TestUndoOfWhatCameBackInAMerge: the undo names the redo that merged the change, and undoes
-// nothing.
+// TestUndoOfWhatCameBackInAMerge: a redo merged a change with a later change of another line. An
+// undo of the first change then does nothing and names that redo.
 func TestUndoOfWhatCameBackInAMerge(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr

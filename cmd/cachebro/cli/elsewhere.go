@@ -48,7 +48,7 @@ func OwnDir(path string) bool {
 }
 
 // Elsewhere returns an error if the history of a mount is not in the state directory that the
-// environment names. It returns nil if the process of the mount cannot be seen.
+// environment names. It returns nil if mountd's command line cannot be read.
 func (e *Env) Elsewhere(m mounts.Mount) *errElsewhere {
 	ours, err := e.Paths().State(m.Source)
 	if err != nil {
@@ -63,7 +63,8 @@ func (e *Env) Elsewhere(m mounts.Mount) *errElsewhere {
 	return nil
 }
 
-// MountedElsewhere is Elsewhere for all mounts of the project in root.
+// MountedElsewhere returns the first error that Elsewhere returns for a mount of the project in
+// root, or nil.
 func (e *Env) MountedElsewhere(root string) *errElsewhere {
 	overlays, err := mounts.Overlays()
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"cachebro/store/wire/visible"
 )
 
-// Quote returns a path in a form for people; see visible.Name.
+// Quote returns a path as it is shown to people; see visible.Name.
 func Quote(path string) string { return visible.Name(path) }
 
-// Arg returns a path as one word of the shell; see visible.Arg.
+// Arg returns a path as one word of a shell command; see visible.Arg.
 func Arg(path string) string { return visible.Arg(path) }
 
 // OneLine returns s made safe to print on one line of a terminal.
@@ -42,17 +42,18 @@ func JsonPath(m map[string]any, name string, path []byte) {
 	m[name+"_base64"] = path
 }
 
-// Object turns a wire struct into a map. paths replaces its byte fields, by name.
+// Object turns a wire struct into a map. paths holds the struct's path fields, by JSON name. Object
+// writes them with JsonPath.
 func Object(dto any, paths map[string][]byte) map[string]any {
 	raw, err := json.Marshal(dto)
 	m := map[string]any{}
 	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber() // sequence numbers and times exceed float64
+	dec.UseNumber() // a float64 cannot hold every sequence number exactly
 	if err == nil {
 		err = dec.Decode(&m)
 	}
 	if err != nil {
-		panic(err) // the structs are plain
+		panic(err) // cannot happen: JSON can encode every field of the wire structs
 	}
 	for name, path := range paths {
 		delete(m, name)

@@ -23,8 +23,8 @@ import (
 // completeWait is how long completion waits for the daemon. It does not start a daemon.
 const completeWait = 2 * time.Second
 
-// completeValues makes shells complete the values of flags, and arguments by their names in the
-// usage line. Cobra completes only commands and flags.
+// completeValues lets shells complete the values of flags, and arguments according to their names in
+// the usage line (see completer.argument). Cobra itself completes only commands and flags.
 func completeValues(e *cli.Env, c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		completeValues(e, sub)
@@ -57,7 +57,8 @@ func completeValues(e *cli.Env, c *cobra.Command) {
 	if c.HasParent() {
 		return
 	}
-	// PATH@VERSION is one word, but bash ends a word at an @. So bash's script gets another line.
+	// PATH@VERSION is one word, but bash ends a word at an @. So bash's script begins
+	// with a line that changes this.
 	c.InitDefaultCompletionCmd()
 	if completion, _, err := c.Find([]string{"completion"}); err == nil {
 		e.Group(completion)
@@ -159,7 +160,7 @@ func (c *completer) argument() {
 	}
 }
 
-// command offers the programs of PATH for the first word, and files after it.
+// command offers the programs in PATH for the first word, and files for the words after it.
 func (c *completer) command() {
 	if len(c.args) > 0 || strings.Contains(c.word, "/") {
 		c.directive = cobra.ShellCompDirectiveDefault

@@ -1,14 +1,13 @@
-// Package fastpath answers an agent's hook events, its status line, and git's question which files
-// changed, before the rest of the program is initialised.
+// Package fastpath answers an agent's hook events and requests for its status line, and git's
+// fsmonitor queries (which files have changed), before the rest of the program is initialised.
 //
 // One tool call of an agent starts up to three hook processes, so their start must be cheap. The
-// libraries of the index and the pages build tables when their packages are initialised, even if
-// they are not used. That takes two thirds of the processor time of a command that does nothing. Go
-// initialises packages in the order of their paths, each after its imports. This package sorts
-// before every library and imports little, so its init function runs before theirs.
-// For a hook, that function is the whole program. A second binary would serve as well, but it could
-// be forgotten, moved or outdated. TestFastPath checks that nothing expensive is initialised
-// earlier.
+// libraries for the index and the web pages build tables when their packages are initialised, even
+// if they are not used. That takes two thirds of the processor time of a command that does nothing.
+// Go initialises packages in the order of their paths, each after its imports. This package sorts
+// before every library and imports little, so its init function runs before theirs. For a hook, that
+// function is the whole program. A second binary would serve as well, but it could be forgotten,
+// moved or outdated. TestFastPath checks that nothing expensive is initialised earlier.
 //
 // Hooks that may have to start a daemon or a mount (SessionStart, and a hook without the name of an
 // event) are left to main. The package has no state and no locks.
@@ -75,8 +74,8 @@ func changes(token string) (status int) {
 }
 
 // Env returns the environment of a hook process. It does not set Start and Mount, which main sets.
-// CACHEBRO_HOOK_WAIT (such as "2s") replaces the timeouts of 100 ms and 200 ms for the daemon, which
-// are too short on a very busy machine.
+// CACHEBRO_HOOK_WAIT (such as "2s") replaces wire.HookTimeouts, the timeouts of requests to the
+// daemon, which are too short on a very busy machine.
 func Env(args []string) hooks.Env {
 	p, limits, limit := Paths(os.Getenv), wire.HookTimeouts, time.Duration(0)
 	if d, err := time.ParseDuration(os.Getenv("CACHEBRO_HOOK_WAIT")); err == nil && d > 0 {
@@ -113,7 +112,7 @@ func wake(ctx context.Context, p wire.Paths, root string) bool {
 func Dir() string {
 	dir, err := syscall.Getwd()
 	if err != nil || !filepath.IsAbs(dir) {
-		return "" // "(unreachable)": its mount is gone
+		return "" // the kernel says "(unreachable)" if the mount is gone
 	}
 	return dir
 }

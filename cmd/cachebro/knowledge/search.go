@@ -124,7 +124,7 @@ vectors, so that ranked search goes by meaning too. The program reads lines like
 			return cli.ExitStatus(1)
 		}
 		if err == nil && q.NearestBy(a) != "" {
-			return cli.ExitStatus(1) // as with grep: no line matches
+			return cli.ExitStatus(1) // the hits only resemble the pattern; like grep, say that no line matches
 		}
 		return err
 	}
@@ -155,7 +155,8 @@ func printHitsJSON(e *cli.Env, a wire.SearchAnswer) error {
 
 const maxLine = 2000
 
-// printHits prints path:line: text, grouped by file.
+// printHits prints each hit for a person, usually as path:line: text. The text's history or the
+// enclosing definition follows on lines of its own.
 func printHits(e *cli.Env, q wire.SearchQuery, a wire.SearchAnswer) {
 	p := e.Paint()
 	if by := q.NearestBy(a); by != "" {
@@ -167,7 +168,7 @@ func printHits(e *cli.Env, q wire.SearchQuery, a wire.SearchAnswer) {
 	}
 	for _, h := range a.Hits {
 		name := cli.Quote(string(h.Path))
-		if len(h.Path) == 0 { // a session
+		if len(h.Path) == 0 { // the hit is a session, which has no path
 			name = cli.OneLine(h.Title)
 		}
 		switch {

@@ -24,19 +24,19 @@ import (
 )
 
 const (
-	maxVersions = 1000   // of a file that a page lists
+	maxVersions = 1000   // versions of one file that are listed
 	maxGone     = 200    // deleted files that are listed
-	maxLooked   = 20_000 // deletions that are searched for those files
+	maxLooked   = 20_000 // deleted paths that are examined to find those files
 	filePiece   = 1000   // lines of a file that are shown at once
 )
 
-// filesPage lists a directory as it is and as it was.
+// filesPage lists the entries of a directory, including deleted ones.
 type filesPage struct {
 	Crumbs []crumb
 	Dir    string
 	Names  []nameRow
 	Cut    bool
-	Gone   []nameRow // the files that were deleted last, anywhere
+	Gone   []nameRow // on the project's own page: the files deleted most recently in any directory
 }
 
 type crumb struct {
@@ -267,7 +267,7 @@ func (s *server) version(ctx context.Context, q url.Values) (any, error) {
 	}
 	v := vs[n-1]
 	out := versionPart{Path: p, N: n, Count: len(vs), Seq: v.Seq, When: s.timeText(v.Time), Who: whoOf(v), What: opInWords(v.Op), Latest: n == len(vs), View: q.Get("view")}
-	if v.Made != 0 || apply.Temporary(v.From) { // saved through a file of another name
+	if v.Made != 0 || apply.Temporary(v.From) { // saved by renaming a temporary file over it
 		out.What = "changed"
 	} else if len(v.From) > 0 {
 		out.What += " from " + name(v.From)
@@ -414,14 +414,14 @@ func (s *server) content(ctx context.Context, out *versionPart, v wire.Version, 
 	return nil
 }
 
-// matcher returns a function that finds the searched text in a line, or nil if the text cannot be
-// found line by line.
+// matcher returns a function that finds the searched text in a line. The function finds nothing if
+// no text was searched for, or if the expression is invalid.
 func matcher(q url.Values) func([]byte) []mark {
 	pattern := q.Get("find")
 	if q.Get("regex") != "1" {
 		pattern = regexp.QuoteMeta(pattern)
 	}
-	if pattern == strings.ToLower(pattern) { // the same rule as in search
+	if pattern == strings.ToLower(pattern) { // search ignores case, but a pattern with capitals is marked only as written
 		pattern = "(?i)" + pattern
 	}
 	re, err := regexp.Compile(pattern)

@@ -4,7 +4,7 @@ package cache
 import "sync"
 
 // Cache is a bounded cache of two generations. It drops an entry that was not used while a whole
-// generation filled up. A hit costs one map look-up.
+// generation filled up. A hit in the young generation costs one map look-up.
 type Cache[K comparable, V any] struct {
 	cost  func(V) int // nil: every entry costs 1
 	limit int         // cost limit of one generation
@@ -34,7 +34,7 @@ func (c *Cache[K, V]) Get(k K) (V, bool) {
 	return v, ok
 }
 
-// Put stores v, unless v costs more than one generation may.
+// Put stores v under k. If v costs more than a whole generation may, Put only removes the old value.
 func (c *Cache[K, V]) Put(k K, v V) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,8 +17,9 @@ const (
 )
 
 // Split finds the git directory that contains a slash-separated path of a project. It is the ".git"
-// of a work tree, or a submodule's directory in it. rest is the path relative to it, "" for the
-// directory itself. Names that only other systems treat as ".git" do not count.
+// of a work tree, or a submodule's directory below its "modules". rest is the path relative to that
+// directory, "" for the directory itself. Names that only other systems treat as ".git", such as
+// ".GIT", do not count.
 func Split(p string) (dir, rest string, ok bool) {
 	end := -1
 	for at := 0; ; {
@@ -48,7 +49,8 @@ func Split(p string) (dir, rest string, ok bool) {
 }
 
 // moduleEnd returns the end of the submodule's name at the beginning of rest, after "modules/". The
-// name may contain slashes. It ends before a name that every git directory contains.
+// name may contain slashes. It ends before the first name that git uses at the top of a git
+// directory, although its own first component may be such a name. The result is 0 if no end is found.
 func moduleEnd(rest string) int {
 	at := len("modules/")
 	for first := true; at < len(rest); first = false {
@@ -61,8 +63,7 @@ func moduleEnd(rest string) int {
 	return 0
 }
 
-// inEveryGitDir reports whether part is the name of a file or directory at the top of any git
-// directory.
+// inEveryGitDir reports whether part is a name that git itself uses at the top of a git directory.
 func inEveryGitDir(part string) bool {
 	switch part {
 	case "HEAD", "config", "index", "refs", "logs", "objects", "packed-refs", "hooks", "info", "modules", "worktrees", "description", "branches",
@@ -98,12 +99,14 @@ func KindOf(rest string) Kind {
 	return State
 }
 
-// KeptObjects returns the path, in the state directory's git directory, where the lost objects of a
-// git directory are saved. It is an object directory in git's own format.
+// KeptObjects returns the path of the directory in which the lost objects of the git directory dir
+// are saved, in git's own format. The path is relative to the project's directory of saved copies
+// (wire.GitDir).
 func KeptObjects(dir string) string {
 	h := sha256.Sum256([]byte(dir))
 	return "objects/" + hex.EncodeToString(h[:6])
 }
 
-// KeptFile returns the path of the saved copy of any other file.
+// KeptFile returns the path, relative to the same directory, of the saved copy with this name of a
+// file that is not an object.
 func KeptFile(name string) string { return "files/" + name[len(name)-1:] + "/" + name }

@@ -9,13 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// takesPrepared reports whether dir is a mount that understands event.Prepared.
+// takesPrepared reports whether dir is the root of a mount to which files can be announced, see
+// event.Prepared.
 func takesPrepared(dir string) bool {
 	_, err := unix.Getxattr(dir, event.Prepared, nil)
 	return err == nil
 }
 
-// handOver announces to the mount the files that this thread will create in dir.
+// handOver announces, to the mount, files that this thread will then create in dir.
 func handOver(dir *os.File, files []event.PreparedFile) error {
 	b, err := event.EncodePrepared(files)
 	if err != nil {
@@ -24,7 +25,7 @@ func handOver(dir *os.File, files []event.PreparedFile) error {
 	return unix.Fsetxattr(int(dir.Fd()), event.Prepared, b, 0)
 }
 
-// makeName creates a file in root that was announced to the mount.
+// makeName creates, in the directory root, a file that handOver has announced.
 func makeName(d *places, root *os.Root, name string, perm uint32) error {
 	dir, err := d.file(root)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package attribution determines who made a change: it joins processes to sessions, prompts,
-// tool calls and plans.
+// Package attribution determines who made a change: it finds the session, prompt, tool call or plan
+// that a process works for.
 package attribution
 
 import (
@@ -37,16 +37,15 @@ type process struct {
 	uid     uint32
 	comm    string
 	args    string // joined by spaces, for comparisons
-	session string // from its environment
-	// client is the session in the environment of the client that started the process. It is set
-	// only if it differs from session. In that case, session is that of the "cachebro run" in which
-	// the client runs.
+	session string // the first session that its environment names
+	// client is the second, different session that its environment names, "" if there is none.
+	// Usually session is then that of a "cachebro run", and client that of the agent that runs in it.
 	client string
 	seen   int64
 }
 
 // window is the time during which a tool call may write. For a tool that edits files itself
-// (Edit, Write) the writer is its own process; for Bash it is a descendant.
+// (Edit, Write) the writer is Owner itself; for Bash it is a descendant of Owner.
 type window struct {
 	Call  wire.ToolCall `json:"call"`
 	Owner Key           `json:"owner"`         // the process named by Call.PID
@@ -67,10 +66,10 @@ type promptAt struct {
 	prompt string
 }
 
-// Attribution joins processes to sessions, prompts and tool calls. Records may be ingested long
-// after they were written, so every lookup uses the record's time, not the present.
+// Attribution knows which session, prompt and tool call a process works for. Records may be ingested
+// long after they were written, so every lookup uses the record's time, not the present.
 type Attribution struct {
-	boot      int64 // ns; when clock ticks began
+	boot      int64 // ns since 1970; the origin of start times, see procfs.Zero
 	store     *store.Store
 	log       *slog.Logger
 	swept     time.Time            // when ForgetOld last ran
@@ -85,7 +84,8 @@ type Attribution struct {
 	branches map[Key]*window // the call for which each direct child of a client was started
 	plans    []*planWindow
 	agents   map[agentKey]string // the prompt that started each sub-agent
-	// continues maps a prompt that the client itself sent to the typed prompt that it continues.
+	// continues is keyed by the prompts that the client itself sent. Each value is the prompt,
+	// typed by a person, that the key continues.
 	continues map[string]string
 }
 
@@ -105,7 +105,7 @@ type planWindow struct {
 const (
 	maxProcs   = 20_000
 	maxWindows = 2_000
-	maxArgs    = 256 // bytes of a command line in each version; a ProcessBook has more
+	maxArgs    = 256 // bytes of the command line that a version keeps; a ProcessBook keeps more
 	// windowSlack covers the inaccuracy of both clocks. Start times are in ticks of 10 ms, and a
 	// hook reports the end of a tool a little late.
 	windowSlack = int64(60 * time.Millisecond)
@@ -296,9 +296,9 @@ func (a *Attribution) Family(pid uint32) (all map[Key]bool, known bool) {
 	return all, known
 }
 
-// findLocked finds the session of the processes in chain. The nearest client decides it, and at is
-// the client's index. If there is no client, the session is the one that an environment names, and
-// at is -1.
+// findLocked finds the session that the processes in chain work for. It is the session of the
+// nearest client, and at is that client's index in chain. If there is no client, it is the session
+// that the nearest environment names, and at is -1.
 func (a *Attribution) findLocked(chain []Key, t int64) (id store.SessionID, at int, ok bool) {
 	for i, key := range chain {
 		list := a.clients[key]
@@ -358,7 +358,8 @@ func (a *Attribution) Actor(key Key, uid uint32, t int64, path string) store.Act
 	return out
 }
 
-// Continue records that a client itself sent a prompt, as a continuation of the typed prompt.
+// Continue records that the client itself sent prompt, as a continuation of typed, which is a prompt
+// that a person typed or continues one.
 func (a *Attribution) Continue(prompt, typed string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -368,7 +369,8 @@ func (a *Attribution) Continue(prompt, typed string) {
 	}
 }
 
-// typedLocked returns the prompt, typed by a person, that another prompt belongs to.
+// typedLocked returns the prompt, typed by a person, that prompt continues, or prompt itself if it
+// continues none.
 func (a *Attribution) typedLocked(prompt string) string {
 	if typed := a.continues[prompt]; typed != "" {
 		return typed
@@ -449,7 +451,8 @@ func ByWhom(a store.Actor) string {
 	return "an unknown process"
 }
 
-// OwnerOf returns the key of a living process.
+// OwnerOf returns the key of the process that has this pid now. Its Start is 0 if that cannot be
+// read.
 func OwnerOf(pid int) Key {
 	if pid <= 0 {
 		return Key{}
