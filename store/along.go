@@ -17,14 +17,11 @@ import (
 // tips records which lists are still up to date. It is guarded by writeMu. Each batch has its own
 // copy.
 type tips struct {
-	unchanged map[Path]*group    // directories whose subtree has not changed since the group was made
-	vacated   map[Path]bool      // old paths of groups where nothing was created since
-	saved     map[Inode]*members // files to whose names nothing has happened since the save; without lists
+	unchanged map[Path]*group // directories whose subtree has not changed since the group was made
+	vacated   map[Path]bool   // old paths of groups where nothing was created since
 }
 
-func (t tips) clone() tips {
-	return tips{maps.Clone(t.unchanged), maps.Clone(t.vacated), maps.Clone(t.saved)}
-}
+func (t tips) clone() tips { return tips{maps.Clone(t.unchanged), maps.Clone(t.vacated)} }
 
 // touch drops the entries of a path and of its parent directories.
 func (t tips) touch(p Path) {
@@ -41,21 +38,10 @@ func (t tips) touch(p Path) {
 	}
 }
 
-// forget drops the entry of a file.
-func (t tips) forget(st Stat) { delete(t.saved, InodeOf(st)) }
-
 // touchBelow drops the entries of a path and its subtree.
 func (t tips) touchBelow(p Path) {
 	maps.DeleteFunc(t.unchanged, func(o Path, _ *group) bool { return o.Inside(p) })
 	maps.DeleteFunc(t.vacated, func(o Path, _ bool) bool { return o.Inside(p) })
-}
-
-// savedAs records that a group saved a file.
-func (t tips) savedAs(m *members) {
-	if len(t.saved) >= tipsMost {
-		clear(t.saved)
-	}
-	t.saved[InodeOf(m.common.Stat)] = &members{group: m.group, common: m.common}
 }
 
 // moved records that a group moved a directory.
@@ -79,8 +65,6 @@ type batchGroups struct {
 	due     map[Path]*group // paths whose newest versions are not in batch.cur yet, with the last group that moved them
 	edits   map[workingKey]*edits
 	altered map[uint64]*members // groups to write again, by first number
-	read    map[*group]*members // groups whose records were read
-	names   int                 // see groups.names; with the lists of this batch
 }
 
 // edits counts how often a session moved the files of a directory.
@@ -90,12 +74,7 @@ type edits struct {
 }
 
 func (gs *groups) newBatch(w *db.Writer, t tips) batchGroups {
-	gs.mu.RLock()
-	defer gs.mu.RUnlock()
-	return batchGroups{
-		w: w, stored: gs, tips: t.clone(), lists: map[uint64]*list{}, due: map[Path]*group{}, edits: map[workingKey]*edits{},
-		altered: map[uint64]*members{}, read: map[*group]*members{}, names: gs.names,
-	}
+	return batchGroups{w: w, stored: gs, tips: t.clone(), lists: map[uint64]*list{}, due: map[Path]*group{}, edits: map[workingKey]*edits{}, altered: map[uint64]*members{}}
 }
 
 // group makes a group for the subtree of a renamed directory. tip is the group whose list is still
@@ -106,7 +85,7 @@ func (b *batch) group(c *Change, tip *group, kids []Path) (bool, error) {
 		return false, nil
 	}
 	if tip != nil {
-		return true, b.addMove(c, tip.list, tip.first)
+		return true, b.addGroup(c, tip.list, tip.first)
 	}
 	if len(kids) < groupLeast || len(kids) > groupMost {
 		return false, nil
@@ -135,20 +114,6 @@ func (b *batch) group(c *Change, tip *group, kids []Path) (bool, error) {
 	if len(was) < groupLeast {
 		return false, nil
 	}
-	for i := range was {
-		if err := b.settle(b.cur[below(c.Path)+was[i].Path]); err != nil {
-			return false, err
-		}
-	}
-	number, err := b.newList(was)
-	if err != nil {
-		return false, err
-	}
-	return true, b.addMove(c, number, 0)
-}
-
-// newList writes a list for the next group, and returns its number.
-func (b *batch) newList(was []Version) (uint64, error) {
 	number := b.next.Seq + 1
 	for i, part := 0, was; len(part) > 0; i++ {
 		n := min(len(part), listPiece)
@@ -159,50 +124,44 @@ func (b *batch) newList(was []Version) (uint64, error) {
 			val = append(binary.AppendUvarint(val, uint64(len(enc))), enc...)
 		}
 		if err := b.w.Set(keyList(number, i), val); err != nil {
-			return 0, err
+			return false, err
 		}
 		part = part[n:]
 	}
+	for i := range was {
+		if err := b.settle(b.cur[below(c.Path)+was[i].Path]); err != nil {
+			return false, err
+		}
+	}
 	b.groups.lists[number] = newList(was)
-	return number, nil
+	return true, b.addGroup(c, number, 0)
 }
 
-// addGroup writes a group that refers to a list. It sets the numbers of the group. common holds the
-// fields that its versions share.
-func (b *batch) addGroup(g *group, common Version) (*members, error) {
-	l, err := b.groups.list(g.list)
+// addGroup makes a group that refers to a list.
+func (b *batch) addGroup(c *Change, number, prev uint64) error {
+	l, err := b.groups.list(number)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	g.first, g.last = b.next.Seq+1, b.next.Seq+g.perPath()*uint64(len(l.was))
-	actor := common.Actor
-	g.time, g.actor, g.plan, g.idle = common.Time, &actor, common.Plan, common.Idle
-	m := &members{group: g, list: l, common: common}
-	b.groups.read[g] = m
-	if err := b.w.Set(keyGroup(g.first), m.record()); err != nil {
-		return nil, fmt.Errorf("write versions: %w", err)
+	actor := c.Actor
+	g := &group{
+		first: b.next.Seq + 1, last: b.next.Seq + uint64(2*len(l.was)), from: c.Path, to: c.Path2, list: number, prev: prev,
+		time: c.Time, actor: &actor, plan: c.Plan, idle: c.Idle,
 	}
-	origin := g.origin()
-	for _, ix := range indexes(&origin) {
+	if err := b.w.Set(keyGroup(g.first), g.record(nil)); err != nil {
+		return fmt.Errorf("write versions: %w", err)
+	}
+	common := g.common()
+	for _, ix := range indexes(&common) {
 		if err := b.w.Set(ix, nil); err != nil {
-			return nil, fmt.Errorf("write versions: %w", err)
+			return fmt.Errorf("write versions: %w", err)
 		}
 	}
 	for blk := g.first / timeBlock; blk <= g.last/timeBlock; blk++ {
-		b.inBlock(blk, &origin)
+		b.inBlock(blk, &common)
 	}
 	b.next.Seq = g.last
 	b.next.Versions += g.last - g.first + 1
-	b.groups.made = append(b.groups.made, g)
-	return m, nil
-}
-
-// addMove makes a group for the rename of a directory.
-func (b *batch) addMove(c *Change, number, prev uint64) error {
-	g := &group{from: c.Path, to: c.Path2, list: number, prev: prev}
-	if _, err := b.addGroup(g, Version{Time: c.Time, Actor: c.Actor, Plan: c.Plan, Idle: c.Idle}); err != nil {
-		return err
-	}
 	for _, root := range []Path{g.from, g.to} {
 		if was := b.groups.due[root]; was != nil && was.list != g.list {
 			if err := b.ensureAllCurrent(); err != nil {
@@ -220,152 +179,9 @@ func (b *batch) addMove(c *Change, number, prev uint64) error {
 		}
 		e.n, e.last = e.n+1, g
 	}
+	b.groups.made = append(b.groups.made, g)
 	b.groups.tips.moved(g)
 	return nil
-}
-
-// addForNames adds v, a version that was made under one name of a file, for each name of the file,
-// in the order of the names. repeat turns a copy of v into the version of another name whose newest
-// version is cur. It returns false if that name needs none.
-func (b *batch) addForNames(v Version, repeat func(o *Version, cur Version) bool) error {
-	if tip := b.groups.tips.saved[InodeOf(v.Stat)]; tip != nil {
-		l, err := b.groups.list(tip.group.list)
-		if err != nil {
-			return err
-		}
-		o := v
-		i, known := l.at[v.Path]
-		if known && l.was[i].Class == v.Class && repeat(&o, tip.common) && o == v {
-			_, err := b.addSave(v, tip.group.list, tip.first)
-			return err
-		}
-	}
-	names, err := b.names(v.Stat, v.Path)
-	if err != nil {
-		return err
-	}
-	names = append(names, v.Path)
-	slices.Sort(names)
-	made, was := make([]Version, 0, len(names)), make([]Version, 0, len(names))
-	alike, all := true, true
-	for _, p := range names {
-		cur, live, err := b.live(p)
-		if err != nil {
-			return err
-		}
-		same := live && InodeOf(cur.Stat) == InodeOf(v.Stat)
-		o := v
-		if p != v.Path {
-			if !same {
-				continue
-			}
-			if !repeat(&o, cur) {
-				all = false
-				continue
-			}
-		}
-		alike = alike && same && cur.hasNames() && o == v
-		o.Path = p
-		if p != v.Path {
-			o.Class = cur.Class
-		}
-		alike = alike && o.Class == cur.Class
-		made, was = append(made, o), append(was, Version{Path: p, Class: cur.Class, Prev: cur.Seq})
-	}
-	if alike && len(made) >= groupLeast && len(made) <= groupMost && b.groups.names+len(made) <= listedMost {
-		return b.groupSave(v, was, all)
-	}
-	for _, o := range made {
-		o, err := b.append(o)
-		if err != nil {
-			return err
-		}
-		if o.Path == v.Path {
-			b.edited(o, 1)
-		}
-	}
-	return nil
-}
-
-// groupSave makes a group with a new list. all tells whether the list has all names of the file.
-func (b *batch) groupSave(v Version, was []Version, all bool) error {
-	for i := range was {
-		if err := b.settle(b.cur[was[i].Path]); err != nil {
-			return err
-		}
-	}
-	if err := b.name(v.Stat, v.Path); err != nil {
-		return err
-	}
-	number, err := b.newList(was)
-	if err != nil {
-		return err
-	}
-	b.groups.names += len(was)
-	m, err := b.addSave(v, number, 0)
-	if err != nil {
-		return err
-	}
-	if !all {
-		b.groups.tips.forget(v.Stat)
-	}
-	for seq := m.first; seq <= m.last; seq++ {
-		o := m.made(seq)
-		b.groups.tips.touch(o.Path)
-		if _, changed := b.dirty[o.Path]; changed {
-			b.cur[o.Path], b.dirty[o.Path] = o, unencoded
-		}
-	}
-	return nil
-}
-
-// addSave makes a group for the names in a list. v is the version of the name under which the file
-// was changed.
-func (b *batch) addSave(v Version, number, prev uint64) (*members, error) {
-	m, err := b.addGroup(&group{list: number, prev: prev}, commonOf(v))
-	if err != nil {
-		return nil, err
-	}
-	b.contents.Refer(v.Blob)
-	own := m.made(m.seqOf(m.list, v.Path))
-	b.made = append(b.made, own)
-	b.edited(own, 1)
-	b.groups.tips.savedAs(m)
-	return m, nil
-}
-
-// commonOf returns the fields of a save that all its versions share.
-func commonOf(v Version) Version {
-	v.Seq, v.Path, v.Class, v.Prev = 0, "", 0, 0
-	return v
-}
-
-// latest returns the newest version of the path of v. v is the newest version but for saves of a
-// file with several names.
-func (b *batch) latest(v Version) (Version, error) {
-	if !v.hasNames() {
-		return v, nil
-	}
-	for _, all := range [...][]*group{b.groups.made, b.groups.stored.containing(v.Path)} {
-		for _, g := range slices.Backward(all) {
-			if g.first <= v.Seq {
-				break
-			}
-			if !g.isSave() {
-				continue
-			}
-			m, err := b.groups.members(g)
-			if err != nil {
-				return v, err
-			}
-			if seq := g.seqOf(m.list, v.Path); seq != 0 {
-				if o, ok := m.get(seq); ok {
-					return o, nil
-				}
-			}
-		}
-	}
-	return v, nil
 }
 
 // vacant reports whether nothing exists in a path's subtree. It returns false if it cannot know
@@ -405,7 +221,7 @@ func (b *batch) ensureAllCurrent() error {
 	due, counts := b.groups.due, b.groups.edits
 	b.groups.due, b.groups.edits = map[Path]*group{}, map[workingKey]*edits{}
 	for root, g := range due {
-		m, err := b.groups.members(g)
+		l, err := b.groups.list(g.list)
 		if err != nil {
 			return err
 		}
@@ -414,17 +230,17 @@ func (b *batch) ensureAllCurrent() error {
 			seq++
 		}
 		for ; seq <= g.last; seq += 2 {
-			v := m.made(seq)
+			v := g.version(l, seq)
 			b.cur[v.Path], b.dirty[v.Path] = v, unencoded
 		}
 	}
 	for _, e := range counts {
-		m, err := b.groups.members(e.last)
+		l, err := b.groups.list(e.last.list)
 		if err != nil {
 			return err
 		}
-		for seq := m.first + 1; seq <= m.last; seq += 2 {
-			b.edited(m.made(seq), e.n)
+		for seq := e.last.first + 1; seq <= e.last.last; seq += 2 {
+			b.edited(e.last.version(l, seq), e.n)
 		}
 	}
 	return nil
@@ -454,14 +270,10 @@ func (gs *batchGroups) members(g *group) (*members, error) {
 	if m := gs.altered[g.first]; m != nil {
 		return m, nil
 	}
-	if m := gs.read[g]; m != nil {
-		return m, nil
+	if l := gs.lists[g.list]; l != nil {
+		return &members{group: g, list: l}, nil
 	}
-	m, err := gs.stored.members(gs.w.Txn, g)
-	if err == nil {
-		gs.read[g] = m
-	}
-	return m, err
+	return gs.stored.members(gs.w.Txn, g)
 }
 
 // version returns a version of the log, even if this batch made it. It returns ErrNotFound if there
@@ -512,7 +324,7 @@ func (gs *batchGroups) alter(g *group, seq uint64, v *Version) error {
 	if gs.altered[g.first] == nil {
 		of := *g
 		of.altered = true
-		m = &members{group: &of, list: m.list, common: m.common, alt: maps.Clone(m.alt)}
+		m = &members{group: &of, list: m.list, alt: maps.Clone(m.alt)}
 		if m.alt == nil {
 			m.alt = map[uint64]*Version{}
 		}
@@ -539,38 +351,11 @@ func (m *members) gone() bool {
 	return true
 }
 
-// restate makes what most versions of a save have the group's common fields. So a new link count of
-// all names takes no more room than the save.
-func (m *members) restate() {
-	if !m.isSave() || uint64(2*len(m.alt)) <= m.last-m.first+1 {
-		return
-	}
-	var most *Version
-	for seq := m.first; seq <= m.last && most == nil; seq++ {
-		most = m.alt[seq]
-	}
-	if most == nil {
-		return // they were dropped
-	}
-	as := &members{group: m.group, list: m.list, common: commonOf(*most), alt: map[uint64]*Version{}}
-	for seq := m.first; seq <= m.last; seq++ {
-		if v, ok := m.get(seq); !ok {
-			as.alt[seq] = nil
-		} else if v != as.made(seq) {
-			as.alt[seq] = &v
-		}
-	}
-	if len(as.alt) < len(m.alt) {
-		m.common, m.alt = as.common, as.alt
-	}
-}
-
 // flush writes the altered groups, and removes groups whose versions were all dropped.
 func (gs *batchGroups) flush() error {
 	for _, m := range gs.altered {
 		if !m.gone() {
-			m.restate()
-			if err := gs.w.Set(keyGroup(m.first), m.record()); err != nil {
+			if err := gs.w.Set(keyGroup(m.first), m.record(m.alt)); err != nil {
 				return err
 			}
 			continue
@@ -584,8 +369,8 @@ func (gs *batchGroups) flush() error {
 
 // removeGroup removes a group's keys, except those of its list.
 func removeGroup(del func([]byte) error, g *group) error {
-	origin := g.origin()
-	for _, k := range append(indexes(&origin), keyGroup(g.first)) {
+	common := g.common()
+	for _, k := range append(indexes(&common), keyGroup(g.first)) {
 		if err := del(k); err != nil {
 			return err
 		}
@@ -600,12 +385,12 @@ func (gs *batchGroups) publish() (unused []uint64) {
 		gs.stored.lists.Put(number, l)
 	}
 	for _, g := range gs.made {
-		gs.stored.put(gs.read[g])
+		gs.stored.put(g)
 	}
 	for _, m := range gs.altered {
 		if !m.gone() {
-			gs.stored.put(m)
-		} else if gs.stored.drop(m.group, m.list) == 0 {
+			gs.stored.put(m.group)
+		} else if gs.stored.drop(m.group) == 0 {
 			unused = append(unused, m.group.list)
 			gs.tips.touch(m.group.to)
 		}
@@ -636,20 +421,15 @@ func (gs *groups) dropLists(d *db.DB, unused []uint64) error {
 
 // removeGroupsAbove removes the groups whose numbers are above seq; see removeAbove.
 func (s *Store) removeGroupsAbove(seq uint64) error {
-	var gone []*members
+	gone := map[*group]bool{} // and whether its list goes too
 	err := s.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 100, Prefix: []byte{kGroup}})
 		defer it.Close()
 		for it.Seek(keyGroup(seq + 1)); it.Valid(); it.Next() {
 			err := it.Item().Value(func(val []byte) error {
-				m, err := parseGroup(it.Item().Key(), val)
-				if err != nil {
-					return err
-				}
-				m.list, err = s.groups.listIn(txn, m.group.list)
-				gone = append(gone, m)
-				if errors.Is(err, ErrNotFound) {
-					return nil
+				g, _, err := parseGroup(it.Item().Key(), val)
+				if err == nil {
+					gone[g] = g.list > seq
 				}
 				return err
 			})
@@ -666,19 +446,23 @@ func (s *Store) removeGroupsAbove(seq uint64) error {
 	w := s.db.NewWriter()
 	defer w.Close()
 	var unused []uint64
-	for _, m := range gone {
-		s.groups.drop(m.group, m.list)
+	for g := range gone {
+		s.groups.drop(g)
 	}
-	for _, m := range gone {
-		if m.list != nil {
+	for g, own := range gone {
+		m, err := s.groups.members(w.Snapshot(), g)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+		if err == nil {
 			if err := m.each(func(v Version) error { return s.restoreCurrent(w, v.Path, seq) }); err != nil {
 				return err
 			}
 		}
-		if m.group.list > seq {
-			unused = append(unused, m.group.list)
+		if own {
+			unused = append(unused, g.list)
 		}
-		if err := removeGroup(w.Del, m.group); err != nil {
+		if err := removeGroup(w.Del, g); err != nil {
 			return err
 		}
 	}
@@ -688,4 +472,4 @@ func (s *Store) removeGroupsAbove(seq uint64) error {
 	return s.groups.dropLists(s.db, unused)
 }
 
-func newTips() tips { return tips{map[Path]*group{}, map[Path]bool{}, map[Inode]*members{}} }
+func newTips() tips { return tips{map[Path]*group{}, map[Path]bool{}} }

@@ -18,9 +18,8 @@ import (
 // equals the stored one, the batch is already stored and Apply does nothing.
 //
 // Apply returns the new versions. For a file that did not change there is none. The versions of a
-// group are not returned: those of the paths in a renamed directory, and of the names of a file under
-// which it was not changed. The store keeps references to the contents, so the caller must not modify
-// them afterwards.
+// group, which are those of the paths in a renamed directory, are not returned. The store keeps
+// references to the contents, so the caller must not modify them afterwards.
 func (s *Store) Apply(ctx context.Context, cs []Change, checkpoint []byte) ([]Version, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -279,13 +278,13 @@ func (b *batch) write(c *Change, i int) error {
 	if live && same(cur, v) && !FoundNew(cur, v) {
 		return b.refresh(cur, v)
 	}
-	if c.Stat.Nlink > 1 {
-		return b.addForNames(v, func(_ *Version, cur Version) bool {
-			return !sameContent(cur, v) || cur.Stat.Mode != v.Stat.Mode || !sameRights(cur, v)
-		})
+	if _, err := b.add(v); err != nil {
+		return err
 	}
-	_, err = b.add(v)
-	return err
+	if c.Stat.Nlink > 1 {
+		return b.otherNames(v)
+	}
+	return nil
 }
 
 // countArrival adjusts the link counts when another file takes a path. It adjusts the count of the
@@ -348,6 +347,30 @@ func sameContent(a, b Version) bool {
 		return a.Target == b.Target
 	}
 	return a.Stat.Mode&unix.S_IFMT == b.Stat.Mode&unix.S_IFMT
+}
+
+// otherNames repeats a write for the other hard links of the inode.
+func (b *batch) otherNames(v Version) error {
+	names, err := b.names(v.Stat, v.Path)
+	if err != nil {
+		return err
+	}
+	for _, p := range names {
+		cur, live, err := b.live(p)
+		if err != nil {
+			return err
+		}
+		as := sameContent(cur, v) && cur.Stat.Mode == v.Stat.Mode && sameRights(cur, v)
+		if !live || InodeOf(cur.Stat) != InodeOf(v.Stat) || as {
+			continue
+		}
+		o := v
+		o.Path, o.Prev, o.Class = p, 0, cur.Class
+		if _, err := b.add(o); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // byOtherName looks at the other live names of the change's file and returns the first
@@ -438,14 +461,32 @@ func (b *batch) chmod(c *Change) error {
 	if live && same(cur, v) && !timed {
 		return b.refresh(cur, v)
 	}
-	if c.Stat.Nlink > 1 && !isDir(c.Stat) {
-		return b.addForNames(v, func(o *Version, cur Version) bool {
-			o.inheritContent(cur)
-			return timed || cur.Stat.Mode != v.Stat.Mode || !sameRights(cur, v)
-		})
-	}
 	_, err = b.add(v)
-	return err
+	if err != nil {
+		return err
+	}
+	if c.Stat.Nlink > 1 && !isDir(c.Stat) {
+		names, err := b.names(v.Stat, v.Path)
+		if err != nil {
+			return err
+		}
+		for _, p := range names {
+			cur, live, err := b.live(p)
+			if err != nil {
+				return err
+			}
+			as := cur.Stat.Mode == v.Stat.Mode && sameRights(cur, v) && !timed
+			if live && InodeOf(cur.Stat) == InodeOf(v.Stat) && !as {
+				o := v
+				o.Path, o.Prev, o.Class = p, 0, cur.Class
+				o.inheritContent(cur)
+				if _, err := b.add(o); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // Found is the content of a version that was stored without its content.

@@ -78,10 +78,6 @@ func (b *batch) live(p Path) (Version, bool, error) {
 		}
 		b.cur[p] = v
 	}
-	v, err := b.latest(v)
-	if err != nil {
-		return v, false, err
-	}
 	live := v.Seq != 0 && !v.Deleted()
 	if live && len(b.linkage.notes) > 0 {
 		return b.recounted(v)
@@ -91,24 +87,13 @@ func (b *batch) live(p Path) (Version, bool, error) {
 
 // changed makes v the newest version of its path. enc is its encoding, nil if unknown.
 func (b *batch) changed(v Version, enc []byte) {
-	b.groups.tips.forget(b.cur[v.Path].Stat)
-	b.groups.tips.forget(v.Stat)
 	b.cur[v.Path], b.dirty[v.Path] = v, enc
 	b.groups.tips.touch(v.Path)
 	b.linkage.markCurrent(v.Path)
 }
 
-// add appends a version with all its keys, and adds it to the session's working set.
+// add appends a version with all its keys.
 func (b *batch) add(v Version) (Version, error) {
-	v, err := b.append(v)
-	if err == nil {
-		b.edited(v, 1)
-	}
-	return v, err
-}
-
-// append does the work of add, except for the working set.
-func (b *batch) append(v Version) (Version, error) {
 	was, wasLive, err := b.live(v.Path)
 	if err != nil {
 		return v, err
@@ -121,6 +106,7 @@ func (b *batch) append(v Version) (Version, error) {
 	}
 	b.contents.Refer(v.Blob)
 	b.made = append(b.made, v)
+	b.edited(v, 1)
 	return v, nil
 }
 

@@ -21,32 +21,6 @@ func SetGroupLeast(n int) int {
 // Groups counts the groups.
 func (s *Store) Groups() int { return len(s.groups.upTo(s.Seq())) }
 
-// Saves counts the groups that are saves of files with several names.
-func (s *Store) Saves() (n int) {
-	for _, g := range s.groups.upTo(s.Seq()) {
-		if g.isSave() {
-			n++
-		}
-	}
-	return n
-}
-
-// GroupBytes returns the size of the groups' records.
-func (s *Store) GroupBytes() (n int64) {
-	err := s.db.View(func(txn *badger.Txn) error {
-		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kGroup}})
-		defer it.Close()
-		for it.Rewind(); it.Valid(); it.Next() {
-			n += it.Item().ValueSize()
-		}
-		return nil
-	})
-	if err != nil {
-		panic(err)
-	}
-	return n
-}
-
 // KeysSince returns the number of keys that were written after a moment (see Raw.Moment).
 func (s *Store) KeysSince(moment uint64) (n int, err error) {
 	err = s.db.View(func(txn *badger.Txn) error {

@@ -14,9 +14,8 @@
 //	v seq                        Version: the log
 //	c path                       seq, Version: the newest version of a path, deleted ones too
 //	p path NUL seq               op, class: the history of a path
-//	d seq                        group: the versions that the rename of a directory made below it, or
-//	                             that a save made for the names of a file
-//	D seq n                      a list of these paths, piece n; groups may share it
+//	d seq                        group: the versions that the rename of a directory made below it
+//	D seq n                      a list of the paths in the directory, piece n; groups may share it
 //	z seq/256                    lowest and highest time of the versions in this block, and who made all of them
 //	i kind id NUL seq            kind s session, p prompt, t tool call, u plan
 //	l dev ino birth path         names of an inode that has several
@@ -34,9 +33,8 @@
 //	J plan                       plan journal
 //	j plan NUL step              a step of it that was carried out
 //
-// The versions of a group have numbers and share one i key. They have no v and p keys, because they
-// are made from the group's record when they are read (see group.go). After a save, the c keys of the
-// names keep the versions from before it.
+// The versions of a group have numbers and c keys, and share one i key. They have no v and p keys,
+// because they are made from the group's record when they are read (see group.go).
 //
 // A version and all its index keys are always written by one transaction. A batch too big for one
 // transaction (the rename of a large directory) takes several, and the last one writes m state.

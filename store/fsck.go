@@ -163,8 +163,8 @@ func (f *fsck) checkVersions(ctx context.Context, txn *badger.Txn) error {
 	}
 	grouped := func(before uint64) error {
 		for ; len(groups) > 0 && groups[0].first < before; groups = groups[1:] {
-			g, origin := groups[0], groups[0].origin()
-			for _, ix := range indexes(&origin) {
+			g, common := groups[0], groups[0].common()
+			for _, ix := range indexes(&common) {
 				f.want = append(f.want, wanted{maphash.Bytes(f.seed, ix), g.first})
 			}
 			err := g.each(func(v Version) error {
@@ -262,9 +262,9 @@ func (f *fsck) checkGroups(txn *badger.Txn) (all []*members, err error) {
 		key := it.Item().KeyCopy(nil)
 		var m *members
 		err := it.Item().Value(func(val []byte) error {
-			stored, err := parseGroup(key, val)
+			g, _, err := parseGroup(key, val)
 			if err == nil {
-				m, err = f.b.s.groups.members(txn, stored.group)
+				m, err = f.b.s.groups.members(txn, g)
 			}
 			return err
 		})
@@ -296,7 +296,6 @@ func (f *fsck) checkGroups(txn *badger.Txn) (all []*members, err error) {
 
 // checkCurrent compares the c keys with the newest versions.
 func (f *fsck) checkCurrent(ctx context.Context, txn *badger.Txn) error {
-	view := &View{s: f.b.s, txn: txn, seq: math.MaxUint64}
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kCurrent}})
 	defer it.Close()
 	for it.Rewind(); it.Valid(); it.Next() {
@@ -313,10 +312,6 @@ func (f *fsck) checkCurrent(ctx context.Context, txn *badger.Txn) error {
 		}
 		err := it.Item().Value(func(val []byte) error {
 			v, err := decodeCurrent(val)
-			if err == nil && v.Seq != n.seq {
-				v, err = view.latest(v)
-				val = encodeCurrent(&v, encode(&v))
-			}
 			if err == nil && v.Seq == n.seq && maphash.Bytes(f.seed, val[8:]) == n.sum && !f.lost[n.seq] {
 				delete(f.newest, p)
 				f.count(&v)
@@ -369,7 +364,7 @@ func (f *fsck) checkIndexes(ctx context.Context, txn *badger.Txn) error {
 			return err
 		}
 		if g := f.b.s.groups.covering(w.seq); g != nil {
-			v = g.origin()
+			v = g.common()
 		}
 		for _, ix := range keysOf(&v) {
 			if maphash.Bytes(f.seed, ix) != w.sum {

@@ -16,17 +16,11 @@ import (
 )
 
 // The rename of a directory makes two versions for each path in its subtree, one for the old name
-// and one for the new. A save of a file with several names (hard links) makes a version for each
-// name, and so does a change of its mode, owner, attributes or time. These versions have numbers,
-// but they are not stored one by one. They form a group. The group's one record (a d key) refers to
-// a list of the paths (D keys). While nothing in the subtree changes, later renames of the directory
-// refer to the same list, and so do later saves of a file while nothing else happens to its names.
-// So 1,000 renames of a directory of 400 files make 1,000 small records instead of 800,000 versions
-// with three keys each.
-//
-// The newest versions of the paths (c keys) are written once for each batch after a rename, and not
-// at all after a save. The newest version of a name is the one of its c key, or that of a later
-// group whose list has the name.
+// and one for the new. These versions have numbers, but they are not stored one by one. They form a
+// group. The group's one record (a d key) refers to a list of the paths (D keys). While nothing in
+// the subtree changes, later renames of the directory refer to the same list. So 1,000 renames of a
+// directory of 400 files make 1,000 small records instead of 800,000 versions with three keys each.
+// The newest versions of the paths (c keys) are written once for each batch.
 
 // groupLeast is the smallest number of paths for which a group is made. Only tests change it.
 var groupLeast = 8
@@ -38,19 +32,14 @@ const (
 	listPiece = 500
 	// listsKept limits the number of paths in cached lists.
 	listsKept = 4 * groupMost
-	// tipsMost limits the directories and files whose lists are known to be up to date.
+	// tipsMost limits the directories whose lists are known to be up to date.
 	tipsMost = 16
-	// listedMost limits the names in the lists of all saves, because they are held in memory.
-	listedMost = 5 * groupMost
-	// readMost limits the groups whose records a view holds.
-	readMost = 1000
 )
 
-// group stands for the versions that a rename of a directory made in its subtree, or that a save made
-// for the names of a file. It is immutable.
+// group stands for the versions that a rename of a directory made in its subtree. It is immutable.
 type group struct {
 	first, last uint64 // numbers of its versions
-	from, to    Path   // of the directory; for a save both are "", and the list has whole paths
+	from, to    Path   // of the directory
 	list        uint64 // number of the list, which is the first number of the group that it was made for
 	prev        uint64 // first number of the previous group with the same list; 0: this is the first one
 	time        int64
@@ -67,7 +56,7 @@ type groupRecord struct {
 	To      Path      `cbor:"3,keyasint,omitempty"`
 	List    uint64    `cbor:"4,keyasint,omitempty"`
 	Prev    uint64    `cbor:"5,keyasint,omitempty"`
-	Common  Version   `cbor:"6,keyasint"` // of a rename: time, author, plan; of a save: all but path, class and Prev
+	Common  Version   `cbor:"6,keyasint"` // time, author, plan
 	Altered []altered `cbor:"7,keyasint,omitempty"`
 }
 
@@ -85,67 +74,56 @@ func keyList(list uint64, piece int) []byte {
 	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64([]byte{kList}, list), uint32(piece))
 }
 
-// isSave reports whether the group is a save of a file with several names.
-func (g *group) isSave() bool { return g.from == g.to }
-
-// perPath returns the number of versions for each path of the list.
-func (g *group) perPath() uint64 {
-	if g.isSave() {
-		return 1
-	}
-	return 2
-}
-
-func (m *members) record() []byte {
-	r := groupRecord{Last: m.last, From: m.from, To: m.to, List: m.group.list, Prev: m.prev, Common: m.common}
-	for _, seq := range slices.Sorted(maps.Keys(m.alt)) {
+func (g *group) record(alt map[uint64]*Version) []byte {
+	r := groupRecord{Last: g.last, From: g.from, To: g.to, List: g.list, Prev: g.prev, Common: g.common()}
+	for _, seq := range slices.Sorted(maps.Keys(alt)) {
 		a := altered{Seq: seq}
-		if m.alt[seq] != nil {
-			a.Version = encode(m.alt[seq])
+		if alt[seq] != nil {
+			a.Version = encode(alt[seq])
 		}
 		r.Altered = append(r.Altered, a)
 	}
 	return encode(&r)
 }
 
-// origin returns the time and the author, which all versions of the group share.
-func (g *group) origin() Version {
+// common returns the fields that all versions of the group share.
+func (g *group) common() Version {
 	return Version{Seq: g.first, Time: g.time, Actor: *g.actor, Plan: g.plan, Idle: g.idle}
 }
 
-// parseGroup reads a d record. The list is not read.
-func parseGroup(key, val []byte) (*members, error) {
+// parseGroup reads a d record.
+func parseGroup(key, val []byte) (*group, map[uint64]*Version, error) {
 	var r groupRecord
 	if len(key) != 9 {
-		return nil, fmt.Errorf("%w: group key of %d bytes", ErrDamaged, len(key))
+		return nil, nil, fmt.Errorf("%w: group key of %d bytes", ErrDamaged, len(key))
 	}
 	if err := decode(val, &r); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	g := &group{
 		first: binary.BigEndian.Uint64(key[1:]), last: r.Last, from: r.From, to: r.To, list: r.List, prev: r.Prev,
 		time: r.Common.Time, actor: &r.Common.Actor, plan: r.Common.Plan, idle: r.Common.Idle, altered: len(r.Altered) > 0,
 	}
 	if g.last < g.first || g.last-g.first >= 2*groupMost {
-		return nil, fmt.Errorf("%w: group %d", ErrDamaged, g.first)
+		return nil, nil, fmt.Errorf("%w: group %d", ErrDamaged, g.first)
 	}
-	m := &members{group: g, common: r.Common, alt: map[uint64]*Version{}}
+	alt := map[uint64]*Version{}
 	for _, a := range r.Altered {
-		m.alt[a.Seq] = nil
+		alt[a.Seq] = nil
 		if len(a.Version) > 0 {
 			v, err := versionIn(a.Version)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			v.Seq = a.Seq
-			m.alt[a.Seq] = &v
+			alt[a.Seq] = &v
 		}
 	}
-	return m, nil
+	return g, alt, nil
 }
 
-// list holds the versions that the paths of a group had before it. For a rename, the paths are
-// relative to the directory. For a save, only paths, classes and numbers are stored. It is immutable.
+// list holds the versions that the paths in a directory had before its rename. Their paths are
+// relative to the directory. It is immutable.
 type list struct {
 	was []Version
 	at  map[Path]int // index in was, by path
@@ -157,6 +135,25 @@ func newList(was []Version) *list {
 		l.at[was[i].Path] = i
 	}
 	return l
+}
+
+// version returns the version with a number, as the rename made it.
+func (g *group) version(l *list, seq uint64) Version {
+	i := int(seq-g.first) / 2
+	was := &l.was[i]
+	v := g.common()
+	v.Seq, v.Class, v.Stat, v.Prev = seq, was.Class, was.Stat, was.Prev
+	if g.prev != 0 {
+		v.Prev = g.prev + uint64(2*i) + 1
+	}
+	from, to := below(g.from)+was.Path, below(g.to)+was.Path
+	if (seq-g.first)%2 == 0 {
+		v.Path, v.To, v.Op = from, to, OpMoved
+		return v
+	}
+	v.Path, v.From, v.Op = to, from, OpRename
+	v.inheritContent(*was)
+	return v
 }
 
 // seqOf returns the number of the group's version of a path; 0 if it has none.
@@ -172,38 +169,14 @@ func (g *group) seqOf(l *list, p Path) uint64 {
 	if !ok {
 		return 0
 	}
-	return g.first + g.perPath()*uint64(i) + side
+	return g.first + uint64(2*i) + side
 }
 
 // members is a group with the data from which its versions are made.
 type members struct {
 	*group
-	list   *list
-	common Version // the fields that all versions share
-	alt    map[uint64]*Version
-}
-
-// made returns the version with a number, as the operation made it.
-func (m *members) made(seq uint64) Version {
-	n := m.perPath()
-	i := (seq - m.first) / n
-	was := &m.list.was[i]
-	v := m.common
-	v.Seq, v.Class, v.Prev = seq, was.Class, was.Prev
-	if m.prev != 0 {
-		v.Prev = m.prev + n*(i+1) - 1
-	}
-	from, to := below(m.from)+was.Path, below(m.to)+was.Path
-	switch {
-	case m.isSave():
-		v.Path = to
-	case (seq-m.first)%2 == 0:
-		v.Path, v.To, v.Op, v.Stat = from, to, OpMoved, was.Stat
-	default:
-		v.Path, v.From, v.Op, v.Stat = to, from, OpRename, was.Stat
-		v.inheritContent(*was)
-	}
-	return v
+	list *list
+	alt  map[uint64]*Version
 }
 
 // get returns the version with a number, and false if it was dropped.
@@ -216,7 +189,7 @@ func (m *members) get(seq uint64) (Version, bool) {
 			return *v, true
 		}
 	}
-	return m.made(seq), true
+	return m.version(m.list, seq), true
 }
 
 // each calls fn with the versions of the group, oldest first, until fn returns an error.
@@ -233,13 +206,9 @@ func (m *members) each(fn func(Version) error) error {
 
 // members reads the members of a group. It returns ErrNotFound if the group has been dropped.
 func (gs *groups) members(txn *badger.Txn, g *group) (*members, error) {
-	m := &members{group: g, common: g.origin()}
-	inMemory := !g.altered
-	if inMemory && g.isSave() {
-		m.common, inMemory = gs.commonOf(g)
-	}
+	m := &members{group: g}
 	var err error
-	if !inMemory {
+	if g.altered {
 		item, err := txn.Get(keyGroup(g.first))
 		if errors.Is(err, badger.ErrKeyNotFound) {
 			return nil, fmt.Errorf("group %d: %w", g.first, ErrNotFound)
@@ -247,34 +216,16 @@ func (gs *groups) members(txn *badger.Txn, g *group) (*members, error) {
 		if err != nil {
 			return nil, damaged(err)
 		}
-		err = item.Value(func(val []byte) error {
-			stored, err := parseGroup(keyGroup(g.first), val)
-			if err == nil {
-				m.common, m.alt = stored.common, stored.alt
-			}
-			return err
-		})
+		err = item.Value(func(val []byte) (err error) { _, m.alt, err = parseGroup(keyGroup(g.first), val); return })
 		if err != nil {
 			return nil, damaged(err)
 		}
 	}
 	m.list, err = gs.listIn(txn, g.list)
-	if err == nil && g.last-g.first+1 != g.perPath()*uint64(len(m.list.was)) {
+	if err == nil && g.last-g.first+1 != uint64(2*len(m.list.was)) {
 		err = fmt.Errorf("%w: list %d", ErrDamaged, g.list)
 	}
 	return m, err
-}
-
-// commonOf returns the common fields of a save that was not altered, if it is the newest one with its
-// list. Reading the newest versions of all names would read its record for each name.
-func (gs *groups) commonOf(g *group) (Version, bool) {
-	gs.mu.RLock()
-	defer gs.mu.RUnlock()
-	m := gs.newest[g.list]
-	if m == nil || m.first != g.first || m.altered {
-		return Version{}, false
-	}
-	return m.common, true
 }
 
 // listIn returns a list. It returns ErrNotFound if the list has been dropped.
@@ -318,34 +269,27 @@ type groups struct {
 	lists *cache.Cache[uint64, *list]
 
 	// mu guards the fields below. No other lock is taken while it is held.
-	mu      sync.RWMutex
-	all     []*group            // by number
-	below   map[Path][]*group   // by the old and the new path of the directory, in order
-	sharing map[uint64][]*group // by list, in order
-	listed  map[Path][]uint64   // the lists of saves that have a path
-
-	newest map[uint64]*members // the newest group of each list of saves, without the list
+	mu    sync.RWMutex
+	all   []*group          // by number
+	below map[Path][]*group // by the old and the new path of the directory, in order
+	uses  map[uint64]int    // number of groups that refer to a list
 
 	versions uint64 // of all groups
-	names    int    // in the lists of saves
 }
 
 func newGroups() *groups {
-	return &groups{
-		lists: cache.New[uint64](listsKept, func(l *list) int { return len(l.was) }),
-		below: map[Path][]*group{}, sharing: map[uint64][]*group{}, listed: map[Path][]uint64{}, newest: map[uint64]*members{},
-	}
+	return &groups{lists: cache.New[uint64](listsKept, func(l *list) int { return len(l.was) }), below: map[Path][]*group{}, uses: map[uint64]int{}}
 }
 
 func byFirst(g *group, first uint64) int { return compare(g.first, first) }
 
 // put adds a group, or replaces the one with the same number.
-func (gs *groups) put(m *members) {
-	g := m.group
+func (gs *groups) put(g *group) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	i, known := slices.BinarySearchFunc(gs.all, g.first, byFirst)
 	if !known {
+		gs.uses[g.list]++
 		gs.versions += g.last - g.first + 1
 		if i > 0 { // groups of one author share the Actor
 			if was := gs.all[i-1]; *was.actor == *g.actor {
@@ -353,23 +297,9 @@ func (gs *groups) put(m *members) {
 			}
 		}
 	}
-	if g.isSave() && len(gs.sharing[g.list]) == 0 {
-		for i := range m.list.was {
-			p := m.list.was[i].Path
-			gs.listed[p] = append(gs.listed[p], g.list)
-		}
-		gs.names += len(m.list.was)
-	}
 	gs.all = placed(gs.all, g)
-	gs.sharing[g.list] = placed(gs.sharing[g.list], g)
-	if g.isSave() {
-		if was := gs.newest[g.list]; was == nil || was.first <= g.first {
-			gs.newest[g.list] = &members{group: g, common: m.common}
-		}
-	} else {
-		gs.below[g.from] = placed(gs.below[g.from], g)
-		gs.below[g.to] = placed(gs.below[g.to], g)
-	}
+	gs.below[g.from] = placed(gs.below[g.from], g)
+	gs.below[g.to] = placed(gs.below[g.to], g)
 }
 
 // placed returns the groups with g added in order, or in place of the group with its number.
@@ -387,45 +317,30 @@ func placed(all []*group, g *group) []*group {
 	return slices.Insert(slices.Clone(all), i, g)
 }
 
-// drop removes a group, whose list is l, and returns the number of groups that still refer to the
-// list.
-func (gs *groups) drop(g *group, l *list) int {
+// drop removes a group and returns the number of groups that still refer to its list.
+func (gs *groups) drop(g *group) int {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
-	if _, known := slices.BinarySearchFunc(gs.all, g.first, byFirst); !known {
-		return len(gs.sharing[g.list])
+	without := func(all []*group) []*group {
+		return slices.DeleteFunc(slices.Clone(all), func(o *group) bool { return o.first == g.first })
 	}
-	gs.versions -= g.last - g.first + 1
-	gs.all = without(gs.all, g)
+	was := len(gs.all)
+	gs.all = without(gs.all)
 	for _, p := range []Path{g.from, g.to} {
-		gs.below[p] = without(gs.below[p], g)
+		gs.below[p] = without(gs.below[p])
 		if len(gs.below[p]) == 0 {
 			delete(gs.below, p)
 		}
 	}
-	gs.sharing[g.list] = without(gs.sharing[g.list], g)
-	left := len(gs.sharing[g.list])
-	if left > 0 {
-		return left
+	if len(gs.all) < was {
+		gs.uses[g.list]--
+		gs.versions -= g.last - g.first + 1
 	}
-	delete(gs.sharing, g.list)
-	delete(gs.newest, g.list)
-	if g.isSave() && l != nil {
-		for i := range l.was {
-			p := l.was[i].Path
-			gs.listed[p] = slices.DeleteFunc(slices.Clone(gs.listed[p]), func(n uint64) bool { return n == g.list })
-			if len(gs.listed[p]) == 0 {
-				delete(gs.listed, p)
-			}
-		}
-		gs.names -= len(l.was)
+	left := gs.uses[g.list]
+	if left == 0 {
+		delete(gs.uses, g.list)
 	}
-	return 0
-}
-
-// without returns the groups without g. Readers that hold all see no change.
-func without(all []*group, g *group) []*group {
-	return slices.DeleteFunc(slices.Clone(all), func(o *group) bool { return o.first == g.first })
+	return left
 }
 
 // ahead returns the group that contains a number. If there is none, it returns the next group in
@@ -463,7 +378,9 @@ func (gs *groups) containing(p Path) (found []*group) {
 		return nil
 	}
 	several := false
-	add := func(at []*group) {
+	for p != "" {
+		p = parentOf(p)
+		at := gs.below[p]
 		switch {
 		case len(at) == 0:
 		case found == nil:
@@ -471,13 +388,6 @@ func (gs *groups) containing(p Path) (found []*group) {
 		default:
 			found, several = append(slices.Clone(found), at...), true
 		}
-	}
-	for _, number := range gs.listed[p] {
-		add(gs.sharing[number])
-	}
-	for p != "" {
-		p = parentOf(p)
-		add(gs.below[p])
 	}
 	if several {
 		slices.SortFunc(found, func(a, b *group) int { return compare(a.first, b.first) })
@@ -511,16 +421,13 @@ func (gs *groups) load(d *db.DB) error {
 		defer it.Close()
 		for it.Rewind(); it.Valid(); it.Next() {
 			err := it.Item().Value(func(val []byte) error {
-				m, err := parseGroup(it.Item().Key(), val)
-				if err == nil && m.isSave() {
-					m.list, err = found.listIn(txn, m.group.list)
-				}
+				g, _, err := parseGroup(it.Item().Key(), val)
 				if err == nil {
-					found.put(m)
+					found.put(g)
 				}
 				return err
 			})
-			if err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrNotFound) { // fsck reports it
+			if err != nil && !errors.Is(err, ErrDamaged) { // fsck reports it
 				return damaged(err)
 			}
 		}
@@ -531,8 +438,7 @@ func (gs *groups) load(d *db.DB) error {
 	}
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
-	gs.all, gs.below, gs.sharing, gs.listed, gs.newest = found.all, found.below, found.sharing, found.listed, found.newest
-	gs.versions, gs.names = found.versions, found.names
+	gs.all, gs.below, gs.uses, gs.versions = found.all, found.below, found.uses, found.versions
 	gs.lists.Clear()
 	return nil
 }
@@ -643,7 +549,7 @@ func (c *cursor) next() {
 func (c *cursor) read(over pass) (o Version, passed bool) {
 	if c.in != nil {
 		o, _ = c.in.get(c.at)
-		return o, !o.Path.Inside(over.within) || over.baselines && o.Op == OpBaseline
+		return o, !o.Path.Inside(over.within)
 	}
 	c.err = c.it.Item().Value(func(val []byte) (err error) {
 		p, _, ok := pathIn(val)
@@ -728,19 +634,12 @@ func (v *View) inGroup(g *group, p Path, most uint64) (o Version, found bool, er
 	if g.first > most {
 		return o, false, nil
 	}
-	m := v.read[g]
-	if m == nil {
-		m, err = v.s.groups.members(v.txn, g)
-		if errors.Is(err, ErrNotFound) {
-			return o, false, nil
-		}
-		if err != nil {
-			return o, false, err
-		}
-		if len(v.read) >= readMost || v.read == nil {
-			v.read = map[*group]*members{}
-		}
-		v.read[g] = m
+	m, err := v.s.groups.members(v.txn, g)
+	if errors.Is(err, ErrNotFound) {
+		return o, false, nil
+	}
+	if err != nil {
+		return o, false, err
 	}
 	seq := g.seqOf(m.list, p)
 	if seq == 0 || seq > most {
@@ -757,24 +656,3 @@ func (v *View) newest(p Path, seq uint64) (o Version, found bool, err error) {
 	o, err = w.next()
 	return o, err == nil && o.Seq != 0, err
 }
-
-// latest returns the newest version of the path of o, which is the version in the path's c key. After
-// a save of a file with several names, that is a version of a group.
-func (v *View) latest(o Version) (Version, error) {
-	if !o.hasNames() {
-		return o, nil
-	}
-	for _, g := range slices.Backward(v.s.groups.containing(o.Path)) {
-		if g.first <= o.Seq {
-			break
-		}
-		newer, found, err := v.inGroup(g, o.Path, v.seq)
-		if err != nil || found {
-			return newer, err
-		}
-	}
-	return o, nil
-}
-
-// hasNames reports whether v is a version of a file with several names.
-func (v *Version) hasNames() bool { return v.Stat.Nlink > 1 && !isDir(v.Stat) }

@@ -45,7 +45,6 @@ func (b *batch) countNames(st Stat, except Path, more int, linked int64) error {
 	if n < 1 || st.Ino == 0 || isDir(st) || n == 1 && more > 0 {
 		return nil
 	}
-	b.groups.tips.forget(st)
 	l := &b.linkage
 	if l.n == 0 {
 		l.notes, l.stats, l.known = map[Inode][]linkNote{}, map[Inode]Stat{}, map[Path]int{}
@@ -113,7 +112,6 @@ func (b *batch) countLinks() error {
 // name records a path as one of several names of an inode.
 func (b *batch) name(st Stat, p Path) error {
 	in := InodeOf(st)
-	b.groups.tips.forget(st)
 	b.links[in] = append(b.links[in], p)
 	return b.w.Set(keyLink(st, p), nil)
 }

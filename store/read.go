@@ -15,8 +15,6 @@ type View struct {
 	s   *Store
 	txn *badger.Txn
 	seq uint64
-	// read holds groups whose records were read, because each path of a group needs the record.
-	read map[*group]*members
 }
 
 // View runs fn on the present history. It returns ErrClosed without running fn if the store is
@@ -27,7 +25,7 @@ func (s *Store) View(fn func(*View) error) error { return s.ViewUpTo(s.Seq(), fn
 // ViewUpTo is like View, but the history ends with version seq.
 func (s *Store) ViewUpTo(seq uint64, fn func(*View) error) error {
 	seq = min(seq, s.Seq())
-	return s.db.View(func(txn *badger.Txn) error { return fn(&View{s: s, txn: txn, seq: seq}) })
+	return s.db.View(func(txn *badger.Txn) error { return fn(&View{s, txn, seq}) })
 }
 
 // Seq returns the number of the newest version of the view.
@@ -185,8 +183,7 @@ func timesIn(txn *badger.Txn, seq uint64) (t times, ok bool) {
 // if the path is unknown.
 func (v *View) Current(p Path) (Version, bool, error) {
 	if o, ok := v.s.current.Get(p); ok && o.Seq != 0 && o.Seq <= v.seq {
-		o, err := v.latest(o)
-		return o, err == nil, err
+		return o, true, nil
 	}
 	item, err := v.txn.Get(keyCurrent(p))
 	if errors.Is(err, badger.ErrKeyNotFound) {
@@ -202,13 +199,12 @@ func (v *View) Current(p Path) (Version, bool, error) {
 	if o.Seq > v.seq { // a batch in progress wrote this version
 		return v.newest(p, v.seq)
 	}
-	o, err = v.latest(o)
-	return o, err == nil, err
+	return o, true, nil
 }
 
 // Current is like View.Current, on the present history.
 func (s *Store) Current(p Path) (out Version, found bool, err error) {
-	if v, ok := s.current.Get(p); ok && v.Seq != 0 && !v.hasNames() {
+	if v, ok := s.current.Get(p); ok && v.Seq != 0 {
 		return v, true, nil
 	}
 	err = s.View(func(v *View) (err error) { out, found, err = v.Current(p); return })
@@ -418,8 +414,6 @@ func (v *View) live(item *badger.Item, fn func(Version) error) error {
 		if err != nil || !found {
 			return err
 		}
-	} else if o, err = v.latest(o); err != nil {
-		return err
 	}
 	if o.Deleted() {
 		return nil
