@@ -35,7 +35,10 @@ type undoArgs struct {
 
 // undoOrRedo implements undo and redo.
 func (c *call) undoOrRedo(ctx context.Context, kind string, a undoArgs) (*mcp.CallToolResult, error) {
-	req := wire.PlanRequest{Kind: kind, Last: a.Last, Session: a.Session, Prompt: a.Prompt, ToolCall: a.ToolCall}
+	req := wire.PlanRequest{
+		Kind: kind, Last: a.Last, Session: a.Session, Prompt: a.Prompt, ToolCall: a.ToolCall,
+		Asker: c.s.opt.Session,
+	}
 	if a.Since != "" {
 		var err error
 		req.Since, err = parseSince(a.Since, time.Now())
