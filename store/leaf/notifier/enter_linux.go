@@ -52,8 +52,6 @@ func Under(prog []unix.SockFilter) (int, error) {
 	if errno != 0 {
 		return -1, fmt.Errorf("seccomp: %w", errno)
 	}
-	// Wake the other side on this processor (SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP).
-	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, 1)
 	return fd, nil
 }
 
