@@ -419,18 +419,26 @@ func (gs *groups) dropLists(d *db.DB, unused []uint64) error {
 	return w.Commit()
 }
 
-// removeGroupsAbove removes the groups whose numbers are above seq; see removeAbove.
+// removeGroupsAbove removes the groups and lists whose numbers are above seq; see removeAbove. A list
+// may be there without its group, because it is written first. It must go too, because a later list
+// may get its number.
 func (s *Store) removeGroupsAbove(seq uint64) error {
-	gone := map[*group]bool{} // and whether its list goes too
+	var gone []*group
+	var lists []uint64
 	err := s.db.View(func(txn *badger.Txn) error {
+		pieces := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kList}})
+		defer pieces.Close()
+		for pieces.Seek(keyList(seq+1, 0)); pieces.Valid(); pieces.Next() {
+			if key := pieces.Item().Key(); len(key) == len(keyList(0, 0)) {
+				lists = append(lists, binary.BigEndian.Uint64(key[1:]))
+			}
+		}
 		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 100, Prefix: []byte{kGroup}})
 		defer it.Close()
 		for it.Seek(keyGroup(seq + 1)); it.Valid(); it.Next() {
 			err := it.Item().Value(func(val []byte) error {
 				g, _, err := parseGroup(it.Item().Key(), val)
-				if err == nil {
-					gone[g] = g.list > seq
-				}
+				gone = append(gone, g)
 				return err
 			})
 			if err != nil {
@@ -439,17 +447,16 @@ func (s *Store) removeGroupsAbove(seq uint64) error {
 		}
 		return nil
 	})
-	if err != nil || len(gone) == 0 {
+	if err != nil || len(gone)+len(lists) == 0 {
 		return err
 	}
 	s.current.Clear()
 	w := s.db.NewWriter()
 	defer w.Close()
-	var unused []uint64
-	for g := range gone {
+	for _, g := range gone {
 		s.groups.drop(g)
 	}
-	for g, own := range gone {
+	for _, g := range gone {
 		m, err := s.groups.members(w.Snapshot(), g)
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return err
@@ -459,9 +466,6 @@ func (s *Store) removeGroupsAbove(seq uint64) error {
 				return err
 			}
 		}
-		if own {
-			unused = append(unused, g.list)
-		}
 		if err := removeGroup(w.Del, g); err != nil {
 			return err
 		}
@@ -469,7 +473,7 @@ func (s *Store) removeGroupsAbove(seq uint64) error {
 	if err := w.Commit(); err != nil {
 		return err
 	}
-	return s.groups.dropLists(s.db, unused)
+	return s.groups.dropLists(s.db, slices.Compact(lists))
 }
 
 func newTips() tips { return tips{map[Path]*group{}, map[Path]bool{}} }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/binary"
 
 	"cachebro/store/content"
 
@@ -20,6 +21,20 @@ func SetGroupLeast(n int) int {
 
 // Groups counts the groups.
 func (s *Store) Groups() int { return len(s.groups.upTo(s.Seq())) }
+
+// LeaveListAfter writes some pieces of a list, as a batch does that has made some versions and is
+// killed before it writes the group.
+func (s *Store) LeaveListAfter(versions uint64, pieces int) error {
+	w := s.db.NewWriter()
+	defer w.Close()
+	for i := range pieces {
+		enc := encode(&Version{Path: Path(rune('a' + i))})
+		if err := w.Set(keyList(s.Seq()+versions+1, i), append(binary.AppendUvarint(nil, uint64(len(enc))), enc...)); err != nil {
+			return err
+		}
+	}
+	return w.Commit()
+}
 
 // KeysSince returns the number of keys that were written after a moment (see Raw.Moment).
 func (s *Store) KeysSince(moment uint64) (n int, err error) {

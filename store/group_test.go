@@ -3,6 +3,7 @@ package store_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -319,4 +320,33 @@ func TestRenamesOfADirectoryAreCheap(t *testing.T) {
 	if err != nil || len(h) != renames+1 {
 		t.Errorf("%d versions, %v", len(h), err)
 	}
+}
+
+// A batch was killed after it had written a list and before its group. The next list with that number
+// does not take over its paths.
+func TestListWithoutItsGroup(t *testing.T) {
+	s := storetest.Fresh(t)
+	x := storetest.NewTree()
+	cs := []store.Change{x.Mkdir("d", storetest.DirMode)}
+	for i := range 12 {
+		cs = append(cs, x.Write(store.Path(fmt.Sprintf("d/f%d", i)), "text"))
+	}
+	storetest.Apply(t, s, cs...)
+	if err := errors.Join(s.LeaveListAfter(2, 3), s.Close()); err != nil { // the directory itself has two versions
+		t.Fatal(err)
+	}
+	s = storetest.Open(t, s.Dir(), storetest.Options())
+	store.Checked(t, s)
+	storetest.Apply(t, s, x.Rename("d", "e"))
+	if s.Groups() != 1 {
+		t.Errorf("%d groups", s.Groups())
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = storetest.Open(t, s.Dir(), storetest.Options())
+	if h, err := s.History("e/f7", true); err != nil || len(h) != 2 {
+		t.Errorf("%d versions, %v", len(h), err)
+	}
+	store.Checked(t, s)
 }
