@@ -27,7 +27,7 @@ func migrate(s *Store) error {
 	case have > schema:
 		return fmt.Errorf("%w: schema %d, this one knows %d", ErrNewer, have, schema)
 	case have > 0 && have < oldestSchema:
-		return fmt.Errorf("%w: schema %d, this one knows %d to %d", ErrDamaged, have, oldestSchema, schema)
+		return fmt.Errorf("the history has schema %d of an early cachebro; this one reads %d to %d", have, oldestSchema, schema)
 	case s.opt.ReadOnly:
 		return fmt.Errorf("%w: schema %d must be brought to %d first", ErrDamaged, have, schema)
 	}
