@@ -552,10 +552,16 @@ func (h *past) cameFrom(v *store.Version) *node {
 	if v.Op != store.OpLink && v.Op != store.OpExchange {
 		return nil
 	}
-	if c := h.lookup(v.From); c != nil {
+	c := h.lookup(v.From)
+	switch {
+	case c == nil:
+		return nil
+	case v.Seq >= h.lo:
 		return c.now().node
+	case v.Op == store.OpExchange || c.since > v.Seq: // the other path now holds another file
+		return nil
 	}
-	return nil
+	return c.base.node
 }
 
 // set sets the node of an entry, which may be nil.

@@ -127,3 +127,25 @@ func TestUndoOfExchangeOfDirectoryWithChangedFile(t *testing.T) {
 		t.Errorf("after the undo:\n%swant\n%s", show(now), show(want))
 	}
 }
+
+// The history of another machine has no inode numbers of this one. After an exchange, a path's newest
+// version names the other path, which now holds the other file. A restore took both for one file.
+func TestRestoreOfWhatWasExchangedElsewhere(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "sh", "", 5)
+	elsewhere := []store.Change{tr.Write("a", "1\n"), tr.Write("b", "2\n"), tr.Exchange("a", "b")}
+	for i := range elsewhere {
+		elsewhere[i].Stat.Ino = 0
+	}
+	c.do(elsewhere...)
+	then := c.s.Seq()
+	c.as("", "rm", "", 6).do(tr.Remove("a"))
+	p, err := Planner{Store: c.s}.Restore([]store.Path{"a", "b"}, then)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.carry(p)
+	c.want("a", "2\n")
+	c.want("b", "1\n")
+}
