@@ -311,7 +311,7 @@ func (r *Recorder) see(n *notifier.Notice, of origin) bool {
 	if !ok || n.Foreign() {
 		return true
 	}
-	if needsNoRecord(n, func(n *notifier.Notice, path string) bool { return r.isPassedOver(n, path, of) }) {
+	if r.needsNoRecord(n, c, of) {
 		return true
 	}
 	by := r.callers.Of(n.PID)
@@ -332,10 +332,9 @@ func (r *Recorder) see(n *notifier.Notice, of origin) bool {
 }
 
 // needsNoRecord reports whether a call opens a device that stores nothing, or makes or removes one
-// of git's locks on a path that isPassedOver confirms. It does not look up the caller, because the
-// look-up would be most of the cost of such a call.
-func needsNoRecord(n *notifier.Notice, isPassedOver func(n *notifier.Notice, path string) bool) bool {
-	c := notifier.Calls[uint32(n.NR)]
+// of git's locks. Recorder.see calls needsNoRecord before it looks up the caller, because the
+// look-up is most of the cost of such a call.
+func (r *Recorder) needsNoRecord(n *notifier.Notice, c notifier.Call, of origin) bool {
 	if c.Op != notifier.Open && c.Op != notifier.Remove {
 		return false
 	}
@@ -356,19 +355,14 @@ func needsNoRecord(n *notifier.Notice, isPassedOver func(n *notifier.Notice, pat
 		}
 	}
 	path, err := n.Path(c.Dir, c.Path, c.WithoutPath)
-	return err == nil && path != "" && isPassedOver(n, path)
-}
-
-// isPassedOver reports whether a call on a path that may be one of git's locks is ignored.
-func (r *Recorder) isPassedOver(n *notifier.Notice, path string, of origin) bool {
+	if err != nil || path == "" {
+		return false
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.resolver.begin()
 	s, ok := r.resolver.resolve(n, path, false)
-	if !ok || !passing(s.path) || isDir(s.st) {
-		return !ok
-	}
-	return r.passedOver(s, false, of)
+	return ok && passing(s.path) && !isDir(s.st) && r.passedOver(s, false, of)
 }
 
 // passing reports whether a path is a lock or a temporary file in a git directory. Such a file is

@@ -58,7 +58,7 @@ func (r *resolver) resolve(n *notifier.Notice, path string, follow bool) (spot, 
 		if follow && isDescriptorDir(dir) { // such a link is not a path
 			return r.directory(prefix + path)
 		}
-		s, ok := r.resolveIn(n, prefix, dir, base)
+		s, ok := r.resolveIn(prefix, dir, base)
 		if !ok {
 			return s, false
 		}
@@ -134,8 +134,8 @@ func (r *resolver) directory(path string) (spot, bool) {
 		return spot{}, false
 	}
 	defer unix.Close(fd)
-	real, ok := r.recordedDir(fd)
-	if !ok {
+	real, ok := pathOf(fd)
+	if !ok || r.notRecorded(fd, real) {
 		return spot{}, false
 	}
 	var sx sys.Stat
@@ -146,25 +146,17 @@ func (r *resolver) directory(path string) (spot, bool) {
 	return spot{real, sx.Stat, true}, ok && sameInode(here, sx.Stat) && !r.places.Skipped(real)
 }
 
-func (r *resolver) resolveIn(n *notifier.Notice, prefix, dir, base string) (spot, bool) {
+func (r *resolver) resolveIn(prefix, dir, base string) (spot, bool) {
 	if r.last.named == prefix+dir {
 		return spotAt(unix.AT_FDCWD, r.last.real, base)
-	}
-	if real := strings.TrimSuffix(dir, "/"); prefix == "" && n.IsKernelPath(real) {
-		var fs unix.Statfs_t
-		if unix.Statfs(dir, &fs) != nil || r.notRecorded(&fs, real) {
-			return spot{}, false
-		}
-		r.last = resolvedDir{dir, real}
-		return spotAt(unix.AT_FDCWD, real, base)
 	}
 	fd, err := unix.Open(prefix+dir, unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return spot{}, false
 	}
 	defer unix.Close(fd)
-	real, ok := r.recordedDir(fd)
-	if !ok {
+	real, ok := pathOf(fd)
+	if !ok || r.notRecorded(fd, real) {
 		return spot{}, false
 	}
 	if prefix != "" { // record the file only if the path leads us to the same directory
@@ -176,13 +168,6 @@ func (r *resolver) resolveIn(n *notifier.Notice, prefix, dir, base string) (spot
 	}
 	r.last = resolvedDir{prefix + dir, real}
 	return spotAt(fd, real, base)
-}
-
-// recordedDir returns the path of a descriptor, or false if changes there are not recorded.
-func (r *resolver) recordedDir(fd int) (string, bool) {
-	var fs unix.Statfs_t
-	real, ok := pathOf(fd)
-	return real, ok && unix.Fstatfs(fd, &fs) == nil && !r.notRecorded(&fs, real)
 }
 
 // spotAt returns the spot of a name in the directory at the path real. fd is that directory, or
@@ -220,8 +205,9 @@ const fuseMagic = 0x65735546
 
 // notRecorded reports whether a path is in a file system of the kernel's, or on a cachebro mount,
 // whose overlay records the changes.
-func (r *resolver) notRecorded(fs *unix.Statfs_t, path string) bool {
-	if procfs.KernelFSType(int64(fs.Type)) {
+func (r *resolver) notRecorded(fd int, path string) bool {
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(fd, &fs); err != nil || procfs.KernelFSType(int64(fs.Type)) {
 		return true
 	}
 	if int64(fs.Type) != fuseMagic {

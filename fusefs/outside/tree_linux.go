@@ -19,39 +19,13 @@ import (
 // page is memory shared by a recorder and the process that runs a tree. The kernel writes the calls
 // being examined into it, so that they survive a kill of the recorder. It holds two notices, the
 // second for a call that arrives while the first takes too long. A counter of the calls let through
-// unexamined follows, and the PID namespace to which the process IDs in the notices belong.
+// unexamined follows.
 type page []byte
 
 const (
-	unseenAt    = 2 * notifier.NoticeSize
-	namespaceAt = unseenAt + 8
-	pageSize    = 4 << 10
+	unseenAt = 2 * notifier.NoticeSize
+	pageSize = 4 << 10
 )
-
-// newPage returns a new page and its descriptor.
-func newPage() (fd int, p page, err error) {
-	fd, err = unix.MemfdCreate("cachebro-calls", unix.MFD_CLOEXEC)
-	if err != nil {
-		return -1, nil, err
-	}
-	err = unix.Ftruncate(fd, pageSize)
-	if err == nil {
-		p, err = mapPage(fd)
-	}
-	if err != nil {
-		unix.Close(fd)
-		return -1, nil, err
-	}
-	p.receivesIn(ownNamespace()) // the first write through this mapping sets the file's time; see takeTree
-	return fd, p, nil
-}
-
-// ownNamespace identifies the PID namespace of this process.
-func ownNamespace() uint64 {
-	var st unix.Stat_t
-	_ = unix.Stat("/proc/self/ns/pid", &st)
-	return st.Ino
-}
 
 func mapPage(fd int) (page, error) {
 	return unix.Mmap(fd, 0, pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
@@ -59,14 +33,6 @@ func mapPage(fd int) (page, error) {
 
 func (p page) notices() [2][]byte {
 	return [2][]byte{p[:notifier.NoticeSize], p[notifier.NoticeSize:unseenAt]}
-}
-
-// namespace returns the PID namespace of the process that received the notices.
-func (p page) namespace() uint64 { return binary.NativeEndian.Uint64(p[namespaceAt:]) }
-
-// receivesIn notes the PID namespace of the process that receives notices from now on.
-func (p page) receivesIn(namespace uint64) {
-	binary.NativeEndian.PutUint64(p[namespaceAt:], namespace)
 }
 
 // unseen adds to the number of calls let through unexamined, and returns the sum.
@@ -135,7 +101,7 @@ func takeTree(conn int, oob []byte, ours bool) (*tree, error) {
 }
 
 // serve calls see with each call of the tree until all its processes have ended. It begins with the
-// calls that the Watch or a killed recorder had received.
+// calls that a killed recorder had received.
 func (t *tree) serve(see func(*notifier.Notice, origin) bool) {
 	defer func() {
 		for _, fd := range []int{t.listener, t.pass[0], t.pass[1]} {
@@ -160,20 +126,13 @@ func (t *tree) serve(see func(*notifier.Notice, origin) bool) {
 			<-t.passEnded
 		}
 	}
-	notices, here := t.page.notices(), ownNamespace()
+	notices := t.page.notices()
 	for _, b := range notices {
-		n := notifier.Unanswered(t.listener, b)
-		if n == nil {
-			continue
-		}
-		if t.page.namespace() == here {
+		if n := notifier.Unanswered(t.listener, b); n != nil {
 			look(n)
-		} else { // its process ID means another process here
-			t.page.unseen(1)
+			notifier.Continue(t.listener, n.ID)
 		}
-		notifier.Continue(t.listener, n.ID)
 	}
-	t.page.receivesIn(here)
 	notifier.Serve(t.listener, -1, notices[0], look)
 }
 

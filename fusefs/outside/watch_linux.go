@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,8 +28,6 @@ type Watch struct {
 	listener int
 	memfd    int
 	page     page
-	resolver resolver           // for calls that no recorder sees; see passes
-	arrivals *notifier.Arrivals // nil without a listener
 
 	// The goroutine that serves owns these.
 	conn   int // -1 if none
@@ -58,14 +54,14 @@ const (
 type Runner struct {
 	Paths   wire.Paths
 	Start   func() error // starts a recorder
-	First   func()       // called before the first call that needs a recorder is examined
+	First   func()       // called before the first reported call of the tree is examined
 	Trouble func(error)  // called once, when calls can no longer be recorded
 	Gap     func()       // called when a recorder has died and another continues
 }
 
 // Begin runs work so that the user's recorder sees the calls of the processes that work starts.
-// Most commands only read, so a recorder is started at the first call that may need a record. failed
-// is the error of work. If the calls cannot be seen, work does not run and err says why.
+// Most commands only read, so a recorder is started at the first reported call. failed is the error
+// of work. If the calls cannot be seen, work does not run and err says why.
 func Begin(r Runner, work func() error) (w *Watch, failed, err error) {
 	return begin(r, []byte{doWatch}, work)
 }
@@ -94,9 +90,6 @@ func begin(r Runner, packet []byte, work func() error) (w *Watch, failed, err er
 	onThread(func() {
 		var err error
 		w.listener, err = notifier.Under(Filter())
-		if err == nil {
-			w.arrivals, err = notifier.NewArrivals(w.listener)
-		}
 		entered <- err
 		if err == nil {
 			<-watched
@@ -134,7 +127,7 @@ func onThread(f func()) {
 
 // newWatch makes everything of a watch except its listener.
 func newWatch(r Runner, begin []byte) (*Watch, error) {
-	w := &Watch{Runner: r, begin: begin, listener: -1, memfd: -1, conn: -1, resolver: resolver{places: &Places{}}, ended: make(chan bool, 1), stop: [2]int{-1, -1}}
+	w := &Watch{Runner: r, begin: begin, listener: -1, memfd: -1, conn: -1, ended: make(chan bool, 1), stop: [2]int{-1, -1}}
 	_, err := r.Paths.MakeState(wire.OutsideRoot) // the directory for saved contents
 	if err == nil {
 		w.socket, err = r.Paths.NetSocket()
@@ -143,10 +136,13 @@ func newWatch(r Runner, begin []byte) (*Watch, error) {
 		err = unix.Pipe2(w.stop[:], unix.O_CLOEXEC)
 	}
 	if err == nil {
-		w.memfd, w.page, err = newPage()
+		w.memfd, err = unix.MemfdCreate("cachebro-calls", unix.MFD_CLOEXEC)
 	}
 	if err == nil {
-		w.resolver.root, err = rootAt("/")
+		err = unix.Ftruncate(w.memfd, pageSize)
+	}
+	if err == nil {
+		w.page, err = mapPage(w.memfd)
 	}
 	if err != nil {
 		w.close()
@@ -157,9 +153,6 @@ func newWatch(r Runner, begin []byte) (*Watch, error) {
 
 func (w *Watch) close() {
 	w.drop()
-	if w.arrivals != nil {
-		w.arrivals.Close()
-	}
 	for _, fd := range []int{w.stop[0], w.stop[1], w.memfd, w.listener} {
 		if fd >= 0 {
 			unix.Close(fd)
@@ -223,9 +216,9 @@ func (w *Watch) restart() {
 	w.Gap()
 }
 
-// serve waits for the first call that may need a record, then keeps a recorder attached until it is
-// stopped. If a recorder ends, the calls that it had received may not have been examined, so the
-// next recorder gets them again. serve reports whether the tree has ended.
+// serve waits for the first call of the tree, then keeps a recorder attached until it is stopped.
+// If a recorder ends, the calls that it had received may not have been examined, so the next
+// recorder gets them again. serve reports whether the tree has ended.
 func (w *Watch) serve() (ended bool) {
 	if !w.awaitCall() {
 		return true
@@ -253,55 +246,25 @@ func (w *Watch) serve() (ended bool) {
 	return notifier.Serve(w.listener, w.stop[0], make([]byte, notifier.NoticeSize), func(*notifier.Notice) { w.page.unseen(1) })
 }
 
-// awaitCall returns when the tree waits with a call that may need a record, or when the command has
-// ended and left processes running, which only a recorder can watch. It returns false if the tree
-// ended without such a call.
+// awaitCall returns when the tree has made its first call, or when the command has ended and left
+// processes running, which only a recorder can watch. It returns false if the tree ended without a
+// call. The recorder receives the call itself, because it may be in another PID namespace.
 func (w *Watch) awaitCall() bool {
-	for w.arrivals.Await() {
-		if notifier.NoProcessLeft(w.listener) {
-			return false
-		}
-		if !w.passes() {
+	pfd := []unix.PollFd{{Fd: int32(w.listener), Events: unix.POLLIN}, {Fd: int32(w.stop[0]), Events: unix.POLLIN}}
+	for {
+		_, err := unix.Poll(pfd, -1)
+		switch {
+		case err == unix.EINTR:
+		case pfd[0].Revents&unix.POLLIN != 0:
 			w.called.Store(true)
 			return true
+		case pfd[0].Revents&unix.POLLHUP != 0:
+			return false
+		default: // the command has ended, and its last processes are about to end
+			_, _ = unix.Poll(pfd[:1], int(endsWithin.Milliseconds()))
+			return pfd[0].Revents&unix.POLLHUP == 0
 		}
 	}
-	// The command has ended, and its last processes are about to end.
-	pfd := []unix.PollFd{{Fd: int32(w.listener), Events: unix.POLLIN}}
-	_, _ = unix.Poll(pfd, int(endsWithin.Milliseconds()))
-	return pfd[0].Revents&unix.POLLHUP == 0
-}
-
-// passes lets a waiting call through if it needs no record and no recorder runs. A recorder that
-// runs takes the call itself, because it may be in another PID namespace. One that is started now
-// finds the call in the page.
-func (w *Watch) passes() bool {
-	if _, err := os.Lstat(w.socket); err == nil || len(w.begin) > 1 { // all calls of a plan need a record
-		return false
-	}
-	notice := w.page.notices()[0]
-	n := notifier.Take(w.listener, notice)
-	if n == nil {
-		return true // its caller was killed
-	}
-	if !needsNoRecord(n, w.isPassedOver) {
-		return false
-	}
-	notifier.Continue(w.listener, n.ID)
-	clear(notice)
-	return true
-}
-
-// isPassedOver reports whether a recorder would ignore a call on a path that may be one of git's
-// locks.
-func (w *Watch) isPassedOver(n *notifier.Notice, path string) bool {
-	w.resolver.begin()
-	s, ok := w.resolver.resolve(n, path, false)
-	if !ok || isDir(s.st) || s.st.Nlink > 1 {
-		return !ok
-	}
-	root, _ := w.Paths.Find(filepath.Dir(s.path))
-	return passing(strings.TrimPrefix(s.path, root+"/"))
 }
 
 // endsWithin is how long processes may take to disappear after the command's end.
@@ -385,7 +348,6 @@ func (w *Watch) End(self string) (unseen int, err error) {
 		err = Settle(w.Paths, SettleWithin, w.Start)
 	}
 	_, _ = unix.Write(w.stop[1], []byte{0})
-	w.arrivals.Stop()
 	if ended := <-w.ended; !ended && w.failed {
 		if fd, derr := unix.Dup(w.listener); derr == nil {
 			notifier.ServeRemaining(self, os.NewFile(uintptr(fd), "listener"))

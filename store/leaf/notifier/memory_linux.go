@@ -97,16 +97,11 @@ func (n *Notice) Path(dirArg, pathArg int8, withoutPath bool) (string, error) {
 			return "", nil
 		}
 	}
-	n.at = at
 	if name == "" {
 		return at, nil
 	}
 	return at + "/" + name, nil
 }
-
-// IsKernelPath reports whether dir is the directory of a relative path that Path has returned. It
-// then has no symlinks, because the kernel gave it.
-func (n *Notice) IsKernelPath(dir string) bool { return n.at != "" && dir == n.at }
 
 // OpenFlags returns the flags of an Open or Open2.
 func (n *Notice) OpenFlags(c Call) (uint64, error) {

@@ -30,12 +30,11 @@ type Notice struct {
 	// name caches the string that argument number named pointed to when it was first read.
 	named int8
 	name  string
-	at    string // the directory to which the last relative path belonged
 }
 
 func (n *Notice) decode(b []byte) {
 	e := binary.NativeEndian
-	n.name, n.at = "", ""
+	n.name = ""
 	n.ID, n.PID = e.Uint64(b), e.Uint32(b[8:])
 	n.NR, n.Arch = int32(e.Uint32(b[16:])), e.Uint32(b[20:])
 	for i := range n.Args {
@@ -79,63 +78,42 @@ func Unanswered(fd int, b []byte) *Notice {
 	return n
 }
 
-// Take receives a waiting call and stores its notice in buf, of NoticeSize zero bytes. It returns nil
-// if the caller was killed meanwhile and another call or the end of the tree ended the wait.
-func Take(fd int, buf []byte) *Notice {
-	n := &Notice{}
-	if n.receive(fd, buf) != 0 {
-		return nil
-	}
-	return n
-}
-
-// receive waits for a call, which is already there unless its caller was killed meanwhile.
-func (n *Notice) receive(fd int, buf []byte) syscall.Errno {
-	errno := ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&buf[0]))
-	if errno == 0 {
-		n.decode(buf)
-	}
-	return errno
-}
-
 // Serve calls see, which may be nil, with every call and then lets the call continue. It returns
 // true when no process is left under the filter, and false when stop (a descriptor, or -1) becomes
 // readable. It stores the notice in buf, of NoticeSize bytes. If buf is shared memory, another
 // process can answer a call that a killed process had received.
 func Serve(fd, stop int, buf []byte, see func(*Notice)) (ended bool) {
-	wakeHere(fd)
+	// Wake the other side on this processor (SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP).
+	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, 1)
 	clear(buf)
-	var arrivals *Arrivals // nil if the poller cannot be used or Serve must also wait for stop
-	if stop < 0 {
-		arrivals, _ = NewArrivals(fd)
-	}
-	if arrivals != nil {
-		defer arrivals.Close()
+	shown := arrivalsOf(fd, stop)
+	if shown != nil {
+		defer shown.Close()
 	}
 	var n Notice
+	var atMost *unix.Timespec
+	if shown != nil {
+		atMost = &unix.Timespec{Nsec: burstPause.Nanoseconds()}
+	}
 	for {
 		pfd := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(stop), Events: unix.POLLIN}}
-		var ready int
-		var err error
-		if arrivals != nil {
-			ready, err = pollBriefly(pfd)
-		} else {
-			ready, err = unix.Poll(pfd, -1)
-		}
+		ready, err := unix.Ppoll(pfd, atMost, nil)
 		switch {
 		case err == unix.EINTR:
 			continue
 		case err != nil:
 			return false
 		case ready == 0:
-			arrivals.Await()
+			shown.await()
 			continue
 		}
 		if pfd[0].Revents&unix.POLLIN == 0 {
 			return pfd[0].Revents&unix.POLLHUP != 0 // the last process has ended
 		}
-		switch n.receive(fd, buf) {
+		// If the caller was killed meanwhile, this blocks until the next call or the end.
+		switch errno := ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&buf[0])); errno {
 		case 0:
+			n.decode(buf)
 			if see != nil {
 				see(&n)
 			}
@@ -149,71 +127,47 @@ func Serve(fd, stop int, buf []byte, see func(*Notice)) (ended bool) {
 }
 
 // burstPause is the longest pause within a burst of calls. During a burst, Serve waits in ppoll(2):
-// the kernel then switches directly from the caller to this thread and back on one processor.
+// the kernel then switches directly from the caller to this thread and back on one processor, and
+// Go's scheduler has nothing to do.
 const burstPause = 200 * time.Microsecond
 
-// pollBriefly polls for at most burstPause. It does not tell Go's scheduler, which would otherwise
-// take the processor from this thread and return it with each call, and have its monitor look every
-// 20 µs. So other goroutines may have one processor less during a burst.
-func pollBriefly(pfd []unix.PollFd) (ready int, err error) {
-	rest := unix.NsecToTimespec(burstPause.Nanoseconds()) // the kernel changes it
-	n, _, errno := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&pfd[0])), uintptr(len(pfd)), uintptr(unsafe.Pointer(&rest)), 0, 0, 0)
-	if errno != 0 {
-		return 0, errno
-	}
-	return int(n), nil
-}
-
-// wakeHere makes the kernel wake the other side of a listener on the same processor
-// (SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP). Only whoever receives the calls may do that, because the filter
-// may show ioctl(2) itself.
-func wakeHere(fd int) {
-	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, 1)
-}
-
-// Arrivals waits for calls with Go's poller. If a thread waited in poll(2) instead, Go's runtime
-// would check the thread every 20 µs. That took 40 % of the cost of the calls of "git status".
-type Arrivals struct {
-	file *os.File
+// arrivals waits for the first call of a burst with Go's poller. If a thread waited in poll(2)
+// instead, Go's runtime would check the thread every 20 µs. That took 40 % of the cost of the calls
+// of "git status".
+type arrivals struct {
+	*os.File
 	conn syscall.RawConn
 }
 
-// NewArrivals returns the Arrivals of a listener, which must be closed.
-func NewArrivals(fd int) (*Arrivals, error) {
-	wakeHere(fd)
+// arrivalsOf returns nil if the poller cannot be used or Serve must also wait for stop.
+func arrivalsOf(fd, stop int) *arrivals {
+	if stop >= 0 {
+		return nil
+	}
 	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
-		return nil, err
+		return nil
 	}
 	if err := unix.SetNonblock(own, true); err != nil {
 		unix.Close(own)
-		return nil, err
+		return nil
 	}
 	f := os.NewFile(uintptr(own), "listener")
 	conn, err := f.SyscallConn()
-	if err == nil {
-		err = f.SetReadDeadline(time.Time{}) // fails if the poller does not support it
-	}
-	if err != nil {
+	if err != nil || f.SetReadDeadline(time.Time{}) != nil { // the poller does not support it
 		f.Close()
-		return nil, err
+		return nil
 	}
-	return &Arrivals{f, conn}, nil
+	return &arrivals{f, conn}
 }
 
-// Await returns true when a call has arrived or the last process has ended, and false after Stop.
-func (a *Arrivals) Await() bool {
-	return a.conn.Read(func(fd uintptr) bool {
+// await returns when a call has arrived or the last process has ended.
+func (a *arrivals) await() {
+	_ = a.conn.Read(func(fd uintptr) bool {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
 		return n > 0 || err != nil && err != unix.EINTR
-	}) == nil
+	})
 }
-
-// Stop makes Await return.
-func (a *Arrivals) Stop() { _ = a.file.SetReadDeadline(time.Unix(1, 0)) }
-
-// Close releases the descriptor. Nobody may be in Await.
-func (a *Arrivals) Close() { a.file.Close() }
 
 // NoProcessLeft reports whether no process is left under a filter.
 func NoProcessLeft(fd int) bool {
