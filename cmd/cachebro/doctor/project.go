@@ -45,7 +45,9 @@ func doctorProject(ctx context.Context, e *cli.Env, t cli.Target, withCanary boo
 		}
 	}
 	c, err := e.Connect(ctx, t.Root)
-	defer c.Close()
+	if c != nil {
+		defer c.Close()
+	}
 	if err != nil {
 		fix := "cachebro status " + cli.Arg(t.Root)
 		if errors.Is(err, wire.ErrVersion) {

@@ -52,7 +52,9 @@ the store does not answer.`,
 			return err
 		}
 		c, err := e.Connect(ctx, t.Root)
-		defer c.Close()
+		if c != nil {
+			defer c.Close()
+		}
 		if err != nil && (c == nil || !errors.Is(err, wire.ErrVersion)) {
 			return err
 		}

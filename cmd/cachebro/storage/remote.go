@@ -103,7 +103,9 @@ func askRemote(ctx context.Context, e *cli.Env, q wire.RemoteRequest, asJSON boo
 		patience.Answer = sendWithin + time.Minute
 	}
 	c, err := e.ConnectAs(ctx, t.Root, "cli", patience)
-	defer c.Close()
+	if c != nil {
+		defer c.Close()
+	}
 	if err != nil {
 		return err
 	}
