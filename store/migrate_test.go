@@ -18,7 +18,8 @@ func TestMigrate(t *testing.T) {
 	number := func(n uint64) {
 		t.Helper()
 		err := s.db.Update(func(txn *badger.Txn) error { return txn.Set(keySchema, binary.AppendUvarint(nil, n)) })
-		if err = errors.Join(err, s.Close()); err != nil {
+		err = errors.Join(err, s.Close())
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

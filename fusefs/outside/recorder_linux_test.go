@@ -362,21 +362,24 @@ func TestWrittenByAnotherName(t *testing.T) {
 	}
 }
 
+// descriptor opens a file or directory of the place for reading until the test ends.
+func (p *place) descriptor(name string) *os.File {
+	p.t.Helper()
+	f, err := os.Open(p.path(name))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { f.Close() })
+	return f
+}
+
 // TestThroughProc: a link of /proc to an open file leads to that file, one to a directory is
 // part of a path. A link made that way was taken for a file of its own, and not taken back.
 func TestThroughProc(t *testing.T) {
 	p := newPlace(t)
 	p.write("one", "first")
-	f, err := os.Open(p.path("one"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	dir, err := os.Open(p.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dir.Close()
+	f := p.descriptor("one")
+	dir := p.descriptor(".")
 	fd := fmt.Sprintf("/proc/self/fd/%d", f.Fd())
 	p.see(unix.SYS_LINKAT, [6]uint64{at(), 0, at(), 0, unix.AT_SYMLINK_FOLLOW}, fd, "two")
 	if err := unix.Linkat(unix.AT_FDCWD, fd, unix.AT_FDCWD, p.path("two"), unix.AT_SYMLINK_FOLLOW); err != nil {
@@ -398,11 +401,7 @@ func TestThroughProc(t *testing.T) {
 func TestLinkOfRemovedName(t *testing.T) {
 	p := newPlace(t)
 	p.write("one", "first")
-	f, err := os.Open(p.path("one"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f := p.descriptor("one")
 	p.see(unix.SYS_LINKAT, [6]uint64{at(), 0, at()}, "one", "two")
 	if err := os.Link(p.path("one"), p.path("two")); err != nil {
 		t.Fatal(err)

@@ -93,7 +93,9 @@ func firstIndex(binary, dir string, clients int, writer bool) error {
 			return err
 		}
 		pid = st.PID
-		if st.Scan.Done && st.Store.Versions >= len(files) && st.Index.Ready && (writer || st.Index.Lag <= 20) { // while a writer writes all the time, the index always lags a little
+		recorded := st.Scan.Done && st.Store.Versions >= len(files)
+		indexed := st.Index.Ready && (writer || st.Index.Lag <= 20) // behind a writer, the index always lags a little
+		if recorded && indexed {
 			complete = time.Now()
 		}
 	}

@@ -371,9 +371,10 @@ func (h *past) read(paths []store.Path, known map[uint64]*store.Version) ([]*sto
 	return vs, nil
 }
 
-// movedFrom returns the path from which a rename before lo brought the file that its path had at lo and
-// lost since, or "" if none did. A plan may have brought the file back there. If traced is set, own is the
-// history of such a path, and movedFrom returns where the file had been before that.
+// movedFrom takes the history of a path that held a file at lo and lost it since. It returns the path
+// from which a rename or exchange before lo had brought that file, or "". A plan may have brought the
+// file back there, so that path is read too. If traced is set, own is the history of a path that
+// movedFrom returned, and the result is where the same file was before.
 func (h *past) movedFrom(own []*store.Version, traced bool) store.Path {
 	i, _ := slices.BinarySearchFunc(own, h.lo, func(v *store.Version, lo uint64) int { return compareSeq(v.Seq, lo) })
 	lost := i < len(own) && own[i].Deleted()
@@ -558,7 +559,7 @@ func (h *past) cameFrom(v *store.Version) *node {
 		return nil
 	case v.Seq >= h.lo:
 		return c.now().node
-	case v.Op == store.OpExchange || c.since > v.Seq: // the other path now holds another file
+	case v.Op == store.OpExchange || c.since > v.Seq: // at lo, the path v.From held another file
 		return nil
 	}
 	return c.base.node

@@ -208,7 +208,8 @@ func (h *past) put(c *cell, n *node, v *store.Version) *node {
 		return n
 	}
 	goesOn := (*node)(nil)
-	replaced := cur != nil && cur.kind == n.kind && len(cur.entries) == 1 && cur.nlink < 2 && !cur.dir()
+	alike := cur != nil && cur.kind == n.kind && !cur.dir()
+	replaced := alike && len(cur.entries) == 1 && cur.nlink < 2
 	switch {
 	case v.Plan != "" && n.justMade(v) && h.recordsCells(v.Plan):
 		goesOn = h.restoredNode(v, c)

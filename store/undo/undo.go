@@ -257,9 +257,9 @@ func (m *maker) all(f store.Filter) (vs []*store.Version, err error) {
 	return vs, err
 }
 
-// act reports whether a version is an act of the one who made it. What an agent's undo or restore
-// changed is an act of the agent. What a person's changed is not: it corrects acts, and redo reverses
-// it.
+// act reports whether an undo may select a version. It may select what an agent's own undo or restore
+// changed, as it may all else that the agent did. It may not select what a person's undo or restore
+// changed, which only redo reverses.
 func act(v *store.Version) bool { return v.Plan == "" || v.Actor.Session != "" }
 
 // selected returns the versions that a query selects. It never selects an action in tried

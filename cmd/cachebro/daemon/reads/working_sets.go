@@ -157,7 +157,9 @@ func (ws *WorkingSets) everybodysFiles(ctx context.Context, since time.Time) ([]
 			if v.Op == store.OpMoved && byPath[v.Path] == nil {
 				renamedAway[v.Path] = true
 			}
-			if v.Class != 0 || v.Op == store.OpMkdir || v.Op == store.OpRmdir || v.Op == store.OpMoved || renamedAway[v.Path] {
+			madeOrRemovedDir := v.Op == store.OpMkdir || v.Op == store.OpRmdir
+			leftName := v.Op == store.OpMoved || renamedAway[v.Path]
+			if v.Class != 0 || madeOrRemovedDir || leftName {
 				continue
 			}
 			f := byPath[v.Path]
