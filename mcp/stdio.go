@@ -14,11 +14,13 @@ import (
 	"sync/atomic"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"cachebro/store/leaf/limits"
 )
 
-// maxLine bounds one message. A write_file of the largest versioned file (32 MiB) fits, with JSON
-// escapes.
-const maxLine = 80 << 20
+// maxLine bounds one message, in bytes. A write_file of the largest versioned file fits, with
+// JSON escapes.
+const maxLine = limits.Content * 5 / 2
 
 // parallel bounds the requests of one connection handled at once. 50 simultaneous reads must not
 // wait for each other.

@@ -283,7 +283,7 @@ var clientSpecs = []clientSpec{
 		marks: func(s Setup) []string { return []string{filepath.Join(s.Home, ".codeium", "windsurf")} },
 		files: func(s Setup) []file {
 			if s.Project != "" {
-				return nil // Codex has no configuration for single projects
+				return nil // Windsurf has no configuration for single projects
 			}
 			return []file{{filepath.Join(s.Home, ".codeium", "windsurf", "mcp_config.json"), jsonEntry{[]string{"mcpServers", "cachebro"}, plainServer(s)}}}
 		},

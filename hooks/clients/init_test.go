@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -94,12 +95,20 @@ var broken = map[string]string{
 	"only a comment":    "// nothing yet\n",
 }
 
-func jsonClients() []string {
-	return []string{"claude", "cursor", "opencode", "gemini", "qwen", "vscode", "windsurf", "zed"}
+// jsonClients returns the names of the clients whose configuration files are all JSON.
+func jsonClients(t *testing.T) (names []string) {
+	t.Helper()
+	for _, spec := range clientSpecs {
+		isOther := func(f file) bool { return !strings.HasPrefix(filepath.Ext(f.path), ".json") }
+		if !slices.ContainsFunc(spec.files(testSetup(t)), isOther) {
+			names = append(names, spec.name)
+		}
+	}
+	return names
 }
 
 func TestInitKeepsAndTakesBack(t *testing.T) {
-	for _, client := range jsonClients() {
+	for _, client := range jsonClients(t) {
 		for name, text := range configs {
 			t.Run(client+"/"+name, func(t *testing.T) {
 				s := testSetup(t)
@@ -242,7 +251,7 @@ func TestUninitWithoutBackup(t *testing.T) {
 	exact := map[string]bool{"two blanks": true, "four blanks": true, "tabs": true, "no final newline": true, "line comments": true,
 		"block comments": true, "trailing comma": true, "comma and comment": true, "BOM": true, "CRLF": true, "BOM and CRLF": true,
 		"other servers": true, "empty object": true, "empty object, line": true, "unicode, escapes": true}
-	for _, client := range jsonClients() {
+	for _, client := range jsonClients(t) {
 		for name, text := range configs {
 			if text == "\x00" || name == "ours, by hand" {
 				continue
@@ -294,7 +303,7 @@ func TestUninitAfterEdit(t *testing.T) {
 }
 
 func TestBrokenFilesAreLeftAlone(t *testing.T) {
-	for _, client := range jsonClients() {
+	for _, client := range jsonClients(t) {
 		for name, text := range broken {
 			s := testSetup(t)
 			spec, _ := clientNamed(client)

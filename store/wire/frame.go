@@ -12,13 +12,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"cachebro/store/leaf/limits"
 )
 
-// Limits of one frame. The header of a plan for 100,000 files takes 30 MB. A body is a file (the
-// store accepts at most 32 MiB) or a diff of a whole tree.
+// Limits of one frame, in bytes. The header of a plan for 100,000 files takes 30 MB. A body is a
+// file or a diff of a whole tree.
 const (
 	maxHeader = 64 << 20
-	maxBody   = 256 << 20
+	maxBody   = 8 * limits.Content
 
 	prefixLen = 8
 	// believed is the number of bytes that are allocated before any byte arrives. A larger length
