@@ -137,3 +137,16 @@ func TestRedoOfAnUndoBelowAnother(t *testing.T) {
 	c.carry(d)
 	c.want("a", "1\n")
 }
+
+// A wrote a new file twice and gave it the name of B's file, which already had that content. The save
+// changed nothing, but B's write then counted as A's too, so an undo of A took it back.
+func TestUndoOfSaveWithTheSameContent(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("B", "vim", "t1", 11).do(tr.Write("b", "1\n"))
+	c.as("A", "sh", "t2", 10).do(tr.Write("a", "1\n"))
+	c.as("B", "vim", "t3", 11).do(tr.Write("b", "2\n"))
+	c.as("A", "vim", "t4", 12).do(tr.Write("b.tmp", "3\n"), tr.Write("b.tmp", "2\n"), tr.Rename("b.tmp", "b"))
+	c.carry(c.undo(Query{Select: store.Filter{Session: "A"}}))
+	c.want("b", "2\n")
+}

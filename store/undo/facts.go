@@ -247,10 +247,9 @@ func (h *past) put(c *cell, n *node, v *store.Version) *node {
 	if n.seen && n.content.known { // its values when it was made
 		h.write(&goesOn.content, n.content.now().st, v)
 		h.write(&goesOn.meta, n.meta.now().st, v)
-		for _, f := range n.content.facts {
-			last := &goesOn.content
-			if len(last.facts) > 0 {
-				last.facts[len(last.facts)-1].seqs = append(last.facts[len(last.facts)-1].seqs, f.seqs...)
+		if last := len(goesOn.content.facts) - 1; last >= 0 && goesOn.content.facts[last].v == v { // otherwise, it had this content before
+			for _, f := range n.content.facts {
+				goesOn.content.facts[last].seqs = append(goesOn.content.facts[last].seqs, f.seqs...)
 			}
 		}
 	}

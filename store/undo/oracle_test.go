@@ -221,14 +221,34 @@ func names(cs []store.Conflict) (out []string) {
 
 // cautious: a plan left alone more than it had to and said so, and did nothing else.
 func cautious(named []store.Conflict, before, want, got map[store.Path]string) bool {
+	leftAlone := func(p store.Path) bool {
+		return slices.ContainsFunc(named, func(c store.Conflict) bool { return p.Inside(c.Path) || c.Path.Inside(p) })
+	}
+	want = without(want, func(p store.Path) bool { return got[p] == "" && leftAlone(p) })
 	all := maps.Clone(got)
 	maps.Copy(all, want)
 	for p := range all {
-		if got[p] != want[p] && got[p] != before[p] && !slices.ContainsFunc(named, func(c store.Conflict) bool { return p.Inside(c.Path) || c.Path.Inside(p) }) {
+		if got[p] != want[p] && got[p] != before[p] && !leftAlone(p) {
 			return false
 		}
 	}
 	return true
+}
+
+// without returns what Tree.Shape would return without some of the paths.
+func without(shape map[store.Path]string, some func(store.Path) bool) map[store.Path]string {
+	out, first := map[store.Path]string{}, map[string]store.Path{}
+	for _, p := range slices.Sorted(maps.Keys(shape)) {
+		if some(p) {
+			continue
+		}
+		what, file, _ := strings.Cut(shape[p], ", a name of ")
+		if first[file] == "" {
+			first[file] = p
+		}
+		out[p] = fmt.Sprintf("%s, a name of %q", what, string(first[file]))
+	}
+	return out
 }
 
 // TestOracle: whatever several actors have done, what undo, redo and restore do is what

@@ -245,9 +245,6 @@ func (o *Oracle) Undo(match func(Fact) bool) *Outcome {
 			if i >= 0 {
 				was = chain[i].Value
 			}
-			if o.alike(now, have.Node, was.Node) && !out.takes(c, have.Node) {
-				was = have // the entry already holds another file, which looks like the wanted one
-			}
 			if have != was && have != left {
 				out.Conflicts[c] = "changed since"
 				if c.Kind != EntryCell {
@@ -280,19 +277,6 @@ func (o *Oracle) since(c Cell, seq int) map[int]bool {
 	return out
 }
 
-// alike reports whether two nodes that are not directories look the same.
-func (o *Oracle) alike(cells map[Cell]Value, a, b int) bool {
-	return a != 0 && b != 0 && o.kind[a] == o.kind[b] && o.kind[a] != unix.S_IFDIR &&
-		cells[Cell{ContentCell, a, ""}] == cells[Cell{ContentCell, b, ""}] && cells[Cell{ModeCell, a, ""}] == cells[Cell{ModeCell, b, ""}]
-}
-
-// takes reports whether the undone facts took a node from another entry than c, to which it returns.
-func (out *Outcome) takes(c Cell, n int) bool {
-	return slices.ContainsFunc(out.facts, func(f Fact) bool {
-		return out.chosen[f.Seq] && f.Cell.Kind == EntryCell && f.Cell != c && f.Before.Node == n
-	})
-}
-
 // UndoPlan decides about the facts of a plan: a cell must still be as the plan left it.
 func (o *Oracle) UndoPlan(plan string) *Outcome {
 	gone, now := o.cancelled(none), o.Cells(o.ops)
@@ -310,7 +294,7 @@ func (o *Oracle) UndoPlan(plan string) *Outcome {
 			}
 		}
 		switch is := now[f.Cell]; {
-		case is == f.Before || o.alike(now, is.Node, f.Before.Node) && !out.takes(f.Cell, is.Node):
+		case is == f.Before:
 			continue
 		case is != f.Value:
 			out.Conflicts[f.Cell] = "changed since"
