@@ -22,7 +22,7 @@ func (c *Capture) Before(ch fusefs.Change) {
 		p = ch.Name
 		class = c.Class(p, false)
 	} else {
-		p, class = c.nameOf(ch.File)
+		p, class = c.nameOf(ch.File, "")
 	}
 	if class == ignore.Excluded {
 		c.gitBefore(ch, p, vanishes)
@@ -43,23 +43,22 @@ func (c *Capture) Before(ch fusefs.Change) {
 }
 
 // nameOf returns the name under which a file is recorded, and the name's class. It prefers a
-// tracked name to an ignored one, and an ignored name to an excluded one. It returns "" if no name
-// is known.
-func (c *Capture) nameOf(f fusefs.File) (string, ignore.Class) {
-	p := f.Path()
-	if p == "" {
-		return "", ignore.Excluded
-	}
-	class := c.Class(p, false)
-	if class == ignore.Tracked {
-		return p, class
-	}
-	for _, q := range f.Paths(0) {
-		if cl := c.Class(q, false); cl < class {
-			p, class = q, cl
+// tracked name to an ignored one, and an ignored name to an excluded one. It ignores the name
+// except, and returns "" if it knows no other.
+func (c *Capture) nameOf(f fusefs.File, except string) (name string, class ignore.Class) {
+	class = ignore.Excluded
+	for _, most := range []int{2, 0} { // nearly always one of the first is tracked
+		for _, p := range f.Paths(most) {
+			cl := c.Class(p, false)
+			if p != except && (name == "" || cl < class) {
+				name, class = p, cl
+			}
+			if name != "" && class == ignore.Tracked {
+				return name, class
+			}
 		}
 	}
-	return p, class
+	return name, class
 }
 
 // unseen reports whether a file has names that no request has looked up. One of them may be

@@ -132,7 +132,7 @@ func (c *Capture) Stats() Stats {
 // Closed records content that was closed.
 func (c *Capture) Closed(e fusefs.Closed) {
 	mark := e.File.Mark()
-	p, class := c.nameOf(e.File)
+	p, class := c.nameOf(e.File, "")
 	if p != "" {
 		c.rule(p)
 	}
@@ -279,7 +279,7 @@ func (c *Capture) Outside(f fusefs.File, before, after event.Stat) {
 		f.Mark().And(^(markSafe | markKnown | markBare))
 		return
 	}
-	p, class := c.nameOf(f)
+	p, class := c.nameOf(f, "")
 	keep := class == ignore.Tracked || unseen(f, after)
 	if p == "" || class == ignore.Excluded && !keep {
 		return

@@ -65,7 +65,7 @@ func (c *Capture) Done(e fusefs.Event) {
 		return
 	case event.OpChmod:
 		if e.File != nil && !isDir(e.Stat) && (class != ignore.Tracked || e.File.Path() == "") {
-			r.Path, class = c.nameOf(e.File)
+			r.Path, class = c.nameOf(e.File, "")
 			r.Class = class
 			if class == ignore.Excluded && unseen(e.File, e.Stat) {
 				c.appendBy(e.Caller, r) // the store may know a tracked name
@@ -99,19 +99,10 @@ func (c *Capture) Done(e fusefs.Event) {
 // linked records that a file got another name. The record names one older name: a tracked one if
 // there is one, else an ignored one, else an excluded one.
 func (c *Capture) linked(e fusefs.Event, r *spool.Record) {
-	from, to := ignore.Excluded+1, e.Class2
-	for _, most := range []int{4, 0} { // nearly always one of the first is tracked
-		for _, p := range e.File.Paths(most) {
-			if from == ignore.Tracked {
-				break
-			}
-			if cl := c.Class(p, false); p != e.Path2 && cl < from {
-				r.Path, from = p, cl
-			}
-		}
-	}
-	if was := from; was <= ignore.Excluded {
-		e.Path = r.Path
+	older, from := c.nameOf(e.File, e.Path2)
+	to := e.Class2
+	if was := from; older != "" {
+		r.Path, e.Path = older, older
 		if c.crosses(e, &from, &to) {
 			c.enterBoundary(e.Path, e.File, false)
 			c.enterBoundary(e.Path2, e.File, false)
@@ -120,9 +111,9 @@ func (c *Capture) linked(e fusefs.Event, r *spool.Record) {
 	}
 	r.Class = to
 	switch {
-	case from >= ignore.Excluded && to == ignore.Excluded:
+	case from == ignore.Excluded && to == ignore.Excluded:
 		return
-	case from >= ignore.Excluded: // its other names are excluded, or it had none
+	case from == ignore.Excluded: // its other names are excluded, or it had none
 		r.Op, r.Path, r.Path2 = event.OpCreate, e.Path2, ""
 		if isRegular(e.Stat) {
 			c.version(e.File, r, e.Caller, to == ignore.Tracked, false)
