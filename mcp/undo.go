@@ -37,7 +37,6 @@ type undoArgs struct {
 func (c *call) undoOrRedo(ctx context.Context, kind string, a undoArgs) (*mcp.CallToolResult, error) {
 	req := wire.PlanRequest{
 		Kind: kind, Last: a.Last, Session: a.Session, Prompt: a.Prompt, ToolCall: a.ToolCall,
-		Asker: c.s.opt.Session,
 	}
 	if a.Since != "" {
 		var err error

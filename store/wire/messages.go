@@ -222,7 +222,8 @@ type LogQuery struct {
 	Oldest    bool      `json:"oldest_first,omitempty"`
 	Limit     int       `json:"limit,omitempty"` // 0: 1,000
 	Baselines bool      `json:"baselines,omitempty"`
-	Lost      bool      `json:"lost,omitempty"` // only lost updates, in which a session overwrote lines of others that it had not seen
+	NotOwn    bool      `json:"not_own,omitempty"` // without what undos and restores of the asking session changed
+	Lost      bool      `json:"lost,omitempty"`    // only lost updates, in which a session overwrote lines of others that it had not seen
 }
 
 // LogAnswer is one page.
@@ -298,7 +299,7 @@ type PlanRequest struct {
 	// Edits restricts the undo to these edits.
 	Edits []FileEdits `json:"edits,omitempty"`
 	Last  bool        `json:"last,omitempty"`
-	Asker string      `json:"asker,omitempty"` // the session that the command runs in
+	Asker string      `json:"-"` // the session that the asking process works for; the daemon determines it
 	Since time.Time   `json:"since,omitzero"`
 	// After and Before restrict the plan to versions between these numbers, in a history that
 	// several machines wrote. 0 means no bound.

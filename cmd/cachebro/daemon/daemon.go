@@ -299,7 +299,7 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 	planner := plans.New(plans.Options{
 		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Actions: acts, Lost: d.losses, Git: d.git, Paths: paths, Places: o.Paths, Hold: d.holdForPlan, Log: d.log,
 	})
-	recorded := history.New(d.store, d.source, d.survey, paths, d.losses)
+	recorded := history.New(d.store, d.source, d.survey, paths, d.losses, d.attribution)
 	d.answers = answers.Open(o.Results, d.store, d.ingest, d.survey, d.log)
 	d.sets = reads.OpenWorkingSets(d.store, d.source, d.ingest, d.attribution, d.log)
 	reader := &reads.Reads{

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"testing"
 
@@ -78,10 +79,15 @@ func TestLastHasChanges(t *testing.T) {
 		t.Errorf("an empty prompt: %v (%s)", err, wire.Hint(err))
 	}
 	// P2 itself asks, as a client's undo command does.
-	if title, path := undo(wire.PlanRequest{Prompt: "last", Asker: "S"}); path != "a" || !strings.Contains(title, "P1 of ") {
+	asks := func(session string) { // from now on this process works for the session
+		ask[wire.SessionAnswer](p, h, wire.MSession, wire.SessionEvent{Session: session, Event: "stop", Client: "claude", PID: os.Getpid()})
+	}
+	asks("S")
+	if title, path := undo(wire.PlanRequest{Prompt: "last"}); path != "a" || !strings.Contains(title, "P1 of ") {
 		t.Errorf("asked by the prompt after it: %q %s", title, path)
 	}
-	if err := fails(wire.MPlan, wire.PlanRequest{Kind: "undo", Prompt: "last", DryRun: true, Asker: "reader"}); !errors.Is(err, wire.ErrNotFound) {
+	asks("reader")
+	if err := fails(wire.MPlan, wire.PlanRequest{Kind: "undo", Prompt: "last", DryRun: true}); !errors.Is(err, wire.ErrNotFound) {
 		t.Errorf("asked by another session: %v", err)
 	}
 	// The event that announces P3 was lost, so its first call announces it. The sub-agent of P1 is

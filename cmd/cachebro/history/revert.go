@@ -122,7 +122,7 @@ it had done is reversed instead.`,
 	cmd.RunE = planCommand(func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		var err error
-		r := wire.PlanRequest{Kind: "undo", Session: *u.session, Prompt: *u.prompt, ToolCall: *u.call, Agent: *u.agent, PID: *u.pid, Last: *u.last, Asker: e.Session()}
+		r := wire.PlanRequest{Kind: "undo", Session: *u.session, Prompt: *u.prompt, ToolCall: *u.call, Agent: *u.agent, PID: *u.pid, Last: *u.last}
 		r.Since, err = e.TimeFlag("since", *u.since)
 		if err != nil {
 			return err

@@ -41,7 +41,7 @@ func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanReq
 	if state, err := e.Paths().State(t.Root); err != nil || !cli.IsDir(state) {
 		return nil, 0
 	}
-	ask := wire.PlanRequest{Kind: r.Kind, Merge: r.Merge, Force: r.Force, DryRun: r.DryRun, Beside: here.ID, Asker: r.Asker}
+	ask := wire.PlanRequest{Kind: r.Kind, Merge: r.Merge, Force: r.Force, DryRun: r.DryRun, Beside: here.ID}
 	if len(here.Steps) == 0 {
 		ask.Beside = ""
 	}
@@ -148,9 +148,10 @@ func lastOf(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r *wi
 	}
 }
 
-// newestDone returns the newest version whose actor matches. The version may have been undone since.
+// newestDone returns the newest version whose actor matches, except those that plans of the asking
+// session made. The version may have been undone since.
 func newestDone(ctx context.Context, c *wire.Client, by func(wire.Actor) bool) (wire.Version, bool, error) {
-	for q := (wire.LogQuery{}); ; {
+	for q := (wire.LogQuery{NotOwn: true}); ; {
 		page, err := wire.Call[wire.LogAnswer](ctx, c, wire.MLog, q)
 		if err != nil {
 			return wire.Version{}, false, err

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"cachebro/fusefs"
 	"cachebro/store"
 	"cachebro/store/leaf/event"
 	"cachebro/store/leaf/procfs"
@@ -74,6 +75,7 @@ type Attribution struct {
 	log       *slog.Logger
 	swept     time.Time            // when ForgetOld last ran
 	onSession func(session string) // see OnSession
+	callers   *fusefs.Callers      // for Meet
 
 	// mu guards the fields below. Nothing waits while holding it.
 	mu       sync.Mutex
@@ -113,7 +115,7 @@ const (
 
 func newAttribution() *Attribution {
 	return &Attribution{
-		boot: procfs.Zero(), procs: map[Key]*process{}, clients: map[Key][]sessionAt{},
+		boot: procfs.Zero(), callers: fusefs.NewCallers(nil), procs: map[Key]*process{}, clients: map[Key][]sessionAt{},
 		prompts: map[store.SessionID][]promptAt{}, branches: map[Key]*window{},
 		agents: map[agentKey]string{}, continues: map[string]string{},
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"cachebro/fusefs/capture"
 	"cachebro/store"
 	"cachebro/store/leaf/cmdline"
 	"cachebro/store/leaf/procfs"
@@ -140,6 +141,29 @@ func (a *Attribution) KeepRows(rows *Rows) error {
 	err := errors.Join(a.store.KV(bucket).SetAll(rows.processes), OpenProcesses(a.store).Keep(rows.programs))
 	*rows = Rows{}
 	return err
+}
+
+// Meet records a process that may never have written anything, with its ancestors, as the records of
+// a mount would, and returns its key.
+func (a *Attribution) Meet(pid int) Key {
+	if pid <= 0 {
+		return Key{}
+	}
+	var rows Rows
+	now := time.Now().UnixNano()
+	key := OwnerOf(pid)
+	for p := a.callers.Of(uint32(pid)).Proc; p != nil; p = p.Parent {
+		a.RecordProcess(capture.ProcessRecord(p, now), &rows)
+	}
+	if err := a.KeepRows(&rows); err != nil {
+		a.log.Warn("processes could not be stored for the next daemon", "err", err)
+	}
+	return key
+}
+
+// Asker returns the session that a process works for now, "" if it is a person's.
+func (a *Attribution) Asker(pid int) store.SessionID {
+	return a.SessionOf(a.Meet(pid), time.Now().UnixNano())
 }
 
 func (a *Attribution) saveWindow(toolUse string) {

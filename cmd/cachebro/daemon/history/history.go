@@ -12,18 +12,18 @@ import (
 	"cachebro/store/wire"
 )
 
-func (h *History) log(ctx context.Context, q wire.LogQuery) (wire.LogAnswer, []byte, error) {
+func (h *History) log(ctx context.Context, r *wire.Request, q wire.LogQuery) (any, []byte, error) {
 	p, err := h.paths.Clean(q.Path)
 	if err != nil {
-		return wire.LogAnswer{}, nil, err
+		return nil, nil, err
 	}
 	ops, err := onwire.ParseOps(q.Ops)
 	if err != nil {
-		return wire.LogAnswer{}, nil, err
+		return nil, nil, err
 	}
 	session, err := versions.Session(h.store, q.Session)
 	if err != nil {
-		return wire.LogAnswer{}, nil, err
+		return nil, nil, err
 	}
 	behind := h.survey.UpdateSoon(ctx, p)
 	if p == "" && q.Before == 0 && q.After == 0 {
@@ -33,13 +33,18 @@ func (h *History) log(ctx context.Context, q wire.LogQuery) (wire.LogAnswer, []b
 	if !q.Lost {
 		only = nil
 	}
+	match := only
+	if q.NotOwn {
+		others := versions.NotOwn(h.actors.Asker(r.Peer.PID))
+		match = func(v store.Version) bool { return others(v) && (only == nil || only(v)) }
+	}
 	vs, more, err := h.store.Log(store.Filter{
-		Match: only,
+		Match: match,
 		Path:  p, Session: session,
 		Since: q.Since, Until: q.Until, Before: q.Before, After: q.After, Ops: ops, Oldest: q.Oldest, Limit: min(q.Limit, 100_000), Baselines: q.Baselines,
 	})
 	if err != nil {
-		return wire.LogAnswer{}, nil, err
+		return nil, nil, err
 	}
 	a := wire.LogAnswer{More: more, Behind: behind, Versions: make([]wire.Version, len(vs))}
 	numbers := h.numbers(p, vs)
@@ -50,7 +55,7 @@ func (h *History) log(ctx context.Context, q wire.LogQuery) (wire.LogAnswer, []b
 		a.Versions[i].Number, a.Versions[i].Lost = numbers[v.Seq], marks[v.Seq]
 		a.Versions[i].Made, err = h.store.MadeFor(v)
 		if err != nil {
-			return a, nil, err
+			return nil, nil, err
 		}
 	}
 	if !q.Lost && session == "" && len(ops) == 0 {

@@ -17,7 +17,7 @@ import (
 // Changes that no event reported are in the answers, because the files are looked at first.
 func TestHistoryWithoutAMount(t *testing.T) {
 	p := daemontest.New(t)
-	h := history.New(p.Store, p.Source, p.Survey, p.Paths, nil).Handlers()
+	h := history.New(p.Store, p.Source, p.Survey, p.Paths, nil, p.Attribution).Handlers()
 	p.Write("a.txt", "one\ntwo\n")
 	p.LookAtAll()
 	p.Write("a.txt", "one\ntwo and more\n")
@@ -56,7 +56,7 @@ func TestHistoryWithoutAMount(t *testing.T) {
 // waits for it. By then the history has it, as the actions do.
 func TestWordsThatCameLate(t *testing.T) {
 	p := daemontest.New(t)
-	h := history.New(p.Store, p.Source, p.Survey, p.Paths, nil).Handlers()
+	h := history.New(p.Store, p.Source, p.Survey, p.Paths, nil, p.Attribution).Handlers()
 	p.Write("a.txt", "four\n")
 	c := storetest.NewTree().Write("a.txt", "four\n")
 	c.Actor = store.Actor{PID: 9055, Start: 77, Comm: "sh"}

@@ -2,6 +2,7 @@
 package history
 
 import (
+	"cachebro/cmd/cachebro/daemon/attribution"
 	"cachebro/cmd/cachebro/daemon/lost"
 	"cachebro/cmd/cachebro/daemon/source"
 	"cachebro/cmd/cachebro/daemon/survey"
@@ -17,17 +18,18 @@ type History struct {
 	survey *survey.Survey
 	paths  onwire.Paths
 	lost   *lost.Service
+	actors *attribution.Attribution
 }
 
 // New makes the service.
-func New(st *store.Store, src *source.Source, sv *survey.Survey, paths onwire.Paths, ls *lost.Service) *History {
-	return &History{store: st, source: src, survey: sv, paths: paths, lost: ls}
+func New(st *store.Store, src *source.Source, sv *survey.Survey, paths onwire.Paths, ls *lost.Service, actors *attribution.Attribution) *History {
+	return &History{store: st, source: src, survey: sv, paths: paths, lost: ls, actors: actors}
 }
 
 // Handlers returns the handlers of the requests about the history, by method.
 func (h *History) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{
-		wire.MLog: onwire.Decoded(h.log), wire.MShow: onwire.Decoded(h.show),
+		wire.MLog: onwire.WithRequest(h.log), wire.MShow: onwire.Decoded(h.show),
 		wire.MDiff: onwire.Decoded(h.diff), wire.MBlame: onwire.Decoded(h.blame),
 	}
 }

@@ -37,6 +37,7 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request, q wire.PlanRequest) 
 	if q.Kind == resumeKind {
 		return pl.resumePlan(ctx, q.Plan, r.Peer.PID)
 	}
+	q.Asker = string(pl.Attribution.Asker(r.Peer.PID))
 	planner := undo.Planner{Store: pl.Store}
 	for _, l := range q.Leave {
 		planner.Leave = append(planner.Leave, undo.LeftLines{Path: store.Path(l.Path), Stay: l.Stay, Out: l.Out})
@@ -210,8 +211,7 @@ func (pl *Plans) addTarget(out *wire.Plan, q wire.PlanRequest) error {
 
 // attributeTo records that all writes of a process belong to the plan until the plan ends.
 func (pl *Plans) attributeTo(p *undo.Draft, pid int) {
-	owner, began := attribution.OwnerOf(pid), time.Now().UnixNano()
-	pl.Attribution.BeginPlan(p.ID, owner, began)
+	pl.Attribution.BeginPlan(p.ID, pl.Attribution.Meet(pid), time.Now().UnixNano())
 	pl.recent.put(&p.Plan, p.Read)
 }
 
@@ -588,7 +588,7 @@ func (pl *Plans) planDone(ctx context.Context, r *wire.Request, q wire.PlanDone)
 	case q.Watched:
 		pl.Ingest.WaitHead(ctx, ingest.QueryWait)
 	case !pl.Survey.Mounted():
-		pl.lookAtPlan(ctx, q.ID)
+		pl.lookAtPlan(ctx, q.ID, r.Peer)
 	}
 	pl.Attribution.EndPlan(q.ID, time.Now().UnixNano())
 	var failed []store.Conflict
@@ -604,7 +604,7 @@ func (pl *Plans) planDone(ctx context.Context, r *wire.Request, q wire.PlanDone)
 // lookAtPlan records what a client has written for a plan, if no mount records it. It stores steps
 // without content in order, because a renamed directory moves its content too. Then it reads the
 // files at the other paths.
-func (pl *Plans) lookAtPlan(ctx context.Context, id string) {
+func (pl *Plans) lookAtPlan(ctx context.Context, id string, client wire.Peer) {
 	p, err := pl.Store.Journal.Plan(id)
 	if err != nil {
 		return
@@ -613,14 +613,18 @@ func (pl *Plans) lookAtPlan(ctx context.Context, id string) {
 	for _, n := range p.Done {
 		done[n] = true
 	}
+	writer := pl.Attribution.Meet(client.PID)
+	by := func(path store.Path) store.Actor {
+		return pl.Attribution.Actor(writer, client.UID, time.Now().UnixNano(), string(path))
+	}
 	own := map[store.Path]bool{} // the paths that the plan wrote; others changed the rest
 	for _, s := range p.Steps {
 		if done[s.N] {
 			own[s.Path], own[s.To] = true, true
 			if s.Do == store.DoWrite {
-				_, _ = pl.Survey.Look(survey.WithPlan(ctx, id), s.Path)
+				_, _ = pl.Survey.Look(survey.WithPlan(ctx, id, by(s.Path)), s.Path)
 			} else {
-				pl.stepDone(ctx, id, s)
+				pl.stepDone(ctx, id, s, by(s.Path))
 			}
 		}
 	}
@@ -629,7 +633,7 @@ func (pl *Plans) lookAtPlan(ctx context.Context, id string) {
 			return
 		}
 		if own[path] {
-			_, _ = pl.Survey.Look(survey.WithPlan(ctx, id), path)
+			_, _ = pl.Survey.Look(survey.WithPlan(ctx, id, by(path)), path)
 		} else {
 			_, _ = pl.Survey.Look(ctx, path)
 		}
@@ -642,8 +646,8 @@ func (pl *Plans) lookAtPlan(ctx context.Context, id string) {
 
 // stepDone stores a step that wrote no content. It stores the state right after the step, because
 // later steps may have moved what the step made.
-func (pl *Plans) stepDone(ctx context.Context, id string, s store.Step) {
-	c := store.Change{Path: s.Path, Path2: s.To, Time: time.Now().UnixNano(), Actor: attribution.Outsider, LastName: true, Plan: id}
+func (pl *Plans) stepDone(ctx context.Context, id string, s store.Step, by store.Actor) {
+	c := store.Change{Path: s.Path, Path2: s.To, Time: time.Now().UnixNano(), Actor: by, LastName: true, Plan: id}
 	v, found, err := pl.Store.Current(s.Path)
 	live := err == nil && found && !v.Deleted()
 	switch s.Do {

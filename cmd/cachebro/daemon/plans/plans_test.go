@@ -6,7 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
+	"cachebro/cmd/cachebro/daemon/attribution"
 	"cachebro/scripts/testkit/daemontest"
 	"cachebro/store"
 	"cachebro/store/wire"
@@ -18,7 +20,7 @@ func service(p *daemontest.Project, held *int) *Plans {
 }
 
 // A plan is made, its contents are fetched, and the log attributes the client's changes to the
-// plan.
+// plan and to the session of the client's parent.
 func TestPlanIsCarriedOut(t *testing.T) {
 	p := daemontest.New(t)
 	held := 0
@@ -43,9 +45,10 @@ func TestPlanIsCarriedOut(t *testing.T) {
 		t.Errorf("a step that is none: %v", err)
 	}
 	p.Write("a.txt", string(body))
+	p.Attribution.Client(attribution.OwnerOf(os.Getppid()), "s", time.Now().UnixNano())
 	daemontest.Ask[wire.Empty](t, h, wire.MPlanDone, wire.PlanDone{ID: plan.ID, Done: []int{n}, Finished: true})
 	v, ok, err := p.Store.Current("a.txt")
-	if err != nil || !ok || v.Plan != plan.ID {
+	if err != nil || !ok || v.Plan != plan.ID || v.Actor.Session != "s" || v.Actor.PID != uint32(os.Getpid()) {
 		t.Errorf("%+v, %v", v, err)
 	}
 	if b, err := os.ReadFile(filepath.Join(p.Root, "a.txt")); err != nil || string(b) != "before\n" {

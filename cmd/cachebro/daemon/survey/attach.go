@@ -119,9 +119,10 @@ func actorIn(ctx context.Context) store.Actor {
 // planKey is the context key of the plan that made the changes that a look finds.
 type planKey struct{}
 
-// WithPlan sets the plan that made the changes that a look with this context finds.
-func WithPlan(ctx context.Context, id string) context.Context {
-	return context.WithValue(ctx, planKey{}, id)
+// WithPlan sets the plan that made the changes that a look with this context finds, and who carried
+// it out.
+func WithPlan(ctx context.Context, id string, by store.Actor) context.Context {
+	return context.WithValue(WithActor(ctx, by), planKey{}, id)
 }
 
 func planIn(ctx context.Context) string {

@@ -202,6 +202,9 @@ func (s *Survey) noteGone(ctx context.Context, p store.Path) {
 		return
 	}
 	c := store.Change{Op: store.OpUnlink, Path: p, Stat: v.Stat, Class: v.Class, Time: time.Now().UnixNano(), Actor: attribution.Outsider, LastName: true, Plan: planIn(ctx)}
+	if c.Plan != "" {
+		c.Actor = actorIn(ctx)
+	}
 	if v.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR {
 		c.Op = store.OpRmdir
 	}

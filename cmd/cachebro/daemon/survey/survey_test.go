@@ -44,7 +44,7 @@ func TestLookStoresWhatItFinds(t *testing.T) {
 		t.Error("a file that has not changed has another version")
 	}
 	p.Write("d/a.txt", "another\n")
-	ctx := survey.WithPlan(survey.WithActor(t.Context(), store.Actor{PID: 7, Comm: "sed"}), "P")
+	ctx := survey.WithPlan(t.Context(), "P", store.Actor{PID: 7, Comm: "sed"})
 	if _, err := p.Survey.Look(ctx, "d/a.txt"); err != nil {
 		t.Fatal(err)
 	}

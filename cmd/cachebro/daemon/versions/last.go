@@ -101,9 +101,7 @@ func Prompt(st *store.Store, command string, asker, session store.SessionID, nam
 	i := slices.IndexFunc(all, func(p store.Prompt) bool {
 		var ok bool
 		if err == nil {
-			ok, err = Changed(st, store.Filter{Prompt: p.ID, Match: func(v store.Version) bool {
-				return v.Plan == "" || asker == "" || v.Actor.Session != asker
-			}})
+			ok, err = Changed(st, store.Filter{Prompt: p.ID, Match: NotOwn(asker)})
 		}
 		return ok
 	})
@@ -118,6 +116,11 @@ func Prompt(st *store.Store, command string, asker, session store.SessionID, nam
 		return "", wire.Errorf(wire.ErrNotFound, "cachebro "+command+" --prompt "+all[i].ID+" selects the one before it, of "+onwire.Clock(all[i].Time), "the last prompt, of %s, changed nothing in this project", onwire.Clock(all[0].Time))
 	}
 	return all[0].ID, nil
+}
+
+// NotOwn returns a filter that passes over what the asker's own undos and restores changed.
+func NotOwn(asker store.SessionID) func(store.Version) bool {
+	return func(v store.Version) bool { return v.Plan == "" || asker == "" || v.Actor.Session != asker }
 }
 
 // sessionByPrefix returns the only session whose name begins with a text; see byPrefix. It also
