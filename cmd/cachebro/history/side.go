@@ -29,8 +29,8 @@ const outsideWithin = 2 * time.Minute
 
 // planOutside asks the user's own history for the plan that accompanies a project's plan. It
 // returns nil if no such plan is needed. none is the error of the project's plan, nil if the
-// project has a plan. left is 1 if the user's own history did not answer, because it may have such
-// a plan.
+// project has a plan. Plans that were interrupted there are finished first. left counts what they
+// left alone, and 1 if the user's own history did not answer, because it may have such a plan.
 func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanRequest, here wire.Plan, none error, f planFlags) (outside *side, left int) {
 	concerned := own.Root != wire.OutsideRoot && !*f.inside && !f.git
 	ofActor := len(r.Paths) == 0 && len(r.Edits) == 0 && r.Elsewhere == nil && r.GitOp == 0
@@ -80,26 +80,29 @@ func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanReq
 	case !r.Since.IsZero():
 		asks[0].Since, asks[0].Project = r.Since, own.Root
 	}
-	ctx, cancel := context.WithTimeout(ctx, outsideWithin)
+	asking, cancel := context.WithTimeout(ctx, outsideWithin)
 	defer cancel()
-	c, err := e.Connect(ctx, t.Root)
+	c, err := e.Connect(asking, t.Root)
+	if err == nil && !r.DryRun {
+		left, err = ResumeOpen(ctx, e, t, c)
+	}
 	if err != nil {
 		c.Close()
 		fmt.Fprintf(e.Stderr, "note: changes outside of the project were not undone: %s\n", cli.OneLine(err.Error()))
-		return nil, 1
+		return nil, left + 1
 	}
 	for _, q := range asks {
 		if q.Session != "" { // the user's own history may not know the session yet
-			_, _ = c.Call(ctx, wire.MSession, wire.SessionEvent{Event: "lost", Session: q.Session}, nil, nil)
+			_, _ = c.Call(asking, wire.MSession, wire.SessionEvent{Event: "lost", Session: q.Session}, nil, nil)
 		}
 		s := &side{t: t, c: c, newer: q.Last}
-		s.plan, err = wire.Call[wire.Plan](ctx, c, wire.MPlan, q)
+		s.plan, err = wire.Call[wire.Plan](asking, c, wire.MPlan, q)
 		if err == nil && len(s.plan.Steps)+len(s.plan.Conflicts)+len(s.plan.Lost) > 0 {
-			return s, 0
+			return s, left
 		}
 		if err != nil && !errors.Is(err, wire.ErrNotFound) {
 			fmt.Fprintf(e.Stderr, "note: changes outside of the project were not undone: %s\n", cli.OneLine(err.Error()))
-			left = 1
+			left++
 		}
 	}
 	c.Close()
