@@ -84,8 +84,11 @@ func claudeArgs(prompt string, args []string) []string {
 	return append([]string{"-p", prompt, "--output-format", "stream-json", "--verbose", "--include-hook-events", "--permission-mode", "bypassPermissions"}, args...)
 }
 
+// patience is how long a command may take.
+const patience = 3 * time.Minute
+
 func (b *bench) start(argv []string) run {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir, cmd.Env = b.project, b.env()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/url"
 	"os"
@@ -11,9 +12,13 @@ import (
 	"time"
 )
 
-// bucket starts versitygw, whose path is in $CACHEBRO_VERSITYGW, and adds credentials for it to
-// the environment of all runs.
+// bucket starts versitygw, and adds credentials for it to the environment of all runs. The script
+// in $CACHEBRO_TOP, the repository, builds it if necessary.
 func (b *bench) bucket() (address string, end func(), err error) {
+	program, err := exec.Command(filepath.Join(os.Getenv("CACHEBRO_TOP"), "scripts", "versitygw.sh")).Output()
+	if err != nil {
+		return "", nil, fmt.Errorf("scripts/versitygw.sh in CACHEBRO_TOP: %w", err)
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", nil, err
@@ -24,10 +29,10 @@ func (b *bench) bucket() (address string, end func(), err error) {
 		return "", nil, err
 	}
 	const key, secret = "container", "container-secret"
-	c := exec.Command(os.Getenv("CACHEBRO_VERSITYGW"), "--quiet", "--port", at, "posix", dir)
+	c := exec.Command(strings.TrimSpace(string(program)), "--quiet", "--port", at, "posix", dir)
 	c.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+key, "ROOT_SECRET_KEY="+secret)
 	if err := c.Start(); err != nil {
-		return "", nil, errors.Join(errors.New("CACHEBRO_VERSITYGW names no program (see scripts/versitygw.sh)"), err)
+		return "", nil, err
 	}
 	b.extra = append(b.extra, "AWS_ACCESS_KEY_ID="+key, "AWS_SECRET_ACCESS_KEY="+secret, "AWS_REGION=us-east-1", "NO_PROXY=127.0.0.1")
 	for range 1000 {

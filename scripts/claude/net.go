@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -118,13 +119,28 @@ func (n *container) in(argv ...string) []string {
 
 func (n *container) client() string { return filepath.Join(n.dir, "bin", "claude") }
 
+// command returns a command that runs cachebro in the container and is killed after a while.
+func (n *container) command(after time.Duration, args ...string) (_ *exec.Cmd, end func()) {
+	ctx, cancel := context.WithTimeout(context.Background(), after)
+	argv := n.in(append([]string{n.cachebro}, args...)...)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Dir, cmd.Env = n.project, n.env()
+	return cmd, cancel
+}
+
 // tool runs cachebro in the container.
 func (n *container) tool(args ...string) (string, error) {
-	argv := n.in(append([]string{n.cachebro}, args...)...)
-	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Dir, cmd.Env = n.project, n.env()
+	cmd, end := n.command(patience, args...)
+	defer end()
 	out, err := cmd.CombinedOutput()
 	return string(out), err
+}
+
+// cut runs cachebro in the container and kills it after a while.
+func (n *container) cut(after time.Duration, args ...string) {
+	cmd, end := n.command(after, args...)
+	defer end()
+	_ = cmd.Run()
 }
 
 // disaster starts the client in the net and lets it run commands and change the project.
@@ -206,7 +222,7 @@ func netKilled(b *bench, c *checks) {
 	n.fill(500)
 	r := n.disaster("killed-none", netShell)
 	ended(c, r, "the client in the net")
-	took := r.took
+	took, undoTook := r.took, time.Duration(0)
 	for round := range killRounds {
 		before := n.fill(500)
 		deaths, killed, stop := n.deaths(rng, took), map[string]int{}, make(chan struct{})
@@ -225,12 +241,20 @@ func netKilled(b *bench, c *checks) {
 		// If both run and its recorder were killed, nobody answers the calls of the command's
 		// processes, and the kernel lets them fail.
 		orphaned := killed["run"] > 0 && killed["net"] > 0
+		c.that(r.took < patience, "round %d: the client ended", round)
 		c.that(strings.Contains(r.stdout, `"subtype":"success"`) || orphaned, "round %d: killed %v of %v: the client ran to its end in %.1f s %s", round, killed, deaths, r.took.Seconds(), tailOf(r))
-		text, err := n.tool("undo", "--since", began.Format(time.RFC3339Nano), "--yes")
+		undo := []string{"undo", "--since", began.Format(time.RFC3339Nano), "--yes"}
+		if round%2 == 1 { // the next undo finishes the one that was killed
+			deaths = append(deaths, death{"undo", time.Duration(rng.Int64N(int64(undoTook)))})
+			n.cut(deaths[len(deaths)-1].at, undo...)
+		}
+		undoing := time.Now()
+		text, err := n.tool(undo...)
+		undoTook = time.Since(undoing)
 		unnamed := n.unnamed(before, n.state(), text)
 		c.that(len(unnamed) == 0, "round %d: what undo does not restore, it names: %v %.1000q: %v: %s", round, len(unnamed), unnamed, err, tail(text))
 		c.that(err != nil || n.state() == before, "round %d: its status is 0 only if everything is as before", round)
-		fmt.Printf("round %d: killed %v, undo: %v, %d differences that it names\n", round, killed, err, len(n.differing(before, n.state())))
+		fmt.Printf("round %d: killed %v of %v, undo: %v, %d differences that it names\n", round, killed, deaths, err, len(n.differing(before, n.state())))
 	}
 }
 

@@ -14,6 +14,5 @@ if ! cmp -s "$here/package.json" "$npm_dir/package.json" || [ ! -x "$npm_dir/nod
 fi
 export GOFLAGS="${GOFLAGS:--buildvcs=false}"
 (cd "$top" && go build -o bin/cachebro ./cmd/cachebro && CGO_ENABLED=0 go build -o bin/claude-checks ./scripts/claude)
-CACHEBRO_VERSITYGW=$(cd "$top" && scripts/versitygw.sh)
-export CACHEBRO_VERSITYGW
+export CACHEBRO_TOP="$top"
 exec "$top/bin/claude-checks" -cachebro "$top/bin/cachebro" -claude "$npm_dir/node_modules/.bin/claude" "$@"

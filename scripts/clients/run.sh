@@ -15,6 +15,5 @@ cd "$top"
 CGO_ENABLED=0 go build -o bin/cachebro ./cmd/cachebro
 go build -o bin/clients ./scripts/clients
 go build -o bin/claude-checks ./scripts/claude
-CACHEBRO_VERSITYGW=$(scripts/versitygw.sh)
-export CACHEBRO_VERSITYGW
+export CACHEBRO_TOP="$top"
 exec bin/clients -claude "$top/bin/claude-checks" -cachebro "$top/bin/cachebro" -npm "$npm_dir" "$@"
