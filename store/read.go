@@ -1,10 +1,13 @@
 package store
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
+
+	"cachebro/store/db"
 
 	badger "github.com/dgraph-io/badger/v4"
 )
@@ -426,13 +429,19 @@ func (s *Store) Live(prefix Path, fn func(Version) error) error {
 	return s.View(func(v *View) error { return v.Live(prefix, fn) })
 }
 
-// NamesOf lists all names that the history knows of a file with several names.
-func (v *View) NamesOf(in Inode) (all []Path, err error) {
-	prefix := keyLinkPrefix(Stat{Dev: in.Dev, Ino: in.Ino, Birth: in.Birth})
-	it := v.txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
-	defer it.Close()
-	for it.Rewind(); it.Valid(); it.Next() {
-		all = append(all, Path(it.Item().KeyCopy(nil)[len(prefix):]))
+// NamesOf lists all names that the history knows of those files that have or had several names.
+func (v *View) NamesOf(files []Inode) (all []Path, err error) {
+	prefixes := make([][]byte, len(files))
+	for i, in := range files {
+		prefixes[i] = keyLinkPrefix(Stat{Dev: in.Dev, Ino: in.Ino, Birth: in.Birth})
+	}
+	slices.SortFunc(prefixes, bytes.Compare)
+	w := db.NewWalk(v.txn, []byte{kLink})
+	defer w.It.Close()
+	for _, prefix := range prefixes {
+		for w.To(prefix); w.It.ValidForPrefix(prefix); w.It.Next() {
+			all = append(all, Path(w.It.Item().KeyCopy(nil)[len(prefix):]))
+		}
 	}
 	return all, nil
 }

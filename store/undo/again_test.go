@@ -150,3 +150,28 @@ func TestUndoOfSaveWithTheSameContent(t *testing.T) {
 	c.carry(c.undo(Query{Select: store.Filter{Session: "A"}}))
 	c.want("b", "2\n")
 }
+
+// A file had a second name for a while, and a redo made it again under that name only. An undo that
+// selects its change under the first name did not find it there, and did not name what others had
+// changed in it since.
+func TestUndoOfWhatARedoMadeUnderAnotherName(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("B", "vim", "t1", 11).do(tr.Write("a", "1\n"))
+	c.as("A", "sh", "t2", 10).do(tr.Write("a", "2\n"))
+	c.as("A", "sh", "t3", 12).do(tr.Write("a", "3\n"), tr.Link("a", "b"))
+	undone := c.undo(Query{Select: store.Filter{Session: "A"}})
+	c.carry(undone)
+	c.as("A", "rm", "t4", 13).do(tr.Remove("a"))
+	d, err := Planner{Store: c.s}.Redo(undone.ID, false, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.carry(d)
+	c.want("b", "3\n")
+	c.as("B", "vim", "t5", 14).do(tr.Write("b", "4\n"))
+	p := c.undo(Query{Select: store.Filter{ToolCall: "t2"}})
+	if len(p.Conflicts) != 1 || p.Conflicts[0].Path != "b" || p.Conflicts[0].Actor.Session != "B" || len(p.Steps) > 0 {
+		t.Errorf("named %+v, steps %+v", p.Conflicts, p.Steps)
+	}
+}

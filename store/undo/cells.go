@@ -309,8 +309,8 @@ func (h *past) read(paths []store.Path, known map[uint64]*store.Version) ([]*sto
 				traced[from] = true
 				want(from)
 			}
-			note := func(v *store.Version) {
-				if in := store.InodeOf(v.Stat); v.Stat.Nlink > 1 && in.Ino != 0 && !stateOf(*v).dir() && !inodes[in] {
+			note := func(v *store.Version) { // the count is that of the newest version, and may have been larger before
+				if in := store.InodeOf(v.Stat); in.Ino != 0 && !stateOf(*v).dir() && !inodes[in] {
 					inodes[in] = true
 					names = append(names, in)
 				}
@@ -335,14 +335,12 @@ func (h *past) read(paths []store.Path, known map[uint64]*store.Version) ([]*sto
 		if err != nil {
 			return nil, err
 		}
-		for _, in := range names {
-			all, err := h.m.view.NamesOf(in)
-			if err != nil {
-				return nil, err
-			}
-			for _, p := range all {
-				want(p)
-			}
+		linked, err := h.m.view.NamesOf(names)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range linked {
+			want(p)
 		}
 		if len(todo) > 0 {
 			continue
