@@ -9,14 +9,13 @@ import (
 	"cachebro/store/content"
 	"cachebro/store/diff"
 	"cachebro/store/leaf/text"
-
-	"golang.org/x/sys/unix"
 )
 
 // contents knows which contents a plan can write: those of the store, and those made for the plan.
 type contents struct {
 	store *store.Store
 	made  map[store.Hash][]byte // Draft.Made
+	held  map[store.Hash]bool   // contents that whoever carries the plan out has
 	kept  map[store.Hash]place  // the contents that were looked up in the store
 }
 
@@ -35,7 +34,7 @@ func (c *contents) add(b []byte) store.Hash {
 
 // has reports whether a plan can write this content. The result is cached.
 func (c *contents) has(h store.Hash) bool {
-	if c.made[h] != nil {
+	if c.made[h] != nil || c.held[h] {
 		return true
 	}
 	if _, asked := c.kept[h]; !asked {
@@ -60,18 +59,6 @@ func (c *contents) text(h store.Hash) ([]byte, bool) {
 	}
 	_, err = text.Like(b, nil) // it must be possible to write the text back
 	return b, err == nil
-}
-
-// stateAt returns a side as a state, and adds its content.
-func (c *contents) stateAt(s Side) state {
-	st := state{mode: s.Mode &^ setID, target: s.Target}
-	if st.regular() {
-		st.blob, st.size = c.add(s.Content), int64(len(s.Content))
-	}
-	if st.link() {
-		st.mode = unix.S_IFLNK | 0o777
-	}
-	return st
 }
 
 // missing reports whether the store lacks the content of a file or the target of a link.
@@ -115,11 +102,11 @@ func (c *contents) cannotMake(w state) (why string, size int64) {
 	return "", 0
 }
 
-// merge removes from now the change from before to left, where somebody else made now from left. It
-// returns false if the changes overlap or one of the three is no text. It adds the result to the
-// contents.
-func (c *contents) merge(left, before, now state) (state, bool) {
-	if !left.regular() || !before.regular() || !now.regular() || now.perm() != left.perm() && before.perm() != left.perm() {
+// mergeContents removes from now the change from before to left, where somebody else made now from
+// left. It returns false if the changes overlap or one of the three is no text. It adds the result
+// to the contents.
+func (c *contents) mergeContents(left, before, now state) (state, bool) {
+	if !left.regular() || !before.regular() || !now.regular() {
 		return state{}, false
 	}
 	var texts [3][]byte
@@ -138,15 +125,6 @@ func (c *contents) merge(left, before, now state) (state, bool) {
 	if err != nil {
 		return state{}, false
 	}
-	if before.perm() != left.perm() {
-		now.mode = before.mode
-	}
 	now.blob, now.size, now.mtime, now.seq = c.add(out), int64(len(out)), 0, 0
 	return now, true
-}
-
-// mergeContents is merge for contents without modes.
-func (c *contents) mergeContents(left, was, now state) (state, bool) {
-	left.mode, was.mode = now.mode, now.mode
-	return c.merge(left, was, now)
 }

@@ -1,127 +1,269 @@
 package undo
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 
 	"cachebro/store"
+
+	"golang.org/x/sys/unix"
 )
 
-// Side is the state of a path in another machine's history.
+// Side is the state of a path in another tree.
 type Side struct {
-	Mode    uint32 // st_mode; 0: absent
-	Content []byte // content of a regular file
-	Target  string // target of a symlink
+	Mode   uint32 // st_mode; 0: absent
+	Size   int64
+	Blob   store.Hash // content of a regular file
+	Target string     // target of a symlink
 }
 
-// Elsewhere is a change of a path by another machine.
+func (s Side) state() state {
+	st := state{mode: s.Mode, size: s.Size, blob: s.Blob, target: s.Target, noContent: "its content was not sent"}
+	if st.link() {
+		st.mode = unix.S_IFLNK | 0o777
+	}
+	return st
+}
+
+func (e Entry) side() Side { return Side{Mode: e.Mode, Size: e.Size, Blob: e.Blob, Target: e.Target} }
+
+// Elsewhere is the state that a path had or has in another tree, such as that of another machine,
+// and that it should get here.
 type Elsewhere struct {
 	Path store.Path
-	Was  Side   // state after the change
-	Want Side   // state before the change
-	Lost string // why the states are unknown; "": they are known
+	Was  *Side // state that Want replaces; only a path in this state is changed; nil: any
+	Want Side
+	Lost string // why Want is unknown; "": it is known
 }
 
-// Elsewhere plans to undo here what another machine changed there. A path is changed only if it is
-// as that machine left it. Otherwise it is in Conflicts, unless merge is set and the changes can be
-// merged, or force is set. A file keeps its owner and gets no set-id bits.
-func (p Planner) Elsewhere(title string, of []Elsewhere, merge, force bool) (*Draft, error) {
-	return goals(p, store.PlanUndo, title, of, nil, func(m *maker, f Elsewhere) (goal, bool, error) { return m.elsewhere(f, merge, force) })
+// Transfer is a set of changes that were found in another tree.
+type Transfer struct {
+	Title string
+	Files []Elsewhere
+	// Contents holds contents that the store may lack.
+	Contents [][]byte
+	// Held means that whoever carries the plan out has the contents of all Want. Then only those
+	// that must be merged are needed here.
+	Held bool
+	// Merge merges changes of texts that were also changed here, if their lines do not overlap.
+	// Force ignores changes here.
+	Merge, Force bool
+}
+
+// Elsewhere plans to make the changes of a transfer. A path that has another state than Was is in
+// Conflicts, unless the changes can be merged or are forced. A file that exists in both trees keeps
+// its owner, its attributes, and the bits of its mode that the transfer does not change. Where any
+// state is replaced, only whether the file is executable counts, and ignored files are left alone.
+func (p Planner) Elsewhere(kind string, t Transfer) (*Draft, error) {
+	return goals(p, kind, t.Title, t.Files, t.Contents, func(m *maker, f Elsewhere) (goal, bool, error) {
+		if t.Held && f.Want.Blob != (store.Hash{}) {
+			m.contents.held[f.Want.Blob] = true
+		}
+		return m.elsewhere(f, &t)
+	})
+}
+
+// Wanted returns the contents that Elsewhere needs for a transfer and that the store lacks, with
+// their sizes in bytes.
+func (p Planner) Wanted(t Transfer) (map[store.Hash]int64, error) {
+	m := newMaker(Planner{Store: p.Store}, "")
+	m.wanted = map[store.Hash]int64{}
+	err := p.Store.View(func(v *store.View) error {
+		m.view = v
+		for _, f := range t.Files {
+			if _, _, err := m.elsewhere(f, &t); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return m.wanted, err
+}
+
+// want notes, for Wanted, that the plan needs a content.
+func (m *maker) want(st state) {
+	if m.wanted != nil && st.regular() && st.blob != (store.Hash{}) && !m.contents.has(st.blob) {
+		m.wanted[st.blob] = st.size
+	}
 }
 
 // elsewhere returns the goal for one path. It returns false if there is nothing to do, or after
 // listing a conflict or loss.
-func (m *maker) elsewhere(f Elsewhere, merge, force bool) (g goal, ok bool, err error) {
-	if f.Lost != "" {
-		m.lose(store.Conflict{Path: f.Path, Why: f.Lost})
-		return g, false, nil
-	}
+func (m *maker) elsewhere(f Elsewhere, t *Transfer) (g goal, ok bool, err error) {
 	cur, _, err := m.view.Current(f.Path)
 	if err != nil {
 		return g, false, err
 	}
-	have, was, want := stateOf(cur), m.contents.stateAt(f.Was), m.contents.stateAt(f.Want)
-	chmod := was.perm() != want.perm() // otherwise the modes may differ only by the users' umasks
-	if !chmod && !have.absent() && !want.absent() && have.kind() == want.kind() {
-		want.mode = have.mode
+	have, want := stateOf(cur), f.Want.state()
+	was := want // unless Was says otherwise, only the executable bits of the mode are changed
+	if f.Was != nil {
+		was = f.Was.state()
+	} else if (have.mode&0o111 == 0) != (want.mode&0o111 == 0) {
+		was.mode = want.mode&^0o111 | have.mode&0o111
 	}
-	g = goal{path: f.Path, have: have, want: want, made: !want.absent()}
+	ignored := cur.Class != store.Class(0) && !have.absent()
 	switch {
-	case have.equal(want):
+	case store.OwnFile(f.Path) || f.Was == nil && ignored: // each machine has its own
 		return g, false, nil
-	case !have.absent() && have.sameContent(was), have.absent() && was.absent(), force:
-	default:
-		if merged, clean := m.contents.merge(was, want, have); merge && clean {
-			g.want = merged
-			break
+	case f.Lost != "":
+		if f.Was != nil || have.absent() || have.size != want.size {
+			m.lose(store.Conflict{Path: f.Path, Why: f.Lost})
 		}
-		why := "it is not what that machine left"
-		if have.absent() {
-			why = "it is not here"
-		}
-		m.conflict(store.Conflict{Path: f.Path, Why: why, Actor: cur.Actor, Time: cur.Time})
+		return g, false, nil
+	case !want.absent() && !want.dir() && !want.regular() && !want.link():
+		m.lose(store.Conflict{Path: f.Path, Why: "it is neither a file, a directory nor a symbolic link"})
 		return g, false, nil
 	}
+	if !have.absent() && have.kind() == want.kind() {
+		mode := have.mode
+		if was.kind() == want.kind() { // otherwise it was made in both trees
+			mode = mergedMode(have.mode, was.perm(), want.perm())
+		}
+		if have.sameFile(want) || f.Was != nil && was.sameFile(want) { // the content stays
+			want = have
+			want.seq, want.in = 0, store.Inode{}
+		}
+		want.mode, want.attrs = mode, have.attrs
+	}
+	if have.equal(want) {
+		return g, false, nil
+	}
+	asExpected := f.Was == nil || have.sameFile(was) || have.sameFile(want)
+	if !asExpected && !t.Force {
+		merged, clean := state{}, false
+		if t.Merge && have.regular() && was.regular() && want.regular() {
+			m.want(was)
+			m.want(want)
+			merged, clean = m.contents.mergeContents(was, want, have)
+		}
+		if !clean {
+			why := "it was also changed here"
+			if have.absent() {
+				why = "it is not here"
+			}
+			m.conflict(store.Conflict{Path: f.Path, Why: why, Actor: cur.Actor, Time: cur.Time})
+			return g, false, nil
+		}
+		merged.mode = want.mode
+		want = merged
+	} else if !t.Held {
+		m.want(want)
+	}
+	g = goal{path: f.Path, want: want, made: !want.absent()}
 	m.withoutNewRights(&g)
 	return g, true, nil
 }
 
+// mergedMode returns a mode in which the permissions are changed as they were changed from was to
+// want. Users who may do nothing with the file here get no permission.
+func mergedMode(have, was, want uint32) uint32 {
+	added := want &^ was
+	for _, users := range [...]uint32{0o700, 0o070, 0o007} {
+		if have&users == 0 {
+			added &^= users
+		}
+	}
+	return have&^(was&^want) | added
+}
+
+// sameFile is sameContent for states of different trees. The content of an empty file may be
+// unknown in one of them.
+func (s state) sameFile(o state) bool {
+	return s.sameContent(o) || s.regular() && o.regular() && s.size == 0 && o.size == 0
+}
+
 // Taken returns the changes that a query selects in this history, to undo them on another machine.
 func (p Planner) Taken(q Query) (title string, of []Elsewhere, err error) {
-	_, err = p.make(store.PlanUndo, func(m *maker) (_ *aims, err error) {
+	m := p.looker()
+	err = p.Store.View(func(v *store.View) (err error) {
+		m.view = v
 		var sel selection
 		sel, title, err = m.selected(q, map[uint64]bool{})
 		if err != nil {
-			return nil, err
-		}
-		paths := sel.paths()
-		h, err := m.cellsSince(paths, sel.oldest(), sel)
-		if err != nil {
-			return nil, err
+			return err
 		}
 		seqs := map[store.Path][]uint64{}
 		for _, seq := range slices.Sorted(maps.Keys(sel)) {
 			seqs[sel[seq].Path] = append(seqs[sel[seq].Path], seq)
 		}
-		for _, path := range paths {
+		for _, path := range sel.paths() {
 			own := seqs[path]
-			if e, ok := m.taken(h, path, own[0], own[len(own)-1]); ok {
-				of = append(of, e)
+			left, _, err := m.entryAt(path, own[len(own)-1])
+			if err != nil {
+				return err
 			}
+			then, _, err := m.entryAt(path, own[0]-1)
+			if err != nil {
+				return err
+			}
+			was := left.side()
+			e := Elsewhere{Path: path, Was: &was, Want: then.side(), Lost: then.Why}
+			if store.OwnFile(path) || e.Lost == "" && e.Want == was {
+				continue
+			}
+			if e.Lost == "" && m.contents.missing(e.Want.state()) {
+				e.Lost = "the content is not kept"
+			}
+			of = append(of, e)
 		}
-		return nil, nil
+		return nil
 	})
 	return title, of, err
 }
 
-// taken returns how a path changed from one version to another, or false if it did not.
-func (m *maker) taken(h *past, path store.Path, first, last uint64) (e Elsewhere, ok bool) {
-	was, _ := h.stateThen(path, last)
-	want, known := h.stateThen(path, first-1)
-	e.Path = path
-	if !known {
-		e.Lost = "what was there before is not known"
+// Then returns the state of each path in the directories dirs at a moment, to restore the same tree
+// on another machine. Without dirs it returns all paths. A path that existed only at other times
+// is absent. Paths that this history has never recorded are left out.
+func (p Planner) Then(dirs []store.Path, seq uint64) (out []Elsewhere, err error) {
+	m := p.looker()
+	err = p.Store.View(func(v *store.View) error {
+		m.view = v
+		if len(dirs) == 0 {
+			return m.below("", true, seq, nil, &out)
+		}
+		for _, dir := range dirs {
+			above, _ := split(dir)
+			if err := m.below(above, true, seq, func(p store.Path) bool { return p == dir }, &out); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// below adds the entries of a directory at a moment that some selects (nil: all), each with
+// everything in it. It also adds paths that only existed at other times, as everything below dir did
+// if was is not set.
+func (m *listing) below(dir store.Path, was bool, seq uint64, some func(store.Path) bool, out *[]Elsewhere) error {
+	all := map[store.Path]Elsewhere{}
+	err := m.view.Children(dir, func(c store.Path) bool {
+		if !store.OwnFile(c) {
+			all[c] = Elsewhere{Path: c}
+		}
+		return true
+	})
+	if err != nil {
+		return err
 	}
-	if store.OwnFile(path) || known && was.equal(want) {
-		return e, false
+	var there []Entry
+	if was {
+		there, _, err = m.list(dir, seq)
+		if err != nil {
+			return err
+		}
 	}
-	for _, s := range []struct {
-		of state
-		to *Side
-	}{{was, &e.Was}, {want, &e.Want}} {
-		*s.to = Side{Mode: s.of.mode, Target: s.of.target}
-		if !s.of.regular() || s.of.size == 0 && s.of.blob == (store.Hash{}) {
+	for _, e := range there {
+		all[e.Path] = Elsewhere{Path: e.Path, Want: e.side(), Lost: e.Why}
+	}
+	for _, p := range slices.Sorted(maps.Keys(all)) {
+		if some != nil && !some(p) {
 			continue
 		}
-		var err error
-		s.to.Content, err = m.store.Content(s.of.blob)
-		if err != nil && known {
-			e.Lost = cmp.Or(s.of.noContent, "the content is not kept")
+		*out = append(*out, all[p])
+		if err := m.below(p, all[p].Want.Mode&unix.S_IFMT == unix.S_IFDIR, seq, nil, out); err != nil {
+			return err
 		}
 	}
-	if e.Lost != "" {
-		e.Was, e.Want = Side{}, Side{}
-	}
-	return e, true
+	return nil
 }

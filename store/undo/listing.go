@@ -9,32 +9,62 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Entry is the state of a path at a moment.
+type Entry struct {
+	Path     store.Path
+	Mode     uint32 // st_mode
+	Size     int64
+	Mtime    int64 // ns since the epoch
+	UID, GID uint32
+	Target   string     // target of a symlink
+	Blob     store.Hash // content of a regular file; zero: empty, or unknown for the reason Why
+	Why      string     // why the content is unknown
+	Seq      uint64     // the version that recorded the state; 0: only its children are known
+}
+
+func entryOf(p store.Path, st state) Entry {
+	e := Entry{Path: p, Mode: st.mode, Size: st.size, Mtime: st.mtime, Target: st.target, Blob: st.blob, Seq: st.seq}
+	if st.owned {
+		e.UID, e.GID = st.uid, st.gid
+	}
+	if st.regular() && st.blob == (store.Hash{}) && st.size > 0 {
+		e.Why = cmp.Or(st.noContent, "its content was not saved")
+	}
+	return e
+}
+
 // List returns the entries of a directory at a moment, sorted by name, as Restore would restore
 // them. "" is the root. found is false if there was no such directory.
 func (p Planner) List(dir store.Path, seq uint64) (out []Entry, found bool, err error) {
 	m := p.looker()
 	err = p.Store.View(func(v *store.View) error {
 		m.view = v
-		found, err = m.wasDir(dir, seq)
-		if err != nil || !found {
-			return err
-		}
-		names, err := m.pathsIn(dir, seq)
-		if err != nil {
-			return err
-		}
-		for _, name := range names {
-			e, there, err := m.entryAt(name, seq)
-			if err != nil {
-				return err
-			}
-			if there {
-				out = append(out, e)
-			}
-		}
-		return nil
+		out, found, err = m.list(dir, seq)
+		return err
 	})
 	return out, found, err
+}
+
+// list is List for one listing.
+func (m *listing) list(dir store.Path, seq uint64) (out []Entry, found bool, err error) {
+	found, err = m.wasDir(dir, seq)
+	if err != nil || !found {
+		return nil, false, err
+	}
+	names, err := m.pathsIn(dir, seq)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, name := range names {
+		e, there, err := m.entryAt(name, seq)
+		if err != nil {
+			return nil, false, err
+		}
+		if there {
+			out = append(out, e)
+		}
+	}
+	return out, true, nil
 }
 
 // Now returns the present path of a directory of a moment, or false if it does not exist now.
@@ -130,7 +160,7 @@ func (m *listing) ownEntry(path store.Path, seq uint64) (e Entry, there bool, fi
 	if len(own) > 0 && own[len(own)-1].Seq <= seq && own[len(own)-1].Deleted() {
 		return e, false, first, nil
 	}
-	lost := len(m.plan.Lost)
+	lost := len(m.lost)
 	w, known, err := m.stateThen(path, own, seq)
 	if err != nil {
 		return e, false, first, err
@@ -138,10 +168,10 @@ func (m *listing) ownEntry(path store.Path, seq uint64) (e Entry, there bool, fi
 	switch {
 	case known && !w.absent():
 		return entryOf(path, w), true, first, nil
-	case !known && len(m.plan.Lost) > lost:
+	case !known && len(m.lost) > lost:
 		first := own[0]
 		e = Entry{Path: path, Mode: cmp.Or(first.Stat.Mode, unix.S_IFREG|0o644), Size: first.Stat.Size, Mtime: first.Stat.Mtime, Seq: first.Seq,
-			Why: cmp.Or(m.plan.Lost[len(m.plan.Lost)-1].Why, "what was there is not known")}
+			Why: cmp.Or(m.lost[len(m.lost)-1].Why, "what was there is not known")}
 		return e, true, first, nil
 	}
 	return e, false, first, nil

@@ -10,13 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// goal is the present and the wanted state of a path.
+// goal is the wanted state of a path.
 type goal struct {
-	path       store.Path
-	have, want state
-	made       bool   // want is not the state of any version of the path
-	took       uint64 // for a merge: the newest version that is undone
-	edits      []int  // the edits of version took that are undone; nil: all
+	path  store.Path
+	want  state
+	made  bool   // want is not the state of any version of the path
+	took  uint64 // for a merge: the newest version that is undone
+	edits []int  // the edits of version took that are undone; nil: all
 }
 
 // goals plans what find returns for each element of of. find returns false if there is nothing to
@@ -55,8 +55,15 @@ func (m *maker) aimsAt(goals []goal) (*aims, error) {
 		return nil, err
 	}
 	a := &aims{h: h, of: map[*cell]*aim{}, kept: map[*node]bool{}, dropped: map[*cell]bool{}, sel: func(*fact) bool { return true }}
+	for i := range slices.Backward(goals) { // a directory is emptied before it goes, or before a file takes its name
+		if goals[i].want.absent() {
+			a.aimAt(&goals[i])
+		}
+	}
 	for i := range goals {
-		a.aimAt(&goals[i])
+		if !goals[i].want.absent() {
+			a.aimAt(&goals[i])
+		}
 	}
 	return a, nil
 }
@@ -133,4 +140,16 @@ func (a *aims) lastDir(c *cell) *aim {
 		}
 	}
 	return nil
+}
+
+func split(p store.Path) (dir, name store.Path) {
+	i := strings.LastIndexByte(string(p), '/')
+	return p[:max(i, 0)], p[i+1:]
+}
+
+func join(dir, name store.Path) store.Path {
+	if dir == "" {
+		return name
+	}
+	return dir + "/" + name
 }

@@ -46,13 +46,14 @@ type maker struct {
 	requested func(store.Path) bool // selects the requested paths; nil: all
 	before    []*store.Version      // the selected versions at all paths
 	unsafe    map[store.Path]string // paths that could not be secured, with the reason
+	wanted    map[store.Hash]int64  // see Planner.Wanted
 }
 
 func newMaker(p Planner, kind string) *maker {
 	d := &Draft{Plan: store.Plan{Kind: kind}, Made: map[store.Hash][]byte{}, Read: map[store.Hash][]byte{}, ByLine: map[store.Path]bool{}}
 	return &maker{
 		store: p.Store, plan: d, show: p.Secure == nil,
-		contents: contents{store: p.Store, made: d.Made, kept: map[store.Hash]place{}},
+		contents: contents{store: p.Store, made: d.Made, held: map[store.Hash]bool{}, kept: map[store.Hash]place{}},
 	}
 }
 

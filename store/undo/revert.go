@@ -41,7 +41,7 @@ func (m *maker) revertAims(path store.Path, steps int, version uint64) (*aims, e
 	if have.equal(want) {
 		return nil, nil
 	}
-	g := goal{path: path, have: have, want: want, made: target.Path != path}
+	g := goal{path: path, want: want, made: target.Path != path}
 	if g.made {
 		m.withoutNewRights(&g)
 	}

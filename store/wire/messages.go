@@ -19,9 +19,8 @@ const (
 	MDiff       = "diff"        // DiffQuery → DiffAnswer, body: unified diff
 	MBlame      = "blame"       // ShowQuery → BlameAnswer, body: text
 	MPlan       = "plan"        // PlanRequest → Plan: revert, undo, redo, restore; nothing is changed yet
-	MPlanThen   = "plan.then"   // PlanRequest → Then: the tree that a restore would produce, to restore it on another machine
-	MPlanWanted = "plan.wanted" // PlanRequest with Then → Wanted
-	MPlanTaken  = "plan.taken"  // PlanRequest → Elsewhere, body: its contents; the changes that an undo would reverse, to undo them on another machine
+	MPlanThere  = "plan.there"  // PlanRequest → Elsewhere: what an undo or restore would change, to do the same in another tree
+	MPlanWanted = "plan.wanted" // PlanRequest with Elsewhere → Wanted
 	MPlanOpen   = "plan.open"   // Empty → OpenPlans: unfinished plans
 	MPlanFetch  = "plan.fetch"  // PlanFetch → PlanContents, body: contents
 	MPlanDone   = "plan.done"   // PlanDone → Empty: the steps that the client carried out
@@ -318,11 +317,9 @@ type PlanRequest struct {
 	Contents []byte `json:"contents,omitempty"`
 	// Leave lists lines that the plan must not change.
 	Leave []LeftLines `json:"leave,omitempty"`
-	// Elsewhere holds changes of another machine that are to be undone.
+	// Elsewhere holds, for an undo or restore, the changes to make, which come from another machine or
+	// a fork. The request's body holds the contents of Elsewhere.Sent, concatenated.
 	Elsewhere *Elsewhere `json:"elsewhere,omitempty"`
-	// Then holds the state of another machine that is to be restored. The request's body holds the
-	// contents of Then.Sent, concatenated.
-	Then *Then `json:"then,omitempty"`
 	// The following fields are for plans of the user's own history. ActionKey names an action of a
 	// project, and its changes are undone. Project restricts the plan to sessions that worked in
 	// that project. For an undo, Beside is the project's plan that this one accompanies. For
@@ -332,49 +329,36 @@ type PlanRequest struct {
 	Beside    string `json:"beside,omitempty"`
 }
 
-// Then is the tree of another machine's history at a point in time.
-type Then struct {
-	Title string      `json:"title"`
-	Files []ThenEntry `json:"files"`
-	Sent  []int64     `json:"sent,omitempty"` // sizes of the contents in the request's body
-}
-
-// ThenEntry is one path of a Then.
-type ThenEntry struct {
-	Path   []byte `json:"path"`
-	Mode   uint32 `json:"mode,omitempty"` // st_mode; 0: the path did not exist
-	Size   int64  `json:"size,omitempty"`
-	Target []byte `json:"target,omitempty"` // target of a symlink
-	Hash   string `json:"hash,omitempty"`   // hash of a regular file's content
-	Lost   string `json:"lost,omitempty"`   // why the path's state is unknown
-}
-
-// Wanted lists the contents that a restore needs and this history does not have.
-type Wanted struct {
-	Hashes []string `json:"hashes"`
-	Size   int64    `json:"size"` // total size in bytes
-}
-
-// Elsewhere is a set of changes made on another machine. The request's body holds, for each file,
-// the content of Was followed by the content of Want.
+// Elsewhere is a set of changes that were found in another tree.
 type Elsewhere struct {
 	Title string          `json:"title"`
 	Files []ElsewhereFile `json:"files"`
+	Sent  []int64         `json:"sent,omitempty"` // sizes of the contents in the request's body
+	// Held means that the client has the contents of all Want, so that only those that must be merged
+	// need to be sent.
+	Held bool `json:"held,omitempty"`
 }
 
 // ElsewhereFile is the change of one path.
 type ElsewhereFile struct {
-	Path []byte        `json:"path"`
-	Was  ElsewhereSide `json:"was"`            // after the change
-	Want ElsewhereSide `json:"want"`           // before the change
-	Lost string        `json:"lost,omitempty"` // why Want is unknown
+	Path []byte         `json:"path"`
+	Was  *ElsewhereSide `json:"was,omitempty"` // the path is changed only if it is in this state; nil: in any state
+	Want ElsewhereSide  `json:"want"`
+	Lost string         `json:"lost,omitempty"` // why Want is unknown
 }
 
-// ElsewhereSide is the state of a file at one point in time.
+// ElsewhereSide is the state of a path.
 type ElsewhereSide struct {
-	Mode   uint32 `json:"mode,omitempty"` // st_mode; 0: the path did not exist
-	Size   int64  `json:"size,omitempty"` // size of the content in the body
-	Target []byte `json:"target,omitempty"`
+	Mode   uint32 `json:"mode,omitempty"` // st_mode; 0: the path does not exist
+	Size   int64  `json:"size,omitempty"`
+	Target []byte `json:"target,omitempty"` // target of a symlink
+	Hash   string `json:"hash,omitempty"`   // hash of a regular file's content
+}
+
+// Wanted lists the contents that a plan needs and this history does not have.
+type Wanted struct {
+	Hashes []string `json:"hashes"`
+	Size   int64    `json:"size"` // total size in bytes
 }
 
 // FileEdits selects edits between two versions of a file. Edits are numbered as package diff

@@ -136,7 +136,7 @@ func TestOtherMachines(t *testing.T) {
 	other.write("only-there.txt", "only there\n")
 	other.cb("remote", "send", "--dir", other.dir)
 	out := p.refuseOut(1, "undo", "--machine", id, "--since", "1h", "--yes", "--dir", p.dir)
-	if !strings.Contains(out, "a.txt: it is not what that machine left") {
+	if !strings.Contains(out, "a.txt: it was also changed here") {
 		t.Errorf("undo: %s", out)
 	}
 	for name, want := range map[string]string{"a.txt": "one\nmine\n", "b.txt": "b\n"} {

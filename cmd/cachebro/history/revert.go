@@ -166,7 +166,7 @@ it had done is reversed instead.`,
 			if *git || *hunks {
 				return e.Usagef("undo: --machine cannot be combined with --git or --hunk")
 			}
-			return undoElsewhere(ctx, e, t, c, *machine, r, f)
+			return elsewhere(ctx, e, t, c, *machine, r, f)
 		}
 		if *git {
 			if *hunks || *f.merge || *f.force {
@@ -219,23 +219,6 @@ func addUnitFlags(fs *pflag.FlagSet) unitFlags {
 		pid:     fs.Uint32("pid", 0, "a process and its descendants"),
 		since:   fs.String("since", "", "after this time (12:40) or within this age (10m)"),
 	}
-}
-
-// undoElsewhere undoes changes of another machine in the files of this machine.
-func undoElsewhere(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, machine string, r wire.PlanRequest, f planFlags) error {
-	_, there, part, err := machines.Open(ctx, e, machine, t.Base())
-	if err != nil {
-		return err
-	}
-	defer there.Close()
-	r.After, r.Before = part.Between()
-	var taken wire.Elsewhere
-	body, err := there.Call(ctx, wire.MPlanTaken, r, nil, &taken)
-	if err != nil {
-		return err
-	}
-	taken.Title += " on " + machine
-	return runPlanWith(ctx, e, t, c, wire.PlanRequest{Kind: r.Kind, Elsewhere: &taken}, body, f)
 }
 
 // selects reports whether a request selects the changes to undo by actor or time.
@@ -329,41 +312,52 @@ attributes and mode are left alone too, except for the executable bit.`,
 			r.Paths = append(r.Paths, other.Rel)
 		}
 		if *machine != "" {
-			return restoreElsewhere(ctx, e, t, c, *machine, r, f)
+			return elsewhere(ctx, e, t, c, *machine, r, f)
 		}
 		return runPlan(ctx, e, t, c, r, f)
 	})
 	return cmd
 }
 
-// restoreElsewhere gives the project's tree the state of another machine's tree. It fetches only
-// the contents that are missing here.
-func restoreElsewhere(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, machine string, r wire.PlanRequest, f planFlags) error {
+// elsewhere makes an undo or restore of another machine's history in the files of this machine.
+func elsewhere(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, machine string, r wire.PlanRequest, f planFlags) error {
 	_, there, part, err := machines.Open(ctx, e, machine, t.Base())
 	if err != nil {
 		return err
 	}
 	defer there.Close()
 	r.After, r.Before = part.Between()
-	then, err := wire.Call[wire.Then](ctx, there, wire.MPlanThen, r)
+	of, err := wire.Call[wire.Elsewhere](ctx, there, wire.MPlanThere, r)
 	if err != nil {
 		return err
 	}
-	then.Title += " on " + machine
-	q := wire.PlanRequest{Kind: r.Kind, Then: &then}
+	of.Title += " on " + machine
+	q := wire.PlanRequest{Kind: r.Kind, Elsewhere: &of, Merge: *f.merge, Force: *f.force}
 	looked := e.WatchTree(ctx, c)
-	wanted, err := wire.Call[wire.Wanted](ctx, c, wire.MPlanWanted, q)
+	body, err := SendWanted(ctx, c, q, func(hash string) ([]byte, error) {
+		return there.Call(ctx, wire.MPastRead, wire.PastRead{Hash: hash}, nil, nil)
+	})
 	looked()
 	if err != nil {
 		return err
 	}
+	return runPlanWith(ctx, e, t, c, q, body, f)
+}
+
+// SendWanted asks the daemon which contents a plan with q.Elsewhere needs. It reads them, enters their
+// sizes in q.Elsewhere, and returns the body for the request for the plan.
+func SendWanted(ctx context.Context, c *wire.Client, q wire.PlanRequest, read func(hash string) ([]byte, error)) ([]byte, error) {
+	wanted, err := wire.Call[wire.Wanted](ctx, c, wire.MPlanWanted, q)
+	if err != nil {
+		return nil, err
+	}
 	body := make([]byte, 0, wanted.Size)
 	for _, h := range wanted.Hashes {
-		b, err := there.Call(ctx, wire.MPastRead, wire.PastRead{Hash: h}, nil, nil)
+		b, err := read(h)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		then.Sent, body = append(then.Sent, int64(len(b))), append(body, b...)
+		q.Elsewhere.Sent, body = append(q.Elsewhere.Sent, int64(len(b))), append(body, b...)
 	}
-	return runPlanWith(ctx, e, t, c, q, body, f)
+	return body, nil
 }

@@ -14,7 +14,6 @@ import (
 	"cachebro/cmd/cachebro/daemon/survey"
 	"cachebro/cmd/cachebro/daemon/versions"
 	"cachebro/store"
-	"cachebro/store/leaf/gitdir"
 	"cachebro/store/leaf/text"
 	"cachebro/store/onwire"
 	"cachebro/store/undo"
@@ -216,6 +215,9 @@ func (pl *Plans) attributeTo(p *undo.Draft, pid int) {
 }
 
 func (pl *Plans) makePlan(ctx context.Context, q wire.PlanRequest, body []byte, planner undo.Planner) (*undo.Draft, error) {
+	if q.Elsewhere != nil && (q.Kind == store.PlanUndo || q.Kind == store.PlanRestore) {
+		return pl.planElsewhere(ctx, q, body, planner)
+	}
 	switch q.Kind {
 	case store.PlanRevert:
 		return pl.planRevert(ctx, q, planner)
@@ -225,9 +227,6 @@ func (pl *Plans) makePlan(ctx context.Context, q wire.PlanRequest, body []byte, 
 		}
 		if len(q.Edits) > 0 {
 			return pl.planEdits(q, planner)
-		}
-		if q.Elsewhere != nil {
-			return pl.planElsewhere(q, body, planner)
 		}
 		if p, err := pl.planBoth(ctx, q, planner); p != nil || err != nil {
 			return p, err
@@ -253,9 +252,6 @@ func (pl *Plans) makePlan(ctx context.Context, q wire.PlanRequest, body []byte, 
 		}
 		return planner.Redo(q.Plan, q.Merge, q.Force)
 	case store.PlanRestore:
-		if q.Then != nil {
-			return pl.planThen(ctx, q, body, planner)
-		}
 		return pl.planRestore(ctx, q, planner)
 	case rollbackKind:
 		if _, err := pl.leftOpen(ctx, q.Plan); err != nil {
@@ -267,69 +263,6 @@ func (pl *Plans) makePlan(ctx context.Context, q wire.PlanRequest, body []byte, 
 		return planner.Rollback(q.Plan)
 	}
 	return nil, wire.Errorf(wire.ErrBadRequest, "revert, undo, redo or restore", "%q is not a kind of plan", q.Kind)
-}
-
-// planElsewhere undoes in this project what another machine did.
-func (pl *Plans) planElsewhere(q wire.PlanRequest, body []byte, planner undo.Planner) (*undo.Draft, error) {
-	var of []undo.Elsewhere
-	for _, f := range q.Elsewhere.Files {
-		p, err := pl.Paths.Clean(f.Path)
-		if err != nil {
-			return nil, err
-		}
-		if _, _, git := gitdir.Split(string(p)); p == "" || git {
-			return nil, wire.Errorf(wire.ErrBadRequest, "", "%s is not a file of the project", onwire.Display(p))
-		}
-		side := func(s wire.ElsewhereSide) (undo.Side, error) {
-			if s.Size < 0 || s.Size > int64(len(body)) {
-				return undo.Side{}, wire.Errorf(wire.ErrBadRequest, "", "a content of %s is missing", onwire.Display(p))
-			}
-			out := undo.Side{Mode: s.Mode, Content: body[:s.Size:s.Size], Target: string(s.Target)}
-			body = body[s.Size:]
-			return out, nil
-		}
-		e := undo.Elsewhere{Path: p, Lost: f.Lost}
-		e.Was, err = side(f.Was)
-		if err == nil {
-			e.Want, err = side(f.Want)
-		}
-		if err != nil {
-			return nil, err
-		}
-		of = append(of, e)
-	}
-	return planner.Elsewhere(q.Elsewhere.Title, of, q.Merge, q.Force)
-}
-
-// maxElsewhere bounds the contents sent from one machine's history to another, in bytes.
-const maxElsewhere = 200 << 20
-
-// changesToUndo returns, for another machine, what an undo of this history would change.
-func (pl *Plans) changesToUndo(_ context.Context, q wire.PlanRequest) (out wire.Elsewhere, body []byte, err error) {
-	uq, err := pl.undoQuery(q)
-	if err != nil {
-		return out, nil, err
-	}
-	title, of, err := undo.Planner{Store: pl.Store}.Taken(uq)
-	if err != nil {
-		return out, nil, err
-	}
-	out = wire.Elsewhere{Title: title, Files: make([]wire.ElsewhereFile, len(of))}
-	for i, e := range of {
-		f := &out.Files[i]
-		f.Path, f.Lost = []byte(e.Path), e.Lost
-		for _, s := range []struct {
-			of undo.Side
-			to *wire.ElsewhereSide
-		}{{e.Was, &f.Was}, {e.Want, &f.Want}} {
-			*s.to = wire.ElsewhereSide{Mode: s.of.Mode, Size: int64(len(s.of.Content)), Target: []byte(s.of.Target)}
-			body = append(body, s.of.Content...)
-		}
-		if len(body) > maxElsewhere {
-			return out, nil, wire.Errorf(wire.ErrTooLarge, "name some of the files", "the contents have more than %d MiB", maxElsewhere>>20)
-		}
-	}
-	return out, body, nil
 }
 
 // planEdits undoes single edits, as undo --hunk and the web pages request.

@@ -55,7 +55,7 @@ func New(o Options) *Plans {
 func (pl *Plans) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{
 		wire.MPlan: onwire.WithRequest(pl.plan), wire.MPlanDone: onwire.WithRequest(pl.planDone), wire.MGitPlan: onwire.WithRequest(pl.planGit), wire.MGitLost: onwire.Decoded(pl.gitLost),
-		wire.MPlanTaken: onwire.Decoded(pl.changesToUndo), wire.MPlanThen: onwire.Decoded(pl.treeThen), wire.MPlanWanted: onwire.Decoded(pl.wanted),
+		wire.MPlanThere: onwire.Decoded(pl.changesFor), wire.MPlanWanted: onwire.Decoded(pl.wanted),
 		wire.MPlanOpen: onwire.Decoded(pl.openPlans), wire.MPlanFetch: onwire.Decoded(pl.planFetch),
 	}
 }
