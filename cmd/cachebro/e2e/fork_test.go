@@ -150,7 +150,7 @@ func TestForkAndMerge(t *testing.T) {
 		t.Errorf("dry run:\n%s%s", out, differ(merged, plainTree(t, p.dir)))
 	}
 	out := p.refuseOut(1, "fork", "merge", f.dir)
-	for _, want := range []string{"M a.txt (merged with", "conflict: b.txt: the same lines", "A new.txt", "D c/gone.txt", "M c/run.sh", "conflict: g/log: it is open for writing"} {
+	for _, want := range []string{"M a.txt (merged with", "conflict: b.txt: it was also changed here", "A new.txt", "D c/gone.txt", "M c/run.sh", "conflict: g/log: is open for writing"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in\n%s", want, out)
 		}

@@ -28,6 +28,7 @@ type file struct {
 	mode   uint32 // type and permissions
 	target string // where a link leads
 	hash   string // of the content
+	size   int64
 	why    string // why the content is unknown; "" if it is known
 	read   func() ([]byte, error)
 }
@@ -146,7 +147,11 @@ func (t *trees) changes(ctx context.Context) (out []change, err error) {
 			seen[p] = true
 			if was := t.baseFile(p); was == nil || !was.dir() {
 				if inside, err := fs.ReadDir(t.fork.FS(), p); was != nil || err == nil && len(inside) == 0 {
-					out = append(out, change{path: p, old: was, new: &file{mode: unix.S_IFDIR}})
+					fi, err := d.Info()
+					if err != nil {
+						return fs.SkipDir // deleted during the walk
+					}
+					out = append(out, change{path: p, old: was, new: &file{mode: modeOf(fi)}})
 				}
 			}
 			return nil
@@ -178,7 +183,7 @@ func (t *trees) baseFile(p string) *file {
 	if !ok {
 		return nil
 	}
-	f := &file{mode: e.Mode & (unix.S_IFMT | 0o777), target: string(e.Target), hash: e.Hash, why: e.Why}
+	f := &file{mode: e.Mode & (unix.S_IFMT | 0o777), target: string(e.Target), hash: e.Hash, size: e.Size, why: e.Why}
 	if e.Hash == "" && e.Why == "" && !f.link() && !f.dir() {
 		f.hash = text.Hash(nil)
 	}
@@ -238,7 +243,7 @@ func describeFile(in *os.Root, p string) (*file, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &file{mode: modeOf(fi)}
+	f := &file{mode: modeOf(fi), size: fi.Size()}
 	switch fi.Mode().Type() {
 	case fs.ModeSymlink:
 		f.target, err = in.Readlink(p)

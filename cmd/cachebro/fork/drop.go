@@ -95,14 +95,14 @@ func onlyHere(ctx context.Context, e *cli.Env, f fork) error {
 		return err
 	}
 	defer t.close()
-	steps, err := t.plan(ctx, project)
+	m, err := t.planMerge(ctx, e, project)
 	if err != nil {
 		return err
 	}
 	var names []string
-	for _, s := range steps {
-		if s.Do != "as" && !r.has(s.Path, t.fork) {
-			names = append(names, cli.Quote(s.Path))
+	for _, path := range m.paths() {
+		if !r.has(path, t.fork) {
+			names = append(names, cli.Quote(path))
 		}
 	}
 	if len(names) == 0 {

@@ -1,75 +1,128 @@
 package fork
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path"
 	"slices"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/cmd/cachebro/history"
 	"cachebro/store/diff"
 	"cachebro/store/leaf/text"
-	"cachebro/store/undo/displace"
-
-	"golang.org/x/sys/unix"
+	"cachebro/store/undo/apply"
+	"cachebro/store/wire"
 )
 
-// step is what the merge does to one path of the project.
-type step struct {
-	Path     string `json:"path"`
-	Do       string `json:"do"` // add, change, merge, remove, conflict, or "as" if the project already has the change
-	Conflict string `json:"conflict,omitempty"`
-
-	to      *file // the merged file; nil to delete it
-	content []byte
-	now     *file // the present file of the project
+// merge is the plan of a merge.
+type merge struct {
+	*trees
+	project *os.Root
+	changed map[string]change // changes of the fork that the project does not have yet, also by the other names of their files there
+	plan    wire.Plan
 }
 
-// plan compares the three trees and returns the steps of a merge. It writes nothing.
-func (t *trees) plan(ctx context.Context, project *os.Root) (steps []step, err error) {
+// planMerge asks the project's daemon what a merge would change.
+func (t *trees) planMerge(ctx context.Context, e *cli.Env, project *os.Root) (*merge, error) {
 	all, err := t.changes(ctx)
 	if err != nil {
 		return nil, err
 	}
+	m := &merge{trees: t, project: project, changed: map[string]change{}}
 	moved := movedFrom(all)
+	of := wire.Elsewhere{Held: true}
 	for _, ch := range all {
-		s, err := t.step(ch, project)
+		now, err := describeFile(project, ch.path)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", cli.Quote(ch.path), err)
 		}
-		if from := moved[ch.path]; from != "" && s.Do == "add" {
-			if now, err := describeFile(project, from); err == nil && now == nil {
-				s.Do, s.Conflict = "conflict", fmt.Sprintf("it was renamed from %s in the fork, and renamed or removed in the project since", cli.Quote(from))
-			}
-		}
-		steps = append(steps, s)
-	}
-	keepFull(steps, project)
-	return inOrder(steps), nil
-}
-
-// keepFull drops the removal of a directory if the project has something in it that the merge does
-// not remove.
-func keepFull(steps []step, project *os.Root) {
-	going := map[string]bool{}
-	for i := range slices.Backward(steps) {
-		s := &steps[i]
-		if s.Do != "remove" {
+		replaced := ch.new == nil && now.dir() && !ch.old.dir() // the files in that directory have separate changes
+		if same(now, ch.new) || replaced {
 			continue
 		}
-		if s.now.dir() {
-			inside, err := fs.ReadDir(project.FS(), s.Path)
-			if err != nil || slices.ContainsFunc(inside, func(d fs.DirEntry) bool { return !going[path.Join(s.Path, d.Name())] }) {
-				s.Do = "as"
-				continue
+		was := ch.old.side()
+		f := wire.ElsewhereFile{Path: []byte(ch.path), Was: &was, Want: ch.new.side()}
+		switch from := moved[ch.path]; {
+		case ch.new != nil && ch.new.why != "":
+			f.Lost = ch.new.why
+		case from != "" && now == nil:
+			if at, err := describeFile(project, from); err == nil && at == nil {
+				f.Lost = fmt.Sprintf("it was renamed from %s in the fork, and renamed or removed in the project since", cli.Quote(from))
 			}
 		}
-		going[s.Path] = true
+		m.changed[ch.path] = ch
+		of.Files = append(of.Files, f)
 	}
+	if len(of.Files) == 0 {
+		return m, nil
+	}
+	q := wire.PlanRequest{Kind: "undo", Elsewhere: &of, Merge: true, DryRun: true}
+	looked := e.WatchTree(ctx, t.c)
+	defer looked()
+	contents := map[string]func() ([]byte, error){}
+	for _, ch := range all {
+		for _, f := range []*file{ch.old, ch.new} {
+			if f != nil && f.read != nil {
+				contents[f.hash] = f.read
+			}
+		}
+	}
+	body, err := history.SendWanted(ctx, t.c, q, func(hash string) ([]byte, error) { return contents[hash]() })
+	if err == nil {
+		_, err = t.c.Call(ctx, wire.MPlan, q, body, &m.plan)
+	}
+	m.plan.ID, m.plan.Kind = fmt.Sprintf("merge-%d", os.Getpid()), "merge"
+	m.plan.Conflicts = m.left(slices.Concat(m.plan.Conflicts, m.plan.Lost))
+	for _, s := range m.plan.Steps {
+		m.addName(string(s.Path))
+	}
+	return m, err
+}
+
+// addName finds the change that a step makes if it uses another hard link of the file.
+func (m *merge) addName(name string) {
+	at, err := m.project.Lstat(name)
+	if _, known := m.changed[name]; known || err != nil || !at.Mode().IsRegular() {
+		return
+	}
+	for _, ch := range m.changed {
+		if fi, err := m.project.Lstat(ch.path); err == nil && os.SameFile(at, fi) {
+			m.changed[name] = ch
+			return
+		}
+	}
+}
+
+// left returns the conflicts without those of directories that the fork does not have. Such a
+// directory stays in the project for what else is in it.
+func (m *merge) left(all []wire.Conflict) []wire.Conflict {
+	return slices.DeleteFunc(all, func(x wire.Conflict) bool {
+		ch := m.changed[string(x.Path)]
+		return ch.old.dir() && ch.new == nil
+	})
+}
+
+// paths returns the changes of the fork that a merge would make or list as conflicts.
+func (m *merge) paths() (out []string) {
+	for _, s := range m.plan.Steps {
+		out = append(out, m.changed[string(s.Path)].path)
+	}
+	for _, x := range m.plan.Conflicts {
+		out = append(out, m.changed[string(x.Path)].path)
+	}
+	out = slices.DeleteFunc(out, func(p string) bool { return p == "" }) // directories made for files
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// side describes the state of a file for the project's daemon.
+func (f *file) side() wire.ElsewhereSide {
+	if f == nil {
+		return wire.ElsewhereSide{}
+	}
+	return wire.ElsewhereSide{Mode: f.mode, Size: f.size, Target: []byte(f.target), Hash: f.hash}
 }
 
 // movedFrom returns the old names of files that were renamed in the fork and not otherwise changed,
@@ -89,193 +142,47 @@ func movedFrom(all []change) map[string]string {
 	return moved
 }
 
-// inOrder puts the removals first, because other steps may create something in their place. The
-// content of a directory is removed before the directory.
-func inOrder(steps []step) []step {
-	var first, rest []step
-	for _, s := range slices.Backward(steps) {
-		if s.to == nil {
-			first = append(first, s)
-		}
+// content returns the content that a step writes.
+func (m *merge) content(s wire.PlanStep) ([]byte, error) {
+	ch := m.changed[string(s.Path)]
+	if !m.mixes(s) {
+		return ch.new.read()
 	}
-	for _, s := range steps {
-		if s.to != nil {
-			rest = append(rest, s)
-		}
-	}
-	return append(first, rest...)
-}
-
-func (t *trees) step(ch change, project *os.Root) (s step, err error) {
-	s = step{Path: ch.path, to: ch.new}
-	s.now, err = describeFile(project, ch.path)
-	if err != nil {
-		return s, err
-	}
-	conflict := func(why string) (step, error) {
-		s.Do, s.Conflict = "conflict", why
-		return s, nil
-	}
-	switch {
-	case same(s.now, ch.new), ch.new == nil && s.now.dir() && !ch.old.dir(): // the files in that directory have separate steps
-		s.Do = "as"
-		return s, nil
-	case ch.new != nil && ch.new.why != "":
-		return conflict(ch.new.why)
-	case s.now != nil && s.now.why != "":
-		return conflict("in the project " + s.now.why)
-	case same(s.now, ch.old):
-		switch {
-		case ch.new == nil:
-			s.Do = "remove"
-			return s, nil
-		case s.now == nil:
-			s.Do = "add"
-		default:
-			s.Do = "change"
-		}
-		if !ch.new.link() && !ch.new.dir() {
-			s.content, err = ch.new.read()
-		}
-		return s, err
-	case ch.old != nil && ch.old.why != "":
-		return conflict("its content when the fork was made is unknown: " + ch.old.why)
-	case ch.new == nil:
-		return conflict("removed in the fork, changed in the project since")
-	case s.now == nil && ch.old != nil:
-		return conflict("changed in the fork, removed in the project since")
-	case ch.old == nil:
-		return conflict("created in both, with different contents")
-	case ch.new.link() || s.now.link() || ch.old.link(), ch.new.dir() || s.now.dir() || ch.old.dir():
-		return conflict("changed in both")
-	}
-	var texts [3][]byte
-	for i, f := range []*file{ch.old, s.now, ch.new} {
-		texts[i], err = f.read()
-		if err != nil {
-			return s, err
-		}
-		if text.Binary(texts[i]) {
-			return conflict("changed in both, and it is not text")
-		}
-	}
-	out, err := diff.Merge(texts[0], texts[1], texts[2])
-	if err != nil {
-		return conflict(err.Error())
-	}
-	mode := ch.new.mode
-	if mode == ch.old.mode {
-		mode = s.now.mode
-	} else if s.now.mode != ch.old.mode && s.now.mode != mode {
-		return conflict("its mode was changed in both")
-	}
-	s.Do = "merge"
-	if mode == s.now.mode && bytes.Equal(out, texts[1]) {
-		s.Do = "as" // already merged
-	}
-	s.content, s.to = out, &file{mode: mode}
-	return s, nil
-}
-
-// carry carries out one step. It preserves the owner, attributes and hard links of a file that it
-// replaces. carry fails if a process has the file open for writing, or if the project's file has
-// changed since plan looked at it.
-func (s step) carry(project *os.Root) error {
-	f := displace.File{Root: project, Path: s.Path, Exists: s.now != nil}
-	toFile := s.to != nil && !s.to.link() && !s.to.dir()
-	if !toFile || f.Exists && (s.now.link() || s.now.dir()) {
-		return s.swap(project)
-	}
-	mode := fs.FileMode(s.to.mode & 0o777)
-	if f.Exists {
-		var err error
-		f.Info, err = project.Lstat(s.Path)
-		if err == nil {
-			f.Content, err = project.ReadFile(s.Path)
-		}
-		if err != nil {
-			return err
-		}
-		if !same(&file{mode: modeOf(f.Info), hash: text.Hash(f.Content)}, s.now) {
-			return errMoved
-		}
-		held, err := hold(project, s.Path)
-		if err != nil {
-			return err
-		}
-		held.Release() // Put holds the file itself
-	}
-	if !f.Exists || text.Hash(s.content) != s.now.hash {
-		if err := f.Put(s.content); err != nil {
-			return err
-		}
-	}
-	if f.Exists && f.Info.Mode().Perm() == mode {
-		return nil
-	}
-	return project.Chmod(s.Path, mode)
-}
-
-// errMoved reports that the project's file changed since plan looked at it.
-var errMoved = errors.New("it changed during the merge; merge again")
-
-// swap removes what the project has at the path and puts the new file there.
-func (s step) swap(project *os.Root) error {
-	now, err := describeFile(project, s.Path)
-	if err == nil && !same(now, s.now) {
-		err = errMoved
-	}
-	if err != nil {
-		return err
-	}
-	if now != nil && !now.link() && !now.dir() {
-		held, err := hold(project, s.Path)
-		if err != nil {
-			return err
-		}
-		defer held.Release()
-	}
-	if now != nil {
-		err := project.Remove(s.Path)
-		if errors.Is(err, unix.ENOTEMPTY) {
-			err = errors.New("the directory contains other files")
-		}
-		if err != nil || s.to == nil {
-			return err
-		}
-	}
-	if s.to.dir() {
-		return project.MkdirAll(s.Path, 0o777)
-	}
-	if err := project.MkdirAll(path.Dir(s.Path), 0o777); err != nil {
-		return err
-	}
-	if s.to.link() {
-		return project.Symlink(s.to.target, s.Path)
-	}
-	if err := (&displace.File{Root: project, Path: s.Path}).Put(s.content); err != nil {
-		return err
-	}
-	return project.Chmod(s.Path, fs.FileMode(s.to.mode&0o777))
-}
-
-// hold prevents other processes from opening a file for writing. It fails if a process already has
-// the file open for writing.
-func hold(project *os.Root, name string) (*displace.Held, error) {
-	r, err := project.Open(name)
+	was, err := ch.old.read()
 	if err != nil {
 		return nil, err
 	}
-	held, err := displace.Hold(r)
-	if errors.Is(err, displace.ErrOpen) {
-		if fi, serr := r.Stat(); serr == nil {
-			err = fmt.Errorf("it is open for writing %s", displace.Writers(fi))
-		}
-	}
+	want, err := ch.new.read()
 	if err != nil {
-		r.Close()
+		return nil, err
 	}
-	return held, err
+	now, err := m.project.ReadFile(ch.path)
+	if err != nil {
+		return nil, err
+	}
+	return diff.Merge(was, want, now)
+}
+
+// mixes reports whether a step writes a content with changes of both sides.
+func (m *merge) mixes(s wire.PlanStep) bool {
+	ch := m.changed[string(s.Path)]
+	return s.Do == "write" && ch.new != nil && s.Hash != ch.new.hash
+}
+
+// carryOut makes the changes in the project. They are recorded as changes by this process, so an undo
+// takes them for one action.
+func (m *merge) carryOut(ctx context.Context, dir string) (apply.Result, error) {
+	steps := map[int]wire.PlanStep{}
+	for _, s := range m.plan.Steps {
+		steps[s.N] = s
+	}
+	return apply.Plan(ctx, dir, m.plan, apply.Work{
+		Fetch: func(_ context.Context, ns []int) ([][]byte, error) {
+			b, err := m.content(steps[ns[0]])
+			return [][]byte{b}, err
+		},
+		After: func(int) error { return nil },
+	})
 }
 
 func mergeFork(ctx context.Context, e *cli.Env, f fork, o options) error {
@@ -296,40 +203,25 @@ func mergeFork(ctx context.Context, e *cli.Env, f fork, o options) error {
 		return err
 	}
 	defer project.Close()
-	steps, err := t.plan(ctx, project)
+	m, err := t.planMerge(ctx, e, project)
 	if err != nil {
 		return err
 	}
 	if !o.dryRun {
-		for i := range steps {
-			s := &steps[i]
-			if s.Do == "as" || s.Do == "conflict" {
-				continue
-			}
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			if err := s.carry(project); err != nil {
-				s.Do, s.Conflict = "conflict", cli.OneLine(err.Error())
-			}
+		res, err := m.carryOut(ctx, into.Base())
+		if err != nil {
+			return err
 		}
+		m.plan.Conflicts = append(m.plan.Conflicts, m.left(slices.Concat(res.Failed, res.Left))...)
+		m.plan.Steps = slices.DeleteFunc(m.plan.Steps, func(s wire.PlanStep) bool { return !slices.Contains(res.Done, s.N) })
 	}
-	return printMerge(e, into, steps, o)
+	return m.print(e, into, o)
 }
 
-// printMerge prints what was done and returns the exit status: 0 if everything was done, 1 if there
-// were conflicts, 2 if there were only conflicts.
-func printMerge(e *cli.Env, into cli.Target, steps []step, o options) error {
-	done, left := 0, 0
-	for _, s := range steps {
-		switch s.Do {
-		case "as":
-		case "conflict":
-			left++
-		default:
-			done++
-		}
-	}
+// print prints what was done and returns the exit status: 0 if everything was done, 1 if there were
+// conflicts, 2 if there were only conflicts.
+func (m *merge) print(e *cli.Env, into cli.Target, o options) error {
+	done, left := apply.Files(m.plan), len(m.plan.Conflicts)
 	var result error
 	switch {
 	case left > 0 && done > 0:
@@ -337,26 +229,34 @@ func printMerge(e *cli.Env, into cli.Target, steps []step, o options) error {
 	case left > 0:
 		result = cli.ExitStatus(2)
 	}
-	if o.json {
-		if steps == nil {
-			steps = []step{}
+	lines, steps := []string{}, []map[string]string{}
+	for _, s := range m.plan.Steps {
+		sign, do, note := "M", "change", ""
+		switch letter := history.StepLetter(s); {
+		case m.mixes(s):
+			do, note = "merge", " (merged with changes in the project)"
+		case letter == "A" || s.Do == "symlink" && s.Expect == "absent":
+			sign, do = "A", "add"
+		case letter == "D":
+			sign, do = letter, "remove"
 		}
+		name := cmp.Or(m.changed[string(s.Path)].path, string(s.Path))
+		lines = append(lines, sign+" "+cli.Quote(name)+note)
+		steps = append(steps, map[string]string{"path": name, "do": do})
+	}
+	for _, x := range m.plan.Conflicts {
+		why := history.ConflictText(x, e)
+		lines = append(lines, "conflict: "+cli.Quote(string(x.Path))+": "+why)
+		steps = append(steps, map[string]string{"path": string(x.Path), "do": "conflict", "conflict": why})
+	}
+	if o.json {
 		if err := e.PrintJSON(map[string]any{"root": into.Root, "steps": steps, "done": done, "conflicts": left, "dry_run": o.dryRun}); err != nil {
 			return err
 		}
 		return result
 	}
-	signs := map[string]string{"add": "A", "change": "M", "merge": "M", "remove": "D"}
-	for _, s := range steps {
-		switch s.Do {
-		case "as":
-		case "conflict":
-			fmt.Fprintf(e.Stdout, "conflict: %s: %s\n", cli.Quote(s.Path), s.Conflict)
-		case "merge":
-			fmt.Fprintf(e.Stdout, "M %s (merged with changes in the project)\n", cli.Quote(s.Path))
-		default:
-			fmt.Fprintf(e.Stdout, "%s %s\n", signs[s.Do], cli.Quote(s.Path))
-		}
+	for _, line := range lines {
+		fmt.Fprintln(e.Stdout, line)
 	}
 	verb := "merged"
 	if o.dryRun {
