@@ -160,8 +160,8 @@ func (o *overlay) restore(kept map[uint64]*os.File) {
 		o.restoreNames(nodes[id], refs, nodes)
 	}
 	for _, n := range nodes {
-		if n.id != rootID && n.link.parent == nil {
-			n.gone = true // until it is looked up again
+		if n.id != rootID {
+			o.dropLost(n)
 		}
 	}
 	o.reopened = map[uint64]*handle{}
@@ -231,8 +231,39 @@ func (o *overlay) restoreNames(n *inode, refs []uint32, nodes map[uint64]*inode)
 				n.more = new([]link)
 			}
 			*n.more = append(*n.more, link{parent, name, ref})
-			n.link.parent.holdsNames.Store(true)
-			parent.holdsNames.Store(true)
+		}
+	}
+}
+
+// dropLost drops the names of n that do not lead to the root, because the kernel has forgotten a
+// directory above them. If none is left, n counts as gone until it is looked up again.
+func (o *overlay) dropLost(n *inode) {
+	all := []link{n.link}
+	if n.more != nil {
+		all = append(all, *n.more...)
+	}
+	var left []link
+	for _, l := range all {
+		top := l.parent
+		for top != nil && top.link.parent != nil {
+			top = top.link.parent
+		}
+		if top == o.root.node {
+			left = append(left, l)
+		} else {
+			o.ledger.drop(l.slot)
+		}
+	}
+	n.link, n.more = link{}, nil
+	if len(left) == 0 {
+		n.gone = true
+		return
+	}
+	n.link = left[0]
+	if more := left[1:]; len(more) > 0 {
+		n.more = &more
+		for _, l := range left {
+			l.parent.holdsNames.Store(true)
 		}
 	}
 }
