@@ -13,8 +13,9 @@ import (
 )
 
 // boundary holds excluded names that the history knows because something was moved from or to them.
-// They and the names in their subtrees count as ignored, so that the move can be undone. The
-// subtree of a directory that was already excluded before its move does not count.
+// They count as ignored, also when something else gets the name, because the history must know what
+// is in the way when the move is undone. If a directory came from a name that is not excluded, the
+// names in its subtree count too. Of any other directory the history knows only that it exists.
 type boundary struct {
 	n     atomic.Int32
 	mu    sync.Mutex      // guards names; a leaf
@@ -31,9 +32,13 @@ func (b *boundary) has(p string) bool {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if _, ok := b.names[p]; ok {
-		return true
-	}
+	_, ok := b.names[p]
+	return ok || b.inSubtree(p)
+}
+
+// inSubtree reports whether p counts because a directory above it does with its subtree. The caller
+// holds mu.
+func (b *boundary) inSubtree(p string) bool {
 	for up := parent(p); up != ""; up = parent(up) {
 		if b.names[up] {
 			return true
@@ -45,6 +50,9 @@ func (b *boundary) has(p string) bool {
 func (b *boundary) add(p string, below bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.inSubtree(p) {
+		return
+	}
 	if b.names == nil || len(b.names) >= maxBoundary {
 		b.names = map[string]bool{}
 	}
@@ -52,18 +60,16 @@ func (b *boundary) add(p string, below bool) {
 	b.n.Store(int32(len(b.names)))
 }
 
-func (b *boundary) forget(p string) {
+// removed notes that a directory was removed. Another directory may get its name.
+func (b *boundary) removed(p string) {
 	if b.n.Load() == 0 {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for q := range b.names {
-		if q == p || strings.HasPrefix(q, p+"/") {
-			delete(b.names, q)
-		}
+	if b.names[p] {
+		b.names[p] = false
 	}
-	b.n.Store(int32(len(b.names)))
 }
 
 // moved updates the names in the subtree of a renamed directory. If two directories were exchanged,
@@ -81,7 +87,7 @@ func (b *boundary) moved(from, to string, exchanged bool) {
 		} else if rest, in := strings.CutPrefix(q, to+"/"); in && exchanged {
 			q = from + "/" + rest
 		} else if q == from && !exchanged {
-			continue
+			below = false
 		}
 		names[q] = below
 	}
@@ -121,11 +127,12 @@ func inGit(p string) bool {
 }
 
 // opaque reports whether an excluded name is the excluded directory itself.
-func (c *Capture) opaque(p string) bool { return c.Class(parent(p), true) != ignore.Excluded }
+func (c *Capture) opaque(p string) bool { return c.classByRules(parent(p), true) != ignore.Excluded }
 
-// enterBoundary adds a name to the boundary if the name is excluded.
+// enterBoundary adds a name to the boundary if the name is excluded. f is the file that now has the
+// name, or nil.
 func (c *Capture) enterBoundary(p string, f fusefs.File, dir bool) {
-	if c.Class(p, dir) == ignore.Excluded {
+	if c.classByRules(p, dir) == ignore.Excluded {
 		c.boundary.add(p, dir && f != nil && f.Mark().Load()&markExcluded == 0)
 	}
 }

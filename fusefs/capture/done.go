@@ -79,10 +79,9 @@ func (c *Capture) Done(e fusefs.Event) {
 			}
 		}
 		c.removedByPlan(e.File, e.Caller)
-		c.boundary.forget(e.Path)
 	case event.OpRmdir:
 		c.forget(e.Path, false)
-		c.boundary.forget(e.Path)
+		c.boundary.removed(e.Path)
 		// The directory may no longer look excluded, because the file that made it excluded was
 		// removed first. But then excluded files were counted in it.
 		if t := c.discarded.takeTally(e.Path); class == ignore.Excluded || t.files > 0 {
@@ -146,6 +145,7 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 	wasFrom, wasTo := from, to
 	if c.crosses(e, &from, &to) {
 		c.recordExcluded(e.File, e.Path, e.Target, e.Stat, wasFrom)
+		c.enterBoundary(e.Path, nil, dir)
 		c.enterBoundary(e.Path2, e.File, dir)
 	}
 	if regular && wasTo == ignore.Excluded && wasFrom == ignore.Ignored && e.File.Mark().Load()&markSafe == 0 { // later requests may not lead to the file
@@ -315,17 +315,19 @@ func (c *Capture) versionUnderNewName(f fusefs.File, p string, e fusefs.Event) {
 		Node: f.ID(), Stat: c.withXattrs(f, st), Time: e.Time.UnixNano()}, e.Caller, true, false)
 }
 
-// discardedDir counts what was removed with an excluded directory. For the topmost one it records
-// the removal in a notice and a version, so that an undo can name it.
+// discardedDir counts what was removed with an excluded directory. For the topmost one, and for one
+// that the history knows, it records the removal in a notice and a version, so that an undo can name
+// it.
 func (c *Capture) discardedDir(e fusefs.Event, r *spool.Record, t tally) {
 	if t.files == 0 {
 		return // nothing was lost: a sandbox makes an empty .git around each command
 	}
-	up := parent(e.Path)
-	r.Class = ignore.Excluded
-	if c.Class(up, true) == ignore.Excluded {
-		c.discarded.add(up, t.files, t.bytes)
-		return
+	if !c.boundary.has(e.Path) {
+		r.Class = ignore.Excluded
+		if !c.opaque(e.Path) {
+			c.discarded.add(parent(e.Path), t.files, t.bytes)
+			return
+		}
 	}
 	if _, _, kind := c.git.place(e.Path); kind != gitdir.Nothing {
 		r.Reason = t.String() + ": git's own; restore with: cachebro undo --git"
@@ -357,10 +359,15 @@ func (c *Capture) forget(p string, andBelow bool) {
 
 // Class returns the class of a name. An excluded name that the history knows counts as ignored.
 func (c *Capture) Class(p string, dir bool) ignore.Class {
+	return c.boundaryClass(c.classByRules(p, dir), p)
+}
+
+// classByRules returns the class that the ignore rules give a name.
+func (c *Capture) classByRules(p string, dir bool) ignore.Class {
 	if c.opt.Matcher == nil {
 		return ignore.Tracked
 	}
-	return c.boundaryClass(c.opt.Matcher.Class(p, dir), p)
+	return c.opt.Matcher.Class(p, dir)
 }
 
 func parent(p string) string {
