@@ -223,8 +223,12 @@ func (h *past) addPlanFacts(plan string) {
 		if r.Gone && len(c.of.entries) > 0 || !r.Gone && (c.same(want, c.now()) || !h.changedUnrecorded(&of, c)) {
 			continue // nothing to add, or a step failed
 		}
+		seq := of.Seq + 1
+		if last := len(c.facts) - 1; last >= 0 { // the facts are in the order of their numbers
+			seq = max(seq, c.facts[last].seqs[0])
+		}
 		c.facts = append(c.facts, fact{
-			value: want, seqs: []uint64{of.Seq + 1}, unversioned: true,
+			value: want, seqs: []uint64{seq}, unversioned: true,
 			v: &store.Version{Seq: c.seq(len(c.facts)), Time: of.Begun, Plan: plan, Path: h.title(c)},
 		})
 	}

@@ -358,3 +358,25 @@ func TestRedoLeavesTheTimeOfOthers(t *testing.T) {
 		t.Errorf("%v: %+v", err, d.Steps)
 	}
 }
+
+// An undo made a directory writable before it removed it, and others had written something after the
+// undo was planned. After the redo, an undo of the directory's mode did nothing.
+func TestUndoOfModeOfDirectoryBroughtBack(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("A", "sh", "t1", 10).do(tr.Mkdir("d", storetest.DirMode))
+	c.as("B", "sh", "t2", 11).do(tr.Write("d/f", "1\n"), tr.Chmod("d", 0o664))
+	p := c.undo(Query{})
+	c.as("C", "vim", "t3", 12).do(tr.Write("c", "2\n"))
+	c.carry(p)
+	d, err := Planner{Store: c.s}.Redo("", false, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.carry(d)
+	c.want("d/f", "1\n")
+	c.carry(c.undo(Query{Select: store.Filter{Session: "B"}}))
+	if n := tr.Files["d"]; n == nil || n.Mode != storetest.DirMode {
+		t.Errorf("the directory is %+v", n)
+	}
+}
