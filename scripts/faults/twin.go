@@ -820,8 +820,8 @@ func (t *trial) namedIn(lines []string, d difference) bool {
 // directory. In the line, DIR stands for the directory.
 func saysOfAll(line, what string) bool {
 	said := map[string][]string{
-		"presence": {"DIR: removeat: directory not empty", "DIR: the directory holds other files", "DIR: is something else"},
-		"absence":  {"DIR: nothing is known of it", "DIR: what was there before is not known"},
+		"presence": {"DIR: removeat: directory not empty", "DIR: the directory holds other files", "DIR: is something else", "DIR: made again since", `DIR: "`}, // the last: it could not be moved
+		"absence":  {`"DIR" exists`, "DIR: nothing is known of it", "DIR: what was there before is not known"},
 	}
 	return slices.ContainsFunc(said[what], func(words string) bool { return strings.Contains(line, words) })
 }

@@ -71,7 +71,7 @@ func Plan(ctx context.Context, dir string, p wire.Plan, work Work) (Result, erro
 	if err != nil {
 		return Result{}, fmt.Errorf("open the project: %w", err)
 	}
-	c := &execution{plan: &p, work: work, places: newPlaces(root, &p), overlay: displace.Overlay(dir), done: map[int]bool{}}
+	c := &execution{plan: &p, work: work, places: newPlaces(root, &p), overlay: displace.Overlay(dir), done: map[int]bool{}, unfit: map[string]string{}}
 	c.prepares = c.overlay && !work.Watched && takesPrepared(dir)
 	defer c.places.close()
 	for _, n := range p.Done {
@@ -128,9 +128,10 @@ type execution struct {
 	prepares bool
 	done     map[int]bool // steps that an earlier attempt completed
 
-	// mu guards res and serialises work.After.
-	mu  sync.Mutex
-	res Result
+	// mu guards the fields below and serialises work.After.
+	mu    sync.Mutex
+	res   Result
+	unfit map[string]string // paths that hold something else, because a move failed, with the path of what should have come there
 }
 
 // alone reports whether a step changes which file a name refers to. Such a step must not run
@@ -192,7 +193,11 @@ func (c *execution) stretch(ctx context.Context, steps []wire.PlanStep) (n int, 
 			break
 		}
 		w := &worker{execution: c, step: s, plan: c.plan, places: c.places}
-		if lerr := w.locate(); lerr != nil {
+		lerr := c.inPlace(s)
+		if lerr == nil {
+			lerr = w.locate()
+		}
+		if lerr != nil {
 			err = c.ended(w, lerr)
 			continue
 		}
@@ -294,6 +299,29 @@ func (s *supply) get(ctx context.Context, i int) ([]byte, error) {
 	return b, nil
 }
 
+// inPlace returns an error if a step concerns something that an earlier step should have moved to its
+// place. What is there instead must not be changed, and nothing must be moved into it.
+func (c *execution) inPlace(s *wire.PlanStep) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range []string{string(s.Path), string(s.To)} {
+		for ; len(c.unfit) > 0 && p != "." && p != ""; p = path.Dir(p) {
+			if from, ok := c.unfit[p]; ok {
+				return fmt.Errorf("%q could not be moved to %q", from, p)
+			}
+		}
+	}
+	return nil
+}
+
+// notMoved notes that what is at to, if anything, is not what a step should have moved there. The
+// caller holds mu.
+func (c *execution) notMoved(from, to string) {
+	if _, err := c.places.root.Lstat(to); err == nil {
+		c.unfit[to] = from
+	}
+}
+
 // ended records the outcome of a step. An error that it returns ends the plan.
 func (c *execution) ended(w *worker, err error) error {
 	if errors.Is(err, context.Canceled) {
@@ -303,6 +331,14 @@ func (c *execution) ended(w *worker, err error) error {
 	defer c.mu.Unlock()
 	if err != nil && !(c.plan.Resume && w.resultExists()) || err != nil && w.stamp() != nil {
 		c.res.Failed = append(c.res.Failed, wire.Conflict{Path: w.step.Path, Why: reason(err)})
+		from, to := string(w.step.Path), string(w.step.To)
+		switch w.step.Do {
+		case "exchange":
+			c.notMoved(to, from)
+			c.notMoved(from, to)
+		case "rename":
+			c.notMoved(from, to)
+		}
 		return nil
 	}
 	for _, why := range w.left {

@@ -102,6 +102,36 @@ func TestUndoDeleteBringsBackParents(t *testing.T) {
 	}
 }
 
+// TestNothingIsMovedIntoAnotherDirectory: a directory could not be moved back, because another one had
+// its name. The later steps then changed and removed files in that other directory, and moved a file into it.
+func TestNothingIsMovedIntoAnotherDirectory(t *testing.T) {
+	dir := t.TempDir()
+	for _, d := range []string{"moved", "home"} {
+		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, "mine", dir, "moved/same")
+	write(t, "mine", dir, "home/same")
+	write(t, "file", dir, "file")
+	res := out(t, dir, map[int]string{4: "old"},
+		wire.PlanStep{N: 1, Do: "rename", Path: []byte("moved"), To: []byte("home"), ExpMode: 0o40755},
+		wire.PlanStep{N: 2, Do: "rename", Path: []byte("file"), To: []byte("home/file"), ExpMode: 0o100644},
+		wire.PlanStep{N: 3, Do: "delete", Path: []byte("home/same"), Expect: text.Hash([]byte("mine"))},
+		wire.PlanStep{N: 4, Do: "write", Path: []byte("home/gone"), Mode: 0o644, Expect: "absent"},
+		wire.PlanStep{N: 5, Do: "chmod", Path: []byte("home"), Mode: 0o40700, ExpMode: 0o40755},
+	)
+	if len(res.Failed) != 5 || read(t, dir, "file") != "file" || read(t, dir, "home/same") != "mine" || read(t, dir, "moved/same") != "mine" {
+		t.Errorf("%+v", res)
+	}
+	if fi, err := os.Stat(filepath.Join(dir, "home")); err != nil || fi.Mode().Perm() != 0o755 {
+		t.Errorf("%v, %v", fi.Mode(), err)
+	}
+	if all, _ := os.ReadDir(filepath.Join(dir, "home")); len(all) != 1 {
+		t.Errorf("the other directory holds %v", all)
+	}
+}
+
 // TestLeavesAloneWhatChanged: between plan and step anybody may have written.
 func TestLeavesAloneWhatChanged(t *testing.T) {
 	dir := t.TempDir()
