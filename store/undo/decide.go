@@ -80,7 +80,7 @@ func (m *maker) decide(h *past, since uint64, sel func(*fact) bool, q Query) *ai
 	a := &aims{h: h, of: map[*cell]*aim{}, kept: map[*node]bool{}, dropped: map[*cell]bool{}, force: q.Force, since: since, sel: sel, undo: true}
 	h.chosen = sel
 	var merged []*node
-	asked, others := m.requestedCells(h), map[*cell][]store.Conflict{}
+	asked, others := m.requestedCells(h), map[*cell][]problem{}
 	cells, moved := h.cells(), map[*node]bool(nil)
 	if m.requested != nil { // decide about entries before contents
 		slices.SortStableFunc(cells, func(x, y *cell) int { return cmp.Compare(min(x.kind, contentCell), min(y.kind, contentCell)) })
@@ -92,11 +92,11 @@ func (m *maker) decide(h *past, since uint64, sel func(*fact) bool, q Query) *ai
 		if c.kind != entryCell && !moved[c.of] && !c.of.everAt(asked) || !slices.ContainsFunc(c.facts, func(f fact) bool { return sel(&f) }) {
 			continue
 		}
-		named := len(m.plan.Conflicts)
+		named := len(m.conflicts)
 		g := m.without(h, c, sel, q)
 		if c.kind == entryCell && !asked(c) {
-			others[c] = slices.Clone(m.plan.Conflicts[named:])
-			m.plan.Conflicts = m.plan.Conflicts[:named]
+			others[c] = slices.Clone(m.conflicts[named:])
+			m.conflicts = m.conflicts[:named]
 		}
 		if g == nil {
 			continue
@@ -163,7 +163,7 @@ func (n *node) everAt(some func(*cell) bool) bool {
 // names, the entries that should get it are needed. A requested file may be in a moved directory
 // that was not requested. Then the file returns to its old path, not to the directory's present
 // one. narrow returns the nodes that the remaining aims move.
-func (m *maker) narrow(a *aims, asked func(*cell) bool, conflicts map[*cell][]store.Conflict) map[*node]bool {
+func (m *maker) narrow(a *aims, asked func(*cell) bool, conflicts map[*cell][]problem) map[*node]bool {
 	all, homes := a.of, map[*node][]*cell{}
 	for c, g := range all {
 		if n := g.want.node; n != nil {
@@ -209,7 +209,7 @@ func (m *maker) narrow(a *aims, asked func(*cell) bool, conflicts map[*cell][]st
 	}
 	for _, c := range a.h.cells() {
 		if needed[c] {
-			m.plan.Conflicts = append(m.plan.Conflicts, conflicts[c]...)
+			m.conflicts = append(m.conflicts, conflicts[c]...)
 		}
 	}
 	paths := map[store.Path]*cell{}
@@ -358,7 +358,7 @@ func (m *maker) without(h *past, c *cell, sel func(*fact) bool, q Query) *aim {
 	}
 	if !took {
 		if f := h.mergedBack(c, sel); f != nil && over != nil {
-			m.conflict(store.Conflict{Path: h.title(c), Why: fmt.Sprintf("brought back in a merge, which cachebro redo --plan %s takes back; merged", f.v.Plan), Actor: f.v.Actor, Time: f.v.Time})
+			m.conflictAt(h, c, store.Conflict{Why: fmt.Sprintf("brought back in a merge, which cachebro redo --plan %s takes back; merged", f.v.Plan), Actor: f.v.Actor, Time: f.v.Time})
 		}
 		return nil
 	}
@@ -404,7 +404,7 @@ func (h *past) more(c *cell, i int, sel func(*fact) bool) bool {
 func (m *maker) run(h *past, c *cell, left, was value, over *fact, below, oldest int, g *aim, newest bool, sel func(*fact) bool, q Query) *aim {
 	back, from := c.seq(below+1), c.facts[oldest].seqs[0]
 	if was.unknown {
-		m.loseUnknown(h, c)
+		m.loseAt(h, c, unknownBefore(c.facts[0].v), 0)
 		return nil
 	}
 	switch {
@@ -429,20 +429,12 @@ func (m *maker) run(h *past, c *cell, left, was value, over *fact, below, oldest
 			why = "made again since"
 		}
 	}
-	x := store.Conflict{Path: h.title(c), Why: why}
+	x := store.Conflict{Why: why}
 	if over != nil {
 		x.Actor, x.Time = over.v.Actor, over.v.Time
 	}
-	m.conflict(x)
+	m.conflictAt(h, c, x)
 	return nil
-}
-
-// loseUnknown lists a cell as lost because nobody saw its value before the first change.
-func (m *maker) loseUnknown(h *past, c *cell) {
-	first := *c.facts[0].v
-	first.Path = h.title(c)
-	m.loseBefore(first)
-	m.lost[len(m.lost)-1].of = c.of
 }
 
 // effective returns the index of the fact that counts in place of fact i. If a plan restored the

@@ -405,7 +405,7 @@ func (m *listing) stateThen(path store.Path, own []store.Version, seq uint64) (s
 		st = beforeRename(first)
 	case began(first) || madeLater(pointers(own), first):
 	default:
-		m.loseBefore(first)
+		m.lose(unknownBefore(&first))
 		return st, false, nil
 	}
 	return st, true, nil

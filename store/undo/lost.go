@@ -12,31 +12,51 @@ import (
 // manyLost is the largest number of paths with one reason that are listed one by one.
 const manyLost = 10
 
-// lost is a path that cannot be restored.
-type lost struct {
+// problem is a path that a plan leaves alone, or cannot restore.
+type problem struct {
 	store.Conflict
-	size int64 // size of its content in bytes
-	of   *node // node of the content or metadata; nil: see Path
+	c    *cell // the cell that has the problem, see nameCells; nil: only the path is known
+	size int64 // size of a lost content in bytes
 }
 
-// findLost gives lost nodes the paths that they have in the tree after the plan.
-func (m *maker) findLost(a *aims, o *outcome) {
-	for i := range m.lost {
-		if l := &m.lost[i]; l.of != nil && len(o.places[l.of]) > 0 {
-			l.Path = a.pathIn(o, o.places[l.of][0])
+func (m *maker) conflict(x store.Conflict) {
+	m.conflicts = append(m.conflicts, problem{Conflict: x})
+}
+
+// conflictAt lists a conflict of a cell. x needs no path.
+func (m *maker) conflictAt(h *past, c *cell, x store.Conflict) {
+	x.Path = h.title(c)
+	m.conflicts = append(m.conflicts, problem{Conflict: x, c: c})
+}
+
+func (m *maker) lose(x store.Conflict) { m.lost = append(m.lost, problem{Conflict: x}) }
+
+// loseAt lists a cell as lost. x needs no path.
+func (m *maker) loseAt(h *past, c *cell, x store.Conflict, size int64) {
+	x.Path = h.title(c)
+	m.lost = append(m.lost, problem{x, c, size})
+}
+
+// unknownBefore is the problem that nobody saw what was at a path before its version first.
+func unknownBefore(first *store.Version) store.Conflict {
+	return store.Conflict{Path: first.Path, Why: "what was there before is not known", Actor: first.Actor, Time: first.Time}
+}
+
+// nameCells sets the paths of problems with a cell. That is the path after the plan, because the
+// steps of the plan have their paths after its renames, too.
+func (m *maker) nameCells(a *aims, o *outcome) {
+	for _, all := range [][]problem{m.conflicts, m.lost} {
+		for i := range all {
+			if x := &all[i]; x.c != nil {
+				x.Path = a.pathAfter(o, x.c)
+			}
 		}
 	}
 }
 
-// loseBefore lists a path as lost because nobody saw what was there before version first.
-func (m *maker) loseBefore(first store.Version) {
-	c := store.Conflict{Path: first.Path, Why: "what was there before is not known", Actor: first.Actor, Time: first.Time}
-	m.lost = append(m.lost, lost{Conflict: c})
-}
-
 // gatherLost combines long lists of lost paths by directory, with counts and bytes.
 func (m *maker) gatherLost() {
-	byWhy := map[string][]lost{}
+	byWhy := map[string][]problem{}
 	var order []string
 	for _, c := range m.lost {
 		if byWhy[c.Why] == nil {
@@ -53,7 +73,7 @@ func (m *maker) gatherLost() {
 			}
 			continue
 		}
-		dirs := map[string][]lost{}
+		dirs := map[string][]problem{}
 		for _, c := range all {
 			dir := path.Dir(string(c.Path))
 			dirs[dir] = append(dirs[dir], c)
@@ -63,7 +83,7 @@ func (m *maker) gatherLost() {
 			for dir := range dirs {
 				deepest = max(deepest, strings.Count(dir, "/"))
 			}
-			up := map[string][]lost{}
+			up := map[string][]problem{}
 			for dir, cs := range dirs {
 				if deepest > 0 && strings.Count(dir, "/") == deepest {
 					dir = path.Dir(dir)

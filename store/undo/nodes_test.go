@@ -149,3 +149,35 @@ func TestRestoreOfWhatWasExchangedElsewhere(t *testing.T) {
 	c.want("a", "2\n")
 	c.want("b", "1\n")
 }
+
+// A file that others have changed goes back with its directory. The conflict was named by the path that
+// the file no longer had after the undo.
+func TestConflictInDirectoryThatGoesBack(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "sh", "", 5).do(tr.Mkdir("d", storetest.DirMode), tr.Write("d/f", "1\n"))
+	c.as("A", "sh", "t1", 10).do(tr.Write("d/f", "2\n"), tr.Rename("d", "e"))
+	c.as("B", "vim", "t2", 11).do(tr.Write("e/f", "3\n"))
+	p := c.undo(Query{Select: store.Filter{Session: "A"}})
+	if len(p.Conflicts) != 1 || p.Conflicts[0].Path != "d/f" {
+		t.Errorf("named %+v", p.Conflicts)
+	}
+	c.carry(p)
+	c.want("d/f", "3\n")
+}
+
+// The first that the history knows of a file is that it was overwritten. A listing of the moment before
+// left the file out, so that a fork of that moment did not report it as lost.
+func TestListNamesWhatNobodySaw(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "sh", "", 5).do(tr.Write("a", "1\n"))
+	then := c.s.Seq()
+	unseen := tr.Write("b", "2\n")
+	unseen.Op = store.OpWrite
+	c.do(unseen)
+	all, _, err := Planner{Store: c.s}.List("", then)
+	if err != nil || len(all) != 2 || all[1].Path != "b" || all[1].Why != "what was there before is not known" {
+		t.Errorf("%+v, %v", all, err)
+	}
+}

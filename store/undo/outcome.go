@@ -2,6 +2,7 @@ package undo
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"cachebro/store"
@@ -62,6 +63,28 @@ func (a *aims) pathIn(o *outcome, c *cell) store.Path {
 		p, d = at[0].name+"/"+p, at[0].dir
 	}
 	return p
+}
+
+// pathAfter returns the path of a cell in the tree o after the plan. A node may have several names.
+// If it keeps one, pathAfter returns that.
+func (a *aims) pathAfter(o *outcome, c *cell) store.Path {
+	if c.kind == entryCell {
+		return a.pathIn(o, c)
+	}
+	at := o.places[c.of]
+	if len(at) == 0 {
+		return a.h.title(c)
+	}
+	first := slices.MinFunc(at, func(x, y *cell) int {
+		return strings.Compare(string(a.pathIn(o, x)), string(a.pathIn(o, y)))
+	})
+	for _, kept := range c.of.entries {
+		if slices.Contains(at, kept) {
+			first = kept
+			break
+		}
+	}
+	return a.pathIn(o, first)
 }
 
 // threatened returns the nodes whose content the aims would destroy.

@@ -42,7 +42,8 @@ type maker struct {
 	contents contents
 	show     bool // the plan is only shown, so nothing is secured
 
-	lost      []lost
+	conflicts []problem
+	lost      []problem
 	requested func(store.Path) bool // selects the requested paths; nil: all
 	before    []*store.Version      // the selected versions at all paths
 	unsafe    map[store.Path]string // paths that could not be secured, with the reason
@@ -96,7 +97,7 @@ func (p Planner) make(kind string, find func(*maker) (*aims, error)) (*Draft, er
 			}
 			m.nameStrangers(a, o)
 			m.nameDeparted(a, o)
-			m.findLost(a, o)
+			m.nameCells(a, o)
 			for _, g := range a.of {
 				if p, ok := a.h.path(g.c); ok && a.haveLines(g) {
 					m.plan.ByLine[p] = true
@@ -108,10 +109,9 @@ func (p Planner) make(kind string, find func(*maker) (*aims, error)) (*Draft, er
 	if err != nil {
 		return nil, err
 	}
+	for _, x := range m.conflicts {
+		m.plan.Conflicts = append(m.plan.Conflicts, x.Conflict)
+	}
 	m.gatherLost()
 	return m.plan, nil
 }
-
-func (m *maker) conflict(c store.Conflict) { m.plan.Conflicts = append(m.plan.Conflicts, c) }
-
-func (m *maker) lose(c store.Conflict) { m.lost = append(m.lost, lost{Conflict: c}) }

@@ -26,7 +26,7 @@ func (m *maker) unreachable(a *aims, now, o *outcome) (changed bool, err error) 
 		a.dropped[g.c] = true
 		changed = true
 		if why != "" {
-			m.conflict(store.Conflict{Path: h.title(g.c), Why: why})
+			m.conflictAt(h, g.c, store.Conflict{Why: why})
 		}
 	}
 	var below []*node // nodes in directories that will not exist; such a directory may have to stay for its nodes
@@ -79,7 +79,7 @@ func (m *maker) unreachable(a *aims, now, o *outcome) (changed bool, err error) 
 			}
 			if !now.has(n) {
 				if why, size := m.contents.cannotMake(a.whole(n)); why != "" {
-					m.lost = append(m.lost, lost{Conflict: store.Conflict{Path: a.pathIn(o, g.c), Why: why}, size: size})
+					m.loseAt(h, g.c, store.Conflict{Why: why}, size)
 					drop(g, "")
 					if slices.ContainsFunc(o.places[was], func(c *cell) bool { return c.now().node != was }) {
 						a.of[g.c] = &aim{c: g.c, back: g.back, from: g.from} // what has this name now moves to its own place all the same
@@ -182,7 +182,7 @@ func (m *maker) endangered(a *aims, n *node, now, o *outcome) (changed bool, err
 		return false, nil
 	}
 	if f != nil && !a.kept[n] {
-		m.conflict(store.Conflict{Path: a.h.title(places[0]), Why: "changed since", Actor: f.v.Actor, Time: f.v.Time})
+		m.conflictAt(a.h, &n.content, store.Conflict{Why: "changed since", Actor: f.v.Actor, Time: f.v.Time})
 	}
 	if !a.kept[n] {
 		a.kept[n] = true
@@ -201,7 +201,7 @@ func (m *maker) endangered(a *aims, n *node, now, o *outcome) (changed bool, err
 			delete(a.of, c)
 			changed = true
 			if f == nil {
-				m.conflict(store.Conflict{Path: a.h.title(c), Why: "the directory holds other files"})
+				m.conflictAt(a.h, c, store.Conflict{Why: "the directory holds other files"})
 			}
 		}
 	}
@@ -373,7 +373,7 @@ func (m *maker) unreachableValue(a *aims, g *aim, now, o *outcome, drop func(*ai
 	n := g.c.of
 	if !o.has(n) {
 		if f := m.goneBy(a, g.c); f != nil {
-			m.conflict(store.Conflict{Path: a.h.title(g.c), Why: "deleted since", Actor: f.v.Actor, Time: f.v.Time})
+			m.conflictAt(a.h, g.c, store.Conflict{Why: "deleted since", Actor: f.v.Actor, Time: f.v.Time})
 		} else if now.has(n) {
 			a.gone = append(a.gone, g)
 		}
@@ -390,7 +390,7 @@ func (m *maker) unreachableValue(a *aims, g *aim, now, o *outcome, drop func(*ai
 		}
 		if w := *g.want.st; w.regular() && !m.contents.has(w.blob) || w.link() && w.target == "" {
 			why, size := m.contents.cannotMake(w)
-			m.lost = append(m.lost, lost{Conflict: store.Conflict{Path: a.h.title(g.c), Why: why}, size: size})
+			m.loseAt(a.h, g.c, store.Conflict{Why: why}, size)
 			drop(g, "")
 			return
 		}

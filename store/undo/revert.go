@@ -158,7 +158,7 @@ func (m *maker) restoreAims(paths []store.Path, seq uint64) (*aims, error) {
 			continue
 		}
 		if then.unknown {
-			m.loseUnknown(h, c)
+			m.loseAt(h, c, unknownBefore(c.facts[0].v), 0)
 			continue
 		}
 		g := &aim{c: c, want: then, back: c.seq(i), from: c.facts[i].seqs[0]}
