@@ -57,7 +57,7 @@ func (b breaker) trip() {
 }
 
 // dead reports whether the project's mount exists but no process serves it, because mountd and
-// every process that could replace it were killed at once.
+// every process that could replace it were killed at the same time.
 func (c *scene) dead() bool {
 	var st syscall.Statfs_t
 	return errors.Is(syscall.Statfs(c.root, &st), syscall.ENOTCONN)

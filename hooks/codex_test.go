@@ -42,8 +42,8 @@ func (r record) output(id, text string) {
 }
 
 // The output of a command that shows a file is replaced by a line only if the thread's record
-// contains the call. Before that, what earlier calls really delivered is reported, and so is every
-// loss.
+// contains the call. Before that, the hook reports the texts that earlier calls really delivered,
+// and every loss.
 func TestCodexReads(t *testing.T) {
 	p := newProject(t)
 	delete(p.envs, "CLAUDE_PROJECT_DIR")

@@ -118,8 +118,8 @@ func (c *scene) outputForm() form { return form(c.tool + ", in fewer words") }
 // allRules in options.noReshape means every rule.
 const allRules = reshape.Rule("all")
 
-// reshaped returns the answer that replaces the result with a reshaped text. What it saves is noted
-// now, and counted when the batch shows which text the model got.
+// reshaped returns the answer that replaces the result with a reshaped text. It notes the savings.
+// They are counted when the batch shows which text the model got.
 func (c *call) reshaped(ctx context.Context, updated fields, own string, r reshape.Result) answer {
 	if lines := text.OwnWords(r.Text); len(lines) > 0 {
 		_, _ = c.ask(ctx, wire.MGiven, wire.GivenQuery{Reader: c.reader(), Add: lines}, nil, nil)

@@ -50,8 +50,8 @@ func bashResult(stdout string) map[string]any {
 
 type object = map[string]any
 
-// The output of a command is shortened if its form is known. What that saved is counted by rule
-// once the model has it.
+// The output of a command is shortened if its form is known. The savings are counted by rule once
+// the model has the shortened output.
 func TestCommandOutput(t *testing.T) {
 	p := newProject(t)
 	p.serve(nil)
@@ -122,8 +122,8 @@ func TestFoldedOutputIsKept(t *testing.T) {
 	}
 }
 
-// A search with context, as Claude Code prints it. The paths of matches are relative. Those of
-// context lines are relative only if the line has a colon.
+// Claude Code prints the matches of a search with relative paths. The path of a context line is
+// relative only if the line has a colon.
 func TestGrepWithContext(t *testing.T) {
 	p := newProject(t)
 	p.serve(nil)
@@ -138,8 +138,8 @@ func TestGrepWithContext(t *testing.T) {
 	}
 }
 
-// If a result is long, the client puts it into a file, and the model gets a preview of it, with or
-// without us. So such a result is not shortened, and nothing is counted as saved.
+// If a result is long, the client puts it into a file and gives the model a preview of it, whatever
+// hooks do. So such a result is not shortened, and nothing is counted as saved.
 func TestPersistedResultsSaveNothing(t *testing.T) {
 	p := newProject(t)
 	p.serve(nil)

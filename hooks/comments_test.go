@@ -21,7 +21,7 @@ import (
 type commented struct {
 	*project
 	daemon wire.Handler
-	// before is called with each request, and may answer instead of the daemon.
+	// mu guards before, which is called with each request and may answer instead of the daemon.
 	mu     sync.Mutex
 	before func(q wire.CommentsRequest) (answered bool, err error)
 }
@@ -198,7 +198,7 @@ func TestCommentsOnce(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 		p.when(nil)
-		// Half of the id is in one of the pieces in which the file is read, and half in the next.
+		// The file is read in pieces, and the id is half in one piece and half in the next.
 		if err := os.WriteFile(p.transcript(), []byte(strings.Repeat("x", 1<<20-5)+id+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -53,7 +53,7 @@ type contextSize struct {
 	// compaction's boundary entry was read, then "seen".
 	Compacted string `json:"compacted,omitempty"`
 
-	// What was found since the last report to the daemon.
+	// The losses found since the last report to the daemon.
 	Shrunk bool `json:"fell,omitempty"`
 	Unsure bool `json:"unsure,omitempty"`
 }
@@ -64,15 +64,15 @@ const (
 	charsPerToken = 5
 	maxAccount    = 32 << 20 // bytes of transcript read for one answer
 	// If usage falls by more than maxFall or by more than a tenth, the context lost something. A
-	// smaller fall proves nothing, because thinking is dropped and estimates differ.
+	// smaller fall proves nothing, because the model's thinking is dropped and estimates differ.
 	maxFall = 20_000
 	// maxFallWithin is the limit between two calls of one prompt, where only results can be
 	// dropped. Thinking is dropped at the next prompt.
 	maxFallWithin = 2_000
 )
 
-// canHold reports whether this version's transcripts are known to show every loss, and no user
-// option changes requests on their way.
+// canHold reports whether the transcripts of this version of the client are known to show every
+// loss, and no user option changes requests on their way.
 func (c *scene) canHold() bool {
 	return atLeast(c.env.Getenv("AI_AGENT"), 2, 1, 197) && !strings.Contains(c.env.Getenv("CLAUDE_CODE_EXTRA_BODY"), "context_management")
 }
@@ -112,7 +112,7 @@ func (c *call) readLosses() string {
 	case fell:
 		return wire.ContextFell
 	case err != nil:
-		return "" // without a transcript, shown texts expire by what the hooks see
+		return "" // without a transcript, the daemon decides by what the hooks reported when shown texts expire
 	case !known || unsure || !c.canHold():
 		return wire.ContextUnsure
 	}
@@ -195,7 +195,7 @@ func (s *contextSize) begin(transcript string, compacted bool) {
 var errNoRecord = errors.New("no transcript of this context")
 
 // reaches reads the new part of the transcript. It reports whether the transcript contains the call
-// toolUse, so that the request before it has been compared.
+// toolUse. If so, it has compared the request before that call.
 func (s *contextSize) reaches(transcript, toolUse string) (bool, error) {
 	if err := s.advance(transcript); err != nil {
 		return false, err
@@ -223,9 +223,9 @@ func (s *contextSize) advance(transcript string) error {
 	}, s.account)
 }
 
-// readNew calls take with each line of a file after offset, and advances offset. An incomplete line
-// is left to the next event. Before that it calls fit with the
-// size of the file; fit may change offset.
+// readNew calls take with each line of a file after offset, and advances offset. It leaves an
+// incomplete line to the next event. It first calls fit with the size of the file; fit may change
+// offset.
 func readNew(path string, offset *int64, fit func(size int64) error, take func(line []byte)) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -364,9 +364,9 @@ func tellsLoss(name string) bool {
 	return slices.ContainsFunc(lossWords, func(w string) bool { return strings.Contains(name, w) })
 }
 
-// lost reports whether an object reports a loss. It does if it has a field whose name contains one of
-// lossWords and whose value is neither empty nor false, or if it lists an edit of such a kind that
-// removed something.
+// lost reports whether an object reports a loss. It does if the name of a field contains one of
+// lossWords and the field's value is neither empty nor false. It also does if it lists an edit of
+// such a kind that removed something.
 func lost(raw json.RawMessage) bool {
 	var f fields
 	found := slices.ContainsFunc(lossWords, func(w string) bool { return bytes.Contains(raw, []byte(w)) })

@@ -92,8 +92,8 @@ func (s *sized) said() string {
 	return s.word.Load().(string)
 }
 
-// A context that grew by at least what it received is held. One that shrank has lost something. For
-// one that grew a little less than it should, nothing is claimed.
+// If a context grew by at least what it received, it counts as complete. If it shrank, it has lost
+// something. If it grew a little less than it should, nothing is reported.
 func TestContextSize(t *testing.T) {
 	text := strings.Repeat("some words of a result; ", 1000) // about 5,000 tokens
 	for _, agent := range []string{"", "a5847b0e11f244e0a"} {
@@ -110,17 +110,17 @@ func TestContextSize(t *testing.T) {
 		step("a context that grew", "held")
 		s.result(text)
 		s.request(31_000)
-		s.request(31_100) // without a result there is nothing to grow by
+		s.request(31_100) // without a result, the context need not grow
 		step("a context that grew on", "held")
 		s.result(text)
 		s.prompt()
-		s.request(32_000) // 5,000 came, 4,000 went: a prompt drops the thinking before it
+		s.request(32_000) // 5,000 tokens were added and 4,000 removed, because a prompt drops the thinking before it
 		step("a context that grew too little", "unsure")
 		s.result(text)
 		s.request(35_500)
 		step("a context that grew a little too little", "unsure")
 		s.result(text)
-		s.request(36_500) // 5,000 came, 4,000 went, and nothing in the transcript says so
+		s.request(36_500) // 5,000 tokens were added and 4,000 removed, and nothing in the transcript says so
 		step("a context that lost something between two calls", "fell")
 		s.result(text)
 		s.request(42_000)
@@ -138,12 +138,12 @@ func TestContextSize(t *testing.T) {
 	}
 }
 
-// The ways in which clients record that they removed something from the context. In each case a
-// text was delivered before, and the loss must be reported before the next answer.
+// Each case is a way in which clients record that they removed something from the context. A text
+// was delivered before, and the loss must be reported before the next answer.
 func TestSilentClearings(t *testing.T) {
 	text := strings.Repeat("some words of a result; ", 1000)
 	for name, c := range map[string]func(s *sized){
-		// As Claude Code 2.1.22 wrote it.
+		// The entries are as Claude Code 2.1.22 wrote them.
 		"a microcompact boundary": func(s *sized) {
 			s.add(`{"parentUuid":"a2","isSidechain":false,"type":"system","subtype":"microcompact_boundary","content":"Context microcompacted","isMeta":false,"timestamp":"2026-01-24T10:12:07.118Z","uuid":"b7","level":"info",` +
 				`"microcompactMetadata":{"trigger":"auto","preTokens":91034,"tokensSaved":59214,"compactedToolIds":["t1","t2","t3","t4","t5","t6","t7"],"clearedAttachmentUUIDs":[]}}`)
@@ -161,7 +161,7 @@ func TestSilentClearings(t *testing.T) {
 			s.result("[Old tool result content cleared]")
 			s.request(40_000)
 		},
-		// 2.1.330 requests it when the user returns after an hour.
+		// Claude Code 2.1.330 requests this when the user returns after an hour.
 		"cleared on the server": func(s *sized) {
 			s.edits = `{"applied_edits":[{"type":"clear_tool_uses_20250919","cleared_tool_uses":6,"cleared_input_tokens":41000}]}`
 			s.request(40_000)
@@ -208,9 +208,9 @@ func TestSilentClearings(t *testing.T) {
 }
 
 // A compaction that the start of the session has reported is not reported again, however late the
-// client writes its entries. In one run of three, the boundary was written after the first read of
-// the new context, and that read's text was taken for lost. Every other loss counts, also in this
-// time.
+// client writes the entries of the compaction. In one run of three, the boundary was written after
+// the first read of the new context, so the text of that read used to count as lost. Every other
+// loss counts, even at that time.
 func TestCompactionIsToldOnce(t *testing.T) {
 	boundary := `{"type":"system","subtype":"compact_boundary","uuid":"b1","compactMetadata":{"trigger":"auto","preTokens":99000}}`
 	summary := `{"type":"user","uuid":"b2","isCompactSummary":true,"message":{"role":"user","content":"This session is continued"}}`
@@ -262,8 +262,8 @@ func TestCompactionIsToldOnce(t *testing.T) {
 	}
 }
 
-// These only look like losses: thinking that the server drops, edits that removed nothing, marks
-// with the value false or null, and a result whose text mentions such things.
+// These entries only look like losses: thinking that the server drops, edits that removed nothing,
+// marks with the value false or null, and a result whose text mentions such things.
 func TestNoClearing(t *testing.T) {
 	s := newSized(t, "")
 	s.request(200_000)
@@ -281,8 +281,8 @@ func TestNoClearing(t *testing.T) {
 	}
 }
 
-// Nothing is claimed of a context if its record does not contain this call, if its model changed,
-// if its client was never tried, or if it was edited meanwhile.
+// Nothing is reported about a context if its record lacks this call or was edited in the meantime,
+// if the model changed, or if the client's version was never tested.
 func TestContextSizeDoubts(t *testing.T) {
 	s := newSized(t, "")
 	s.request(20_000)

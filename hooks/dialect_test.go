@@ -7,7 +7,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// The daemon gets each client's events in our form: who did what.
+// The daemon gets each client's events in our form, which says who did what.
 func TestDialects(t *testing.T) {
 	for _, c := range []struct {
 		client, event, methods string
@@ -40,8 +40,8 @@ func TestDialects(t *testing.T) {
 	}
 }
 
-// A client may give a call no id. Then the call gets one that is the same at its begin and its end,
-// and that another command does not have.
+// A client may give a call no id. The hooks then derive one, which is the same at the beginning and
+// at the end of the call, and different for another command.
 func TestDialectCallIDs(t *testing.T) {
 	id := func(event string) string {
 		e, ok := parseEvent([]byte(event), options{client: "gemini"})

@@ -174,8 +174,8 @@ func TestBatchCommits(t *testing.T) {
 	}
 }
 
-// The report of a built-in Edit says which lines the model itself supplied, computed from what the
-// client reports.
+// For a built-in Edit, the hook reports which lines the model itself supplied. It computes them
+// from the client's event.
 func TestOwnEdit(t *testing.T) {
 	p := newProject(t)
 	p.serve(nil)
@@ -187,7 +187,7 @@ func TestOwnEdit(t *testing.T) {
 		t.Errorf("told %+v %q", e, body)
 	}
 	n := p.methods()
-	silent(t, p.run(strings.Replace(edit, `a\nb\n`, `b\nb\n`, 1))) // not unique, so it is unknown which one was changed
+	silent(t, p.run(strings.Replace(edit, `a\nb\n`, `b\nb\n`, 1))) // the old text is not unique, so it is unknown which one was changed
 	silent(t, p.run(strings.Replace(edit, `"userModified":false`, `"userModified":true`, 1)))
 	if got := strings.TrimPrefix(p.methods(), n); strings.Contains(got, "own-edit") {
 		t.Errorf("doubtful edits were reported:%s", got)
@@ -246,7 +246,7 @@ func TestStop(t *testing.T) {
 	silent(t, p.run(event))
 }
 
-// Hooks of parallel calls arrive at the same time. The transcript is judged once, and no read is
+// Hooks of parallel calls arrive at the same time. The transcript is checked once, and no read is
 // requested before that.
 func TestParallelCallsJudgeOnce(t *testing.T) {
 	p := newProject(t)

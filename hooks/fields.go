@@ -11,8 +11,8 @@ import (
 )
 
 // An event may contain a megabyte of output, and encoding/json looks at each byte about ten times
-// before it returns a string. jsontext finds the members of an object in one pass. What it does not
-// accept is left to encoding/json.
+// before it returns a string. jsontext finds the members of an object in one pass. Input that
+// jsontext does not accept is left to encoding/json.
 
 // fields is a JSON object with values decoded on demand.
 type fields map[string]json.RawMessage

@@ -74,7 +74,7 @@ func newProject(t *testing.T) *project {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The path of a socket must be short; that of the test's own directory may not be.
+	// The path of a socket must be short, and the path of the test's own directory may be too long.
 	run, err := os.MkdirTemp("", "hk")
 	if err != nil {
 		t.Fatal(err)

@@ -9,8 +9,8 @@ import (
 )
 
 // OpenCode's plugin interface shows each request before the model gets it, with every result in it.
-// Our plugin reports the request with Claude Code's events: PostToolUse contains the result of one
-// call, and PostToolBatch, sent with the next request, lists the calls in the context and the
+// Our plugin reports the request with Claude Code's events. PostToolUse contains the result of one
+// call. PostToolBatch is sent with the next request, and lists the calls in the context and the
 // results that are new in it. OpenCode's results have other shapes, which this code translates in
 // both directions.
 

@@ -39,8 +39,8 @@ func TestParseOpenCodeRead(t *testing.T) {
 	}
 }
 
-// What the daemon decides is delivered in the form of OpenCode's own tool, and each event is
-// acknowledged. What the hook printed is compared with what the next request contains.
+// The daemon's decision is delivered in the form of OpenCode's own tool, and each event is
+// acknowledged. The text that the hook printed is compared with the text in the next request.
 func TestOpenCodeResults(t *testing.T) {
 	tail := "\n\n<system-reminder>\nInstructions\n</system-reminder>"
 	long := openCodeOutput(1, 60, tail)
@@ -97,9 +97,9 @@ func TestOpenCodeResults(t *testing.T) {
 	}
 }
 
-// Lines that end in an empty one are reported with its newline. Without it the text was one line
-// shorter than the reported number of lines, so it matched no version, and the record of what was
-// shown of the file was dropped.
+// A text whose last line is empty is reported with the newline of that line. Without the newline,
+// the text used to be one line shorter than the reported number of lines. It then matched no
+// version, and the record of what was shown of the file was dropped.
 func TestOpenCodeTellsEmptyLines(t *testing.T) {
 	for shown, want := range map[string]string{
 		"7: a\n8: \n":       "a\n\n",
@@ -123,8 +123,8 @@ func TestOpenCodeTellsEmptyLines(t *testing.T) {
 	}
 }
 
-// A result of an unknown form is left alone, and so is the output of a command that failed. Both
-// are acknowledged, because an event without an answer may have been lost.
+// A result of an unknown form and the output of a command that failed are left alone. Both are
+// acknowledged, because an event without an answer may have been lost.
 func TestOpenCodeLeavesAlone(t *testing.T) {
 	p := newProject(t)
 	delete(p.envs, "CLAUDE_PROJECT_DIR")

@@ -56,7 +56,7 @@ func postToolBatch(ctx context.Context, c *call) answer {
 	return answer{}
 }
 
-// tokensOf estimates the tokens in a text of so many bytes, rather too many.
+// tokensOf estimates the number of tokens in a text of so many bytes, rather too high than too low.
 func tokensOf(bytes int) int64 { return int64(bytes+2) / 3 }
 
 func showsFile(command string) bool {
@@ -77,7 +77,7 @@ func (c *call) deliveredText(f finished, printed map[string]sent) string {
 	}
 	s, ok := printed[f.toolUse]
 	switch outputDigest(f.text) {
-	case s.own: // also if nothing was shortened: then both texts are equal
+	case s.own: // true even if nothing was shortened, because both texts are then equal
 		return wire.TookOwn
 	case s.new:
 		return wire.TookOurs

@@ -90,8 +90,8 @@ func postToolUseFailure(ctx context.Context, c *call) answer {
 	return answer{}
 }
 
-// codexCut is the size in bytes from which Codex may cut a result. A longer result does not count as
-// shown, because the event contains the whole result even if the model gets only a part.
+// codexCut is the size in bytes above which Codex may cut a result. A longer result does not count
+// as shown, because the event contains the whole result even if the model gets only a part.
 const codexCut = 9_500
 
 // otherClient reports the end of another client's call. For a call to our own server, Codex sends

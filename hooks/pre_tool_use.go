@@ -17,8 +17,8 @@ import (
 // answers.
 func preToolUse(ctx context.Context, c *call) answer {
 	c.tellQueued(ctx)
-	// Only this event tells the server which reader makes a call. If the chain could not be
-	// checked, the server is not told, and sends the full text to an unknown reader.
+	// Only this event tells the server which reader makes a call. If the transcript could not be
+	// checked, the server is not told, and sends the full text as to an unknown reader.
 	if isOurs(c.tool) && !c.checkChain(ctx) {
 		return answer{}
 	}

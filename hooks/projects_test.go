@@ -73,9 +73,9 @@ func TestBothProjectsAreTold(t *testing.T) {
 	}
 }
 
-// A daemon joins a session while a prompt is being reported. It had asked the daemon of the
-// prompt's project before that one knew of the prompt. Nobody told it of the prompt, and undo
-// --prompt left what was done in its project.
+// A daemon joins a session while a prompt is being reported, and asks the daemon of the prompt's
+// project before that daemon knows of the prompt. The joining daemon used to miss the prompt, so
+// undo --prompt did not undo what was done in its project.
 func TestProjectThatJoinsMeanwhileIsTold(t *testing.T) {
 	p := newProject(t)
 	o := p.second()

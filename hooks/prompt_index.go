@@ -86,7 +86,7 @@ func (c *call) searchPrompt(ctx context.Context) []indexItem {
 	var a wire.SearchAnswer
 	q := wire.SearchQuery{Pattern: strings.Join(words, " "), Mode: wire.SearchPrompt, Limit: indexItems, Session: c.session, NoRefresh: true}
 	// ask is not used here, because after a timeout it opens the circuit breaker and marks the
-	// event as lost. A slow search is no reason for either.
+	// event as lost. A slow search must not cause either.
 	ctx, cancel := context.WithTimeout(ctx, searchWithin)
 	defer cancel()
 	if _, err := c.client.Call(ctx, wire.MSearch, q, nil, &a); err != nil {
@@ -159,8 +159,7 @@ func day(t time.Time, loc *time.Location) string {
 	return t.In(loc).Format("2006-01-02")
 }
 
-// itemID returns the id of a file, eight hex digits, by which search names it and read_file reads
-// it.
+// itemID returns the id of a file: eight hex digits, which search prints and read_file accepts.
 func itemID(p string) string {
 	h := sha256.Sum256([]byte(p))
 	return fmt.Sprintf("fil-%x", h[:4])
@@ -192,7 +191,7 @@ func utf16Len(s string) (n int) {
 const stopWords = " the and for with that this from have has are was were you your can could please should would will into onto out not but all any how why what when where which who does did add make use using used get got let its our them then than there their these those also just like need want file files code "
 
 // keywords returns at most eight words of a prompt, in order and in lower case. A keyword has three
-// or more letters and digits and is no stop word.
+// or more letters and digits and is not a stop word.
 func keywords(prompt string) []string {
 	var out []string
 	seen := map[string]bool{}

@@ -24,7 +24,7 @@ func TestKeywords(t *testing.T) {
 }
 
 // The index stays within its budget and begins with what the prompt names. It never names a file
-// that looks like a secret or does not exist any more.
+// that looks like a secret or no longer exists.
 func TestPromptIndex(t *testing.T) {
 	p := newProject(t)
 	p.now = time.Date(2026, 5, 10, 12, 0, 0, 0, time.UTC)

@@ -13,7 +13,7 @@ import (
 
 // A prompt that is typed while Claude Code works does not wait for the end of the turn. The model
 // gets it with the next result. No event reports it, and later events have the id of the prompt
-// that began the turn. The transcript contains it, before the next call.
+// that began the turn. The transcript contains the prompt, before the next call.
 
 // typedMeanwhile assigns the event to the last prompt typed in its turn.
 func (e *event) typedMeanwhile(env Env, opt options) {

@@ -9,8 +9,8 @@ import (
 )
 
 // A prompt that is typed during a turn begins with the next call. This also holds if later entries
-// have moved its entry away from the end of the transcript. What the client queues by itself is no
-// prompt, nor is what was queued in an earlier turn.
+// have moved its entry away from the end of the transcript. A text that the client queues by itself
+// is not a prompt, and a text that was queued in an earlier turn does not count.
 func TestQueuedPrompt(t *testing.T) {
 	p := newProject(t)
 	p.serve(nil)

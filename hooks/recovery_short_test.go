@@ -11,8 +11,8 @@ import (
 
 const compactEvent = `{"session_id":"s1","cwd":"PROJ","hook_event_name":"SessionStart","source":"compact"}`
 
-// TestPaidRecovery: after a compaction, the text is as long as what the session has saved can pay
-// for. Facts that the model would not ask for are always included.
+// TestPaidRecovery: after a compaction, the recovery text is as long as the session's savings can
+// pay for. Facts that the model would not ask for are always included.
 func TestPaidRecovery(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -86,8 +86,8 @@ func TestRefusedFormIsNotSentAgain(t *testing.T) {
 	}
 }
 
-// A replacement that was decided but never printed was not refused. The hook ran out of time, or
-// its sentence was longer than the text.
+// A replacement that was never printed does not count as refused. A hook prints none if it runs out
+// of time, or if its sentence would be longer than the text.
 func TestOnlyWhatWasSentIsRefused(t *testing.T) {
 	p := newRefusing(t)
 	p.deaf = true

@@ -112,7 +112,7 @@ func TestSlowAndFailingAnswers(t *testing.T) {
 			return wire.ReadAnswer{Kind: wire.ReadSpan, Start: 1, NumLines: 1}, []byte("x"), nil
 		},
 	})
-	silent(t, p.run(readEvent)) // the check of the chain fails, so the text is shown as it is
+	silent(t, p.run(readEvent)) // the check of the transcript fails, so the text is shown as it is
 	silent(t, p.run(strings.NewReplacer(`"s1"`, `"s2"`, `"tool_name"`, `"agent_id":"sub","tool_name"`).Replace(readEvent)))
 	if !p.trippedBreaker() {
 		t.Error("no marker after a late answer")

@@ -94,12 +94,12 @@ func (c *call) afford(ctx context.Context, tool, text string) bool {
 	return err == nil && a.Booked
 }
 
-// sessionEnd removes the session's files. It prints nothing, because the client shows output of
-// this event only as that of a failed hook.
+// sessionEnd removes the session's files. It prints nothing, because the client would show any
+// output of this event as a failed hook.
 func sessionEnd(ctx context.Context, c *call) answer {
 	_, _ = c.tell(ctx, wire.SessionEvent{Event: "end"})
 	c.chain().remove()
-	for _, file := range []string{c.lostFile(), c.sentFile()} { // without these files, a session that is resumed later starts anew
+	for _, file := range []string{c.lostFile(), c.sentFile()} { // without these files, a session that is resumed later starts from scratch
 		if file != "" {
 			_ = os.Remove(file)
 		}

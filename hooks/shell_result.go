@@ -189,7 +189,7 @@ func (c *call) partsResult(ctx context.Context, parts []shell.Part) answer {
 	}
 	s := sent{toolUse: c.toolUse, own: outputDigest(stdout), new: outputDigest(out.String())}
 	if !shortened {
-		s.note(c) // an empty form: nothing was replaced, so the client can have refused nothing
+		s.note(c) // the form stays empty, because nothing was replaced that the client could refuse
 		return answer{}
 	}
 	s.form = formShell

@@ -59,8 +59,8 @@ func TestPluginStepsBack(t *testing.T) {
 	}
 }
 
-// TestExtensionStepsBack: the same for clients whose extensions have hooks. A file of another
-// client does not count.
+// TestExtensionStepsBack is TestPluginStepsBack for clients whose extensions have hooks. A file of
+// another client does not count.
 func TestExtensionStepsBack(t *testing.T) {
 	home, config, project := t.TempDir(), t.TempDir(), t.TempDir()
 	env := map[string]string{"HOME": home}

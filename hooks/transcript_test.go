@@ -72,7 +72,7 @@ func TestChain(t *testing.T) {
 	// A compaction begins a new chain.
 	s.write(entry("c1", "", "", ""), entry("a8", "c1", "m8", "t8"))
 	s.want("t8", "t8")
-	// Entries of sub-agents in the same file, and lines that are not entries.
+	// Entries of sub-agents in the same file, and lines that are not entries, are ignored.
 	s.write("not json\n", `{"type":"summary"}`+"\n", strings.Replace(entry("x", "a8", "m9", "t9"), "false", "true", 1))
 	s.want("t9")
 	// A line that is still being written is read later.
@@ -83,8 +83,8 @@ func TestChain(t *testing.T) {
 	s.want("t10", "t10", "t8")
 }
 
-// What was written before the session was first seen is not indexed, so no answer can be based on
-// it.
+// Entries from before the session was first seen are not indexed, so no answer can be based on
+// them.
 func TestChainBeginsWhereSeen(t *testing.T) {
 	s := newScript(t)
 	s.write(entry("u1", "", "", ""), entry("a1", "u1", "m1", "t1"))

@@ -11,8 +11,8 @@ import (
 )
 
 // userPromptSubmit records the prompt, so that later changes are attributed to it. It indexes the
-// transcript, but does not check the chain. The entry that shows a rewind, and often the last
-// answers, are written only after this event, so the prompt's first tool call checks the chain.
+// transcript, but does not call checkChain. The entry that shows a rewind, and often the last
+// answers, are written only after this event, so the prompt's first tool call does.
 func userPromptSubmit(ctx context.Context, c *call) answer {
 	by, causes := c.sentBy()
 	known, err := c.tell(ctx, wire.SessionEvent{Event: "prompt", Text: c.recordable(c.title(by), 400), Given: tokensOf(len(c.text)),
@@ -95,9 +95,9 @@ func (c *call) checkChain(ctx context.Context) bool {
 	if c.chain().wasChecked(c.prompt) {
 		return true
 	}
-	// Hooks of parallel calls run at once, and the transcript may not have all these calls yet. A
-	// second check could drop a text that the first call recorded. So one hook checks and the
-	// others wait.
+	// Hooks of parallel calls run at the same time, and the transcript may not have all these calls
+	// yet. A second check could drop a text that the first call recorded. So one hook checks and
+	// the others wait.
 	unlock := c.lockChain()
 	defer unlock()
 	if c.breaker.open() {

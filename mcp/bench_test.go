@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// BenchmarkReread measures a second read over the pipe, including the daemon: of a file that nobody
-// touched, and of one with a changed line. In between, the full text is sent, because the reader
-// asks twice. That is not timed.
+// BenchmarkReread measures a second read over the pipe, including the daemon. The file is
+// unchanged, or one of its lines has changed. Before each measured read, a forced read gets the
+// full text, because an unforced second request would get it too. The forced read is not timed.
 func BenchmarkReread(b *testing.B) {
 	for _, size := range []int{2, 20, 60} {
 		text := numbered(size*1024/60, "line")

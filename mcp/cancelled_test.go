@@ -32,8 +32,8 @@ func (s *slow) Call(ctx context.Context, method string, _ any, _ []byte, _ any) 
 
 func newSlow() *slow { return &slow{entered: make(chan struct{}, 1), release: make(chan struct{})} }
 
-// A call that was cancelled over HTTP was answered with an error. It must have no answer, and what
-// follows on the connection must have one.
+// A call that was cancelled over HTTP used to be answered with an error. It must have no answer,
+// and later requests on the connection must be answered.
 func TestCancelledOverHTTP(t *testing.T) {
 	s := newSlow()
 	url := web(t, Options{Root: project(t, files{"a.txt": "text\n"}), Dial: s.dial})

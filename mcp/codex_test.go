@@ -60,9 +60,9 @@ func (c *codex) read(session string, args map[string]any) result {
 }
 
 // With Codex, the reader is the thread that its hooks announced. A new context window, which is all
-// that is left after a compaction, has seen nothing. Neither has a thread that the main thread
-// started. Without hooks, no reader has seen anything. Answers are shorter than the length at which
-// Codex cuts.
+// that is left after a compaction, has seen nothing. A thread that the main thread started has seen
+// nothing either. Without hooks, no reader has seen anything. Answers are shorter than the length
+// at which Codex cuts.
 func TestCodex(t *testing.T) {
 	text := ""
 	for i := range 900 {
@@ -115,7 +115,8 @@ func TestCodex(t *testing.T) {
 		t.Errorf("the whole again: %.80q", got)
 	}
 
-	// If a line is enough for a page, the page is counted, with its note about what follows.
+	// If a page can be answered with one line, its savings are counted, although a note about the
+	// next page follows.
 	c.window++
 	c.read(c.thread, map[string]any{"path": "big.go"})
 	before := c.metrics()
@@ -157,7 +158,7 @@ func TestCodexPaysForTheSchema(t *testing.T) {
 	t.Errorf("the session pays %d, all of them %d", own.Overhead, all.Overhead)
 }
 
-// A connection whose client reports nothing about results. A long text may have been cut, so it
+// The client of this connection reports nothing about results. A long text may have been cut, so it
 // counts as not shown. A text that every client delivers counts as shown.
 func TestConnectionCountsSmallTexts(t *testing.T) {
 	line := "a line of a text that is read\n"

@@ -12,8 +12,8 @@ import (
 	"cachebro/scripts/testkit/conformance"
 )
 
-// The conformance suite of the read decision, over both transports. What holds for the decision
-// itself must hold for what arrives at a client.
+// TestConformance runs the conformance suite of the read decision over both transports. What holds
+// for the decision itself must also hold for the answers that a client receives.
 func TestConformance(t *testing.T) {
 	t.Run("stdio", func(t *testing.T) {
 		conformance.Run(t, func(t *testing.T) conformance.Subject {

@@ -126,8 +126,8 @@ var updateNodeTool = &tool{
 	}),
 }
 
-// nodeName returns a node's name in the file: that of an existing node, a path of the project, or
-// with a source a new group.
+// nodeName returns a node's name in the file. The node exists already, is a path of the project or,
+// if a source is given, is a new group.
 func (c *call) nodeName(content []byte, ref string, isNew bool) (string, error) {
 	m, err := manifest.Parse(content)
 	if err != nil {

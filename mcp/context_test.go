@@ -64,19 +64,19 @@ func TestGetContext(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, full)
 		}
 	}
-	// The answer that was specified, to the letter.
+	// The answer is exactly as specified.
 	hit := p.ok("get_context", ref("login"))
 	lines := strings.Split(hit, "\n")
 	if len(lines) != 6 || lines[1] != `  "cached": true,` || lines[2] != `  "etag": "`+b.Etag+`",` || !strings.HasPrefix(lines[3], `  "unchanged_since": "20`) ||
 		lines[4] != `  "hint": "Context unchanged since last request. Use previous bundle."` {
 		t.Errorf("hit:\n%s", hit)
 	}
-	// Requested twice in a row: the reader has lost the bundle.
+	// If the bundle is requested twice in a row, the reader has lost it.
 	if got := p.ok("get_context", ref("login")); got != full {
 		t.Errorf("asked again: %.200s", got)
 	}
 	has(t, p.ok("get_context", ref("login")), "{\n  \"cached\": true,")
-	// The whole bundle is sent with force, for other bounds, and to another reader.
+	// The whole bundle is sent if force is set, if the bounds differ, and to another reader.
 	if got := p.ok("get_context", map[string]any{"ref": "login", "force": true}); got != full {
 		t.Errorf("force: %.200s", got)
 	}
@@ -86,7 +86,7 @@ func TestGetContext(t *testing.T) {
 	if got := l.connect(ProfileAll).ok("get_context", ref("login")); got != full {
 		t.Errorf("another reader was not shown it: %.200s", got)
 	}
-	// A change outside of the bundle leaves it unchanged, and a change inside does not.
+	// A change outside of the bundle leaves it unchanged, but a change inside does not.
 	write(t, l.dir+"/other/other.go", "package other\n\nfunc Something() {}\n")
 	has(t, p.ok("get_context", ref("login")), "{\n  \"cached\": true,")
 	write(t, l.dir+"/auth/token.go", "package auth\n\n// Token is a session.\ntype Token struct{ ID, User string }\n\nfunc New() Token { return Token{} }\n")
@@ -105,14 +105,14 @@ func TestGetContext(t *testing.T) {
 	if got := p.bad("get_context", map[string]any{"ref": "login", "depth": -1}); !strings.Contains(got, "cannot be negative") {
 		t.Error(got)
 	}
-	// An absolute path, and a directory without its slash.
+	// An absolute path works, and so does a directory without its slash.
 	if a, b := parsed(t, p.ok("get_context", ref(l.dir+"/auth"))), parsed(t, l.connect(ProfileAll).ok("get_context", ref("auth/"))); a.Ref != "auth/" || a.Etag != b.Etag {
 		t.Errorf("%+v %+v", a, b)
 	}
 }
 
-// A reader whose client reports no ids, and which did not ask to be one, has seen nothing. What is
-// stored on disk says nothing about readers.
+// A reader has seen nothing if its client reports no ids and its connection was not declared a
+// reader. The bundles stored on disk say nothing about readers.
 func TestContextOfUnknownReaders(t *testing.T) {
 	l := liveProject(t, app)
 	p := connect(t, Options{Root: l.dir, Profile: ProfileAll, Dial: l.dial})

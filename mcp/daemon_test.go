@@ -97,7 +97,7 @@ func (l *live) dial(ctx context.Context) (Caller, error) {
 	return c, nil
 }
 
-// connect is a new connection with that profile; it is a reader.
+// connect opens a new connection with that profile, which counts as a reader.
 func (l *live) connect(profile string) *peer {
 	return connect(l.t, Options{Root: l.dir, Profile: profile, Reader: ReaderConnection, Small: 1 << 30, Dial: l.dial})
 }
@@ -180,8 +180,8 @@ func TestReadDecision(t *testing.T) {
 	has(t, p.ok("read_file", map[string]any{"path": "a.txt", "force": true}), "line 1: ")
 }
 
-// A reader that cannot be identified has seen nothing. Neither has a call whose delivery no hook ever
-// confirms.
+// A reader that cannot be identified has seen nothing. A call whose delivery no hook ever confirms
+// does not count as seen either.
 func TestUnknownReaders(t *testing.T) {
 	text := numbered(100, "line")
 	l := liveProject(t, files{"a.txt": text})
@@ -376,7 +376,7 @@ func TestUndo(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := c.Call(context.Background(), wire.MPlan, wire.PlanRequest{Kind: "undo", Last: true, DryRun: true}, nil, nil); errors.Is(err, wire.ErrUnsupported) {
-		// Then the tool must say so, in the daemon's words.
+		// If the daemon does not support plans, the tool must say so, in the daemon's words.
 		if got := l.connect(ProfileAll).bad("undo", nil); !strings.Contains(got, err.Error()) {
 			t.Errorf("undo: %q", got)
 		}
@@ -395,8 +395,8 @@ func TestUndo(t *testing.T) {
 	}
 }
 
-// The past is read and restored at moments that the history knows. What was shown of it does not
-// count as the present file.
+// The past is read and restored at moments that the history knows. Reading the past does not count
+// as having been shown the present file.
 func TestPast(t *testing.T) {
 	l := liveProject(t, files{"a.txt": numbered(20000, "old"), "b.txt": "b\n"})
 	p := l.connect(ProfileAll)
@@ -431,7 +431,7 @@ func TestPast(t *testing.T) {
 	if text, _ := past(map[string]any{"path": "a.txt", "at": "@1", "offset": 19999}); text == "" || !strings.HasSuffix(all, text) || strings.Count(text, "\n") != 2 {
 		t.Errorf("its end: %.200q", text)
 	}
-	// An old text does not count as shown for the present one.
+	// Having been shown an old text does not count as having been shown the present one.
 	if got := p.ok("read_file", map[string]any{"path": "a.txt"}); strings.HasPrefix(got, "[changed") {
 		t.Errorf("a read of the past counted: %q", got)
 	}

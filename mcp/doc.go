@@ -4,9 +4,9 @@
 // editors and the kernel see an ordinary write.
 //
 // Each file holds one tool or a few related ones. table.go lists the tools. mcp-go implements
-// JSON-RPC. The stdio loop (stdio.go) is ours, because each connection is a reader and needs its
-// own identity, subscriptions and cancellation. `--http` (http.go) is mcp-go's streamable HTTP with
-// a required token.
+// JSON-RPC. The loop that serves stdio (stdio.go) is our own, because each connection is a reader
+// and needs its own identity, subscriptions and cancellation. `--http` (http.go) is mcp-go's
+// streamable HTTP with a required token.
 //
 // If the daemon does not answer in time, reads return the whole text from the disk, edits are still
 // made, and the answer says what is missing. Only a text from the daemon counts as shown, so a read

@@ -8,8 +8,8 @@ import (
 )
 
 // TestDocumentsOverMCP goes through the whole procedure: sync_check names what is stale, the agent
-// reads and mends the document, and mark_synced ends it. In between the daemon is killed, which
-// loses nothing.
+// reads and mends the document, and mark_synced marks the document as up to date. In between the
+// daemon is killed, which loses nothing.
 func TestDocumentsOverMCP(t *testing.T) {
 	l := liveProject(t, files{
 		"cachebro.yml": "nodes:\n  core: {source: src/}\ndocs:\n  - {doc: docs/core.md, code: core}\n",

@@ -111,7 +111,7 @@ func askedResource(message []byte) string {
 	return req.Params.URI
 }
 
-// nameMissing adds the URI to an answer that a resource does not exist.
+// nameMissing adds the URI to an answer that reports a missing resource.
 func nameMissing(reply mcp.JSONRPCMessage, uri string) mcp.JSONRPCMessage {
 	e, ok := reply.(mcp.JSONRPCError)
 	notFound := e.Error.Code == mcp.RESOURCE_NOT_FOUND || e.Error.Code == mcp.INVALID_PARAMS
@@ -122,7 +122,7 @@ func nameMissing(reply mcp.JSONRPCMessage, uri string) mcp.JSONRPCMessage {
 	return reply
 }
 
-// namesMissing makes a handler that adds the URI to answers over HTTP.
+// namesMissing makes a handler that adds the URI to such answers over HTTP.
 func namesMissing(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
@@ -174,8 +174,8 @@ func (w *missingWriter) Write(b []byte) (int, error) {
 	return len(b), err
 }
 
-// nearest returns the file that was probably meant, or "": a file in the same directory whose name
-// differs only in case or a few letters.
+// nearest returns the file that was probably meant, which is in the same directory and whose name
+// differs only in case or a few letters. It returns "" if there is none.
 func (s *Server) nearest(rel string) string {
 	dir, base := path.Split(rel)
 	root, err := os.OpenRoot(s.dir())

@@ -10,9 +10,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// hooked is a context window of a client with both our server for its tools, and hooks that tell
-// the daemon what happens to the context. What the hooks report is sent over the socket, as
-// cachebro hook does it.
+// hooked is a context window of a client that uses our server's tools and has hooks. The hooks tell
+// the daemon what happens to the context. Their reports are sent over the socket, as cachebro hook
+// sends them.
 type hooked struct {
 	s       *subject
 	call    metaCaller
@@ -24,7 +24,7 @@ type hooked struct {
 
 type metaCaller func(name string, args, meta map[string]any) result
 
-// withHooks makes the readers of a subject hooked ones.
+// withHooks is a subject whose readers are hooked.
 type withHooks struct {
 	*subject
 	hooks Caller

@@ -21,7 +21,7 @@ func gitIn(t *testing.T, dir string, args ...string) {
 	}
 }
 
-// write_file wrote .git/config and hooks, which the next git command would run.
+// write_file used to write .git/config and hooks, which the next git command would run.
 func TestNeverIntoGitDirectories(t *testing.T) {
 	l := liveProject(t, files{"a.txt": "a\n", "sub/b.txt": "b\n"})
 	gitIn(t, l.dir, "init", "-q")
@@ -63,8 +63,8 @@ func TestNeverIntoGitDirectories(t *testing.T) {
 	p.ok("write_file", map[string]any{"path": ".github/workflows/x.yml", "content": "x\n"})
 }
 
-// An excluded file was overwritten although nothing could restore it. An ignored file was
-// overwritten without saving it if nothing was mounted.
+// An excluded file used to be overwritten although nothing could restore it. An ignored file used
+// to be overwritten without being saved if nothing was mounted.
 func TestUnkeptIsNotOverwritten(t *testing.T) {
 	l := liveProject(t, files{".gitignore": "*.ign\n", ".cachebroignore": "secret\n", "a.ign": "mine\n", "secret": "mine\n", "tracked": "mine\n"})
 	gitIn(t, l.dir, "init", "-q")
@@ -110,7 +110,7 @@ func TestUnkeptIsNotOverwritten(t *testing.T) {
 	p.ok("write_file", map[string]any{"path": "new.secret", "content": "new\n"})
 }
 
-// A recursive listing called git, which ran what the repository's configuration names.
+// A recursive listing used to call git, which ran what the repository's configuration names.
 func TestListingRunsNothingOfARepository(t *testing.T) {
 	l := liveProject(t, files{"a.txt": "a\n", "b.txt": "b\n"})
 	gitIn(t, l.dir, "init", "-q")

@@ -7,7 +7,7 @@ import (
 )
 
 // A file that does not fit into one result is read in pages. A reader that has read all pages gets
-// the same answers as for any other file. One that asks twice gets the first page again.
+// the same answers as for any other file. A reader that asks twice gets the first page again.
 func TestLargeFileReread(t *testing.T) {
 	var b strings.Builder
 	for i := range 3000 {

@@ -173,7 +173,7 @@ func walk(ctx context.Context, root *os.Root, rel string) ([]string, error) {
 		case err != nil && below == "":
 			return err
 		case err != nil:
-			return fs.SkipDir // unreadable, or gone meanwhile
+			return fs.SkipDir // unreadable, or deleted in the meantime
 		case d.IsDir() && (d.Name() == ".git" || ignore.CanBeRebuilt(d.Name())):
 			return fs.SkipDir
 		case !d.IsDir():

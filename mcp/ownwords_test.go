@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// A model that wrote the answer "unchanged" over a file lost 499 lines of it. Now text that we gave
-// to the model as an answer is refused, also a diff without its first line. A text that only looks
-// like an answer is written.
+// A model once wrote the answer "unchanged" over a file of 499 lines. Now text that we gave to the
+// model as an answer is refused, even a diff without its first line. A text that only looks like an
+// answer is written.
 func TestOwnAnswersAreNoFiles(t *testing.T) {
 	const like = "[unchanged · 7 lines · ~3 saved]"
 	before := numbered(499, "line")

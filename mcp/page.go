@@ -172,7 +172,7 @@ func regular(rel string, fi fs.FileInfo) error {
 	return nil
 }
 
-// name returns rel in the form that os.Root wants, in which the root is ".".
+// name returns rel in the form that os.Root wants, where the root is ".".
 func name(rel string) string {
 	if rel == "" {
 		return "."

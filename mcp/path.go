@@ -107,9 +107,9 @@ func isMount(dir string) bool {
 	return at.Dev != up.Dev
 }
 
-// target follows symlinks in rel, also in its last component, and returns the resulting path, which
-// must lie in the project. The last component need not exist. The caller opens the result through
-// an os.Root, which refuses a link that was swapped in meanwhile.
+// target follows symlinks in rel, including its last component, and returns the resulting path,
+// which must lie in the project. The last component need not exist. The caller opens the result
+// through an os.Root, which refuses a link that somebody put there in the meantime.
 func (s *Server) target(rel string) (string, error) {
 	base, err := filepath.EvalSymlinks(s.dir())
 	if err != nil {

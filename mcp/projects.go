@@ -205,11 +205,12 @@ func (c *call) resolve(p string) (string, error) {
 	return filepath.Join(c.base, rel), nil
 }
 
-// sentKey returns the key under which a connection records that something of this project was sent.
+// sentKey returns the key under which a connection records that it was sent something of this
+// project.
 func (c *call) sentKey(what string) string { return c.s.opt.Root + "\x00" + what }
 
 // workTree returns the top of the linked work tree that contains dir, relative to the project, or
-// "" if none inside it does.
+// "" if no work tree inside the project does.
 func workTree(project, dir string) string {
 	for {
 		rel, ok := relativeTo(dir, project)

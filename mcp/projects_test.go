@@ -88,7 +88,7 @@ func TestProjectOfCall(t *testing.T) {
 	if r := w.in(second, "t10", "revert_file", at("a.txt")); r.IsError || read(t, second+"/a.txt") != numbered(100, "second") {
 		t.Errorf("revert_file: %s", text(r))
 	}
-	// Nothing says that the session works there.
+	// Nothing says that the session works in the second project.
 	for _, r := range []result{w.in(first, "t11", "read_file", at(second+"/a.txt")), w.tool("write_file", map[string]any{"path": second + "/b.txt", "content": "x"})} {
 		if !r.IsError || !strings.Contains(text(r), "is not inside the project") {
 			t.Errorf("a path in a project where the session does not work: %s", text(r))
@@ -102,7 +102,7 @@ func TestProjectOfCall(t *testing.T) {
 	w.first.start()
 }
 
-// If a path needs it, a client that can list its directories is asked for them.
+// If a path requires it, a client that can list its directories is asked to list them.
 func TestProjectOfRoots(t *testing.T) {
 	w := newTwo(t, Options{})
 	meta := map[string]any{"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientInfo": map[string]any{"name": "t", "version": "0"},
@@ -155,8 +155,7 @@ func TestPathInLinkedWorkTree(t *testing.T) {
 	}
 }
 
-// What was sent of a file of one project does not count for the other project's file of the same
-// name.
+// A file of one project that was sent does not count as the other project's file of the same name.
 func TestClearInTwoProjects(t *testing.T) {
 	w := newTwo(t, Options{Reader: ReaderConnection, Small: 1 << 30})
 	meta := map[string]any{"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientInfo": map[string]any{"name": "t", "version": "0"},

@@ -63,7 +63,7 @@ func TestModernEra(t *testing.T) {
 	if !strings.Contains(string(m.Result), `"text":"text\n"`) {
 		t.Errorf("read: %s %+v", m.Result, m.Error)
 	}
-	// A stream of notifications, each marked with the request that opened the stream.
+	// Each notification of a stream is marked with the request that opened the stream.
 	id, answer := p.start("subscriptions/listen", modern(map[string]any{"notifications": map[string]any{"resourcesListChanged": true}}))
 	ack := p.note("notifications/subscriptions/acknowledged")
 	if !strings.Contains(string(ack.Params), "resourcesListChanged") {
@@ -215,7 +215,7 @@ func FuzzMessage(f *testing.F) {
 		`{"jsonrpc":"2.0","id":7,"method":"completion/complete","params":{"ref":{"type":"ref/resource","uri":"cachebro://history/{+path}"},"argument":{"name":"path","value":"a"}}}`,
 		`{"jsonrpc":"2.0","id":8,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`,
 		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`,
-		// An id of the wrong type once ended the server.
+		// An id of the wrong type used to end the server.
 		`{"jsonrpc":"2.0","id":[],"method":"subscriptions/listen","params":{"notifications":{}}}`,
 		`{"jsonrpc":"2.0","id":{"a":[1]},"method":"tools/list"}`,
 	} {

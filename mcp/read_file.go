@@ -186,7 +186,7 @@ func (s *Server) encodingNote(rel string) string {
 	defer root.Close()
 	f, err := openRegular(root, rel)
 	if err != nil {
-		return "" // an unopenable link, or no file any more; the text is sent anyway
+		return "" // the link cannot be opened or the file is gone; the text is sent anyway
 	}
 	defer f.Close()
 	var mark [2]byte

@@ -28,7 +28,7 @@ type noArgs struct{}
 //
 //	json:"path,required"  the argument's name; required: a call without it is refused
 //	default:"20"          the value of a call that does not give it, listed in the schema
-//	unlisted:"20"         the same, not listed
+//	unlisted:"20"         the same, but not listed
 //	doc:"…"               its description in the schema
 //	alias:"ref_id"        another name that is understood and not listed
 //	list:"lean"           listed in every profile; other arguments are listed only if the tool has no lean form

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestAutoReindex searches a project that is not mounted. What was written since the last search is
-// found.
+// TestAutoReindex searches a project that is not mounted. A search finds everything that was
+// written since the last one.
 func TestAutoReindex(t *testing.T) {
 	l := liveProject(t, files{"first.go": "package p\n"})
 	looks := l.connect(ProfileDefault)
@@ -18,7 +18,7 @@ func TestAutoReindex(t *testing.T) {
 		if strings.Contains(text, "second.go:3: var writtenBeside = 2") {
 			break
 		}
-		// The look for changes may take longer than a search waits for it.
+		// The scan for changes may take longer than a search waits for it.
 		if !strings.Contains(text, "takes longer") || time.Now().After(end) {
 			t.Fatalf("what was written beside is not found: %s", text)
 		}

@@ -19,8 +19,8 @@ type subscriber struct {
 
 func (subscriber) SubscribedResources() []string { return []string{uriStatus} }
 
-// While the daemon cannot be started, a subscription does not try to start it every second. When
-// nobody is subscribed any more, no request is sent.
+// While the daemon cannot be started, a subscription does not try to start it every second. After
+// the last subscription has ended, no request is sent.
 func TestSubscriptionWithoutDaemon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var dials atomic.Int64

@@ -74,7 +74,7 @@ var writeFileTool = &tool{
 }
 
 // expect checks expected_hash against the file. Another program can still write before the rename.
-// The history then has its content.
+// The history then has that program's content.
 func expect(rel string, f *displace.File, want string) error {
 	if want == "" {
 		return nil
@@ -237,7 +237,7 @@ func (c *call) apply(ctx context.Context, ch change) (note string, err error) {
 			own.Before = text.Hash(ch.f.Content)
 		}
 		if _, oerr := s.backend.try(ctx, readWait, wire.MOwnEdit, own, ch.after, nil); oerr != nil {
-			// This only costs tokens: the reader gets a text again that it could have gone without.
+			// This only costs tokens: the reader gets a text again that it already has.
 			s.opt.Logger.Info("edit not recorded as shown", "path", ch.rel, "err", oerr)
 		}
 	}
@@ -252,8 +252,8 @@ func (c *call) apply(ctx context.Context, ch change) (note string, err error) {
 	return note, nil
 }
 
-// attributeWrites tells the daemon that what this process writes until end is called belongs to this tool call, if a
-// session or tool-use id is known.
+// attributeWrites tells the daemon that everything that this process writes until end is called
+// belongs to this tool call. It does nothing if neither a session nor a tool-use id is known.
 func (c *call) attributeWrites(ctx context.Context, paths ...[]byte) (end func(failed bool)) {
 	session := c.s.session(c.conn)
 	if session == "" && c.reader.ToolUse == "" {

@@ -129,7 +129,7 @@ func TestWriteFile(t *testing.T) {
 	}
 }
 
-// Two concurrent edits of one file must both take effect, also if they use different names of it.
+// Two concurrent edits of one file must both take effect, even if they use different names of it.
 func TestParallelEdits(t *testing.T) {
 	var b strings.Builder
 	for i := range 40 {

@@ -102,7 +102,7 @@ func logCommand(e *cli.Env) *cobra.Command {
 		more := false
 		q.Limit = *limit
 		if q.Limit > 0 {
-			q.Limit++ // one more shows whether the list is complete
+			q.Limit++ // ask for one more version, to see whether the list is complete
 		}
 		shown := 0
 		err = d.Log(ctx, q, func(v fleet.Version) error {
@@ -138,7 +138,8 @@ func line(e *cli.Env, v fleet.Version, now time.Time) string {
 	return fmt.Sprintf("%s  %s  %s  %-8s %s  %s", cli.Stamp(v.Time, now), p.Cyan(cli.OneLine(v.Machine)), p.Dim(strconv.FormatInt(v.Seq, 10)), v.Op, what, p.Dim(whose(v)))
 }
 
-// whose describes the session that made a version and what it did, or the process.
+// whose describes who made a version: the session, the agent and its tool, and the action or the
+// process.
 func whose(v fleet.Version) string {
 	did := cmp.Or(v.Action, v.Comm)
 	parts := []string{}

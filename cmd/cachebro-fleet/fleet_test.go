@@ -16,7 +16,7 @@ import (
 	"cachebro/store/remote"
 )
 
-// told runs a command and returns what it prints.
+// told runs a command, checks its exit status, and returns what it prints.
 func told(t testing.TB, want int, args ...string) (stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -33,7 +33,7 @@ func told(t testing.TB, want int, args ...string) (stdout, stderr string) {
 	return out.String(), errs.String()
 }
 
-// sent returns the store of a machine whose history is in a bucket.
+// sent makes a store with the given changes and sends its history to the bucket.
 func sent(t testing.TB, srv *remotetest.Server, prefix, name string, cs ...store.Change) *store.Store {
 	t.Helper()
 	s := storetest.Fresh(t)
@@ -62,7 +62,7 @@ func send(t testing.TB, s *store.Store, srv *remotetest.Server, prefix, name str
 	}
 }
 
-// TestFleet does what a person does: index the buckets, query, and filter.
+// TestFleet does what a user does: it indexes the buckets, queries the database and filters.
 func TestFleet(t *testing.T) {
 	db := fleettest.Postgres(t)
 	srv := remotetest.New(t)
@@ -143,7 +143,7 @@ func TestFleet(t *testing.T) {
 	if said, _ := told(t, 0, "audit", "verify", file, "--bucket", app); !strings.Contains(said, "not compared: 1 machine of other projects") {
 		t.Errorf("an audit with one bucket: %s", said)
 	}
-	// The retention: rows that are a day old or older are dropped, and an audit says so.
+	// prune deletes the rows that are a day old or older, and an audit reports that.
 	told(t, 2, "prune", db, "--keep", "1h")
 	if said, _ := told(t, 0, "prune", db, "--keep", "1d"); !strings.Contains(said, "deleted: 1 day; the database now begins at ") {
 		t.Errorf("prune: %s", said)

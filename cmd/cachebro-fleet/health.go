@@ -19,7 +19,7 @@ import (
 type health struct {
 	late time.Duration // a project is overdue after this time without a successful round
 
-	mu       sync.Mutex // guards the fields below; none of our other locks is taken while it is held
+	mu       sync.Mutex // guards the fields below; no other lock is taken while it is held
 	since    time.Time
 	projects map[string]*watched
 }
@@ -30,7 +30,7 @@ type watched struct {
 	segments, versions int64
 	machines, problems int
 	took               time.Duration
-	last               time.Time // time of the last round that did not fail as a whole
+	last               time.Time // when the last round ended that did not fail as a whole
 }
 
 func newHealth(every time.Duration) *health {
@@ -58,8 +58,8 @@ func (h *health) round(project string, f fleet.FeedResult, err error, took time.
 	w.machines, w.problems, w.last = f.Machines, f.Problems, time.Now()
 }
 
-// overdue returns a project whose last successful import round is too old, "" if there is none. If
-// no round was recorded for too long, it returns "any project".
+// overdue returns a project whose last successful import round is too old, or "" if there is none.
+// If no round was recorded for too long, it returns "any project".
 func (h *health) overdue() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -130,7 +130,7 @@ func (h *health) handler(ping func(context.Context) error) http.Handler {
 	return mux
 }
 
-// serve answers until stop is called.
+// serve answers HTTP requests until stop is called.
 func (h *health) serve(l net.Listener, ping func(context.Context) error) (stop func()) {
 	srv := &http.Server{Handler: h.handler(ping), ReadHeaderTimeout: 10 * time.Second}
 	ended := make(chan struct{})

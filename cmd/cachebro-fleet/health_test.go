@@ -13,7 +13,8 @@ import (
 	"cachebro/store/fleet"
 )
 
-// TestHealth: monitoring can see what an indexer has done, and that it makes no progress.
+// TestHealth checks that monitoring can see what an indexer has done, and when it makes no
+// progress.
 func TestHealth(t *testing.T) {
 	h := newHealth(time.Second)
 	var down error

@@ -14,8 +14,9 @@ import (
 
 func init() { storyPrograms["confined"] = confined }
 
-// confined restricts itself by Landlock as the sandboxes of clients do, and then becomes a command,
-// which can change files only below the given directories: confined DIR… -- COMMAND….
+// confined is the program "confined DIR… -- COMMAND…". It restricts itself with Landlock, as the
+// sandboxes of clients do, and then executes COMMAND, which can change files only below the given
+// directories.
 func confined() {
 	err := confine()
 	fmt.Fprintln(os.Stderr, "confined:", err)
@@ -45,7 +46,7 @@ func confine() error {
 			return fmt.Errorf("allow %s: %w", dir, errno)
 		}
 	}
-	runtime.LockOSThread() // only this thread is restricted, and it becomes the command
+	runtime.LockOSThread() // only this thread is restricted, and it executes the command
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err
 	}

@@ -71,7 +71,7 @@ func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
 	}
 }
 
-// TestOneVersion checks that all places that name the version name the program's.
+// TestOneVersion checks that every place that names a version names the program's version.
 func TestOneVersion(t *testing.T) {
 	changes, err := os.ReadFile(filepath.Join("..", "..", "CHANGELOG.md"))
 	if err != nil {

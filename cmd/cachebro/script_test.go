@@ -17,14 +17,14 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// storyPrograms are the commands of stories that this binary is.
+// storyPrograms maps each command that stories run from this binary to its main function.
 var storyPrograms = map[string]func(){"cachebro": main}
 
 func TestMain(m *testing.M) { testscript.Main(m, storyPrograms) }
 
-// TestStories runs the stories of testdata/script with the real main and real mounts. Each has its
-// own project ($PROJECT), state and runtime directories; a mount or process that outlives its story
-// fails the test.
+// TestStories runs the stories of testdata/script (commands with their expected output) with the
+// real main and real mounts. Each story has its own project ($PROJECT), state and runtime
+// directories; a mount or process that outlives its story fails the test.
 func TestStories(t *testing.T) {
 	if f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0); err == nil {
 		f.Close()

@@ -79,10 +79,10 @@ type clientSpec struct {
 type Dialect struct {
 	Events map[string]string
 	Tools  map[string]string // other names are not translated
-	// Requests means that PostToolBatch contains what the next request to the model holds, after
-	// all changes. Each handled event is acknowledged.
+	// Requests means that PostToolBatch contains the same results as the next request to the model,
+	// after all changes. Each handled event is acknowledged.
 	Requests bool
-	// Record means that the transcript contains what the requests hold.
+	// Record means that the transcript contains the same results as the requests.
 	Record bool
 }
 
@@ -357,7 +357,7 @@ func claudeFiles(s Setup) []file {
 	}
 }
 
-// The registrations of the other clients. The unit of timeouts differs.
+// The registrations of the other clients, whose timeouts have different units.
 var (
 	codexEvents = []registration{
 		{"SessionStart", "", 15}, {"UserPromptSubmit", "", 5}, {"PreToolUse", "Bash|apply_patch|mcp__cachebro__.*", 5}, {"PostToolUse", "Bash|apply_patch|mcp__cachebro__.*", 5},

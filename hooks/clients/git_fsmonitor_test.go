@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestGitFsmonitor: git itself says for which repositories it asks cachebro. Removing the settings
-// restores the configuration byte for byte, also if two projects were added. If somebody edited the
-// file since, only our lines are removed.
+// TestGitFsmonitor uses git itself to find out for which repositories it asks cachebro. Removing
+// the settings restores the configuration byte for byte, even if two projects were added. If
+// somebody edited the file since, only our lines are removed.
 func TestGitFsmonitor(t *testing.T) {
 	for _, original := range []string{"none", "", "[user]\n\tname = n\n", "[user]\n\tname = n"} {
 		home := t.TempDir()

@@ -168,8 +168,8 @@ func TestProjectScopeAndDetection(t *testing.T) {
 	golden(t, "clients.golden", all.String())
 }
 
-// TestHandMadeFiles: what init makes of each hand-made file, byte for byte. People read the golden
-// file, so "<CR>" and "<BOM>" stand for what cannot be seen.
+// TestHandMadeFiles checks what init makes of each hand-made file, byte for byte. In the golden
+// file, "<CR>" and "<BOM>" stand for characters that people could not see.
 func TestHandMadeFiles(t *testing.T) {
 	all := maps.Clone(configs)
 	maps.Copy(all, broken)

@@ -51,8 +51,8 @@ func do(t *testing.T, s Setup, plan func(Setup, []string) ([]Change, error), cli
 	return nil
 }
 
-// Hand-made files: what is not ours keeps its bytes, a second init changes nothing, and uninit
-// restores exactly the original file.
+// configs are hand-made files. In each of them, everything that is not ours keeps its bytes, a
+// second init changes nothing, and uninit restores exactly the original file.
 var configs = map[string]string{
 	"missing":            "\x00",
 	"empty":              "",

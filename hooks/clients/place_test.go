@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// init --project wrote through symlinks that a repository brings, so a hostile .claude could lead
-// to any file that the user may write. A FIFO made init hang forever.
+// init --project used to write through symlinks that a repository contained, so a hostile .claude
+// could lead to any file that the user may write. A FIFO used to make init hang forever.
 func TestProjectSymlinks(t *testing.T) {
 	for name, make := range map[string]func(project, out string) error{
 		"directory":   func(p, out string) error { return os.Symlink(out, p+"/.claude") },

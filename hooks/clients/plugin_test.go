@@ -33,8 +33,8 @@ func indented(v any) []byte {
 	return text.Bytes()
 }
 
-// pluginFiles returns the files of plugins that follow from what init writes, and the skill, which
-// is the same for all.
+// pluginFiles returns the plugins' files that are derived from what init writes, and the skill,
+// which all plugins share.
 func pluginFiles(t *testing.T) map[string][]byte {
 	t.Helper()
 	claude := make([]registration, len(registrations))

@@ -6,7 +6,7 @@ import (
 )
 
 // If the sandbox is on, those of our commands that only look or undo run outside of it. uninit
-// restores the file byte for byte, with what the user had there.
+// restores the file byte for byte, including the user's own entries.
 func TestSandbox(t *testing.T) {
 	h := claudeHooks{exe: "/usr/bin/cachebro"}
 	for name, tt := range map[string]struct {

@@ -65,7 +65,7 @@ func groups(regs []registration, exe string, options []string) map[string][]hook
 }
 
 // hookLine returns the registered shell command. If the binary is gone, it does nothing. Its exit
-// status is always 0, because 2, which is also that of a Go panic, would block the tool call.
+// status is always 0, because status 2 would block the tool call, and a Go panic exits with 2.
 func hookLine(exe, event string, options []string) string {
 	words := []string{ShellQuote(exe), "hook", event}
 	switch event { // after an error of these events, the client must see that the hook failed

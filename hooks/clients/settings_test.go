@@ -18,7 +18,7 @@ func indent(t *testing.T, b []byte) string {
 	return out.String() + "\n"
 }
 
-// The registered line exits with status 0 whatever the binary does or is.
+// The registered line exits with status 0, whatever the binary is and does.
 func TestHookLineStatus(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "it's here")
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -47,7 +47,7 @@ func TestSettings(t *testing.T) {
 }
 
 // Worktree events are registered on request, stay registered as long as they are requested, and are
-// removed again. Unlike that of all other events, their failure is reported.
+// removed again. If they fail, that is reported, unlike a failure of any other event.
 func TestWorktrees(t *testing.T) {
 	s := testSetup(t)
 	s.Exe = filepath.Join(s.Home, "cachebro")

@@ -14,7 +14,7 @@ import (
 //
 // The indented lines may contain another group. Lines are cut only at punctuation, such as after a
 // directory or a name with a colon, never within a sentence or a column. Source lines in the output
-// of a search or of git blame are not cut, because edits quote whole lines.
+// of a search or of git blame are not cut, because agents quote whole lines when they edit a file.
 
 const (
 	gap       = "…"
@@ -105,8 +105,8 @@ func (g grouping) first(lines []string) (n int, head, tail string) {
 	return n, head, tail
 }
 
-// differ reports whether each line has a text between head and tail that does not end in blanks, as
-// in a column.
+// differ reports whether each line has its own text between head and tail. A text that ends in a
+// blank does not count, because it is part of a column.
 func differ(lines []string, head, tail string) bool {
 	for _, l := range lines {
 		if len(head)+len(tail) >= len(l) {
@@ -141,8 +141,8 @@ func (g grouping) member(l string) bool {
 	return found && !strings.Contains(l, Mark)
 }
 
-// cut returns the head and tail of a line that a group may share. begin and end are what the line
-// shares with the lines before it.
+// cut returns the head and tail of a line that a group may share. begin and end are the texts that
+// the line shares with the lines before it.
 func (g grouping) cut(l, begin, end string, tails bool) (head, tail string) {
 	switch {
 	case g.matches:

@@ -4,15 +4,15 @@ import (
 	"strings"
 )
 
-// Example is what a rule makes of a small output. With a real one, only its length makes the rule
-// worthwhile.
+// Example shows what a rule makes of a small output. The rule is worthwhile only for a longer
+// output.
 type Example struct {
 	Rule           Rule
 	Command        string
 	Printed, Shown string
 }
 
-// examples returns one for each rule, made by the rule itself.
+// examples returns an Example of each rule, made by the rule itself.
 func examples() (out []Example) {
 	commands := map[Rule][2]string{
 		Terminal: {"npm install", "\x1b[32mdone\x1b[0m\n"},

@@ -15,7 +15,7 @@ func forbidden(words []string) bool {
 		name, value, _ := strings.Cut(l, "=")
 		switch name {
 		case "--json", "-json", "--porcelain", "--xml", "--csv", "--tap", "-0", "-z", "--null", "-print0", "--null-data", "--pickle", "--raw", "--patch", "-p", "--patch-with-stat", "--jsonl", "--sarif":
-			// npx and pytest have another -p, but in doubt nothing is changed.
+			// npx and pytest use -p for something else, but in doubt nothing is changed.
 			return true
 		case "--format", "--output", "-o", "--reporter", "--reporters", "--output-format", "--log-format", "--pretty", "-f", "--formatter", "--message-format", "--template":
 			if searches(words) {

@@ -18,7 +18,7 @@ import (
 
 const (
 	minBlock  = 3   // lines
-	minSpared = 100 // bytes that replacing a block must save, besides the line with its number
+	minSpared = 100 // bytes that replacing a block must save, in addition to the line with its number
 	quoted    = 48  // bytes of a line that are quoted
 	minTimes  = 3
 )
@@ -32,7 +32,7 @@ func repeats(c *command, text string) (string, string, bool) {
 	first := map[key]int{} // where a key's lines first occur in out
 	number := map[block]int{}
 	var out []string
-	verbatim := 0 // lines at the end of out that are from the text
+	verbatim := 0 // the number of lines at the end of out that were copied from the text
 	say := func(s string) { out, verbatim = append(out, s), 0 }
 	for i := 0; i < len(lines); {
 		if n := sameAs(lines, i); n >= minTimes {

@@ -22,7 +22,7 @@ func aLine(t *rapid.T) string {
 	return rapid.OneOf(rapid.SampledFrom([]string{"", "--", "12:x", "12-x", "\tif x {", "a/b.go:3: y", ":", "-", "[cachebro", "x {} y", "../", "Binary file a matches"}), rapid.StringMatching(`[ -~]{0,20}`)).Draw(t, "line")
 }
 
-// inverts checks that what a rule makes of a text can be turned back into the text.
+// inverts logs whether the inverse of a rule fails to restore a text.
 func inverts(t *rapid.T, r Rule, c *command, in string) {
 	for _, rule := range table {
 		if rule.name != r {
@@ -33,13 +33,13 @@ func inverts(t *rapid.T, r Rule, c *command, in string) {
 			return
 		}
 		if back, ok := rule.undo(out); !ok || back != in {
-			// Such a text is left alone. It must not be an ordinary one.
+			// Output leaves such a text alone.
 			t.Logf("not inverted: %q → %q → %q", in, out, back)
 		}
 	}
 }
 
-// Each rule that rearranges text has an inverse for what tools really print.
+// Each rule that rearranges text has an inverse for all texts that tools really print.
 func TestInverses(t *testing.T) {
 	must := func(t *rapid.T, r Rule, c *command, in string) {
 		for _, rule := range table {
@@ -181,9 +181,9 @@ func TestPassesAreFoldedWhereAllPassed(t *testing.T) {
 	}
 }
 
-// What lines that begin and end alike have in common is printed once, and they are cut only between
-// words. Source that a search or git blame shows stays in one piece, and a heading of a search
-// stays with its lines.
+// A text that lines share at their beginning or end is printed once, and the lines are cut only
+// between words. Source that a search or git blame shows stays in one piece, and a heading of a
+// search stays with its lines.
 func TestAlike(t *testing.T) {
 	many := func(format string, values ...string) string {
 		var b strings.Builder

@@ -12,8 +12,8 @@ import (
 //	12:func a() {
 //	13-	return
 //
-// After its path, a line is unchanged, except that the mark before a line number is removed. The
-// only line of a path is unchanged, and so are lines that are not matches.
+// After its path, a line is unchanged, except that the mark before a line number is removed. All
+// other lines are unchanged, including the line of a path that has only one.
 
 // searches reports whether a command prints only matches, always with path and line, perhaps with
 // line number.
@@ -268,7 +268,7 @@ func ungroup(text string) (string, bool) {
 	return b.String(), true
 }
 
-// member reports whether the first line that is no separator is a line of a group.
+// member reports whether the first line, not counting separators, is a line of a group.
 func member(lines []string) bool {
 	for _, l := range lines {
 		if l != "--" {

@@ -15,8 +15,8 @@ import (
 // printed stay, after the line that names the test.
 
 // runner matches the lines with which a test runner reports that a test passed and, at the end,
-// that all did. The final report counts only for the same runner's tests, because another runner
-// may have crashed. If it names a number of tests, only so many tests are folded.
+// that all tests passed. The final report counts only for the same runner's tests, because another
+// runner may have crashed. If it names a number of tests, only so many tests are folded.
 type runner struct{ passed, ended func() *regexp.Regexp }
 
 // runners are the usual test runners. A task runner may add the task's name in brackets before each
@@ -43,7 +43,8 @@ func runnerOf(l string) int {
 	return slices.IndexFunc(runners, func(r runner) bool { return r.passed().MatchString(l) })
 }
 
-// endsAll reports whether l is the runner's report that all tests passed, for this many.
+// endsAll reports whether l is the runner's report that all tests passed. A number in l must be at
+// least passed.
 func (r runner) endsAll(l string, passed int) bool {
 	m := r.ended().FindStringSubmatch(l)
 	if m == nil {

@@ -9,10 +9,10 @@ import (
 	"io"
 )
 
-// errAbsent is what a server would get that asks for validation.
+// errAbsent is the error for a server that asks for validation.
 var errAbsent = errors.New("this program is built without a validator of JSON schemas")
 
-// Schema is a schema that was compiled, so none exists.
+// Schema represents a compiled schema. None is ever made.
 type Schema struct{}
 
 // Validate fails.

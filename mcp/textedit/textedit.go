@@ -102,8 +102,9 @@ func Apply(name string, content []byte, e Edit) (Done, error) {
 	return d, err
 }
 
-// Whole converts a new text to the encoding of a file's content, and to CRLF if all line ends of
-// the content are CRLF and all of the text LF. kept names what was preserved, or is "".
+// Whole converts a new text to the encoding of a file's content. If all line ends of the content
+// are CRLF and all line ends of the text are LF, it converts the text to CRLF. kept names what was
+// preserved, or is "".
 func Whole(content []byte, new string) (after []byte, kept string, err error) {
 	shown, ok := text.Shown(content)
 	if !ok || len(content) == 0 {

@@ -95,8 +95,8 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// Whatever line ends a file has, the text outside of the edit keeps its bytes, and so does each
-// line inside that the edit repeats.
+// Whatever line ends a file has, the text outside of the edit keeps its bytes. A line inside the
+// edit keeps its bytes if the new text repeats it.
 func TestNothingElseChanges(t *testing.T) {
 	ends := []string{"\n", "\r\n", "\r"}
 	rnd := rand.New(rand.NewPCG(1, 2))

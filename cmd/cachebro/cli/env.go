@@ -31,7 +31,7 @@ type Env struct {
 	starts bool     // whether to start a store daemon if none is running
 	Now    func() time.Time
 	Exe    string         // this binary, to start other processes
-	Cmd    *cobra.Command // the command that runs or, before that, is being parsed
+	Cmd    *cobra.Command // the command that is running or, before that, being parsed
 	stop   func()         // ends the signal handling of Cmd's context
 }
 

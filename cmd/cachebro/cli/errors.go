@@ -22,7 +22,7 @@ type hinted struct {
 func (h *hinted) Error() string { return h.err.Error() }
 func (h *hinted) Unwrap() error { return h.err }
 
-// Hint returns a command to run or other advice.
+// Hint returns advice, usually a command to run.
 func (h *hinted) Hint() string { return h.hint }
 
 // Hintf makes an error with a hint.

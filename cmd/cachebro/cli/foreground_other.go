@@ -3,5 +3,5 @@
 package cli
 
 // Foreground reports whether the terminal sends its signals to this process group. On this system
-// that is not checked but assumed.
+// it assumes so.
 func Foreground() bool { return true }

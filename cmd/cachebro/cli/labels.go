@@ -20,7 +20,8 @@ type Label struct {
 	Made time.Time `json:"made"` // when the person gave the name
 }
 
-// labelsFile is a file in the state directory. The history works without it.
+// labelsFile is the name of the file with the labels, in the state directory. The history works
+// without it.
 const labelsFile = "labels.json"
 
 // maxLabel is the greatest length of a name, in bytes.

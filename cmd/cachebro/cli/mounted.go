@@ -74,8 +74,7 @@ func (e *Env) AskStatus(ctx context.Context, c *wire.Client) (wire.Status, error
 	}
 }
 
-// MountedHere reports whether the project at root has a mount among the overlays, and that mount
-// answers.
+// MountedHere reports whether one of the overlays is a mount of the project at root and answers.
 func MountedHere(overlays []mounts.Mount, root string) bool {
 	return slices.ContainsFunc(overlays, func(m mounts.Mount) bool {
 		return m.Source == root && mounts.Answers(m.Point, time.Second) == nil

@@ -55,8 +55,8 @@ func (e *Env) Locate(given string) (Target, error) {
 	if m, ok := mounts.Above(overlays, real); ok {
 		t := Target{Root: m.Source, Point: m.Point, Rel: []byte(mounts.Rel(real, m.Point))}
 		// If the state directory exists, the command begins no second history, and status reports
-		// that the mount uses another one. Elsewhere looks at all processes, so it is called only
-		// without a state directory.
+		// that the mount uses a different one. Elsewhere looks at all processes, so it is called
+		// only without a state directory.
 		if state, err := e.Paths().State(m.Source); err == nil && !IsDir(state) {
 			if other := e.Elsewhere(m); other != nil {
 				return t, other
@@ -126,8 +126,8 @@ func (e *Env) ConnectAs(ctx context.Context, root, client string, t wire.Timeout
 	return c, err
 }
 
-// Open locates a path and connects to its project's daemon. For a path in no project it uses the
-// user's own history, which holds the changes of watched commands outside projects.
+// Open locates a path and connects to its project's daemon. For a path outside all projects it
+// opens the user's own history, which records what watched commands change there.
 func (e *Env) Open(ctx context.Context, given string) (Target, *wire.Client, error) {
 	t, err := e.Locate(given)
 	if errors.As(err, new(*errNoProject)) && given != "." {
@@ -181,7 +181,7 @@ func (e *Env) inOutside(given string) (Target, error) {
 	return Target{Root: wire.OutsideRoot, Rel: []byte(mounts.Rel(ResolveParents(path), wire.OutsideRoot))}, err
 }
 
-// LocateIn locates another path of a command that works in the history of t.
+// LocateIn locates a further path argument of a command that already works in the history of t.
 func (e *Env) LocateIn(t Target, given string) (Target, error) {
 	other, err := e.Locate(given)
 	if t.Root == wire.OutsideRoot && errors.As(err, new(*errNoProject)) {
@@ -196,8 +196,8 @@ func IsDir(path string) bool {
 	return err == nil && fi.IsDir()
 }
 
-// in returns the target of a path that is in no mount and no history. Its root is the nearest
-// existing directory.
+// in returns the target of a path that is in neither a mount nor a project with a history. Its root
+// is the nearest existing directory.
 func (t Target) in(real string) Target {
 	if fi, err := os.Stat(t.Root); err == nil && !fi.IsDir() {
 		t.Root = filepath.Dir(t.Root)

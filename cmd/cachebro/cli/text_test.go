@@ -58,7 +58,7 @@ func TestParseVersion(t *testing.T) {
 	}
 	for in, want := range map[string]wire.ShowQuery{
 		"@3": {Number: 3}, "-1": {Number: -1}, "@-1": {Number: -1}, "812": {Seq: 812}, "#812": {Seq: 812}, "@#812": {Seq: 812},
-		"11:40": at(2026, 5, 10, 11, 40), "12:40": at(2026, 5, 9, 12, 40), // 12:40 has not come yet today, so it means yesterday's
+		"11:40": at(2026, 5, 10, 11, 40), "12:40": at(2026, 5, 9, 12, 40), // 12:40 has not come yet today, so yesterday's is meant
 		"2026-05-01 12:40": at(2026, 5, 1, 12, 40), "2026-05-01": at(2026, 5, 1, 0, 0), "10m": at(2026, 5, 10, 11, 50), "1d": at(2026, 5, 9, 12, 0),
 	} {
 		got, ok := parseVersion(in, now)

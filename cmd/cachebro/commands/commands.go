@@ -19,8 +19,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Root builds the tree. The main help page lists each grouped command on a line, and only the names
-// of the others.
+// Root builds the tree of commands. The main help page describes each command that is in a group,
+// and lists only the names of the others.
 func Root(e *cli.Env) *cobra.Command {
 	cobra.EnableCommandSorting = false
 	root := e.Group(&cobra.Command{

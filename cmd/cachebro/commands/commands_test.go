@@ -36,8 +36,8 @@ func eachCommand(do func(c *cobra.Command, words []string)) {
 	walk(Root(e))
 }
 
-// TestEveryCommandHasHelp: each command has a page that names all flags, with an example and
-// within the width of a terminal. The completion knows the same flags.
+// TestEveryCommandHasHelp checks that each command has a help page with all its flags and an
+// example, and that the page fits on a terminal. The completion must know the same flags.
 func TestEveryCommandHasHelp(t *testing.T) {
 	n := 0
 	eachCommand(func(c *cobra.Command, words []string) {
@@ -79,7 +79,7 @@ func TestEveryCommandHasHelp(t *testing.T) {
 	}
 }
 
-// TestFirstPage: everyday commands have a line each.
+// TestFirstPage checks that each everyday command has a line on the main help page.
 func TestFirstPage(t *testing.T) {
 	_, out, _ := say(t)
 	_, everyday, _ := strings.Cut(out, "\nEveryday:\n")

@@ -57,8 +57,8 @@ func completeValues(e *cli.Env, c *cobra.Command) {
 	if c.HasParent() {
 		return
 	}
-	// PATH@VERSION is one word, but bash ends a word at an @. So bash's script begins
-	// with a line that changes this.
+	// PATH@VERSION is one word, but bash ends a word at an @. So the script for bash begins with a
+	// line that removes the @ from the characters that end a word.
 	c.InitDefaultCompletionCmd()
 	if completion, _, err := c.Find([]string{"completion"}); err == nil {
 		e.Group(completion)
@@ -72,7 +72,7 @@ func completeValues(e *cli.Env, c *cobra.Command) {
 	}
 }
 
-// completer finds what the last word of a command line may become.
+// completer finds completions for the last word of a command line.
 type completer struct {
 	*cli.Env
 	ctx       context.Context
@@ -135,7 +135,7 @@ func (c *completer) value(f *pflag.Flag) {
 	}
 }
 
-// argument offers words for the next argument, as the command's usage line names it.
+// argument offers words for the next argument. The command's usage line says what the argument is.
 func (c *completer) argument() {
 	_, usage, _ := strings.Cut(c.cmd.Use, " ")
 	if len(c.args) == 0 { // words to choose from, as in "stats|list [PATH]"

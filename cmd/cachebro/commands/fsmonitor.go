@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// fsmonitorCommand answers people who run it by hand. Package fastpath answers git before the
-// command line is parsed.
+// fsmonitorCommand answers a person who runs "fsmonitor" by hand. Git's own calls are answered by
+// package fastpath, before the command line is parsed.
 func fsmonitorCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "fsmonitor 2 TOKEN", Short: "tells git which files changed (core.fsmonitor)",

@@ -47,8 +47,8 @@ func quietly(run func(cmd *cobra.Command, args []string) error) func(*cobra.Comm
 	}
 }
 
-// answerHook answers events that may have to start a daemon or a mount. Package fastpath answers
-// all others before main begins.
+// answerHook answers events for which a daemon or a mount may have to be started. Package fastpath
+// answers all other events before main begins.
 func answerHook(cmd *cobra.Command, e *cli.Env, args []string) error {
 	ctx := cmd.Context()
 	if len(args) == 1 && (args[0] == "WorktreeCreate" || args[0] == "WorktreeRemove") {

@@ -19,8 +19,8 @@ that something needs attention. Prints nothing outside of a project. Never fails
 	}
 }
 
-// printStatusLine runs only if the command has arguments. Otherwise package fastpath prints the
-// line and exits.
+// printStatusLine prints the line if the command has arguments. Without arguments, package fastpath
+// has already printed the line and exited.
 func printStatusLine(cmd *cobra.Command, e *cli.Env) error {
 	env := fastpath.Env(nil)
 	env.Stdin, env.Stdout = e.Stdin, e.Stdout

@@ -9,7 +9,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// TestBurstEnds checks that after a burst the index takes in the files that it had postponed.
+// TestBurstEnds checks that after a burst the index reads the files that it had postponed.
 func TestBurstEnds(t *testing.T) {
 	p := newProject(t)
 	p.start()

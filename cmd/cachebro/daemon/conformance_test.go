@@ -19,8 +19,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// subject is a project behind a socket. On a mount, its writes are spooled as the overlay does;
-// without one, the daemon has to scan for them.
+// subject is a project behind a socket. If it is mounted, its writes are spooled as the overlay
+// would spool them. Otherwise the daemon has to scan for them.
 type subject struct {
 	*project
 	mounted bool
@@ -120,7 +120,7 @@ func (s *subject) Reader(t testing.TB) conformance.Reader {
 	return r
 }
 
-// overSocket is one context window, as a client of the daemon.
+// overSocket is a client of the daemon that represents one context window.
 type overSocket struct {
 	s  *subject
 	id wire.Reader
@@ -195,8 +195,8 @@ func (o *overSocket) Edit(t testing.TB, path, old, new string) {
 	}
 }
 
-// The read decision through the socket, over a real store. It passes the same suite as the
-// decision itself.
+// TestConformance asks for the read decision through the socket, with a real store. It runs the
+// same suite as the tests of the decision itself.
 func TestConformance(t *testing.T) {
 	t.Run("mounted", func(t *testing.T) {
 		conformance.Run(t, func(t *testing.T) conformance.Subject { return newSubject(t, true) })

@@ -206,7 +206,7 @@ func run(ctx context.Context, stop context.CancelFunc, o Options, serving *atomi
 	return d.serve(ctx, stop)
 }
 
-// open brings up everything except the socket.
+// open prepares everything except the socket.
 func open(ctx context.Context, o Options, state string) (_ *Daemon, err error) {
 	d := &Daemon{o: o, state: state, log: o.Log, source: source.New(o.Root, o.Ignore)}
 	so := o.Store

@@ -118,8 +118,8 @@ func TestBaselineAndPathsThatVanished(t *testing.T) {
 	}
 	before := ask[wire.Status](p, c, wire.MStatus, wire.Empty{}).Store.Versions
 
-	// At the next mount, unchanged files get no new version. Files that changed or disappeared
-	// meanwhile get one.
+	// At the next mount, unchanged files get no new version. Files that changed or disappeared in
+	// the meantime get one.
 	ask[wire.Empty](p, m, wire.MDetach, wire.Detach{})
 	p.end()
 	if err := os.Remove(filepath.Join(p.root, "sub/b.go")); err != nil {
@@ -201,11 +201,11 @@ func TestKillWhileIngesting(t *testing.T) {
 
 const childDir = "CACHEBRO_DAEMON_TEST_DIR"
 
-// childStuck says what in the child never ends: "open" (it hangs before it answers) or "work" (a
-// request hangs).
+// childStuck names what never returns in the child: "open" (it hangs before it answers requests) or
+// "work" (a request hangs).
 const childStuck = "CACHEBRO_DAEMON_TEST_STUCK"
 
-// childMain is the daemon of the tests that start and kill one.
+// childMain runs a daemon in a child process, for the tests that kill one.
 func childMain() int {
 	base := os.Getenv(childDir)
 	o := Options{Root: os.Args[3], Version: "1.0", Paths: wire.Paths{RuntimeDir: base, StateHome: filepath.Join(base, "state"), TempDir: base},

@@ -9,7 +9,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// slow is the duration from which a request is logged.
+// slow is the duration above which a request is logged.
 const slow = 2 * time.Second
 
 // handle answers one request. If a handler panics, only its own request gets an error.

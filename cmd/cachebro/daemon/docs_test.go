@@ -10,9 +10,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// TestDocs checks that after a write to the code, the very next answer says that the document's
-// pair is stale, and has the diff of that write. The baseline survives a restart, a full reindex
-// and a collection that removes all old versions.
+// TestDocs checks that right after a write to the code, the answer calls the pair of code and
+// document stale, and contains the diff of that write. The baseline survives a restart, a full
+// reindex and a garbage collection that removes all old versions.
 func TestDocs(t *testing.T) {
 	p := newProject(t)
 	p.start()

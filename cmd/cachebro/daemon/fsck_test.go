@@ -10,8 +10,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// A pack file was missing. fsck recorded the loss, and the files still had the lost contents. But
-// when a file was overwritten, the mount did not copy it, because it believed that the store had it.
+// A pack file is missing. fsck records the loss, although the files still have the lost contents.
+// When such a file was overwritten, the mount used to lose its content, because it assumed that the
+// store had it.
 func TestFsckBringsBackWhatFilesHold(t *testing.T) {
 	p := newProject(t)
 	p.start()

@@ -56,7 +56,7 @@ func (p *project) answers() {
 	})
 }
 
-// mustEnd waits for the end of a child. Only IdleExit would end it otherwise, and later.
+// mustEnd waits for the end of a child, and fails the test if the child still runs after a minute.
 func mustEnd(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	ended := make(chan error, 1)
@@ -70,8 +70,9 @@ func mustEnd(t *testing.T, cmd *exec.Cmd) {
 	}
 }
 
-// A daemon ran on for days after its project and its state were deleted, and used half a processor:
-// each second bleve tried again to merge into the deleted directory. SIGTERM waited for that, too.
+// A daemon used to run for days after its project and its state were deleted. It used half a
+// processor, because each second bleve tried again to merge into the deleted directory. SIGTERM
+// waited for that, too.
 func TestGone(t *testing.T) {
 	socket := func(p *project) string {
 		return filepath.Join(p.paths.RuntimeDir, "cachebro", wire.Key(p.root)+".sock")
@@ -127,7 +128,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// SIGTERM ends a daemon whatever it is doing, also while it starts.
+// SIGTERM ends a daemon whatever it is doing, even while it starts.
 func TestTermEnds(t *testing.T) {
 	for _, stuck := range []string{"open", "work"} {
 		t.Run(stuck, func(t *testing.T) {

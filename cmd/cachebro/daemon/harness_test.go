@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreTopFunction("github.com/blevesearch/bleve_index_api.AnalysisWorker"))
 }
 
-// project is a directory with a state directory of its own, and with a daemon once that is started.
+// project is a directory with its own state directory and, once it is started, its own daemon.
 type project struct {
 	t     testing.TB
 	root  string

@@ -12,9 +12,9 @@ import (
 // mountd, or the next request of a client, starts it again. This file decides when the daemon ends,
 // and makes mountd attach to a new daemon.
 
-// awake returns the reason why the daemon must not end now, or "" if there is none. An idle
-// connection is no reason, because its client can connect again. A mount is no reason, because
-// mountd starts the daemon again when something happens.
+// awake returns the reason why the daemon must not end now, or "" if there is none. Idle
+// connections do not count, because their clients can connect again. A mount does not count,
+// because mountd starts the daemon again when something happens.
 func (d *Daemon) awake() string {
 	if d.server.Idle() <= d.o.IdleExit {
 		return "a recent request from a client or from mountd"
@@ -40,8 +40,8 @@ func (d *Daemon) awake() string {
 	return ""
 }
 
-// asked reports whether a client sent a request within the last second. If so, the index leaves a
-// processor free.
+// recentlyAsked reports whether a client sent a request within the last second. If so, the index
+// leaves a processor free.
 func (d *Daemon) recentlyAsked() bool { return d.server.Idle() < time.Second }
 
 // endIdle ends an idle daemon, after doing the retention work that would have been due in the

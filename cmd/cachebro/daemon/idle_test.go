@@ -8,8 +8,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// A mounted project's daemon ends when there is nothing to do, whoever is connected.
-// The next one takes over what the last one scanned for the same mountd.
+// A mounted project's daemon ends when there is nothing to do, even if clients are connected. The
+// next daemon takes over what the last one scanned for the same mountd.
 func TestIdleDaemonEndsWhileMounted(t *testing.T) {
 	p := newProject(t)
 	p.write("a.txt", "1\n")
@@ -52,7 +52,7 @@ func TestIdleDaemonEndsWhileMounted(t *testing.T) {
 	}
 	p.end()
 
-	// If a mount ends while no daemon runs, the next daemon is informed when it starts.
+	// If a mount ends while no daemon runs, the next daemon learns of it when it starts.
 	p.start()
 	c = p.dial("mountd")
 	if _, err := c.Call(context.Background(), wire.MDetach, wire.Detach{}, nil, nil); err != nil {

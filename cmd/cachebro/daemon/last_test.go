@@ -47,8 +47,7 @@ func TestLastHasChanges(t *testing.T) {
 	told("S", "start", "")
 	told("S", "prompt", "P1")
 	writes("S", "a")
-	// A client also reports its own commands (/compact, /exit) in the way in which it reports
-	// prompts.
+	// A client reports its own commands (/compact, /exit) as it reports prompts.
 	for _, name := range []string{"stop", "precompact", "postcompact", "start", "end"} {
 		told("S", name, "of "+name)
 	}
@@ -78,7 +77,7 @@ func TestLastHasChanges(t *testing.T) {
 	if !errors.Is(err, wire.ErrNotFound) || !strings.Contains(err.Error(), "changed nothing") || !strings.Contains(wire.Hint(err), "cachebro undo --prompt P1 ") {
 		t.Errorf("an empty prompt: %v (%s)", err, wire.Hint(err))
 	}
-	// P2 itself asks, as a client's undo command does.
+	// The command runs within P2 itself, as a client's undo command does.
 	asks := func(session string) { // from now on this process works for the session
 		ask[wire.SessionAnswer](p, h, wire.MSession, wire.SessionEvent{Session: session, Event: "stop", Client: "claude", PID: os.Getpid()})
 	}
@@ -90,8 +89,8 @@ func TestLastHasChanges(t *testing.T) {
 	if err := fails(wire.MPlan, wire.PlanRequest{Kind: "undo", Prompt: "last", DryRun: true}); !errors.Is(err, wire.ErrNotFound) {
 		t.Errorf("asked by another session: %v", err)
 	}
-	// The event that announces P3 was lost, so its first call announces it. The sub-agent of P1 is
-	// still working.
+	// The event that announces P3 was lost, so P3 is first named by a tool call. The sub-agent of
+	// P1 is still working.
 	ask[wire.ToolBeginAnswer](p, h, wire.MToolBegin, wire.ToolCall{Session: "S", Prompt: "P3", ToolUse: "use3", Tool: "Bash"})
 	writes("S", "b")
 	ask[wire.ToolBeginAnswer](p, h, wire.MToolBegin, wire.ToolCall{Session: "S", Agent: "sub", Prompt: "P1", ToolUse: "use4", Tool: "Bash"})

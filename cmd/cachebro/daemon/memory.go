@@ -78,10 +78,10 @@ func batchBytes(floor int64) int64 {
 	if floor <= 0 || floor >= usualMemory {
 		return 0
 	}
-	return max(floor/128, 64<<10) // the documents of two batches take twenty times as much
+	return max(floor/128, 64<<10) // the documents of two batches take twenty times this amount
 }
 
-// keepMemory is a bucket, and keepKilled a key in it. The value is how many processes of the
+// keepMemory is a bucket, and keepKilled is a key in it. The value is how many processes of the
 // control group had been killed at the last check, and when that number last grew.
 const (
 	keepMemory = "memory"
@@ -89,7 +89,7 @@ const (
 )
 
 // killedForMemory describes how often the kernel has killed processes at the control group's limit.
-// It returns "" if there was none in the last day. A killed daemon cannot report its own end.
+// It returns "" if it has killed none in the last day. A killed daemon cannot report its own end.
 func killedForMemory(st *store.Store, now time.Time) string {
 	most, killed := procfs.MemoryGroup()
 	return sayKilled(st.KV(keepMemory), most, killed, now)

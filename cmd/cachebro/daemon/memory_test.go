@@ -10,8 +10,8 @@ import (
 	"cachebro/scripts/testkit/storetest"
 )
 
-// The limit used to be fixed at 160 MiB. When more than that was alive, the collector used half of
-// the processor time.
+// The limit used to be fixed at 160 MiB. When the live heap was larger than that, the collector
+// used half of the processor time.
 func TestMemoryLimitFollowsWhatIsAlive(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	const floor = 40 << 20
@@ -41,7 +41,7 @@ func TestMemoryLimitFollowsWhatIsAlive(t *testing.T) {
 }
 
 // Near the limit of the control group, the collector runs more often. With a limit of one and a
-// half times the live heap, the kernel killed the daemon.
+// half times the live heap, the kernel used to kill the daemon.
 func TestMemoryLimitBelowTheGroups(t *testing.T) {
 	const most = 200 << 20
 	stop := followMemory(memoryFloor(most), most)
@@ -81,7 +81,7 @@ func TestSayKilled(t *testing.T) {
 		{3, 2 * time.Hour, "3 times"},
 		{3, 3 * time.Hour, "3 times"},
 		{3, 30 * time.Hour, ""},
-		{0, 31 * time.Hour, ""}, // another control group
+		{0, 31 * time.Hour, ""}, // in another control group
 		{1, 32 * time.Hour, "1 time"},
 	} {
 		said := sayKilled(kv, 100<<20, c.killed, now.Add(c.at))

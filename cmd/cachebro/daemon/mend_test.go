@@ -10,8 +10,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// TestUndoSaysThatTheHistoryIsBehind: while the state's disk was full, an undo said that there
-// was nothing to undo, although hundreds of records were unread.
+// TestUndoSaysThatTheHistoryIsBehind: while the state's disk was full, an undo used to say that
+// there was nothing to undo, although hundreds of records were unread.
 func TestUndoSaysThatTheHistoryIsBehind(t *testing.T) {
 	p := newProject(t)
 	p.closed(event.OpCreate, "a", []byte("1\n"), nil)

@@ -46,8 +46,8 @@ func TestContentThatNeverCame(t *testing.T) {
 	}
 }
 
-// If the store does not know the beginning of an appended file any more, because the daemon was
-// restarted, the whole file is read.
+// After a restart, the store may no longer know the beginning of a file to which something is
+// appended. The whole file is then read.
 func TestTailAfterRestart(t *testing.T) {
 	p := newProject(t)
 	p.start()

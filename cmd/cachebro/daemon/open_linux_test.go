@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Each step of the start that can fail fails in turn. The daemon then said "invalid memory
-// address" instead of the cause.
+// Each step of the start that can fail is made to fail, one after another. The daemon used to
+// report "invalid memory address" instead of the cause.
 func TestEachStepOfTheStartFails(t *testing.T) {
 	file := func(path string) error {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -116,13 +116,13 @@ func (p *project) disk(size int64) {
 	}
 }
 
-// startOrSay starts a child and waits until it answers, or has ended and given a reason, which is
-// returned.
+// startOrSay starts a child and waits until it answers or ends. If it ends, said is what it printed
+// to stderr.
 func (p *project) startOrSay(cmd *exec.Cmd) (said string, answers bool) {
 	p.t.Helper()
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }()
-	p.t.Cleanup(func() { // before that of child, which waits as well
+	p.t.Cleanup(func() { // runs before the cleanup of child, which waits for the process as well
 		_ = cmd.Process.Kill()
 		<-ended
 	})
@@ -142,8 +142,8 @@ func (p *project) startOrSay(cmd *exec.Cmd) (said string, answers bool) {
 	return "", false
 }
 
-// If there was little room for the state directory, the daemon panicked at its start and hid the
-// real reason. Wherever mount finds enough room, the daemon starts; new records wait in the
+// With little room for the state directory, the daemon used to panic at its start, which hid the
+// real reason. If mount finds enough room, the daemon must start, and new records wait in the
 // spool.
 func TestLittleRoom(t *testing.T) {
 	enough := map[string]bool{"46m": true, "41m": true, "38m": true, "35m": true, "33m": true} // mount asks for 32

@@ -8,8 +8,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// What mountd has reported about a process must be known to the next daemon, too. So must a tool
-// call that was running when the daemon was replaced.
+// The next daemon must know the processes that mountd has reported, and a tool call that was
+// running when the daemon was replaced.
 func TestAttributionOutlivesTheDaemon(t *testing.T) {
 	p := newProject(t)
 	p.start()

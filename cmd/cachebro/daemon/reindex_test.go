@@ -10,9 +10,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// TestReindexBringsAllIn builds the index anew, without a mount, while other clients search. A
-// search used to wait only for a limited time for the look for changes, and the reindex request
-// then ended with a third of the files. An interrupted reindex is completed in the background.
+// TestReindexBringsAllIn rebuilds the index, without a mount, while other clients search. The scan
+// for changes used to be given up after a limited time, and the reindex then ended with a third of
+// the files. An interrupted reindex is completed in the background.
 func TestReindexBringsAllIn(t *testing.T) {
 	p := newProject(t)
 	const files = 600

@@ -40,8 +40,8 @@ func indexed(p *project, c *wire.Client) {
 	eventually(p.t, "the index is ready", func() bool { return exact(p, c, "warm", "").Warning == "" })
 }
 
-// quiet waits until everything spooled is in the log and nothing else is being ingested: a search
-// waits only a moment for that, and otherwise caches nothing.
+// quiet waits until everything spooled is in the log and no scan is running. A search waits only
+// briefly for that, and its answer is not cached otherwise.
 func quiet(p *project, c *wire.Client) {
 	p.t.Helper()
 	eventually(p.t, "the log is caught up", func() bool {
@@ -63,7 +63,7 @@ func linesOf(a wire.SearchAnswer) (out []string) {
 	return out
 }
 
-// The same search twice is computed once until a file in its scope changes. If an earlier state
+// A repeated search is computed once, until a file in its scope changes. If an earlier state
 // returns, its answer is found again.
 func TestSearchAnswersAreKept(t *testing.T) {
 	p := newProject(t)
@@ -97,7 +97,7 @@ func TestSearchAnswersAreKept(t *testing.T) {
 	}
 	p.append(&spool.Record{Kind: spool.KindVersion, Time: now(), Op: event.OpRename, Path: "doc/b.md", Path2: "src/b.md", Stat: p.statOf("src/b.md")})
 	step("moved into the directory", "needle", "src", 2, 4)
-	// A file that is being written: its content may change at any moment.
+	// A file is being written, so its content may change at any moment.
 	p.append(&spool.Record{Kind: spool.KindDirty, Time: now(), Path: "src/a.go", Node: 99})
 	p.write("src/a.go", "needle\nneedle\n")
 	step("half-written", "needle", "src", 3, 4)
@@ -162,7 +162,7 @@ func TestKeptSearchEqualsFresh(t *testing.T) {
 	t.Logf("%+v", n)
 }
 
-// 1,000 clients send the same request at once.
+// 1,000 requests for the same search at the same time are computed once.
 func TestManySearchesComputeOnce(t *testing.T) {
 	p := newProject(t)
 	p.start()
@@ -189,7 +189,7 @@ func TestManySearchesComputeOnce(t *testing.T) {
 	}
 }
 
-// Two daemons with two clones: each has the other's answers.
+// Two daemons, each with its own clone, use each other's answers.
 func TestTwoClonesShareResults(t *testing.T) {
 	s, err := redistest.Start(t.TempDir())
 	if errors.Is(err, redistest.ErrNone) && os.Getenv("CACHEBRO_NEED_REDIS") == "" {

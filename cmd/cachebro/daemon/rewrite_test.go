@@ -8,9 +8,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// A read by a client's built-in tool is pending, then committed with its exact text, then
-// replaced by a stub for which the client prints its own line. If it is requested again, it is
-// full.
+// When a client's own tool first reads a file, the text is pending and then committed. The second
+// read gets a stub, for which the client prints its own line. The third read gets the full text.
 func TestRewriteOfABuiltInRead(t *testing.T) {
 	p := newProject(t)
 	text := strings.Repeat("a line of a file that is read by the client itself\n", 200)
@@ -66,7 +65,7 @@ func TestRewriteOfABuiltInRead(t *testing.T) {
 }
 
 // The reader of an MCP call is determined by a tool call that the hook announced, not by the
-// session that the server believes to be in.
+// session that the server believes it runs in.
 func TestReaderOfAnMCPCall(t *testing.T) {
 	p := newProject(t)
 	p.write("a.txt", strings.Repeat("text of some length that is worth a stub\n", 100))

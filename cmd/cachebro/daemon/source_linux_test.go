@@ -104,8 +104,8 @@ func TestUnmountedChangesAreSeen(t *testing.T) {
 	}
 }
 
-// 50 readers at once, while files change: nobody gets another reader's bytes, and a handler that
-// fails does not affect the others.
+// 50 readers read at the same time while files change. No reader gets another reader's bytes, and a
+// handler that fails does not affect the others.
 func TestManyReaders(t *testing.T) {
 	p := newProject(t)
 	for i := range 10 {
@@ -150,8 +150,8 @@ func BenchmarkReread(b *testing.B) {
 	b.ReportMetric(float64(kinds[wire.ReadFull])/float64(b.N), "full/op")
 }
 
-// After an umount the daemon kept the project's directory open, so the file system below was
-// "busy" for ten minutes.
+// After an umount the daemon used to keep the project's directory open, so the file system below
+// was "busy" for ten minutes.
 func TestSourceIsLetGo(t *testing.T) {
 	p := newProject(t)
 	p.write("a.go", "package a\n")
@@ -176,14 +176,15 @@ func TestSourceIsLetGo(t *testing.T) {
 	}
 	ask[wire.Empty](p, c, wire.MDetach, wire.Detach{PID: os.Getpid()})
 	eventually(t, "the directory is let go after the unmount", func() bool { return held() == 0 })
-	// A request without a mount opens it again for a moment.
+	// A request without a mount opens the directory again for a moment.
 	if body, err := c.Call(context.Background(), wire.MRead, wire.ReadRequest{Path: []byte("a.go")}, nil, nil); err != nil || len(body) == 0 {
 		t.Errorf("read without a mount: %q, %v", body, err)
 	}
 	eventually(t, "the directory is let go after a read", func() bool { return held() == 0 })
 }
 
-// The first scan went into a procfs that was mounted inside the project, and read its files.
+// The first scan used to go into a procfs that was mounted inside the project, and to read its
+// files.
 func TestSourceStaysOutOfTheKernel(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to mount")

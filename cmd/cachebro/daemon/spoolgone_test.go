@@ -12,11 +12,11 @@ import (
 )
 
 // If the spool cannot be watched, a request for everything reports that, and the scan for changes
-// is retried later. Neither retries as fast as it can.
+// is retried later. Both wait between two attempts.
 func TestSpoolCannotBeLookedAt(t *testing.T) {
 	p := newProject(t)
 	p.write("a.go", "package p\n")
-	log, err := os.Create(filepath.Join(p.paths.TempDir, "log")) // the harness's own is elsewhere with -v
+	log, err := os.Create(filepath.Join(p.paths.TempDir, "log")) // with -v, the harness writes its own log elsewhere
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // Reads are recorded after their answers, by many readers at once. A request for the working set
-// finds all of them, and so does the next daemon.
+// finds all of them, even after the daemon was restarted.
 func TestReadsAreInTheWorkingSetAtOnce(t *testing.T) {
 	p := newProject(t)
 	p.write("a.txt", "one\n")

@@ -24,8 +24,9 @@ const canaryWithin = 20 * time.Second
 // keeps only a few of its versions.
 const canaryName = ".cachebro-canary~"
 
-// canary tests the whole chain with a file. It writes and overwrites the file through the mount,
-// checks that both versions were recorded, undoes the last one by a plan, and removes the file.
+// canary tests with a file whether changes are recorded and can be undone. It writes and overwrites
+// the file through the mount, checks that both versions were recorded, undoes the last one by a
+// plan, and removes the file.
 func canary(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) Finding {
 	rel := canaryName
 	if _, err := os.Lstat(filepath.Join(t.Point, rel)); err == nil { // another doctor is running

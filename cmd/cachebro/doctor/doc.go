@@ -1,3 +1,3 @@
-// Package doctor has two commands. status reports what is watched and stored. doctor reports what
-// does not work and how to fix it.
+// Package doctor implements two commands. status reports what is watched and stored. doctor reports
+// what does not work and how to fix it.
 package doctor

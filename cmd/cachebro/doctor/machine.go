@@ -53,7 +53,8 @@ func fuseFinding() Finding {
 	return good("/dev/fuse", "can be opened")
 }
 
-// netFinding reports whether the net of cachebro run can work on this machine.
+// netFinding reports whether this machine supports the net of cachebro run, which saves files
+// outside of mounts.
 func netFinding() Finding {
 	if !outside.Possible() {
 		return wrong("net", "a kernel with SECCOMP_RET_USER_NOTIF (5.0), on amd64 or arm64", "cachebro run cannot save files outside of mounts")
@@ -126,7 +127,7 @@ func fusermountFinding() Finding {
 	return good("fusermount3", "%s", path)
 }
 
-// otherUsersFinding reports whether other users can enter the mount. If they cannot, that is no
+// otherUsersFinding reports whether other users can enter the mount. If they cannot, that is not a
 // problem, but it surprises people who run sudo inside.
 func otherUsersFinding() Finding {
 	if mounting.UserAllowOther() {

@@ -103,8 +103,8 @@ func storeFindings(st wire.Status, t cli.Target) []Finding {
 	return out
 }
 
-// indexFinding reports the state of the index. An index that is out of date is no problem, but one
-// that cannot be built is.
+// indexFinding reports the state of the index. It is a problem if the index cannot be built, but
+// not if it is out of date.
 func indexFinding(index map[string]any) Finding {
 	text, _ := index["text"].(string)
 	ready, _ := index["ready"].(bool)

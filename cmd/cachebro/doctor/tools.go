@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// tool is a program that needs a setting, fix, on a FUSE mount. It counts as used if program is in
+// tool is a program that needs the setting fix on a FUSE mount. It counts as used if program is in
 // PATH or the project contains file. doc/tools.md has more.
 type tool struct {
 	program, file string

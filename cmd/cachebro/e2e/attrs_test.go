@@ -41,9 +41,9 @@ func diffLines(a, b string) string {
 	return strings.Join(out, "\n")
 }
 
-// TestOwnersAndAttributesComeBack: an undo said "done", but the owners, groups, access control
-// lists and attributes of the restored files were lost. A change of only these could not be
-// undone.
+// TestOwnersAndAttributesComeBack: an undo used to say "done" although it lost the owners, groups,
+// access control lists and attributes of the restored files. It could not undo a change of only
+// these.
 func TestOwnersAndAttributesComeBack(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root gives files away")

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// TestAuthorsSurviveMountdKilled: the author of a file that was open when mountd or the store
-// daemon was killed is known when the file is finally closed, and the session's changes are
-// undone as a whole. The scan that follows leaves such files to their writers.
+// TestAuthorsSurviveMountdKilled: files are open when mountd or the store daemon is killed. When
+// they are finally closed, their authors are still known, and the session's changes are undone as a
+// whole. The scan that follows leaves open files alone.
 func TestAuthorsSurviveMountdKilled(t *testing.T) {
 	files := map[string]string{}
 	for i := range 8 {
 		files[fmt.Sprintf("old%d", i)] = "old\n"
 	}
 	p := newProject(t, files)
-	for _, name := range []string{"oldlink6", "oldlink7"} { // of files that are being written
+	for _, name := range []string{"oldlink6", "oldlink7"} { // further names of files that are being written
 		if err := os.Link(p.path("old"+name[7:]), p.path(name)); err != nil {
 			t.Fatal(err)
 		}

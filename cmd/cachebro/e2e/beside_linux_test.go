@@ -18,12 +18,12 @@ import (
 	"time"
 )
 
-// besideDelay is somewhat longer than the time for which names and modes that were changed
-// bypassing the mount may be shown as before.
+// besideDelay is somewhat longer than the time for which the mount may show old names and modes
+// after a change that bypassed it.
 const besideDelay = 1500 * time.Millisecond
 
-// bind mounts the source a second time, as a container's volume would: it binds the directory
-// above, without the overlay in it.
+// bind mounts the source a second time, as a container's volume would: it binds the parent
+// directory, without the overlay that is mounted in it.
 func (p *project) bind() (dir string) {
 	p.t.Helper()
 	at := filepath.Join(p.base, "beside")
@@ -37,8 +37,8 @@ func (p *project) bind() (dir string) {
 	return filepath.Join(at, "project")
 }
 
-// namespace is the source as seen by a process with a mount namespace that was made before the
-// overlay.
+// namespace returns a path to the source through a process whose mount namespace was made before
+// the overlay.
 func (p *project) namespace() (dir string) {
 	p.t.Helper()
 	cmd := exec.Command("cat") // until its input ends
@@ -57,14 +57,14 @@ func (p *project) namespace() (dir string) {
 	return fmt.Sprintf("/proc/%d/root%s", cmd.Process.Pid, p.dir)
 }
 
-// outside reports whether a way to bypass the mount is noticed: somebody uses it, or it is
-// watched in case somebody does.
+// outside reports whether changes that bypass the mount are noticed, because somebody makes them or
+// because cachebro watches for them.
 func (p *project) outside() bool {
 	used, watched := p.besides()
 	return used || watched
 }
 
-// besides reports whether somebody uses a way to bypass the mount, and whether it is watched.
+// besides reports whether somebody bypasses the mount, and whether cachebro watches for that.
 func (p *project) besides() (used, watched bool) {
 	p.t.Helper()
 	var st struct {
@@ -77,11 +77,11 @@ func (p *project) besides() (used, watched bool) {
 	return st.Outside, st.Watched
 }
 
-// TestSecondWayIn: one source is mounted twice, once by cachebro. Processes outside were found by
-// comparing paths, which missed bind mounts: new files were absent for up to an hour, a chmod was
-// not seen, and appends were overwritten. No model of the files is needed, because the source is
-// one: both sides must show the same bytes at once, and the same names and modes after a second.
-// CACHEBRO_BESIDE=10m makes it longer.
+// TestSecondWayIn: one source is mounted twice, once by cachebro. Processes outside used to be
+// found by comparing paths, which missed bind mounts. New files were then absent for up to an hour,
+// a chmod was not seen, and appends were overwritten. No model of the files is needed, because both
+// sides show the same source: their bytes must agree at once, and their names and modes after a
+// second. CACHEBRO_BESIDE=10m makes the test longer.
 func TestSecondWayIn(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can bind a directory")
@@ -119,7 +119,7 @@ func besideModel(p *project, beside string, length time.Duration) {
 
 	rng := rand.New(rand.NewSource(time.Now().UnixNano()))
 	names := []string{"a", "b", "c", "d/a", "d/b", "e/a"}
-	steady := []string{"s", "t", "d/s"} // keep their names
+	steady := []string{"s", "t", "d/s"} // files that keep their names
 	if err := os.Mkdir(filepath.Join(side[1], "e"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func besideModel(p *project, beside string, length time.Duration) {
 		text := []byte(fmt.Sprintf("%d by %d: %*d\n", ops, i, 1+rng.Intn(6000), 7))
 		what := ""
 		_, err := os.Lstat(filepath.Join(side[1], name))
-		renames := err != nil // it may come
+		renames := err != nil // the other side may create the name in the meantime
 		switch kind {
 		case 0, 1:
 			what, err = "append", besideWrite(path, os.O_APPEND, -1, text)
@@ -180,7 +180,7 @@ func besideModel(p *project, beside string, length time.Duration) {
 			_, err = held[i][name].WriteAt(text, int64(rng.Intn(5000)))
 		}
 		if renames {
-			moved[name] = time.Now() // the other side may still believe that it is absent, or another file
+			moved[name] = time.Now() // the other side may still show nothing, or another file, at this name
 		}
 		last[name] = fmt.Sprintf("%d: %s by %d", ops, what, i)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -204,8 +204,8 @@ func besideModel(p *project, beside string, length time.Duration) {
 	t.Logf("%d operations, %d times a content was compared at once", ops, compared)
 }
 
-// A restore also restores what was removed bypassing the mount. "Nothing to do" refers to the
-// files, not to the log.
+// A restore also brings back files that a process removed without using the mount. "Nothing to do"
+// refers to the files, not to the log.
 func TestRestoreAfterRemovalBeside(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make a mount namespace")
@@ -271,8 +271,8 @@ func besideTree(t *testing.T, dir string) (all []string) {
 	return all
 }
 
-// Processes whose working directory is in the project when it is mounted are named. Those that
-// npx runs between the shell and cachebro are not: they wait for cachebro and end.
+// mount names the processes whose working directory is in the project. It omits those that npx runs
+// between the shell and cachebro, because they only wait for cachebro to end.
 func TestMountNamesWhoStandsThere(t *testing.T) {
 	p := newProject(t, map[string]string{"a": "1\n"})
 	npx := filepath.Join(p.base, "npx")
@@ -291,8 +291,8 @@ func TestMountNamesWhoStandsThere(t *testing.T) {
 }
 
 // TestUnmountedHereAlone: a mount namespace that was made while the project was mounted, for
-// example by a container, keeps a copy of the mount after an umount here. Its mountd still
-// counted as one that sees all changes, so answers lacked the changes made here since.
+// example by a container, keeps a copy of the mount after an umount here. Its mountd used to count
+// as one that sees all changes, so answers lacked later changes here.
 func TestUnmountedHereAlone(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make a mount namespace")
@@ -324,19 +324,19 @@ func TestUnmountedHereAlone(t *testing.T) {
 		t.Error("status says that the project is mounted")
 	}
 
-	// What the other namespace changes is recorded as before, and visible here.
+	// Changes in the other namespace are recorded as before, and visible here.
 	if err := os.WriteFile(filepath.Join(copied, "inside.txt"), []byte("four\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, 10*time.Second, "the version of the copy", func() bool { return len(p.log("inside.txt")) == 2 })
-	// And what is changed here is visible there.
+	// Changes here are visible in the other namespace.
 	p.write("changed.txt", "again\n")
 	eventually(t, 5*time.Second, "the change in the copy", func() bool {
 		b, err := os.ReadFile(filepath.Join(copied, "changed.txt"))
 		return err == nil && string(b) == "again\n"
 	})
 
-	// A daemon that is started now learns of it when mountd attaches.
+	// A daemon that is started now learns of the unmount when mountd attaches.
 	if err := syscall.Kill(p.process("daemon"), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -348,8 +348,8 @@ func TestUnmountedHereAlone(t *testing.T) {
 }
 
 // TestWayThatNobodyUses: a single process in another mount namespace, such as a service or a
-// sandbox, switched the kernel's caches off for as long as it ran. Now they stay on until a
-// process there opens a file of the project.
+// sandbox, used to switch the kernel's caches off for as long as it ran. Now the caches stay on
+// until a process there opens a file of the project.
 func TestWayThatNobodyUses(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make a mount namespace here")
@@ -364,7 +364,7 @@ func TestWayThatNobodyUses(t *testing.T) {
 	if out := p.cb("status", "--dir", p.dir); !strings.Contains(out, "no process has a file of the project open there") {
 		t.Errorf("status: %s", out)
 	}
-	if _, err := os.Stat(p.path("a")); err != nil { // the kernel may keep this for an hour
+	if _, err := os.Stat(p.path("a")); err != nil { // the kernel may cache this for an hour
 		t.Fatal(err)
 	}
 	h, err := os.Open(filepath.Join(side, "d/b")) // opened, but not changed
@@ -383,7 +383,7 @@ func TestWayThatNobodyUses(t *testing.T) {
 			return err == nil && err2 == nil && fi.Size() == int64(len(text)) && string(b) == text
 		})
 	}
-	eventually(t, time.Minute, "nobody uses it any more", func() bool { outside, _ := p.besides(); return !outside })
+	eventually(t, time.Minute, "nobody uses the other namespace any more", func() bool { outside, _ := p.besides(); return !outside })
 	// Changes are seen although everything is cached.
 	for i := range 20 {
 		text := strings.Repeat("x", i)
@@ -398,7 +398,7 @@ func TestWayThatNobodyUses(t *testing.T) {
 }
 
 // TestEventsLost: if more happens on the file system than the kernel's queue holds, all files are
-// scanned. The kernel's caches then stayed off until somebody used the other way.
+// scanned. The kernel's caches used to stay off after that until somebody bypassed the mount.
 func TestEventsLost(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root watches the whole file system")
@@ -437,10 +437,9 @@ func TestEventsLost(t *testing.T) {
 	eventually(t, time.Minute, "the caches are back", quiet)
 }
 
-// TestHistoryBeside: 200 random changes by processes that bypass the mount. The guide said that
-// they are seen within a second, but six saves became one version, found only at the next scan,
-// and removed files stayed in every answer until the next mount. At 50 pauses, log, diff and undo
-// must agree with the tree.
+// TestHistoryBeside: processes that bypass the mount make 200 random changes. Six saves used to
+// become one version, which was found only at the next scan. Removed files used to stay in every
+// answer until the next mount. At each of 50 pauses, log, diff and undo must agree with the tree.
 func TestHistoryBeside(t *testing.T) {
 	files := map[string]string{"s": "x\n", "t": "y\n", "d/s": "z\n", "d/deep/er": "w\n"}
 	t.Run("root", func(t *testing.T) {
@@ -476,9 +475,9 @@ func TestHistoryBeside(t *testing.T) {
 	})
 }
 
-// TestMadeAgainBeside: mountd may learn that a directory was removed bypassing the mount only
-// when another directory has its name. The files in the new one were then made, not merely seen
-// for the first time.
+// TestMadeAgainBeside: a process outside of the mount removes a directory, and another directory
+// takes the name before mountd learns of the removal. The files in the new directory must then
+// count as created, not as seen for the first time.
 func TestMadeAgainBeside(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make a mount namespace here")
@@ -491,7 +490,7 @@ func TestMadeAgainBeside(t *testing.T) {
 	if err := syscall.Kill(mountd, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	change := exec.Command("sh", "-ec", "rm -r d; mkdir -p d/e; echo new >d/e/new") // events of one process would be merged
+	change := exec.Command("sh", "-ec", "rm -r d; mkdir -p d/e; echo new >d/e/new") // several processes, because the events of one would be merged
 	change.Dir = side
 	if err := errors.Join(change.Run(), syscall.Kill(mountd, syscall.SIGCONT)); err != nil {
 		t.Fatal(err)
@@ -604,7 +603,7 @@ func changeBeside(rng *rand.Rand, dir string, n int) string {
 	return fmt.Sprintf("[ ! -f %[1]s ] || chmod %[2]o %[1]s; ln -sfn to.%[3]d link", name, 0o600+rng.Intn(8)*8, n)
 }
 
-// asLogged returns what is at each path below a directory, according to the versions.
+// asLogged returns the state of each path below a directory, according to the versions.
 func asLogged(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	tree := map[string]string{}
@@ -721,7 +720,7 @@ func disagreement(t *testing.T, dir string, before map[string]string, first uint
 	}
 	for _, s := range plan.Steps {
 		if s.Do == "rename" || s.Do == "exchange" {
-			return "" // what later steps expect is not what is there now
+			return "" // later steps expect the files as earlier steps leave them, not as they are now
 		}
 		_, hash, file := strings.Cut(tree[s.Path], " ")
 		if file && s.Expect != "" && s.Expect != "absent" && hash != s.Expect {
@@ -732,7 +731,7 @@ func disagreement(t *testing.T, dir string, before map[string]string, first uint
 }
 
 // TestMountAgain: a mount namespace that was made while the project was mounted keeps a copy of
-// the mount as long as a process is in it. Although nobody used the copy, umount failed with
+// the mount as long as a process is in it. Although nobody used the copy, umount used to fail with
 // status 3, and the next mount was refused until that process was killed.
 func TestMountAgain(t *testing.T) {
 	if os.Geteuid() != 0 {
@@ -750,8 +749,8 @@ func TestMountAgain(t *testing.T) {
 }
 
 // mountAgain runs the scenario. ask makes the owner of the mount run cachebro, and run runs a
-// script on the mount. enter runs one in a mount namespace of its own, which begins with a copy of
-// the mount. same means that the same mountd continues.
+// script on the mount. enter runs a script in a mount namespace of its own, which begins with a
+// copy of the mount. same means that the same mountd continues.
 func mountAgain(p *project, ask func(...string) (string, error), run func(string), enter *exec.Cmd, same bool) {
 	t := p.t
 	t.Helper()
@@ -808,7 +807,7 @@ func mountAgain(p *project, ask func(...string) (string, error), run func(string
 	})
 	_ = holder.Process.Kill()
 	_ = holder.Wait()
-	inside := hold("cd " + p.dir) // and one with its working directory in the mount
+	inside := hold("cd " + p.dir) // another process, with its working directory in the mount
 	if out, err := ask("umount", p.dir); err == nil || !strings.Contains(out, "still in use by sleep") {
 		t.Errorf("umount with somebody inside: %v: %s", err, out)
 	}

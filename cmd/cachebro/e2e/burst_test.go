@@ -13,12 +13,12 @@ import (
 )
 
 // burst makes n random changes below a root, from a seed. Several processes do this with the same
-// few names, so that most of what one finds was left by another. Some operations fail, which is
-// part of the test.
+// few names, so that each process mostly finds files that another one left. Some operations fail,
+// which is part of the test.
 type burst struct {
 	r    *rand.Rand
 	root string
-	held map[string]*os.File // stays open between bursts
+	held map[string]*os.File // files that stay open between bursts
 }
 
 var burstDirs = []string{"", "a", "b", "c", "a/a", "a/b", "b/a", "build", "a/a/c", "a/b/c", "b/a/c", "c/x"}
@@ -106,7 +106,7 @@ func (s *burst) open(flags int, do func(*os.File)) {
 	}
 }
 
-// hold keeps a file open for writing, also when it is renamed or removed.
+// hold keeps a file open for writing, even when it is renamed or removed.
 func (s *burst) hold() {
 	p := s.file()
 	if f := s.held[p]; f != nil {

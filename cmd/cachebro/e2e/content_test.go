@@ -64,7 +64,7 @@ func TestContents(t *testing.T) {
 	})
 	t.Run("O_TRUNC without a write", func(t *testing.T) {
 		p.sh(": > otrunc.txt")
-		// It counts as closed with its RELEASE, which the kernel sends at any later time.
+		// The file counts as closed at its RELEASE, which the kernel may send later.
 		eventually(t, time.Second, "the emptied file is in the log", func() bool { return len(p.contents("otrunc.txt")) > 1 })
 		p.wantContents("otrunc.txt", old, "")
 	})
@@ -206,7 +206,8 @@ func TestContents(t *testing.T) {
 	})
 }
 
-// TestTrackedThoughIgnored: git ignores .gitignore for a file in its index, and so does cachebro.
+// TestTrackedThoughIgnored: git ignores .gitignore for a file in its index, and cachebro must do
+// the same.
 func TestTrackedThoughIgnored(t *testing.T) {
 	p := newProject(t, map[string]string{".gitignore": "*.log\n", "kept.log": "kept 1\n", "free.log": "free 1\n"})
 	p.sh("git init -q . && git add -f kept.log .gitignore && git -c user.name=t -c user.email=t@example.org commit -qm x")
@@ -240,7 +241,7 @@ func TestLeavesAccessTimesAlone(t *testing.T) {
 	p := newProject(t, map[string]string{"old.txt": "a walrus\n", "dir/other.txt": "another walrus\n"})
 	past := time.Unix(1_000_000_000, 0)
 	for _, name := range []string{"old.txt", "dir/other.txt"} {
-		// An access time before the modification time: with relatime any read moves it.
+		// With relatime, any read updates an access time that is older than the modification time.
 		if err := os.Chtimes(p.path(name), past, past.Add(time.Hour)); err != nil {
 			t.Fatal(err)
 		}
@@ -252,7 +253,7 @@ func TestLeavesAccessTimesAlone(t *testing.T) {
 	}
 	p.wantContents("new.txt", "a third walrus\n")
 	names := []string{"old.txt", "dir/other.txt", "new.txt"}
-	for i := range 40 { // contents that were copied at a close, in whichever way
+	for i := range 40 { // contents that were copied at a close, by any method
 		name := fmt.Sprintf("closed%d.txt", i)
 		f, err := os.Create(p.path(name))
 		if err != nil {

@@ -16,8 +16,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// Other processes write on the mount. A cached bundle equals one that is built anew, a reader
-// gets "unchanged" only for an equal one, and both count what the files really contain.
+// While other processes write on the mount, a cached bundle equals one that is built from scratch.
+// A reader gets "unchanged" only if it has received an equal bundle. The counts in a bundle agree
+// with the files.
 func TestKeptBundlesUnderRandomWrites(t *testing.T) {
 	p := newProject(t, map[string]string{
 		"go.mod": "module example.org/app\n", "a/a.go": "package a\n", "b/b.go": "package b\n\nimport _ \"example.org/app/a\"\n",
@@ -138,7 +139,8 @@ func TestKeptBundlesUnderRandomWrites(t *testing.T) {
 	if kept == 0 {
 		t.Error("no bundle was kept: nothing was tried")
 	}
-	// When nothing changes, the reader gets "unchanged", on a busy machine not at once.
+	// When nothing changes, the reader gets "unchanged", perhaps only after a while on a busy
+	// machine.
 	for end := time.Now().Add(60 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		if a, _ := ask(wire.ContextRequest{Ref: "a/", Reader: wire.Reader{Session: "s"}}); a.Kind == wire.ReadUnchanged {
 			break
@@ -152,7 +154,7 @@ func TestKeptBundlesUnderRandomWrites(t *testing.T) {
 	for end := time.Now().Add(60 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		of := ""
 		if text, err := c.Call(context.Background(), wire.MContext, wire.ContextRequest{Ref: "b/made.txt", Depth: 1}, nil, nil); err == nil {
-			of = string(text) // otherwise it has not been recorded yet
+			of = string(text) // on an error, the file has not been recorded yet
 		}
 		_, from := ask(wire.ContextRequest{Ref: "docs/a.md", Depth: 1})
 		if strings.Contains(of, `{"ref":"docs/a.md","kind":"file","edges":"read before writing"`) && strings.Contains(from, `{"ref":"b/made.txt","kind":"file","edges":"written after reading"`) {

@@ -35,9 +35,9 @@ func (p *project) holdsOpen(file string) *exec.Cmd {
 	return cmd
 }
 
-// TestDatabaseOpenBeforeMount: a server that had its database open before the mount kept
-// bypassing it, and both sides damaged the database. Now mount names the database and refuses,
-// unless --beside is given.
+// TestDatabaseOpenBeforeMount: a server that had its database open before the mount used to go on
+// bypassing the mount, so both sides damaged the database. Now mount names the database and
+// refuses, unless --beside is given.
 func TestDatabaseOpenBeforeMount(t *testing.T) {
 	p := newProject(t, map[string]string{"data.db": "x\n"})
 	server := p.holdsOpen(p.path("data.db"))
@@ -56,11 +56,12 @@ func TestDatabaseOpenBeforeMount(t *testing.T) {
 	}
 }
 
-// TestSQLiteOnBothSides: two writers on the mount and two that bypass it, over connections that
-// make one transaction or many. When locks were local to the mount, both sides reported success
-// and the database was malformed. Both sides can use a database with a rollback journal at the
-// same time. One with a write-ahead log is used by one side at a time, and the other side is
-// refused. No row whose commit succeeded may be missing. CACHEBRO_BESIDE=5m makes it longer.
+// TestSQLiteOnBothSides: two writers on the mount and two that bypass it write rows. Their
+// connections make one transaction or many. While locks were local to the mount, both sides
+// reported success although the database was malformed. Both sides can use a database with a
+// rollback journal at the same time. A database with a write-ahead log is used by one side at a
+// time, and the other side is refused. No row whose commit succeeded may be missing.
+// CACHEBRO_BESIDE=5m makes the test longer.
 func TestSQLiteOnBothSides(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can bind a directory")
@@ -160,8 +161,8 @@ type writerResult struct {
 	refused map[string]int
 }
 
-// writeRows inserts rows until a moment, with the sqlite3 program, each connection of which makes
-// one transaction or ten.
+// writeRows inserts rows with the sqlite3 program until a moment. Each of its connections makes one
+// transaction or ten.
 func writeRows(db string, writer int, end time.Time, run func(args ...string) (string, error)) writerResult {
 	r := writerResult{writer: writer, refused: map[string]int{}}
 	for row := 0; time.Now().Before(end); {
@@ -177,7 +178,7 @@ func writeRows(db string, writer int, end time.Time, run func(args ...string) (s
 			r.acked = append(r.acked, rows...)
 			continue
 		}
-		// Refused rows may be there in part: nothing was promised about them.
+		// Some of the refused rows may be there, because nothing was promised about them.
 		_, why, _ := strings.Cut(strings.TrimSpace(out), ": ")
 		why = strings.TrimPrefix(strings.TrimPrefix(why, "stepping, "), "in prepare, ")
 		if before, _, ok := strings.Cut(why, " ("); ok {

@@ -58,7 +58,7 @@ func enforced(t *testing.T, policy string) func(*http.Request) remotetest.Fault 
 	}
 }
 
-// fleetBinary is the directory with a cachebro-fleet that was built for the test.
+// fleetBinary builds cachebro-fleet for the test and returns its directory.
 func fleetBinary(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -68,15 +68,15 @@ func fleetBinary(t *testing.T) (dir string) {
 	return dir
 }
 
-// TestIndexersBesideSenders: three indexers behind a pgbouncer, which stop and start again (with
-// CACHEBRO_FLEET_FOR, a duration, they are killed), bring in what three machines send meanwhile,
-// while old contents are dropped from the bucket. In the end the database has what the bucket
-// has, once.
+// TestIndexersBesideSenders: three indexers behind a pgbouncer import what three machines send,
+// while old contents are dropped from the bucket. The indexers stop and start again. If
+// CACHEBRO_FLEET_FOR is set to a duration, they are killed instead. In the end the database has
+// everything that the bucket has, once.
 func TestIndexersBesideSenders(t *testing.T) {
 	lasts, end := 3*time.Second, syscall.SIGTERM
 	if s := os.Getenv("CACHEBRO_FLEET_FOR"); s != "" {
 		var err error
-		end = syscall.SIGKILL // other indexers skip what it had begun for a minute
+		end = syscall.SIGKILL // for a minute, the other indexers skip what a killed one had begun
 		lasts, err = time.ParseDuration(s)
 		if err != nil {
 			t.Fatal(err)
@@ -134,7 +134,7 @@ func TestIndexersBesideSenders(t *testing.T) {
 			return err == nil && strings.Contains(out, "not yet:  0 versions")
 		})
 	}
-	eventually(t, 3*time.Minute, "all is brought in", func() bool { // one that was killed holds a machine for a minute
+	eventually(t, 3*time.Minute, "all is brought in", func() bool { // a killed indexer holds its machine for a minute
 		out, err := index().CombinedOutput()
 		return err == nil && strings.HasSuffix(string(out), "3 machines, 0 new versions from 0 segments\n")
 	})
@@ -153,9 +153,9 @@ func TestIndexersBesideSenders(t *testing.T) {
 	t.Logf("%d indexers ended, %d daemons killed, %d prunes; %s", indexers.Load(), kills.Load(), prunes.Load(), out)
 }
 
-// TestPlatformEngineer follows doc/fleet.md from the top, with nothing but what it says. The
-// services are those of the compose file with its commands and environment, run on this machine,
-// and the bucket allows no more than the policies.
+// TestPlatformEngineer follows doc/fleet.md from the top and does nothing else. The services of the
+// compose file run on this machine, with the same commands and environment. The bucket allows no
+// more than the policies.
 func TestPlatformEngineer(t *testing.T) {
 	db := fleettest.Postgres(t)
 	srv := remotetest.New(t)

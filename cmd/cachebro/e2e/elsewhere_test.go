@@ -13,8 +13,8 @@ import (
 )
 
 // Another machine's changes are undone here, and its state is restored here, while one request in
-// three fails and the command is killed at any point. In the end the whole plan is carried out or
-// nothing of it, a redo restores every byte, and the log is complete.
+// three fails and the command is killed at any point. In the end either the whole plan or nothing
+// of it has been carried out, a redo restores every byte, and the log is complete.
 func TestElsewhereUnderFaults(t *testing.T) {
 	srv := remotetest.New(t)
 	files := map[string]string{}
@@ -93,9 +93,9 @@ func TestElsewhereUnderFaults(t *testing.T) {
 	}
 }
 
-// The bucket is set back to an older state. A machine that had read more keeps that and says so.
-// The machine that wrote it says so and sends nothing there, until it begins a new history that
-// does not continue the old one.
+// The bucket is set back to an older state. A machine that had read more of a history keeps what it
+// read and reports the loss. The machine that wrote the history reports the loss too. It sends
+// nothing to the bucket until it begins a new history that does not continue the old one.
 func TestOlderBucket(t *testing.T) {
 	srv := remotetest.New(t)
 	p, other := newProject(t, map[string]string{"a.txt": "one\n"}), newProject(t, map[string]string{"a.txt": "one\n"})

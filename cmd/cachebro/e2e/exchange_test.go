@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// If an exchange moves an ignored file to a tracked name, the file gets a version. Its content
-// was in no version before.
+// If an exchange moves an ignored file to a tracked name, the file gets a version. No earlier
+// version has its content.
 func TestExchangeBetweenClasses(t *testing.T) {
 	p := newProject(t, map[string]string{".gitignore": "/out\n", "src": "tracked\n", "out": "ignored\n"})
 	p.mount()
@@ -18,15 +18,16 @@ func TestExchangeBetweenClasses(t *testing.T) {
 	if got := p.cb("show", p.path("src")); got != "ignored\n" {
 		t.Errorf("src is shown as %q", got)
 	}
-	// The history has nothing of the ignored name before that, and undo says so.
+	// The history has no earlier version of the ignored file, and undo says so.
 	_, _ = p.try("undo", "--dir", p.dir, "--last", "--yes")
 	if got := p.sh("cat src"); got != "tracked\n" {
 		t.Errorf("undone, src is %q", got)
 	}
 }
 
-// An ignored file was known only by another name, which was removed, when an exchange gave it a new
-// one. The history did not learn which file had been there, so the undo removed the other file.
+// An ignored file has two names, and the mount has seen only one of them. That name is removed, and
+// the other name is exchanged. The history used to miss which file had the other name, so the undo
+// removed the wrong file.
 func TestUndoOfExchangeByAnUnseenName(t *testing.T) {
 	p := newProject(t, map[string]string{".gitignore": "/lib\n*.ign\n", "lib/a": "a\n", "tmp/y.ign": "y\n"})
 	if err := os.Link(p.path("lib/a"), p.path("e")); err != nil {

@@ -113,8 +113,9 @@ func TestMountdKilled(t *testing.T) {
 	p.wantContents("a.txt", "20\n", "21\n")
 }
 
-// TestMountdKilledWithRemovedFiles: a file that is removed while it is open has no name, also for
-// the next mountd, although the history saves what git loses under names of its own.
+// TestMountdKilledWithRemovedFiles: a file that is removed while it is open has no name, even after
+// another mountd has taken over. The hard links by which the history saves git's own files do not
+// count.
 func TestMountdKilledWithRemovedFiles(t *testing.T) {
 	large := strings.Repeat("0123456789abcdef", 8<<10)
 	files := map[string]string{"plain": "1\n", ".git/HEAD": "ref: refs/heads/main\n", ".git/objects/12/34": "blob", ".git/packed-refs": large, ".git/refs/heads/main": "1\n", ".git/config.lock": large}
@@ -189,7 +190,7 @@ func TestSupervisorKilled(t *testing.T) {
 // the dead mount is detached and the plain project is visible again.
 func TestMountdCannotBeReplaced(t *testing.T) {
 	p := newProject(t, map[string]string{"a.txt": "1\n"})
-	copied := binary + ".copy" // by its name the harness recognises it as one of cachebro's
+	copied := binary + ".copy" // the harness recognises cachebro's processes by this name
 	t.Cleanup(func() { os.Remove(copied) })
 	if out, err := exec.Command("cp", binary, copied).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -237,8 +238,8 @@ func TestStateDiskFull(t *testing.T) {
 			t.Fatalf("%v: %v\n%s", c, err, out)
 		}
 	}
-	// Cleanups run last first; this one must come after the project's own, so
-	// it replaces it.
+	// Cleanups run in reverse order, so the project's own cleanup runs after this one. This one
+	// therefore unmounts and stops the processes itself.
 	t.Cleanup(func() {
 		if mounted(p.dir) {
 			p.try("umount", p.dir)
@@ -247,8 +248,8 @@ func TestStateDiskFull(t *testing.T) {
 			_ = syscall.Kill(pid, syscall.SIGTERM)
 		}
 		eventually(t, 15*time.Second, "all processes have ended", func() bool { return len(p.processes()) == 0 })
-		// A process that has just ended releases its files a moment after its memory, by which we
-		// detect the end.
+		// A process counts as ended when its memory is released, but it releases its files a moment
+		// later.
 		var err error
 		for range 100 {
 			if err = syscall.Unmount(state, 0); err == nil {

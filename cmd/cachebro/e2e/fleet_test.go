@@ -21,8 +21,8 @@ import (
 	"cachebro/scripts/testkit/remotetest"
 )
 
-// story is the history of a machine ("" is this one), and what countFile contained in it. Git's
-// own files are not sent.
+// story returns the history of a machine ("" is this one) and the hashes of countFile's contents in
+// it. Git's own files are not sent.
 func (p *project) story(machine string) (all []string, hashes []string) {
 	p.t.Helper()
 	for _, e := range p.log("", "--baselines", "--machine", machine) {
@@ -71,9 +71,9 @@ func (p *project) work(r *rand.Rand, until time.Time, kills *atomic.Int32) (clos
 }
 
 // Four machines with clones of one repository use one bucket from time to time, over a bad link.
-// In the end everything that each of them closed is there, once, in its order, for the others
-// too. When all are deleted, the tree and history of each are restored on another machine.
-// CACHEBRO_FLEET_FOR is how long they work.
+// In the end the bucket has everything that each machine closed, once and in its order, and the
+// other machines can read it. When all machines are deleted, the tree and history of each are
+// restored on another machine. CACHEBRO_FLEET_FOR is how long they work.
 func TestFleet(t *testing.T) {
 	lasts := 3 * time.Second
 	if s := os.Getenv("CACHEBRO_FLEET_FOR"); s != "" {

@@ -35,8 +35,8 @@ func (m *monitored) git(dir string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// check compares git's status with cachebro's answers to a status for which git looks at every
-// file itself and leaves the index unchanged.
+// check compares git's status with cachebro's answers to a second status, for which git looks at
+// every file itself and leaves the index unchanged.
 func (m *monitored) check(what, dir string) {
 	m.t.Helper()
 	trace := filepath.Join(m.base, "trace")
@@ -117,9 +117,9 @@ var commands = [][]string{
 	{"-c", "core.fsmonitor=false", "status"}, {"update-index", "-q", "--refresh"}, {"add", "-A", "-N"}, {"restore", "."},
 }
 
-// TestFsmonitor: whatever several processes change, through the mount or below it, git sees the
-// same by asking cachebro as by looking at every file. CACHEBRO_SEED and CACHEBRO_ROUNDS are for
-// longer runs.
+// TestFsmonitor: several processes change files, through the mount and below it. git must see the
+// same changes whether it asks cachebro or looks at every file. CACHEBRO_SEED and CACHEBRO_ROUNDS
+// are for longer runs.
 func TestFsmonitor(t *testing.T) {
 	t.Parallel()
 	number := func(name string, usual int) int {
@@ -153,7 +153,8 @@ func TestFsmonitor(t *testing.T) {
 	}
 	for round := range rounds {
 		what := fmt.Sprintf("seed %d, round %d", seed, round)
-		// git runs while files change: what it then believes must not outlive the next request.
+		// git runs while files change. If git then has a wrong idea of a file, its next request
+		// must correct that.
 		m.blow(10, func() { _, _ = m.git(m.dir, "status", "--porcelain") })
 		m.check(what, m.dir)
 		m.blow(4, nil)
@@ -193,8 +194,8 @@ func TestFsmonitor(t *testing.T) {
 	}
 }
 
-// underneath unmounts, changes the source, and mounts again. Files that the workers have open
-// would not be served any more.
+// underneath unmounts, changes the source, and mounts again. It stops the workers first, because
+// the files that they have open would no longer be served.
 func (m *monitored) underneath() {
 	for i, w := range m.workers {
 		w.stop()
@@ -206,7 +207,7 @@ func (m *monitored) underneath() {
 	for _, f := range s.held {
 		f.Close()
 	}
-	_, _ = m.git(m.dir, "status") // asks, and gets no paths
+	_, _ = m.git(m.dir, "status") // git asks, and gets no paths
 	s.r = rand.New(rand.NewSource(m.r.Int63()))
 	s.held = map[string]*os.File{}
 	s.run(10)

@@ -85,9 +85,9 @@ var disasters = []struct{ name, do, undo string }{
 // scripts/safety/git.sh does.
 var quickDisasters = map[string]bool{"index": true, "repository": true, "moved repository": true}
 
-// What agents did to repositories, one disaster after the other in the same repository. The
-// daemon or mountd is killed before a third of the undos. Each time the repository is as before,
-// by everything that git says of it and by its own files.
+// TestGitDisasters does to one repository what agents have done, one disaster after the other. The
+// daemon or mountd is killed before a third of the undos. After each undo, the repository's own
+// files and everything that git says about it are as before.
 func TestGitDisasters(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, nil)
@@ -102,8 +102,9 @@ func TestGitDisasters(t *testing.T) {
 	}, func(args string) string { return p.cb(append(strings.Fields(args), "--dir", p.dir)...) })
 }
 
-// The same if the state directory is on another file system than the repository, so that files
-// that git removes are copied, because they cannot be saved by a hard link.
+// TestGitDisastersAcrossFileSystems is TestGitDisasters with the state directory on another file
+// system than the repository. Files that git removes are then copied, because they cannot be saved
+// by a hard link.
 func TestGitDisastersAcrossFileSystems(t *testing.T) {
 	t.Parallel()
 	state, err := os.MkdirTemp("/dev/shm", "cachebro-e2e")
@@ -127,7 +128,7 @@ func TestGitDisastersAcrossFileSystems(t *testing.T) {
 	endure(t, p.sh, func(int) {}, func(args string) string { return p.cb(append(strings.Fields(args), "--dir", p.dir)...) })
 }
 
-// The same for the mount of an ordinary user.
+// TestGitDisastersOfAUser is TestGitDisasters with the mount of an ordinary user.
 func TestGitDisastersOfAUser(t *testing.T) {
 	t.Parallel()
 	u := newUsers(t, someUser)
@@ -162,9 +163,9 @@ func endure(t *testing.T, sh func(string) string, kill func(int), undo func(stri
 	}
 }
 
-// What an undo of git's own files does not change: commits that others made since, a repository
-// that a running git has locked, and anything that was not recorded here. It announces what it
-// will do, gives files their owners back, and can be undone itself.
+// An undo of git's own files does not change commits that others made since, a repository that a
+// running git has locked, or anything that was not recorded here. It announces what it will do,
+// gives files their owners back, and can be undone itself.
 func TestGitUndoLeavesOthers(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, nil)
@@ -176,7 +177,7 @@ func TestGitUndoLeavesOthers(t *testing.T) {
 	p.scanned()
 	undo := []string{"undo", "--git", "--yes", "--dir", p.dir}
 
-	// Commits of others.
+	// Others have made commits since.
 	p.sh("git branch -D feature; git reset -q --hard HEAD~1")
 	number := p.operation("feature deleted, was")
 	p.sh(who + "echo theirs >theirs.txt; git add .; git commit -qm theirs; git branch feature HEAD~1")
@@ -201,7 +202,7 @@ func TestGitUndoLeavesOthers(t *testing.T) {
 		t.Errorf("an undo of files does not say what it leaves:\n%s", said)
 	}
 
-	// A running git.
+	// A running git has locked the repository.
 	p.write(".git/index.lock", "")
 	if said := p.refuse(2, undo...); !strings.Contains(said, ".git/index.lock: a running git has it locked") {
 		t.Errorf("with a lock: %s", said)
@@ -214,14 +215,14 @@ func TestGitUndoLeavesOthers(t *testing.T) {
 		t.Errorf("after the undo:\n%s", diff)
 	}
 
-	// The undo of the undo; redo is for other files.
+	// Undo the undo by undo --git, because redo is only for other files.
 	p.cb("redo", "--yes", "--dir", p.dir)
 	p.cb("undo", "--git", p.operation("main "), "--yes", "--dir", p.dir)
 	if diff := lineDiff(reset, p.sh(gitState)); diff != "" {
 		t.Errorf("the undo was not undone:\n%s", diff)
 	}
 
-	// Owners and modes, also of directories.
+	// Owners and modes come back, including those of directories.
 	before = p.sh(gitState)
 	p.sh("rm -rf .git")
 	p.cb(undo...)
@@ -250,7 +251,7 @@ func TestGitUndoLeavesOthers(t *testing.T) {
 	}
 }
 
-// Commits that no ref reaches any more are listed with the command that restores them, also after
+// Commits that no ref reaches any longer are listed with the command that restores them, even after
 // git itself has removed them.
 func TestGitLost(t *testing.T) {
 	p := newProject(t, nil)
@@ -273,7 +274,7 @@ func TestGitLost(t *testing.T) {
 	list := p.cb("git", "lost", "--dir", p.dir)
 	for _, id := range strings.Fields(refs) {
 		after, found := list, false
-		for range strings.Count(list, id[:7]+"  ") { // for example a branch and a tag
+		for range strings.Count(list, id[:7]+"  ") { // a commit may have several lines, for example for a branch and a tag
 			_, after, found = strings.Cut(after, id[:7]+"  ")
 			for l := range strings.Lines(after) {
 				if l = strings.TrimSpace(l); strings.HasPrefix(l, "git ") || strings.HasPrefix(l, "cachebro git ") {
@@ -325,7 +326,7 @@ func TestGitElsewhere(t *testing.T) {
 	}
 	p.wantContents("bare.git/refs/heads/b", was)
 
-	// A second worktree of a repository beside the project.
+	// Add a worktree to a repository that is beside the project.
 	tree := *p
 	tree.dir = filepath.Join(p.base, "tree")
 	p.sh("git worktree add -q ../tree")
@@ -337,9 +338,9 @@ func TestGitElsewhere(t *testing.T) {
 	}
 }
 
-// A git directory in the project that is not called .git is named too, and so is that of a work
-// tree of which only a part is mounted. Otherwise "nothing" would be a wrong answer to the
-// question what is lost.
+// Status, doctor and git lost name a git directory in the project that is not called .git. They
+// also name the git directory of a work tree that is mounted only in part. Otherwise "nothing is
+// lost" would be a wrong answer.
 func TestGitByAnotherName(t *testing.T) {
 	for _, c := range []struct{ make, want string }{
 		{"git init -q --separate-git-dir=meta.git", "project/meta.git is not called .git"},

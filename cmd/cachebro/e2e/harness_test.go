@@ -340,8 +340,8 @@ func (p *project) contents(path string) []string {
 	return texts
 }
 
-// wantContents checks that the wanted contents are in the history in order. Others (captured
-// while the file was idle) may be between them.
+// wantContents checks that the wanted contents are in the history in order. Other contents
+// (captured while the file was idle) may be between them.
 func (p *project) wantContents(path string, want ...string) {
 	p.t.Helper()
 	got := p.contents(path)

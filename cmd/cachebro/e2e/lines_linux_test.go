@@ -18,7 +18,7 @@ import (
 type typist struct {
 	p      *project
 	master *os.File
-	done   string // file beside the project into which the end of each line writes its number
+	done   string // file beside the project into which each line writes its number when it ends
 	n      int
 }
 
@@ -49,7 +49,7 @@ func (p *project) typist(shell ...string) *typist {
 		p.t.Fatal(err)
 	}
 	read := make(chan struct{})
-	go func() { // nobody reads the output
+	go func() { // read the output, so that the shell never waits
 		defer close(read)
 		buf := make([]byte, 4096)
 		for {
@@ -87,9 +87,9 @@ func (p *project) tree() string {
 }
 
 // Each line that a person types is one action of the log, whether the shell carries it out by
-// itself or starts other processes, and undo reverses them one after the other. Two commands of
-// one shell within five seconds were one action, so an undo deleted a file that was committed
-// before. A line of several commands was many actions.
+// itself or starts other processes. undo reverses these actions one after the other. Two commands
+// of one shell within five seconds used to be one action, so an undo deleted a file that had been
+// committed earlier. A line of several commands used to be many actions.
 func TestUndoRetracesTypedLines(t *testing.T) {
 	for _, shell := range [][]string{{"bash", "--norc", "--noprofile", "-i"}, {"zsh", "-f", "-i"}} {
 		t.Run(shell[0], func(t *testing.T) {

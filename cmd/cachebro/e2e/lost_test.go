@@ -24,12 +24,12 @@ type client struct {
 	p  *project
 	w  *worker
 	id string
-	// The transcript is one line of entries, each below the previous one.
+	// The transcript is a chain of entries, each the child of the previous one.
 	transcript string
 	entries    int
 	calls      int
 	prompts    int
-	updated    string // the text by which the last tool call's result was replaced; "": it was left
+	updated    string // the text that replaced the last tool call's result; "" if the result was kept
 }
 
 // said appends an entry to the transcript.
@@ -157,9 +157,9 @@ func (p *project) lostIn(name string) int {
 	return n
 }
 
-// If a session replaces a file starting from what it was shown, after another one had written, an
-// update is lost. Both are informed once, at their next prompts; the log marks it, and one
-// command merges the two changes.
+// If a session replaces a file on the basis of a content that another session has changed since, an
+// update is lost. Both sessions are told once, at their next prompts. The log marks the lost
+// update, and one command merges the two changes.
 func TestLostUpdate(t *testing.T) {
 	const text = "package a\n\nfunc one() {}\n\nfunc two() {}\n\nfunc three() {}\n"
 	p := newProject(t, map[string]string{"a.go": text, "b.go": text, "c.go": text})
@@ -173,12 +173,12 @@ func TestLostUpdate(t *testing.T) {
 		}
 	}
 	b.bash(`sed -i 's/^func one.*/func one() { work() }/' a.go`)
-	// Starting from what it was shown, with a change of its own.
+	// Session a starts from the content that it was shown, and makes its own change.
 	a.bash("printf 'package a\\n\\nfunc one() {}\\n\\nfunc two() {}\\n\\nfunc three() { rest() }\\n' > a.go")
 	// An edit of the present content loses nothing, even if it removes lines.
 	b.bash(`sed -i 's/^func one.*/func one() { drop() }/' b.go`)
 	a.bash(`sed -i '/drop/d' b.go`)
-	// Nor does a session that was shown the present content.
+	// A session that was shown the present content loses nothing either.
 	b.bash(`sed -i 's/^func one.*/func one() { drop() }/' c.go`)
 	a.bash("cat c.go")
 	a.bash(`printf 'package a\n' > c.go`)
@@ -217,7 +217,8 @@ func TestLostUpdate(t *testing.T) {
 }
 
 // A person's undo is reported once to the session whose changes it reversed, at the session's
-// next prompt. If nothing changed, nothing is reported, and never the session's own changes.
+// next prompt. Nothing is reported if nothing changed. The session's own changes are never
+// reported.
 func TestPromptTellsWhatThePersonTookBack(t *testing.T) {
 	p := newProject(t, map[string]string{"a.go": "one\ntwo\nthree\n", "b.go": "one\n", "c.go": "one\n"})
 	p.mount()
@@ -248,8 +249,8 @@ func TestPromptTellsWhatThePersonTookBack(t *testing.T) {
 	}
 }
 
-// The daemon ends while a person thinks. What a session was shown is still known when the daemon
-// is back, and changes since are reported, once.
+// The daemon ends while a person thinks. The texts that a session was shown are still known when
+// the daemon is back, and changes made since then are reported once.
 func TestBeliefsOutliveTheDaemon(t *testing.T) {
 	text := strings.Repeat("a line that is long enough for a stub to be shorter\n", 20)
 	p := newProject(t, map[string]string{"a.go": text, "b.go": text})
@@ -291,7 +292,7 @@ func TestBeliefsOutliveTheDaemon(t *testing.T) {
 // their knowledge calls lost, and nothing else. After the person has undone a session's change,
 // the session's next prompt says so, once. No prompt mentions a file that only its own session
 // changed, and a prompt describes the file as it is now. The lines of a file are numbered and
-// sorted, so that a set of them is one content.
+// sorted, so that each set of lines is exactly one content.
 func TestLostUpdatesAtRandom(t *testing.T) {
 	p := newProject(t, map[string]string{"README": "x\n"})
 	p.mount()
@@ -314,15 +315,17 @@ func TestLostUpdatesAtRandom(t *testing.T) {
 		}
 		beliefs, others, mine := map[belief]lines{}, map[belief]lines{}, map[belief]lines{}
 		shown := map[belief]lines{} // the text that a session saw last
-		// What a session's next prompt must report, and what it may: others changed the file.
-		// since means that the session changed it after that.
+		// must and may hold the files that a session's next prompt must or may mention, because
+		// others changed them. since holds those of these files that the session itself changed
+		// later.
 		must, may, since := map[belief]bool{}, map[belief]bool{}, map[belief]bool{}
 		type past struct {
 			by *client
 			is lines // lines before
 		}
 		history := map[string][]past{}
-		// others are the lines that others added (true) or removed (false) since.
+		// set changes a file's lines. others holds the lines that others added (true) or removed
+		// (false) after a session learned the content.
 		set := func(by *client, name string, is lines) {
 			history[name] = append(history[name], past{by, files[name]})
 			for k := range beliefs {
@@ -398,8 +401,8 @@ func TestLostUpdatesAtRandom(t *testing.T) {
 			}
 			again := c.prompt()
 			for i, item := range strings.Split(again, "\n- ") {
-				// The losses caused by its own command are certain some seconds after the
-				// command.
+				// A session may learn of losses that its own command caused only some seconds
+				// later.
 				item, _, _ = strings.Cut(item, "\n")
 				if i > 0 && (!strings.Contains(item, " overwrote ") || strings.Contains(said, item)) {
 					t.Errorf("%s is informed again:\n%s", c.id, again)
@@ -435,7 +438,7 @@ func TestLostUpdatesAtRandom(t *testing.T) {
 				sees(c, name)
 			case 1, 2:
 				is = with(beliefs[k])
-				if r.Intn(3) == 0 { // without a line that it knows
+				if r.Intn(3) == 0 { // remove a line that the session knows
 					delete(is, slices.Min(slices.Collect(maps.Keys(beliefs[k]))))
 				}
 				for l, in := range others[k] {

@@ -27,8 +27,8 @@ func (p *project) machine() string {
 	return strings.TrimSpace(id)
 }
 
-// Two machines with one project read each other's histories as far as they were sent. What was
-// fetched is available without the bucket too.
+// Two machines with one project read each other's histories as far as they were sent. Versions that
+// were fetched remain available without the bucket.
 func TestOtherMachines(t *testing.T) {
 	srv := remotetest.New(t)
 	p, other := newProject(t, map[string]string{"a.txt": "one\n", "b.txt": "b\n"}), newProject(t, map[string]string{"a.txt": "one\n", "b.txt": "b\n"})
@@ -98,7 +98,8 @@ func TestOtherMachines(t *testing.T) {
 		t.Errorf("the own log: %s", out)
 	}
 
-	// All machines by time: each machine's versions in its own order, none twice.
+	// everywhere returns the log of all machines, sorted by time. Each machine's versions must be
+	// in order, and none may appear twice.
 	everywhere := func(args ...string) (machines, seqs []string) {
 		for _, line := range strings.Split(strings.TrimSpace(p.cb(append([]string{"log", "--machine", "all", "--json", p.dir}, args...)...)), "\n") {
 			var v struct {
@@ -128,7 +129,7 @@ func TestOtherMachines(t *testing.T) {
 	}
 	p.refuse(2, "log", "--machine", "all", "--stat", p.dir)
 
-	// The other machine's change is undone here where it exists here, and nowhere else.
+	// A change by the other machine is undone here only in files that have it here too.
 	p.write("c.txt", "c\n")
 	p.write("b.txt", "b\nchanged there\n")
 	other.write("b.txt", "b\nchanged there\n")
@@ -152,7 +153,7 @@ func TestOtherMachines(t *testing.T) {
 		t.Errorf("after the redo: %q", got)
 	}
 
-	// What is sent later is read too, and nothing twice.
+	// Versions that are sent later are read too, and none is read twice.
 	before := p.cb("log", "--versions", "--machine", id, p.dir)
 	other.write("b.txt", "b\nlater\n")
 	other.cb("remote", "send", "--dir", other.dir)
@@ -162,8 +163,8 @@ func TestOtherMachines(t *testing.T) {
 
 	p.cb("remote", "send", "--dir", p.dir) // not in the background, while objects are counted
 
-	// Contents that were replaced since are dropped from the bucket after a mark and a wait.
-	// Fetched ones stay.
+	// remote prune drops replaced contents from the bucket, but only some time after it has marked
+	// them. Contents that were fetched stay here.
 	if out := p.cb("remote", "fsck", "--whole", "--dir", p.dir); !strings.Contains(out, "0 problems") {
 		t.Errorf("remote fsck: %s", out)
 	}
@@ -182,7 +183,7 @@ func TestOtherMachines(t *testing.T) {
 	there := srv.Objects()
 	srv.Pass(2 * time.Hour)
 	out = p.cb(prune...)
-	now := srv.Objects() // a daemon may have sent something meanwhile
+	now := srv.Objects() // a daemon may have sent something in the meantime
 	if strings.Contains(out, "deleted: 0 objects") || !slices.ContainsFunc(there, func(k string) bool { return !slices.Contains(now, k) }) {
 		t.Errorf("what was marked: %s; of %v there are all", out, there)
 	}
@@ -199,8 +200,8 @@ func TestOtherMachines(t *testing.T) {
 		t.Errorf("remote fsck: %s", out)
 	}
 
-	// Without the bucket the answer is what is known, and says so. For other machines it is an
-	// error.
+	// Without the bucket, the answer uses what is known of the machine, and says so. For an unknown
+	// machine there is an error.
 	srv.Break(func(*http.Request) remotetest.Fault { return remotetest.Error503 })
 	out, err := p.try("show", "--machine", id, p.path("b.txt"))
 	if err != nil || !strings.HasSuffix(out, "b\nlater\n") || !strings.Contains(out, "is used, which ends at") {
@@ -225,8 +226,9 @@ func (p *project) called(host string, args ...string) {
 	}
 }
 
-// A history was handed over twice. Each version belongs to the machine that wrote it in every
-// answer, also when the first machine later continues under an id of its own.
+// Two more machines continue a machine's history, one after the other. Each version belongs to the
+// machine that wrote it in every answer, even when the first machine later continues under a new
+// id.
 func TestHandedOverTwice(t *testing.T) {
 	srv := remotetest.New(t)
 	first, watcher := newProject(t, map[string]string{"f.txt": "before\n"}), newProject(t, nil)
@@ -291,7 +293,7 @@ func TestHandedOverTwice(t *testing.T) {
 		if host == "agent3" {
 			continue
 		}
-		// As the host left it, without the changes of its successors.
+		// The file is shown as the host left it, without the changes of its successors.
 		lines := map[string]string{"agent1": "before\nagent1\n", "agent2": "before\nagent1\nagent2\n"}[host]
 		if out := watcher.cb("show", host+":"+watcher.path("f.txt")); out != lines {
 			t.Errorf("f.txt of %s: %q", host, out)
@@ -315,7 +317,7 @@ func TestHandedOverTwice(t *testing.T) {
 	if !strings.Contains(out, "agent2-0.txt") || strings.Contains(out, "agent1-0.txt") || strings.Contains(out, "agent3-0.txt") {
 		t.Errorf("an undo of what agent2 did: %s", out)
 	}
-	// The first machine comes back. What it wrote before is still its own.
+	// The first machine comes back. Its earlier versions still belong to it.
 	first.write("late.txt", "late\n")
 	_, _ = first.try("remote", "send", "--dir", first.dir)
 	first.called("agent1", "remote", "add", address, "--dir", first.dir)
@@ -330,8 +332,8 @@ func TestHandedOverTwice(t *testing.T) {
 	}
 }
 
-// The tree here becomes that of another machine at a moment, except for what was never sent or is
-// known only here. A redo restores what was here.
+// The tree here becomes equal to another machine's tree at a moment. Files that were never sent, or
+// that only this machine has, stay. A redo restores what was here.
 func TestRestoreOfAnotherMachine(t *testing.T) {
 	srv := remotetest.New(t)
 	files := map[string]string{".gitignore": "*.o\n.env\n", "a.txt": "one\n", "src/b.txt": "b\n", "same.txt": "same\n", "empty": "", "x.o": "object\n", ".env": "KEY=theirs\n", "run.sh": "echo\n"}
@@ -401,8 +403,8 @@ func TestRestoreOfAnotherMachine(t *testing.T) {
 	}
 }
 
-// Files that a machine has begun to ignore are not sent any more. What its history says of them
-// is old, and a restore here leaves them alone.
+// Files that a machine has begun to ignore are no longer sent. Its history of them is out of date,
+// so a restore here leaves them alone.
 func TestRestoreLeavesWhatIsIgnoredThere(t *testing.T) {
 	srv := remotetest.New(t)
 	files := map[string]string{".gitignore": "*.o\n", "notes.txt": "n\n", "local.conf": "theirs\n", "old.txt": "old\n", "sub/made/x.txt": "x\n", "kept.txt": "k\n"}
@@ -435,8 +437,8 @@ func TestRestoreLeavesWhatIsIgnoredThere(t *testing.T) {
 	}
 }
 
-// If a bucket has lost or damaged something, or refuses a request, the message says so plainly
-// and what to do. What can be read is read, and nothing is lost here.
+// If a bucket has lost or damaged something, or refuses a request, the message says so plainly, and
+// says what to do. Everything that can still be read is read, and nothing is lost here.
 func TestUncooperativeBucket(t *testing.T) {
 	srv := remotetest.New(t)
 	p, other := newProject(t, map[string]string{"a.txt": "one\n"}), newProject(t, map[string]string{"a.txt": "one\n"})

@@ -10,8 +10,8 @@ import (
 	"cachebro/scripts/testkit/redistest"
 )
 
-// The output of a command in one clone is replayed in another one on another machine if it
-// depends on contents only. If it depends on times, it is not shared, and both machines say so.
+// The output of a command in one clone is replayed in a clone on another machine if it depends on
+// contents only. If it depends on times, it is not shared, and both machines say so.
 func TestMemoInAnotherClone(t *testing.T) {
 	redis, err := redistest.Start(t.TempDir())
 	if errors.Is(err, redistest.ErrNone) && os.Getenv("CACHEBRO_NEED_REDIS") == "" {
@@ -44,7 +44,8 @@ func TestMemoInAnotherClone(t *testing.T) {
 		return out
 	})
 
-	// Another machine: none of the first one's state, and other inodes and times.
+	// This makes another machine: it has none of the first machine's state, and its inodes and
+	// times differ.
 	p.umount()
 	for _, name := range []string{"project", "state", "home"} {
 		if err := os.Rename(filepath.Join(p.base, name), filepath.Join(p.base, name+"-1")); err != nil {

@@ -60,7 +60,7 @@ func TestRandomOperations(t *testing.T) {
 	p := newProject(t, map[string]string{"a": "first a\n", "b": "first b\n", "d/c": "first c\n"})
 	p.mount()
 	// A file that is renamed before the first scan has seen it is in the history under its new
-	// name only. That is right, but not what the model says.
+	// name only. That is right, but the model does not expect it.
 	eventually(t, 20*time.Second, "the baseline is complete", func() bool {
 		return strings.Contains(p.cb("status", "--json", "--dir", p.dir), `"done":true`)
 	})

@@ -66,8 +66,8 @@ func (p *project) tool(name string, args map[string]any) {
 	p.t.Fatalf("%s %v: %v\n%s", name, args, err, out)
 }
 
-// A server has its log open. Somebody else appends to it, and that is undone. What the server
-// writes afterwards must not go to a file without a name.
+// A server has its log open. Somebody else appends to it, and that is undone. The server's later
+// writes must not go to a file without a name.
 func TestUndoLeavesOpenWritersAlone(t *testing.T) {
 	p := newProject(t, map[string]string{"log.txt": "one\n", "other.txt": "one\n"})
 	p.mount()
@@ -91,8 +91,8 @@ func TestUndoLeavesOpenWritersAlone(t *testing.T) {
 		}
 	}
 
-	// --force writes into that very file, whose holder continues at its end. A file that would
-	// have to be deleted is still left alone.
+	// With --force the undo writes into the open file itself, and the process that has it open
+	// continues at the new end. A file that would have to be deleted is still left alone.
 	if said := p.refuse(1, "undo", "--since", "1h", "--force", "--yes", "--dir", p.dir); strings.Count(said, by) != 1 || !strings.Contains(said, "made.txt") {
 		t.Errorf("undo --force said:\n%s", said)
 	}
@@ -113,8 +113,8 @@ func TestUndoLeavesOpenWritersAlone(t *testing.T) {
 	}
 }
 
-// Without a mount, nothing saves what is written between the check and the change, so --force
-// does not exist there either.
+// Without a mount, nothing saves a write between the check and the change. So a file that is open
+// for writing is never changed there, not even with --force.
 func TestRevertLeavesOpenWritersAloneUnmounted(t *testing.T) {
 	p := newProject(t, map[string]string{"log.txt": "one\n"})
 	p.mount()
@@ -227,7 +227,7 @@ func TestAppendersDuringRevertsLoseNothing(t *testing.T) {
 	if lost > 0 {
 		t.Errorf("%d of %d lines are lost", lost, len(lines))
 	}
-	// It succeeds if nobody has the file open.
+	// A revert succeeds if nobody has the file open.
 	p.cb("revert", "--yes", "--to", "#"+strconv.FormatUint(first, 10), p.path("log.txt"))
 	t.Logf("%d lines, reverted %d times", len(lines), done)
 }

@@ -8,8 +8,8 @@ import (
 )
 
 // Ignored files are not recorded before they are deleted. By then their directory may have been
-// renamed, and their history begins under its last name. The past still shows them under the name
-// of the moment, as a restore does, and so does a fork.
+// renamed, and their history begins under its new name. The past, a restore and a fork still show
+// them under the name that the directory had at the moment.
 func TestPastOfIgnoredFilesInMovedDirectories(t *testing.T) {
 	kinds := map[string]string{
 		"moved":      `mv d d2`,

@@ -32,7 +32,8 @@ func TestPastTakesNoWrites(t *testing.T) {
 	live := p.path("live.txt")
 	p.write("live.txt", "live\n")
 
-	// Places where names could be created, and a file, a directory and a link that exist.
+	// Each row has a directory in which names could be created, and an existing file, directory and
+	// link.
 	for _, at := range []struct{ what, dir, file, sub, link string }{
 		{"a moment", moment, moment + "/a.txt", moment + "/d", moment + "/l"},
 		{"a directory of a moment", moment + "/d", moment + "/d/b.txt", moment + "/e", moment + "/l"},
@@ -102,7 +103,7 @@ func TestPastTakesNoWrites(t *testing.T) {
 				t.Errorf("%s: %s: %v", at.what, what, err)
 			}
 		}
-		// These check the descriptor first, and no descriptor can be opened for writing.
+		// These calls check the descriptor first, and no descriptor can be opened for writing.
 		for what, try := range map[string]func() error{
 			"ftruncate": byDescriptor(file, func(fd int) error { return unix.Ftruncate(fd, 0) }),
 			"fallocate": byDescriptor(file, func(fd int) error { return unix.Fallocate(fd, 0, 0, 10) }),

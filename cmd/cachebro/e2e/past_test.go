@@ -57,8 +57,8 @@ func TestPastIsWhatItWas(t *testing.T) {
 		}
 	}
 
-	// The printed path stays the same moment: at/1s means another moment a second later, so a
-	// script that continued with that name would read from both.
+	// The printed path always means the same moment: at/1s means another moment a second later, so
+	// a script that continued with that name would read from both.
 	stands := exec.Command("sh", "-c", `cd "$1"; read x; pwd -P; ls | wc -l`, "sh", strings.TrimSpace(p.cb("at", "1s", "--dir", p.dir)))
 	in, err := stands.StdinPipe()
 	if err != nil {
@@ -107,9 +107,9 @@ func TestPastIsWhatItWas(t *testing.T) {
 	}
 }
 
-// Moments of a history that an agent made. For each, at/ shows the same bytes, modes and links as
-// a restore to it. Others write meanwhile. Contents of ignored files are either right or reported
-// as unknown.
+// An agent makes a history, while others write too. For each of some moments, at/ shows the same
+// bytes, modes and links as a restore of that moment. Contents of ignored files are either right or
+// reported as unknown.
 func TestPastIsWhatRestoreMakes(t *testing.T) {
 	n, seed := 12, int64(3)
 	if s := os.Getenv("CACHEBRO_MOMENTS"); s != "" {
@@ -140,7 +140,7 @@ func TestPastIsWhatRestoreMakes(t *testing.T) {
 		first = min(first, int(e.Seq))
 	}
 
-	// While somebody writes, two reads of the same moment give one tree.
+	// While somebody writes, two reads of the same moment return the same tree.
 	moments, shown := make([]string, n), make([]map[string]string, n)
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	quiet := sync.OnceFunc(func() { close(stop); <-stopped })
@@ -169,7 +169,7 @@ func TestPastIsWhatRestoreMakes(t *testing.T) {
 		if d := differ(shown[i], pastTree(t, dir)); d != "" {
 			t.Errorf("seed %d, %s was shown otherwise while others wrote:\n%s", seed, m, d)
 		}
-		said, _ := p.try("restore", "--at", m, "--yes", "--dir", p.dir) // status 1: it names what is lost
+		said, _ := p.try("restore", "--at", m, "--yes", "--dir", p.dir) // the status is 1 if something is lost, which is then named
 		real := pastTree(t, p.dir)
 		for name, facts := range shown[i] {
 			if facts == notKept {
@@ -351,7 +351,7 @@ func (p *project) change(r *rand.Rand) {
 }
 
 // A signal to the reading process must not make the read fail. The kernel tells a file system of
-// each signal, and a Go program sends itself many: readdir sometimes returned EIO.
+// each signal, and a Go program sends itself many signals, so readdir used to return EIO sometimes.
 func TestPastUnderSignals(t *testing.T) {
 	files := map[string]string{}
 	for i := range 40 {
@@ -439,7 +439,7 @@ func TestPastWithoutDaemon(t *testing.T) {
 		eventually(t, time.Minute, "the moment is answered again", func() bool { return soon(m, fmt.Sprintf("%d\n", i)) })
 	}
 
-	// Another process is starting it, and does not finish.
+	// Another process holds the lock for starting the daemon, and does not finish.
 	lock, err := os.OpenFile(filepath.Join(p.state(), "start.lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		t.Fatal(err)
@@ -455,11 +455,11 @@ func TestPastWithoutDaemon(t *testing.T) {
 			t.Errorf("moment %s was answered by nothing", m)
 		}
 	}
-	soon(moments[0], "0\n") // is known in part
+	soon(moments[0], "0\n") // a part of this moment is cached
 	lock.Close()
 	eventually(t, time.Minute, "a moment is answered again", func() bool { return soon(moments[4], "4\n") })
 
-	// It runs and accepts requests, but answers none.
+	// The daemon runs and accepts requests, but answers none.
 	daemon = p.process("daemon")
 	if err := syscall.Kill(daemon, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)

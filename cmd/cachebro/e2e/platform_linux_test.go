@@ -26,8 +26,8 @@ func signalThreads(s syscall.Signal) {
 	}
 }
 
-// nameless makes a file without a name in dir, then gives it one. A user who may not do that
-// makes none.
+// nameless makes a file without a name in dir, then gives it one. If the user may not do that, it
+// makes no file.
 func nameless(dir, name, text string) {
 	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR, 0o644)
 	if err != nil {

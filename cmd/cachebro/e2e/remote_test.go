@@ -86,7 +86,7 @@ func TestResume(t *testing.T) {
 		t.Errorf("remote says %q", out)
 	}
 
-	// The link is down: umount says what has not been sent, and does not wait for it.
+	// While the link is down, umount says what has not been sent, and does not wait for it.
 	srv.Break(func(*http.Request) remotetest.Fault { return remotetest.Error503 })
 	p.write("d1/last.txt", "before umount\n")
 	out, err := p.try("umount", p.dir)
@@ -117,7 +117,7 @@ func TestResume(t *testing.T) {
 	fresh := *p
 	fresh.dir = filepath.Join(p.base, "fresh")
 	t.Cleanup(fresh.unmount)
-	fresh.cb("remote", "resume", address, fresh.dir, "--machine", machine) // the other one may have sent more meanwhile
+	fresh.cb("remote", "resume", address, fresh.dir, "--machine", machine) // the other machine may have sent more in the meantime
 	if d := differ(tree, plainTree(t, fresh.dir)); d != "" {
 		t.Errorf("the tree:\n%s", d)
 	}

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// TestRenew: another binary takes over a mount in use. A shell in it, with a file open for
+// TestRenew: another binary takes over a mount in use. A shell on the mount, with a file open for
 // writing, continues, and every version is recorded.
 func TestRenew(t *testing.T) {
 	p := newProject(t, map[string]string{"a.txt": "1\n"})
 	p.mount()
-	copied := binary + ".renewed" // by its name the harness recognises it as one of cachebro's
+	copied := binary + ".renewed" // the harness recognises cachebro's processes by this name
 	t.Cleanup(func() { os.Remove(copied) })
 	if out, err := exec.Command("cp", binary, copied).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -39,8 +39,8 @@ func TestKeptSearchesUnderRandomWrites(t *testing.T) {
 		}
 		return a.Lines
 	}
-	// The contents of the files, except of one that is still open for the first time: no search
-	// finds it before it is closed.
+	// said counts a word in the files. It skips a file that is still open for the first time,
+	// because no search finds such a file before it is closed.
 	said := func(word, scope string, skip string) (n int) {
 		for _, name := range names {
 			if name != skip && (scope == "" || name == scope || strings.HasPrefix(name, scope+"/")) {
@@ -99,7 +99,7 @@ func TestKeptSearchesUnderRandomWrites(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for range 2 { // between two writes with one open
+			for range 2 { // check between two writes through one open file
 				if _, err := f.WriteString(text + "\n"); err != nil {
 					t.Fatal(err)
 				}

@@ -81,9 +81,9 @@ func (p *project) hook(event string, more map[string]any) {
 	}
 }
 
-// The log shows what was run, also what a shell started as one job, and the prompt and tool call of
-// an agent. Neither the log nor the store, as an export shows, contains the secrets that command
-// lines and prompts often contain.
+// The log shows the commands that were run, including those that a shell started as one job. It
+// also shows an agent's prompt and tool call. Neither the log nor the store, as an export shows,
+// contains the secrets that command lines and prompts often contain.
 func TestLogTellsTheStory(t *testing.T) {
 	p := newProject(t, map[string]string{"a": "one\ntwo\n", "d/x": "1\n"})
 	p.mount()

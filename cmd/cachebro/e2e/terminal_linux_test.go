@@ -50,9 +50,9 @@ func (p *project) onTerminal(script string, env ...string) string {
 	return out.String()
 }
 
-// TestTerminalGetsNothingRaw: characters on which a terminal would act are made visible on a real
-// terminal, whoever prints them: names, contents, errors, and what a pager gets. Only -z and
-// --json give the bytes.
+// TestTerminalGetsNothingRaw: characters that would control a terminal are made visible when they
+// are printed on one, wherever they come from: names, contents, errors, and what a pager gets. Only
+// -z and --json give the bytes.
 func TestTerminalGetsNothingRaw(t *testing.T) {
 	p := newProject(t, nil)
 	p.mount()
@@ -85,8 +85,8 @@ func TestTerminalGetsNothingRaw(t *testing.T) {
 	}
 }
 
-// TestNamesInPipes: in a file or pipe too, a name is one word of one line, and a patch names
-// files as git does, so that git can apply it.
+// TestNamesInPipes: a name is one word on one line, even in a file or pipe. A patch names files as
+// git does, so that git can apply it.
 func TestNamesInPipes(t *testing.T) {
 	p := newProject(t, nil)
 	p.mount()

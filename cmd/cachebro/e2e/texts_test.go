@@ -18,10 +18,10 @@ type textKind struct{ encoding, ends string }
 
 func (k textKind) name() string { return k.encoding + "-" + k.ends + ".txt" }
 
-// binary means that no tool treats it as text.
+// binary reports whether no tool treats the kind as text.
 func (k textKind) binary() bool { return k.encoding == "nul" }
 
-// oneLine means that a tool that compares lines sees a single line.
+// oneLine reports whether a tool that compares lines sees a single line.
 func (k textKind) oneLine() bool { return k.ends == "cr" || k.binary() }
 
 var lineEnds = map[string][]string{"lf": {"\n"}, "crlf": {"\r\n"}, "mixed": {"\n", "\r\n"}, "cr": {"\r"}}
@@ -48,7 +48,7 @@ func (k textKind) spell(t *testing.T, shown string) string {
 		return strings.ReplaceAll(shown, "é", "\x00")
 	case "utf16le", "utf16be":
 		out := []byte(map[string]string{"utf16le": "\xff\xfe", "utf16be": "\xfe\xff"}[k.encoding])
-		for _, r := range shown { // no characters beyond the first plane
+		for _, r := range shown { // no characters beyond Unicode's first plane
 			hi, lo := byte(r>>8), byte(r)
 			if k.encoding == "utf16le" {
 				hi, lo = lo, hi
@@ -260,7 +260,7 @@ func TestTextsOfEveryKind(t *testing.T) {
 		}
 	}
 
-	// Diff, blame, and the undo of one of two hunks.
+	// Test diff, blame, and the undo of one of two hunks.
 	change(1, "two by cp")
 	change(10, "eleven by cp")
 	made := stage(p.dir, kinds...)

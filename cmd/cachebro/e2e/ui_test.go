@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-// pages is cachebro ui with a browser's cookie and secret.
+// pages is a running cachebro ui, with the cookie and secret that a browser has.
 type pages struct {
 	t      *testing.T
 	pid    int
@@ -85,7 +85,7 @@ func (p *project) ui() *pages {
 	return g
 }
 
-// do sends a request with the cookie and these headers; a Host among them becomes the request's.
+// do sends a request with the cookie and these headers; a Host header also sets the request's host.
 func (g *pages) do(method, address string, body url.Values, headers map[string]string) (*http.Response, string) {
 	g.t.Helper()
 	req, err := http.NewRequest(method, address, strings.NewReader(body.Encode()))
@@ -271,7 +271,7 @@ func TestPages(t *testing.T) {
 		if !strings.Contains(plan, "a.txt") || strings.Contains(plan, `class="name">b.txt`) || read(t, p.path("a.txt")) != "one\nsecond is zwei\nthree\n" {
 			t.Fatalf("the plan of one file:\n%s", plan)
 		}
-		// If the plan would not do any more what was shown, nothing is done.
+		// If the plan would no longer do what was shown, nothing is done.
 		p.apart("echo \"somebody's\" > a.txt")
 		if again := g.post("apply", g.form(plan)); !strings.Contains(again, "Something changed meanwhile") || !strings.Contains(again, "changed since") || read(t, p.path("a.txt")) != "somebody's\n" {
 			t.Fatalf("a plan that is not the one shown: %q\n%s", read(t, p.path("a.txt")), again)
@@ -324,7 +324,7 @@ func TestPages(t *testing.T) {
 		if page := g.get("browse"); strings.Contains(page, `class="gone">back.txt`) {
 			t.Errorf("a living file is listed as deleted:\n%s", page)
 		}
-		// A deleted file is found by its name, whatever that is.
+		// A deleted file is found by its name, whatever characters the name has.
 		if err := os.Remove(p.path(odd)); err != nil {
 			t.Fatal(err)
 		}
@@ -481,7 +481,7 @@ func TestHunksOfOddFiles(t *testing.T) {
 	type change struct {
 		old, new string
 		hunks    int    // offered
-		want     string // the text after the undo of the first
+		want     string // the text after the first hunk was undone
 	}
 	files := map[string]change{
 		"crlf.txt":   {"one\r\n" + strings.ReplaceAll(same, "\n", "\r\n") + "end\r\n", "ONE\r\n" + strings.ReplaceAll(same, "\n", "\r\n") + "END\r\n", 2, "one\r\n" + strings.ReplaceAll(same, "\n", "\r\n") + "END\r\n"},
@@ -580,9 +580,9 @@ func TestHunksOfOddFiles(t *testing.T) {
 	}
 }
 
-// TestPageOutlives: a page keeps working when the daemon is killed and when the project is
-// unmounted, which it does not prevent, and mounted again. It says what happened. If the history
-// is deleted, it says so and does not start a new one.
+// TestPageOutlives: a page keeps working when the daemon is killed, and when the project is
+// unmounted and mounted again. The page does not prevent the unmount. It says what happened. If the
+// history is deleted, the page says so and does not start a new one.
 func TestPageOutlives(t *testing.T) {
 	p := newProject(t, map[string]string{"a.txt": "one\n"})
 	p.mount()
@@ -626,7 +626,7 @@ func TestPageOutlives(t *testing.T) {
 	hear("ended", "cachebro ui was ended")
 }
 
-// umount removes the mount, also where another mount namespace of this machine has a copy.
+// umount removes the mount, even if another mount namespace of this machine has a copy.
 func (p *project) umount() {
 	p.t.Helper()
 	out, err := p.try("umount", p.dir)

@@ -24,7 +24,7 @@ type twoActors struct {
 	last    map[string]string // path → the actor who wrote the content
 	mode    map[string]string // path → the actor who set the mode
 	dirs    []string
-	written map[string]string // hash → what and where
+	written map[string]string // hash → a path that had this content, and the content
 	n       int
 }
 
@@ -67,7 +67,7 @@ func (x *twoActors) closed(path string) {
 	x.written[hex.EncodeToString(h[:])] = path + ": " + brief(string(b))
 }
 
-// act lets one actor do something at random, and returns what.
+// act makes one actor do something random, and returns what it was.
 func (x *twoActors) act(actor string) string {
 	x.n++
 	mark := fmt.Sprintf("%s-%d", actor, x.n)
@@ -163,9 +163,9 @@ func differ(a, b map[string]string) string {
 	return strings.Join(out, "\n")
 }
 
-// TestUndoWithTwoActors checks law 6 on a real mount: an undo never changes a content or a mode
-// that the other actor set last, redo restores exactly the state before, and every content that
-// was ever closed stays in the history.
+// TestUndoWithTwoActors checks law 6 of doc/architecture.md on a real mount. An undo never changes
+// a content or a mode that the other actor set last. A redo restores exactly the state before.
+// Every content that was ever closed stays in the history.
 func TestUndoWithTwoActors(t *testing.T) {
 	rounds, seed := 3, int64(1)
 	if s := os.Getenv("CACHEBRO_SEED"); s != "" {
@@ -245,8 +245,8 @@ func TestUndoWithTwoActors(t *testing.T) {
 	t.Logf("%d of %d undone, %d conflicts, %d contents kept", undone, rounds, conflicts, len(x.written))
 }
 
-// TestUndoOfProcessTree: --pid undid one process only, although it promises a process and its
-// descendants, some of which change nothing themselves.
+// TestUndoOfProcessTree: undo --pid must undo the changes of a process and all its descendants,
+// even if some of these processes change nothing. It used to undo one process only.
 func TestUndoOfProcessTree(t *testing.T) {
 	p := newProject(t, map[string]string{"a": "1\n", "b": "1\n", "c": "1\n", "d": "1\n"})
 	p.mount()

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestWhatCannotComeBackIsNamed: an undo said that all was done although excluded or too large
-// files were lost. Now they are named by directory, with counts, bytes and the reason.
+// TestWhatCannotComeBackIsNamed: an undo used to say that all was done although excluded or too
+// large files were lost. Such files are named by directory, with counts, bytes and the reason.
 func TestWhatCannotComeBackIsNamed(t *testing.T) {
 	files := map[string]string{
 		".gitignore": "node_modules/\nbuild/\n.venv/\nenv/\n", "package.json": "{}\n", "src/a": "a\n",
@@ -55,7 +55,7 @@ func TestWhatCannotComeBackIsNamed(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, b, err)
 		}
 	}
-	// The same for a restore of the moment before.
+	// A restore of the moment before names them too.
 	x.as("other", "rm -rf src; mkdir -p node_modules/q; echo q >node_modules/q/r; rm -rf node_modules")
 	at := p.newest()
 	if out, err := p.try("restore", "--dir", p.dir, "--at", at, "--yes"); err != nil {

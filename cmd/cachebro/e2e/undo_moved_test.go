@@ -94,8 +94,8 @@ func TestUndoAndRestoreOfMovedDirectories(t *testing.T) {
 	}
 }
 
-// newest returns the newest version of all, as restore takes it. The baseline may still be
-// running.
+// newest returns the number of the newest version, in the form that restore accepts. It waits for a
+// first version, because the baseline may still be running.
 func (p *project) newest() string {
 	p.t.Helper()
 	var all []entry
@@ -110,8 +110,8 @@ func treeOf(t *testing.T, dir string) map[string]string {
 	return x.tree()
 }
 
-// TestUndoOfMovedDirectoriesWithoutMount: the same without a mount that would record what the
-// undo does.
+// TestUndoOfMovedDirectoriesWithoutMount undoes moves of directories without a mount, so nothing
+// records the changes of the undo.
 func TestUndoOfMovedDirectoriesWithoutMount(t *testing.T) {
 	p := newProject(t, map[string]string{
 		".gitignore": "ign/\n*.ign\n", "s/t1": "1\n", "s/deep/t2": "2\n", "s/deep/x.ign": "x\n", "s/ign/i1": "i\n", "o/t3": "3\n", "o/y.ign": "y\n", "q/t4": "4\n",
@@ -140,7 +140,7 @@ func TestUndoOfMovedDirectoriesWithoutMount(t *testing.T) {
 
 // TestUndoOfMovedIgnoredFiles: ignored files that were created under the mount have versions
 // without content. Their contents are saved when they are destroyed, under their names at that
-// time. The undo looked for them under the earlier names.
+// time. The undo used to look for them under the earlier names.
 func TestUndoOfMovedIgnoredFiles(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, map[string]string{".gitignore": "*.ign\n"})

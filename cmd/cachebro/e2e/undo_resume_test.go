@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// cutShort deletes many files as a session, and kills the undo of that once the first files are
-// back.
+// cutShort deletes many files as a session, and kills the undo of the deletions once the first
+// files are back.
 func cutShort(t *testing.T, many int) (x *twoActors, before, after map[string]string) {
 	t.Helper()
 	files := map[string]string{"stays": "here\n"}
@@ -50,8 +50,8 @@ func cutShort(t *testing.T, many int) (x *twoActors, before, after map[string]st
 	return nil, nil, nil
 }
 
-// TestKilledUndoIsFinished: a confirmed plan is finished by the next command that changes
-// something, a mount or an undo, and redo reverses all of it.
+// TestKilledUndoIsFinished: the next command that changes something (a mount or an undo) finishes a
+// confirmed plan, and redo reverses all of it.
 func TestKilledUndoIsFinished(t *testing.T) {
 	t.Parallel()
 	x, before, after := cutShort(t, 1200)
@@ -88,7 +88,7 @@ func TestKilledUndoIsRolledBack(t *testing.T) {
 }
 
 // TestHistoryOutlivesUndo: an undo restores a deleted file by renaming a new one to its name. It
-// is still the same file: its history continues, and does not start again with the temporary one.
+// is still the same file: its history continues, and does not start again with the temporary file.
 func TestHistoryOutlivesUndo(t *testing.T) {
 	p := newProject(t, map[string]string{"a": "1\n2\n"})
 	p.mount()
@@ -107,7 +107,7 @@ func TestHistoryOutlivesUndo(t *testing.T) {
 	}
 }
 
-// TestRedoWithoutMount: the daemon finds what the client wrote by scanning.
+// TestRedoWithoutMount: without a mount, the daemon must scan to find what the undo wrote.
 func TestRedoWithoutMount(t *testing.T) {
 	p := newProject(t, map[string]string{"a": "1\n"})
 	p.mount()
@@ -125,7 +125,7 @@ func TestRedoWithoutMount(t *testing.T) {
 }
 
 // TestCopiedStateCarriesNothingOut: a copied state directory holds a plan that is under way. The
-// next mount carried it out, unasked, in another project.
+// next mount used to carry the plan out in another project, without asking.
 func TestCopiedStateCarriesNothingOut(t *testing.T) {
 	x, _, after := cutShort(t, 1200)
 	p := x.p
@@ -172,7 +172,7 @@ func TestCopiedStateCarriesNothingOut(t *testing.T) {
 		t.Errorf("a rollback has changed:\n%s", d)
 	}
 	p.cb("umount", other)
-	// In its own place it can still be ended.
+	// In its own project the plan can still be ended.
 	p.cb("mount", p.dir)
 	p.cb("redo", "--dir", p.dir, "--yes")
 	if d := differ(after, x.tree()); d != "" {
@@ -181,8 +181,8 @@ func TestCopiedStateCarriesNothingOut(t *testing.T) {
 }
 
 // TestKilledUndoLeavesNoTemporaries: the temporary files of an undo are gone after it was
-// finished or rolled back, and neither an undo nor a redo restores them. The history had a
-// version of an empty one.
+// finished or rolled back, and neither an undo nor a redo restores them. The history used to have a
+// version of an empty temporary file.
 func TestKilledUndoLeavesNoTemporaries(t *testing.T) {
 	files := map[string]string{}
 	for i := range 300 {

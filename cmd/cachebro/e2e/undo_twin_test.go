@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Cases that a random agent found by comparison with a byte-exact copy: each left a difference,
-// and said "done" with status 0.
+// A program that acts at random found these cases by comparing the result of an undo with a
+// byte-exact copy. Each undo used to leave a difference, although it said "done" with status 0.
 func TestUndoIsExactOrNamesIt(t *testing.T) {
 	file := func(name, want string) func(d string) error {
 		return func(d string) error {
@@ -114,18 +114,18 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 	}
 	cases := []struct {
 		name    string
-		root    bool                 // works as another user than root
-		setup   string               // before the mount; $G is a directory in .git
-		act     string               // after the mount
-		then    func(d string) error // further changes
-		last    string               // and then this, which is undone by itself at the end
-		paths   []string             // undo only these
+		root    bool                 // needs root, because it works as another user
+		setup   string               // a script to run before the mount; $G is a directory in .git
+		act     string               // a script to run after the mount
+		then    func(d string) error // makes further changes
+		last    string               // a last script, whose changes are undone alone at the end
+		paths   []string             // the undo is limited to these paths
 		lost    string               // reported as lost by the first undo
-		restore bool                 // and then restore everything
-		redo    int                  // status of the redo between two undos
+		restore bool                 // test a restore of everything, too
+		redo    int                  // the exit status of the redo between two undos
 		want    []func(d string) error
-		half    []func(d string) error // after the last change alone was undone
-		again   []func(d string) error // after the redo
+		half    []func(d string) error // expected after only the last script was undone
+		again   []func(d string) error // expected after the redo
 	}{
 		{name: "an ignored file changed by a name in .git",
 			setup: "mkdir ign; echo old >ign/f; ln ign/f $G/f", act: "echo new >$G/f; echo new >other",
@@ -536,7 +536,7 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			// Found by its process, because a close may be reported late.
+			// The change is selected by its process, because a close may be reported late.
 			last := script(d, c.last)
 			undo := []string{"undo", "--yes", "--dir", p.dir, "--since", since}
 			if c.paths != nil {

@@ -53,7 +53,7 @@ func newUsers(t *testing.T, owner int) *users {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // before the project's own
+	t.Cleanup(func() { // runs before the project's own cleanup
 		_ = holder.Process.Kill()
 		_ = holder.Wait()
 	})
@@ -100,8 +100,8 @@ func (u *users) unshare(uid int) *exec.Cmd {
 	return exec.Command("nsenter", "-m", "-t", strconv.Itoa(u.holder), "setpriv", "--reuid", id, "--regid", id, "--clear-groups", "unshare", "-U", "-r", "-m", "sh", "-c")
 }
 
-// namespace is the source as seen by a user's process that has a mount namespace of its own from
-// now on.
+// namespace returns a path to the source through a user's process, which gets its own mount
+// namespace now.
 func (u *users) namespace(uid int) (dir string) {
 	u.t.Helper()
 	cmd := u.unshare(uid)
@@ -124,8 +124,8 @@ func (u *users) namespace(uid int) (dir string) {
 	return fmt.Sprintf("/proc/%d/root%s", cmd.Process.Pid, u.dir)
 }
 
-// held returns for each file its content and the rights that it gives to whoever runs it. Only
-// names that begin like those of the test count.
+// held returns the content of each file and the rights that a user gets by running it. It considers
+// only the files that the test makes.
 func (u *users) held(uid int) (lines map[string]string, rights map[string]string) {
 	u.t.Helper()
 	out := u.as(uid, `export LC_ALL=C; find */ -type f -name 'of-*' -exec stat -c 'stat %n %a %u %g' {} +; find */ -type f -name 'of-*' -exec sha256sum {} + | sed 's/^\(.\{12\}\)[^ ]* ./sum \1 /'; getcap -r . | sed 's,^\./,,; s/^/cap /'`)
@@ -160,10 +160,10 @@ func (u *users) held(uid int) (lines map[string]string, rights map[string]string
 	return lines, rights
 }
 
-// TestNoFileGainsRights: an undo made programs set-user-id root, because the mode was restored
-// without the owner. Whoever wrote, whoever undoes, in whichever directory, mounted or not: a
-// content has the rights of a user, of a group or of its own only where somebody had given it
-// exactly these before.
+// TestNoFileGainsRights: an undo used to make programs set-user-id root, because the mode was
+// restored without the owner. A content may run with the rights of a user or group, or with
+// capabilities, only where somebody had given it exactly these rights before. That must hold for
+// every writer and every user who undoes, in any directory, mounted or not.
 func TestNoFileGainsRights(t *testing.T) {
 	dirs := map[string]string{
 		"shared": "chmod 1777 shared",
@@ -213,7 +213,7 @@ func TestNoFileGainsRights(t *testing.T) {
 				before := look()
 				for dir := range dirs {
 					for _, writer := range []int{rootUser, someUser} {
-						// What a user may not do is not undone.
+						// The undo leaves out changes that the user may not make.
 						_, _ = u.try(undoer, strings.ReplaceAll(`set +e; export CLAUDE_CODE_SESSION_ID=agent; rm -f OF-gone OF-grp OF-able; chmod u-s OF-stripped
 							chown root:root OF-chowned; sed -i 's/^1$/one/' OF-edited; echo other OF >OF-new; chmod 4755 OF-new; mv -f OF-new OF-replaced
 							cp OF-plain OF-tmp; mv -f OF-tmp OF-copied; chmod 4755 OF-copied`, "OF", fmt.Sprintf("%s/of-%d", dir, writer)))

@@ -115,7 +115,7 @@ func TestWorktreesShare(t *testing.T) {
 		t.Fatal(text)
 	}
 
-	// The first worktree purges: the other still has the content, and the answer says how to
+	// If the first worktree purges a content, the other still has it, and the answer says how to
 	// purge it there.
 	text := p.cb("store", "purge", "--yes", p.path("secret.txt"))
 	if want := "cachebro store purge " + w.path("secret.txt"); !strings.Contains(text, want) {
@@ -134,7 +134,8 @@ func TestWorktreesShare(t *testing.T) {
 		}
 	}
 
-	// A third one shares with either; then the first two are killed and removed.
+	// A third worktree shares pack files with the first two. Their daemons are then killed and
+	// their histories removed.
 	third := p.worktree("third")
 	third.scanned()
 	if n := len(third.packs()); n == 0 {

@@ -1,5 +1,6 @@
-// Package fastpath answers an agent's hook events and requests for its status line, and git's
-// fsmonitor queries (which files have changed), before the rest of the program is initialised.
+// Package fastpath answers requests before the rest of the program is initialised. These are an
+// agent's hook events and requests for its status line, and git's fsmonitor queries (which files
+// have changed).
 //
 // One tool call of an agent starts up to three hook processes, so their start must be cheap. The
 // libraries for the index and the web pages build tables when their packages are initialised, even

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRemoveAllWhileFilesCome deletes a directory in which somebody still creates files, as a
-// daemon does that is about to end.
+// TestRemoveAllWhileFilesCome deletes a directory in which somebody still creates files, like a
+// daemon that is about to end.
 func TestRemoveAllWhileFilesCome(t *testing.T) {
 	for round := range 20 {
 		dir := filepath.Join(t.TempDir(), "fork")

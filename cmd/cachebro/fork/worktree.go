@@ -14,9 +14,9 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// worktreeEvent is the event by which Claude Code requests a worktree for a session or an agent, or
-// its removal. The answer is the worktree's directory, on the last line printed. If the removal
-// fails, the client does not delete the worktree.
+// worktreeEvent is the event with which Claude Code requests a worktree for a session or an agent,
+// or requests the removal of a worktree. The answer is the worktree's directory, on the last line
+// printed. If the removal fails, the client does not delete the worktree.
 type worktreeEvent struct {
 	Cwd  string `json:"cwd"`
 	Name string `json:"name"`          // WorktreeCreate

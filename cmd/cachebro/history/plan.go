@@ -231,7 +231,7 @@ func reverseCommand(sides []*side, merged bool) string {
 }
 
 // Apply carries out the steps of a plan and reports them to the daemon's journal. If the project is
-// not mounted, the net records the changes.
+// not mounted, the net, the recorder of cachebro run, records the changes.
 func Apply(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, plan wire.Plan, force bool) (res apply.Result, err error) {
 	work := apply.Work{Force: force}
 	if t.Point == "" {

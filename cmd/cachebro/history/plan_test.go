@@ -12,8 +12,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// An undo right after many renames waited half a minute for the log without a message. Then the
-// message came only after the wait, because it needed the log itself, and after another wait.
+// An undo right after many renames used to wait half a minute for the log without a message. A
+// later version printed the message only after the wait, because the message needed the log itself.
 func TestWaitingIsSaid(t *testing.T) {
 	dir, err := os.MkdirTemp("", "w") // the path of a socket is short
 	if err != nil {

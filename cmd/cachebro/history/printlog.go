@@ -35,7 +35,7 @@ type logPrinter struct {
 	under under
 }
 
-// errEnough ends the walk when --limit lines are written.
+// errEnough stops reading versions when --limit lines are written.
 var errEnough = errors.New("enough lines")
 
 func printLog(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, c *wire.Client, q wire.LogQuery, f logFlags) error {
@@ -162,7 +162,7 @@ func (l *logPrinter) line(v wire.Version, text string) error {
 type asideLine struct {
 	time time.Time
 	text string
-	in   string // in a story, its session and prompt
+	in   string // its session and prompt, if actions are shown
 }
 
 // asides returns the lines for gaps and notices. width is that of the first column.

@@ -78,12 +78,12 @@ func UndoCommand(e *cli.Env) *cobra.Command {
 		Use: "undo [NUMBER] [PATH…]", Short: "undo what a prompt, command, session or process did",
 		Long: `Undoes all changes by one actor, or all changes since a time: contents, new and deleted
 files, renames, modes. It changes a file only if the file is still as that actor left
-it. All other files are listed as conflicts. So are files that a process has open for
-writing (on a mount, --force writes into these). NUMBER is the number of an action in
-the log. Without NUMBER and flags that select changes, the newest action is undone that
-is not an undo, redo, revert or restore. Those that an agent ran are part of what its
-session, prompt and tool call did. A present content that the history lacks is recorded
-before it is replaced; if that is impossible (more than
+it. All other files are listed as conflicts. Files that a process has open for writing
+are conflicts too (on a mount, --force writes into them). NUMBER is the number of an
+action in the log. Without NUMBER and flags that select changes, undo reverses the
+newest action that is not an undo, redo, revert or restore. Such commands that an agent
+ran are part of what its session, prompt and tool call did. A present content that the
+history lacks is recorded before it is replaced; if that is impossible (more than
 ` + strconv.Itoa(limits.Content>>20) + ` MiB), the file is left alone.
 
 The exit status is 0 if everything was undone, 1 if something was left alone, which is

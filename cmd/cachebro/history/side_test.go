@@ -8,8 +8,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// A plan for files outside of projects also listed directories that exist, such as "A /home/" and
-// "A /home/ann/", as if they had been deleted and had to be made again.
+// A plan for files outside of projects used to list existing directories too, such as "A /home/".
+// It looked as if they had been deleted and had to be made again.
 func TestDirectoriesThatAreThereAreNotListed(t *testing.T) {
 	there := t.TempDir()
 	below := func(p string) []byte { return []byte(strings.TrimPrefix(p, "/")) }

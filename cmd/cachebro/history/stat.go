@@ -95,8 +95,8 @@ func printStat(ctx context.Context, e *cli.Env, c *wire.Client, t cli.Target, si
 	return nil
 }
 
-// withoutTemporary leaves out files that were both created and deleted within the time. Editors and
-// sed write such a temporary file for each save.
+// withoutTemporary leaves out files that were both created and deleted within the period. Editors
+// and sed write such a temporary file for each save.
 func withoutTemporary(all []*changedFile) (kept []*changedFile) {
 	for _, f := range all {
 		if !f.last.Deleted || f.first.Prev != 0 {

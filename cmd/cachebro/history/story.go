@@ -22,10 +22,11 @@ const (
 	storyPage  = 50 // actions per request
 	shortFiles = 8  // files of an action that are listed without --stat
 	allFiles   = 100_000
-	// below is the indentation of lines that belong to an action. It aligns them with its time.
+	// below is the indentation of lines that belong to an action. It aligns them with the action's
+	// time.
 	below = "       "
 	// pipeWidth is the width of lines if the output is not a terminal. A command has at most 500
-	// bytes, so every word of it can be found in the output.
+	// bytes, so it is never shortened in the output.
 	pipeWidth = 600
 	// followEvery is the pause between two requests of --follow. settled is how long ago an action
 	// must have ended before it is shown. After that time its counts are final.
@@ -193,7 +194,7 @@ func (s *story) printAsides(a *wire.Action) {
 	}
 }
 
-// promptOf returns an actor's session and prompt, "" if no session is known.
+// promptOf returns an actor's session and prompt, or "" if no session is known.
 func promptOf(a wire.Actor) string {
 	if a.Session == "" {
 		return ""

@@ -9,8 +9,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// Changes of git's own files are listed under the prompt that made them, above and below the
-// files that it changed. What a person did in between is not.
+// Changes of git's own files are listed under the prompt that made them, above and below the files
+// that the prompt changed. A person's change in between is not listed there.
 func TestGitOperationsStandUnderTheirPrompt(t *testing.T) {
 	at := func(s int) time.Time { return time.Date(2026, 5, 1, 12, 0, s, 0, time.Local) }
 	agent := wire.Actor{Session: "sess", Prompt: "p1"}

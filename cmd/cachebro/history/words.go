@@ -205,7 +205,7 @@ func Whose(a wire.Action, uid uint32) string {
 	return strings.Join(parts, ", ")
 }
 
-// TakenBackText describes which plans undid a change, "" if none did.
+// TakenBackText describes which plans undid a change, or "" if none did.
 func TakenBackText(by []wire.TakenBack) string {
 	if len(by) == 0 {
 		return ""

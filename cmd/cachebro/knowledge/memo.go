@@ -36,7 +36,7 @@ of this has changed.
 The output of a command is never repeated if the command fails, writes tracked files,
 reads its standard input, uses the network or talks to another process, or asks the kernel
 for something that may change at any time (processes, load, memory, free space, locks).
-Neither is it repeated if the command reads files outside of the project, except for those
+It is also not repeated if the command reads files outside of the project, except for those
 of the system, of toolchains and of your settings; with --allow-outside all such files are
 checked like those of the project. Clocks and random numbers cannot be checked, so do not
 use memo for commands that depend on them. Variables that name an agent's session or the
@@ -74,7 +74,7 @@ on the order in which a directory is listed.
 		}
 		defer m.client.Close()
 		rec, why := m.holding(ctx)
-		if why != "" && *explain { // a call with merged outputs is another call than one with separate outputs, so explain looks for both
+		if why != "" && *explain { // a call with merged outputs differs from one with separate outputs, so explain looks for both
 			was := why
 			if err := m.name(func(c *memo.Call) { c.Merged = !c.Merged }); err != nil {
 				return err

@@ -107,7 +107,7 @@ func watchIndex(ctx context.Context, e *cli.Env, c *wire.Client) (done func()) {
 	})
 }
 
-// progressLine describes the progress of the index, "" if there is none.
+// progressLine describes the progress of the index, or "" if there is none.
 func progressLine(p wire.IndexProgress) string {
 	switch {
 	case p.Looking:

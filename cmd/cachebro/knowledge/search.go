@@ -49,7 +49,7 @@ vectors, so that ranked search goes by meaning too. The program reads lines like
 	symbols := fs.Bool("symbols", false, "find definitions whose name resembles the pattern")
 	files := fs.Bool("files", false, "find files whose name resembles the pattern")
 	history := fs.Bool("history", false, "find lines of older versions and deleted files that no longer exist")
-	compact := fs.Bool("compact", false, "one line a hit, with an id that show and read_file know")
+	compact := fs.Bool("compact", false, "one line per hit, with an id that show and read_file accept")
 	asJSON := fs.Bool("json", false, "one JSON object per hit and line")
 	fs.StringVar(&q.Session, "session", "", "rank what this session works on higher")
 	fs.BoolVar(&q.Body, "body", false, "also print the text of the enclosing definition")

@@ -87,8 +87,9 @@ func Open(ctx context.Context, e *cli.Env, machine, path string) (t cli.Target, 
 // hosts may have written the rest. nil means the whole history.
 type Part []remote.Writer
 
-// partOf returns the part that the host called name wrote. It returns nil if the host wrote
-// everything, or if no writer has that name because it is an id.
+// partOf returns the part that the host called name wrote. It returns nil, which means the whole
+// history, if that host wrote everything or if no writer has that name. The name may be the id of a
+// machine.
 func partOf(all []remote.Writer, name string) Part {
 	part := slices.DeleteFunc(slices.Clone(all), func(w remote.Writer) bool { return w.Name != name })
 	if len(part) == 0 || len(part) == len(all) {

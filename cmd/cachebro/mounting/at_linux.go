@@ -54,7 +54,7 @@ func printPast(ctx context.Context, e *cli.Env, given string, versions bool) err
 		if err != nil {
 			return err
 		}
-		// 10m is another moment a second later, so print the version's number.
+		// A second later, 10m means another moment, so print the version's number.
 		inside = filepath.Join("at", "version", strconv.FormatUint(m.Seq, 10))
 	}
 	point, err := mounted(ctx, e, t.Root)
@@ -124,7 +124,7 @@ func start(ctx context.Context, e *cli.Env, root, point string) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	said := make(chan string, 1) // the process's line of output, "" if it ended without one
+	said := make(chan string, 1) // the process's line of output, or "" if it ended without one
 	go func() {
 		line, _ := bufio.NewReader(out).ReadString('\n')
 		said <- strings.TrimSpace(line)

@@ -90,7 +90,7 @@ func MountForSession(ctx context.Context, e *cli.Env, root string) (mounted bool
 	return true, nil
 }
 
-// RootOf returns the root of the project that a state directory belongs to, "" if it is unknown.
+// RootOf returns the root of the project that a state directory belongs to, or "" if it is unknown.
 // mount and up store the root.
 func RootOf(state string) string {
 	b, _ := os.ReadFile(filepath.Join(state, setUpFile)) // the file exists only after up

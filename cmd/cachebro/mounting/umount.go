@@ -42,7 +42,7 @@ in a copy, the exit status is 3.`,
 
 	fs := cmd.Flags()
 	lazy := fs.Bool("lazy", false, "detach now; processes that use the mount are served until they leave it")
-	force := fs.Bool("force", false, "detach now, and end the mount for every process that uses it, also in other mount namespaces")
+	force := fs.Bool("force", false, "detach now, and end the mount for every process that uses it, including those in other mount namespaces")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return Umount(cmd.Context(), e, cli.First(args, "."), *lazy, *force)
 	}
@@ -60,7 +60,8 @@ func Umount(ctx context.Context, e *cli.Env, dir string, lazy, force bool) error
 	}
 	state, _ := e.Paths().State(m.Source)
 	if other := e.Elsewhere(m); other != nil {
-		// HOME is another one (sudo -H), so use the state directory of the mount.
+		// HOME is not the home directory of the mount's owner (sudo -H), so use the state directory
+		// of the mount.
 		state = other.State
 		e = e.WithState(filepath.Dir(state))
 	}

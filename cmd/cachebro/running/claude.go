@@ -10,8 +10,9 @@ import (
 	"cachebro/hooks/clients"
 )
 
-// addClientFlags adds flags to the command line of a known client that make it use cachebro without
-// configuration. If init has registered the hooks, it adds none, because they would run twice.
+// addClientFlags adds flags to the command line of a known client, so that the client uses cachebro
+// without configuration. If init has registered the hooks, it adds none, because they would run
+// twice.
 func addClientFlags(e *cli.Env, client, project string, args []string) ([]string, error) {
 	if client != "claude" || len(args) > 1 && claudeSub[args[1]] {
 		return args, nil

@@ -6,7 +6,7 @@ import (
 	"cachebro/store/leaf/limits"
 )
 
-// NetLimits returns the limits of the net, one list item each.
+// NetLimits returns the limits of the net, the recorder of cachebro run, one list item each.
 func NetLimits() string {
 	return fmt.Sprintf(`  - it watches only the command and its descendants, and no 32-bit programs;
   - set-uid programs (sudo, ping) get no special rights, unless root runs them;

@@ -27,7 +27,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NetCommand returns the command cachebro net.
+// NetCommand returns the command cachebro net, which runs the recorder.
 func NetCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "net", Short: "saves files before a command changes them (started by cachebro run)",

@@ -129,7 +129,7 @@ func (u loginUnit) disable(e *cli.Env) error {
 		return err
 	}
 	if u.link != "" {
-		_ = os.Remove(filepath.Dir(u.link)) // if it is empty
+		_ = os.Remove(filepath.Dir(u.link)) // fails if it is not empty
 	}
 	fmt.Fprintf(e.Stdout, "%s no longer mounts anything for cachebro: removed %s\n", u.reader, cli.Quote(u.file))
 	return nil

@@ -105,7 +105,7 @@ type uninstallPlan struct {
 	changes []clients.Change
 }
 
-// planUninstall covers this user's files and those of each set-up project.
+// planUninstall plans the changes to this user's files and to the files of each set-up project.
 func planUninstall(e *cli.Env) ([]uninstallPlan, error) {
 	var plans []uninstallPlan
 	for _, root := range append([]string{""}, mounting.SetUpRoots(e)...) {

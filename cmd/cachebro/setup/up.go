@@ -106,9 +106,9 @@ func printMachine(e *cli.Env, m mounting.PlannedMount, why error) {
 	}
 }
 
-// printAliases prints aliases that start agents under the net, for projects that cannot be mounted.
-// CLAUDE_CODE_SHELL_PREFIX, a client's prefix for its shell commands, cannot replace them, because
-// it would miss the writes of the client's own tools.
+// printAliases prints aliases that start agents with cachebro run, for projects that cannot be
+// mounted. CLAUDE_CODE_SHELL_PREFIX, a client's prefix for its shell commands, cannot replace them,
+// because it would miss the writes of the client's own tools.
 func printAliases(e *cli.Env) {
 	s, err := Setup(e, InitFlags{}, "")
 	if err != nil || !outside.Possible() {

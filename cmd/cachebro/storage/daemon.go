@@ -61,7 +61,7 @@ func DaemonCommand(e *cli.Env) *cobra.Command {
 		if d, err := time.ParseDuration(e.Getenv("CACHEBRO_IDLE")); err == nil && d > 0 {
 			o.IdleExit = d
 		}
-		// A program that turns texts into vectors, for search by meaning.
+		// The command turns texts into vectors, for search by meaning.
 		if c := search.NewEmbedCommand(e.Getenv("CACHEBRO_EMBEDDER")); c != nil {
 			defer c.Close()
 			o.Embedder = c

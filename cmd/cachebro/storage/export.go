@@ -139,5 +139,5 @@ func newFile(path string, replace bool, fill func(*os.File) error) error {
 	if replace {
 		return os.Rename(f.Name(), path)
 	}
-	return os.Link(f.Name(), path) // fails if somebody made it meanwhile
+	return os.Link(f.Name(), path) // fails if somebody has made it in the meantime
 }

@@ -108,8 +108,8 @@ func importHere(ctx context.Context, e *cli.Env, from io.Reader, im *imported) (
 	return c, err
 }
 
-// giveHistory calls give with the state directory of the project at root, which must be neither
-// mounted nor have a history.
+// giveHistory calls give with the state directory of the project at root, which must not be mounted
+// and must not have a history.
 func giveHistory(ctx context.Context, e *cli.Env, root string, give func(state string, limits store.Options) error) error {
 	overlays, err := mounts.Overlays()
 	if err != nil {

@@ -73,7 +73,7 @@ type diffPart struct {
 	Left       int
 	Other      template.URL // the same diff in the other form, in one column or two
 	Arounds    []searchMode // how many lines of context can be chosen
-	Around     template.URL // the same diff, to which the chosen number is added
+	Around     template.URL // the same diff; the page appends the chosen number
 	Space      template.URL // the same diff with white space compared, or not
 	Blank      bool         // white space is not compared
 	Page       template.URL
@@ -381,7 +381,7 @@ func at(colours [][]span, n int) []span {
 	return nil
 }
 
-// imageKind returns the type of a picture that browsers show and that contains no script, "" for
+// imageKind returns the type of a picture that browsers show and that contains no script, or "" for
 // anything else.
 func imageKind(b []byte) string {
 	switch kind := http.DetectContentType(b); kind {

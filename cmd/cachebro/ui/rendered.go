@@ -50,7 +50,7 @@ const (
 
 const maxRendered = 8 << 20
 
-// renders returns the way in which a file can be rendered, "" if it cannot.
+// renders returns the way in which a file can be rendered, or "" if it cannot.
 func renders(p string, data []byte) string {
 	if len(data) > maxRendered || text.Binary(data) {
 		return ""

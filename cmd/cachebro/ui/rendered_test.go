@@ -75,7 +75,7 @@ func TestNotebook(t *testing.T) {
 	}
 }
 
-// TestChangedBlocks shows what was removed and added, with one block around it.
+// TestChangedBlocks: a diff shows the removed and added blocks, with one block around them.
 func TestChangedBlocks(t *testing.T) {
 	of := func(keys string) (all []block) {
 		for _, k := range strings.Split(keys, "") {

@@ -40,7 +40,7 @@ type server struct {
 	g     *guard
 	pages *template.Template
 	live  *live
-	// takes is held while a plan is carried out, so that only one is at a time.
+	// applying is held while a plan is carried out, so that only one is carried out at a time.
 	applying sync.Mutex
 	seen     seenMarks
 }

@@ -113,12 +113,12 @@ func (s *server) timeline(ctx context.Context, q url.Values) (any, error) {
 type actionsPart struct {
 	Groups []group
 	Asides []string     // gaps and notices that fall between the actions
-	More   template.URL // the next page, "" if there is none
+	More   template.URL // the next page, or "" if there is none
 	Newest uint64       // the newest version in it
 	Empty  bool
 }
 
-// group is consecutive actions of one prompt.
+// group holds consecutive actions of one prompt.
 type group struct {
 	ID, Asked, About string
 	Session          string       // the session's name, "" outside of sessions

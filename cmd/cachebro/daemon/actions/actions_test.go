@@ -29,7 +29,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// process reports a process; start is its pid.
+// process reports a process. Its pid also serves as its start time.
 func (w *world) process(pid, ppid, group uint32, comm string, args ...string) {
 	w.t.Helper()
 	p := attribution.Process{ProcessID: attribution.ProcessID{PID: pid, Start: uint64(pid)}, Parent: attribution.ProcessID{PID: ppid, Start: uint64(ppid)}, Group: group, Comm: comm, Args: args, Seen: storetest.Now().UnixNano()}
@@ -52,7 +52,7 @@ func (w *world) do(cs ...store.Change) {
 	storetest.Apply(w.t, w.st, cs...)
 }
 
-// save makes an atomic save: a temporary file that is renamed to its name.
+// save makes an atomic save: it writes a temporary file and renames that to p.
 func (w *world) save(p store.Path, data string) {
 	temp := p + ".tmp"
 	w.do(w.tree.Write(temp, data), w.tree.Rename(temp, p))
@@ -134,7 +134,7 @@ func (w *world) start(files ...store.Path) {
 	storetest.Wait(time.Hour)
 }
 
-// Each way in which programs change files is shown as a person understands it.
+// Each way in which programs change files is described as a person would describe it.
 func TestFiles(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -217,8 +217,8 @@ func TestOwnCommandsAreActions(t *testing.T) {
 	}
 }
 
-// TestSeveralCommands: a line of several commands was shown with only the newest one, so "echo x
-// >f; rm old" looked like "rm old".
+// TestSeveralCommands: a line of several commands used to be shown with only the newest one, so
+// "echo x >f; rm old" looked like "rm old".
 func TestSeveralCommands(t *testing.T) {
 	w := newWorld(t)
 	w.as(100, "zsh").do(w.tree.Write("old", "1\n"))
@@ -257,8 +257,8 @@ func TestSeveralCommands(t *testing.T) {
 	}
 }
 
-// What an agent's tool call did is shown with its command, its prompt and its agent. If somebody
-// else changed a file in between, the file is marked with that.
+// A tool call is shown with its command, its prompt and its agent. If somebody else changed one of
+// its files in the meantime, the file is marked.
 func TestToolCalls(t *testing.T) {
 	w := newWorld(t)
 	w.start("a")
@@ -292,8 +292,9 @@ func TestToolCalls(t *testing.T) {
 }
 
 // A sandbox creates empty placeholders in the tree for a command, and the client that ran it
-// removes them. Both belong to the command, and a command that did nothing else did nothing. If
-// somebody else removes one, or it was not empty, that is an action of its own.
+// removes them. Both changes belong to the command. If the command changed nothing else, the
+// command is shown as having had no effect. If somebody else removes a placeholder, or if the
+// placeholder was not empty, the removal is a separate action.
 func TestPlaceholders(t *testing.T) {
 	w := newWorld(t)
 	w.process(50, 1, 50, "claude", "claude")
@@ -330,7 +331,7 @@ func TestPlaceholders(t *testing.T) {
 	w.want(w.page(store.Filter{}, wire.ActionsQuery{Limit: 3}), "claude: 1: deleted full +0-1", "rm mine: 1: deleted mine", "bwrap cat a: 2: added full +1-0, added mine")
 }
 
-// Pages of any size together have the same actions as one page, in both directions, also for
+// Small pages together show the same actions as one large page, in both directions and with
 // parallel jobs.
 func TestPages(t *testing.T) {
 	w := newWorld(t)
@@ -387,8 +388,8 @@ func TestReadsNoFurther(t *testing.T) {
 	}
 }
 
-// Of an action with thousands of versions in a row only some are read, but its whole span is
-// reported. Earlier actions, and those of others during it, are reported completely.
+// If an action has thousands of versions in a row, only some of them are read, but its whole span
+// is reported. Earlier actions, and the actions of others during it, are reported completely.
 func TestLongActionIsNotReadWhole(t *testing.T) {
 	w := newWorld(t)
 	w.start("a", "d/f7")
@@ -445,8 +446,8 @@ func TestLongActionIsNotReadWhole(t *testing.T) {
 	}
 }
 
-// The action of each version is the one that the page shows, for parallel jobs, pauses and tool
-// calls.
+// ActionOf assigns each version to the action that the page shows for it, even with parallel jobs,
+// pauses and tool calls.
 func TestOfIsWhatThePageTells(t *testing.T) {
 	w := newWorld(t)
 	w.process(101, 100, 101, "make", "make", "-j2")
@@ -495,8 +496,8 @@ func TestOfIsWhatThePageTells(t *testing.T) {
 	}
 }
 
-// An action that is too long to list is summarised by directories as far as necessary. Deletions
-// are listed first, and the counts include everything.
+// An action that is too long to list is summarised by directory where necessary. Deletions are
+// listed first, and the counts include everything.
 func TestFold(t *testing.T) {
 	w := newWorld(t)
 	w.process(101, 100, 101, "sh", "sh", "-c", "x")
@@ -539,8 +540,8 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// A plan that removes a file under a temporary name has removed the file; that name is never
-// shown.
+// If a plan renames a file to a temporary name and then removes it, the log shows that the file was
+// removed, and never shows the temporary name.
 func TestRemovedByAPlan(t *testing.T) {
 	w := newWorld(t)
 	w.as(100, "zsh").do(w.tree.Write("a.txt", "one\n"))

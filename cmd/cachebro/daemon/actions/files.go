@@ -21,12 +21,12 @@ type file struct {
 	path    store.Path
 	existed bool          // whether the file existed before the action
 	before  store.Version // its version before the action; if the file was renamed, the version at the path origin
-	origin  store.Path    // the path that the file had before; "" if it had this one
+	origin  store.Path    // the file's path before the action; "" if it was the same
 	now     store.Version // the action's last version of it
 	made    bool          // the action made the file
 	deleted bool
 	mode    bool // only permissions and the like changed
-	only    bool // a single rename is all that happened to it
+	only    bool // a single rename is the only change
 	comm    string
 }
 
@@ -62,7 +62,7 @@ func filesOf(v *store.View, vs []store.Version, first uint64, a *wire.Action) ([
 
 // start returns the number of the version at which the action's change of a path begins. Usually that
 // is the number of o, the first version read for the path. If some of the action's versions were not
-// read, it is the number of the action's first version.
+// read, start returns the number of the action's first version.
 func (h *history) start(o store.Version) uint64 {
 	if h.first > 0 {
 		return h.first
@@ -85,7 +85,7 @@ func (h *history) readBefore(vs []store.Version) (err error) {
 	return err
 }
 
-// before returns the state of a path just before version o of it.
+// before returns the state of a path just before its version o.
 func (h *history) before(p store.Path, o store.Version) (*file, error) {
 	if f := h.files[p]; f != nil {
 		return f, nil
@@ -188,7 +188,7 @@ func (h *history) rename(o store.Version) error {
 	untouched := src.now.Seq == 0 && dst.now.Seq == 0
 	if origin := cmp.Or(src.origin, src.path); origin != o.Path {
 		dst.origin, dst.before = origin, src.before
-	} else { // the file is back at its first path
+	} else { // the file is back at its original path
 		dst.existed, dst.before = true, src.before
 	}
 	dst.touch(o)

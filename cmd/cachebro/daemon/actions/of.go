@@ -10,9 +10,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// ActionOf finds the action that contains a version, as the log groups versions into actions. has
-// reports whether a version belongs to the action. span is where the action begins and ends.
-// command describes what made the version.
+// ActionOf finds the action to which the log assigns a version. has reports whether a version
+// belongs to the action. span is the range from the action's first to its last version. command
+// describes what made the given version.
 func (s *Service) ActionOf(v *store.View, of store.Version) (has func(store.Version) bool, span wire.ActionSpan, command string, err error) {
 	w := s.newDescriber()
 	all := []store.Version{of}
@@ -72,8 +72,8 @@ func (n Namer) Key(v store.Version) string {
 // TopAncestor searches the process that made a version and its ancestors. It stops below a
 // session's client, an agent or init. It returns the topmost process whose name matches. If none
 // does, it returns the process that made the version. name is the command that started the returned
-// process, "" if not known. seen is when the returned process was first seen, 0 if its name does
-// not match.
+// process, or "" if it is not known. seen is when the returned process was first seen, 0 if its
+// name does not match.
 func (n Namer) TopAncestor(v store.Version, matches func(comm string) bool) (id attribution.ProcessID, name string, seen int64) {
 	id = attribution.ProcessID{PID: v.Actor.PID, Start: v.Actor.Start}
 	p, ok := n.w.program(id, v.Actor.Comm, 0)

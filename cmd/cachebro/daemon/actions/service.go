@@ -41,7 +41,7 @@ func New(st *store.Store, sv *survey.Survey, paths onwire.Paths, ls *lost.Servic
 	return &Service{store: st, book: attribution.OpenProcesses(st), survey: sv, paths: paths, lost: ls, marks: newMarks()}
 }
 
-// Handlers returns the handlers of its requests, by method.
+// Handlers returns the handlers of the service's requests, by method.
 func (s *Service) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{wire.MActions: onwire.Decoded(s.answer), wire.MTakenBack: onwire.Decoded(s.takenBackOf)}
 }
@@ -136,7 +136,7 @@ func during(out *wire.Actions, q wire.ActionsQuery) (from, to time.Time, ok bool
 	return from, to, q.Seq == 0
 }
 
-// Page returns one page of the actions of the versions that a filter selects.
+// Page returns one page of actions, made from the versions that a filter selects.
 func (s *Service) Page(f store.Filter, q wire.ActionsQuery) (wire.Actions, error) {
 	if q.Files <= 0 {
 		q.Files = defaultFiles

@@ -29,7 +29,8 @@ func sizeOfMarks(m planMarks) int {
 	return n
 }
 
-// marksOf returns what a finished plan did, except for paths for which a step failed.
+// marksOf returns what a finished plan did to each path. Paths for which a step failed are left
+// out.
 func (s *Service) marksOf(id string) (planMarks, error) {
 	if m, ok := s.marks.Get(id); ok {
 		return m, nil

@@ -12,7 +12,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// carryOut journals a plan and does its steps, except those that are to fail.
+// carryOut journals a plan and carries out its steps, except those that are to fail.
 func (w *world) carryOut(p *undo.Draft, err error, fails ...store.Path) string {
 	w.t.Helper()
 	if err != nil {
@@ -51,7 +51,7 @@ func (w *world) carryOut(p *undo.Draft, err error, fails ...store.Path) string {
 	return p.ID
 }
 
-// last returns a command's action in the log.
+// last returns the newest action with the given command in the log.
 func (w *world) last(command string) wire.Action {
 	w.t.Helper()
 	for _, a := range w.page(store.Filter{}, wire.ActionsQuery{}).Actions {
@@ -138,17 +138,18 @@ func TestTakenBack(t *testing.T) {
 		t.Error("the log has no undo")
 	}
 
-	// Later changes by others do not bring it back, and are not undone themselves.
+	// A later change by somebody else does not redo what was undone, and is not itself shown as
+	// undone.
 	w.as(102, "vim").do(w.tree.Write("b", "theirs\n"))
 	want("after a change on top", w.last("sed -i x"), false, file)
 	want("the change on top", w.last("vim a"), false)
 
-	// The whole file goes back to its state before all of that.
+	// The revert returns the whole file to its state before all these changes.
 	d, err = p.Revert("a", 0, 1)
 	revert := w.carryOut(d, err)
 	want("after a revert", w.last("sed -i x"), false, revert, file)
 
-	// A step that failed reversed nothing.
+	// A failed step undid nothing.
 	storetest.Wait(time.Hour)
 	w.as(101, "sed").do(w.tree.Write("d", "x\n"), w.tree.Write("e", "x\n"))
 	newest := w.st.Seq()
@@ -158,7 +159,8 @@ func TestTakenBack(t *testing.T) {
 	want("where a step failed", a, false, part)
 }
 
-// An undo that merges removes its action from a file that others changed since.
+// An undo that merges removes the lines of its action from a file that somebody else has changed
+// since.
 func TestTakenBackByMerge(t *testing.T) {
 	w := newWorld(t)
 	w.process(101, 100, 101, "sed", "sed", "-i", "x")

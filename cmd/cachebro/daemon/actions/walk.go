@@ -40,7 +40,7 @@ type group struct {
 	passed  int
 	far     uint64
 	farTime int64
-	blocks  int // blocks of the log that were read and hold only its versions
+	blocks  int // number of blocks of the log that were read and hold only versions of the group
 }
 
 func (g *group) span() wire.ActionSpan {

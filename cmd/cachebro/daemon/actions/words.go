@@ -18,7 +18,7 @@ import (
 
 const (
 	maxWords    = 500 // length of a command in an answer, in bytes
-	maxExpanded = 90  // the same if a shell may have expanded the arguments
+	maxExpanded = 90  // the same limit if a shell may have expanded the arguments
 )
 
 // starters are terminals and servers. Each process that a starter or an agent starts is a separate
@@ -377,10 +377,10 @@ func (w *describer) commands(vs []store.Version) string {
 	return strings.Join(all, "; ")
 }
 
-// maxBegan is how much of a session's first prompt names it, in bytes.
+// maxBegan is the length to which a session's first prompt is cut, in bytes.
 const maxBegan = 200
 
-// cutText cuts a text to at most most bytes, without splitting a character.
+// cutText shortens a text to the given number of bytes, or less, without splitting a character.
 func cutText(s string, most int) string {
 	if len(s) <= most {
 		return s

@@ -31,7 +31,7 @@ func TestTreeDigest(t *testing.T) {
 	if err != nil || root == (digest{}) {
 		t.Fatal(root, err)
 	}
-	// The other way is to replay all versions, starting with an empty log.
+	// The second way to compute the digest is to replay all versions from the beginning of the log.
 	replayed := &digests{store: s, built: true, files: map[store.Path]digest{}, sums: map[store.Path]digest{}}
 	if got, _, err := replayed.digestOf(""); err != nil || got != root {
 		t.Fatal(got, root, err)

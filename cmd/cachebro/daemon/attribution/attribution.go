@@ -39,8 +39,8 @@ type process struct {
 	comm    string
 	args    string // joined by spaces, for comparisons
 	session string // the first session that its environment names
-	// client is the second, different session that its environment names, "" if there is none.
-	// Usually session is then that of a "cachebro run", and client that of the agent that runs in it.
+	// client is the second, different session that its environment names, or "" if there is none.
+	// Usually session then belongs to a "cachebro run", and client to the agent that runs in it.
 	client string
 	seen   int64
 }
@@ -77,7 +77,7 @@ type Attribution struct {
 	onSession func(session string) // see OnSession
 	callers   *fusefs.Callers      // for Meet
 
-	// mu guards the fields below. Nothing waits while holding it.
+	// mu guards the fields below. No goroutine waits while it holds mu.
 	mu       sync.Mutex
 	procs    map[Key]*process
 	clients  map[Key][]sessionAt
@@ -227,7 +227,7 @@ func (a *Attribution) begin(call wire.ToolCall, owner Key, t int64) {
 	}
 }
 
-// Cwd returns the directory that a tool call was made in, "" if it is not known.
+// Cwd returns the directory that a tool call was made in, or "" if it is not known.
 func (a *Attribution) Cwd(toolUse string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -254,7 +254,7 @@ func (a *Attribution) finish(toolUse string, background, failed bool, t int64) {
 	}
 }
 
-// SessionOf returns the session that a process works for at t, "" if none is known.
+// SessionOf returns the session that a process works for at t, or "" if none is known.
 func (a *Attribution) SessionOf(key Key, t int64) store.SessionID {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -360,8 +360,8 @@ func (a *Attribution) Actor(key Key, uid uint32, t int64, path string) store.Act
 	return out
 }
 
-// Continue records that the client itself sent prompt, as a continuation of typed, which is a prompt
-// that a person typed or continues one.
+// Continue records that the client itself sent prompt, and that prompt continues typed. A person
+// typed typed, or it continues such a prompt.
 func (a *Attribution) Continue(prompt, typed string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -371,8 +371,8 @@ func (a *Attribution) Continue(prompt, typed string) {
 	}
 }
 
-// typedLocked returns the prompt, typed by a person, that prompt continues, or prompt itself if it
-// continues none.
+// typedLocked returns the typed prompt that prompt continues, or prompt itself if it continues
+// none.
 func (a *Attribution) typedLocked(prompt string) string {
 	if typed := a.continues[prompt]; typed != "" {
 		return typed
@@ -404,7 +404,7 @@ func (a *Attribution) Agents(session store.SessionID) map[string]string {
 	return all
 }
 
-// AgentPrompt returns the prompt that started a sub-agent, "" if it is not known.
+// AgentPrompt returns the prompt that started a sub-agent, or "" if it is not known.
 func (a *Attribution) AgentPrompt(session store.SessionID, agent string) string {
 	return a.PromptOf(session, agent, "")
 }

@@ -25,7 +25,7 @@ func newTree(t *testing.T) *tree {
 
 var t0 = time.Now()
 
-// key returns the key of a process that started ago before t0.
+// key returns the key of the process with this pid.
 func (tr *tree) key(pid uint32) Key {
 	for k := range tr.a.procs {
 		if k.PID == pid {
@@ -63,8 +63,8 @@ func TestAttribution(t *testing.T) {
 		}
 	})
 	t.Run("beside a tool that only reads", func(t *testing.T) {
-		// The call was named as the author of everything that the client's own processes wrote
-		// before the next tool call.
+		// Everything that the client's own processes wrote before the next tool call used to be
+		// attributed to this call.
 		tr := newTree(t)
 		tr.a.begin(wire.ToolCall{Session: "S", ToolUse: "u1", Tool: "mcp__cachebro__read_file", Paths: [][]byte{[]byte("a.go")}}, tr.key(100), at(-2*time.Second))
 		tr.add(8, 100, "gofmt", "gofmt -w a.go", time.Second)
@@ -95,7 +95,7 @@ func TestAttribution(t *testing.T) {
 		if a != want {
 			t.Errorf("%+v, want %+v", a, want)
 		}
-		// The call has ended. What its processes still write belongs to it, but the client's later
+		// The call has ended. Later writes of its processes belong to it, but the client's later
 		// work does not.
 		tr.a.finish("use1", false, false, at(time.Second))
 		if a := tr.a.Actor(tr.key(102), 0, at(time.Minute), "out.o"); a.ToolCall != "use1" {
@@ -123,7 +123,7 @@ func TestAttribution(t *testing.T) {
 	t.Run("what cannot be distinguished is uncertain", func(t *testing.T) {
 		tr := newTree(t)
 		tr.a.client(tr.key(100), "S", at(-30*time.Second))
-		tr.add(101, 100, "bash", "bash -i", 20*time.Second) // a shell that stays
+		tr.add(101, 100, "bash", "bash -i", 20*time.Second) // a long-lived shell
 		tr.bash("use1", "./x.sh", -time.Second)
 		tr.bash("use2", "./y.sh", -time.Second)
 		tr.add(102, 101, "touch", "touch q", 100*time.Millisecond)
@@ -144,8 +144,9 @@ func TestAttribution(t *testing.T) {
 		}
 	})
 	t.Run("a detached child is its call's, late", func(t *testing.T) {
-		// Its parent ended before it wrote, so only its environment and its start time show where
-		// it belongs. "cachebro run" around the client names a different session there.
+		// The parent of the process ended before the process wrote. So only the environment and the
+		// start time of the process show where it belongs. The environment also names the session
+		// of the "cachebro run" around the client.
 		tr := newTree(t)
 		tr.a.client(tr.key(100), "S", at(-30*time.Second))
 		tr.bash("use1", "setsid ./x.sh &", -10*time.Second)
@@ -167,9 +168,9 @@ func TestAttribution(t *testing.T) {
 		}
 	})
 	t.Run("what begins after a call is not the call's", func(t *testing.T) {
-		// The client's own git began 30 ms after the end of the call and was attributed to the call
-		// for as long as it ran. A background command was even given everything that began within a
-		// day.
+		// If the client's own git began 30 ms after the end of the call, it used to be attributed
+		// to the call for as long as it ran. Everything that began within a day used to be
+		// attributed to a background command.
 		for _, background := range []bool{false, true} {
 			tr := newTree(t)
 			tr.a.client(tr.key(100), "S", at(-30*time.Second))
@@ -185,7 +186,7 @@ func TestAttribution(t *testing.T) {
 		}
 	})
 	t.Run("the same command again, of a client without ids of calls", func(t *testing.T) {
-		// The second run was mistaken for the same hook running twice, and its writes were
+		// The second run used to be mistaken for the same hook running twice, and its writes were
 		// attributed to nobody.
 		tr := newTree(t)
 		tr.a.client(tr.key(100), "S", at(-30*time.Second))

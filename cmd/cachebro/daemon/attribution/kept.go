@@ -18,8 +18,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// This state must outlive the daemon, because mountd reports a process only once, and a tool
-// call may run while the daemon is restarted. It is stored in the KV bucket "attribution",
+// The state of Attribution must outlive the daemon, because mountd reports a process only once, and
+// a tool call may run while the daemon is restarted. It is stored in the KV bucket "attribution",
 // keyed by the kind of entry.
 const (
 	bucket = "attribution"
@@ -75,8 +75,8 @@ type Rows struct{ processes, programs map[string][]byte }
 // names, before that process is recorded. It may be called often and must return soon.
 func (a *Attribution) OnSession(meet func(session string)) { a.onSession = meet }
 
-// Calls returns the tool calls of a session that began since (ns) and may write anywhere, oldest
-// first. Each names the process that made it.
+// Calls returns the tool calls of a session that began at since (ns) or later and may write
+// anywhere, oldest first. Each names the process that made it.
 func (a *Attribution) Calls(session string, since int64) (all []wire.SharedCall) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -250,7 +250,7 @@ func (a *Attribution) saveClient(key Key) {
 }
 
 // Open loads what the last daemon stored. After a reboot it discards everything, because no process
-// is the same. If Open returns an error, the stored state is lost, but the result is usable.
+// survives it. If Open returns an error, the stored state is lost, but the result is usable.
 func Open(st *store.Store, log *slog.Logger) (*Attribution, error) {
 	a := newAttribution()
 	a.store, a.log = st, log

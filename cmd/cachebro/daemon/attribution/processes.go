@@ -31,12 +31,12 @@ type ProcessID struct {
 	Start uint64 // clock ticks after boot
 }
 
-// Process is one program of a process.
+// Process describes one program that a process ran.
 type Process struct {
 	ProcessID
 	Parent ProcessID
 	UID    uint32
-	Group  uint32 // process group: what a shell started as one job
+	Group  uint32 // process group: everything that a shell started as one job
 	Comm   string
 	Args   []string // the first arguments, then cmdline.More if there are more; nil if not known
 	Dir    string   // working directory, "" unknown
@@ -97,9 +97,9 @@ func (b ProcessBook) Programs(id ProcessID) ([]Process, error) {
 	return all, err
 }
 
-// FillCommandLines returns a function that fills in the command line of a version's process. mountd may learn
-// a command line only after it has reported the version, because no write waits for that. The
-// function caches its lookups, so it serves one query.
+// FillCommandLines returns a function that fills in the command line of a version's process. mountd
+// may learn a command line only after it has reported the version, because no write waits for that.
+// The function caches its lookups, so it serves one query.
 func (b ProcessBook) FillCommandLines() func(*store.Version) {
 	type program struct {
 		ProcessID

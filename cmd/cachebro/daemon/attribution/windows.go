@@ -11,7 +11,7 @@ import (
 )
 
 // WritesItself reports whether a tool writes files from the process that its call names: an editing
-// tool of the client, or one of cachebro's MCP server.
+// tool of the client, or a tool of cachebro's MCP server.
 func WritesItself(tool string) bool {
 	switch tool {
 	case "Edit", "Write", "NotebookEdit", "MultiEdit":
@@ -23,14 +23,14 @@ func WritesItself(tool string) bool {
 }
 
 // writesNothing reports whether a tool is one of cachebro's own that does not write. No hook
-// reports the end of its calls, so a write in the meantime is somebody else's.
+// reports the end of such a call, so a write after it began is not attributed to it.
 func writesNothing(tool string) bool {
 	ours := strings.HasPrefix(tool, "mcp__cachebro__") || strings.HasPrefix(tool, clients.PluginTools)
 	return ours && !WritesItself(tool)
 }
 
-// windowLocked finds the tool call that a write belongs to. at is the index of
-// the client in chain, -1 if it is unknown.
+// windowLocked finds the tool call that a write belongs to. at is the index of the client in chain,
+// or -1 if the client is unknown.
 func (a *Attribution) windowLocked(chain []Key, at int, id store.SessionID, t int64, path string) (w *window, certain bool) {
 	var own, shell []*window
 	branch := Key{}
@@ -248,7 +248,7 @@ func (a *Attribution) CarriesOutPlan() bool {
 	return slices.ContainsFunc(a.plans, func(p *planWindow) bool { return p.End == 0 && Alive(int(p.Owner.PID), p.Owner.Start) })
 }
 
-// PlanOf returns the plan that a process was carrying out at t, "" if none.
+// PlanOf returns the plan that a process was carrying out at t, or "" if there was none.
 func (a *Attribution) PlanOf(key Key, t int64) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -4,15 +4,16 @@
 // A node is a file, a directory (its name ends with a slash) or a group that cachebro.yml names.
 // Edges come from imports, from paths that documents name, from cachebro.yml, and from files that
 // were read before other files were written (Pairs). A bundle is a node's summary, files, symbols,
-// pieces of documents, newest versions and neighbours.
+// sections of documents, newest versions and neighbours.
 //
 // # Rows
 //
 // What a file contributes (Facts) depends only on its path and bytes. Each request first brings the
 // graph up to date with the version log. For each new version it rebuilds the row of the file. If a
-// name appeared or disappeared, it links anew the files that had looked for that name. Rows are
-// stored under "row NUL path" with the hash of the content, so that a new process need not read the
-// files again. Pairs are stored under "pair NUL path". A row that cannot be decoded is made anew.
+// name appeared or disappeared, it resolves the imports of the files that had looked for that name
+// again. Rows are stored under "row NUL path" with the hash of the content, so that a new process
+// need not read the files again. Pairs are stored under "pair NUL path". A row that cannot be
+// decoded is made again.
 //
 // # Validity
 //
@@ -24,7 +25,7 @@
 //
 // # Locks
 //
-// Graph.turn (a channel) is held by the one goroutine that follows the log, also while it reads
-// from disk. Graph.mu guards the maps and Pairs.mu its tables. Pairs.mu may be taken while Graph.mu
-// is held, and neither is held while reading from disk.
+// Graph.turn (a channel) is held by the one goroutine that follows the log, even while it reads
+// from disk. Graph.mu guards the graph's maps, and Pairs.mu guards the tables of Pairs. Pairs.mu
+// may be taken while Graph.mu is held, and neither is held while reading from disk.
 package bundle

@@ -17,7 +17,7 @@ type keptRow struct {
 	Version int        `cbor:"1,keyasint"`
 	Blob    store.Hash `cbor:"2,keyasint"`
 	Facts   Facts      `cbor:"3,keyasint"`
-	Build   string     `cbor:"4,keyasint,omitempty"` // of the program that made it
+	Build   string     `cbor:"4,keyasint,omitempty"` // the build of the program that made the row
 }
 
 // rowPrefix and PairPrefix are the prefixes of the keys of rows and pairs in a KV.
@@ -236,7 +236,7 @@ func (g *Graph) read(r *row) {
 	}
 }
 
-// keep stores rows in several transactions, because the size of one is limited.
+// keep stores rows in several transactions, because the size of a transaction is limited.
 func (g *Graph) keep(rows map[string][]byte) {
 	if g.o.Rows == nil {
 		return

@@ -35,7 +35,7 @@ type Options struct {
 	Secret func(store.Path) bool      // reports which files are left out; nil if none
 	By     func(a store.Actor) string // names the author of a version; nil means the command's name
 	Warn   func(msg string, err error)
-	Build  string // of this program; rows of another build are made again
+	Build  string // the build of this program; rows of another build are made again
 }
 
 // Graph is a project's files and their relations.
@@ -107,7 +107,7 @@ func (g *Graph) isNode(v store.Version) bool {
 	return !g.o.Secret(v.Path)
 }
 
-// row is a version with what its content contributes.
+// row is a version with the facts from its content.
 type row struct {
 	v     store.Version
 	facts *Facts
@@ -239,7 +239,7 @@ func (g *Graph) unlinkLocked(e *entry) {
 	e.probes, e.out = nil, nil
 }
 
-// linkLocked resolves a file's specs to the present files.
+// linkLocked resolves a file's specs (see ImportsOf) to the present files.
 func (g *Graph) linkLocked(e *entry) {
 	g.unlinkLocked(e)
 	add := func(spec string, kind linkKind) {
@@ -275,7 +275,7 @@ func (g *Graph) linkLocked(e *entry) {
 	}
 }
 
-// existingLocked returns the file or directory that exists at a place, if any.
+// existingLocked returns the file or directory that at, a result of ImportTargets, leads to.
 func (g *Graph) existingLocked(at string) (string, bool) {
 	if base, ok := strings.CutPrefix(at, "**/"); ok {
 		if len(g.bases[base]) == 1 {

@@ -21,11 +21,11 @@ import (
 // be stored with them. The second changes when files appear and disappear:
 //
 //   - ImportsOf returns specs, words like "go:cachebro/store" or "js:./util".
-//   - ImportTargets returns the places where the file that a spec means may be. The first
-//     one that exists counts. A place that ends with a slash is a directory. "**/NAME" is
-//     a file of that name anywhere, if there is only one.
+//   - ImportTargets returns the places where the file of a spec may be. The first one that
+//     exists counts. A place that ends with a slash is a directory. "**/NAME" is the file
+//     of that name in any directory, if there is only one.
 //
-// Go is read by its own parser, other languages by the shape of their import lines. A spec for
+// Go files are parsed. In other languages, regular expressions find the import lines. A spec for
 // something outside the project leads to no existing place.
 
 const mostSpecs = 500

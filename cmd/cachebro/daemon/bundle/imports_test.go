@@ -55,7 +55,7 @@ func TestMentions(t *testing.T) {
 	if got := ImportTargets("docs/a.md", "doc:parser.go", nil); !slices.Equal(got, []string{"parser.go", "docs/parser.go", "parser.go/", "docs/parser.go/", "**/parser.go"}) {
 		t.Errorf("%q", got)
 	}
-	// Nothing refers to a file outside of the project.
+	// No spec leads to a file outside the project.
 	for _, spec := range []string{"doc:../../x.go", "js:../../../x", "c:/etc/passwd", "py:.....x", "rel:../../x"} {
 		for _, at := range ImportTargets("a/b.md", spec, nil) {
 			if strings.HasPrefix(at, "/") || strings.HasPrefix(at, "..") {

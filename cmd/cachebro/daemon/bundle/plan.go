@@ -20,7 +20,7 @@ type Query struct {
 	Ref       string
 	Depth     int // the depth of neighbours; 0 means 2
 	MaxNodes  int // the number of neighbours; 0 means 20
-	MaxChunks int // the number of pieces of documents; 0 means 10
+	MaxChunks int // the number of sections of documents; 0 means 10
 }
 
 // The default and the upper limit of each bound.
@@ -56,11 +56,11 @@ type Plan struct {
 	Members                   string    // a hash over the names and hashes of all files
 	Files                     []FileRow // the first files; for a file, its own row
 	Symbols                   []Blob    // the files whose definitions are listed
-	Docs                      []Chunk   // pieces of documents
+	Docs                      []Chunk   // sections of documents
 	Versions                  []string  // newest first
 	Neighbours                []NodeRow // closest first
 	More                      int       // neighbours that were left out
-	Edges                     []string  // Graph only
+	Edges                     []string  // only for PlanGraph
 	Problems                  []string  // of cachebro.yml
 }
 
@@ -77,7 +77,7 @@ type Blob struct {
 	Hash store.Hash
 }
 
-// Chunk is a piece of a document.
+// Chunk is a section of a document.
 type Chunk struct {
 	Blob
 	Section
@@ -185,7 +185,7 @@ func versionLine(seq uint64, t int64, op store.Op, p, by string) string {
 	return fmt.Sprintf("%d %s %s %s by %s", seq, time.Unix(0, t).UTC().Format("2006-01-02T15:04:05Z"), p, opWord(op), by)
 }
 
-// docsLocked selects the pieces of documents about a node. They come from the node itself, from
+// docsLocked selects the sections of documents about a node. They come from the node itself, from
 // documents that cachebro.yml pairs with it or that name it, and from the README next to it.
 func (g *Graph) docsLocked(id, kind string, members []string, most int) (out []Chunk) {
 	type pick struct {

@@ -10,11 +10,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// names are few, so that files come back, replace each other, and are sometimes a file and
-// sometimes a directory.
+// names is short, so that files come back, replace each other, and turn into directories.
 var names = []string{"go.mod", "a/a.go", "a/b.go", "b/b.go", "b/b_test.go", "main.go", "web/x.ts", "web/y.ts", "web/lib/index.ts", "py/m.py", "py/util.py", "README.md", "docs/a.md", "docs/m.py.md", "cachebro.yml", "a/README.md"}
 
-// texts are the possible contents. Each is tried in every file.
+// texts are the possible contents. Any file may get any of them.
 var texts = []string{
 	"module example.org/app\n", "module example.org/other\n",
 	"// Package a does things. And more.\npackage a\n\nimport \"example.org/app/b\"\n\nfunc F() {}\n",
@@ -29,8 +28,8 @@ var texts = []string{
 var refs = []string{"a/", "a/a.go", "b", "g", "h", "README.md", "./", "docs/", "docs/a.md", "web/x.ts", "web/lib/", "py/m.py", "main.go", "nothing"}
 
 // Three graphs must agree about every node after every change: one that followed the log, one that
-// was loaded from its rows, and one that is built anew. A text that was stored under its plan's
-// hash must equal the text that is made now.
+// was loaded from its rows, and one that is built from scratch. If a plan has the hash of an
+// earlier plan, its text must equal the earlier text.
 func TestFollowingIsLikeMakingAnew(t *testing.T) {
 	p := newProject(t)
 	rapid.Check(t, func(r *rapid.T) {

@@ -23,8 +23,8 @@ const (
 	mostChunkBytes = 1500
 )
 
-// Text returns the bundle for a plan: JSON with one item a line, so that the diff of two
-// bundles is short. The last field is the bundle's own hash.
+// Text returns the bundle for a plan: JSON with one item per line, so that the diff of two bundles
+// is short. The last field is the bundle's own hash.
 func (g *Graph) Text(ctx context.Context, p *Plan) ([]byte, error) {
 	w := newWriter()
 	w.field("ref", p.Ref)
@@ -207,7 +207,7 @@ func (g *Graph) chunkTexts(ctx context.Context, p *Plan) (out []any, err error) 
 	return out, nil
 }
 
-// writer writes a JSON object with one item a line.
+// writer writes a JSON object with one item per line.
 type writer struct {
 	b     bytes.Buffer
 	comma bool

@@ -58,7 +58,7 @@ func (f *Finder) Poke() {
 	f.Index.Poke()
 }
 
-// NewCorpus returns what an index of the project reads from, until life ends.
+// NewCorpus returns the corpus of the project, which an index can read until life ends.
 func NewCorpus(life context.Context, st *store.Store, src *source.Source) search.Corpus {
 	return corpus{Store: st, source: src, life: life}
 }

@@ -60,8 +60,8 @@ func readBeneath(dir *os.File, p string, buf []byte) ([]byte, error) {
 			}
 			return nil, search.ErrBinary
 		}
-		// Read again if the file has changed meanwhile. A log file that is written
-		// without end is accepted as it is after a few tries.
+		// Read again if the file has changed in the meantime. A log file that is written without
+		// end is accepted as it is after a few tries.
 		if err := unix.Fstat(fd, &after); err != nil {
 			return nil, err
 		}

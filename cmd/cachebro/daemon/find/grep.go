@@ -12,7 +12,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-// mostKept is the number of lines up to which an answer is cached.
+// mostKept is the greatest number of lines that a cached answer may have.
 const mostKept = 5000
 
 // grepAnswer is search.Result as it is stored. Paths and lines are bytes.
@@ -61,7 +61,7 @@ func (f *Finder) grep(ctx context.Context, q search.Query) (search.Result, error
 			}
 			fresh = &r
 			// Cache the answer only if no file changed during the search. A file that changed and
-			// changed back counts as well.
+			// changed back counts as changed.
 			_, after, still := f.Answers.Token(ctx, scope)
 			if !still || after != seq || r.Warning != "" || len(r.Lines) > mostKept {
 				return results.Answer{Once: true}, nil

@@ -56,7 +56,7 @@ func (t *hitIDs) uses() map[store.Path]int {
 
 var hitIDShape = regexp.MustCompile(`^(fil|sym|ver|ses|not)-([0-9a-f]{8})$`)
 
-// fetch answers a query that is the id of a hit with the text of that hit.
+// fetch returns the text of the hit with this id. ok is false if there is none.
 func (f *Finder) fetch(ctx context.Context, id string) (a wire.SearchAnswer, ok bool) {
 	m := hitIDShape.FindStringSubmatch(id)
 	if m == nil {

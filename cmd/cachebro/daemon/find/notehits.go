@@ -18,12 +18,12 @@ const (
 	notesAfter = 5
 )
 
-// noteFit is the score from which a note is shown in such a search. With a lower score, the note
-// shares only one common word of several with the query.
+// noteFit is the lowest score of a note that such a search shows. A note with a lower score shares
+// only one common word with a query of several words.
 const noteFit = 0.34
 
-// searchNotes answers a search for notes. It returns the notes with a matching line or, without
-// any, those that fit best.
+// searchNotes answers a search for notes. It returns the notes with a matching line or, if there
+// are none, those that fit best.
 func (f *Finder) searchNotes(q wire.SearchQuery, sq search.Query, limit int, a *wire.SearchAnswer) error {
 	switch q.Mode {
 	case wire.SearchText, wire.SearchExact, wire.SearchRanked:

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clone makes a file that shares the disk blocks of from. The file replaces the one called name in
-// the directory with the descriptor at. It returns nil if the file system cannot do that; only APFS
-// can. The caller closes both files.
+// clone makes a file that shares the disk blocks of from. The new file replaces the one called name
+// in the directory that the descriptor at refers to. clone returns the new file, or nil if the file
+// system cannot do that. Only APFS can. The caller closes both files.
 func clone(at int, name string, _, from *os.File) *os.File {
 	tmp := name + ".cachebro"
 	if unix.Fclonefileat(int(from.Fd()), at, tmp, unix.CLONE_NOFOLLOW) != nil {

@@ -111,8 +111,8 @@ func (s *Service) fork(ctx context.Context, r *wire.Request) (any, []byte, error
 	return f.out, nil, err
 }
 
-// Fill fills a directory with what a history had at a moment. The directory must be empty, except
-// perhaps for a .git. Fill copies nothing from a project.
+// Fill fills a directory with the tree that a history had at a moment. The directory must be empty,
+// except perhaps for a .git. Fill copies nothing from a project.
 func Fill(ctx context.Context, st *store.Store, seq uint64, to *os.File) (wire.ForkAnswer, error) {
 	if err := empty(to); err != nil {
 		return wire.ForkAnswer{Seq: seq}, err
@@ -213,9 +213,9 @@ func (f *filler) countFile(bytes, shared int64) {
 	f.out.Shared += shared
 }
 
-// dir fills the directory to with the content that the directory p had at the moment. If requested,
-// it also copies the ignored files that are there now. If the directory has moved, they are copied
-// from its present path.
+// dir fills to with the content that the directory p had at the moment. If requested, it also
+// copies the ignored files that are there now. If the directory has moved, they are copied from its
+// present path.
 func (f *filler) dir(ctx context.Context, p store.Path, to *os.File) error {
 	if f.now {
 		return f.live(ctx, p, p, to, nil)

@@ -239,7 +239,7 @@ func (o *operation) end() (t int64) {
 	return t
 }
 
-// changesSince returns the time from which the changes of files by the operation's process belong to
+// changesSince returns the time since which changes of files by the operation's process belong to
 // the operation. It is earlier than the first row, because git changes files before refs.
 func (o *operation) changesSince() int64 {
 	if o.gitSeen > 0 {
@@ -251,7 +251,7 @@ func (o *operation) changesSince() int64 {
 // silence is the time without a change that ends an operation, as it ends a job in the log.
 const silence = int64(30 * time.Second)
 
-// undoing is the prefix of the plan's name under which an undo writes.
+// undoing is the prefix of the plan names that undos of git's own files use.
 const undoing = "git undo-"
 
 func (h *history) operations() []*operation {
@@ -276,7 +276,7 @@ func (h *history) operations() []*operation {
 	return all
 }
 
-// Between returns the operations in a period that matter to a person, oldest first.
+// Between returns those operations in a period that matter to a person, oldest first.
 func (s *Service) Between(ctx context.Context, from, to time.Time) ([]wire.GitOp, error) {
 	if s.none() {
 		return nil, nil

@@ -41,7 +41,7 @@ type pathState struct {
 	ctime    int64
 	size     int64 // file: only the first size bytes of its content count
 
-	savedAs string // file: the name of the saved file; empty if inline or here is set
+	savedAs string // file: the name of the saved file; empty if inline or inPlace is set
 	inline  []byte // file: the content itself
 	inPlace bool   // file: the content is still in the file at the path
 }
@@ -178,7 +178,7 @@ func (h *history) tail(p string, t pathState) []byte {
 	return b
 }
 
-// part is the beginning of a file.
+// part reads only the beginning of a file.
 type part struct {
 	from io.ReadCloser
 	left int64

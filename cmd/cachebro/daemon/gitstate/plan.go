@@ -25,8 +25,8 @@ type Selection struct {
 	Before uint64       // with Last: only operations before this one; 0 means all
 }
 
-// recordSlack is how much later than its record a file's last change may be, in ns. After a longer
-// time, a process has bypassed the mount.
+// recordSlack is the longest time, in ns, by which a file's last change may be later than its
+// record. If it is later still, a process has bypassed the mount.
 const recordSlack = int64(2 * time.Second)
 
 // chosen returns the operations that a selection covers. has contains the rows that the selection
@@ -128,8 +128,8 @@ func (h *history) leaveWorktrees(changes []*change) {
 	}
 }
 
-// Text describes what a selection did to refs, "" if nothing. The second result is the newest
-// operation.
+// Text describes what the selected operations did to refs, or returns "" if that is nothing. The
+// second result is the newest operation.
 func (s *Service) Text(ctx context.Context, sel Selection) (string, uint64, error) {
 	if s.none() {
 		return "", 0, nil
@@ -287,7 +287,7 @@ func (h *history) changeOf(first *row, has map[*row]bool) *change {
 	c := &change{path: p, before: h.before(first), now: h.now(p)}
 	c.dir, c.rest, _ = gitdir.Split(p)
 	chain := h.chains[p]
-	// Others' changes in between must have been undone already.
+	// If others changed the path in between, their changes must have been undone already.
 	for i := h.index[first]; i < len(chain); i++ {
 		from := i
 		for i < len(chain) && !has[chain[i]] {

@@ -27,7 +27,8 @@ func (h *history) ends(o *operation) (paths []string, before, after map[string]p
 	return paths, before, after
 }
 
-// text describes what an operation did to refs and to a person's settings, "" if nothing.
+// text describes what an operation did to refs and to a person's settings. It returns "" if that is
+// nothing.
 func (h *history) text(o *operation) string {
 	paths, before, after := h.ends(o)
 	byDir := map[string][]string{}

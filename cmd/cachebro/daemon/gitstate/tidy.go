@@ -87,7 +87,7 @@ func (s *Service) tidy(ctx context.Context, now time.Time) {
 					if age <= limits.GitFor {
 						dropped = max(dropped, f.since)
 					}
-					_ = os.Remove(filepath.Dir(f.path)) // if it is empty
+					_ = os.Remove(filepath.Dir(f.path)) // succeeds only if the directory is empty
 					continue
 				}
 			}
@@ -151,7 +151,7 @@ func (s *Service) forget(before time.Time) error {
 	return s.kv.SetAll(gone)
 }
 
-// Usage returns how much is saved, as of some minutes ago; nil if nothing is.
+// Usage returns how much is saved, or nil if nothing is. The figures may be some minutes old.
 func (s *Service) Usage(ctx context.Context) *wire.GitKept {
 	s.mu.Lock()
 	u := s.usage

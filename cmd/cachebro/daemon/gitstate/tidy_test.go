@@ -14,9 +14,9 @@ import (
 	"cachebro/store/leaf/limits"
 )
 
-// Above the budget, tidy drops the oldest lost files first. Indexes and objects each have a share
-// of it. A file that also exists elsewhere takes no space. Objects of the last day stay. That
-// something was dropped is known afterwards, also to the next daemon.
+// When the budget is exceeded, tidy deletes the oldest saved files first. Files and objects each
+// have a share of the budget. A file with another hard link takes no space. Objects of the last day
+// stay. A later daemon knows that something was deleted, too.
 func TestTidyDropsTheOldest(t *testing.T) {
 	base := t.TempDir()
 	dir := filepath.Join(base, "git")
@@ -33,7 +33,7 @@ func TestTidyDropsTheOldest(t *testing.T) {
 		if err := os.WriteFile(name, bytes.Repeat([]byte("x"), block), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(12 * time.Millisecond) // they are ordered by ctime
+		time.Sleep(12 * time.Millisecond) // tidy orders files by ctime
 	}
 	for i := range 8 {
 		make(fmt.Sprintf("files/%d/f%d", i, i))
@@ -83,7 +83,8 @@ func TestTidyDropsTheOldest(t *testing.T) {
 		t.Errorf("the next daemon: %+v, want what was lost by %v", got, u.Wants)
 	}
 
-	// When the time is over, everything is dropped, and then nothing counts as missing any more.
+	// When even the newest saved file is too old, everything is deleted, and nothing counts as
+	// missing any longer.
 	late := time.Now().Add(limits.GitFor + time.Hour)
 	again.tidy(t.Context(), late)
 	if names := left(); len(names) != 0 || again.usage != (usage{counted: late}) {

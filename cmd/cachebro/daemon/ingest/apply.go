@@ -88,7 +88,8 @@ func (g *Ingester) CaughtUp(ctx context.Context, within, still time.Duration) (b
 	return true, nil
 }
 
-// Behind returns a warning for people that the history lacks the newest changes, with the reason.
+// Behind returns a warning that the history lacks the newest changes, with the reason if it is
+// known.
 func (g *Ingester) Behind() string {
 	text := "the history is behind, so the newest changes are missing here"
 	if ok, reason := g.Health(); !ok {

@@ -35,7 +35,7 @@ const (
 	gitPause = 250 * time.Millisecond
 )
 
-// burst is used only by the goroutine that ingests.
+// burst detects bursts and holds the index during them. Only the goroutine that ingests uses it.
 type burst struct {
 	hold      func() (release func()) // holds the index
 	release   func()                  // nil if the index is not held

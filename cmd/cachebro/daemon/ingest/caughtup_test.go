@@ -11,8 +11,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// TestCaughtUp: under load the daemon was seconds behind the mount, so an undo of 10,201 deletions
-// was planned with only 7,168 of them.
+// TestCaughtUp: under load the daemon is seconds behind the mount, so an undo of 10,201 deletions
+// used to be planned with only 7,168 of them.
 func TestCaughtUp(t *testing.T) {
 	dir := t.TempDir()
 	w, err := spool.OpenWriter(dir, spool.Options{})
@@ -68,7 +68,7 @@ func TestCaughtUp(t *testing.T) {
 		t.Errorf("it did not wait: %v", err)
 	default:
 	}
-	// Records that arrive meanwhile are not waited for.
+	// The call does not wait for records that arrive in the meantime.
 	if _, err := w.Append(&spool.Record{Kind: spool.KindVersion, Op: event.OpUnlink, Path: "b"}); err != nil {
 		t.Fatal(err)
 	}

@@ -56,8 +56,8 @@ func (t *dirtyTable) removeName(p store.Path) {
 	})
 }
 
-// moved updates the table after a rename or, if both is set, after an exchange of two names. What was
-// below a renamed directory (dir) goes with it.
+// moved updates the table after a rename or, if both is set, after an exchange of two names. If dir
+// is set, a directory was renamed, and so were the paths below it.
 func (t *dirtyTable) moved(from, to store.Path, dir, both bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,7 +77,7 @@ func (t *dirtyTable) moved(from, to store.Path, dir, both bool) {
 	})
 }
 
-// rename gives each path its new name. "" removes the path. mu is held.
+// rename gives each path its new name, or removes the path if that is "". mu is held.
 func (t *dirtyTable) rename(name func(store.Path) store.Path) {
 	paths, former := map[store.Path]int{}, map[store.Path]int{}
 	for node, all := range t.nodes {

@@ -18,8 +18,9 @@ func TestDirtyNames(t *testing.T) {
 	d.removeName("removed")
 	d.removeName("replaced")
 	d.moved("moved", "replaced", false, false)
-	// Names below a directory go with it. A name that stayed was taken for that of a file that a plan
-	// made there later, which could not be removed again because "it is being written".
+	// The paths below a directory are renamed with it. A path that remained in the table used to be
+	// mistaken for a file that a plan made there later. The plan's file could then not be removed,
+	// because "it is being written".
 	d.set(4, "dir/below")
 	d.set(5, "taken/below")
 	d.set(6, "one")

@@ -19,8 +19,8 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// Bounds of one batch. A batch takes all waiting records up to these bounds, so that no reader has
-// to wait long for it.
+// Bounds of one batch, so that no reader has to wait long for it. A batch takes as many of the
+// waiting records as the bounds allow.
 const (
 	BatchChanges = 256
 	BatchBytes   = 8 << 20
@@ -57,8 +57,8 @@ type Ingester struct {
 	joiner *spool.Joiner
 	mounts uint64 // counts mounts, because node ids are unique only within one mount
 
-	// applyMu is held during store.Apply by everyone who appends to the version log. It guards
-	// checkpoint, which is stored with every append.
+	// applyMu is held during store.Apply by every goroutine that appends to the version log. It
+	// guards checkpoint, which is stored with every append.
 	applyMu    sync.Mutex
 	checkpoint []byte
 
@@ -81,7 +81,7 @@ type Ingester struct {
 	unsynced  int64
 	syncedAt  time.Time
 	burst     burst
-	move      int // versions made by the latest renames of directories
+	move      int // number of versions made by the latest renames of directories
 
 	pace atomic.Int64 // ns per record, of the latest records
 }
@@ -316,7 +316,7 @@ func (g *Ingester) add(b *batch, j spool.Joined) {
 	}
 }
 
-// movesDir reports whether a record is about a directory that changes its path.
+// movesDir reports whether a record may describe the rename of a directory.
 func movesDir(r *spool.Record) bool {
 	return r.Op == store.OpExchange || r.Op == store.OpRename && r.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // TestMendTakesOnlyWhatIsRefused: when the store refused one content, the contents of the 255 other
-// changes in the batch were lost with it, even if the cause was not a content.
+// changes in the batch used to be lost with it, even if the cause was not a content.
 func TestMendTakesOnlyWhatIsRefused(t *testing.T) {
 	s, err := store.Open(t.TempDir(), store.Options{Ballast: -1, MaxBlob: 100})
 	if err != nil {

@@ -56,7 +56,7 @@ type Note struct {
 // NoteBook holds all notes of a project. Its methods may be called concurrently.
 type NoteBook struct {
 	kv   store.KV
-	mu   sync.Mutex             // held by writers, also while they write to the store
+	mu   sync.Mutex             // held by a writer until its change is in the store
 	list atomic.Pointer[[]Note] // newest first
 }
 

@@ -34,7 +34,7 @@ func book(t *testing.T, s *store.Store) *NoteBook {
 }
 
 // TestModel checks that after any additions and removals the notebook has the same notes as a plain
-// map, newest first, also when it is opened anew.
+// map, newest first. The same must hold after the notebook is opened again.
 func TestModel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 11))
 	s := open(t, t.TempDir())
@@ -102,8 +102,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestKept checks that notes survive a complete collection and a restart of the store, and that
-// readers see complete lists while others write.
+// TestKept checks that notes survive a complete garbage collection and a restart of the store, and
+// that readers see complete lists while others write.
 func TestKept(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)

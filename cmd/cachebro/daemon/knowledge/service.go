@@ -30,7 +30,7 @@ type Options struct {
 	Sets        *reads.WorkingSets
 	Reads       *reads.Reads
 	Shown       *readers.Tracker
-	Texts       *reads.Texts // what Shown makes diffs from
+	Texts       *reads.Texts // the texts that Shown makes diffs from
 	Paths       onwire.Paths
 	Version     string      // of this program
 	IndexHeld   func() bool // reports whether the index is held back

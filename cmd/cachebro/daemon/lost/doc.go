@@ -1,7 +1,7 @@
 // Package lost detects lost updates. In a lost update, a session was shown one version of a file,
-// somebody else wrote another, and the session then replaced the file by a content that lacks the
-// other writer's lines. The package examines each version that a session wrote once the version is
-// in the log, so the writer does not wait for it.
+// and somebody else wrote another. The session then replaced the file by a content that lacks that
+// writer's lines. When a session's version is in the log, the package examines it, so the writer
+// does not wait for that.
 //
 // A write is a candidate if all of these hold:
 //

@@ -149,8 +149,8 @@ func counted(text []byte) counts {
 	return c
 }
 
-// wrapped is the length in bytes from which a line is also searched for across line breaks, because
-// a formatter may have wrapped it. Shorter lines would match by accident.
+// wrapped is the smallest length, in bytes, of a line that is also searched for across line breaks,
+// because a formatter may have wrapped it. Shorter lines would match by accident.
 const wrapped = 12
 
 // has reports whether the text contains s at least as often as the text of before does. It looks for

@@ -28,8 +28,8 @@ const (
 	maxProcs = 2000 // processes whose reads are remembered
 	maxText  = 2 << 20
 
-	// readsLate is how long after the record of a process's writes the record of its reads may
-	// arrive.
+	// readsLate is the longest time by which the record of a process's reads may arrive after the
+	// record of its writes.
 	readsLate = 3 * time.Second
 )
 
@@ -136,8 +136,8 @@ func (s *Service) Examine(vs []store.Version) {
 func (s *Service) wrote(v *store.Version) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// The previous version is looked up only if it can matter. It cannot for most paths that
-	// disappear with a renamed or removed directory.
+	// The previous version is looked up only if it can matter. It does not matter for most paths
+	// that disappear with a renamed or removed directory.
 	file := v.Blob != (store.Hash{}) && v.Stat.Mode&syscall.S_IFMT == syscall.S_IFREG
 	could := file && v.Plan == "" && !v.Actor.Uncertain && !inPlace(v.Actor.Tool)
 	if !could && !slices.ContainsFunc(s.records, func(r Loss) bool { return r.Path == v.Path }) {
@@ -188,8 +188,8 @@ func sameRun(a, b store.Actor) bool {
 	return a.ToolCall != "" || a.PID == b.PID && a.Start == b.Start
 }
 
-// inPlace reports whether a tool replaces text that it finds in the file. The model has then named
-// whatever is removed.
+// inPlace reports whether a tool replaces text that it finds in the file. The model itself has then
+// named the text that is removed.
 func inPlace(tool string) bool {
 	switch tool {
 	case "Edit", "MultiEdit", "NotebookEdit":
@@ -264,7 +264,7 @@ func (s *Service) RecordReads(r *spool.Record) {
 	if r.More > 0 {
 		p.all = r.Time
 	}
-	for i := len(s.records) - 1; i >= 0; i-- { // this record may arrive after that of the writes
+	for i := len(s.records) - 1; i >= 0; i-- { // this record may arrive after the record of the writes
 		if l := s.records[i]; l.Shell && l.Proc == k {
 			if theirs, err := s.store.Version(l.Theirs); err == nil && s.readLocked(l, theirs.Time) {
 				s.dropLocked(l.Seq)
@@ -298,8 +298,8 @@ func (s *Service) All(ctx context.Context, wait bool) []Loss {
 	}
 }
 
-// judge decides which candidates are losses. open is how long the last undecided one must still
-// wait.
+// judge decides which candidates are losses. open is how long the last undecided candidate must
+// still wait.
 func (s *Service) judge() (out []Loss, open time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

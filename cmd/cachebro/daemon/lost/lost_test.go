@@ -87,7 +87,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// begin forgets the previous play. The store is used again.
+// begin resets everything except the store, for the next sequence of acts.
 func (b *bench) begin() {
 	b.files, b.undo, b.beliefs, b.want, b.done = map[store.Path]set{}, map[store.Path][]set{}, map[belief]set{}, map[uint64]bool{}, nil
 	b.mine = map[belief]map[int]bool{}
@@ -246,8 +246,8 @@ var acts = map[string]func(b *bench, who string, p store.Path) bool{
 	},
 }
 
-// overwrite replaces a file by what the session believes, with one line added and less lines
-// removed.
+// overwrite replaces a file by the content that the session believes it has, with one line added
+// and some lines removed. less is the number of removed lines.
 func (b *bench) overwrite(who string, p store.Path, tool string, less int, late bool) bool {
 	k := belief{who, p}
 	was, ok := b.beliefs[k]
@@ -321,7 +321,7 @@ type step struct {
 	do        func(b *bench, who string, p store.Path) bool
 }
 
-// check compares everything that was marked as lost in the files of this play.
+// check compares the losses that were detected since version after with those of the model.
 func (b *bench) check(after uint64) {
 	b.t.Helper()
 	got := map[uint64]bool{}
@@ -342,8 +342,8 @@ func (b *bench) check(after uint64) {
 	}
 }
 
-// Tests every order of a few acts of two sessions and a person on one file, and of fewer acts on
-// three files.
+// TestEveryShortInterleaving tests every order of a few acts of two sessions and a person on one
+// file, and of fewer acts on three files.
 func TestEveryShortInterleaving(t *testing.T) {
 	b := newBench(t)
 	n := 0
@@ -400,7 +400,7 @@ func TestEveryShortInterleaving(t *testing.T) {
 	t.Log(n, "interleavings")
 }
 
-// Tests long random sequences of acts on three files.
+// TestRandomInterleavings tests long random sequences of acts on three files.
 func TestRandomInterleavings(t *testing.T) {
 	b := newBench(t)
 	names := slices.Sorted(maps.Keys(acts))

@@ -194,8 +194,8 @@ func (rd *Reads) commit(_ context.Context, r *wire.Request, q wire.Commit) (any,
 	return wire.CommitAnswer{Own: rd.Shown.Commit(reader, calls)}, nil, nil
 }
 
-// editWait bounds how long an edit waits for the content before it. The tool has already written,
-// and only the tool waits for the answer.
+// editWait bounds how long the report of an edit waits for the content before the edit. The tool
+// has already written, and only the tool waits for the answer.
 const editWait = 100 * time.Millisecond
 
 // given records which of cachebro's own lines were delivered to a session, and looks lines up.
@@ -331,9 +331,9 @@ func (rd *Reads) spend(_ context.Context, r *wire.Request, q wire.Spend) (any, [
 	return wire.SpendAnswer{Booked: true}, nil, nil
 }
 
-// keepGiven stores the content that one of cachebro's own tools sends before and after its write,
-// where nothing is mounted. On a mount it only stores an ignored file before the write, because the
-// overlay saves ignored files only within a budget.
+// keepGiven stores the contents that cachebro's own tools send before and after a write, if nothing
+// is mounted. On a mount it only stores an ignored file before the write, because the overlay saves
+// ignored files only within a budget.
 func (rd *Reads) keepGiven(ctx context.Context, r *wire.Request, q wire.Ingest) (any, []byte, error) {
 	p, err := rd.Paths.Clean(q.Path)
 	if err != nil {

@@ -33,8 +33,8 @@ func handlers(t *testing.T, p *daemontest.Project) map[string]wire.Handler {
 	return rd.Handlers()
 }
 
-// A reader gets a short answer for what it holds, the whole text for what it does not hold, and a
-// diff for what has changed.
+// A reader gets a short answer for a text that it still has, the whole text for one that it does
+// not have, and a diff for one that has changed.
 func TestReadsOfOneReader(t *testing.T) {
 	p := daemontest.New(t)
 	h := handlers(t, p)

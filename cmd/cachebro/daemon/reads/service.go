@@ -25,7 +25,7 @@ type Reads struct {
 	Survey      *survey.Survey
 	Sets        *WorkingSets
 	Shown       *readers.Tracker
-	Texts       *Texts // what Shown makes diffs from
+	Texts       *Texts // the texts that Shown makes diffs from
 	Paths       onwire.Paths
 	Lost        *lost.Service
 }

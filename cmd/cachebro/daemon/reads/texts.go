@@ -12,7 +12,7 @@ import (
 const maxListings = 8 << 20
 
 // Texts holds the texts that diffs start from. Most are the store's contents. Listings that were
-// sent to readers are in memory only. So are the results of agents' edits, until the log has them.
+// sent to readers, and results of agents' edits that the log does not have yet, are in memory only.
 // If a text was dropped, a reader gets the whole text instead of a diff.
 type Texts struct {
 	store *store.Store

@@ -9,10 +9,10 @@ import (
 	"cachebro/store"
 )
 
-// waitingReads holds reads through tools that are not in the working set yet. Adding one takes a
-// transaction of the store. A batch of versions may hold the store's lock for tens of milliseconds,
-// and a reader must not wait that long. The waiting reads are added before a working set is used.
-// The zero value is usable.
+// waitingReads holds reads that were made through tools and are not in the working set yet. Adding
+// a read takes a transaction of the store. A batch of versions may hold the store's lock for tens
+// of milliseconds, and a reader must not wait that long. The waiting reads are added before a
+// working set is used. The zero value is usable.
 type waitingReads struct {
 	mu      sync.Mutex // guards waiting
 	waiting map[readBy]noted

@@ -1,6 +1,7 @@
 // Package sending sends the project's history to its bucket while the daemon runs. It sends some
 // seconds after something was stored, soon after a session ends, and at once when a client requests
-// it. Nothing else waits for it. The log is the queue: what cannot be sent now stays in it.
+// it. Nothing else waits for the transfer. The log is the queue: versions that cannot be sent now
+// stay in it.
 package sending
 
 import (
@@ -23,8 +24,8 @@ import (
 )
 
 const (
-	// delay is how long stored versions wait for more versions before they are sent. soon is the
-	// same after the end of a session.
+	// delay is how long stored versions wait for more versions before they are sent. After the end
+	// of a session they wait only for the time soon.
 	delay = 8 * time.Second
 	soon  = time.Second
 	// retryLast is the longest wait after a failure.
@@ -55,7 +56,7 @@ type Service struct {
 	sender *remote.Sender
 	wake   chan time.Duration // capacity 1: send after this time
 
-	mu    sync.Mutex // guards the fields below; a leaf
+	mu    sync.Mutex // guards the fields below; no other lock is taken while it is held
 	state wire.RemoteState
 	seq   uint64             // everything up to this version is sent
 	stop  context.CancelFunc // cancels the sending in progress; nil if there is none
@@ -186,8 +187,8 @@ func (s *Service) send(ctx context.Context) error {
 	return err
 }
 
-// acquireTurn waits until no other goroutine is sending. interrupt cancels the context that it
-// returns.
+// acquireTurn waits until no other goroutine is sending. interrupt cancels the context that
+// acquireTurn returns.
 func (s *Service) acquireTurn(ctx context.Context) (context.Context, error) {
 	select {
 	case <-ctx.Done():

@@ -88,7 +88,7 @@ func TestSentInTheBackground(t *testing.T) {
 	until(t, "it is sent when the link is back", sent)
 	end()
 
-	// What one daemon did not send, the next one sends.
+	// The next daemon sends what the first one did not send.
 	write(t, p, 3)
 	next := service(t, p)
 	if st := next.State(); st.Unsent == 0 || st.URL == "" {

@@ -21,10 +21,10 @@ import (
 // session's next prompt delivers it.
 //
 // A comment is one JSON record of the store, under its id; ids grow with time. A hook claims a
-// comment before it prints it, so that only one of two simultaneous prompts gets it, and confirms
-// the delivery afterwards. If the hook or the daemon is killed in between, the claim expires. The
-// next prompt's hook then reads the client's transcript, which shows what the agent really
-// received.
+// comment before printing it, so that only one of two simultaneous prompts delivers it. Afterwards
+// the hook confirms the delivery. If the hook or the daemon is killed in between, the claim
+// expires. The next prompt's hook then reads the client's transcript, which shows what the agent
+// really received.
 
 const (
 	maxComment = 4000 // characters of one comment

@@ -1,5 +1,5 @@
 // Package sessions records what clients report about their sessions, prompts and tool calls. It
-// also answers what a session should be reminded of.
+// also tells clients what a session should be reminded of.
 package sessions
 
 import (

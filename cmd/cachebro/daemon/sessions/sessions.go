@@ -101,7 +101,7 @@ func (ss *Sessions) prompt(s *store.Session, e wire.SessionEvent, now int64) {
 	}
 }
 
-// origin decides who sent an undecided prompt, once the client's transcript shows it. Until then
+// origin determines who sent an undecided prompt, once the client's transcript shows it. Until then
 // the prompt was registered as typed by a person.
 func (ss *Sessions) origin(s *store.Session, e wire.SessionEvent, now int64) {
 	if before := ss.undecided.take(s.ID, e.Prompt); e.Continues && before != "" {
@@ -227,7 +227,7 @@ func (ss *Sessions) toolPlace(_ context.Context, q wire.ToolCall) (a wire.ToolPl
 	return a, nil, nil
 }
 
-// title returns the text by which the log shows a tool call.
+// title returns the text that the log shows for a tool call.
 func title(q wire.ToolCall) string {
 	t := q.Command
 	if t == "" && len(q.Paths) > 0 {
@@ -265,8 +265,8 @@ func (ss *Sessions) toolEnd(_ context.Context, r *wire.Request, q wire.ToolCall)
 }
 
 // staleWarnings returns warnings for a reader that is about to edit files, if somebody else has
-// changed them since the reader saw them. held is the reason why the call must wait, "" if it need
-// not.
+// changed them since the reader saw them. held is the reason why the call must wait, or "" if it
+// need not.
 func (ss *Sessions) staleWarnings(ctx context.Context, q wire.ToolCall) (out []string, held string) {
 	ss.Ingest.WaitHead(ctx, ingest.FreshWait)
 	session := store.SessionID(q.Session)

@@ -22,7 +22,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// open starts what sessions need. The handlers are those of sessions, notes and reads.
+// open starts the services that sessions need. The handlers are those of sessions, notes and reads.
 func open(t *testing.T, p *daemontest.Project) (*sessions.Sessions, map[string]wire.Handler) {
 	t.Helper()
 	texts := reads.NewTexts(p.Store)
@@ -101,8 +101,9 @@ func TestSessionFromBeginningToEnd(t *testing.T) {
 	}
 }
 
-// A session that is about to edit a file that another changed since it was shown is warned,
-// and is reminded once more of notes and of the files that others changed.
+// If a session is about to edit a file that another session has changed since the first one saw it,
+// the first session is warned. It is also reminded once more of notes and of the files that others
+// changed.
 func TestSessionHearsOfOthers(t *testing.T) {
 	p := daemontest.New(t)
 	_, h := open(t, p)
@@ -133,7 +134,7 @@ func TestSessionHearsOfOthers(t *testing.T) {
 	}
 }
 
-// At a prompt the main loop is informed, once, what others changed in the files that it holds.
+// With a prompt, the main loop is told once what others changed in the files that it was shown.
 func TestPromptTellsOfOthers(t *testing.T) {
 	p := daemontest.New(t)
 	_, h := open(t, p)
@@ -168,8 +169,8 @@ func TestPromptTellsOfOthers(t *testing.T) {
 		as(&c)
 		storetest.Apply(t, p.Store, c)
 	}
-	// The reader's own change by a command; another session's; one of a file that nobody here
-	// read; one that another session undid; one of a deleted file.
+	// A command of the reader itself makes the first change. Others then change a file, change a
+	// file that nobody here read, undo a change, and delete files.
 	changed("a.go", "package a\n\nvar x = 2\n", func(c *store.Change) {
 		c.Actor = store.Actor{Session: "S1", Tool: "Bash", ToolCall: "T", Comm: "sed", PID: 1}
 	})
@@ -207,7 +208,7 @@ func TestPromptTellsOfOthers(t *testing.T) {
 	if news := prompt(); len(news) != 1 || !strings.HasPrefix(news[0], "d.go: back to the text that you were shown, at ") {
 		t.Errorf("its removal was reported: %q", news)
 	}
-	// After a compaction the session holds nothing.
+	// After a compaction the session no longer has any text.
 	daemontest.Ask[wire.SessionAnswer](t, h, wire.MSession, wire.SessionEvent{Session: "S1", Event: "precompact"})
 	changed("c.go", "package c\n", func(c *store.Change) { c.Actor = store.Actor{Session: "S2", Tool: "Edit"} })
 	if news := prompt(); len(news) != 0 {
@@ -282,9 +283,9 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// A prompt that a client sends by itself is part of a typed prompt: of the one that started the
-// work it reports on, else of the current one. For some, only the client's record at the first
-// tool call shows this.
+// A prompt that a client sends by itself reports on work. It belongs to the typed prompt that
+// started this work, or else to the current prompt. In some cases, only the client's transcript
+// shows this, at the first tool call.
 func TestContinuedPrompts(t *testing.T) {
 	p := daemontest.New(t)
 	_, h := open(t, p)

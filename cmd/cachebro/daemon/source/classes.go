@@ -28,7 +28,7 @@ type classes struct {
 const classesFor = 2 * time.Second
 
 // class returns the class of one path. It holds the lock while the Matcher reads rule files, so
-// that the Matcher is not closed meanwhile.
+// that the Matcher is not closed in the meantime.
 func (c *classes) class(dir *os.File, p string, isDir bool) ignore.Class {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -41,7 +41,8 @@ type Source struct {
 // cost as much as reading the file's stat.
 const linger = 250 * time.Millisecond
 
-// Dir counts its users, so that replacing it does not close a descriptor in use.
+// Dir is an open directory. It counts its users, so that replacing it does not close a descriptor
+// in use.
 type Dir struct {
 	File *os.File
 	refs int // guarded by source.mu
@@ -56,7 +57,7 @@ func New(root string, o ignore.Options) *Source {
 	s := &Source{root: root, classes: classes{o: o}, arrived: make(chan struct{})}
 	if !covered(root) {
 		is, err := os.Lstat(root)
-		if err == nil && !covered(root) { // it was not mounted over meanwhile, so this is the directory itself
+		if err == nil && !covered(root) { // nothing was mounted over it in the meantime, so this is the directory itself
 			s.is = is
 		}
 	}
@@ -166,7 +167,7 @@ func (s *Source) Acquire(ctx context.Context) (*Dir, error) {
 			if err != nil {
 				return nil, err
 			}
-			if !covered(s.root) { // it was not mounted over meanwhile
+			if !covered(s.root) { // nothing was mounted over it in the meantime
 				s.mu.Lock()
 				if s.dir == nil {
 					s.dir, s.from = &Dir{File: f, refs: 1}, "root"
@@ -282,7 +283,7 @@ func ReadStable(f *os.File, st store.Stat) ([]byte, store.Stat, error) {
 			return nil, st, wire.Errorf(wire.ErrTooLarge, "read it with offset and limit through another tool", "file of %d bytes is larger than %d", st.Size, limits.Content)
 		}
 		b := make([]byte, st.Size, st.Size+1)
-		n, err := f.ReadAt(b[:cap(b)], 0) // one byte more shows whether it has grown
+		n, err := f.ReadAt(b[:cap(b)], 0) // reading one byte more shows whether the file has grown
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, st, err
 		}

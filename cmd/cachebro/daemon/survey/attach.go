@@ -76,7 +76,7 @@ func (s *Survey) heartbeat(_ context.Context, r *wire.Request, b wire.Heartbeat)
 
 func (s *Survey) detach(_ context.Context, r *wire.Request, q wire.Detach) (any, []byte, error) {
 	q.PID = cmp.Or(q.PID, r.Peer.PID)
-	// A mountd that ends while there is no daemon starts one to report its end.
+	// A mountd that ends while there is no daemon starts a daemon to report its end.
 	scanned := s.scannedFor(q.PID) != nil
 	if ours := s.mount.end(q.PID); ours || scanned && !s.mount.mounted() {
 		s.unmounted(scanned)
@@ -101,10 +101,10 @@ func (s *Survey) heartbeatAnswer() wire.HeartbeatAnswer {
 	return wire.HeartbeatAnswer{Healthy: ok, Reason: reason, Ingested: s.Ingest.LastSeq(), BaselineStart: s.baseline.complete(), Sends: s.Sends()}
 }
 
-// actorKey is the context key of the author of the changes that a look finds.
+// actorKey is the context key of the author of the changes that a check of the files finds.
 type actorKey struct{}
 
-// WithActor sets the author of the changes that a look with this context finds.
+// WithActor sets the author of the changes that a check with this context finds.
 func WithActor(ctx context.Context, a store.Actor) context.Context {
 	return context.WithValue(ctx, actorKey{}, a)
 }
@@ -116,11 +116,11 @@ func actorIn(ctx context.Context) store.Actor {
 	return attribution.Outsider
 }
 
-// planKey is the context key of the plan that made the changes that a look finds.
+// planKey is the context key of the plan that made the changes that a check of the files finds.
 type planKey struct{}
 
-// WithPlan sets the plan that made the changes that a look with this context finds, and who carried
-// it out.
+// WithPlan sets the plan that made the changes that a check with this context finds, and the process
+// that carried the plan out.
 func WithPlan(ctx context.Context, id string, by store.Actor) context.Context {
 	return context.WithValue(WithActor(ctx, by), planKey{}, id)
 }

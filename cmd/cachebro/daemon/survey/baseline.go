@@ -204,7 +204,7 @@ func (b *baseline) scanner(ctx context.Context) (s *scanner, done func(), err er
 	}, nil
 }
 
-// scanner is one scan. It belongs to one goroutine.
+// scanner carries out one scan. It belongs to one goroutine.
 type scanner struct {
 	b     *baseline
 	dir   *os.File
@@ -220,9 +220,9 @@ type scanner struct {
 	namedAt map[string]int64
 	files   map[[3]uint64]loggedFile
 	// The record of a recent change may still be on its way, and only the record knows the author.
-	// So a path that differs from the log and has changed since pendingSince is put into later, and
-	// looked at again once its record must have arrived. pendingSince is 0 if changes are not
-	// reported.
+	// So a path that differs from the log and has changed since pendingSince is put into later. The
+	// scan looks at it again when its record must have arrived. pendingSince is 0 if changes are
+	// not reported.
 	pendingSince int64
 	later        []entry
 	settled      bool
@@ -235,8 +235,8 @@ type entry struct {
 	dir, below bool
 }
 
-// recent is how old a change may be whose record is not in the spool yet. The value is generous,
-// because looking twice costs little.
+// recent is the age up to which the record of a change may still be missing from the spool. The
+// value is generous, because looking twice costs little.
 const recent = 2 * time.Second
 
 // found is a change to store, and the number of the log's version of the path before the file was
@@ -322,7 +322,7 @@ func (s *scanner) list(p store.Path) ([]dirItem, error) {
 	return all, nil
 }
 
-// skipped records a path that cannot be read, unless it has disappeared meanwhile.
+// skipped records a path that cannot be read, unless it has disappeared in the meantime.
 func (s *scanner) skipped(p store.Path, err error) {
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return

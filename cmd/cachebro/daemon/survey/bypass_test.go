@@ -22,7 +22,8 @@ import (
 
 // TestBesideIsLate: changes made outside of the mount are recorded a moment later, and examined a
 // moment after that. Whatever has happened in between, the log finally agrees with the files. If a
-// directory was renamed while another one took its name, its files used to remain in the log.
+// directory was renamed and another one took its name, the files of the renamed directory used to
+// remain in the log.
 func TestBesideIsLate(t *testing.T) {
 	for range 20 {
 		seed := rand.Int63()
@@ -53,9 +54,10 @@ func besideIsLate(t *testing.T, rng *rand.Rand) {
 	}
 }
 
-// TestBesideOfUnknown: the history does not know the files of an ignored directory. If the
-// directory becomes tracked and somebody then changes such a file outside of the mount, that did
-// not create the file, so an undo must not remove it. A file that is reported as new was created.
+// TestBesideOfUnknown: the history does not know the files of an ignored directory. The directory
+// becomes tracked, and somebody then changes such a file outside of the mount. The file must not
+// count as created, because an undo would remove it. A file that is reported as new counts as
+// created.
 func TestBesideOfUnknown(t *testing.T) {
 	p := daemontest.New(t)
 	p.LookAtAll()
@@ -93,8 +95,8 @@ func TestBesideMadeAndWritten(t *testing.T) {
 	}
 }
 
-// TestBesideBeforeItsDirectory: the record of a file may precede that of its new directory. The
-// directory then seemed to have existed before, so an undo left it.
+// TestBesideBeforeItsDirectory: the record of a file may precede the record of its new directory.
+// The directory then used to count as an old one, so an undo did not remove it.
 func TestBesideBeforeItsDirectory(t *testing.T) {
 	p := daemontest.New(t)
 	p.LookAtAll()
@@ -116,8 +118,8 @@ func TestBesideBeforeItsDirectory(t *testing.T) {
 	}
 }
 
-// TestBesideBeforeItsRename: the record of a write may name the directory as it is called after a
-// rename that has a later record. The file is not a new one.
+// TestBesideBeforeItsRename: the record of a write may already use the new name of a directory
+// whose rename has a later record. The file must not count as new.
 func TestBesideBeforeItsRename(t *testing.T) {
 	p := daemontest.New(t)
 	p.Write("d/a", "one\n")
@@ -165,14 +167,14 @@ func TestBesideUnknownDirectoryRenamed(t *testing.T) {
 	}
 }
 
-// others are processes that work outside of the mount. They also make the records that mountd makes
-// of their changes.
+// others represents processes that work outside of the mount. It also makes the records that mountd
+// would make of their changes.
 type others struct {
 	t      *testing.T
 	p      *daemontest.Project
 	rng    *rand.Rand
 	did    []string
-	events []spool.Record // that mountd has not seen yet
+	events []spool.Record // events that mountd has not seen yet
 	told   []ingest.Bypass
 }
 
@@ -261,8 +263,8 @@ func (o *others) remove(name string) {
 	o.event(event.OpOutside, name, "")
 }
 
-// resolve gives events of a directory that mountd has not seen yet the directory's new name, under
-// which mountd may find it by then.
+// resolve puts the new name of a directory into the events that mountd has not seen yet. By then,
+// mountd may find the directory only under that name.
 func (o *others) resolve(from, to string) {
 	for i := range o.events {
 		for _, p := range []*string{&o.events[i].Path, &o.events[i].Path2} {

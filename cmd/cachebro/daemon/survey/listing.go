@@ -8,9 +8,9 @@ import (
 )
 
 // listing reads the live paths of the log, in the order of their bytes. It reads them in pages,
-// because a scan writes to the store meanwhile. If a path has changed since its page was read, its
-// file differs from the listed version, and the scan looks the path up again. A listing belongs to
-// one goroutine.
+// because a scan also writes to the store. If a path has changed since its page was read, its file
+// differs from the listed version, and the scan looks the path up again. A listing belongs to one
+// goroutine.
 type listing struct {
 	store   *store.Store
 	upTo    uint64 // only versions up to this one can be missing in the tree

@@ -65,8 +65,8 @@ func (t *verifiedTable) put(p store.Path, st store.Stat, h store.Hash) {
 }
 
 // Look returns the present content of a path. If everything closed before has been ingested and the
-// file's stat equals that of the newest version, that is the version's content. Otherwise Look
-// reads the file, and stores a change that was not reported.
+// newest version has the file's stat, Look returns that version's content. Otherwise Look reads the
+// file, and stores a change that was not reported.
 func (s *Survey) Look(ctx context.Context, p store.Path) (File, error) {
 	if s.Absent {
 		return s.recorded(p)

@@ -182,8 +182,8 @@ func (m *mount) away() int64 {
 	return m.awayUntil
 }
 
-// reportsSince returns when the attached mountd started, in ns since the epoch. It reports changes
-// only from then on. ok is false while nothing is mounted.
+// reportsSince returns when the attached mountd started, in ns since the epoch. mountd reports
+// changes only from then on. ok is false while nothing is mounted.
 func (m *mount) reportsSince() (since int64, ok bool) {
 	_, start, ok := m.identity()
 	if !ok {

@@ -60,7 +60,8 @@ func TestMountBeginsAndEnds(t *testing.T) {
 }
 
 // A mount that has left its mountpoint does not count as mounted, although its process continues
-// and sends heartbeats: changes here now bypass it. Its real end is not reported as news.
+// and sends heartbeats, because changes here now bypass it. When its process ends later, nothing
+// more is recorded.
 func TestMountThatHasLeftIsNone(t *testing.T) {
 	var m mount
 	defer m.close()
@@ -79,7 +80,7 @@ func TestMountThatHasLeftIsNone(t *testing.T) {
 	if m.end(os.Getpid()) || m.served() {
 		t.Error("its end is reported as that of a mount in place")
 	}
-	// A daemon that starts now learns of it when the mount attaches.
+	// A daemon that starts now learns that the mount has left when mountd attaches.
 	away.Store(true)
 	if _, ended := m.begin(wire.Attach{PID: os.Getpid(), Mountpoint: "/m", Unmounted: true}, nil, away.Swap); ended || m.mounted() || !away.Load() {
 		t.Error("a mount that has left ends a time without one")

@@ -106,9 +106,9 @@ func TestUpdateAllTakesInWhatChanged(t *testing.T) {
 	}
 }
 
-// A complete scan goes through tree and log in parallel. Names that sort between a directory and
-// its subtree, and more of them than are read at once, are found where they exist and noticed
-// where they are missing.
+// A complete scan goes through tree and log in parallel. It finds existing names that sort between
+// a directory and its subtree, and notices missing ones, even if there are more of them than it
+// reads at once.
 func TestUpdateAllGoesThroughTheLogInOrder(t *testing.T) {
 	p := daemontest.New(t)
 	names := []string{"a-b/y", "a.b", "a/x", "a/x.d/z", "a/x-", "a0", "b/c/d/e", "b/c.d", "b/c/d.e"}

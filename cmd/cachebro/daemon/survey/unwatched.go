@@ -98,8 +98,8 @@ func (s *Survey) foundAt(at int64) int64 {
 	return min(at+ingest.ClockTick, time.Now().UnixNano())
 }
 
-// covered reports whether an overlay covers the project although no mountd has attached. Then one
-// is about to attach, and will itself report what happened. A copy of an unmounted mount in this
+// covered reports whether an overlay covers the project although no mountd has attached. A mountd
+// is then about to attach, and reports the changes itself. A copy of an unmounted mount in this
 // process's mount namespace does not count.
 func (s *Survey) covered() bool {
 	if s.mount.served() {

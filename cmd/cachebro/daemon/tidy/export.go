@@ -18,7 +18,7 @@ import (
 // this machine, or what readers with open contexts were shown.
 var portableBuckets = []string{"notes", "docsync", attribution.ProcessBucket}
 
-// Portable returns what is exported with the history of root.
+// Portable returns the options for an export of the history of root.
 func Portable(root, version string) portable.Options {
 	return portable.Options{Program: version, Root: root, Buckets: portableBuckets}
 }

@@ -238,7 +238,7 @@ func purgedText(p store.Path, r keep.Purged) string {
 // purgeThere returns the command that purges the same path in a sibling worktree.
 func purgeThere(sib content.Sibling, p store.Path) string {
 	if sib.Root == "" {
-		return filepath.Dir(sib.Dir) // no project uses this directory any more, so it can be deleted
+		return filepath.Dir(sib.Dir) // no project uses this directory, so it can be deleted
 	}
 	return "cachebro store purge " + onwire.ShellName(store.Path(filepath.Join(sib.Root, string(p))))
 }

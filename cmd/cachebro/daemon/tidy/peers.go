@@ -84,7 +84,7 @@ const (
 	tidyBeyond = 24 * time.Hour
 )
 
-// tidyRequest is the last request to tidy another project, with the size of its store then.
+// tidyRequest is the last request to tidy another project, with the size of its store at that time.
 type tidyRequest struct {
 	at   time.Time
 	used int64

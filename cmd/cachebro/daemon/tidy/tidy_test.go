@@ -51,8 +51,8 @@ func TestProjectsShareTheCap(t *testing.T) {
 	}
 }
 
-// The history of changes outside of projects takes nothing of the projects' share, and may keep
-// nothing once all of it is too old.
+// The history of changes outside of projects uses nothing of the projects' share. Once all of it is
+// too old, it may keep nothing.
 func TestOutsideHasItsOwnShare(t *testing.T) {
 	base := t.TempDir()
 	outside, err := wire.Paths{Override: base}.State(wire.OutsideRoot)
@@ -81,7 +81,7 @@ func TestOutsideHasItsOwnShare(t *testing.T) {
 	}
 }
 
-// What a purge could not reach is in its answer.
+// The answer to a purge names what the purge could not reach.
 func TestPurgeNamesWhatIsLeft(t *testing.T) {
 	r := keep.Purged{Elsewhere: []store.Path{"copy.txt"}, Siblings: []content.Sibling{{Root: "/w/other", Dir: "/s/other/store"}, {Dir: "/s/gone/store"}},
 		Unreached: []string{"exports"}}

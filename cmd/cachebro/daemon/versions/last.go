@@ -82,7 +82,7 @@ func SessionWith(st *store.Store, name string, has func(store.Session) (bool, er
 // newest prompt with a change, because only the person knows which one is meant. command is the
 // command that asks, and asker is the session that runs it, "" in a person's shell. An asker's own
 // newest prompt does not count until it has changed something, because that prompt runs the
-// command. What the asker's own undos changed does not count either, so that asking twice does not
+// command. Changes by the asker's own undos do not count either, so that asking twice does not
 // reverse the first undo.
 func Prompt(st *store.Store, command string, asker, session store.SessionID, name string) (string, error) {
 	if name == "" {

@@ -10,8 +10,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// "last" is the newest that changed something. Any other name means itself, or the one that
-// begins with it.
+// "last" is the newest session or prompt that changed something. Any other text is a name or the
+// beginning of one.
 func TestLast(t *testing.T) {
 	s := storetest.Fresh(t)
 	if _, err := Session(s, "last"); !errors.Is(err, wire.ErrNotFound) {
