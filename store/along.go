@@ -14,8 +14,8 @@ import (
 
 // This file makes groups (see group.go).
 
-// tips records which lists are still up to date. It is guarded by writeMu. Each batch has its own
-// copy.
+// tips records which groups still have an up-to-date list of paths (see group.go). It is guarded by
+// writeMu. Each batch has its own copy.
 type tips struct {
 	unchanged map[Path]*group // directories whose subtree has not changed since the group was made
 	vacated   map[Path]bool   // old paths of groups where nothing was created since
@@ -77,9 +77,9 @@ func (gs *groups) newBatch(w *db.Writer, t tips) batchGroups {
 	return batchGroups{w: w, stored: gs, tips: t.clone(), lists: map[uint64]*list{}, due: map[Path]*group{}, edits: map[workingKey]*edits{}, altered: map[uint64]*members{}}
 }
 
-// group makes a group for the subtree of a renamed directory. tip is the group whose list is still
-// up to date, or nil. group returns false if it made none. Each path then needs versions of its
-// own.
+// group makes a group for the subtree of a renamed directory. tip is an earlier group of the
+// directory whose list is still up to date, or nil. If group returns false, it made none, and each
+// path needs versions of its own.
 func (b *batch) group(c *Change, tip *group, kids []Path) (bool, error) {
 	if c.Path.Inside(c.Path2) || c.Path2.Inside(c.Path) {
 		return false, nil
@@ -103,7 +103,7 @@ func (b *batch) group(c *Change, tip *group, kids []Path) (bool, error) {
 		if !live {
 			continue
 		}
-		if v.Stat.Nlink > 1 && v.Stat.Ino != 0 && !isDir(v.Stat) { // place notes its names
+		if v.Stat.Nlink > 1 && v.Stat.Ino != 0 && !isDir(v.Stat) { // place must record the names of such a file
 			return false, nil
 		}
 		was = append(was, Version{
@@ -137,7 +137,7 @@ func (b *batch) group(c *Change, tip *group, kids []Path) (bool, error) {
 	return true, b.addGroup(c, number, 0)
 }
 
-// addGroup makes a group that refers to a list.
+// addGroup makes a group that refers to the list with this number.
 func (b *batch) addGroup(c *Change, number, prev uint64) error {
 	l, err := b.groups.list(number)
 	if err != nil {
@@ -276,8 +276,7 @@ func (gs *batchGroups) members(g *group) (*members, error) {
 	return gs.stored.members(gs.w.Txn, g)
 }
 
-// version returns a version of the log, even if this batch made it. It returns ErrNotFound if there
-// is none.
+// version returns a version of the log or of this batch. It returns ErrNotFound if there is none.
 func (b *batch) version(seq uint64) (Version, error) {
 	g := b.groups.groupOf(seq)
 	if g == nil {
@@ -419,9 +418,9 @@ func (gs *groups) dropLists(d *db.DB, unused []uint64) error {
 	return w.Commit()
 }
 
-// removeGroupsAbove removes the groups and lists whose numbers are above seq; see removeAbove. A list
-// may be there without its group, because it is written first. It must go too, because a later list
-// may get its number.
+// removeGroupsAbove removes the groups and lists whose numbers are above seq; see removeAbove. A
+// list may exist without its group, because it is written first. Such a list must go too, because a
+// later list may get its number.
 func (s *Store) removeGroupsAbove(seq uint64) error {
 	var gone []*group
 	var lists []uint64

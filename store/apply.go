@@ -17,9 +17,9 @@ import (
 // pass the same batch again. A nil checkpoint leaves the old one unchanged. If the checkpoint
 // equals the stored one, the batch is already stored and Apply does nothing.
 //
-// Apply returns the new versions. For a file that did not change there is none. The versions of a
-// group, which are those of the paths in a renamed directory, are not returned. The store keeps
-// references to the contents, so the caller must not modify them afterwards.
+// Apply returns the new versions. An unchanged file gets none. Apply does not return the versions
+// of groups, that is, those of the paths in a renamed directory. The store keeps references to the
+// contents, so the caller must not modify them afterwards.
 func (s *Store) Apply(ctx context.Context, cs []Change, checkpoint []byte) ([]Version, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (s *Store) roomFor(n int64) error {
 	return err
 }
 
-// Stopped returns why Apply refuses to store, or "" if it does store.
+// Stopped returns why Apply refuses to store, or "" if it does not refuse.
 func (s *Store) Stopped() string { return *s.stopped.Load() }
 
 // change makes the versions of one change.
@@ -140,9 +140,9 @@ func (b *batch) change(c *Change, i int) error {
 }
 
 // byKnownName handles a change of content or mode that was made through an untracked name of a file
-// with several names. It redirects the change to a tracked name of the file. If the name used is
-// excluded or already removed (""), an ignored name also serves. byKnownName returns false if the
-// history has no such name.
+// with several names. It redirects the change to a tracked name of the file. If the change was made
+// through an excluded or removed name (""), an ignored name will do as well. byKnownName returns
+// false if the history has no such name.
 func (b *batch) byKnownName(c *Change) (bool, error) {
 	if c.Class == event.Tracked {
 		return true, nil
@@ -218,8 +218,8 @@ func (c *Change) version(p Path, op Op) Version {
 	}
 }
 
-// inheritContent copies the content of another version into v. It serves files that were not read
-// again.
+// inheritContent copies the content of another version into v. It is used for files that were not
+// read again.
 func (v *Version) inheritContent(was Version) {
 	v.Blob, v.NoContent, v.Target, v.Foreign = was.Blob, was.NoContent, was.Target, was.Foreign
 	v.Stat.Attrs = cmp.Or(v.Stat.Attrs, was.Stat.Attrs)
@@ -287,8 +287,8 @@ func (b *batch) write(c *Change, i int) error {
 	return nil
 }
 
-// countArrival adjusts the link counts when another file takes a path. It adjusts the count of the
-// new file and of the previous one.
+// countArrival adjusts the link counts when one file replaces another at a path. It adjusts the
+// counts of both files.
 func (b *batch) countArrival(c *Change, was Version, live bool) error {
 	if c.Stat.Ino == 0 || live && InodeOf(was.Stat) == InodeOf(c.Stat) {
 		return nil
@@ -305,16 +305,17 @@ func (b *batch) countArrival(c *Change, was Version, live bool) error {
 const clockStep = int64(20e6)
 
 // unwritten reports whether a file that became unreadable still has the captured content because it
-// was not written to since. A file captured within clockStep of a write does not count. A further
-// write could have left its mtime unchanged.
+// was not written to since. A file captured within clockStep of a write does not count, because a
+// further write could have left its mtime unchanged.
 func unwritten(cur Version, st Stat) bool {
 	return cur.Blob != (Hash{}) && InodeOf(cur.Stat) == InodeOf(st) && cur.Stat.Size == st.Size &&
 		cur.Stat.Mtime == st.Mtime && max(cur.Time, cur.Taken)-st.Mtime > clockStep
 }
 
 // FoundNew reports whether v is the creation of a file that a scan had already found as version
-// found. It returns false for a file that had several names when it was found, because each version of
-// one name is repeated for the others. The names that v counts may be younger than v.
+// found. It returns false for a file that had several names when it was found, because each version
+// of one name is repeated for the others. The link count of v is not checked, because it may
+// include names that were made later.
 func FoundNew(found, v Version) bool {
 	if v.Op != OpCreate || found.Op != OpBaseline || found.Stat.Nlink > 1 {
 		return false
@@ -392,8 +393,8 @@ func (b *batch) byOtherName(c *Change, ok func(Version) bool) (Version, bool, er
 	return Version{}, false, nil
 }
 
-// byLostName returns the last version with content of the file's most recently removed name. It
-// returns none if the file was written to since.
+// byLostName looks at the most recently removed name of the change's file and returns its last
+// version that has content. It returns none if the file was written to since.
 func (b *batch) byLostName(c *Change) (Version, bool, error) {
 	names, err := b.names(c.Stat, c.Path)
 	if err != nil {
@@ -436,7 +437,7 @@ func (b *batch) plain(c *Change) error {
 }
 
 // chmod records a new mode, owner or attributes, or the time that a plan gives a file; content,
-// target and class stay.
+// target and class stay the same.
 func (b *batch) chmod(c *Change) error {
 	cur, live, err := b.live(c.Path)
 	if err != nil {

@@ -196,7 +196,8 @@ func (b *batch) newest() error {
 	return nil
 }
 
-// settle writes a rewritten version. It is called before a newer version of the path is added.
+// settle writes the path's newest version if the batch has rewritten it. It is called before a
+// newer version is added.
 func (b *batch) settle(was Version) error {
 	if enc, ok := b.dirty[was.Path]; !ok || enc != nil || was.Seq == 0 {
 		return nil
@@ -221,7 +222,7 @@ func indexes(v *Version) [][]byte {
 	return ks
 }
 
-// refresh updates the times of a newest version whose content was found unchanged.
+// refresh updates the times of cur, a newest version whose content was found unchanged.
 func (b *batch) refresh(cur, seen Version) error {
 	seen.Stat.Attrs = cmp.Or(seen.Stat.Attrs, cur.Stat.Attrs)
 	if cur.Stat == seen.Stat && cur.Idle == seen.Idle && cur.Foreign == seen.Foreign && seen.Linked <= cur.Linked {
@@ -232,8 +233,8 @@ func (b *batch) refresh(cur, seen Version) error {
 			return err
 		}
 	}
-	// The version was idle if the file was open when it was captured. If the file is closed now, it
-	// is not idle any more.
+	// A version is idle if the file was still open when it was captured. It is not idle any more if
+	// the file is closed now.
 	cur.Stat, cur.Idle, cur.Foreign = seen.Stat, cur.Idle && seen.Idle, cur.Foreign && seen.Foreign
 	cur.Linked = max(cur.Linked, seen.Linked)
 	b.changed(cur, nil)
@@ -312,8 +313,8 @@ func (b *batch) commit() error {
 }
 
 func (b *batch) flush() error {
-	// The newest versions are written before the contents, so that the contents and the links
-	// that count them share a transaction if they fit.
+	// The newest versions are written before the contents, so that the contents and the state that
+	// counts them share a transaction if they fit.
 	if err := b.newest(); err != nil {
 		return err
 	}

@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// A log that gets one more line with each version, is emptied and started again, and once is
-// written in two halves of a line. Each line is attributed to the version that wrote it.
+// A log gets one more line with each version, is emptied and started again, and once gets a line in
+// two halves. Blame attributes each line to the version that wrote it.
 func TestBlameGrowingLog(t *testing.T) {
 	s := fresh(t)
 	var text string
-	var want []uint64 // of each line
+	var want []uint64 // the version that wrote each line
 	write := func(now string) uint64 {
 		t.Helper()
 		text = now
@@ -51,9 +51,9 @@ func TestBlameGrowingLog(t *testing.T) {
 	check("two lines more")
 }
 
-// Blame skips versions of a growing file, and its answer equals that of reading every version:
-// for appends of any length, of half lines and of nothing, changes in the middle, a shorter text,
-// a repeated one, an empty one, and as of any version.
+// Blame does not read every version of a growing file, but answers as if it had read them all. The
+// file grows by any number of lines, by half a line or by nothing, changes in the middle, becomes
+// shorter or empty, or gets an earlier text again. Blame is also asked about past versions.
 func TestBlameLooksAhead(t *testing.T) {
 	for seed := range uint64(4) {
 		rnd := rand.New(rand.NewPCG(seed, 7))

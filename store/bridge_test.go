@@ -12,7 +12,8 @@ import (
 // Access to internals for the tests in package store_test, which may use storetest.
 var Checked = checked
 
-// SetGroupLeast changes from how many paths on there are groups, and returns what it was.
+// SetGroupLeast sets the smallest number of paths for which a group is made, and returns the
+// previous one.
 func SetGroupLeast(n int) int {
 	was := groupLeast
 	groupLeast = n
@@ -22,8 +23,8 @@ func SetGroupLeast(n int) int {
 // Groups counts the groups.
 func (s *Store) Groups() int { return len(s.groups.upTo(s.Seq())) }
 
-// LeaveListAfter writes some pieces of a list, as a batch does that has made some versions and is
-// killed before it writes the group.
+// LeaveListAfter writes some pieces of a list without its group. A batch that is killed after it
+// has made some versions can leave this state.
 func (s *Store) LeaveListAfter(versions uint64, pieces int) error {
 	w := s.db.NewWriter()
 	defer w.Close()
@@ -49,7 +50,7 @@ func (s *Store) KeysSince(moment uint64) (n int, err error) {
 	return n, err
 }
 
-// Unfinish makes the store look as if the batches after a state had not been completed.
+// Unfinish makes the store look as if the batches after the state st had not been completed.
 func (s *Store) Unfinish(st State) error {
 	w := s.db.NewWriter()
 	defer w.Close()

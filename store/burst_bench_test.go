@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BenchmarkBurst is what the daemon does while 10,000 small files are unpacked, removed by rm -rf
-// and restored, in batches as ingestion makes them. It prints CPU milliseconds per 1,000 files
-// for each part, in this order.
+// BenchmarkBurst measures what the daemon does while 10,000 small files are unpacked, removed and
+// restored. The changes come in batches of the size that ingestion uses. It prints the CPU
+// milliseconds per 1,000 files of each of these three parts.
 func BenchmarkBurst(b *testing.B) {
 	const files, perDir, batch = 10_000, 50, 256
 	name := func(i int) store.Path { return store.Path(fmt.Sprintf("tree/d%d/f%d.txt", i/perDir, i)) }

@@ -58,8 +58,8 @@ const (
 )
 
 // noteRun extends the last run by a baseline, or begins a new run. Readers that do not want
-// baselines skip the runs. Without them, showing the last twenty lines of the log takes minutes
-// after the first scan of a million files.
+// baselines skip the runs. Otherwise, showing the last twenty lines of the log takes minutes after
+// the first scan of a million files.
 func (st *State) noteRun(v *Version) {
 	if v.Op != OpBaseline {
 		return
@@ -139,11 +139,11 @@ func versionIn(enc []byte) (v Version, err error) {
 	return versionFrom(enc)
 }
 
-// versionFrom decodes versions that encode did not write. It is a function of its own because the
-// library moves the version to the heap.
+// versionFrom decodes versions that encode did not write. It is separate from versionIn, because
+// the library moves the decoded version to the heap.
 func versionFrom(enc []byte) (v Version, err error) { return v, decode(enc, &v) }
 
-// encodeCurrent is the value of a c key.
+// encodeCurrent returns the value of a c key: the version's number and its encoding.
 func encodeCurrent(v *Version, enc []byte) []byte {
 	b := binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(enc)), v.Seq)
 	return append(b, enc...)

@@ -17,8 +17,8 @@ const crashDir = "CACHEBRO_STORE_CRASH_DIR"
 // bigTree is large enough that its rename takes several transactions.
 const bigTree = 2500
 
-// crashBatch is batch i of an endless sequence: three files, and every tenth time the rename of a
-// large directory.
+// crashBatch returns batch i of an endless sequence: three files, and every tenth time the rename
+// of a large directory.
 func crashBatch(i uint64) []Change {
 	stat := Stat{Mode: fileMode, Nlink: 1}
 	var cs []Change
@@ -41,7 +41,7 @@ func crashBatch(i uint64) []Change {
 	return cs
 }
 
-// crashSeq is the newest version after batch i.
+// crashSeq returns the number of the newest version after batch i.
 func crashSeq(i uint64) uint64 {
 	if i == 0 {
 		return 0
@@ -49,7 +49,7 @@ func crashSeq(i uint64) uint64 {
 	return 3*i + bigTree + 1 + i/10*2*(bigTree+1)
 }
 
-// TestCrashChild is the process that TestKill kills; by itself it does nothing.
+// TestCrashChild is the process that TestKill kills; started otherwise, it does nothing.
 func TestCrashChild(t *testing.T) {
 	dir := os.Getenv(crashDir)
 	if dir == "" {

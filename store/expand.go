@@ -62,7 +62,7 @@ func (b *batch) remove(c *Change) error {
 		live = true
 	case !c.LastName && c.Class == 1 && isRegular(c.Stat) && c.Stat.Nlink > 1:
 		// An ignored file has no record until it is changed. Its removal proves that it existed. If
-		// another name of the file is known, the versions of that name tell the content.
+		// another name of the file is known, the versions of that name show its content.
 		cur, err = b.wasThere(c, "not captured: the file had another name")
 		if err != nil {
 			return err
@@ -132,9 +132,9 @@ func (b *batch) removeBelow(c *Change, dir Path, before int64) error {
 
 // replacedUnseen records removals that were not observed, if a change shows that a directory was
 // replaced by another one. If the change's directory is not the one that the store knows at that
-// path, everything recorded in the subtree before the new directory was made is removed. If a
-// rename replaces a directory, its whole subtree is removed. Only histories without scans need this
-// (see Options.Unscanned).
+// path, everything recorded in the subtree before the new directory was made is recorded as
+// removed. If a rename replaces a directory, the whole subtree of the replaced directory is
+// recorded as removed. Only histories without scans need this (see Options.Unscanned).
 func (b *batch) replacedUnseen(c *Change) error {
 	if !b.s.opt.Unscanned || !isDir(c.Stat) {
 		return nil
@@ -161,7 +161,7 @@ func (b *batch) replacedUnseen(c *Change) error {
 	return b.removeBelow(&unseen, c.Path2, math.MaxInt64)
 }
 
-// wasThere adds a baseline that describes a path before the first change known of it.
+// wasThere adds a baseline that describes a path before its first known change.
 func (b *batch) wasThere(c *Change, noContent string) (Version, error) {
 	was := c.version(c.Path, OpBaseline)
 	was.Actor, was.Plan, was.Target, was.NoContent = Actor{}, "", c.Target, noContent
@@ -275,8 +275,8 @@ func (b *batch) rename(c *Change) error {
 	return nil
 }
 
-// move makes the two versions of one renamed path. was is the path's version before the
-// rename.
+// move makes the two versions of one renamed path. The parameter was is the path's version before
+// the rename.
 func (b *batch) move(c *Change, was Version, from, to Path, op Op) error {
 	gone := c.version(from, OpMoved)
 	gone.To, gone.Class, gone.Stat = to, was.Class, was.Stat

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// The log without baselines equals the whole log minus the baselines, in each direction and
-// between any bounds, whatever runs of baselines it contains: runs of complete scans, runs that
-// changes interrupted, and one that a reopened store continues.
+// The log without baselines equals the whole log minus the baselines, in each direction and between
+// any bounds. This holds for runs of complete scans, for runs that changes interrupted, and for a
+// run that a reopened store continues.
 func TestLogPassesOverWhatWasFound(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(dir, testOptions())

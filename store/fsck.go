@@ -251,8 +251,8 @@ func (f *fsck) checkVersion(txn *badger.Txn, v Version, sum uint64) error {
 	return f.b.replace(&v)
 }
 
-// checkGroups reads the groups. It queues the removal of those that cannot be read, and of lists
-// that belong to none.
+// checkGroups reads the groups. It queues the removal of groups that cannot be read, and of lists
+// that belong to no group.
 func (f *fsck) checkGroups(txn *badger.Txn) (all []*members, err error) {
 	lists := map[uint64]bool{}
 	f.b.s.groups.lists.Clear()
@@ -412,7 +412,7 @@ func (f *fsck) recount() error {
 	return err
 }
 
-// counted returns the state with the counters that it has after this batch.
+// counted returns the state with the counters that are correct after the repairs of this batch.
 func (f *fsck) counted() (State, error) {
 	n := f.b.next
 	n.Versions, n.Files, n.Seq = uint64(f.Versions), f.files, max(n.Seq, f.top)

@@ -12,7 +12,7 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// noise is text that does not compress, in lines.
+// noise returns lines of text that does not compress.
 func noise(rnd *rand.Rand, lines int) []byte {
 	var b bytes.Buffer
 	for range lines {
@@ -50,9 +50,9 @@ func TestFsckRepairs(t *testing.T) {
 		for _, err := range []error{
 			txn.Set(append([]byte{'b'}, vs[1].Blob[:]...), val), // a flipped bit
 			txn.Delete(append([]byte{'b'}, vs[2].Blob[:]...)),   // a missing content
-			txn.Delete(keyPath("f2", s.Seq()-1)),                // index keys
-			txn.Delete(keyIndex(ixSession, "S", 3)),             //
-			txn.Delete(keyCurrent("f3")),                        // the newest version
+			txn.Delete(keyPath("f2", s.Seq()-1)),                // a missing path key
+			txn.Delete(keyIndex(ixSession, "S", 3)),             // a missing session key
+			txn.Delete(keyCurrent("f3")),                        // the missing key of a newest version
 			txn.Set(keyPath("stray", 12345), []byte{}),          // a key that belongs to nothing
 		} {
 			if err != nil {
@@ -87,7 +87,7 @@ func TestFsckRepairs(t *testing.T) {
 	}
 }
 
-// Each kind of damage alone is found and repaired at once: a second fsck finds nothing.
+// One run of fsck finds and repairs each kind of damage, so a second run finds nothing.
 func TestFsckFindsEachDamage(t *testing.T) {
 	del := func(k []byte) func(*badger.Txn) error { return func(txn *badger.Txn) error { return txn.Delete(k) } }
 	set := func(k, v []byte) func(*badger.Txn) error { return func(txn *badger.Txn) error { return txn.Set(k, v) } }

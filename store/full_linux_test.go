@@ -38,8 +38,8 @@ func smallDisk(t *testing.T, megabytes int) string {
 	return mnt
 }
 
-// On a full disk Apply returns an error and the process survives (Badger alone dies of SIGBUS).
-// The store can be closed and opened, and continues when there is space.
+// On a full disk Apply returns an error and the process survives (Badger alone would die of
+// SIGBUS). The store can be closed and opened, and works again when there is space.
 func TestFullDisk(t *testing.T) {
 	mnt := smallDisk(t, 200)
 	dir := filepath.Join(mnt, "store")

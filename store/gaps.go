@@ -46,8 +46,8 @@ func (n *Notes) NoteGap(g Gap) error {
 	return nil
 }
 
-// Gaps returns the newest gaps, newest first (limit 0: 100). It also returns the number of gaps
-// ever recorded.
+// Gaps returns the newest gaps, newest first. If limit is 0, it returns up to 100. It also returns
+// the number of gaps ever recorded.
 func (n *Notes) Gaps(limit int) ([]Gap, int64, error) {
 	gs, err := timed[Gap](n.s, kGap, limit)
 	return gs, n.s.state.Load().GapCount, err
@@ -64,7 +64,7 @@ func (n *Notes) Notice(line Notice) error {
 	return nil
 }
 
-// Notices returns the newest notices, newest first (limit 0: 100).
+// Notices returns the newest notices, newest first. If limit is 0, it returns up to 100.
 func (n *Notes) Notices(limit int) ([]Notice, error) { return timed[Notice](n.s, kNotice, limit) }
 
 func timed[T any](s *Store, prefix byte, limit int) ([]T, error) {

@@ -137,7 +137,7 @@ func newList(was []Version) *list {
 	return l
 }
 
-// version returns the version with a number, as the rename made it.
+// version returns the version with the number seq, as the rename made it.
 func (g *group) version(l *list, seq uint64) Version {
 	i := int(seq-g.first) / 2
 	was := &l.was[i]
@@ -179,7 +179,7 @@ type members struct {
 	alt  map[uint64]*Version
 }
 
-// get returns the version with a number, and false if it was dropped.
+// get returns the version with the number seq, or false if it was dropped.
 func (m *members) get(seq uint64) (Version, bool) {
 	if m.altered {
 		if v, ok := m.alt[seq]; ok {
@@ -274,7 +274,7 @@ type groups struct {
 	below map[Path][]*group // by the old and the new path of the directory, in order
 	uses  map[uint64]int    // number of groups that refer to a list
 
-	versions uint64 // of all groups
+	versions uint64 // number of versions of all groups
 }
 
 func newGroups() *groups {
@@ -344,7 +344,7 @@ func (gs *groups) drop(g *group) int {
 }
 
 // ahead returns the group that contains a number. If there is none, it returns the next group in
-// the direction, or nil.
+// the direction that down gives, or nil.
 func (gs *groups) ahead(seq uint64, down bool) *group {
 	gs.mu.RLock()
 	defer gs.mu.RUnlock()
@@ -629,7 +629,7 @@ func (gs *groups) eachIn(txn *badger.Txn, g *group, fn func(Version) error) erro
 	return m.each(fn)
 }
 
-// inGroup returns the group's version of a path, if its number is at most most.
+// inGroup returns the group's version of a path, if its number is not above most.
 func (v *View) inGroup(g *group, p Path, most uint64) (o Version, found bool, err error) {
 	if g.first > most {
 		return o, false, nil

@@ -16,8 +16,8 @@ import (
 	"cachebro/store"
 )
 
-// dirHistory is a random history of directories that are renamed, exchanged, and removed
-// with what is in them, and of what is done to the files there in between.
+// dirHistory returns a random history in which directories are renamed, exchanged and removed with
+// everything in them, and the files in them change in between.
 func dirHistory(seed uint64, steps int) (cs []store.Change) {
 	rnd := rand.New(rand.NewPCG(seed, 5))
 	x := storetest.NewTree()
@@ -55,7 +55,7 @@ func dirHistory(seed uint64, steps int) (cs []store.Change) {
 			if other := some(all); !other.Inside(dir) && !dir.Inside(other) {
 				cs = append(cs, x.Exchange(dir, other))
 			}
-		case n == 7 && rnd.IntN(4) == 0: // what is below goes away unseen
+		case n == 7 && rnd.IntN(4) == 0: // the directory's subtree disappears without being observed
 			for p := range x.Files {
 				if p != dir && p.Inside(dir) {
 					delete(x.Files, p)
@@ -79,7 +79,7 @@ func dirHistory(seed uint64, steps int) (cs []store.Change) {
 	return cs
 }
 
-// answers are what a store says of a history in every way in which it can be asked.
+// answers returns a store's answers to every kind of question about its history.
 func answers(t *testing.T, s *store.Store) map[string]any {
 	t.Helper()
 	must := func(err error) {
@@ -174,8 +174,8 @@ func answers(t *testing.T, s *store.Store) map[string]any {
 
 var groupSeeds = flag.Int("groups", 8, "histories of TestGroups")
 
-// Groups change how the log lies on the disk, and nothing of what it says: after random
-// operations, after a restart, and when versions or their contents were dropped.
+// Groups change how the log is stored, but not what the store answers. This holds after random
+// operations, after a restart, and after versions or their contents were dropped.
 func TestGroups(t *testing.T) {
 	made, emptied := 0, 0
 	for seed := range uint64(*groupSeeds) {
@@ -278,7 +278,7 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// A rename of a directory costs a few keys, however much is below it.
+// A rename of a directory costs a few keys, however many paths are in its subtree.
 func TestRenamesOfADirectoryAreCheap(t *testing.T) {
 	s := storetest.Fresh(t)
 	x := storetest.NewTree()
@@ -322,8 +322,8 @@ func TestRenamesOfADirectoryAreCheap(t *testing.T) {
 	}
 }
 
-// A batch was killed after it had written a list and before its group. The next list with that number
-// does not take over its paths.
+// A batch was killed after it had written a list and before it wrote the group. The next list gets
+// the same number, but not the paths of the old list.
 func TestListWithoutItsGroup(t *testing.T) {
 	s := storetest.Fresh(t)
 	x := storetest.NewTree()

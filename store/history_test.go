@@ -99,8 +99,8 @@ func (g *gitBlobs) get(t testing.TB, hash string) []byte {
 	return b[:n]
 }
 
-// packSize is the space that git needs for the same contents if all reachable objects are packed
-// as well as possible (window 250).
+// packSize returns the space that git needs for the same contents if all reachable objects are
+// packed as well as possible (window 250).
 func packSize(t testing.TB, repo string) (blobs, all int64) {
 	t.Helper()
 	list, err := exec.Command("git", "-C", repo, "rev-list", "--objects", "--first-parent", "HEAD").Output()

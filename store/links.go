@@ -38,8 +38,8 @@ func (l *linkCounts) markCurrent(p Path) {
 	}
 }
 
-// countNames notes that an inode now has st.Nlink + more names. The newest versions of its names
-// except one are updated later. linked is the value for Version.Linked.
+// countNames notes that an inode now has st.Nlink + more names. The newest versions of its names,
+// apart from except, are updated later. linked is the value for Version.Linked.
 func (b *batch) countNames(st Stat, except Path, more int, linked int64) error {
 	n := int(st.Nlink) + more
 	if n < 1 || st.Ino == 0 || isDir(st) || n == 1 && more > 0 {

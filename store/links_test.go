@@ -25,7 +25,7 @@ func TestNamesInBatches(t *testing.T) {
 		file := func(_ store.Path, n *storetest.File) bool { return n.Mode&unix.S_IFMT == unix.S_IFREG }
 		for i := range rapid.IntRange(1, 80).Draw(r, "steps") {
 			c, ok := store.Change{}, false
-			if files := x.Paths(file); len(files) > 0 && rapid.Bool().Draw(r, "a name") { // more of them than a tree has
+			if files := x.Paths(file); len(files) > 0 && rapid.Bool().Draw(r, "a name") { // the names n1 to n4, because the steps of a tree make few links
 				from, to := rapid.SampledFrom(files).Draw(r, "of"), rapid.SampledFrom([]store.Path{"n1", "n2", "n3", "n4"}).Draw(r, "to")
 				if x.Files[to] == nil {
 					c, ok = x.Link(from, to), true

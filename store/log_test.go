@@ -88,7 +88,7 @@ func TestLogFilters(t *testing.T) {
 	}
 }
 
-// The content that comes with a deletion is that of the file before it.
+// A deletion brings along the content that the file had before.
 func TestPreimage(t *testing.T) {
 	s := fresh(t)
 	c := op(OpUnlink, ".env", "", fileMode)
@@ -268,8 +268,8 @@ func TestChangedAfterNamesThePaths(t *testing.T) {
 	}
 }
 
-// Changed reads nothing beside a path, and only the newest version of a file: a search in the
-// history of one file does not read the histories of all others.
+// Changed reads only the versions of a directory's subtree, and only the newest version of a file.
+// So a search in the history of one file does not read the histories of all others.
 func TestChangedBelowAPath(t *testing.T) {
 	s := fresh(t)
 	for i := range 40 {

@@ -57,7 +57,7 @@ func TestNewerSchema(t *testing.T) {
 	}
 }
 
-// A second Open fails at once and says why; damaged files are named.
+// A second Open fails at once and says why. Open reports damaged files.
 func TestOpenErrors(t *testing.T) {
 	s := fresh(t)
 	if _, err := Open(s.Dir(), testOptions()); !errors.Is(err, ErrLocked) {

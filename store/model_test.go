@@ -80,14 +80,14 @@ func TestApplyModel(t *testing.T) {
 }
 
 // backwards compares the newest versions of a file with the end of its whole history, across
-// renames. No more versions are read than requested.
+// renames. It also checks the limits. It returns a description of the first difference, or "".
 func backwards(s *store.Store, p store.Path) string {
 	whole, err := s.History(p, true)
 	if err != nil {
 		return err.Error()
 	}
 	if cur, ok, err := s.Current(p); err != nil || !ok || cur.Stat.Mode&unix.S_IFMT == unix.S_IFDIR || cur.Op == store.OpRmdir {
-		return "" // its log is that of its contents
+		return "" // the log of a directory is that of its contents
 	}
 	slices.Reverse(whole)
 	for _, limit := range []int{1, 3, 1000} {
@@ -104,7 +104,7 @@ func backwards(s *store.Store, p store.Path) string {
 	return ""
 }
 
-// A write through one name is a write of the others, also after renames.
+// A write through one name of a file counts for its other names too, even after renames.
 func TestHardLinks(t *testing.T) {
 	s := storetest.Fresh(t)
 	tr := storetest.NewTree()
@@ -125,8 +125,8 @@ func TestHardLinks(t *testing.T) {
 	}
 }
 
-// sed -i writes a file beside and renames it, which is one save. A mv of a file that another
-// process created is a rename.
+// sed -i writes a temporary file and renames it over the edited file, which is one save. A mv of a
+// file that another process created is a rename.
 func TestMadeFor(t *testing.T) {
 	s, tr := storetest.Fresh(t), storetest.NewTree()
 	as := func(session store.SessionID, comm string, pid uint32) func(...store.Change) {

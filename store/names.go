@@ -83,7 +83,7 @@ func (v *View) Children(dir Path, fn func(Path) bool) error {
 	prefix := keyCurrent(below(dir))
 	it := v.txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
 	defer it.Close()
-	known := map[Path]bool{} // the same child occurs in several keys, as a does in "a", "a.b" and "a/c"
+	known := map[Path]bool{} // the keys of a child need not be neighbours: "a.b" sorts between "a" and "a/c"
 	for it.Rewind(); it.Valid(); {
 		key := it.Item().Key()
 		name := key[len(prefix):]

@@ -2,8 +2,8 @@ package store
 
 import "testing"
 
-// The number of names of a file is known under each of them, also when names move from or to
-// places that are not recorded.
+// The history records the number of a file's names with each of the names, even if names move from
+// or to places that are not recorded.
 func TestNamesAreCounted(t *testing.T) {
 	s := fresh(t)
 	is := func(c Change, ino uint64, names uint32) Change {
@@ -28,7 +28,7 @@ func TestNamesAreCounted(t *testing.T) {
 	apply(t, s, is(op(OpUnlink, "b", "", fileMode), 10, 3))
 	has("c", 2)
 	apply(t, s, is(file(OpCreate, "d", "d"), 11, 1), is(op(OpLink, "d", "e", fileMode), 11, 2))
-	apply(t, s, is(file(OpWrite, "d", "a"), 10, 2)) // from a place that is not recorded to the name of another file
+	apply(t, s, is(file(OpWrite, "d", "a"), 10, 2)) // the file came from a place that is not recorded, and took the name of another file
 	has("e", 1)
 	has("c", 2)
 }

@@ -9,7 +9,7 @@ import (
 	"cachebro/store/leaf/limits"
 )
 
-// Options of a store. The zero value is usable.
+// Options configure a Store. The zero value is usable.
 type Options struct {
 	// Cap is the size in bytes that the store directory should not exceed; 0:
 	// limits.History.

@@ -10,8 +10,8 @@ import (
 	"cachebro/store/content"
 )
 
-// TestPlacesAreInOrder: the places of packed contents are known, and those of one frame are next
-// to each other and in order.
+// TestPlacesAreInOrder: the place of each packed content is known, and the contents of one frame
+// follow each other in order.
 func TestPlacesAreInOrder(t *testing.T) {
 	s := fresh(t)
 	var cs []Change

@@ -271,8 +271,9 @@ func (v *View) back(p Path, fn func(Version) bool) error {
 	}
 }
 
-// backIn does the work of back for one name of the file. from is the version that renamed the file
-// to this name, or zero if there is none. on is false if fn has returned false.
+// backIn does the work of back for one name of the file. The result from is the version that
+// renamed the file to this name, or zero if there is none. The result on is false if fn has
+// returned false.
 func (v *View) backIn(p Path, most uint64, follow bool, fn func(Version) bool) (from Version, on bool, err error) {
 	w := v.backwards(p, most)
 	defer w.close()
@@ -335,7 +336,7 @@ func (v *View) arrives(o, below Version) (bool, error) {
 
 // fromPlan reports whether one plan both created and renamed (or exchanged) the file of version o.
 // A plan writes a file next to its destination and then renames it. The file counts as the one that
-// was here before.
+// was at the destination before.
 func (v *View) fromPlan(o Version) (bool, error) {
 	if o.Plan == "" || o.Op != OpRename && o.Op != OpExchange {
 		return false, nil

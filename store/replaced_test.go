@@ -41,7 +41,7 @@ func TestReplacedUnseen(t *testing.T) {
 	}
 }
 
-// What was recorded in the replacing directory is still there when it is renamed.
+// Files that were recorded in the replacing directory are kept when that directory is renamed.
 func TestReplacedUnseenKeepsWhatIsNew(t *testing.T) {
 	s := storetest.Open(t, t.TempDir(), unscanned())
 	x := storetest.NewTree()
@@ -63,8 +63,8 @@ func TestReplacedUnseenKeepsWhatIsNew(t *testing.T) {
 	}
 }
 
-// If a file was created again with known content while nobody watched, its own time is known once
-// it is removed.
+// If a file was created again with known content while nobody watched, its removal records the
+// file's own time.
 func TestRemovedFileHasItsLastTime(t *testing.T) {
 	s := storetest.Open(t, t.TempDir(), storetest.Options())
 	storetest.Apply(t, s, storetest.Closed(store.OpWrite, "f", "1\n"))

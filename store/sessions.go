@@ -73,7 +73,8 @@ func (s *Sessions) Get(id SessionID) (v Session, found bool, err error) {
 	return v, found, err
 }
 
-// List returns the sessions, ordered by their last event, latest first (limit 0: all).
+// List returns the sessions, ordered by their last event, latest first. If limit is 0, it returns
+// all.
 func (s *Sessions) List(limit int) ([]Session, error) {
 	vs, err := records[Session](s.db, []byte{kSession})
 	slices.SortStableFunc(vs, func(a, b Session) int { return -compare(a.Last, b.Last) })
@@ -103,8 +104,8 @@ func (s *Sessions) AllPrompts(session SessionID) ([]Prompt, error) {
 
 func (p Prompt) continued() bool { return p.Continues != "" }
 
-// LastPrompts returns the latest prompts of a session, or of all sessions for "", newest
-// first (limit 0: all).
+// LastPrompts returns the latest prompts of a session, or of all sessions for "", newest first. If
+// limit is 0, it returns all.
 func (s *Sessions) LastPrompts(session SessionID, limit int) ([]Prompt, error) {
 	prefix := []byte{kPrompt}
 	if session != "" {
@@ -141,7 +142,7 @@ func (s *Sessions) ToolCall(id string) (v ToolCall, found bool, err error) {
 	return v, found, err
 }
 
-// ToolCalls returns a session's tool calls, newest first (limit 0: all).
+// ToolCalls returns a session's tool calls, newest first. If limit is 0, it returns all.
 func (s *Sessions) ToolCalls(session SessionID, limit int) ([]ToolCall, error) {
 	var out []ToolCall
 	err := s.db.View(func(txn *badger.Txn) error {

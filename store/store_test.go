@@ -16,7 +16,7 @@ const (
 	dirMode  = unix.S_IFDIR | 0o755
 )
 
-// testOptions make the tests independent of the machine's free space.
+// testOptions returns options that make the tests independent of the machine's free space.
 func testOptions() Options {
 	return Options{MinFree: 1, Ballast: -1}
 }
@@ -38,7 +38,7 @@ func fresh(t testing.TB) *Store {
 
 var clock int64 = 1_700_000_000_000_000_000
 
-// file is a change that closes a file with content.
+// file returns a change that closes a file with content.
 func file(op Op, p Path, content string) Change {
 	clock += int64(time.Millisecond)
 	return Change{
@@ -113,7 +113,7 @@ func TestRenameDirectory(t *testing.T) {
 	for _, v := range append(vs, Version{Seq: vs[0].Seq - 1}) {
 		want := vs[len(vs)-1].Seq
 		if v.Path == "" {
-			want = v.Seq // it was written before
+			want = v.Seq // this version was made before the rename
 		}
 		if got, err := s.EndOfOperation(v.Seq); err != nil || got != want {
 			t.Errorf("the whole of version %d: %d, %v; want %d", v.Seq, got, err, want)

@@ -73,7 +73,7 @@ type Actor struct {
 	Late      bool      `cbor:"13,keyasint,omitempty"` // written after the tool call ended, by a process that the call started
 }
 
-// Version is one entry of the append-only version log. Immutable.
+// Version is one entry of the append-only version log. It is immutable.
 type Version struct {
 	Seq    uint64 `cbor:"-"` // global order; stored in the key
 	Path   Path   `cbor:"1,keyasint,omitempty"`

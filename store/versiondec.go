@@ -8,8 +8,8 @@ import (
 	"unsafe"
 )
 
-// This file decodes versions faster than the CBOR library, because a walk through the log decodes
-// every version: in 0.3 µs instead of 1.9 µs per version. It reads the struct tags only once. It
+// This file decodes a version in 0.3 µs, for which the CBOR library takes 1.9 µs. The speed matters
+// because a walk through the log decodes every version. It reads the struct tags only once. It
 // accepts only what encode writes; the library decodes or rejects everything else.
 
 // reader reads the CBOR that encode writes. bad is set for any other input.

@@ -48,8 +48,8 @@ type candidate struct {
 
 // Adopt hard-links the pack files of siblings into this store and offers their contents. If an
 // offered content is stored later, it refers to the linked file. Linked files that are never used
-// are removed later. Adopt returns the number of offered contents. It is for a new store, before
-// its first scan. It does not disturb siblings that are in use.
+// are removed later. Adopt returns the number of offered contents. It is called for a new store
+// before its first scan, and does not disturb siblings that are in use.
 func (s *Store) Adopt(ctx context.Context) (int, error) {
 	s.Lock()
 	defer s.Unlock()
@@ -108,7 +108,8 @@ func (s *Store) candidates(ctx context.Context) []candidate {
 }
 
 // adopt links the wanted candidates, records their frames and offers their contents. If the process
-// is killed before the frames are recorded, Open removes the linked files. The caller holds s.
+// is killed before the frames are recorded, Open removes the linked files. The caller holds the
+// lock of s.
 func (s *Store) adopt(ctx context.Context, cs []candidate, wanted func(candidate) bool) (bool, error) {
 	st := &stock{last: s.lastFrame}
 	err := s.eachFrame(func(id uint64, h frameHead) error {
@@ -174,7 +175,7 @@ func (s *Store) enterPack(p adopted, pack uint64) error {
 	})
 }
 
-// FetchPacks restores missing pack files from siblings. The caller holds s.
+// FetchPacks restores missing pack files from siblings. The caller holds the lock of s.
 func (s *Store) FetchPacks(problem func(format string, a ...any)) {
 	if s.opt.Siblings == nil || s.opt.ReadOnly {
 		return

@@ -69,8 +69,8 @@ func (b *Batch) Refer(h Hash) {
 	}
 }
 
-// Put stores a content. near, if not nil, is called for a new content and returns the hash of a
-// probably similar one. Put returns ErrTooLarge if the content is larger than MaxBlob.
+// Put stores a content. near, if not nil, is called if the content is new, and returns the hash of
+// a probably similar one. Put returns ErrTooLarge if the content is larger than MaxBlob.
 func (b *Batch) Put(content []byte, near func() Hash) (*Tail, error) {
 	if int64(len(content)) > b.s.opt.MaxBlob {
 		return nil, fmt.Errorf("%w: %d bytes", ErrTooLarge, len(content))
@@ -87,8 +87,9 @@ func (b *Batch) Put(content []byte, near func() Hash) (*Tail, error) {
 	return t, b.putNew(h, content, base)
 }
 
-// Append stores a new content of a file: the first from bytes of t, followed by more. It returns
-// ErrNoBase if the store lacks those bytes, and ErrTooLarge if the content is larger than MaxBlob.
+// Append stores a new content of a file, which consists of the content of t up to the offset from,
+// followed by more. It returns ErrNoBase if the store lacks those bytes, and ErrTooLarge if the
+// content is larger than MaxBlob.
 func (b *Batch) Append(t *Tail, from int64, more []byte) (*Tail, error) {
 	if from > t.size {
 		return nil, ErrNoBase

@@ -24,7 +24,7 @@ func keyPiece(h Hash, n int) []byte {
 	return binary.BigEndian.AppendUint32(append([]byte{kPiece}, h[:]...), uint32(n))
 }
 
-// IsKey reports whether a key of the database is one of this package.
+// IsKey reports whether a key of the database belongs to this package.
 func IsKey(key []byte) bool {
 	return len(key) > 0 && (key[0] == kBlob || key[0] == kPiece || key[0] == kFrame)
 }
@@ -35,7 +35,7 @@ const (
 	encZstd  = 1 // zstd of the bytes
 	encDelta = 2 // the first pre and the last suf bytes are from base; the bytes between are zstd with base[dictAt:dictAt+dictLen] as raw dictionary
 	encGraft = 3 // like encDelta, but the bytes between are not compressed
-	encFrame = 4 // at offset at of a frame (see frame.go)
+	encFrame = 4 // the content begins at offset at of a frame (see frame.go)
 )
 
 const (
@@ -167,8 +167,8 @@ func (s *Store) build(txn *badger.Txn, h Hash, val []byte, links int) ([]byte, e
 
 const (
 	// mostValues limits the bytes of blob values that a walk through all blobs holds in memory.
-	// Such a walk then reads the blobs in another order, where each look-up would decode a block of
-	// keys.
+	// Such a walk later reads the blobs in another order. Without these values, it would decode a
+	// block of keys for each blob.
 	mostValues = 48 << 20
 	// smallValue is the largest value that is held in memory.
 	smallValue = 1 << 10
@@ -177,8 +177,8 @@ const (
 // values counts the bytes of values held in memory.
 type values int
 
-// keep returns a copy of a value, or nil if the limits do not allow it. The value then has to be
-// read again.
+// keep returns a copy of a value, or nil if the limits do not allow it. Without a copy, the value
+// has to be read again.
 func (n *values) keep(val []byte) []byte {
 	if len(val) > smallValue || int(*n)+len(val) > mostValues {
 		return nil

@@ -28,12 +28,12 @@ const (
 )
 
 // codecPool keeps zstd encoders and decoders for reuse. Each takes about a megabyte of memory, so
-// it keeps only a few.
+// the pool keeps only a few.
 type codecPool struct {
 	// mu guards the lists. No other lock is taken while it is held.
 	mu sync.Mutex
-	// Encoders by kind: bit 0 means the fastest level instead of the default one, bit 1 means with
-	// a dictionary. Changing an encoder's kind would rebuild its tables.
+	// Encoders by kind: bit 0 means the fastest level instead of the default one, bit 1 means that
+	// there is a dictionary. Changing an encoder's kind would rebuild its tables.
 	encs [4][]*zstd.Encoder
 	decs []*zstd.Decoder
 }
@@ -193,7 +193,8 @@ func (p *codecPool) delta(content, base []byte, baseHash Hash, baseHeader header
 	return h, z, nil
 }
 
-// tail encodes the first at bytes of a base followed by more. It does not read the base.
+// tail encodes a content that consists of the base up to offset at, followed by more. It does not
+// read the base.
 func (p *codecPool) tail(more []byte, baseHash Hash, base header, at int64) (header, []byte, error) {
 	h := header{
 		enc: encGraft, size: at + int64(len(more)), base: baseHash,

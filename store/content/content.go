@@ -75,7 +75,7 @@ type Store struct {
 	codecs   codecPool
 }
 
-// New returns the contents of the store in dir.
+// New returns a Store for the contents of the history in dir.
 func New(dir string, d *db.DB, room *space.Room, log Log, o Options) *Store {
 	return &Store{
 		dir: dir, opt: o, log: log, db: d, room: room,

@@ -15,7 +15,7 @@ const (
 	PackMagic   = packMagic
 )
 
-// FramesWaste is the share of the frames' bytes that is not needed.
+// FramesWaste returns the share of the frames' bytes that is not needed.
 func (s *Store) FramesWaste() (float64, error) {
 	st, err := s.takeStock(context.Background())
 	if err != nil {
@@ -34,7 +34,7 @@ func (s *Store) Frames() (ids []uint64, err error) {
 	return ids, err
 }
 
-// PackFiles returns the pack files and the number of names of each.
+// PackFiles returns the pack files and the number of hard links to each.
 func (s *Store) PackFiles() map[string]uint64 {
 	out := map[string]uint64{}
 	for n, links := range s.packLinks() {
@@ -48,7 +48,8 @@ func (s *Store) Holds(h Hash) bool {
 	return s.packsHold(context.Background(), s.packsDir(), map[uint32]bool{tagOf(h): true}, map[Hash]bool{h: true})
 }
 
-// Offered returns how many offers may be a content; all reports whether there is any offer.
+// Offered returns the number of offers that may be the content h. any reports whether there are any
+// offers.
 func (s *Store) Offered(h Hash) (n int, any bool) {
 	o := s.offers.Load()
 	return len(o.find(tagOf(h))), o != nil
@@ -62,7 +63,7 @@ func (s *Store) WithoutSiblings(fn func()) {
 	s.opt.Siblings = siblings
 }
 
-// EndOffersNow is EndOffers at the time when all offers are old enough.
+// EndOffersNow calls EndOffers as of a time when all offers have expired.
 func (s *Store) EndOffersNow(ctx context.Context, r *Report) error {
 	return s.EndOffers(ctx, true, s.opt.Now().Add(2*offersValid+time.Second), r)
 }

@@ -10,7 +10,8 @@ import (
 	"cachebro/store/keep"
 )
 
-// Tests of contents below a whole history, with the real references, retention, purge and fsck.
+// The tests of package content_test use a whole history, with real references, retention, purge and
+// fsck.
 
 type (
 	Hash    = content.Hash

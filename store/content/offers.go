@@ -67,7 +67,7 @@ func (o *offers) header(x offer) header {
 	}
 }
 
-// with returns offers that also contain the contents of the adopted files packs.
+// with returns a set that also offers the contents of the adopted files packs.
 func (o *offers) with(now time.Time, packs []adopted) *offers {
 	out := &offers{files: map[packName]bool{}, since: now}
 	if o != nil {
@@ -94,7 +94,7 @@ func (o *offers) with(now time.Time, packs []adopted) *offers {
 }
 
 // retire drops all offers. The next dropFrames removes adopted files that this store does not use.
-// The caller holds s.
+// The caller holds the lock of s.
 func (s *Store) retire() {
 	s.db.Lock()
 	defer s.db.Unlock()

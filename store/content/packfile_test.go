@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Parsing an index ends whatever it contains, and the result lies within the file.
+// Parsing terminates whatever the index contains, and all frames in the result lie within the file.
 func TestPackIndex(t *testing.T) {
 	s := newTestLog(t)
 	manyFiles(t, s, 40)

@@ -16,7 +16,7 @@ import (
 )
 
 // StandAlone makes this store never adopt a pack file again. A purge calls it first, because the
-// rule must hold even if the purge is killed. The caller holds s.
+// rule must hold even if the purge is killed. The caller holds the lock of s.
 func (s *Store) StandAlone() error {
 	if err := s.db.Update(func(txn *badger.Txn) error { return txn.Set(keyAlone, []byte{1}) }); err != nil {
 		return fmt.Errorf("purge: %w", err)
@@ -26,7 +26,7 @@ func (s *Store) StandAlone() error {
 }
 
 // PurgeWaste removes all unreferenced contents from the pack files and returns the number of bytes
-// removed. The caller holds s.
+// removed. The caller holds the lock of s.
 func (s *Store) PurgeWaste(ctx context.Context) (int64, error) {
 	st, err := s.takeStock(ctx)
 	if err != nil {
@@ -50,8 +50,8 @@ func (s *Store) PurgeWaste(ctx context.Context) (int64, error) {
 	return gone, nil
 }
 
-// HeldElsewhere sorts the siblings. Those that have one of the contents in their pack files are in
-// hold. The others are in may, because their databases may have one.
+// HeldElsewhere divides the siblings into two groups. hold lists those that have one of the
+// contents in a pack file. may lists the others, because their databases may have one.
 func (s *Store) HeldElsewhere(ctx context.Context, mine map[Hash]bool) (hold, may []Sibling) {
 	if s.opt.Siblings == nil {
 		return nil, nil

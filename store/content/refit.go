@@ -29,7 +29,7 @@ const (
 )
 
 // Refit rewrites frames and pack files with too much waste, and drops empty ones. The caller holds
-// s.
+// the lock of s.
 func (s *Store) Refit(ctx context.Context, which Waste, r *Report) error {
 	for before := int64(-1); ; {
 		st, err := s.takeStock(ctx)
@@ -37,7 +37,7 @@ func (s *Store) Refit(ctx context.Context, which Waste, r *Report) error {
 			return err
 		}
 		open, sum := st.wasted(which)
-		if sum == 0 || sum == before { // no waste, or no readable waste
+		if sum == 0 || sum == before { // there is no waste, or it cannot be read
 			break
 		}
 		before = sum
@@ -84,7 +84,7 @@ func (st *stock) wasted(which Waste) (open map[uint64]bool, sum int64) {
 
 // dropFrames deletes unreferenced frames. These are emptied frames and those of a killed repack. It
 // removes a pack file once none of its frames is needed and none of its contents is on offer. The
-// caller holds s.
+// caller holds the lock of s.
 func (s *Store) dropFrames(ctx context.Context) error {
 	st, err := s.takeStock(ctx)
 	if err != nil {
@@ -141,7 +141,7 @@ func (s *Store) packLinks() map[packName]uint64 {
 }
 
 // dropPacks removes the pack files without a recorded frame. These are emptied files and files that
-// a killed process did not record. The caller holds s or is its only user.
+// a killed process did not record. The caller holds the lock of s or is its only user.
 func (s *Store) dropPacks() error {
 	files, err := os.ReadDir(s.packsDir())
 	if err != nil || len(files) == 0 {

@@ -88,7 +88,7 @@ func (s *Store) takeStock(ctx context.Context) (*stock, error) {
 // log2(n) times.
 //
 // Contents that siblings have in pack files are adopted. Frames shared with siblings are not
-// changed. If gentle is set, Repack pauses half of the time. The caller holds s.
+// changed. If gentle is set, Repack pauses half of the time. The caller holds the lock of s.
 func (s *Store) Repack(ctx context.Context, gentle bool, r *Report) error {
 	st, err := s.takeStock(ctx)
 	if err == nil && st.loose > 0 && s.adoptUseful(ctx, r) {

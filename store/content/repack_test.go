@@ -22,7 +22,7 @@ func editedText(rnd *rand.Rand, text []byte, n int) []byte {
 	return out
 }
 
-// repacked packs loose contents, as Collect does when that is due.
+// repacked packs loose contents, as Collect does when a repack is due.
 func repacked(t *testing.T, s *Store) content.Report {
 	t.Helper()
 	s.Contents().Lock()
@@ -37,8 +37,8 @@ func repacked(t *testing.T, s *Store) content.Report {
 	return r
 }
 
-// Contents survive being packed, packed again with later ones, thinned out, and a restart of the
-// store; the counters stay right all the time.
+// Contents survive a repack, further repacks with later contents, a restart of the store, and
+// pruning. The counters are right at every step.
 func TestRepack(t *testing.T) {
 	dir := t.TempDir()
 	now := storetest.Now()
@@ -56,7 +56,7 @@ func TestRepack(t *testing.T) {
 	for f := range 12 {
 		write(Path(fmt.Sprintf("dir%d/f%d.go", f%3, f)), noise(rnd, 20+10*f))
 	}
-	large := noise(rnd, 2700) // as a delta it is never in a frame
+	large := noise(rnd, 2700) // too large to be put into a frame as a delta
 	write("large", large)
 	write("empty", []byte{})
 	all := func() {
@@ -116,7 +116,7 @@ func TestRepack(t *testing.T) {
 	}
 }
 
-// framesWaste is the share of the frames' bytes that is not needed.
+// framesWaste returns the share of the frames' bytes that is not needed.
 func framesWaste(t *testing.T, s *Store) float64 {
 	t.Helper()
 	w, err := s.Contents().FramesWaste()

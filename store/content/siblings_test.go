@@ -86,7 +86,7 @@ func adopts(t *testing.T, s *Store) int {
 	return n
 }
 
-// settled does what Collect does for siblings when that is due.
+// settled does what Collect does from time to time to share contents with siblings.
 func settled(t *testing.T, s *Store) content.Report {
 	t.Helper()
 	s.Contents().Lock()
@@ -98,8 +98,8 @@ func settled(t *testing.T, s *Store) content.Report {
 	return r
 }
 
-// The store of the second worktree uses what the first has packed and stores none of it itself.
-// It loses nothing when the first is removed.
+// Two further worktrees use the contents that the first has packed, and store none of them again.
+// They lose nothing when the store of the first is removed.
 func TestSiblingsShare(t *testing.T) {
 	ss := family(t, 3, testOptions())
 	cs := checkout(60)
@@ -122,7 +122,8 @@ func TestSiblingsShare(t *testing.T) {
 	if all == 0 || elsewhere < all/2 || elsewhere > all*3/4 {
 		t.Fatalf("%d bytes shared, %d of them counted elsewhere", all, elsewhere)
 	}
-	// The space of all three, with shared files counted once, is what is allocated.
+	// The three stores together report the space that is really allocated, with shared files
+	// counted once.
 	real, counted := int64(0), int64(0)
 	seen := map[uint64]bool{}
 	for _, s := range ss {
@@ -167,9 +168,9 @@ func TestSiblingsShare(t *testing.T) {
 	holds(t, ss[2], cs)
 }
 
-// An adopted file from which nothing was taken is removed when the offers end, also if the store
-// was closed in between. One that is in use stays, and the sibling maintains it as long as it has
-// it.
+// An adopted file that is never used is removed when the offers end, even if the store was closed
+// in between. A file that is used stays. Once the sibling is gone, this store removes the waste in
+// the file.
 func TestOffersEnd(t *testing.T) {
 	ss := family(t, 2, testOptions())
 	cs := checkout(60)
@@ -202,7 +203,7 @@ func TestOffersEnd(t *testing.T) {
 		t.Fatalf("%v", names)
 	}
 	holds(t, b, cs[:3])
-	// Now only this store has it, and most of it is waste.
+	// Now only this store has the file, and most of the file is waste.
 	if err := os.RemoveAll(filepath.Dir(ss[0].Dir())); err != nil {
 		t.Fatal(err)
 	}
@@ -257,9 +258,9 @@ func TestSiblingsMeet(t *testing.T) {
 	}
 }
 
-// A purge leaves nothing here, reports who else has the content, and is not undone by an
-// adoption. A sibling that only has the pack file, and never had the content itself, can be
-// purged too.
+// A purge removes the content from this store, and reports which siblings also have it. A later
+// adoption does not bring it back. A sibling that only has the pack file, and no version with the
+// content, can be purged too.
 func TestSiblingsPurge(t *testing.T) {
 	ss := family(t, 3, testOptions())
 	cs := checkout(30)
@@ -307,8 +308,8 @@ func TestSiblingsPurge(t *testing.T) {
 	}
 }
 
-// Only sealed files of this user that nobody else can write to are adopted. Broken data in them
-// is rejected.
+// Only sealed files of this user that nobody else can write to are adopted. Broken data in these
+// files is rejected.
 func TestSiblingsFiles(t *testing.T) {
 	ss := family(t, 2, testOptions())
 	cs := checkout(20)

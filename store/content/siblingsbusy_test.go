@@ -17,8 +17,8 @@ import (
 	"cachebro/store/space"
 )
 
-// Everything at the same time: one store writes, packs, prunes and purges; the other adopts,
-// stores the same contents, collects and reads. Nothing is lost on either side.
+// Two stores write the same contents, and adopt, pack and prune at the same time. One of them also
+// purges. Neither loses anything.
 func TestSiblingsBusy(t *testing.T) {
 	o := testOptions()
 	o.KeepAge = time.Nanosecond
@@ -85,7 +85,7 @@ func TestSiblingsBusy(t *testing.T) {
 
 const siblingDir = "CACHEBRO_STORE_SIBLING_DIR"
 
-// siblingText is what both sides of TestKillSibling store in round n.
+// siblingChanges returns what both stores of TestKillSibling store in round n.
 func siblingChanges(n int) []Change {
 	rnd := rand.New(rand.NewPCG(uint64(n), 31))
 	var cs []Change
@@ -97,8 +97,8 @@ func siblingChanges(n int) []Change {
 	return cs
 }
 
-// TestSiblingChild is the process that TestKillSibling kills: it adopts, stores what its sibling
-// stored and collects, without end.
+// TestSiblingChild is the process that TestKillSibling kills: it adopts files, stores what its
+// sibling has stored, and collects, in an endless loop.
 func TestSiblingChild(t *testing.T) {
 	base := os.Getenv(siblingDir)
 	if base == "" {
@@ -122,8 +122,9 @@ func TestSiblingChild(t *testing.T) {
 	}
 }
 
-// A store is killed at any moment while it adopts, takes and releases files, while its sibling
-// packs and thins out its own. Both are intact afterwards, and no unused pack file remains.
+// A store is killed at random moments while it adopts, uses and releases files, and its sibling
+// packs and prunes its own files. Both stores are intact afterwards, and no unused pack file
+// remains.
 func TestKillSibling(t *testing.T) {
 	if os.Getenv(siblingDir) != "" {
 		return

@@ -62,7 +62,7 @@ func (s *Store) watch() (stop func()) {
 // Sweep deletes the unreferenced contents. referenced calls add with each referenced content; extra
 // contents do no harm. Contents that are deltas against deleted ones are stored again first. Frames
 // with too much waste are rewritten. Each chunk is committed separately, so a killed sweep only
-// leaves work for the next one. The caller holds s.
+// leaves work for the next one. The caller holds the lock of s.
 func (s *Store) Sweep(ctx context.Context, which Waste, referenced func(add func(Hash)) error) (Report, error) {
 	var r Report
 	defer s.watch()()

@@ -52,7 +52,7 @@ func TestStoppedSweepLeavesWhatCanBeRead(t *testing.T) {
 		if verr != nil || v.Unread != nil || len(v.Bad) > 0 || t.Failed() {
 			t.Fatalf("after %d looks (%v): %d of %d contents are damaged, %v %v", n, err, len(v.Bad), v.Blobs, verr, v.Unread)
 		}
-		// Each is there after it was saved again.
+		// A dropped content that is saved again can be read.
 		s.Forget()
 		was := all[rnd.IntN(len(all))]
 		s.put(t, "again", slices.Clone(was))

@@ -10,12 +10,12 @@ import (
 const tailBuffer = 64 << 10
 
 // Tail describes the content of a file at its last close. With it, the cost of an append depends on
-// the appended bytes and not on the size of the file. It is immutable.
+// the appended bytes and not on the size of the file. A Tail is immutable.
 //
 // If each append built on the previous one, the chain would grow with the number of appends. So
 // append i builds on append i&(i-1). A chain is then as long as the number of set bits of i, and
-// each appended byte is stored about log2(n)/2 times. Longer tails compress better, which recovers
-// most of that. After tailBuffer bytes the count starts anew.
+// each appended byte is stored about log2(n)/2 times. Longer tails compress better, which makes up
+// for most of that. After tailBuffer bytes the count starts anew.
 type Tail struct {
 	hash  Hash
 	size  int64
@@ -51,8 +51,8 @@ func (n *Tail) Short() *Tail { return newTail(n.hash, n.size, n.sum) }
 func (n *Tail) appended(h Hash, more, sum []byte) (*Tail, mark, []byte) {
 	next := &Tail{hash: h, size: n.size + int64(len(more)), sum: sum, i: n.i + 1}
 	root := n.marks[0]
-	// Tails may share the array. It only grows beyond the part that older tails use, and bytes of a
-	// failed batch are overwritten.
+	// Tails may share the array. The array only grows beyond the part that older tails use, and
+	// bytes of a failed batch are overwritten.
 	next.acc = append(n.acc, more...)
 	bit := next.i & -next.i
 	for _, m := range n.marks {
@@ -63,7 +63,7 @@ func (n *Tail) appended(h Hash, more, sum []byte) (*Tail, mark, []byte) {
 	from := next.marks[len(next.marks)-1]
 	bytes := next.acc[from.size-root.size:]
 	if len(next.acc) > tailBuffer {
-		// Start a new root with the old root as base. It stores all bytes appended since.
+		// Start a new root with the old root as base. The new root stores all bytes appended since.
 		from, bytes = root, next.acc
 		return newTail(h, next.size, sum), from, bytes
 	}

@@ -24,7 +24,7 @@ type want struct {
 // adoptUseful adopts the siblings' pack files that hold enough of this store's contents, loose or
 // packed. These contents then refer to the adopted files. If two stores packed the same contents,
 // only the one whose directory sorts last drops its own copy. Otherwise they would exchange copies
-// forever. adoptUseful returns true if it adopted a file. The caller holds s.
+// forever. adoptUseful returns true if it adopted a file. The caller holds the lock of s.
 func (s *Store) adoptUseful(ctx context.Context, r *Report) bool {
 	if s.alone() {
 		return false
@@ -127,7 +127,7 @@ func (s *Store) verify(w *written) error {
 
 // EndOffers ends offers that are older than offersValid. If due is set, it also adopts contents
 // from the siblings' pack files, and rewrites wasteful files that no sibling shares any more. The
-// caller holds s.
+// caller holds the lock of s.
 func (s *Store) EndOffers(ctx context.Context, due bool, now time.Time, r *Report) error {
 	if o := s.offers.Load(); o != nil && (now.Sub(o.since) > offersValid || now.Before(o.since)) {
 		s.retire()

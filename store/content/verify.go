@@ -15,13 +15,12 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// mostHeld is the number of bytes of contents that Verify holds in memory because other contents
-// are deltas against them.
+// mostHeld limits the bytes that Verify holds in memory for the bases of deltas.
 const mostHeld = 64 << 20
 
-// chains defines the order in which Verify reads contents. It goes frame by frame, and from each
-// content to the deltas against it. So nearly every content is decoded once, however long the
-// chains are.
+// chains defines the order in which Verify reads contents. Verify goes frame by frame, and from
+// each content to the deltas against it. So nearly every content is decoded only once, however long
+// the chains are.
 type chains struct {
 	roots  []rootItem
 	deltas map[Hash][]item // for each base, the deltas against it
@@ -66,8 +65,8 @@ func (s *Store) chains() (*chains, error) {
 	return c, err
 }
 
-// each calls do once for every content, and for a base before the deltas against it. Contents whose
-// chain is damaged come last.
+// each calls do once for every content, and visits a base before the deltas against it. Contents
+// whose chain is damaged come last.
 func (c *chains) each(do func(link) error) error {
 	var stack []link
 	walk := func(root item) error {
@@ -172,7 +171,7 @@ func (v *Verified) Has(h Hash) bool {
 }
 
 // Verify reads every content and compares its hash. It calls problem with a description of each
-// fault. The caller holds s.
+// fault. The caller holds the lock of s.
 func (s *Store) Verify(ctx context.Context, problem func(format string, a ...any)) (v Verified, err error) {
 	v.Bad = map[Hash]bool{}
 	order, err := s.chains()

@@ -35,8 +35,8 @@ func manyOf(t testing.TB, s *testLog, n, size int) {
 	}
 }
 
-// Verify calls damaged exactly the contents that cannot be read, whichever content of a chain is
-// broken or missing, and reads each content once.
+// Verify reports a content as damaged if and only if it cannot be read, whichever content of its
+// chain is broken or missing. It reads each content once.
 func TestVerifyFindsWhatCannotBeRead(t *testing.T) {
 	for seed := range uint64(3) {
 		s := newTestLog(t)
@@ -93,8 +93,8 @@ func TestVerifyFindsWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-// Each content once, after the one from which it is made, and never made from the bytes of
-// another.
+// Verify visits each content once, after its base, and never decodes it against the bytes of
+// another content.
 func TestVerifyOrder(t *testing.T) {
 	s := newTestLog(t)
 	manyOf(t, s, 200, 5_000)

@@ -8,7 +8,7 @@ import (
 	"cachebro/store/space"
 )
 
-// Close waits for the calls under way, any of which may be the last, and refuses new ones.
+// Close waits for the calls in progress, in whichever order they end. New calls are refused.
 func TestCloseWaitsForCalls(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(dir, space.New(dir, space.Options{}), Options{Log: slog.New(slog.DiscardHandler)})

@@ -74,8 +74,8 @@ func (d *DB) Compact(ctx context.Context, waste float64) error {
 	return nil
 }
 
-// flush writes Badger's memtable to disk as a table. Only dropping a prefix does that. Other writes
-// wait meanwhile, because Badger would refuse them.
+// flush writes Badger's memtable to disk as a table. Badger does that only when a prefix of keys is
+// dropped. Other writes wait meanwhile, because Badger would refuse them.
 func (d *DB) flush() error {
 	d.Lock()
 	defer d.Unlock()

@@ -64,7 +64,7 @@ type DB struct {
 	drained chan struct{} // capacity 1, never closed: signals the end of the last call after RefuseCalls
 }
 
-// Options of a DB.
+// Options configure a DB.
 type Options struct {
 	ReadOnly bool
 	Log      *slog.Logger // not nil
@@ -81,7 +81,7 @@ func Open(dir string, room *space.Room, o Options) (*DB, error) {
 }
 
 func openBadger(dir string, o Options) (bdb *badger.DB, err error) {
-	// Badger maps its files. On a full tmpfs, even reading a page that was never written is a
+	// Badger maps its files. On a full tmpfs, even reading a page that was never written causes a
 	// fault.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -192,7 +192,7 @@ func badgerOptions(dir string, o Options) badger.Options {
 	return opt
 }
 
-// The size of the cache of decoded blocks, in bytes: usually, and during ReadMany.
+// The size of the cache of decoded blocks in bytes, in normal use and during ReadMany.
 const (
 	blockCache      = 6 * mib
 	largeBlockCache = 64 * mib
@@ -227,10 +227,10 @@ func (d *DB) sizeBlockCache() {
 	d.bdb.CacheMaxCost(badger.BlockCache, size)
 }
 
-// tableSize returns the size in bytes of the tables of all levels. A compaction holds eight or more
-// new tables in memory before it compresses them; uncompressed they take ten times their size on disk.
-// Badger's default doubles the size with each level, which took 300 MB for 300,000 files. A large store has larger tables,
-// because each takes a descriptor.
+// tableSize returns the size in bytes that the tables of every level should have. A compaction
+// holds eight or more new tables in memory before it compresses them. Uncompressed, they take ten
+// times their size on disk. Badger's default doubles the size with each level, which took 300 MB
+// for 300,000 files. A large store has larger tables, because each table takes a file descriptor.
 func tableSize(dir string) int64 {
 	var sum int64
 	files, _ := os.ReadDir(dir) // fails for a new database

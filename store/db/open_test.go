@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A limit on file sizes was reported as a damaged store, with the advice to move the history
+// A limit on file sizes used to be reported as a damaged store, with the advice to move the history
 // away.
 func TestOpenErrors(t *testing.T) {
 	opened := func() error {
@@ -27,7 +27,7 @@ func TestOpenErrors(t *testing.T) {
 	if err := opened(); err != nil {
 		t.Fatal(err)
 	}
-	fd, err := unix.Dup(0) // the next one would be at the limit
+	fd, err := unix.Dup(0) // the next descriptor would reach the limit
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,8 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// Tables are small, and larger in a large store. The path of the store may look like a pattern.
+// Tables are small, and larger only in a large store. The path of the store may look like a glob
+// pattern.
 func TestTableSize(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a[1]", "db")
 	if err := os.MkdirAll(dir, 0o700); err != nil {

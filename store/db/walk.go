@@ -22,7 +22,7 @@ func NewWalk(txn *badger.Txn, prefix []byte) *Walk {
 	return &Walk{It: txn.NewIterator(badger.IteratorOptions{Prefix: prefix})}
 }
 
-// NewWalkDown is NewWalk for a descending walk.
+// NewWalkDown is like NewWalk, but the walk descends.
 func NewWalkDown(txn *badger.Txn, prefix []byte) *Walk {
 	return &Walk{It: txn.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: prefix}), down: true}
 }

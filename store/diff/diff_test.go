@@ -36,7 +36,7 @@ func check(t *testing.T, old, new []byte) *Script {
 	if len(s.Old)-o != len(s.New)-n {
 		t.Fatalf("tail is out of step: %+v", s.Edits)
 	}
-	old, _ = text.Shown(old) // lines are those of the text that is shown
+	old, _ = text.Shown(old) // lines are counted in the text that readers are shown
 	new, _ = text.Shown(new)
 	got, err := difftest.Apply(old, s.Body(Context))
 	if err != nil || !bytes.Equal(got, new) {
@@ -91,8 +91,8 @@ func TestMinimalOnSmallInputs(t *testing.T) {
 			longer++
 		}
 	}
-	// If one text is contained in the other, go-diff takes that as the match without looking
-	// further, and shifts edits together afterwards.
+	// The script may be longer than necessary. If one text contains the other, go-diff takes that
+	// as the match without looking further, and moves edits together afterwards.
 	if found*100 > shortest*101 {
 		t.Errorf("%d edits where %d are enough (%d scripts of 20,000 are longer than need be)", found, shortest, longer)
 	}
@@ -127,8 +127,8 @@ func lcs(a, b [][]byte) int {
 	return row[len(b)]
 }
 
-// Libraries that give each line a rune merge or corrupt lines here: there are more than 65,536
-// different ones, and bytes that are not UTF-8.
+// A library that maps each line to a rune would merge or corrupt lines here, because more than
+// 65,536 of them differ, and some are not UTF-8.
 func TestManyDistinctLinesAndBadUTF8(t *testing.T) {
 	var old, new bytes.Buffer
 	for i := range 150000 {
@@ -140,7 +140,7 @@ func TestManyDistinctLinesAndBadUTF8(t *testing.T) {
 		}
 	}
 	s := check(t, old.Bytes(), new.Bytes())
-	// i%256 == 10 makes another line
+	// where i%256 is 10, the byte is a newline and begins another line
 	if s.Added() != 150 || s.Removed() != 150 {
 		t.Errorf("+%d -%d, want 150 each", s.Added(), s.Removed())
 	}
@@ -153,7 +153,7 @@ func TestUnlikeFilesStayFast(t *testing.T) {
 	check(t, []byte(lines(1, 50000, "a")), []byte(lines(1, 50000, "b")))
 }
 
-// patch(1) decides what can be applied.
+// patch(1) applies each diff to the old text and gets the new text.
 func TestAppliesWithPatch(t *testing.T) {
 	bin, err := exec.LookPath("patch")
 	if err != nil {
@@ -233,8 +233,8 @@ func TestUnmoved(t *testing.T) {
 	}
 }
 
-// Row.Known is what a truncated diff has shown: the first lines of the new text must follow from
-// the old text and the rows so far, whatever comes later.
+// The first Row.Known lines of the new text must follow from the old text and the rows up to this
+// one, whatever rows come later.
 func TestRowsKnown(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for range 3000 {

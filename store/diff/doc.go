@@ -7,8 +7,8 @@
 // and carriage returns pass through. A last line without a newline differs from the same line with
 // one. UTF-16 is first converted to the text that readers are shown (package text). The search is
 // go-diff's bisection (Myers, in linear memory) over numbers; equal lines get equal numbers.
-// go-diff's line mode is not used, because it decodes lines and merges some above 55,000 distinct
-// ones.
+// go-diff's line mode is not used, because it decodes lines, and confuses some of them if more than
+// 55,000 are distinct.
 //
 // The package has no state and no locks. All functions may run concurrently.
 package diff

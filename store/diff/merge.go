@@ -13,8 +13,9 @@ var (
 	ErrEncodings = errors.New("the encodings of the two texts do not go together")
 )
 
-// Merge applies two changes of a common text, a and b. Different changes of the same or adjacent
-// lines are an error. A change of the encoding is treated like other changes.
+// Merge returns base with the changes of both a and b, which are edited versions of base. Different
+// changes of the same or adjacent lines are an error. A change of the encoding is treated like
+// other changes.
 func Merge(base, a, b []byte) ([]byte, error) {
 	like, ok := spelling(base, a, b)
 	if !ok {

@@ -33,7 +33,7 @@ func utf16Of(t *testing.T, mark, s string) []byte {
 	return b
 }
 
-// UTF-16 was merged and compared as bytes, or not at all.
+// UTF-16 used to be merged and compared as bytes, or not at all.
 func TestEncodings(t *testing.T) {
 	for _, mark := range []string{"\xff\xfe", "\xfe\xff"} {
 		spell := func(s string) []byte { return utf16Of(t, mark, s) }
@@ -44,7 +44,7 @@ func TestEncodings(t *testing.T) {
 		if got := string(Compare(base, a).Body(0)); got != "@@ -4,1 +4,1 @@\n-ä\r\n+日\r\n" {
 			t.Errorf("diff %q", got)
 		}
-		// One side converted it to UTF-8, the other changed a line.
+		// One side converted the text to UTF-8, the other changed a line.
 		if got, err := Merge(base, []byte("1\r\n2\r\n3\r\nä\r\n"), b); err != nil || string(got) != "one\r\n2\r\n3\r\nä\r\n" {
 			t.Errorf("%q, %v", got, err)
 		}

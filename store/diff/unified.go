@@ -94,7 +94,7 @@ func appendRow(rows []Row, prefix byte, line []byte, known int) []Row {
 		return append(rows, Row{text, known})
 	}
 	rows = append(rows, Row{append(text, '\n'), known})
-	// Without the marker, the line could still end in a newline.
+	// Without the marker that follows, the reader does not know whether the line ends in a newline.
 	if prefix != '-' {
 		rows[len(rows)-1].Known = known - 1
 	}

@@ -139,8 +139,9 @@ func (a *Against) machine(m auditMachine) error {
 // errBehind stops the reading at the first segment after those that an audit file covers.
 var errBehind = errors.New("after the end")
 
-// sameAuthors returns a description of the difference, or "". An ID that was handed over since the
-// file was made is no difference.
+// sameAuthors compares a machine's authors in an audit file with all authors that the bucket names.
+// It returns a description of a difference, or "". It accepts that the ID was handed over after the
+// file was made.
 func sameAuthors(m auditMachine, all []author) string {
 	for i, w := range m.Writers {
 		last := cmp.Or(w.Last, math.MaxInt64)

@@ -142,7 +142,7 @@ func audited(v Version) auditVersion {
 	return auditVersion{v, hex.EncodeToString(v.Blob)}
 }
 
-// auditLine is the longest line that Verify accepts. The paths and texts of a version are shorter.
+// auditLine is the longest line that Verify accepts. A version with its paths and texts is shorter.
 const auditLine = 1 << 20
 
 // Auditor receives the lines of an audit file during verification.
@@ -153,8 +153,8 @@ type Auditor interface {
 }
 
 // Verify reads the output of Export and returns its sum and number of versions. It returns ErrAudit
-// if a byte was changed, added or removed. The error names the line. with, if not nil, receives the
-// lines, to compare them with the buckets.
+// if a byte was changed, added or removed. The error names the line. If with is not nil, it
+// receives the lines and can compare them with the buckets.
 func Verify(r io.Reader, with Auditor) (sum string, versions int64, err error) {
 	in := bufio.NewReaderSize(r, auditLine)
 	var have, end auditEnd

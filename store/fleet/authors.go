@@ -97,7 +97,8 @@ func (a author) mayBe(w author, open bool) bool {
 	return a.hidden || w.hidden || a.name == w.name
 }
 
-// succeeded adds now as the author from a version on, unless it already is the last author.
+// succeeded appends an author whose range begins at the version from. It appends nothing if the
+// last author already is the same machine.
 func succeeded(all []author, now author, from int64) []author {
 	last := &all[len(all)-1]
 	switch {

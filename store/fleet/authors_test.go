@@ -19,7 +19,7 @@ import (
 )
 
 // successor continues a box's history on another machine, under the same id if the box has sent
-// nothing for long.
+// nothing for a long time.
 func successor(t testing.TB, from *box, name string) *box {
 	t.Helper()
 	b, err := remote.Dial(from.place)
@@ -44,7 +44,7 @@ func successor(t testing.TB, from *box, name string) *box {
 	return next
 }
 
-// secretive sends a box's history except for files that look like secrets.
+// secretive returns a sender of a box's history that leaves out files that look like secrets.
 func secretive(t testing.TB, b *box) *remote.Sender {
 	t.Helper()
 	r, err := remote.NewSender(b.s, portable.PartOptions{
@@ -72,15 +72,16 @@ func openedAt(t testing.TB, address string) *DB {
 	return d
 }
 
-// TestHandedOver: a version belongs to the machine that made it, also when its id was handed over
-// twice and the first machine returns under another id. This holds in an index that existed
-// before, in a new one, in the bucket, and in an audit.
+// TestHandedOver: a version belongs to the machine that made it, even if the machine's id was
+// handed over twice and the first machine returns under another id. This holds in an index that
+// existed before, in a new one, in the bucket, and in an audit.
 func TestHandedOver(t *testing.T) {
 	before, after := opened(t), opened(t)
 	handedOver(t, before, after)
 }
 
-// TestBehindPgbouncer: the same if each transaction may use another connection.
+// TestBehindPgbouncer does the same as TestHandedOver through a pgbouncer, where each transaction
+// may use another connection.
 func TestBehindPgbouncer(t *testing.T) {
 	direct, bounced := fleettest.Postgres(t), fleettest.Postgres(t)
 	handedOver(t, openedAt(t, direct), openedAt(t, fleettest.Bouncer(t, bounced)))
@@ -90,8 +91,8 @@ func handedOver(t *testing.T, before, after *DB) {
 	t.Helper()
 	srv := remotetest.New(t)
 	p := at(t, srv, "app")
-	wrote := map[string][]string{} // what it wrote, by machine
-	// The sessions show who it was, whatever the tables say.
+	wrote := map[string][]string{} // the paths that each machine wrote
+	// The session of a version shows which machine made it, whatever the tables say.
 	work := func(b *box, n int) {
 		t.Helper()
 		for i := range n {
@@ -99,7 +100,7 @@ func handedOver(t *testing.T, before, after *DB) {
 			wrote[b.name] = append(wrote[b.name], fmt.Sprint(b.write(t, store.Path(fmt.Sprintf("f%d", i%3)), b.name+"\n"+text, "s-"+b.name, "c").Path))
 			b.send(t)
 		}
-		b.write(t, ".env", fmt.Sprint(b.name, len(wrote[b.name])), "s-"+b.name, "c") // it is not sent, but has a number
+		b.write(t, ".env", fmt.Sprint(b.name, len(wrote[b.name])), "s-"+b.name, "c") // the file is not sent, but its version has a number
 		b.send(t)
 		if _, err := b.feed(t.Context(), t, before); err != nil {
 			t.Fatal(err)

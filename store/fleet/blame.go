@@ -63,7 +63,7 @@ func (d *DB) Blame(ctx context.Context, p remote.Place, b *remote.Bucket, q Quer
 	return w.lines(v)
 }
 
-// walk goes back through the versions of a file.
+// walk is the state of a walk back through the versions of a file.
 type walk struct {
 	ctx      context.Context
 	d        *DB
@@ -116,7 +116,7 @@ func (w *walk) lines(v Version) ([]Line, error) {
 		return nil, fmt.Errorf("%w: %q is not a text file", ErrNoText, v.Path)
 	}
 	var out []Line
-	var left []int // for each line of now, the line of out; -1: attributed
+	var left []int // for each line of now, its index in out; -1: already attributed
 	for i, l := range diff.Compare(nil, now).New {
 		out = append(out, Line{Text: l})
 		left = append(left, i)
@@ -190,8 +190,8 @@ func (w *walk) before(v Version) (was Version, content []byte, ok bool, err erro
 	return v, nil, false, nil
 }
 
-// previous returns the version of a path before v. The first versions of a machine that was resumed
-// from another are on that other machine.
+// previous returns the version of a path before v. If a machine has continued the history of
+// another machine, the previous version may be on that other machine.
 func (w *walk) previous(v Version) (Version, bool, error) {
 	machine, upTo := v.machine, int64(math.MaxInt64)
 	for range 64 {

@@ -124,8 +124,8 @@ func (d *DB) known(ctx context.Context, project int) (map[string]fed, error) {
 	return out, err
 }
 
-// machine feeds one machine. busy is true if another process is feeding it. problem is a problem of
-// the machine that is already known.
+// machine feeds one machine. busy is true if another process is feeding it. problem is an error
+// that the caller already found with the machine, or nil.
 func (d *DB) machine(ctx context.Context, project int, b *remote.Bucket, m remote.Machine, was fed, problem error) (f FeedResult, busy bool, err error) {
 	if was.id == 0 {
 		const enter = `insert into machines as m (project, machine, name, root, since) values ($1, $2, $3, $4, $5)

@@ -78,7 +78,7 @@ func (b *box) write(t testing.TB, path store.Path, content, session, call string
 	return storetest.Apply(t, b.s, c)[0]
 }
 
-// live makes a machine do something.
+// live makes a machine write and remove files in a session.
 func (b *box) live(t testing.TB, rnd *rand.Rand, round int) {
 	t.Helper()
 	session := fmt.Sprintf("session-%s-%d", b.name, round/3)
@@ -107,8 +107,8 @@ func (b *box) feed(ctx context.Context, t testing.TB, d *DB) (FeedResult, error)
 	return d.Feed(ctx, b.place, bucket, 3)
 }
 
-// TestFleet: several workers bring in buckets at the same time, over a bad link and with
-// interruptions. The tables then have what the machines did, each version once.
+// TestFleet: several workers read the buckets at the same time, over a bad link and with
+// interruptions. The tables then contain every version of every machine exactly once.
 func TestFleet(t *testing.T) {
 	address := fleettest.Postgres(t)
 	srv := remotetest.New(t)
@@ -116,7 +116,7 @@ func TestFleet(t *testing.T) {
 	app, lib := at(t, srv, "team/app"), at(t, srv, "team/lib")
 	boxes := []*box{newBox(t, app, "one"), newBox(t, app, "two"), newBox(t, lib, "one"), newBox(t, app, "three")}
 
-	var dbs [3]*DB // several migrate at once
+	var dbs [3]*DB // all three migrate at the same time
 	var wg sync.WaitGroup
 	for i := range dbs {
 		wg.Go(func() {
@@ -190,7 +190,7 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// compare checks that the tables have what the machine has.
+// compare checks that the tables have the same versions as the machine's store.
 func (b *box) compare(t testing.TB, d *DB) {
 	t.Helper()
 	want, err := b.s.Since(0, 1<<20)
@@ -246,7 +246,7 @@ func (b *box) compare(t testing.TB, d *DB) {
 	}
 }
 
-// TestBlame: a line is attributed to where it was written, also across a pull, a rename or a
+// TestBlame: a line is attributed to the machine that wrote it, even across a pull, a rename or a
 // resumed history.
 func TestBlame(t *testing.T) {
 	d, err := Open(t.Context(), fleettest.Postgres(t), 4)
@@ -261,7 +261,7 @@ func TestBlame(t *testing.T) {
 	one.send(t)
 	one.write(t, "a.go", "first\nsecond\n", "s1", "c2")
 	one.send(t)
-	// A pull brings it to the other machine in one step.
+	// A pull brings the file to the other machine in one step.
 	storetest.Apply(t, two.s, storetest.Closed(store.OpCreate, "a.go", "first\nsecond\n"))
 	two.write(t, "a.go", "zeroth\nfirst\nsecond\n", "s2", "c3")
 	c := storetest.Told(store.OpRename, "a.go", "b.go", storetest.FileMode)
@@ -372,8 +372,8 @@ func TestAudit(t *testing.T) {
 	bad("a line without an end", bytes.Repeat([]byte("x"), 3*auditLine))
 }
 
-// TestAddOnce: a segment counts once, also if two processes feed a machine without a lock, and
-// none is left out.
+// TestAddOnce: each segment is added exactly once, even if two processes feed a machine without a
+// lock.
 func TestAddOnce(t *testing.T) {
 	d, err := Open(t.Context(), fleettest.Postgres(t), 4)
 	if err != nil {
@@ -397,8 +397,8 @@ func TestAddOnce(t *testing.T) {
 	b.compare(t, d)
 }
 
-// TestClocksApart: machines whose clocks differ by days are brought in completely, in their own
-// order, and what was dropped by age is reported.
+// TestClocksApart: the versions of machines whose clocks differ by days are added completely, in
+// each machine's own order. What was dropped by age is reported.
 func TestClocksApart(t *testing.T) {
 	d := opened(t)
 	srv := remotetest.New(t)
@@ -407,7 +407,7 @@ func TestClocksApart(t *testing.T) {
 		b := newBox(t, p, name)
 		for i := range 3 {
 			c := storetest.Closed(store.OpWrite, "a.txt", fmt.Sprint(name, i))
-			c.Time += int64(ahead) - int64(i)*int64(time.Hour) // and the clock is set back meanwhile
+			c.Time += int64(ahead) - int64(i)*int64(time.Hour) // and the clock is set back by an hour each time
 			storetest.Apply(t, b.s, c)
 			b.send(t)
 			if _, err := b.feed(t.Context(), t, d); err != nil {
@@ -433,7 +433,7 @@ func TestClocksApart(t *testing.T) {
 		}
 	}
 	whole(9)
-	for _, name := range []string{"right", "behind", "ahead"} { // as it left the file, whatever its clock said then
+	for _, name := range []string{"right", "behind", "ahead"} { // the text that the machine itself left, whatever its clock said
 		lines, err := d.Blame(t.Context(), p, bucket, Query{Path: "a.txt", Machine: name})
 		if err != nil || len(lines) != 1 || lines[0].Machine != name || string(lines[0].Text) != name+"2" {
 			t.Errorf("blame of %s: %+v, %v", name, lines, err)
@@ -445,8 +445,8 @@ func TestClocksApart(t *testing.T) {
 	whole(6)
 }
 
-// TestHostileBucket: data that does not match its hashes gets into no table and is reported in
-// the machine's row. The other machines are brought in.
+// TestHostileBucket: data that does not match its hashes gets into no table and is reported in the
+// machine's row. The other machines are still fed.
 func TestHostileBucket(t *testing.T) {
 	d, err := Open(t.Context(), fleettest.Postgres(t), 4)
 	if err != nil {

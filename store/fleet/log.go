@@ -65,7 +65,7 @@ func scanned(rows pgx.CollectableRow) (v Version, err error) {
 // are selected.
 type scope struct {
 	machines, writers []int64
-	file, dir         bool // the query's path is known as a file, as a directory
+	file, dir         bool // whether the path of the query is known as a file and as a directory
 }
 
 // where returns the condition of a query and its values.

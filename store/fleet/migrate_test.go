@@ -12,8 +12,8 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-// TestFirstTables: a database that the first program made keeps its data, including days and
-// writers, and can be used by it again.
+// TestFirstTables: a database with the tables of the first version keeps its data when it is
+// migrated, and when it is migrated back. The days and writers are derived from the data.
 func TestFirstTables(t *testing.T) {
 	address := fleettest.Postgres(t)
 	db, err := sql.Open("pgx", address)

@@ -22,9 +22,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// TestFleetScale: what a person views is returned within a second when the database is large. By
-// hand with CACHEBRO_FLEET_VERSIONS=10000000 (4 GB, half an hour); otherwise with as many as take
-// seconds. The rows are written by the code that also writes real ones.
+// TestFleetScale: each query that a person makes returns within a second from a large database. To
+// test ten million versions by hand, set CACHEBRO_FLEET_VERSIONS=10000000, which takes 4 GB and
+// half an hour. By default, there are so few versions that the test takes seconds. The rows are
+// written by the same code as real rows.
 func TestFleetScale(t *testing.T) {
 	machines, each := 20, 500
 	if s := os.Getenv("CACHEBRO_FLEET_VERSIONS"); s != "" {
@@ -77,7 +78,7 @@ func TestFleetScale(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Log(size)
-	d = openedAt(t, fleettest.Bouncer(t, address)) // queries go through a pool of transactions
+	d = openedAt(t, fleettest.Bouncer(t, address)) // the queries go through a pgbouncer, which pools connections by transaction
 	hour := now.Add(-time.Hour)
 	for _, q := range []struct {
 		name string
@@ -125,7 +126,7 @@ func TestFleetScale(t *testing.T) {
 func (d *DB) explain(t *testing.T, name, sql string, vals ...any) {
 	t.Helper()
 	var plan []string
-	for range 2 { // so that the caches are filled
+	for range 2 { // twice, so that the caches are filled
 		rows, _ := d.pool.Query(t.Context(), "explain (analyze, costs off, timing off) "+sql, vals...)
 		var err error
 		plan, err = pgx.CollectRows(rows, pgx.RowTo[string])
@@ -136,7 +137,7 @@ func (d *DB) explain(t *testing.T, name, sql string, vals ...any) {
 	t.Logf("%s\n\t%s", name, strings.Join(plan, "\n\t"))
 }
 
-// asIs are the queries of doc/fleet.md, unchanged.
+// asIs returns the queries of doc/fleet.md, with a path that this test has.
 func asIs(t *testing.T) []string {
 	t.Helper()
 	doc, err := os.ReadFile("../../doc/fleet.md")

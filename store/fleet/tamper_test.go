@@ -15,8 +15,8 @@ import (
 	"cachebro/store/remote"
 )
 
-// TestTampering: any change in the database or in the bucket is found by an audit that compares
-// with the bucket, by index, or by fsck. Otherwise doc/fleet.md says that it is not checked.
+// TestTampering: any change in the database or in the bucket is found by an audit that is compared
+// with the bucket, by index, or by fsck. doc/fleet.md names the changes that none of them finds.
 func TestTampering(t *testing.T) {
 	address := fleettest.Postgres(t)
 	d := openedAt(t, address)
@@ -57,7 +57,7 @@ func TestTampering(t *testing.T) {
 	if err := audit(); err != nil {
 		t.Fatalf("untouched: %v", err)
 	}
-	// In the database.
+	// Change the database.
 	for what, sql := range map[string]string{
 		"a version's time":              `update versions set time = time + interval '1 second' where seq = 2`,
 		"a version's path":              `update versions set path = 'other.go' where seq = 2`,
@@ -101,7 +101,7 @@ func TestTampering(t *testing.T) {
 		t.Fatalf("after that: %v", err)
 	}
 
-	// In the bucket.
+	// Change the bucket.
 	h, err := bucket.Head(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
@@ -173,7 +173,8 @@ func TestTampering(t *testing.T) {
 	if err := fsck(); err != nil {
 		t.Fatalf("fsck, after that: %v", err)
 	}
-	// An older head is valid in itself. Only somebody who has seen a newer one notices.
+	// An older head is valid in itself. Only somebody who has seen a newer head notices the
+	// difference.
 	older := rewritten(func(h *remote.Head) {
 		h.N, h.Log, h.Segments = 5, h.Segments[4].Log, h.Segments[:5]
 		h.Seq = h.Segments[4].Seq
@@ -203,7 +204,7 @@ func TestTampering(t *testing.T) {
 	}
 }
 
-// tampered does something while the database is changed, then restores the database.
+// tampered changes the database by a statement, calls do, and then restores the database.
 func tampered(t *testing.T, d *DB, sql string, do func()) {
 	t.Helper()
 	tables := []string{"machines", "writers", "segments", "sessions", "prompts", "actions", "versions"}
@@ -233,7 +234,8 @@ func tampered(t *testing.T, d *DB, sql string, do func()) {
 	}
 }
 
-// sealed returns an object as anybody who may write to the bucket could make it.
+// sealed returns a bucket object with a valid hash. Anybody who may write to the bucket can make
+// one.
 func sealed(kind string, v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {

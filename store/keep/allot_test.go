@@ -13,8 +13,8 @@ import (
 	"cachebro/store/space"
 )
 
-// The space that a store takes is known without opening it. Opening it does not change the time
-// of its last write.
+// The space that a store takes is known without opening the store. Opening the store does not
+// change the time of its last write.
 func TestMeasure(t *testing.T) {
 	dir := t.TempDir()
 	if h := space.Measure(filepath.Join(dir, "none")); h != (space.StoreSize{}) {
@@ -50,7 +50,7 @@ func TestMeasure(t *testing.T) {
 	if h := space.Measure(dir); !h.Wrote.Equal(at) {
 		t.Errorf("written %v, want %v", h.Wrote, at)
 	}
-	// An older store has no note of it.
+	// The store of an older version does not record the time of its last write.
 	if err := os.Remove(filepath.Join(dir, "wrote")); err != nil {
 		t.Fatal(err)
 	}
@@ -59,8 +59,8 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// Collect keeps to the present share, not to the cap. Where nothing can be dropped, it does not
-// retry every minute.
+// Collect keeps the store within the share of the space that is now allowed, not within the cap.
+// Where nothing can be dropped, it does not retry every minute.
 func TestAllowed(t *testing.T) {
 	o := testOptions()
 	o.Cap = 64 * mib
@@ -107,7 +107,7 @@ func TestAllowed(t *testing.T) {
 }
 
 // A history of files outside of projects has an age beyond which no content is kept. The present
-// contents of files are dropped before those that an undo would need, because the files have
+// contents of files are dropped before those that an undo would need, because the files still have
 // them.
 func TestPlacesAreBounded(t *testing.T) {
 	o := testOptions()

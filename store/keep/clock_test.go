@@ -9,14 +9,15 @@ import (
 	"cachebro/scripts/testkit/storetest"
 )
 
-// clock is the time of the last change, in ns.
+// clock returns the time of the last change, in ns.
 func clock() int64 { return storetest.Now().UnixNano() }
 
 const year = 365 * 24 * int64(time.Hour)
 
-// A clock is a year behind for a while (a machine without a battery, a user with a wrong date),
-// which gives versions times from long ago. They were taken for the oldest: pruned although
-// minutes old, missing from --since, and included in what a file held at any time of that year.
+// A clock is a year behind for a while (a machine without a battery, a user with a wrong date), so
+// some versions get times from long ago. They used to count as the oldest versions: they were
+// pruned although they were minutes old, --since missed them, and they counted as the content of a
+// file at any time of that year.
 func TestClockSetBackForAWhile(t *testing.T) {
 	defer func(was time.Time) { storetest.Wait(was.Sub(storetest.Now())) }(storetest.Now())
 	var now int64
@@ -25,7 +26,7 @@ func TestClockSetBackForAWhile(t *testing.T) {
 	s := open(t, t.TempDir(), o)
 	write := func(from, to int) {
 		for i := from; i < to; i++ {
-			storetest.Wait(time.Second - time.Millisecond) // file waits for one
+			storetest.Wait(time.Second - time.Millisecond) // file waits for the rest of the second
 			apply(t, s, file(OpWrite, "a", fmt.Sprint("text ", i)))
 		}
 	}
@@ -72,7 +73,7 @@ func TestClockSetBackForAWhile(t *testing.T) {
 		}
 	}
 
-	// Their age is that of the versions recorded before them.
+	// These versions count as old as the versions recorded before them.
 	now += int64(2 * time.Hour)
 	if r, err := s.Prune(context.Background(), 5, ""); err != nil || r.Versions != 25 {
 		t.Errorf("%d of 25 versions were pruned: %v", r.Versions, err)
@@ -80,8 +81,8 @@ func TestClockSetBackForAWhile(t *testing.T) {
 	checked(t, s)
 }
 
-// A clock is set back by a year and stays so: what was recorded before lies in the future, and is
-// neither old nor new.
+// A clock is set back by a year for good. The versions recorded before that have times in the
+// future. They are neither dropped as old versions nor listed as new ones.
 func TestClockSetBackForGood(t *testing.T) {
 	defer func(was time.Time) { storetest.Wait(was.Sub(storetest.Now())) }(storetest.Now())
 	var now int64

@@ -13,7 +13,7 @@ import (
 const tidyDir = "CACHEBRO_STORE_TIDY_DIR"
 
 // TestTidyChild is the process that TestKillCollection kills: it writes, prunes, collects and
-// purges without end.
+// purges in an endless loop.
 func TestTidyChild(t *testing.T) {
 	dir := os.Getenv(tidyDir)
 	if dir == "" {

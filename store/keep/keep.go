@@ -45,8 +45,8 @@ func New(s *store.Store, pinned func(content.Hash) bool, calm func() bool) *Keep
 	return k
 }
 
-// remembered is what a keeper stores for the next one. A daemon runs only while there is work.
-// Without this record, each new daemon would first check the whole store.
+// remembered is what a keeper stores for the next keeper. A daemon runs only while there is work,
+// so without this record, each new daemon would first check the whole store.
 type remembered struct {
 	Tidied, ShrunkenAt time.Time
 	ShrunkenSeq        uint64
@@ -96,7 +96,8 @@ func (k *Keeper) compact(ctx context.Context, waste float64) error {
 	return err
 }
 
-// drop removes contents from versions and sweeps. The caller holds the lock of the contents.
+// drop removes the contents of versions and sweeps the store. The caller holds the lock of the
+// contents.
 func (k *Keeper) drop(ctx context.Context, seqs []uint64, r *Report) error {
 	slices.Sort(seqs) // neighbours in the log share a block
 	n, err := k.s.DropContents(ctx, seqs, "pruned")

@@ -204,7 +204,8 @@ type shrunken struct {
 }
 
 const (
-	// shrinkAgain is the pause if something was stored since, and shrinkAnew if nothing was.
+	// shrinkAgain is the pause if something was stored since the last attempt. Otherwise the pause
+	// is shrinkAnew.
 	shrinkAgain = 10 * time.Minute
 	shrinkAnew  = 6 * time.Hour
 )

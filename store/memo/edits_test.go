@@ -26,8 +26,8 @@ func number(t *testing.T, name string, otherwise int) int {
 }
 
 // edits makes random changes and, after each, compares what a replay would print with what the
-// command prints. It returns how many replays there were, and how often the command's output was
-// the same as before: a perfect memo would have replayed those.
+// command prints. It returns the number of replays, and how often the command's output was the same
+// as before. A perfect memo would have replayed the output each of these times.
 func edits(t *testing.T, b *bench, n int, plain func(string) string, edit func(*rand.Rand), args ...string) (replayed, possible int) {
 	t.Helper()
 	together := func(o *Options) { o.Split = false }
@@ -85,10 +85,11 @@ func TestRandomEditsAreNeverStale(t *testing.T) {
 	}, "sh", "run.sh")
 }
 
-// go test prints times, and whether the result was cached.
+// goTimes matches the times that go test prints, and its note that a result was cached.
 var goTimes = regexp.MustCompile(`\t(\(cached\)|[0-9.]+s)`)
 
-// goCache is the cache of the user who runs the tests: filling an empty one would take a minute.
+// goCache returns the cache of the user who runs the tests, because filling an empty cache would
+// take a minute.
 func goCache(t *testing.T) string {
 	t.Helper()
 	out, err := exec.Command("go", "env", "GOCACHE").Output()

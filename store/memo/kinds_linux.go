@@ -70,7 +70,7 @@ func (p *Places) program(path string) program {
 }
 
 // atStart reports whether the program reads this file once when it starts, to learn its own stack,
-// terminal or limits. A second access counts like that of any other file.
+// terminal or limits. A second access counts like an access to any other file.
 func (p program) atStart(path string) bool {
 	switch path {
 	case "/proc/self/maps":

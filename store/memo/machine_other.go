@@ -2,6 +2,6 @@
 
 package memo
 
-// Nothing is replayed on this system.
+// Nothing is replayed on this system, so these functions return nothing.
 func machineFacts() string     { return "" }
 func kernelSays(string) string { return "" }

@@ -116,7 +116,7 @@ func text(chunks []Chunk) string {
 	return s.String()
 }
 
-// record returns what is stored of a run, encoded and decoded.
+// record returns the record of a run after encoding and decoding it.
 func (b *bench) record(out Outcome) Record {
 	b.t.Helper()
 	raw, err := NewRecord(b.root, out, time.Now()).Encode()
@@ -194,7 +194,7 @@ func TestWhatInvalidates(t *testing.T) {
 			do(func() error { return os.Chmod(in("d/script"), 0o755) })
 		}
 		r := b.sh(c.script)
-		if strings.Contains(strings.Join(r.Why, ""), "access time") { // the first access changes it
+		if strings.Contains(strings.Join(r.Why, ""), "access time") { // the first access changes the access time
 			r = b.sh(c.script)
 		}
 		b.holds(r, c.what+": before", true)
@@ -299,7 +299,8 @@ func TestStandardInput(t *testing.T) {
 	}
 }
 
-// Each stream keeps its order and the two stay separate; the exit status; a large output.
+// Stdout and stderr each keep their order and stay separate. The exit status and a large output are
+// recorded too.
 func TestOutput(t *testing.T) {
 	b := newBench(t, nil)
 	out, _ := b.run(nil, "sh", "-c", "echo a; echo b >&2; echo c; exit 7")
@@ -322,7 +323,7 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-// A process that stays behind continues undisturbed.
+// A process that still runs after the command has ended continues undisturbed.
 func TestLeftProcessGoesOn(t *testing.T) {
 	b := newBench(t, map[string]string{"a.txt": "content"})
 	b.run(nil, "sh", "-c", "(while [ ! -e go ]; do sleep 0.05; done; cat a.txt > copied; >done) >/dev/null 2>&1 &")
@@ -366,7 +367,7 @@ func TestOfAnotherMachine(t *testing.T) {
 	b := newBench(t, map[string]string{"f": "same"})
 	out, _ := b.run(nil, "cat", "f")
 	r := b.record(out)
-	// Its files have other inodes and times.
+	// The files of the other machine have other inodes and times.
 	if err := os.Rename(b.root, b.root+".was"); err != nil {
 		t.Fatal(err)
 	}

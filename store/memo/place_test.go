@@ -2,7 +2,8 @@ package memo
 
 import "testing"
 
-// A project is recognised wherever it is: in /dev/shm, none of its files counted as its own.
+// A project's files are recognised wherever the project is. Those of a project in /dev/shm used to
+// count as files of the machine.
 func TestProjectInSharedMemory(t *testing.T) {
 	p := &Places{Root: "/dev/shm/project"}
 	for path, want := range map[string]place{

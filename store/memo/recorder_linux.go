@@ -237,13 +237,14 @@ func (r *recorder) input(n *notifier.Notice) {
 	}
 }
 
-// selinux reports whether the call is a library's check, by path, for SELinux.
+// selinux reports whether the call is one by which a library looks for SELinux.
 func (r *recorder) selinux(n *notifier.Notice) bool {
 	path, ok := notifier.PeekString(n.PID, n.Args[0])
 	return n.NR == unix.SYS_STATFS && ok && (path == "/sys/fs/selinux" || path == "/selinux")
 }
 
-// path returns the absolute path of two arguments. It returns false if no path is relevant.
+// path returns the absolute path that a directory argument and a path argument denote. It returns
+// false if no path is relevant.
 func (r *recorder) path(n *notifier.Notice, dirArg, pathArg int8, withoutPath bool) (string, bool) {
 	path, err := n.Path(dirArg, pathArg, withoutPath)
 	if err != nil {
@@ -273,7 +274,7 @@ func (r *recorder) process(tid uint32) uint32 {
 	defer r.mu.Unlock()
 	r.group[tid] = pid
 	if _, ok := r.runs[pid]; !ok {
-		r.runs[pid] = r.runs[parent] // it has not executed another program yet
+		r.runs[pid] = r.runs[parent] // the process has not executed another program yet
 	}
 	return pid
 }
@@ -289,11 +290,11 @@ func (r *recorder) forgetDirs() {
 func (r *recorder) exec(n *notifier.Notice, path string) {
 	pid := r.process(n.PID)
 	before := r.runsOf(pid)
-	r.setRuns(pid, program{kind: contentKind}) // the kernel reads it and shows no times
+	r.setRuns(pid, program{kind: contentKind}) // the kernel reads the program and shows no times
 	first := ""
 	defer func() {
 		if look(first).Kind == absent {
-			r.setRuns(pid, before) // a directory of PATH without the program
+			r.setRuns(pid, before) // the program is missing in this directory of PATH
 		} else {
 			r.setRuns(pid, r.places.program(first))
 			if name := r.runsOf(pid).name; unrepeatable[name] {

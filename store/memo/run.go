@@ -11,7 +11,7 @@ import (
 // mostOutput is the largest output in bytes that is stored.
 const mostOutput = 16 << 20
 
-// Options of Run.
+// Options configure Run.
 type Options struct {
 	Self         string   // this executable; "Self traced …" must call Traced
 	Program      string   // absolute path
@@ -87,8 +87,8 @@ func (c *recording) keep(to int, text []byte) {
 	c.chunks = append(c.chunks, Chunk{To: to, Text: append([]byte{}, text...)})
 }
 
-// SameFile reports whether both are the same file, pipe or terminal. Their order then matters, and
-// the command gets one pipe for both.
+// SameFile reports whether both are the same file, pipe or terminal. If so, the order of what is
+// written to the two matters, and the command gets one pipe for both.
 func SameFile(a, b *os.File) bool {
 	x, err := a.Stat()
 	if err != nil {

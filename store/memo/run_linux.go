@@ -22,8 +22,8 @@ const stopWait = 500 * time.Millisecond
 // mostGiven limits the number of inherited descriptors whose reads are watched.
 const mostGiven = 16
 
-// Run runs a command to its end and watches it. If it cannot be watched, it runs unwatched, and Why
-// says so.
+// Run runs a command to its end and watches it. If it cannot be watched, it runs unwatched, and
+// Outcome.Why says so.
 func Run(o Options) (Outcome, error) {
 	var out Outcome
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

@@ -78,7 +78,7 @@ func (b *bench) clone() {
 // TestSharedByContent: another clone of the same files replays only commands whose output depends
 // on nothing but contents, names and modes. A replay prints what a run would print.
 func TestSharedByContent(t *testing.T) {
-	t.Setenv("PATH", "/usr/bin:/bin:"+os.Getenv("PATH")) // programs, not scripts that look for them
+	t.Setenv("PATH", "/usr/bin:/bin:"+os.Getenv("PATH")) // these directories have the programs, not scripts that look for them
 	b := newBench(t, map[string]string{"a.txt": "one\n", "b.txt": "two\n", "d/x": "x\n", "d/y": "y\n", "d/sub/z": "z\n", "empty": "",
 		"go.mod": "module m\n\ngo 1.21\n", "m.go": "package m\n\nfunc F() int { return 1 }\n", "c/stamp.c": "__TIMESTAMP__\n", "c/plain.c": "int main(void) { return 0; }\n",
 		"m_test.go": "package m\n\nimport \"testing\"\n\nfunc TestF(t *testing.T) {\n\tif F() != 1 {\n\t\tt.Fatal()\n\t}\n}\n"})
@@ -106,7 +106,7 @@ func TestSharedByContent(t *testing.T) {
 		{[]string{"go", "vet", "./..."}, true},
 		{[]string{"go", "build", "./..."}, true},
 		{[]string{"go", "test", "./..."}, true},
-		{[]string{"grep", "-rn", "many", "many"}, false}, // in the order of the directory
+		{[]string{"grep", "-rn", "many", "many"}, false}, // prints in the order of the directory
 		{[]string{"ls", "-U", "many"}, false},
 		{[]string{"find", "many"}, false},
 		{[]string{"ls", "-l"}, false},
@@ -155,7 +155,7 @@ func TestSharedByContent(t *testing.T) {
 		b.clone()
 		ok, why, _ := rec.StillValid(b.root, time.Now())
 		if ok {
-			if _, now := b.run(nil, c.args...); now != text(rec.Output) && c.args[0] != "go" { // which prints how long it took
+			if _, now := b.run(nil, c.args...); now != text(rec.Output) && c.args[0] != "go" { // go prints how long it took
 				t.Errorf("%s: repeated\n%swhere a run says\n%s", name, text(rec.Output), now)
 			}
 			if stays := rec.WhyLocal(); stays != "" {
@@ -184,8 +184,8 @@ func TestSharedByContent(t *testing.T) {
 	}
 }
 
-// TestPoisonedRecord: a record from a store that others write to names a file whose reading would
-// never end, or describes something else. It is rejected.
+// TestPoisonedRecord: a record from a shared store may name a file that could be read without end,
+// or describe a file falsely. Such a record is rejected.
 func TestPoisonedRecord(t *testing.T) {
 	for _, s := range []Seen{
 		{Path: "/dev/zero", Stat: stat{Kind: kernel}}, {Path: "/proc/kmsg", Stat: stat{Kind: kernel}}, {Path: "/etc/passwd", Stat: stat{Kind: kernel}},

@@ -86,7 +86,7 @@ func hashFile(path string) string {
 }
 
 // mostOrdered limits the names of a directory whose order is compared. fts(3), which grep uses,
-// walks a directory with as many names in another order than the directory's.
+// does not keep the directory's order if there are more names.
 const mostOrdered = 10_000
 
 // hashNames returns a hash of a directory's names and types. If ordered is set, it hashes them in

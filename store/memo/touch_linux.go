@@ -138,7 +138,8 @@ func (r *recorder) starts(n *notifier.Notice, path string) bool {
 	return true
 }
 
-// ownLocked reports whether the tree created a parent directory of the path. The caller holds r.mu.
+// ownLocked reports whether the process tree created a parent directory of the path. The caller
+// holds r.mu.
 func (r *recorder) ownLocked(path string) bool {
 	for len(r.owned) > 0 && path != "/" {
 		path = filepath.Dir(path)
@@ -160,7 +161,7 @@ func (r *recorder) note(n *notifier.Notice, path string, m manner) stat {
 	if by, ok := r.places.cacheOf(path); ok && runs.owns(by) {
 		return look(path)
 	}
-	if m <= asStat && r.places.towardsFree(path, runs.owns) { // created together with the cache
+	if m <= asStat && r.places.towardsFree(path, runs.owns) { // the program creates it together with the cache
 		if now := look(path); now.Kind == dir || now.Kind == absent {
 			return now
 		}
@@ -284,8 +285,8 @@ func (r *recorder) open(n *notifier.Notice, path string, flags uint64) {
 	}
 }
 
-// connect handles connections. A command that talks to another process depends on the other's
-// answers. Connections within the process tree do not matter.
+// connect handles connections. A command that talks to another process depends on the answers of
+// that process. Connections within the process tree do not matter.
 func (r *recorder) connect(pid uint32, addr, size uint64) {
 	buf := make([]byte, min(max(size, 2), 128))
 	if addr == 0 || !notifier.Peek(pid, addr, buf) {

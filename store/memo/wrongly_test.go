@@ -32,11 +32,11 @@ func (b *bench) repeatable(edit func(*Options), args ...string) (Record, string)
 	return rec, said
 }
 
-// TestNeverRepeatedWrongly: a replay prints what a run would print. 30 of 42 commands did not,
-// because only what is known to matter was compared. Now everything is compared except what is
-// known not to matter.
+// TestNeverRepeatedWrongly: a replay prints what a run would print. The replays of 30 of 42
+// commands used to print something else, because only facts known to matter were compared. Now all
+// facts are compared except those known not to matter.
 func TestNeverRepeatedWrongly(t *testing.T) {
-	t.Setenv("PATH", "/usr/bin:/bin:"+os.Getenv("PATH")) // programs, not scripts that look for them
+	t.Setenv("PATH", "/usr/bin:/bin:"+os.Getenv("PATH")) // these directories have the programs, not scripts that look for them
 	b := newBench(t, map[string]string{"a.txt": "one\n", "b.txt": "two\n", "d/x": "x", "count.py": "import sys\nprint(len(sys.argv))\n"})
 	in := func(name string) string { return filepath.Join(b.root, name) }
 	cache := filepath.Join(b.getenv("HOME"), ".cache", "x")
@@ -56,7 +56,7 @@ func TestNeverRepeatedWrongly(t *testing.T) {
 		return func() {
 			cmd := exec.Command("sh", "-ec", script)
 			cmd.Dir = b.root
-			if out, err := cmd.CombinedOutput(); err != nil { // a program that is not here, or not allowed: nothing has changed then
+			if out, err := cmd.CombinedOutput(); err != nil { // the program is missing or may not do this, so it has changed nothing
 				t.Logf("%s: %v\n%s", script, err, out)
 			}
 		}
@@ -144,7 +144,7 @@ func TestNeverRepeatedWrongly(t *testing.T) {
 		}
 	}
 	t.Logf("%d commands, %d of them never repeated", len(cases), refused)
-	// What cannot be compared is refused, whatever it is.
+	// A run is never replayed if it depends on anything that cannot be compared.
 	for _, script := range []string{"ls /dev", "ls -l /sys/fs/cgroup", "readlink /proc/self/fd/1", "(echo x >fifo & cat fifo; wait)", "kill -0 1", "kill -0 $PPID", "nice", "flock -n a.txt true",
 		"head -c 4 /dev/urandom", "lsattr -d .", "unshare -u true", "ps", "date", "shuf a.txt", "df .", "python3 -c 'import socket; socket.socket()'", "python3 -c 'import ctypes; print(ctypes.CDLL(None).shmget(1, 1, 0))'",
 		"python3 -c 'import ctypes; ctypes.CDLL(None).ptrace(0, 0, 0, 0)'", "python3 -c 'import os; print(os.statvfs(\".\").f_bfree)'", "python3 -c 'import resource; print(resource.prlimit(1, resource.RLIMIT_CORE))'"} {
@@ -152,7 +152,7 @@ func TestNeverRepeatedWrongly(t *testing.T) {
 			t.Errorf("%s: %q would be repeated", script, said)
 		}
 	}
-	// Input through a descriptor.
+	// A run that reads an inherited descriptor is never replayed either.
 	for _, script := range []string{"cat", "cat <&5 5<&0", "wc -c", "python3 -c 'import os; print(os.fstat(0).st_size)'",
 		"python3 -c 'import mmap; print(mmap.mmap(0, 3, prot=1)[:3])'", "python3 -c 'import os; print(os.pread(0, 3, 0))'", "python3 -c 'import os; print(os.read(os.dup(0), 9))'", "head -c1 /dev/stdin"} {
 		f, err := os.Open(in("b.txt"))
@@ -167,7 +167,7 @@ func TestNeverRepeatedWrongly(t *testing.T) {
 	}
 }
 
-// static builds a program that uses no library and accesses a file in the named way.
+// static builds a program without libraries that accesses a file. Its first argument says how.
 func (b *bench) static() string {
 	b.t.Helper()
 	dir := b.t.TempDir()

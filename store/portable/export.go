@@ -98,7 +98,7 @@ func (x *exporter) put(kind byte, key, val []byte) error {
 	return x.w.put(kind, key, val)
 }
 
-// planID returns the ID of the plan of a plan record.
+// planID returns the ID of the plan to which a record belongs.
 func planID(key []byte) string {
 	id, _, _ := bytes.Cut(key, []byte{0})
 	return string(id)

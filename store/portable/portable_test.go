@@ -54,8 +54,8 @@ func imported(t testing.TB, b []byte) *store.Store {
 	return storetest.Open(t, dir, storetest.Options())
 }
 
-// The plans that a redo needs come with the stream. A plan that a client is carrying out here, a
-// session's process, and unnamed sets do not.
+// A stream contains the plans that a redo needs. It does not contain plans that a client is still
+// carrying out, the processes of sessions, or KV sets that the options do not name.
 func TestExportLeavesOut(t *testing.T) {
 	s := storetest.Fresh(t)
 	ctx := context.Background()
@@ -91,8 +91,7 @@ func TestExportLeavesOut(t *testing.T) {
 	}
 }
 
-// Whatever damage happens to the file, nothing of it is imported as a history, and nothing is
-// left behind.
+// However the file is damaged, the import fails and leaves nothing behind.
 func TestImportDamaged(t *testing.T) {
 	s := storetest.Fresh(t)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -131,7 +130,7 @@ func TestImportDamaged(t *testing.T) {
 	try("another file", []byte(strings.Repeat("text\n", 100)))
 	try("a later format", append([]byte("cachebro-history 2\n"), whole[len(streamMagic):]...))
 
-	// Complete frames of other records, correct except for their meaning.
+	// These streams are complete and well-formed, but their records are wrong.
 	v := store.Version{Path: "x", Op: store.OpWrite, Blob: store.Hash{1}, Stat: store.Stat{Mode: storetest.FileMode}}
 	for what, fill := range map[string]func(*streamWriter, *Totals){
 		"no content": func(w *streamWriter, c *Totals) { w.put(store.RecordVersion, seqKey(1), encode(&v)); c.Versions++ },
@@ -176,8 +175,8 @@ func TestImportDamaged(t *testing.T) {
 	}
 }
 
-// If a reader fails, or the user cancels, nothing is left behind, and the error is that of the
-// reader.
+// If the reader fails or the user cancels, the import returns the reader's error and leaves nothing
+// behind.
 func TestImportCutShort(t *testing.T) {
 	s := storetest.Fresh(t)
 	storetest.Apply(t, s, storetest.Closed(store.OpWrite, "f", "text"))
@@ -205,8 +204,8 @@ type errReader struct{ err error }
 
 func (r errReader) Read([]byte) (int, error) { return 0, r.err }
 
-// An export under way neither stops storing nor exports half of a batch: each batch here keeps
-// two files equal.
+// A running export neither stops other writes nor contains half of a batch. Each batch in this test
+// keeps two files equal.
 func TestExportWhileStoring(t *testing.T) {
 	s := storetest.Fresh(t)
 	var wg sync.WaitGroup
@@ -304,7 +303,7 @@ func partKey(plan string, n uint32) []byte {
 	return binary.BigEndian.AppendUint32(append([]byte(plan), 0), n)
 }
 
-// hostile is a stream that no Export wrote.
+// hostile returns a stream that Export would never write.
 func hostile(t *testing.T, put func(w *streamWriter) Totals) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -321,9 +320,9 @@ func hostile(t *testing.T, put func(w *streamWriter) Totals) []byte {
 	return b.Bytes()
 }
 
-// An import accepted plans that were under way, and the next mount carried them out unasked: a
-// file from somebody else could write a git hook. Now only plans that have ended are imported,
-// and no part or step of a missing plan.
+// An import used to accept unfinished plans, and the next mount carried them out unasked. So a file
+// from somebody else could write a git hook. Now only plans that have ended are imported, and no
+// part or step of a missing plan.
 func TestImportTakesNoOpenPlan(t *testing.T) {
 	part := store.Plan{Steps: []store.Step{{N: 1, Do: store.DoDelete, Path: "a"}}, Returns: []store.Return{{Path: "a"}}}
 	head := func(id string, finished int64) []byte {
@@ -356,7 +355,7 @@ func TestImportTakesNoOpenPlan(t *testing.T) {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
-	// Nor may a plan that is begun later under its name reopen it.
+	// A plan that is begun later must not take over steps of the plans that were left out.
 	p := &store.Plan{Kind: store.PlanUndo, Steps: []store.Step{{N: 1, Do: store.DoDelete, Path: "b"}}}
 	if err := s.Journal.Begin(context.Background(), p, nil); err != nil {
 		t.Fatal(err)
@@ -424,7 +423,7 @@ func TestImportedLogPassesOverWhatWasFound(t *testing.T) {
 	check(imported(t, exported(t, s)), 0)
 	var old []store.Version
 	if err := s.Each(func(v store.Version) bool {
-		if v.Op == store.OpBaseline && v.Path < "d0/f2" && v.Path > "d0/f" { // each has newer ones
+		if v.Op == store.OpBaseline && v.Path < "d0/f2" && v.Path > "d0/f" { // each of these has newer versions
 			old = append(old, v)
 		}
 		return true

@@ -36,7 +36,7 @@ func TestAfford(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	// 500 are left; 12 × 40 leave 20, and the last needs 50.
+	// Of the 500 saved tokens, twelve texts of 40 leave 20. One more text would need 50.
 	if m := s.Metrics("s", false); booked != 12 || m.Saved() != 20 || m.Overhead != 580 {
 		t.Errorf("%d were booked, %d tokens saved, %d of overhead; want 12, 20, 580", booked, m.Saved(), m.Overhead)
 	}

@@ -221,7 +221,7 @@ func (c *chooser) unchanged() (decision, bool, error) {
 }
 
 // repeats completes an answer saying that the requested lines are those of h. It returns false if
-// the answer is not shorter than the text, which has full tokens.
+// the answer is not shorter than the text. full is the text's number of tokens.
 func (c *chooser) repeats(d decision, h proof, elsewhere bool, full int) (decision, bool, error) {
 	if d.Tokens >= full {
 		return decision{}, false, nil
@@ -250,8 +250,8 @@ func (c *chooser) heldAnywhere() (h proof, elsewhere, ok bool, err error) {
 	return h, elsewhere, ok, err
 }
 
-// sameElsewhere finds another content of which the reader holds the requested lines. The difference
-// to the current content must touch neither the lines nor their numbers.
+// sameElsewhere finds another content in which the reader holds the requested lines. The changes
+// from it to the current content must touch neither the lines nor their numbers.
 func (c *chooser) sameElsewhere() (proof, bool, error) {
 	for _, b := range bases(c.snap.pieces, c.q.Hash) {
 		h, ok := c.held(b, c.first, c.last)

@@ -92,7 +92,7 @@ func (p *project) Reader(testing.TB) conformance.Reader {
 	return &direct{p: p, known: true, id: store.Reader{Session: store.SessionID(fmt.Sprint("s", p.n))}}
 }
 
-// direct calls the decision directly.
+// direct is a reader that calls Decide itself, without a client.
 type direct struct {
 	p     *project
 	id    store.Reader

@@ -1,11 +1,11 @@
 // Package readers decides what a reader gets when it reads a file: the full text, a diff against
-// what it was shown before, or one line saying that nothing changed. It enforces law 3: a stub or a
-// diff goes only to a reader that was shown exactly those bytes of exactly those lines. In any
-// doubt the answer is full text.
+// what it was shown before, or one line saying that nothing changed. It enforces law 3 of
+// doc/architecture.md: a stub or a diff goes only to a reader that was shown exactly those bytes of
+// exactly those lines. In any doubt the answer is full text.
 //
-// What one context window holds is a list of pieces. A piece is (content hash, rendering, line
-// interval). It also holds the tool calls that delivered it, the time of delivery, and the number
-// of tokens delivered before. A piece is
+// What one context window holds is a list of pieces. A piece consists of a content hash, a
+// rendering and a line interval. It also holds the tool calls that delivered it, the time of
+// delivery, and the number of tokens delivered before. A piece is
 //   - fresh, if the lines themselves were delivered;
 //   - derived, if a diff or a stub was delivered to a reader that held its base. It is as old as
 //     the base, because it is useless once the base has left the window.
@@ -18,9 +18,9 @@
 // contains exactly the decided text. Until then the file is in doubt.
 //
 // The state is in memory. Close writes it to the KV and New reads it back. An idle process exits.
-// The next hook then starts one, or leaves a mark that makes the session's readers start with empty
-// state. Bases expire meanwhile as usual. After a crash nothing is read back. Lost state costs
-// tokens, but never makes an answer false.
+// The next hook then starts another one, or leaves a mark that makes the session's readers start
+// with empty state. Bases expire meanwhile as usual. After a crash nothing is read back. Lost state
+// costs tokens, but never makes an answer false.
 //
 // # Locks
 //

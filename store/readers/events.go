@@ -111,8 +111,8 @@ func (s *Tracker) TranscriptCheck(id store.SessionID, alive []string, readable b
 	r.order = order
 }
 
-// onChain examines whether the tool calls that a piece depends on are on the chain. holds is true
-// if all of them certainly are, and heard if at least one of them may be.
+// onChain examines whether the tool calls that a piece depends on are on the transcript's active
+// chain. holds is true if all of them certainly are, and heard if at least one of them may be.
 func onChain(deps []string, on map[string]struct{}) (holds, heard bool) {
 	holds = len(deps) > 0
 	for _, d := range deps {
@@ -146,7 +146,7 @@ func (s *Tracker) CountTokens(id store.Reader, tokens int64) {
 	}
 }
 
-// Held lists the files of which the reader may hold lines.
+// Held lists the files whose lines the reader may hold.
 func (s *Tracker) Held(id store.Reader) (out []store.Path) {
 	r := s.reader(id, false)
 	if r == nil {
@@ -163,8 +163,8 @@ func (s *Tracker) Held(id store.Reader) (out []store.Path) {
 }
 
 // ShownSince returns the content of a file that the reader was last shown or wrote itself, and when
-// (ns). how is a phrase like "you last read it at 12:41". It serves warnings that somebody else has
-// changed the file since.
+// (ns). how is a phrase like "you last read it at 12:41". It is used for warnings that somebody
+// else has changed the file since.
 func (s *Tracker) ShownSince(id store.Reader, p store.Path) (h store.Hash, at int64, how string, ok bool) {
 	r := s.reader(id, false)
 	if r == nil {

@@ -8,9 +8,9 @@ import (
 	"cachebro/store/readers"
 )
 
-// What a session received as cachebro's own words is known for it and no other session, also
-// after a compaction and a restart. If the asking session is unknown, any session may have
-// received it.
+// Lines that cachebro wrote and a session received are found for this session and no other one,
+// even after a compaction and a restart. If the session is unknown, the lines of all sessions
+// count.
 func TestGivenOwnWords(t *testing.T) {
 	kv := &disk{m: map[string][]byte{}}
 	p := newProject(t, kv)
@@ -30,7 +30,7 @@ func TestGivenOwnWords(t *testing.T) {
 		}{
 			{r.id.Session, true, stub, true},
 			{r.id.Session, true, " [cachebro: 9 lines]", true},
-			{r.id.Session, true, "[cachebro: 7 lines]", true}, // the connection may be the session's
+			{r.id.Session, true, "[cachebro: 7 lines]", true}, // the connection may belong to the session
 			{r.id.Session, true, "[cachebro: 8 lines]", false},
 			{"other", true, stub, false},
 			{"", false, stub, true},

@@ -42,8 +42,8 @@ func (v view) match(w Rewrite) (first, last int, tail, ok bool) {
 		last = first + lines
 		tail = len(after) == 1 && w.Rendering != store.RenderClaudeRead
 	default:
-		// The text ends in the middle of a line. Or a client that numbers lines shows an empty line
-		// where the content has a line with text.
+		// Either the text ends in the middle of a line, or a client that numbers lines shows an
+		// empty line where the content has a line with text.
 		return 0, 0, false, false
 	}
 	if w.NumLines > 0 && !countAgrees(w, text, len(after) == 0 || tail || v.blank(last+1, first+w.NumLines-1)) {
@@ -126,7 +126,8 @@ func matchesSent(final, sent string, start int, path store.Path) (missing int, o
 	return 0, numbered(final, sent, start)
 }
 
-// textAfter returns the part of a result after sent, without empty lines in between.
+// textAfter returns the part of a result that follows the text sent, without the empty lines
+// between the two.
 func textAfter(final, sent string) (rest string, ok bool) {
 	rest, ok = strings.CutPrefix(final, strings.TrimRight(sent, blanks))
 	if !ok || sent == "" {

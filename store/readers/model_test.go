@@ -25,27 +25,28 @@ type heard struct {
 	hear  func(m *conformance.Mind) error
 }
 
-// soul is a reader with its beliefs, and the log from which they come.
+// soul is a reader with what it believes about each file, and the log of the answers from which its
+// beliefs come.
 type soul struct {
 	*direct
 	minds  map[string]*conformance.Mind
 	log    []heard
-	client string    // what its client does without reporting it: see the kinds
+	client string    // its kind of client, see below
 	given  int64     // tokens
 	active time.Time // when it last asked
-	fell   bool      // it lost something, and its record shows that
+	fell   bool      // the context lost something, and the client's transcript shows that
 }
 
-// The kinds of clients. All of them lose what they hold after half an hour without a request.
+// The kinds of clients. All of them lose their whole context after half an hour without a request.
 const (
-	recorded = "recorded" // clears old results at any time; its record shows that
+	recorded = "recorded" // clears old results at any time, which its transcript shows
 	prunes   = "prunes"   // drops everything further back than 40,000 tokens, without reporting it
 	cuts     = "cuts"     // known by its connection only; cuts long answers without reporting it
 )
 
-const cutAt = 400 // bytes at which a client of kind cuts cuts
+const cutAt = 400 // length in bytes at which a client of kind cuts cuts an answer
 
-// asks is what is known before the soul's next read.
+// asks reports to the Tracker what the client's transcript shows before the soul's next read.
 func (s *soul) asks(m *model) {
 	s.active = m.p.now
 	if s.client != recorded {
@@ -66,7 +67,7 @@ func (s *soul) asks(m *model) {
 // gets counts a text that enters the context.
 func (s *soul) gets(text string) { s.given += int64(tokens.EstimateString(text)) }
 
-// upTo returns n or more, so that the parts of one result stay together.
+// upTo returns n or a larger number, so that the parts of one result stay together.
 func (s *soul) upTo(n int) int {
 	for n > 0 && n < len(s.log) && s.log[n].use != "" && s.log[n].use == s.log[n-1].use {
 		n++
@@ -74,7 +75,7 @@ func (s *soul) upTo(n int) int {
 	return n
 }
 
-// lose drops the oldest answers. Later ones that depend on them cannot be understood any more.
+// lose drops the oldest answers. Later answers that depend on them cannot be understood any more.
 func (s *soul) lose(n int) {
 	log := s.log[n:]
 	s.forget()
@@ -110,7 +111,7 @@ func TestReadersBelieveTheTruth(t *testing.T) {
 		m.write("a", baseText(rt))
 		m.write("b", baseText(rt))
 		for i, client := range []string{recorded, recorded, prunes, cuts} {
-			// Two agents of one session, and readers in sessions of their own.
+			// Two of the readers are agents of one session. The others have sessions of their own.
 			id := store.Reader{Session: []store.SessionID{"s0", "s0", "s1", "s2"}[i], Agent: []string{"", "sub", "", ""}[i]}
 			m.readers = append(m.readers, &soul{direct: &direct{p: m.p, known: true, id: id}, minds: map[string]*conformance.Mind{}, client: client, active: m.p.now})
 			if client == cuts {
@@ -197,7 +198,7 @@ func (m *model) doWrite() {
 
 func (m *model) doRestore() { m.write(m.path(), rapid.SampledFrom(m.past).Draw(m.rt, "version")) }
 
-// doSwap exchanges the contents of files, as if two were renamed.
+// doSwap exchanges the contents of two files, as if their names were exchanged.
 func (m *model) doSwap() {
 	a, b := string(m.p.files["a"]), string(m.p.files["b"])
 	m.write("a", b)
@@ -246,7 +247,7 @@ func (m *model) answered(s *soul, r conformance.Read, a conformance.Answer) {
 	s.take(m.rt, m.heard("", r, a))
 }
 
-// doPages: an answer that is too long is sent in parts, as the server pages it.
+// doPages reads a file whose answer is too long for one part, in the pages that the server makes.
 func (m *model) doPages() {
 	s, path := m.reader(), m.path()
 	s.asks(m)
@@ -272,8 +273,8 @@ func (m *model) doPages() {
 	}
 }
 
-// doClear: a client that clears drops the oldest results. One that prunes receives a lot of text,
-// and drops what is too far back.
+// doClear makes a client lose text. A client that clears drops the oldest results. A client that
+// prunes receives a lot of text, and drops what is too far back.
 func (m *model) doClear() {
 	s := m.reader()
 	n := 0
@@ -302,7 +303,7 @@ func (m *model) doLater() {
 	}
 }
 
-// doRestart: the daemon ends, orderly or not. Meanwhile files change. What happens to a context
+// doRestart ends the daemon, by a crash or not. Meanwhile files change. What happens to a context
 // is reported when the daemon is back, because the hooks left a mark.
 func (m *model) doRestart() {
 	if rapid.IntRange(0, 5).Draw(m.rt, "crash") > 0 {
@@ -329,12 +330,12 @@ func (m *model) doRestart() {
 	}
 }
 
-// doParts: one shell command shows several files, or parts of them. All of it arrives as decided,
-// or as the client's own text, or as neither.
+// doParts runs one shell command that shows several files, or parts of them. The model receives all
+// of it as decided, or the client's own text, or neither.
 func (m *model) doParts() {
 	s := m.reader()
 	if s.client == cuts {
-		return // it has no hooks
+		return // this client has no hooks
 	}
 	s.asks(m)
 	m.uses++
@@ -404,13 +405,13 @@ func (m *model) doParts() {
 	}
 }
 
-// doBatch: several calls at once, with changes in between. Some are lost, some arrive as another
-// text.
+// doBatch makes several calls at once, with changes in between. Some results are lost, some arrive
+// as another text.
 func (m *model) doBatch() {
 	s := m.reader()
 	m.rt.Logf("%v", s.id)
 	if s.client == cuts {
-		return // it has no hooks
+		return // this client has no hooks
 	}
 	s.asks(m)
 	var calls []readers.Call

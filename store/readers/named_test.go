@@ -13,7 +13,8 @@ import (
 	"cachebro/store/readers"
 )
 
-// named is a client whose calls have names, one minute apart.
+// named is a client that passes the name of the tool with each call. Its calls are one minute
+// apart.
 type named struct {
 	*client
 	t *testing.T
@@ -30,8 +31,8 @@ func (n *named) step(what string, got readers.Answer, want ...string) {
 	n.p.now = n.p.now.Add(time.Minute)
 }
 
-// ask is a call of a tool that shows lines of f (first 1 and count 0: the whole file), and its
-// batch.
+// ask calls a tool that shows lines of f, and commits the call. If first is 1 and count is 0, the
+// tool shows the whole file.
 func (n *named) ask(tool string, first, count int) readers.Answer {
 	n.t.Helper()
 	text := string(n.p.files["f"])
@@ -76,8 +77,8 @@ func (n *named) edit(tool, old, new string) {
 	n.p.now = n.p.now.Add(time.Minute)
 }
 
-// A label names the call by which the reader knows the lines: after the reader's own Edit it is
-// the Edit, after a Write the Write. Output of cat is not called a Read.
+// A label names the call by which the reader knows the lines. After the reader's own Edit or Write,
+// this is the Edit or Write. Output of cat is not called a Read.
 func TestSentencesNameTheCall(t *testing.T) {
 	begin := func() *named { // at 12:40
 		n := &named{newClient(t), t}
@@ -163,7 +164,7 @@ func TestOnlyWhatWasDeliveredCounts(t *testing.T) {
 	long := conformance.Text(40)
 	for _, c := range []struct {
 		name, content, final string
-		held                 int // number of its lines that the model received
+		held                 int // number of lines of content that the model received
 	}{
 		{"whole", long, long, 40},
 		{"without the last line's end", long, strings.TrimSuffix(long, "\n"), 40},

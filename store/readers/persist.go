@@ -152,8 +152,8 @@ func (s *Tracker) Close() error {
 	return nil
 }
 
-// saved returns the reader's state without the files in doubt. It adds the files that this reader
-// has in doubt to doubt.
+// saved returns the reader's state without the files in doubt. It adds these files to the set
+// doubt.
 func (r *reader) saved(doubt map[store.Path]bool) savedReader {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -90,7 +90,8 @@ type proof struct {
 }
 
 // holds looks for unexpired pieces of one content that cover lines first to last. For an empty file
-// any piece is enough. It also checks that the reader has not learned of a third content since.
+// any piece is enough. It also checks that the reader has not learned of a content other than h and
+// current since.
 func holds(ps []piece, c clock, h, current store.Hash, r store.Rendering, first, last int) (proof, bool) {
 	var cover []*piece
 	for i := range ps {
@@ -128,8 +129,8 @@ func holds(ps []piece, c clock, h, current store.Hash, r store.Rendering, first,
 		if p.Hash == h || p.Hash == current {
 			continue
 		}
-		// The reader learned of this content later. Or this content is longer, and the reader did
-		// not learn that its end is gone.
+		// Either the reader learned of this content later, or this content is longer and the reader
+		// did not learn that its end is gone.
 		if p.N > out.n || whole && p.Last > last {
 			return proof{}, false
 		}

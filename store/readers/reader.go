@@ -49,7 +49,7 @@ type told struct {
 // span is a requested range of lines.
 type span struct{ first, last int }
 
-// ask is the latest answer to a request for a range. It serves to recognise repeated requests.
+// ask is the latest answer to a request for a range. It is used to recognise repeated requests.
 type ask struct {
 	hash   store.Hash
 	full   bool // the answer contained the text itself
@@ -59,7 +59,7 @@ type ask struct {
 // page remembers a truncated diff.
 type page struct {
 	base, target store.Hash
-	rows         int // number of rows sent, from the first one without a gap
+	rows         int // number of rows sent so far, without a gap from the first one
 }
 
 const (

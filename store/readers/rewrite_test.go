@@ -22,7 +22,7 @@ type client struct {
 	uses int
 }
 
-// clientRead is the client's own delivery of lines from first on.
+// clientRead returns what the client's own Read delivers, from line first on.
 func clientRead(content string, first, limit int) *readers.Rewrite {
 	text := strings.ReplaceAll(strings.TrimPrefix(content, "\ufeff"), "\r\n", "\n")
 	lines := strings.Split(text, "\n")
@@ -103,7 +103,7 @@ func TestRewriteTexts(t *testing.T) {
 		t.Errorf("%q\nwant %q", a.Text, want)
 	}
 
-	// Three lines more: six lines in place of lines 43-45.
+	// Six lines replace lines 43-45, so the file gets three more lines.
 	lines := strings.SplitAfter(text, "\n")
 	now := strings.Join(lines[:42], "") + "a\nb\nc\nd\ne\nf\n" + strings.Join(lines[45:], "")
 	c.p.Write(t, path, now)
@@ -118,7 +118,7 @@ func TestRewriteTexts(t *testing.T) {
 	c.want(c.read(path, 1, 0), readers.Keep)
 	c.want(c.read(path, 1, 0), readers.Unchanged)
 
-	// A change that does not change the number of lines, and one at the end.
+	// Next, one change keeps the number of lines, and one adds a line at the end.
 	c.p.Write(t, path, conformance.WithLine(now, 100, "x"))
 	a = c.read(path, 1, 0)
 	c.want(a, readers.Span)
@@ -134,17 +134,17 @@ func TestRewriteTexts(t *testing.T) {
 	if !strings.HasSuffix(a.Text, "\nthe end\n") || a.NumLines != 5 {
 		t.Errorf("%d lines, %q: the end of the file belongs to it", a.NumLines, a.Text)
 	}
-	// Only a range: unchanged; changed elsewhere.
+	// A range of the file is unchanged although the file changed elsewhere.
 	c.p.Write(t, path, conformance.WithLine(now, 100, "y")+"the end\n")
 	a = c.read(path, 1, 60)
 	c.want(a, readers.Unchanged)
 	if want := "cachebro: not repeated. Lines 1-60 of src/a.go are exactly as in your Read of 12:40 with the changes in your Read of 12:40 (249 lines; changed elsewhere). Read it again to get the text."; a.Text != want {
 		t.Errorf("%q\nwant %q", a.Text, want)
 	}
-	// Most of it changed: the whole text.
+	// If most of the file changed, the client's whole text is kept.
 	c.p.Write(t, path, strings.ReplaceAll(now, "fox", "cat"))
 	c.want(c.read(path, 1, 0), readers.Keep)
-	// Another name of the file.
+	// A renamed file is recognised.
 	c.p.Rename(t, path, "src/b.go")
 	a = c.read("src/b.go", 1, 0)
 	c.want(a, readers.Unchanged)
@@ -154,7 +154,7 @@ func TestRewriteTexts(t *testing.T) {
 }
 
 // A client compares modification times, so it does not notice a write that keeps them. Its
-// "unchanged" is left only if our record agrees.
+// "unchanged" is kept only if cachebro's record agrees.
 func TestClientsOwnUnchanged(t *testing.T) {
 	c := newClient(t)
 	const path = "a.go"
@@ -174,7 +174,7 @@ func TestClientsOwnUnchanged(t *testing.T) {
 	c.want(a, readers.Span)
 	// For a range of a file that changed elsewhere, the client's claim is not true.
 	c.want(c.decide(path, said, 10, 20), readers.Full)
-	// More than a client shows in one answer.
+	// This file is longer than what a client shows in one answer.
 	c.p.Write(t, "big.go", strings.Repeat(conformance.Text(1000), 10))
 	a = c.decide("big.go", said, 0, 0)
 	c.want(a, readers.Full)
@@ -253,9 +253,9 @@ func TestRewriteShellOutput(t *testing.T) {
 	}
 }
 
-// Clients remove white space at the end of an output. If the output ended in empty lines, the
-// rest is the text of the lines before. It was taken for a text of no version, and everything
-// known about the file was dropped.
+// Clients remove white space at the end of an output. If the output ended in empty lines, the rest
+// is the text of the lines before. The rest used to be taken for a text that no version ever had,
+// and everything known about the file was dropped.
 func TestRewriteShellOutputWithoutItsEnd(t *testing.T) {
 	text := conformance.Text(30) + "\n \n" + conformance.Text(30)
 	show := func(c *client, out string, start, n int) readers.Answer {
@@ -284,7 +284,7 @@ func TestRewriteShellOutputWithoutItsEnd(t *testing.T) {
 	}
 	c.want(c.read("f", 1, 0), readers.Keep)
 	c.want(show(c, first[strings.Index(first, "\n")+1:], 2, 31), readers.Unchanged)
-	// Missing lines that were not empty: somebody else removed them.
+	// Lines that were not empty are missing, so somebody else removed them.
 	if a := show(c, first, 1, 33); a.Matched {
 		t.Error("a text without its last line was taken for all of it")
 	}
@@ -315,13 +315,13 @@ func TestRewriteRenderings(t *testing.T) {
 			t.Errorf("%s: start %d, %d lines, %q", name, a.Start, a.NumLines, a.Text)
 		}
 	}
-	// Other bytes that look the same: no answer says "unchanged".
+	// If other bytes look the same, no answer says "unchanged".
 	c := newClient(t)
 	c.p.Write(t, "f", base)
 	c.want(c.read("f", 1, 0), readers.Keep)
 	c.p.Write(t, "f", strings.ReplaceAll(base, "\n", "\r\n"))
 	c.want(c.read("f", 1, 0), readers.Keep)
-	// What a numbered text cannot show: the raw bytes through another tool.
+	// A numbered text does not show the raw bytes, so another tool sends them in full.
 	d := &direct{p: c.p, known: true, id: c.id}
 	if a := d.Read(t, conformance.Read{Path: "f"}); !a.Full() {
 		t.Errorf("%.80q", a.Text)
@@ -369,7 +369,7 @@ func TestSameToolUseAsksTwice(t *testing.T) {
 	if a.Kind != readers.Unchanged || a != b {
 		t.Errorf("%+v\n%+v", a, b)
 	}
-	// Another hook's rewrite was used: the model has the client's text after all.
+	// Another hook's rewrite was used, so the model has the client's text after all.
 	c.p.shown.Commit(c.id, []readers.Call{{ToolUse: c.use(), Text: number(text, 1)}})
 	if h, _, _, ok := c.p.shown.ShownSince(c.id, "f"); !ok || h != sha256.Sum256([]byte(text)) {
 		t.Error("the text that was delivered is not on record")

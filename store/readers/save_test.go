@@ -27,8 +27,8 @@ func (k *fullKV) Set(string, []byte) error {
 	return nil
 }
 
-// Accounts are saved when they have changed. After failures they are saved more and more rarely,
-// and soon again after a success.
+// Accounts are saved when they have changed. After each failure, the next attempt waits longer.
+// After a success, they are saved soon again.
 func TestSavesOnlyWhatChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kv := &fullKV{}

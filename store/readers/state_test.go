@@ -153,7 +153,7 @@ func TestAccounts(t *testing.T) {
 	if d := p.shown.Metrics("", true); d.Calls != 1 || d.Saved() != 0 {
 		t.Errorf("third delta %+v", d)
 	}
-	// What was delivered as another text does not count as saved.
+	// If another text was delivered, nothing counts as saved.
 	a := r.ReadPending(t, "t1", conformance.Read{Path: "f"})
 	r.Commit(t, "t1", "nothing of the sort"+a.Text)
 	if d := p.shown.Metrics("", true); d.Calls != 0 {
@@ -235,8 +235,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// 50 agents read while a file changes. The answers to each must give the file, whoever else reads
-// at the same time.
+// 50 agents read while a file changes. Each must be able to reconstruct the file from its answers,
+// whoever else reads at the same time.
 func TestManyReadersAtOnce(t *testing.T) {
 	p := newProject(t, nil)
 	base := conformance.Text(200)
@@ -296,7 +296,7 @@ func TestErrors(t *testing.T) {
 // BenchmarkDecide reads many paths in turn, so that no request is repeated. The reports that make
 // short answers possible are sent while the timer is stopped.
 func BenchmarkDecide(b *testing.B) {
-	const paths = 3 // so few that their texts do not make each other too old
+	const paths = 3 // so few that no text expires because of the others
 	for _, lines := range []int{40, 200, 1150} {
 		text := conformance.Text(lines)
 		for _, kind := range []string{readers.Full, readers.Unchanged, readers.Diff} {
@@ -337,8 +337,8 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// What a reader received besides its reads, and that it has lost nothing so far, is stored too. A
-// reader that was inactive for a day is forgotten.
+// A restart keeps what a reader received besides its reads, and the fact that it has lost nothing
+// so far. A reader that was inactive for a day is forgotten.
 func TestRestartKeepsWhatWasTold(t *testing.T) {
 	kv := &disk{m: map[string][]byte{}}
 	p := newProject(t, kv)

@@ -27,8 +27,8 @@ func unit(listing bool) string {
 	return "line"
 }
 
-// stub is the label of an answer without text. as is the name under which the text was shown, if
-// different from path.
+// stub is the label of an answer without text. The field as holds the name under which the text was
+// shown, if it is not path.
 type stub struct {
 	path, as    store.Path
 	first, last int
@@ -127,8 +127,8 @@ func addCall(from []call, more ...call) []call {
 	return from
 }
 
-// callName names a call, such as "your Edit of 12:41". as is the name of the file at that time, or
-// "" if unchanged.
+// callName names a call, such as "your Edit of 12:41". The parameter as is the name of the file at
+// that time, or "" if the name is the same now.
 func (s *Tracker) callName(c call, as store.Path) string {
 	tool := c.Tool
 	switch tool {

@@ -8,7 +8,7 @@ import (
 	"cachebro/store/readers"
 )
 
-// Models and people read the texts of labels, so these are fixed.
+// Models and people read the texts of labels, so this test fixes their wording.
 func TestLabels(t *testing.T) {
 	p := newProject(t, nil)
 	r := p.Reader(t).(*direct)
@@ -82,7 +82,7 @@ func TestListings(t *testing.T) {
 	if want := "[changed · +2 -1 since your read · 26 -> 27 items]\n-src/some/directory/c.go\n+src/some/directory/cc.go\n+src/new.go\n"; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-	// A file of the same name is another file.
+	// A read of the same name is not answered from the listing.
 	if a := r.Read(t, conformance.Read{Path: "src"}); !a.Full() {
 		t.Errorf("%q", a.Text)
 	}
@@ -110,7 +110,7 @@ func TestEncodings(t *testing.T) {
 	if a := r.Read(t, conformance.Read{Path: "wide.txt"}); !a.Changed() {
 		t.Errorf("%.60q", a.Text)
 	}
-	// The same text from other bytes: no diff, no stub.
+	// If the same text comes from other bytes, there is neither a diff nor a stub.
 	p.Write(t, "wide.txt", conformance.WithLine(text, 5, "x"))
 	if a := r.Read(t, conformance.Read{Path: "wide.txt"}); !a.Full() {
 		t.Errorf("%.60q", a.Text)

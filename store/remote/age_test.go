@@ -18,7 +18,7 @@ import (
 	"filippo.io/age"
 )
 
-// key makes a new key: its recipient, and the file of its identity.
+// key makes a new key, and returns its recipient and the file with its identity.
 func key(t testing.TB) (recipient, file string) {
 	t.Helper()
 	id, err := age.GenerateX25519Identity()
@@ -139,7 +139,7 @@ func TestEncrypted(t *testing.T) {
 	sendAll(t, r)
 	sameAs(s, r.Head().Machine.ID, fileB)
 
-	// A machine that would send unencrypted what the others encrypt is refused.
+	// A machine without encryption is refused if the others encrypt.
 	if err := sender(t, storetest.Fresh(t)).Add(t.Context(), p, "box", nil); !errors.Is(err, errBare) {
 		t.Errorf("one without encryption: %v", err)
 	}
@@ -150,7 +150,7 @@ func TestEncrypted(t *testing.T) {
 				t.Errorf("%s shows %q", k, clear)
 			}
 		}
-		// gzip, zstd and the like: everything that is not a list of numbers is encrypted by age.
+		// Everything except lists of numbers is encrypted by age, not just compressed.
 		if !bytes.HasPrefix(o, []byte(ageMagic)) && !bytes.HasPrefix(o, []byte("cachebro-remote 2 ")) {
 			t.Errorf("%s begins with %.40q", k, o)
 		}

@@ -81,7 +81,7 @@ func TestBandwidth(t *testing.T) {
 	}
 }
 
-// histories are the repositories of storage.sh, each as a way to run git there.
+// histories returns the repositories of storage.sh, each as a function that runs git in it.
 func histories(t *testing.T) (out []func(args ...string) string) {
 	t.Helper()
 	script, err := os.ReadFile("../../scripts/safety/storage.sh")

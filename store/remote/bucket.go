@@ -162,8 +162,8 @@ func (b *Bucket) has(ctx context.Context, key string, size int) (bool, error) {
 	return info.Size == int64(size), err
 }
 
-// Conditions of put. Any other value is the ETag that the object must have. "" is rejected, because
-// a changing object must not be overwritten without its ETag.
+// The conditions of put. Any other value is the ETag that the object must have. "" is rejected,
+// because a changing object must not be overwritten without its ETag.
 const (
 	always = "always"
 	absent = "*"

@@ -12,7 +12,7 @@ import (
 	"cachebro/store"
 )
 
-// copied is what one machine stores of another's history.
+// copied is a machine's copy of another machine's history.
 type copied struct {
 	s     *store.Store
 	known Known
@@ -34,8 +34,8 @@ func (c *copied) follow(t testing.TB, p Place, machine string) error {
 	return err
 }
 
-// A copy that is updated now and then, over a bad link, equals the history: each version once,
-// also of a history that was resumed from another.
+// A copy that is updated from time to time over a bad link equals the history, and has each version
+// once. This also holds for a history that was resumed from another one.
 func TestFollow(t *testing.T) {
 	srv := remotetest.New(t)
 	p := place(t, srv, "app")
@@ -88,8 +88,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// Whatever a bucket contains: nothing that was not sent gets into a copy, and nothing that was
-// read is lost from it.
+// Whatever a bucket contains, a copy gets only what was sent, and loses nothing that it has read.
 func TestFollowAHostileBucket(t *testing.T) {
 	srv := remotetest.New(t)
 	p := place(t, srv, "app")
@@ -122,7 +121,7 @@ func TestFollowAHostileBucket(t *testing.T) {
 		flipped[rnd.Intn(len(flipped))] ^= 1
 		for _, b := range [][]byte{flipped, was[:len(was)/2], nil, srv.Object(keys[(i+1)%len(keys)])} {
 			srv.Set(k, b)
-			if err := c.follow(t, p, id); err == nil { // it was not asked for
+			if err := c.follow(t, p, id); err == nil { // the changed object was not requested
 				c.known = Known{2, r.Head().Segments[1].Log}
 			} else if damaged++; !errors.Is(err, ErrForged) && !errors.Is(err, ErrMissing) && !errors.Is(err, ErrLost) && !errors.Is(err, store.ErrNewer) {
 				t.Errorf("%s: %v", k, err)

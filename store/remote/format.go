@@ -74,7 +74,7 @@ type Claim struct {
 	Time time.Time `json:"time"` // according to that machine's clock
 }
 
-// same reports whether two heads belong to the same writer.
+// same reports whether heads with these two claims belong to the same writer.
 func (c *Claim) same(o *Claim) bool {
 	if c == nil || o == nil {
 		return c == o
@@ -172,7 +172,8 @@ func public(all []Former) []Former {
 	return all
 }
 
-// Base is the history that another one was resumed from, up to a segment.
+// Base identifies the history from which another one was resumed, and its last segment at that
+// time.
 type Base struct {
 	Machine string `json:"machine"`
 	N       uint64 `json:"n"`
@@ -219,8 +220,8 @@ type link struct {
 	Previous string `json:"previous,omitempty"` // the previous log
 	Contents string `json:"contents,omitempty"`
 	Base     *Base  `json:"base,omitempty"` // only in the first segment
-	// Former lists the former machines. The first segment of a machine that took the ID over has
-	// it, because the head is not in the chain of hashes.
+	// Former lists the former machines. It is set in the first segment of a machine that took the
+	// ID over, because the head is not in the chain of hashes.
 	Former []Former `json:"former,omitempty"`
 	Gen    int      `json:"gen,omitempty"`
 }

@@ -58,7 +58,7 @@ func (b *Bucket) Fsck(ctx context.Context, whole bool) (r Checked, err error) {
 	for _, id := range ids {
 		h, _, err := b.head(ctx, id)
 		named[headKey(id)] = true
-		if errors.Is(err, ErrMissing) { // it has sent nothing yet
+		if errors.Is(err, ErrMissing) { // the machine has sent nothing yet
 			continue
 		}
 		if err == nil {
@@ -116,7 +116,7 @@ func (b *Bucket) fsck(ctx context.Context, h Head, objects map[string]object, na
 	for _, p := range pieces {
 		r.Segments++
 		_, err := b.linked(ctx, p, previous)
-		if errors.Is(err, ErrLocked) { // its hash was compared
+		if errors.Is(err, ErrLocked) { // the log's hash was compared
 			locked, err = true, nil
 		}
 		previous = p.Log
@@ -135,7 +135,7 @@ func (b *Bucket) fsck(ctx context.Context, h Head, objects map[string]object, na
 			r.Dropped++
 			continue
 		case !there:
-			_, err = b.getHashed(ctx, key, p.Contents, p.ContentsSize) // it may have been written meanwhile
+			_, err = b.getHashed(ctx, key, p.Contents, p.ContentsSize) // the object may have been written meanwhile
 		case o.size != p.ContentsSize:
 			err = fmt.Errorf("%w: %s has %d bytes, not %d", ErrForged, key, o.size, p.ContentsSize)
 		case whole:
@@ -159,7 +159,7 @@ func (b *Bucket) whole(ctx context.Context, p piece) error {
 		body, err = b.open(body)
 	}
 	switch {
-	case errors.Is(err, ErrLocked): // its hash was compared
+	case errors.Is(err, ErrLocked): // the hash of the contents was compared
 		return nil
 	case err != nil:
 		return err

@@ -9,8 +9,8 @@ import (
 	"cachebro/scripts/testkit/storetest"
 )
 
-// TestNoRoomForAnotherMachine: a list of machines that was too long to be accepted was written
-// all the same, and then nobody could read anything.
+// TestNoRoomForAnotherMachine: a list of machines that was too long to be accepted used to be
+// written all the same, and then nobody could read anything.
 func TestNoRoomForAnotherMachine(t *testing.T) {
 	srv := remotetest.New(t)
 	p := place(t, srv, "app")

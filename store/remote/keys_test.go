@@ -11,8 +11,8 @@ import (
 	"cachebro/scripts/testkit/remotetest"
 )
 
-// Keys are rotated while a daemon runs. Those of its environment are refused from then on. Those
-// of the profile are found without a new mount, also after they change later.
+// Keys are rotated while a daemon runs. The keys in its environment are refused from then on. The
+// keys in the profile are found without a new mount, even after they change again.
 func TestRotatedKeys(t *testing.T) {
 	srv := remotetest.New(t)
 	p := place(t, srv, "app")

@@ -85,8 +85,8 @@ func TestTakenOver(t *testing.T) {
 	life(t, rival, rnd, 1)
 	sendAll(t, rr)
 
-	// It was offline and does not know of the claim. Whether it learns of it or not, its head is
-	// refused.
+	// The previous holder was offline and does not know of the claim. Whether or not it learns of
+	// the claim, its head is refused.
 	for i, old := range []*Sender{r, sender(t, s)} {
 		life(t, s, rnd, 2)
 		if more, err := old.Send(t.Context()); !errors.Is(err, ErrTaken) || !strings.Contains(err.Error(), "heir") || more {
@@ -113,7 +113,7 @@ func TestTakenOver(t *testing.T) {
 	sameHistory(t, rival, readable(t, p, rr))
 }
 
-// If two claim at the same moment, the server accepts one.
+// If two machines claim an id at the same moment, the server accepts one.
 func TestClaimedAtOnce(t *testing.T) {
 	srv := remotetest.New(t)
 	p := place(t, srv, "app")
@@ -205,7 +205,7 @@ func TestNotSentTwice(t *testing.T) {
 	sameHistory(t, s, readable(t, p, r))
 }
 
-// A copied state directory that notices that it is a copy says so.
+// A sender with a copied state directory notices that, and tells the user.
 func TestCopiedIsTold(t *testing.T) {
 	srv := remotetest.New(t)
 	p := place(t, srv, "app")

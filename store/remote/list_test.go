@@ -115,7 +115,7 @@ func TestFsck(t *testing.T) {
 			continue
 		}
 		was := srv.Object(k)
-		if kind != "machines" && kind != "heads" { // without these nothing shows that there was anything
+		if kind != "machines" && kind != "heads" { // if one of these is missing, nothing shows that it ever existed
 			srv.Set(k, nil)
 			check("without "+k, false, 1, 0)
 		}

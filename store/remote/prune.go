@@ -18,14 +18,15 @@ import (
 // Logs are never dropped, so each history keeps its versions, their numbers and its chain of
 // hashes. Prune drops the contents of segments sent longer ago than a given age. It keeps a
 // segment's contents if one of the segment's versions is younger than that age, or was still the
-// newest version of its path at that time. This is computed for each history, because one that is
-// based on another has other newest versions. Ages are measured by the server's clock.
+// newest version of its path at that time. This is computed for each history, because a history
+// that is based on another one has different newest versions. Ages are measured by the server's
+// clock.
 //
 // Dropping takes two steps. First a segment is marked: its number is put into the list that the
-// head names as Dropped, and Gen grows. The head is written with If-Match. An active sender may
-// write its head first, and the mark fails. Otherwise the sender notices the mark, and sends again
-// the contents that it needs. After a grace period for concurrent readers, all heads are read
-// again. The marked contents that no history needs are then deleted.
+// head names as Dropped, and Gen grows. The head is written with If-Match. If an active sender
+// writes its head first, the mark fails. Otherwise the sender notices the mark, and sends again the
+// contents that it needs. After a grace period for concurrent readers, all heads are read again.
+// The marked contents that no history needs are then deleted.
 //
 // No name is ever reused, because Gen is part of the name or bytes of every object written after a
 // mark. If an object existed before a mark and the head after it does not name the object, no later
@@ -202,7 +203,7 @@ func (b *Bucket) Prune(ctx context.Context, o PruneOptions) (r Pruned, err error
 	return r, nil
 }
 
-// pruneOne deletes the contents of one machine whose grace period is over, and then marks more.
+// pruneOne deletes one machine's contents whose grace period is over, and then marks more.
 func (b *Bucket) pruneOne(ctx context.Context, c *census, id string, o PruneOptions, r *Pruned) error {
 	h := c.heads[id]
 	segs, lists, err := b.listed(ctx, h, 0)

@@ -41,16 +41,16 @@ type fleet struct {
 	p       Place
 	boxes   []*box
 	now     time.Duration
-	within  bool   // another operation runs during one
-	failed  string // there
+	within  bool   // an operation is running during a request of another one
+	failed  string // why the operation during a request failed; "": it did not
 	deleted int
 	dirs    []string
 	dir     string
 }
 
-// Machines send, resume and read while others prune, at each of their requests. The newest
-// content of each file, and everything that was sent within the age, is still there. What was
-// superseded longer ago is removed.
+// Machines send, resume and read, and during any of their requests others may prune. The newest
+// content of each file and everything that was sent within the pruning age must remain. Contents
+// that were superseded longer ago are removed.
 func TestPruneModel(t *testing.T) {
 	if n := flag.Lookup("rapid.checks"); n.Value.String() == n.DefValue { // each takes a fraction of a second
 		_ = n.Value.Set("20")
@@ -144,7 +144,7 @@ func (f *fleet) step() {
 func (f *fleet) write(b *box) {
 	var batch []store.Change
 	for range rapid.IntRange(1, 3).Draw(f.rt, "changes") {
-		// Few files and few contents, so that old ones come back.
+		// Use few files and few contents, so that old contents come back.
 		p := store.Path(rapid.SampledFrom([]string{"x", "y"}).Draw(f.rt, "file"))
 		if n := b.tree.Files[p]; (n == nil || n.Mode&unix.S_IFMT == unix.S_IFREG) && rapid.IntRange(0, 3).Draw(f.rt, "kind") > 0 {
 			batch = append(batch, b.tree.Write(p, rapid.SampledFrom([]string{"one\n", "two\n", "three\n", "four\n"}).Draw(f.rt, "text")))
@@ -180,7 +180,7 @@ func (f *fleet) send(b *box) {
 	f.note(b, began)
 }
 
-// note records that everything has been sent, not before a time.
+// note records that all versions have been sent. at is the earliest possible time.
 func (f *fleet) note(b *box, at time.Duration) {
 	all, err := b.s.Since(0, 1<<20)
 	f.ok(err)
@@ -251,7 +251,7 @@ func (f *fleet) latest(of *box) (*Bucket, Head, bool) {
 	return b, h, true
 }
 
-// resume lets a new machine continue another one's history, if all of that has been sent.
+// resume lets a new machine continue another one's history, if all of that history has been sent.
 func (f *fleet) resume(of *box) {
 	if len(f.boxes) == 4 || f.within {
 		return
@@ -307,8 +307,8 @@ func (f *fleet) check(of *box) {
 	}
 }
 
-// holds returns the numbers of a history's versions, and the contents that come with it, as a
-// reader gets them: each after those that it needs.
+// holds returns the numbers of a history's versions, and the contents that a reader gets with it. A
+// reader gets each content after those that it needs.
 func (f *fleet) holds(b *Bucket, h Head) (seqs []uint64, there map[store.Hash]bool) {
 	pieces, err := b.pieces(f.rt.Context(), h)
 	f.ok(err)
@@ -333,7 +333,7 @@ func (f *fleet) holds(b *Bucket, h Head) (seqs []uint64, there map[store.Hash]bo
 	return seqs, there
 }
 
-// pruned is a bucket to prune, and a machine that has sent an old text and a newer one.
+// pruned returns a bucket to prune, and a machine that has sent an old text and a newer one.
 func pruned(t *testing.T) (srv *remotetest.Server, p Place, s *store.Store, r *Sender, prune func() Pruned) {
 	t.Helper()
 	srv = remotetest.New(t)
@@ -370,8 +370,8 @@ func wantText(t *testing.T, p Place, r *Sender, text string) {
 	}
 }
 
-// A text that was dropped and comes back is sent again: by the daemon that learned of the prune
-// at its next head, and by a new one.
+// A text that was dropped and is written again is sent again, both by a running daemon, which
+// learns of the prune at its next head, and by a new daemon.
 func TestDroppedAndWrittenAgain(t *testing.T) {
 	for _, anew := range []bool{false, true} {
 		srv, p, s, r, prune := pruned(t)
@@ -395,8 +395,8 @@ func TestDroppedAndWrittenAgain(t *testing.T) {
 	}
 }
 
-// If a text comes back between the reading of the heads and the mark, no mark is made. If it
-// comes back after the mark, it is not deleted, or it is there twice.
+// If a text comes back between the reading of the heads and the mark, no mark is made. If it comes
+// back after the mark, it is either not deleted, or stored twice.
 func TestWrittenAgainWithinTheMark(t *testing.T) {
 	srv, p, s, r, prune := pruned(t)
 	srv.Pass(2 * pruneAge)
@@ -435,10 +435,11 @@ func unnamed(t *testing.T, p Place) int {
 	return c.Unnamed
 }
 
-// A machine has resumed a history and sends nothing for long. The other one continues, and
-// contents that only the silent one still has are dropped. When it returns, it sends all of them.
+// A machine has resumed a history and then sends nothing for a long time. The original machine
+// continues, and contents that only the silent machine still has are dropped. When the silent
+// machine returns, it sends all of them.
 func TestDroppedBehindTheBack(t *testing.T) {
-	for _, early := range []bool{false, true} { // it has a head of its own before the mark
+	for _, early := range []bool{false, true} { // the silent machine has a head of its own before the mark
 		srv := remotetest.New(t)
 		p, s := place(t, srv, "app"), storetest.Fresh(t)
 		r := added(t, s, p)
@@ -455,7 +456,7 @@ func TestDroppedBehindTheBack(t *testing.T) {
 		if err := SetOrigin(next, p, h); err != nil {
 			t.Fatal(err)
 		}
-		rn := added(t, next, p) // the other one holds its id, so this one gets its own
+		rn := added(t, next, p) // the original machine holds the id, so this one gets a new id
 		other := func() {
 			storetest.Apply(t, next, storetest.Closed(store.OpWrite, "g", "of the next\n"))
 			sendAll(t, rn)

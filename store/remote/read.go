@@ -104,7 +104,7 @@ func joinDrops(dropped, base string) string {
 	return text.Hash([]byte(dropped + "\n" + base))
 }
 
-// Latest returns a machine's head for a project that will continue its history. SetOrigin accepts
+// Latest returns the head of a machine whose history this project will continue. SetOrigin accepts
 // only heads from Latest.
 func (b *Bucket) Latest(ctx context.Context, machine string) (Head, error) {
 	h, _, err := b.head(ctx, machine)

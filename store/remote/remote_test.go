@@ -160,8 +160,8 @@ func life(t testing.TB, s *store.Store, rnd *rand.Rand, round int) {
 	}
 }
 
-// Whatever happens to the link, and wherever the daemon is killed: in the end everything that a
-// machine stored is in the bucket, each version once, in order, with all that belongs to it.
+// Whatever happens to the link, and wherever the daemon is killed, everything that a machine stored
+// is in the bucket in the end. Each version is there once, in order, with all that belongs to it.
 func TestNothingIsLostOnTheWay(t *testing.T) {
 	srv := remotetest.New(t)
 	p := place(t, srv, "app")
@@ -302,7 +302,7 @@ func TestGoesOnWhereItCameFrom(t *testing.T) {
 		if err := SetOrigin(next, p, r.Head()); err != nil {
 			t.Fatal(err)
 		}
-		life(t, s, rnd, 50+hop) // the old one continues too
+		life(t, s, rnd, 50+hop) // the old machine continues too
 		sendAll(t, r)
 		nr := added(t, next, p)
 		life(t, next, rnd, 60+hop)
@@ -392,7 +392,7 @@ func TestHostileBucket(t *testing.T) {
 		refused(fmt.Sprintf("a head that says %+v", h))
 		srv.Set(key, was)
 	}
-	sameHistory(t, s, readable(t, p, r)) // unchanged, it can be read
+	sameHistory(t, s, readable(t, p, r)) // the unchanged bucket can be read
 
 	// The bucket is in an earlier state. The machine that sent to it notices, and sends nothing
 	// more to it without being asked.

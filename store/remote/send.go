@@ -164,13 +164,13 @@ func (r *Sender) Unsent() uint64 {
 // is the name of this computer.
 //
 // A history that was resumed from that place is continued there. It keeps its ID if the ID's lease
-// has expired and nothing was sent since; otherwise it gets a new ID. Note then says which and why.
-// A history that another machine has taken over continues under a new ID, based on what it had
-// sent.
+// has expired and nothing was sent since; otherwise it gets a new ID. The method Note then tells
+// which ID is used and why. A history that another machine has taken over continues under a new ID,
+// based on what it had sent.
 //
-// to lists the age recipients to encrypt for. If it is empty, the recipients of the continued
-// history are used. A history without recipients is not encrypted. Add does not store it next to
-// encrypted ones.
+// The parameter to lists the age recipients to encrypt for. If it is empty, the recipients of the
+// continued history are used. A history without recipients is not encrypted. Add does not store it
+// next to encrypted ones.
 func (r *Sender) Add(ctx context.Context, p Place, name string, to []string) error {
 	b, err := Dial(p)
 	if err != nil {
@@ -389,7 +389,7 @@ func (r *Sender) Send(ctx context.Context) (more bool, err error) {
 		}
 	}
 	err = r.look(ctx)
-	if errors.Is(err, errCopied) { // from here on, our own history has other numbers
+	if errors.Is(err, errCopied) { // from here on, the two histories have different versions
 		return true, r.continueUnderNewID(ctx)
 	}
 	if err != nil {
@@ -526,7 +526,7 @@ func (r *Sender) segment(ctx context.Context, part *portable.Part) error {
 	}
 	h.Segments = append(slices.Clone(h.Segments), seg)
 
-	// From here on, only the head in the bucket tells whether it was written.
+	// From here on, only the bucket shows whether the head was written.
 	r.st.Next = &next{Head: h, Position: part.To}
 	if err := r.save(); err != nil {
 		return err

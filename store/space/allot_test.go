@@ -31,8 +31,8 @@ func TestAllot(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.what, got, c.want)
 		}
 	}
-	// If all keep to their shares, the cap holds. What fits is not cut, and nobody gets less than
-	// the floor.
+	// If all stores keep to their shares, the cap holds. A store that fits is not reduced, and no
+	// store gets less than the floor.
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
 		limit := random.Int64N(1000) + 100

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Options of a Room.
+// Options configure a Room.
 type Options struct {
 	// MinFree is the free space in bytes to leave on the file system. 0: 2 GiB or 5 %, whichever is
 	// less, but at least Reserve.

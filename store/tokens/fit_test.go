@@ -18,9 +18,9 @@ var corpusDir = flag.String("corpus", "", "one more directory with JavaScript an
 
 var fit = flag.Bool("fit", false, "print costs.go fitted anew to the training half of the corpus")
 
-// corpus is source text of several languages that exists on a machine with Go and Python; missing
-// languages are left out. Files are assigned to the training or the test half by a hash of their
-// names, so that the estimate is checked on text to which it was not fitted.
+// source is a language and the directories with its source text on a machine with Go and Python.
+// Missing languages are left out. Files are assigned to the training or the test half by a hash of
+// their names, so that the estimate is checked on text to which it was not fitted.
 type source struct {
 	lang string
 	dirs []string
@@ -110,7 +110,8 @@ func TestFit(t *testing.T) {
 				end, shape, n := piece(b, i)
 				p := string(b[i:end])
 				i = end
-				// A wide rune is counted in its run, because a run is encoded as one.
+				// Count a wide rune together with its run of wide runes, because the run is encoded
+				// as one piece.
 				if shape >= sLatin {
 					for i < len(b) {
 						e, s, _ := piece(b, i)

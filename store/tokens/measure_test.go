@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A sum that is updated for a change equals the sum of the changed text, whatever the change
-// separates or joins.
+// A sum that is updated for a change equals the sum of the changed text, even if the change
+// separates or joins pieces.
 func TestChanged(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 11))
 	bits := []string{"word", "Word", "HTTPServer", " ", "  ", "\t", "\n", "\r\n", "\n\n\n", "      ", "12345", "()", "//", "====", "é", "漢字", "\xff", "\xe2\x80", "\U0001F600", ");\n", "\n\t\t"}
@@ -32,7 +32,7 @@ func TestChanged(t *testing.T) {
 		if got.total != want.total || got.Tokens() != Estimate([]byte(now)) || got.size != want.size {
 			t.Fatalf("%q\nbecame %q:\n%d units, want %d", old, now, got.total, want.total)
 		}
-		// Its marks can be used for the next change.
+		// The marks of the updated sum can be used for the next change.
 		for _, m := range got.marks {
 			if rest := Measure([]byte(now)[m.at:]).total; m.sum+rest != want.total {
 				t.Fatalf("a mark at %d has %d units before it, the rest %d, all %d", m.at, m.sum, rest, want.total)

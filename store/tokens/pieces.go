@@ -38,15 +38,15 @@ const (
 	sLower     = iota // lower case, no leading character
 	sSpLower          // lower case after a space
 	sPuLower          // lower case after another character
-	sCap              // Capitalised
-	sSpCap            //
-	sPuCap            //
-	sUpper            // UPPER
-	sSpUpper          //
-	sPuUpper          //
-	sMixed            // HTTPServer
-	sSpMixed          //
-	sPuMixed          //
+	sCap              // capitalised, no leading character
+	sSpCap            // capitalised after a space
+	sPuCap            // capitalised after another character
+	sUpper            // upper case, no leading character
+	sSpUpper          // upper case after a space
+	sPuUpper          // upper case after another character
+	sMixed            // mixed case as in HTTPServer, no leading character
+	sSpMixed          // mixed case after a space
+	sPuMixed          // mixed case after another character
 	sDigits           // one to three digits
 	sPunct            // different characters
 	sSame             // one character repeated
@@ -67,8 +67,8 @@ const (
 // byte.
 const longest = 24
 
-// piece returns end, shape and length (with its leading character) of the piece at b[i]. i <
-// len(b).
+// piece returns the end, shape and length of the piece at b[i]. The length includes a leading
+// character. i must be below len(b).
 func piece(b []byte, i int) (end, shape, length int) {
 	c := class[b[i]]
 	j := i

@@ -34,7 +34,7 @@ type ActionsQuery struct {
 	Skip []ActionSpan `json:"skip,omitempty"`
 }
 
-// ActionSpan identifies an action that was already returned by its first and last version.
+// ActionSpan identifies, by its first and last version, an action that was already returned.
 type ActionSpan struct {
 	Key   string `json:"key"`
 	First uint64 `json:"first"`

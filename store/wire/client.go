@@ -225,7 +225,7 @@ func (c *Client) call(ctx context.Context, method string, params any, body []byt
 		// A daemon that is ending reads no further requests, but answers the ones it has read.
 		again := pooled && repeatable(method) || !sent(err) && (pooled || try < 10)
 		if ctx.Err() == nil && isGone(err) && again {
-			c.dropIdle() // they lead to the same dead daemon
+			c.dropIdle() // the idle connections lead to the same dead daemon
 			continue
 		}
 		if isGone(err) {
@@ -262,8 +262,7 @@ func (c *Client) dropIdle() {
 	}
 }
 
-// Close closes the idle connections. Calls in progress continue. A nil Client has none, so callers
-// need not distinguish errors of Dial with and without a client.
+// Close closes the idle connections. Calls in progress continue. On a nil Client it does nothing.
 func (c *Client) Close() error {
 	if c == nil {
 		return nil

@@ -58,10 +58,9 @@ type DocChange struct {
 	Diff     string  `json:"diff,omitempty"`
 }
 
-// MContext takes a ContextRequest and returns a ContextAnswer. The body describes a node of the
-// project's graph. It is the node's bundle, the changes in it since the last answer, or a note that
-// it has not changed.
-
+// MContext takes a ContextRequest and returns a ContextAnswer. The body is the bundle of a node of
+// the project's graph (a text that describes the node), the changes in the bundle since the last
+// answer, or a note that it has not changed.
 const MContext = "context"
 
 // ContextRequest asks for a bundle. A limit of zero means the default.

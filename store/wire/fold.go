@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// FoldFiles merges files of one directory that changed in the same way into one entry, until no
-// more than most entries are left. It begins with the deepest directories. Forty files changed by
-// sed then take one line, and a directory deleted by the same action stays visible. Files for which
-// alone returns true are not merged. Deletions, renames and additions come first.
+// FoldFiles merges files of one directory that changed in the same way into one entry, until the
+// number of entries is within the limit most. It begins with the deepest directories. Forty files
+// changed by sed then take one line, and a directory deleted by the same action stays visible.
+// Files for which alone returns true are not merged. Deletions, renames and additions come first.
 func FoldFiles(all []ActionFile, most int, alone func(ActionFile) bool) []ActionFile {
 	deepest := 0
 	for _, x := range all {

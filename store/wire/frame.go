@@ -23,8 +23,8 @@ const (
 	maxBody   = 8 * limits.Content
 
 	prefixLen = 8
-	// believed is the number of bytes that are allocated before any byte arrives. A larger length
-	// field makes memory grow only as bytes arrive.
+	// believed is the number of bytes that are allocated before any byte arrives. If the length
+	// field is larger, memory grows only as bytes arrive.
 	believed = 1 << 20
 	maxFDs   = 4
 )

@@ -32,7 +32,7 @@ func Listen(p Paths, root, state string) (*net.UnixListener, string, error) {
 			continue
 		}
 		// Clients with another environment find the socket by this note. If the disk is full, the
-		// daemon serves the others without it.
+		// daemon serves all other clients without the note.
 		if err := writeNote(filepath.Join(state, socketNote), path); err != nil && !errors.Is(err, ErrNoSpace) {
 			l.Close()
 			return nil, "", err

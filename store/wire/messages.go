@@ -11,7 +11,7 @@ const (
 	MHello      = "hello"       // Hello → HelloAnswer; first message of every connection
 	MAttach     = "attach"      // Attach + the source descriptor (SCM_RIGHTS) → HeartbeatAnswer; from mountd
 	MHeartbeat  = "heartbeat"   // Heartbeat → HeartbeatAnswer; from mountd
-	MDetach     = "detach"      // Detach → Empty; mountd ends in order
+	MDetach     = "detach"      // Detach → Empty; mountd is exiting
 	MStatus     = "status"      // Empty → Status
 	MShutdown   = "shutdown"    // Empty → Empty
 	MLog        = "log"         // LogQuery → LogAnswer
@@ -221,7 +221,7 @@ type LogQuery struct {
 	Oldest    bool      `json:"oldest_first,omitempty"`
 	Limit     int       `json:"limit,omitempty"` // 0: 1,000
 	Baselines bool      `json:"baselines,omitempty"`
-	NotOwn    bool      `json:"not_own,omitempty"` // without what undos and restores of the asking session changed
+	NotOwn    bool      `json:"not_own,omitempty"` // leave out what undos and restores of the asking session changed
 	Lost      bool      `json:"lost,omitempty"`    // only lost updates, in which a session overwrote lines of others that it had not seen
 }
 
@@ -318,7 +318,7 @@ type PlanRequest struct {
 	// Leave lists lines that the plan must not change.
 	Leave []LeftLines `json:"leave,omitempty"`
 	// Elsewhere holds, for an undo or restore, the changes to make, which come from another machine or
-	// a fork. The request's body holds the contents of Elsewhere.Sent, concatenated.
+	// a fork. The request's body holds the contents whose sizes are in Elsewhere.Sent, concatenated.
 	Elsewhere *Elsewhere `json:"elsewhere,omitempty"`
 	// The following fields are for plans of the user's own history. ActionKey names an action of a
 	// project, and its changes are undone. Project restricts the plan to sessions that worked in
@@ -334,7 +334,7 @@ type Elsewhere struct {
 	Title string          `json:"title"`
 	Files []ElsewhereFile `json:"files"`
 	Sent  []int64         `json:"sent,omitempty"` // sizes of the contents in the request's body
-	// Held means that the client has the contents of all Want, so that only those that must be merged
+	// Held means that the client has the content of every Want, so only contents that must be merged
 	// need to be sent.
 	Held bool `json:"held,omitempty"`
 }
@@ -481,7 +481,7 @@ type PlanDone struct {
 	Done     []int      `json:"done,omitempty"`
 	Failed   []Conflict `json:"failed,omitempty"`
 	Finished bool       `json:"finished"`
-	Watched  bool       `json:"watched,omitempty"` // nothing is mounted, but the net records the steps
+	Watched  bool       `json:"watched,omitempty"` // nothing is mounted, but the recorder of "cachebro run" (the net) records the steps
 }
 
 // StoreRequest names an operation in Do: prune, gc, du, fsck or purge. gc with the argument "own"

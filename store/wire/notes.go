@@ -61,7 +61,7 @@ type CommentsRequest struct {
 // CommentsAnswer lists comments, oldest first.
 type CommentsAnswer struct {
 	Comments []Comment `json:"comments,omitempty"`
-	// Deaf is the client of the requested session, if it accepts no text from hooks.
+	// Deaf names the client of the requested session if that client accepts no text from hooks.
 	Deaf string `json:"deaf,omitempty"`
 }
 

@@ -147,7 +147,7 @@ func ownDir(dir string, strict bool) error {
 func (p Paths) socketDirs() []string {
 	var dirs []string
 	if filepath.IsAbs(p.RuntimeDir) {
-		// After su or sudo -E, the variable names another user's directory.
+		// After su or sudo -E, XDG_RUNTIME_DIR names another user's directory.
 		var st syscall.Stat_t
 		if syscall.Stat(p.RuntimeDir, &st) == nil && st.Uid == uint32(os.Getuid()) {
 			dirs = append(dirs, filepath.Join(p.RuntimeDir, "cachebro"))
@@ -198,8 +198,8 @@ func (p Paths) ourSocketDirs() []string {
 }
 
 // Sockets lists the sockets at which a client looks for root's daemon, best first. The sockets
-// derived from the client's environment come first. Then comes the one that the daemon wrote into
-// the state directory, because the daemon may have been started with another environment.
+// derived from the client's environment come first. Then comes the socket that the daemon wrote
+// into the state directory, because the daemon may have been started with another environment.
 func (p Paths) Sockets(root string) []string {
 	var all []string
 	for _, d := range p.ourSocketDirs() {
@@ -230,7 +230,8 @@ func (p Paths) socketName(root string) string {
 	return Key(root) + ".sock"
 }
 
-// NetSocket returns the net's socket. It is in the state base, unless that makes its path too long.
+// NetSocket returns the path of the socket of the net, the recorder of "cachebro run" for changes
+// that do not go through a mount. It is in the state base, unless that makes its path too long.
 func (p Paths) NetSocket() (string, error) {
 	base, err := p.StateBase()
 	if err != nil {

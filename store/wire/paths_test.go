@@ -68,8 +68,8 @@ func TestForeignDirectories(t *testing.T) {
 	}
 }
 
-// If another user created our directory first in a shared temporary directory, the daemon could
-// not start, or clients could talk to that user.
+// Another user could create cachebro's directory in a shared temporary directory first. Then the
+// daemon did not start, or clients talked to that user.
 func TestNobodyBlocksTheSocket(t *testing.T) {
 	for name, block := range map[string]func(dir string) error{
 		"open to others": func(dir string) error { return errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o777)) },
@@ -117,7 +117,7 @@ func TestNobodyBlocksTheSocket(t *testing.T) {
 			}
 			c := dialTest(t, p, root)
 			c.Close()
-			// A client that does not know the state finds it by the same rule.
+			// A client that does not know the state directory finds the socket by the same rule.
 			if err := os.Remove(filepath.Join(state, socketNote)); err != nil {
 				t.Fatal(err)
 			}

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// The kernel reports changes of a path: checking every few seconds would be late, and checking
-// many times a second would keep an idle process awake.
+// The kernel reports changes of a path, because checking every few seconds would be too late, and
+// checking many times a second would keep an idle process awake.
 func TestWait(t *testing.T) {
 	if runtime.GOOS == "linux" {
 		defer func(d time.Duration) { placeLookEvery = d }(placeLookEvery)
@@ -48,7 +48,7 @@ func TestWait(t *testing.T) {
 			file := filepath.Join(dir, "file")
 			must(os.MkdirAll(dir, 0o700))
 			must(os.WriteFile(file, nil, 0o600))
-			held, err := os.Open(file) // like a lock, which keeps its directories from reporting their removal
+			held, err := os.Open(file) // held open like a lock, which keeps its directories from reporting their removal
 			must(err)
 			defer held.Close()
 			there, err := SamePlace(file)

@@ -151,8 +151,8 @@ type GivenAnswer struct {
 	Line string `json:"line,omitempty"`
 }
 
-// What a reader's context still holds, which the hook reads from the client's transcript before
-// every request. "" means unknown.
+// These values say what a reader's context still holds. The hook reads this from the client's
+// transcript before every request. "" means unknown.
 const (
 	ContextHeld   = "held"   // the context has lost nothing
 	ContextUnsure = "unsure" // the transcript does not show whether the context lost something
@@ -190,8 +190,8 @@ type SessionEvent struct {
 	Origin bool `json:"origin,omitempty"`
 }
 
-// SharedCall is a tool call that may write anywhere, as the daemon of one project tells that of
-// another. Times are in ns.
+// SharedCall is a tool call that may write anywhere, as the daemon of one project reports it to the
+// daemon of another. Times are in ns.
 type SharedCall struct {
 	Call   ToolCall `json:"call"`
 	PStart uint64   `json:"pstart,omitempty"` // start time of the process Call.PID

@@ -22,7 +22,7 @@ func TestRetireLosesNothing(t *testing.T) {
 	for range 4 {
 		c := dialTest(t, paths, root)
 		dial := c.open
-		c.open = func(ctx context.Context) (*clientConn, error) { // like one that starts a daemon
+		c.open = func(ctx context.Context) (*clientConn, error) { // as in a client that starts a daemon
 			for {
 				cc, err := dial(ctx)
 				if !errors.Is(err, ErrNoDaemon) {

@@ -84,8 +84,8 @@ type SearchHit struct {
 	LineBytes int `json:"line_bytes,omitempty"`
 }
 
-// Around returns about most bytes of the hit's line around the match. An ellipsis marks omitted
-// text, and the length of a long line is added.
+// Around returns the part of the hit's line around the match. most is its approximate length in
+// bytes. An ellipsis marks omitted text, and the length of a long line is added.
 func (h SearchHit) Around(most int) string {
 	line := strings.TrimRight(h.Text, "\r")
 	size := max(h.LineBytes, len(line))

@@ -27,7 +27,7 @@ type Start struct {
 	Within  time.Duration // time in which the daemon must answer; 0: 5 s
 }
 
-// DialOrStart is like Dial, but starts a daemon if none runs. The Client also does so later
+// DialOrStart is like Dial, but starts a daemon if none runs. The Client also starts one later
 // whenever the daemon has exited. Concurrent clients start only one daemon.
 func DialOrStart(ctx context.Context, p Paths, h Hello, t Timeouts, s Start) (*Client, error) {
 	if !filepath.IsAbs(s.Self) {

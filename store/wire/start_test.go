@@ -104,7 +104,7 @@ func TestDialOrStart(t *testing.T) {
 		t.Errorf("the daemon works in %s", cwd)
 	}
 
-	// After a kill, the next call starts another one.
+	// After a kill, the next call starts another daemon.
 	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestDialOrStart(t *testing.T) {
 		t.Fatalf("after kill -9: %+v, %v", s, err)
 	}
 
-	// An older one is replaced, but only on request.
+	// An older daemon is replaced, but only on request.
 	_, err = DialOrStart(context.Background(), p, Hello{Version: "1.1", Root: root}, Timeouts{}, Start{Self: self})
 	if !errors.Is(err, ErrVersion) {
 		t.Fatalf("an older daemon: %v", err)

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// daemon is a server on a socket of its own, with a handler of the test.
+// daemon is a server on a socket of its own. The test supplies the handler.
 type daemon struct {
 	paths Paths
 	root  string

@@ -11,10 +11,10 @@ import (
 	"cachebro/store"
 )
 
-// State of a pair.
+// State is the state of a pair.
 type State string
 
-// The states.
+// The states of a pair.
 const (
 	OK      State = "ok"
 	Stale   State = "stale"   // the code has changed since the document described it
@@ -187,9 +187,10 @@ func (s *Sync) change(p store.Path, b *baseline, now map[store.Path]store.Hash) 
 	return c, nil
 }
 
-// Mark records, on behalf of by, that the documents of the selected pairs describe the code as of a
-// version of the log (0: now). It returns the state of the marked pairs before the mark, and the
-// version. If edited is set, it marks only pairs whose document was written after the code.
+// Mark records that the documents of the selected pairs describe the code as of version at of the
+// log (0: now). by names who declares that. It returns the state of the marked pairs before the
+// mark, and the version. If edited is set, it marks only pairs whose document was written after the
+// code.
 func (s *Sync) Mark(ctx context.Context, f Filter, at uint64, edited bool, by string, now int64) (was []Status, seq uint64, err error) {
 	r, err := s.Check(ctx, f)
 	if err != nil {

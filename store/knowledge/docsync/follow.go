@@ -25,7 +25,7 @@ func (s *Sync) Follow(ctx context.Context) error {
 	return s.follow(ctx, s.opt.Busy)
 }
 
-// follow is like Follow, but with its own busy function, which may be nil.
+// follow is like Follow, but uses busy, which may be nil, instead of Options.Busy.
 func (s *Sync) follow(ctx context.Context, busy func() bool) error {
 	if !s.begun {
 		if err := s.begin(); err != nil {

@@ -6,8 +6,8 @@ import (
 	"cachebro/store"
 )
 
-// gitWrote calls together for the pairs of which a git process has written the document or the
-// code. at is the version of the process's last write.
+// gitWrote calls s.together for each pair whose document or code a git process has written. at is
+// the version of the process's last write.
 func (s *Sync) gitWrote(at uint64) error {
 	for k := range s.byGit {
 		if err := s.together(k, at); err != nil {

@@ -73,7 +73,8 @@ func refsIn(doc store.Path, text []byte, isCode func(string) bool) (refs []Ref) 
 			}
 		}
 	}
-	// Few documents have such a comment, and the expressions are slow.
+	// Look for the word first, because few documents have such a comment, and the regular
+	// expressions are slow.
 	if strings.Contains(prose, "cachebro:") {
 		// A comment between backticks is an example.
 		for _, m := range htmlComment.FindAllStringSubmatch(codeSpan.ReplaceAllString(prose, " "), -1) {

@@ -59,7 +59,7 @@ func TestCovers(t *testing.T) {
 	}
 }
 
-// TestPathWords compares with a slow regular expression for the same.
+// TestPathWords compares pathWords with a slow regular expression that finds the same words.
 func TestPathWords(t *testing.T) {
 	slow := regexp.MustCompile(`[A-Za-z0-9_@.+~/-]*[A-Za-z0-9_]\.[A-Za-z0-9_]{1,12}\b`)
 	pieces := []string{".", ".", "a", "Z9_", "/", " ", "-", "abcdefghijkl", "abcdefghijklm", "é", "\xff", ":", "\n", "~", "@", "+", "(", ".go"}

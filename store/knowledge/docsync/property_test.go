@@ -15,8 +15,8 @@ import (
 // when document and code last agreed.
 type model struct {
 	files map[string]string               // the tree
-	refs  map[string][]string             // of the existing documents
-	base  map[[2]string]map[string]string // of pairs, those that ended too
+	refs  map[string][]string             // the specs in each existing document
+	base  map[[2]string]map[string]string // the baseline of each pair, including pairs that ended
 }
 
 func (m *model) members(doc, spec string) map[string]string {
@@ -58,9 +58,9 @@ func (m *model) state() string {
 	return strings.Join(out, "\n")
 }
 
-// TestProperty: under random writes, deletions, renames, marks and restarts, with checks only at
-// random moments, the pairs are always as in the model: a stale pair is never called ok, and no
-// other pair is called stale.
+// TestProperty: after random writes, deletions, renames, marks and restarts, the pairs are always
+// as in the model. A stale pair is never called ok, and no other pair is called stale. Checks are
+// made only at random moments.
 func TestProperty(t *testing.T) {
 	seed := uint64(1)
 	if s, err := strconv.ParseUint(os.Getenv("CACHEBRO_SEED"), 10, 64); err == nil {

@@ -12,7 +12,7 @@ import (
 	"cachebro/store"
 )
 
-// Options of Open.
+// Options configure a Sync.
 type Options struct {
 	IsDoc  func(path string) bool // reports by its name whether a file is a document
 	IsCode func(path string) bool // reports by its name whether a file may be described by a document
@@ -65,8 +65,8 @@ type Sync struct {
 	globs    map[key]bool
 	active   map[store.Path][]Ref // pairs of each document that are in exact and globs
 	changed  map[string]any       // settings to write; nil deletes
-	byGit    map[key]bool         // pairs of which the process git, a git command, has just written the document or code
-	git      uint32               // pid of the process that made the last version read
+	byGit    map[key]bool         // pairs whose document or code the process git has just written
+	git      uint32               // pid of the git command that made the last version read
 }
 
 // Open reads the stored state. Follow brings it up to date.

@@ -13,7 +13,7 @@ import (
 
 func storePath(p string) store.Path { return store.Path(p) }
 
-// log is a store that is written one change at a time, as ingestion does.
+// log writes to a store one change at a time, as ingestion does.
 type log struct {
 	t    *testing.T
 	dir  string
@@ -43,7 +43,7 @@ func (l *log) open() {
 	l.reopen()
 }
 
-// reopen is a new daemon on the same store.
+// reopen simulates a new daemon on the same store.
 func (l *log) reopen() {
 	l.t.Helper()
 	y, err := Open(l.s, Options{IsDoc: func(p string) bool { return strings.HasSuffix(p, ".md") }, IsCode: isCode})
@@ -55,7 +55,7 @@ func (l *log) reopen() {
 
 func (l *log) apply(c store.Change) {
 	l.t.Helper()
-	l.time += 120_000_000_000 // long enough apart not to be one action
+	l.time += 120_000_000_000 // far enough apart not to be one action
 	c.Time, c.Actor = l.time, store.Actor{PID: l.pid, Comm: l.comm}
 	if l.pid == 0 {
 		c.Actor.PID = uint32(l.time / 120_000_000_000 % 1_000_000)
@@ -84,7 +84,7 @@ func (l *log) rename(from, to string) {
 	l.apply(store.Change{Op: store.OpRename, Path: store.Path(from), Path2: store.Path(to), Stat: store.Stat{Mode: syscall.S_IFREG | 0o644, Nlink: 1}})
 }
 
-// state returns every pair as one line each: doc <- spec state: changes.
+// state returns one line for each pair: doc <- spec state: changes.
 func (l *log) state() string {
 	l.t.Helper()
 	r, err := l.y.Check(context.Background(), Filter{})
@@ -177,7 +177,7 @@ func TestStory(t *testing.T) {
 	l.want("the code was deleted", "doc/b.md <- src/a.go stale deleted:src/a.go")
 }
 
-// TestManifest: pairs and groups of cachebro.yml, directories and patterns.
+// TestManifest tests pairs and groups of cachebro.yml, with directories and patterns.
 func TestManifest(t *testing.T) {
 	l := newLog(t)
 	l.write("src/a.go", "a")
@@ -206,8 +206,8 @@ func TestManifest(t *testing.T) {
 	l.want("inferred, as the document has nothing better", "doc.md <- x.go ok")
 }
 
-// TestMaking: for a moment, the process that creates a pair's code may go on writing it. A write
-// by another process, or a later one, is a change.
+// TestMaking: for a moment, the process that creates a pair's code may go on writing it. A write by
+// another process, or a later write, is a change.
 func TestMaking(t *testing.T) {
 	l := newLog(t)
 	l.write("plan.md", "will be in src/new.go")
@@ -215,7 +215,7 @@ func TestMaking(t *testing.T) {
 	made := store.Change{Op: store.OpCreate, Path: "src/new.go", HasContent: true, Stat: store.Stat{Mode: syscall.S_IFREG | 0o644, Nlink: 1}}
 	l.pid = 9
 	l.apply(made)
-	l.time -= 119_000_000_000 // the next one comes a second later
+	l.time -= 119_000_000_000 // the next write comes a second later
 	l.write("src/new.go", "first text")
 	l.want("made", "plan.md <- src/new.go ok")
 	l.reopen()
@@ -235,8 +235,9 @@ func TestMaking(t *testing.T) {
 	l.want("made later", "b.md <- src/ stale added:src/3.go")
 }
 
-// TestGit: a checkout that changes both code and document makes no pair stale. One that changes
-// only the code does, and so does one on top of somebody's own change.
+// TestGit: a checkout that changes both code and document makes no pair stale. A checkout that
+// changes only the code makes the pair stale. So does a checkout after a change that somebody made
+// without git.
 func TestGit(t *testing.T) {
 	l := newLog(t)
 	l.write("a.go", "main")
@@ -260,7 +261,7 @@ func TestGit(t *testing.T) {
 	git(74, "a.go", "branch", "a.md", "on branch: a.go")
 	l.mark("a.md", 0, false)
 	git(75, "a.go", "main", "a.md", "on main: a.go")
-	l.write("a.go", "branch") // as before the checkout; nobody has asked in between
+	l.write("a.go", "branch") // as before the checkout; no check ran in between
 	l.want("a change right after git's", "a.md <- a.go stale changed:a.go")
 	l.mark("a.md", 0, false)
 	l.write("a.go", "my own")
@@ -268,7 +269,7 @@ func TestGit(t *testing.T) {
 	l.want("over a change of one's own", "a.md <- a.go stale changed:a.go edited")
 }
 
-// TestBegin: pairs of a project that had a history before it had pairs.
+// TestBegin tests how pairs begin in a project that already has a history.
 func TestBegin(t *testing.T) {
 	l := newLog(t)
 	if err := l.s.KV("docsync").Delete("at"); err != nil {

@@ -31,7 +31,7 @@ func TestSetKeepsTheRest(t *testing.T) {
 	} {
 		t.Run(strings.Join(c.keys, "."), func(t *testing.T) {
 			want := strings.Replace(sample, c.old, c.new, 1)
-			if c.old == c.new { // the first of two lines is removed, the comment between them stays
+			if c.old == c.new { // the first of two lines is removed, and the comment between them stays
 				want = strings.Replace(sample, "    - auth   # first\n    # then\n    - billing\n", "    # then\n    - billing\n    - more\n", 1)
 			}
 			got, err := Set([]byte(sample), c.value, c.keys...)
@@ -116,7 +116,7 @@ func TestEveryWordComesBack(t *testing.T) {
 				if s, ok := value.(string); ok && v.Value != s || !ok && (len(v.Content) != 3 || v.Content[2].Value != w) {
 					t.Errorf("%q in %d came back as %q", w, i, fmt.Sprint(v.Value, v.Content))
 				}
-				// Also as the name of a node.
+				// Use the word as the name of a node too.
 				if w != "" {
 					if _, err := Set([]byte(start), "x", "nodes", w, "summary"); err != nil {
 						t.Errorf("node %q in %d: %v", w, i, err)

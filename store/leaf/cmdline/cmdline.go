@@ -5,7 +5,7 @@
 // It masks the value of an option, variable or header whose name indicates a secret, tokens of a
 // well-known form, and passwords in addresses. If a command names a file that may hold secrets
 // ([ignore.Secret]), text written into that file is a secret too. Then only the program, its
-// options and the names of such files are not masked. The rules prefer masking too much. They
+// options and the names of such files are not masked. In doubt, the rules mask too much. They
 // cannot find a secret that looks like an ordinary word in an ordinary place.
 package cmdline
 

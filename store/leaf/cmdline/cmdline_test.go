@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// secrets are command lines, each with the text that must be masked.
+// secrets lists command lines, each with the text that must be masked.
 var secrets = []struct {
 	args   []string
 	secret string

@@ -33,7 +33,7 @@ const (
 	OpSeen     // in the log only: the file was found changed while nothing was mounted
 )
 
-// Class of a path decides what is captured and indexed. The values are stored.
+// Class is the class of a path. It decides what is captured and indexed. The values are stored.
 type Class uint8
 
 const (

@@ -44,7 +44,7 @@ func TestDirectories(t *testing.T) {
 	}
 }
 
-// A work tree whose repository is elsewhere names that place.
+// Outside returns the git directory that the ".git" file of a work tree names.
 func TestOutside(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"gitdir: /r/.git/worktrees/t\n", "/r/.git/worktrees/t"},
@@ -78,8 +78,8 @@ func TestOutside(t *testing.T) {
 	}
 }
 
-// Git directories whose files are not saved are named: that of a work tree above, and one in the
-// tree that is not called .git.
+// SeparateGitDir finds the git directories whose files are not saved: that of a work tree above,
+// and one in the tree that is not called .git.
 func TestApart(t *testing.T) {
 	top := t.TempDir()
 	at := func(name string) string { return filepath.Join(top, name) }

@@ -20,7 +20,7 @@ type IndexEntry struct {
 var ErrIndex = errors.New("not an index of git, version 2 to 4")
 
 // indexHashes lists the lengths of SHA-1 and SHA-256 object names in bytes. An index does not
-// record which it uses.
+// record which of the two it uses.
 var indexHashes = []int{20, 32}
 
 // ReadIndex reads a git index (gitformat-index(5), versions 2 to 4). begin returns the function to

@@ -107,6 +107,6 @@ func KeptObjects(dir string) string {
 	return "objects/" + hex.EncodeToString(h[:6])
 }
 
-// KeptFile returns the path, relative to the same directory, of the saved copy with this name of a
-// file that is not an object.
+// KeptFile returns the path of the saved copy with this name, for a file that is not an object. The
+// path is relative to the same directory.
 func KeptFile(name string) string { return "files/" + name[len(name)-1:] + "/" + name }

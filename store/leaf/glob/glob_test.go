@@ -42,8 +42,8 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// TestHostile: a glob comes from a repository's cachebro.yml or a request. Each of these took
-// more than a minute when they were matched recursively.
+// TestHostile: a glob comes from a repository's cachebro.yml or a request. Each of these globs took
+// more than a minute when globs were matched recursively.
 func TestHostile(t *testing.T) {
 	path := strings.Repeat("a/", 60) + "a"
 	name := strings.Repeat("a", 250)

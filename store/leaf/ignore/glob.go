@@ -195,8 +195,8 @@ func (p *part) takes(o op, c byte) bool {
 	return o == op(c) || o == anyByte || o >= firstSet && p.sets[o-firstSet].has(c)
 }
 
-// place returns the offset of the first component, from at, at which parts can match. parts follow
-// a "**". If there is none, place returns an offset beyond the name.
+// place returns the offset of the first component, not before the offset at, where parts can match.
+// parts follow a "**". If there is none, place returns an offset beyond the name.
 func place(parts []part, name string, at int) int {
 	if len(parts) == 0 || parts[0].many || parts[0].ops != nil {
 		return at

@@ -25,7 +25,7 @@ import (
 	"cachebro/store/leaf/event"
 )
 
-// Class of a path decides what is captured and indexed.
+// Class is the class of a path. It decides what is captured and indexed.
 type Class = event.Class
 
 // The classes.

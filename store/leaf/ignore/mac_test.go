@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Files that macOS creates by itself are not recorded, in a repository or not. On other systems
-// these are ordinary names.
+// Files that macOS creates by itself are not recorded, whether or not there is a repository. On
+// other systems these are ordinary names.
 func TestNamesOfMacOS(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(dir+"/.cachebroignore", []byte("!._kept\n"), 0o600); err != nil {

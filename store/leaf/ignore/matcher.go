@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Options of a Matcher. The zero value is usable.
+// Options configure a Matcher. The zero value is usable.
 type Options struct {
 	// ExcludesFile is the user's global ignore file (git's core.excludesFile), an absolute path
 	// outside the project. If it is "" or missing, there are no global rules.
@@ -105,7 +105,7 @@ func (m *Matcher) Reload(p string) {
 			s.drop(dir, true)
 			return
 		case "exclude", ".git":
-		default: // decides about directories next to it
+		default: // a file that decides whether directories next to it are excluded
 			for name, beside := range builtIn {
 				if slices.Contains(beside, base) {
 					s.dropKnown(dir + "/" + name)
@@ -184,7 +184,7 @@ func (s *snapshot) dir(p string) *dir {
 	return s.read(p)
 }
 
-// read returns what dir caches. The caller holds mu.
+// read returns the rules of a directory and caches them. The caller holds mu.
 func (s *snapshot) read(p string) *dir {
 	if d, ok := s.dirs.Load(p); ok {
 		return d.(*dir)

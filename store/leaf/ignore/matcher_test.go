@@ -137,7 +137,8 @@ func TestWithoutRepository(t *testing.T) {
 	}
 }
 
-// TestWorktree: .git is a file there, and the exclude file is that of the main work tree.
+// TestWorktree: in a linked worktree, .git is a file, and the exclude file is that of the main work
+// tree.
 func TestWorktree(t *testing.T) {
 	root := tree(t, map[string]string{"main/a.x": "1"})
 	main := filepath.Join(root, "main")
@@ -170,7 +171,7 @@ func TestIndexVersions(t *testing.T) {
 			git(t, root, "", "add", ".")
 			git(t, root, "", "rm", "-q", "--cached", "intent")
 			if version == "3" {
-				git(t, root, "", "add", "-N", "intent") // an extended flag, which version 3 is for
+				git(t, root, "", "add", "-N", "intent") // sets an extended flag, for which git needs version 3
 				want = append(want, "intent")
 			} else {
 				git(t, root, "", "update-index", "--index-version", version)

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TestHostilePatterns: a cloned repository brings its rules. A pattern of sixteen "*a" made every
-// lookup of a name of 120 letters hang, with the shell that made it in state D.
+// TestHostilePatterns: a cloned repository brings its own rules. A pattern of sixteen "*a" used to
+// make every lookup of a name of 120 letters hang, and the calling shell stayed in state D.
 func TestHostilePatterns(t *testing.T) {
 	long := strings.Repeat("a", 250)
 	deep := strings.Repeat("a/", 1500) + "a"

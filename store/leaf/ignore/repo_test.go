@@ -160,7 +160,7 @@ func TestReloadOfOneDirectory(t *testing.T) {
 	}
 }
 
-// Conflicts, and an index that contains directories.
+// An index may contain conflicts, or directories in place of their files.
 func TestOddIndexes(t *testing.T) {
 	ix := &tracked{names: "a/b/c", begins: []uint32{0, 2, 4}} // "a/", "b/", "c"
 	ix.dirs = true

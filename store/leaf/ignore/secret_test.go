@@ -2,7 +2,8 @@ package ignore
 
 import "testing"
 
-// Files whose names scanners for secrets know are not sent; ordinary sources are.
+// Secret recognises the file names that secret scanners look for, but not the names of ordinary
+// sources.
 func TestSecretNames(t *testing.T) {
 	for _, p := range []string{
 		".env", "a/.env.production", "prod.env", ".envrc", "a/.envrc", ".ENVRC", "kubeconfig", "deploy/kubeconfig.yaml", "dev.kubeconfig", ".kube/config", "home/.kube/config",

@@ -9,5 +9,5 @@ func openDir(*os.Root) *os.File { return nil }
 // beneath is not available on this system.
 func (s *source) beneath(string, bool) (*os.File, bool) { return nil, false }
 
-// ownFDs is the directory with the names of our own descriptors.
+// ownFDs is the directory that lists this process's descriptors.
 const ownFDs = "/dev/fd"

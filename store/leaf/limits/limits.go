@@ -34,8 +34,8 @@ const (
 	// are not copied into the spool, and a process that would destroy contents has to wait.
 	Spool = 512 << 20
 	// NetSpool is the same limit for files outside mounts that watched commands destroy. Commands
-	// can destroy files faster than the daemon reads the spool, so as many bytes may wait as may be
-	// stored.
+	// can destroy files faster than the daemon reads the spool, so as many bytes may wait in the
+	// spool as may be stored.
 	NetSpool = History
 	// SpoolFree is the free space below which nothing is spooled.
 	SpoolFree = 16 << 20

@@ -63,8 +63,8 @@ func (n *Notice) Name(arg int8) (string, error) {
 	return name, nil
 }
 
-// Path returns the absolute path of two arguments, without resolving symlinks. It returns "" if no
-// path is relevant.
+// Path returns the absolute path that a directory argument and a path argument denote, without
+// resolving symlinks. It returns "" if no path is relevant.
 func (n *Notice) Path(dirArg, pathArg int8, withoutPath bool) (string, error) {
 	name := ""
 	if pathArg >= 0 && n.Args[pathArg] != 0 {

@@ -27,7 +27,7 @@ type Notice struct {
 	// Read reads the caller's memory; nil means Peek.
 	Read func(pid uint32, addr uint64, buf []byte) bool
 
-	// name caches the string that argument number named pointed to when it was first read.
+	// name caches the string of one argument as it was first read. named is the argument's number.
 	named int8
 	name  string
 }
@@ -83,7 +83,7 @@ func Unanswered(fd int, b []byte) *Notice {
 // readable. It stores the notice in buf, of NoticeSize bytes. If buf is shared memory, another
 // process can answer a call that a killed process had received.
 func Serve(fd, stop int, buf []byte, see func(*Notice)) (ended bool) {
-	// Wake the other side on this processor (SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP).
+	// Let caller and holder wake each other on one processor (SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP).
 	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, 1)
 	clear(buf)
 	shown := arrivalsOf(fd, stop)
@@ -110,7 +110,7 @@ func Serve(fd, stop int, buf []byte, see func(*Notice)) (ended bool) {
 		if pfd[0].Revents&unix.POLLIN == 0 {
 			return pfd[0].Revents&unix.POLLHUP != 0 // the last process has ended
 		}
-		// If the caller was killed meanwhile, this blocks until the next call or the end.
+		// If the caller was killed meanwhile, the ioctl blocks until the next call or the end.
 		switch errno := ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&buf[0])); errno {
 		case 0:
 			n.decode(buf)
@@ -118,7 +118,7 @@ func Serve(fd, stop int, buf []byte, see func(*Notice)) (ended bool) {
 				see(&n)
 			}
 			Continue(fd, n.ID)
-			clear(buf) // the kernel requires it, and the notice must not look like a waiting call
+			clear(buf) // the kernel requires an empty buffer, and the notice must not look like a waiting call
 		case unix.EINTR, unix.ENOENT:
 		default:
 			return false

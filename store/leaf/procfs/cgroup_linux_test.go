@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The lowest limit counts, of the group or of an ancestor, in both versions of control groups,
-// and in a container that is shown the path of its host.
+// The lowest limit of a group and its ancestors counts. This holds for both versions of control
+// groups, and for a container that is shown the path of its host.
 func TestMemoryGroup(t *testing.T) {
 	for _, c := range []struct {
 		name, groups string

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// Answers of kern.procargs2 as XNU builds them (bsd/kern/kern_sysctl.c): the number of arguments,
-// the program's path padded to a multiple of eight bytes, arguments, environment, an empty
-// string, and what the system adds for the program's start.
+// XNU builds the answers of kern.procargs2 (bsd/kern/kern_sysctl.c) in this order: the number of
+// arguments, the program's path padded to a multiple of eight bytes, arguments, environment, an
+// empty string, and what the system adds for the program's start.
 func TestDarwinsArguments(t *testing.T) {
 	n := func(n int32) string { return string(binary.NativeEndian.AppendUint32(nil, uint32(n))) }
 	for name, c := range map[string]struct {
@@ -36,8 +36,8 @@ func TestDarwinsArguments(t *testing.T) {
 	}
 }
 
-// A name of 16 bytes fills the field except for its NUL. Behind a shorter name the rest of a
-// longer one may remain.
+// A name of 16 bytes fills the field except for its NUL. After a shorter name, the field may still
+// hold the rest of an earlier name.
 func TestDarwinsProcess(t *testing.T) {
 	for _, c := range []struct {
 		comm  string
@@ -58,8 +58,8 @@ func TestDarwinsProcess(t *testing.T) {
 	}
 }
 
-// struct vnode_info has 152 bytes (sys/proc_info.h: vinfo_stat of 136, type, padding,
-// fsid), and a path 1024.
+// struct vnode_info has 152 bytes (sys/proc_info.h: vinfo_stat of 136, type, padding, fsid), and a
+// path has 1024.
 func TestDarwinsWorkingDirectory(t *testing.T) {
 	b := bytes.Repeat([]byte{0xff}, 2352)
 	copy(b[152:], "/Users/x/src\x00")

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// The facts that are reported about this process, about a child, and about the child after its
-// end.
+// TestProcesses checks what is reported about this process, about a child, and about the child
+// after it has ended.
 func TestProcesses(t *testing.T) {
 	self := os.Getpid()
 	st, err := ReadStat(self)
@@ -57,7 +57,7 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// The overlay's questions about a caller, asked about this process.
+// TestCaller checks, with this process as the caller, what the overlay asks about a caller.
 func TestCaller(t *testing.T) {
 	self := os.Getpid()
 	t.Setenv("AFTER_THE_START", "1")
@@ -96,7 +96,7 @@ func TestCaller(t *testing.T) {
 	}
 }
 
-// After sshd had overwritten its arguments, 250 empty arguments were reported.
+// After sshd had overwritten its arguments, 250 empty arguments used to be reported.
 func TestSplitArgs(t *testing.T) {
 	for line, want := range map[string][]string{
 		"sh\x00-c\x00ls -l\x00":                     {"sh", "-c", "ls -l"},

@@ -17,8 +17,8 @@ import (
 	"cachebro/store/leaf/event"
 )
 
-// crashingWriter runs in a child: it appends versions with content from four goroutines, and
-// afterwards reports on stdout what it has appended.
+// crashingWriter runs in a child process, which is killed. It appends versions with content from
+// four goroutines, and afterwards reports on stdout what it has appended.
 func crashingWriter(dir string) {
 	w, err := OpenWriter(dir, Options{SegmentSize: 64 << 10, ContentSize: 256 << 10, Boot: "b"})
 	if err != nil {
@@ -142,8 +142,8 @@ func smallDisk(t *testing.T, n int64) string {
 	return mnt
 }
 
-// On a full disk contents fail with ENOSPC, intents and gaps still fit into preallocated space,
-// and everything works again when there is space.
+// On a full disk, writing a content fails with ENOSPC, intents and gaps still fit into preallocated
+// space, and everything works again when there is space.
 func TestDiskFull(t *testing.T) {
 	mnt := smallDisk(t, 48<<20)
 	dir := filepath.Join(mnt, "spool")

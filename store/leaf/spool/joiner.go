@@ -32,7 +32,7 @@ type Joiner struct {
 	// MaxPending limits the number of waiting records.
 	MaxPending int
 
-	last    Position   // After of the last returned record
+	last    Position   // the After of the last returned Joined
 	pending []*pending // in order of Seq
 	waiting map[uint64]*pending
 }

@@ -142,8 +142,8 @@ func TestWrongBytesAreNotContent(t *testing.T) {
 	}
 }
 
-// If a living Writer leaves an incomplete record, it is looked at again soon, and then more and
-// more rarely: the kernel reports the write that completes it.
+// If a living Writer leaves an incomplete record, the Reader checks the record again soon, and then
+// less and less often, because the kernel reports the write that completes it.
 func TestTornBytesAreNotWatchedForEver(t *testing.T) {
 	dir := t.TempDir()
 	w := openTest(t, dir, Options{})
@@ -162,7 +162,7 @@ func TestTornBytesAreNotWatchedForEver(t *testing.T) {
 	if _, err := f.Write([]byte("torn")); err != nil {
 		t.Fatal(err)
 	}
-	waits := func(within time.Duration) bool { // until it looks again by itself
+	waits := func(within time.Duration) bool { // whether the Reader still waits after this time and has not checked again
 		ctx, cancel := context.WithTimeout(t.Context(), within)
 		defer cancel()
 		return r.wait(ctx, time.Hour) != nil

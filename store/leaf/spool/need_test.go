@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The spool of an idle project is small; that of a busy one does not start a segment every
+// The spool of an idle project is small. The spool of a busy project does not start a segment every
 // second.
 func TestSegmentsByNeed(t *testing.T) {
 	w := openTest(t, t.TempDir(), Options{})

@@ -41,8 +41,8 @@ func (e *CorruptError) Error() string {
 // readAhead is the size of one read of the log.
 const readAhead = 256 << 10
 
-// Reader follows a spool. Only one goroutine may call TryNext and Release; any may call the other
-// methods.
+// Reader follows a spool. Only one goroutine may call TryNext and Release; any goroutine may call
+// the other methods.
 type Reader struct {
 	dir  string
 	lock *os.File
@@ -201,7 +201,8 @@ func (r *Reader) advance(n int) Position {
 	return was
 }
 
-// fill reads the segment again from pos. It reads more than have bytes if there are more.
+// fill reads the segment again from pos. If the segment has grown beyond have bytes, it reads more
+// than these.
 func (r *Reader) fill(have int) error {
 	if need := have + readAhead; cap(r.bufs) < need && have >= readAhead/2 {
 		r.bufs = make([]byte, need) // a record longer than readAhead

@@ -2,13 +2,13 @@ package spool
 
 import "cachebro/store/leaf/event"
 
-// Kind of a record. The values are stored; never reuse one.
+// Kind is the kind of a record. The values are stored; never reuse one.
 type Kind uint8
 
 // The kinds of records in a log segment.
 const (
 	KindMount   Kind = iota + 1 // a mountd started: node ids and processes are counted anew
-	KindUnmount                 // mountd ended in order
+	KindUnmount                 // mountd exited in an orderly way
 	KindProcess                 // a process that later records refer to
 	KindDirty                   // the content of an inode is being modified from now on; Node 0: all such inodes have been reported
 	KindVersion                 // something made a version (see Op)

@@ -75,8 +75,8 @@ func (r *Reader) Release(pos Position) error {
 			fresh = append(fresh, n)
 		}
 	}
-	// A Writer closes a content file after appending the last record for it. So once this head is
-	// reached, all records that refer to the file are known.
+	// A Writer closes a content file after appending the last record for it. So once the Reader has
+	// reached the head that is read here, it knows all records that refer to the file.
 	head, err := r.Head()
 	if err != nil {
 		return errors.Join(append(errs, err)...)

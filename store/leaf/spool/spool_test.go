@@ -46,7 +46,7 @@ func readerTest(t testing.TB, dir string, from Position) *Reader {
 	return r
 }
 
-// drain reads everything that is there, and fails if there is damage.
+// drain reads all available records, and fails the test if one is damaged.
 func drain(t testing.TB, r *Reader) []*Record {
 	t.Helper()
 	var all []*Record
@@ -135,8 +135,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// A write that was cut at any point leaves the earlier records, and numbering continues after
-// them.
+// A write that was cut at any point leaves the earlier records intact, and numbering continues
+// after them.
 func TestTornTailAtEveryByte(t *testing.T) {
 	base := t.TempDir()
 	w := openTest(t, base, Options{Boot: "b"})
@@ -191,7 +191,8 @@ func TestTornTailAtEveryByte(t *testing.T) {
 	}
 }
 
-// After a reboot the log may have lost records whose Seq a store knows.
+// After a power loss, records may be missing from the log although a store has already read them.
+// Their numbers are not used again.
 func TestNumbersAreNotReusedAfterPowerLoss(t *testing.T) {
 	dir := t.TempDir()
 	w := openTest(t, dir, Options{Boot: "one"})
@@ -227,8 +228,8 @@ func TestSecondWriterIsRefused(t *testing.T) {
 	}
 }
 
-// Many writers and a following reader; segments and content files are rotated and released
-// meanwhile. Every version is read once, in order, with its content.
+// Many goroutines write and a reader follows, while segments and content files are rotated and
+// released. Every version is read once, in order, with its content.
 func TestFollowConcurrentWriters(t *testing.T) {
 	dir := t.TempDir()
 	w := openTest(t, dir, Options{SegmentSize: 4 << 10, ContentSize: 64 << 10})
@@ -300,8 +301,8 @@ func TestFollowConcurrentWriters(t *testing.T) {
 	}
 }
 
-// A daemon that restarts from a checkpoint reads everything after it exactly once, even if
-// contents came in another order than versions.
+// A daemon that restarts from a checkpoint reads everything after it exactly once, even if the
+// contents came in a different order from the versions.
 func TestRestartAtEveryCheckpoint(t *testing.T) {
 	dir := t.TempDir()
 	w := openTest(t, dir, Options{SegmentSize: 1 << 10})

@@ -139,8 +139,8 @@ func (w *Writer) Sync(upTo uint64) error {
 	return nil
 }
 
-// reservation is the content of the file "reserve". Numbers from these on were never used, even if
-// a power loss removed records from the log.
+// reservation is the content of the file "reserve". It names the first Seq and content file number
+// that were certainly never used, even if a power loss removed records from the log.
 type reservation struct {
 	boot string
 	seq  uint64

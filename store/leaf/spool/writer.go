@@ -14,7 +14,7 @@ import (
 	"cachebro/store/leaf/procfs"
 )
 
-// Options of a Writer. The zero value is what mountd uses.
+// Options configure a Writer. mountd uses the zero value.
 type Options struct {
 	SegmentSize int64 // size in bytes at which a segment is closed; 0: 1 to 8 MiB, larger if segments fill fast
 	ContentSize int64 // size at which a content file is closed; 0: 16 MiB
@@ -202,8 +202,8 @@ func (w *Writer) Append(recs ...*Record) (uint64, error) {
 	if w.closed {
 		return 0, os.ErrClosed
 	}
-	// Encode the records under the lock, because a record's For may be the Seq of another one. It
-	// takes 0.3 µs.
+	// Encode the records under the lock, because a record's For may be the Seq of another one. The
+	// encoding takes 0.3 µs.
 	b := (*bp)[:0]
 	for i, r := range recs {
 		r.Seq = w.next + uint64(i)

@@ -25,7 +25,7 @@ func (e Encoding) String() string {
 	return [...]string{"UTF-8", "UTF-8 with a byte order mark", "UTF-16 LE", "UTF-16 BE", "not UTF-8"}[e]
 }
 
-// codec returns nil for encodings other than UTF-16.
+// codec returns the codec of a UTF-16 encoding, and nil for other encodings.
 func (e Encoding) codec() encoding.Encoding {
 	switch e {
 	case UTF16LE:

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// utf16With encodes s as UTF-16 with a byte order mark, in another way than the code under test.
+// utf16With encodes s as UTF-16 with a byte order mark. It does not use the code under test.
 func utf16With(e Encoding, s string) []byte {
 	out := []byte(marks[e])
 	for _, u := range utf16.Encode([]rune(s)) {

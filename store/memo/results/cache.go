@@ -18,7 +18,7 @@ func DefaultTools() map[string]bool {
 	return map[string]bool{"read": true, "ls": true, "search": true, "memo": true, "context": true, "edit": false, "shell": false}
 }
 
-// Options of a Cache. The zero value is usable: memory only, and the default tools.
+// Options configure a Cache. With the zero value, it uses only memory and the default tools.
 type Options struct {
 	Stores []Store          // in the order in which they are queried; nil: one Memory
 	TTL    time.Duration    // 0: defaultTTL
@@ -108,7 +108,7 @@ func (c *Cache) Do(ctx context.Context, call Call) (value []byte, hit bool, err 
 		}
 		c.mu.Unlock()
 		if !joined {
-			// A flight may have ended after the look-up.
+			// Look again, because a flight may have ended after the first look-up.
 			if e, ok := c.lookup(ctx, &call, key, full, c.o.Stores[:1]); ok {
 				f.answer = Answer{Value: e.Value, Uses: e.Uses}
 				c.land(full, f)
@@ -217,8 +217,8 @@ func (c *Cache) put(ctx context.Context, call *Call, key string, e Entry, stores
 	}
 }
 
-// Get returns the entry of a call. It checks the uses only if call.Holds is set; other callers
-// check them themselves.
+// Get returns the entry of a call. It checks the uses only if call.Holds is set; callers that do
+// not set it check the uses themselves.
 func (c *Cache) Get(ctx context.Context, call Call) (Entry, bool) {
 	key, full, err := Key(call.Tool, call.Args)
 	if err != nil || !c.o.Tools[call.Tool] {

@@ -20,11 +20,11 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/golang/glog.(*fileSink).flushDaemon"),
-		// This checks once a second whether its client was closed meanwhile.
+		// This goroutine checks only once a second whether its client was closed.
 		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
-// call computes the answer to question n.
+// call returns a Call that computes the answer to question n.
 func call(tool string, n int, answer string) Call {
 	return Call{Tool: tool, Args: map[string]any{"n": n}, Compute: func(context.Context) (Answer, error) {
 		return Answer{Value: []byte(answer)}, nil
@@ -125,7 +125,8 @@ func TestErrorsAreNotKept(t *testing.T) {
 	}
 }
 
-// 1,000 calls at once for an answer that is not cached: one computes, the others wait.
+// If 1,000 concurrent calls want an answer that is not cached, one of them computes it and the
+// others wait.
 func TestManyMissesComputeOnce(t *testing.T) {
 	c, ctx := New(Options{}), context.Background()
 	var computed, hits atomic.Int32
@@ -159,7 +160,8 @@ func TestManyMissesComputeOnce(t *testing.T) {
 	}
 }
 
-// A call that joins one that began before a write gets an answer that includes the write.
+// A call may join an earlier call that began before a write. Its answer nevertheless includes the
+// write.
 func TestJoinedCallSeesWritesBeforeIt(t *testing.T) {
 	c, ctx := New(Options{}), context.Background()
 	var version atomic.Int32
@@ -181,7 +183,7 @@ func TestJoinedCallSeesWritesBeforeIt(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if v, _, err := c.Do(ctx, one); err != nil || string(v) != "0" {
-			t.Error(string(v), err) // it began before the write, so either answer is right; this is what it read
+			t.Error(string(v), err) // this call began before the write, so either answer would be right; 0 is what it read
 		}
 	})
 	<-reading
@@ -191,12 +193,12 @@ func TestJoinedCallSeesWritesBeforeIt(t *testing.T) {
 			t.Error("a call after the write got", string(v), err)
 		}
 	})
-	time.Sleep(time.Millisecond) // lets the second join; the result is right without that too
+	time.Sleep(time.Millisecond) // lets the second call join; the result is right even if it does not
 	close(goOn)
 	wg.Wait()
 }
 
-// The first call gives up: one of the waiting calls computes.
+// If the first call is cancelled, one of the waiting calls computes the answer.
 func TestLeaderIsCancelled(t *testing.T) {
 	c := New(Options{})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -304,7 +306,8 @@ func TestStores(t *testing.T) {
 	}
 }
 
-// Entries survive the daemon, within their budget; the oldest are removed first.
+// Entries survive a restart of the daemon. If they exceed their budget, the oldest are removed
+// first.
 func TestKeptSurvivesAndStaysWithinBudget(t *testing.T) {
 	dir, ctx := t.TempDir(), context.Background()
 	open := func() (*store.Store, *Disk) {

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Counts of one tool since the cache was made.
+// Counts holds the counts for one tool since the cache was made.
 type Counts struct {
 	Hits     int64 `json:"hits"`
 	Joined   int64 `json:"joined"` // waited for an identical call of another caller

@@ -150,7 +150,7 @@ func (g *guard) take() error {
 		g.open = append(g.open, n)
 		return nil
 	}
-	// Attributes and pushes are sent only on request.
+	// Attributes and pushes end up here too, because they are never requested.
 	return fmt.Errorf("%w: %.40q", errHostile, g.line)
 }
 

@@ -40,7 +40,7 @@ type Disk struct {
 	mu    sync.Mutex // guards the fields below
 	heads map[string]head
 	used  int64
-	ready error // why heads was not read; nil if it was
+	ready error // the error that prevented reading heads, or nil
 	tried bool
 }
 

@@ -254,7 +254,7 @@ func (r *Redis) later(job func(context.Context)) error {
 	}
 }
 
-// each calls fn with the keys that have this prefix, in groups, node by node.
+// each calls fn with groups of keys that have r's prefix, node by node.
 func (r *Redis) each(ctx context.Context, fn func(ctx context.Context, c commands, keys []string) error) error {
 	match := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(r.prefix) + "*"
 	scan := func(ctx context.Context, c commands) error {

@@ -29,8 +29,8 @@ func need(t *testing.T, err error) {
 
 func dialRedis(t *testing.T, url string) *Redis {
 	t.Helper()
-	// A patient client: on a busy machine an answer can take longer than it is worth, and so can
-	// a request to a node that has ended.
+	// Wait longer than usual, because on a busy machine an answer, or a request to a node that has
+	// ended, can take longer than redisWait.
 	r, err := newRedis(url, 4*redisWait)
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +50,8 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	t.Fatal("never: " + what)
 }
 
-// Two caches, as of two machines, with one server: each has what the other computed.
+// Two caches, like those of two machines, share one server. Each gets the answers that the other
+// has computed.
 func TestRedisShares(t *testing.T) {
 	s, err := redistest.Start(t.TempDir(), "--requirepass", "se:cret")
 	need(t, err)
@@ -74,7 +75,7 @@ func TestRedisShares(t *testing.T) {
 	if st := b.Stats(); st.Stores["redis"] != 1 {
 		t.Fatal(st)
 	}
-	// Now it is in the memory of the cache too.
+	// Now the answer is in the memory of the second cache too.
 	if _, hit, _ := b.Do(ctx, call("search", 1, "not computed")); !hit || b.Stats().Stores["memory"] != 1 {
 		t.Fatal(b.Stats())
 	}
@@ -87,7 +88,7 @@ func TestRedisShares(t *testing.T) {
 	}
 }
 
-// If a server ends, only hits are lost, and the server is found again.
+// While a server is down, only hits are lost. After its restart it is used again.
 func TestRedisDownAndBack(t *testing.T) {
 	s, err := redistest.Start(t.TempDir())
 	need(t, err)
@@ -107,8 +108,8 @@ func TestRedisDownAndBack(t *testing.T) {
 	if since.IsZero() || why == nil || r.until.Load() == 0 {
 		t.Fatal("not noticed", since, why)
 	}
-	// The port is bound again at once: nothing else gets a port that was just in use unless it
-	// asks for that port.
+	// The port is free, because the system gives a port that was just in use only to a program that
+	// asks for it.
 	if err := s.Restart(); err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +128,7 @@ func TestRedisDownAndBack(t *testing.T) {
 	}
 }
 
-// The message says why there is no connection, not that there was no time for more attempts.
+// The message says why there is no connection, and not just that the time for attempts was over.
 func TestRedisWhyDown(t *testing.T) {
 	s, err := redistest.Start(t.TempDir())
 	need(t, err)

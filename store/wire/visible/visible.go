@@ -28,7 +28,7 @@ type Writer struct {
 	held []byte
 }
 
-// New returns a Writer that writes to to.
+// New returns a Writer for the stream to.
 func New(to io.Writer) *Writer { return &Writer{to: to} }
 
 // Raw returns the stream that w writes to. It is for the user's own programs and for output that

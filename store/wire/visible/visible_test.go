@@ -35,8 +35,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// FuzzWriter: however a text is split into writes, it is shown like the whole, and nothing of it
-// acts on a terminal.
+// FuzzWriter: however a text is split into writes, it is shown as if it were written at once, and
+// no part of it acts on a terminal.
 func FuzzWriter(f *testing.F) {
 	f.Add("a\x1b[31mb\u202ec\r\n\xff\xe2\x80", 3)
 	f.Add("\x1b[3", 1)
