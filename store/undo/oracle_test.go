@@ -200,6 +200,11 @@ func (l *life) plan(what string, want *storetest.Outcome, d *Draft, err error) {
 	l.carryAs(l.T, d, store.Actor{PID: 99, Comm: "cachebro", Session: by, ToolCall: fmt.Sprint("t", l.o.Now()+1)})
 	got, named := l.tr.Shape(), len(d.Conflicts)+len(d.Lost) > 0
 	if maps.Equal(got, expected) && named == (len(want.Conflicts) > 0) {
+		for _, c := range d.Cells {
+			if v, err := l.s.Version(c.Was); err == nil && c.Kind == store.CellContent {
+				l.o.TimeOnly(want, v.Stat.Ino)
+			}
+		}
 		l.o.Carry(want, d.ID, by, l.tr)
 		l.plans = append(l.plans, d.ID)
 		l.seqs = append(l.seqs, l.s.Seq())

@@ -209,13 +209,14 @@ type Outcome struct {
 	Goals     map[Cell]Value
 	Conflicts map[Cell]string
 	cancels   map[Cell]map[int]bool
+	already   map[Cell]map[int]bool // facts to be undone of cells that have the wanted value already
 	chosen    map[int]bool
 	touched   map[int]bool // nodes that others have changed since
 	facts     []Fact       // the effective facts
 }
 
 func (o *Oracle) outcome(facts []Fact) *Outcome {
-	return &Outcome{map[Cell]Value{}, map[Cell]string{}, map[Cell]map[int]bool{}, map[int]bool{}, map[int]bool{}, facts}
+	return &Outcome{map[Cell]Value{}, map[Cell]string{}, map[Cell]map[int]bool{}, map[Cell]map[int]bool{}, map[int]bool{}, map[int]bool{}, facts}
 }
 
 // Undo decides about the effective facts that match.
@@ -257,8 +258,11 @@ func (o *Oracle) Undo(match func(Fact) bool) *Outcome {
 		if first == 1 && out.chosen[chain[0].Seq] && have != chain[0].Value {
 			out.touched[c.Node] = true
 		}
-		if have != now[c] {
+		switch {
+		case have != now[c]:
 			out.Goals[c], out.cancels[c] = have, o.since(c, oldest)
+		case oldest != 0:
+			out.already[c] = o.since(c, oldest)
 		}
 	}
 	o.settle(out)
@@ -295,6 +299,7 @@ func (o *Oracle) UndoPlan(plan string) *Outcome {
 		}
 		switch is := now[f.Cell]; {
 		case is == f.Before:
+			out.already[f.Cell] = o.since(f.Cell, f.Seq)
 			continue
 		case is != f.Value:
 			out.Conflicts[f.Cell] = "changed since"
@@ -322,6 +327,16 @@ func (o *Oracle) Restore(op int) *Outcome {
 	}
 	o.settle(out)
 	return out
+}
+
+// TimeOnly records that a plan gives the file with an inode its earlier modification time, while the
+// content already is the earlier one. The time is a part of the content's value, but the oracle does
+// not know times. So the plan says where it changes one, and the facts count as undone.
+func (o *Oracle) TimeOnly(out *Outcome, ino uint64) {
+	c := Cell{ContentCell, o.nodes[ino], ""}
+	if cancels := out.already[c]; cancels != nil {
+		out.Goals[c], out.cancels[c] = o.Cells(o.ops)[c], cancels
+	}
 }
 
 // Carry records an outcome as a plan that a session carried out on a tree. It is "" for a person.
