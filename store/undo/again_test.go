@@ -175,3 +175,29 @@ func TestUndoOfWhatARedoMadeUnderAnotherName(t *testing.T) {
 		t.Errorf("named %+v, steps %+v", p.Conflicts, p.Steps)
 	}
 }
+
+// A file that a plan had exchanged for a new one, as it does where nothing is mounted, got the name of
+// a removed file before. Since an exchange was taken for a move, what the plan had written was taken
+// for unrecorded, and the next plan expected the content of the removed file.
+func TestRestoreAfterAPlanExchangedTheFile(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	tr.Bare = true
+	restore := func(seq uint64) {
+		t.Helper()
+		p, err := Planner{Store: c.s}.Restore(nil, seq)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.carry(p)
+	}
+	c.as("A", "sh", "t1", 1).do(tr.Write("b", "0\n"), tr.Remove("b"), tr.Write("a", "1\n"), tr.Remove("a"), tr.Write("a", "2\n"))
+	seq := c.s.Seq()
+	c.do(tr.Write("a", "3\n"), tr.Rename("a", "b"))
+	restore(seq)
+	c.want("a", "2\n")
+	restore(0)
+	if now := tr.Clone(); len(now) > 0 {
+		t.Errorf("left:\n%s", show(now))
+	}
+}

@@ -239,7 +239,8 @@ func (h *past) addPlanFacts(plan string) {
 func (h *past) changedUnrecorded(of *store.Plan, c *cell) bool {
 	p, there := h.path(c)
 	recorded := func(v *store.Version) bool {
-		moved := v.Op == store.OpRename && !store.OwnFile(v.From) || v.Op == store.OpExchange || v.Op == store.OpMoved
+		renamed := v.Op == store.OpRename || v.Op == store.OpExchange // from a temporary name, it got a new file
+		moved := renamed && !store.OwnFile(v.From) || v.Op == store.OpMoved
 		return v.Plan == of.ID && !moved
 	}
 	if !there || c.of.dir() || slices.ContainsFunc(h.owns[p], recorded) {

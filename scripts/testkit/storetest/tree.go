@@ -364,7 +364,7 @@ func (t *Tree) Perform(s *store.Store, p *store.Plan) ([]store.Change, error) {
 			}
 			// Save atomically with a new inode, as the client does.
 			if n != nil {
-				tmp := st.Path + ".new"
+				tmp := temporary(p, st)
 				cs = append(cs, t.Write(tmp, string(b)))
 				t.Files[tmp].Mode = st.Mode
 				cs = append(cs, t.Chmod(tmp, st.Mode&0o7777))
@@ -405,7 +405,7 @@ func (t *Tree) Perform(s *store.Store, p *store.Plan) ([]store.Change, error) {
 				return nil, fmt.Errorf("step %+v: %q is another file", st, st.To)
 			}
 			if n != nil {
-				tmp := st.Path + ".new"
+				tmp := temporary(p, st)
 				cs = append(cs, t.Link(st.To, tmp))
 				cs = append(cs, t.replace(tmp, st.Path)...)
 				break
@@ -424,6 +424,11 @@ func (t *Tree) Perform(s *store.Store, p *store.Plan) ([]store.Change, error) {
 		}
 	}
 	return cs, nil
+}
+
+// temporary returns the name of the file that will replace the file of a step.
+func temporary(p *store.Plan, st store.Step) store.Path {
+	return store.Path(path.Join(path.Dir(string(st.Path)), fmt.Sprintf(".cachebro-%s-%d~", p.ID, st.N)))
 }
 
 // replace gives the file tmp the name of another one.
