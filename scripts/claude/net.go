@@ -238,9 +238,9 @@ func netKilled(b *bench, c *checks) {
 		if killed["run"] > 0 { // if run was killed, its recorder notices the end of the command
 			n.awaitEnd("net")
 		}
-		// If both run and its recorder were killed, nobody answers the calls of the command's
-		// processes, and the kernel lets them fail.
-		orphaned := killed["run"] > 0 && killed["net"] > 0
+		// If run and its recorder were killed, or run before there was a recorder, nobody answers the
+		// calls of the command's processes, and the kernel lets them fail.
+		orphaned := killed["run"] > 0 && (killed["net"] > 0 || killed[unrecorded] > 0)
 		c.that(r.took < patience, "round %d: the client ended", round)
 		c.that(strings.Contains(r.stdout, `"subtype":"success"`) || orphaned, "round %d: killed %v of %v: the client ran to its end in %.1f s %s", round, killed, deaths, r.took.Seconds(), tailOf(r))
 		undo := []string{"undo", "--since", began.Format(time.RFC3339Nano), "--yes"}
@@ -275,6 +275,9 @@ func (n *container) deaths(rng *rand.Rand, took time.Duration) (all []death) {
 	return all
 }
 
+// unrecorded counts the kills of run before its first change started a recorder.
+const unrecorded = "run without a recorder"
+
 // kill kills all processes that the deaths name at their moments, and counts them.
 func (n *container) kill(deaths []death, killed map[string]int, stop chan struct{}) {
 	began := time.Now()
@@ -283,6 +286,9 @@ func (n *container) kill(deaths []death, killed map[string]int, stop chan struct
 		case <-stop:
 			return
 		case <-time.After(time.Until(began.Add(d.at))):
+		}
+		if d.name == "run" && len(n.processes("net")) == 0 {
+			killed[unrecorded]++
 		}
 		for _, pid := range n.processes(d.name) {
 			if syscall.Kill(pid, syscall.SIGKILL) == nil {
