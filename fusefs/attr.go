@@ -16,7 +16,7 @@ import (
 // How long the kernel may cache names, attributes and the absence of names.
 const (
 	ownTTL     = time.Hour              // while no process can change the source directly
-	outsideTTL = 900 * time.Millisecond // while a process can, because such changes must show within a second
+	outsideTTL = 900 * time.Millisecond // while some process can; its changes must show within a second
 )
 
 // status converts an error to an errno for the kernel. All errors are converted here.
@@ -65,7 +65,7 @@ func (o *namespace) ttl() (sec uint64, nsec uint32) {
 	return uint64(ownTTL / time.Second), 0
 }
 
-// fillEntry fills the reply to a request for a name with the node id and its attributes sx.
+// fillEntry fills the reply to a lookup with a node id and with sx, the attributes of that node.
 func (o *namespace) fillEntry(id uint64, sx *sys.Stat, out *fuse.EntryOut) {
 	out.NodeId = id
 	out.EntryValid, out.EntryValidNsec = o.ttl()
@@ -78,23 +78,25 @@ func (o *namespace) fillAttrOut(sx *sys.Stat, out *fuse.AttrOut) {
 	o.fillAttr(sx, &out.Attr)
 }
 
-// severalAsked is the value of attrThread when several threads, or an unknown one, have asked for
+// severalAsked is the value of attrThread when several threads or an unknown thread have asked for
 // attributes. No thread has this id.
 const severalAsked = ^uint32(0)
 
-// noteAttrRead records the thread for which attributes of n are about to be read, or 0 if unknown.
-// It always performs an atomic write, so that voidOlderReplies sees every record made before it.
+// noteAttrRead records that attributes of n are about to be read for the thread tid, or for an
+// unknown thread if tid is 0. It always performs an atomic write, so that a later voidOlderReplies
+// sees the record.
 func (n *inode) noteAttrRead(tid uint32) {
 	if tid == 0 || !n.attrThread.CompareAndSwap(tid, tid) && !n.attrThread.CompareAndSwap(0, tid) {
 		n.attrThread.Store(severalAsked)
 	}
 }
 
-// voidOlderReplies is called after a change of attributes whose result the kernel cannot compute.
-// Such changes add a name to a directory, remove one, or give a file another name. An answer to a
-// concurrent request may contain the old attributes, which the kernel would cache for an hour. So
-// voidOlderReplies sends a notification that makes the kernel ignore answers to earlier requests.
-// The thread that made the change needs none, because it has no other request in progress.
+// voidOlderReplies makes the kernel ignore the attributes of nodes in answers to earlier requests.
+// It is called after an operation has added a name to a directory, removed one, or given a file
+// another name, because the kernel cannot compute the resulting attributes. Without it, the answer
+// to a concurrent request may contain the old attributes, and the kernel would cache them for an
+// hour. The thread that made the change needs no notification, because it has no other request in
+// progress.
 func (o *namespace) voidOlderReplies(in *fuse.InHeader, nodes ...*inode) {
 	for _, n := range nodes {
 		if by := n.attrThread.Swap(0); by != 0 && (by == severalAsked || by != in.Pid) {
@@ -103,7 +105,8 @@ func (o *namespace) voidOlderReplies(in *fuse.InHeader, nodes ...*inode) {
 	}
 }
 
-// peek returns the generation to pass to note. Call it before reading attributes from the source.
+// peek returns the generation that note takes as its argument gen. Call it before reading
+// attributes from the source.
 func (n *inode) peek() uint32 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -111,10 +114,11 @@ func (n *inode) peek() uint32 {
 }
 
 // note compares attributes read from the source with those that the kernel's cache of n is based
-// on, and stores the new ones. gen is what peek returned before the read. If an operation of ours
-// ran since then, the comparison proves nothing. changed means that a process wrote to the source
-// directly. Then the cached pages are wrong, and the next OPEN drops them. While processes use the
-// source directly, the next OPEN also drops the pages if the comparison proved nothing.
+// on, and stores the new ones. gen is what peek returned before the read. If one of our operations
+// changed n in between, the comparison proves nothing. changed reports whether a process wrote to
+// the source directly. Then the cached pages are wrong, and the next OPEN drops them. While
+// processes use the source directly, the next OPEN also drops the pages if the comparison proved
+// nothing.
 func (n *inode) note(sx *sys.Stat, gen uint32) (changed bool, before kernelState) {
 	if !n.isReg() {
 		return false, kernelState{}
@@ -133,8 +137,8 @@ func (n *inode) note(sx *sys.Stat, gen uint32) (changed bool, before kernelState
 	now := before
 	now.known = true
 	now.mtime, now.ctime, now.size = sx.Mtime, sx.Ctime, sx.Size
-	// If only the ctime changed, it was a chmod, or a write after which the mtime was restored.
-	// Both count as a change.
+	// A change of the ctime alone comes from a chmod, or from a write after which the mtime was
+	// restored. Both count as a change.
 	changed = before.known && before != now
 	if changed || outside && (before.young || !before.known) {
 		n.spoil()
@@ -147,8 +151,9 @@ func (n *inode) note(sx *sys.Stat, gen uint32) (changed bool, before kernelState
 // spoil marks the kernel's cache of n as possibly wrong.
 func (n *inode) spoil() { n.spoilt.Add(1) }
 
-// young reports whether another change may still get the same ctime. Linux before 6.13 takes the
-// ctime from a clock that ticks every 4 to 10 ms. Some file systems store only whole seconds.
+// young reports whether another change made now may still get the same ctime. Linux before 6.13
+// takes the ctime from a clock that ticks every 4 to 10 ms. Some file systems store only whole
+// seconds.
 func young(ctime int64) bool {
 	tick := 20 * time.Millisecond
 	if ctime%int64(time.Second) == 0 {
@@ -157,7 +162,8 @@ func young(ctime int64) bool {
 	return time.Now().UnixNano()-ctime < int64(tick)
 }
 
-// begin is called before an operation of ours changes n's times, and end after it.
+// begin records that one of our operations is about to change n's times. end records that the
+// operation has ended.
 func (n *inode) begin() {
 	n.mu.Lock()
 	n.kernelHas.known = false
@@ -173,8 +179,8 @@ func (n *inode) end() {
 	n.mu.Unlock()
 }
 
-// observed handles attributes read from the source by anything except OPEN. If they changed
-// unexpectedly, it notifies the kernel and the Observer.
+// observed handles attributes of n that any request except OPEN has read from the source. If they
+// changed unexpectedly, it notifies the kernel and the Observer.
 func (o *contents) observed(n *inode, sx *sys.Stat, gen uint32) {
 	if changed, before := n.note(sx, gen); changed {
 		o.notifier.inode(n)
@@ -182,7 +188,7 @@ func (o *contents) observed(n *inode, sx *sys.Stat, gen uint32) {
 	}
 }
 
-// tellOutside reports to the Observer that n was changed on the source.
+// tellOutside reports to the Observer that n was changed directly in the source.
 func (o *contents) tellOutside(n *inode, before kernelState, sx *sys.Stat) {
 	o.changes.Everything()
 	after := sx.Stat
@@ -191,10 +197,10 @@ func (o *contents) tellOutside(n *inode, before kernelState, sx *sys.Stat) {
 	o.outsideOf(n, was, after)
 }
 
-// outsideOf reports a change on the source to the Observer, unless n is dirty: then its content is
-// reported when n is closed. It holds n.order, so that no write begins before the Observer has
-// saved the content. If n.order is taken, it reports in the background, because the caller may hold
-// that lock or another inode's.
+// outsideOf reports a change in the source to the Observer. A change of a dirty n is reported when
+// n is closed. outsideOf holds n.order, so that no write begins before the Observer has saved the
+// content. If n.order is taken, it reports in the background instead of waiting, because the caller
+// may hold that lock or another inode's.
 func (o *contents) outsideOf(n *inode, was, after event.Stat) {
 	if o.obs == nil {
 		return

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// File systems mounted in the source are passed through, except the kernel's own. Through a procfs
-// inside a project, mountd used to open /proc/PID/uid_map for writing, with the rights of root, for
-// any user.
+// File systems that are mounted inside the source can be used through the mount, except those of
+// the kernel, such as procfs. Through a procfs inside a project, any user could once make mountd
+// open /proc/PID/uid_map for writing with the rights of root.
 func TestMountsBelow(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to mount")
@@ -70,7 +70,7 @@ func TestMountsBelow(t *testing.T) {
 	if err := os.Chmod(in("map"), 0o600); !errors.Is(err, unix.EACCES) {
 		t.Errorf("chmod a file of procfs: %v", err)
 	}
-	// Other file systems are passed through.
+	// Other file systems can be used through the mount.
 	if err := os.WriteFile(in("memory/a"), []byte("in memory\n"), 0o644); err != nil {
 		t.Error(err)
 	}

@@ -14,8 +14,8 @@ import (
 )
 
 // TestAppendBeside: two processes append to one file, one through the mount, the other directly to
-// the source, in a way that the mount does not know. The kernel sends an append with the offset at
-// which it believes the end to be, so 1,512 of 20,000 lines used to be overwritten.
+// the source without the mount's knowledge. The kernel sends an append with the offset that it
+// believes to be the end of the file, so 1,512 of 20,000 lines used to be overwritten.
 func TestAppendBeside(t *testing.T) {
 	f := mountTest(t, nil)
 	f.write("a", "")
@@ -62,8 +62,8 @@ func TestAppendBeside(t *testing.T) {
 }
 
 // TestAttributesOvertaken: a name is created in a directory while a request for the directory's
-// attributes is being answered. The kernel used to believe the reply, with the old time, for an
-// hour.
+// attributes is being answered. The kernel used to trust the reply, which contained the old time,
+// for an hour.
 func TestAttributesOvertaken(t *testing.T) {
 	f := mountTest(t, nil)
 	ask := map[string]func(d string, reader int) error{
@@ -86,8 +86,8 @@ func TestAttributesOvertaken(t *testing.T) {
 	}
 	for name, ask := range ask {
 		t.Run(name, func(t *testing.T) {
-			// On a busy machine the kernel itself causes this once in thousands of times (see
-			// below). A fault of ours would show in every run.
+			// On a busy machine the kernel itself shows an old time once in thousands of tries (see
+			// below). A fault of ours would show one in every try.
 			stale := 0
 			for try := range 3 {
 				if stale = attributesOvertaken(t, f, fmt.Sprint(name, try), ask); stale == 0 {
@@ -155,10 +155,10 @@ func attributesOvertaken(t *testing.T, f *fixture, name string, ask func(d strin
 	return stale
 }
 
-// TestBytesBeside: two ways lead to some files, and both change them, through old handles as well
-// as by name. A process that opens a file must read its present bytes. A change of ours used to
-// hide an earlier one of the other side that nobody had looked at, and the old bytes were shown
-// from then on.
+// TestBytesBeside: files are changed both through the mount and directly in the source, by name and
+// through handles that were opened earlier. A process that opens a file must read its present
+// bytes. A change through the mount used to hide an earlier change in the source that the mount had
+// not noticed, and readers got the old bytes from then on.
 func TestBytesBeside(t *testing.T) {
 	f := mountTest(t, func(o *Options) { o.Outside = true })
 	side := [2]string{f.dir, f.src}

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ext4 gives the inode number of a deleted file to the next new file. A table without the birth
-// time served the old file's pages as those of the new one.
+// ext4 gives the inode number of a deleted file to the next new file. When the table of inodes did
+// not compare birth times, a reader of the new file got pages of the old one.
 func TestInodeNumberReuse(t *testing.T) {
 	f := mountTest(t, func(o *Options) { o.Outside = true })
 	reused := 0
@@ -54,9 +54,9 @@ func TestInodeNumberReuse(t *testing.T) {
 	t.Logf("%d of 200 numbers were used again", reused)
 }
 
-// A file changes in the source. The first read after the next open must return all of it, however
-// its size changed. Without a notification before the reply to OPEN, the text was cut at the old
-// length.
+// A file changes in the source. The first read after the next open must return the whole file,
+// however its size changed. When the kernel was not notified before the reply to OPEN, the text was
+// cut at the old length.
 func TestChangeUnderneath(t *testing.T) {
 	for _, outside := range []bool{true, false} {
 		t.Run(fmt.Sprintf("outside=%v", outside), func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestChangeUnderneath(t *testing.T) {
 			f.write("a", "first")
 			f.read("a")
 			for i, s := range []string{"much longer than first", "short", "shorT", "", strings.Repeat("x", 10000), "y"} {
-				time.Sleep(5 * time.Millisecond) // longer than a tick of the clock for time stamps
+				time.Sleep(5 * time.Millisecond) // longer than a tick of the file system's clock
 				if err := os.WriteFile(filepath.Join(f.src, "a"), []byte(s), 0o644); err != nil {
 					t.Fatal(err)
 				}
@@ -131,8 +131,8 @@ func TestAbsentNames(t *testing.T) {
 	}
 }
 
-// Once somebody is known to write in the source, what was cached for an hour is trusted for at most
-// a second.
+// Once a process is known to write in the source, cached data that was valid for an hour is valid
+// for at most a second.
 func TestSetOutside(t *testing.T) {
 	f := mountTest(t, nil)
 	f.sh("mkdir d; echo x > d/a; cat d/a; ls d; test ! -e d/b")
@@ -160,8 +160,8 @@ func names(t *testing.T, dir string) []string {
 	return n
 }
 
-// Half of a thousand files are deleted while a reader is in the middle of the listing. With offsets
-// that count entries, the reader missed 106 of the remaining files.
+// Half of a thousand files are deleted while a reader is in the middle of the listing. When offsets
+// counted entries, the reader missed 106 of the remaining files.
 func TestListingWhileDeleting(t *testing.T) {
 	f := mountTest(t, nil)
 	f.rec.quiet = true
@@ -255,8 +255,9 @@ func TestOpenFilesSurvive(t *testing.T) {
 	}
 }
 
-// While a file is saved atomically again and again, every reader gets one of its contents whole. An
-// OPEN that arrives after the rename is for an inode without a name. It used to fail with ESTALE.
+// While a file is saved atomically again and again, every reader gets one complete version. An OPEN
+// that arrives after the rename is for an inode that has no name any more. Such an OPEN used to
+// fail with ESTALE.
 func TestReadersOfAtomicSaves(t *testing.T) {
 	f := mountTest(t, nil)
 	f.rec.quiet = true
@@ -305,8 +306,8 @@ func init() {
 	}
 }
 
-// A process whose working directory is removed sees it as on any other file system: empty, and
-// without names.
+// A process whose working directory is removed sees an empty directory in which it can create
+// nothing, as on any other file system.
 func TestStandingInRemovedDirectory(t *testing.T) {
 	f := mountTest(t, nil)
 	script := `mkdir d; cd d; touch a; ls; rm a; rmdir ../d; stat -c %h .; ls; ls a 2>/dev/null || echo none; touch b 2>/dev/null || echo no`

@@ -23,8 +23,8 @@ const (
 	freePeeks   = 4               // how many files a young program may begin to write before it is examined less often
 )
 
-// processes finds the process of a thread. The kernel sends the thread id in our pid namespace, or
-// 0.
+// processes finds the process of a thread. The kernel sends the thread's id in our pid namespace,
+// or 0 if the thread has no id there.
 type processes struct {
 	mu    sync.Mutex // guards tids, pids
 	tids  map[uint32]thread
@@ -105,8 +105,8 @@ func (o *contents) closer(in *fuse.InHeader) Caller {
 }
 
 // recent returns a caller from the cache if it was looked up less than trustWrite ago, usually when
-// the file was opened or first written. For a young process, it also checks that the name has not
-// changed, because reading the name does not wait for an exec.
+// the file was opened or first written. For a young process, it also checks that the process's name
+// has not changed. Reading the name does not wait for an exec.
 func (p *processes) recent(in *fuse.InHeader) (Caller, bool) {
 	c := Caller{TID: in.Pid, PID: in.Pid, UID: in.Uid, GID: in.Gid}
 	p.mu.Lock()
@@ -127,7 +127,8 @@ func (p *processes) recent(in *fuse.InHeader) (Caller, bool) {
 	return c, err == nil && comm == k.proc.Comm
 }
 
-// thread returns the cached facts about a thread. It looks them up if they are older than trust.
+// thread returns the cached facts about a thread. It looks them up again if they are older than
+// trust.
 func (p *processes) thread(tid uint32, trust time.Duration) thread {
 	p.mu.Lock()
 	t, ok := p.tids[tid]
@@ -151,8 +152,8 @@ func (p *processes) thread(tid uint32, trust time.Duration) thread {
 	return t
 }
 
-// process describes a process and its ancestors. The same start time and command name mean the same
-// process.
+// process describes a process and its ancestors. A description that was read less than trust ago is
+// reused.
 func (p *processes) process(pid uint32, trust time.Duration, depth int) *Process {
 	if pid == 0 || depth > maxAncestry {
 		return nil
@@ -179,8 +180,7 @@ func (p *processes) process(pid uint32, trust time.Duration, depth int) *Process
 	}
 }
 
-// still reports whether st describes the process that was read before, with the same parent and
-// program.
+// still reports whether st describes the process p, with the same parent and program as before.
 func (p *Process) still(st procfs.Stat) bool {
 	if st.Image != 0 && p.Image != st.Image {
 		return false
@@ -191,11 +191,12 @@ func (p *Process) still(st procfs.Stat) bool {
 	return p.Group == uint32(st.Group) && parentPID(p) == uint32(st.Parent)
 }
 
-// lookWait limits how long look may take. Reading a process's data blocks during its exec or page
-// fault. Either may wait for a reply of ours, which may need a lock that look's caller holds.
+// lookWait limits how long look may take. Reading a process's data blocks during its exec or during
+// a page fault. The exec or the fault may wait for a reply of ours, which may need a lock that
+// look's caller holds.
 const lookWait = time.Second
 
-// look reads the system's data about a process. k is the cached entry.
+// look reads the system's data about a process. k is the cached entry for the process.
 func (p *processes) look(pid uint32, k cachedProcess, depth int, now time.Time) *Process {
 	st, err := procfs.ReadStat(int(pid))
 	if err != nil {
@@ -342,7 +343,7 @@ func (c *Callers) Of(tid uint32) Caller {
 }
 
 const (
-	// commandMax limits how much of a command line is read, because some have megabytes.
+	// commandMax limits how much of a command line is read, because some are megabytes long.
 	commandMax = 4 << 10
 	// commandsAtOnce limits concurrent reads. The first look at a process reads all its ancestors
 	// too, and each read occupies a thread for as long as the process hangs.
@@ -377,7 +378,7 @@ func (c *commands) read(p *Process) {
 	})
 }
 
-// begin runs look in the background if a slot is free. Nothing waits for it. It ends when the
+// begin runs look in the background if a slot is free. Nothing waits for look, which ends when the
 // command line can be read or the process has ended.
 func (c *commands) begin(look func()) (begun bool) {
 	select {
@@ -392,8 +393,8 @@ func (c *commands) begin(look func()) (begun bool) {
 	return true
 }
 
-// commandLine reads the beginning of a command line. During an exec, the new program has its name
-// but no arguments yet, so commandLine retries.
+// commandLine reads the beginning of a command line. In the middle of an exec, a process has its
+// new name but no arguments yet, so commandLine retries.
 func commandLine(pid uint32) (b []byte, err error) {
 	for pause := time.Millisecond; ; pause *= 2 {
 		b, err = procfs.Begin(int(pid), commandMax)

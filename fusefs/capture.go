@@ -39,8 +39,8 @@ func (n *inode) setReported(s stamp) {
 	}
 }
 
-// markDirty makes n dirty. If n was clean, the Observer first saves the old content, whose stamp is
-// before. The caller holds n.order.
+// markDirty makes n dirty. If n was clean, the Observer first saves the old content; before is its
+// stamp. The caller holds n.order.
 func (o *contents) markDirty(n *inode, c Caller, op event.Op, before stamp, appends bool, cancel <-chan struct{}) *writes {
 	w := n.writes
 	if w == nil {
@@ -49,8 +49,8 @@ func (o *contents) markDirty(n *inode, c Caller, op event.Op, before stamp, appe
 	}
 	if !w.dirty {
 		// A version may store only the bytes after tail, as an addition to the previous version.
-		// That needs a file with the content that the Observer received last. If the file has no
-		// mark, the Observer receives its content in Before, below.
+		// This requires that the file still has the content that the Observer received last. If the
+		// file has no mark, the call of Before below gives its content to the Observer.
 		sameContent := n.reported != nil && *n.reported == before || n.reported == nil && n.mark.Load() == 0
 		if o.obs != nil {
 			o.obs.Before(Change{File: n, Caller: c, Op: op, Append: appends, Cancel: cancel})
@@ -72,11 +72,11 @@ func (o *contents) markDirty(n *inode, c Caller, op event.Op, before stamp, appe
 }
 
 // check is called just before each of our operations on the content. If a process wrote to the
-// source since the last operation, check resets the tail, because the earlier content is not the
-// last version's.
+// source since the last operation, check resets the tail, because the bytes before it may no longer
+// be those of the last version.
 //
-// Our own changes of mode, owner, times or names look like such a write and reset the tail too, but
-// they are rare between a write and the close after it.
+// Changes of mode, owner, times or names through the mount look like such a write and reset the
+// tail too, but they are rare between a write and the close after it.
 func (w *writes) check(fd int) {
 	if w.tail < TailMin {
 		return
@@ -115,8 +115,8 @@ func (w *writes) truncated(size int64) {
 // also reports its mode and owner. The caller holds n.order.
 func (n *inode) neverClosed() bool { return n.writes != nil && n.writes.created }
 
-// closeContent reports to the Observer that the content of a dirty n can be captured. c is the
-// process that closed n, or zero if none did. The caller holds n.order.
+// closeContent reports to the Observer that the content of n can be captured, if n is dirty. c is
+// the process that closed n, or zero if none did. The caller holds n.order.
 func (o *contents) closeContent(n *inode, c Caller, op event.Op, idle bool) {
 	w := n.writes
 	if w == nil || !w.dirty {
@@ -135,7 +135,7 @@ func (o *contents) closeAs(n *inode, w *writes, c Caller, op event.Op, idle, hel
 	defer o.ledger.flag(n, nodeDirty|nodeCreated, false)
 	defer o.dirty.remove(n) // deferred: n stays in the set until it has been reported
 	if err != nil {
-		// It was removed on the source while it was being written.
+		// The file was removed in the source while it was being written.
 		o.log.Warn("closed file cannot be found", "path", n.LastPath(), "err", err)
 		return
 	}

@@ -26,7 +26,7 @@ func init() {
 	helpers["tmpfile"] = func(args []string) error { return linkTmpfile(args[0], args[1]) }
 }
 
-// run starts one of the helpers as a process of its own.
+// run starts one of the helpers as a separate process.
 func (f *fixture) run(name string, args ...string) {
 	f.t.Helper()
 	cmd := f.enter(helperCmd(name, args...))
@@ -45,7 +45,7 @@ func helperCmd(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// mmapStore stores through a mapping after the last descriptor was closed.
+// mmapStore writes through a mapping after the last descriptor was closed.
 func mmapStore(name string) error {
 	h, err := os.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
@@ -193,7 +193,7 @@ func TestSequences(t *testing.T) {
 			[]string{`done mkdir d`, `done rename d e`, `done rmdir e`}},
 		{"a directory with a file in it moves", "mkdir -p d/e; echo x > d/e/f", func(f *fixture) { f.sh("mv d g; echo y > g/e/f") },
 			[]string{`done rename d g`, `before truncate g/e/f "x\n"`, `closed write g/e/f "y\n"`}},
-		// An editor that sets the mode of its new file before it closes the file, as sed -i does,
+		// An editor such as sed -i sets the mode of its new file before it closes the file. That
 		// makes one version, not three.
 		{"mode set before the first close", "", func(f *fixture) { f.run("chmodnew", "a") }, []string{`done create a`, `closed create a "text"`}},
 		{"chmod", "touch a", func(f *fixture) { f.sh("chmod 600 a") }, []string{`done chmod a`}},
@@ -276,8 +276,8 @@ func (f *fixture) copyRange(from, to string) {
 	}
 }
 
-// A log or a database is never closed, so it is reported when nothing was written to it for a
-// while.
+// A log or a database is never closed, so its content is reported when nothing has been written to
+// it for a while.
 func TestIdle(t *testing.T) {
 	f := mountTest(t, nil)
 	h, err := os.Create(filepath.Join(f.dir, "log"))
@@ -301,8 +301,9 @@ func TestIdle(t *testing.T) {
 	f.want(t, `before write log "one\n"`, `closed write log "one\ntwo\n"`)
 }
 
-// The kernel may send a RELEASE late. That of one redirection once came after the next redirection
-// had emptied the file, and reported an empty content that nobody had closed.
+// The kernel may send a RELEASE late. The RELEASE of one shell redirection once came after the next
+// redirection had emptied the file. The late RELEASE reported an empty content that nobody had
+// closed.
 func TestLateRelease(t *testing.T) {
 	f := mountTest(t, nil)
 	const rounds = 500
@@ -390,8 +391,8 @@ func TestBeforeIsCancelled(t *testing.T) {
 }
 
 // A file that was only made or emptied is reported when its handle ends, which the kernel announces
-// after close(2) has returned. A request for Settled on the root is answered after that report. If
-// the file stays open, it is answered soon.
+// after close(2) has returned. A request for the attribute Settled of the root is answered after
+// that report. If the file stays open, the request is answered soon.
 func TestSettled(t *testing.T) {
 	f := mountTest(t, nil)
 	f.sh("echo old > a")

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestTracker: as soon as an operation has returned, it is reported under all the names that it
-// affected. If these cannot be known, everything may have changed.
+// TestTracker: as soon as an operation has returned, the Tracker reports all names that the
+// operation affected. If these cannot be known, it reports that everything may have changed.
 func TestTracker(t *testing.T) {
 	const everything = "*"
 	f := mountTest(t, nil)
@@ -80,7 +80,7 @@ func TestTracker(t *testing.T) {
 		{"nothing", func() error { return nil }, ""},
 		{"reading", func() error { _, err := os.ReadFile(at("b")); return err }, ""},
 	} {
-		// Ask twice with the same token. The first answer must not make the second one incomplete.
+		// Ask twice with the same token. The first answer must not make the second incomplete.
 		token, _, _ := f.srv.Changes("")
 		older := token
 		if err := test.do(); err != nil {
@@ -100,8 +100,8 @@ func TestTracker(t *testing.T) {
 	}
 }
 
-// TestChangesUnknownName: if a file has a name that the mount has not seen yet, a change of the
-// file may concern any path.
+// TestChangesUnknownName: a file may have a name that the mount has not seen yet. Then a change of
+// the file may concern any path.
 func TestChangesUnknownName(t *testing.T) {
 	f := mountTest(t, nil)
 	f.rec.quiet = true
@@ -118,8 +118,9 @@ func TestChangesUnknownName(t *testing.T) {
 	}
 }
 
-// TestChangesOutside: while somebody can write to the source directly, and for a while after,
-// nothing is certain. The same holds after such a change was noticed.
+// TestChangesOutside: while some process can write to the source directly, and for a while after,
+// the mount reports that everything may have changed. It does the same after it noticed such a
+// write.
 func TestChangesOutside(t *testing.T) {
 	f := mountTest(t, func(o *Options) { o.Outside = true })
 	f.rec.quiet = true
@@ -140,7 +141,7 @@ func TestChangesOutside(t *testing.T) {
 	f.told()
 	token, _, _ = f.srv.Changes("")
 	f.under("echo 22 > a")
-	f.sh("cat a") // its OPEN notices the change
+	f.sh("cat a") // the OPEN by cat notices the change
 	if _, paths, all := f.srv.Changes(token); !all {
 		t.Errorf("told %q after a change underneath was noticed", paths)
 	}

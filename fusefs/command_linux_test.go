@@ -32,7 +32,7 @@ func (f *fixture) closer(name string) *Process {
 	return p
 }
 
-// stays starts a program in the mount that ends when its standard input ends.
+// stays starts a program in the mount. The program ends when its standard input ends.
 func (f *fixture) stays(cmd *exec.Cmd) {
 	f.t.Helper()
 	in, err := f.enter(cmd).StdinPipe()
@@ -45,8 +45,9 @@ func (f *fixture) stays(cmd *exec.Cmd) {
 	f.t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
 }
 
-// The command of a process is the one with which it was started or, if it has executed another
-// program, that program's. Of megabytes of arguments, only the beginning is known.
+// The command of a process is the one with which it was started. If it has executed another
+// program, its command is that program's. If the arguments are megabytes long, only the beginning
+// is recorded.
 func TestCommand(t *testing.T) {
 	f := mountTest(t, nil)
 	f.stays(exec.Command("bash", "-c", `echo x > short; exec -a other sh -c "echo y > exec; read x"`))
@@ -82,9 +83,9 @@ func TestCommand(t *testing.T) {
 }
 
 // The command of a process cannot be read while its memory is locked, here until one of its own
-// requests is answered. Such a process works on the mount like any other, because no request waits
-// for a command, which is only shown to people. An attempt to read it once took a second and found
-// nothing.
+// requests is answered. Such a process works on the mount like any other, because commands are only
+// shown to people and no request waits for them. Requests used to try, which took a second and
+// found nothing.
 func TestUnreadableCommand(t *testing.T) {
 	locked := make(chan struct{})
 	var asked atomic.Int32
@@ -112,9 +113,9 @@ func TestUnreadableCommand(t *testing.T) {
 	eventually(t, "end of the looks", func() bool { return len(f.srv.fs.procs.commands.slots) == 0 })
 }
 
-// A program that has just started and makes many files is not examined for each of them, because
-// that takes a third of the time of making one. It may make its first files for a program that it
-// then becomes, as a shell does.
+// A program that has just started and makes many files is not examined for each of them, because an
+// examination takes a third as long as making a file. The first files are examined, because a shell
+// may make a file for the program that it then becomes.
 func TestYoungProgramIsNotLookedAtForEachFile(t *testing.T) {
 	st, err := procfs.ReadStat(os.Getpid())
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// doneOn reports an operation that changes no names to the Observer.
+// doneOn reports to the Observer an operation that changes no names.
 func (o *contents) doneOn(n *inode, in *fuse.InHeader, op event.Op, sx *sys.Stat) {
 	if o.obs == nil || op == event.OpChmod && (n.neverClosed() || sx.Nlink == 0) { // the first close reports a new file; a file without a name has no path to report
 		return
@@ -55,7 +55,7 @@ func (o *namespace) target(n *inode) string {
 }
 
 // newMode returns the mode for a new file in dir. If the source has access control lists, the
-// kernel leaves the umask to us, because a directory's default list replaces it.
+// kernel leaves the umask to us. A default list of the directory takes the place of the umask.
 func (o *namespace) newMode(dir *dirfd, mode, umask uint32) uint32 {
 	n := dir.node
 	if o.acl && !n.lacks(sys.DefaultACL) {
@@ -68,7 +68,7 @@ func (o *namespace) newMode(dir *dirfd, mode, umask uint32) uint32 {
 	return mode &^ umask
 }
 
-// Create makes and opens a file. The file may exist if it was made on the source after the kernel
+// Create makes and opens a file. The file may exist if it was made in the source after the kernel
 // looked it up.
 func (o *overlay) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
 	parent, st := o.node(in.NodeId)
@@ -128,8 +128,8 @@ func createFlags(flags uint32) int {
 	return f
 }
 
-// created registers a new file. It is dirty from the start, so that its first close is reported
-// even if nothing was written.
+// created registers a new file. The file is dirty from the start, so that its first close is
+// reported even if nothing was written.
 func (o *contents) created(n *inode, c Caller, fd int, in *fuse.CreateIn, sx *sys.Stat, out *fuse.OpenOut) {
 	n.order.Lock()
 	defer n.order.Unlock()
@@ -139,7 +139,7 @@ func (o *contents) created(n *inode, c Caller, fd int, in *fuse.CreateIn, sx *sy
 	o.dirty.add(n)
 	o.opened(n, fd, in.Flags, c, true, in.Unique, out)
 	if sx.Mode&0o600 != 0o600 && !o.us.root {
-		o.guard(n) // git makes its objects read-only, so they could not be opened again
+		o.guard(n) // git makes its objects read-only, so an object could not be opened again
 	}
 	if o.obs != nil && !n.nameless() {
 		p := n.LastPath()
@@ -180,7 +180,8 @@ func (n *inode) nameless() bool {
 	return n.gone
 }
 
-// Mknod makes a FIFO, a socket, a device or a regular file, which may be empty or prepared.
+// Mknod makes a FIFO, a socket, a device or a regular file. A regular file is empty or comes from
+// prepared.
 func (o *overlay) Mknod(_ <-chan struct{}, in *fuse.MknodIn, name string, out *fuse.EntryOut) fuse.Status {
 	mk := func(dir *dirfd) error {
 		return sys.Mknod(dir.fd, name, o.newMode(dir, in.Mode, in.Umask), int(in.Rdev))
@@ -218,8 +219,8 @@ func (o *overlay) Symlink(_ <-chan struct{}, in *fuse.InHeader, target, name str
 	}, nil)
 }
 
-// make calls mk, as the caller, to make name in the directory in.NodeId, and reports it. If made is
-// not nil, it is called to report the content.
+// make calls mk, as the caller, to make name in the directory in.NodeId, and reports the operation.
+// If made is not nil, it is called to report the content.
 func (o *overlay) make(in *fuse.InHeader, name string, op event.Op, target string, out *fuse.EntryOut, mk func(dir *dirfd) error, made func(n *inode, size int64)) fuse.Status {
 	parent, d, st := o.openParent(in.NodeId, name, fuse.EACCES)
 	if !st.Ok() {
@@ -258,7 +259,7 @@ func (o *overlay) make(in *fuse.InHeader, name string, op event.Op, target strin
 	return fuse.OK
 }
 
-// Link gives a file another name, or its first if it was made without one.
+// Link gives a file another name. A file that was made without a name gets its first name.
 func (o *overlay) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fuse.EntryOut) fuse.Status {
 	n, st := o.node(in.Oldnodeid)
 	if !st.Ok() {
@@ -282,7 +283,7 @@ func (o *overlay) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	n.end()
 	var sx sys.Stat
 	if err == unix.EEXIST && in.Unique&resendBit != 0 && sys.StatAt(d.fd, name, &sx) == nil && keyOf(&sx) == n.key {
-		err = nil // an earlier server made the link before it was killed
+		err = nil // an earlier server made the link before that server was killed
 	}
 	if err != nil {
 		return status(err)
@@ -313,8 +314,8 @@ func (o *overlay) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	return fuse.OK
 }
 
-// closeMade reports the content of a file that just got its first name, even if it is still being
-// written. fd is a descriptor of the file, or -1. The caller holds n.order.
+// closeMade reports the content of a file that just got its first name, even if the file is still
+// being written. fd is a descriptor of the file, or -1. The caller holds n.order.
 func (o *contents) closeMade(n *inode, c Caller, size int64, fd int) {
 	if n.writes == nil {
 		n.writes = &writes{writer: c}
@@ -333,7 +334,7 @@ func (o *contents) closeMade(n *inode, c Caller, size int64, fd int) {
 	o.releaser.Released(n, fd)
 }
 
-// link makes the new name on the source. The caller holds n.order.
+// link makes the new name in the source. The caller holds n.order.
 func (o *namespace) link(n *inode, dir int, name string) error {
 	for l := range n.eachLink() {
 		p, err := o.dir(l.parent)
@@ -363,8 +364,8 @@ func (o *namespace) link(n *inode, dir int, name string) error {
 }
 
 const (
-	// maxPrepared limits how many threads can have prepared files, and so the memory, because an
-	// attribute has at most 64 KiB.
+	// maxPrepared limits the threads that can have prepared files, and so the memory for them. A
+	// thread has at most 64 KiB, because an attribute cannot be longer.
 	maxPrepared = 64
 	// preparedFor is how long a prepared file waits for its mknod(2).
 	preparedFor = 10 * time.Second
@@ -373,7 +374,7 @@ const (
 // prepared holds the files that threads are about to make. A client that carries out a plan
 // prepares many files in one request, then makes each with one request instead of seven. Each file
 // appears complete, in one operation. If a preparation is lost, for instance at a take-over, the
-// second request makes an empty file. The client checks for that.
+// request that makes the file makes an empty file. The client checks for that.
 type prepared struct {
 	mu sync.Mutex
 	by map[uint32]preparation // each thread's last preparation; nil while no timer runs
@@ -386,7 +387,8 @@ type preparation struct {
 	files map[string]event.PreparedFile
 }
 
-// put stores the files that a thread prepares, replacing its earlier ones.
+// put stores the files that a thread prepares. They replace the files that the thread prepared
+// earlier.
 func (p *prepared) put(in *fuse.InHeader, data []byte) fuse.Status {
 	files, err := event.DecodePrepared(data)
 	if err != nil {
@@ -442,7 +444,7 @@ func (p *prepared) take(in *fuse.InHeader, name string) (event.PreparedFile, boo
 
 // makePrepared makes a prepared file and returns its descriptor. It sets the file's time last, so a
 // file with that time is complete. It does not set the owner, because only the kernel knows whether
-// the caller may.
+// the caller may set it.
 func makePrepared(dir int, f event.PreparedFile) (fd int, err error) {
 	fd, err = sys.Open(dir, string(f.Name), unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, f.Mode&0o777)
 	if err != nil {
@@ -468,8 +470,8 @@ func makePrepared(dir int, f event.PreparedFile) (fd int, err error) {
 	return fd, nil
 }
 
-// statNew reads the attributes of a file that was just created as fd, unless that failed with err.
-// It closes fd if it returns an error.
+// statNew reads the attributes of the new file fd, unless creating it failed with err. It closes fd
+// if it returns an error.
 func statNew(fd int, err error, sx *sys.Stat) error {
 	if err == nil {
 		err = sys.StatFD(fd, sx)

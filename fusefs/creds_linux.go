@@ -32,13 +32,13 @@ func ownCreds() creds {
 	return c
 }
 
-// asCaller calls f, which makes a file on the source. f runs with the file system identity of the
-// caller, so that the file belongs to the caller at once. Only the identity of this thread changes;
-// the device loop has locked its goroutine to the thread.
+// asCaller calls f, which makes a file in the source. f runs with the file system identity of the
+// caller, so that the file belongs to the caller from the beginning. Only the identity of this
+// thread changes; the device loop has locked its goroutine to the thread.
 //
 // The server of an ordinary user cannot do this. Files that it made for other users (allow_other),
-// even set-user-id programs, would belong to its own user. So users other than its own and root get
-// EACCES.
+// even set-user-id programs, would belong to the server's own user. So all users except that user
+// and root get EACCES.
 func (o *contents) asCaller(in *fuse.InHeader, f func() error) error {
 	if !o.us.root && in.Uid != o.us.uid && in.Uid != 0 {
 		return unix.EACCES
@@ -73,7 +73,7 @@ func noReserves() {
 	}
 }
 
-// forCaller calls f, which allocates blocks on the source. It prevents a caller other than root
+// forCaller calls f, which allocates blocks in the source. It prevents a caller other than root
 // from using the blocks reserved for root. f runs without root's rights on files, except CAP_FSETID
 // if keeps is true; see likeCaller.
 func (o *namespace) forCaller(in *fuse.InHeader, keeps bool, f func() error) error {
@@ -98,7 +98,7 @@ func (o *namespace) forCaller(in *fuse.InHeader, keeps bool, f func() error) err
 // identity.
 const fileRights = 1<<0 | 1<<1 | 1<<2 | 1<<3 | 1<<4 | 1<<9 | 1<<27
 
-// These functions change only the calling thread, unlike those of package syscall.
+// The following functions change only the calling thread, unlike those of package syscall.
 
 func setThreadFS(call uintptr, id uint32) {
 	_, _, _ = unix.RawSyscall(call, uintptr(id), 0, 0)
@@ -112,18 +112,18 @@ func setThreadGroups(gs []uint32) {
 	_, _, _ = unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(gs)), uintptr(p), 0)
 }
 
-// capFSETID is CAP_FSETID of capabilities(7). Changes by a process that has it do not clear a
-// file's set-id bits.
+// capFSETID is CAP_FSETID of capabilities(7). When a process with this capability changes a file,
+// the file keeps its set-id bits.
 const capFSETID = 4
 
-// likeCaller calls f, which changes the inode that at refers to. It makes the source clear set-id
-// bits as for the caller. A server that runs as root has CAP_FSETID, so its changes would not clear
-// them.
+// likeCaller calls f, which changes the inode n. It makes the source clear set-id bits as if the
+// caller had made the change. A server that runs as root has CAP_FSETID, so its own changes would
+// not clear them.
 //
 // The rules depend on the groups of the process and on who may execute the file, and differ between
-// kernels. So during f our thread gives up CAP_FSETID and takes the caller's groups, and the source
-// decides. unprivileged means that the kernel reported that the caller lacks CAP_FSETID. Otherwise
-// likeCaller examines the process.
+// kernels. So our thread gives up CAP_FSETID and takes the caller's groups during f, and leaves the
+// decision to the file system of the source. If unprivileged is set, the kernel has reported that
+// the caller lacks CAP_FSETID. Otherwise likeCaller examines the process.
 func (o *namespace) likeCaller(n *inode, at sys.Ref, in *fuse.InHeader, unprivileged bool, f func() error) error {
 	var sx sys.Stat
 	if sys.StatRef(at, &sx) != nil || sx.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 {
@@ -151,8 +151,8 @@ func (o *namespace) likeCaller(n *inode, at sys.Ref, in *fuse.InHeader, unprivil
 	return err
 }
 
-// setIDRights returns the caller's groups, and whether it may keep set-id bits. A process in
-// another user namespace has that right only there.
+// setIDRights returns the caller's groups, and whether the caller's changes keep set-id bits. A
+// process in another user namespace has that right only there.
 func setIDRights(in *fuse.InHeader) (groups []uint32, keeps bool) {
 	b, err := procfs.Read(int(in.Pid), "status")
 	if err != nil {
@@ -175,8 +175,8 @@ func setIDRights(in *fuse.InHeader) (groups []uint32, keeps bool) {
 	return groups, err1 == nil && err2 == nil && ours == theirs
 }
 
-// dropFSETID removes CAP_FSETID from the calling thread; restore adds it again. The device loop has
-// locked its goroutine to that thread.
+// dropFSETID removes CAP_FSETID from the calling thread, and restore adds it again. The device loop
+// has locked its goroutine to that thread.
 func dropFSETID() (restore func()) {
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var caps [2]unix.CapUserData

@@ -15,7 +15,7 @@ import (
 
 // Directories are read without a handle: OPENDIR gets ENOSYS, so that the kernel caches
 // directories. The offset in a request is the source's own cookie (d_off) of the last entry that
-// the kernel used. A cookie stays valid when entries are deleted; an index would not.
+// the kernel used. A cookie stays valid when entries are deleted. The index of an entry would not.
 
 // OpenDir is not implemented; see above.
 func (o *namespace) OpenDir(<-chan struct{}, *fuse.OpenIn, *fuse.OpenOut) fuse.Status {
@@ -24,7 +24,7 @@ func (o *namespace) OpenDir(<-chan struct{}, *fuse.OpenIn, *fuse.OpenOut) fuse.S
 
 const (
 	maxStreams = 32              // descriptors that stay open between two requests of a reader
-	streamLife = 5 * time.Second // how long they stay open
+	streamLife = 5 * time.Second // how long these descriptors stay open
 	streamBuf  = 32 << 10
 )
 
@@ -60,7 +60,8 @@ func (s *streams) take(id uint64, off int64) *stream {
 	return nil
 }
 
-// put stores a stream for the next request. Above maxStreams, it closes the oldest.
+// put stores a stream for the next request. If there are then more than maxStreams, it closes the
+// oldest.
 func (s *streams) put(d *stream) {
 	d.putAt = time.Now()
 	s.mu.Lock()
@@ -166,16 +167,17 @@ func (o *overlay) readDir(in *fuse.ReadIn, add func(n *inode, dir int, e fuse.Di
 	return fuse.OK
 }
 
-// The requests that read and set the flags of a file (lsattr, chattr). Those with "X" take a struct
-// fsxattr, the others a number. Before setting flags of either kind, the kernel reads them with
-// FS_IOC_FSGETXATTR.
+// The requests that read and set the flags of a file (lsattr, chattr). The requests with "X" in
+// their names take a struct fsxattr, the others take a number. Before setting flags of either kind,
+// the kernel reads them with FS_IOC_FSGETXATTR.
 const (
 	fsIocGetXFlags = 0x801c581f // FS_IOC_FSGETXATTR
 	fsIocSetXFlags = 0x401c5820 // FS_IOC_FSSETXATTR
 )
 
 // Ioctl passes on requests that read or set the flags of a file. The kernel has checked that the
-// caller may set them. All others are refused, because they would be made with our rights.
+// caller may set them. All other requests are refused, because they would be carried out with our
+// rights.
 func (o *namespace) Ioctl(_ <-chan struct{}, in *fuse.IoctlIn, inbuf []byte, _ *fuse.IoctlOut, outbuf []byte) fuse.Status {
 	n, st := o.node(in.NodeId)
 	if !st.Ok() {

@@ -10,8 +10,8 @@ import (
 	"cachebro/fusefs/sys"
 )
 
-// On darwin, a read of a directory goes through all entries that earlier reads returned. The cost
-// of 10,000 entries must nevertheless be a small multiple of their number.
+// On darwin, each read of a directory goes through all entries that earlier reads returned. Listing
+// 10,000 entries must still cost only a small multiple of that number.
 func TestLargeDirectory(t *testing.T) {
 	const n = 10000
 	dir := t.TempDir()

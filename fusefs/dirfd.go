@@ -31,7 +31,7 @@ func mostDirFDs() int {
 type dirfd struct {
 	fd   int
 	refs atomic.Int32
-	used atomic.Bool // since the clock hand last passed
+	used atomic.Bool // used since the hand of the clock last passed it
 	node *inode
 }
 
@@ -56,7 +56,7 @@ func (d *dirfd) release() {
 	}
 }
 
-// dirfds is a cache of descriptors with clock eviction.
+// dirfds is a cache of descriptors. It evicts them by the clock algorithm.
 type dirfds struct {
 	most int
 	mu   sync.Mutex // guards ring, hand
@@ -70,7 +70,7 @@ func (c *dirfds) put(n *inode, fd int) *dirfd {
 	d.refs.Store(2)
 	d.used.Store(true)
 	if !n.dirfd.CompareAndSwap(nil, d) {
-		d.refs.Store(1) // another thread was faster, so only the caller uses this one
+		d.refs.Store(1) // another thread was faster, so only the caller uses this descriptor
 		return d
 	}
 	c.mu.Lock()
@@ -142,7 +142,7 @@ func (o *overlay) ReadDir(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntry
 	})
 }
 
-// ReadDirPlus lists names with their inodes, each of which counts as looked up.
+// ReadDirPlus lists names with their inodes. Each listed inode counts as looked up.
 func (o *overlay) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
 	return o.readDir(in, func(n *inode, dir int, e fuse.DirEntry) bool {
 		if e.Name == "." || e.Name == ".." {
@@ -163,7 +163,7 @@ func (o *overlay) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirE
 	})
 }
 
-// direntOf decodes the first of the entries that the source returned.
+// direntOf decodes the first entry in b, which the source returned.
 func direntOf(b []byte) (fuse.DirEntry, int) {
 	e, size := sys.ParseDirent(b)
 	return fuse.DirEntry{Ino: e.Ino, Off: e.Next, Mode: e.Mode, Name: e.Name}, size

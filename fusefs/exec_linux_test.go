@@ -72,8 +72,9 @@ func TestRunningProgram(t *testing.T) {
 }
 
 // TestExecClosesWritten: an exec closes files that were opened with O_CLOEXEC while it holds a lock
-// that /proc/PID/stat needs (Linux 6.18). The lookup of the closing process used to wait for the
-// exec, and the exec for the close. The mount stopped, and so did every ps on the machine.
+// that /proc/PID/stat needs (Linux 6.18). The mount used to look up the closing process before it
+// answered the close. That lookup waited for the exec, and the exec waited for the close. The mount
+// stopped, and every ps on the machine hung.
 func TestExecClosesWritten(t *testing.T) {
 	if _, err := exec.LookPath("perl"); err != nil {
 		t.Skip("no perl")

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestFlags: lsattr and chattr did not work on the mount ("Inappropriate ioctl for
+// TestFlags: lsattr and chattr work on the mount. They used to fail ("Inappropriate ioctl for
 // device").
 func TestFlags(t *testing.T) {
 	f := mountTest(t, nil)
@@ -42,8 +42,8 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// TestAppendOnly: a file that only allows appends could not be opened for them on the mount,
-// because the descriptor on the source was opened without O_APPEND.
+// TestAppendOnly: a file that allows only appends can be opened for appending on the mount. This
+// used to fail, because our descriptor of the file was opened without O_APPEND.
 func TestAppendOnly(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make a file append-only")
@@ -69,7 +69,7 @@ func TestAppendOnly(t *testing.T) {
 		if _, err := g.WriteString("more\n"); err != nil {
 			t.Error(err)
 		}
-		if flags == os.O_RDWR { // the native file system does not allow this mapping either
+		if flags == os.O_RDWR { // the native file system does not allow such a mapping either
 			if err := storeMapped(g, "xxx"); err == nil {
 				t.Error("what is stored in a mapping is not refused")
 			}

@@ -15,9 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// folding is a FUSE file system over a directory. It ignores case and normalises names, which the
-// directory does not, because few kernels have a volume that does. It preserves the spelling with
-// which a name was made, and the kernel caches nothing of it.
+// folding is a FUSE file system over a directory. It ignores case and normalises names, although
+// the directory below it does not. Tests use it because few kernels can mount a real volume that
+// ignores case. folding preserves the spelling with which a name was made, and lets the kernel
+// cache nothing.
 type folding struct {
 	fuse.RawFileSystem
 	mu    sync.Mutex        // guards paths
@@ -85,7 +86,8 @@ func (v *folding) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrO
 	return v.attr(v.path(in.NodeId), &out.Attr)
 }
 
-// open keeps nothing open, because a handle would be released some time after its close.
+// open keeps nothing open, because the kernel would release a handle only some time after its
+// close.
 func (v *folding) open(path string, flags uint32, mode uint32) fuse.Status {
 	fd, err := unix.Open(path, int(flags)&^unix.O_APPEND|unix.O_CLOEXEC, mode&0o7777)
 	if err == nil {
@@ -159,7 +161,7 @@ func (v *folding) Rmdir(_ <-chan struct{}, in *fuse.InHeader, name string) fuse.
 	return fuse.ToStatus(unix.Rmdir(path))
 }
 
-// Rename keeps the spelling of a name that is replaced, as ext4 does.
+// Rename keeps the existing spelling if the new name replaces an entry, as ext4 does.
 func (v *folding) Rename(_ <-chan struct{}, in *fuse.RenameIn, old, name string) fuse.Status {
 	from, _ := v.find(in.NodeId, old)
 	to, ok := v.find(in.Newdir, name)
@@ -213,8 +215,8 @@ func (v *folding) StatFs(_ <-chan struct{}, _ *fuse.InHeader, out *fuse.StatfsOu
 	return fuse.OK
 }
 
-// foldingVolume mounts such a file system. It returns a directory in it, and the same directory
-// bypassing the mount.
+// foldingVolume mounts a folding file system. It returns the path of a directory on that file
+// system, and a path that leads to the same directory without the mount.
 func foldingVolume(t *testing.T) (dir, below string) {
 	t.Helper()
 	needFUSE(t)

@@ -11,10 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel forgot a directory in which a file has one of its names, and looked it up again. To the
-// overlay that was another directory. When the name was removed, the file kept it in the first one,
-// and a later change of the file was recorded under a name that was gone, or that the file had lost
-// when somebody renamed a directory above it.
+// The kernel forgets a directory that contains a second name of a file, and looks it up again. The
+// overlay used to take it for another directory. When the second name was then removed, the overlay
+// removed it from the new directory, and the file kept it in the old one. A later change of the
+// file was recorded under that removed name, or under a path that was outdated because a parent
+// directory had been renamed.
 func TestForgottenDirectoryKeepsNames(t *testing.T) {
 	f := mountTest(t, nil)
 	f.sh("echo 1 >a; mkdir -p up/d; ln a up/d/b")

@@ -22,10 +22,10 @@ type handle struct {
 	flags    uint32 // the caller's flags for open(2)
 	refs     atomic.Int32
 	next     *handle     // in node.handles, guarded by node.mu
-	owner    Caller      // the process that opened it; set only for writing
+	owner    Caller      // the process that opened the file; set only for writing
 	slot     uint32      // in the ledger
 	stored   atomic.Bool // the FDStore holds a copy of fd
-	readable bool        // fd can be read although it was opened for writing
+	readable bool        // our descriptor can be read although the caller opened the file for writing
 }
 
 func (h *handle) writable() bool { return h.flags&unix.O_ACCMODE != unix.O_RDONLY }
@@ -72,8 +72,8 @@ func (o *contents) addHandle(n *inode, fd int, flags uint32, owner Caller, reads
 	return h
 }
 
-// dropHandle removes h from the lists; the caller keeps its reference. It reports whether another
-// handle can write.
+// dropHandle removes h from the lists. The caller keeps its reference to h. dropHandle reports
+// whether another handle can write.
 func (n *inode) dropHandle(h *handle) (writers bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -104,8 +104,8 @@ func (n *inode) otherWriters(h *handle) bool {
 const maxKept = 1024
 
 // keep opens a descriptor (sys.Place) of n, which is about to lose its last known name, and holds
-// it until the kernel forgets n. A process may have looked up the name without having opened it
-// yet. Without keep, one open in a hundred failed with ESTALE during an atomic save.
+// it until the kernel forgets n. A process may have looked up the name and not yet opened it.
+// Without keep, one open in a hundred failed with ESTALE during an atomic save.
 func (o *contents) keep(n *inode, dir int, name string) *handle {
 	o.guard(n)
 	if n.isDir() {
@@ -135,7 +135,7 @@ func (o *contents) keep(n *inode, dir int, name string) *handle {
 	for *p != nil {
 		p = &(*p).next
 	}
-	*p = h // at the end, because handles opened by a process are preferred
+	*p = h // at the end, because handles that a process opened are preferred
 	n.mu.Unlock()
 	return h
 }
@@ -176,14 +176,15 @@ func (n *inode) anyHandle(both bool) *handle {
 	return nil
 }
 
-// readsToo reports whether our descriptor can read although the caller's cannot, as after CREATE.
+// readsToo reports whether our descriptor can read although the caller opened the file only for
+// writing. CREATE makes such descriptors.
 func (h *handle) readsToo() bool {
 	fl, err := unix.FcntlInt(uintptr(h.fd), unix.F_GETFL, 0)
 	return err == nil && fl&unix.O_ACCMODE == unix.O_RDWR
 }
 
 const (
-	idleAfter = 2 * time.Second // a file that was not written to for this time counts as closed
+	idleAfter = 2 * time.Second // a file that was not written to for this long counts as closed
 	idleEvery = 5 * time.Second // the minimum time between two such closes of one file
 	idleTick  = 500 * time.Millisecond
 
@@ -191,9 +192,9 @@ const (
 	settleTick  = time.Millisecond
 )
 
-// dirtySet holds the inodes that were written and are not closed yet. Databases and logs are never
-// closed, so it reports inodes that were not written to for a while as closed. Its goroutine runs
-// only while the set is not empty.
+// dirtySet holds the inodes that were written and are not closed yet. Programs keep databases and
+// logs open for a long time. So if an inode was not written to for a while, dirtySet reports it as
+// closed. Its goroutine runs only while the set is not empty.
 type dirtySet struct {
 	fs *overlay
 
@@ -244,7 +245,7 @@ func (d *dirtySet) list() []*inode {
 	return all
 }
 
-// each calls f for every dirty inode with a name, holding its order.
+// each calls f for every dirty inode that has a name. It holds the inode's order during the call.
 func (d *dirtySet) each(f func(File)) {
 	for _, n := range d.list() {
 		n.order.Lock()
@@ -255,8 +256,8 @@ func (d *dirtySet) each(f func(File)) {
 	}
 }
 
-// settle waits until files that were just created or truncated have been reported. That happens at
-// the RELEASE of their last handle, which may arrive after close(2) has returned.
+// settle waits until files that were just created or truncated have been reported. They are
+// reported at the RELEASE of their last handle, which may arrive after close(2) has returned.
 func (d *dirtySet) settle(cancel <-chan struct{}) {
 	for _, n := range d.list() {
 		for began := time.Now(); time.Since(began) < settleAfter; {
@@ -290,7 +291,7 @@ func (d *dirtySet) run() {
 		case <-t.C:
 		}
 		for _, n := range d.list() {
-			// If the lock is taken, the file is in use and not idle.
+			// If the lock is taken, the file is in use and so not idle.
 			if n.order.TryLock() {
 				if w := n.writes; w != nil && w.dirty && time.Since(w.last) >= idleAfter && time.Since(w.idled) >= idleEvery {
 					d.fs.closeContent(n, Caller{}, event.OpWrite, true)
@@ -308,8 +309,8 @@ func (d *dirtySet) run() {
 	}
 }
 
-// stop ends the goroutine and reports the remaining dirty inodes as closed. There are some only if
-// the connection was aborted.
+// stop ends the goroutine and reports the remaining dirty inodes as closed. Dirty inodes remain
+// only if the connection was aborted.
 func (d *dirtySet) stop() {
 	d.mu.Lock()
 	if d.stopped {

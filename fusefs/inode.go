@@ -23,12 +23,12 @@ type link struct {
 	slot   uint32 // in the ledger
 }
 
-// inode is one file or directory that the kernel knows, and the File that an Observer gets.
+// inode is a file or a directory that the kernel knows. An Observer gets it as a File.
 type inode struct {
 	fs   *overlay
 	id   uint64
 	key  key
-	kind uint32 // S_IFMT bits; never change
+	kind uint32 // S_IFMT bits; they never change
 	mark atomic.Uint32
 
 	slot  atomic.Uint32 // in the ledger
@@ -36,8 +36,9 @@ type inode struct {
 
 	nlookup uint64 // guarded by the table's shard of key
 
-	// overlay.tree guards link, more, gone and namesSeen. The root has no link. If gone is set, the inode
-	// has no name, and link is its last one. namesSeen counts the names that it got after the first.
+	// overlay.tree guards link, more, gone and namesSeen. The root has no link. If gone is set, the
+	// inode has no name, and link is its last one. namesSeen counts the names that the inode got
+	// after its first.
 	link      link
 	more      *[]link
 	gone      bool
@@ -45,20 +46,20 @@ type inode struct {
 
 	order    sync.Mutex // see the package comment; guards writes and reported
 	writes   *writes    // nil if the inode is clean and no handle can write to it
-	reported *stamp     // stamp of the content last reported to the Observer; nil if none, or too small for a tail
+	reported *stamp     // stamp of the content last reported to the Observer; nil if none was reported or it is too small for a tail
 
 	mu        sync.Mutex // guards handles, kernelHas
 	handles   *handle
 	kernelHas kernelState
 
 	folding    atomic.Uint32 // for a directory; see folds
-	holdsNames atomic.Bool   // for a directory: a file with several names has one in its subtree; see table.forget
-	absent     atomic.Uint32 // extended attributes that it is known not to have; written under mu, see absentBit
-	removed    atomic.Bool   // its last name was removed; any name that it has was made by the Observer
-	locked     atomic.Bool   // a process has locked it, or tried to
-	queued     atomic.Bool   // in the notifier's queue
+	holdsNames atomic.Bool   // for a directory: its subtree has a name of a file with several names; see table.forget
+	absent     atomic.Uint32 // extended attributes that the inode is known not to have; written under mu, see absentBit
+	removed    atomic.Bool   // the last name was removed; any name that the file still has was made by the Observer
+	locked     atomic.Bool   // a process has locked the file, or tried to
+	queued     atomic.Bool   // the inode is in the notifier's queue
 	spoilt     atomic.Uint32 // counts changes that made the kernel's cached pages or attributes wrong
-	fresh      atomic.Uint32 // spoilt when the kernel's cache was last dropped
+	fresh      atomic.Uint32 // the value of spoilt when the kernel's cache was last dropped
 	attrThread atomic.Uint32 // the thread that asked for attributes since the last change; see noteAttrRead
 
 	dirfd atomic.Pointer[dirfd]
@@ -67,7 +68,7 @@ type inode struct {
 // kernelState is the state of an inode that the kernel's cache is based on.
 type kernelState struct {
 	known        bool
-	young        bool   // the ctime is so recent that another change may get the same one
+	young        bool   // the ctime is so recent that another change may get the same ctime
 	busy         int16  // number of operations of ours in progress
 	gen          uint32 // number of operations of ours that have ended
 	mtime, ctime int64
@@ -85,7 +86,7 @@ func (n *inode) ID() uint64 { return n.id }
 // Mark returns a number for the Observer's use.
 func (n *inode) Mark() *atomic.Uint32 { return &n.mark }
 
-// Path returns one current name, or "" if there is none and for the root.
+// Path returns one current name. It returns "" for the root, and if there is no name.
 func (n *inode) Path() string {
 	n.fs.tree.RLock()
 	defer n.fs.tree.RUnlock()
@@ -123,7 +124,7 @@ func (n *inode) NamesSeen() uint32 {
 	return n.namesSeen + 1
 }
 
-// LastPath returns the current name or, if there is none, the last one.
+// LastPath returns the current name or, if there is none, the name removed last.
 func (n *inode) LastPath() string {
 	n.fs.tree.RLock()
 	defer n.fs.tree.RUnlock()
@@ -235,7 +236,7 @@ func (n *inode) hasLinkLocked(parent *inode, name string) bool {
 }
 
 // addLink makes (parent, name) a name of n. A directory has only one name, so the new one replaces
-// the old, as after a rename on the source.
+// the old one; that happens after a rename in the source.
 func (n *inode) addLink(parent *inode, name string) {
 	t := &n.fs.tree
 	if n.hasLink(parent, name) || n.link.parent == nil && !n.gone && n.id == rootID {
@@ -249,7 +250,8 @@ func (n *inode) addLink(parent *inode, name string) {
 		n.renameLocked(&n.link, parent, name)
 		n.setGoneLocked(false)
 	default:
-		// The newest name goes first: after a rename on the source it is the most likely one.
+		// The newest name goes first, because after a rename in the source it is probably the only
+		// one left.
 		if n.more == nil {
 			n.more = new([]link)
 		}
@@ -311,7 +313,7 @@ func (n *inode) moveLink(from *inode, fromName string, to *inode, toName string)
 	}
 }
 
-// renameLocked replaces a name. In the ledger, it adds the new name before it removes the old.
+// renameLocked replaces a name. It adds the new name to the ledger before it removes the old one.
 func (n *inode) renameLocked(l *link, parent *inode, name string) {
 	old := l.slot
 	n.namesSeen++
@@ -356,8 +358,9 @@ func (n *inode) links(buf []link) []link {
 	return buf
 }
 
-// eachLink yields the known names, most likely first. It yields the first one twice, because it
-// copies all names of a file only if its caller needs more than one of them.
+// eachLink yields the known names, most likely first. If there are several names, it yields the
+// first one twice, because it copies the list of names, which includes the first, only when the
+// caller asks for more.
 func (n *inode) eachLink() iter.Seq[link] {
 	return func(yield func(link) bool) {
 		n.fs.tree.RLock()
@@ -380,17 +383,17 @@ func (n *inode) eachLink() iter.Seq[link] {
 // file systems, btrfs subvolumes, the layers of an overlayfs. Programs treat two files with the
 // same device and inode number as one file: cp refuses to copy, diff finds no difference, tar
 // writes a link, find reports a loop. So only a file on the root's device has the same inode number
-// as on the source. For other files, the bits above numberBits hold a number for the device.
+// as in the source. For other files, the bits above numberBits hold a number for the device.
 //
 // The result has at most 53 bits, unless the source's own number has more. JavaScript stores
-// numbers as float64, which cannot tell larger neighbours apart.
+// numbers as float64, which cannot distinguish larger neighbouring numbers.
 
 const (
 	numberBits = 40      // bits for the source's own number; very few file systems use more
-	deviceMax  = 1 << 13 // device numbers that fit above them; 0 is the root's device
+	deviceMax  = 1 << 13 // device numbers that fit into the bits above; 0 is the root's device
 )
 
-// devices numbers the devices other than the root's.
+// devices assigns a number to every device except the root's.
 type devices struct {
 	root   uint64  // st_dev of the root
 	ledger *ledger // nil if no other server can take over
@@ -402,8 +405,8 @@ type devices struct {
 // several reports whether a file of another device was seen.
 func (d *devices) several() bool { return d.number.Load() != nil }
 
-// numberOf returns the number of a device. It is derived from st_dev, so it is usually the same in
-// the next mount: git keeps inode numbers in its index.
+// numberOf returns the number of a device. The number is derived from st_dev, so that it is usually
+// the same in the next mount. This matters because git keeps inode numbers in its index.
 func (d *devices) numberOf(dev uint64) uint64 {
 	if known := d.number.Load(); known != nil {
 		if no, ok := (*known)[dev]; ok {
@@ -427,7 +430,7 @@ func (d *devices) numberOf(dev uint64) uint64 {
 	for tries := 1; taken[no] && tries < deviceMax; tries++ {
 		no = 1 + no%(deviceMax-1)
 	}
-	d.ledger.device(dev, no) // before a program sees such an inode number
+	d.ledger.device(dev, no) // before a program sees an inode number that contains it
 	known[dev] = no
 	d.number.Store(&known)
 	return no
@@ -453,8 +456,8 @@ func (d *devices) inode(dev, ino uint64) uint64 {
 }
 
 // numberIn returns the inode number of entry e of directory n, as stat(2) returns it. sx holds the
-// entry's attributes, or is nil if unknown. The number in e can differ: it can be that of a
-// directory covered by a mount, or of a file in a layer of an overlayfs.
+// entry's attributes, or is nil if unknown. The number in e can be another one, because it can
+// belong to a directory covered by a mount, or to a file in a layer of an overlayfs.
 func (o *namespace) numberIn(n *inode, e fuse.DirEntry, sx *sys.Stat) uint64 {
 	switch {
 	case e.Name == ".":

@@ -40,8 +40,8 @@ func (o *contents) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) 
 	defer n.order.Unlock()
 	off := int64(in.Offset)
 	// An append goes to the end of the source file, which a process that bypasses the mount may
-	// have made longer. This does not apply to pages of a mapping, which have their own offsets,
-	// nor to a resent request, whose bytes may already be in the file.
+	// have made longer. This does not apply to pages of a mapping, which have their own offsets, or
+	// to a resent request, whose bytes may already be in the file.
 	appends := in.Flags&unix.O_APPEND != 0 && in.WriteFlags&fuse.WRITE_CACHE == 0 && in.Unique&resendBit == 0
 	w, err := o.markHandleDirty(h, &in.InHeader, off, appends, cancel)
 	if err != nil {
@@ -97,7 +97,7 @@ func (o *contents) markHandleDirty(h *handle, in *fuse.InHeader, off int64, appe
 	w := n.writes
 	var c Caller
 	switch {
-	case in.Pid == 0: // the page cache writes, so the opener counts as the writer
+	case in.Pid == 0: // the kernel writes back its cache, so the opener counts as the writer
 		c = h.owner
 	case w != nil && w.dirty && w.writer.TID == in.Pid:
 		c = w.writer
@@ -160,7 +160,7 @@ func (o *contents) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.
 	if err == nil {
 		w.touched(off, end)
 	} else {
-		w.tail = min(w.tail, off) // part of the range may have been changed
+		w.tail = min(w.tail, off) // the operation may have changed part of the range
 	}
 	w.setStamp(h.fd)
 	return status(err)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A process that has a file without a name open can open it for writing again. The overlay refuses
-// the first attempt, so that the kernel looks the name up again, and allows the second.
+// A process that has a nameless file open can open that file again for writing. The overlay refuses
+// the kernel's first attempt, so that the kernel looks the name up again, and allows the second.
 func TestNamelessFileIsOpenedAgain(t *testing.T) {
 	f := mountTest(t, nil)
 	var wg sync.WaitGroup

@@ -18,10 +18,10 @@ import (
 )
 
 // The ledger holds what a successor needs if this server is killed: the kernel's INIT, nodes with
-// their names, open handles, and operations in progress. It is a file in memory (memfd) of which
-// the supervisor has a descriptor too. The file is mapped, so that writing an entry needs no system
-// call. Its pages are allocated (fallocate) before they are written, so that a lack of memory
-// causes an error instead of a signal. After such an error the ledger is not used.
+// their names, open handles, and operations in progress. It is a file in memory (memfd), and the
+// supervisor also holds a descriptor of it. The file is mapped, so that writing an entry needs no
+// system call. Its pages are allocated (fallocate) before they are written, so that a lack of
+// memory causes an error instead of a signal. After such an error the ledger is no longer used.
 //
 //	0        ledgerHead
 //	4 KiB    one byte per piece of 64 KiB: the size class of its slots
@@ -56,7 +56,7 @@ type ledgerHead struct {
 	magic    uint64
 	nextID   atomic.Uint64 // see table.nextID
 	nextFH   atomic.Uint64 // see handles.next
-	links    atomic.Uint64 // numbers the names of a node; the newest is the most likely one
+	links    atomic.Uint64 // numbers the names of a node; the newest name is the most likely one
 	state    atomic.Uint32 // ledgerState
 	pieces   atomic.Uint32 // the number of pieces of the file, including the first
 	serving  atomic.Uint32 // counts the servers that have used this ledger
@@ -69,7 +69,7 @@ type ledgerHead struct {
 // States of a ledger.
 const (
 	ledgerServing = iota + 1
-	ledgerEnded   // the server ended in an orderly way: nothing to take over
+	ledgerEnded   // the server ended in an orderly way, so there is nothing to take over
 	ledgerUnable  // the ledger is incomplete
 )
 
@@ -97,8 +97,8 @@ type nodeSlot struct {
 	birth        int64
 	nlookup      uint64
 	mode         uint32
-	// These are set only for a resting file (table.go): the slot of its name, the number of its
-	// record, and its size. A successor does not use them.
+	// These fields are set only for a resting file (see table.go). They are the slot of its name,
+	// the number of its record, and its size. A successor does not use them.
 	link, record, size uint32
 }
 
@@ -116,7 +116,7 @@ type handleSlot struct {
 	kind     atomic.Uint32
 	flags    uint32
 	fh, node uint64
-	unique   uint64 // the id of the request that opened it
+	unique   uint64 // the id of the request that opened the file
 	start    uint64
 	pid, tid uint32
 	uid, gid uint32
@@ -124,8 +124,8 @@ type handleSlot struct {
 	kept     bool
 }
 
-// lockSlot is one owner of locks on a file and a handle that it locked through. If fh is 0, it is
-// the guard of shared memory.
+// lockSlot stores one owner of locks on a file, and a handle through which that owner locked. If fh
+// is 0, the owner is the guard of shared memory.
 type lockSlot struct {
 	kind        atomic.Uint32
 	pid         uint32
@@ -133,7 +133,7 @@ type lockSlot struct {
 	fh, key     uint64
 }
 
-// deviceSlot is the number given to a device; see devices.
+// deviceSlot stores the number given to a device; see devices.
 type deviceSlot struct {
 	kind        atomic.Uint32
 	dev, number uint64
@@ -211,7 +211,7 @@ func (l *ledger) setState(s uint32) {
 	}
 }
 
-// giveUp marks the ledger as incomplete because an entry found no room.
+// giveUp marks the ledger as incomplete after an entry did not fit.
 func (l *ledger) giveUp() {
 	l.broken.Store(true)
 	l.setState(ledgerUnable)
@@ -312,8 +312,8 @@ func (l *ledger) slots(f func(ref, kind uint32)) {
 	}
 }
 
-// add adds a node that the kernel did not know, after its name. A directory that stayed in the table
-// may still have the slot of its name.
+// add adds a node that the kernel did not know, and before it the node's name. A directory that
+// stayed in the table may still have the slot of its name.
 func (l *ledger) add(n *inode) {
 	if l == nil || l.broken.Load() {
 		return
@@ -336,8 +336,8 @@ func (l *ledger) add(n *inode) {
 	s.kind.Store(slotNode)
 }
 
-// addResting adds a node without an inode that was looked up once, after its name. It returns the
-// slot, or 0 if there is no room.
+// addResting adds the name of a node, then the node itself, which has no inode and was looked up
+// once. It returns the slot, or 0 if there is no room.
 func (l *ledger) addResting(id uint64, k key, kind uint32, parent *inode, name string) uint32 {
 	if l.broken.Load() {
 		return 0
@@ -468,7 +468,7 @@ func (l *ledger) lock(owner, key uint64, pid uint32, n *inode, fh uint64) uint32
 }
 
 // asks reports whether to ask the kernel for a capability. A server that takes over must ask for
-// the same ones as the first server, which may have been an earlier version.
+// the same capabilities as the first server, which may have been an earlier version of the program.
 func (l *ledger) asks(capability uint64, takeOver bool) bool {
 	const flags, flags2 = 16 + 12, 16 + 32 // offsets in the reply, after its header
 	if !takeOver || l == nil {

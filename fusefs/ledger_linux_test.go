@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// signalled calls f on a thread that gets signals all the time, as the Go runtime sends them to
-// threads that work for long.
+// signalled calls f on a thread that gets signals all the time. The Go runtime sends such signals
+// to threads that work for a long time.
 func signalled(f func()) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -32,13 +32,13 @@ func signalled(f func()) {
 		}
 	}()
 	defer wg.Wait()
-	defer close(stop) // also when f ends the test
+	defer close(stop) // deferred, because f may end the test
 	f()
 }
 
-// A ledger grows, and counts as one that can be taken over, although signals arrive. poll(2)
-// answers them with EINTR even if it does not wait. A supervisor that took this for a failure
-// detached a mount that could have continued.
+// A ledger grows, and reports that it can be taken over, even while signals arrive. When a signal
+// arrives, poll(2) returns EINTR even if it does not wait. A supervisor that took this for a
+// failure once detached a mount that could have continued.
 func TestTakeOverUnderSignals(t *testing.T) {
 	f, err := NewLedger()
 	if err != nil {
@@ -58,7 +58,7 @@ func TestTakeOverUnderSignals(t *testing.T) {
 	defer r.Close()
 	defer w.Close()
 	signalled(func() {
-		end := time.Now().Add(2 * time.Second) // the signals make it slow by chance
+		end := time.Now().Add(2 * time.Second) // the signals slow the loop down by an unknown amount
 		for i := 0; i < 30000 && time.Now().Before(end); i++ {
 			if l.alloc(1) == 0 {
 				t.Fatalf("no room for slot %d in piece %d", i, l.head.pieces.Load())

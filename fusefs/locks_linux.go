@@ -21,19 +21,19 @@ import (
 
 // # Locks
 //
-// A lock taken on the mount is also taken on the source, so that it excludes processes that bypass
-// the mount. A flock(2) lock belongs to an open file and is taken on the descriptor of its handle.
-// A POSIX lock belongs to a process, an OFD lock to an open file. The kernel sends both in the same
-// form, with a number for the owner. Each owner gets its own descriptor of the file, which holds
-// OFD locks.
+// A lock taken on the mount is also taken on the source file, so that it excludes processes that
+// bypass the mount. A flock(2) lock belongs to an open file and is taken on the descriptor of its
+// handle. A POSIX lock belongs to a process, an OFD lock to an open file. The kernel sends both in
+// the same form, with a number for the owner. For each owner we open a descriptor of the source
+// file and take OFD locks on it.
 //
 // The descriptors are sent to the FDStore before a lock is taken on them, so that the locks outlive
 // a killed server. The locks of a descriptor are read from /proc/self/fdinfo and recorded nowhere
 // else.
 //
 // A request that waits for a lock occupies no thread, because it is answered later. The lock is
-// tried again whenever a lock of the same file changes on the mount. For a lock held by a process
-// that bypasses the mount, a timer tries again.
+// tried again whenever a lock of the same file changes on the mount. If a process that bypasses the
+// mount holds the lock, a timer tries again.
 //
 // OFD locks, and POSIX locks of a read-only descriptor, end with the RELEASE of their handle.
 // close(2) does not wait for the RELEASE, so the file can seem locked a moment longer. See lingers.
@@ -42,14 +42,14 @@ import (
 const forwardsLocks = true
 
 const (
-	// The shortest and the longest pause before retrying a lock that a process holds directly on
-	// the source.
+	// The shortest and the longest pause before retrying a lock that a process holds on the source
+	// directly.
 	lockPause    = time.Millisecond
 	maxLockPause = 64 * time.Millisecond
 	// How long to retry if the lock may belong to a closed handle: lingerWait, or up to
-	// maxLingerWait while a RELEASE is being handled. The kernel sends the RELEASE before the
-	// lock request, so a thread has already read it, but may not have counted it as being handled
-	// yet. So a retry waits for lingerWait in any case.
+	// maxLingerWait while a RELEASE is being handled. The kernel sends the RELEASE before the lock
+	// request, so some thread has already read the RELEASE. It may not yet count as being handled,
+	// so lock requests are retried for lingerWait in any case.
 	lingerWait    = time.Millisecond
 	maxLingerWait = 100 * time.Millisecond
 )
@@ -78,10 +78,10 @@ type lockedFile struct {
 	pause   time.Duration
 
 	// These fields are used only for a file through which processes share memory (sharesMemory).
-	// guard locks the whole file on the source against processes that bypass the mount. The owners
-	// then lock arena, a file in memory, instead. No lock is granted until the pages that the
-	// kernel cached before the guard was taken have been dropped. Then agreed is set, and no process that bypasses the
-	// mount changes the file until the guard ends.
+	// guard locks the whole file on the source against processes that bypass the mount. Instead of
+	// the source file, the owners then lock arena, a file in memory. No lock is granted until the
+	// kernel has dropped the pages that it cached before the guard was taken. Then agreed is set,
+	// and no process that bypasses the mount changes the file until the guard ends.
 	guard    *lockOwner
 	arena    int
 	agreed   bool
@@ -95,16 +95,16 @@ type lockOwner struct {
 	fd       int
 	pid      uint32
 	borrowed *handle           // fd duplicates this handle's descriptor, because the file could not be opened again
-	via      map[uint64]uint32 // handles through which it has locked, and their slots in the ledger
+	via      map[uint64]uint32 // handles through which the owner has locked, and their slots in the ledger
 }
 
-// lockWait is a SETLKW that is answered later.
+// lockWait is a SETLKW request that is answered later.
 type lockWait struct {
 	in fuse.LkIn
 	f  *lockedFile
 	h  *handle // with a reference
-	// blockedBy is the owner on the mount whose lock conflicts. As in the kernel, a wait that would
-	// be a deadlock is refused.
+	// blockedBy is the owner on the mount whose lock conflicts. It serves to detect deadlocks: a
+	// wait that would never end is refused, as in the kernel.
 	blockedBy *lockOwner
 }
 
@@ -113,8 +113,8 @@ type lockWait struct {
 // first.
 //
 // The mount and the source have separate pages in memory, and writes to mappings cannot be
-// observed. So at any one time such a file can be used only on the mount or only on the source, and
-// processes on the other side find it locked.
+// observed. So at any one time such a file can be used either on the mount or in the source.
+// Processes on the other side find it locked.
 func memoryRange(n *inode) (first, last uint64, shared bool) {
 	name := n.LastPath()
 	switch {
@@ -137,7 +137,7 @@ func sharesMemory(n *inode, in *fuse.LkIn) bool {
 // some processes can reach the source without going through the mount. With the cache, these
 // processes and those on the mount would not see each other's writes, and reads could end early at
 // an outdated size. The caller uses the result for files that were locked, that were just changed
-// on the source, or that are opened for reading and writing, as databases do.
+// in the source, or that are opened for reading and writing, as databases do.
 func (n *inode) uncached() bool {
 	if !n.isReg() || !n.fs.bypassable.Load() {
 		return false
@@ -229,7 +229,7 @@ func (o *overlay) SetLk(_ <-chan struct{}, in *fuse.LkIn) fuse.Status {
 	}
 }
 
-// SetLkw takes a lock. If it has to wait, it is answered later (statusLater). If an INTERRUPT
+// SetLkw takes a lock. A request that has to wait is answered later (statusLater). If an INTERRUPT
 // arrives before the wait is registered, it only closes cancel. The kernel sends no second
 // INTERRUPT, so cancel must be checked here, or the process could not be killed.
 func (o *overlay) SetLkw(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
@@ -253,7 +253,7 @@ func (o *overlay) lock(in *fuse.LkIn, wait bool) fuse.Status {
 		return fuse.EBADF
 	}
 	n, l := h.node, &o.locking
-	n.locked.Store(true) // set before the lock is taken, for concurrent opens and closes
+	n.locked.Store(true) // set before the lock is taken, because opens and closes may run concurrently
 	if l.has(h, in) {
 		o.noteLocked(h)
 	}
@@ -306,7 +306,7 @@ func (l *locking) file(n *inode) *lockedFile {
 	return f
 }
 
-// tidy drops the record of an inode without locks.
+// tidy drops the lockedFile of an inode that has no locks.
 func (l *locking) tidy(f *lockedFile) {
 	if len(f.owners)+len(f.flocks)+len(f.waiters) > 0 || f.agreeing {
 		return
@@ -353,7 +353,7 @@ func (o *contents) tryLock(f *lockedFile, h *handle, in *fuse.LkIn) fuse.Status 
 	return status(setOFD(w.fd, ofdLock(&in.Lk)))
 }
 
-// tryFlock does for flock(2) what tryLock does for fcntl(2).
+// tryFlock takes or releases a lock of flock(2) on the source.
 func (o *contents) tryFlock(f *lockedFile, h *handle, typ uint32) fuse.Status {
 	how := map[uint32]int{unix.F_RDLCK: unix.LOCK_SH, unix.F_WRLCK: unix.LOCK_EX, unix.F_UNLCK: unix.LOCK_UN}[typ]
 	if typ != unix.F_UNLCK && o.fdStore != nil && !h.stored.Swap(true) && !o.fdStore.Keep(h.fh, h.fd) {
@@ -366,7 +366,8 @@ func (o *contents) tryFlock(f *lockedFile, h *handle, typ uint32) fuse.Status {
 			break
 		}
 	}
-	// The kernel does not convert a lock atomically: if it fails, the first lock is lost too.
+	// The kernel does not convert a lock atomically. If the conversion fails, the earlier lock is
+	// lost too.
 	if err == nil && typ != unix.F_UNLCK {
 		f.flocks[h] = true
 	} else {
@@ -388,7 +389,7 @@ func (o *contents) newLockOwner(f *lockedFile, h *handle, in *fuse.LkIn) (*lockO
 		w.fd, err = sys.OpenAgain(from, int(h.flags)&unix.O_ACCMODE)
 	}
 	if err != nil {
-		// The file cannot be opened again, so its handle's descriptor is used. A second owner of
+		// The file cannot be opened again, so the handle's descriptor is used. A second owner of
 		// that descriptor would share the first one's locks.
 		for _, other := range f.owners {
 			if other.borrowed == h {
@@ -438,7 +439,7 @@ func (o *contents) guardMemory(f *lockedFile, h *handle, in *fuse.LkIn) fuse.Sta
 		o.fdStore.Keep(f.guard.key, fd)
 	}
 	f.guard.via[0] = o.ledger.lock(0, f.guard.key, 0, f.n, 0)
-	f.n.spoil() // writes to mappings that bypass the mount do not change the file's times, so peek and note cannot find them
+	f.n.spoil() // writes to mappings that bypass the mount do not change the file's times, so peek and note cannot detect them
 	return fuse.OK
 }
 
@@ -452,8 +453,8 @@ func (o *contents) dropGuard(f *lockedFile) {
 	f.guard, f.arena = nil, -1
 }
 
-// dropOwner releases an owner's locks explicitly. After a mere close, the FDStore's or a borrowed
-// descriptor would still hold them.
+// dropOwner releases an owner's locks explicitly. Closing w.fd would not be enough, because a copy
+// in the FDStore or the handle's descriptor would still hold the locks.
 func (o *contents) dropOwner(w *lockOwner) {
 	_ = setOFD(w.fd, wholeFile(unix.F_UNLCK))
 	unix.Close(w.fd)
@@ -481,7 +482,7 @@ func (o *overlay) unlockHandle(h *handle) {
 	}
 }
 
-// unlock releases the locks of the owners for which ends returns true, and h's flock(2) lock.
+// unlock releases the locks of all owners for which ends returns true, and the flock(2) lock of h.
 func (o *overlay) unlock(n *inode, ends func(*lockOwner) bool, h *handle) {
 	l := &o.locking
 	l.mu.Lock()
@@ -514,7 +515,7 @@ type lockGrant struct {
 	guarded bool
 }
 
-// retry retries the waiting requests in order of arrival.
+// retry tries the waiting requests again in order of arrival.
 func (l *locking) retry(o *overlay, f *lockedFile) (granted []lockGrant) {
 	if l.closed {
 		return nil
@@ -643,7 +644,7 @@ func (l *locking) mayWait(f *lockedFile, in *fuse.LkIn) fuse.Status {
 
 // deadlocks reports whether the owner of the conflicting lock waits, directly or through others,
 // for the owner of this request. If two of the owners belong to one process, they hold OFD locks,
-// which another thread of the process may release. So that is not a deadlock.
+// which another thread of the process may release. So such a wait is not a deadlock.
 func (l *locking) deadlocks(f *lockedFile, in *fuse.LkIn) bool {
 	if isFlock(in) {
 		return false
@@ -677,8 +678,8 @@ func (l *locking) waitOf(owner uint64) *lockWait {
 }
 
 // lingers reports whether the conflicting lock may belong to a closed handle whose RELEASE has not
-// arrived. close(2) does not wait for the RELEASE. Without this, the second command of "flock -n f
-// true; flock -n f true" failed.
+// arrived. close(2) does not wait for the RELEASE. Before there was this check, the second command
+// of "flock -n f true; flock -n f true" failed.
 func (o *overlay) lingers(in *fuse.LkIn) bool {
 	h := o.handles.get(in.Fh)
 	if h == nil {
@@ -719,11 +720,11 @@ func (o *overlay) interrupted(unique uint64) bool {
 // agreeLocked makes the kernel's cache of a file agree with the source after a process has locked
 // the file. Processes that bypass the mount write while they hold a lock, and a process that reads
 // under a lock must see those writes. If no process can bypass the mount, the cache is dropped only
-// if the file's times have changed. If one can, the cache is always dropped, because a time is set
-// before the bytes are written, so comparing times is not enough.
+// if the file's times have changed. If some process can bypass it, comparing times is not enough,
+// because a time is set before the bytes are written. Then the cache is always dropped.
 //
 // The cached names next to the file are dropped too. SQLite makes and removes files next to a
-// database under locks, and their presence tells it whether to repair the database. Two processes
+// database under locks, and decides by their presence whether to repair the database. Two processes
 // that saw different -shm files lost each other's rows.
 func (o *overlay) agreeLocked(h *handle) {
 	n := h.node
@@ -749,8 +750,8 @@ func (o *overlay) agreeLocked(h *handle) {
 	}
 }
 
-// fineTimes reports whether any two changes of a file on the source get different ctimes. That
-// needs Linux 6.13 and a file system that stores such times. Earlier kernels take ctimes from a
+// fineTimes reports whether any two changes of a file in the source get different ctimes. This
+// requires Linux 6.13 and a file system that stores such times. Earlier kernels take ctimes from a
 // clock that ticks every 1 to 10 ms.
 func (o *overlay) fineTimes() bool {
 	o.locking.fineTimesOnce.Do(func() {
@@ -794,12 +795,13 @@ func (l *locking) has(h *handle, in *fuse.LkIn) bool {
 }
 
 // agreeAll drops the kernel's pages and attributes of the shared memory n and of its database
-// files. From now on, no process that bypasses the mount changes them. SQLite opens all these files
-// before it asks for the lock. Without this, it missed changes made in between, and a read of the
-// write-ahead log ended early ("disk I/O error").
+// files. The guard has been taken, so no process that bypasses the mount changes them any more.
+// SQLite opens all these files before it asks for the lock. Without agreeAll, SQLite missed changes
+// made between the open and the lock, and a read of the write-ahead log ended early ("disk I/O
+// error").
 //
-// The current state is recorded as well. Otherwise a GETATTR would find the change and notify the
-// kernel, which would then ignore the reply.
+// agreeAll also records the current state. Otherwise the next GETATTR would detect a change and
+// notify the kernel, which would then ignore the reply to that GETATTR.
 func (o *contents) agreeAll(n *inode) {
 	o.agreeWith(n)
 	var buf [2]link
@@ -822,7 +824,8 @@ func (o *contents) agreeAll(n *inode) {
 	}
 }
 
-// agreeWith drops the kernel's pages and attributes of n, and records its attributes on the source.
+// agreeWith drops the kernel's pages and attributes of n, and records the attributes that n has in
+// the source.
 func (o *contents) agreeWith(n *inode) {
 	gen := n.peek()
 	var sx sys.Stat

@@ -20,17 +20,17 @@ import (
 
 func init() { helpers["lock"] = lockHelper }
 
-// lockHelper is a process that takes locks. It reads one command a line from its input, and answers
-// each with a line:
+// lockHelper is a process that takes locks. It reads commands from its input, one in each line, and
+// answers each with a line:
 //
 //	open NAME r|rw      opens a file; the other commands use the file opened last
 //	lock KIND r|w|u     takes or releases a lock without waiting; KIND is flock, posix or ofd
 //	wait KIND r|w       waits for a lock
-//	range KIND r|w|u FROM LEN, waitrange …   the same for a part of the file
-//	get posix|ofd r|w   prints the lock that is in the way
+//	range KIND r|w|u FROM LEN, waitrange …   like lock and wait, for a part of the file
+//	get posix|ofd r|w   prints the conflicting lock
 //	close               closes the file
-//	read                prints its first three bytes
-//	map TEXT            stores a text at its beginning, through a mapping
+//	read                prints the first three bytes of the file
+//	map TEXT            stores a text at the beginning of the file, through a mapping
 func lockHelper(args []string) error {
 	var open []*os.File
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
@@ -74,7 +74,7 @@ func lockHelper(args []string) error {
 }
 
 func storeMapped(f *os.File, text string) error {
-	if _, err := f.Stat(); err != nil { // as every program that maps a file does
+	if _, err := f.Stat(); err != nil { // programs call stat on a file before they map it
 		return err
 	}
 	page, err := unix.Mmap(int(f.Fd()), 0, len(text), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
@@ -152,7 +152,7 @@ func (l *locker) end() {
 	}
 }
 
-// begin sends a command, and hear waits for its answer.
+// begin sends a command. hear waits for the answer.
 func (l *locker) begin(command string) { fmt.Fprintln(l.in, command) }
 
 func (l *locker) hear() string {
@@ -172,7 +172,7 @@ func (l *locker) do(command string) string {
 	return l.hear()
 }
 
-// waits reports whether the process is asleep in a wait for a lock and gives no answer.
+// waits reports whether the process sleeps in a wait for a lock and has not answered.
 func (l *locker) waits() bool {
 	l.t.Helper()
 	asleep := false
@@ -228,7 +228,7 @@ func lockScript(t *testing.T, kind, dir1, dir2 string, between func()) (saw []st
 		a.do("lock " + kind + " u")
 		b.do("open " + filepath.Join(dir2, "f") + " rw")
 	}
-	// A process that dies releases its locks.
+	// A process that dies loses its locks.
 	note("a w", a.do("lock "+kind+" w"))
 	between()
 	b.begin("wait " + kind + " r")
@@ -246,8 +246,8 @@ func retried(l *locker, command string) (got string) {
 }
 
 // TestLockMatrix: locks hold between processes on the mount and processes that bypass it, as on the
-// native file system, also if the server is killed meanwhile. When locks were the kernel's own,
-// both sides got an exclusive lock.
+// native file system, even if the server is killed in between. When the kernel kept the locks of
+// the mount itself, both sides could get an exclusive lock at once.
 func TestLockMatrix(t *testing.T) {
 	needFUSE(t)
 	native := t.TempDir()
@@ -279,8 +279,9 @@ func TestLockMatrix(t *testing.T) {
 	}
 }
 
-// TestLockOwners: POSIX locks end when their process closes any descriptor of the file. They belong
-// to the process that took them, and name it. Parts of a file can be locked separately.
+// TestLockOwners: POSIX locks end when their process closes any descriptor of the file. A POSIX
+// lock belongs to the process that took it, and a conflict names that process. Parts of a file can
+// be locked separately.
 func TestLockOwners(t *testing.T) {
 	f := mountTest(t, nil)
 	if err := os.WriteFile(filepath.Join(f.dir, "f"), make([]byte, 100), 0o644); err != nil {
@@ -301,7 +302,7 @@ func TestLockOwners(t *testing.T) {
 		{b, "range posix w 10 20", "ok"},
 		{a, "get posix r", fmt.Sprint("type 1 start 10 len 20 pid ", b.cmd.Process.Pid)},
 		{a, "range ofd r 50 0", "ok"},
-		{a, "range posix w 60 1", "resource temporarily unavailable"}, // its own OFD lock is in its way
+		{a, "range posix w 60 1", "resource temporarily unavailable"}, // the process's own OFD lock conflicts
 		{b, "range ofd r 50 0", "ok"},
 		{b, "range ofd w 60 1", "resource temporarily unavailable"},
 		{a, "close", "ok"},
@@ -342,8 +343,8 @@ func TestLockDeadlock(t *testing.T) {
 	a.end()
 }
 
-// TestLockDeadlockLater: two processes wait for each other only after a third process, for which
-// one of them waited first, has released its lock. Both used to wait forever.
+// TestLockDeadlockLater: of two processes, one first waits for a third process. Only after the
+// third has released its lock do the two wait for each other. Both used to wait forever.
 func TestLockDeadlockLater(t *testing.T) {
 	f := mountTest(t, nil)
 	if err := os.WriteFile(filepath.Join(f.dir, "f"), nil, 0o644); err != nil {
@@ -370,7 +371,7 @@ func TestLockDeadlockLater(t *testing.T) {
 }
 
 // TestLockInterrupted: a process that waits for a lock can be killed, and occupies no thread of the
-// server. After its death nothing waits for it.
+// server. After its death, the server keeps no waiting request of it.
 func TestLockInterrupted(t *testing.T) {
 	f := mountTest(t, nil)
 	if err := os.WriteFile(filepath.Join(f.dir, "f"), nil, 0o644); err != nil {
@@ -408,8 +409,8 @@ func TestLockInterrupted(t *testing.T) {
 	}
 }
 
-// TestLockAfterClose: the RELEASE that ends a lock of flock(2) comes after close(2), so the next
-// process found the file locked, but by nobody.
+// TestLockAfterClose: the RELEASE that ends a flock(2) lock comes after close(2) has returned. The
+// next process used to find the file locked although no process had locked it.
 func TestLockAfterClose(t *testing.T) {
 	f := mountTest(t, nil)
 	name := filepath.Join(f.dir, "f")
@@ -425,8 +426,8 @@ func TestLockAfterClose(t *testing.T) {
 	}
 }
 
-// TestLockedMemory: a file that processes share as memory can be used on one side only, through the
-// mount or bypassing it.
+// TestLockedMemory: a file that processes share as memory can be used at one time only through the
+// mount or only by bypassing it.
 func TestLockedMemory(t *testing.T) {
 	h := newHeirs(t)
 	src := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), h.source.Fd())
@@ -462,8 +463,9 @@ func TestLockedMemory(t *testing.T) {
 	c.end()
 }
 
-// TestLockedByMemorysName: a file that is named like one with shared memory, but is locked in
-// another way, is like any other file. Both sides read it under their locks, and wait for a writer.
+// TestLockedByMemorysName: a file may have the name of a file with shared memory, but be locked in
+// another way. Then it is treated like any other file. Both sides read it under their locks, and
+// wait for a writer.
 func TestLockedByMemorysName(t *testing.T) {
 	h := newHeirs(t)
 	src := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), h.source.Fd())
@@ -490,9 +492,9 @@ func TestLockedByMemorysName(t *testing.T) {
 	}
 }
 
-// TestAgreesUnderLock: a process that has the lock reads what was changed bypassing the mount. This
-// also holds through a descriptor that was opened before, and before anybody has noticed that the
-// mount can be bypassed.
+// TestAgreesUnderLock: a process that has the lock reads changes that bypassed the mount. This also
+// holds for a descriptor that was opened before the change, and before the mount knows that it can
+// be bypassed.
 func TestAgreesUnderLock(t *testing.T) {
 	h := newHeirs(t)
 	src := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), h.source.Fd())
@@ -513,7 +515,7 @@ func TestAgreesUnderLock(t *testing.T) {
 	}
 	want := func(f *os.File, want string) {
 		t.Helper()
-		got := make([]byte, len(want)) // not beyond the end, because there the kernel asks for the size
+		got := make([]byte, len(want)) // the read stops at the end, because for a longer read the kernel asks for the size
 		if _, err := f.ReadAt(got, 0); string(got) != want {
 			t.Errorf("%s: %q, %v, want %q", filepath.Base(f.Name()), got, err, want)
 		}
@@ -597,9 +599,9 @@ func TestLockedMemoryTakenOver(t *testing.T) {
 }
 
 // TestUncachedBeside: while the mount can be bypassed, a process that has a file open for reading
-// and writing reads what the other side wrote, at once, and also beyond the end that the kernel
-// knew. It can still map the file. When a read ended early, SQLite reported a disk I/O error, or
-// read a page of zeros.
+// and writing sees writes to the source at once. This also holds beyond the end of the file that
+// the kernel knew. The process can still map the file. Reads used to end early, and SQLite reported
+// a disk I/O error or got a page of zeros.
 func TestUncachedBeside(t *testing.T) {
 	f := mountTest(t, func(o *Options) { o.Outside = true })
 	f.write("d", "one")
@@ -616,7 +618,7 @@ func TestUncachedBeside(t *testing.T) {
 			t.Fatalf("read %d bytes %.8q, want %d %.8q", n, got[:n], size, want)
 		}
 	}
-	l := newLocker(t, f.dir, "d", "rw") // a process of its own, because in this one a page fault would stop the server too
+	l := newLocker(t, f.dir, "d", "rw") // a separate process, because a page fault in this one would stop the server too
 	defer l.end()
 	if got := l.do("map mapped"); got != "ok" {
 		t.Fatal(got)
@@ -626,9 +628,9 @@ func TestUncachedBeside(t *testing.T) {
 	}
 }
 
-// TestLockedMemoryReadOnly: shared memory that the mount's owner may only read is locked too while
-// somebody here reads it, so that nobody bypassing the mount changes it. It was not locked, and old
-// content was read.
+// TestLockedMemoryReadOnly: the mount's owner may be allowed only to read a file of shared memory.
+// The file must be locked even then while a process on the mount reads it, so that no process that
+// bypasses the mount changes it. When it was not locked, old content was read.
 func TestLockedMemoryReadOnly(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make a file immutable")
@@ -666,8 +668,8 @@ func TestLockedMemoryReadOnly(t *testing.T) {
 	c.end()
 }
 
-// A late report of a change that bypassed the mount made the kernel ignore the attributes that it
-// had just requested. A read then used the file's size from before the change.
+// A late report of a change that bypassed the mount made the kernel ignore the attributes that the
+// kernel had just requested. A read then used the file's size from before the change.
 func TestReadsWhileChangesAreTold(t *testing.T) {
 	f := mountTest(t, func(o *Options) { o.Outside = true })
 	f.write("a", "begin")

@@ -27,8 +27,8 @@ func (o *namespace) openParent(node uint64, name string, hidden fuse.Status) (pa
 	return parent, d, status(err)
 }
 
-// Lookup finds a name in a directory. If it does not exist, the reply has node id 0, so that the
-// kernel caches the absence.
+// Lookup finds a name in a directory. If the name does not exist, the reply has node id 0, so that
+// the kernel caches the absence.
 func (o *overlay) Lookup(_ <-chan struct{}, in *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
 	parent, d, st := o.openParent(in.NodeId, name, fuse.ENOENT)
 	if !st.Ok() {
@@ -76,8 +76,8 @@ func (o *overlay) lookedUp(in *fuse.InHeader, parent *inode, dir int, name strin
 }
 
 // restat reads sx again, just before it is sent, for an inode that the kernel already knows. sx was
-// first read before the inode was found. A change in between did not void this reply, because the
-// request was not yet noted in the inode (see voidOlderReplies).
+// first read before the inode was found. If the inode was changed in between, voidOlderReplies did
+// not make the kernel ignore this reply, because the inode had no record of this request yet.
 func (o *namespace) restat(n *inode, in *fuse.InHeader, dir int, name string, sx *sys.Stat) {
 	if n.isReg() && sx.Nlink == 1 {
 		return // the kernel itself makes every change of such a file
@@ -101,7 +101,7 @@ func (o *overlay) entry(parent *inode, d *dirfd, name string, sx *sys.Stat, out 
 	return n, is
 }
 
-// ref is like entry, but fills in no reply. isNew means that the kernel did not know the inode.
+// ref is like entry, but fills in no reply. isNew reports whether the inode is new to the kernel.
 func (o *overlay) ref(parent *inode, name string, sx *sys.Stat) (n *inode, isNew bool) {
 	k := keyOf(sx)
 	made := false
@@ -122,7 +122,7 @@ func (o *overlay) ref(parent *inode, name string, sx *sys.Stat) (n *inode, isNew
 }
 
 // maybeOutside handles attributes that were read without calling peek first. If they differ from
-// the known ones, it calls peek and reads them again.
+// the known attributes, maybeOutside calls peek and reads them again.
 func (o *contents) maybeOutside(n *inode, sx *sys.Stat) {
 	n.mu.Lock()
 	s := n.kernelHas
@@ -146,7 +146,7 @@ func (o *contents) Forget(id, count uint64) {
 	if n, last := o.table.forget(id, count); last {
 		if n.holdsNames.Load() {
 			o.tree.RLock()
-			n.link.parent.holdsNames.Store(true) // the kernel may forget it too
+			n.link.parent.holdsNames.Store(true) // the kernel may forget the parent too
 			o.tree.RUnlock()
 		} else if o.ledger != nil {
 			n.forgetLinks()
@@ -182,7 +182,7 @@ func (o *contents) attrs(in *fuse.InHeader, fh uint64, has bool, sx *sys.Stat) f
 }
 
 // countNames sets sx.Nlink to 0 if the last name of n was removed, so that the kernel does not
-// allow a new link. Names that the Observer made to save the file do not count.
+// allow a new link. Names that the Observer made in order to save the file do not count.
 func (n *inode) countNames(sx *sys.Stat) {
 	if n.removed.Load() {
 		sx.Nlink = 0
@@ -241,10 +241,11 @@ func (o *namespace) StatFs(_ <-chan struct{}, in *fuse.InHeader, out *fuse.Statf
 // On a volume that ignores case or normalises names, several spellings lead to one entry. We record
 // and report the directory's spelling. The kernel may cache only this spelling, and must ask for
 // any other spelling each time. It must not cache the absence of a name either, because a file made
-// under one spelling appears under all.
+// under one spelling appears under all spellings.
 
-// folds reports whether names in n, whose descriptor is d, have several spellings. An attribute of
-// an empty directory can change that. We notice only after the kernel has forgotten n.
+// folds reports whether names in n, whose descriptor is d, have several spellings. Setting an
+// attribute of an empty directory can change that. We notice the change only after the kernel has
+// forgotten n.
 func (n *inode) folds(d *dirfd) bool {
 	switch n.folding.Load() {
 	case 0:
@@ -265,7 +266,7 @@ const (
 	exactNames = 2
 )
 
-// spelled returns how the directory spells the name of the file sx, which was found as name.
+// spelled returns the directory's spelling of name, which led to the file sx.
 func (o *namespace) spelled(parent *inode, d *dirfd, name string, sx *sys.Stat) string {
 	if !parent.folds(d) {
 		return name
@@ -285,8 +286,8 @@ func (o *namespace) spelled(parent *inode, d *dirfd, name string, sx *sys.Stat) 
 	return is
 }
 
-// respell replaces other spellings of (parent, name) among the names of n, because another process
-// changed the spelling on the source.
+// respell replaces other spellings of (parent, name) among the names of n, in case a process
+// changed the spelling in the source.
 func (n *inode) respell(parent *inode, name string) {
 	if parent.folding.Load() != foldsNames {
 		return
@@ -305,8 +306,8 @@ func (n *inode) hasLink(parent *inode, name string) bool {
 	return n.hasLinkLocked(parent, name)
 }
 
-// dropSpellings is called after a change of an entry. If the request's spelling differs from the
-// directory's, it makes the kernel drop what it has cached for both.
+// dropSpellings makes the kernel drop what it has cached for both spellings of a changed entry: the
+// one in the request and the one in the directory. If the two are equal, it does nothing.
 func (o *namespace) dropSpellings(parent *inode, asked, is string) {
 	if asked != is {
 		o.notifier.name(parent.id, asked)
@@ -328,7 +329,7 @@ func (o *namespace) settleNewName(r *rename, ev *Event, to *dirfd) {
 		r.newName = is
 	}
 	if r.src == r.dst && r.from == r.to && r.fromName == r.toName && r.newName != r.fromName {
-		r.dst = nil // r.src and r.dst are one entry
+		r.dst = nil // r.src and r.dst are the same entry
 		o.notifier.name(r.from.id, r.fromName)
 	}
 	o.dropSpellings(r.to, r.askedTo, r.toName)

@@ -19,7 +19,7 @@ import (
 
 const (
 	maxRequest = 1 << 20             // data bytes in a READ or WRITE
-	bufSize    = maxRequest + 64<<10 // with the headers
+	bufSize    = maxRequest + 64<<10 // maxRequest and room for the headers
 	maxReady   = 2                   // threads that wait for a request at the same time
 	maxParked  = 16                  // idle threads that may wait to be used again
 	maxOpcode  = 64                  // opcodes that are counted
@@ -36,15 +36,15 @@ const (
 	opBatchForget = 42
 )
 
-// device reads requests from /dev/fuse and passes them to the handlers. Each loop has buffers
-// outside the Go heap and its own thread, whose umask and file system identity it may change.
+// device reads requests from /dev/fuse and passes them to the handlers. Each loop has its own
+// thread, whose umask and file system identity it may change, and buffers outside the Go heap.
 //
 // Usually one thread handles all requests. Its reply wakes the caller on the same processor, and
 // the caller's next request arrives before the thread reads again, so a request costs two context
-// switches on one processor. A second waiting thread would be woken on another processor for each
-// request, and an unlink took 90 µs instead of 40. More threads read as soon as requests queue. A
-// handler may block until another request is handled, so watch starts another thread within two
-// milliseconds.
+// switches on one processor. With a second waiting thread, the kernel would wake the two by turns
+// on different processors; then an unlink took 90 µs instead of 40. More threads read as soon as
+// requests queue. A handler may block until another request is handled, so watch starts another
+// thread within two milliseconds.
 type device struct {
 	fd     int
 	proto  *fuse.ProtocolServer
@@ -57,10 +57,10 @@ type device struct {
 	interrupted func(unique uint64) bool
 
 	// ready counts the threads that wait for a request or are about to. It includes the threads
-	// just started. If it did not, each request that arrives before they read one would start
-	// another thread. A busy machine had 10,000 of them.
+	// just started. If it did not, each request that arrives before these threads read one would
+	// start another. A busy machine once had 10,000 threads.
 	ready    atomic.Int32
-	readTurn sync.Mutex // held while a request is read, if readersInTurn
+	readTurn sync.Mutex // held while a request is read, if readersInTurn is true
 	parked   atomic.Int32
 	threads  atomic.Int32
 	loops    sync.WaitGroup
@@ -71,7 +71,7 @@ type device struct {
 	lastTask atomic.Uint32 // the task that sent the last request
 	idle     atomic.Bool   // watch is paused until woken
 	woken    chan struct{} // wakes watch; capacity 1
-	ended    chan struct{} // closed by the first loop that sees the connection end
+	ended    chan struct{} // closed by the first loop that sees that the connection has ended
 	endOnce  sync.Once
 	counts   [maxOpcode]atomic.Uint64
 	// released counts the RELEASEs that were handled. No process waits for the replies.
@@ -119,7 +119,7 @@ func (d *device) start() {
 	go d.watch()
 }
 
-// spawn makes another thread wait for requests, a parked one if possible.
+// spawn makes another thread wait for requests. It uses a parked thread if there is one.
 func (d *device) spawn() {
 	d.ready.Add(1)
 	select {
@@ -133,8 +133,9 @@ func (d *device) spawn() {
 }
 
 // park waits until another thread is needed, or returns false if this one is not needed any more.
-// The thread that wakes it has already counted it in ready. Spare threads park because the kernel
-// wakes waiting threads in turn. With fewer waiting threads, the caches of each stay warmer.
+// The thread that wakes a parked thread has already counted it in ready. Spare threads park because
+// the kernel wakes waiting threads in turn. With fewer waiting threads, the processor's caches stay
+// warmer for each of them.
 func (d *device) park() bool {
 	if d.parked.Add(1) > maxParked {
 		d.parked.Add(-1)
@@ -165,13 +166,13 @@ const (
 	readLast  = time.Second
 )
 
-// loop serves until the connection ends or other loops suffice. Its thread ends with it, because
-// the thread's identity may have been changed.
+// loop serves requests until the connection ends or enough other loops are running. Its thread ends
+// with it, because the thread's identity may have been changed.
 func (d *device) loop() {
 	defer d.loops.Done()
 	defer d.threads.Add(-1)
 	runtime.LockOSThread()
-	sys.NoUmask() // modes come from the request
+	sys.NoUmask() // modes come from the requests
 	noReserves()
 	in, drop := buffer()
 	defer drop()
@@ -218,9 +219,9 @@ func (d *device) loop() {
 			case op == opSetLkw && m > 0 && fuse.Status(-int32(binary.NativeEndian.Uint32(out[4:]))) == statusLater:
 				m = 0
 			case op == opInterrupt && n >= 48 && d.interrupted(binary.NativeEndian.Uint64(in[40:])):
-				// The request to interrupt was not registered before, but is now, and d.interrupted
-				// has ended its wait (see SetLkw). So go-fuse's answer, that there is no such
-				// request, is not sent.
+				// go-fuse did not find the request to interrupt. That request has since been
+				// registered, and d.interrupted has ended its wait (see SetLkw). So go-fuse's
+				// answer, that there is no such request, is not sent.
 				m = 0
 			}
 		}
@@ -273,7 +274,8 @@ func (d *device) next(in []byte) (int, error) {
 	return n, err
 }
 
-// ended reports whether err means that the connection was unmounted, aborted or closed.
+// ended reports whether err means that the mount was unmounted, or the connection aborted or
+// closed.
 func ended(err error) bool {
 	return err == unix.ENODEV || err == unix.ECONNABORTED || err == unix.EBADF
 }

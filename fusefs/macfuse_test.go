@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The mount table must show which mounts are ours, and their source, whatever its name contains. No
-// request may end the mount because it takes long.
+// The mount table must show which mounts are ours and the source of each, whatever characters the
+// source's name contains. A request that takes long must not end the mount.
 func TestMacOptions(t *testing.T) {
 	dir := t.TempDir() + `/a,b\c`
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -76,8 +76,8 @@ func TestMacErrors(t *testing.T) {
 	}
 }
 
-// A resource fork is read and written in pieces, whose offsets come with the requests. The source
-// is asked for the whole attribute.
+// A resource fork is read and written in pieces. Each request has the offset of its piece, but the
+// source is asked for the whole attribute.
 func TestMacPieces(t *testing.T) {
 	value, missing := []byte("abcdef"), error(nil)
 	get := func(dest []byte) (int, error) {

@@ -89,8 +89,8 @@ func randomOps(seed uint64, ops int) error {
 	return nil
 }
 
-// lawful is an Observer that checks the rules of its own interface: content is passed to it before
-// it is destroyed, and everything that is closed can be read.
+// lawful is an Observer that checks the rules of the Observer interface: content is passed to it
+// before it is destroyed, and everything that is closed can be read.
 type lawful struct {
 	t *testing.T
 
@@ -200,8 +200,8 @@ func TestRandomOperations(t *testing.T) {
 	}
 }
 
-// The number of threads follows the number of requests in progress, and grows no further. It once
-// grew to 10,000, where Go gives up.
+// The number of threads is bounded by the number of requests in progress. It once grew to 10,000,
+// at which a Go program is ended.
 func TestThreadsAreBounded(t *testing.T) {
 	f := mountTest(t, nil)
 	f.rec.quiet = true
@@ -231,7 +231,8 @@ func TestThreadsAreBounded(t *testing.T) {
 	close(stop)
 	wg.Wait()
 	t.Logf("at most %d threads for %d workers", most, workers)
-	// One thread for each request, for the background requests, and those in reserve.
+	// There is one thread for each request in progress, for each background request, and for each
+	// thread in reserve.
 	if limit := workers + 64 + maxReady + maxParked; most > limit {
 		t.Errorf("%d threads, more than %d", most, limit)
 	}

@@ -22,9 +22,9 @@ const fsSubtype = "cachebro"
 var (
 	// ErrNoFUSE means that macFUSE is not installed.
 	ErrNoFUSE = errMacFUSE
-	// ErrNoHelper means that macFUSE is installed but may not be used.
+	// ErrNoHelper means that macFUSE is installed but the system does not allow its use.
 	ErrNoHelper = errExtension
-	// ErrBusy means that something is open on the mount, or that it is already mounted.
+	// ErrBusy means that a process uses the mount, or that the mountpoint is already mounted.
 	ErrBusy = errors.New("in use")
 )
 
@@ -43,8 +43,8 @@ func MacFUSE() string {
 }
 
 // mountDevice runs macFUSE's program, which mounts opt.Mountpoint, and returns the descriptor from
-// which requests are read. mounted waits for the program, which ends after INIT and STATFS were
-// answered. So call mounted after the server has begun to answer.
+// which requests are read. mounted waits for the program, which ends after INIT and STATFS have
+// been answered. So call mounted after the server has begun to answer.
 func mountDevice(opt *Options) (fd int, mounted func() error, err error) {
 	fail := func(err error) (int, func() error, error) {
 		return -1, nil, fmt.Errorf("mount %s: %w", opt.Mountpoint, err)
@@ -93,8 +93,9 @@ func mountDevice(opt *Options) (fd int, mounted func() error, err error) {
 	}, nil
 }
 
-// macEnv returns the environment that tells the program where to send the device's descriptor, that
-// a server answers requests meanwhile, and the server's path.
+// macEnv returns the environment for macFUSE's program. It says where to send the device's
+// descriptor, that a server answers requests while the program runs, and where the server's
+// executable is.
 func macEnv(self string) []string {
 	return []string{
 		"_FUSE_CALL_BY_LIB=1", "_FUSE_COMMFD=3", "_FUSE_COMMVERS=2", "_FUSE_DAEMON_PATH=" + self,
@@ -102,8 +103,8 @@ func macEnv(self string) []string {
 	}
 }
 
-// unmount unmounts by force, or only if no process uses the mount. diskutil asks system services
-// that use the volume, such as Spotlight or the Finder, to stop.
+// unmount unmounts the mountpoint, either by force or only if no process uses it. diskutil asks
+// system services that use the volume, such as Spotlight or the Finder, to stop.
 func unmount(mountpoint string, force bool) error {
 	flags := 0
 	if force {
@@ -136,7 +137,7 @@ func (s *Server) MountAgain() error { return unix.ENOTSUP }
 // This file holds the differences between the protocols of Linux and Darwin. doc/macos.md names the
 // sources.
 
-// capabilities are requested besides those of go-fuse: an OPEN that truncates, a rename that
+// capabilities are requested in addition to those of go-fuse: an OPEN that truncates, a rename that
 // replaces nothing, and FALLOCATE.
 const capabilities = fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_RENAME_EXCL | fuse.CAP_ALLOCATE
 
@@ -156,8 +157,8 @@ func capabilitiesOf(source int) uint64 {
 // resending is 0 because this kernel cannot send requests again.
 const resending = 0
 
-// readersInTurn lets only one thread at a time wait for a request. If several wait, some miss the
-// unmount. go-fuse does the same (fuse/fusefd_other.go).
+// readersInTurn means that only one thread at a time may wait for a request. If several threads
+// wait, some of them miss the unmount. go-fuse does the same (fuse/fusefd_other.go).
 const readersInTurn = true
 
 // fillMore fills in the attributes that only this kernel has.
@@ -178,7 +179,7 @@ func fillStatfs(s *unix.Statfs_t, out *fuse.StatfsOut) {
 const emptyChowns = false
 
 // setMoreOf are the bits of SETATTR that only this kernel has; setMore applies them. The kernel
-// sends times of creation, backup and change only after CAP_XTIMES was requested.
+// sends times of creation, backup and change only if CAP_XTIMES was requested.
 const setMoreOf = fuse.FATTR_FLAGS
 
 func setMore(f sys.Ref, in *fuse.SetAttrIn) error {
@@ -189,7 +190,8 @@ func setMore(f sys.Ref, in *fuse.SetAttrIn) error {
 }
 
 // atPosition reads an extended attribute from the position in the request, because a resource fork
-// is read in pieces. go-fuse passes only the header; the rest of the request follows it in memory.
+// is read in pieces. go-fuse passes only the header of the request; the rest of the request follows
+// it in memory.
 func atPosition(in *fuse.InHeader, dest []byte, get func(dest []byte) (int, error)) (int, error) {
 	position := (*fuse.GetXAttrIn)(unsafe.Pointer(in)).Position
 	if position == 0 {

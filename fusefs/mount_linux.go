@@ -26,7 +26,7 @@ var (
 	ErrNoFUSE = errors.New("no /dev/fuse here (load the fuse module, or give the container the device)")
 	// ErrNoHelper means that the process is not root and there is no fusermount3 to mount for it.
 	ErrNoHelper = errors.New("fusermount3 is not installed, and only root can mount without it (install the package fuse3)")
-	// ErrBusy means that something is open on the mount, or that it is already mounted.
+	// ErrBusy means that a process uses the mount, or that the mountpoint is already mounted.
 	ErrBusy = errors.New("in use")
 )
 
@@ -88,8 +88,8 @@ func mountWith(opt *Options, fd int, mode uint32) error {
 	return unix.Mount(opt.Source.Name(), opt.Mountpoint, fsType, flags, strings.Join(o, ","))
 }
 
-// MountAgain mounts the connection on its mountpoint again, after it was unmounted there while a
-// copy in another mount namespace exists. That needs the right to mount without fusermount3.
+// MountAgain mounts the connection on its mountpoint again, after an unmount there that left a copy
+// of the mount in another mount namespace. This requires the right to mount without fusermount3.
 func (s *Server) MountAgain() error {
 	var st unix.Stat_t
 	if err := unix.Stat(s.opt.Mountpoint, &st); err != nil {
@@ -101,7 +101,8 @@ func (s *Server) MountAgain() error {
 	return s.probe()
 }
 
-// fusermount runs the set-user-id helper fusermount3, which mounts and sends back the descriptor.
+// fusermount runs the set-user-id helper fusermount3, which mounts the file system and sends back
+// the descriptor.
 func fusermount(opt *Options) (int, error) {
 	bin, err := helper()
 	if err != nil {
@@ -163,7 +164,7 @@ func helperError(stderr string, err error) error {
 	return errors.New(msg)
 }
 
-// unmount unmounts lazily, or only if no process uses the mount.
+// unmount unmounts the mountpoint, either lazily or only if no process uses it.
 func unmount(mountpoint string, lazy bool) error {
 	flags := unix.UMOUNT_NOFOLLOW
 	if lazy {
@@ -199,7 +200,7 @@ func unmount(mountpoint string, lazy bool) error {
 // This file holds the differences between the protocols of Linux and Darwin. doc/macos.md names the
 // sources.
 
-// capabilities are requested besides those of go-fuse.
+// capabilities are requested in addition to those of go-fuse.
 const capabilities = fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_NO_OPENDIR_SUPPORT |
 	fuse.CAP_HANDLE_KILLPRIV_V2 | fuse.CAP_ASYNC_DIO | fuse.CAP_HAS_RESEND
 
@@ -230,7 +231,8 @@ const setMoreOf = 0
 
 func setMore(sys.Ref, *fuse.SetAttrIn) error { return nil }
 
-// atPosition reads an extended attribute from the position that the request names.
+// atPosition reads an extended attribute. On Darwin, the request names a position from which to
+// read.
 func atPosition(_ *fuse.InHeader, dest []byte, get func(dest []byte) (int, error)) (int, error) {
 	return get(dest)
 }

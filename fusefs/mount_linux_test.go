@@ -17,12 +17,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// testDirs begins the names of this process's directories, because another process may be running
+// testDirs is the prefix of the names of this process's directories. Another process may be running
 // the same tests.
 var testDirs = fmt.Sprintf("fusefs-test-%d-", os.Getpid())
 
 // The tests do file operations on mounts that their own process serves. With a single processor, an
-// operation could wait for the goroutine that serves it.
+// operation could block the goroutine that has to serve it.
 func TestMain(m *testing.M) {
 	beHelper()
 	if runtime.GOMAXPROCS(0) < 4 {
@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 type fixture struct {
 	t   *testing.T
 	dir string // the mount
-	src string // the source, bypassing the mount
+	src string // the source directory, reached without the mount
 	rec *recorder
 	srv *Server
 }
@@ -82,7 +82,7 @@ func mountTest(t *testing.T, change func(*Options)) *fixture {
 	}
 	f := &fixture{t: t, dir: dir, src: fmt.Sprintf("/proc/self/fd/%d", source.Fd()), rec: &recorder{}}
 	opt := Options{Source: source, Mountpoint: dir, Observer: f.rec, AllowOther: os.Geteuid() == 0}
-	// Use a ledger, as mountd does. Without one, no file rests.
+	// Use a ledger, as mountd does. Without a ledger, no file rests.
 	if opt.Ledger, err = NewLedger(); err == nil {
 		t.Cleanup(func() { opt.Ledger.Close() })
 	} else if !errors.Is(err, errors.ErrUnsupported) {
@@ -124,7 +124,8 @@ func openFDs(t *testing.T) int {
 	}
 	n := 0
 	for _, e := range all {
-		// The descriptors of the runtime's poller and of this listing come and go.
+		// The descriptors of the runtime's poller and of this listing come and go, so they do not
+		// count.
 		to, err := os.Readlink("/proc/self/fd/" + e.Name())
 		if err == nil && !strings.HasPrefix(to, "anon_inode:") && !strings.HasPrefix(to, "/proc/") {
 			n++
@@ -134,8 +135,8 @@ func openFDs(t *testing.T) int {
 }
 
 // enter makes cmd start in the mount. The child must not access the mount before its exec. Until
-// the exec, the thread that forks stands still, so the runtime would wait for it when it wants to
-// collect garbage. The server of the mount, which is in this process, would wait too.
+// that exec, the thread that forks is blocked, and a garbage collection would wait for it. Then the
+// server of the mount, which is in this process, would be blocked too.
 func (f *fixture) enter(cmd *exec.Cmd) *exec.Cmd {
 	cmd.Args = append([]string{"sh", "-c", `cd "$0" && exec "$@"`, f.dir, cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = "/bin/sh"
@@ -196,15 +197,15 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// go-fuse's own conformance tests, with the kernel's caches on and off.
+// TestPosix runs go-fuse's own conformance tests, with the kernel's caches on and off.
 func TestPosix(t *testing.T) {
 	for _, outside := range []bool{false, true} {
 		t.Run(fmt.Sprintf("outside=%v", outside), func(t *testing.T) {
 			f := mountTest(t, func(o *Options) { o.Outside = outside })
 			for name, test := range posixtest.All {
 				if name == "FcntlFlockLocksFile" {
-					// This test expects two POSIX locks of one process to conflict. They do not,
-					// neither on the source nor on the mount.
+					// This test expects two POSIX locks of one process to conflict. They conflict
+					// neither in the source nor on the mount.
 					continue
 				}
 				t.Run(name, func(t *testing.T) {

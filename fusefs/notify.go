@@ -17,8 +17,8 @@ const (
 	notifyIncEpoch   = 8
 )
 
-// notifier sends notifications from its own goroutine. A handler must not send them, because it
-// could wait for pages that only its own reply unlocks.
+// notifier sends notifications from its own goroutine. A request handler must not send them,
+// because it could wait for pages that are locked until the handler replies.
 type notifier struct {
 	send func(code int32, body []byte) error
 
@@ -38,7 +38,7 @@ func newNotifier(send func(int32, []byte) error) *notifier {
 }
 
 // inode queues a notification that makes the kernel drop all cached pages and attributes of a node.
-// An OPEN does not wait for it and drops them itself.
+// An OPEN does not wait for this notification, but drops the pages itself.
 func (n *notifier) inode(i *inode) {
 	i.spoil()
 	if i.queued.Swap(true) {
@@ -75,7 +75,7 @@ func (n *notifier) run() {
 		n.queue = n.queue[1:]
 		n.mu.Unlock()
 		i.queued.Store(false)
-		if i.fresh.Load() != i.spoilt.Load() { // no OPEN has dropped them meanwhile
+		if i.fresh.Load() != i.spoilt.Load() { // no OPEN has dropped the pages in the meantime
 			n.drop(i)
 		}
 		n.mu.Lock()
@@ -88,9 +88,9 @@ func (n *notifier) drop(i *inode) {
 	i.fresh.Store(spoilt)
 }
 
-// dropNow drops the cached pages and attributes of a node and returns when that is done. The caller
-// must hold no lock. A node that the kernel does not know (ENOENT) or an ended connection is no
-// error.
+// dropNow drops the cached pages and attributes of a node and returns when the kernel has done so.
+// The caller must hold no lock. It is no error if the kernel does not know the node (ENOENT) or the
+// connection has ended.
 func (n *notifier) dropNow(id uint64) {
 	var body [24]byte // struct fuse_notify_inval_inode_out: ino, off, len
 	binary.NativeEndian.PutUint64(body[:], id)
@@ -113,8 +113,8 @@ func (n *notifier) entry(parent uint64, name string) {
 	_ = n.send(notifyInvalEntry, append(append(body, name...), 0))
 }
 
-// name makes the kernel look up a name again, after the reply to the caller's request. Until then
-// the kernel holds the directory's lock.
+// name makes the kernel look up a name again. The notification is sent by another goroutine,
+// because the kernel holds the directory's lock until the reply to the request.
 func (n *notifier) name(parent uint64, name string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -133,7 +133,8 @@ func (n *notifier) stop() {
 }
 
 const (
-	// Once requests had to queue, several threads wait during the next crowdLasts requests.
+	// After requests had to queue, several threads wait for requests during the next crowdLasts
+	// requests.
 	crowdLasts = 128
 	// watchEvery is how often watch checks that a thread waits for requests. After stillAfter
 	// checks without a request, watch pauses.
@@ -141,11 +142,12 @@ const (
 	stillAfter = 40
 
 	// forgetTurn is how many requests the kernel delivers before a waiting FORGET (8 in
-	// fuse_dev_do_read). A waiting FORGET makes queued return true, but no program waits for it.
+	// fuse_dev_do_read). A waiting FORGET makes queued return true, although no program waits for a
+	// reply to it.
 	forgetTurn = 8
 
-	// unawaited are requests whose reply no program waits for. The next request may come from
-	// the same program.
+	// unawaited are requests whose reply no program waits for. The program that caused such a
+	// request may already send the next one.
 	unawaited = 1<<opForget | 1<<opBatchForget | 1<<opRelease | 1<<opReleaseDir | 1<<opInterrupt
 	// lengthy are the requests that wait for the disk.
 	lengthy = 1<<opFsync | 1<<opFsyncDir
@@ -177,7 +179,7 @@ func (d *device) watch() {
 		}
 		t.Stop()
 		d.idle.Store(true)
-		if d.ready.Load() > 0 { // otherwise no thread would read a request and wake watch
+		if d.ready.Load() > 0 { // otherwise no thread would read a request and wake watch again
 			select {
 			case <-d.ended:
 				return
@@ -190,9 +192,9 @@ func (d *device) watch() {
 	}
 }
 
-// requestTaken is called by a thread that has read a request. task is the sending thread's id, or 0
-// for the kernel itself and other PID namespaces. ready is how many threads still wait for a
-// request.
+// requestTaken wakes watch or another thread if that is needed. A thread calls it after it has read
+// a request. task is the sending thread's id, or 0 for the kernel itself and other PID namespaces.
+// ready is how many threads still wait for a request.
 func (d *device) requestTaken(op, task uint32, ready int32) {
 	if ready == 0 && d.idle.Load() && d.idle.CompareAndSwap(true, false) {
 		select {
@@ -207,8 +209,8 @@ func (d *device) requestTaken(op, task uint32, ready int32) {
 	if op >= maxOpcode || unawaited&(1<<op) != 0 {
 		return
 	}
-	// A task waits for the reply before it sends another request. So requests do not queue while
-	// only one task sends them. Reads are an exception, because the kernel reads ahead.
+	// A task waits for the reply before it sends another request. So while only one task sends
+	// requests, they do not queue. Reads are an exception, because the kernel reads ahead.
 	alone := task != 0 && op != opRead && d.lastTask.Swap(task) == task
 	switch {
 	case ready == 0 && !alone && taken-d.forgetAt.Load() > forgetTurn && d.queued():

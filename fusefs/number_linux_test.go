@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// twoDevices mounts a tmpfs on each of names below dir. The first files in them have the same inode
-// number.
+// twoDevices mounts a tmpfs on each of names below dir. The first file on each of these file
+// systems has the same inode number.
 func twoDevices(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -35,9 +35,9 @@ func twoDevices(t *testing.T, dir string, names ...string) {
 	}
 }
 
-// Files of two file systems inside the project showed the same device and inode number. So diff
-// found them equal, cp and mv refused, tar and rsync made one a link to the other, and find and du
-// left out a directory.
+// Files of two file systems inside the project used to show the same device and inode number. diff
+// found such files equal, cp and mv refused to work, tar and rsync made one file a link to the
+// other, and find and du left out a directory.
 func TestNumbersOfOtherDevices(t *testing.T) {
 	f := mountTest(t, func(o *Options) {
 		twoDevices(t, o.Mountpoint, "a", "b", "c", "a/deep")
@@ -111,8 +111,8 @@ func listedAsStat(t *testing.T, dir string) {
 	}
 }
 
-// If the number that a device usually gets belongs to another device, it gets the next one and
-// keeps it.
+// If the number that a device usually gets already belongs to another device, the device gets the
+// next number and keeps it.
 func TestDevicesShareNoNumber(t *testing.T) {
 	var d devices
 	seen := map[uint64]uint64{}
@@ -129,11 +129,11 @@ func TestDevicesShareNoNumber(t *testing.T) {
 		}
 	}
 	for dev := range uint64(2 * deviceMax) {
-		d.numberOf(dev) // ends although there are more devices than numbers
+		d.numberOf(dev) // numberOf must return although there are more devices than numbers
 	}
 }
 
-// useNumbers looks at the numbers of two devices before and after a take-over.
+// useNumbers looks at the numbers of two devices, one before and one after a take-over.
 func useNumbers(dir string, next func()) error {
 	number := func(name string) (uint64, error) {
 		var st unix.Stat_t
@@ -145,7 +145,7 @@ func useNumbers(dir string, next func()) error {
 		return err
 	}
 	next()
-	b, err := number("b/f") // of a device that is seen for the first time
+	b, err := number("b/f") // a device that is seen for the first time
 	if err != nil {
 		return err
 	}

@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keepFlags are the flags of open(2) that our own descriptor gets. The others are dropped:
+// keepFlags are the flags of open(2) that our own descriptor gets. All other flags are dropped:
 //
 // - O_CREAT: creation is already decided.
 // - O_APPEND: each write has an offset, and pages of a mapping would be appended too.
-// - O_DIRECT: it needs aligned buffers.
-// - FMODE_EXEC, which execve(2) sends: openat2(2) refuses it.
+// - O_DIRECT: this flag needs aligned buffers.
+// - FMODE_EXEC, which execve(2) sends: openat2(2) refuses this flag.
 const keepFlags = unix.O_ACCMODE | unix.O_SYNC | unix.O_DSYNC | unix.O_NOFOLLOW | unix.O_DIRECTORY | sys.OpenFlags
 
 // Open opens a file. If the source differs from the kernel's cache, Open drops the cache before it
@@ -60,8 +60,8 @@ func (o *contents) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenO
 }
 
 // agree drops the kernel's pages of a file that has changed on the source. gen is what peek
-// returned before sx was read. If agree drops pages, it returns unsure = true. The kernel ignores
-// attributes that arrive during a notification, so it may use an old size at the file's next
+// returned before sx was read. unsure is true if agree has dropped pages. The kernel ignores
+// attributes that arrive during such a notification, so it may use an old size at the file's next
 // change.
 func (o *contents) agree(n *inode, sx *sys.Stat, gen uint32) (unsure bool) {
 	changed, before := n.note(sx, gen)
@@ -75,9 +75,9 @@ func (o *contents) agree(n *inode, sx *sys.Stat, gen uint32) (unsure bool) {
 	return unsure
 }
 
-// openFlags returns the flags of the reply. When a process closes any descriptor of a file, even a
-// read-only one, it loses its POSIX locks on the file. So for a file with locks the kernel must
-// send a FLUSH at every close.
+// openFlags returns the flags of the reply. A process that closes any descriptor of a file, even a
+// read-only one, loses its POSIX locks on the file. So for a file with locks the kernel must send a
+// FLUSH at every close.
 func openFlags(n *inode, flags uint32) (reply uint32) {
 	reply = fuse.FOPEN_KEEP_CACHE
 	if flags&unix.O_ACCMODE == unix.O_RDONLY && !n.locked.Load() {
@@ -89,8 +89,8 @@ func openFlags(n *inode, flags uint32) (reply uint32) {
 	return reply
 }
 
-// opened registers fd as a handle of n and fills in the reply. Without write access a handle needs
-// no FLUSH. reads means that fd can be read even if flags do not allow it.
+// opened registers fd as a handle of n and fills in the reply. The kernel need not send FLUSH for a
+// handle without write access. If reads is set, fd can be read even if flags do not allow it.
 func (o *contents) opened(n *inode, fd int, flags uint32, c Caller, reads bool, unique uint64, out *fuse.OpenOut) {
 	out.OpenFlags = openFlags(n, flags)
 	if flags&unix.O_ACCMODE == unix.O_RDONLY {
@@ -133,8 +133,8 @@ func (o *contents) openTrunc(cancel <-chan struct{}, n *inode, c Caller, in *fus
 	return fuse.OK
 }
 
-// truncate sets the size of n through its descriptor fd. old is the file's stamp before. The caller
-// holds n.order and has called n.begin.
+// truncate sets the size of n through its descriptor fd. old is the file's stamp before the change.
+// The caller holds n.order and has called n.begin.
 func (o *contents) truncate(n *inode, fd int, c Caller, in *fuse.InHeader, size int64, old stamp, killPriv bool, cancel <-chan struct{}) error {
 	if w := n.writes; w != nil && w.dirty && size < w.size && w.writer.PID != c.PID {
 		// Another process truncates the file before the writer has closed it.
@@ -163,9 +163,9 @@ func (o *contents) truncate(n *inode, fd int, c Caller, in *fuse.InHeader, size 
 }
 
 // Flush handles FLUSH, which the kernel sends when a process closes a descriptor that can write. A
-// file that was only made or emptied stays dirty until its RELEASE. For a redirection, a shell
-// opens the file, duplicates the descriptor, and closes the first descriptor before the command
-// writes a byte.
+// file that was only made or emptied stays dirty until its RELEASE. The reason is the redirection
+// of a shell: it opens the file, duplicates the descriptor, and closes the first descriptor before
+// the command writes a byte.
 func (o *overlay) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	h := o.handles.get(in.Fh)
 	if h == nil {
@@ -184,8 +184,8 @@ func (o *overlay) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	return fuse.OK
 }
 
-// closeHandle does the same as closeContent, but reads the attributes through the open handle h and
-// uses c as it is. held means that h stays open for now. The caller holds n.order.
+// closeHandle does the same as closeContent, but it reads the attributes through the open handle h
+// and does not change the caller c. If held is set, h stays open for now. The caller holds n.order.
 func (o *contents) closeHandle(n *inode, h *handle, c Caller, held bool) {
 	gen := n.peek()
 	var sx sys.Stat
@@ -193,8 +193,8 @@ func (o *contents) closeHandle(n *inode, h *handle, c Caller, held bool) {
 	o.closeAs(n, n.writes, c, event.OpWrite, false, held, &sx, err, gen)
 }
 
-// Release ends a handle. No process waits for it. If an operation on the inode is running, the
-// handle is finished in the background.
+// Release ends a handle. No process waits for the reply. If an operation on the inode is running,
+// the handle is finished in the background.
 func (o *overlay) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 	h := o.handles.take(in.Fh)
 	if h == nil {
@@ -223,10 +223,12 @@ func (o *overlay) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 func (o *contents) finish(h *handle) {
 	n := h.node
 	defer n.order.Unlock()
-	// If a shell redirects two commands to one file, the first one's RELEASE can arrive after the
-	// second one has truncated the file. Then the second one's close reports the content.
+	// If a shell redirects two commands to one file, the RELEASE of the first command can arrive
+	// after the second command has truncated the file. Then the close of the second command reports
+	// the content.
 	if w := n.writes; w != nil && w.dirty && !(w.empty && n.otherWriters(h)) {
-		// The process that closed the file may be gone. The opener is the best guess.
+		// The process that closed the file may be gone, so the process that wrote it or else opened
+		// it counts as the closer.
 		c := h.owner
 		if w.writer.PID != 0 {
 			c = w.writer

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// What a caller creates belongs to the caller. It gets the caller's umask and the group that the
-// directory passes on, as if it was created on the source.
+// A file that a caller creates belongs to the caller. The caller's umask applies, and the group is
+// the one that the directory passes on, as if the file had been created directly in the source.
 func TestOwnersOfNewFiles(t *testing.T) {
 	needRoot(t)
 	f := mountTest(t, nil)
@@ -26,7 +26,7 @@ import socket; socket.socket(socket.AF_UNIX).bind('e')" ; stat -c '%n %u %g %a' 
 			t.Fatalf("%v\n%s", err, on)
 		}
 		f.under("rm -r " + dir + "/*")
-		// The same on the source.
+		// Run the same script in the source.
 		cmd := exec.Command("bash", "-ec", "cd -P /proc/self/fd/3; "+strings.ReplaceAll(script, "DIR", dir))
 		src, err := os.Open(f.src)
 		if err != nil {
@@ -50,7 +50,7 @@ import socket; socket.socket(socket.AF_UNIX).bind('e')" ; stat -c '%n %u %g %a' 
 	}
 }
 
-// An ordinary user's write clears the set-user-id bit, also if root serves the mount.
+// An ordinary user's write clears the set-user-id bit, even if root serves the mount.
 func TestWriteClearsSetID(t *testing.T) {
 	needRoot(t)
 	f := mountTest(t, nil)
@@ -70,7 +70,7 @@ func TestWriteClearsSetID(t *testing.T) {
 	}
 }
 
-// Access control lists are the source's, and are enforced.
+// Access control lists of the source are shown and enforced on the mount.
 func TestACL(t *testing.T) {
 	needRoot(t)
 	if _, err := exec.LookPath("setfacl"); err != nil {

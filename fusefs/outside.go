@@ -38,7 +38,7 @@ type outsideWrites struct {
 	forgotten map[key]int64 // when the kernel forgot a file, in Unix ns
 }
 
-// noteForgotten records when the kernel forgot n. Changes up to that time are already known.
+// noteForgotten records that the kernel forgets n now. Changes up to this time are already known.
 func (s *outsideWrites) noteForgotten(n *inode) {
 	if !n.isReg() || n.fs.obs == nil || !n.fs.outside.Load() {
 		return
@@ -47,7 +47,7 @@ func (s *outsideWrites) noteForgotten(n *inode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.forgotten) >= maxForgotten {
-		// Too many to remember. Changes before this moment will not be reported.
+		// There are too many to remember. Changes that were made before now will not be reported.
 		clear(s.forgotten)
 		s.start = now
 	}
@@ -57,7 +57,7 @@ func (s *outsideWrites) noteForgotten(n *inode) {
 	s.forgotten[n.key] = now.wall
 }
 
-// unknown reports whether a file with this ctime was changed directly on the source. If the clock
+// unknown reports whether a file with this ctime was changed directly in the source. If the clock
 // was set back, it returns true for every file that may have changed since the mount.
 func (s *outsideWrites) unknown(k key, ctime int64, now moment) bool {
 	s.mu.Lock()
@@ -89,10 +89,10 @@ func (o *contents) noteOutside(n *inode, sx *sys.Stat, made moveMark) {
 	}
 }
 
-// Beside is called after a process has changed a path of the source without going through the
-// mount. It makes the kernel drop its cached data of the path, and notes the change for git's
-// fsmonitor. name means that the name appeared, disappeared, or leads to another file. dir means
-// that the path is a directory.
+// Beside makes the kernel drop its cached data of a path, and notes the change for git's fsmonitor.
+// It is called after a process has changed the path in the source without going through the mount.
+// If name is set, the name appeared, disappeared, or leads to another file. If dir is set, the path
+// is a directory.
 func (s *Server) Beside(p string, name, dir bool) {
 	o := s.fs
 	switch {
@@ -105,7 +105,7 @@ func (s *Server) Beside(p string, name, dir bool) {
 		up, base := path.Split(p)
 		if d := o.inodeAt(path.Clean("./" + up)); d != nil {
 			o.notifier.name(d.id, base)
-			o.notifier.inode(d) // drops its cached listing
+			o.notifier.inode(d) // drops the cached listing of the directory
 		}
 	}
 	n := o.inodeAt(path.Clean("./" + p))
@@ -153,8 +153,8 @@ func (s *Server) CallerOf(pid int) Caller {
 	return c
 }
 
-// changing are the opcodes that may change the tree. The device loop notes such a request after it
-// was carried out and before the caller gets the reply, whatever the reply is.
+// changing are the opcodes that may change the tree. The device loop notes each such request after
+// it was carried out, even if it failed, and before the caller gets the reply.
 const changing uint64 = 1<<opSetattr | 1<<opSymlink | 1<<opMknod | 1<<opMkdir | 1<<opUnlink | 1<<opRmdir | 1<<opRename | 1<<opLink |
 	1<<opOpen | 1<<opWrite | 1<<opSetxattr | 1<<opRemovexattr | 1<<opCreate | 1<<opIoctl | 1<<opFallocate | 1<<opRename2 |
 	1<<opCopyFileRange | 1<<opCopyFileRange64
@@ -181,11 +181,11 @@ const (
 )
 
 // graceAfter is how long the kernel may show old cached data after the last process that used the
-// source directly is gone.
+// source directly has ended.
 const graceAfter = 2 * time.Second
 
 // Changes returns the paths, relative to the root, that have changed since the call that returned
-// token, and the token for the next call. all means that everything may have changed. The root's
+// token, and the token for the next call. If all is set, everything may have changed. The root's
 // .git is left out.
 func (s *Server) Changes(token string) (next string, paths []string, all bool) {
 	o := s.fs
@@ -195,9 +195,9 @@ func (s *Server) Changes(token string) (next string, paths []string, all bool) {
 	return o.changes.Since(token)
 }
 
-// noteRequest notes what a request changed. It looks up the path after the change, so after a
-// concurrent rename it notes the new name. The rename of a parent directory is noted separately and
-// covers the whole subtree.
+// noteRequest notes the paths that a request changed. It looks up the path after the change, so
+// after a concurrent rename it notes the new name. The rename of a parent directory is noted
+// separately and covers the whole subtree.
 func (o *namespace) noteRequest(op uint32, in, out []byte) {
 	node, body := binary.NativeEndian.Uint64(in[16:]), in[40:]
 	u32 := func(at int) uint32 {
@@ -248,7 +248,7 @@ func (o *namespace) noteRequest(op uint32, in, out []byte) {
 	}
 }
 
-// noteName notes the name that begins at offset at of a request body, in a directory.
+// noteName notes a name in the directory dir. The name begins at offset at of a request's body.
 func (o *namespace) noteName(dir uint64, body []byte, at int) (gen uint64) {
 	n := o.table.get(dir)
 	if n == nil || len(body) <= at {
@@ -295,8 +295,8 @@ func (o *namespace) noteContent(id uint64) {
 				first = gen
 			}
 		}
-		// If the file was renamed or linked meanwhile, Changes may have been called in between, so
-		// the next write must not rely on this note.
+		// If the names of the file have changed since paths was read, Changes may have been called
+		// in between. Then the next write must not rely on this note.
 		again, _ := o.namesOf(n)
 		if slices.Equal(paths, again) {
 			n.noted.Store(uint32(first))
@@ -307,7 +307,8 @@ func (o *namespace) noteContent(id uint64) {
 	o.changes.Everything()
 }
 
-// namesOf returns the current paths of a node. git means that all of them are in the root's .git.
+// namesOf returns the current paths of a node. git reports whether all of them are in the root's
+// .git.
 func (o *namespace) namesOf(n *inode) (paths []string, git bool) {
 	var buf [4]link
 	names := n.links(buf[:])
@@ -322,7 +323,7 @@ func (o *namespace) namesOf(n *inode) (paths []string, git bool) {
 
 // noteAttributes notes a change of attributes. If a directory's access rights change, its whole
 // subtree may appear or disappear. If the directory was already noted since the last call of
-// Changes, that is enough, because the caller will look into it.
+// Changes, nothing more is needed, because the caller of Changes will look into the directory.
 func (o *namespace) noteAttributes(id uint64, access bool) {
 	n := o.table.get(id)
 	if n == nil || !n.isDir() {
@@ -337,8 +338,8 @@ func (o *namespace) noteAttributes(id uint64, access bool) {
 	}
 }
 
-// noteCreated remembers that the only name of a new file is already noted, so that its first write
-// need not look for others.
+// noteCreated remembers that the only name of a new file is already noted, so that the first write
+// to the file need not look for other names.
 func (o *namespace) noteCreated(gen uint64, trunc bool, out []byte) {
 	const nodeid, nlink = 16, 16 + 40 + 64 // in the fuse_entry_out after the reply's header
 	if gen == 0 || len(out) < nlink+4 || binary.NativeEndian.Uint32(out[4:]) != 0 {
@@ -356,8 +357,9 @@ func (o *namespace) noteCreated(gen uint64, trunc bool, out []byte) {
 	}
 }
 
-// noteMoved notes that everything may have changed if a directory was renamed. Git would trust its
-// cached data about the subtree, and listing all paths in it would take too long.
+// noteMoved notes that everything may have changed if a directory was renamed. If only the
+// directory was noted, git would trust its cached data about the subtree. Listing all paths in the
+// subtree would take too long.
 func (o *namespace) noteMoved(r *rename) {
 	if !o.changes.Active() || !(r.src.isDir() || r.dst != nil && r.dst.isDir()) {
 		return

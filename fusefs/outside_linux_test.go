@@ -9,9 +9,8 @@ import (
 	"testing"
 )
 
-// A file that was made in the source, or that replaced another one there, was unknown to the
-// overlay. The overlay took it for one that had always been there, so the log did not show the
-// change.
+// A file that was made in the source, or that replaced another file there, used to be taken for one
+// that had always existed, so the log did not show the change.
 func TestMadeUnderneath(t *testing.T) {
 	f := mountTest(t, func(o *Options) { o.Outside = true })
 	f.write("own", "ours")
@@ -38,8 +37,8 @@ func TestMadeUnderneath(t *testing.T) {
 	}
 }
 
-// When the kernel forgets a file, the overlay notes the time. Only a later change of the file was
-// made by somebody else.
+// When the kernel forgets a file, the overlay notes the time. Only a change with a later time was
+// made by another process directly in the source.
 func TestOutsideWrites(t *testing.T) {
 	o := &overlay{}
 	o.obs = &recorder{}
@@ -67,7 +66,7 @@ func TestOutsideWrites(t *testing.T) {
 }
 
 // After the clock was set back, a change in the source has a time from before the mount, and from
-// before the kernel forgot the file. Such a change was never noticed.
+// before the kernel forgot the file. Such a change used to go unnoticed.
 func TestOutsideWritesAfterTheClockWasSetBack(t *testing.T) {
 	const minute = int64(60e9)
 	const year = 365 * 24 * 60 * minute
@@ -85,7 +84,7 @@ func TestOutsideWritesAfterTheClockWasSetBack(t *testing.T) {
 	if s.unknown(key{ino: 4}, at.wall-2*minute, at) {
 		t.Error("a file from before the mount counts as written outside")
 	}
-	// If the clock is set forward, a change from before that still counts.
+	// If the clock is set forward, a change that was made before still counts.
 	at = moment{s.start.wall + year, s.start.steady + minute}
 	if !s.unknown(key{ino: 5}, s.start.wall+1, at) {
 		t.Error("a change before the clock was set forward is not seen")

@@ -22,12 +22,12 @@ import (
 // rootID is the node id of the root, by the protocol.
 const rootID = fuse.FUSE_ROOT_ID
 
-// namespace owns names and inodes. It finds a node's file on the source and its attributes.
+// namespace owns names and inodes. It finds the source file of a node, and that file's attributes.
 type namespace struct {
 	fuse.RawFileSystem // answers ENOSYS to requests not implemented here: Access, OpenDir
 
 	obs        Observer
-	finder     Finder // obs, if it is a Finder
+	finder     Finder // obs, if obs is a Finder
 	classifier Classifier
 	log        *slog.Logger
 	hiddenDir  string // parent and name of Options.Hidden
@@ -57,12 +57,12 @@ type namespace struct {
 	us         creds
 }
 
-// contents owns the open files and their openers, and the writes that were not reported to the
-// Observer yet.
+// contents owns the open files and their openers, and the writes that have not yet been reported to
+// the Observer.
 type contents struct {
 	namespace
 
-	releaser Releaser // obs, if it is a Releaser
+	releaser Releaser // obs, if obs is a Releaser
 	handles  *handles
 	keptFDs  atomic.Int64 // number of descriptors that the method keep holds open
 	dirty    dirtySet
@@ -84,8 +84,8 @@ type overlay struct {
 	prepared prepared
 }
 
-// Access is not implemented because the kernel checks permissions (default_permissions). OpenDir
-// and ReleaseDir are not implemented so that the kernel caches directories.
+// Access is not implemented, because the kernel checks permissions (default_permissions). OpenDir
+// and ReleaseDir are not implemented, so that the kernel caches directories.
 var _ fuse.RawFileSystem = (*overlay)(nil)
 
 func newOverlay(opt *Options) (*overlay, error) {
@@ -142,7 +142,7 @@ func newOverlay(opt *Options) (*overlay, error) {
 	}
 	o.root = &dirfd{fd: fd, node: root}
 	o.root.refs.Store(1)
-	o.root.acquire() // for root.dirfd and for o.root
+	o.root.acquire() // one reference for root.dirfd and one for o.root
 	root.dirfd.Store(o.root)
 
 	_, err = sys.GetXattrOpen(fd, "user.cachebro", nil)
@@ -155,7 +155,7 @@ func newOverlay(opt *Options) (*overlay, error) {
 	return o, nil
 }
 
-// close closes every descriptor. The overlay must not be used afterwards.
+// close closes all descriptors. The overlay must not be used afterwards.
 func (o *overlay) close() {
 	o.dirty.stop()
 	o.endLocks()

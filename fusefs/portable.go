@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Here no thread takes on another user's identity. All changes of the source are made as the user
-// who mounted, even changes by root.
+// On this system, no thread takes on another user's identity. All changes of the source are made as
+// the user who mounted it, even changes by root.
 
 // creds are the credentials of this process.
 type creds struct {
@@ -30,8 +30,8 @@ func ownCreds() creds {
 	return creds{uid: uid, root: uid == 0}
 }
 
-// asCaller calls f, which makes a file on the source. The file belongs to the user who mounted. All
-// other users except root get EACCES.
+// asCaller calls f, which makes a file in the source. The file belongs to the user who mounted the
+// source. All other users except root get EACCES.
 func (o *contents) asCaller(in *fuse.InHeader, f func() error) error {
 	if in.Uid != o.us.uid && in.Uid != 0 {
 		return unix.EACCES
@@ -43,8 +43,8 @@ func noReserves() {}
 
 func (o *namespace) forCaller(_ *fuse.InHeader, _ bool, f func() error) error { return f() }
 
-// likeCaller calls f, which changes the inode that at refers to. Set-id bits are cleared as for the
-// user who mounted, and the notification makes the kernel show the new mode.
+// likeCaller calls f, which changes the inode n. The source clears set-id bits as if the user who
+// mounted it had made the change. A notification makes the kernel show the new mode.
 func (o *namespace) likeCaller(n *inode, at sys.Ref, _ *fuse.InHeader, _ bool, f func() error) error {
 	var sx sys.Stat
 	if sys.StatRef(at, &sx) != nil || sx.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 {
@@ -59,19 +59,19 @@ func (o *namespace) likeCaller(n *inode, at sys.Ref, _ *fuse.InHeader, _ bool, f
 // handle in any case. So a directory is read completely when a reader begins, and the offset in a
 // request is an index into those entries.
 
-// streams are the directories that are open, by handle.
+// streams holds the open directories, by handle.
 type streams struct {
 	mu   sync.Mutex // guards last, open
 	last uint64
 	open map[uint64]*reading
 }
 
-// reading holds the entries of a directory at the time when a process began to read it.
+// reading holds the entries that a directory had when a process began to read it.
 type reading struct {
 	mu    sync.Mutex // guards the fields below
 	begun bool
 	all   []fuse.DirEntry
-	fd    int // of the directory; -1 before begin
+	fd    int // descriptor of the directory; -1 before begin
 }
 
 func (r *reading) close() {
@@ -128,7 +128,7 @@ func (o *namespace) ReleaseDir(in *fuse.ReleaseIn) {
 	}
 }
 
-// begin reads directory n anew.
+// begin reads directory n from its beginning.
 func (r *reading) begin(o *overlay, n *inode) error {
 	d, err := o.dir(n)
 	if err != nil {
@@ -152,8 +152,8 @@ const (
 	mostRead  = 16 << 20
 )
 
-// allEntries reads a directory to its end, doubling the buffer with each read. On Darwin, each read
-// goes through all earlier entries again (x/sys imitates getdirentries(2) with readdir(3)), so
+// allEntries reads a directory to its end. It doubles the buffer with each read. On Darwin, each
+// read goes through all earlier entries again (x/sys imitates getdirentries(2) with readdir(3)), so
 // reads of equal size would take quadratic time.
 func allEntries(read func(buf []byte) (int, error)) (all []fuse.DirEntry, err error) {
 	for buf := make([]byte, firstRead); ; buf = make([]byte, min(2*len(buf), mostRead)) {
@@ -201,8 +201,8 @@ func (o *overlay) readDir(in *fuse.ReadIn, add func(n *inode, dir int, e fuse.Di
 	return fuse.OK
 }
 
-// This file makes the mount options for macFUSE and parses its replies. The tag "portable" builds
-// it on Linux too, for its tests.
+// This file makes the mount options for macFUSE and parses its replies. With the build tag
+// "portable", this file is also compiled on Linux, for its tests.
 
 // macOptions returns the mount options.
 //
@@ -231,7 +231,7 @@ func macOptions(opt *Options) []string {
 // maxXattr limits the size of an extended attribute that is set in pieces.
 const maxXattr = 64 << 20
 
-// readXattr reads all of an extended attribute.
+// readXattr reads the whole value of an extended attribute.
 func readXattr(get func(dest []byte) (int, error)) ([]byte, error) {
 	n, err := get(nil)
 	if err != nil || n == 0 {
@@ -242,8 +242,8 @@ func readXattr(get func(dest []byte) (int, error)) ([]byte, error) {
 	return value[:max(n, 0)], err
 }
 
-// piece copies an extended attribute, from position on, to dest and returns the number of bytes. If
-// dest is empty, it returns the number available.
+// piece copies the value of an extended attribute, from position on, to dest and returns the number
+// of bytes. If dest is empty, it returns the number of bytes available.
 func piece(position uint32, dest []byte, get func(dest []byte) (int, error)) (int, error) {
 	value, err := readXattr(get)
 	if err != nil {
@@ -259,8 +259,8 @@ func piece(position uint32, dest []byte, get func(dest []byte) (int, error)) (in
 	return copy(dest, rest), nil
 }
 
-// patched returns an extended attribute's value in which data replaces the bytes at position. The
-// system calls on descriptors can only set the whole value.
+// patched returns an extended attribute's value in which data replaces the bytes at position. It is
+// needed because the system calls on descriptors can set only the whole value.
 func patched(position uint32, data []byte, get func(dest []byte) (int, error)) ([]byte, error) {
 	if int64(position)+int64(len(data)) > maxXattr {
 		return nil, unix.E2BIG
@@ -311,11 +311,11 @@ func macError(output string, err error) error {
 	return fmt.Errorf("%s: %w", msg, err)
 }
 
-// uncached always reports false here; see locks_linux.go.
+// uncached always returns false on this system; see locks_linux.go.
 func (n *inode) uncached() bool { return false }
 
-// forwardsLocks is false: without OFD locks the server cannot take a process's locks on the source.
-// So the kernel handles locks, which only exclude other processes on the mount.
+// forwardsLocks is false, because without OFD locks the server cannot take a process's locks on the
+// source. So the kernel handles the locks, and a lock excludes only other processes on the mount.
 const forwardsLocks = false
 
 type locking struct {

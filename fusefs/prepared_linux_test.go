@@ -20,9 +20,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A file that a thread has prepared appears complete with the thread's mknod(2). It is reported
-// like a file that was written and closed. No other thread's mknod makes it, and no attribute is
-// left.
+// A file that a thread has prepared appears with its full content at the thread's mknod(2). It is
+// reported like a file that was written and closed. Another thread's mknod does not make that file,
+// and the attribute that prepared it does not remain.
 func TestPrepared(t *testing.T) {
 	f := mountTest(t, nil)
 	f.sh("mkdir d e")
@@ -52,7 +52,7 @@ func TestPrepared(t *testing.T) {
 	if err := mknod("d/a"); !errors.Is(err, unix.EEXIST) {
 		t.Errorf("made twice: %v", err)
 	}
-	f.sh("mknod d/c p; rm d/c; : >d/c") // another process, and no regular file
+	f.sh("mknod d/c p; rm d/c; : >d/c") // another process makes files, and one of them is not a regular file
 	f.want(t, `done create d/a`, `closed create d/a "first"`, "done create d/b\xff", "closed create d/b\xff \"second\"",
 		`done create e/c`, `closed create e/c ""`, `done mknod d/c`, `done unlink d/c`, `done create d/c`, `closed create d/c ""`)
 	for name, want := range map[string]string{"d/a": "first", "d/b\xff": "second", "e/c": "", "d/c": ""} {
@@ -78,7 +78,7 @@ func TestPrepared(t *testing.T) {
 }
 
 // A plan brings many files back into a directory. The mount may lose some prepared files, as it
-// does when another server takes over, and somebody else may make a file first.
+// does when another server takes over, and another process may make a file first.
 func TestPreparedByPlan(t *testing.T) {
 	f := mountTest(t, nil)
 	f.sh("mkdir d; echo mine >d/f7; chmod g+s d")
@@ -149,9 +149,9 @@ func TestPreparedByPlan(t *testing.T) {
 	}
 }
 
-// Only the thread that has prepared a file can make it. If a thread's number may mean several
-// threads, the prepared file is not used. If another user's thread has got the number by now, its
-// mknod makes an empty file.
+// Only the thread that has prepared a file can make it. If a thread id may belong to several
+// threads, the prepared file is not used. If a thread of another user has the id by now, its mknod
+// makes an empty file.
 func TestPreparedByNobodyElse(t *testing.T) {
 	b, err := event.EncodePrepared([]event.PreparedFile{{Name: []byte("a"), Content: []byte("mine")}})
 	if err != nil {

@@ -6,10 +6,10 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// What the kernel sends and reads, byte by byte: sizes and offsets of the structures in osxfuse's
-// fuse_kernel.h (osxfuse/kext, 534773bd) and in macFUSE's (macfuse/library, include/fuse_kernel.h,
-// which adds the flags of a rename). If go-fuse's structures differ, this does not compile for
-// darwin, which CI tries on Linux.
+// The following are the sizes and offsets of the structures that the kernel sends and reads. They
+// are taken from osxfuse's fuse_kernel.h (osxfuse/kext, 534773bd) and from macFUSE's
+// (macfuse/library, include/fuse_kernel.h), which adds the flags of a rename. If go-fuse's
+// structures differ, this file does not compile for darwin. CI tries that on Linux.
 const header = unsafe.Sizeof(fuse.InHeader{})
 
 var (
@@ -23,7 +23,8 @@ var (
 	statfs  fuse.StatfsOut
 )
 
-// An index must be a constant within bounds, so an array of length 1 allows only 0.
+// An array of length 1 allows only the constant index 0, so a wrong size or offset does not
+// compile.
 var (
 	_ = [1]struct{}{}[header-40]
 	_ = [1]struct{}{}[unsafe.Sizeof(attr)-104]

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// requester sends requests to the overlay byte by byte, as a kernel does.
+// requester sends requests to the overlay as bytes, as a kernel does.
 type requester struct {
 	t      *testing.T
 	proto  *fuse.ProtocolServer
@@ -68,9 +68,9 @@ func words(vs ...uint32) (b []byte) {
 	return b
 }
 
-// Requests for which darwin's and Linux's structures are the same, as a kernel with protocol 7.19
-// sends them (osxfuse/kext, fuse_internal.c:1902 for INIT). For the structures that differ, see
-// protocol_darwin_test.go.
+// TestDarwinsRequests sends requests as a kernel with protocol 7.19 does (for INIT, see
+// osxfuse/kext, fuse_internal.c:1902). It uses only requests whose structures are the same on
+// darwin and Linux. For the structures that differ, see protocol_darwin_test.go.
 func TestDarwinsRequests(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 3 {
@@ -79,8 +79,8 @@ func TestDarwinsRequests(t *testing.T) {
 		}
 	}
 	w := newRequester(t, dir)
-	// This kernel does not know what Linux has added since. It sends 16 bytes and expects an answer
-	// of 24. Bits from 24 on have another meaning here.
+	// A darwin kernel does not know the later additions of Linux. It sends 16 bytes and expects an
+	// answer of 24 bytes. The flags from bit 24 on have another meaning on darwin.
 	const offered = 1 << 3
 	r, errno := w.ask(26, 0, words(7, 19, 1<<20, offered))
 	if errno != 0 || len(r) != 24 || binary.NativeEndian.Uint32(r) != 7 || binary.NativeEndian.Uint32(r[4:]) != 19 {
@@ -99,7 +99,7 @@ func TestDarwinsRequests(t *testing.T) {
 	if r, errno := w.ask(1, 1, []byte("absent\x00")); errno != 0 || binary.NativeEndian.Uint64(r) != 0 {
 		t.Errorf("LOOKUP of an absent name: % x, %v", r, errno)
 	}
-	// OPENDIR must give a handle: ENOSYS would be an error of opendir(3).
+	// OPENDIR must return a handle. With ENOSYS, opendir(3) would fail.
 	r, errno = w.ask(27, 1, words(0, 0))
 	if errno != 0 || len(r) != 16 || binary.NativeEndian.Uint64(r) == 0 {
 		t.Fatalf("OPENDIR: % x, %v", r, errno)
@@ -124,7 +124,7 @@ func TestDarwinsRequests(t *testing.T) {
 	if len(names) != 5 || !names["f0"] || !names["f2"] || !names[".."] {
 		t.Errorf("READDIR in pieces: %v", names)
 	}
-	// SETVOLNAME, GETXTIMES and EXCHANGE were not offered, so they are refused as unknown.
+	// SETVOLNAME, GETXTIMES and EXCHANGE were not negotiated, so they are refused as unknown.
 	for op, body := range map[uint32][]byte{61: []byte("volume\x00"), 62: nil, 63: append(make([]byte, 24), "a\x00b\x00"...)} {
 		if r, errno := w.ask(op, 1, body); errno != unix.ENOSYS || len(r) != 0 {
 			t.Errorf("request %d: % x, %v", op, r, errno)

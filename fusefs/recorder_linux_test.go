@@ -13,8 +13,8 @@ import (
 	"cachebro/store/leaf/event"
 )
 
-// recorder is an Observer that records each call as one short line, with the content that it can
-// read at that moment, which a capture would have saved.
+// recorder is an Observer that records each call as one short line. The line contains the content
+// that can be read at that moment, which capture would have saved.
 type recorder struct {
 	mu     sync.Mutex // guards calls, closes, events, before
 	calls  []string
@@ -36,7 +36,7 @@ func (r *recorder) add(format string, args ...any) {
 	r.calls = append(r.calls, fmt.Sprintf(format, args...))
 }
 
-// content returns what File.Open reads, from the beginning.
+// content returns the content of a file, read through File.Open.
 func content(f File) string {
 	h, err := f.Open()
 	if err != nil {
@@ -112,7 +112,7 @@ func (r *recorder) Outside(f File, was, now event.Stat) {
 	r.add("outside %s %d -> %d", f.Path(), was.Size, now.Size)
 }
 
-// take returns what was recorded and starts anew.
+// take returns the recorded lines and forgets them.
 func (r *recorder) take() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -127,8 +127,8 @@ func (r *recorder) count() int {
 	return len(r.calls)
 }
 
-// want compares everything that was recorded since the last call with lines. The ends of handles
-// are reported in the background, so want waits until there are as many lines.
+// want checks that the recorded lines since the last call are equal to lines. Handles are released
+// in the background, so want first waits until there are as many recorded lines.
 func (f *fixture) want(t *testing.T, lines ...string) {
 	t.Helper()
 	eventuallyOr(func() bool { return f.rec.count() >= len(lines) && f.srv.Stats().Dirty == 0 })
@@ -137,8 +137,8 @@ func (f *fixture) want(t *testing.T, lines ...string) {
 	}
 }
 
-// told waits until no file is dirty and the Observer has been told. An inode is clean some moments
-// before its close is reported, which happens under the lock of its order.
+// told waits until no file is dirty and the Observer has been informed. An inode becomes clean
+// shortly before its close is reported. The report is made while the inode's order is locked.
 func (f *fixture) told() {
 	eventuallyOr(func() bool { return f.srv.Stats().Dirty == 0 })
 	for i := range f.srv.fs.table.byID {
@@ -177,5 +177,5 @@ func eventuallyOr(ok func() bool) {
 	}
 }
 
-// helpers are the programs that use the mount. Each name says what the program does.
+// helpers are the programs that use the mount, by name.
 var helpers = map[string]func(args []string) error{}

@@ -16,9 +16,9 @@ import (
 // ignoredEverywhere is the class of paths whose content is never saved.
 const ignoredEverywhere = ignore.Excluded
 
-// inodeFor returns the inode of the file that sx describes, which was found as name in parent. The kernel may not know a file
-// that was made on the source. For such a file inodeFor makes a temporary inode, so that its
-// content is saved too.
+// inodeFor returns the inode of the file that sx describes, which was found as name in parent. The
+// kernel may not know a file that was made directly in the source. For such a file, inodeFor makes
+// a temporary inode, so that its content is saved too.
 func (o *overlay) inodeFor(parent *inode, name string, sx *sys.Stat) *inode {
 	k := keyOf(sx)
 	if n := o.table.find(k); n != nil {
@@ -32,8 +32,9 @@ func (o *overlay) inodeFor(parent *inode, name string, sx *sys.Stat) *inode {
 	}
 }
 
-// closeBeforeRename reports the content of n, if dirty, as a version before n's names change. So the
-// version has the right writer, and the name under which the content was written. The caller holds n.order.
+// closeBeforeRename reports the content of n, if it is dirty, as a version before n's names change.
+// So the version has the right writer and the name under which its content was written. The caller
+// holds n.order.
 func (o *contents) closeBeforeRename(n *inode, c Caller) {
 	if w := n.writes; w != nil && w.dirty {
 		o.closeContent(n, c, event.OpWrite, false)
@@ -58,8 +59,8 @@ func (o *overlay) closeBelow(dirs ...*inode) {
 	}
 }
 
-// beforeNameLoss prepares n for the loss of a name. It closes n if n is dirty, and then the
-// Observer saves the content. The caller holds n.order.
+// beforeNameLoss prepares n for the loss of a name. If n is dirty, it reports n as closed. Then it
+// makes the Observer save the content. The caller holds n.order.
 func (o *overlay) beforeNameLoss(n *inode, name string, c Caller, op event.Op, sx *sys.Stat, cancel <-chan struct{}) {
 	if !n.isReg() {
 		return
@@ -70,17 +71,18 @@ func (o *overlay) beforeNameLoss(n *inode, name string, c Caller, op event.Op, s
 	}
 }
 
-// nameLost removes a name of n after its removal on the source. The caller holds n.order.
+// nameLost removes a name from n after the name was removed in the source. The caller holds
+// n.order.
 func (o *contents) nameLost(n *inode, parent *inode, name string, sx *sys.Stat) {
 	if !n.dropLink(parent, name) {
-		o.guard(n) // it may have been opened during the removal
+		o.guard(n) // the file may have been opened during the removal
 	}
 	if sx.Nlink <= 1 || n.isDir() {
 		o.table.detach(n)
 		n.removed.Store(true)
 	}
-	// The descriptor of a removed directory stays open until the kernel forgets the directory,
-	// which may be a process's working directory.
+	// The descriptor of a removed directory stays open until the kernel forgets the directory. A
+	// process may have it as its working directory.
 }
 
 func (o *overlay) Unlink(cancel <-chan struct{}, in *fuse.InHeader, name string) fuse.Status {
@@ -161,10 +163,10 @@ func readlink(dir int, name string) string {
 // rename is one renameat2(2) in progress.
 type rename struct {
 	from, to           *inode // directories
-	fromName, toName   string // as the directories spell them
-	askedFrom, askedTo string // as the request spells them
-	newName            string // the new name as the directory spells it afterwards
-	src, dst           *inode // dst: the inode that had the new name, or nil
+	fromName, toName   string // the old and the new name, in the directory's spelling
+	askedFrom, askedTo string // the same names, in the spelling of the request
+	newName            string // the directory's spelling of the new name after the rename
+	src, dst           *inode // dst is the inode that had the new name, or nil
 	srcStat, dstStat   sys.Stat
 }
 
@@ -309,8 +311,8 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, d
 	return fuse.OK
 }
 
-// moveInodes gives the inodes their new names after the change on the source. The caller holds the
-// order of both.
+// moveInodes gives the inodes their new names after the change in the source. The caller holds the
+// order of both inodes.
 func (o *contents) moveInodes(r *rename, ev *Event, exchange, replaces bool) {
 	switch {
 	case exchange:

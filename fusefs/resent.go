@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These functions finish requests that a killed server carried out on the source but did not
-// answer. They update our own state and call the Observer.
+// The following functions finish requests that a killed server carried out on the source without
+// answering. They update our own state and call the Observer.
 
 // removedBefore finishes a remove that a killed server carried out.
 func (o *overlay) removedBefore(in *fuse.InHeader, t *attempt, parent *inode, name string, op event.Op) fuse.Status {
@@ -93,8 +93,8 @@ func (o *overlay) createdBefore(h *handle, out *fuse.CreateOut) fuse.Status {
 }
 
 // unmake removes a file that an earlier server made for the same request, and reports whether there
-// was one. That server died before it noted the file in the ledger, so the file must be made again.
-// Opening it instead would fail if its mode denies access to its owner.
+// was such a file. That server died before it stored the open file in the ledger, so the file must
+// be made again. Opening the file instead would fail if its mode denies access to the owner.
 func (t *attempt) unmake(d *dirfd, name string) bool {
 	var sx sys.Stat
 	return sys.StatAt(d.fd, name, &sx) == nil && t.madeEarlier(&sx, event.OpCreate) && sx.Size == 0 && sx.Nlink == 1 &&
@@ -114,7 +114,7 @@ func makes(op event.Op, mode uint32) bool {
 	return op == event.OpMknod
 }
 
-// stat returns the attributes noted in the attempt.
+// stat returns the attributes stored in the attempt.
 func (t *attempt) stat() sys.Stat {
 	return sys.Stat{Stat: event.Stat{
 		Dev: t.a.dev, Ino: t.a.ino, Birth: t.a.birth,
@@ -128,16 +128,16 @@ const resendBit = 1 << 63
 
 // attempt is a change of names that is in progress. If the server dies during the change, the
 // kernel sends the same request to its successor. The successor must find out whether the change
-// was already made: a second unlink would fail, and a second exchange would undo the first.
-// Repeating a write, a truncation or a change of attributes does no harm, so these have no
-// attempts. An attempt ends when the reply has been written.
+// was already made, because a second unlink would fail, and a second exchange would undo the first.
+// Repeating a write, a truncation or a change of attributes does no harm, so no attempt is recorded
+// for these. An attempt ends when the reply has been written.
 type attempt struct {
 	unique  atomic.Uint64 // the id of the request; 0 if the slot is free
 	state   atomic.Uint32 // attemptBegun, attemptReported
 	server  uint32        // ledgerHead.serving when the attempt was recorded
 	began   int64         // ns
 	a, b    key           // the inodes that had the old name and, in a rename, the new name
-	mode    uint32        // of a
+	mode    uint32        // mode of the inode a
 	nlink   uint32
 	size    int64
 	mtime   int64
@@ -155,7 +155,7 @@ const (
 	attemptProbes = 16
 
 	attemptBegun    = 1
-	attemptReported = 2 // done and reported to the Observer
+	attemptReported = 2 // the change was made and reported to the Observer
 )
 
 func (l *ledger) attempt(i int) *attempt {
@@ -170,8 +170,8 @@ func (o *overlay) earlier(in *fuse.InHeader) *attempt {
 	return o.ledger.find(in.Unique)
 }
 
-// try records what a request is about to change. a is the file that has the name, or in a rename
-// the old name. In a rename, b is the file that has the new name. The result may be nil.
+// try records what a request is about to change. a is the file that has the name of the request, or
+// the old name in a rename. b is the file that has the new name in a rename. The result may be nil.
 func (o *overlay) try(in *fuse.InHeader, a, b *sys.Stat) *attempt {
 	l := o.ledger
 	if l == nil {
@@ -219,8 +219,8 @@ func (l *ledger) replied(unique uint64) {
 	}
 }
 
-// prune frees the attempts of all servers except the last two, and attempts that were only half
-// recorded when a server died. It reports whether unfinished renames remain.
+// prune frees the attempts of all servers except the last two, and attempts whose recording was not
+// finished when a server died. It reports whether unfinished renames remain.
 func (l *ledger) prune() (renames bool) {
 	for i := range attemptCount {
 		t := l.attempt(i)
@@ -246,8 +246,9 @@ func (t *attempt) markDone() {
 func (t *attempt) wasReported() bool { return t != nil && t.state.Load() == attemptReported }
 
 // madeEarlier reports whether an earlier server made the file sx for the same request. Until the
-// reply, the kernel lets no other process on the mount make the name. A file that was made directly
-// on the source has an earlier birth time. File systems' clocks may be late by one tick.
+// reply, the kernel prevents other processes on the mount from making the name. A file that was
+// made directly in the source has an earlier birth time. The clock of a file system may be late by
+// one tick.
 func (t *attempt) madeEarlier(sx *sys.Stat, op event.Op) bool {
 	const tick = int64(20 * time.Millisecond)
 	return t != nil && makes(op, sx.Mode) &&
@@ -257,8 +258,8 @@ func (t *attempt) madeEarlier(sx *sys.Stat, op event.Op) bool {
 // sentBack records threads whose open was refused because the file had lost its name since the
 // thread looked it up. Data written to such a file would be lost. So the open fails with ESTALE,
 // and the kernel looks the name up again. If the thread's next open also finds a file without a
-// name, the open succeeds. The thread either wants exactly this file, through /proc/self/fd, or
-// lost the race twice.
+// name, the open succeeds. Either the thread wants exactly this file, which it opens through
+// /proc/self/fd, or it has lost the race twice.
 type sentBack struct {
 	any   atomic.Bool // times is not empty
 	mu    sync.Mutex  // guards times

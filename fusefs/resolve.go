@@ -14,8 +14,8 @@ import (
 func keyOf(s *sys.Stat) key { return key{dev: s.Dev, ino: s.Ino, birth: s.Birth} }
 
 // dir returns a descriptor (sys.Place) of the directory n, which the caller releases. If none is
-// open, it opens n by name in its parent directory, whose descriptor it gets in the same way. So no
-// path gets too long for the system.
+// open, dir opens n by name in the parent directory, whose descriptor it gets in the same way. So
+// no path becomes too long for the system.
 func (o *namespace) dir(n *inode) (*dirfd, error) {
 	if !n.isDir() {
 		return nil, unix.ENOTDIR
@@ -60,7 +60,8 @@ func (o *namespace) dirByName(n *inode) (*dirfd, error) {
 	return nil, unix.ESTALE
 }
 
-// gone reports whether err means that a name no longer leads to its file, so that another name may.
+// gone reports whether err means that a name no longer leads to its file. Another name may lead to
+// it.
 func gone(err error) bool {
 	return err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP || err == unix.ESTALE
 }
@@ -82,8 +83,8 @@ func (o *namespace) openInode(n *inode, flags int) (int, error) {
 	return fd, err
 }
 
-// openStat is like openInode, and also fills in sx if it is not nil. again means that n was opened
-// through a handle.
+// openStat is like openInode, and also fills in sx if it is not nil. again reports whether n was
+// opened through a handle.
 func (o *namespace) openStat(n *inode, flags int, sx *sys.Stat) (fd int, again bool, err error) {
 	for m := o.moves.start(); ; {
 		fd, again, err = o.openByName(n, flags, sx)
@@ -98,7 +99,7 @@ func (o *namespace) openByName(n *inode, flags int, sx *sys.Stat) (int, bool, er
 	if sx == nil {
 		sx = &own
 	}
-	// O_NONBLOCK keeps the open from waiting if the name now leads to a FIFO.
+	// O_NONBLOCK prevents the open from waiting if the name now leads to a FIFO.
 	if flags&sys.Place == 0 {
 		flags |= unix.O_NONBLOCK | unix.O_NOCTTY
 	}
@@ -172,8 +173,8 @@ func (n *inode) openAgain(flags int) (fd int, err error) {
 }
 
 func (o *namespace) statInode(n *inode, sx *sys.Stat) error {
-	// An open directory need not be looked up by name. The kernel often asks for a directory's
-	// attributes, after each change of its entries.
+	// An open directory need not be looked up by name. This case is frequent, because the kernel
+	// asks for a directory's attributes after each change of its entries.
 	if d := n.dirfd.Load(); d != nil && !o.outside.Load() && d.acquire() {
 		defer d.release()
 		return sys.StatFD(d.fd, sx)
@@ -204,7 +205,8 @@ func (o *namespace) statByName(n *inode, sx *sys.Stat) error {
 			return err
 		}
 	}
-	// n was removed while open. The kernel's request names no handle then, so use any.
+	// n was removed while it was open. In this case the kernel's request does not name a handle, so
+	// use any handle of n.
 	if h := n.anyHandle(false); h != nil {
 		defer h.release()
 		return sys.StatFD(h.fd, sx)
@@ -244,7 +246,7 @@ func (o *namespace) withInode(n *inode, f func(at sys.Ref) error) error {
 }
 
 // withName calls f with a name that leads to n now, or returns ESTALE. While f runs, another
-// process may give the name to another file on the source.
+// process may give the name to another file in the source.
 func (o *namespace) withName(n *inode, f func(at sys.Ref) error) error {
 	for m := o.moves.start(); ; {
 		var buf [2]link
@@ -268,15 +270,15 @@ func (o *namespace) withName(n *inode, f func(at sys.Ref) error) error {
 	}
 }
 
-// moves counts renames, so that an inode not found during a rename is looked up again by its new
-// name.
+// moves counts renames. An inode that was not found while a rename was running is looked up again
+// by its new name.
 type moves struct {
 	running, done atomic.Int64
 	// unsettledUntil is when renames that an earlier server began can no longer take effect.
 	unsettledUntil atomic.Pointer[time.Time]
 }
 
-// moveMark is the state of moves at the start of a look-up, for retry.
+// moveMark is the state of moves when a lookup started. retry uses it.
 type moveMark struct {
 	done  int64
 	tries int
@@ -296,7 +298,7 @@ func (m *moves) unsettled() bool {
 	return u != nil && time.Now().Before(*u)
 }
 
-// retry waits a little, and reports whether another attempt makes sense.
+// retry waits a little, and reports whether another attempt may succeed.
 func (m *moves) retry(k *moveMark) bool {
 	if k.tries++; k.tries > 100 || m.running.Load() == 0 && m.done.Load() == k.done && !m.unsettled() {
 		return false

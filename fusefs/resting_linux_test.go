@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inodes returns the number of existing inodes. The rest of Stats().Inodes are resting files.
+// inodes returns the number of existing inodes. Stats().Inodes counts resting files as well.
 func (t *table) inodes() (n int) {
 	for i := range t.byID {
 		t.byID[i].RLock()
@@ -29,7 +29,7 @@ func (t *table) inodes() (n int) {
 	return n
 }
 
-// A slotIndex behaves like a map, also if many hashes lead to the same cell.
+// A slotIndex behaves like a map, even if many hashes lead to the same cell.
 func TestSlotIndex(t *testing.T) {
 	for _, spread := range []uint64{1, 3, 1 << 40} {
 		var x slotIndex
@@ -56,8 +56,8 @@ func TestSlotIndex(t *testing.T) {
 	}
 }
 
-// Files are looked at, opened, unlinked and forgotten at the same time. Each has one node at any
-// moment, and nothing is left of them.
+// Files are looked up, opened, unlinked and forgotten at the same time. Each file has exactly one
+// node at any moment, and in the end the table has no entry left.
 func TestRestingTable(t *testing.T) {
 	file, err := NewLedger()
 	if err != nil {
@@ -89,7 +89,7 @@ func TestRestingTable(t *testing.T) {
 				sx := &sys.Stat{Stat: event.Stat{Dev: 1, Ino: ino, Birth: 7, Mode: unix.S_IFREG | 0o644, Nlink: 1, Size: 5, Mtime: int64(ino), Ctime: 9}}
 				name := fmt.Sprintf("file %d", ino)
 				if rng.Intn(8) == 0 {
-					sx.Size = 6 // a change, so the file does not rest any longer
+					sx.Size = 6 // the size changed, so the file no longer rests
 				}
 				id := o.table.rest(keyOf(sx), root, name, sx)
 				if id == 0 {
@@ -134,7 +134,7 @@ func TestRestingTable(t *testing.T) {
 }
 
 // After a look at many files, none of them has an inode, and each takes at most 64 bytes of heap.
-// With a million files it was 411 bytes. From then on such a file behaves like any other.
+// With a million files it used to be 411 bytes. Afterwards such a file behaves like any other.
 func TestLookedAtFilesRest(t *testing.T) {
 	f := mountTest(t, nil)
 	const many = 20_000
@@ -157,7 +157,7 @@ func TestLookedAtFilesRest(t *testing.T) {
 	if n, all := table.inodes(), f.srv.Stats().Inodes; n > 10 || all < many {
 		t.Errorf("%d inodes, of %d that the kernel knows", n, all)
 	}
-	f.sh("find d -type f -size +1") // again, from the kernel's cache or not
+	f.sh("find d -type f -size +1") // look at the files again, whether or not the kernel still has them in its cache
 
 	f.write("d/f1", "one")
 	f.sh("mv d/f2 d/g2; mv d/f3 e/; ln d/f4 e/f4; rm d/f5; echo six >>d/f6; mv d/f7 d/f8; chmod 600 d/f9; truncate -s 3 d/f10")
@@ -195,8 +195,8 @@ func TestRestingChangedUnderneath(t *testing.T) {
 	}
 }
 
-// Files that rest when the server is killed are the same files for its successor, under new names
-// too. This also holds after the successor was killed.
+// Files that rest when the server is killed are still the same files for the next server, even
+// under new names. This also holds for the server after that.
 func TestTakeOverResting(t *testing.T) {
 	h := newHeirs(t)
 	sh := func(script string) string {
@@ -208,7 +208,7 @@ func TestTakeOverResting(t *testing.T) {
 		}
 		return string(out)
 	}
-	// Make them in the source, so that the kernel only looks them up.
+	// Make the files in the source, so that the kernel only looks them up.
 	src := fmt.Sprintf("/proc/self/fd/%d", h.source.Fd())
 	if err := os.Mkdir(filepath.Join(src, "d"), 0o755); err != nil {
 		t.Fatal(err)

@@ -18,9 +18,10 @@ import (
 const (
 	// mountTimeout is how long a new mount may take to answer.
 	mountTimeout = 10 * time.Second
-	// minProcs is the minimum GOMAXPROCS that Mount sets. A thread that waits for a request holds
-	// its scheduler slot (P) for a while. With one slot per core (2), the next thread had to wait,
-	// and create+write+close took 245-298 µs instead of 98-146 on a busy machine.
+	// minProcs is the value to which Mount raises GOMAXPROCS if it is lower. A thread that waits
+	// for a request holds its scheduler slot (P) for a while. With one slot per core, the next
+	// thread had to wait. On a busy machine with 2 cores, create+write+close took 245-298 µs
+	// instead of 98-146 µs.
 	minProcs = 16
 )
 
@@ -29,7 +30,7 @@ type Server struct {
 	opt  Options
 	fs   *overlay
 	dev  *device
-	done chan struct{} // closed when everything has ended
+	done chan struct{} // closed when the mount has ended and everything is released
 
 }
 
@@ -76,11 +77,11 @@ func Mount(opt Options) (*Server, error) {
 	return s, nil
 }
 
-// EachDirty calls f for every file that was written and not closed yet. During f, no process can
+// EachDirty calls f for every file that was written to and not closed yet. During f, no process can
 // write to the file.
 func (s *Server) EachDirty(f func(File)) { s.fs.dirty.each(f) }
 
-// undo releases everything after a mount that never served a request.
+// undo releases everything that Mount has set up, if the mount never served a request.
 func (s *Server) undo() {
 	s.fs.notifier.stop()
 	s.fs.close()
@@ -119,9 +120,9 @@ func (s *Server) protocol() *fuse.MountOptions {
 	return m
 }
 
-// probe checks that the mount answers. It also calls poll(2) once, which go-fuse answers with
-// ENOSYS, so that the kernel never sends POLL again. Go programs poll the files that they open. If
-// this server did so, it would wait for its own answer forever.
+// probe checks that the mount answers. It also calls poll(2) once. go-fuse answers with ENOSYS, so
+// the kernel never sends POLL again. This is necessary because Go programs poll the files that they
+// open. If this server did so on its own mount, it would wait for its own answer forever.
 func (s *Server) probe() error {
 	answer := make(chan error, 1)
 	go func() {
@@ -147,7 +148,7 @@ func (s *Server) probe() error {
 	}
 }
 
-// finish waits for the last loop, then releases everything.
+// finish waits for the last loop to end, then releases everything.
 func (s *Server) finish() {
 	s.dev.loops.Wait()
 	s.fs.notifier.stop()
@@ -174,8 +175,8 @@ func (s *Server) Unmount() error {
 	return nil
 }
 
-// SetOutside sets whether processes may write directly to the source. When they begin to, the
-// kernel is told to drop everything that it may have cached for longer than a second.
+// SetOutside sets whether processes may write directly to the source. When processes begin to do
+// so, the kernel is made to drop everything that it may have cached for longer than a second.
 func (s *Server) SetOutside(on bool) {
 	if on {
 		s.fs.bypassable.Store(true)
@@ -187,7 +188,7 @@ func (s *Server) SetOutside(on bool) {
 	if s.fs.outside.Swap(on) || !on {
 		return
 	}
-	newEpoch := s.dev.notify(notifyIncEpoch, nil) == nil // drops all names at once (Linux 6.16)
+	newEpoch := s.dev.notify(notifyIncEpoch, nil) == nil // drops all cached names at once (Linux 6.16)
 	for i := range s.fs.table.byID {
 		part := &s.fs.table.byID[i]
 		part.RLock()
@@ -207,7 +208,7 @@ func (s *Server) SetOutside(on bool) {
 				s.fs.notifier.entry(l.parent.id, l.name)
 			}
 		}
-		for _, r := range s.fs.table.restingNames(i) { // the kernel caches no pages of these
+		for _, r := range s.fs.table.restingNames(i) { // the kernel caches no pages of resting files
 			s.fs.notifier.attrs(r.id)
 			if !newEpoch {
 				s.fs.notifier.entry(r.parent, r.name)
@@ -217,8 +218,8 @@ func (s *Server) SetOutside(on bool) {
 }
 
 // SetBypassable sets whether processes can reach the source without going through the mount, even
-// if none does so now. While they can, the kernel does not cache files opened by databases, which
-// stay open for long.
+// if none does so now. While they can, the kernel does not cache the files that databases open,
+// because such files stay open for long.
 func (s *Server) SetBypassable(on bool) { s.fs.bypassable.Store(on) }
 
 func (s *Server) Stats() Stats {
@@ -271,7 +272,7 @@ func Unmount(mountpoint string) error {
 }
 
 // Detach removes a mount at once, without help from its server. Processes that use it keep their
-// open files, and all others see the covered directory. On darwin open files are closed.
+// open files, and all others see the covered directory. On darwin, the open files are closed.
 func Detach(mountpoint string) error { return unmount(mountpoint, true) }
 
 // escape escapes the characters that separate mount options.

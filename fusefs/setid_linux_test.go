@@ -24,7 +24,7 @@ const (
 	setidGroup = 54002
 )
 
-// setidUsers change files of setidOwner and setidGroup.
+// setidUsers are the users that change files of setidOwner and setidGroup.
 var setidUsers = []struct {
 	name     string
 	uid, gid int
@@ -42,7 +42,7 @@ var setidUsers = []struct {
 
 var setidModes = []uint32{0o666, 0o2666, 0o2676, 0o4666, 0o4777, 0o6767, 0o6777, 0o2777}
 
-// setidChanges are what somebody may do to a file with set-id bits.
+// setidChanges are the changes that a user may make to a file with set-id bits.
 var setidChanges = []struct {
 	name string
 	do   func(name string, fd int) error
@@ -108,7 +108,7 @@ var setidChanges = []struct {
 	{"chmod", func(name string, _ int) error { return unix.Chmod(name, 0o6771) }},
 	{"chown to the same", func(name string, _ int) error { return unix.Chown(name, setidOwner, setidGroup) }},
 	{"chown to nobody", func(name string, _ int) error {
-		_ = unix.Chown(name, -1, -1) // the kernel sends the same before fallocate: a caller without permission gets no error
+		_ = unix.Chown(name, -1, -1) // the kernel sends the same request before fallocate; a caller without permission gets no error
 		return nil
 	}},
 	{"chown to root", func(name string, _ int) error { return unix.Chown(name, 0, 0) }},
@@ -145,7 +145,7 @@ func setidOpen(name string, flags int, text string) error {
 	return errors.Join(err, unix.Close(fd))
 }
 
-// acl is an access control list as setxattr(2) takes it: tag, permissions, id.
+// acl encodes an access control list for setxattr(2). An entry consists of tag, permissions and id.
 func acl(entries ...[3]uint32) []byte {
 	b := []byte{2, 0, 0, 0}
 	for _, e := range entries {
@@ -164,7 +164,7 @@ func aclSmall() []byte {
 	return acl([3]uint32{1, 7, none}, [3]uint32{4, 6, none}, [3]uint32{32, 6, none})
 }
 
-// setidAll makes each change as one user in a directory, and prints the modes that result.
+// setidAll makes each change as one of the users in a directory, and prints the modes that result.
 func setidAll(dir string, user int) error {
 	u := setidUsers[user]
 	type file struct {
@@ -229,7 +229,7 @@ func setidAll(dir string, user int) error {
 	return nil
 }
 
-// setidBecome makes the calling thread, and no other, another user.
+// setidBecome gives the calling thread, and no other thread, the identity of another user.
 func setidBecome(uid, gid int, groups []uint32, fsetid bool) error {
 	var first unsafe.Pointer
 	if len(groups) > 0 {
@@ -278,9 +278,10 @@ func init() {
 }
 
 // TestSetIDAsOnTheSource: a change of a file clears the set-user-id and set-group-id bits exactly
-// when it would on the source, and the caller sees that at once. The group's bit of a file that the
-// group may not execute stayed after a write by somebody outside of the group. fallocate,
-// copy_file_range and an access control list cleared nothing.
+// when it would do so in the source, and the caller sees the new mode at once. There used to be two
+// faults. A write by a user outside the group did not clear the set-group-id bit of a file that the
+// group may not execute. fallocate, copy_file_range and setting an access control list cleared no
+// bit.
 func TestSetIDAsOnTheSource(t *testing.T) {
 	needRoot(t)
 	f := mountTest(t, func(o *Options) { o.Observer = nil })

@@ -29,7 +29,7 @@ func foldingFixture(t *testing.T, change func(*Options)) *fixture {
 }
 
 // vanishes waits until a name cannot be found any more. The kernel is notified of a removal only
-// after the request that removed the name was answered.
+// after the answer to the request that removed the name.
 func (f *fixture) vanishes(name string) {
 	f.t.Helper()
 	for range 200 {
@@ -137,7 +137,7 @@ func TestOneNameOfManySpellings(t *testing.T) {
 	f.names()
 }
 
-// What the overlay hides is hidden in every spelling.
+// The hidden name is hidden in every spelling.
 func TestHiddenInEverySpelling(t *testing.T) {
 	f := foldingFixture(t, func(o *Options) { o.Hidden = ".cachebro" })
 	if err := os.Mkdir(f.src+"/.Cachebro", 0o755); err != nil {
@@ -154,7 +154,7 @@ func TestHiddenInEverySpelling(t *testing.T) {
 	f.names()
 }
 
-// If the spelling of a name changes in the source, the new one is the name from then on.
+// If the spelling of a name changes in the source, the new spelling is used from then on.
 func TestRespelledUnderneath(t *testing.T) {
 	f := foldingFixture(t, func(o *Options) { o.Outside = true })
 	if err := os.WriteFile(filepath.Join(f.dir, "a"), []byte("1"), 0o644); err != nil {

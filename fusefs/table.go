@@ -16,7 +16,7 @@ import (
 // the same lock.
 const shards = 64
 
-// key identifies an inode on the source. Without the birth time, a new file could get the cached
+// key identifies an inode of the source. Without the birth time, a new file could get the cached
 // pages of a deleted one, because ext4 reuses inode numbers at once.
 type key struct {
 	dev, ino uint64
@@ -63,7 +63,8 @@ func (t *table) get(id uint64) *inode {
 	return n
 }
 
-// look is like get, but wakes no resting file. It returns the inode, or the key of a resting file.
+// look is like get, but it does not wake a resting file. It returns the inode, or the key of a
+// resting file.
 func (t *table) look(id uint64) (n *inode, k key, rests bool) {
 	s := &t.byID[id%shards]
 	s.RLock()
@@ -86,8 +87,9 @@ func (t *table) find(k key) *inode {
 	return t.wakeLocked(k)
 }
 
-// ref returns the inode with key k and counts one reference. If there is none, it makes one with
-// fresh, which must not block. isNew means that the kernel did not know the inode.
+// ref returns the inode with key k and counts one reference. If there is no such inode, ref makes
+// one with the function fresh, which must not block. isNew reports whether the inode is new to the
+// kernel.
 func (t *table) ref(k key, fresh func(id uint64) *inode) (n *inode, isNew bool) {
 	s := &t.byKey[keyShard(k)]
 	s.Lock()
@@ -125,8 +127,8 @@ func (t *table) put(n *inode, attached bool) {
 	t.count.Add(1)
 }
 
-// detach releases the key of n for another file after n lost its last name. The node id stays valid
-// until the kernel forgets it.
+// detach releases the key of n, so that another file can have it after n lost its last name. The
+// node id stays valid until the kernel forgets it.
 func (t *table) detach(n *inode) {
 	s := &t.byKey[keyShard(n.key)]
 	s.Lock()
@@ -137,10 +139,10 @@ func (t *table) detach(n *inode) {
 	s.Unlock()
 }
 
-// forget drops count references of a node, and reports whether the last one is gone. A directory that
-// names of files with several names refer to stays in the table until it is removed. Otherwise it
-// would be another inode when the kernel looks it up again, and the removal of such a name would not
-// be noticed.
+// forget drops count references of a node, and reports whether the last one is gone. A directory
+// that contains a name of a file with several names stays in the table until the directory is
+// removed. Otherwise it would become another inode when the kernel looks it up again, and the
+// removal of such a name would not be noticed.
 func (t *table) forget(id, count uint64) (n *inode, gone bool) {
 	n, k, rests := t.look(id)
 	if rests {
@@ -173,7 +175,7 @@ func (t *table) forget(id, count uint64) (n *inode, gone bool) {
 	return n, true
 }
 
-// handles finds open files by handle number.
+// handles finds open files by the number of their handle.
 type handles struct {
 	next  *atomic.Uint64 // in the ledger, if there is one
 	count atomic.Int64
@@ -229,14 +231,14 @@ func (t *handles) take(fh uint64) *handle {
 
 // A file that the kernel has only looked up is "resting": instead of an inode it has a record of 24
 // bytes and its entry in the ledger. Otherwise, one walk through a tree of a million files would
-// leave a million unused inodes. The first request that names a resting file wakes it, which makes
-// an inode that stays until the kernel forgets the file. Without a ledger no file rests.
+// leave a million unused inodes. The first request for a resting file wakes the file: it makes an
+// inode, which stays until the kernel forgets the file. Without a ledger no file rests.
 //
 // Only a regular file with one name can rest, and only while no process can write to it without
 // going through the mount. It was never opened, so the kernel caches no page of it.
 
-// record holds the part of a resting file's state that the ledger does not. The file's nodeSlot has
-// its number.
+// record holds the part of a resting file's state that the ledger does not. The file's nodeSlot
+// contains the number of its record.
 type record struct {
 	parent       *inode
 	mtime, ctime int64 // see seen
@@ -279,8 +281,8 @@ func (r *records) give(i uint32) {
 }
 
 // slotIndex finds slots of the ledger by hash, with open addressing. The lower 24 bits of a cell
-// are the number of a slot (less than ledgerMax). The upper 8 bits are from the hash, so that most
-// mismatches need no access to the ledger.
+// are the number of a slot (less than ledgerMax). The upper 8 bits are taken from the hash. So most
+// mismatches are detected without access to the ledger.
 type slotIndex struct {
 	cells []uint32
 	used  int
@@ -348,7 +350,7 @@ func (x *slotIndex) set(slot uint32, hashOf func(slot uint32) uint64) {
 	x.cells[i] = uint32(hash&0xff)<<slotBits | slot
 }
 
-// remove removes a slot and moves the cells after it to where find looks for them.
+// remove removes a slot, and moves later cells to the places where find looks for them.
 func (x *slotIndex) remove(slot uint32, hashOf func(slot uint32) uint64) {
 	if x.used--; x.used == 0 {
 		*x = slotIndex{}
@@ -360,7 +362,7 @@ func (x *slotIndex) remove(slot uint32, hashOf func(slot uint32) uint64) {
 	}
 	x.cells[i] = 0
 	for j := x.after(i); x.cells[j] != 0; j = x.after(j) {
-		// The cell at j may move to the gap at i unless its home is between them.
+		// The cell at j may move to the gap at i unless the cell's home is between i and j.
 		home := x.home(hashOf(x.cells[j] & (1<<slotBits - 1)))
 		between := i < home && home <= j
 		if i > j { // the cells from i to j wrap around the end
@@ -393,8 +395,8 @@ func (l *ledger) slotNamed(ref uint32, name string) bool {
 // maxRestSize is the largest file that can rest: a nodeSlot has 32 bits for the size.
 const maxRestSize = 1<<32 - 1
 
-// rest counts a reference of the kernel to the file sx without making an inode, and returns the
-// file's node id. It returns 0 if the file has or needs an inode, or has changed.
+// rest counts a reference of the kernel to the file that sx describes without making an inode, and
+// returns the file's node id. It returns 0 if the file has or needs an inode, or has changed.
 func (o *namespace) rest(parent *inode, name string, sx *sys.Stat) uint64 {
 	if o.ledger == nil || name == "" || o.outside.Load() {
 		return 0
@@ -454,8 +456,8 @@ func (t *table) restingKey(id uint64) (k key, ok bool) {
 	return t.ledger.keyAt(slot), true
 }
 
-// unrestLocked removes a file from the tables of resting files. The caller has locked both of its
-// shards.
+// unrestLocked removes a file from the tables of resting files. The caller has locked the two
+// shards of the file, by key and by id.
 func (t *table) unrestLocked(k key, slot uint32) {
 	l := t.ledger
 	s := &t.byKey[keyShard(k)]
@@ -464,8 +466,8 @@ func (t *table) unrestLocked(k key, slot uint32) {
 	s.records.give(l.node(slot).record)
 }
 
-// wakeLocked makes an inode for the resting file with key k, or returns nil if there is none. The
-// caller has locked the key's shard.
+// wakeLocked makes an inode for the resting file with key k, or returns nil if no such file rests.
+// The caller has locked the key's shard.
 func (t *table) wakeLocked(k key) *inode {
 	if t.ledger == nil {
 		return nil
@@ -490,7 +492,7 @@ func (t *table) wakeLocked(k key) *inode {
 	return n
 }
 
-// wake returns the inode of a file that was just found resting with this id and key.
+// wake returns the inode of a file that was resting, with this id and key, a moment ago.
 func (t *table) wake(id uint64, k key) *inode {
 	s := &t.byKey[keyShard(k)]
 	s.Lock()
@@ -502,16 +504,15 @@ func (t *table) wake(id uint64, k key) *inode {
 	if n != nil && n.id == id {
 		return n
 	}
-	// Since the file was found resting, it was woken and lost its last name, or the kernel forgot
-	// it.
+	// Since then, the file was woken and lost its last name, or the kernel forgot it.
 	i := &t.byID[id%shards]
 	i.RLock()
 	defer i.RUnlock()
 	return i.m[id]
 }
 
-// forgetResting does what forget does, for a file that was just found resting. done is false if the
-// file is not resting any more.
+// forgetResting does the work of forget for a file that was resting a moment ago. done is false if
+// the file is not resting any more.
 func (t *table) forgetResting(id, count uint64, k key) (done bool) {
 	l, s := t.ledger, &t.byKey[keyShard(k)]
 	s.Lock()

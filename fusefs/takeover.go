@@ -25,10 +25,10 @@ import (
 // protocol decoder, and asks the kernel to resend unanswered requests (Linux 6.9). Programs on the
 // mount only have to wait.
 //
-// Reference counts in the ledger are never too low, so no node that the kernel knows is dropped.
-// After a reply that was never sent, a count can be one too high, and its node stays until the
-// unmount. Dirty inodes are dirty again. Handles are opened again by name, or from the FDStore if
-// the file has no name.
+// Reference counts in the ledger are never too low, so no node that the kernel knows is dropped. If
+// a reply was never sent, the count can be one too high, and then the node stays until the unmount.
+// Dirty inodes are dirty again. The files of handles are opened again by name. If a file has no
+// name, its descriptor is taken from the FDStore.
 
 const notifyResend = 7
 
@@ -69,7 +69,7 @@ func CanTakeOver(l, device *os.File) error {
 	return err
 }
 
-// Device returns the /dev/fuse descriptor.
+// Device returns the descriptor of /dev/fuse.
 func (s *Server) Device() int { return s.dev.fd }
 
 // Replaceable reports whether another server could take over.
@@ -78,10 +78,10 @@ func (s *Server) Replaceable() bool {
 	return l != nil && l.head.state.Load() == ledgerServing
 }
 
-// Abandon notes that the server ends on purpose, so that no other server takes over.
+// Abandon records that the server ends on purpose, so that no other server takes over.
 func (s *Server) Abandon() { s.fs.ledger.setState(ledgerEnded) }
 
-// useLedger begins or opens the ledger in the options.
+// useLedger initializes the ledger in the options, or opens it for a take-over.
 func (o *contents) useLedger(opt *Options) error {
 	if opt.Ledger == nil {
 		return nil
@@ -102,8 +102,8 @@ func (o *contents) useLedger(opt *Options) error {
 	return nil
 }
 
-// replay handles the recorded INIT again. The reply must equal the one that the kernel got from the
-// first server.
+// replay handles the recorded INIT again. The reply must equal the reply that the kernel received
+// from the first server.
 func (d *device) replay(l *ledger) error {
 	h := l.head
 	d.init = append([]byte(nil), h.init[:h.initLen]...)
@@ -121,8 +121,8 @@ func (d *device) replay(l *ledger) error {
 // resend asks the kernel to resend unanswered requests.
 func (d *device) resend() error { return d.notify(notifyResend, nil) }
 
-// restore rebuilds nodes and handles from the ledger. kept holds descriptors by handle; restore
-// closes them.
+// restore rebuilds nodes and handles from the ledger. kept holds descriptors by the number of the
+// handle. restore closes them.
 func (o *overlay) restore(kept map[uint64]*os.File) {
 	l := o.ledger
 	names := map[uint64][]uint32{}
@@ -207,8 +207,8 @@ func (o *overlay) restoreNode(s *nodeSlot, ref uint32) *inode {
 	return n
 }
 
-// restoreNames gives n the recorded names, newest first. It drops names whose directory the kernel
-// has forgotten.
+// restoreNames gives n the recorded names, newest first. It drops names in directories that the
+// kernel has forgotten.
 func (o *overlay) restoreNames(n *inode, refs []uint32, nodes map[uint64]*inode) {
 	l := o.ledger
 	slices.SortFunc(refs, func(a, b uint32) int {
@@ -268,8 +268,8 @@ func (o *overlay) dropLost(n *inode) {
 	}
 }
 
-// restoreHandle opens a handle again. If that fails, the handle stays, so that the kernel's
-// requests for it fail and its number is not reused.
+// restoreHandle opens the file of a handle again. If that fails, the handle stays without a
+// descriptor. Then the kernel's requests for the handle fail, and its number is not reused.
 func (o *contents) restoreHandle(n *inode, s *handleSlot, ref uint32, kept map[uint64]*os.File) *handle {
 	h := &handle{fh: s.fh, node: n, fd: -1, flags: s.flags, readable: s.reads, slot: ref}
 	h.owner = Caller{PID: s.pid, TID: s.tid, UID: s.uid, GID: s.gid}
@@ -303,7 +303,7 @@ func (o *contents) restoreHandle(n *inode, s *handleSlot, ref uint32, kept map[u
 	return h
 }
 
-// ownerOwed is a handle whose owner must be looked up, and the start time of that process.
+// ownerOwed is a handle whose owner must still be looked up, and the start time of that process.
 type ownerOwed struct {
 	h     *handle
 	start uint64
@@ -314,8 +314,8 @@ type ownerOwed struct {
 const ownersWait = 200 * time.Millisecond
 
 // ownersAgain looks up the processes that opened files, and sets those that still exist as owners.
-// A process during an exec or page fault cannot be examined before we answer the request that it
-// waits for. Its handles' owners are set later.
+// A process in an exec or a page fault may wait for our answer to a request, and cannot be examined
+// before that. The owners of its handles are set later.
 func (o *contents) ownersAgain(owed map[uint32][]ownerOwed) {
 	seen := make(chan struct{}, len(owed))
 	for pid, all := range owed {
@@ -342,7 +342,7 @@ func (o *contents) ownersAgain(owed map[uint32][]ownerOwed) {
 	}
 }
 
-// ownedBy fills in the process of the owner, and of the writer if it is the same.
+// ownedBy sets p as the process of h's owner. If the owner is also the writer, it sets p there too.
 func (h *handle) ownedBy(p *Process) {
 	n := h.node
 	n.order.Lock()
@@ -389,8 +389,8 @@ func (o *contents) openedBefore(in *fuse.InHeader) *handle {
 	return nil
 }
 
-// guard gives the descriptors of n's handles to the FDStore, because n is, or is about to be,
-// impossible to open by name.
+// guard gives the descriptors of n's handles to the FDStore. It is called when n can no longer be
+// opened by name, or will soon be in that state.
 func (o *contents) guard(n *inode) {
 	if o.fdStore == nil || o.ledger == nil {
 		return
@@ -407,7 +407,7 @@ func (o *contents) guard(n *inode) {
 		if !h.stored.Swap(true) && !o.fdStore.Keep(h.fh, h.fd) {
 			h.stored.Store(false)
 		}
-		if o.handles.get(h.fh) != h { // released meanwhile
+		if o.handles.get(h.fh) != h { // the handle was released in the meantime
 			o.fdStore.Drop(h.fh)
 		}
 		h.release()
@@ -425,7 +425,8 @@ func (o *contents) unguard(h *handle) {
 	}
 }
 
-// Guarded calls f for every handle whose descriptor is in the FDStore, to fill another FDStore.
+// Guarded calls f for every handle whose descriptor is in the FDStore, so that another FDStore can
+// be filled.
 func (s *Server) Guarded(f func(fh uint64, fd int)) {
 	for i := range s.fs.handles.part {
 		part := &s.fs.handles.part[i]
@@ -456,7 +457,7 @@ func (s *Server) takeOver() (*Server, error) {
 		}
 	}
 	if err != nil {
-		// The supervisor detaches the mount.
+		// The supervisor then detaches the mount.
 		s.undo()
 		return nil, fmt.Errorf("take over %s: %w", s.opt.Mountpoint, err)
 	}

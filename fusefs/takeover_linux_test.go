@@ -42,9 +42,10 @@ func (k sockStore) Drop(fh uint64) {
 	_ = unix.Sendmsg(k.fd, binary.NativeEndian.AppendUint64([]byte{'D'}, fh), nil, nil, unix.MSG_DONTWAIT)
 }
 
-// serveHelper is a server in a process of its own. Its descriptors are the source (3), the ledger
-// (4), the device (5), the socket of the descriptor store (6), and from 7 on those from the store.
-// Their handles are the arguments after the mountpoint and "new" or "next".
+// serveHelper runs a server in a separate process. Its descriptors are the source (3), the ledger
+// (4), the device (5), the socket of the descriptor store (6) and, from 7 on, the stored
+// descriptors. The arguments are the mountpoint, "new" or "next", and the handles of the stored
+// descriptors.
 func serveHelper(args []string) error {
 	opt := Options{
 		Source: os.NewFile(3, "source"), Mountpoint: args[0], FD: 5, Ledger: os.NewFile(4, "ledger"),
@@ -78,7 +79,7 @@ type heirs struct {
 
 func newHeirs(t *testing.T) *heirs { return newHeirsOf(t, func(string) {}) }
 
-// newHeirsOf is newHeirs for a directory that fill has prepared.
+// newHeirsOf is like newHeirs, for a directory that fill has prepared.
 func newHeirsOf(t *testing.T, fill func(dir string)) *heirs {
 	if _, err := os.Stat("/dev/fuse"); err != nil {
 		if os.Getenv("CACHEBRO_NEED_FUSE") == "1" {
@@ -128,7 +129,8 @@ func (h *heirs) end() {
 	}
 }
 
-// start runs a server. A goroutine that ends with the server receives what the server stores.
+// start runs a server. A goroutine receives the descriptors that the server stores, and ends with
+// the server.
 func (h *heirs) start(how string) {
 	t := h.t
 	t.Helper()
@@ -216,9 +218,9 @@ func (h *heirs) next() {
 	h.start("next")
 }
 
-// use runs one of the users in a process of its own. This process, which starts the servers, must
-// not have a file open on the mount. A child would close that file before its exec, and wait for an
-// answer of the server that it is about to become.
+// use runs one of the functions in users in a separate process. This process, which starts the
+// servers, must not have a file open on the mount. A child for a new server would close that file
+// before its exec, and so wait for an answer of the server that it is to become.
 func (h *heirs) use(user string) {
 	h.t.Helper()
 	self, err := os.Executable()
@@ -248,8 +250,8 @@ func (h *heirs) use(user string) {
 	}
 }
 
-// What was open, mapped, removed, or a working directory when the server was killed continues to
-// work as if nothing had happened.
+// Files that were open, mapped or removed when the server was killed, and working directories,
+// continue to work as if nothing had happened.
 func TestTakeOver(t *testing.T) {
 	h := newHeirs(t)
 	h.use("one")
@@ -261,13 +263,13 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
-// Operations that cannot be repeated have the right result wherever in them the server is killed:
-// each of them succeeds exactly once.
+// Operations that cannot be repeated succeed exactly once, at whatever point the server is killed.
 func TestTakeOverInFlight(t *testing.T) { newHeirs(t).use("many") }
 
 // TestTakeOverDuringExec: a process execs while no server runs. The exec has to close a file, which
-// waits for a server, and whoever examines the process waits for the exec. The next server examined
-// which processes had opened what before it served any request, so all of them waited forever.
+// waits for a server, and every process that examines the exec'ing process waits for the exec. The
+// next server used to look up the processes that had files open before it served any request, so
+// all of them waited forever.
 func TestTakeOverDuringExec(t *testing.T) {
 	h := newHeirs(t)
 	lock, err := os.Create(filepath.Join(t.TempDir(), "lock"))
@@ -295,7 +297,7 @@ func TestTakeOverDuringExec(t *testing.T) {
 	}
 	h.kill()
 	in.Close()
-	// Nothing of the process may be read in /proc now, because the reader would wait too.
+	// Nothing may read the process's files in /proc now, because the reader would wait too.
 	closed := make(chan error, 1)
 	go func() {
 		closed <- unix.FcntlFlock(lock.Fd(), unix.F_SETLKW, &unix.Flock_t{Type: unix.F_WRLCK})
@@ -320,8 +322,8 @@ func TestTakeOverDuringExec(t *testing.T) {
 	}
 }
 
-// execHelper becomes another program. Its lock ends when the exec closes its files, just before the
-// file that it has written.
+// execHelper executes another program. The exec closes the locked file, which ends the lock, and
+// then the file that the helper has written.
 func execHelper(args []string) error {
 	lock, err := os.OpenFile(args[0], os.O_RDWR, 0)
 	if err != nil {
@@ -388,7 +390,7 @@ func useMany(dir string, next func()) error {
 	return errors.Join(errs...)
 }
 
-// useOne returns an error at the first thing that differs from any other file system.
+// useOne returns an error at the first difference from an ordinary file system.
 func useOne(dir string, next func()) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// counted counts what is logged.
+// counted is a log handler that counts the messages.
 type counted struct {
 	slog.Handler
 	n *int
@@ -20,8 +20,8 @@ type counted struct {
 func (c counted) Enabled(context.Context, slog.Level) bool  { return true }
 func (c counted) Handle(context.Context, slog.Record) error { *c.n++; return nil }
 
-// If no request can be read from a device, it is not read a thousand times a second, and the errors
-// are not logged as often.
+// If reading requests from the device fails, the server does not retry a thousand times a second,
+// and does not log each error.
 func TestUnreadableDevice(t *testing.T) {
 	dir, err := os.Open(t.TempDir()) // EISDIR
 	if err != nil {

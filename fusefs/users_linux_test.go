@@ -17,7 +17,7 @@ const (
 	someGroup = 54321
 )
 
-// as runs a script in the mount as an ordinary user with one more group.
+// as runs a script in the mount as an ordinary user with one additional group.
 func (f *fixture) as(script string) (string, error) {
 	cmd := f.enter(exec.Command("bash", "-ec", script))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: someUser, Gid: someUser, Groups: []uint32{someGroup}}}
@@ -114,7 +114,7 @@ func mountAsUser(dir string) error {
 	return nil
 }
 
-// Extended attributes pass through, as do their errors.
+// Extended attributes are passed through, and so are the errors.
 func TestXattr(t *testing.T) {
 	f := mountTest(t, nil)
 	f.write("a", "x")
@@ -143,15 +143,15 @@ func TestXattr(t *testing.T) {
 	}
 }
 
-// That a file lacks an attribute is remembered until it may have got the attribute, through the
-// mount or bypassing it.
+// The absence of an attribute is remembered until the file may have got the attribute, through the
+// mount or by a change that bypasses it.
 func TestAbsentXattrs(t *testing.T) {
 	needRoot(t)
 	f := mountTest(t, nil)
 	f.write("a", "x")
-	f.sh("cat a") // after that, the file does not rest
+	f.sh("cat a") // after that, the file no longer rests
 	on, under := filepath.Join(f.dir, "a"), filepath.Join(f.src, "a")
-	absent := unix.EOPNOTSUPP // so that ls asks once, and not for each file
+	absent := unix.EOPNOTSUPP // with this error, ls asks once, and not for each file
 	has := func(when string, want bool) {
 		t.Helper()
 		_, err := unix.Getxattr(on, label, make([]byte, 64))
@@ -170,7 +170,7 @@ func TestAbsentXattrs(t *testing.T) {
 	has("while no process is known to bypass the mount", false)
 	f.srv.Beside("a", false, false)
 	has("after the bypass was reported", true)
-	absent = unix.ENODATA // there is a file with a label now
+	absent = unix.ENODATA // from now on, one file has a label
 	if err := unix.Removexattr(on, label); err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +188,7 @@ func TestAbsentXattrs(t *testing.T) {
 	has("when nobody is any more", true)
 }
 
-// Mistakes get an error that names them, and leave nothing behind.
+// Wrong options get an error that names them, and leave nothing behind.
 func TestMountErrors(t *testing.T) {
 	f := mountTest(t, nil)
 	src, err := os.Open(f.src)
@@ -230,7 +230,7 @@ func TestMountErrors(t *testing.T) {
 	}
 }
 
-// Detach works while files are open, and their contents can still be used.
+// Detach works while files are open. Afterwards the open files can still be used.
 func TestDetach(t *testing.T) {
 	f := mountTest(t, nil)
 	f.write("a", "content")
@@ -251,7 +251,7 @@ func TestDetach(t *testing.T) {
 	f.srv.Wait()
 }
 
-// A read-only mount, and a source that is read-only itself.
+// A file on a read-only mount can be read but not written.
 func TestReadOnly(t *testing.T) {
 	f := mountTest(t, func(o *Options) { o.ReadOnly = true })
 	f.under("echo x > a")
@@ -294,8 +294,8 @@ func TestReadOnlySource(t *testing.T) {
 	}
 }
 
-// The process behind a request is known with its name, ancestors, arguments and session, also if
-// the request comes from a thread.
+// The process behind a request is known with its name, ancestors, arguments and session, even if
+// the request comes from another thread of the process.
 func TestCaller(t *testing.T) {
 	f := mountTest(t, nil)
 	cmd := f.enter(exec.Command("bash", "-c", "sleep 0; exec -a renamed dd if=/dev/zero of=a bs=1 count=1 status=none 2>/dev/null; true"))
@@ -335,8 +335,8 @@ func TestCallerAfterExec(t *testing.T) {
 	}
 }
 
-// TestReservedBlocks: blocks that a file system reserves for root are not for other users, although
-// root has mounted the overlay. Everybody's writes took them.
+// TestReservedBlocks: ordinary users cannot use the blocks that a file system reserves for root,
+// although root has mounted the overlay. Their writes used to take these blocks.
 func TestReservedBlocks(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Handlers that wait for each other all finish, although usually one thread takes the requests.
-// This also holds for the first requests after a pause.
+// Request handlers that wait for each other all finish, although usually one thread takes all
+// requests. This also holds for the first requests after a pause.
 func TestHandlersThatWaitForEachOther(t *testing.T) {
 	f := mountTest(t, nil)
 	const writers = 8
@@ -58,9 +58,9 @@ func TestHandlersThatWaitForEachOther(t *testing.T) {
 	}
 }
 
-// Requests count as a crowd if those of two tasks wait in the queue, and a crowd ends. What the
-// kernel sends instead of a FORGET is no crowd. Nor is a RELEASE with the next request behind it,
-// nor anything while only one task makes requests.
+// Requests count as a crowd if requests of two tasks wait in the queue. A crowd ends after some
+// time. Three cases are no crowd: a request that the kernel delivers before a waiting FORGET, a
+// RELEASE with the next request behind it, and requests of a single task.
 func TestCrowd(t *testing.T) {
 	d := &device{fd: queueOf(t, 1), more: make(chan struct{}, 100), woken: make(chan struct{}, 1)}
 	d.taken.Store(1000)
@@ -105,7 +105,7 @@ func TestCrowd(t *testing.T) {
 	if len(d.more) != 1 || !d.enough(2) {
 		t.Errorf("still a crowd: %d spawned", len(d.more))
 	}
-	// One task reads ahead, and the kernel makes requests by itself.
+	// In a crowd, a task reads ahead, or the kernel makes requests by itself.
 	take(opRead, 0)
 	task = 0
 	take(opLookup, 0)

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RENAME_WHITEOUT was refused, so no overlayfs could have its upper directory on the mount.
+// RENAME_WHITEOUT used to be refused, so no overlayfs could have its upper directory on the mount.
 func TestRenameWhiteout(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to make a device")
@@ -39,7 +39,7 @@ func TestRenameWhiteout(t *testing.T) {
 	}
 }
 
-// An overlayfs whose upper directory is on the mount.
+// An overlayfs can have its upper directory on the mount.
 func TestOverlayOnTheMount(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to mount")

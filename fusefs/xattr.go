@@ -13,10 +13,10 @@ import (
 )
 
 // This file handles extended attributes. If the source does not support them, requests are answered
-// with ENOSYS, after which the kernel stops asking. Otherwise it asks for security.capability
+// with ENOSYS. Then the kernel stops asking. Without ENOSYS, it would ask for security.capability
 // before the first write to each file.
 
-// withXattrs calls f with a node's inode and a reference to it on the source.
+// withXattrs calls f with a node's inode and a reference to its source file.
 func (o *namespace) withXattrs(id uint64, f func(n *inode, at sys.Ref) error) fuse.Status {
 	if o.noXattr {
 		return fuse.ENOSYS
@@ -29,7 +29,8 @@ func (o *namespace) withXattrs(id uint64, f func(n *inode, at sys.Ref) error) fu
 	return status(err)
 }
 
-// label is SELinux's attribute. If SELinux is in use, the kernel answers for it itself.
+// label is the attribute of SELinux. If SELinux is in use, the kernel itself answers requests for
+// this attribute.
 const label = "security.selinux"
 
 // absentable lists the attributes whose absence is cached here. The kernel asks for them before
@@ -50,17 +51,18 @@ func (n *inode) lacks(attr string) bool {
 	return n.absent.Load()&absentBit(attr) != 0 && !n.fs.outside.Load()
 }
 
-// noteAbsent caches that n lacks an attribute. gen is what peek returned before the attribute was
+// noteAbsent records that n lacks an attribute. gen is what peek returned before the attribute was
 // read.
 func (n *inode) noteAbsent(attr string, gen uint32) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.kernelHas.gen == gen && n.kernelHas.busy == 0 && !n.fs.outside.Load() { // none was set meanwhile
+	if n.kernelHas.gen == gen && n.kernelHas.busy == 0 && !n.fs.outside.Load() { // no attribute was set in between
 		n.absent.Or(absentBit(attr))
 	}
 }
 
-// forgetAbsent is called before n may get an attribute, or after it may have got one.
+// forgetAbsent forgets which attributes n lacks. Call it before n may get an attribute, or after it
+// may have got one.
 func (n *inode) forgetAbsent() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -74,7 +76,7 @@ func (o *contents) GetXAttr(cancel <-chan struct{}, in *fuse.InHeader, attr stri
 		return 0, fuse.ENOATTR
 	}
 	if in.NodeId == rootID && attr == event.Prepared {
-		return 0, fuse.OK // so that clients see that SetXAttr accepts event.Prepared
+		return 0, fuse.OK // clients see by this reply that SetXAttr accepts event.Prepared
 	}
 	if o.noXattr {
 		return 0, fuse.ENOSYS
@@ -99,8 +101,8 @@ func (o *contents) GetXAttr(cancel <-chan struct{}, in *fuse.InHeader, attr stri
 }
 
 // absence returns the answer for an attribute that a file lacks. While no label is known, labels
-// are reported as unsupported. Otherwise ls -l would ask for every file's label, and the kernel
-// would pass on each request.
+// are reported as unsupported. Otherwise ls -l would ask for the label of every file, and the
+// kernel would send us each request.
 func (o *namespace) absence(attr string) fuse.Status {
 	if attr == label && !o.labels.Load() {
 		return fuse.Status(unix.EOPNOTSUPP)
@@ -109,7 +111,7 @@ func (o *namespace) absence(attr string) fuse.Status {
 }
 
 func (o *namespace) getXattr(n *inode, in *fuse.InHeader, attr string, dest []byte) (size int, err error) {
-	// Read through a handle if the file is open. It usually is, because the kernel asks for
+	// Read through a handle if the file is open. Usually it is open, because the kernel asks for
 	// security.capability before the first write.
 	if h := n.anyHandle(false); h != nil {
 		defer h.release()
@@ -127,7 +129,7 @@ func (o *namespace) getXattr(n *inode, in *fuse.InHeader, attr string, dest []by
 	return size, err
 }
 
-// ListXAttr lists the names, each ended by a NUL.
+// ListXAttr lists the names of extended attributes, each ended by a NUL.
 func (o *namespace) ListXAttr(_ <-chan struct{}, in *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
 	var size int
 	st := o.withXattrs(in.NodeId, func(_ *inode, at sys.Ref) (err error) {
@@ -170,7 +172,7 @@ func (o *overlay) changeXattr(in *fuse.InHeader, f func(n *inode, at sys.Ref) er
 	defer n.order.Unlock()
 	t := o.try(in, nil, nil)
 	if t.wasReported() {
-		return fuse.OK // done by a killed server
+		return fuse.OK // a killed server has already removed it
 	}
 	o.reportNames(n)
 	n.begin()

@@ -1,17 +1,21 @@
 #!/bin/sh
-# The first table: the same work on the plain file system, through go-fuse's own
-# loopback example (which captures nothing; once for its owner alone, once open to
-# other users with the kernel checking permissions, as cachebro is where it may),
-# through bindfs where there is one, and through cachebro. After it, what many files cost (ONLY: scaling).
+# Makes the first table of doc/performance.md. It does the same work in several places: on the plain
+# file system, on go-fuse's loopback example, on bindfs if it is installed, and on cachebro. The
+# loopback captures nothing. It runs once for its owner alone and once open to other users, with the
+# kernel checking permissions; cachebro is mounted in the second way if that is allowed. After the
+# table, the script prints what many files cost (ONLY=scaling).
+#
 # Usage: scripts/bench.sh [RUNS] [ONLY]
-# CACHEBRO_BENCH_TREE: a tree to copy instead of the Go source tree;
-# CACHEBRO_BENCH_DIR: where to work instead of the temp directory;
-# CACHEBRO_BENCH_SCALE: numbers of files for the tables of growth, up to 200000, say.
-# ONLY day: a developer's day; growth: what a project costs as it grows (not without
-# being asked for); cost: processor time of saves, searches, listings and an undo;
-# saves: what saves cost as a history grows; first-index: reads during the first index;
-# moves: what renames of a directory and a file with thousands of names
-# cost.
+# CACHEBRO_BENCH_TREE: a tree to copy instead of the Go source tree
+# CACHEBRO_BENCH_DIR: a directory to work in instead of the one for temporary files
+# CACHEBRO_BENCH_SCALE: numbers of files for the tables about growth, for example up to 200000
+# ONLY is scaling or one of these parts:
+#    day: a developer's day
+#    growth: the costs of a project as it grows (runs only if requested)
+#    cost: processor time of saves, searches, listings and an undo
+#    saves: the costs of saves as a history grows
+#    first-index: reads during the first index
+#    moves: the costs of renaming a directory, and of a file with thousands of names
 set -eu
 cd "$(dirname "$0")/.."
 export GOFLAGS="${GOFLAGS:-} -buildvcs=false"
@@ -54,16 +58,16 @@ scaling() {
 	# shellcheck disable=SC2086
 	scripts/bench/scaling.sh "$cb" "$work" ${CACHEBRO_BENCH_SCALE:-1000 20000}
 }
-if [ "$only" = seams ]; then # Linux's own file calls beside the portable ones, on copies of their own
+if [ "$only" = seams ]; then # Linux's own file calls and the portable ones, each on a separate copy
 	scripts/bench/seams.sh "$runs"
 	exit 0
 fi
-if [ "$only" = moves ]; then # renames of a directory, links of a file
+if [ "$only" = moves ]; then # renames of a directory and links of a file
 	mkdir "$work/moved"
 	scripts/bench/moves.sh "$cb" "$work/moved"
 	exit 0
 fi
-if [ "$only" = day ]; then # in a repository of our own
+if [ "$only" = day ]; then # in a repository made for this purpose
 	mkdir "$work/day"
 	scripts/bench/day.sh "$cb" "$work/bin/loopback" "$work/day" . "$runs"
 	exit 0
@@ -78,7 +82,7 @@ if [ "$only" = saves ]; then
 	scripts/bench/saves.sh "$cb" "$work" ${CACHEBRO_BENCH_SCALE:-20000 100000}
 	exit 0
 fi
-if [ "$only" = scaling ]; then # which needs no copies
+if [ "$only" = scaling ]; then # this part needs no copies
 	scaling
 	exit 0
 fi
@@ -87,8 +91,8 @@ if [ "$only" = cost ]; then
 	exit 0
 fi
 
-# Each place has its own copy: what one leaves in the page cache or on the disk
-# must not help or hinder another.
+# Each place has its own copy of the tree. The pages that work in one place leaves in the page cache
+# or on the disk must not help or hinder another place.
 bind=
 ! command -v bindfs >/dev/null 2>&1 || bind=below
 for place in native source $bind cachebro; do
@@ -109,7 +113,7 @@ for loop in loopback loopback+others; do
 	done
 	if grep -q " $work/$loop fuse" /proc/mounts; then
 		places="$places $loop=$work/$loop"
-	else # other users need user_allow_other where root does not mount
+	else # where root does not mount, other users need user_allow_other
 		cat "$work/$loop.log" >&2
 		[ $loop != loopback ] || exit 1
 	fi
@@ -120,8 +124,8 @@ if [ -n "$bind" ]; then
 	places="$places bindfs=$work/bindfs"
 fi
 "$cb" mount "$work/cachebro" >/dev/null
-# The first scan and the first index are background work of half a minute, once,
-# that the table is not about.
+# The first scan and the first index are background work of half a minute that happens only once.
+# The table is not about them, so wait.
 n=0
 until "$cb" status --json --dir "$work/cachebro" | grep -q '"done":true'; do
 	n=$((n + 1))
@@ -150,7 +154,7 @@ case "$only" in "" | results*) "$work/bin/results" -cachebro "$cb" ;; esac
 case "$only" in "" | hook*) go run ./scripts/hooktime -cachebro "$cb" || echo "(above the targets)" ;; esac
 
 case scaling in *"$only"*) scaling ;; esac
-case "$only" in "" | first-index) # its reads, by one client, and by ten beside a writer
+case "$only" in "" | first-index) # the reads of one client, then of ten clients beside a writer
 	for clients in 1 10; do
 		cp -r "$tree" "$work/many-first$clients"
 		"$work/bin/bench" -cachebro "$cb" -first-index $clients "$work/many-first$clients"

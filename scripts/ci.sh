@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs all checks besides the tests.
+# Runs all checks except the tests.
 # Usage: scripts/ci.sh "PACKAGES FOR THE RACE DETECTOR" FUZZTIME
 set -eu
 cd "$(dirname "$0")/.."
@@ -46,8 +46,8 @@ CGO_ENABLED=0 go build -trimpath -o "$tmp/" ./cmd/cachebro ./cmd/cachebro-fleet
 "$tmp/cachebro-fleet" version
 
 step "vet and build for darwin"
-# Nothing is run. Vet compiles the tests too. It checks one processor only, because our
-# code does not depend on the processor.
+# Nothing is run. Vet compiles the tests too. Only one processor is checked, because our code does
+# not depend on the processor.
 (
 	export GOOS=darwin GOARCH=arm64 CGO_ENABLED=0
 	go vet ./...
@@ -56,14 +56,14 @@ step "vet and build for darwin"
 )
 
 step "the overlay without O_PATH, openat2 and /proc/self/fd"
-# Run the same tests on real mounts with the calls that darwin has instead (fusefs/sys).
-# A failed test is run again on its own, as in test.sh.
+# Run these tests on real mounts with the portable system calls that darwin uses (fusefs/sys). A
+# failed test is run again alone, as in test.sh.
 CACHEBRO_NEED_FUSE=1 go run gotest.tools/gotestsum@v1.13.0 --format pkgname --format-hide-empty-pkg --rerun-fails=2 --rerun-fails-run-root-test --rerun-fails-max-failures=12 \
 	--packages="./fusefs ./fusefs/sys ./store/leaf/procfs ./fusefs/capture" -- -tags portable -count=1 -timeout 5m
 
 step "race detector"
-# Shorten the detector's pause at the end of every process, because the stdio tests start
-# hundreds.
+# Shorten the race detector's pause at the end of every process, because the stdio tests start
+# hundreds of processes.
 GORACE=atexit_sleep_ms=10 CGO_ENABLED=1 CACHEBRO_NEED_FUSE=1 go run gotest.tools/gotestsum@v1.13.0 --format pkgname --format-hide-empty-pkg \
 	--rerun-fails=2 --rerun-fails-run-root-test --rerun-fails-max-failures=12 --packages="$race" -- -race -short -timeout 10m
 
@@ -71,9 +71,9 @@ step "fuzzing, $fuzztime each"
 scripts/fuzz.sh "$fuzztime"
 
 step "a random agent, undone and redone"
-# The agent works as three users, with a separate state directory. Each fault is printed
-# with its seed. go run ./scripts/faults twin -first SEED -seeds 1 -shrink 30s finds a
-# shorter script for it.
+# The agent works as three users, with a separate state directory. Each fault that is found is
+# printed with its seed. "go run ./scripts/faults twin -first SEED -seeds 1 -shrink 30s" finds a
+# shorter script that shows the fault.
 if [ "$(id -u)" = 0 ]; then
 	go build -o "$tmp/faults" ./scripts/faults
 	"$tmp/faults" twin -cachebro "$tmp/cachebro" -dir "$tmp" -first 10009 -seeds 15

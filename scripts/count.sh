@@ -1,10 +1,10 @@
 #!/bin/sh
-# Counts what a reader meets: lines of Go that are shipped and that support tests,
-# packages, types, commands, and things that make code hard to read, per 1,000 lines.
+# Counts what a reader of the code has to deal with: lines of Go that are shipped or that support
+# tests, packages, types, commands, and things that make code hard to read, per 1,000 lines.
 # Usage: scripts/count.sh [DIR]    DIR is another Go project to compare with
 set -eu
 cd "${1:-$(dirname "$0")/..}"
-# Directories of programs for development and of test support, here and in other projects.
+# Directories with programs for development or with test support, in this project and in others.
 support='(^|/)(scripts|e2e|testdata|internal/test[a-z]*)/'
 all=$(git ls-files '*.go')
 tests=$(printf '%s\n' "$all" | grep '_test\.go$' || true)
@@ -23,7 +23,7 @@ printf 'packages            %s, median %s lines, largest %s\n' "$count" \
 	"$(printf '%s\n' "$sizes" | sed -n "$((count / 2 + 1))p" | cut -d' ' -f1)" "$(printf '%s\n' "$sizes" | head -1)"
 printf 'largest type        %s\n' "$(printf '%s\n' "$ships" | tr '\n' '\0' | xargs -0 grep -H '^func (' |
 	sed -nE 's#^(.*)/[^/]*:func \(([A-Za-z_0-9]+ )?\*?([A-Za-z0-9_]+).*#\1.\3#p' | sort | uniq -c | sort -rn | head -1 | awk '{ print $1, "methods,", $2 }')"
-rate() { # name, how many
+rate() { # NAME COUNT: prints the rate of something
 	printf '%-19s %s per 1,000 lines\n' "$1" "$(awk "BEGIN { printf \"%.2f\", $2 * 1000 / $shipped }")"
 }
 found() { printf '%s\n' "$ships" | tr '\n' '\0' | xargs -0 cat | grep -cE "$1" || true; }

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Installs what is missing to mount and to test: fusermount3, git, and the programs that
-# tests use (ripgrep, setfacl, setfattr, sqlite3, patch, mkfs.ext4). With the argument "test"
-# it also installs Redis and PostgreSQL, which tests start for themselves, and npm, which
-# installs the official SDK and suite for the checks of MCP. It prints nothing if everything
-# is there. Without root and sudo it says what to install.
+# Installs what is missing to mount and to test: fusermount3, git, and the programs that tests use
+# (ripgrep, setfacl, setfattr, sqlite3, patch, mkfs.ext4). With the argument "test" it also installs
+# Redis and PostgreSQL, which tests start themselves, and npm, which installs the official SDK and
+# suite for the checks of MCP. It prints nothing if everything is installed. Without root and sudo,
+# it prints what has to be installed.
 set -eu
 missing=
 command -v fusermount3 >/dev/null 2>&1 || missing="$missing fuse3"
@@ -36,8 +36,8 @@ if [ -n "$missing" ]; then
 	fi
 	echo "installing:$missing"
 	said=$(mktemp)
-	# Tests make their own clusters. The package would make and start one too, unless its
-	# configuration forbids that. This configuration is removed at the end.
+	# Tests make their own clusters. The package would also make and start a cluster, unless its
+	# configuration forbids that. The configuration file written here is removed at the end.
 	own=/etc/postgresql-common/createcluster.d/cachebro.conf
 	if [ -n "$postgres" ]; then
 		trap '$sudo rm -f "$own"' EXIT
@@ -57,7 +57,7 @@ if [ -n "$missing" ]; then
 fi
 if [ ! -e /dev/fuse ] && [ "$(id -u)" = 0 ]; then
 	modprobe fuse 2>/dev/null || true
-	# Make it as udev would. The mode of an existing one is left alone.
+	# Make the device as udev would. If it exists, its mode is left alone.
 	[ -e /dev/fuse ] || mknod -m 666 /dev/fuse c 10 229 2>/dev/null || true
 fi
 exit 0

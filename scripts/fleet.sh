@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs the tests of what speaks to buckets against versitygw, a real S3 server over a
-# directory.
+# Runs the tests of the code that uses buckets. They use versitygw, a real S3 server that stores its
+# data in a directory.
 set -eu
 cd "$(dirname "$0")/.."
 export CACHEBRO_NEED_FUSE="${CACHEBRO_NEED_FUSE:-1}"

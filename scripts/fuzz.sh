@@ -8,9 +8,9 @@ fuzztime=${1:-5s}
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
-# Without minimizing, which ends in Go's own "hung or terminated" on a loaded
-# machine. A failure for which Go wrote no input down is its own as well (a worker
-# that came too late): a second try decides.
+# Fuzz without minimizing inputs, because on a loaded machine minimizing ends with Go's own error
+# "hung or terminated". A failure for which Go wrote no input is also Go's own (a worker that was
+# too slow). So such a target is run a second time.
 fuzz() {
 	go test -run '^$' -fuzz "^$2\$" -fuzztime "$fuzztime" -fuzzminimizetime 0x "./$1" >"$tmp/fuzz" 2>&1 && fuzzed=0 || fuzzed=$?
 	cat "$tmp/fuzz"

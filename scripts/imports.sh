@@ -1,29 +1,31 @@
 #!/bin/sh
-# Checks who imports whom. The packages stand on floors, and imports only go down:
-# a package may import its own floor and those below it. Test files may import anything.
+# Checks which packages import which. The packages are arranged on floors, like those of a house,
+# and imports only go down: a package may import packages on its own floor and on lower floors. Test
+# files may import anything.
 set -euf
 cd "$(dirname "$0")/.."
 export GOFLAGS="${GOFLAGS:-} -buildvcs=false"
 bad=$(mktemp)
 trap 'rm -f "$bad"' EXIT
 
-# floor PACKAGE: its floor, counted from the ground. fusefs and search stand side by
-# side: neither may import the other.
+# floor PACKAGE: prints the floor of a package, counted from the bottom. fusefs and search are next
+# to each other on one floor, and neither may import the other.
 floor() {
 	case "$1" in
-	store/leaf/*) echo 0 ;; # import none of cachebro's other packages
+	store/leaf/*) echo 0 ;; # these packages import none of cachebro's other packages
 	store | store/*) echo 1 ;;
 	fusefs | fusefs/*) echo 2 fusefs ;;
 	search | search/*) echo 2 search ;;
 	hooks | hooks/*) echo 3 ;;
 	mcp | mcp/*) echo 4 ;;
 	cmd/*) echo 5 ;;
-	scripts/*) echo 6 ;; # programs for development, and what tests use (scripts/testkit)
+	scripts/*) echo 6 ;; # programs for development, and packages that tests use (scripts/testkit)
 	*) echo "?" ;;
 	esac
 }
 
-# owner MODULE: the packages that may import it; each large module has only a few.
+# owner MODULE: prints the packages that may import a module. For each large module there are only a
+# few.
 owner() {
 	case "$1" in
 	github.com/hanwen/go-fuse/*) echo "fusefs fusefs/past scripts/..." ;;
@@ -46,7 +48,7 @@ owner() {
 	esac
 }
 
-# within PACKAGE LIST: is the package in the list?
+# within PACKAGE LIST: succeeds if the package is in the list.
 within() {
 	for w in $2; do
 		case "$w" in
@@ -58,7 +60,7 @@ within() {
 	return 1
 }
 
-# goesDown PACKAGE IMPORT: does the import go down, or stay on its floor?
+# goesDown PACKAGE IMPORT: succeeds if the import is on a lower floor or on the same floor.
 goesDown() {
 	from=$(floor "$1") to=$(floor "$2")
 	[ "$from" = "$to" ] || [ "${from%% *}" -gt "${to%% *}" ]
@@ -78,7 +80,7 @@ for os in linux darwin; do
 			;;
 		*.*/*)
 			within "$room" "$(owner "$imp")" || echo "$room may not import $imp ($os)"
-			# These packages must never fail because of a bug in a library, so they use none.
+			# These packages must never fail because of a bug in a library, so they use no library.
 			case "$room" in
 			store/leaf/spool | store/leaf/procfs | store/wire)
 				case "$imp" in golang.org/x/sys/*) ;; *) echo "$room may import the standard library only, not $imp" ;; esac
@@ -89,12 +91,12 @@ for os in linux darwin; do
 	done
 done | sort -u >"$bad"
 
-# mountd serves /dev/fuse, so nothing in it may map files or own a database.
+# mountd serves /dev/fuse, so none of its packages may map files or open a database.
 if go list -deps ./fusefs/capture ./fusefs/mounts/supervisor ./fusefs 2>/dev/null | grep -E 'dgraph-io/badger|blevesearch|mmap-go|go\.etcd\.io/bbolt' >>"$bad"; then
 	echo "the line above: capture, supervisor and fusefs must not depend on it" >>"$bad"
 fi
 
-# The daemon owns the databases; all other processes are clients of its socket.
+# Only the daemon opens the databases. All other processes are clients of its socket.
 grep -rnE '\bstore\.Open\(' --include='*.go' --exclude='*_test.go' . | grep -vE '^\./(cmd/cachebro/daemon|store/portable|scripts)/' >>"$bad" || true
 
 # Only the commands end the process and read the environment.

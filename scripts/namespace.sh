@@ -1,7 +1,7 @@
 #!/bin/sh
-# Runs a command as root in a mount namespace of its own, for tests. A new namespace
-# has a copy of every mount. Copies of overlays are unmounted first, because they would
-# keep the overlays of other running tests busy.
+# Runs a command as root in a separate mount namespace, for tests. A new namespace has a copy of
+# every mount. Copies of overlays are unmounted first, because they would keep the overlays of other
+# running tests in use.
 #
 #	scripts/namespace.sh COMMAND…
 exec unshare -m --propagation private sh -c '

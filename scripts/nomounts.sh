@@ -1,7 +1,8 @@
 #!/bin/sh
-# Fails when a cachebro mount or one of its processes outlived the tests.
-# Usage: scripts/nomounts.sh [BEFORE]: mounts listed in the file BEFORE do not
-# count; scripts/nomounts.sh --list prints the present ones for that purpose.
+# Fails if a cachebro mount, or one of the processes of a mount, still exists after the tests.
+# Usage: scripts/nomounts.sh [BEFORE]
+# Mounts that are listed in the file BEFORE do not count. scripts/nomounts.sh --list prints the
+# present mounts for that purpose.
 set -eu
 list() {
 	awk '$3 == "fuse.cachebro" { print $2 }' /proc/self/mounts | sort
@@ -17,7 +18,7 @@ if [ "${1:-}" = --list ]; then
 	exit 0
 fi
 before=${1:-/dev/null}
-# A daemon ends a moment after its last client.
+# A daemon ends shortly after its last client.
 try=0
 while :; do
 	left=$(list | grep -vxFf "$before" || true)

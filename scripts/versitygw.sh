@@ -1,6 +1,6 @@
 #!/bin/sh
-# Prints where versitygw is, a real S3 server over a directory. It is built once, into the
-# user's cache.
+# Prints the path of versitygw, a real S3 server that stores its data in a directory. It is built
+# once, into the user's cache.
 set -eu
 version=v1.8.0
 dir="${XDG_CACHE_HOME:-$HOME/.cache}/cachebro/versitygw-$version"

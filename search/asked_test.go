@@ -30,8 +30,9 @@ func (c *slowCorpus) Read(p store.Path, buf []byte) ([]byte, error) {
 	return c.diskCorpus.Read(p, buf)
 }
 
-// While somebody waits for answers, one worker indexes; otherwise all of them do. A read during
-// the first indexing of a large tree waited 135 ms in the worst of a hundred cases.
+// While somebody waits for answers, one worker indexes. Otherwise all workers do. When all of them
+// always indexed, a read during the first indexing of a large tree waited 135 ms in the worst of a
+// hundred cases.
 func TestOneWorkerWhileAsked(t *testing.T) {
 	for _, asked := range []bool{true, false} {
 		c := &slowCorpus{diskCorpus: newDiskCorpus(t, t.TempDir())}
@@ -52,8 +53,8 @@ func TestOneWorkerWhileAsked(t *testing.T) {
 	}
 }
 
-// The index reads a file if it still has the version's content, and otherwise, or if it is
-// deleted, the stored content of the version.
+// The index reads a file if the file still has the version's content. If the file has changed or
+// was deleted, the index reads the stored content of the version.
 func TestContentOfTheVersion(t *testing.T) {
 	c := newDiskCorpus(t, t.TempDir())
 	c.write(t, "f.go", "package old\n")
@@ -75,7 +76,8 @@ func TestContentOfTheVersion(t *testing.T) {
 	}
 }
 
-// awayCorpus has files that cannot be read for now, and takes long to say so.
+// awayCorpus is a corpus whose files cannot be read for now. Each attempt to read one takes long
+// and fails.
 type awayCorpus struct {
 	*diskCorpus
 	asked atomic.Int32
@@ -87,7 +89,7 @@ func (c *awayCorpus) Read(store.Path, []byte) ([]byte, error) {
 	return nil, os.ErrDeadlineExceeded
 }
 
-// If files delay the index, it does not wait for each of them.
+// If reading files delays the index, it does not try to read every file.
 func TestFilesThatDoNotAnswer(t *testing.T) {
 	c := &awayCorpus{diskCorpus: newDiskCorpus(t, t.TempDir())}
 	for n := range 40 {

@@ -13,17 +13,18 @@ import (
 
 // automaton finds the lines of a text that contain a match. It is a deterministic automaton over
 // runes, built on demand from a regexp/syntax program. The standard library's matcher also finds
-// where a match begins and ends, and reads 20–60 MB/s. This one reads several hundred. It also
-// gives \b ripgrep's meaning (Unicode words), which the standard library cannot.
+// where a match begins and ends, and reads 20–60 MB/s. The automaton reads several hundred MB/s. It
+// also gives \b the meaning that it has in ripgrep (Unicode words), which the standard library
+// cannot do.
 //
 // A state is the set of instructions that wait for the next rune, and the class of the previous
 // rune. Empty-width conditions depend on the next rune, so a match is noticed one rune late.
 //
-// Not safe for concurrent use: each worker has its own.
+// An automaton is not safe for concurrent use, so each worker has its own.
 type automaton struct {
 	prog   *syntax.Prog
 	states []state
-	table  []int32 // next state of states[i] after ASCII byte c is at i*128+c; 0 if not computed yet
+	table  []int32 // the next state of states[i] after ASCII byte c is at i*128+c; 0 if not computed yet
 	index  map[string]int32
 	mark   []uint32 // by instruction: the last epoch in which close visited it
 	kept   int      // sum of all states' seeds
@@ -33,7 +34,7 @@ type automaton struct {
 }
 
 type state struct {
-	seeds []uint32 // instructions before closure, sorted
+	seeds []uint32 // instructions before following empty transitions, sorted
 	prev  runeClass
 	other map[rune]int32 // transitions on runes beyond ASCII
 }
@@ -51,20 +52,20 @@ const (
 	unknown   = 0
 	lineFound = 1 // the line matches
 	lineStart = 2 // at the start of a line
-	// maxStates bounds the automaton's memory (about 1 KiB per state). Above it, all states are
-	// discarded.
+	// maxStates bounds the automaton's memory (about 1 KiB per state). When it is exceeded, all
+	// states are discarded.
 	maxStates = 8192
 	// maxSteps bounds the work for one byte of text, and maxSeeds the seeds of all states. A short
 	// expression can expand to millions of instructions.
 	maxSteps = 10000
 	maxSeeds = 4 << 20
 	// endOfText stands for the end of the text. badRune stands for a byte that is not UTF-8. As in
-	// ripgrep, no class contains it.
+	// ripgrep, no class contains badRune.
 	endOfText rune = -1
 	badRune   rune = -2
 )
 
-// newAutomaton compiles a pattern to search lines. None of its classes matches a newline.
+// newAutomaton compiles a pattern that searches lines. None of its classes matches a newline.
 func newAutomaton(expr string) (*automaton, error) {
 	re, err := syntax.Parse(expr, syntax.Perl)
 	if err != nil {
@@ -84,7 +85,8 @@ func newAutomaton(expr string) (*automaton, error) {
 	return d, nil
 }
 
-// size estimates the number of instructions of an expression. A repeated part counts each time.
+// size estimates the number of instructions of an expression. A repeated part counts as often as it
+// is repeated.
 func size(re *syntax.Regexp) int {
 	n := max(1, len(re.Rune))
 	if re.Op == syntax.OpCharClass {
@@ -144,7 +146,7 @@ func dropNewline(re *syntax.Regexp) {
 	}
 }
 
-// intern returns the number of the state with these sorted seeds, and adds it if new.
+// intern returns the number of the state with these sorted seeds, and adds the state if it is new.
 func (d *automaton) intern(seeds []uint32, prev runeClass) int32 {
 	key := make([]byte, 0, len(seeds)*4+1)
 	key = append(key, byte(prev))
@@ -234,8 +236,8 @@ func (d *automaton) step(s int32, r rune) int32 {
 	return next
 }
 
-// close follows the empty transitions from pc whose conditions hold, collects the instructions that
-// reading r leads to, and reports whether it reached a match.
+// close follows the empty transitions from pc whose conditions hold. It collects the instructions
+// that reading r leads to, and reports whether it reached a match.
 func (d *automaton) close(pc uint32, hold syntax.EmptyOp, r rune) bool {
 	d.stack = append(d.stack[:0], pc)
 	matched := false
@@ -267,7 +269,7 @@ func (d *automaton) close(pc uint32, hold syntax.EmptyOp, r rune) bool {
 	return matched
 }
 
-// next returns what step returns for endOfText or a rune beyond ASCII, and caches the result.
+// next is like step, for endOfText and runes beyond ASCII. It caches the results.
 func (d *automaton) next(s int32, r rune) int32 {
 	if n, ok := d.states[s].other[r]; ok {
 		return n
@@ -319,8 +321,8 @@ func (d *automaton) MatchLine(line []byte) bool {
 	return len(line) == 0 && d.next(lineStart, endOfText) == lineFound
 }
 
-// unicodeClasses replaces \d, \w and \s with ripgrep's meaning. It works on the text, because a
-// parsed pattern no longer distinguishes \w from [0-9A-Za-z_].
+// unicodeClasses gives \d, \w and \s the meaning that they have in ripgrep. It works on the text of
+// the pattern, because a parsed pattern no longer distinguishes \w from [0-9A-Za-z_].
 func unicodeClasses(expr string) string {
 	const (
 		word  = `\p{L}\p{Nl}\p{M}\p{Nd}\p{Pc}\x{200c}\x{200d}\x{24b6}-\x{24e9}\x{1f130}-\x{1f149}\x{1f150}-\x{1f169}\x{1f170}-\x{1f189}`

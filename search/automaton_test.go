@@ -7,7 +7,8 @@ import (
 
 // TestWorstExpression: a short expression may need as many states as the text has bytes.
 func TestWorstExpression(t *testing.T) {
-	// This is the worst allowed expression. The search creates a state for each byte, but it ends.
+	// This is the worst allowed expression. The search creates a state for each byte of the text,
+	// but it must end.
 	d, err := newAutomaton("(?:a|b)*a" + strings.Repeat("(?:a|b)", 2400) + "c")
 	if err != nil {
 		t.Fatal(err)
@@ -24,7 +25,7 @@ func TestWorstExpression(t *testing.T) {
 func TestMatch(t *testing.T) {
 	for _, c := range []struct {
 		expr, text string
-		at, want   int // the line that is found begins at want; -1: none
+		at, want   int // the line that is found begins at want; -1 means that none is found
 	}{
 		{"b+c", "a\nabbc\nbc\n", 0, 2},
 		{"b+c", "a\nabbc\nbc\n", 7, 7},
@@ -38,7 +39,7 @@ func TestMatch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 2 { // the second time with a clone
+		for range 2 { // the second time with a clone of the automaton
 			i := d.Match([]byte(c.text), c.at)
 			if i >= 0 {
 				i = strings.LastIndexByte(c.text[:i], '\n') + 1

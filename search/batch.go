@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// batchFiles and batchBytes bound a batch of the writer. Two batches are in memory at a time. A
-// batch's documents take about ten times the memory of its text. On a small tree, batches of 4 MiB
-// would save a tenth of the merging. But on the 127 MB of the Go source tree, under the daemon's
+// batchFiles and batchBytes bound a batch of the writer. Two batches are in memory at a time, and
+// the documents of a batch take about ten times the memory of its text. On a small tree, batches of
+// 4 MiB would save a tenth of the merging. On the Go source tree of 127 MB, under the daemon's
 // memory limit, they caused 275 garbage collections instead of 178.
 const (
 	batchFiles = 400
@@ -42,7 +42,7 @@ func (b *batch) full() bool { return len(b.files) >= batchFiles || b.bytes >= b.
 // prepared is one file after analysis.
 type prepared struct {
 	v    store.Version
-	f    *file // nil if removed from the index
+	f    *file // nil if the file is to be removed from the index
 	docs []*document.Document
 }
 
@@ -54,7 +54,8 @@ func (b *batch) commit(ctx context.Context, seq uint64, last bool) error {
 	return b.write(seq, last)
 }
 
-// analyse makes the documents, on all cores or, while somebody waits for answers, on one.
+// analyse makes the documents. It uses all cores, but only one core while somebody waits for
+// answers.
 func (b *batch) analyse(ctx context.Context) error {
 	x := b.x
 	b.ready = make([]prepared, len(b.files))
@@ -78,7 +79,8 @@ func (b *batch) analyse(ctx context.Context) error {
 	return g.Wait()
 }
 
-// write writes the analysed files to the index, and with the last batch the checkpoint seq.
+// write writes the analysed files to the index. With the last batch it also writes the checkpoint
+// seq.
 func (b *batch) write(seq uint64, last bool) error {
 	x := b.x
 	if !x.room() {
@@ -115,7 +117,7 @@ func (b *batch) write(seq uint64, last bool) error {
 	return nil
 }
 
-// enter adds one file to a bleve batch, replacing its earlier chunks.
+// enter adds one file to a bleve batch. The new chunks replace the file's earlier chunks.
 func (x *Index) enter(batch *bleve.Batch, p prepared) error {
 	x.mu.RLock()
 	old, known := x.files[p.v.Path]

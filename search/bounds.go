@@ -16,19 +16,20 @@ import (
 	"cachebro/store"
 )
 
-// maxKept bounds the memory of one answer's lines, in bytes. Further lines are only counted,
+// maxKept bounds the memory for the lines of one answer, in bytes. Further lines are only counted,
 // because a pattern of one letter matches most lines.
 const maxKept = 32 << 20
 
-// lineCost is a line's memory besides its text, in bytes.
+// lineCost is the memory that a line takes in addition to its text, in bytes.
 const lineCost = 64
 
-// readAtOnce is how many files a search reads before it checks whether it has enough lines. Reading
-// 100,000 files for 20 lines of a word in all of them took 2.7 s.
+// readAtOnce is how many files a search reads before it checks whether it has enough lines. For a
+// word that occurs in all of 100,000 files, reading all of them for an answer of 20 lines took 2.7
+// s.
 const readAtOnce = 1024
 
 // scanFor bounds a search without an index, which reads every file. During the first indexing of
-// 300,000 files it took 82 s. A variable for tests.
+// 300,000 files, such a search took 82 s. scanFor is a variable only for tests.
 var scanFor = 5 * time.Second
 
 // room returns how many lines of the next file an answer can still hold.
@@ -82,8 +83,8 @@ func (l *leftOut) failed(p store.Path, err error) {
 	}
 }
 
-// String counts the files by reason and names the first few of each, source files first: `2 binary
-// ("a.go", "b.png"), 1 too large ("c.log")`.
+// String returns the number of files for each reason, and the names of the first few of them,
+// source files first: `2 binary ("a.go", "b.png"), 1 too large ("c.log")`.
 func (l *leftOut) String() string {
 	rank := func(p store.Path) int {
 		if KindOf(string(p)) == Other {
@@ -99,7 +100,7 @@ func (l *leftOut) String() string {
 		slices.SortFunc(paths, func(a, b store.Path) int {
 			return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
 		})
-		paths = slices.Compact(paths) // a file is listed for each of its contents
+		paths = slices.Compact(paths) // a file is listed once for each of its contents
 		names := make([]string, 0, 4)
 		for _, p := range paths[:min(3, len(paths))] {
 			names = append(names, strconv.Quote(string(p)))
@@ -112,8 +113,9 @@ func (l *leftOut) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// NotIndexed counts and names the files in a query's scope whose newest text is not in the index,
-// so that a query by words misses it. It returns "" if there are none.
+// NotIndexed returns the number and the names of the files in a query's scope whose newest text is
+// not in the index. A query by words cannot find such a text. NotIndexed returns "" if there are no
+// such files.
 func (x *Index) NotIndexed(q Query) string {
 	var left leftOut
 	left.addBinary(x, q.admits)
@@ -167,7 +169,8 @@ func (x *table) waiting(fn func(store.Path)) {
 	})
 }
 
-// addBinary adds the files selected by which that the index knows to be binary.
+// addBinary adds the files that the index knows to be binary, except those for which the filter
+// returns false.
 func (l *leftOut) addBinary(x *Index, which func(store.Path, Kind) bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

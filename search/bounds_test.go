@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// TestBounds requests more than an answer may contain: what is left out is counted and reported,
-// and a file that is too large to be read is named.
+// TestBounds requests more lines than an answer may contain. The omitted lines are counted and
+// reported, and a file that is too large to be read is named.
 func TestBounds(t *testing.T) {
 	c := newDiskCorpus(t, t.TempDir())
 	line := strings.Repeat("needle and hay ", 30) + "\n"
@@ -48,8 +48,9 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestNotSearched counts the files whose lines were not searched, whatever the index knows of
-// them. A source file with a NUL was left out and the answer said "no hits".
+// TestNotSearched checks that the files whose lines were not searched are counted, whatever the
+// index knows about them. A source file with a NUL byte used to be left out, and the answer said
+// only "no hits".
 func TestNotSearched(t *testing.T) {
 	c := newDiskCorpus(t, t.TempDir())
 	c.write(t, "a.png", "\x89PNG\x00needle")
@@ -84,7 +85,7 @@ func TestNotSearched(t *testing.T) {
 	asks("a text now, not indexed yet", `1 binary ("a.png")`, all)
 	c.remove(t, "a.png")
 	asks("gone", "", all)
-	for range 2 { // and once more from what was stored
+	for range 2 { // the second time from the stored index
 		if err := x.CatchUp(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -104,9 +105,9 @@ func TestNotSearched(t *testing.T) {
 	}
 }
 
-// TestNotSearchedOtherwise counts the same for searches that do not look at lines: a search by
-// words uses the index, one for definitions reads some files, one of the past opens old contents.
-// A file is found by its name whatever it contains.
+// TestNotSearchedOtherwise checks that other kinds of searches also count the files that they could
+// not search. A search by words uses the index, a search for definitions reads some files, and a
+// search of the past opens old contents. A search by name finds a file whatever it contains.
 func TestNotSearchedOtherwise(t *testing.T) {
 	c := newDiskCorpus(t, t.TempDir())
 	c.write(t, "web/logo.png", "\x89PNG\x00needle")
@@ -148,7 +149,7 @@ func TestNotSearchedOtherwise(t *testing.T) {
 	check("by words, newer than the index", x.NotIndexed(Query{Path: "src"}), `1 binary ("src/nul.go"), 1 too large ("src/large.go"), 1 not indexed yet ("src/text.go")`, nil)
 }
 
-// TestLowerASCII compares folding eight bytes at a time with the simple way.
+// TestLowerASCII compares lowerASCII, which works on eight bytes at a time, with the simple method.
 func TestLowerASCII(t *testing.T) {
 	text := make([]byte, 0, 600)
 	for i := range 256 {
@@ -171,8 +172,8 @@ func TestLowerASCII(t *testing.T) {
 	}
 }
 
-// TestExpressionsAreBounded: an expression of a few bytes may mean millions of steps, each of
-// which is tried at each byte of the text.
+// TestExpressionsAreBounded: a short expression may stand for millions of steps, each of which
+// would be tried at each byte of the text. Such expressions are refused.
 func TestExpressionsAreBounded(t *testing.T) {
 	for _, p := range []string{"(?:abcdefghijk|b){1000}", "(?:[a-c]{30}x?){30}(?:abcdefghijkl){900}", strings.Repeat("a?", 9000) + strings.Repeat("a", 9000)} {
 		if err := Check(Query{Pattern: p, Regex: true}); err == nil || !strings.Contains(err.Error(), "steps") {
@@ -184,8 +185,8 @@ func TestExpressionsAreBounded(t *testing.T) {
 	}
 }
 
-// TestLongLine finds words in one line of 6 MB. Of the line only the surroundings of the match
-// are held, and they are at the reported position.
+// TestLongLine finds words in one line of 6 MB. The answer contains only the part of the line
+// around the match, with the right position of that part.
 func TestLongLine(t *testing.T) {
 	c := newDiskCorpus(t, t.TempDir())
 	hay := strings.Repeat("häy ", 1<<20)

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Chunk is a run of whole lines of a file, numbered from 1, including First and Last.
+// Chunk consists of the lines First to Last of a file, both included and counted from 1.
 type Chunk struct {
 	First, Last int
 	Start, End  int // byte range
 	Symbols     []Symbol
 }
 
-// The sizes of chunks. Prose has chunks of 50 to 200 words that overlap by 50. Code has chunks of
-// about 60 lines.
+// The sizes of chunks. A chunk of prose has 50 to 200 words, and neighbouring chunks overlap by 50
+// words. A chunk of code has about 60 lines.
 const (
 	proseWords   = 200
 	proseOverlap = 50
@@ -68,7 +68,7 @@ func lineStarts(content []byte) []int {
 	}
 }
 
-// proseChunks splits at line ends, if possible at the end of a sentence.
+// proseChunks splits prose at the ends of lines, and where possible at the end of a sentence.
 func proseChunks(content []byte, lines []int) []Chunk {
 	words := make([]int, len(lines)) // words up to the end of each line
 	total := 0
@@ -119,8 +119,8 @@ func lineAt(content []byte, lines []int, i int) []byte {
 	return content[lines[i]:]
 }
 
-// codeChunks splits before a top-level symbol once a chunk is long enough, and after codeMax lines
-// at the latest.
+// codeChunks splits code before a top-level symbol once the chunk is long enough, and at the latest
+// after codeMax lines.
 func codeChunks(lines []int, symbols []Symbol) []Chunk {
 	starts := map[int]bool{}
 	for _, s := range symbols {
@@ -147,7 +147,8 @@ func codeChunks(lines []int, symbols []Symbol) []Chunk {
 	return append(cut, Chunk{First: first, Last: len(lines)})
 }
 
-// chunkID returns the document id of a chunk. It contains everything that a hit needs.
+// chunkID returns the document id of a chunk. It contains everything that is needed to show the
+// chunk as a hit.
 func chunkID(path string, c Chunk, index, total int) string {
 	return fmt.Sprintf("%s\x00%d-%d\x00%d/%d", path, c.First, c.Last, index, total)
 }

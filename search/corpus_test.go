@@ -17,7 +17,7 @@ import (
 	"cachebro/store"
 )
 
-// diskCorpus is a directory as a Corpus, with a version log that tests write.
+// diskCorpus is a Corpus for a directory, with a version log that the tests write.
 type diskCorpus struct {
 	root string
 	mu   sync.Mutex
@@ -25,7 +25,7 @@ type diskCorpus struct {
 	live map[store.Path]store.Version
 	text map[store.Hash]store.Path
 	old  map[store.Hash][]byte
-	most int64 // larger files are not read; 0: 32 MiB
+	most int64 // larger files are not read; 0 means 32 MiB
 }
 
 func newDiskCorpus(tb testing.TB, root string) *diskCorpus {

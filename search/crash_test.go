@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TestMain also runs the process that TestKilled kills, and the embedder of TestMeaning.
+// TestMain also serves as the process that TestKilled kills, and as the embedder of TestMeaning.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && !strings.HasPrefix(os.Args[1], "-") {
 		commandMain()
@@ -41,8 +41,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestKilled kills an indexing process at any moment, 50 times, and each time searches for what
-// the files contain. Nothing may be missing, and each hit must be an existing line.
+// TestKilled kills an indexing process 50 times at random moments. Each time it searches for the
+// words in the files. No line may be missing, and each hit must be an existing line.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	src := filepath.Join(dir, "src")
@@ -73,7 +73,7 @@ func TestKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = cmd.Wait()
-		// A file changes while nothing is indexed.
+		// A file changes while no process indexes.
 		word := fmt.Sprintf("roundword%d", round)
 		if err := os.WriteFile(filepath.Join(src, "changed.go"), []byte("package url\n\nvar "+word+" = 1\n"), 0o644); err != nil {
 			t.Fatal(err)
@@ -102,7 +102,7 @@ func TestKilled(t *testing.T) {
 	t.Logf("made anew in %d of 50 rounds", anew)
 }
 
-// TestDamaged overwrites the index's files: queries still return what the files contain, and the
+// TestDamaged overwrites the files of the index. Queries must still return the right lines, and the
 // index is rebuilt automatically.
 func TestDamaged(t *testing.T) {
 	dir := t.TempDir()

@@ -6,7 +6,8 @@
 // A file has one bleve document for its words and one for each chunk. A chunk consists of whole
 // lines. In Markdown and other prose it has up to 200 words. In code it has about 60 lines, and
 // ends before a top-level symbol if possible. The id of a chunk is "path NUL first-last NUL
-// index/total", so only its postings are stored. For the fields see documents.go.
+// index/total", so nothing else is stored for a chunk except its postings. For the fields see
+// documents.go.
 //
 // # Exact queries
 //
@@ -24,6 +25,6 @@
 //
 // # Locks
 //
-// The one writer holds Index.write, also during disk access. Index.mu, taken after it,
-// guards the file table and the dictionary and is never held during disk access.
+// The only writer holds Index.write, even during disk access. Index.mu guards the file table and
+// the dictionary. It is taken after Index.write and never held during disk access.
 package search

@@ -13,19 +13,19 @@ import (
 	index "github.com/blevesearch/bleve_index_api"
 )
 
-// The fields. A file has one document for its words and one for each chunk. The first only says
-// which words occur. The terms of the others are counted for ranking. Words and whole identifiers
-// are stored by file instead of by chunk, which reduced the Go source tree's index from 1.38 times
-// the corpus to well under half of it.
+// The fields. A file has one document for its words and one for each chunk. The document for words
+// only says which words occur in the file. The terms of a chunk's document are counted for ranking.
+// Words and whole identifiers are stored by file instead of by chunk. This reduced the index of the
+// Go source tree from 138% of the size of the corpus to well under 50%.
 const (
 	fieldWord   = "word" // of a file: folded words as they appear in the text
 	fieldPart   = "part" // of a chunk: parts of identifiers and words, stemmed
-	fieldRecord = "rec"  // of a file: stored, its entry in the file table
-	fieldSym    = "sym"  // of a chunk: like fieldPart, of the names defined in it
+	fieldRecord = "rec"  // of a file: stored; the file's entry in the file table
+	fieldSym    = "sym"  // of a chunk: like fieldPart, for the names defined in the chunk
 )
 
-// termField is a field of counted terms. bleve's own text field would first make a token for each
-// occurrence.
+// termField is a field whose terms are counted. bleve's own text field would first make a token for
+// each occurrence of a term.
 type termField struct {
 	name    string
 	options index.FieldIndexingOptions
@@ -38,7 +38,7 @@ func newField(name string, options index.FieldIndexingOptions, terms int) *termF
 	return &termField{name: name, options: options, terms: make(index.TokenFrequencies, terms)}
 }
 
-// Name and the rest implement index.Field.
+// Name and the following methods implement index.Field.
 func (f *termField) Name() string                                     { return f.name }
 func (f *termField) Value() []byte                                    { return nil }
 func (f *termField) ArrayPositions() []uint64                         { return nil }
@@ -67,8 +67,8 @@ func (f *termField) takeParts(text []byte, stems *stemmer) {
 
 // stemmedParts calls fn with the terms of a word that ranking compares: the stemmed parts of an
 // identifier, without numbers. Whole identifiers are not included, because ranked queries find them
-// by their parts, and exact queries by the word field. It uses buf as scratch memory and returns
-// it. fn must not keep its argument.
+// by their parts, and exact queries by the word field. stemmedParts uses buf as scratch memory and
+// returns it. fn must not keep its argument.
 func stemmedParts(word []byte, stems *stemmer, buf []byte, fn func([]byte)) []byte {
 	if len(word) > maxWord {
 		return buf
@@ -83,9 +83,9 @@ func stemmedParts(word []byte, stems *stemmer, buf []byte, fn func([]byte)) []by
 	return buf
 }
 
-// eachTerm calls fn with the parts of an identifier, or with the whole if it has only one. For a
-// short name with a number (base64, utf8) it passes the whole name too, because the parts do not
-// distinguish such names.
+// eachTerm calls fn with the parts of an identifier, or with the whole identifier if it has only
+// one part. For a short name with a number (base64, utf8), eachTerm also calls fn with the whole
+// name, because the parts do not distinguish such names.
 func eachTerm(word []byte, fn func([]byte)) {
 	parts, digits := 0, false
 	eachPart(word, func(part []byte) {
@@ -98,8 +98,8 @@ func eachTerm(word []byte, fn func([]byte)) {
 	}
 }
 
-// maxPart is the length in bytes of the longest part that ranking uses. Longer ones are encoded
-// data.
+// maxPart is the length in bytes of the longest part that ranking uses. Longer parts are usually
+// encoded data.
 const maxPart = 32
 
 func (x *Index) workers() int {
@@ -121,7 +121,7 @@ func (x *table) searchable(v store.Version) bool {
 func (x *Index) prepare(v store.Version, words *lexicon) (p prepared, err error) {
 	p.v = v
 	defer func() {
-		if p.f != nil && len(p.docs) == 0 { // entered in the table but not indexed
+		if p.f != nil && len(p.docs) == 0 { // the file is in the table but not indexed
 			p.docs = []*document.Document{document.NewDocument(fileID(v.Path))}
 			p.docs[0].AddField(p.f.record())
 		}
@@ -133,7 +133,7 @@ func (x *Index) prepare(v store.Version, words *lexicon) (p prepared, err error)
 		if v.NoContent == "" && v.Stat.Size == 0 {
 			return p, nil // an empty file, or not a file
 		}
-		p.f = &file{size: v.Stat.Size, seq: v.Seq, time: v.Time, kind: KindOf(string(v.Path))} // exact queries always scan it
+		p.f = &file{size: v.Stat.Size, seq: v.Seq, time: v.Time, kind: KindOf(string(v.Path))} // a file that is not indexed is always scanned by exact queries
 		return p, nil
 	}
 	content, err := x.content(v)
@@ -158,8 +158,8 @@ func (x *Index) prepare(v store.Version, words *lexicon) (p prepared, err error)
 }
 
 // content returns the content of a version. It reads the file if the file still has that content,
-// because the store would unpack a whole block for each small content. If reading takes long (a
-// dead mount, a hung disk), it uses only the store for the next minute.
+// because the store would unpack a whole block for each small content. If reading takes long
+// because of a dead mount or a hung disk, content uses only the store for the next minute.
 func (x *Index) content(v store.Version) ([]byte, error) {
 	began := time.Now()
 	if v.Stat.Size <= int64(x.opt.MaxFile) && began.UnixNano() >= x.unread.Load() {
@@ -187,7 +187,7 @@ func (f *file) record() document.Field {
 	}
 	raw, err := json.Marshal(r)
 	if err != nil {
-		panic(err) // strings and bytes always encode
+		panic(err) // strings and byte slices can always be encoded
 	}
 	return document.NewTextFieldWithIndexingOptions(fieldRecord, nil, raw, index.StoreField)
 }

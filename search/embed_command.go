@@ -17,15 +17,15 @@ import (
 // # Protocol
 //
 // The command is started when first needed and keeps running. It reads one JSON object per line
-// from standard input and answers each with one line on standard output, in order:
+// from standard input and answers each object with one line on standard output, in order:
 //
 //	{"id":1,"kind":"passage","texts":["…","…"]}
 //	{"id":1,"vectors":[[0.1,…],[0.2,…]]}
 //
 // kind is "passage" for parts of files and "query" for questions. An answer with "error" instead of
-// "vectors" fails only that request. A command that exits, or answers late or invalidly, is killed,
-// and started again for the next request. No shell runs it: the command line is split at white
-// space.
+// "vectors" means that only this request failed. A command that exits, answers late, or answers in
+// a wrong form is killed, and started again for the next request. The command is run without a
+// shell: the command line is split at white space.
 //
 // # Locks
 //
@@ -49,7 +49,8 @@ type embedProcess struct {
 
 const maxLine = 64 << 20
 
-// NewEmbedCommand returns an Embedder that runs a command line, or nil for "".
+// NewEmbedCommand returns an Embedder that runs a command line, or nil if the command line is
+// empty.
 func NewEmbedCommand(commandLine string) *EmbedCommand {
 	words := strings.Fields(commandLine)
 	if len(words) == 0 {
@@ -60,7 +61,8 @@ func NewEmbedCommand(commandLine string) *EmbedCommand {
 	return c
 }
 
-// Model returns the command line, because another command makes other vectors.
+// Model returns the command line, which stands for the model, because another command makes other
+// vectors.
 func (c *EmbedCommand) Model() string { return strings.Join(c.words, " ") }
 
 type request struct {
@@ -99,7 +101,7 @@ func (c *EmbedCommand) Embed(ctx context.Context, texts []string, query bool) ([
 	if err == nil && a.Error == "" {
 		err = a.check(q)
 	}
-	if err != nil { // later answers could belong to other requests
+	if err != nil { // after an error, later answers could belong to other requests
 		c.run.kill()
 		c.run = nil
 		return nil, fmt.Errorf("embedder %s: %w", c.words[0], err)
@@ -157,8 +159,8 @@ func (r *embedProcess) exchange(ctx context.Context, q request) (a answer, err e
 	if err != nil {
 		return a, err
 	}
-	r.ended.Go(func() { // ends when the process is killed, at the latest
-		_, _ = r.in.Write(append(raw, '\n')) // after an error, no answer comes, which is reported
+	r.ended.Go(func() { // ends at the latest when the process is killed
+		_, _ = r.in.Write(append(raw, '\n')) // if this fails, no answer comes, and that is reported
 	})
 	select {
 	case line, ok := <-r.lines:

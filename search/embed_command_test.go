@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// commandMain is the embedding command, with the various ways in which commands fail.
+// commandMain is the embedding command. Its argument selects a way in which it fails.
 func commandMain() {
 	s := bufio.NewScanner(os.Stdin)
 	for n := 1; s.Scan(); n++ {
@@ -29,7 +29,7 @@ func commandMain() {
 			time.Sleep(time.Hour)
 		case "ends":
 			return
-		case "once": // and ends at the second request
+		case "once": // the command ends at the second request
 			if n == 2 {
 				return
 			}
@@ -76,7 +76,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// TestAgain: the command ends, the request fails, and the next request starts it again.
+// TestAgain: the command ends, the request fails, and the next request starts the command again.
 func TestAgain(t *testing.T) {
 	c := NewEmbedCommand(os.Args[0] + " once")
 	defer c.Close()

@@ -43,9 +43,9 @@ func (x *table) FileOf(id string) (store.Path, bool) {
 	return found, found != ""
 }
 
-// Best reorders the lines of an exact query for a reader who sees only the first ones. Files that
-// fit best come first: a line that defines the pattern counts for more than one that uses it.
-// Within a file, the first defining line comes first, and the others stay in order.
+// Best reorders the lines found by an exact query for a reader who sees only the first lines. Files
+// that fit best come first: a line that defines the pattern counts for more than a line that uses
+// it. Within a file, the first defining line comes first, and the other lines stay in order.
 func (x *Index) Best(r *Result, q Query, h Hints) {
 	x.mu.RLock()
 	ready, seq := x.ready, x.seq
@@ -115,7 +115,7 @@ func defines(line []byte, q Query) bool {
 	return strings.Contains(head, q.Pattern)
 }
 
-// Lines returns lines first to last of a file's present content, or "" if it does not exist.
+// Lines returns lines first to last of a file's present content, or "" if the file does not exist.
 func (x *table) Lines(p store.Path, first, last int) string {
 	content, err := x.corpus.Read(p, nil)
 	if err != nil {
@@ -136,7 +136,7 @@ func (x *table) Lines(p store.Path, first, last int) string {
 	return string(content[starts[first-1]:end])
 }
 
-// BestLine returns the line of a chunk with most of a natural query's words.
+// BestLine returns the line of a chunk that has the most words of a natural query.
 func (x *Index) BestLine(r Ranked, query string) (no int, text string) {
 	terms := queryTerms(query)
 	stems := newStemmer()
@@ -161,7 +161,8 @@ func (x *Index) BestLine(r Ranked, query string) (no int, text string) {
 	return no, text
 }
 
-// List calls fn with what the index knows of the files at or below a path, in path order.
+// List calls fn for each file at or below a path, in path order, with the data that the index has
+// about the file.
 func (x *table) List(under store.Path, fn func(p store.Path, indexed bool, chunks int, seq uint64)) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -178,10 +179,10 @@ func (x *table) List(under store.Path, fn func(p store.Path, indexed bool, chunk
 	}
 }
 
-// Reindexed counts what Reconcile did.
+// Reindexed counts the files that Reconcile found to be different.
 type Reindexed struct{ Changed, New, Deleted, Live int }
 
-// ChangesSince counts the paths with versions after seq, by what happened to them.
+// ChangesSince counts the paths that have versions after seq, by the kind of change.
 func (x *table) ChangesSince(seq uint64) (r Reindexed) {
 	newest, fresh := map[store.Path]store.Version{}, map[store.Path]bool{}
 	for {
@@ -210,9 +211,9 @@ func (x *table) ChangesSince(seq uint64) (r Reindexed) {
 	return r
 }
 
-// Reconcile compares the index with the version log, file by file, and corrects differences, to
-// check an index without rebuilding it. Files at or below the path forget are indexed again in any
-// case; "" means no files.
+// Reconcile checks an index without rebuilding it: it compares the index with the version log, file
+// by file, and corrects differences. Files at or below the path forget are indexed again in any
+// case. If forget is "", only files with differences are indexed again.
 func (x *Index) Reconcile(ctx context.Context, forget store.Path) (Reindexed, error) {
 	var r Reindexed
 	if err := x.CatchUp(ctx); err != nil {

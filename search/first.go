@@ -12,8 +12,8 @@ import (
 	"github.com/blevesearch/bleve/v2/index/scorch/mergeplan"
 )
 
-// wanted is a file for the first index. It holds only what prepare needs: whole versions of 100,000
-// files, with their writers, took 40 MB.
+// wanted is a file that the first index must contain. It holds only the data that prepare needs,
+// because the complete versions of 100,000 files, with their writers, took 40 MB.
 type wanted struct {
 	path      store.Path
 	seq       uint64
@@ -29,15 +29,15 @@ func (w *wanted) version() store.Version {
 }
 
 // A first index of more than largeTree files takes half a minute or more, and ranked queries find
-// only what is indexed. So it begins with the workedOn files that changed last. The others follow
-// in path order, because neighbouring files share words.
+// only files that are indexed. So it begins with the workedOn files that were changed last. The
+// other files follow in path order, because neighbouring files share words.
 const (
 	largeTree = 100_000
 	workedOn  = 5_000
 )
 
-// lastChangedFirst moves the n files that changed last to the front and keeps the order of the
-// others.
+// lastChangedFirst moves the n files that were changed last to the front, and keeps the order of
+// the others.
 func lastChangedFirst(all []wanted, n int) {
 	if n >= len(all) {
 		return
@@ -49,7 +49,7 @@ func lastChangedFirst(all []wanted, n int) {
 	slices.Sort(changed)
 	since := changed[len(all)-n]
 	at, _ := slices.BinarySearch(changed, since+1)
-	ties := n - (len(all) - at)   // how many files with exactly the time since belong to the front
+	ties := n - (len(all) - at)   // number of files changed exactly at since that belong to the front
 	front := make([]wanted, 0, n) // in reverse order
 	to := len(all)
 	for i := len(all) - 1; i >= 0; i-- {
@@ -67,13 +67,14 @@ func lastChangedFirst(all []wanted, n int) {
 	copy(all, front)
 }
 
-// Progress returns how many files of the first index are done. of is 0 if none is being made.
+// Progress returns how many files of the first index are done, and how many there are. Both are 0
+// if no first index is being made.
 func (x *Index) Progress() (made, of int) {
 	return int(x.made.Load()), int(x.toMake.Load())
 }
 
-// first indexes every live file that no earlier attempt has indexed. It analyses the next batch
-// while one is written.
+// first indexes every live file that no earlier attempt has indexed. It analyses a batch while the
+// previous batch is being written.
 func (x *Index) first(ctx context.Context) error {
 	seq := x.corpus.Seq()
 	var all []wanted
@@ -147,12 +148,12 @@ func (x *Index) first(ctx context.Context) error {
 }
 
 // mostUnmerged is how many segments of the first index stay unmerged until one merge at the end.
-// Merging them by tens first took a third of the processor time. A larger tree is merged on the
-// way, because bleve stops writing at 1,000 files.
+// When they were first merged in groups of ten, that took a third of the processor time. The
+// segments of a larger tree are merged earlier, because bleve stops writing at 1,000 files.
 const mostUnmerged = 100
 
-// unmerged holds the indexes whose segments must not be merged now: *scorch.Scorch → a channel
-// closed when merging may begin.
+// unmerged holds the indexes whose segments must not be merged now: it maps a *scorch.Scorch to a
+// channel that is closed when merging may begin.
 var unmerged sync.Map
 
 func init() {
@@ -166,8 +167,8 @@ func init() {
 	}
 }
 
-// holdMerges keeps bleve from merging segments until merge is called, which must be before the
-// index is closed. Further calls have no effect.
+// holdMerges prevents bleve from merging segments until merge is called. merge must be called
+// before the index is closed. Further calls of merge have no effect.
 func (x *Index) holdMerges() (merge func()) {
 	s := x.scorch()
 	if s == nil {
@@ -181,7 +182,7 @@ func (x *Index) holdMerges() (merge func()) {
 	})
 }
 
-// scorch returns the scorch index that bleve uses, or nil for another type.
+// scorch returns the scorch index that bleve uses, or nil if bleve uses another type of index.
 func (x *Index) scorch() *scorch.Scorch {
 	adv, err := x.idx.Advanced()
 	if err != nil {
@@ -199,7 +200,7 @@ func (x *table) has(w *wanted) bool {
 	return ok && f.indexed && f.hash == w.blob && f.seq == w.seq
 }
 
-// staleBatch returns a batch that removes the files that an earlier attempt has indexed and that
+// staleBatch returns a batch that removes the files that an earlier attempt has indexed, if they
 // are not in all.
 func (x *Index) staleBatch(all []wanted) *batch {
 	b := x.newBatch()
@@ -227,17 +228,17 @@ func (x *Index) staleBatch(all []wanted) *batch {
 }
 
 // compact merges the segments of the first index into one, which is smaller and needs only one
-// lookup per word. It first requests this one merge, and then calls merge, which lets bleve begin.
-// So bleve merges only once.
+// lookup per word. It first requests this merge from bleve. Then it calls merge, which allows bleve
+// to begin. So bleve merges only once.
 func (x *Index) compact(ctx context.Context, merge func()) error {
 	s := x.scorch()
 	if s == nil {
 		return nil
 	}
 	one := mergeplan.SingleSegmentMergePlanOptions
-	one.SegmentsPerMergeTask = 1000 // the default of 10 left a tenth of the segments over
-	// ForceMerge ignores ctx. It returns only when the merge has succeeded, so never if the
-	// directory is gone or the disk is full.
+	one.SegmentsPerMergeTask = 1000 // the default of 10 left a tenth of the segments unmerged
+	// ForceMerge ignores ctx. It returns only when the merge has succeeded. So it never returns if
+	// the directory is gone or the disk is full.
 	done := make(chan error, 1)
 	go func() { done <- s.ForceMerge(ctx, &one) }()
 	time.AfterFunc(10*time.Millisecond, merge) // by then bleve has received the request

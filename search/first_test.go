@@ -11,7 +11,7 @@ import (
 	"cachebro/store"
 )
 
-// segments returns the number of files of the index, and of merges.
+// segments returns how many files the index has, and how many merges were made.
 func segments(t *testing.T, x *Index) (files, merges uint64) {
 	t.Helper()
 	m := x.scorch().StatsMap()
@@ -20,8 +20,9 @@ func segments(t *testing.T, x *Index) (files, merges uint64) {
 	return files, merges
 }
 
-// The segments of a first index are merged once, at its end. They were merged in groups of ten as
-// they came, and then all again, which took a third of the processor time for the Go source tree.
+// The segments of a first index are merged once, at its end. They used to be merged in groups of
+// ten as they were made, and then all together. That took a third of the processor time for the Go
+// source tree.
 func TestFirstIndexIsMergedAtItsEnd(t *testing.T) {
 	c := newDiskCorpus(t, t.TempDir())
 	x := Open(t.TempDir(), c, Options{})
@@ -51,7 +52,7 @@ func TestFirstIndexIsMergedAtItsEnd(t *testing.T) {
 	}
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
 		files, merges := segments(t, x)
-		if merges > 0 && files < 5 { // only what was still in memory is written
+		if merges > 0 && files < 5 { // only the segments that were still in memory are written
 			break
 		}
 		if time.Now().After(end) {
@@ -91,8 +92,8 @@ func TestLastChangedFirst(t *testing.T) {
 	}
 }
 
-// A first index that was interrupted continues with what it has. The daemon was killed again and
-// again where memory was short, and each time it began anew.
+// A first index that was interrupted keeps the files that it has and continues. The daemon used to
+// be killed again and again where memory was short, and each time it indexed all files anew.
 func TestFirstIndexGoesOn(t *testing.T) {
 	const files = 60
 	c := newDiskCorpus(t, t.TempDir())

@@ -22,7 +22,8 @@ var seqKey = []byte("seq")
 func fileID(p store.Path) string { return string(p) + "\x00" }
 
 // fileRecord is stored in the file's own document, so that the hash and the documents cannot
-// disagree. bleve's internal store would be rewritten as a whole with every batch.
+// disagree. It is not in bleve's internal store, because every batch would rewrite that store
+// completely.
 type fileRecord struct {
 	Hash    []byte   `json:"h"`
 	Chunks  []string `json:"c,omitempty"` // ids without the path
@@ -34,9 +35,9 @@ type fileRecord struct {
 // follower brings an Index up to date with the version log, until Close.
 type follower struct {
 	x         *Index
-	suspended atomic.Int32       // callers of Suspend that have not released yet
+	suspended atomic.Int32       // callers of Suspend that have not called release yet
 	stop      context.CancelFunc // nil if not started
-	done      chan struct{}      // closed when it has ended
+	done      chan struct{}      // closed when the follower has ended
 	poke      chan struct{}      // capacity 1; never closed
 	grown     chan struct{}      // capacity 1: files may lack vectors; never closed
 }
@@ -90,7 +91,7 @@ func (f *follower) Start(ctx context.Context) {
 			}
 			due, stop := f.due()
 			step := time.Since(began)
-			if due != nil { // files are being saved repeatedly: one step for each save costs too much
+			if due != nil { // files are being saved repeatedly; a step for each save would cost too much
 				step = max(step, settleTime/8/pauseFactor)
 			}
 			if !f.pause(ctx, step) {
@@ -108,10 +109,10 @@ func (f *follower) Start(ctx context.Context) {
 	}()
 }
 
-// The follower pauses after each step, pauseFactor times as long as the step, at most pauseMost.
-// Otherwise each repeated save, or each of thousands of files, would cost a segment of the index
-// while versions are being stored. For 4,000 versions, 8 to a batch, storing took 1.3 s of
-// processor time, and indexing each batch at once 8.7 s. Exact queries do not wait for the
+// After each step, the follower pauses pauseFactor times as long as the step took, but at most
+// pauseMost. Otherwise each repeated save, or each of thousands of files, would cost a segment of
+// the index while versions are being stored. For 4,000 versions in batches of 8, storing took 1.3 s
+// of processor time, and indexing each batch at once took 8.7 s. Exact queries do not wait for the
 // follower, because they read newer versions themselves.
 const (
 	pauseFactor = 10
@@ -134,9 +135,9 @@ func (f *follower) await(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// Suspend stops the follower from indexing until release is called, for a caller who writes
-// thousands of files and needs the machine. Queries stay correct but must read the files that
-// change meanwhile. Suspensions nest.
+// Suspend stops the follower from indexing until release is called. It is for a caller that writes
+// thousands of files and needs the processors. Queries stay correct, but they must read the files
+// that change in the meantime. Suspensions nest.
 func (f *follower) Suspend() (release func()) {
 	f.suspended.Add(1)
 	var once sync.Once
@@ -148,11 +149,10 @@ func (f *follower) Suspend() (release func()) {
 	}
 }
 
-// Suspended reports whether a caller of Suspend has not released the follower. Other background
-// work should then wait too.
+// Suspended reports whether the follower is suspended. Other background work should then wait too.
 func (f *follower) Suspended() bool { return f.suspended.Load() > 0 }
 
-// rebuildLater waits, then rebuilds an index that cannot be written.
+// rebuildLater waits for the duration pause, then rebuilds an index that cannot be written.
 func (f *follower) rebuildLater(ctx context.Context, why error, pause time.Duration) {
 	if !f.await(ctx, pause) {
 		return
@@ -183,14 +183,14 @@ func (x *Index) reset(why string) error {
 
 // load restores the file table and the dictionary from an opened index.
 func (x *Index) load() error {
-	x.mu.Lock() // only for empty: no other goroutine knows the index yet
+	x.mu.Lock() // only because empty needs it; no other goroutine knows the index yet
 	x.empty()
 	x.mu.Unlock()
 	raw, err := x.idx.GetInternal(seqKey)
 	if err != nil {
 		return err
 	}
-	complete := len(raw) == 8 // if not, the first index was interrupted, and continues
+	complete := len(raw) == 8 // otherwise the first index was interrupted, and will be continued
 	if complete {
 		x.seq = binary.BigEndian.Uint64(raw)
 	} else {
@@ -215,7 +215,7 @@ func (x *Index) load() error {
 		}
 		f.size, f.seq, f.time = v.Stat.Size, v.Seq, v.Time
 		if f.hash != v.Blob && v.Seq <= x.seq {
-			f.indexed, f.binary = false, false // the record is of an older version or another log
+			f.indexed, f.binary = false, false // the record belongs to an older version or to another log
 			x.held[v.Path] = held{}
 		}
 		x.setLocked(v.Path, &f) // no other goroutine knows the index yet
@@ -246,7 +246,7 @@ func (x *Index) load() error {
 	return nil
 }
 
-// recordOf reads the stored record of a path, or nil if it is not in the index.
+// recordOf reads the stored record of a path, or nil if the path is not in the index.
 func recordOf(r index.IndexReader, p store.Path) (raw []byte, err error) {
 	d, err := r.Document(fileID(p))
 	if err != nil || d == nil {
@@ -260,18 +260,18 @@ func recordOf(r index.IndexReader, p store.Path) (raw []byte, err error) {
 	return raw, nil
 }
 
-// CatchUp brings the index up to the newest version. The first time it indexes the live files
+// CatchUp brings the index up to the newest version. The first time, it indexes the existing files
 // instead of the whole history.
 func (x *Index) CatchUp(ctx context.Context) error {
 	return x.catchUp(ctx, 0, func() bool { return false })
 }
 
-// window is how many versions are read at once, and about how many paths one step handles.
+// window is the number of versions that are read at once. One step handles about as many paths.
 const window = 4 * batchFiles
 
-// catchUp does the work of CatchUp in steps, and ends after a step if stop returns true. It skips
-// versions that a newer one has replaced. A file that is saved repeatedly is indexed once it has
-// not been saved for the duration settle.
+// catchUp does the work of CatchUp in steps, and ends after a step if stop returns true. It skips a
+// version if there is a newer version of the same path. A file that is saved repeatedly is indexed
+// once it has not been saved for the duration settle.
 func (x *Index) catchUp(ctx context.Context, settle time.Duration, stop func() bool) error {
 	x.write.Lock()
 	defer x.write.Unlock()
@@ -350,7 +350,7 @@ func (x *Index) catchUpLocked(ctx context.Context, settle time.Duration, stop fu
 		}
 		if len(b.files) == 0 {
 			x.mu.Lock()
-			x.seq = seq // the next write records it on disk
+			x.seq = seq // the next write stores it on disk
 			x.mu.Unlock()
 		} else if err := b.commit(ctx, seq, true); err != nil {
 			return err

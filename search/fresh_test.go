@@ -9,8 +9,8 @@ import (
 	"cachebro/store"
 )
 
-// TestFresh edits files while the follower works, and searches right after each edit, before the
-// edit was reported. The new line is found, the old one is not.
+// TestFresh edits files while the follower works, and searches immediately after each edit, before
+// the follower is informed of it. The new line is found, and the old line is not.
 func TestFresh(t *testing.T) {
 	c := newDiskCorpus(t, t.TempDir())
 	for i := range 50 {
@@ -124,8 +124,8 @@ func TestPast(t *testing.T) {
 	}
 }
 
-// A query of the past read the whole log, and all contents, for the few lines that it shows. Now
-// it goes from the newest to the oldest version and stops when it has enough.
+// A query of the past used to read the whole log and all contents for the few lines that it shows.
+// Now it goes from the newest to the oldest version and stops when it has enough lines.
 func TestPastReadsNoMoreThanItShows(t *testing.T) {
 	c := newDiskCorpus(t, t.TempDir())
 	const files = 300
@@ -140,7 +140,7 @@ func TestPastReadsNoMoreThanItShows(t *testing.T) {
 	if err != nil || len(r.Hits) != 5 || r.Cut || r.Versions > files/2 {
 		t.Fatalf("%d hits from %d contents: %v", len(r.Hits), r.Versions, err)
 	}
-	for i, h := range r.Hits { // newest removal first
+	for i, h := range r.Hits { // the newest removal comes first
 		if want := uint64(2*files - i); h.Gone != want {
 			t.Errorf("hit %d went away with %d, want %d", i, h.Gone, want)
 		}

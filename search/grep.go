@@ -31,7 +31,8 @@ type Line struct {
 	At, Before, Size int
 }
 
-// maxLineText is how many bytes of a line are kept. Nobody reads more of a minified file's line.
+// maxLineText is how many bytes of a line are kept. Nobody reads more than that of a line in a
+// minified file.
 const maxLineText = 4096
 
 // around returns the part of a line around a match at an offset.
@@ -53,20 +54,21 @@ func around(line []byte, at int) (l Line) {
 // Result is the answer to an exact query.
 type Result struct {
 	Lines []Line // in the order of path and line
-	Files int    // with a match
-	Total int    // matching lines; more than Lines if Truncated
-	// Truncated says that there are more lines, because of the query's limit or the memory limit of
-	// an answer.
+	Files int    // files with a match
+	Total int    // matching lines; greater than the number of Lines if Truncated
+	// Truncated says that Lines does not have all matching lines, because of the query's limit or
+	// the memory limit of an answer.
 	Truncated bool
-	// AtLeast says that some files were not read, because there were enough lines or it took too
-	// long. Files and Total count only what was read.
+	// AtLeast says that some files were not read, because there were enough lines or the search
+	// took too long. Files and Total count only the files that were read.
 	AtLeast bool
-	// Candidates is how many files were read. Scanned says that every file was a candidate, because
-	// the index was not ready or could not narrow the query down.
+	// Candidates is the number of files that were read. Scanned says that every file was a
+	// candidate, because the index was not ready or could not narrow the query down.
 	Candidates int
 	Scanned    bool
 	Warning    string
-	// NotSearched counts and names the files in the query's scope that were not searched, or is "".
+	// NotSearched has the number and the names of the files in the query's scope that were not
+	// searched, or is "".
 	NotSearched string
 }
 
@@ -172,7 +174,7 @@ func (x *Index) findIn(ctx context.Context, q Query, paths []store.Path, auto *a
 	return found, g.Wait()
 }
 
-// Check returns what is wrong with an exact query, with a hint, or nil.
+// Check returns nil if an exact query is valid, otherwise an error with a hint.
 func Check(q Query) error {
 	if _, _, _, err := compile(q); err != nil {
 		return err
@@ -189,7 +191,7 @@ func checkGlobs(q Query) error {
 	return nil
 }
 
-// shares splits 0..n into at most parts ranges.
+// shares splits the range from 0 to n into as many ranges as parts, or fewer.
 func shares(n, parts int) [][2]int {
 	var cut [][2]int
 	for i := range parts {
@@ -222,7 +224,7 @@ func (x *Index) candidates(want *need, q Query) (paths, binary []store.Path, sca
 		return nil, nil, false, ""
 	}
 	take := map[store.Path]bool{}
-	// Read this before the postings, so that files indexed meanwhile are candidates too.
+	// Read this before the postings, so that files indexed in between are candidates too.
 	x.mu.RLock()
 	ready, seq, block := x.ready, x.seq, x.terms.block
 	for p := range x.loose {
@@ -296,7 +298,8 @@ func (x *Index) candidates(want *need, q Query) (paths, binary []store.Path, sca
 	return paths, slices.Collect(maps.Keys(notText)), !ok, warning
 }
 
-// lookUp evaluates a need on the postings. ok is false if it does not narrow the files down.
+// lookUp returns the files that satisfy a need according to the postings. ok is false if the need
+// does not exclude enough files.
 func (x *Index) lookUp(want *need, block []byte) (hits map[store.Path]bool, ok bool, err error) {
 	reader, err := x.reader()
 	if err != nil {
@@ -337,14 +340,14 @@ func (x *Index) eval(r index.IndexReader, n *need, block []byte) (*roaring.Bitma
 		var all *roaring.Bitmap
 		for _, sub := range cheapFirst(n.subs) {
 			if all != nil && all.GetCardinality() <= fewFiles {
-				break // reading these files costs less than more postings
+				break // reading these files costs less than reading more postings
 			}
 			set, ok, err := x.eval(r, sub, block)
 			if err != nil {
 				return nil, false, err
 			}
 			if !ok {
-				continue // not selective, but the other needs may be
+				continue // this need does not exclude enough files, but the others may
 			}
 			if all == nil {
 				all = set
@@ -370,11 +373,11 @@ func (x *Index) eval(r index.IndexReader, n *need, block []byte) (*roaring.Bitma
 	return nil, false, nil
 }
 
-// fewFiles is the number of candidates that are not worth narrowing down further.
+// fewFiles is a number of candidates so small that excluding more of them is not worth the effort.
 const fewFiles = 24
 
-// cheapFirst orders needs by the cost of their postings: a whole word is one term, a long part
-// matches few terms, a short part thousands.
+// cheapFirst orders needs by the cost of their postings. A whole word is one term, a long part of a
+// word matches few terms, and a short part matches thousands.
 func cheapFirst(subs []*need) []*need {
 	cost := func(n *need) int {
 		switch {

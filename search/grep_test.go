@@ -42,9 +42,9 @@ func openIndex(tb testing.TB, c *diskCorpus) *Index {
 	return x
 }
 
-// TestEqualsRipgrep compares every matching line of the fixed queries with the output of rg: on a
-// part of the Go source tree, with CACHEBRO_SEARCH_ALL=1 on all of it, or with
-// CACHEBRO_SEARCH_TREE=DIR on another tree. The queries were drawn from the Go tree once (-draw
+// TestEqualsRipgrep compares every line that the fixed queries find with the output of rg. It
+// searches a part of the Go source tree, the whole tree if CACHEBRO_SEARCH_ALL=1, or another tree
+// if CACHEBRO_SEARCH_TREE=DIR. The queries were once drawn at random from the Go source tree (-draw
 // makes new ones).
 func TestEqualsRipgrep(t *testing.T) {
 	if _, err := exec.LookPath("rg"); err != nil {
@@ -98,7 +98,7 @@ func TestEqualsRipgrep(t *testing.T) {
 
 var draw = flag.Bool("draw", false, "draw new queries for TestEqualsRipgrep")
 
-// drawFile writes 300 literals and 100 regular expressions.
+// drawFile writes 300 literals and 100 regular expressions, drawn at random, to a file.
 func drawFile(t *testing.T, file string) {
 	t.Helper()
 	var qs []Query
@@ -189,7 +189,7 @@ func compareWithRipgrep(t *testing.T, x *Index, root string, q Query) (took, nat
 	return took, native, r.Candidates
 }
 
-// drawQueries makes literals and regular expressions from lines of the tree.
+// drawQueries makes literals and regular expressions from random lines of the tree.
 func drawQueries(t *testing.T, root string, rng *rand.Rand, n int) []Query {
 	t.Helper()
 	var files []string
@@ -248,8 +248,8 @@ func pathOf(line string) store.Path {
 	return store.Path(p)
 }
 
-// TestEqualsRipgrepWithMarks compares with rg in files that begin with a byte order mark and in
-// files of a single-byte encoding.
+// TestEqualsRipgrepWithMarks compares the search with rg in files that begin with a byte order mark
+// and in files of a single-byte encoding.
 func TestEqualsRipgrepWithMarks(t *testing.T) {
 	const shown = "näedle first\nsecond line\r\nthe 日本 needle\n\nneedle last"
 	c := newDiskCorpus(t, t.TempDir())
@@ -282,9 +282,9 @@ func TestEqualsRipgrepWithMarks(t *testing.T) {
 	}
 }
 
-// A search that needs only the first screen reads no more files than necessary, code first, and
-// says that there are more hits. Rare words are found wherever they are. Without an index the
-// search is limited in time, and says what it did not read.
+// A search that needs only the first screen of hits reads code first and no more files than
+// necessary, and says that there are more hits. Rare words are found wherever they are. Without an
+// index, the search is limited in time and reports the files that it did not read.
 func TestEnough(t *testing.T) {
 	c := newDiskCorpus(t, t.TempDir())
 	for n := range readAtOnce + 500 {

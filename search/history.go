@@ -18,38 +18,38 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Past is a matching line of an older version of a file.
+// Past is a matching line that older versions of a file have.
 type Past struct {
 	Path  store.Path
-	First uint64 // the oldest version of the last run of matching versions
+	First uint64 // the oldest version of the last run of matching versions (successive versions that have the line)
 	Last  uint64 // the newest version with a match
 	Gone  uint64 // the version that removed the match
 	No    int    // the number of the first matching line in Last
 	Text  string
-	// Versions is how many versions of that run match.
+	// Versions is the number of versions in that run.
 	Versions int
 }
 
-// PastResult is the answer to a historical query, ordered by when the match was removed, newest
-// first.
+// PastResult is the answer to a historical query, ordered by the time at which the match was
+// removed, newest first.
 type PastResult struct {
 	Hits     []Past
 	Versions int  // number of contents searched
-	Cut      bool // the time was up before the oldest version
-	// NotSearched counts and names the files with contents that were not searched.
+	Cut      bool // the search ran out of time before the oldest version
+	// NotSearched has the number and the names of the files with contents that were not searched.
 	NotSearched string
 }
 
-// A historical query stops after pastTime. To search a small history completely even on a slow
-// machine, it continues until it has searched pastLeast contents, but no longer than pastMost. Each
-// 64 versions passed and each 64 KiB searched count as a content too.
+// A historical query stops after pastTime. So that a small history is searched completely even on a
+// slow machine, the query continues until it has searched pastLeast contents, but no longer than
+// pastMost. Every 64 versions passed, and every 64 KiB searched, also count as one content.
 const (
 	pastTime  = time.Second
 	pastMost  = 5 * time.Second
 	pastLeast = 1024
 )
 
-// pastBlock is how many versions of a file are searched together, in order of time.
+// pastBlock is how many versions of a file are searched together, oldest first.
 const pastBlock = 64
 
 // pastPage is how many versions are read from the log at once.
@@ -61,14 +61,14 @@ type past struct {
 	began  time.Time
 	looked atomic.Int64 // number of contents searched
 	passed atomic.Int64 // number of versions passed
-	bytes  atomic.Int64 // of the contents searched
+	bytes  atomic.Int64 // bytes of the contents searched
 
 	mu   sync.Mutex // guards hits
 	hits []Past
 	left leftOut // a file is listed once per reason
 }
 
-// over reports whether the time is up.
+// over reports whether the query has to stop because of the time.
 func (h *past) over() bool {
 	took := time.Since(h.began)
 	return took > pastMost || took > pastTime && h.looked.Load()+h.passed.Load()/64+h.bytes.Load()>>16 >= pastLeast
@@ -91,9 +91,9 @@ func (h *past) enough(limit int, seq uint64) bool {
 }
 
 // History finds text in older versions and deleted files. It goes backwards through the log, and
-// through each file's versions from the newest to where the match began, until it has limit hits or
-// the time is up. To search a version, its content is fetched. Contents are fetched in the order of
-// the log, so that the store's cache can serve delta chains.
+// through each file's versions from the newest to the one in which the match first appeared, until
+// it has limit hits or the time is up. To search a version, History fetches its content. Contents
+// are fetched in the order of the log, so that the store's cache can serve delta chains.
 func (x *Index) History(ctx context.Context, q Query, limit int) (PastResult, error) {
 	auto, _, must, err := compile(q)
 	if err != nil {
@@ -136,12 +136,12 @@ func (x *Index) History(ctx context.Context, q Query, limit int) (PastResult, er
 				return err
 			}
 			ms := make([]*matcher, 1)
-			if len(vs) > 4*pastBlock { // several workers for one file
+			if len(vs) > 4*pastBlock { // use several workers for one file
 				ms = make([]*matcher, x.workers())
 			}
 			for i := range ms {
 				ms[i] = newMatcher(q, auto.Clone(), must)
-				ms[i].whole = true // for the comparison with the newest version's lines
+				ms[i].whole = true // so that lines can be compared with those of the newest version
 			}
 			return h.searchVersions(gctx, vs, ms)
 		})
@@ -172,7 +172,7 @@ var errPastCut = errors.New("the time is up")
 // contentLines holds the matching lines of the searched contents.
 type contentLines map[store.Hash][]Line
 
-// look searches the contents of versions that are not in known. Each matcher gets one run of them,
+// look searches the contents of versions that are not in known. Each matcher gets a range of them,
 // in order.
 func (h *past) look(vs []store.Version, known contentLines, ms []*matcher) {
 	var blobs []store.Version
@@ -209,7 +209,7 @@ func (h *past) look(vs []store.Version, known contentLines, ms []*matcher) {
 	}
 }
 
-// searchVersions searches the versions of one path, given oldest first.
+// searchVersions searches the versions of one path. vs has the oldest version first.
 func (h *past) searchVersions(ctx context.Context, vs []store.Version, ms []*matcher) error {
 	// Versions that share a content (a chmod, a rename back) are searched once.
 	known := contentLines{}
@@ -245,14 +245,14 @@ func (h *past) searchVersions(ctx context.Context, vs []store.Version, ms []*mat
 			if h.over() {
 				return errPastCut
 			}
-			// A content is stored as a difference to its predecessor. In order of time, each
-			// content costs one step. Backwards, each would have to be rebuilt from the last
-			// content that is stored whole.
+			// A content is stored as a difference to its predecessor. In order of time, rebuilding
+			// each content takes one step. In reverse order, each content would have to be rebuilt
+			// from the last content that is stored in full.
 			h.look(vs[max(0, i-pastBlock+1):i+1], known, ms)
 		}
 		lines := has(vs[i])
 		gained := lines
-		if len(still) > 0 { // lines that the newest version has do not count
+		if len(still) > 0 { // lines that the newest version also has do not count
 			gained = slices.DeleteFunc(slices.Clone(lines), func(l Line) bool { return still[string(bytes.TrimSpace(l.Text))] })
 		}
 		switch {

@@ -20,16 +20,16 @@ import (
 	index "github.com/blevesearch/bleve_index_api"
 )
 
-// mappingVersion changes whenever the same content would give other documents. An index of another
-// version is rebuilt.
+// mappingVersion changes whenever the same content would give other documents. An index with
+// another mappingVersion is rebuilt.
 const mappingVersion = 5
 
-// Corpus is what an Index reads from: the store and the project's source.
+// Corpus gives an Index access to the store and to the files in the project's source.
 type Corpus interface {
 	// Since returns at most limit versions after seq, in order.
 	Since(seq uint64, limit int) ([]store.Version, error)
 	// Changed calls fn with versions of paths at or below a path ("" means all), newest first,
-	// until fn returns false. It passes at least one version of each path that has several.
+	// until fn returns false. If a path has several versions, at least one of them is passed.
 	Changed(below store.Path, fn func(store.Version) bool) error
 	// History returns the versions of a path, oldest first.
 	History(p store.Path, follow bool) ([]store.Version, error)
@@ -42,7 +42,7 @@ type Corpus interface {
 	// Current returns the newest version of a path, or false if none is known.
 	Current(store.Path) (store.Version, bool, error)
 	// Read returns the present content of a file, read from the source and not through the mount,
-	// in buf if that is large enough. It returns ErrTooLarge for a text that is too large for
+	// in buf if buf is large enough. It returns ErrTooLarge for a text that is too large for
 	// memory.
 	Read(p store.Path, buf []byte) ([]byte, error)
 	// Secret reports whether a file must never be indexed or shown.
@@ -52,39 +52,40 @@ type Corpus interface {
 // Options configure an Index. The zero value is usable.
 type Options struct {
 	Logger *slog.Logger // nil discards messages
-	// MaxFile is the size in bytes above which a file is not indexed, but still scanned by exact
-	// queries. 0 means 2 MiB.
+	// MaxFile is the size in bytes above which a file is not indexed. Exact queries scan such
+	// files. 0 means 2 MiB.
 	MaxFile int
 	// Workers is the number of workers for verification and indexing. 0 means GOMAXPROCS.
 	Workers int
-	// BatchBytes is how much text one batch holds. 0 means 2 MiB. It should be less on a machine
+	// BatchBytes is the size of the text in one batch. 0 means 2 MiB. Set it to less on a machine
 	// with little memory.
 	BatchBytes int64
-	// Asked, if not nil, reports whether somebody waits for answers. If so, one worker indexes.
+	// Asked, if not nil, reports whether somebody waits for answers. If so, only one worker
+	// indexes.
 	Asked func() bool
 	// Room, if not nil, reports whether there is disk space for the index to grow. If not, the
-	// follower waits, and exact queries read what is not indexed.
+	// follower waits, and exact queries read the files that are not indexed.
 	Room func() bool
-	// Embedder, if not nil, lets ranked queries also search by meaning. Its vectors are made in the
-	// background.
+	// Embedder, if not nil, makes vectors, so that ranked queries can also search by meaning. The
+	// vectors of files are made in the background.
 	Embedder Embedder
 }
 
-// table holds what the index knows about each path.
+// table holds the data that the index has about each path.
 type table struct {
 	corpus Corpus
 
 	mu    sync.RWMutex // guards the fields below; never held during disk access
 	files map[store.Path]file
-	loose map[store.Path]struct{} // files that are not indexed, so always candidates
-	sums  sums                    // of files
-	// binary are the files that are not text. The index stores nothing else of them.
+	loose map[store.Path]struct{} // files that are not indexed and so are always candidates
+	sums  sums                    // totals over files
+	// binary has the files that are not text. The index stores nothing else about them.
 	binary map[store.Path]struct{}
 	held   map[store.Path]held // files with newest versions that wait to be indexed
-	// removed are deleted files whose documents are still in the index. file.time is when they were
-	// deleted.
+	// removed has the deleted files whose documents are still in the index. For these, file.time is
+	// the time of the deletion.
 	removed map[store.Path]file
-	seq     uint64 // every version up to seq is indexed or held
+	seq     uint64 // every version up to seq is indexed or in held
 	ready   bool   // the first index is complete
 }
 
@@ -98,45 +99,46 @@ type Index struct {
 
 	write sync.Mutex // held by the one writer; guards idx and tries; taken before the table's mu
 	idx   bleve.Index
-	tries *retries // of idx
+	tries *retries // the retries of idx
 
-	// The table's mu guards these too.
-	adv   index.Index // idx, for reading; nil without an index
+	// The table's mu guards the following fields too.
+	adv   index.Index // idx, opened for reading; nil without an index
 	terms *terms
 	taken map[store.Path]time.Time // when files were indexed; old entries are dropped
 
-	// problem says why the index does not answer; nil or "" if it does.
+	// problem says why the index does not answer. It is nil or "" if the index answers.
 	problem atomic.Pointer[string]
 
 	stems    sync.Pool // of *stemmer
 	lexicons sync.Pool // of *lexicon
 
-	made, toMake atomic.Int64 // while the first index is made: how many files are done, and of how many; otherwise 0
+	made, toMake atomic.Int64 // progress of the first index: the number of files done, and of all files; both 0 at other times
 	analysed     atomic.Int64 // number of files analysed since Open
 	unread       atomic.Int64 // the time, in ns since 1970, until which content reads only from the store
 
 	vectors *vectors // nil without an Embedder
 }
 
-// file is what the index knows of one path. The table holds files by value: a million pointers, and
-// as many to their chunks, doubled the garbage collector's work.
+// file holds the data that the index has about one path. The table holds files by value, because a
+// million pointers to files, and as many to their chunks, doubled the garbage collector's work.
 type file struct {
 	hash    store.Hash
 	size    int64
 	seq     uint64
-	time    int64 // of the newest version, ns
-	indexed bool  // its chunks are in the index; if not, it is always a candidate
-	binary  bool  // it is not text
-	gen     bool  // generated or minified
+	time    int64 // time of the newest version, ns
+	indexed bool  // the chunks are in the index; a file that is not indexed is always a candidate
+	binary  bool  // the file is not text
+	gen     bool  // the file is generated or minified
 	kind    Kind
 	chunks  spans
 }
 
-// span is the first and last line of a chunk: its document id without path and position. The ids of
-// 100,000 files would take some 20 MB.
+// span is the first and last line of a chunk. The table holds spans instead of document ids,
+// because the ids for 100,000 files would take some 20 MB.
 type span struct{ first, last int32 }
 
-// spans are the spans of a file's chunks, in order. Most files have one, which needs no allocation.
+// spans are the spans of a file's chunks, in order. Most files have one span, which needs no
+// allocation.
 type spans struct {
 	one  span // first is 0 if none
 	rest []span
@@ -164,8 +166,8 @@ func (s *spans) at(i int) span {
 	return s.rest[i-1]
 }
 
-// sums are totals over the indexed files. Counting a million files for each status took a tenth of
-// a second.
+// sums are totals over the indexed files. Counting a million files for each status request took a
+// tenth of a second.
 type sums struct {
 	files, chunks int
 	bytes         int64
@@ -186,20 +188,21 @@ var ErrBinary = errors.New("the file is binary")
 // ErrTooLarge is what Corpus.Read returns for a text too large to read.
 var ErrTooLarge = errors.New("the file is too large to be searched")
 
-// errNoRoom says that the index stops growing to leave disk space for others.
+// errNoRoom says that the index stops growing, in order to leave disk space for other data.
 var errNoRoom = errors.New("there is no disk space for more of the search index")
 
 func (x *Index) room() bool { return x.opt.Room == nil || x.opt.Room() }
 
-// beingMade is the reason why an index does not answer until it is complete for the first time.
+// beingMade is the reason that an index gives for not answering until it is complete for the first
+// time.
 var beingMade = "it is being built"
 
 // errNoIndex says that the index is closed, or could not be created.
 var errNoIndex = errors.New("there is no search index")
 
-// Open opens the index in dir. It creates a missing index, and rebuilds one that is damaged or has
-// another mapping. If no index can be written, for instance on a full disk, exact queries scan all
-// files and Start tries again.
+// Open opens the index in dir. It creates a missing index, and rebuilds an index that is damaged or
+// has another mappingVersion. If no index can be written, for instance on a full disk, exact
+// queries scan all files and Start tries again.
 func Open(dir string, corpus Corpus, o Options) *Index {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -249,7 +252,7 @@ func (x *Index) empty() {
 	x.held, x.taken = map[store.Path]held{}, map[store.Path]time.Time{}
 }
 
-// open opens an existing index. The library may panic if it is damaged.
+// open opens an existing index. bleve may panic if the index is damaged.
 func (x *Index) open() (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -302,8 +305,9 @@ func (x *Index) recreate() error {
 	return os.WriteFile(filepath.Join(x.dir, "cachebro.json"), mark, 0o600)
 }
 
-// settings returns the index's settings. A batch counts as soon as it can be searched. If a crash
-// loses it, its checkpoint is lost too, and the follower repeats the work.
+// settings returns the settings of bleve's index. A batch counts as written as soon as it can be
+// searched. If a crash loses the batch, its checkpoint is lost too, and the follower repeats the
+// work.
 func settings() map[string]any {
 	return map[string]any{"bolt_timeout": "1s", "unsafe_batch": true, "numSnapshotsToKeep": 1, "asyncErrorCallbackName": callbackName, "eventCallbackName": callbackName}
 }
@@ -343,7 +347,7 @@ func (x *Index) use(idx bleve.Index) error {
 	return nil
 }
 
-// reader returns a snapshot to read from, which the caller closes, or errNoIndex.
+// reader returns a snapshot of the index, which the caller closes, or errNoIndex.
 func (x *Index) reader() (index.IndexReader, error) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -385,11 +389,11 @@ type Stats struct {
 	Indexed   int    `json:"indexed"`
 	Chunks    int    `json:"chunks"`
 	Words     int    `json:"words"`
-	Bytes     int64  `json:"bytes"`      // of the indexed files
-	DiskBytes int64  `json:"disk_bytes"` // of the index
+	Bytes     int64  `json:"bytes"`      // size of the indexed files
+	DiskBytes int64  `json:"disk_bytes"` // size of the index
 	Seq       uint64 `json:"seq"`
-	Lag       uint64 `json:"lag"`      // versions not followed yet, and files whose newest version is not indexed
-	Analysed  int64  `json:"analysed"` // files analysed since the daemon's start; a file counts again after each save
+	Lag       uint64 `json:"lag"`      // number of versions not followed yet, and of files whose newest version is not indexed
+	Analysed  int64  `json:"analysed"` // number of files analysed since the daemon's start; a file counts again after each save
 	Ready     bool   `json:"ready"`
 	Problem   string `json:"problem,omitempty"`
 	// Embedded is the number of contents with vectors.

@@ -9,10 +9,11 @@ import (
 	index "github.com/blevesearch/bleve_index_api"
 )
 
-// lexicon makes the fields of documents. It remembers the terms of each word. The word's folded
-// form is the term by which exact queries find the files that contain it, and the stems of its
+// lexicon makes the fields of documents. It remembers the terms of each word. The folded form of a
+// word is the term by which exact queries find the files that contain it, and the stems of its
 // parts are the terms that ranking counts. A few thousand words make up most of a tree, and
-// splitting each occurrence again took a third of the indexing time. Not safe for concurrent use.
+// splitting each occurrence again took a third of the indexing time. A lexicon is not safe for
+// concurrent use.
 type lexicon struct {
 	stems *stemmer
 	words map[string]*lexWord
@@ -21,7 +22,7 @@ type lexicon struct {
 	mark   uint64     // number of the current file or field; an entry with the same mark is already counted
 	inFile []*lexTerm // the file's words
 	inPart []*lexTerm // the terms of the field being made
-	length int        // of that field
+	length int        // number of words in that field
 	buf    []byte
 }
 
@@ -32,20 +33,22 @@ type lexWord struct {
 	parts  []*lexTerm // a term may occur twice
 }
 
-// lexTerm is one term of the index, as a word of a file and as a part.
+// lexTerm is one term of the index. It may be a word of the file, and a part of a word in the field
+// being made.
 type lexTerm struct {
 	text     string
 	wordMark uint64
 	partMark uint64
-	count    int    // valid for the field partMark
+	count    int    // count in the field whose number is partMark
 	dict     *terms // the dictionary that contains the term
 }
 
-// maxLexicon bounds the words of a lexicon, at about 250 bytes each.
+// maxLexicon bounds the number of words in a lexicon. A word takes about 250 bytes.
 const maxLexicon = 20_000
 
-// frequencies are shared by the terms of all fields and never modified. One for each term of each
-// chunk took 16 MB while an index was made.
+// frequencies holds a TokenFreq for each small count. The terms of all fields share these values,
+// which are never modified. A separate TokenFreq for each term of each chunk took 16 MB while an
+// index was made.
 var frequencies = func() (fs [256]index.TokenFreq) {
 	for n := range fs {
 		fs[n].SetFrequency(n)
@@ -123,7 +126,7 @@ func (x *Index) documents(p store.Path, f *file, content []byte, l *lexicon) []*
 	return docs
 }
 
-// know adds words to the dictionary.
+// know adds words to the dictionary, unless it has them.
 func (x *Index) know(words []*lexTerm) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -174,7 +177,7 @@ func (l *lexicon) word(text []byte) *lexWord {
 	w := &lexWord{}
 	l.buf = appendFolded(l.buf[:0], text)
 	key := ""
-	if bytes.Equal(l.buf, text) && len(text) <= maxWord { // usually folding changes nothing, and one string is both the key and the term
+	if bytes.Equal(l.buf, text) && len(text) <= maxWord { // usually folding changes nothing; then one string is both the key and the term
 		t := l.term(text)
 		w.folded, key = []*lexTerm{t}, t.text
 	} else {

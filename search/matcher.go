@@ -10,15 +10,15 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// matcher finds the matching lines of a text. Not safe for concurrent use.
+// matcher finds the matching lines of a text. It is not safe for concurrent use.
 type matcher struct {
 	auto   *automaton
-	must   []byte // in every matching line; nil if unknown
+	must   []byte // a literal that every matching line contains; nil if unknown
 	only   bool   // must is the whole query
-	buf    []byte // scratch: the folded text
-	read   []byte // scratch: the text
-	whole  bool   // return long lines whole
-	folded bool   // must is in lower case and compared without ASCII case
+	buf    []byte // scratch memory for the folded text
+	read   []byte // scratch memory for the text
+	whole  bool   // return long lines in full
+	folded bool   // must is in lower case, and ASCII case is ignored
 }
 
 func newMatcher(q Query, auto *automaton, must string) *matcher {
@@ -46,16 +46,16 @@ func isASCII(s string) bool {
 	return true
 }
 
-// kelvin and longS fold to ASCII letters. A text with them cannot be compared byte by byte if case
-// is ignored.
+// kelvin and longS fold to ASCII letters. If case is ignored, a text with one of them cannot be
+// compared byte by byte.
 var kelvin, longS = []byte("\u212a"), []byte("\u017f")
 
 func foldsOddly(text []byte) bool { return bytes.Contains(text, kelvin) || bytes.Contains(text, longS) }
 
-// lines returns the matching lines without their newlines, up to the number most, and the number of
-// all matching lines.
+// lines returns the matching lines, without their newlines, but at most as many as most. total is
+// the number of all matching lines.
 func (m *matcher) lines(p store.Path, content []byte, most int) (out []Line, total int) {
-	content = bytes.TrimPrefix(content, []byte(text.Mark)) // like ripgrep, not as part of the first line
+	content = bytes.TrimPrefix(content, []byte(text.Mark)) // as in ripgrep, the byte order mark is not part of the first line
 	no, counted := 1, 0
 	bounds := func(at int) (start, end int) {
 		start, end = bytes.LastIndexByte(content[:at], '\n')+1, len(content)
@@ -72,7 +72,7 @@ func (m *matcher) lines(p store.Path, content []byte, most int) (out []Line, tot
 		no += bytes.Count(content[counted:start], []byte{'\n'})
 		counted = start
 		if m.must != nil && !m.only && end-start > maxLineText {
-			at = start + max(0, m.auto.Match(content[start:end], 0)) // the match need not be where must is
+			at = start + max(0, m.auto.Match(content[start:end], 0)) // the match need not be at the position of must
 		}
 		l := Line{Text: content[start:end], At: min(at, end) - start}
 		if !m.whole {
@@ -113,8 +113,8 @@ func (m *matcher) lines(p store.Path, content []byte, most int) (out []Line, tot
 	return out, total
 }
 
-// lowerASCII writes the text with ASCII in lower case into buf, which it grows if necessary, eight
-// bytes at a time. It reports whether all of the text is ASCII.
+// lowerASCII writes the text into buf, with ASCII letters in lower case, eight bytes at a time. It
+// grows buf if necessary. It reports whether the whole text is ASCII.
 func lowerASCII(buf, text []byte) ([]byte, bool) {
 	const ones, high = 0x0101010101010101, 0x8080808080808080
 	buf = slices.Grow(buf[:0], len(text))[:len(text)]
@@ -122,7 +122,7 @@ func lowerASCII(buf, text []byte) ([]byte, bool) {
 	for ; i+8 <= len(text); i += 8 {
 		x := binary.LittleEndian.Uint64(text[i:])
 		seen |= x
-		// The top bit of each byte between A and Z is set.
+		// The following sets the top bit of each byte in upper that is a letter between A and Z.
 		low := x &^ high
 		upper := ((low + (0x80-'A')*ones) ^ (low + (0x7f-'Z')*ones)) & ^x & high
 		binary.LittleEndian.PutUint64(buf[i:], x|upper>>2)

@@ -48,15 +48,15 @@ func (x *table) Names(pattern string, q Query, limit int) []NameHit {
 	return out[:min(len(out), limit)]
 }
 
-// IsPartOf reports whether the query admits a path that contains the query's pattern, without its
-// spaces.
+// IsPartOf reports whether the query admits a path and the path contains the query's pattern.
+// Spaces in the pattern are ignored.
 func (q Query) IsPartOf(p store.Path) bool {
 	needle := strings.ToLower(strings.Join(strings.Fields(q.Pattern), ""))
 	return needle != "" && strings.Contains(strings.ToLower(string(p)), needle) && q.admits(p, KindOf(string(p)))
 }
 
-// newer returns the newest version of each file with versions after seq. For a deleted file it
-// holds only the sequence number.
+// newer returns the newest version of each file that has versions after seq. For a deleted file,
+// only the sequence number is set.
 func (x *table) newer(seq uint64) map[store.Path]*file {
 	newer := map[store.Path]*file{}
 	for {
@@ -75,13 +75,13 @@ func (x *table) newer(seq uint64) map[store.Path]*file {
 	}
 }
 
-// fileOf returns the entry for a version that is not indexed.
+// fileOf returns the table's entry for a version that is not indexed.
 func fileOf(v store.Version) *file {
 	return &file{size: v.Stat.Size, seq: v.Seq, time: v.Time, kind: KindOf(string(v.Path))}
 }
 
 // live calls fn with the existing files, including those newer than the index, until fn returns
-// false. The index is locked meanwhile, so fn should be fast. It must not keep its argument.
+// false. The index is locked during the calls, so fn should be fast. fn must not keep its argument.
 func (x *table) live(fn func(store.Path, *file) bool) {
 	x.mu.RLock()
 	ready, seq := x.ready, x.seq

@@ -12,10 +12,11 @@ import (
 	index "github.com/blevesearch/bleve_index_api"
 )
 
-// stopWords say nothing about what somebody looks for.
+// stopWords are words that say nothing about the subject of a question.
 var stopWords = set("a an and any are as at be been but by can could do does did for from get had has have he how i if in into is it its just like may me more my no not of on one or our out over please shall she should so some such than that the their them then there these they this those to up us use used using was way we were what when where which who why will with would you your code file function implemented implementation defined find show make need want")
 
-// synonyms are pairs of words that programmers use for one thing. They work both ways.
+// synonyms are pairs of words that programmers use for the same thing. Each is a synonym of the
+// other.
 var synonyms = pairs(`config cfg, configuration config, directory dir, folder dir, delete remove, error err, message msg,
  request req, response resp, context ctx, string str, buffer buf, connection conn, address addr, argument arg, parameter param,
  temporary tmp, temporary temp, initialize init, execute exec, command cmd, environment env, variable var, number num, length len,
@@ -40,7 +41,7 @@ func pairs(text string) map[string][]string {
 const synonymWeight = 0.4
 
 // queryTerms returns the terms of a natural query: its words and the parts of its identifiers,
-// stemmed, and their synonyms. Stop words count only if there is nothing else.
+// stemmed, and their synonyms. Stop words count only if the query has no other words.
 func queryTerms(text string) []term {
 	stems := newStemmer()
 	seen := map[string]int{}
@@ -85,8 +86,8 @@ func queryTerms(text string) []term {
 	return out
 }
 
-// Keywords returns at most n words of a prompt that are worth looking up: in lower case, of three
-// or more characters, without stop words.
+// Keywords returns at most n words of a prompt that are worth looking up. They are in lower case,
+// have three or more characters, and are not stop words.
 func Keywords(prompt string, n int) []string {
 	var out []string
 	seen := map[string]bool{}
@@ -103,12 +104,12 @@ func Keywords(prompt string, n int) []string {
 	return out
 }
 
-// If the words of a question occur in few files, words near them are added to the question. These
-// are words that the best chunks share and that are rare in the project. Files found by them come
-// after all files with the question's own words.
+// If the words of a question occur in few files, related words are added to the question. These are
+// words that the best chunks share and that are rare in the project. Files found by the added words
+// come after all files with the question's own words.
 const (
-	fewRanked   = 12 // with this many files or more, the question is not widened
-	widenFrom   = 5  // chunks from which words are taken
+	fewRanked   = 12 // a question that finds this many files or more is not widened
+	widenFrom   = 5  // number of chunks from which words are taken
 	widenTerms  = 5
 	widenWeight = 0.3
 )
@@ -126,8 +127,8 @@ func (x *Index) widen(ctx context.Context, r index.IndexReader, query []term, fe
 	for _, f := range few {
 		known[f.Path] = true
 	}
-	// Their scores are not comparable, because they are for other words. So place these files after
-	// all others.
+	// The scores of these files are for other words and cannot be compared, so place them after all
+	// other files.
 	least := few[len(few)-1].Score
 	for i, f := range more {
 		if !known[f.Path] && len(few) < fewRanked {
@@ -138,7 +139,8 @@ func (x *Index) widen(ctx context.Context, r index.IndexReader, query []term, fe
 	return few, nil
 }
 
-// termsNearby returns the terms that at least half of the best chunks have and few others do.
+// termsNearby returns the terms that at least half of the best chunks have and few other chunks
+// have.
 func (x *Index) termsNearby(ctx context.Context, r index.IndexReader, query []term, best []Ranked) ([]term, error) {
 	in := map[string]int{}
 	stems := x.stems.Get().(*stemmer)

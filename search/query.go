@@ -10,19 +10,21 @@ import (
 // Query is an exact query for matching lines.
 type Query struct {
 	Pattern       string
-	Regex         bool // otherwise a literal
+	Regex         bool // if false, Pattern is literal text
 	CaseSensitive bool
 	Path          string   // only this file or directory
 	Include       []string // globs; a file must match one
 	Exclude       []string // globs; a file must match none
 	Kind          Kind     // only files of this kind
-	Limit         int      // lines; 0 means no limit
-	// Enough ends the search once the files read so far, in groups of readAtOnce, have this many
-	// lines. Without a Limit it reads code first. 0 means that all files are read.
+	Limit         int      // maximum number of lines; 0 means no limit
+	// Enough ends the search once the files read so far have this many matching lines. Files are
+	// read in groups of readAtOnce. If Limit is 0, code is read first. Enough = 0 means that all
+	// files are read.
 	Enough int
 }
 
-// need is what a text must contain to match, as a tree over words.
+// need is a condition, in the form of a tree, about the words that a text must contain in order to
+// match.
 type need struct {
 	op   needOp
 	subs []*need
@@ -46,8 +48,8 @@ type wordNeed struct {
 	atEnd   bool
 }
 
-// compile checks a query. It returns an automaton, what a text needs to match, and a literal that
-// every matching line contains, or "".
+// compile checks a query. It returns an automaton, the need of the query, and a literal that every
+// matching line contains, or "" if there is none.
 func compile(q Query) (*automaton, *need, string, error) {
 	if q.Pattern == "" {
 		return nil, nil, "", fmt.Errorf("empty pattern; hint: name a word or a regular expression")
@@ -99,7 +101,7 @@ func longest(re *syntax.Regexp) string {
 	return ""
 }
 
-// explain turns the parser's error into one with a hint.
+// explain turns an error of the parser into an error with a hint.
 func explain(pattern string, err error) error {
 	hint := "search for it literally (regex=false)"
 	if strings.Contains(err.Error(), "invalid escape") || strings.Contains(err.Error(), "Perl syntax") {
@@ -108,13 +110,14 @@ func explain(pattern string, err error) error {
 	return fmt.Errorf("bad regular expression %q: %w; hint: %s", pattern, err, hint)
 }
 
-// lit is literal text within a regular expression, and whether its ends are known.
+// lit is literal text within a regular expression. An end of the text is open if it is not known to
+// be the end of a word.
 type lit struct {
 	text             string
 	openLeft, openRt bool // more word runes may precede or follow
 }
 
-// needOf returns what every match of a regular expression contains.
+// needOf returns a need that every match of a regular expression satisfies.
 func needOf(re *syntax.Regexp) *need {
 	switch re.Op {
 	case syntax.OpNoMatch:
@@ -160,7 +163,7 @@ func needConcat(subs []*syntax.Regexp) *need {
 		case syntax.OpEmptyMatch:
 		case syntax.OpWordBoundary:
 			// An ASCII word boundary is a boundary of our words only next to ASCII text: \b matches
-			// before foo in éfoo, which is one word to us. So the ends stay open.
+			// before foo in éfoo, which is one word to us. So the ends of the literal stay open.
 			flush(true)
 		case syntax.OpBeginLine, syntax.OpBeginText:
 			flush(true)
@@ -187,8 +190,8 @@ func needLit(l lit) *need {
 			atEnd:   end < len(text) || !l.openRt,
 		}
 		if len(w.text) > maxWord/2 && !(w.atStart && w.atEnd && len(w.text) <= maxWord) {
-			// It may be part of a word that was cut into pieces. Only this much of it is surely
-			// within one piece.
+			// The text may be in a word that was cut into pieces. Only maxWord/2 bytes of it are
+			// certainly within one piece.
 			w.text, w.atEnd = strings.ToValidUTF8(w.text[:maxWord/2], ""), false
 			w.atStart = w.atStart && len(w.text) == maxWord/2
 		}
@@ -197,7 +200,7 @@ func needLit(l lit) *need {
 	return n
 }
 
-// simplify removes the parts that exclude nothing.
+// simplify removes the parts of a need that exclude no file.
 func simplify(n *need) *need {
 	switch n.op {
 	case needAnd:

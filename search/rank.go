@@ -16,7 +16,8 @@ import (
 	index "github.com/blevesearch/bleve_index_api"
 )
 
-// Hints tell ranking what the project's people and agents work on. The zero value gives none.
+// Hints tell the ranking what the project's people and agents are working on. The zero value
+// contains no hint.
 type Hints struct {
 	Now       time.Time
 	Working   map[store.Path]bool // files read or edited in the asking session
@@ -62,14 +63,15 @@ func weight(p store.Path, f *file, query []term, h Hints) float64 {
 
 var kindWeight = map[Kind]float64{Code: 1, Doc: 0.7, Config: 0.6, Test: 0.5, Other: 0.4}
 
-// aside are directories without the project's own source.
+// aside are directories that usually do not contain the project's own source.
 var aside = []string{"testdata", "vendor", "third_party", "dist", "examples"}
 
 func asks(query []term, stems ...string) bool {
 	return slices.ContainsFunc(query, func(t term) bool { return slices.Contains(stems, t.text) })
 }
 
-// score alone decides what fits a query best. It is a product of three factors:
+// score returns how well a file fits a query. Nothing else decides the order of the files. The
+// score is a product of three factors:
 //   - BM25 over the parts of a chunk's words, with more weight for names defined there and
 //     for the names of the file and its directories
 //   - the square of the share of the query's terms that the file has
@@ -78,7 +80,7 @@ func score(f *found, query []term, w float64) float64 {
 	has, all := 0.0, 0.0
 	for i, t := range query {
 		if t.weight < 1 {
-			continue // a synonym
+			continue // t is a synonym
 		}
 		all += t.idf
 		if f.has&(1<<i) != 0 || query[i].also != 0 && f.has&query[i].also != 0 {
@@ -94,10 +96,10 @@ func score(f *found, query []term, w float64) float64 {
 
 const (
 	bmK, bmB   = 1.2, 0.6
-	symbolGain = 2.2 // a term of a name defined in the chunk
-	baseGain   = 2.6 // a term of the file's own name
-	dirGain    = 1.6 // a term of the innermost directory's name
-	upGain     = 0.5 // a term of another directory's name
+	symbolGain = 2.2 // factor for a term of a name defined in the chunk
+	baseGain   = 2.6 // factor for a term of the file's own name
+	dirGain    = 1.6 // factor for a term of the innermost directory's name
+	upGain     = 0.5 // factor for a term of another directory's name
 )
 
 // term is one word of a ranked query.
@@ -105,7 +107,7 @@ type term struct {
 	text   string
 	weight float64 // 1, or less for a synonym
 	idf    float64
-	also   uint64 // bit set of its synonyms
+	also   uint64 // bit set of the term's synonyms
 }
 
 type found struct {
@@ -114,7 +116,8 @@ type found struct {
 	has                uint64
 }
 
-// terms64 is how many terms a query may have, with synonyms: each has one bit of a uint64.
+// terms64 is the maximum number of terms of a query, including synonyms. Each term has one bit of a
+// uint64.
 const terms64 = 60
 
 // rankWords answers a natural query by its words, from the postings of its terms.
@@ -204,7 +207,7 @@ type scored struct {
 	has   uint64
 }
 
-// maxScored bounds how many of a query's chunks are mapped to their files.
+// maxScored bounds how many of the chunks that a query finds are mapped to their files.
 const maxScored = 3000
 
 func (x *Index) scoreChunks(ctx context.Context, r index.IndexReader, query []term) (map[uint64]*scored, error) {
@@ -247,7 +250,7 @@ func (x *Index) scoreChunks(ctx context.Context, r index.IndexReader, query []te
 					c.score += symbolGain * t.weight * t.idf
 					continue
 				}
-				length := 300.0 // an ordinary chunk's length in words
+				length := 300.0 // length of an ordinary chunk, in words
 				if d.Norm > 0 {
 					length = 1 / (d.Norm * d.Norm)
 				}
@@ -259,7 +262,7 @@ func (x *Index) scoreChunks(ctx context.Context, r index.IndexReader, query []te
 	}
 	most := maxScored
 	x.mu.RLock()
-	for _, f := range x.removed { // deleted files' chunks, which are not shown
+	for _, f := range x.removed { // the chunks of deleted files are not shown
 		most += f.chunks.len()
 	}
 	x.mu.RUnlock()
@@ -279,7 +282,7 @@ func (x *Index) scoreChunks(ctx context.Context, r index.IndexReader, query []te
 	return all, nil
 }
 
-// nameScore scores the query's terms in a path.
+// nameScore returns the score of the query's terms in a path, and the bit set of these terms.
 func nameScore(p store.Path, query []term, stems *stemmer) (sum float64, has uint64) {
 	dirs := strings.Split(strings.ToLower(string(p)), "/")
 	for at, part := range dirs {

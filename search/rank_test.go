@@ -20,11 +20,11 @@ type question struct {
 	Want []string `json:"want"` // any of them
 }
 
-// leastMRR is the required quality of the ranking: lower it only with a reason.
+// leastMRR is the required quality of the ranking. Lower it only with a reason.
 const leastMRR = 0.72
 
-// TestRanking queries a part of the Go source tree and compares with a plain BM25 of whole files,
-// which does not consider names or kinds.
+// TestRanking asks questions about a part of the Go source tree. It compares the ranking with a
+// plain BM25 of whole files, which does not consider names or kinds of files.
 func TestRanking(t *testing.T) {
 	raw, err := os.ReadFile("../testdata/search/ranking.json")
 	if err != nil {
@@ -39,7 +39,7 @@ func TestRanking(t *testing.T) {
 	}
 	root := goSource(t, "")
 	c := newDiskCorpus(t, root)
-	for p := range c.live { // the standard library without the commands
+	for p := range c.live { // the standard library except cmd
 		if strings.HasPrefix(string(p), "cmd/") || strings.HasPrefix(string(p), "vendor/") {
 			delete(c.live, p)
 		}

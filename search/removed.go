@@ -13,8 +13,8 @@ import (
 )
 
 // A deleted file's documents stay for a while, in case an undo or a checkout restores the file.
-// When they were removed at once, making them again was half of the daemon's work. Queries do not
-// show them, because the file table decides which files exist.
+// When documents were removed at once, making them again was half of the daemon's work. Queries do
+// not show them, because the file table decides which files exist.
 
 const removedFor = time.Hour
 
@@ -27,7 +27,7 @@ func (x *table) removeLocked(p store.Path, f file, at int64) {
 }
 
 // returnsLocked reports whether a version restores a deleted file with the same content, and if so
-// enters it into the table again. The caller holds x.mu.
+// enters the file into the table again. The caller holds x.mu.
 func (x *table) returnsLocked(v store.Version) bool {
 	f, ok := x.removed[v.Path]
 	if !ok || f.hash != v.Blob {
@@ -39,7 +39,8 @@ func (x *table) returnsLocked(v store.Version) bool {
 	return true
 }
 
-// forgetRemoved drops the documents of files deleted before a time (ns). The caller holds x.write.
+// forgetRemoved drops the documents of files that were deleted before a time, in ns. The caller
+// holds x.write.
 func (x *Index) forgetRemoved(ctx context.Context, before int64) error {
 	b := x.newBatch()
 	x.mu.RLock()
@@ -55,8 +56,8 @@ func (x *Index) forgetRemoved(ctx context.Context, before int64) error {
 	return b.commit(ctx, 0, false)
 }
 
-// findRemoved finds the files that have documents but are not in the table, when an index is
-// opened. No other goroutine knows the index yet.
+// findRemoved finds, when an index is opened, the files that have documents but are not in the
+// table. No other goroutine knows the index yet.
 func (x *Index) findRemoved(r index.IndexReader) error {
 	ids, err := r.FieldDict("_id")
 	if err != nil {
@@ -82,7 +83,7 @@ func (x *Index) findRemoved(r index.IndexReader) error {
 		if err != nil {
 			return err
 		}
-		if raw == nil { // already dropped but not merged away
+		if raw == nil { // the document was already dropped, but the segments have not been merged since
 			continue
 		}
 		f, err := parseRecord(p, raw)

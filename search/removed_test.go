@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// An undo of the deletion of many files analysed each of them again. Now their documents stay for
-// an hour, across a restart too. While the files are deleted they are not found, and a file that
-// returns with other content is found by that alone.
+// An undo of the deletion of many files used to analyse each file again. Now their documents stay
+// for an hour, even across a restart. While the files are deleted, they are not found. A file that
+// returns with other content is found only by the new content.
 func TestRemovedFilesReturn(t *testing.T) {
 	c := newDiskCorpus(t, t.TempDir())
 	const files = 40
@@ -39,7 +39,7 @@ func TestRemovedFilesReturn(t *testing.T) {
 			t.Errorf("%s: %d lines of %d files, want %d: %v", what, len(r.Lines), r.Candidates, want+1, err)
 		}
 		syms, _, err := x.Symbols(t.Context(), "returningEnd", Query{}, Hints{}, 0)
-		if err != nil || len(syms) != want+min(1, files-want) { // without functions of that name, the one that contains it
+		if err != nil || len(syms) != want+min(1, files-want) { // if no function has that name, the function whose name contains it is found
 			t.Errorf("%s: %d definitions, want %d: %v", what, len(syms), want, err)
 		}
 		if st := x.Stats(); st.Files != want+1 || st.Lag != 0 {
@@ -86,7 +86,7 @@ func TestRemovedFilesReturn(t *testing.T) {
 	remove(2 * removedFor)
 	found(0, "removed long ago")
 	found(0, "and forgotten")
-	if n, err := x.idx.DocCount(); err != nil || n != 2 { // other.go and its one chunk
+	if n, err := x.idx.DocCount(); err != nil || n != 2 { // the documents of other.go and of its only chunk
 		t.Errorf("%d documents, want 2: %v", n, err)
 	}
 }

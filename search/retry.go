@@ -10,7 +10,7 @@ import (
 
 // callbackName is the name of the callback that bleve calls when it could not write or merge a
 // segment. bleve then retries at once, on all processors, and forever if the disk is full or the
-// directory is gone. The callback slows it down.
+// directory is gone. The callback slows the retries down.
 const callbackName = "cachebro"
 
 // A failed operation is retried after retryFirst, then after pauses that double up to retryLast.
@@ -19,10 +19,10 @@ const (
 	retryLast  = time.Minute
 )
 
-// retries is the state of one index's failures. The callback gets only the index's directory, which
-// is the key in retrying.
+// retries is the state of the retries of one index. The callback receives only the directory of the
+// index, which is the key in retrying.
 type retries struct {
-	over chan struct{} // closed with the index, to end all pauses
+	over chan struct{} // closed together with the index, to end all pauses
 
 	// mu guards the fields below.
 	mu    sync.Mutex
@@ -30,10 +30,10 @@ type retries struct {
 	last  time.Time // when the last pause ended
 }
 
-// retrying holds the *retries of each index by bleve's directory.
+// retrying holds the *retries of each index, by bleve's directory.
 var retrying sync.Map
 
-// mayRetry makes bleve's index in dir pause after failures until end is called.
+// mayRetry makes the callback pause after failures of the index in dir, until end is called.
 func mayRetry(dir string) *retries {
 	r := &retries{over: make(chan struct{})}
 	retrying.Store(filepath.Join(dir, "store"), r)
@@ -54,7 +54,7 @@ func init() {
 	}
 }
 
-// wait pauses. After a recent failure the pause is twice as long as the last one.
+// wait pauses. If the last failure was recent, the pause is twice as long as the last pause.
 func (r *retries) wait() {
 	r.mu.Lock()
 	if time.Since(r.last) > 2*retryLast {

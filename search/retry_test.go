@@ -12,8 +12,8 @@ import (
 	"github.com/blevesearch/bleve/v2/index/scorch"
 )
 
-// TestDirectoryGone: an index whose directory was deleted can write nothing any more. It must not
-// retry as fast as it can, and a caller that gives up is released.
+// TestDirectoryGone: an index whose directory was deleted can no longer write. It must not retry as
+// fast as it can, and a caller that gives up must not be blocked.
 func TestDirectoryGone(t *testing.T) {
 	c := newDiskCorpus(t, t.TempDir())
 	x := openIndex(t, c)
@@ -40,7 +40,7 @@ func TestDirectoryGone(t *testing.T) {
 		if err == nil {
 			break
 		}
-		if time.Now().After(end) { // ENOTEMPTY: something was written meanwhile
+		if time.Now().After(end) { // ENOTEMPTY: the index wrote a file in between
 			t.Fatal(err)
 		}
 	}

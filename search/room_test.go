@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// On a full disk the index grew until nothing could be written any more. Now it stops growing, is
-// not deleted for that, and continues when there is space again.
+// On a full disk, the index used to grow until no program could write any more. Now it stops
+// growing, keeps its files, and continues when there is space again.
 func TestNoRoom(t *testing.T) {
 	c := newDiskCorpus(t, t.TempDir())
 	c.write(t, "a.txt", "first\n")
@@ -31,11 +31,11 @@ func TestNoRoom(t *testing.T) {
 	seq := x.Stats().Seq
 	c.write(t, "b.txt", "second\n")
 	x.Poke()
-	// A request for it returns an error, and the index that exists stays.
+	// A call of CatchUp returns an error, and the existing index stays.
 	if err := x.CatchUp(context.Background()); err == nil {
 		t.Error("it wrote although there is no room")
 	}
-	for _, word := range []string{"first", "second"} { // one from the index, the other from the file
+	for _, word := range []string{"first", "second"} { // the first word is in the index, the second only in the file
 		if r, err := x.Grep(context.Background(), Query{Pattern: word}); err != nil || len(r.Lines) != 1 {
 			t.Errorf("%s: %+v, %v", word, r, err)
 		}

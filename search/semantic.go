@@ -13,9 +13,9 @@ import (
 )
 
 // Embedder turns texts into vectors. The smaller the angle between two vectors, the closer the
-// texts' meanings. Without one, or while it fails, ranked queries search by words only.
+// texts' meanings. Without an Embedder, or while it fails, ranked queries search only by words.
 type Embedder interface {
-	// Embed returns a vector for each text, all of one length. If query is set, the texts are
+	// Embed returns a vector for each text, all of the same length. If query is set, the texts are
 	// questions, otherwise passages of files.
 	Embed(ctx context.Context, texts []string, query bool) ([][]float32, error)
 	// Model names the model. Vectors of different models are not compared.
@@ -24,19 +24,19 @@ type Embedder interface {
 
 const (
 	embedBatch = 16               // texts in one request
-	embedText  = 2000             // bytes of a chunk that are embedded
-	embedWait  = time.Minute      // for one request, in the background
-	askWait    = time.Second      // for a question
-	embedPause = 30 * time.Second // after a failure; doubles up to embedLast
+	embedText  = 2000             // bytes at the beginning of a chunk that are embedded
+	embedWait  = time.Minute      // limit for one request, in the background
+	askWait    = time.Second      // limit for a question
+	embedPause = 30 * time.Second // pause after a failure; doubles up to embedLast
 	embedLast  = 10 * time.Minute
 )
 
-// fuse is the constant of reciprocal rank fusion. The larger it is, the less the first places
-// count.
+// fuse is the constant of reciprocal rank fusion. The larger it is, the smaller is the advantage of
+// the first places.
 const fuse = 60
 
-// Rank answers a natural query with files, best first, by words and with an Embedder also by
-// meaning.
+// Rank answers a natural query with files, best first. It searches by words and, if there is an
+// Embedder, also by meaning.
 func (x *Index) Rank(ctx context.Context, text string, q Query, h Hints, limit int) ([]Ranked, error) {
 	if x.vectors == nil || h.WordsOnly {
 		return x.rankWords(ctx, text, q, h, limit)
@@ -77,8 +77,8 @@ func limited(n, limit int) int {
 // nearMost bounds the hits by meaning, because every text is close to some degree.
 const nearMost = 50
 
-// rankMeaning returns the files with the chunks closest to a question, or none if the Embedder does
-// not answer in time.
+// rankMeaning returns the files with the chunks whose meaning is closest to a question. It returns
+// none if the Embedder does not answer in time.
 func (x *Index) rankMeaning(ctx context.Context, text string, q Query) []Ranked {
 	ctx, cancel := context.WithTimeout(ctx, askWait)
 	defer cancel()
@@ -114,7 +114,7 @@ func (x *Index) rankMeaning(ctx context.Context, text string, q Query) []Ranked 
 }
 
 // quantize scales a vector to length 127 and rounds it to whole numbers, which saves three quarters
-// of the memory and hardly changes the ranking.
+// of the memory and has almost no effect on the ranking.
 func quantize(v []float32) []int8 {
 	sum := 0.0
 	for _, c := range v {
@@ -142,9 +142,9 @@ func cosine(a, b []int8) float64 {
 	return float64(sum) / (127 * 127)
 }
 
-// embed makes the missing vectors until ctx ends. It begins when the index has caught up. A freshly
-// opened index may be older than the files, and vectors of old contents would be useless. After a
-// failure it tries again later.
+// embed makes missing vectors until ctx ends. It begins when the index has caught up, because a
+// newly opened index may be older than the files, and vectors of old contents would be useless.
+// After a failure, it tries again later.
 func (x *Index) embed(ctx context.Context) {
 	for {
 		select {
@@ -185,14 +185,14 @@ func (x *Index) embedNew(ctx context.Context) error {
 	if err := x.vectors.tidy(live); err != nil {
 		return err
 	}
-	slices.SortFunc(all, func(a, b todo) int { return cmp.Compare(b.f.time, a.f.time) }) // what is being worked on first
+	slices.SortFunc(all, func(a, b todo) int { return cmp.Compare(b.f.time, a.f.time) }) // the files that are being worked on come first
 	for _, t := range all {
 		if x.vectors.has(t.f.hash) {
-			continue // two files share one content
+			continue // two files have the same content
 		}
 		content, err := x.corpus.Content(t.f.hash)
 		if err != nil {
-			continue // the content was pruned meanwhile
+			continue // the content was pruned in the meantime
 		}
 		cut := chunks(t.f.kind, content, symbolsOf(string(t.p), t.f.kind, content))
 		made := make([]vector, 0, len(cut))

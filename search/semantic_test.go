@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// embedLines is an embedder that knows three meanings, each by a few words.
+// embedLines is an embedder that knows three meanings. It recognises each by a few words.
 func embedLines(in io.Reader, out io.Writer) {
 	meanings := [][]string{{"car", "automobile", "wheel"}, {"bread", "bakery", "dough"}, {"ship", "vessel", "harbour"}}
 	s := bufio.NewScanner(in)
@@ -39,8 +39,8 @@ func embedLines(in io.Reader, out io.Writer) {
 	}
 }
 
-// TestMeaning asks with words that no file contains, so only the embedder can answer. The index
-// then continues without one, and keeps what it learned across a restart and a rebuild.
+// TestMeaning asks with words that no file contains, so only the embedder can answer. Then the
+// index continues without an embedder. Across a restart and a rebuild it keeps the vectors.
 func TestMeaning(t *testing.T) {
 	t.Setenv("CACHEBRO_SEARCH_EMBEDDER", "1")
 	c := newDiskCorpus(t, t.TempDir())
@@ -81,7 +81,8 @@ func TestMeaning(t *testing.T) {
 	x := open(os.Args[0])
 	until("no vectors", func() bool { return x.Stats().Embedded == 3 })
 	for ask, want := range map[string]string{"wheel": "garage.md", "bakery": "kitchen.md", "harbour": "quay.md"} {
-		// The question has one second for an answer, and a busy machine may need it.
+		// A question must be answered within a second, and on a busy machine several attempts may
+		// be needed.
 		until(ask+" does not give "+want, func() bool { return first(x, ask, Hints{}) == want })
 		if got := first(x, ask, Hints{WordsOnly: true}); got != "" {
 			t.Errorf("by words alone, %q gives %s", ask, got)
@@ -107,15 +108,16 @@ func TestMeaning(t *testing.T) {
 		t.Fatal(err)
 	}
 	x = open(os.Args[0])
-	// An index that was closed before its last batch was on disk knows one more content, the
-	// previous one of the file.
+	// An index that was closed before its last batch was on disk may have vectors of one more
+	// content: the file's previous content.
 	until("another model's vectors are not made anew", func() bool { return x.Stats().Embedded >= 3 && x.Stats().Seq == c.Seq() })
 	again := x.Stats().Embedded
 	if err := x.Close(); err != nil {
 		t.Fatal(err)
 	}
 
-	// After a crash in the middle of a line, and with the index deleted, complete lines stay.
+	// After a crash in the middle of a line, and after the index was deleted, the complete lines
+	// are kept.
 	f, err := os.OpenFile(dir+".vectors", os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -7,13 +7,14 @@ import (
 	"cachebro/store"
 )
 
-// Of many quick saves of a file, only the first and the last are worth analysing. So the follower
-// indexes a file's first save at once. Saves that follow within settleTime wait until the file has
-// not been saved for settleTime. The first of them waits at most for settleMost.
+// If a file is saved many times in quick succession, only the first and the last save are worth
+// analysing. So the follower indexes a file's first save at once. Saves that follow within
+// settleTime wait until the file has not been saved for settleTime. A save waits at most for
+// settleMost.
 //
-// Meanwhile the file is loose: every exact query reads it, and a ranked query has it indexed first
-// (see settleFor). A save that was not indexed before a crash is noticed when the index is loaded,
-// because the file's record has another hash.
+// While its saves wait, the file is loose: every exact query reads it, and a ranked query first
+// indexes it (see settleFor). A save that was not indexed before a crash is noticed when the index
+// is loaded, because the file's record has another hash.
 const (
 	settleTime = 2 * time.Second
 	settleMost = 30 * time.Second
@@ -32,13 +33,12 @@ func (h held) due(settle time.Duration) time.Time {
 	return b
 }
 
-// passes reports whether a version at the end of the log need not be indexed now, and updates the
-// table if so. That is so in four cases:
-//
-// - the index already has its content
-// - it waits for later saves
-// - it deletes an indexed file
-// - its path was never indexed and is gone again
+// passes reports whether a version at the end of the log need not be indexed now. If so, passes
+// updates the table. There are four cases:
+// - the index already has the version's content
+// - the version waits for later saves
+// - the version deletes an indexed file
+// - the path was never indexed and no longer exists
 //
 // The caller holds x.write.
 func (x *Index) passes(v store.Version, settle time.Duration) bool {
@@ -116,8 +116,8 @@ func (x *Index) ripe(settle time.Duration) (vs []store.Version, err error) {
 	return vs, nil
 }
 
-// due returns a channel that fires when the first waiting file is due, and a function that stops
-// the timer.
+// due returns a channel that receives a value when the first waiting file is due, and a function
+// that stops the timer.
 func (f *follower) due() (at <-chan time.Time, stop func()) {
 	f.x.mu.RLock()
 	defer f.x.mu.RUnlock()
@@ -135,12 +135,12 @@ func (f *follower) due() (at <-chan time.Time, stop func()) {
 }
 
 const (
-	askedFiles = 50                     // with more waiting versions, a ranked query does not wait
-	askedWait  = 100 * time.Millisecond // for the follower to finish writing
+	askedFiles = 50                     // if more versions are waiting, a ranked query does not wait for them
+	askedWait  = 100 * time.Millisecond // how long a ranked query waits for the follower to finish writing
 )
 
-// settleFor indexes the newest versions that a ranked query would miss, if they are few. If they
-// are many or it takes too long, the query continues without them.
+// settleFor indexes the newest versions that a ranked query would miss, if there are only a few. If
+// there are many, or indexing takes too long, the query continues without them.
 func (x *Index) settleFor(ctx context.Context) {
 	x.mu.RLock()
 	behind := uint64(len(x.held))

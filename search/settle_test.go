@@ -21,8 +21,8 @@ func followed(t *testing.T, x *Index) {
 	}
 }
 
-// The follower indexed what it was given in windows of 1,600 versions: 20,000 saves of 50 files
-// meant that 50 texts were analysed 13 times, and all but the last time for nothing.
+// The follower used to index every window of 1,600 versions. With 20,000 saves of 50 files, it
+// analysed each of the 50 texts 13 times, and only the last time was of use.
 func TestSupersededIsNotIndexed(t *testing.T) {
 	c := newDiskCorpus(t, t.TempDir())
 	c.write(t, "first.go", "package p\n")
@@ -49,8 +49,8 @@ func TestSupersededIsNotIndexed(t *testing.T) {
 	}
 }
 
-// A directory is renamed again and again while the index is behind: its files are indexed only
-// where they are in the end. The names in between are skipped.
+// A directory is renamed again and again while the index is behind. Its files are indexed only
+// under their last names, and the names in between are skipped.
 func TestRenamedAgainAndAgain(t *testing.T) {
 	c := newDiskCorpus(t, t.TempDir())
 	const files, renames = 40, 200
@@ -92,9 +92,9 @@ func TestRenamedAgainAndAgain(t *testing.T) {
 	}
 }
 
-// A file that is saved a hundred times in a row is indexed once or twice. All the time it is
-// found with its present content, and once it is left alone also by its words, after a restart
-// too.
+// A file that is saved a hundred times in a row is indexed once or twice. Exact queries always find
+// its present content. When the saves have stopped, ranked queries find it too, even after a
+// restart.
 func TestSavedAgainAndAgain(t *testing.T) {
 	c := newDiskCorpus(t, t.TempDir())
 	for n := range 20 {
@@ -109,7 +109,7 @@ func TestSavedAgainAndAgain(t *testing.T) {
 	saved := func(from, to int) {
 		for n := from; n < to; n++ {
 			c.write(t, "f7.go", "package p\n\nfunc "+word(n)+"() {}\n")
-			// What Start does, without its pauses.
+			// This does the same as Start, but without pauses.
 			if err := x.catchUp(t.Context(), time.Hour, func() bool { return false }); err != nil {
 				t.Fatal(err)
 			}
@@ -155,7 +155,7 @@ func TestSavedAgainAndAgain(t *testing.T) {
 		}
 	}
 	ranked(word(99), 1)
-	// When it is left alone, it is indexed without a request.
+	// When the saves have stopped, the file is indexed without a request.
 	for n := 100; n < 103; n++ {
 		c.write(t, "f7.go", "package p\n\nfunc "+word(n)+"() {}\n")
 		x.Poke()
@@ -163,7 +163,7 @@ func TestSavedAgainAndAgain(t *testing.T) {
 	followed(t, x)
 	ranked(word(102), 1)
 	ranked(word(99), 0)
-	// Touched, or as before: nothing to analyse.
+	// A save that changes nothing, or restores the previous content, needs no analysis.
 	before = x.Stats().Analysed
 	c.write(t, "f7.go", "package p\n\nfunc "+word(102)+"() {}\n")
 	x.Poke()

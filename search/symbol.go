@@ -23,9 +23,9 @@ type SymbolHit struct {
 // maxParsed bounds the files that one symbol query parses.
 const maxParsed = 300
 
-// Symbols finds definitions whose name equals, begins with or contains a text, regardless of case.
-// "Type.Method" finds the method. notSearched counts and names the files in the query's scope whose
-// definitions were not searched.
+// Symbols finds definitions whose name equals, begins with or contains the text name, regardless of
+// case. "Type.Method" finds the method. notSearched has the number and the names of the files in
+// the query's scope whose definitions were not searched.
 func (x *Index) Symbols(ctx context.Context, name string, q Query, h Hints, limit int) (out []SymbolHit, notSearched string, err error) {
 	_, base, qualified := strings.Cut(name, ".")
 	if !qualified {
@@ -38,7 +38,7 @@ func (x *Index) Symbols(ctx context.Context, name string, q Query, h Hints, limi
 	var left leftOut
 	defines := func(p store.Path, kind Kind) bool { return q.admits(p, kind) && kind != Other && kind != Config }
 	left.addBinary(x, defines)
-	// Read the table before the index, so that files indexed meanwhile are searched too.
+	// Read the table before the index, so that files indexed in between are searched too.
 	x.mu.RLock()
 	ready, seq, loose := x.ready, x.seq, maps.Clone(x.loose)
 	x.mu.RUnlock()
@@ -126,9 +126,9 @@ func (x *Index) Symbols(ctx context.Context, name string, q Query, h Hints, limi
 	return out, left.String(), nil
 }
 
-// defining returns the files that may define a name. These are the files with a chunk that defines
-// names with all parts of it or, if there are none, the files with a word that contains it. nil
-// means that any file may define it.
+// defining returns the files that may define a name. These are the files with a chunk whose defined
+// names contain all parts of the name. If there are none, they are the files with a word that
+// contains the name. A nil result means that any file may define the name.
 func (x *Index) defining(ctx context.Context, name string) (map[store.Path]bool, error) {
 	x.mu.RLock()
 	ready, block := x.ready, x.terms.block
@@ -191,7 +191,7 @@ func (x *Index) defining(ctx context.Context, name string) (map[store.Path]bool,
 	return hits, nil
 }
 
-// Outline returns a text's definitions with their lines, in order.
+// Outline returns the definitions in a text with their lines, in order.
 func Outline(p string, content []byte) []Symbol {
 	syms := symbolsOf(p, KindOf(p), content)
 	lines := strings.Split(string(content), "\n")
@@ -204,8 +204,8 @@ func Outline(p string, content []byte) []Symbol {
 }
 
 // blockEnd returns the last line of a definition whose first line is known. A definition ends
-// before the next line that is not indented deeper and does not close it. A section of a document
-// ends before the next heading of the same or a higher level.
+// before the next line that is not indented more deeply and does not close the definition. A
+// section of a document ends before the next heading of the same or a higher level.
 func blockEnd(syms []Symbol, at int, lines []string) int {
 	s := syms[at]
 	if s.Kind == "heading" {

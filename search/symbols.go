@@ -15,7 +15,7 @@ import (
 type Symbol struct {
 	Name  string
 	Kind  string // func, method, type, const, var, class, heading …
-	Line  int    // of the name, counted from 1
+	Line  int    // line of the name, counted from 1
 	First int    // first line of the definition, including its comment
 	Last  int    // last line; 0 if unknown
 	Top   bool   // at the file's top level
@@ -23,9 +23,9 @@ type Symbol struct {
 	Signature string
 }
 
-// symbolsOf finds what a file defines. It parses Go. In other languages it recognizes the shape of
-// definition lines, which is good enough for ranking and chunk borders, and never decides what an
-// exact query finds.
+// symbolsOf finds the names that a file defines. It parses Go. In other languages it recognizes the
+// shape of definition lines. That is good enough for ranking and for the borders of chunks. It
+// never decides what an exact query finds.
 func symbolsOf(p string, kind Kind, content []byte) []Symbol {
 	switch {
 	case path.Ext(p) == ".go":
@@ -102,14 +102,14 @@ func goSymbols(content []byte) []Symbol {
 }
 
 // withoutBodies reduces the bodies of top-level functions to their line ends, because parsing them
-// took two thirds of the time for Go files. It relies on gofmt's layout. In a raw string or a
-// comment a line may look like the end of the body, so a body that may end in one is kept.
+// took two thirds of the time for Go files. It relies on gofmt's layout. A line in a raw string or
+// a comment may look like the end of the body. So a body in which that is possible is kept.
 func withoutBodies(content []byte) []byte {
 	out := make([]byte, 0, len(content)/2)
 	rest := content
 	for len(rest) > 0 {
 		line := lineOf(rest)
-		body := rest[max(len(line)-1, 0):] // from the end of the line on
+		body := rest[max(len(line)-1, 0):] // begins at the end of the line
 		out, rest = append(out, line...), rest[len(line):]
 		if !bytes.HasPrefix(line, []byte("func ")) || !bytes.HasSuffix(line, []byte("{\n")) {
 			continue
@@ -126,7 +126,7 @@ func withoutBodies(content []byte) []byte {
 	return out
 }
 
-// lineOf returns the first line of a text with its line end.
+// lineOf returns the first line of a text, including its line end.
 func lineOf(text []byte) []byte {
 	if i := bytes.IndexByte(text, '\n'); i >= 0 {
 		return text[:i+1]
@@ -199,7 +199,7 @@ func lineSymbols(ext string, content []byte) []Symbol {
 		}
 		syms = append(syms, Symbol{Name: name, Kind: kind, Line: i + 1, First: i + 1, Top: indent == "", Signature: strings.TrimSpace(strings.TrimRight(line, "{ "))})
 	}
-	for i := range syms { // a definition extends to the next one of its level
+	for i := range syms { // a definition extends to the next definition of the same level
 		syms[i].Last = 0
 	}
 	return syms

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestGoSymbols: functions are found without reading their bodies, also if a body does not end
-// where it seems to.
+// TestGoSymbols: functions are found without reading their bodies, even if a body does not end
+// where it seems to end.
 func TestGoSymbols(t *testing.T) {
 	bt := "`"
 	for _, c := range []struct{ name, text, want string }{

@@ -9,8 +9,8 @@ import (
 )
 
 // terms is the word dictionary as one block of memory, "\nword\nword\n". A search for a part of a
-// word is one pass of bytes.Index over a few megabytes: 1–2 ms for the 400,000 words of a large
-// tree. The index's own dictionary would have to be walked entry by entry.
+// word is one pass of bytes.Index over a few megabytes, which takes 1–2 ms for the 400,000 words of
+// a large tree. In bleve's own dictionary, such a search would have to visit every entry.
 type terms struct {
 	block []byte
 	known map[uint64]struct{} // hashes of the words in the block
@@ -21,8 +21,8 @@ func newTerms() *terms {
 	return &terms{block: []byte{'\n'}, known: map[uint64]struct{}{}, seed: maphash.MakeSeed()}
 }
 
-// add appends a folded word unless the block contains it. A block that a query holds stays valid,
-// because published bytes never change.
+// add appends a folded word unless the block contains it. A query may go on using the block that it
+// has, because bytes in the block never change.
 func (t *terms) add(word string) {
 	h := maphash.String(t.seed, word)
 	if _, ok := t.known[h]; ok {
@@ -32,11 +32,12 @@ func (t *terms) add(word string) {
 	t.block = append(append(t.block, word...), '\n')
 }
 
-// maxTerms bounds how many terms may satisfy a wordNeed. If there are more, the query does not use
-// this need to exclude files.
+// maxTerms bounds the number of terms that may satisfy a wordNeed. If more terms satisfy it, the
+// query does not use this need to exclude files.
 const maxTerms = 4000
 
-// matchTerms returns a block's words that satisfy a need. ok is false if there are too many.
+// matchTerms returns the words in a block that satisfy a need. ok is false if there are more than
+// maxTerms.
 func matchTerms(block []byte, w wordNeed) (words []string, ok bool) {
 	if w.atStart && w.atEnd {
 		return []string{w.text}, true
@@ -68,17 +69,18 @@ func matchTerms(block []byte, w wordNeed) (words []string, ok bool) {
 }
 
 // stemmer reduces English words to their stems and remembers them. A few thousand words make up
-// most of a tree, and stemming each occurrence took a quarter of the indexing time. Not safe for
-// concurrent use.
+// most of a tree, and stemming each occurrence took a quarter of the indexing time. A stemmer is
+// not safe for concurrent use.
 type stemmer struct{ known map[string][]byte }
 
-// maxStems bounds what a stemmer remembers, at about 100 bytes each.
+// maxStems bounds the number of words that a stemmer remembers. A word takes about 100 bytes.
 const maxStems = 20_000
 
 func newStemmer() *stemmer { return &stemmer{known: map[string][]byte{}} }
 
-// stem returns the stem of a folded word. Identifiers that are not words mostly stay unchanged, in
-// queries too. The result may share memory with the argument and must not be modified.
+// stem returns the stem of a folded word. Identifiers that are not English words mostly stay
+// unchanged, in files as well as in queries. The result may share memory with the argument and must
+// not be modified.
 func (s *stemmer) stem(word []byte) []byte {
 	if len(word) < 4 || len(word) > 24 {
 		return word

@@ -8,7 +8,7 @@ import (
 )
 
 // MatchTexts finds the lines of short texts, such as notes, that match an exact query. It returns
-// them by text, without a path, and uses only the query's pattern.
+// the lines of each text, without a path. Of the query it uses only the pattern.
 func MatchTexts(q Query, texts []string) ([][]Line, error) {
 	auto, _, must, err := compile(q)
 	if err != nil {
@@ -22,8 +22,8 @@ func MatchTexts(q Query, texts []string) ([][]Line, error) {
 	return out, nil
 }
 
-// RankTexts returns how well each of some short texts fits a question, from 0 to 1. That is the
-// share of the question's words that the text has. Rare words count for more, and synonyms for
+// RankTexts returns how well each of some short texts fits a question, from 0 to 1. The result is
+// the share of the question's words that the text has. Rare words count for more, and synonyms for
 // less. Words are compared by their stems.
 func RankTexts(question string, texts []string) []float64 {
 	terms := queryTerms(question)

@@ -20,8 +20,8 @@ func TestMatchTexts(t *testing.T) {
 	}
 }
 
-// TestRankTexts: the text with most of a question's words comes first, by stem, part of an
-// identifier or synonym. One without any is not ranked.
+// TestRankTexts: the text with the most words of a question comes first. Words match by stem, as
+// parts of identifiers, or as synonyms. A text without any of the words is not ranked.
 func TestRankTexts(t *testing.T) {
 	texts := []string{
 		"retries were removed from the uploader: they doubled the load",

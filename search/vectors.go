@@ -13,10 +13,11 @@ import (
 	"cachebro/store"
 )
 
-// vectors holds the vectors of each content's chunks. They are in memory and in a file
-// next to the index. The file has JSON lines: first the model, then one line per content. Vectors
-// belong to contents, not paths, so they survive renames and rebuilds of the index. A last line left
-// incomplete by a crash is cut off, and its vectors are made again.
+// vectors holds the vectors of each content's chunks, in memory and in a file next to the index.
+// The file consists of JSON lines: the first names the model, and each other line is for one
+// content. Vectors belong to contents, not paths, so they survive renames and rebuilds of the
+// index. If a crash left the last line incomplete, that line is cut off, and its vectors are made
+// again.
 type vectors struct {
 	path, model string
 
@@ -40,7 +41,7 @@ type vectorLine struct {
 	Chunks []vector `json:"chunks,omitempty"`
 }
 
-// openVectors reads the file's vectors if they are of that model.
+// openVectors reads the vectors in the file if they were made with the same model.
 func openVectors(path, model string) (*vectors, error) {
 	t := &vectors{path: path, model: model, byBlob: map[store.Hash][]vector{}}
 	good, err := t.load()
@@ -65,7 +66,7 @@ func openVectors(path, model string) (*vectors, error) {
 	return t, nil
 }
 
-// load reads the file and returns how many of its bytes are intact.
+// load reads the file and returns the number of intact bytes at its beginning.
 func (t *vectors) load() (good int64, err error) {
 	f, err := os.Open(t.path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -152,8 +153,8 @@ func (t *vectors) addLocked(h store.Hash, cut []vector) error {
 	return nil
 }
 
-// tidy drops the vectors of contents that no file has any more. It rewrites the file of vectors once
-// such lines outnumber the others by more than 1,000.
+// tidy drops the vectors of contents that no file has any more. It rewrites the file of vectors
+// when the lines of such contents outnumber all other lines by more than 1,000.
 func (t *vectors) tidy(live map[store.Hash]bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

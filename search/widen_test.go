@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// TestWiden asks for a word that two files contain. They come first, followed by files with words
-// that occur near it there, but not files that share only common words.
+// TestWiden asks for a word that only two files contain. These files come first. Then come files
+// with rare words that the two files share. Files that share only common words with them are not
+// found.
 func TestWiden(t *testing.T) {
 	c := newDiskCorpus(t, t.TempDir())
 	for n := range 40 {

@@ -7,9 +7,10 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// maxWord is the longest word indexed whole, in bytes. Otherwise base64 blobs and minified sources
-// would fill the dictionary. A longer word is cut into overlapping pieces of this length, one every
-// maxWord/2 bytes, so any part of at most maxWord/2 bytes is within one piece.
+// maxWord is the length in bytes of the longest word that is indexed as a whole. Without this
+// limit, base64 blobs and minified sources would fill the dictionary. A longer word is cut into
+// overlapping pieces of this length, one every maxWord/2 bytes, so any part of at most maxWord/2
+// bytes is within one piece.
 const maxWord = 64
 
 // fold maps runes that differ only in case to the same rune, so that index and query agree with
@@ -82,7 +83,7 @@ func appendFolded(dst, word []byte) []byte {
 }
 
 // pieces calls fn with a folded word, or with its overlapping pieces if it is longer than maxWord.
-// The first piece starts where the word starts, and the last ends where it ends.
+// The first piece starts where the word starts, and the last piece ends where the word ends.
 func pieces(folded []byte, fn func([]byte)) {
 	for len(folded) > maxWord {
 		fn(folded[:maxWord])

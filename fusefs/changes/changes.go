@@ -1,25 +1,28 @@
 // Package changes records which paths of a mount have changed, for programs that would otherwise
 // look at every file, such as git's fsmonitor. The overlay's request handlers call it directly. It
-// covers excluded paths too, which the version log does not contain.
+// records excluded paths too, which the version log does not contain.
 //
 // The record is in memory and belongs to one server of one mount. Tokens carry an epoch that ends
-// with that server, so a time without this server never looks like a time without changes. If the
-// Tracker cannot know what has changed, it reports that everything may have changed.
+// with that server, so a period in which this server did not run is never taken for a period
+// without changes. If the Tracker cannot know what has changed, it reports that everything may have
+// changed.
 //
 // # Generations
 //
 // Each query begins a new generation. A path is noted at most once in a generation, so a path that
-// changes ten times between two queries costs one entry. A caller that noted an inode in this
-// generation need not look up its path again. A token names the first generation whose changes its
-// holder has not received.
+// changes ten times between two queries costs one entry. A caller that has already noted an inode
+// in the current generation need not look up its path again. A token names the first generation
+// whose changes its holder has not received.
 //
-// Writers change first, then note, then reply to the caller. If a query misses a change, the
-// process that made it is still waiting, and the next query reports the change.
+// A writer first changes the file, then notes the path, and then replies to the caller. So if a
+// query misses a change, the process that made the change is still waiting, and the next query
+// reports it.
 //
-// Nothing is noted before the first query, nor after too many changes without a query. The tracker
-// then sleeps and costs one atomic load per change.
+// Before the first query, and after too many changes without a query, the tracker sleeps: it notes
+// nothing and costs one atomic load per change.
 //
-// Tracker.mu guards all fields except active and gen. It is a leaf lock, held only over memory.
+// Tracker.mu guards all fields except active and gen. It is a leaf lock: while it is held, no other
+// lock is taken.
 package changes
 
 import (
@@ -34,12 +37,12 @@ import (
 )
 
 const (
-	// defaultLimit paths take about 2 MB. With more changed paths, git is as fast looking at every
-	// file.
+	// defaultLimit paths take about 2 MB. With more changed paths than that, git is as fast when it
+	// looks at every file.
 	defaultLimit = 16384
-	// maxAge limits the age of a token. Some changes on the source are never reported, such as
-	// changes through another name of the file outside the mount. The kernel trusts its own cache
-	// for the same time.
+	// maxAge limits the age of a token. Some changes in the source are never reported, such as
+	// those made through another name of the file, outside the project. The kernel trusts its own
+	// cache for an hour too.
 	maxAge = time.Hour
 )
 
@@ -52,7 +55,7 @@ type Tracker struct {
 	epoch   string
 	limit   int
 	clock   func() time.Duration // the time since a fixed point; never decreases
-	floor   uint64               // the oldest generation with all changes known
+	floor   uint64               // the oldest generation whose changes are all known
 	entries []entry              // by generation
 	index   map[string]int       // the index of a path in entries
 }
@@ -69,7 +72,7 @@ func New(limit int) *Tracker {
 		limit = defaultLimit
 	}
 	var id [8]byte
-	_, _ = rand.Read(id[:]) // it never fails
+	_, _ = rand.Read(id[:]) // rand.Read never fails
 	begun := time.Now()
 	j := &Tracker{epoch: hex.EncodeToString(id[:]), limit: limit, clock: func() time.Duration { return time.Since(begun) }}
 	j.gen.Store(1)
@@ -123,7 +126,7 @@ func (j *Tracker) Everything() {
 	j.sleepLocked()
 }
 
-// sleepLocked invalidates all tokens and stops noting until the next query.
+// sleepLocked invalidates all tokens. Nothing more is noted until the next query.
 func (j *Tracker) sleepLocked() {
 	j.active.Store(false)
 	j.floor = j.gen.Add(1)
@@ -158,7 +161,7 @@ func (j *Tracker) keepLocked(all []entry) {
 }
 
 // Since returns the paths that changed since the query that returned token, in no particular order,
-// and the token for the next query. all means that everything may have changed.
+// and the token for the next query. If all is set, everything may have changed.
 func (j *Tracker) Since(token string) (next string, paths []string, all bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -180,7 +183,7 @@ func (j *Tracker) Since(token string) (next string, paths []string, all bool) {
 	return j.tokenLocked(gen), paths, !ok
 }
 
-// Doubt returns a token that is never valid, for a server that cannot know what has changed.
+// Doubt returns a token that is never valid. It is for a server that cannot know what has changed.
 func (j *Tracker) Doubt() (next string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

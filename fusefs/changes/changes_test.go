@@ -46,14 +46,14 @@ func TestSince(t *testing.T) {
 	} else if _, paths, all = ask(t, j, t2); all || len(paths) > 0 {
 		t.Fatalf("nothing happened: %q, all %v", paths, all)
 	}
-	// An older token can still be used, because git does not write every token into its index.
+	// An older token can still be used, because git need not store every token into its index.
 	if _, paths, all = ask(t, j, t0); all || !slices.Equal(paths, []string{"a", "b"}) {
 		t.Fatalf("since the first, later: %q, all %v", paths, all)
 	}
 }
 
-// TestDoubt: a token that is not certainly one of this tracker, or with which a change could be
-// missed, is answered with everything.
+// TestDoubt: for a token that may belong to another tracker, or with which a change could be
+// missed, the answer is that everything may have changed.
 func TestDoubt(t *testing.T) {
 	j := New(0)
 	good, _, _ := j.Since("")
@@ -102,8 +102,8 @@ func TestAge(t *testing.T) {
 	}
 }
 
-// TestLimit: memory is bounded. A caller with a recent token still gets paths, and one with an old
-// token gets everything.
+// TestLimit: memory is bounded. A caller with a recent token still gets paths. A caller with an old
+// token learns that everything may have changed.
 func TestLimit(t *testing.T) {
 	j := New(100)
 	old, _, _ := j.Since("")
@@ -137,7 +137,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestRandom compares with a record of everything that was ever noted.
+// TestRandom compares the Tracker with a record of everything that was ever noted.
 func TestRandom(t *testing.T) {
 	for seed := range int64(20) {
 		r := rand.New(rand.NewSource(seed))

@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Beside finds mounts that bypass the overlay on point and lead to the directory that it covers.
-// Examples are a bind mount, a container's volume, and a mount namespace made before the overlay.
-// It recognises them by file system and directory, because their paths can be anything. Each mount
-// is returned as a process in its namespace, and is Idle if no process there has anything of the
-// project open. Beside does not find namespaces without a process that we may examine, nor mounts
-// on other machines.
+// Beside finds mounts that lead to the directory covered by the overlay on point, without going
+// through the overlay. Examples are a bind mount, a container's volume, and a mount namespace made
+// before the overlay. It recognises them by file system and directory, because their paths can be
+// anything. Each mount is returned as a process in its namespace, and is Idle if no process there
+// has anything of the project open. Beside does not find namespaces without a process that we may
+// examine, nor mounts on other machines.
 func Beside(point string) []Proc {
 	ours, err := Mounts()
 	if err != nil {
@@ -99,8 +99,8 @@ func newTable(pid int, known map[string]bool) (mountTable, bool) {
 	return mountTable{ns, pid, mounts}, true
 }
 
-// BesideSummary returns the mounts that Beside would find in one mount table, as a string for
-// comparison with a later one. It does not look at processes.
+// BesideSummary returns the mounts that Beside would find in one mount table, as a string that can
+// be compared with a later result. It does not look at processes.
 func BesideSummary(table []Mount, point string) (string, bool) {
 	dev, place, ok := lowerPlace(table, point)
 	if !ok {
@@ -125,11 +125,12 @@ func lowerPlace(table []Mount, point string) (dev, place string, ok bool) {
 	return "", "", false
 }
 
-// transpose returns the path in the directory to that corresponds to p in the directory from.
+// transpose converts p, a path in the directory from, into the corresponding path in the directory
+// to.
 func transpose(p, from, to string) string { return path.Join(to, p[min(len(p), len(from)):]) }
 
-// waysTo finds the paths at which a mount table shows the directory place of the file system dev,
-// or a part of it.
+// waysTo finds the paths that lead to the directory place of the file system dev, or to a part of
+// it, in a mount table.
 func waysTo(mounts []Mount, dev, place string) (ways []string) {
 	for _, m := range mounts {
 		if m.Dev != dev {
@@ -142,7 +143,7 @@ func waysTo(mounts []Mount, dev, place string) (ways []string) {
 		case !Within(m.Root, place):
 			continue
 		}
-		// A later mount at the same path or on a parent may hide this one.
+		// A later mount at the same path or on a parent may hide m.
 		if top, ok := Above(mounts, at); ok && top.ID == m.ID {
 			ways = append(ways, at)
 		}
@@ -150,8 +151,8 @@ func waysTo(mounts []Mount, dev, place string) (ways []string) {
 	return ways
 }
 
-// Shared returns the kind of file system that dir is on if other machines can change it, otherwise
-// "".
+// Shared returns the type of the file system of dir if other machines can change files on it,
+// otherwise "".
 func Shared(dir *os.File) string {
 	var st unix.Statfs_t
 	if unix.Fstatfs(int(dir.Fd()), &st) != nil {

@@ -11,8 +11,8 @@ import (
 	"cachebro/store/leaf/procfs"
 )
 
-// TestKernelThreadsAreNoWay: a namespace of kernel threads alone (kdevtmpfs has one) gives nobody a
-// way past the mount, and one that others share is named after one of them.
+// TestKernelThreadsAreNoWay: a namespace that only kernel threads use, such as that of kdevtmpfs,
+// gives no process a way past the mount, so newTable skips kernel threads.
 func TestKernelThreadsAreNoWay(t *testing.T) {
 	if own, ok := newTable(os.Getpid(), map[string]bool{}); !ok || own.pid != os.Getpid() || len(own.mounts) == 0 {
 		t.Errorf("of this process: %+v %v", own, ok)
@@ -20,7 +20,7 @@ func TestKernelThreadsAreNoWay(t *testing.T) {
 	for _, pid := range procfs.All() {
 		_, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/exe")
 		if st, serr := procfs.ReadStat(pid); !errors.Is(err, fs.ErrNotExist) || serr != nil || st.State == 'Z' || st.Flags&procfs.Exiting != 0 {
-			continue // it has a program, is not ours to examine, or ends
+			continue // the thread has a program, may not be examined, or is ending
 		}
 		if got, ok := newTable(pid, map[string]bool{}); ok {
 			comm, _ := procfs.Comm(pid)
@@ -29,8 +29,8 @@ func TestKernelThreadsAreNoWay(t *testing.T) {
 	}
 }
 
-// TestWaysTo: what counts is the file system and the place in it, and what hides
-// it, not what a path looks like.
+// TestWaysTo: a way is recognised by the file system, by the directory in it, and by the mounts
+// that hide it. The form of its path does not matter.
 func TestWaysTo(t *testing.T) {
 	const over = `20 1 8:1 / / rw - ext4 /dev/sda1 rw
 30 20 0:50 / /home/u/p rw - fuse.cachebro /home/u/p rw

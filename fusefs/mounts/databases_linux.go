@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DatabaseUsers finds processes that use a file in dir as databases do: open for reading and
-// writing, mapped as writable shared memory, or locked. After a mount on dir, they would go on
-// using the covered directory with their own cached pages. Processes that only write (a log) or
-// only read are not returned. Files that this process has open too were inherited from the shell
-// and are ignored. With 300 processes this takes about 10 ms.
+// DatabaseUsers finds processes that use a file in dir like a database: they have it open for
+// reading and writing, mapped as writable shared memory, or locked. After a mount on dir, they
+// would go on using the covered directory with their own cached pages. Processes that only write (a
+// log) or only read are not returned. Files that this process has open too are ignored, because it
+// inherited them from the shell. With 300 processes this takes about 10 ms.
 func DatabaseUsers(dir string, skip func(pid int) bool) []Proc {
 	self := os.Getpid()
 	own := map[string]bool{}
@@ -40,7 +40,7 @@ func DatabaseUsers(dir string, skip func(pid int) bool) []Proc {
 	return found
 }
 
-// databaseOf returns a file that a process uses like a database, and how.
+// databaseOf returns a file that a process uses like a database, and how the process uses it.
 func databaseOf(pid int, dir string, own map[string]bool) (file, how string) {
 	base := "/proc/" + strconv.Itoa(pid)
 	fds, _ := os.ReadDir(base + "/fd")

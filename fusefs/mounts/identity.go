@@ -29,15 +29,15 @@ type Identity struct {
 // identityFile is the name of the file with the Identity in a project's state directory.
 const identityFile = "identity.json"
 
-// commitWait bounds git's search for the first commit. If it takes longer, Commit is set to
+// commitWait bounds git's search for the first commit. If the search takes longer, Commit is set to
 // unknownCommit, so that later mounts do not try again.
 const (
 	commitWait    = 2 * time.Second
 	unknownCommit = "?"
 )
 
-// Identify looks at a directory that no mount covers. It copies the first commit from known if it
-// is set there.
+// Identify returns the identity of a directory that no mount covers. If known has the first commit,
+// it is copied from there.
 func Identify(root string, known Identity) (Identity, error) {
 	id := Identity{Root: root, Commit: known.Commit}
 	fi, err := os.Stat(root)
@@ -62,7 +62,7 @@ func Identify(root string, known Identity) (Identity, error) {
 	return id, nil
 }
 
-// SameDir reports whether both are the same directory.
+// SameDir reports whether id and o identify the same directory.
 func (id Identity) SameDir(o Identity) bool {
 	return id.Ino != 0 && id.Dev == o.Dev && id.Ino == o.Ino && id.Birth == o.Birth
 }
@@ -102,8 +102,8 @@ func Siblings(base, state string) []string {
 	return slices.DeleteFunc(all, func(s string) bool { return s == state || ReadIdentity(s).Common != id.Common })
 }
 
-// MovedFrom finds the state directory in base of a project that was moved or renamed to id.Root.
-// The project's old path must not exist.
+// MovedFrom finds the state directory in base of a project that was moved or renamed to id.Root. It
+// returns only a project whose old path no longer exists.
 func MovedFrom(base string, id Identity) (old string, ok bool) {
 	all, err := states(base)
 	if err != nil {

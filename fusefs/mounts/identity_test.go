@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The name of the directory that holds the histories may look like a pattern.
+// The name of the directory that holds the histories may contain pattern characters.
 func TestHistoriesInAnOddPlace(t *testing.T) {
 	base := filepath.Join(t.TempDir(), "work [old]")
 	state := func(name string, id Identity) string {

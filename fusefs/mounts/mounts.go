@@ -18,8 +18,8 @@ type Mount struct {
 	Root   string // the mounted directory of the file system
 	Point  string
 	Type   string
-	Source string // of a cachebro mount: the path of the source
-	UID    int    // of a FUSE mount: the user who mounted it; otherwise -1
+	Source string // path of the source, for a cachebro mount
+	UID    int    // user who mounted it, for a FUSE mount; otherwise -1
 }
 
 // Overlays lists cachebro's mounts in this mount namespace, oldest first.
@@ -73,8 +73,9 @@ var ErrDead = errors.New("transport endpoint is not connected: the process that 
 // ErrHung means that a mount does not answer.
 var ErrHung = errors.New("the mount does not answer")
 
-// Answers calls statfs on a mount and waits at most limit. It returns nil if the mount is served.
-// If the mount hangs, a goroutine remains until the mount ends.
+// Answers calls statfs on a mount and waits at most limit for the result. It returns nil if a
+// process serves the mount. If the mount hangs, the goroutine that called statfs remains until the
+// mount ends.
 func Answers(point string, limit time.Duration) error {
 	done := make(chan error, 1)
 	go func() {

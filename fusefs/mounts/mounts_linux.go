@@ -75,12 +75,12 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// Table is this mount namespace's mount table, which can be watched for changes.
+// Table is the mount table of this mount namespace. It can be watched for changes.
 type Table struct{ fd int }
 
 // WatchTable begins to watch the mount table for changes.
 func WatchTable() (*Table, error) {
-	// os.Open would not do: Go's own poller would consume the notifications.
+	// Do not use os.Open, because Go's own poller would consume the notifications.
 	fd, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("watch the mount table: %w", err)
@@ -88,8 +88,8 @@ func WatchTable() (*Table, error) {
 	return &Table{fd}, nil
 }
 
-// Wait returns when something was mounted or unmounted since the last call or WatchTable. It
-// occupies a thread.
+// Wait returns when something has been mounted or unmounted since the last call of Wait, or since
+// WatchTable. It occupies a thread.
 func (t *Table) Wait() error {
 	for {
 		_, err := unix.Poll([]unix.PollFd{{Fd: int32(t.fd), Events: unix.POLLPRI}}, -1)
@@ -114,7 +114,7 @@ type Holder struct {
 // It does not find namespaces without a process that we may examine.
 func Holders(dev string) []Holder {
 	own, _ := os.Readlink("/proc/self/ns/mnt")
-	known := map[string]map[int]bool{own: {}} // mount ids of the copies, by namespace
+	known := map[string]map[int]bool{own: {}} // ids of the copies, by namespace
 	var found []Holder
 	for _, h := range eachProcess(func(pid int) (h Holder, ok bool) {
 		proc := "/proc/" + strconv.Itoa(pid)
@@ -126,7 +126,7 @@ func Holders(dev string) []Holder {
 		if !ok {
 			mounts, err := readMounts(proc + "/mountinfo")
 			if err != nil {
-				return h, false // the process has ended, but another may be in that namespace
+				return h, false // the process has ended, but another process may be in that namespace
 			}
 			ids = map[int]bool{}
 			for _, m := range mounts {
@@ -156,5 +156,5 @@ func Holders(dev string) []Holder {
 	return found
 }
 
-// dead returns false: on Linux, statfs(2) itself fails on a mount that no process serves.
+// dead returns false. On Linux, statfs(2) itself fails on a mount that no process serves.
 func dead(*syscall.Statfs_t) bool { return false }

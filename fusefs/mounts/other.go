@@ -38,7 +38,7 @@ func Mounts() ([]Mount, error) {
 	return all, nil
 }
 
-// Table is the mount table, whose changes this system does not report.
+// Table is the mount table. This system does not report its changes.
 type Table struct{}
 
 func WatchTable() (*Table, error) { return nil, errors.ErrUnsupported }
@@ -47,7 +47,7 @@ func (*Table) Wait() error { return errors.ErrUnsupported }
 
 func (*Table) Close() {}
 
-// Holder is another mount namespace, which this system does not have.
+// Holder is another mount namespace. This system has none.
 type Holder struct {
 	Namespace string
 	PID       int
@@ -63,8 +63,8 @@ func Beside(string) []Proc { return nil }
 
 func BesideSummary([]Mount, string) (string, bool) { return "", false }
 
-// Shared returns the kind of file system that dir is on if other machines can change it, otherwise
-// "".
+// Shared returns the type of the file system of dir if other machines can change files on it,
+// otherwise "".
 func Shared(dir *os.File) string {
 	var st unix.Statfs_t
 	if unix.Fstatfs(int(dir.Fd()), &st) != nil {
@@ -74,11 +74,12 @@ func Shared(dir *os.File) string {
 }
 
 // FindsOutside is false because Scan cannot find processes that use the source directly. This
-// system reports only the path of a working directory, which is the same in source and mount.
+// system reports only the path of a working directory, which is the same in the source and on the
+// mount.
 const FindsOutside = false
 
-// Scan finds the processes with their working directory in dir, if inside is set. It cannot find
-// processes that use the source directly.
+// Scan finds the processes whose working directory is in dir, if inside is true. Otherwise it
+// returns nil, because it cannot find processes that use the source directly.
 func Scan(dir string, _ map[int]bool, inside bool, skip func(int) bool) []Proc {
 	if !inside {
 		return nil
@@ -95,6 +96,6 @@ func Scan(dir string, _ map[int]bool, inside bool, skip func(int) bool) []Proc {
 	return found
 }
 
-// dead reports whether no process serves a mount. macFUSE's kernel extension then answers with zero
-// blocks (osxfuse/fuse_vfsops.c, fuse_vfsop_getattr).
+// dead reports whether no process serves a mount. For such a mount, macFUSE's kernel extension
+// returns zero blocks (osxfuse/fuse_vfsops.c, fuse_vfsop_getattr).
 func dead(st *syscall.Statfs_t) bool { return st.Blocks == 0 }

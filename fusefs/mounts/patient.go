@@ -7,11 +7,11 @@ import (
 )
 
 // A process stuck in the kernel, for example on a hung file system, blocks every reader of its
-// /proc directory: a readlink of its cwd never returns. One stuck process must not prevent all
-// mounts on the machine.
+// /proc directory: a readlink of its cwd never returns. The following limits ensure that one stuck
+// process does not prevent all mounts on the machine.
 const (
 	stuckAfter = 250 * time.Millisecond // a healthy process takes microseconds
-	maxStuck   = 8                      // after so many stuck processes the rest is skipped
+	maxStuck   = 8                      // after so many stuck processes, all others are skipped
 	maxWaits   = 20                     // how many times to wait for a process that does not look stuck
 )
 
@@ -28,7 +28,7 @@ func eachWithin[T any](patience time.Duration, look func(pid int) (T, bool)) []T
 	}
 	var found []T
 	for stuck := 0; len(pids) > 0 && stuck < maxStuck; stuck++ {
-		results := make(chan seen, len(pids)) // closed by the goroutine; holds all its results
+		results := make(chan seen, len(pids)) // closed by the goroutine; has room for all its results
 		go func(pids []int) {
 			defer close(results)
 			for _, pid := range pids {
@@ -61,8 +61,8 @@ func eachWithin[T any](patience time.Duration, look func(pid int) (T, bool)) []T
 	return found
 }
 
-// blocked reports whether a process is in an uninterruptible sleep. It reads the one file in /proc
-// whose readers never block.
+// blocked reports whether a process is in an uninterruptible sleep. It reads stat, the only file in
+// /proc whose readers are never blocked.
 func blocked(pid int) bool {
 	st, err := procfs.ReadStat(pid)
 	return err == nil && st.State == 'D'

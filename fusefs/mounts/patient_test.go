@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A process whose files in /proc never answer made every mount on the machine hang.
+// A process whose files in /proc never answered once made every mount on the machine hang.
 func TestStuckProcess(t *testing.T) {
 	free := make(chan struct{})
 	defer close(free)

@@ -16,7 +16,7 @@ type Proc struct {
 	Comm  string `json:"comm"`
 	How   string `json:"how"` // "working directory", "root", "open directory", "open file", "mapped file", "mount"
 	Path  string `json:"path"`
-	Idle  bool   `json:"idle,omitempty"` // a mount in which no process has anything open
+	Idle  bool   `json:"idle,omitempty"` // for a mount: no process has anything open through it
 }
 
 // String describes p in messages: "bash (pid 811, working directory /p/src)".
@@ -63,8 +63,8 @@ func sortProcs(ps []Proc) {
 	sort.Slice(ps, func(i, j int) bool { return ps[i].PID < ps[j].PID })
 }
 
-// Running reports whether a process with this pid and start time runs. A start of 0 matches any.
-// Zombies do not count.
+// Running reports whether a process with this pid and start time is running. A start of 0 matches
+// any start time. A zombie does not count as running.
 func Running(pid int, start uint64) bool {
 	st, err := procfs.ReadStat(pid)
 	return err == nil && st.State != 'Z' && (start == 0 || st.Start == start)
@@ -76,8 +76,8 @@ func Stopped(pid int) bool {
 	return err == nil && st.State == 'T'
 }
 
-// Ours reports whether a process is one of cachebro's own, judging by program and sub-command.
-// These hold the source open on purpose or end soon.
+// Ours reports whether a process is one of cachebro's own, judged by its program and sub-command.
+// Such processes hold the source open on purpose or end soon.
 func Ours(pid int) bool {
 	args := procfs.Args(pid)
 	if len(args) < 2 || filepath.Base(args[0]) != "cachebro" {

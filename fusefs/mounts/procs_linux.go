@@ -17,10 +17,10 @@ const FindsOutside = true
 // Scan finds the processes that use something in dir, except those for which skip returns true.
 //
 // onMount holds the ids of dir's own overlay mounts. If inside is false, Scan finds processes that
-// use the source directly, and ignores what was reached through these mounts. If inside is true, it
-// finds processes that keep the mount busy, and ignores everything else. It does not find processes
-// that are stuck in the kernel or whose /proc we may not read. With 300 processes this takes about
-// 10 ms.
+// use the source directly, and ignores files that were opened through these mounts. If inside is
+// true, it finds processes that keep the mount busy, and ignores everything else. It does not find
+// processes that are stuck in the kernel or whose /proc we may not read. With 300 processes this
+// takes about 10 ms.
 func Scan(dir string, onMount map[int]bool, inside bool, skip func(pid int) bool) []Proc {
 	found := eachProcess(func(pid int) (Proc, bool) {
 		if skip != nil && skip(pid) {
@@ -84,7 +84,7 @@ func uses(pid int, dir string, onMount map[int]bool, inside bool) (Proc, bool) {
 }
 
 // mountOf returns the id of the mount that a magic link in /proc leads to, or 0 if unknown. It
-// opens the link with O_PATH, which sends no request to the file system.
+// opens the link with O_PATH, because that sends no request to the file system.
 func mountOf(link string) int {
 	fd, err := unix.Open(link, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -94,7 +94,7 @@ func mountOf(link string) int {
 	return number(os.Getpid(), strconv.Itoa(fd), "mnt_id", 10)
 }
 
-// number returns a field of a descriptor's fdinfo, or 0 if unknown.
+// number returns a number from the fdinfo of a descriptor, or 0 if unknown.
 func number(pid int, fd, name string, base int) int {
 	b, _ := procfs.Read(pid, "fdinfo/"+fd)
 	for field, value := range procfs.Fields(b) {

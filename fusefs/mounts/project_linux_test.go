@@ -98,7 +98,7 @@ func TestScan(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
-		if _, err := out.Read(make([]byte, 3)); err != nil { // by now it is in its directory
+		if _, err := out.Read(make([]byte, 3)); err != nil { // by now the process is in its directory
 			t.Fatal(err)
 		}
 		return cmd

@@ -8,7 +8,7 @@ import (
 
 // Top returns the top level of the git work tree that contains dir, like `git rev-parse
 // --show-toplevel`. dir must be absolute. ok is false if dir is in no work tree. A .git directory
-// and its subtree belong to none.
+// and its subtree belong to no work tree.
 func Top(dir string) (top string, ok bool) {
 	for d := filepath.Clean(dir); ; d = filepath.Dir(d) {
 		if filepath.Base(d) == ".git" {
@@ -39,7 +39,7 @@ func isGit(path string) bool {
 }
 
 // commonDir returns the repository of the work tree root, without symlinks, like `git rev-parse
-// --git-common-dir`. It returns "" if there is none.
+// --git-common-dir`. It returns "" if there is no repository.
 func commonDir(root string) string {
 	dir := filepath.Join(root, ".git")
 	if b, err := os.ReadFile(dir); err == nil { // a linked work tree or a submodule

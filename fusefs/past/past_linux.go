@@ -21,12 +21,12 @@ import (
 )
 
 const (
-	forEver  = time.Hour        // how long the kernel may cache what cannot change
-	forNow   = time.Second      // how long it may cache what can
+	forEver  = time.Hour        // how long the kernel may cache data that cannot change
+	forNow   = time.Second      // how long the kernel may cache data that can change
 	patience = 10 * time.Second // timeout of one query to the Source
 )
 
-// Server serves a mounted past.
+// Server serves a mounted past (see the package comment).
 type Server struct {
 	*fuse.Server
 	last atomic.Int64 // Unix ns of the last query to the Source
@@ -36,7 +36,7 @@ type Server struct {
 // count.
 func (s *Server) Idle() time.Duration { return time.Since(time.Unix(0, s.last.Load())) }
 
-// Mount mounts the past on a directory, for this user only.
+// Mount mounts the past on a directory. Only this user can use the mount.
 func Mount(point, name string, src Source) (*Server, error) {
 	s := &Server{}
 	s.last.Store(time.Now().UnixNano())
@@ -66,15 +66,15 @@ func Mount(point, name string, src Source) (*Server, error) {
 	return s, nil
 }
 
-// tree holds what the nodes share.
+// tree holds the data that all nodes share.
 type tree struct {
 	src    Source
 	server *Server
 }
 
 // ask returns the context for one query to the Source, and notes the time. Cancelling ctx does not
-// end the query, because the kernel cancels a request at any signal, such as a child's end. No file
-// system fails a readdir because of a signal.
+// end the query. The kernel cancels a request at any signal, such as the one for a child's end, but
+// programs do not expect a readdir to fail because of a signal.
 func (t *tree) ask(ctx context.Context) (context.Context, context.CancelFunc) {
 	t.server.last.Store(time.Now().UnixNano())
 	return context.WithTimeout(context.WithoutCancel(ctx), patience)
@@ -96,8 +96,8 @@ func errno(err error) syscall.Errno {
 	return syscall.EIO
 }
 
-// content fetches a content by its hash. It caches nothing, because purged content must not stay
-// here.
+// content fetches a content by its hash. It caches nothing, because purged content must not remain
+// in this process.
 func (t *tree) content(ctx context.Context, hash string) ([]byte, error) {
 	if hash == "" {
 		return nil, nil
@@ -107,14 +107,14 @@ func (t *tree) content(ctx context.Context, hash string) ([]byte, error) {
 	return t.src.Content(ctx, hash)
 }
 
-// number computes an inode number from what identifies the file.
+// number computes an inode number from the values that identify a file.
 func number(what ...any) uint64 {
 	h := fnv.New64a()
 	fmt.Fprintln(h, what...)
 	return h.Sum64()>>1 | 1
 }
 
-// fixed is a directory whose names are computed.
+// fixed is a directory whose names are not stored in the history but computed.
 type fixed struct {
 	fs.Inode
 	t     *tree
@@ -157,7 +157,8 @@ func (f *fixed) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) s
 	return 0
 }
 
-// moments returns at/ or, with words, the directory of moments that begin with these words.
+// moments returns the directory of all moments that begin with words. Without words, it returns
+// at/.
 func (t *tree) moments(words ...string) fs.InodeEmbedder {
 	f := &fixed{t: t, list: func() []string { return nil }}
 	f.child = func(ctx context.Context, name string) (fs.InodeEmbedder, time.Duration, error) {
@@ -187,7 +188,7 @@ type directory struct {
 	entry    wire.PastEntry
 
 	mu    sync.Mutex // guards the fields below
-	known *listing   // nil if not listed yet
+	known *listing   // nil if the directory has not been listed yet
 	read  time.Time  // when known was fetched
 }
 
@@ -202,11 +203,11 @@ func (d *directory) number() uint64 { return number(d.versions, d.seq, d.path) }
 // listing holds the entries of a directory.
 type listing struct {
 	all   []wire.PastEntry
-	index map[string]int // of all, by name
+	index map[string]int // index in all, by name
 }
 
 // entries lists the directory. The tree at a moment is listed only once. A directory of versions is
-// listed again after forNow, because there may be new ones.
+// listed again after forNow, because there may be new versions.
 func (d *directory) entries(ctx context.Context) (*listing, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -285,7 +286,7 @@ type file struct {
 	fs.Inode
 	t          *tree
 	entry      wire.PastEntry
-	lostReason atomic.Pointer[string] // why its content was lost since the listing
+	lostReason atomic.Pointer[string] // why the content was lost since the listing
 }
 
 var _ = (interface {
@@ -335,8 +336,8 @@ func (f *file) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, s
 	return contentHandle(b), fuse.FOPEN_KEEP_CACHE, 0
 }
 
-// findLostReason lists the directory again to find out why the content is gone, because nobody
-// reports a purge to us.
+// findLostReason lists the directory again to find out why the content is gone, because the daemon
+// does not report a purge to this process.
 func (f *file) findLostReason(ctx context.Context) {
 	name, up := f.Parent()
 	if up == nil {

@@ -7,7 +7,8 @@ import (
 	"cachebro/fusefs/mounts"
 )
 
-// Point returns where the past of a project (see the package comment) is mounted, or "".
+// Point returns the directory on which the past of a project (see the package comment) is mounted.
+// It returns "" if the past is not mounted.
 func Point(root string) string {
 	all, err := mounts.Mounts()
 	if err != nil {
@@ -21,7 +22,8 @@ func Point(root string) string {
 	return ""
 }
 
-// Leave unmounts the past of a project even if it is in use, because it stores nothing.
+// Leave unmounts the past of a project even if it is in use. The past stores nothing, so nothing
+// can be lost.
 func Leave(root string) {
 	if point := Point(root); point != "" {
 		_ = fusefs.Detach(point)

@@ -1,10 +1,11 @@
-// Package sourcewatch reports what other processes do in a directory tree, by whatever path they
-// reach it. mountd uses it to watch its source while other processes can change the source without
-// going through the mount.
+// Package sourcewatch reports what other processes do in a directory tree, whatever path they use
+// to reach it. mountd uses it to watch its source while other processes can change the source
+// without going through the mount.
 //
-// It uses fanotify(7), which names the process. For root, one mark covers the whole file system.
-// For other users each directory needs its own mark, and the kernel only says whether the watcher
-// itself made the change. Start fails on other systems, and on file systems without file handles.
+// It uses fanotify(7), which reports the process that made a change. For root, one fanotify mark
+// covers the whole file system. For other users, each directory needs its own mark, and the kernel
+// reports only whether the watcher itself made the change. Start fails on other systems, and on
+// file systems without file handles.
 package sourcewatch
 
 import "errors"
@@ -26,11 +27,11 @@ const (
 	Attributes                // mode, owner, times, extended attributes or the number of names
 )
 
-// Event is something that another process did. The kernel may merge several events of one name, so
-// an Event says where something changed but not what the state is now.
+// Event is something that another process did. The kernel may merge several events for one name. So
+// an Event says where something changed, but not what the present state is.
 type Event struct {
 	Op   Op
-	PID  int    // 0 if the kernel does not report it
+	PID  int    // 0 if the kernel does not report the process
 	Path string // relative to the root; "" is the root itself
 	From string // the old path, if Op is Moved
 	Dir  bool

@@ -19,8 +19,8 @@ const (
 	// inMount are the events that WatchMount's mark adds.
 	inMount = unix.FAN_OPEN | unix.FAN_MODIFY | unix.FAN_CLOSE_WRITE | unix.FAN_ONDIR
 
-	// maxDirs limits the marks if each directory needs one. A mark holds the directory's inode in
-	// memory, about 1 KiB.
+	// maxDirs limits the marks if each directory needs one. A mark keeps the directory's inode in
+	// memory, which takes about 1 KiB.
 	maxDirs = 50_000
 	// elsewherePause is how long the watch waits after events that were all outside the tree. One
 	// wake-up costs more than many events.
@@ -38,7 +38,8 @@ type Watch struct {
 	tell func([]Event)
 	lost func(error)
 	self int
-	// wholeFS means that one mark covers the file system. Otherwise each directory has one.
+	// wholeFS means that one mark covers the file system. Otherwise each directory has its own
+	// mark.
 	wholeFS bool
 	moves   uint64 // the events that report renames: FAN_RENAME, or FAN_MOVE on older kernels
 	// run polls ending, the read end of a pipe; Close closes stop, its write end.
@@ -50,18 +51,18 @@ type Watch struct {
 	mu   sync.Mutex
 	buf  []byte
 	base string // the root's path according to the kernel
-	// dirs holds paths of directories by file handle, and noDir for directories outside the tree.
-	// If wholeFS is false, it holds exactly the marked directories.
+	// dirs maps file handles to the paths of directories, and to noDir for directories outside the
+	// tree. If wholeFS is false, it holds exactly the marked directories.
 	dirs map[string]string
 }
 
 // noDir stands for directories outside the tree.
 const noDir = "\x00"
 
-// Start begins to watch the tree of root. It calls tell with what other processes did, in order and
-// from one goroutine at a time. It calls lost when events are missing, so that anything may have
-// changed. Both may be called until Close returns, and must not call methods of the Watch.
-// Everything after Start's return is reported.
+// Start begins to watch the tree of root. It calls tell with the events caused by other processes,
+// in order and from one goroutine at a time. It calls lost when events are missing; then anything
+// may have changed. Both may be called until Close returns, and must not call methods of the Watch.
+// Everything that happens after Start has returned is reported.
 func Start(root *os.File, tell func([]Event), lost func(error)) (*Watch, error) {
 	fd, err := unix.FanotifyInit(unix.FAN_CLASS_NOTIF|unix.FAN_CLOEXEC|unix.FAN_NONBLOCK|unix.FAN_REPORT_DFID_NAME, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_LARGEFILE)
 	if err != nil {
@@ -117,7 +118,7 @@ func (w *Watch) set(flags uint, mask uint64, dir int, name string) error {
 }
 
 // markBelow marks a directory and all directories in its subtree. found, if not nil, is called for
-// every entry, because the entry may be older than the mark.
+// every entry, because the kernel does not report entries that are older than the mark.
 func (w *Watch) markBelow(dir string, found func(p string, isDir bool)) error {
 	key, _, err := w.handle(dir)
 	if gone(err) {
@@ -182,7 +183,7 @@ func (w *Watch) openDir(dir string) (int, error) {
 	}
 }
 
-// handle returns the handle of a directory in the kernel's events.
+// handle returns the file handle by which the kernel's events refer to a directory.
 func (w *Watch) handle(dir string) (key string, h unix.FileHandle, err error) {
 	h, _, err = unix.NameToHandleAt(int(w.root.Fd()), path.Join(".", dir), 0)
 	if err != nil {
@@ -195,8 +196,8 @@ func keyOf(kind int32, handle []byte) string {
 	return string(binary.NativeEndian.AppendUint32(nil, uint32(kind))) + string(handle)
 }
 
-// open returns the path of the directory with a handle, or "" if it does not exist or we may not
-// open it.
+// open returns the path of the directory that has the handle h, or "" if it does not exist or may
+// not be opened.
 func (w *Watch) open(h unix.FileHandle) string {
 	fd, err := unix.OpenByHandleAt(int(w.root.Fd()), h, unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY)
 	if err != nil {
@@ -206,7 +207,7 @@ func (w *Watch) open(h unix.FileHandle) string {
 	return pathOf(fd)
 }
 
-// pathOf returns the path of a descriptor's file, or "" if it was removed.
+// pathOf returns the path of a descriptor's file, or "" if the file was removed.
 func pathOf(fd int) string {
 	p, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
 	if err != nil || !strings.HasPrefix(p, "/") || strings.HasSuffix(p, " (deleted)") {
@@ -215,8 +216,8 @@ func pathOf(fd int) string {
 	return p
 }
 
-// WatchMount also reports what is opened or modified through the mount at point. It fails if the
-// Watch may not mark a whole file system.
+// WatchMount makes the Watch also report files that are opened or modified through the mount at
+// point. It fails if the Watch may not mark a whole file system.
 func (w *Watch) WatchMount(point string) error {
 	if !w.wholeFS {
 		return ErrUnsupported
@@ -224,9 +225,9 @@ func (w *Watch) WatchMount(point string) error {
 	return w.set(unix.FAN_MARK_ADD|unix.FAN_MARK_MOUNT, inMount, unix.AT_FDCWD, point)
 }
 
-// WatchWriting sets whether each modification is reported, not only the close after it. Each write
-// to the file system then costs some microseconds more. Marks of single directories report
-// modifications in any case.
+// WatchWriting sets whether each modification is reported, and not only the close after it.
+// Reporting each modification makes each write to the file system some microseconds slower. Marks
+// of single directories report modifications in any case.
 func (w *Watch) WatchWriting(on bool) error {
 	if !w.wholeFS {
 		return nil
@@ -273,7 +274,8 @@ func (w *Watch) run() {
 // Drain returns when everything that happened before the call has been reported.
 func (w *Watch) Drain() { w.take() }
 
-// take reads and reports the available events. ours means that at least one was in the tree.
+// take reads and reports the available events. ours reports whether at least one of them was in the
+// tree.
 func (w *Watch) take() (ours bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -292,7 +294,8 @@ func (w *Watch) take() (ours bool) {
 	}
 }
 
-// parse decodes structs fanotify_event_metadata, each followed by its names.
+// parse decodes a sequence of structs fanotify_event_metadata, each followed by the names of its
+// event.
 func (w *Watch) parse(b []byte) (events []Event) {
 	const head = 24
 	for len(b) >= head {
@@ -331,7 +334,7 @@ func (w *Watch) parse(b []byte) (events []Event) {
 	return events
 }
 
-// opOf translates a mask. A kernel without FAN_RENAME reports a rename's names separately.
+// opOf translates a mask. Kernels without FAN_RENAME report the two names of a rename separately.
 func opOf(mask uint64) (op Op) {
 	for _, m := range [...]struct {
 		bits uint64
@@ -358,7 +361,7 @@ func moveEvent(from, to string, pid int, dir bool) Event {
 	return e
 }
 
-// infos decodes the names of an event. at is the path that the event happened to; from and to are
+// infos decodes the names of an event. The result at is the path of the event, and from and to are
 // the paths of a rename. Each is noDir if it is outside the tree or not reported.
 func (w *Watch) infos(b []byte) (at, from, to string) {
 	at, from, to = noDir, noDir, noDir
@@ -378,7 +381,7 @@ func (w *Watch) infos(b []byte) (at, from, to string) {
 		name, _, _ := strings.Cut(string(rest[bytes:]), "\x00")
 		p := w.dir(handleType, rest[:bytes])
 		if p != noDir {
-			p = path.Join(p, name) // the name of a directory itself is "."
+			p = path.Join(p, name) // an event for a directory itself has the name "."
 			if p == "." {
 				p = ""
 			}
@@ -395,7 +398,7 @@ func (w *Watch) infos(b []byte) (at, from, to string) {
 	return at, from, to
 }
 
-// dir returns the path of the directory with a handle, or noDir if it is outside the tree.
+// dir returns the path of the directory that has a handle, or noDir if it is outside the tree.
 func (w *Watch) dir(kind int32, handle []byte) string {
 	key := keyOf(kind, handle)
 	p, ok := w.dirs[key]
@@ -413,7 +416,7 @@ func (w *Watch) dir(kind int32, handle []byte) string {
 		p = below
 	}
 	if full == "" {
-		return noDir // the directory was removed, which its parent's event reports
+		return noDir // the directory was removed; an event of its parent reports that
 	}
 	if len(w.dirs) >= maxKnown {
 		clear(w.dirs)
@@ -449,7 +452,8 @@ func (w *Watch) noteMove(e Event) {
 }
 
 // follow sets and drops marks after directories appeared or disappeared. It adds events for the
-// entries of a new directory, because the kernel reports no entry made before the mark.
+// entries of a new directory, because the kernel does not report entries that were made before the
+// mark was set.
 func (w *Watch) follow(e Event, events []Event) []Event {
 	if e.Op&Went != 0 {
 		for key, p := range w.dirs {

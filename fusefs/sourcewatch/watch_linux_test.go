@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// recorded holds what a watch reported.
+// recorded holds the events that a watch reported.
 type recorded struct {
 	events []Event
 	lost   []error
 }
 
-// watching watches a new directory with a file and a directory with a file in it.
+// watching watches a new directory that contains a file, and a directory with a file in it.
 func watching(t *testing.T) (dir string, w *Watch, r *recorded) {
 	t.Helper()
 	dir = t.TempDir()
@@ -42,7 +42,7 @@ func watching(t *testing.T) (dir string, w *Watch, r *recorded) {
 	return dir, w, r
 }
 
-// sh has another process run a script, and returns the events that were reported.
+// sh runs a script in another process, and returns the events that were reported.
 func sh(t *testing.T, dir string, w *Watch, r *recorded, script string) []Event {
 	t.Helper()
 	cmd := exec.Command("sh", "-ec", script)
@@ -58,8 +58,8 @@ func sh(t *testing.T, dir string, w *Watch, r *recorded, script string) []Event 
 	return told
 }
 
-// Each kind of change is reported with its names to every watcher; the process is named only to
-// root, and the watcher's own changes are not reported.
+// Each kind of change is reported with its names to every watcher; the process is reported only to
+// root. The watcher's own changes are not reported.
 func TestEvents(t *testing.T) {
 	dir, w, r := watching(t)
 	outside := t.TempDir()
@@ -91,7 +91,7 @@ func TestEvents(t *testing.T) {
 		is := func(e Event) bool {
 			return e.Path == c.path && e.From == c.from && e.Dir == c.dir && e.Op&c.op == c.op
 		}
-		// What happens to one name may be reported in parts.
+		// The events for one name may be reported in several parts.
 		var all Event
 		for _, e := range told {
 			if e.Path == c.path && e.From == c.from && e.Dir == c.dir {
@@ -126,7 +126,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// As an ordinary user, who may not mark a file system.
+// TestEventsAsUser runs TestEvents as an ordinary user, who may not mark a file system.
 func TestEventsAsUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can become another user")
@@ -164,8 +164,8 @@ func ordinary(t *testing.T) string {
 	return exe
 }
 
-// A tree that is made at once is reported completely, although its directories had no marks yet when
-// their files came.
+// A tree that is made quickly is reported completely, although its directories had no marks yet
+// when files were made in them.
 func TestNewDirectories(t *testing.T) {
 	dir, w, r := watching(t)
 	told := sh(t, dir, w, r, "mkdir -p n/1/2/3; for i in 1 2 3 4 5; do mkdir -p n/d$i/e; echo x >n/d$i/e/f; echo x >n/1/2/3/$i; done")
@@ -176,7 +176,7 @@ func TestNewDirectories(t *testing.T) {
 	}
 }
 
-// Opens through another mount of the tree are reported if that mount is watched.
+// A file opened through another mount of the tree is reported if that mount is watched.
 func TestWatchMount(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can bind a directory")

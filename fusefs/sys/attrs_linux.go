@@ -17,7 +17,8 @@ func GetXattrOpen(fd int, attr string, dest []byte) (int, error) {
 	return unix.Fgetxattr(fd, attr, dest)
 }
 
-// ListXattr lists the names, each followed by a NUL, and returns the size in bytes.
+// ListXattr lists the names of extended attributes, each followed by a NUL, and returns the size in
+// bytes.
 func ListXattr(f Ref, dest []byte) (int, error) { return unix.Listxattr(path(f.FD), dest) }
 
 // SetXattr sets an extended attribute, with the flags of setxattr(2).

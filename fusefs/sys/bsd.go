@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// This file encodes and decodes the structs of Darwin's system calls. The tag "portable" builds it
-// on Linux too, for its tests.
+// This file encodes and decodes the structs of Darwin's system calls. With the build tag
+// "portable", it is also compiled on Linux, for its tests.
 
-// bsdOmit and bsdNow are impossible nanoseconds that mean Unchanged and Now on Darwin.
+// bsdOmit and bsdNow are the values of Nsec that mean Unchanged and Now on Darwin. They cannot be
+// real nanoseconds.
 const (
 	bsdOmit = 1<<30 - 2
 	bsdNow  = 1<<30 - 1
@@ -23,8 +24,8 @@ const (
 	attrAccessed = 0x1000 // ATTR_CMN_ACCTIME
 )
 
-// bsdTimes returns the attribute bits to pass to setattrlist(2), and the values of the attributes: one
-// timespec struct per bit, in the order of the bits.
+// bsdTimes returns the attribute bits to pass to setattrlist(2), and the values of the attributes:
+// one timespec struct per bit, in the order of the bits.
 func bsdTimes(accessed, modified Time, now time.Time) (attrs uint32, values []byte) {
 	for _, a := range []struct {
 		bit uint32
@@ -44,7 +45,8 @@ func bsdTimes(accessed, modified Time, now time.Time) (attrs uint32, values []by
 }
 
 // parseBSD decodes the first of several dirent structs with 64-bit inode numbers, and also returns
-// that struct's size. The fields are inode number, cookie, length of the struct, length of the name, type, name.
+// that struct's size. The fields are inode number, cookie, length of the struct, length of the
+// name, type, name.
 func parseBSD(b []byte) (Dirent, int) {
 	size := int(binary.NativeEndian.Uint16(b[16:]))
 	name := b[21:size]
@@ -62,6 +64,6 @@ func parseBSD(b []byte) (Dirent, int) {
 	}, size
 }
 
-// missingBytes returns how many bytes F_PREALLOCATE must add to a file of this many 512-byte blocks
-// to allocate n bytes at off.
+// missingBytes returns the number of bytes that F_PREALLOCATE must add to a file so that n bytes at
+// off are allocated. blocks is the file's present size on disk in blocks of 512 bytes.
 func missingBytes(off, n int64, blocks uint64) int64 { return max(off+n-int64(blocks)*512, 0) }

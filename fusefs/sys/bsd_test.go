@@ -11,9 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Entries as darwin's readdir returns them (struct dirent of sys/dirent.h with
-// __DARWIN_64_BIT_INO_T; both processors are little-endian). They are padded and of different
-// lengths. The length of the name must not be trusted beyond the end of the entry.
+// TestDarwinsEntries decodes entries as darwin's readdir returns them (struct dirent of
+// sys/dirent.h with __DARWIN_64_BIT_INO_T; both processors are little-endian). The entries are
+// padded and have different lengths. The length of a name must not be trusted beyond the end of its
+// entry.
 func TestDarwinsEntries(t *testing.T) {
 	for _, c := range []struct {
 		hex  string
@@ -35,7 +36,7 @@ func TestDarwinsEntries(t *testing.T) {
 }
 
 // setattrlist(2) takes the values in the order of the bits, so the modification time comes first. A
-// time that is to stay has neither a bit nor a value.
+// time that is to stay unchanged has neither a bit nor a value.
 func TestDarwinsTimes(t *testing.T) {
 	now := time.Unix(5, 6)
 	sec := func(n byte) []byte { return []byte{n, 0, 0, 0, 0, 0, 0, 0} }
@@ -57,7 +58,7 @@ func TestDarwinsTimes(t *testing.T) {
 	}
 }
 
-// F_PREALLOCATE adds to the space that a file has on the disk, whatever its size is.
+// F_PREALLOCATE adds to the space that a file has on disk, whatever size the file has.
 func TestDarwinsRoom(t *testing.T) {
 	for _, c := range []struct {
 		off, n int64
@@ -70,8 +71,9 @@ func TestDarwinsRoom(t *testing.T) {
 	}
 }
 
-// What getattrlist(2) returns for ATTR_CMN_NAME alone (struct attrreference of sys/attr.h, after
-// the total length), and values that must not be trusted.
+// TestDarwinsSpelling decodes replies of getattrlist(2) to a request for ATTR_CMN_NAME alone
+// (struct attrreference of sys/attr.h, after the total length). Some of the replies have values
+// that must not be trusted.
 func TestDarwinsSpelling(t *testing.T) {
 	for _, c := range []struct {
 		hex, want string

@@ -12,9 +12,9 @@ const (
 	nameReply = 4 + 8 + 3*255 + 4 // a name has at most 255 UTF-16 units
 )
 
-// parseName decodes what getattrlist(2) returns if only ATTR_CMN_NAME is requested: the total length,
-// then an attrreference. The attrreference holds the offset of the name, counted from the
-// attrreference itself, and the name's length including the NUL.
+// parseName decodes the reply of getattrlist(2) to a request for ATTR_CMN_NAME alone. The reply
+// consists of the total length and an attrreference. The attrreference holds the offset of the
+// name, counted from the attrreference itself, and the name's length including the NUL.
 func parseName(b []byte) (string, bool) {
 	if len(b) < 12 {
 		return "", false

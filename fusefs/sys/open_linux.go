@@ -10,13 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Place is a flag of Open for a descriptor that only points at the file. Its attributes can be
-// read, and it can be linked and opened again, but its content cannot be read. Open with Place
-// needs no permission on the file itself.
+// Place is a flag of Open for a descriptor that only points at the file. The descriptor can be used
+// to read the file's attributes, to link the file and to open it again, but not to read its
+// content. Open with Place needs no permission on the file itself.
 const Place = unix.O_PATH
 
-// Points is true: any file can be opened with Place. Where it is false (portable.go), some files can
-// be reached only by name.
+// Points says that any file can be opened with Place. On systems where Points is false
+// (portable.go), some files can be reached only by name.
 const Points = true
 
 // NoAtime is a flag of Open. Reading from such a descriptor does not change the access time.
@@ -27,9 +27,9 @@ const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_N
 // Open opens one name in a directory and follows no symbolic link. It returns ESTALE if the name is
 // a symbolic link, and EAGAIN if renames anywhere in the system interrupted every attempt.
 //
-// If another file system is mounted on the name, Open enters it. For the kernel's own file systems
-// it returns EACCES, because opening a file of /proc or /sys can have effects, with our rights
-// instead of the caller's.
+// If another file system is mounted on the name, Open enters it. If that is one of the kernel's own
+// file systems, Open returns EACCES. Opening a file of /proc or /sys can have effects, and these
+// would happen with our rights instead of the caller's.
 func Open(dir int, name string, flags int, mode uint32) (int, error) {
 	how := unix.OpenHow{
 		Flags:   uint64(flags | unix.O_CLOEXEC | unix.O_NOFOLLOW),
@@ -49,7 +49,7 @@ func Open(dir int, name string, flags int, mode uint32) (int, error) {
 			}
 			how.Resolve &^= unix.RESOLVE_NO_XDEV
 		case err == unix.ELOOP && flags&unix.O_PATH == 0:
-			// The caller does not expect a symbolic link, so one has just replaced the file.
+			// The caller does not expect a symbolic link, so a link has just replaced the file.
 			return -1, unix.ESTALE
 		case err == unix.ENOSYS:
 			return unix.Openat(dir, name, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW, mode)
@@ -59,8 +59,8 @@ func Open(dir int, name string, flags int, mode uint32) (int, error) {
 	}
 }
 
-// OpenAgain opens the open file fd a second time, even if it was renamed or removed. It returns
-// ESTALE if that is not possible with these flags.
+// OpenAgain opens the file of the open descriptor fd again, even if the file was renamed or
+// removed. It returns ESTALE if that is not possible with these flags.
 func OpenAgain(fd, flags int) (int, error) {
 	return unix.Open(path(fd), flags|unix.O_CLOEXEC, 0)
 }

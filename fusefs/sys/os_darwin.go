@@ -8,7 +8,8 @@ var (
 	Now       = Time{Nsec: bsdNow}
 )
 
-// KeepSize is a bit of Allocate's mode. It keeps the size.
+// KeepSize is a bit of the argument mode of Allocate. With it, the size of the file does not
+// change.
 const KeepSize = 1
 
 // Flags of Rename.
@@ -26,7 +27,7 @@ func Rename(from int, old string, to int, name string, flags uint32) error {
 	return unix.RenameatxNp(from, old, to, name, flags)
 }
 
-// Allocate reserves n bytes at off. Other modes than KeepSize, which would remove or zero content,
+// Allocate reserves n bytes at off. Modes other than KeepSize would remove or zero content. They
 // fail with EOPNOTSUPP.
 func Allocate(fd int, mode uint32, off, n int64) error {
 	if mode&^KeepSize != 0 {
@@ -48,8 +49,8 @@ func Allocate(fd int, mode uint32, off, n int64) error {
 	return nil
 }
 
-// Dirents reads entries of a directory from its descriptor's position on. It returns the number of
-// bytes, 0 at the end.
+// Dirents reads entries of a directory, beginning at the position of the descriptor. It returns the
+// number of bytes, which is 0 at the end.
 func Dirents(fd int, buf []byte) (int, error) {
 	for {
 		if n, err := unix.Getdirentries(fd, buf, new(uintptr)); err != unix.EINTR {
@@ -62,7 +63,7 @@ func Dirents(fd int, buf []byte) (int, error) {
 func ParseDirent(b []byte) (Dirent, int) { return parseBSD(b) }
 
 // Sync makes a file durable. After fsync(2) alone, data may still be in the disk's cache, so Sync
-// prefers F_FULLFSYNC, which not every file system supports.
+// prefers F_FULLFSYNC. Not every file system supports that.
 func Sync(fd int, content bool) error {
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_FULLFSYNC, 0); err == nil {
 		return nil
@@ -70,13 +71,15 @@ func Sync(fd int, content bool) error {
 	return unix.Fsync(fd)
 }
 
-// AccessACL and DefaultACL are empty because access control lists are not extended attributes here.
+// AccessACL and DefaultACL are empty, because access control lists are not extended attributes on
+// Darwin.
 const (
 	AccessACL  = ""
 	DefaultACL = ""
 )
 
-// OpenFlags are the flags of open(2) that only this system has and that concern the descriptor.
+// OpenFlags are the flags of open(2) that exist only on this system and that concern the
+// descriptor.
 const OpenFlags = 0
 
 // Memory fails with ENOTSUP, because Darwin has no files in memory.

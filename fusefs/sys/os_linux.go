@@ -8,7 +8,7 @@ import (
 )
 
 // AccessACL is the extended attribute with the access control list of a file. Setting it may change
-// the mode. DefaultACL is a directory's attribute with the list for new files.
+// the mode. DefaultACL is the attribute of a directory with the access control list for new files.
 const (
 	AccessACL  = "system.posix_acl_access"
 	DefaultACL = "system.posix_acl_default"
@@ -20,7 +20,8 @@ var (
 	Now       = Time{Nsec: unix.UTIME_NOW}
 )
 
-// KeepSize is a bit of Allocate's mode. It keeps the size.
+// KeepSize is a bit of the argument mode of Allocate. With it, the size of the file does not
+// change.
 const KeepSize = unix.FALLOC_FL_KEEP_SIZE
 
 // Flags of Rename.
@@ -39,8 +40,8 @@ func Rename(from int, old string, to int, name string, flags uint32) error {
 	return err
 }
 
-// Allocate calls fallocate(2), again if a signal interrupts it. On tmpfs that is frequent, because
-// Go's runtime sends SIGURG to threads that run for long.
+// Allocate calls fallocate(2), and calls it again if a signal interrupts it. On tmpfs such
+// interruptions are frequent, because Go's runtime sends SIGURG to threads that run for long.
 func Allocate(fd int, mode uint32, off, n int64) error {
 	for {
 		if err := unix.Fallocate(fd, mode, off, n); err != unix.EINTR {
@@ -49,8 +50,8 @@ func Allocate(fd int, mode uint32, off, n int64) error {
 	}
 }
 
-// Dirents reads entries of a directory from its descriptor's position on. It returns the number of
-// bytes, 0 at the end.
+// Dirents reads entries of a directory, beginning at the position of the descriptor. It returns the
+// number of bytes, which is 0 at the end.
 func Dirents(fd int, buf []byte) (int, error) {
 	for {
 		if n, err := unix.Getdents(fd, buf); err != unix.EINTR {
@@ -75,8 +76,8 @@ func ParseDirent(b []byte) (Dirent, int) {
 	}, size
 }
 
-// Sync makes a file durable. If content is true, it leaves out attributes that are not needed to
-// read the data.
+// Sync makes a file durable. If content is true, attributes that are not needed to read the data
+// are left out.
 func Sync(fd int, content bool) error {
 	if content {
 		return unix.Fdatasync(fd)
@@ -84,14 +85,15 @@ func Sync(fd int, content bool) error {
 	return unix.Fsync(fd)
 }
 
-// OpenFlags are the flags of open(2) that only this system has and that concern the descriptor.
+// OpenFlags are the flags of open(2) that exist only on this system and that concern the
+// descriptor.
 const OpenFlags = unix.O_NOATIME | unix.O_LARGEFILE
 
 // Memory makes a file in memory that has no path.
 func Memory(name string) (int, error) { return unix.MemfdCreate(name, unix.MFD_CLOEXEC) }
 
 // NoUmask makes the calling thread create files with exactly the given modes. If a container's
-// seccomp forbids unshare, it affects the whole process.
+// seccomp filter forbids unshare, NoUmask affects the whole process.
 func NoUmask() {
 	_ = unix.Unshare(unix.CLONE_FS)
 	unix.Umask(0)

@@ -9,15 +9,15 @@ import (
 )
 
 // This file is the implementation for kernels without O_PATH, openat2 and /proc. It uses POSIX
-// calls on descriptors, and on names in directories. The tag "portable" builds it on Linux, for its
-// tests.
+// calls on descriptors, and on names in directories. With the build tag "portable", it is also
+// compiled on Linux, for its tests.
 
-// Place is a flag of Open. With it Open opens only a directory, or a regular file that we may read
-// or write. No system call gets the bit.
+// Place is a flag of Open. With this flag, Open opens only a directory, or a regular file that we
+// may read or write. The flag is not passed to any system call.
 const Place = 1 << 28
 
-// Points is false: symbolic links, FIFOs, and files that their owner may not open can be reached
-// only by name. See open_linux.go.
+// Points says that not every file can be opened with Place. Symbolic links, FIFOs, and files that
+// their owner may not open can be reached only by name. See open_linux.go.
 const Points = false
 
 // Open opens one name in a directory and follows no symbolic link. It returns ESTALE if the name is
@@ -25,7 +25,7 @@ const Points = false
 // kernel's own file systems it returns EACCES.
 func Open(dir int, name string, flags int, mode uint32) (int, error) {
 	if name == ".." || strings.Contains(name, "/") {
-		return -1, unix.EXDEV // not a single component
+		return -1, unix.EXDEV // the name is not a single component
 	}
 	if name != "." && foreign(dir, name) {
 		return -1, unix.EACCES
@@ -76,8 +76,8 @@ func openat(dir int, name string, flags int, mode uint32) (int, error) {
 	}
 }
 
-// OpenAgain opens the open file fd again, whatever its names are. It duplicates fd, so the offset
-// must not be used. It returns ESTALE if that is not possible with these flags.
+// OpenAgain opens the file of the open descriptor fd again, whatever names it has. It duplicates fd,
+// so the file offset must not be used. It returns ESTALE if that is not possible with these flags.
 func OpenAgain(fd, flags int) (int, error) {
 	have, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	if err != nil {
@@ -100,10 +100,10 @@ func OpenAgain(fd, flags int) (int, error) {
 
 func LinkFD(fd, dir int, name string) error { return unix.ENOENT }
 
-// Target returns where a symbolic link points.
+// Target returns the target of a symbolic link.
 func Target(f Ref) ([]byte, error) {
 	if f.FD >= 0 {
-		return nil, unix.EINVAL // no descriptor is open on a symbolic link here
+		return nil, unix.EINVAL // on this system, no descriptor can be open on a symbolic link
 	}
 	return ReadLink(f.Dir, f.Name)
 }
@@ -176,7 +176,8 @@ func GetXattrOpen(fd int, attr string, dest []byte) (int, error) {
 	return unix.Fgetxattr(fd, attr, dest)
 }
 
-// ListXattr lists the names, each followed by a NUL, and returns the size in bytes.
+// ListXattr lists the names of extended attributes, each followed by a NUL, and returns the size in
+// bytes.
 func ListXattr(f Ref, dest []byte) (n int, err error) {
 	err = xattrs(f, func(fd int) error { n, err = unix.Flistxattr(fd, dest); return err })
 	return n, err
@@ -193,7 +194,7 @@ func RemoveXattr(f Ref, attr string) error {
 }
 
 // Append writes at the current end of the file, and returns the number of bytes written. No other
-// goroutine may write through fd meanwhile, because its write would be appended too.
+// goroutine may write through fd at the same time, because that write would be appended too.
 func Append(fd int, b []byte) (int, error) {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	if err == nil {

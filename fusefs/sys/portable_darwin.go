@@ -36,7 +36,8 @@ func (t Time) spec() unix.Timespec {
 }
 
 // setTimesOpen sets times with fsetattrlist(2), because futimes(2) has only microseconds. A process
-// that may write to the file without owning it may only set both times to now, with futimes.
+// that may write to the file but does not own it may only set both times to the present, which
+// needs futimes.
 func setTimesOpen(fd int, accessed, modified Time) error {
 	if accessed == Now && modified == Now {
 		return unix.Futimes(fd, nil)
@@ -68,7 +69,7 @@ func openXattrs(dir int, name string) (int, error) {
 }
 
 // Mknod makes an empty file or a FIFO. mkfifoat(2) exists only since macOS 13, so a FIFO is made by
-// path and then looked up in the directory. If the directory was moved meanwhile, Mknod returns
+// path and then looked up in the directory. If the directory was moved in between, Mknod returns
 // ESTALE.
 func Mknod(dir int, name string, mode uint32, dev int) error {
 	switch mode & unix.S_IFMT {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NoAtime is a flag of Open: reading from the descriptor then leaves the access time unchanged.
+// NoAtime is a flag of Open. Reading from such a descriptor does not change the access time.
 const NoAtime = unix.O_NOATIME
 
 // search are the flags that open a directory only to look up names in it.
@@ -26,7 +26,8 @@ func setTimesOpen(fd int, accessed, modified Time) error {
 	return unix.UtimesNanoAt(fd, "", []unix.Timespec{accessed.spec(), modified.spec()}, unix.AT_EMPTY_PATH)
 }
 
-// openXattrs opens a name for its extended attributes. On Linux symbolic links and FIFOs have none.
+// openXattrs opens a name for its extended attributes. On Linux, symbolic links and FIFOs have no
+// such attributes.
 func openXattrs(dir int, name string) (int, error) { return Open(dir, name, Place, 0) }
 
 // Mknod makes a FIFO, a socket, a device or an empty file.

@@ -13,8 +13,8 @@ import (
 )
 
 // Ref refers to a file by an open descriptor, which may have been opened with Place. If FD is
-// negative, it refers to a name in a directory at the time of the call. Names are for files that
-// cannot be opened without an effect; see Points.
+// negative, the Ref means the file that Name in the directory Dir leads to at the time of a call.
+// Names are used for files that cannot be opened without an effect; see Points.
 type Ref struct {
 	FD   int
 	Dir  int
@@ -35,7 +35,7 @@ func StatRef(r Ref, s *Stat) error {
 	return StatFD(r.FD, s)
 }
 
-// ReadLink returns the target of the symbolic link with this name.
+// ReadLink returns the target of the symbolic link name in the directory dir.
 func ReadLink(dir int, name string) ([]byte, error) {
 	buf := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(dir, name, buf)
@@ -46,13 +46,14 @@ func ReadLink(dir int, name string) ([]byte, error) {
 }
 
 // SameName reports whether two names are equal on a volume that ignores case and normalises names.
-// Volumes differ in what they fold (ß and ss, ignored characters). So SameName is used only where
-// the volume cannot be asked: for names that do not exist, and to compare the names of one file.
+// Volumes differ in the names that they treat as equal (ß and ss, ignored characters). So SameName
+// is used only where the volume cannot be asked: for names that do not exist, and in comparing the
+// names of one file.
 func SameName(a, b string) bool {
 	return a == b || strings.EqualFold(norm.NFD.String(a), norm.NFD.String(b))
 }
 
-// spelling chooses, among an inode's names in a directory, the one that matches name.
+// spelling chooses, among the names that an inode has in a directory, the name that matches name.
 func spelling(name string, of []string) string {
 	if len(of) == 1 {
 		return of[0]
@@ -65,8 +66,8 @@ func spelling(name string, of []string) string {
 	return name
 }
 
-// Time is a time as the source stores it. event.Stat holds nanoseconds in one int64, which overflow
-// in 2262. The times that programs see must not overflow.
+// Time is a time as the source stores it. event.Stat holds a time as nanoseconds in one int64,
+// which overflows in 2262. The times that programs see must not overflow.
 type Time struct {
 	Sec  int64 // since 1970
 	Nsec uint32
@@ -74,11 +75,11 @@ type Time struct {
 
 func (t Time) nanos() int64 { return t.Sec*int64(time.Second) + int64(t.Nsec) }
 
-// Stat holds the attributes of a file on the source. Birth is 0 if the source has none.
+// Stat holds the attributes of a file of the source. Birth is 0 if the source has no birth time.
 type Stat struct {
 	event.Stat
 	Accessed, Modified, Changed Time
-	Born                        Time   // zero if the source has none
+	Born                        Time   // zero if the source has no birth time
 	Blocks                      uint64 // of 512 bytes
 	Blksize                     uint32 // bytes
 	Rdev                        uint64

@@ -11,8 +11,8 @@ import (
 // treats all normal forms of a name as equal, even on volumes that distinguish case.
 func Folds(int) bool { return true }
 
-// Spelling returns the name of the directory entry found as name. For a file with several names the
-// system may report another one. Then Spelling returns name.
+// Spelling returns the spelling, in the directory, of the entry found as name. For a file with
+// several names, the system may report another of its names. Then Spelling returns name.
 func Spelling(dir int, name string, ino uint64) (string, error) {
 	path, err := unix.BytePtrFromString(name)
 	if err != nil {

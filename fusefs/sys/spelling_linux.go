@@ -6,7 +6,7 @@ import "golang.org/x/sys/unix"
 const casefold = 0x40000000
 
 // Folds reports whether names in a directory have several spellings. On ext4, f2fs, bcachefs and
-// tmpfs that is an attribute of the directory, which can be changed only while the directory is
+// tmpfs, this is an attribute of the directory, which can be changed only while the directory is
 // empty. FUSE file systems may support it too.
 func Folds(dir int) bool {
 	var fs unix.Statfs_t
@@ -32,8 +32,9 @@ func Folds(dir int) bool {
 	return err == nil && flags&casefold != 0
 }
 
-// Spelling returns the name of the directory entry that is found as name and has inode number ino.
-// It reads the directory, because /proc/self/fd has the spelling of the first lookup.
+// Spelling returns the spelling, in the directory, of the entry that is found as name and has inode
+// number ino. It reads the directory, because a link in /proc/self/fd has the spelling of the first
+// lookup.
 func Spelling(dir int, name string, ino uint64) (string, error) {
 	fd, err := Open(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {

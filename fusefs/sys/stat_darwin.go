@@ -34,8 +34,8 @@ func StatFD(fd int, s *Stat) error {
 }
 
 // fill converts st. It leaves Birth at 0, because any process on Darwin can change a file's time of
-// creation, for example by setting an older modification time. Elsewhere Birth distinguishes a file
-// from a later one with the same inode number.
+// creation, for example by setting an older modification time. On other systems, Birth
+// distinguishes a file from a later file with the same inode number.
 func (s *Stat) fill(st *unix.Stat_t) {
 	*s = Stat{
 		Accessed: moment(st.Atim), Modified: moment(st.Mtim), Changed: moment(st.Ctim), Born: moment(st.Btim),

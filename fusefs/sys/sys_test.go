@@ -23,8 +23,8 @@ func place(t *testing.T, dir string) int {
 	return fd
 }
 
-// A symbolic link, or a name that leads out of the directory, is never followed, whatever it is
-// opened for. As a Place, a link itself can be opened.
+// A symbolic link, or a name that leads out of the directory, is never followed, whatever the flags
+// of the open are. With Place, the link itself can be opened.
 func TestOpenFollowsNothing(t *testing.T) {
 	root := t.TempDir()
 	in := filepath.Join(root, "in")
@@ -58,7 +58,7 @@ func TestOpenFollowsNothing(t *testing.T) {
 }
 
 // Times that do not fit into an int64 of nanoseconds are set and read exactly, and times that are
-// to stay do not change.
+// to stay unchanged do not change.
 func TestTimesStayWhole(t *testing.T) {
 	root := t.TempDir()
 	if err := os.WriteFile(filepath.Join(root, "f"), nil, 0o600); err != nil {
@@ -71,7 +71,7 @@ func TestTimesStayWhole(t *testing.T) {
 	defer unix.Close(fd)
 	far := Time{Sec: time.Date(2400, 1, 1, 0, 0, 0, 0, time.UTC).Unix(), Nsec: 123456789}
 	if runtime.GOOS == "darwin" {
-		far.Sec = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC).Unix() // APFS ends in 2262
+		far.Sec = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC).Unix() // times of APFS end in 2262
 	}
 	old := Time{Sec: -2, Nsec: 999999999}
 	var s Stat
@@ -169,8 +169,8 @@ func TestEntries(t *testing.T) {
 	}
 }
 
-// Two names change places and none is replaced. Space is allocated with and without a change of the
-// size.
+// Two names are exchanged, and neither is replaced. Space is allocated with and without a change of
+// the size.
 func TestRenameAndAllocate(t *testing.T) {
 	root := t.TempDir()
 	dir := place(t, root)
@@ -213,7 +213,8 @@ func TestRenameAndAllocate(t *testing.T) {
 	}
 }
 
-// Pairs of names that a volume that folds takes for one name, and pairs that it does not.
+// TestSameName compares pairs of names. Some of them are equal on a volume that ignores case and
+// normalises names, and some are not.
 func TestSameName(t *testing.T) {
 	for _, c := range []struct {
 		a, b string

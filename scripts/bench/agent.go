@@ -11,8 +11,8 @@ import (
 	"os/exec"
 )
 
-// agent plays a client with hooks and a transcript. The transcript proves to cachebro that a
-// context still holds what was sent to it.
+// agent plays a client that has hooks and a transcript. The transcript proves to cachebro that a
+// context still contains the texts that were sent to it.
 type agent struct {
 	binary, dir string
 	transcript  *os.File
@@ -48,7 +48,7 @@ func (a *agent) begin(id, tool string, input any) error {
 	return a.event("PreToolUse", a.call)
 }
 
-// end reports what the model was given.
+// end reports the answer that the model was given.
 func (a *agent) end(text string) error {
 	a.call["tool_response"] = text
 	if err := a.event("PostToolBatch", map[string]any{"tool_calls": []any{a.call}}); err != nil {

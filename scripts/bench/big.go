@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	packed    = 10_000   // files in the archive that is unpacked; many packages have as many
-	bigFile   = 24 << 20 // below the size above which no content is kept
+	packed    = 10_000   // files in the archive that is unpacked; many packages have about as many
+	bigFile   = 24 << 20 // smaller than the limit above which content is not kept
 	randomOps = 2000
 )
 
-// bigTasks returns tasks that take seconds each, so they run fewer times.
+// bigTasks returns tasks that take seconds each and therefore run fewer times.
 func bigTasks() []task {
 	ms, us := time.Millisecond, time.Microsecond
 	big := func(dir string) string { return filepath.Join(dir, "bench-big") }
@@ -52,7 +52,7 @@ func bigTasks() []task {
 	}
 }
 
-// pack makes the archive, once.
+// pack makes the archive unless it exists.
 func pack(name string) error {
 	if _, err := os.Stat(name); err == nil {
 		return nil
@@ -103,7 +103,7 @@ func writeBig(name string) error {
 }
 
 // uncached opens a file and drops its pages from the page cache of this mount. The kernel may still
-// have cached the pages of the same file on the source.
+// have cached pages of the same file in the source.
 func uncached(name string) (*os.File, error) {
 	f, err := os.Open(name)
 	if err == nil {
@@ -148,7 +148,8 @@ func readAtRandom(name string) error {
 }
 
 // fullQueue measures what a close costs while eight writers together write more than the store can
-// take. A close then waits for the store, but only up to a limit, which the measurement shows.
+// take. A close then waits for the store, but only for a limited time. The measurement shows that
+// limit.
 func fullQueue(labels, dirs []string) error {
 	const (
 		writers = 8

@@ -1,10 +1,10 @@
 #!/bin/sh
-# The table of processor times, natively and of two builds by turns: all works with 5,000 files
-# and with MANY, in memory, and saves on the disk of TMPDIR.
+# Makes the table of processor times, natively and for two builds by turns. All works run with 5,000
+# files and with MANY files in memory. Saves also run on the disk of TMPDIR.
 # Usage: scripts/bench/costs.sh BEFORE NOW [RUNS [MANY]]
 set -eu
 cd "$(dirname "$0")/../.."
-before=$(realpath "$1") now=$(realpath "$2") # both must be called cachebro
+before=$(realpath "$1") now=$(realpath "$2") # both files must be called cachebro
 runs=${3:-5} many=${4:-100000}
 memory=$(mktemp -d /dev/shm/cachebro-costs.XXXXXX)
 disk=$(mktemp -d "${TMPDIR:-/tmp}/cachebro-costs.XXXXXX")

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// cpu returns the user and system time of processes, which tells more than the clock on a busy
-// machine.
+// cpu returns the user and system time of processes, which on a busy machine tells more than wall
+// time.
 func cpu(pids ...int) (sum time.Duration) {
 	for _, pid := range pids {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

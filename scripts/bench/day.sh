@@ -1,9 +1,8 @@
 #!/bin/sh
-# A developer's day: the same work natively, through the loopback and through cachebro, by
-# turns, on the history of a repository. A line for each kind of work: the median of wall
-# time in ms, and of the processor time of all processes of the machine meanwhile, so it
-# is for a machine with nothing else to do. npm ci needs the network and has a script of
-# its own (packages.sh).
+# Measures a developer's day: the same work natively, through the loopback and through cachebro, by
+# turns, on the history of a repository. For each kind of work it prints the median wall time in ms,
+# and the processor time that all processes of the machine used in that time. So it needs a machine
+# that does nothing else. npm ci needs the network and has its own script (packages.sh).
 # Usage: scripts/bench/day.sh CACHEBRO LOOPBACK WORK REPOSITORY [RUNS]
 set -eu
 cb=$1 loopback=$2 work=$3 repo=$(realpath "$4") runs=${5:-5}
@@ -37,7 +36,7 @@ until grep -q " $work/loopback fuse" /proc/mounts; do
 	sleep 0.1
 done
 busy() { awk '$1 == "cpu" { print ($2 + $3 + $4 + $7 + $8) * 10 }' /proc/stat; } # ms
-measured() { # NAME COMMAND…: in the present place
+measured() { # NAME COMMAND…: runs and measures a command in the present place
 	name=$1
 	shift
 	sleep 0.5
@@ -46,12 +45,12 @@ measured() { # NAME COMMAND…: in the present place
 	t=$((($(date +%s%N) - t) / 1000000)) c=$(($(busy) - c))
 	printf '%s|%s|%d|%d\n' "$name" "$place" "$t" "$c" >>"$results"
 }
-back() { # 100 commits back and forth, ten at a time
+back() { # checks out 100 commits backwards and forwards, ten at a time
 	for i in $(seq 0 10 100) $(seq 90 -10 0); do git -C r checkout -q "$tip~$i"; done
 }
 edits() { for f in $(git -C r ls-files '*.go' | head -200); do sed -i '1s/$/ /' "r/$f"; done; }
 build() { (cd r && printf '\n' >>"$(git ls-files 'store/*.go' | head -1)" && go build -trimpath -o /dev/null ./cmd/cachebro); }
-# What is built first fills Go's cache for all places.
+# This build fills Go's cache for all places.
 (cd "$repo" && CGO_ENABLED=0 go build -trimpath -o /dev/null ./cmd/cachebro)
 git -C "$repo" archive -o "$work/tree.tar" HEAD
 tip=$(git -C "$repo" rev-parse HEAD)

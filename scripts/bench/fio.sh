@@ -1,15 +1,15 @@
 #!/bin/sh
-# fio side by side: 8 files of 24 MiB (small enough to be captured) written and read
-# in order by 1 MiB, then 4 KiB at random for 3 s, buffered, one job. fio drops what
-# the kernel has cached of the files before it reads; the page cache below a mount
-# stays warm. Medians of RUNS. Prints MB/s for the first two, operations/s for the
-# others, and each against native.
+# Runs fio in several directories by turns: 8 files of 24 MiB (small enough to be captured) are
+# written and read sequentially in blocks of 1 MiB, and then at random in blocks of 4 KiB for 3 s,
+# buffered, in one job. Before it reads, fio drops the pages that the kernel has cached for the
+# files; the page cache below a mount stays warm. Prints medians of RUNS runs, in MB/s for the first
+# two tests and in operations/s for the others, each with its ratio to the native directory.
 # Usage: scripts/bench/fio.sh RUNS NAME=DIR…      (the first is native)
 set -eu
 runs=$1
 shift
 common="--directory=fio --filesize=24m --nrfiles=8 --file_service_type=sequential --invalidate=1 --output-format=terse --terse-version=3"
-figure() { # JOB: what fio measured, from the directory it stands in
+figure() { # JOB: prints fio's result for the current directory
 	case $1 in
 	write) fio --name=a --rw=write --bs=1m --end_fsync=1 $common | cut -d';' -f48 ;;
 	read) fio --name=a --rw=read --bs=1m $common | cut -d';' -f7 ;;

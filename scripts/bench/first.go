@@ -21,8 +21,8 @@ import (
 const mostFirst = 150 * time.Second
 
 // firstIndex mounts dir and measures reads over MCP until the project's first index is complete, or
-// for mostFirst. The reads are those of one client, of several clients with a writer at the same
-// time, or of no client. Then it prints how long the index took, the daemon's processor time, and
+// for mostFirst. The reads are made by one client, by several clients with a writer at the same
+// time, or by no client. Then it prints how long the index took, the daemon's processor time, and
 // its peak memory. The project should have no history yet.
 func firstIndex(binary, dir string, clients int, writer bool) error {
 	files, err := sample(dir, 400)
@@ -73,12 +73,12 @@ func firstIndex(binary, dir string, clients int, writer bool) error {
 	}
 	pid, complete := 0, time.Time{}
 	for end := start.Add(mostFirst); complete.IsZero() && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		if clients == 0 { // frequent requests would count as somebody who waits for answers
+		if clients == 0 { // frequent requests would count as a client that waits for answers
 			time.Sleep(3 * time.Second)
 		}
 		out, err := statusOf(binary, dir)
 		if err != nil {
-			continue // it is starting
+			continue // the daemon is starting
 		}
 		var st struct {
 			PID   int                 `json:"daemon_pid"`
@@ -94,7 +94,7 @@ func firstIndex(binary, dir string, clients int, writer bool) error {
 		}
 		pid = st.PID
 		recorded := st.Scan.Done && st.Store.Versions >= len(files)
-		indexed := st.Index.Ready && (writer || st.Index.Lag <= 20) // behind a writer, the index always lags a little
+		indexed := st.Index.Ready && (writer || st.Index.Lag <= 20) // beside a writer, the index always lags a little
 		if recorded && indexed {
 			complete = time.Now()
 		}
@@ -121,7 +121,7 @@ func firstIndex(binary, dir string, clients int, writer bool) error {
 	return nil
 }
 
-// readOn reads files over a connection of its own until over is set.
+// readOn reads files over its own connection until over is set.
 func readOn(binary, dir string, files []string, n int, over *atomic.Bool) (ds []time.Duration, err error) {
 	cmd := exec.Command(binary, "serve", "--reader=connection", dir)
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
@@ -157,7 +157,7 @@ func readOn(binary, dir string, files []string, n int, over *atomic.Bool) (ds []
 			return nil, err
 		}
 		ds = append(ds, d)
-		time.Sleep(10 * time.Millisecond) // an agent thinks between reads
+		time.Sleep(10 * time.Millisecond) // an agent thinks between two reads
 	}
 	return ds, nil
 }

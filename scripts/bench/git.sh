@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# What it costs to keep git's own files (undo --git, git lost): the same work on the plain
-# file system, on a mount by a build that keeps none of them, and by the build of now, by
-# turns, both mounted at once. The build without differs in one line. Prints a table for
-# doc/performance.md. npm ci needs npm, and the network once, to fill its cache.
+# Measures what it costs to save git's own files (undo --git, git lost). It does the same work on
+# the plain file system, on a mount by a build that saves none of these files, and on a mount by the
+# present build, by turns. Both mounts exist at the same time. The two builds differ in one line.
+# Prints a table for doc/performance.md. npm ci needs npm, and the network once to fill the cache.
 #   scripts/bench/git.sh [RUNS] [TASK,TASK…]
 #   tasks: status commits checkout rebase fetch gc clone npm
-# REBASE: how many commits are rebased; CACHEBRO_BENCH_DIR: where to work.
+# REBASE: number of commits that are rebased; CACHEBRO_BENCH_DIR: directory to work in
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 runs=${1:-7}
@@ -43,7 +43,7 @@ finish() {
 trap finish EXIT
 trap 'exit 1' INT TERM
 
-# The build that keeps nothing: its keeper has no directory.
+# The build that saves none of git's files has a gitKeeper without a directory.
 file=fusefs/capture/git.go
 sed 's/^\treturn &gitKeeper{dir: dir,/\treturn \&gitKeeper{dir: "",/' $file >"$work/off.go"
 ! cmp -s $file "$work/off.go" || { echo "$file has no line that makes a keeper" >&2; exit 1; }
@@ -52,8 +52,8 @@ export GOFLAGS="${GOFLAGS:-} -buildvcs=false" CGO_ENABLED=0
 go build -trimpath -overlay "$work/overlay.json" -o "$work/bin/without/cachebro" ./cmd/cachebro
 go build -trimpath -o "$work/bin/with/cachebro" ./cmd/cachebro
 
-# A repository of 400 files: topic has as many commits as are rebased, other has other
-# text in all files, main has one commit that topic does not know.
+# Make a repository of 400 files. The branch topic has the commits that are rebased, the branch
+# other has another text in all files, and main has one commit that topic does not have.
 {
 	printf 'reset refs/heads/main\n'
 	text() { printf 'data %d\n%s\n' $((${#1} + 1)) "$1"; }
@@ -104,7 +104,7 @@ for kind in $kinds; do
 	done
 done
 
-# Each task: what is prepared, and what is timed.
+# For each task there is a function that prepares it, and a function that is timed.
 before_status() { git status >/dev/null; }
 status() { for _ in 1 2 3 4 5; do git status >/dev/null; done; }
 before_commits() { git checkout -q -B work main; }
@@ -153,7 +153,7 @@ for task in $(echo "$only" | tr , ' '); do
 			(
 				cd "$work/$place"
 				"before_$task"
-				sleep 0.5 # what the daemon does about that is not of the task
+				sleep 0.5 # do not measure the daemon's work for the preparation
 				began=$(date +%s%N)
 				$task || { cat "$work/log" >&2; exit 1; }
 				echo $((($(date +%s%N) - began) / 1000000)) >>"$work/$task.$place"

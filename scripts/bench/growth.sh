@@ -1,14 +1,15 @@
 #!/bin/sh
-# What a project costs as it grows: trees of small text files (a hundred words each), a
-# line for each size. Times are wall; cpu is the daemon's until its index was complete;
-# memory is resident (kB): of mountd after one look at every file, of the daemon the most
-# that it held and what it holds 30 s later. The last column is the cost for a file.
+# Measures what a project costs as it grows. It uses trees of small text files (of a hundred words
+# each) and prints a line for each size. Times are wall times. cpu is the daemon's processor time
+# until its index was complete. Memory is resident memory in kB: of mountd after each file was
+# looked up once, and of the daemon at its peak and 30 s later. The last column is the cost of one
+# file.
 # Usage: scripts/bench/growth.sh CACHEBRO WORK NUMBER…
 set -eu
 cb=$1 work=$2
 shift 2
 ms() { echo $((($(date +%s%N) - $1) / 1000000)); }
-took() { # COMMAND…: its milliseconds, the middle of three runs
+took() { # COMMAND…: prints its milliseconds, as the median of three runs
 	for _ in 1 2 3; do
 		t=$(date +%s%N)
 		"$@" >/dev/null || [ $? = 1 ]
@@ -18,7 +19,7 @@ took() { # COMMAND…: its milliseconds, the middle of three runs
 said() { "$cb" status --json --dir "$dir" 2>/dev/null | tr ',{' '\n\n' | sed -n "s/^\"$1\":\([0-9a-z]*\).*/\1/p" | head -1; }
 memory() { awk -v f="$2:" '$1 == f { print $2 }' "/proc/$1/status" 2>/dev/null || echo 0; }
 cpu() { awk '{ print ($14 + $15) * 10 }' "/proc/$1/stat"; }
-until_() { # LIMIT COMMAND…: waits until it succeeds, LIMIT seconds at most
+until_() { # LIMIT COMMAND…: waits until the command succeeds, at most LIMIT seconds
 	end=$(($(date +%s) + $1))
 	shift
 	until "$@"; do

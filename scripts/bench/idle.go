@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// idle returns when the processors have been 90% idle for a fifth of a second, or after most.
+// idle returns when the processors have been 90% idle for a fifth of a second, or after the time
+// most.
 func idle(most time.Duration) {
 	const step, steps = 50 * time.Millisecond, 4
 	busy, all := ticks()
@@ -17,7 +18,7 @@ func idle(most time.Duration) {
 		time.Sleep(step)
 		b, a := ticks()
 		if a == 0 {
-			return // no /proc/stat
+			return // the system has no /proc/stat
 		}
 		if quiet++; (b-busy)*10 > a-all {
 			quiet = 0
@@ -26,16 +27,17 @@ func idle(most time.Duration) {
 	}
 }
 
-// ticks returns the processors' clock ticks since the start: the busy ones, and all of them.
+// ticks returns the clock ticks of all processors since the system was started: the busy ticks, and
+// all ticks.
 func ticks() (busy, all uint64) {
 	b, _ := os.ReadFile("/proc/stat")
 	line, _, _ := strings.Cut(string(b), "\n")
 	for i, f := range strings.Fields(line) {
 		n, err := strconv.ParseUint(f, 10, 64)
 		if err != nil {
-			continue // the name
+			continue // the first field is a name
 		}
-		if all += n; i != 4 && i != 5 { // idle, waiting for a disk
+		if all += n; i != 4 && i != 5 { // fields 4 and 5 count idle time and time waiting for a disk
 			busy += n
 		}
 	}

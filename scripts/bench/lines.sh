@@ -1,9 +1,10 @@
 #!/bin/sh
-# The lines of the bench with two builds by turns. Single mounts of one build differ by a third,
-# so each round mounts both builds anew, and the table has the median of all rounds.
-# Usage: scripts/bench/lines.sh BEFORE NOW [ROUNDS [RUNS [ONLY]]]: two binaries
-# CACHEBRO_BENCH_TREE: a tree to copy instead of the Go source tree;
-# CACHEBRO_BENCH_DIR: where to work instead of the directory for temporary files.
+# Measures lines of the bench with two builds by turns. Two mounts by the same build can differ by a
+# third. So each round mounts both builds anew, and the table has the medians of all rounds.
+# Usage: scripts/bench/lines.sh BEFORE NOW [ROUNDS [RUNS [ONLY]]]
+# BEFORE and NOW are two binaries.
+# CACHEBRO_BENCH_TREE: a tree to copy instead of the Go source tree
+# CACHEBRO_BENCH_DIR: a directory to work in instead of the one for temporary files
 set -eu
 cd "$(dirname "$0")/../.."
 before=$(realpath "$1") now=$(realpath "$2") rounds=${3:-4} runs=${4:-5} only=${5:-}
@@ -44,7 +45,7 @@ for round in $(seq "$rounds"); do
 			n=$((n + 1))
 			sleep 0.1
 		done
-		# Earlier builds have the command under its former name.
+		# Earlier builds have this command under another name.
 		(cd "$work/$build" && "$cb" store reindex || "$cb" reindex) >"$work/log" 2>&1
 		places="$places $build=$work/$build"
 	done
@@ -52,7 +53,8 @@ for round in $(seq "$rounds"); do
 	"$work/bench" -n "$runs" -only "$only" native="$work/native" $places >"$work/round$round"
 	clean
 done
-# A cell is "29.1 µs 3.99x"; the number before the unit is taken from the column of each label.
+# A cell looks like "29.1 µs 3.99x". The script takes the number before the unit from the column of
+# each label.
 cat "$work"/round* | awk '
 	/^medians of/ { for (i = 0; i < 3; i++) label[i] = $(NF - 2 + i); next }
 	{

@@ -1,10 +1,11 @@
 //go:build linux
 
-// Command bench measures the same work in several directories that hold the same files (the plain
-// one, a go-fuse loopback, cachebro) and prints one table of medians, with the ratio to the first
-// directory, and of the last one to those whose labels begin with "loopback". Each run waits until
-// the processors are idle, so that the background work of one run does not slow down the next.
-// scripts/bench.sh prepares the directories and runs it.
+// Command bench measures the same work in several directories that contain the same files (a plain
+// one, a go-fuse loopback, cachebro). It prints one table of medians. Each median has its ratio to
+// the first directory. The median of the last directory also has its ratio to the directories whose
+// labels begin with "loopback". Each run waits until the processors are idle, so that the
+// background work of one run does not slow down the next. scripts/bench.sh prepares the directories
+// and runs this command.
 //
 // Usage: bench [-n RUNS] [-only NAME] [-cachebro BIN] LABEL=DIR…
 package main
@@ -19,8 +20,8 @@ import (
 	"time"
 )
 
-// task is one line of the table. prepare is not measured; run does ops operations, and the time
-// is divided by ops.
+// task is one line of the table. prepare is not measured. run does ops operations, and the measured
+// time is divided by ops.
 type task struct {
 	name    string
 	unit    time.Duration
@@ -113,7 +114,7 @@ func bench(places []string, runs int, only, binary string) error {
 	return reread(binary, dirs[len(dirs)-1])
 }
 
-// rivals returns the indices of the loopbacks, to which the last directory is compared.
+// rivals returns the indices of the loopbacks. The last directory is compared with them.
 func rivals(labels []string) []int {
 	var is []int
 	for i, l := range labels[:max(len(labels)-1, 0)] {
@@ -153,7 +154,7 @@ func unitName(d time.Duration) string {
 	return "ms"
 }
 
-// sample returns up to n regular files of the tree, evenly spread.
+// sample returns up to n regular files, spread evenly over the tree.
 func sample(dir string, n int) ([]string, error) {
 	var all []string
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {

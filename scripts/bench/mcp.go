@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// rereads is how many reads of a changed file, and how many of an unchanged one, are measured for
-// each size.
+// rereads is the number of reads that are measured for each size, of a changed file as well as of
+// an unchanged file.
 const rereads = 150
 
 // client is a minimal MCP client over stdio.
@@ -24,11 +24,11 @@ type client struct {
 	in  io.WriteCloser
 	out *bufio.Reader
 	id  int
-	// pids are the processes that work on an answer. Their processor time is measured.
+	// pids are the processes that produce an answer. Their processor time is measured.
 	pids []int
-	// agent, if not nil, calls the hooks for each read, as Claude Code does. They report what the
-	// model was given. Without that report, a text above 8 KiB does not count as shown, because the
-	// client may have cut it.
+	// agent, if not nil, calls the hooks for each read, as Claude Code does. The hooks report the
+	// text that the model was given. Without that report, a text of more than 8 KiB does not count
+	// as shown, because the client may have cut it.
 	agent *agent
 	reads int
 }
@@ -73,8 +73,8 @@ func (c *client) call(method string, params any) (string, error) {
 	}
 }
 
-// reread measures what a read costs an agent that already has the file: a read of an unchanged
-// file, and one of a file with one changed line.
+// reread measures what a read costs an agent that already has the file. It reads an unchanged file,
+// and a file with one changed line.
 func reread(binary, dir string) error {
 	if err := settle(binary, dir); err != nil {
 		return err
@@ -147,8 +147,8 @@ func settle(binary, dir string) error {
 	}
 }
 
-// rereads measures reads of a file of kB kilobytes: first of one that changes before each read, then
-// of one that does not change.
+// rereads measures reads of a file of kB kilobytes: first of a file that changes before each read,
+// then of a file that does not change.
 func (c *client) rereads(dir string, kB int) error {
 	name := filepath.Join(dir, "bench-reread.txt")
 	defer os.Remove(name)
@@ -163,10 +163,10 @@ func (c *client) rereads(dir string, kB int) error {
 		if err := os.WriteFile(name, []byte(text.String()), 0o644); err != nil {
 			return err
 		}
-		// The read is measured in three cases, in turn. In case 0 the log already has the change
-		// and the connection is in use, as for the reads of an unchanged file below. In case 1 the
-		// read follows the write at once and has to wait for the log. In case 2 it follows a pause,
-		// so idle processors have to wake up.
+		// The read is measured in three cases, in turn. In case 0 the log already has the change,
+		// and the connection was just in use, as for the reads of an unchanged file below. In case
+		// 1 the read follows the write at once and has to wait for the log. In case 2 the read
+		// follows a pause, so idle processors have to wake up.
 		switch i % 3 {
 		case 0:
 			if err := c.ping(25 * time.Millisecond); err != nil {
@@ -180,7 +180,7 @@ func (c *client) rereads(dir string, kB int) error {
 			return err
 		}
 		switch {
-		case !strings.HasPrefix(answer, "[changed"): // sent in full: the first read, or the earlier text has expired
+		case !strings.HasPrefix(answer, "[changed"): // sent in full, because it is the first read or the earlier text has expired
 			if whole++; whole > 1+rereads/20 {
 				return fmt.Errorf("a changed file comes back as %.60q", answer)
 			}
@@ -192,7 +192,7 @@ func (c *client) rereads(dir string, kB int) error {
 			rested = append(rested, d)
 		}
 	}
-	before, answers := cpu(c.pids...), 0 // with hooks, the processor time includes the daemon's work for them
+	before, answers := cpu(c.pids...), 0 // with hooks, the processor time includes the daemon's work for the hooks
 	// A client that asks again after a one-line answer gets the whole text. So every second answer
 	// is a one-line answer.
 	for len(unchanged) < rereads {
@@ -218,7 +218,7 @@ func (c *client) rereads(dir string, kB int) error {
 	return nil
 }
 
-// ping sends ping requests for d, so that the connection stays in use.
+// ping sends ping requests for the time d, so that the connection stays in use.
 func (c *client) ping(d time.Duration) error {
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		if _, err := c.call("ping", map[string]any{}); err != nil {
@@ -233,8 +233,8 @@ func quantiles(name string, ds []time.Duration) {
 	fmt.Printf("%-32s p50 %.2f ms  p99 %.2f ms\n", name, ms(ds[len(ds)/2]), ms(ds[len(ds)*99/100]))
 }
 
-// read reads a file, and returns how long that took without the hooks, which are separate
-// processes.
+// read reads a file, and returns how long that took. The time does not include the hooks, which are
+// separate processes.
 func (c *client) read(path string) (time.Duration, string, error) {
 	const tool = "read_file"
 	c.reads++

@@ -1,10 +1,11 @@
 #!/bin/sh
-# What moves and links cost: a tree of 400 files in 20 directories whose top is renamed
-# RENAMES times, and saves through a file that has LINKS names. It prints a line for each: the wall
-# time of the program, the daemon's processor time until everything is in the log and in the
-# index, the number of versions, the processor time for each version, the bytes by which the history
-# grew, how long `log -n 5` took meanwhile (three times), and how much was still in the spool then.
-# Usage: scripts/bench/moves.sh CACHEBRO WORK [LINKS] [RENAMES…]; default 5000, 100 1000
+# Measures what moves and links cost. In a tree of 400 files in 20 directories, it renames the
+# topmost directory RENAMES times, and saves through a file that has LINKS names. For each part it
+# prints a line: the wall time of the program, the daemon's processor time until everything is in
+# the log and in the index, the number of versions, the processor time for each version, the bytes
+# by which the history grew, how long `log -n 5` took in the meantime (three times), and how much
+# was still in the spool then.
+# Usage: scripts/bench/moves.sh CACHEBRO WORK [LINKS] [RENAMES…]; the defaults are 5000 and 100 1000
 set -eu
 cb=$1 work=$2 links=${3:-5000}
 shift 2
@@ -15,7 +16,7 @@ ms() { echo $((($(now) - $1) / 1000000)); }
 said() { "$cb" status --json --dir "$dir" 2>/dev/null | tr ',{' '\n\n' | sed -n "s/^\"$1\":\([0-9a-z]*\).*/\1/p" | head -1; }
 cpu() { awk '{ print ($14 + $15) * 10 }' "/proc/$1/stat"; }
 hwm() { awk '$1 == "VmHWM:" { print $2 }' "/proc/$1/status"; }
-until_() { # LIMIT COMMAND…: waits until it succeeds, LIMIT seconds at most
+until_() { # LIMIT COMMAND…: waits until the command succeeds, at most LIMIT seconds
 	end=$(($(date +%s) + $1))
 	shift
 	until "$@"; do
@@ -23,7 +24,7 @@ until_() { # LIMIT COMMAND…: waits until it succeeds, LIMIT seconds at most
 		sleep 1
 	done
 }
-indexed() { # and all of the spool is in the log
+indexed() { # and the log has everything that was in the spool
 	"$cb" status --json --dir "$dir" | tr -d ' \n' >"$work/status"
 	grep -q '"done":true' "$work/status" && grep -q '"ready":true' "$work/status" && ! grep -q '"lag":[1-9]' "$work/status"
 }
@@ -68,7 +69,7 @@ until_ 120 indexed
 daemon=$(said daemon_pid)
 state=$(dirname "$(readlink -f "$(ls -d "$XDG_STATE_HOME"/cachebro/moves-*/lock)")")
 printf '| | who did it | daemon | versions | a version | history | log -n 5 | spool | daemon, most |\n|---|---|---|---|---|---|---|---|---|\n'
-renames() { # each to a name of its own among ten
+renames() { # each to one of ten names
 	perl -e 'my ($d, $n) = @ARGV; for (my $i = 0; $i < $n; $i++) {
 		rename(sprintf("%s/tree%d", $d, $i % 10), sprintf("%s/tree%d", $d, ($i + 1) % 10)) or die "rename $i: $!" }' "$dir" "$1"
 }

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# What the net of cachebro run costs where nothing can be mounted: the same work plainly and
-# under "cachebro run", by turns, in directories of their own. It hides /dev/fuse. Processor
-# time is that of the whole control group: the command, run, the recorder until it has ended,
-# and all that they started; the store's daemon, which takes in what was spooled afterwards,
-# has a column of its own. Prints a table for doc/performance.md.
-#   scripts/bench/net.sh [RUNS] [TASK,TASK…]
-#   tasks: nothing cold warm npm clone status rg tests creates deletes. "nothing" is what run
-#   itself costs, which is in all others.
-# It needs root, and the cpuacct or cgroup2 hierarchy; npm ci needs the network once, to fill
-# its cache. CACHEBRO_BENCH_DIR: where to work; CACHEBRO: the binary, instead of building one.
+# Measures what "cachebro run" costs where nothing can be mounted. It does the same work plainly and
+# under "cachebro run", by turns, in separate directories. It hides /dev/fuse. Processor time is
+# that of the whole control group: the command, run, the recorder until it has ended, and all
+# processes that they start. The store's daemon, which reads the spool afterwards, has its own
+# column. Prints a table for doc/performance.md.
+#    scripts/bench/net.sh [RUNS] [TASK,TASK…]
+#    tasks: nothing cold warm npm clone status rg tests creates deletes
+# The task "nothing" shows the cost of run itself, which is contained in all other tasks. The script
+# needs root, and the cpuacct or cgroup2 hierarchy. npm ci needs the network once, to fill its
+# cache.
+# CACHEBRO_BENCH_DIR: directory to work in; CACHEBRO: a binary to use instead of building one
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 if [ -z "${BENCH_NET_INSIDE:-}" ]; then
@@ -18,7 +19,8 @@ runs=${1:-5}
 only=${2:-nothing,cold,warm,npm,clone,status,rg,tests,creates,deletes}
 top=$PWD
 work=$(mktemp -d "${CACHEBRO_BENCH_DIR:-${TMPDIR:-/tmp}}/cachebro-net.XXXXXX")
-# A new namespace copies every mount, and would hold those of others.
+# A new namespace copies every mount. So unmount other projects' mounts here, which would otherwise
+# stay in use.
 sed -n 's/^[^ ]* [^ ]* [^ ]* [^ ]* \([^ ]*\) .* - fuse\.cachebro .*/\1/p' /proc/self/mountinfo | while read -r point; do umount -l -- "$(printf %b "$point")" || true; done
 cachebro=${CACHEBRO:-}
 [ -n "$cachebro" ] || { cachebro=$work/cachebro; CGO_ENABLED=0 go build -buildvcs=false -trimpath -o "$cachebro" ./cmd/cachebro; }
@@ -57,7 +59,7 @@ native=$HOME/native
 mkdir "$native"
 cd "$native"
 git init -q -b main .
-git config gc.auto 0 # it would go on while the tree is copied
+git config gc.auto 0 # otherwise gc would go on while the tree is copied
 if wants cold || wants warm; then
 	git -C "$top" archive HEAD store fusefs search go.mod go.sum | tar x
 fi
@@ -88,7 +90,8 @@ if wants clone || wants status; then git clone -q --bare --no-local "$top" "$HOM
 git add -A && git -c user.name=b -c user.email=b@example.org commit -q --allow-empty -m all
 cp -a "$native" "$HOME/netted"
 
-# Each task: what is prepared, and what is timed, which is a script of its own.
+# For each task there are commands that prepare it, and commands that are timed. The latter run as a
+# separate script.
 declare -A before said task
 before[nothing]=: task[nothing]=: said[nothing]='nothing'
 before[cold]='rm -rf "$HOME/.cache/go-build"' task[cold]='go build ./store/leaf/... ./fusefs/outside' said[cold]='`go build`, cold'
@@ -101,14 +104,14 @@ before[tests]='rm -rf tests/out; mkdir tests/out' task[tests]='cd tests; for i i
 before[creates]='rm -rf many; mkdir many' task[creates]='cd many; i=0; while [ $i -lt 10000 ]; do echo $i >f$i; i=$((i+1)); done' said[creates]='10,000 files made'
 before[deletes]='rm -rf many; mkdir many; (cd many; for i in $(seq 10000); do echo $i >f$i; done)' task[deletes]='rm -r many' said[deletes]='10,000 files removed'
 
-# daemons is the processor time of the store's daemons so far, ms.
+# daemons prints the processor time that the store's daemons have used so far, in ms.
 daemons() {
 	for lock in "$work"/state/cachebro/*/lock; do
 		pid=$(sed 's/[^0-9].*//' "$lock" 2>/dev/null || true)
 		[ -z "$pid" ] || cut -d')' -f2 "/proc/$pid/stat" 2>/dev/null || true
 	done | awk '{s += $12 + $13} END {print s * 10}'
 }
-# alone returns once nothing but daemons is left in the group, and they rest.
+# alone returns when only daemons are left in the group and they are idle.
 alone() {
 	while grep -qx 'cachebro net' <(while read -r pid; do tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | sed 's/ $//'; echo; done <"$group/cgroup.procs"); do sleep 0.2; done
 	was=-1
@@ -124,7 +127,7 @@ printf '| | load | native: processor | net | ratio | native: clock | net | ratio
 for name in $(echo "$only" | tr , ' '); do
 	for place in native netted; do : >"$work/cpu.$place"; : >"$work/clock.$place"; done
 	: >"$work/daemon"
-	for run in $(seq 0 "$runs"); do # the first one is to warm up
+	for run in $(seq 0 "$runs"); do # the first run only warms up
 		order="native netted"
 		[ $((run % 2)) = 1 ] || order="netted native"
 		for place in $order; do

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# What package managers pay: npm ci and, where there is one, pnpm install of a
-# few packages with thousands of files, from a warm cache, in a plain directory,
-# through go-fuse's loopback and through cachebro. pnpm links from its store in
-# the plain directory and must copy into a mount, which is a file system of its
-# own. Needs npm, and the network once, to fill the caches.
+# Measures what package managers pay: npm ci and, if it is installed, pnpm install of a few packages
+# with thousands of files. They run with a warm cache in a plain directory, through go-fuse's
+# loopback and through cachebro. pnpm makes links to its store in the plain directory. A mount is
+# another file system, so there it must copy. Needs npm, and the network once to fill the caches.
 #   scripts/bench/packages.sh CACHEBRO [RUNS]
 set -euo pipefail
 [ $# -ge 1 ] || { echo "usage: packages.sh CACHEBRO [RUNS]" >&2; exit 2; }

@@ -19,7 +19,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// schemas prints what the tools of each profile cost in every context.
+// schemas prints how many tokens the tools of each profile cost in every context.
 func schemas(binary, dir string) error {
 	for _, profile := range []string{"read", "safety", "default", "all"} {
 		cmd := exec.Command(binary, "serve", "--tools="+profile, dir)
@@ -48,7 +48,7 @@ func schemas(binary, dir string) error {
 	return nil
 }
 
-// list returns the parts of tools/list that a model is shown.
+// list returns the parts of the reply to tools/list that a model is shown.
 func (c *client) list() (string, error) {
 	if _, err := c.call("initialize", map[string]any{"protocolVersion": "2025-11-25", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "bench", "version": "1"}}); err != nil {
 		return "", err
@@ -79,11 +79,12 @@ func (c *client) list() (string, error) {
 	return b.String(), nil
 }
 
-// parallel is the number of readers, each a context window with its own connection.
+// parallel is the number of readers. Each is a context window with its own connection.
 const parallel = 50
 
-// readers lets all of them read the same files twice. The first answer must be the text, because it
-// must not depend on what other readers were shown. The second must be the one-line answer.
+// readers lets all readers read the same files twice. The first answer must be the text, because
+// the answer must not depend on what other readers were shown. The second answer must be the
+// one-line answer.
 func readers(binary, dir string) error {
 	out, err := exec.Command(binary, "version", "--json").Output()
 	if err != nil {
@@ -95,7 +96,7 @@ func readers(binary, dir string) error {
 	if err := json.Unmarshal(out, &v); err != nil {
 		return err
 	}
-	const files = 20 // each of 1,000 tokens; all stay below 40,000, because after so many tokens a text is sent again
+	const files = 20 // each of 1,000 tokens; their sum stays below 40,000, because after so many tokens a text is sent again
 	for i := range files {
 		name := filepath.Join(dir, fmt.Sprintf("bench-reader-%02d.txt", i))
 		if err := os.WriteFile(name, []byte(strings.Repeat(fmt.Sprintf("a line of file %d for many readers\n", i), 100)), 0o644); err != nil {

@@ -1,25 +1,25 @@
 #!/bin/sh
-# What a mount costs as the tree grows: empty files, so that making them is quick,
-# in a git repository. A line each for the plain tree and the mount. heap is what
-# mountd's Go heap grew by for each inode while every file was looked at once,
-# anon all of its anonymous memory after that.
+# Measures what a mount costs as the tree grows. The tree consists of empty files, so that making
+# them is quick, in a git repository. Prints a line each for the plain tree and for the mount. heap
+# is the growth of mountd's Go heap for each inode, after every file was looked up once. anon is all
+# of mountd's anonymous memory after that.
 # Usage: scripts/bench/scaling.sh CACHEBRO WORK NUMBER…
 set -eu
 cb=$1 work=$2
 shift 2
 field() { "$cb" status --json --dir "$many" | sed -n "s/.*\"capture\":{[^}]*\"$1\":\([0-9]*\).*/\1/p"; }
 ms() { echo $((($(date +%s%N) - $1) / 1000000)); }
-took() { # COMMAND…: its milliseconds
+took() { # COMMAND…: prints its milliseconds
 	t=$(date +%s%N)
 	"$@" >/dev/null
 	ms "$t"
 }
 looks() { git -C "$many" -c core.fsmonitor=false status --porcelain; }
 asks() { git -C "$many" -c "core.fsmonitor=exec '$cb' fsmonitor" -c core.fsmonitorHookVersion=2 status --porcelain; }
-middle() { # COMMAND…: the median of five
+middle() { # COMMAND…: prints the median of five runs
 	for _ in 1 2 3 4 5; do took "$@"; done | sort -n | sed -n 3p
 }
-scanned() { # FILES: waits for the daemon's first look at them, for so long
+scanned() { # FILES: waits until the daemon has scanned them; the limit grows with their number
 	end=$(($(date +%s) + 60 + $1 / 200))
 	until "$cb" status --json --dir "$many" | grep -q '"done":true'; do
 		[ "$(date +%s)" -lt $end ] || return 1
@@ -46,7 +46,7 @@ for n in "$@"; do
 	first=$(took looks)
 	again=$(middle looks)
 	asks >/dev/null
-	sleep 3 # after the mount the kernel may show what it had cached of before
+	sleep 3 # after the mount, the kernel may still show what it had cached before
 	asks >/dev/null
 	asked=$(middle asks)
 	"$cb" umount "$many" >/dev/null

@@ -1,7 +1,7 @@
 #!/bin/sh
-# The two implementations of fusefs/sys beside each other, on mounts of their own, by
-# turns: Linux's calls and the portable ones (doc/macos.md). With the binary of an earlier
-# commit a third column: Linux must cost what it did.
+# Compares the two implementations of fusefs/sys, Linux's calls and the portable ones
+# (doc/macos.md), on separate mounts by turns. With the binary of an earlier commit, there is a
+# third column. The Linux implementation must cost no more than that earlier build.
 # Usage: scripts/bench/seams.sh [RUNS] [TASK,TASK…] [EARLIER-BINARY]
 set -eu
 cd "$(dirname "$0")/../.."
@@ -13,7 +13,7 @@ tree=${CACHEBRO_BENCH_TREE:-$(go env GOROOT)/src}
 work=$(mktemp -d "${CACHEBRO_BENCH_DIR:-${TMPDIR:-/tmp}}/cachebro-seams.XXXXXX")
 export XDG_STATE_HOME="$work/state" XDG_RUNTIME_DIR="$work/run" GIT_CONFIG_GLOBAL=/dev/null
 mkdir -m 700 "$work/run" "$work/state"
-mkdir -p "$work/bin/earlier" "$work/bin/linux" "$work/bin/portable" # each by its usual name, by which it knows its own
+mkdir -p "$work/bin/earlier" "$work/bin/linux" "$work/bin/portable" # each binary must have its usual name, by which it recognises its own processes
 kinds="linux portable"
 CGO_ENABLED=0 go build -trimpath -o "$work/bin/linux/cachebro" ./cmd/cachebro
 CGO_ENABLED=0 go build -trimpath -tags portable -o "$work/bin/portable/cachebro" ./cmd/cachebro

@@ -1,10 +1,12 @@
 #!/bin/sh
-# The second table: what the search answers, and how soon, against rg and git
-# grep on the same files. Needs no FUSE privileges beyond those of a mount.
-# Usage: scripts/bench/search.sh [EVERY [MOST]]: ask every nth query of 400 (2),
-# make trees of up to MOST files (10000).
-# CACHEBRO_BENCH_TREE: a tree to copy instead of the Go source tree;
-# CACHEBRO_BENCH_DIR: where to work instead of the temp directory.
+# Makes the tables of searches. It compares the answers and times of the search with those of rg and
+# git grep on the same files. It needs no more rights than a mount does.
+#
+# Usage: scripts/bench/search.sh [EVERY [MOST]]
+# EVERY: ask only every EVERY-th of the 400 queries (default 2)
+# MOST: make trees of up to MOST files (default 10000)
+# CACHEBRO_BENCH_TREE: a tree to copy instead of the Go source tree
+# CACHEBRO_BENCH_DIR: a directory to work in instead of the one for temporary files
 set -eu
 cd "$(dirname "$0")/../.."
 export GOFLAGS="${GOFLAGS:-} -buildvcs=false"

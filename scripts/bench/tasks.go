@@ -43,7 +43,7 @@ func tasks() []task {
 	}
 }
 
-// command runs a command. rg exits with status 1 for "no match", which is the expected result.
+// command runs a command. Status 1 of rg means "no match", which is the expected result.
 func command(dir string, args ...string) error {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = dir
@@ -54,7 +54,7 @@ func command(dir string, args ...string) error {
 	return nil
 }
 
-// chosen keeps the sample of each directory between runs.
+// chosen keeps the sample of files in each directory between runs.
 var chosen = map[string][]string{}
 
 func readSome(dir string) error {

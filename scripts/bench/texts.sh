@@ -1,7 +1,8 @@
 #!/bin/sh
-# What is sent: token estimates against o200k_base over a code corpus, diffs
-# against git's, and the time of a diff of 50,000 lines of which every hundredth
-# changed. Usage: scripts/bench/texts.sh
+# Measures the texts that are sent: token estimates compared with o200k_base over a code corpus,
+# diffs compared with git's, and the time for a diff of 50,000 lines of which every hundredth has
+# changed.
+# Usage: scripts/bench/texts.sh
 set -eu
 cd "$(dirname "$0")/../.."
 export GOFLAGS="${GOFLAGS:-} -buildvcs=false"

@@ -1,12 +1,15 @@
 #!/bin/sh
-# Two builds by turns on the same machine: for each line the median of RUNS runs of each
-# build, least and most beside it, and processor time: the daemon's, for undo of all three
-# and the client, for mcp, fresh and day of the whole machine, so it is for one with nothing
-# else to do. Both work on copies of their own, and only one of them is mounted at a time.
-# Usage: scripts/bench/versus.sh BEFORE NOW WORK [RUNS [PART…]]: two binaries; PARTs are
-# index mcp fresh moves growth day undo; without any: all.
-# CACHEBRO_BENCH_TREE: a tree to copy instead of the Go source tree;
-# CACHEBRO_BENCH_SCALE: numbers of files for growth and undo (10000).
+# Compares two builds by turns on the same machine. For each line it prints the median of RUNS runs
+# of each build, the least and the greatest value, and a processor time. The processor time is the
+# daemon's. For undo it is the sum of all cachebro processes and the client. For mcp, fresh and day
+# it is that of the whole machine, so the machine must do nothing else. Each build works on its own
+# copy, and only one of them is mounted at a time.
+#
+# Usage: scripts/bench/versus.sh BEFORE NOW WORK [RUNS [PART…]]
+# BEFORE and NOW are two binaries.
+# PART is one of index mcp fresh moves growth day undo. Without PART, all parts run.
+# CACHEBRO_BENCH_TREE: a tree to copy instead of the Go source tree
+# CACHEBRO_BENCH_SCALE: numbers of files for growth and undo (default 10000)
 set -eu
 cd "$(dirname "$0")/../.."
 before=$(realpath "$1") now=$(realpath "$2") work=$3 runs=${4:-5}
@@ -38,7 +41,7 @@ clean() {
 trap clean EXIT
 trap 'exit 1' INT TERM
 result() { printf '%s|%s|%s|%s\n' "$1" "$build" "$2" "${3:-}" >>"$results"; } # LINE VALUE [CPU, ms]
-first() { # CLIENTS: a first index of a new copy
+first() { # CLIENTS: makes a first index of a new copy
 	cp -r "$tree" "$work/tree"
 	"$work/bench" -cachebro "$cb" -first-index "$1" "$work/tree" >"$work/out"
 	grep -q 'complete after' "$work/out" || return 0
@@ -48,7 +51,7 @@ first() { # CLIENTS: a first index of a new copy
 	result "the same, $1 reading, resident at most (MB)" "$most"
 	[ "$1" = 0 ] || quantiles "reads during it (ms)" clients
 }
-quantiles() { # LINE PATTERN: of what was said last
+quantiles() { # LINE PATTERN: takes the quantiles from the last output
 	sed -n "s/.*$2.*p50 *\([0-9.]*\) ms *p99 *\([0-9.]*\) ms.*/\1 \2/p" "$work/out" | head -1 >"$work/said"
 	read -r p50 p99 <"$work/said" || return 0
 	result "$1, p50" "$p50"
@@ -96,7 +99,7 @@ part_growth() {
 			print n " files: status (ms)", b, x[12], ""; print n " files: umount (ms)", b, x[13], ""; print n " files: on disk (kB)", b, x[14], "" }' "$work/out" >>"$results"
 	done
 }
-part_day() { # and natively, in the same minutes
+part_day() { # also natively, in the same minutes
 	go build -o "$work/loopback" github.com/hanwen/go-fuse/v2/example/loopback
 	scripts/bench/day.sh "$cb" "$work/loopback" "$work/part" . 1 >"$work/out"
 	awk -F' *[|] *' -v OFS='|' -v b="$build" '$3 ~ /^[0-9]/ {
@@ -106,7 +109,7 @@ part_day() { # and natively, in the same minutes
 part_undo() {
 	for n in $scale; do
 		c=$(busy)
-		scripts/safety/many.sh "$cb" "$n" >"$work/out" || true # slower than it should be: the table says it
+		scripts/safety/many.sh "$cb" "$n" >"$work/out" || true # if it is slower than it should be, the table shows that
 		c=$(($(busy) - c))
 		took=$(sed -n 's/.*, undo \([0-9.]*\) s.*/\1/p' "$work/out")
 		result "undo of rm -rf of $n files (s)" "$took" "$(awk '/CPU s/ { for (i = 2; i <= NF; i++) if ($i == "CPU") s += $(i - 1) } /^client/ { s += $3 + $6 } END { print s * 1000 }' "$work/out")"

@@ -19,23 +19,23 @@ type step struct {
 	text  string
 	calls []call
 	usage int
-	act   func() // runs just before this answer: a change by somebody else
+	act   func() // runs just before this answer; makes a change as another process would
 }
 
 // exchange is one request that reached the API.
 type exchange struct {
 	n      int
-	script string // marker of the conversation that it belongs to; "" if none
+	script string // marker of the conversation to which the request belongs; "" if none
 	step   int
 	body   request
 	size   int
 	ids    []string // ids of the tool calls in the answer
-	beside bool     // the request belongs to a run by plain, so it is not counted
+	beside bool     // the request belongs to a run by plain and is not counted
 }
 
 // api is the scripted Messages API. The marker "SCRIPT:name" in a request's messages says which
-// conversation it belongs to. The position in each conversation is stored here and not derived
-// from the messages, because a compaction replaces those.
+// conversation it belongs to. The position in each conversation is stored here and not derived from
+// the messages, because a compaction replaces the messages.
 type api struct {
 	*modelserver.Server
 
@@ -53,21 +53,21 @@ func startAPI(dir string) (a *api, err error) {
 	return a, err
 }
 
-// script sets what the model does in the conversation of that name.
+// script sets the steps of the model in the conversation with that name.
 func (a *api) script(name string, steps ...step) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.scripts[name], a.cursor[name] = steps, 0
 }
 
-// beside sets whether the requests from now on are left out of the counts.
+// beside sets whether requests are left out of the counts from now on.
 func (a *api) beside(is bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.apart = is
 }
 
-// forget begins a new record of requests. The files with the requests stay.
+// forget begins a new record of requests. The files that contain the requests stay.
 func (a *api) forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -106,7 +106,7 @@ func (a *api) next(req request, q modelserver.Request) (step, []string) {
 	name := req.marker()
 	switch {
 	case name == "" || len(req.Tools) == 0 && !req.summary():
-		// The request is for a title, a topic or the like, for which any answer will do.
+		// The request is for a title, a topic or the like, for which any answer is good enough.
 	case req.summary():
 		s.text = "<analysis>scripted</analysis><summary>The work so far, in short. SCRIPT:" + name + " goes on.</summary>"
 		e.script = name + "/summary"

@@ -13,8 +13,8 @@ import (
 )
 
 // attributed configures the client with "cachebro up" and starts it directly in the unmounted
-// project. It checks who the log says has made each change: by Edit, Write and Bash, in parallel
-// calls, in the background, and in a sub-agent. Then it undoes the last prompt.
+// project. It checks the authors that the log gives for changes by Edit, Write and Bash, in
+// parallel calls, in the background, and in a sub-agent. Then it undoes the last prompt.
 func attributed(b *bench, c *checks) {
 	settings := filepath.Join(b.dir, "home", ".claude", "settings.json")
 	before, _ := os.ReadFile(settings)

@@ -10,16 +10,18 @@ import (
 	"syscall"
 )
 
-// back checks that what the log prints can be given to undo: numbers with and without #, a line
-// of the log as a whole, a redo as part of its plan, a prompt's git worktree with --git if
-// nothing in it would be lost, and a session whose hooks did not run.
+// back checks that undo accepts what the log prints: numbers with and without #, and a whole line
+// of the log. It also checks three other things. A redo is part of its plan. With --git, undo
+// removes a prompt's git worktree only if nothing in it would be lost. A session is known even if
+// its hooks did not run.
 func back(b *bench, c *checks) {
 	defer func() { b.extra = nil }()
 	start := snapshot(b.project)
 	text, err := b.tool("mount", b.project)
 	c.that(err == nil, "mount: %s", tailLine(text))
 
-	// In the first session no hook runs, so only the environment of its commands names the session.
+	// In the first session no hook runs, so the session is known only from the environment of its
+	// commands.
 	m := b.conv("unheard")
 	m.do(shell("sed -i 's/^var v0500.*/var v0500 = -1/' src/big.go; echo new >new.txt"))
 	m.say("finished")
@@ -78,7 +80,7 @@ func back(b *bench, c *checks) {
 	shown, err := typed("cachebro show " + edit + " && cachebro diff " + sed + " " + edit)
 	c.that(err == nil && strings.Contains(shown, "line seven") && strings.Contains(shown, "+++ b/src/mid.go"), "show and diff take them bare: %s", head(shown))
 
-	// A redo still belongs to its plan if it left a conflict.
+	// A redo still belongs to its plan if the redo left a conflict.
 	prompts := regexp.MustCompile(`prompt ([0-9a-f]{8})`).FindAllStringSubmatch(log, -1)
 	if len(prompts) != 3 {
 		c.that(false, "three prompts in the log: %v", prompts)
@@ -107,7 +109,7 @@ func back(b *bench, c *checks) {
 	_, gone = os.Stat(filepath.Join(b.project, "src/huge.go"))
 	c.that(err == nil && errors.Is(gone, os.ErrNotExist), "now the plan before is next: %s", text)
 
-	// The undo removes the worktree that a tool left clean, and keeps the one with uncommitted
+	// The undo removes the worktree that a tool left clean, and keeps the worktree with uncommitted
 	// work.
 	text, err = typed("cachebro undo -y --git --prompt last")
 	_, clean := os.Stat(filepath.Join(b.project, ".claude/worktrees/tool"))

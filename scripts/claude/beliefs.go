@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// believed checks that the model is informed, once, with its next prompt, of changes by others to a
-// file that it has read, and of others' lines that its own write overwrote.
+// believed checks what the model is told with its next prompt, once: that others have changed a
+// file which it has read, and that its own write has overwritten lines of others.
 func believed(b *bench, c *checks) {
 	const text = "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\n"
 	note := filepath.Join(b.project, "note.txt")
@@ -42,7 +42,7 @@ func believed(b *bench, c *checks) {
 	}
 	four.do(b.read("note.txt"))
 	four.do(shell(`printf 'one\ntwo\nthree\nfour\nfive\nsix\nVII\n8\n' > note.txt`))
-	four.do(shell("sleep 4")) // wait, because it is known for certain what a command overwrote only after its reads were reported
+	four.do(shell("sleep 4")) // wait, because what a command overwrote is known for certain only after its reads were reported
 	four.steps[1].act = theirs("other-two", shell("sed -i s/three/3/ note.txt"))
 	four.say("four")
 	five.say("five")

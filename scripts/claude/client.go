@@ -17,10 +17,10 @@ import (
 )
 
 // bench holds what all runs share: an API, a project, and directories for the client and for
-// cachebro that are not the user's.
+// cachebro that are separate from the user's own.
 type bench struct {
 	api      *api
-	dir      string // everything is below it
+	dir      string // the directory that contains everything
 	project  string
 	claude   string
 	cachebro string
@@ -28,8 +28,8 @@ type bench struct {
 	prompts  []string // the prompts that converse sends
 	bare     bool     // run the client without cachebro
 	results  int      // bytes of tool results that reached the model
-	onTool   string   // the command whose tool call interrupt stops
-	queueOn  string   // the command during whose tool call queue sends the next prompt
+	onTool   string   // interrupt stops the tool call that contains this command
+	queueOn  string   // queue sends the next prompt during the tool call that contains this command
 }
 
 func (b *bench) env() []string {
@@ -40,12 +40,12 @@ func (b *bench) env() []string {
 		"XDG_RUNTIME_DIR=" + filepath.Join(b.dir, "run"),
 		"CLAUDE_CONFIG_DIR=" + filepath.Join(b.dir, "home", ".claude"),
 		"ANTHROPIC_BASE_URL=" + b.api.URL, "ANTHROPIC_API_KEY=any",
-		"IS_SANDBOX=1", // lets root skip the permission questions
+		"IS_SANDBOX=1", // allows root to skip the permission questions
 		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1",
 	}, b.extra...)
 }
 
-// run is what one run of the client printed and how it ended.
+// run is the output of one run of the client, and how the run ended.
 type run struct {
 	stdout, stderr string
 	err            error
@@ -115,16 +115,16 @@ func (b *bench) start(argv []string) run {
 	return run{out.String(), errs.String(), err, time.Since(begin)}
 }
 
-// interrupt is like converse. But one second after the client announces the first call that
-// contains the command, it interrupts the client as a person would.
+// interrupt is like converse, but it interrupts the client as a person would. It does so one second
+// after the client announces the first call that contains the command.
 func (b *bench) interrupt(command string, prompts ...string) run {
 	b.onTool = command
 	defer func() { b.onTool = "" }()
 	return b.converse(prompts...)
 }
 
-// queue is like converse, but sends the second prompt while the first prompt's call that contains
-// the command is running.
+// queue is like converse, but it sends the second prompt early: while the first prompt's call that
+// contains the command is running.
 func (b *bench) queue(command string, prompts ...string) run {
 	b.queueOn = command
 	defer func() { b.queueOn = "" }()
@@ -192,8 +192,8 @@ func (b *bench) tool(args ...string) (string, error) { return b.toolIn(b.project
 // in the mount keeps it busy.
 func (b *bench) umount() (string, error) { return b.toolIn(b.dir, "umount", b.project) }
 
-// endDaemon stops the store daemon, which would otherwise stay for a project that is gone, and
-// waits until it has ended.
+// endDaemon stops the store daemon and waits until it has ended. Otherwise the daemon would go on
+// running for a project that no longer exists.
 func (b *bench) endDaemon() {
 	pid, err := b.daemonPID()
 	if err != nil {
@@ -250,8 +250,8 @@ func (b *bench) newProject() error {
 	}
 	files := map[string]string{
 		"src/big.go":  lines(1, 900),    // 40 kB
-		"src/mid.go":  lines(1001, 300), // below the client's limit for shell output
-		"src/huge.go": lines(1, 6000),   // above its limit for a Read
+		"src/mid.go":  lines(1001, 300), // below the client's limit for output of commands
+		"src/huge.go": lines(1, 6000),   // above the client's limit for a Read
 	}
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(b.project, name), []byte(text), 0o644); err != nil {

@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// commented checks that a person's comment on a line, made in the page, reaches the model with
-// the session's next prompt, once, whatever is killed in between.
+// commented checks that a comment on a line, which a person makes in the browser, reaches the model
+// exactly once, with the session's next prompt, whatever is killed in between.
 func commented(b *bench, c *checks) {
 	page, err := b.openPage()
 	if err != nil {
@@ -60,7 +60,7 @@ func commented(b *bench, c *checks) {
 	}
 	c.that(strings.Contains(words, "note.txt:2 (as of version") && strings.Contains(words, `the line "the second line"`), "it names the line: %s", head(after(words, "The user commented")))
 
-	// A hook of another client process is killed before it has printed the comment.
+	// A hook of another client process receives the comment but is killed before it has printed it.
 	id := r.session()
 	c.that(b.lostHook(id) == nil, "a hook that cannot print takes the second comment")
 	r = b.with(fourth.ready(), "--resume", id)
@@ -82,7 +82,7 @@ func commented(b *bench, c *checks) {
 	}
 	c.that(ids >= 2, "the client's transcript shows which comments came: %d", ids)
 
-	// The daemon is killed when it has just stored the comment.
+	// The daemon is killed just after it has stored the comment.
 	err = page.comment("note.txt", 3, "Three is right.")
 	c.that(err == nil, "a third comment %v", err)
 	if pid, err := b.daemonPID(); err == nil {
@@ -95,7 +95,7 @@ func commented(b *bench, c *checks) {
 	c.that(err == nil && strings.Count(list, ">delivered ") == 3, "the page shows three as delivered: %d %v", strings.Count(list, ">delivered "), err)
 }
 
-// lostHook runs a prompt's hook whose output cannot be written.
+// lostHook runs the hook for a prompt in such a way that its output cannot be written.
 func (b *bench) lostHook(session string) error {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
@@ -108,7 +108,7 @@ func (b *bench) lostHook(session string) error {
 	return cmd.Run()
 }
 
-// page is a session with cachebro ui, as a browser would have it.
+// page is a session with "cachebro ui", like that of a browser.
 type page struct {
 	cmd    *exec.Cmd
 	c      http.Client
@@ -117,7 +117,7 @@ type page struct {
 	csrf   string
 }
 
-// openPage mounts the project and goes to the address that cachebro ui prints.
+// openPage mounts the project and requests the address that "cachebro ui" prints.
 func (b *bench) openPage() (*page, error) {
 	if out, err := b.tool("mount", b.project); err != nil {
 		return nil, fmt.Errorf("%w: %s", err, out)

@@ -46,8 +46,8 @@ func (b *bench) bucket() (address string, end func(), err error) {
 	return "s3://histories/app?endpoint=" + url.QueryEscape("http://"+at) + "&path-style=1&region=us-east-1", func() { _ = c.Process.Kill(); _ = c.Wait(); b.extra = nil }, nil
 }
 
-// moved checks that a session goes on after the project and all state of cachebro are lost:
-// only the bucket and the client's own record of the session are left.
+// moved checks that a session can continue after the project and all state of cachebro are lost.
+// Only the bucket and the client's own record of the session are left.
 func moved(b *bench, c *checks) {
 	address, end, err := b.bucket()
 	if err != nil {

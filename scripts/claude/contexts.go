@@ -4,13 +4,13 @@ import (
 	"strings"
 )
 
-// compacted makes the client compact, by a large reported token count and a small window
-// (CLAUDE_CODE_AUTO_COMPACT_WINDOW).
+// compacted makes the client compact its context. For this it reports a large token count and sets
+// a small window (CLAUDE_CODE_AUTO_COMPACT_WINDOW).
 func compacted(b *bench, c *checks) {
 	m := b.conv("compact")
 	first := m.do(b.read("src/big.go"))
 	m.do(shell(`sed -i 's/^var v0500.*/var v0500 = -1 \/\/ changed/' src/big.go`))
-	// Read the file again. What this read saves pays for the recovery block.
+	// Read the file again, so that enough tokens are saved to pay for the recovery block.
 	m.do(b.read("src/big.go"))
 	m.do(shell("false"))
 	before := m.do(b.read("src/mid.go"))
@@ -71,8 +71,8 @@ func resumed(b *bench, c *checks) {
 		d = n.got(edit)
 		c.that(strings.Contains(d.text, "updated successfully"), "Edit after the stub: %s", head(d.text))
 	}
-	// Two prompts are sent to one session. The second prompt's reads rely on what the first one has
-	// read.
+	// Two prompts are sent to one session. The reads of the second prompt rely on the texts that
+	// the first prompt has read.
 	n := b.conv("second")
 	read := n.do(b.read("src/huge.go", "offset", 1, "limit", 200))
 	n.say("finished")

@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
-// continued checks what the client does without being asked. An agent and a background command end
-// after the client has answered the prompt that started them, and the client goes on. All of this
-// belongs to that prompt, even if another prompt was typed meanwhile.
+// continued checks work that the client does after its answer to a prompt. An agent and a
+// background command, which the prompt started, end after the answer, and then the client
+// continues. All of this work belongs to that prompt, even if another prompt was typed in the
+// meantime.
 func continued(b *bench, c *checks) {
 	out, err := b.tool("up", "--yes", "--client", "claude", b.project)
 	c.that(err == nil, "up: %s", tailLine(out))
@@ -66,7 +67,7 @@ func continued(b *bench, c *checks) {
 	c.that(errors.Join(err, serr) == nil, "redo brings it back: %s", tailLine(out))
 
 	// While an agent of the first prompt works, a second prompt is typed. The agent's changes
-	// belong to the first one.
+	// belong to the first prompt.
 	three, four := b.conv("three"), b.conv("four")
 	slow := b.conv("three-sub")
 	slow.do(shell("echo a > slow1.txt; sleep 1"))

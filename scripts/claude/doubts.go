@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// doubts checks that results that the client cut or another hook replaced do not count as
-// shown.
+// doubts checks that a result does not count as shown if the client cut it or another hook replaced
+// it.
 func doubts(b *bench, c *checks) {
 	m := b.conv("doubts")
 	capped := m.do(b.read("src/huge.go"))
@@ -38,7 +38,7 @@ func doubts(b *bench, c *checks) {
 	d = m.got(empty)
 	c.that(strings.Contains(d.text, "not exist"), "a missing file stays the client's own error: %s", head(d.text))
 
-	// Another hook rewrites the same results.
+	// Now another hook rewrites the same results.
 	hook := filepath.Join(b.dir, "other-hook")
 	script := `#!/bin/sh
 cat >/dev/null
@@ -78,7 +78,8 @@ echo '{"hookSpecificOutput":{"hookEventName":"PostToolUse","updatedToolOutput":{
 	c.that(isStub(d) && known || isFull(d, 300) && !known, "cat of the same file is a stub only if that text came: %v, %d bytes", known, d.size())
 }
 
-// parallel makes several calls in one answer, failing calls, and a write that keeps the mtime.
+// parallel checks several calls in one answer, calls that fail, and a write that keeps the file's
+// mtime.
 func parallel(b *bench, c *checks) {
 	m := b.conv("parallel")
 	both := m.do(b.read("src/mid.go"), b.read("src/big.go"), shell("cat src/mid.go; exit 3"), b.read("src/none.go"))

@@ -21,18 +21,18 @@ type editCase struct {
 	path    string
 	content []byte
 	edit    textedit.Edit
-	n       int // number of the call in its answer
+	n       int // index of the call in its answer
 }
 
 const (
 	editCases = 2000
-	editBatch = 100 // in each conversation
+	editBatch = 100 // number of edits in each conversation
 )
 
 // editsAlike makes random edits of random texts with the client's own Edit and with edit_file.
-// Where the results differ, it finds the reasons for each case: clientEdit does step by step what
-// the client does and must give the client's exact bytes. A step is a reason for the difference if
-// the result without it is another one.
+// Where the results differ, it finds the reasons for each case. clientEdit imitates the client step
+// by step and must give exactly the client's bytes. A step is a reason for the difference if
+// leaving it out changes the result.
 func editsAlike(b *bench, c *checks) {
 	r := rand.New(rand.NewPCG(43, 1))
 	seen := map[string]int{}
@@ -116,10 +116,10 @@ func editsAlike(b *bench, c *checks) {
 
 const unexplained = "no reason known"
 
-// steps are the things that the client does to a text besides the edit that it was given.
+// steps are the changes that the client makes to a text in addition to the requested edit.
 type steps struct {
-	cutsBlanks bool // removes blanks at the ends of new lines
-	takesEnd   bool // removes the line end after text that is removed
+	cutsBlanks bool // removes blanks at the ends of the new lines
+	takesEnd   bool // removes the line end after removed text
 	oneEnd     bool // gives all lines the line end that most of them have
 }
 
@@ -128,7 +128,8 @@ var everyStep = steps{true, true, true}
 // blanksAtEnds matches blanks before a line end of any kind.
 var blanksAtEnds = regexp.MustCompile(`[ \t]+(\r|\n|$)`)
 
-// clientEdit does what the client's Edit does to a file, or returns why it refuses.
+// clientEdit changes a file's content as the client's Edit does, or returns the client's reason to
+// refuse the edit.
 func clientEdit(content []byte, e textedit.Edit, do steps) (after []byte, refusal string) {
 	wide := bytes.HasPrefix(content, []byte("\xff\xfe"))
 	raw := string(content)
@@ -195,8 +196,8 @@ func (x *editCase) why(ours, theirs []byte) string {
 			reasons = append(reasons, step.reason)
 		}
 	}
-	// If edit_file is given an edit that includes these two steps, its result differs only in line
-	// ends.
+	// If edit_file is given an edit that includes the two steps above, its result differs only in
+	// line ends.
 	if len(reasons) > 0 {
 		adjusted.New = blanksAtEnds.ReplaceAllString(adjusted.New, "$1")
 		shown, _ := text.Shown(x.content)
@@ -218,7 +219,7 @@ func (x *editCase) why(ours, theirs []byte) string {
 	case bytes.Contains(bytes.ReplaceAll(their, []byte("\r\n"), nil), []byte("\r")):
 		reasons = append(reasons, "new lines end in LF in a file of CR")
 	case bytes.Contains(bytes.ReplaceAll(their, []byte("\r\n"), nil), []byte("\n")) && bytes.Contains(their, []byte("\r\n")):
-		return unexplained // two kinds of ends
+		return unexplained // two kinds of line ends
 	default:
 		reasons = append(reasons, "the client gives all lines of the file one kind of end")
 	}
@@ -233,7 +234,7 @@ func oneEnd(b []byte) []byte {
 	return bytes.ReplaceAll(bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n"))
 }
 
-// words returns the beginning of a refusal, without what is specific to this case.
+// words returns the beginning of a refusal, without the parts that are specific to one case.
 func words(s, path string) string {
 	s = strings.ReplaceAll(strings.ReplaceAll(s, path, "FILE"), "\n", " ")
 	s, _, _ = strings.Cut(s, ";")

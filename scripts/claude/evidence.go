@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// delivered is what one tool call brought to the model.
+// delivered is the text that one tool call brought to the model.
 type delivered struct {
 	text  string // the tool result
 	notes string // what the hooks added to the result
@@ -98,7 +98,7 @@ func (r request) words() string {
 	return b.String()
 }
 
-// checks collects findings and counts the failures.
+// checks collects the results of checks and counts the failures.
 type checks struct {
 	failed, total int
 	lines         []string
@@ -128,7 +128,7 @@ func head(s string) string {
 	return s
 }
 
-// newest is like result, but if a conversation ran more than once it looks at the latest run.
+// newest is like result. If a conversation ran more than once, newest uses the latest run.
 func (a *api) newest(script string, step, callIndex int) delivered {
 	es := a.of(script)
 	for i := len(es) - 1; i >= 0; i-- {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// held checks init --hold: If the model writes to a file that another session has changed, the
-// first write is denied. The model is shown the change, so that it can merge both. A second try
-// succeeds.
+// held checks "init --hold". If the model writes to a file that another session has changed, the
+// first write is denied. The model is shown the change, so that it can merge the change with its
+// own text. The second attempt succeeds.
 func held(b *bench, c *checks) {
 	settings := filepath.Join(b.dir, "home", ".claude", "settings.json")
 	before, _ := os.ReadFile(settings)
@@ -30,8 +30,8 @@ func held(b *bench, c *checks) {
 
 	m := b.conv("hold")
 	m.do(write("one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\n"))
-	// The client itself refuses a Write in the answer right after the change. From the next answer
-	// on, it would overwrite the change.
+	// In the answer right after the change, the client itself refuses a Write. From the next answer
+	// on, the client would overwrite the change.
 	m.do(shell("true"))
 	m.steps[1].act = theirs("other-one", "sed -i s/two/2/ note.txt")
 	blind := m.do(write("one\ntwo\nthree\nfour\nfive\nsix\nVII\neight\n"))

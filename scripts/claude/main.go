@@ -1,10 +1,10 @@
 // Command claude drives the real Claude Code against a scripted Messages API on loopback, inside a
-// project mounted by cachebro, and checks by the bodies of the requests what reaches the model.
+// project mounted by cachebro. It checks in the bodies of the requests what reaches the model.
 // run.sh installs the client and builds cachebro. The exit status is 1 if a check fails.
 //
-// A scenario is a conversation: the answers of the scripted model (step in api.go) and checks of
-// what its tool calls delivered (evidence.go). Nothing here depends on how cachebro works, only on
-// what doc/formats.md promises.
+// A scenario consists of a conversation, which is the list of the scripted model's answers (step in
+// api.go), and of checks of what its tool calls delivered (evidence.go). The checks do not depend
+// on how cachebro works. They depend only on what doc/formats.md promises.
 package main
 
 import (
@@ -87,7 +87,7 @@ func runAll() int {
 	return 0
 }
 
-// scene runs a scenario in a fresh project.
+// scene runs a scenario in a new project.
 func (b *bench) scene(s scenario) (*checks, error) {
 	part := &checks{}
 	if err := b.newProject(); err != nil {
@@ -115,7 +115,7 @@ func (b *bench) scene(s scenario) (*checks, error) {
 
 type scenario struct {
 	name, about string
-	unmounted   bool // it leaves no mount behind
+	unmounted   bool // the scenario leaves no mount behind
 	run         func(*bench, *checks)
 }
 
@@ -150,7 +150,7 @@ var scenarios = []scenario{
 	{"parallel", "parallel calls, failing calls, a write that keeps the mtime", false, parallel},
 }
 
-// conv is a conversation that is being written; it gives numbers to its answers.
+// conv is a conversation that is being written. Its answers are numbered.
 type conv struct {
 	b     *bench
 	name  string
@@ -159,7 +159,8 @@ type conv struct {
 
 func (b *bench) conv(name string) *conv { return &conv{b: b, name: name} }
 
-// do adds one answer with tool calls and returns its number, by which their results are found.
+// do adds one answer with tool calls and returns the number of the answer. The results of the calls
+// are found by this number.
 func (v *conv) do(calls ...call) int {
 	v.steps = append(v.steps, step{calls: calls})
 	return len(v.steps) - 1

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// mixed checks what "the last prompt" means when prompts do not simply follow each other: one
-// is typed while a command runs, a hook makes the client go on, an agent starts an agent, a
-// session is forked and continues at the same time as the first, and a session is cleared.
+// mixed checks what "the last prompt" means when prompts do not simply follow each other. A prompt
+// is typed while a command runs, a hook makes the client continue, an agent starts an agent, a
+// session is forked and both continue at the same time, and a session is cleared.
 func mixed(b *bench, c *checks) {
 	text, err := b.tool("up", "--yes", "--client", "claude", b.project)
 	c.that(err == nil, "up: %s", tailLine(text))
@@ -52,7 +52,7 @@ func mixed(b *bench, c *checks) {
 	hook := filepath.Join(b.dir, "go-on.sh")
 	script := "#!/bin/sh\n[ -e " + b.dir + "/went-on ] || { : >" + b.dir + "/went-on; echo '{\"decision\":\"block\",\"reason\":\"SCRIPT:hooked goes on\"}'; }\n"
 	c.that(os.WriteFile(hook, []byte(script), 0o755) == nil, "a Stop hook")
-	settings, _ := json.Marshal(map[string]any{"hooks": map[string]any{"Stop": []any{map[string]any{"hooks": []any{map[string]any{"type": "command", "command": hook}}}}}}) // of strings: cannot fail
+	settings, _ := json.Marshal(map[string]any{"hooks": map[string]any{"Stop": []any{map[string]any{"hooks": []any{map[string]any{"type": "command", "command": hook}}}}}}) // a map of strings can always be encoded
 	m := b.conv("hooked")
 	m.do(shell("echo e >e.txt"))
 	m.say("done?")
@@ -61,7 +61,7 @@ func mixed(b *bench, c *checks) {
 	ended(c, b.start(append([]string{b.claude}, claudeArgs(m.ready(), []string{"--settings", string(settings)})...)), "a hook has the client go on")
 	undo("what came before and after the hook", "", "e.txt f.txt", "--prompt", "last")
 
-	// The changes of an agent's agent belong to the same prompt.
+	// Changes made by an agent of an agent belong to the same prompt.
 	m, sub, inner := b.conv("nested"), b.conv("nested-sub"), b.conv("nested-inner")
 	inner.do(shell("sleep 1; echo g >g.txt"))
 	inner.say("inner done")
@@ -79,7 +79,7 @@ func mixed(b *bench, c *checks) {
 	c.that(strings.Contains(nested, "h.txt i.txt j.txt"), "all of them worked: %s", nested)
 	undo("all that they did", "", nested, "--prompt", "last")
 
-	// A session is forked, and both go on at the same time.
+	// A session is forked, and both sessions continue at the same time.
 	m = b.conv("trunk")
 	m.do(shell("echo k >k.txt"))
 	m.say("finished")

@@ -18,18 +18,18 @@ import (
 	"cachebro/scripts/contained"
 )
 
-// netHome is the script that makes the files that a disaster destroys. It has a verb %d for the
-// number of files in each of the two directories of other-project.
+// netHome is the script that makes the files that a disaster destroys. Its %d stands for the number
+// of files in each of the two directories of other-project.
 const netHome = `umask 022; mkdir -p other-project/a other-project/b conf d1 d2/sub empty tree/x/y
 for d in a b; do i=0; while [ $i -lt %d ]; do echo $d $i >other-project/$d/f$i; i=$((i+1)); done; done
 ln other-project/a/f1 other-project/a/hard; ln other-project/a/f2 other-project/b/hard; ln -s f2 other-project/b/soft; chmod 750 other-project/b/f3
 echo 'export A=1' >.bashrc; chmod 640 .bashrc; printf 'mode = on\nport = 80\n' >conf/app.ini; ln -s conf/app.ini app.ini
 echo 1 >d1/x; echo 2 >d2/x; echo s >d2/sub/s; ln d2/x d2/sub/x; ln -s x d2/soft; echo 3 >tree/x/y/z; chmod 750 tree/x; head -c 300000 /dev/urandom >data.db; chmod 600 data.db`
 
-// netNames are the names that netHome makes, and the project.
+// netNames are the names of the files that netHome makes, and the project.
 var netNames = strings.Fields("other-project conf d1 d2 empty tree data.db app.ini .bashrc ../project")
 
-// netShell destroys the files as an agent does, with a command for each call.
+// netShell are commands that destroy the files as an agent might do it. Each is one tool call.
 var netShell = []string{
 	"rm -rf ~/other-project",
 	"echo gone >~/.bashrc",
@@ -39,7 +39,7 @@ var netShell = []string{
 	"chmod -R go-rwx,u-w ~/tree",
 }
 
-// destroy does the same as netShell. A statically linked program calls it; see main.
+// destroy does the same as the commands in netShell, but in a statically linked program; see main.
 func destroy(home string) error {
 	at := func(name string) string { return filepath.Join(home, name) }
 	config, err := os.ReadFile(at("conf/app.ini"))
@@ -48,7 +48,7 @@ func destroy(home string) error {
 		os.WriteFile(at(".bashrc"), []byte("gone\n"), 0o644),
 		os.WriteFile(at("conf/app.new"), []byte(strings.Replace(string(config), "on", "off", 1)), 0o644),
 		os.Rename(at("conf/app.new"), at("conf/app.ini")),
-		syscall.Rename(at("d2"), at("empty")), // os.Rename does not move a directory over another
+		syscall.Rename(at("d2"), at("empty")), // os.Rename refuses to move a directory over another one
 		os.RemoveAll(at("d1")),
 		os.Rename(at("empty"), at("d1")),
 		os.Truncate(at("data.db"), 100),
@@ -64,8 +64,8 @@ func destroy(home string) error {
 		}))
 }
 
-// container is a home of an ordinary user where nothing can be mounted, with the client and
-// cachebro in it.
+// container is the home of an ordinary user on a machine where nothing can be mounted. The client
+// and cachebro are in it.
 type container struct {
 	*bench
 	*checks
@@ -86,7 +86,7 @@ func (n *container) leave() {
 	n.sh("chown -R 0:0 . ../project ../state ../run; rm -rf ../bin")
 }
 
-// sh runs a script in the home as root.
+// sh runs a script as root in the home.
 func (n *container) sh(script string) string {
 	cmd := exec.Command("sh", "-ec", script)
 	cmd.Dir = n.home
@@ -119,7 +119,7 @@ func (n *container) in(argv ...string) []string {
 
 func (n *container) client() string { return filepath.Join(n.dir, "bin", "claude") }
 
-// command returns a command that runs cachebro in the container and is killed after a while.
+// command returns a command that runs cachebro in the container and is killed after the given time.
 func (n *container) command(after time.Duration, args ...string) (_ *exec.Cmd, end func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), after)
 	argv := n.in(append([]string{n.cachebro}, args...)...)
@@ -136,14 +136,14 @@ func (n *container) tool(args ...string) (string, error) {
 	return string(out), err
 }
 
-// cut runs cachebro in the container and kills it after a while.
+// cut runs cachebro in the container and kills it after the given time.
 func (n *container) cut(after time.Duration, args ...string) {
 	cmd, end := n.command(after, args...)
 	defer end()
 	_ = cmd.Run()
 }
 
-// disaster starts the client in the net and lets it run commands and change the project.
+// disaster starts the client under "cachebro run" and lets it run commands and change the project.
 func (n *container) disaster(name string, commands []string) run {
 	m := n.conv(name)
 	for _, command := range commands {
@@ -156,8 +156,8 @@ func (n *container) disaster(name string, commands []string) run {
 	return n.start(n.in(append([]string{n.cachebro, "run", "--", n.client()}, claudeArgs(m.ready(), nil)...)...))
 }
 
-// netted lets the client destroy files outside of its project where nothing can be mounted, by
-// commands and by a static program.
+// netted lets the client destroy files outside of its project, by commands and by a static program,
+// where nothing can be mounted.
 func netted(b *bench, c *checks) {
 	n := b.container(c)
 	defer n.leave()
@@ -208,11 +208,11 @@ func (n *container) conflicts(before string) {
 	n.that(n.sh("cat "+strings.Join(mine, " ")) == "gone\nmine\nmode = mine\nport = 80\nmine\n", "the person's edits are left")
 }
 
-// killRounds is how often netKilled kills.
+// killRounds is the number of rounds of netKilled.
 const killRounds = 12
 
-// netKilled kills cachebro's processes at random moments while the client destroys files in the
-// net, and undoes its prompt.
+// netKilled kills cachebro's processes at random moments while the client destroys files under
+// "cachebro run", and then undoes the prompt.
 func netKilled(b *bench, c *checks) {
 	n := b.container(c)
 	defer n.leave()
@@ -235,16 +235,17 @@ func netKilled(b *bench, c *checks) {
 		r := n.disaster(fmt.Sprintf("killed-%d", round), netShell)
 		close(stop)
 		<-done
-		if killed["run"] > 0 { // if run was killed, its recorder notices the end of the command
+		if killed["run"] > 0 { // if run was killed, the recorder notices the end of the command
 			n.awaitEnd("net")
 		}
-		// If run and its recorder were killed, or run before there was a recorder, nobody answers the
-		// calls of the command's processes, and the kernel lets them fail.
+		// If both run and its recorder were killed, or run was killed before it had a recorder, no
+		// process answers the system calls of the command's processes, and the kernel lets these calls
+		// fail.
 		orphaned := killed["run"] > 0 && (killed["net"] > 0 || killed[unrecorded] > 0)
 		c.that(r.took < patience, "round %d: the client ended", round)
 		c.that(strings.Contains(r.stdout, `"subtype":"success"`) || orphaned, "round %d: killed %v of %v: the client ran to its end in %.1f s %s", round, killed, deaths, r.took.Seconds(), tailOf(r))
 		undo := []string{"undo", "--since", began.Format(time.RFC3339Nano), "--yes"}
-		if round%2 == 1 { // the next undo finishes the one that was killed
+		if round%2 == 1 { // the next undo finishes the undo that was killed
 			deaths = append(deaths, death{"undo", time.Duration(rng.Int64N(int64(undoTook)))})
 			n.cut(deaths[len(deaths)-1].at, undo...)
 		}
@@ -258,13 +259,13 @@ func netKilled(b *bench, c *checks) {
 	}
 }
 
-// death says when, after the start of a command, a process is killed.
+// death says which process is killed, and how long after the start of a command.
 type death struct {
-	name string // sub-command
+	name string // sub-command of the process
 	at   time.Duration
 }
 
-// deaths returns a few deaths within the time that the client took.
+// deaths returns a few deaths at random moments within took, the time that the client needs.
 func (n *container) deaths(rng *rand.Rand, took time.Duration) (all []death) {
 	for _, name := range []string{"run", "net", "net", "daemon", "daemon", "hook", "serve"} {
 		if name == "run" && rng.IntN(3) == 0 || name != "run" && rng.IntN(2) == 0 {
@@ -275,10 +276,10 @@ func (n *container) deaths(rng *rand.Rand, took time.Duration) (all []death) {
 	return all
 }
 
-// unrecorded counts the kills of run before its first change started a recorder.
+// unrecorded is the key under which kill counts kills of run before its recorder was started.
 const unrecorded = "run without a recorder"
 
-// kill kills all processes that the deaths name at their moments, and counts them.
+// kill kills the processes that the deaths name, at the given moments, and counts them.
 func (n *container) kill(deaths []death, killed map[string]int, stop chan struct{}) {
 	began := time.Now()
 	for _, d := range deaths {
@@ -336,9 +337,9 @@ func (n *container) differing(before, after string) (paths []string) {
 			f := strings.Fields(line)
 			switch {
 			case has[line] || len(f) < 2:
-			case len(f) == 2: // a sum and a path
+			case len(f) == 2: // a checksum and a path
 				paths = append(paths, f[1])
-			case f[0] == "=": // names of one file
+			case f[0] == "=": // several names of one file
 				paths = append(paths, slices.DeleteFunc(f, func(s string) bool { return s == "=" })...)
 			default:
 				paths = append(paths, f[0])
@@ -349,8 +350,8 @@ func (n *container) differing(before, after string) (paths []string) {
 	return slices.Compact(paths)
 }
 
-// unnamed returns the paths that differ between two states and that an undo's output does not name,
-// neither alone nor as one of several in their directory.
+// unnamed returns the paths that differ between two states and that an undo's output does not name.
+// A path counts as named if the output says how many files in its directory differ.
 func (n *container) unnamed(before, after, said string) (paths []string) {
 	for _, path := range n.differing(before, after) {
 		path = filepath.Join(n.home, path)

@@ -3,7 +3,7 @@ package main
 import "strings"
 
 // odd reads files of unusual kinds after they have changed. The answer to each read must contain
-// the change or the whole text. It must never be the line that says that nothing changed.
+// the change or the whole text. It must never be the one-line answer that nothing has changed.
 func odd(b *bench, c *checks) {
 	m := b.conv("odd")
 	m.do(shell(`sed 's/$/\r/' src/mid.go > src/crlf.go; printf '\357\273\277' > src/bom.go; cat src/mid.go >> src/bom.go; cp src/mid.go src/moved.go; cp src/mid.go src/end.go; ln -s mid.go src/link.go

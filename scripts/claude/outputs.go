@@ -10,7 +10,8 @@ import (
 )
 
 // outputs checks three things. The output of commands is shortened where no information is lost.
-// The folded part of an output can be looked up. The next Edit finds a text as a search showed it.
+// The folded part of an output can be looked up. The next Edit finds a text in the form in which a
+// search showed it.
 func outputs(b *bench, c *checks) {
 	all, failed, id, err := b.runner()
 	if err != nil {
@@ -74,8 +75,8 @@ func outputs(b *bench, c *checks) {
 	c.that(strings.Contains(out, "output: search") && strings.Contains(out, "output: tree") && strings.Contains(out, "output: alike") && strings.Contains(out, "output: tests"), "metrics counts by rule: %s", head(lineWith(out, "output: tests")))
 }
 
-// runner writes a test runner whose output is always the same, so that the id of the output is
-// known in advance.
+// runner writes a program that acts as a test runner. Its output is always the same, so that the id
+// of the output is known in advance.
 func (b *bench) runner() (all, failed, id string, err error) {
 	var passed strings.Builder
 	for i := range 40 {

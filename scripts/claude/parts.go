@@ -2,7 +2,7 @@ package main
 
 import "strings"
 
-// parts reads several files with one Bash command.
+// parts checks that one Bash command can read several files.
 func parts(b *bench, c *checks) {
 	m := b.conv("parts")
 	small := "src/small.go"

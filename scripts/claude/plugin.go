@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// plugged makes the client load hooks/plugin, as a marketplace would install it, without
-// registering anything by init.
+// plugged makes the client load hooks/plugin in the form in which a marketplace would install it.
+// init registers nothing.
 func plugged(b *bench, c *checks) {
 	out, err := b.tool("mount", b.project)
 	c.that(err == nil, "mount: %s", tailLine(out))

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// projects checks sessions that work in several projects. One changes files in a second mounted
-// project that --add-dir gave it, with a tool that names the file and with commands that do not say
-// what they change. Another moves to a worktree while CLAUDE_PROJECT_DIR stays the same. In each
-// project, the prompt and the call must be known, an undo must name the other projects, and a
-// second read must give only the line that says that nothing changed.
+// projects checks sessions that work in several projects. One session changes files in a second
+// mounted project, which it has by --add-dir. It does so with a tool that names the file and with
+// commands that do not say what they change. Another session moves to a worktree while
+// CLAUDE_PROJECT_DIR stays the same. In each project, the prompt and the call must be known, an
+// undo must name the other projects, and a second read must give only the one-line answer.
 func projects(b *bench, c *checks) {
 	second := filepath.Join(b.dir, "second")
 	defer os.RemoveAll(second)

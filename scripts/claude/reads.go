@@ -7,14 +7,15 @@ import (
 	"strings"
 )
 
-// isStub reports whether an answer says, in one of the two possible ways, that a text is not
-// repeated.
+// isStub reports whether an answer is a stub: a line which says, in one of two forms, that a text
+// is not repeated.
 func isStub(d delivered) bool {
 	return d.found && d.size() < 400 &&
 		(strings.Contains(d.text, "unchanged since") || strings.Contains(d.text, "cachebro: not repeated"))
 }
 
-// isFull reports whether the answer has all n lines, with numbers (Read) or without (cat).
+// isFull reports whether an answer has all n lines of a text, with line numbers (Read) or without
+// them (cat).
 func isFull(d delivered, n int) bool {
 	return d.found && strings.Count(d.text, " of this") == n
 }
@@ -54,7 +55,7 @@ func reads(b *bench, c *checks) {
 	cat := m.do(shell("cat src/mid.go"))
 	m.do(shell(`sed -i 's/^var v1100.*/var v1100 = -1 \/\/ changed/' src/mid.go`))
 	catDiff := m.do(shell("cat src/mid.go"))
-	m.do(b.read("src/mid.go", "offset", 100, "limit", 1)) // the client allows an Edit only after a Read; cat does not count
+	m.do(b.read("src/mid.go", "offset", 100, "limit", 1)) // the client allows an Edit only after a Read; a cat does not count
 	catEdit := m.do(b.edit("src/mid.go", "var v1100 = -1 // changed", "var v1100 = -2 // edited"))
 	catStub := m.do(shell("cat src/mid.go"))
 	catFull := m.do(shell("cat src/mid.go"))
@@ -103,7 +104,7 @@ func reads(b *bench, c *checks) {
 	d = sub.got(1)
 	c.that(isStub(d), "its second is a stub: %d bytes", d.size())
 	es := b.api.of("reads")
-	// A client that runs sub-agents in the background sends one more request when one of them has
+	// A client that runs sub-agents in the background sends one more request when a sub-agent has
 	// ended.
 	c.that(len(es) >= last+1 && len(es) <= last+2, "%d requests, %d steps", len(es), last+1)
 	c.that(strings.Contains(r.stdout, "tokens saved ·") && strings.Contains(r.stdout, "files changed, undo: cachebro undo --prompt last"), "the Stop line was shown: %s", head(after(r.stdout, `systemMessage\":\"`)))
@@ -133,7 +134,7 @@ func reads(b *bench, c *checks) {
 	c.that(with < without, "tool results: %d bytes with cachebro, %d without (%.0f %% saved)", with, without, 100-100*float64(with)/float64(without))
 }
 
-// sumLast adds up the results of the newest run of a conversation.
+// sumLast adds up the sizes of the first n results in the newest run of a conversation.
 func sumLast(b *bench, name string, n int) (t int) {
 	for i := range n {
 		t += b.api.newest(name, i, 0).size()

@@ -27,7 +27,7 @@ type block struct {
 	IsError   bool            `json:"is_error,omitempty"`
 }
 
-// blocks returns the content as blocks; a plain string is one text block.
+// blocks returns the content as blocks. A plain string becomes one text block.
 func (m message) blocks() []block {
 	return blocksOf(m.Content)
 }

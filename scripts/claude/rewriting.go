@@ -7,9 +7,10 @@ import (
 )
 
 // rewriting checks how the hooks learn that a client ignores their replacements. A "deaf" version
-// of the client shows its own text whatever hooks put in its place. Hooks must send it each form of
-// replacement once and never again, and the real version must still get replacements. The deaf
-// client is the real one, with a script in front of our hook that drops replacements of results.
+// of the client shows its own text to the model, whatever replacement a hook sends. Our hooks must
+// send the deaf client each form of replacement once and never again, and the real client must
+// still get replacements. The deaf client is the real client, with a script in front of our hook
+// that drops the replacements.
 func rewriting(b *bench, c *checks) {
 	real := b.claude
 	defer func() { b.claude = real }()

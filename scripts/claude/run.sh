@@ -1,8 +1,8 @@
 #!/bin/sh
-# Drives the real Claude Code (npm, version pinned in package.json) on a mounted
-# project with a scripted Messages API and prints each check with ok or FAIL.
-#   scripts/claude/run.sh [-only NAME] [-dir DIR]
-# The client is installed once, outside the repository.
+# Drives the real Claude Code (npm, version pinned in package.json) on a mounted project with a
+# scripted Messages API and prints each check with ok or FAIL. The client is installed once, outside
+# the repository.
+# Usage: scripts/claude/run.sh [-only NAME] [-dir DIR]
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../.." && pwd)

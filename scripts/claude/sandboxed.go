@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// sandboxed checks the client's sandbox (bubblewrap), in which commands see everything outside
-// of the project read-only and cannot open Unix sockets. The settings that init writes let
-// cachebro's own commands run outside of it.
+// sandboxed checks the client's sandbox (bubblewrap), in which commands see everything outside of
+// the project read-only and cannot open Unix sockets. The settings that init writes allow
+// cachebro's own commands to run outside the sandbox.
 func sandboxed(b *bench, c *checks) {
 	config := filepath.Join(b.dir, "home", ".claude", "settings.json")
 	b.extra = []string{"PATH=" + filepath.Dir(b.cachebro) + ":" + os.Getenv("PATH")}
 	defer func() { b.extra = nil }()
-	settings, _ := json.Marshal(map[string]any{"sandbox": map[string]any{"enabled": true, "autoAllowBashIfSandboxed": true, "enableWeakerNestedSandbox": true}}) // of strings and booleans: cannot fail
+	settings, _ := json.Marshal(map[string]any{"sandbox": map[string]any{"enabled": true, "autoAllowBashIfSandboxed": true, "enableWeakerNestedSandbox": true}}) // a map of strings and booleans can always be encoded
 	c.that(os.WriteFile(config, settings, 0o600) == nil, "the sandbox is switched on")
 	out, err := b.tool("up", "--yes", "--client", "claude", b.project)
 	c.that(err == nil, "up: %s", tailLine(out))
-	// Of twenty commands, the log must show those that changed something, and nothing that the
-	// sandbox does around each of them.
+	// Of twenty commands, the log must show those that changed something. It must show nothing that
+	// the sandbox does around each command.
 	many := b.conv("many")
 	var wanted []string
 	for i, command := range []string{

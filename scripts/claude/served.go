@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// served checks that our MCP server follows its client to other projects than the one in which it
-// was started: to one that --add-dir gave the session, to a git worktree of the first project, to a
-// fork, and with a sub-agent to a worktree. The server must not open a third project, which the
-// client does not name.
+// served checks that our MCP server follows its client to projects other than the one in which it
+// was started. These are a project that the session has by --add-dir, a git worktree of the first
+// project, a fork, and another worktree, which a sub-agent uses. The server must not open a third
+// project, which the client does not name.
 func served(b *bench, c *checks) {
 	second, third := filepath.Join(b.dir, "second"), filepath.Join(b.dir, "third")
 	defer os.RemoveAll(second)
@@ -39,7 +39,7 @@ func served(b *bench, c *checks) {
 		text, err := b.toolIn(b.dir, "down", "--yes", b.project)
 		c.that(err == nil, "down: %s", tailLine(text))
 	}()
-	config, _ := json.Marshal(map[string]any{"mcpServers": map[string]any{"cachebro": map[string]any{"command": b.cachebro, "args": []string{"serve", "--tools=all"}}}}) // of strings: cannot fail
+	config, _ := json.Marshal(map[string]any{"mcpServers": map[string]any{"cachebro": map[string]any{"command": b.cachebro, "args": []string{"serve", "--tools=all"}}}}) // a map of strings can always be encoded
 	ours := func(tool string, args map[string]any) call { return call{Name: "mcp__cachebro__" + tool, Input: args} }
 	read := func(path string) call { return ours("read_file", map[string]any{"path": path}) }
 	edit := func(path, from, to string) call {
@@ -81,8 +81,8 @@ func served(b *bench, c *checks) {
 	text, err = b.tool("undo", "--prompt", "last", "--yes")
 	c.that(err == nil && len(differences(first, snapshot(b.project))) == 0, "undo here: %s", text)
 
-	// Two git worktrees inside the mount: the client enters one, and starts a sub-agent in the
-	// other.
+	// There are two git worktrees inside the mount. The client enters one, and starts a sub-agent
+	// in the other.
 	m = b.conv("inside")
 	sub := b.conv("inside-sub")
 	subRead := sub.do(shell("pwd"))

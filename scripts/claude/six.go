@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// six is one session of six prompts. In each prompt, the changes have another origin: the model
-// alone, a sub-agent, a background command, a worktree, a second project, a detached child. After
-// each prompt an undo of it must restore every project byte for byte, or name what it leaves, and
-// redo must restore the state after the prompt.
+// six checks one session of six prompts. In each prompt, the changes have another origin: the model
+// alone, a sub-agent, a background command, a worktree, a second project, a detached child. An undo
+// of each prompt must restore every project byte for byte, or name what it does not restore. A redo
+// must restore the state after the prompt.
 func six(b *bench, c *checks) {
 	second := filepath.Join(b.dir, "second")
 	defer os.RemoveAll(second)

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// stopped checks that a result does not count as delivered if a person interrupts the call, that
-// /clear begins a new context, and that a daemon that hangs costs no more than its time-outs.
+// stopped checks three things. If a person interrupts a call, the call's result does not count as
+// delivered. /clear begins a new context. A hung daemon costs no more time than the hooks'
+// time-outs allow.
 func stopped(b *bench, c *checks) {
 	m, n := b.conv("interrupted"), b.conv("afterwards")
 	m.do(b.read("src/mid.go"), shell("sleep 20"))
@@ -34,9 +35,9 @@ func stopped(b *bench, c *checks) {
 	c.hung(b)
 }
 
-// hung compares 20 tool calls with the daemon running to 20 with the daemon stopped. One good
-// comparison of three is enough, because other work on the machine can take as much time as the
-// measured difference.
+// hung compares the time of 20 tool calls while the daemon runs with that of 20 tool calls while
+// the daemon is stopped. One good comparison out of three is enough, because other work on the
+// machine can take as much time as the measured difference.
 func (c *checks) hung(b *bench) {
 	var normal, same time.Duration
 	for range 3 {
@@ -61,8 +62,8 @@ func (c *checks) hung(b *bench) {
 	c.that(same < normal+time.Second, "%.1f s with a running daemon, %.1f s with a stopped one", normal.Seconds(), same.Seconds())
 }
 
-// twenty prepares a conversation of 20 tool calls. If a pid is given, that process is stopped
-// before them and continued after them.
+// twenty prepares a conversation of 20 tool calls. If pid is not 0, that process is stopped before
+// the calls and continued after them.
 func twenty(b *bench, name string, pid int) string {
 	m := b.conv(name)
 	if pid > 0 {

@@ -10,9 +10,9 @@ import (
 	"syscall"
 )
 
-// storied plays a typical session: three prompts, a sub-agent, edits by the shell over many
-// files, a removed directory, a move, builds and a commit. It prints what log, diff --stat and
-// undo say of it, so that anyone who changes those texts can read them here.
+// storied plays a typical session: three prompts, a sub-agent, edits by the shell over many files,
+// a removed directory, a move, builds and a commit. It prints the output of log, diff --stat and
+// undo for this session, so that anyone who changes those texts can read them here.
 func storied(b *bench, c *checks) {
 	if err := b.shop(); err != nil {
 		c.that(false, "the project: %v", err)
@@ -41,7 +41,7 @@ func storied(b *bench, c *checks) {
 	three.say("Released.")
 	by := func() { // between two prompts, a person saves a file as editors do
 		save := exec.Command("sh", "-c", "printf '# Shop\\n\\nA shop in Go.\\n' > README.md~ && mv README.md~ README.md")
-		save.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // puts the save into its own job
+		save.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // runs the save as a separate job
 		save.Dir = b.project
 		if out, err := save.CombinedOutput(); err != nil {
 			c.that(false, "the person's save: %v %s", err, out)
@@ -83,7 +83,7 @@ func or(a, b string) string {
 	return b
 }
 
-// shop replaces the project's files with a small program that builds.
+// shop replaces the project's files with those of a small program that can be built.
 func (b *bench) shop() error {
 	files := map[string]string{
 		"go.mod":                 "module shop\n\ngo 1.21\n",

@@ -9,8 +9,8 @@ import (
 )
 
 // worktrees checks that with "up --worktrees" the client's worktrees are forks. A fork has the
-// files that git ignores, its own branch and a history. Work in a fork does not change the project
-// until "fork merge". A fork is not removed if it holds work that exists nowhere else.
+// files that git ignores, its own branch and its own history. Work in a fork does not change the
+// project until "fork merge". A fork that contains work which exists nowhere else is not removed.
 func worktrees(b *bench, c *checks) {
 	for name, text := range map[string]string{".gitignore": ".env\nnode_modules/\n", ".env": "KEY=1\n", "node_modules/m/index.js": "{}\n", "notes.txt": "not committed\n"} {
 		p := filepath.Join(b.project, name)

@@ -49,7 +49,7 @@ wire_api = "responses"
 	return nil
 }
 
-// codeMode is a mode of the client in which its model may write programs that call tools.
+// codeMode names a mode of the client in which the model may write programs that call tools.
 const codeMode = "code mode"
 
 func (codex) words(again bool, text string, options ...string) []string {
@@ -137,8 +137,8 @@ func (c codex) scenes() []scene {
 			rule := fmt.Sprintf("prefix_rule(pattern = [%q, [\"log\", \"output\", \"status\", \"undo\"]], decision = \"allow\")\n", b.exe)
 			err := errors.Join(os.MkdirAll(rules, 0o755), os.WriteFile(filepath.Join(rules, "cachebro.rules"), []byte(rule), 0o644))
 			b.check(err == nil, "the rule of the guide", fmt.Sprint(err))
-			// Of twenty commands, the log must show those that changed something, and nothing that
-			// the sandbox does around each of them.
+			// Of twenty commands, the log must show those that changed something. It must show
+			// nothing that the sandbox does around each command.
 			change := map[string]bool{"echo 1 >one.txt": true, "sed -i s/1/2/ one.txt": true, "mkdir -p made/deep; echo d >made/deep/d.txt": true, "mv one.txt two.txt": true, "rm other.txt": true, "echo x >>two.txt": true, "chmod 600 two.txt": true}
 			var turns []turn
 			var wanted []string
@@ -174,12 +174,12 @@ func (c codex) scenes() []scene {
 			out, err := b.cachebro("undo", "--prompt", "last", "--yes")
 			_, made := os.Stat(filepath.Join(b.project, "made"))
 			b.check(err == nil && b.read("other.txt") == other && b.read("two.txt") == "" && os.IsNotExist(made), "undo of them", out)
-			// Codex's own outputs are never shortened, so "cachebro output" is tried with an output
-			// that was folded for a session of Claude Code.
+			// Codex's own outputs are never shortened, so "cachebro output" is tested with an
+			// output that was shortened for a session of Claude Code.
 			whole := strings.Repeat("tests/test_sums.py::test_number PASSED                    [ 50%]\n", 40) + "\n============ 40 passed in 0.10s ============"
 			sum := sha256.Sum256([]byte(whole))
 			event, _ := json.Marshal(obj{"hook_event_name": "PostToolUse", "session_id": "beside", "prompt_id": "p", "cwd": b.project, "tool_name": "Bash", "tool_use_id": "t1",
-				"tool_input": obj{"command": "./pytest -v"}, "tool_response": obj{"stdout": whole, "stderr": "", "interrupted": false, "isImage": false}}) // of strings and booleans: cannot fail
+				"tool_input": obj{"command": "./pytest -v"}, "tool_response": obj{"stdout": whole, "stderr": "", "interrupted": false, "isImage": false}}) // a map of strings and booleans can always be encoded
 			hook := b.command(time.Minute, "cachebro", "hook")
 			hook.Stdin = bytes.NewReader(event)
 			folded, err := hook.Output()

@@ -1,5 +1,5 @@
 // Command clients drives coding agents against a scripted model on loopback, in projects mounted by
-// cachebro, and checks by the bodies of the requests what reached the model. For Claude Code it
+// cachebro, and checks in the bodies of the requests what reached the model. For Claude Code it
 // runs scripts/claude. It prints the table that is in doc/clients.md. run.sh installs the clients
 // and builds cachebro. The exit status is 1 if a check fails.
 package main
@@ -21,7 +21,7 @@ func main() {
 	os.Exit(run())
 }
 
-// client is a coding agent. It has what the scenes need of it.
+// client is a coding agent, with the methods that the scenes need.
 type client interface {
 	name() string
 	program() string
@@ -33,7 +33,7 @@ type client interface {
 
 type scene struct {
 	ability string // column of the table
-	as      string // what that column says; empty: yes
+	as      string // text in that column; "" means yes
 	run     func(b *bench)
 }
 
@@ -76,16 +76,16 @@ func (b *bench) counts(c client) (string, error) {
 	return row, nil
 }
 
-// bench is what a scene works with.
+// bench holds the state with which scenes work.
 type bench struct {
-	part               string // run only scenes of this ability; empty: all
+	part               string // run only scenes for this ability; "" means all
 	top, exe, npm, dir string
 	home, project      string
-	name               string // of the scene that runs
+	name               string // name of the scene that is running
 	model              *model
 	results            map[string]int // bytes of tool results, by scene
 	bare               bool           // run without cachebro and check nothing
-	net                bool           // run where nothing can be mounted
+	net                bool           // run on a machine where nothing can be mounted
 	failed             bool
 	failures           int
 }
@@ -229,7 +229,7 @@ func (b *bench) umount() {
 	cmd := b.command(30*time.Second, "cachebro", "umount", b.project)
 	cmd.Dir = b.home
 	if out, err := cmd.CombinedOutput(); err != nil {
-		fmt.Printf("  umount: %s\n", out) // e.g. when another mount namespace holds a copy of the mount
+		fmt.Printf("  umount: %s\n", out) // for instance because another mount namespace holds a copy of the mount
 	}
 }
 
@@ -254,13 +254,13 @@ func (b *bench) check(ok bool, what, got string) {
 	fmt.Printf("  FAIL  %s; got %q\n", what, got)
 }
 
-// line checks that the n-th call of the current play returned the one-line stub.
+// line checks that the n-th call since play returned a stub, which is one line.
 func (b *bench) line(n int, what string) {
 	g := b.model.given(n)
 	b.check(strings.Contains(g, "cachebro: not repeated") && len(g) < 500, what+" is a line", g)
 }
 
-// full checks that the n-th call returned the whole text.
+// full checks that the n-th call since play returned the whole text.
 func (b *bench) full(n int, what string) {
 	g := b.model.given(n)
 	b.check(strings.Contains(g, " 1 of a file") && strings.Contains(g, " 150 of a file") && !strings.Contains(g, "cachebro:"), what+" is the text", g)

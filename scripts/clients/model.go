@@ -18,8 +18,8 @@ type (
 	list = []any
 )
 
-// model is a model that makes the same calls whichever client asks. A request without tools, which
-// is for a title or a summary, gets a line of text and uses up no turn.
+// model is a scripted model. It makes the same calls whichever client asks. A request without tools
+// is for a title or a summary. Such a request gets a line of text and does not use up a turn.
 type model struct {
 	*modelserver.Server
 	dir string // directory for the requests
@@ -29,8 +29,8 @@ type model struct {
 	calls   []string // ids in the order of the calls
 	results map[string]string
 	n       int
-	// lines counts the requests that contain a one-line stub, a line in place of a text that is not
-	// repeated. baseless counts those of them in which the text is missing.
+	// lines counts the requests that contain a stub: a line in place of a text that is not
+	// repeated. baseless counts the requests among them in which that text is missing.
 	lines, baseless int
 }
 
@@ -47,7 +47,7 @@ func (m *model) play(turns ...turn) {
 	m.turns, m.calls = turns, nil
 }
 
-// given returns the result of the n-th call of the current play.
+// given returns the result of the n-th call since play.
 func (m *model) given(n int) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -79,7 +79,7 @@ func (m *model) answer(q modelserver.Request) turn {
 		switch {
 		case r.ID != "":
 			m.results[r.ID] = r.Text
-		case i < len(m.calls): // without ids the k-th result belongs to the k-th call
+		case i < len(m.calls): // without ids, the k-th result belongs to the k-th call
 			m.results[m.calls[i]] = r.Text
 		}
 	}
@@ -100,9 +100,8 @@ func (m *model) answer(q modelserver.Request) turn {
 	return t
 }
 
-// judge checks the results in one request, in order. A stub, which says that a text is not
-// repeated, must come after the text. Each file that the scenes read has a line with the words "
-// 150 of a file".
+// judge checks the results in one request, in order. A stub must come after the text that it does
+// not repeat. Each file that the scenes read has a line with the words " 150 of a file".
 func (m *model) judge(results []modelserver.Result) {
 	text, line := false, false
 	for _, r := range results {

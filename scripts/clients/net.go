@@ -12,22 +12,23 @@ import (
 	"cachebro/scripts/contained"
 )
 
-// inTheNet is the table's column for clients that run on a machine on which nothing can be mounted.
+// inTheNet is the column for clients that run under "cachebro run" on a machine where nothing can
+// be mounted.
 const inTheNet = "the net"
 
-// sandboxedToo is shown in that column if another scene ran with the client's own sandbox.
+// sandboxedToo is the text in that column if another scene ran in the client's own sandbox.
 const sandboxedToo = "also in its sandbox"
 
 var lastPrompt = []string{"--prompt", "last"}
 
-// netCase is a scene of a client on a machine on which nothing can be mounted.
+// netCase is a scene for a client on a machine where nothing can be mounted.
 type netCase struct {
 	as    string // see scene
 	sh    func(command string) call
 	words func(b *bench, text string) []string // command line that gives the client a prompt
 	undo  []string
-	// settings is the path, relative to the home, of a settings file that switches on the
-	// client's own sandbox; text is its content.
+	// settings is the path, relative to the home, of a settings file that switches on the client's
+	// own sandbox. text is the content of that file.
 	settings, text string
 	// inside means that the sandbox allows writes only to the project.
 	inside bool
@@ -97,7 +98,7 @@ func (b *bench) netted() error {
 }
 
 // inContainer returns the command line that runs argv in a namespace where nothing can be mounted
-// (package contained), with the clients visible in the home.
+// (package contained), in which the clients are visible in the home.
 func (b *bench) inContainer(argv []string) []string {
 	return contained.As([][2]string{{b.npm, filepath.Join(b.home, "npm")}}, argv...)
 }

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// byRun is a client for which we have no plugin. "cachebro run" gives its session a name, and it
-// can be configured to use the MCP server.
+// byRun is a client for which we have no plugin. "cachebro run" gives its session a name, and the
+// client can be configured to use our MCP server.
 type byRun struct {
 	called, exe string
-	shell       string // the name of its tool that runs commands
+	shell       string // name of the client's tool that runs commands
 	words       func(b *bench, text string) []string
-	mcp         string // the name by which its model calls our read_file
+	mcp         string // name by which the client's model calls our read_file
 }
 
 func (c byRun) command(b *bench, text string) *exec.Cmd {
@@ -39,7 +39,8 @@ func qwenArgs(b *bench, text string) []string {
 	return []string{"qwen", "--yolo", "--auth-type", "openai", "--openai-api-key", "none", "--openai-base-url", b.model.URL + "/v1", "-m", "m", "--mcp-config", server, text}
 }
 
-// qwen has hooks, which init registers, so its session has a name without "cachebro run" too.
+// qwen is a client with hooks, which init registers. So its session has a name even without
+// "cachebro run".
 type qwen struct{ byRun }
 
 func (c qwen) scenes() []scene {
@@ -47,7 +48,7 @@ func (c qwen) scenes() []scene {
 	sh := func(command string) call {
 		return call{Name: c.shell, Input: obj{"command": command, "description": "x", "is_background": false}}
 	}
-	alone := func(b *bench, text string) []string { // the sandbox refuses MCP servers, so none is configured
+	alone := func(b *bench, text string) []string { // the sandbox refuses MCP servers, so no server is configured
 		return slices.DeleteFunc(c.words(b, text), func(w string) bool { return w == "--mcp-config" || w == server })
 	}
 	sandboxed := netCase{as: sandboxedToo, sh: sh, words: alone, undo: []string{"--session", "last"}, inside: true,

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Installs the newest of the clients below from npm, gives each cachebro's plugin from this
-# checkout, has it work for a scripted model on loopback, and prints what it could do as a
-# table (doc/clients.md). No account, no key, homes of
-# their own; needs node, and root's rights or fuse3.
+# Installs the newest versions of the clients below from npm and gives each of them cachebro's
+# plugin from this checkout. Each client works for a scripted model on loopback. The script prints a
+# table of what each client could do (doc/clients.md). It needs no account and no key, and each
+# client has its own home. It needs node, and either root's rights or fuse3.
 #
 #	scripts/clients/run.sh [-only CLIENT] [-scene ABILITY] [-dir DIR]
 set -eu

@@ -1,6 +1,5 @@
-// Package contained runs commands where nothing can be mounted: in a new mount namespace whose
-// /dev has no fuse node, as in a container. It needs root. Nothing outside of the namespace is
-// changed.
+// Package contained runs commands where nothing can be mounted: in a new mount namespace whose /dev
+// has no fuse node, as in a container. It needs root. Nothing outside the namespace is changed.
 package contained
 
 import (
@@ -16,8 +15,8 @@ import (
 const User = 65534
 
 // WithoutFuse returns a command line that runs argv as root in such a namespace. The new namespace
-// gets a copy of every mount. The copies of cachebro's mounts are unmounted in it, because they
-// would keep those mounts busy.
+// gets a copy of every mount. The copies of cachebro's mounts are unmounted there, because they
+// would keep the original mounts in use.
 func WithoutFuse(argv ...string) []string {
 	const script = `sed -n "s/^[^ ]* [^ ]* [^ ]* [^ ]* \([^ ]*\) .* - fuse\.cachebro .*/\1/p" /proc/self/mountinfo | while read -r point; do umount -l -- "$(printf %b "$point")" || true; done
 mount -t tmpfs -o mode=755 tmpfs /dev
@@ -30,8 +29,8 @@ exec "$@"`
 }
 
 // As returns a command line that runs argv in such a namespace as an ordinary user who has no
-// capabilities and cannot gain any. Each bind is a path and the place where it is shown, which must
-// exist.
+// capabilities and cannot gain any. Each bind consists of a path and the path at which it is
+// bind-mounted, which must exist.
 func As(binds [][2]string, argv ...string) []string {
 	const script = `while [ "$1" != -- ]; do mount --bind "$1" "$2"; shift 2; done; shift; exec "$@"`
 	words := []string{"sh", "-ec", script, "sh"}
@@ -43,8 +42,8 @@ func As(binds [][2]string, argv ...string) []string {
 }
 
 // State lists everything below the names in a directory with mode, owner, links and content, and
-// the names that belong to one file. It omits names that do not exist, and the directories of git
-// and of clients.
+// the names that belong to one file. It omits names that do not exist, and the directories .git and
+// .claude.
 func State(dir string, names ...string) (string, error) {
 	const script = `for d; do [ -e "$d" ] || [ -L "$d" ] || continue
 find "$d" \( -name .git -o -name .claude \) -prune -o -printf '%p %m %U %l %y %n\n'; find "$d" \( -name .git -o -name .claude \) -prune -o -type f -print0 | xargs -0 -r md5sum; done | sort
@@ -55,7 +54,7 @@ for d; do [ -e "$d" ] || [ -L "$d" ] || continue; find "$d" \( -name .git -o -na
 	return string(out), err
 }
 
-// Difference describes the first difference between two states; "" if there is none.
+// Difference describes the first difference between two states. It returns "" if there is none.
 func Difference(want, got string) string {
 	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
 	for i := range w {

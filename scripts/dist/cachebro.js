@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// Starts the binary of the package for this platform, which npm has put beside this
-// one (optionalDependencies). Its exit status and signals are passed on.
+// Starts the binary in the package for this platform, which npm has installed next to this package
+// (optionalDependencies). The exit status and signals are passed on.
 "use strict";
 const { spawnSync } = require("child_process");
 

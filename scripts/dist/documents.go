@@ -45,8 +45,8 @@ func (b *build) documents(ctx context.Context) error {
 	return b.materials(ctx)
 }
 
-// extensions copies what clients install, laid out as in the repository, so that each client
-// adds it in the same way from a checkout, a package and npm.
+// extensions copies the files that clients install, arranged as in the repository. So each client
+// can add them in the same way from a checkout, a package or npm.
 func (b *build) extensions() error {
 	for _, from := range []string{".claude-plugin", "hooks/plugin", "hooks/gemini", "hooks/opencode"} {
 		err := filepath.WalkDir(from, func(p string, d fs.DirEntry, err error) error {
@@ -66,7 +66,7 @@ func (b *build) extensions() error {
 	return nil
 }
 
-// document writes a file that goes into every archive.
+// document writes a file that is part of every archive.
 func (b *build) document(name string, text []byte) error {
 	path := filepath.Join(b.work, "doc", filepath.FromSlash(name))
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -75,7 +75,7 @@ func (b *build) document(name string, text []byte) error {
 	return os.WriteFile(path, text, 0o644)
 }
 
-// module is a Go module that is linked in.
+// module is a Go module that is linked into a binary.
 type module struct{ Path, Version, Dir, Sum string }
 
 // materials collects the licences of all modules that are linked in for any target, and lists
@@ -111,7 +111,7 @@ func (b *build) materials(ctx context.Context) error {
 		}
 		fmt.Fprintf(&w, "\n%s\n%s %s\n\n%s", strings.Repeat("=", 72), m.Path, m.Version, texts)
 	}
-	// Parts of the pages that are not Go modules.
+	// These parts of the web pages are not Go modules.
 	htmx, err := os.ReadFile("cmd/cachebro/ui/assets/LICENSE.htmx")
 	if err != nil {
 		return err

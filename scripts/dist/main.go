@@ -1,12 +1,13 @@
-// Command dist makes what people install: .deb, .rpm, .apk, tarballs and npm packages of cachebro
-// and tarballs of cachebro-fleet, with man pages, completions, the licences of all modules, a bill
-// of materials (SPDX) and checksums. The same commit gives the same bytes: every time in them is
-// the commit's, and no file names the directory in which it was built.
+// Command dist makes the packages that people install: .deb, .rpm, .apk, tarballs and npm packages
+// of cachebro, and tarballs of cachebro-fleet. They contain man pages, completions, the licences of
+// all modules and a bill of materials (SPDX). It also writes checksums. The same commit always
+// gives the same bytes: every time in the packages is the commit's, and no file names the directory
+// in which it was built.
 //
 //	go run ./scripts/dist [-out dist] [-targets linux/amd64,linux/arm64,…]
 //
-// The version is the one in cmd/cachebro/fastpath. Packages are made by nfpm, which is
-// installed at a fixed version, so that go.mod does not list it.
+// The version is the one in cmd/cachebro/fastpath. Packages are made by nfpm. A fixed version of
+// nfpm is installed separately, so that go.mod need not list it.
 package main
 
 import (
@@ -77,7 +78,7 @@ func run(args []string) error {
 }
 
 // whole builds everything in a directory next to b.out and renames it to b.out when it is complete.
-// So b.out never holds half of a release.
+// So b.out never contains an incomplete release.
 func (b *build) whole(ctx context.Context, steps ...func(context.Context) error) error {
 	place, err := filepath.Abs(b.out)
 	if err != nil {
@@ -102,8 +103,7 @@ func (b *build) whole(ctx context.Context, steps ...func(context.Context) error)
 	return os.Rename(b.out, place)
 }
 
-// identify finds the version's commit and time. Without git the time must come from
-// SOURCE_DATE_EPOCH.
+// identify finds the version's commit and time. Without git, the time must be in SOURCE_DATE_EPOCH.
 func (b *build) identify(ctx context.Context) error {
 	b.commit = "unknown"
 	if out, err := command(ctx, nil, "git", "rev-parse", "HEAD"); err == nil {
@@ -136,8 +136,8 @@ func (b *build) identify(ctx context.Context) error {
 
 func (b *build) binary(t target) string { return filepath.Join(b.work, t.os+"-"+t.arch, "cachebro") }
 
-// fleet is the path of cachebro-fleet, a separate program because only those who run many
-// machines need it.
+// fleet returns the path of cachebro-fleet. It is a separate program, because only people who run
+// many machines need it.
 func (b *build) fleet(t target) string { return b.binary(t) + "-fleet" }
 
 // binaries builds for each target and for this machine.
@@ -185,19 +185,19 @@ func (b *build) binaries(ctx context.Context) error {
 	return nil
 }
 
-// slimDir is created for a build and removed after it.
+// slimDir is a directory for modified modules. It is created for a build and removed afterwards.
 const slimDir = "bin/slim"
 
-// cut replaces text in a module's source for the build.
+// cut is a replacement in the source of a module that is made for the build.
 type cut struct{ module, file, from, to string }
 
 // cuts make the binaries smaller. If a program calls methods by names that are only known at run
 // time, the linker has to keep every exported method of every type, which here is a third of the
 // binary. (go-redis does so since 9.18, so go.mod has an older version.) An interface value keeps
-// all methods of the interface: go-redis's pipeline has one for each of five hundred commands, of
-// which go-redis itself uses only those left here. bleve can open indexes of its six older formats,
-// which ours never had. At the start of every process, it also builds the automata of its queries
-// for similar words, which takes 2 ms; package search has no such query.
+// all methods of the interface. go-redis's pipeline has a method for each of five hundred commands,
+// but go-redis itself uses only those that the cut leaves. bleve can open indexes in six older
+// formats, which our indexes never had. At the start of every process, bleve also builds automata
+// for queries for similar words. That takes 2 ms, and package search makes no such query.
 func cuts() []cut {
 	all := []cut{
 		{"github.com/redis/go-redis/v9", "pipeline.go", "type Pipeliner interface {\n\tStatefulCmdable\n", "type Pipeliner interface {\n" +
@@ -225,8 +225,8 @@ func cuts() []cut {
 	return all
 }
 
-// slimmed writes a go.mod with the modules after the cuts. Its paths are relative because the
-// binary contains them.
+// slimmed makes the cuts and writes a go.mod that uses the modified modules. The paths in it are
+// relative, because the binary contains them.
 func slimmed(ctx context.Context) (modfile string, err error) {
 	if err := os.RemoveAll(slimDir); err != nil {
 		return "", err
@@ -272,9 +272,9 @@ func slimmed(ctx context.Context) (modfile string, err error) {
 	return slimDir + "/go.mod", errors.Join(os.WriteFile(slimDir+"/go.mod", mod, 0o644), os.WriteFile(slimDir+"/go.sum", sum, 0o644))
 }
 
-// plainTemplates returns an overlay without method calls in text/template, for the same reason:
-// it finds methods by name at run time. The templates of the pages call none
-// (TestTemplatesCallNoMethods).
+// plainTemplates returns an overlay in which text/template cannot call methods. text/template finds
+// methods by name at run time, so the linker would keep all methods. The templates of the web pages
+// call no methods (TestTemplatesCallNoMethods).
 func (b *build) plainTemplates(ctx context.Context) (overlay string, err error) {
 	const line, without = "method := ptr.MethodByName(fieldName);", "method := (reflect.Value{});"
 	root, err := command(ctx, nil, "go", "env", "GOROOT")
@@ -299,11 +299,12 @@ func (b *build) plainTemplates(ctx context.Context) (overlay string, err error) 
 	return overlay, errors.Join(os.WriteFile(to, []byte(changed), 0o644), os.WriteFile(overlay, list, 0o644))
 }
 
-// largest is the maximum size of a binary in bytes. It reveals a new import that makes the
-// linker keep all methods again, a third of the binary.
+// largest is the maximum size of a binary in bytes. A larger binary reveals a new import that makes
+// the linker keep all methods again, which are a third of the binary.
 const largest = 35_000_000
 
-// command runs a program and returns its standard output. Its error output goes into the error.
+// command runs a program and returns its standard output. The error contains the program's error
+// output.
 func command(ctx context.Context, env []string, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), env...)

@@ -12,8 +12,9 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-// manPages writes a man page for each command. This is not a command of cachebro, because the
-// packages that cobra/doc imports would slow down every start of cachebro, hooks included.
+// manPages writes a man page for each command. Writing man pages is not a command of cachebro,
+// because the packages that cobra/doc imports would slow down every start of cachebro, including
+// the start of each hook.
 func manPages(dir string, made time.Time) error {
 	e := &cli.Env{Stdout: io.Discard, Stderr: io.Discard, Getenv: func(string) string { return "" }}
 	root := commands.Root(e)

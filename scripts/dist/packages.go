@@ -77,7 +77,7 @@ func (b *build) archives(context.Context) error {
 	return nil
 }
 
-// tarball writes files with the commit's time and without owners.
+// tarball writes files to a tarball, with the commit's time and without owners.
 func (b *build) tarball(name string, files []file) (err error) {
 	out, err := os.Create(filepath.Join(b.out, name))
 	if err != nil {
@@ -121,8 +121,8 @@ func (b *build) entry(w *tar.Writer, f file) error {
 	return err
 }
 
-// contents lists a package's files for nfpm. It includes the directories that belong to
-// cachebro: rpm does not remove directories that no package owns.
+// contents lists the files of a package for nfpm. The list includes the directories that belong to
+// cachebro, because rpm does not remove directories that no package owns.
 func (b *build) contents(t target, docs []file) []map[string]any {
 	info := func(mode int) map[string]any { return map[string]any{"mode": mode, "mtime": b.made} }
 	entries := []map[string]any{{"src": b.binary(t), "dst": "/usr/bin/cachebro", "file_info": info(0o755)}}
@@ -164,8 +164,8 @@ func (b *build) packages(ctx context.Context) error {
 	if _, err := command(ctx, []string{"GOBIN=" + b.work, "GOFLAGS="}, "go", "install", nfpm); err != nil {
 		return err
 	}
-	// Give the scripts the commit's time, because an .apk contains the times of its scripts, and
-	// those in the checkout differ.
+	// Give the scripts the commit's time. An .apk contains the times of its scripts, and in each
+	// checkout these times differ.
 	scripts := map[string]any{}
 	for _, name := range []string{"postinstall", "preremove"} {
 		text, err := os.ReadFile(filepath.Join("scripts", "dist", name+".sh"))
@@ -192,7 +192,7 @@ func (b *build) packages(ctx context.Context) error {
 			"depends": []string{"fuse3"}, "suggests": []string{"git"}, "contents": b.contents(t, docs),
 			"scripts": scripts,
 		}
-		text, err := json.Marshal(config) // JSON is YAML
+		text, err := json.Marshal(config) // JSON is also YAML
 		if err != nil {
 			return err
 		}
@@ -210,8 +210,9 @@ func (b *build) packages(ctx context.Context) error {
 	return nil
 }
 
-// npm makes a package for each platform and the one that people install. npm fetches only the
-// platform package that fits (os and cpu), so no script downloads anything.
+// npm makes a package for each platform, and the package that people install. With the latter, npm
+// fetches only the platform package for the machine's os and cpu, so no script need download
+// anything.
 func (b *build) npm(context.Context) error {
 	cpus := map[string]string{"amd64": "x64", "arm64": "arm64"}
 	optional := map[string]string{}
@@ -249,7 +250,7 @@ func (b *build) npm(context.Context) error {
 			files = append(files, file{"package/" + name, d.from, d.mode})
 		}
 	}
-	// OpenCode takes plugins from npm and imports the package.
+	// OpenCode takes plugins from npm and imports this package.
 	return write("cachebro", map[string]any{
 		"name": npmName, "version": b.version, "description": summary, "license": "MIT", "mcpName": registryName, "main": openCode,
 		"homepage": homepage, "repository": repository,
@@ -257,11 +258,11 @@ func (b *build) npm(context.Context) error {
 	}, files...)
 }
 
-// maintainer is named in the packages. Mail to a noreply address goes nowhere; reports go where
-// SECURITY.md says.
+// maintainer is named in the packages. Nobody receives mail to the noreply address. SECURITY.md
+// says where to send reports.
 const maintainer = "cachebro maintainers <cachebro@users.noreply.github.com>"
 
-// homepage is the project's page; repository is the same in npm's format.
+// homepage is the address of the project's page.
 const homepage = "https://github.com/cachebro/cachebro"
 
 var repository = map[string]string{"type": "git", "url": "git+" + homepage + ".git"}
@@ -269,12 +270,12 @@ var repository = map[string]string{"type": "git", "url": "git+" + homepage + ".g
 const (
 	npmName  = "cachebro"
 	openCode = "hooks/opencode/cachebro.mjs"
-	// registryName is the server's name in the MCP registry, which looks for it in the npm
-	// package, too.
+	// registryName is the server's name in the MCP registry. The registry checks that the npm
+	// package contains this name too.
 	registryName = "io.github.cachebro/cachebro"
 )
 
-// registryEntry is the MCP registry's server.json for the npm package of a version.
+// registryEntry returns the server.json for the MCP registry, for the npm package of a version.
 func registryEntry(version string) map[string]any {
 	return map[string]any{
 		"$schema": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json",

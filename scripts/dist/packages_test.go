@@ -70,7 +70,7 @@ func unpack(t *testing.T, name string) map[string]string {
 }
 
 // TestNpmAndRegistry: the package that people install names the packages of the platforms with its
-// own version. The registry's entry names the package, and has everything that its schema requires.
+// own version. The registry's entry names the package, and has everything that the schema requires.
 func TestNpmAndRegistry(t *testing.T) {
 	t.Chdir(filepath.Join("..", ".."))
 	b := testBuild(t)
@@ -91,7 +91,7 @@ func TestNpmAndRegistry(t *testing.T) {
 	if wrapper.Homepage != homepage || wrapper.Repository.Type != "git" || !strings.Contains(wrapper.Repository.URL, strings.TrimPrefix(homepage, "https://")) {
 		t.Errorf("who meets the package does not learn where it comes from: %+v", wrapper)
 	}
-	// Clients install our plugins from the package as from a checkout.
+	// Clients can install our plugins from the package in the same way as from a checkout.
 	for _, name := range []string{wrapper.Main, ".claude-plugin/marketplace.json", "hooks/plugin/.claude-plugin/plugin.json", "hooks/plugin/.codex-plugin/plugin.json", "hooks/gemini/gemini-extension.json"} {
 		if files["package/"+name] == "" {
 			t.Errorf("no %s in the package", name)
@@ -158,8 +158,8 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// TestOwnDirectories: a package owns the directories in which nothing else has files, so that its
-// removal leaves none behind.
+// TestOwnDirectories: a package owns the directories in which only cachebro has files, so that no
+// directory is left when the package is removed.
 func TestOwnDirectories(t *testing.T) {
 	t.Chdir(filepath.Join("..", ".."))
 	b := testBuild(t)
@@ -200,7 +200,7 @@ func TestOwnDirectories(t *testing.T) {
 }
 
 // TestFleetTarball: the program for many machines has its own tarball, with its document and the
-// licences of what it contains.
+// licences of its modules.
 func TestFleetTarball(t *testing.T) {
 	t.Chdir(filepath.Join("..", ".."))
 	b := testBuild(t)
@@ -214,7 +214,7 @@ func TestFleetTarball(t *testing.T) {
 	}
 }
 
-// An existing release is replaced only by a complete one.
+// An existing release is replaced only by a complete release.
 func TestWholeOrNothing(t *testing.T) {
 	place := filepath.Join(t.TempDir(), "dist")
 	make := func(text string, fails error) error {

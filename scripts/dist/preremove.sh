@@ -1,6 +1,7 @@
 #!/bin/sh
-# Before a removal (not an update): mounts go on until they are unmounted, because the
-# processes that serve them run already. The files of a project are plain files.
+# Runs before a removal, but does nothing before an update. Mounts keep running until they are
+# unmounted, because the processes that serve them are already running. The files of a project are
+# plain files.
 set -e
 case "${1:-}" in
 upgrade | 1) exit 0 ;;

@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// op is one operation of a random agent: the user, the verb, and its arguments.
+// op is one operation of a random agent. It has a user, a verb, and arguments.
 type op struct {
 	User int // 0 is root, 1 and 2 are ordinary users
 	Verb string
@@ -46,10 +46,10 @@ const sharedGroup = 6000
 // gitPrefix marks paths that lead into the repository's .git directory.
 const gitPrefix = "GIT/"
 
-// agent carries out operations in its directory, on one thread, whose file system identity it
-// changes to that of the operation's user.
+// agent carries out operations in its directory. It does so on one thread, to which it gives the
+// file system identity of the operation's user.
 type agent struct {
-	dir   string // relative to it, .git is in the parent directory
+	dir   string // the directory of the agent; .git is in its parent
 	files map[string]int
 }
 
@@ -60,8 +60,8 @@ func (a *agent) path(p string) string {
 	return p
 }
 
-// become changes the file system identity of the calling thread, as far as a process may. The
-// capabilities follow the user.
+// become changes the file system identity of the calling thread as far as that is permitted. The
+// capabilities change with the user.
 func become(user int) {
 	gid, groups := uint32(userIDs[user]), []uint32{uint32(userIDs[user])}
 	if user != 0 {
@@ -140,7 +140,7 @@ func (a *agent) do(o op) error {
 		return unix.Lsetxattr(p, arg(1), []byte(arg(2)), 0)
 	case "rmxattr":
 		return unix.Lremovexattr(p, arg(1))
-	case "setfacl": // one more user who may read and write
+	case "setfacl": // one additional user may read and write
 		return unix.Lsetxattr(p, arg(1), acl(uint32(num(2)), uint16(num(3))), 0)
 	case "open":
 		flags := map[string]int{"rw": unix.O_RDWR, "create": unix.O_RDWR | unix.O_CREAT, "append": unix.O_WRONLY | unix.O_APPEND | unix.O_CREAT, "trunc": unix.O_RDWR | unix.O_TRUNC | unix.O_CREAT, "tmp": unix.O_RDWR | unix.O_TMPFILE}
@@ -160,7 +160,7 @@ func (a *agent) do(o op) error {
 	case "hclose":
 		delete(a.files, arg(0))
 		return unix.Close(fd)
-	case "hwrite": // at the handle's offset, or at the end
+	case "hwrite": // at the offset of the handle, or at the end of the file
 		_, err := unix.Write(fd, words(num(1), num(2)))
 		return err
 	case "hpwrite":
@@ -205,7 +205,7 @@ func (a *agent) closeAll() {
 
 const handles = 4
 
-// get reads a regular file. It refuses a pipe, on which it would wait.
+// get reads a regular file. It refuses a pipe, because reading a pipe could wait forever.
 func get(p string) ([]byte, error) {
 	var st unix.Stat_t
 	if err := unix.Stat(p, &st); err != nil {
@@ -228,7 +228,7 @@ func put(p string, flags int, b []byte) error {
 	return errors.Join(err, unix.Close(fd))
 }
 
-// scribble writes through a mapping.
+// scribble writes b to a file through a mapping.
 func scribble(fd, off int, b []byte) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil || st.Size == 0 {
@@ -244,7 +244,7 @@ func scribble(fd, off int, b []byte) error {
 	return errors.Join(unix.Msync(m, unix.MS_SYNC), unix.Munmap(m))
 }
 
-// words returns size bytes of text that are different for each number.
+// words returns a text of size bytes. The text is different for each number.
 func words(size, number int) []byte {
 	b := make([]byte, 0, size+32)
 	for i := 0; len(b) < size; i++ {
@@ -253,7 +253,8 @@ func words(size, number int) []byte {
 	return b[:size]
 }
 
-// acl returns the usual three entries, one for a user, and a mask, in the kernel's format.
+// acl returns an access control list in the kernel's format. It has the usual three entries, an
+// entry for one user, and a mask.
 func acl(user uint32, perm uint16) []byte {
 	b := binary.LittleEndian.AppendUint32(nil, 2)
 	for _, e := range []struct {
@@ -267,8 +268,8 @@ func acl(user uint32, perm uint16) []byte {
 	return b
 }
 
-// serveAgent is the child process. Operations arrive as lines of JSON, and each is answered by
-// a line with its error, "" if there was none.
+// serveAgent runs the agent in a child process. Operations arrive as lines of JSON. Each is
+// answered by a line with the operation's error, which is empty if there was none.
 func serveAgent(dir string) error {
 	runtime.LockOSThread()
 	unix.Umask(0o022)
@@ -299,7 +300,7 @@ func serveAgent(dir string) error {
 	return in.Err()
 }
 
-// remote is an agent in its own process, which can be killed if it hangs.
+// remote is an agent in a separate process. The process can be killed if it hangs.
 type remote struct {
 	cmd   *exec.Cmd
 	in    *os.File
@@ -307,7 +308,7 @@ type remote struct {
 	pid   int
 }
 
-// startAgent starts an agent, in the net of cachebro run if net is set.
+// startAgent starts an agent, under "cachebro run" if net is set.
 func (p *place) startAgent(dir string, net bool) (*remote, error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -349,7 +350,8 @@ func (p *place) startAgent(dir string, net bool) (*remote, error) {
 	return r, err
 }
 
-// do has the agent do an operation. failed is the error of the operation's own system call.
+// do makes the agent carry out an operation. failed is the error of the operation's own system
+// call.
 func (r *remote) do(o op) (failed string, err error) {
 	b, err := json.Marshal(o)
 	if err != nil {

@@ -1,7 +1,7 @@
 #!/bin/sh
-# What may go wrong around a mount, one case after the other, through the
-# finished binary. Prints "ok" or "FAILED" with the reason for each and ends
-# with status 1 if any failed. Needs root for loop and bind mounts.
+# Tests cases in which something goes wrong around a mount, one after the other, with the finished
+# binary. Prints "ok" for each case, or "FAILED" with the reason, and ends with status 1 if any case
+# failed. Needs root for loop devices and bind mounts.
 # Usage: cases.sh CACHEBRO [CASE…]
 set -u
 cb=$(realpath "$1")
@@ -14,7 +14,7 @@ failed=0
 why=
 
 fail() { why="$why; $*"; }
-# pid SUB: the process of ours that runs this sub-command.
+# pid SUB: prints the pid of the cachebro process that runs this sub-command.
 pid() {
 	for d in /proc/[0-9]*; do
 		[ "$(readlink "$d/exe" 2>/dev/null)" = "$cb" ] || continue
@@ -23,7 +23,7 @@ pid() {
 		echo "${d#/proc/}"
 	done
 }
-# within SECONDS COMMAND…: does it succeed before?
+# within SECONDS COMMAND…: succeeds if the command succeeds within this time.
 within() {
 	n=$(($1 * 20))
 	shift
@@ -45,13 +45,13 @@ down() {
 }
 no_processes() { [ -z "$(pid any)" ]; }
 shown() { [ "$("$cb" show --dir "$p" "$p/$1" 2>/dev/null)" = "$2" ]; }
-# known HASHES: does the log hold a version for each?
+# all_logged HASHES: succeeds if the log has a version for each hash in the file HASHES.
 all_logged() {
 	"$cb" log --json --baselines --limit 100000 -- "$p" 2>/dev/null >"$base/log" || return 1
 	for h in $(cat "$1"); do grep -q "$h" "$base/log" || return 1; done
 }
 
-case_suspend() { # the daemon is stopped for 5 s: nobody waits, nothing is lost
+case_suspend() { # the daemon is stopped for 5 s: no program waits, and nothing is lost
 	up
 	d=$(pid daemon)
 	kill -STOP "$d"
@@ -73,7 +73,7 @@ case_suspend() { # the daemon is stopped for 5 s: nobody waits, nothing is lost
 	note="$i writes, the slowest $worst ms"
 }
 
-case_state_deleted() { # the state directory goes away under everything
+case_state_deleted() { # the state directory is deleted while everything is running
 	up
 	echo before >"$p/a.txt"
 	rm -rf "$base"/state/*
@@ -112,19 +112,19 @@ case_project_full() { # the project's own file system fills up
 }
 grep_log() { "$cb" log --json --baselines -- "$p/$1" 2>/dev/null | grep -q "$(echo "$2" | sha256sum | cut -c1-64)"; }
 
-case_read_only() { # a source that cannot be written to
+case_read_only() { # the source cannot be written to
 	echo text >"$p/r.txt"
 	mount --bind "$p" "$p" && mount -o remount,ro,bind "$p" || { fail "no bind mount"; return; }
 	loop=1
 	up
 	[ "$(cat "$p/r.txt")" = text ] || fail "cannot be read"
-	# The shell's words differ; the error number's do not.
+	# The wording depends on the shell. "read-only" is part of the system's error message.
 	if (echo x >"$p/r.txt") 2>"$base/out"; then fail "a write succeeded"; fi
 	grep -qi 'read-only' "$base/out" || fail "a write says $(cat "$base/out")"
 	within 10 shown r.txt text || fail "the content is not known"
 }
 
-case_several() { # two projects, a worktree inside one, nested mounts
+case_several() { # two projects, a worktree inside a project, and nested mounts
 	q="$base/second"
 	mkdir "$q"
 	(cd "$p" && git init -q . && echo one >f && git add f && git -c user.name=t -c user.email=t@example.org commit -qm one && git worktree add -q wt) || fail "git"
@@ -146,7 +146,7 @@ case_several() { # two projects, a worktree inside one, nested mounts
 	"$cb" umount "$q" >/dev/null 2>&1 || fail "umount second"
 }
 
-case_signals() { # HUP is no reason to go, TERM and INT are one to go in order
+case_signals() { # HUP does not end the mount, TERM and INT end it in an orderly way
 	for sig in TERM INT; do
 		up
 		m=$(pid mountd)
@@ -161,7 +161,7 @@ case_signals() { # HUP is no reason to go, TERM and INT are one to go in order
 	done
 }
 
-case_busy() { # unmount while somebody is inside
+case_busy() { # unmount while a process is inside
 	up
 	(cd "$p" && exec sleep 30) &
 	sleeper=$!
@@ -174,7 +174,7 @@ case_busy() { # unmount while somebody is inside
 	wait $sleeper 2>/dev/null
 }
 
-case_all_killed() { # every process of ours at once: the next mount clears up
+case_all_killed() { # every cachebro process is killed at once, and the next mount cleans up
 	up
 	echo synced >"$p/k.txt"
 	sync -f "$p/k.txt"

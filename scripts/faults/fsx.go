@@ -15,8 +15,8 @@ import (
 
 const fsxMax = 256 << 10 // largest size of the file in bytes
 
-// exerciser does random operations on one file and on a copy of it in memory, and compares what
-// it reads.
+// exerciser does random operations on one file and on a copy of its content in memory. It compares
+// the bytes that it reads with the copy.
 type exerciser struct {
 	path   string
 	f      *os.File
@@ -56,7 +56,7 @@ func (x *exerciser) note(format string, args ...any) {
 	}
 }
 
-// span returns a random range; within the file unless beyond is set.
+// span returns a random range. The range is within the file unless beyond is set.
 func (x *exerciser) span(beyond bool) (off, n int) {
 	limit := len(x.model)
 	if beyond {
@@ -76,7 +76,7 @@ func (x *exerciser) bytes(n int) []byte {
 	return b
 }
 
-// put changes the model as a write changes the file.
+// put changes the model in the same way as a write changes the file.
 func (x *exerciser) put(off int, b []byte) {
 	if end := off + len(b); end > len(x.model) {
 		x.model = append(x.model, make([]byte, end-len(x.model))...)
@@ -170,7 +170,7 @@ func (x *exerciser) append() error {
 	return errors.Join(err, f.Close())
 }
 
-// mapped calls do with a shared mapping of the pages around a range.
+// mapped calls do with a shared mapping of the pages that contain a range.
 func (x *exerciser) mapped(off, n int, do func(b []byte)) error {
 	from := off &^ 4095
 	m, err := unix.Mmap(int(x.f.Fd()), int64(from), off+n-from, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
@@ -258,7 +258,7 @@ func (x *exerciser) copyRange() error {
 	n = min(n, fsxMax-int(to))
 	from := int64(off)
 	if n == 0 || from < to+int64(n) && to < from+int64(n) {
-		return nil // an overlap is refused by the kernel
+		return nil // the kernel refuses overlapping ranges
 	}
 	x.note("copyrange %d+%d to %d", off, n, to)
 	got, err := unix.CopyFileRange(int(x.f.Fd()), &from, int(x.f.Fd()), &to, n, 0)

@@ -17,12 +17,12 @@ import (
 	"time"
 )
 
-// oldEnough is the age from which closed content must never be lost by a kill; younger
-// content may be lost only if it was not synced.
+// oldEnough is an age. A kill must never lose content that was closed at least this long before. It
+// may lose younger content, but only if that was not synced.
 const oldEnough = time.Second
 
-// patience is how long the store may take to show one more content. A busy machine is slow, and
-// content that comes late is not lost.
+// patience is how long the store may take to show one more content. On a busy machine content may
+// appear late, which does not mean that it is lost.
 const patience = 90 * time.Second
 
 // counts holds the numbers that the kill test prints.
@@ -100,10 +100,11 @@ func spread(ds []time.Duration) string {
 	return fmt.Sprintf("median %v, worst %v", s[len(s)/2].Round(time.Millisecond), s[len(s)-1].Round(time.Millisecond))
 }
 
-// death names the processes that are killed in a round, with the pauses between the kills.
+// death names the processes that are killed in a round, and says how long the pauses between the
+// kills are.
 type death struct {
 	names []string
-	pause time.Duration // up to this and at most 200 ms more
+	pause time.Duration // the pause is random, at most this long plus 200 ms
 	dead  bool          // kill all at once, so that perhaps no process is left that could restore the mount
 }
 
@@ -113,8 +114,8 @@ var deaths = []death{
 	{names: []string{"supervise"}},
 	{names: []string{"daemon", "mountd"}},
 	{names: []string{"supervise", "daemon"}},
-	// Mountd needs a moment to start another supervisor, and the supervisor to start another
-	// mountd.
+	// Mountd needs a moment to start another supervisor, and the supervisor needs a moment to start
+	// another mountd.
 	{names: []string{"supervise", "mountd"}, pause: time.Second},
 	{names: []string{"supervise", "daemon", "mountd"}, pause: time.Second},
 	{names: []string{"mountd", "supervise"}, dead: true},
@@ -128,7 +129,8 @@ func (k death) String() string {
 	return strings.Join(k.names, ", ")
 }
 
-// kill kills the processes of one death, and returns when mountd died, if it did.
+// kill kills the processes of one death. It returns the time at which mountd was killed, or the
+// zero time.
 func (p *place) kill(k death, rng *rand.Rand, c *counts) (mountd time.Time, err error) {
 	c.killed[k.String()]++
 	at := p.processes()
@@ -151,7 +153,8 @@ func (p *place) kill(k death, rng *rand.Rand, c *counts) (mountd time.Time, err 
 	return mountd, nil
 }
 
-// round writes, kills, waits until the project is back, and checks everything.
+// round lets the writers write, kills processes, waits until the project can be used again, and
+// checks everything.
 func (p *place) round(i int, s settings, k death, rng *rand.Rand, writers []*writer, stop *atomic.Bool, c *counts) error {
 	if !p.mounted() {
 		if _, err := p.cachebro("mount", p.dir); err != nil {
@@ -173,8 +176,8 @@ func (p *place) round(i int, s settings, k death, rng *rand.Rand, writers []*wri
 	fatal, dead := !killed.IsZero(), false
 	switch {
 	case k.dead:
-		// If one of the killed processes could still react, the mount recovers by itself.
-		// Otherwise the user repairs it with "cachebro mount".
+		// If a process is left that can react to the kills, the mount recovers by itself. Otherwise
+		// a user repairs it with "cachebro mount", and so does this test.
 		dead = !p.answersWithin(time.Second)
 		if !dead {
 			c.back = append(c.back, time.Since(killed))
@@ -188,7 +191,7 @@ func (p *place) round(i int, s settings, k death, rng *rand.Rand, writers []*wri
 			return fmt.Errorf("mount does not mend it: %w\n%s", err, out)
 		}
 		c.mended = append(c.mended, time.Since(begin))
-	case fatal: // another one takes over while the writers go on
+	case fatal: // another mountd takes over while the writers continue
 		p.readable(killed, c)
 	}
 	time.Sleep(time.Duration(rng.Intn(300)) * time.Millisecond)
@@ -217,7 +220,7 @@ func (p *place) round(i int, s settings, k death, rng *rand.Rand, writers []*wri
 	return err
 }
 
-// answersWithin reports whether the mount serves requests within d.
+// answersWithin reports whether the mount answers a request within d.
 func (p *place) answersWithin(d time.Duration) bool {
 	for end := time.Now().Add(d); ; time.Sleep(5 * time.Millisecond) {
 		if b, err := os.ReadFile(filepath.Join(p.dir, "probe.txt")); err == nil && string(b) == "probe\n" {
@@ -249,14 +252,15 @@ func (p *place) readable(since time.Time, c *counts) {
 		}
 		if pid := p.processes()["mountd"]; pid != 0 && d > 7*time.Second && !asked {
 			asked = true
-			_ = syscall.Kill(pid, syscall.SIGQUIT) // makes it write to its log where it waits
+			_ = syscall.Kill(pid, syscall.SIGQUIT) // makes the process write to its log where it waits
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
 }
 
-// judge looks for every closed content in the log. It waits up to patience for the store to read
-// the spool. With a limit of 20 s, a busy machine was only late and a whole round counted as lost.
+// judge looks for every closed content in the log. It waits up to patience until the store has read
+// the spool. With a limit of 20 s, a busy machine was only late, but the contents of a whole round
+// counted as lost.
 func (p *place) judge(i int, begun, killed time.Time, fatal bool, writers []*writer, c *counts) (int, error) {
 	start := time.Now()
 	var missing []closed

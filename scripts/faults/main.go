@@ -1,7 +1,8 @@
 //go:build linux
 
-// Command faults tries to break a mount and counts what broke. It uses the finished binary as a
-// user would, only with files, processes and signals, so a user could hit whatever it finds.
+// Command faults tries to break a mount and counts the failures. It uses the finished binary as a
+// user would, only with files, processes and signals. So a user could meet every fault that it
+// finds.
 //
 //	faults kill  [-rounds N] [-seed S]   kill -9 of our processes under load
 //	faults fsx   [-ops N] [-seed S] DIR  random I/O on one file, mmap included
@@ -12,13 +13,13 @@
 //	faults typed [-lines N] [-seed S] [-shell zsh]
 //	             lines typed into a shell in tmux, each undone
 //	faults net   [-rounds N] [-seed S]   kill -9 of our processes while a command runs under
-//	             the net of cachebro run, without /dev/fuse and as an ordinary user without
+//	             "cachebro run", without /dev/fuse and as an ordinary user without
 //	             capabilities; then the command is undone; needs root
 //	faults power [-rounds N] [-seed S]   power cuts, simulated on a disk that is made for this; needs root
 //
-// All except fsx make a project in -dir (by default the temporary directory) and remove it; fsx
-// works in an existing directory. Each sub-command prints what it counted, and its exit status is 1
-// if anything was wrong.
+// All sub-commands except fsx make a project in -dir (by default the directory for temporary files)
+// and remove it. fsx works in an existing directory. Each sub-command prints its counts, and its
+// exit status is 1 if anything was wrong.
 package main
 
 import (
@@ -44,7 +45,7 @@ type settings struct {
 	first   int64
 	side    int
 	live    bool
-	// excluded makes twin use directories whose content is never kept.
+	// excluded makes twin use directories whose content is never saved.
 	excluded bool
 	net      bool
 	shrink   time.Duration

@@ -33,8 +33,8 @@ const netTree = `mkdir -p tree/sub tree/deep/er; i=0; while [ $i -lt 150 ]; do e
 head -c 200000 /dev/urandom >tree/big1; head -c 3000000 /dev/urandom >tree/big2; ln tree/big1 tree/hard; ln tree/sub/f7 tree/seven
 ln -s big1 tree/soft; echo d >tree/deep/er/d; chmod 640 tree/sub/f1*; chmod 700 tree/deep; : >tree/empty`
 
-// netDeaths lists which processes are killed while the command runs, and whether the command may
-// then fail.
+// netDeaths lists the processes that are killed while the command runs, and says whether the
+// command may then fail.
 var netDeaths = []struct {
 	names []string
 	fails bool
@@ -43,7 +43,7 @@ var netDeaths = []struct {
 	{names: []string{"run"}}, {names: []string{"run", "net"}, fails: true}, {names: []string{"run", "net", "daemon"}, fails: true},
 }
 
-// netRounds kills our processes while watched commands run, and undoes each command.
+// netRounds kills our processes while watched commands run, and then undoes each command.
 func netRounds(s settings) (err error) {
 	if _, err := os.Stat("/dev/fuse"); err == nil && os.Getenv(withoutFuse) == "" {
 		return netAsUser(s)
@@ -57,7 +57,7 @@ func netRounds(s settings) (err error) {
 	kills, named, wrong := map[string]int{}, 0, 0
 	fmt.Printf("seed %d, %d rounds\n", s.seed, s.rounds)
 	for i := range s.rounds {
-		// Use the project, which is not mounted, and a directory outside of it by turns.
+		// Use by turns the project, which is not mounted, and a directory outside the project.
 		dir := []string{p.dir, filepath.Join(p.base, "home")}[i%2]
 		n, bad, err := p.netRound(dir, i, s, rng, kills)
 		if err != nil {
@@ -107,7 +107,8 @@ func netAsUser(s settings) error {
 	return os.RemoveAll(dir)
 }
 
-// enterWithoutFuse replaces this process by itself in a mount namespace without /dev/fuse.
+// enterWithoutFuse starts this program again, in place of this process, in a mount namespace
+// without /dev/fuse.
 func enterWithoutFuse() error {
 	exe, err := os.Executable()
 	if err != nil {
@@ -127,7 +128,7 @@ func (p *place) netRound(dir string, i int, s settings, rng *rand.Rand, kills ma
 		cmd.Dir, cmd.Env = dir, p.env
 		return cmd.CombinedOutput()
 	}
-	dir = filepath.Join(dir, fmt.Sprint("round", i)) // a directory of its own, so that the history of another round does not matter
+	dir = filepath.Join(dir, fmt.Sprint("round", i)) // a separate directory for each round, so that the history of another round does not matter
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return 0, nil, err
 	}
@@ -147,7 +148,7 @@ func (p *place) netRound(dir string, i int, s settings, rng *rand.Rand, kills ma
 	if err != nil {
 		return 0, nil, err
 	}
-	time.Sleep(50 * time.Millisecond) // wait, because file times are a little behind the clock
+	time.Sleep(50 * time.Millisecond) // wait, because file times lag a little behind the clock
 	began := time.Now()
 	script := netScripts[rng.Intn(len(netScripts))]
 	death := netDeaths[rng.Intn(len(netDeaths))]
@@ -216,7 +217,7 @@ func (p *place) netRound(dir string, i int, s settings, rng *rand.Rand, kills ma
 	return named, bad, nil
 }
 
-// running reports whether a process other than cachebro's has mark in its environment.
+// running reports whether any process except cachebro's own has mark in its environment.
 func running(mark string) bool {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, d := range dirs {

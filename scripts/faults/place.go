@@ -46,14 +46,14 @@ func newPlace(s settings) (*place, error) {
 	return p, nil
 }
 
-// command returns a cachebro command with the place's environment, run outside of the project.
+// command returns a cachebro command that has the place's environment and runs outside the project.
 func (p *place) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(p.binary, args...)
 	cmd.Dir, cmd.Env = p.base, p.env
 	return cmd
 }
 
-// cachebro runs the binary; the error contains its output.
+// cachebro runs the binary. An error contains the output.
 func (p *place) cachebro(args ...string) ([]byte, error) {
 	cmd := p.command(args...)
 	var said bytes.Buffer
@@ -65,7 +65,7 @@ func (p *place) cachebro(args ...string) ([]byte, error) {
 	return out, err
 }
 
-// processes returns the living processes of this place, by sub-command.
+// processes returns the pids of the place's cachebro processes, by sub-command.
 func (p *place) processes() map[string]int {
 	found := map[string]int{}
 	mark := []byte("XDG_RUNTIME_DIR=" + p.base + "/run\x00")
@@ -135,7 +135,7 @@ type version struct {
 	NoContent string `json:"no_content"`
 }
 
-// log returns the versions of the last seconds, baselines included.
+// log returns the versions of the last seconds, including baselines.
 func (p *place) log(seconds int) ([]version, error) {
 	out, err := p.cachebro("log", "--json", "--baselines", "--limit", "1000000", "--since", fmt.Sprintf("%ds", seconds), "--", p.dir)
 	if err != nil {

@@ -19,14 +19,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The power test cuts the power of a disk. Project and state are on their own ext4, which is
-// shut down in the middle of everything (EXT4_IOC_SHUTDOWN without flushing the journal), so
-// that only what was made durable is on the disk. Then all processes are killed, the file
-// system is mounted again and its journal replayed, as after a reset.
+// The power test cuts the power of a disk. Project and state are on a separate ext4 file system. It
+// is shut down in the middle of the work (EXT4_IOC_SHUTDOWN without flushing the journal), so that
+// the disk has only data that was made durable. Then all processes are killed, and the file system
+// is mounted again, which replays its journal, as after a reset.
 const (
 	diskSize      = 2 << 30
 	shutdownIoctl = 0x8004587d // _IOR('X', 125, __u32)
-	shutdownNow   = 2          // do not flush the log
+	shutdownNow   = 2          // do not flush the journal
 )
 
 // disk is an ext4 file system in a file.
@@ -81,19 +81,19 @@ func command(name string, args ...string) error {
 	return nil
 }
 
-// durable records what one writer wrote, and which of these contents an fsync made durable.
+// durable records the contents that one writer wrote, and which of them an fsync made durable.
 type durable struct {
 	contents map[string]string          // hash → name
 	newest   map[string]string          // name → hash of the newest synced content; the file may have a later one
 	later    map[string]map[string]bool // name → hashes of the contents whose writing began after newest
 	slow     int
-	loose    map[string]bool // closed, but not synced
+	loose    map[string]bool // contents that were closed but not synced
 }
 
 // writeDurably writes until the disk is gone. A content counts as durable if an fsync that began
-// after its close has returned, because fsync waits until pending versions are stored. An fsync that
-// returns while the power is being cut does not count, because it may succeed on the project's disk
-// although the state was lost.
+// after its close has returned, because fsync waits until pending versions are stored. An fsync
+// that returns while the power is being cut does not count, because the project's file may be
+// durable although the state is lost.
 func writeDurably(dir string, n int, seed int64, cut *atomic.Bool, stop <-chan struct{}) durable {
 	d := durable{contents: map[string]string{}, newest: map[string]string{}, later: map[string]map[string]bool{}, loose: map[string]bool{}}
 	rng := rand.New(rand.NewSource(seed + int64(n)))
@@ -135,7 +135,7 @@ func writeDurably(dir string, n int, seed int64, cut *atomic.Bool, stop <-chan s
 			return d
 		}
 		if time.Since(start) > time.Second {
-			d.slow++ // fsync waits for a slow store only up to a limit, and then returns without the versions
+			d.slow++ // fsync waits for a slow store only for a limited time, and then returns before the versions are stored
 			continue
 		}
 		d.contents[hash], d.newest[name] = name, hash
@@ -186,7 +186,7 @@ func powerCuts(s settings) (err error) {
 	return nil
 }
 
-// cutOnce mounts, writes, cuts the power and mounts the disk again.
+// cutOnce mounts the project, writes, cuts the power and mounts the disk again.
 func (p *place) cutOnce(d *disk, rng *rand.Rand, s settings, round int64) ([]durable, error) {
 	if _, err := p.cachebro("mount", p.dir); err != nil {
 		return nil, err
@@ -209,7 +209,7 @@ func (p *place) cutOnce(d *disk, rng *rand.Rand, s settings, round int64) ([]dur
 	}
 	wg.Wait()
 	for deadline := time.Now().Add(20 * time.Second); len(p.processes()) > 0 && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		for _, pid := range p.processes() { // look again, because a killed process may just have started another one
+		for _, pid := range p.processes() { // look again, because a killed process may just have started another process
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
@@ -219,7 +219,7 @@ func (p *place) cutOnce(d *disk, rng *rand.Rand, s settings, round int64) ([]dur
 	return all, errors.Join(err, d.unmount(), d.mount())
 }
 
-// afterCut looks for what was synced, in the project's files and in the log.
+// afterCut looks for the synced contents in the project's files and in the log.
 func (p *place) afterCut(round int, all []durable) (synced, lost, damaged int, err error) {
 	for _, w := range all {
 		for name, hash := range w.newest {
@@ -242,7 +242,7 @@ func (p *place) afterCut(round int, all []durable) (synced, lost, damaged int, e
 		return synced, lost, damaged, fmt.Errorf("%w\n%s", err, out)
 	}
 	var missing map[string]string
-	loose, gone := 0, 0 // contents that were not synced; a power cut may lose them, and the test is only worth something if it loses some
+	loose, gone := 0, 0 // contents that were not synced; a power cut may lose them, and the test proves something only if it loses some
 	for deadline := time.Now().Add(patience); ; time.Sleep(200 * time.Millisecond) {
 		list, err := p.log(24 * 3600)
 		if err != nil {

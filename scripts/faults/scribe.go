@@ -27,9 +27,10 @@ import (
 // scribeFiles are the names of the scribes' files.
 var scribeFiles = []string{"w1.txt", "w2.txt", "w3.ign", "w4.txt"}
 
-// scribes append numbered records to files of a tree until their standard input ends, and print
-// each record that was written. Half of them keep their files open. Records that went to a file
-// without a name are printed after "gone TIME ", with the time in ns when that was first seen.
+// scribes runs several scribes until standard input ends. A scribe appends numbered records to a
+// file of a tree, and prints each record that it has written. Half of the scribes keep their files
+// open. A record that went to a file without a name is printed after "gone TIME ", where TIME is
+// the time, in ns, at which the loss of the name was first noticed.
 func scribes(dir string, seed int64) error {
 	var stop atomic.Bool
 	var wg sync.WaitGroup
@@ -85,7 +86,7 @@ func scribes(dir string, seed int64) error {
 	return errors.Join(err, out.Flush())
 }
 
-// writing is scribes in their own process.
+// writing is a separate process that runs scribes.
 type writing struct {
 	cmd     *exec.Cmd
 	in      *os.File
@@ -108,9 +109,9 @@ func startWriting(dir string, seed int64) (*writing, error) {
 	return w, w.cmd.Start()
 }
 
-// end stops the writers and returns the records that they have written. It leaves out records in
-// files that had lost their names before a plan began. The agent removed those files, so without
-// cachebro the records would be lost too.
+// end stops the scribes and returns the records that they have written. It leaves out records in
+// files that had lost their names before a plan began. The agent had removed those files, so
+// without cachebro the records would be lost too.
 func (w *writing) end(planned time.Time) ([]string, error) {
 	err := w.in.Close()
 	done := make(chan error, 1)
@@ -135,7 +136,7 @@ func (w *writing) end(planned time.Time) ([]string, error) {
 	return records, err
 }
 
-// nowhere returns the records that are neither in the tree nor in the history.
+// nowhere returns the records that are in neither the tree nor the history.
 func (t *trial) nowhere(p *place, records []string, since time.Time) ([]string, error) {
 	missing := map[string]bool{}
 	for _, r := range records {
@@ -143,7 +144,7 @@ func (t *trial) nowhere(p *place, records []string, since time.Time) ([]string, 
 	}
 	find := func(b []byte) {
 		for line := range bytes.Lines(b) {
-			// Look for the last record in the line, because old text may stand before it.
+			// Look for the last record in the line, because older text may precede it.
 			if i := bytes.LastIndex(line, []byte("record ")); i >= 0 {
 				delete(missing, string(bytes.TrimSuffix(line[i:], []byte("\n"))))
 			}
@@ -173,10 +174,10 @@ func (t *trial) nowhere(p *place, records []string, since time.Time) ([]string, 
 			return nil, err
 		}
 		defer c.Close()
-		told := t.told(list)
+		unsaved := t.overBudget(list)
 		for r := range missing {
 			var n, seed, by int
-			if _, err := fmt.Sscanf(r, "record %d of %d by %d", &n, &seed, &by); err == nil && told[scribeFiles[by]] {
+			if _, err := fmt.Sscanf(r, "record %d of %d by %d", &n, &seed, &by); err == nil && unsaved[scribeFiles[by]] {
 				delete(missing, r)
 			}
 		}
@@ -202,11 +203,11 @@ func (t *trial) nowhere(p *place, records []string, since time.Time) ([]string, 
 	return left, nil
 }
 
-// told returns the original names of files of which the history says that a content was not saved
-// because the budget for ignored files was spent. On a slow machine the writers of one mount use up
-// that budget.
-func (t *trial) told(list []version) map[string]bool {
-	writer, told := map[string]string{}, map[string]bool{}
+// overBudget returns the original names of files for which the history says that a content was not
+// saved because the budget for ignored files was spent. On a slow machine, the scribes on one mount
+// use up that budget.
+func (t *trial) overBudget(list []version) map[string]bool {
+	writer, unsaved := map[string]string{}, map[string]bool{}
 	slices.SortFunc(list, func(a, b version) int { return int(a.Seq) - int(b.Seq) })
 	for _, v := range list {
 		if !strings.HasPrefix(v.Path, t.name+"/") {
@@ -218,15 +219,15 @@ func (t *trial) told(list []version) map[string]bool {
 			writer[v.Path] = of
 		}
 		if of := writer[v.Path]; of != "" && strings.Contains(v.NoContent, "hourly budget") {
-			told[of] = true
+			unsaved[of] = true
 		}
 	}
-	return told
+	return unsaved
 }
 
 // longestFirst moves to the front the newest version of each file and each version after which the
-// file became shorter. Together these contain everything that was ever appended. Reading all of
-// thousands of versions took minutes.
+// file became shorter. Together these versions contain everything that was ever appended. Reading
+// all of many thousands of versions took minutes.
 func longestFirst(list []version) []version {
 	slices.SortFunc(list, func(a, b version) int { return int(b.Seq) - int(a.Seq) })
 	var first, rest []version
@@ -242,7 +243,7 @@ func longestFirst(list []version) []version {
 	return append(first, rest...)
 }
 
-// client connects to the place's daemon, because a call costs less than a process.
+// client connects to the place's daemon, because a call costs less than starting a process.
 func (p *place) client(ctx context.Context) (*wire.Client, error) {
 	out, err := p.cachebro("version")
 	if err != nil {

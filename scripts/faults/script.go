@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// script is what happens to one tree: how it is made before the mount, and two halves of
-// operations.
+// script has the operations on one tree: those that make it before the mount, and two halves of
+// random operations.
 type script struct {
 	start, first, second []op
 }
@@ -34,14 +34,15 @@ func (s script) String() string {
 	return b.String()
 }
 
-// dice picks operations at random; the same seed and tree give the same ones.
+// dice picks operations at random. The same seed and tree give the same operations.
 type dice struct {
 	*rand.Rand
-	number   int  // of the last content
-	excluded bool // there are directories whose content is never kept
+	number   int  // number of the last content
+	excluded bool // there are directories whose content is never saved
 }
 
-// excludedName is a directory name whose content is never kept if git ignores it.
+// excludedName is the name of a directory whose content is never saved if git ignores the
+// directory.
 const excludedName = "__pycache__"
 
 func (d *dice) dirName() string {
@@ -83,7 +84,7 @@ func (d *dice) size() string {
 	return fmt.Sprint(1<<20 + d.Intn(1<<20))
 }
 
-// text returns the arguments of new content.
+// text returns the arguments that stand for a new content.
 func (d *dice) text() (size, number string) {
 	d.number++
 	return d.size(), fmt.Sprint(d.number)
@@ -306,7 +307,7 @@ func (d *dice) next(t tree) op {
 		return make("hpwrite", h, off, fmt.Sprint(1+d.Intn(500)), number)
 	case n < 164:
 		return make("htruncate", h, off)
-	case n < 168: // allocate, keeping the size, or punch a hole
+	case n < 168: // allocate without a change of the size, or punch a hole
 		return make("hfallocate", h, oneOf(d, []string{"0", "1", fmt.Sprint(unix.FALLOC_FL_PUNCH_HOLE | unix.FALLOC_FL_KEEP_SIZE)}), off, fmt.Sprint(1+d.Intn(5000)))
 	case n < 174:
 		return make("hmmap", h, off, fmt.Sprint(1+d.Intn(300)), number)

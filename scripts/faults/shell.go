@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// shell is a shell that runs the given commands one after the other. It keeps its working directory
-// all the time, which the test needs.
+// shell is a shell that runs the given commands one after the other. It keeps its working
+// directory, which the test needs.
 type shell struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -37,8 +37,8 @@ func startShell(cmd *exec.Cmd) (*shell, error) {
 	return s, cmd.Start()
 }
 
-// do runs one line and returns what it printed; a status other than 0 is an error with that
-// text.
+// do runs one line and returns the output. A status other than 0 is an error that contains the
+// output.
 func (s *shell) do(line string) (string, error) {
 	if _, err := fmt.Fprintf(s.in, "{ %s\n} 2>&1; printf '\\001end %%d\\n' $?\n", line); err != nil {
 		return "", err

@@ -18,18 +18,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// entry holds everything about a name of the tree, except times.
+// entry holds everything about one name in the tree, except times.
 type entry struct {
 	kind, mode uint32
 	uid, gid   uint32
-	content    string // hash, or the target of a link
+	content    string // hash of the content, or target of a link
 	size       int64
-	attrs      map[string]string // xattrs other than ACLs
+	attrs      map[string]string // extended attributes other than access control lists
 	acls       map[string]string
 	ino        uint64
 }
 
-// snapshot is the state of a tree: each name, and which names are one file.
+// snapshot is the state of a tree: its names, and which of them belong to the same file.
 type snapshot struct {
 	names map[string]entry
 	files map[uint64][]string // the names of an inode in the tree, and those in .git
@@ -129,17 +129,17 @@ func look(p string) (entry, error) {
 }
 
 // difference is one way in which a name differs from its expected state. also lists other names of
-// the same file. A message about any of them names the difference.
+// the same file. A message about any of these names also reports the difference.
 type difference struct {
 	what, path, text string
 	also             []string
 	once             []string // names that the file had in between
-	was, is          []string // for what = "links": the names of the file that are compared
+	was, is          []string // for what = "links": the expected and the present names of the file that are compared
 }
 
 func (d difference) String() string { return fmt.Sprintf("%s of %s: %s", d.what, d.path, d.text) }
 
-// differences returns the names in the tree now whose state is not the wanted one.
+// differences returns the ways in which the names in the tree now differ from their wanted state.
 func differences(want, now *snapshot) (all []difference) {
 	names := map[string]bool{}
 	for p := range want.names {
@@ -200,8 +200,8 @@ func (s *snapshot) others(p string) []string {
 
 var kinds = map[uint32]string{unix.S_IFREG: "file", unix.S_IFDIR: "directory", unix.S_IFLNK: "symlink", unix.S_IFIFO: "pipe"}
 
-// counted returns which of a file's expected names (was) and present names (is) are compared. A
-// name in .git is compared only while it leads to the same file as before, because cachebro makes
+// counted returns those of a file's expected names (was) and present names (is) that are compared.
+// A name in .git is compared only while it leads to the same file as before, because cachebro makes
 // and removes nothing in .git.
 func counted(was, is []string, want, now *snapshot) (w, n []string) {
 	counts := func(n string) bool {

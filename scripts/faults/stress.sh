@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Everything that wears a file system out, on one mount: stress-ng's file-system
-# stressors one after the other, fio with verification, random I/O with mmap.
-# What fails in a plain directory too does not count. Afterwards the files that
-# nobody touched must be what they were, the store in order, the mount alive.
-#   scripts/faults/stress.sh CACHEBRO [SECONDS]      (600 for stress-ng by default)
-# Runs as whoever calls it. FAULTS: a built scripts/faults; OPS: of fsx (1000000);
-# BASE: where to work (a new directory of the temp directory); RACE: a build with
-# the race detector, whose mountd takes the mount over before anything is done.
-# Only mountd: a daemon of that build captures some 50 times slower, and what
-# waits for it would be all that the run shows.
+# Runs everything that strains a file system on one mount: stress-ng's file system stressors one
+# after the other, fio with verification, and random I/O with mmap. A test that also fails in a
+# plain directory does not count. At the end, the files that nothing has touched must be unchanged,
+# the store must be in order, and the mount must work.
+#    scripts/faults/stress.sh CACHEBRO [SECONDS]      (by default 600 for stress-ng)
+# It runs as the user who calls it.
+# FAULTS: a built scripts/faults; OPS: number of operations of fsx (1000000)
+# BASE: directory to work in (by default a new directory for temporary files)
+# RACE: a build with the race detector, whose mountd takes over the mount at the beginning. Only
+# mountd is of that build. A daemon with the race detector captures some 50 times more slowly, and
+# the run would only show how programs wait for it.
 set -uo pipefail
 [ $# -ge 1 ] || { echo "usage: stress.sh CACHEBRO [SECONDS]" >&2; exit 2; }
 given=$(realpath "$1")
@@ -40,14 +41,14 @@ bad=0
 say() { printf '%s %s\n' "$(date +%T)" "$*"; }
 wrong() { say "WRONG: $*"; bad=1; }
 
-# Files that nobody touches, three sizes, and what they are.
+# These are files of three sizes that nothing touches, and their checksums.
 mkdir "$base/mounted/still"
 for i in $(seq 1 300); do head -c $((i * 97)) /dev/urandom >"$base/mounted/still/$i"; done
 head -c 20000000 /dev/urandom >"$base/mounted/still/large"
 (cd "$base/mounted" && find still -type f -exec sha256sum {} +) >"$base/sums"
 export GORACE="log_path=$base/race exitcode=66"
 "$bin" mount "$base/mounted" >/dev/null || exit 1
-mountd() { # the process that serves the mount
+mountd() { # prints the pid of the process that serves the mount
   for pid in $(grep -lzx "XDG_RUNTIME_DIR=$base/run" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3); do
     { tr '\0' ' ' <"/proc/$pid/cmdline" | grep -q '^[^ ]*cachebro mountd '; } 2>/dev/null && echo "$pid"
   done
@@ -64,12 +65,12 @@ if [ -n "${RACE:-}" ]; then
   say "mountd is $RACE"
 fi
 
-# binderfs and bind-mount mount something of their own; they say nothing of ours.
+# binderfs and bind-mount mount file systems of their own, so they do not test the mount.
 list=$(stress-ng --class 'filesystem?' 2>&1 | sed -n 's/.*stressors: //p' | tr ' ' '\n' | grep -vx -e bind-mount -e binderfs)
 count=$(echo "$list" | wc -l)
 each=$((seconds / count))
 [ $each -ge 1 ] || each=1
-failed() { # DIR STRESSOR SECONDS
+failed() { # DIR STRESSOR SECONDS: runs one stressor and returns its status
   timeout -k 10 $(($3 * 4 + 60)) stress-ng --"$2" 2 -t "$3" --temp-path "$1" --verify >"$base/log" 2>&1
 }
 passed=0

@@ -19,17 +19,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// closing is one file of the torn test. closed is its content when it was closed, and states holds
-// every content that it had at any time. Its history may contain no other content.
+// closing is one file of the torn test. closed is its content when it was closed, and states has
+// every content that it had at any time. The history of the file may contain no other content.
 type closing struct {
 	closed string
 	states map[string]bool
-	took   string // what happened to it during the copy
+	took   string // what happened to the file while it was copied
 }
 
-// torn closes files. At the same moment, each loses its name and is overwritten through another
-// descriptor. No version may contain bytes that were written after the close. A content that could
-// not be saved must be recorded as a gap.
+// torn closes files. At the same moment, each file loses its name and is overwritten through
+// another descriptor. No version may contain bytes that were written after the close. A content
+// that could not be saved must be recorded as a gap.
 func torn(s settings) (err error) {
 	p, err := newPlace(s)
 	if err != nil {
@@ -81,7 +81,7 @@ func torn(s settings) (err error) {
 			return err
 		}
 		r = checkTorn(files, list)
-		if len(r.missing) < left { // the store is not stuck, so wait longer
+		if len(r.missing) < left { // the store makes progress, so wait longer
 			left, deadline = len(r.missing), time.Now().Add(patience)
 		}
 		if left == 0 || time.Now().After(deadline) {
@@ -107,7 +107,7 @@ type tornReport struct {
 func checkTorn(files map[string]*closing, list []version) (r tornReport) {
 	found, gap := map[string]bool{}, map[string]bool{}
 	for _, v := range list {
-		name, _, _ := strings.Cut(v.Path, " ") // for content written without a name, v.Path continues after a blank
+		name, _, _ := strings.Cut(v.Path, " ") // for content that was written after the file had lost its name, v.Path continues after a blank
 		name = strings.TrimSuffix(name, ".ign")
 		c := files[name]
 		switch {
@@ -133,7 +133,7 @@ func checkTorn(files map[string]*closing, list []version) (r tornReport) {
 	return r
 }
 
-// closeOnce writes and closes one file and begins the race.
+// closeOnce writes and closes one file, and starts the changes that race with the copying.
 func closeOnce(dir, name string, rng *rand.Rand) (*closing, error) {
 	size := 4<<10 + rng.Intn(60<<10)
 	switch at := rng.Intn(100); {
@@ -177,8 +177,8 @@ func closeOnce(dir, name string, rng *rand.Rand) (*closing, error) {
 			return errors.Join(os.WriteFile(path+".ign", other, 0o644), os.Rename(path+".ign", path))
 		}
 	}
-	// Each change is one request, so the capture can find the content before or after a change,
-	// never a part of one.
+	// Each change is one request. So capture can see the content before or after a change, but
+	// never a part of a change.
 	var changes []func() error
 	for range 1 + rng.Intn(3) {
 		off := rng.Intn(len(content))
@@ -197,7 +197,7 @@ func closeOnce(dir, name string, rng *rand.Rand) (*closing, error) {
 			content = content[:off]
 			c.took += ", truncate"
 			changes = append(changes, func() error { return g.Truncate(int64(off)) })
-		case 2, 3: // as much as goes into one request
+		case 2, 3: // as much as fits into one request
 			off, n = 0, min(len(content), 1<<20)
 			fallthrough
 		default:
@@ -209,7 +209,7 @@ func closeOnce(dir, name string, rng *rand.Rand) (*closing, error) {
 		c.states[sum(content)] = true
 	}
 	taken := make(chan error, 1)
-	if rng.Intn(2) == 0 { // in half of the cases, take runs at the same time as the changes
+	if rng.Intn(2) == 0 { // in half of the cases, make the snapshot at the same time as the changes
 		go func() { taken <- take() }()
 	} else {
 		taken <- take()

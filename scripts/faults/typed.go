@@ -17,9 +17,9 @@ import (
 	"time"
 )
 
-// typed types lines into an interactive shell in tmux: builtins, pipelines, loops, scripts,
-// git. The log must have one line for each that changed something, and undoing the newest line
-// of the log, again and again, must restore every earlier state of the tree.
+// typed types lines into an interactive shell in tmux: builtins, pipelines, loops, scripts, git.
+// For each typed line that changed something, the log must have one line. Undoing the newest line
+// of the log again and again must restore every earlier state of the tree.
 func typed(s settings) (err error) {
 	p, err := newPlace(s)
 	if err != nil {
@@ -95,7 +95,7 @@ git init -qb main; git config user.name t; git config user.email t@example.com; 
 	return nil
 }
 
-// randomLine returns a line that somebody might type. n makes its names and texts new.
+// randomLine returns a line that somebody might type. It uses n to make new names and texts.
 func randomLine(rng *rand.Rand, tree map[string]string, n int) string {
 	var files, dirs []string
 	for name, what := range tree {
@@ -191,7 +191,7 @@ func changedNames(want, got map[string]string) (names []string) {
 	return names
 }
 
-// actions counts the lines of the log that changed something.
+// actions counts the actions in the log that changed something.
 func (p *place) actions() (n int, err error) {
 	out, err := p.cachebro("log", "--actions", "--json", p.dir)
 	if err != nil {
@@ -212,7 +212,7 @@ func (p *place) actions() (n int, err error) {
 }
 
 // terminal is a shell in tmux. Its prompt writes the number of lines that were run to a file
-// outside of the project, so that the typed lines need no addition.
+// outside of the project, so that nothing need be added to the typed lines.
 type terminal struct {
 	place  *place
 	socket string

@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// change is a change of the source that bypasses the mount. Both command lines run in the project's
-// directory: make outside of the mount and look inside of it. look must print the text in before
-// and then, from some moment on, the text in after. Any other text means torn content.
+// change is a change of the source that bypasses the mount. The command line make runs in the
+// source, outside the mount, and look runs on the mount. look must print the text in before and
+// then, from some moment on, the text in after. Any other text means torn content.
 type change struct {
 	name, make, look, before, after string
-	captured                        string // path whose new content the log must show as made outside; empty: none
+	captured                        string // path whose new content must be in the log as changed outside the mount; "" means none
 }
 
 var changes = []change{
@@ -44,8 +44,8 @@ const underFiles = `mkdir -p list list2 dir/sub swap; echo 'old a' >a.txt; echo 
 echo 'old d' >d.txt; echo 'old e' >e.txt; echo 'old f' >f.txt; echo g >g.sh; chmod 644 g.sh; echo l >list/l.txt; echo g >list2/gone.txt
 echo s >list2/stays.txt; echo 'old h' >h.txt; echo 'old i' >i.txt; echo 'old j' >dir/sub/j.txt; ln -s a k; echo one >s1; echo two >s2`
 
-// underneath makes every change below three mounts: one in place while a process has its
-// working directory outside, one elsewhere, and one in a mount namespace of its own.
+// underneath makes every change below three kinds of mounts: in place, while a process has its
+// working directory in the source; at another path; and in a private mount namespace.
 func underneath(s settings) error {
 	var errs []error
 	for _, how := range []string{"in place", "--at", "--private"} {
@@ -104,7 +104,8 @@ func (p *place) shellIn(dir string, args ...string) *exec.Cmd {
 }
 
 func (p *place) underChanges(s settings, how string, outside, inside *shell) error {
-	// Wait for the end of the first scan, because changes before it need not be recorded as gaps.
+	// Wait for the end of the first scan, because changes made before that need not be recorded as
+	// gaps.
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
 		out, err := p.cachebro("status", "--json", "--dir", p.dir)
 		if err == nil && strings.Contains(strings.ReplaceAll(string(out), " ", ""), `"done":true`) {
@@ -139,7 +140,7 @@ func (p *place) underChanges(s settings, how string, outside, inside *shell) err
 	return nil
 }
 
-// try makes the change once the caches of the shell inside the mount are filled.
+// try makes the change after the shell inside the mount has filled the caches.
 func (c change) try(s settings, outside, inside *shell) (time.Duration, error) {
 	for range 3 {
 		if got, err := inside.do(c.look); err != nil || got != c.before {
@@ -165,7 +166,7 @@ func (c change) try(s settings, outside, inside *shell) (time.Duration, error) {
 	}
 }
 
-// capturedOutside looks for the change in the log. A change to a file that nobody had opened is
+// capturedOutside looks for the change in the log. A change to a file that no process had opened is
 // noticed at the next open.
 func (p *place) capturedOutside(c change, inside *shell) error {
 	want, err := inside.do("cat " + c.captured)

@@ -26,10 +26,10 @@ type closed struct {
 	synced     bool // fsync had returned before the close
 }
 
-// doubt describes what a file may hold if the kill interrupts an operation. It may hold one of the
-// contents in whole, where nil means that the file does not exist. If partly is set, it may also
-// hold start followed by a beginning of tail. If mixed is set, each byte may come from either of
-// its two texts.
+// doubt describes the contents that a file may have after a kill has interrupted an operation. The
+// file may have one of the contents in whole, where nil means that it does not exist. If partly is
+// set, it may also consist of start and a beginning of tail. If mixed is set, each byte of the file
+// may come from either of the two texts in mixed.
 type doubt struct {
 	whole       [][]byte
 	start, tail []byte
@@ -43,8 +43,8 @@ type writer struct {
 	rel    string
 	rng    *rand.Rand
 	n      int
-	files  map[string][]byte // what each file must hold
-	doubts map[string]doubt  // what the files of the current operation may hold
+	files  map[string][]byte // the content that each file must have
+	doubts map[string]doubt  // the contents that the files of the current operation may have
 	done   []closed
 	err    error
 	stop   *atomic.Bool
@@ -83,7 +83,7 @@ func (w *writer) fresh() []byte {
 	b := make([]byte, 0, size+64)
 	b = fmt.Appendf(b, "%s %d %d\n", w.rel, w.n, w.rng.Int63())
 	if w.n%8 != 0 {
-		b = append(b, 0) // not text, so that the index skips it and rounds take less time
+		b = append(b, 0) // the content is not text, so that the index skips the file and rounds take less time
 	}
 	for len(b) < size {
 		b = fmt.Appendf(b, "line %x of %s\n", w.rng.Uint32(), w.rel)
@@ -93,7 +93,7 @@ func (w *writer) fresh() []byte {
 
 func (w *writer) path(name string) string { return filepath.Join(w.dir, name) }
 
-// was records that a content was closed. It does nothing if the kill came first.
+// was records that a content was closed. It does nothing if the writer was stopped before.
 func (w *writer) was(name string, b []byte, synced bool) {
 	now := time.Now()
 	if w.stop.Load() {
@@ -187,7 +187,7 @@ func (w *writer) mapped(name string, old []byte, synced bool) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, unix.Munmap(m)) }()
-	// Turn the SIGBUS for a page that cannot be read into a panic.
+	// If a page cannot be read, the process gets SIGBUS. Turn that into a panic.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
@@ -201,7 +201,7 @@ func (w *writer) mapped(name string, old []byte, synced bool) (err error) {
 	return err
 }
 
-// save is an atomic save: at every moment the file holds the old or the new content.
+// save replaces a file atomically: at every moment, the file has the old or the new content.
 func (w *writer) save(name string, old []byte, synced bool) error {
 	b, tmp := w.fresh(), name+".tmp"
 	w.doubts[tmp] = doubt{whole: [][]byte{nil}, tail: b, partly: true}
@@ -232,8 +232,8 @@ func (w *writer) put(name string, flags int, b []byte, synced bool) error {
 	return err
 }
 
-// allows reports whether the file may hold this content (nil: it does not exist) after the
-// operation was cut off.
+// allows reports whether the file may have the content now after the operation was interrupted. If
+// now is nil, the file does not exist.
 func (d doubt) allows(now []byte) bool {
 	for _, b := range d.whole {
 		if (b == nil) == (now == nil) && bytes.Equal(b, now) {
@@ -254,7 +254,7 @@ func (d doubt) allows(now []byte) bool {
 	return bytes.HasPrefix(d.tail, now[len(d.start):])
 }
 
-// damaged compares the files with what they must hold and returns the differences.
+// damaged compares the files with the contents that they must have, and returns the differences.
 func (w *writer) damaged() (bad []string) {
 	names := map[string]bool{}
 	for i := range 6 {

@@ -1,10 +1,11 @@
 #!/bin/bash
-# Runs xfstests, the suite of the kernel's own file systems, on overlays of an
-# ext4 disk, and compares what fails with what is expected to
+# Runs xfstests, the test suite for the kernel's own file systems, on overlays of an ext4 disk. It
+# compares the tests that fail with those that are expected to fail
 # (scripts/faults/xfstests.expected).
-# Usage: scripts/faults/xfstests.sh XFSTESTS [TESTS...]   (the expected ones; -g quick: all that are quick)
-# XFSTESTS is a built checkout of https://git.kernel.org/pub/scm/fs/xfs/xfstests-dev.git
-# (make; it needs libattr, libacl, libaio and xfslibs to build against). Needs root.
+# Usage: scripts/faults/xfstests.sh XFSTESTS [TESTS...]
+# Without TESTS it runs the tests in the list; "-g quick" means all quick tests. XFSTESTS is a built
+# checkout of https://git.kernel.org/pub/scm/fs/xfs/xfstests-dev.git (make; it needs libattr,
+# libacl, libaio and xfslibs). Needs root.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 tests=${1:-}
@@ -13,7 +14,7 @@ if [ ! -x "$tests/check" ] || [ ! -x "$tests/ltp/fsstress" ]; then
 	exit 0
 fi
 if [ "${XFSTESTS_INSIDE:-}" != 1 ]; then
-	# What it mounts, the users it wants and the mount helper stay in here.
+	# The mounts, the additional users and the mount helper exist only in this namespace.
 	exec env XFSTESTS_INSIDE=1 unshare -m --propagation private "$0" "$@"
 fi
 tests=$(cd "$tests" && pwd)
@@ -50,7 +51,7 @@ while getopts 'o:t:nsfv' o; do
 done
 if [ "\$how" = remount ]; then exec mount -i -o "remount,bind\$flags" "\$dir"; fi
 export XDG_STATE_HOME=$work/state XDG_RUNTIME_DIR=$work/run HOME=$work/home
-for i in \$(seq 60); do # the mount before may be ending
+for i in \$(seq 60); do # the previous mount may still be ending
 	$work/bin/cachebro mount --exact \$ro --at "\$dir" "\$source" >$work/said 2>&1 && break
 	grep -q "another mount" $work/said || { cat $work/said >&2; exit 32; }
 	sleep 0.5
@@ -74,9 +75,9 @@ for u in fsgqa fsgqa2 123456-fsgqa; do
 	echo "$u:x:$n:$n::/:/bin/bash" >>/etc/passwd
 	echo "$u:x:$n:" >>/etc/group
 done
-# It asks df for the type, and knows none with a subtype.
+# xfstests asks df for the file system type. It knows no type with a subtype.
 printf '#!/bin/bash\nset -o pipefail\n%s "$@" | sed s/fuse.cachebro/fuse/\n' "$(command -v df)" >"$work/bin/df"
-# It unmounts by device, which is a directory here that is no mountpoint.
+# xfstests unmounts by device. Here the device is a directory, which is not a mountpoint.
 cat >"$work/bin/umount" <<H
 #!/bin/bash
 args=()
@@ -98,7 +99,8 @@ mount -t fuse.cachebro "$work/disk/test" "$work/test"
 [ $# -gt 0 ] || set -- $(sed -n 's|^\(generic/[0-9]*\).*|\1|p' "$expected")
 cd "$tests"
 PATH=$work/bin:$PATH HOST_OPTIONS=$work/config ./check "$@" </dev/null 2>&1 | tee "$out/said" || true
-# What failed, beside what is expected to: lines with a reason.
+# Compare the tests that failed with those that are expected to fail. Each of the latter has a
+# reason in the list.
 sed -n 's|^Failures: ||p' "$out/said" | tr ' ' '\n' | grep . | sort >"$out/failed" || true
 sed -n 's|^\(generic/[0-9]*\) fails.*|\1|p' "$expected" | sort >"$out/may" || true
 if new=$(comm -23 "$out/failed" "$out/may") && [ -n "$new" ]; then

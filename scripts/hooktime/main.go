@@ -1,13 +1,13 @@
-// Command hooktime measures what hooks cost: whole processes of the finished binary, started as
-// an agent's client starts them, in a new project.
+// Command hooktime measures what hooks cost. It starts whole processes of the finished binary, as
+// an agent's client does, in a new project.
 //
 //	hooktime -cachebro bin/cachebro [-n 200]
 //
-// For each case it prints p50 and p99 of the wall clock and the CPU time per process. The cases
-// are the usual events with a daemon that answers, without a daemon, and outside of any
-// project, and 20 tool calls with a daemon that was stopped (SIGSTOP), which may take a second
-// longer than with a running one. The exit status is 1 if a hook failed or wrote to stderr, or
-// if a p50 is above 15 ms or a p99 above 40 ms.
+// For each case it prints p50 and p99 of the wall clock and the CPU time per process. The cases are
+// the usual events: with a daemon that answers, without a daemon, and outside any project. A
+// further case is 20 tool calls with a stopped daemon (SIGSTOP). They may take a second longer than
+// with a running daemon. The exit status is 1 if a hook failed or wrote to stderr, or if a p50 is
+// above 15 ms or a p99 above 40 ms.
 package main
 
 import (
@@ -95,18 +95,18 @@ func measure(exe string, n int) (err error) {
 	event := func(name, tool string, more string) string {
 		return fmt.Sprintf(`{"session_id":"s1","prompt_id":"p1","transcript_path":"","cwd":%q,"hook_event_name":%q,"tool_name":%q,"tool_use_id":"t1"%s}`, p.project, name, tool, more)
 	}
-	quoted, _ := json.Marshal(text) // a string: cannot fail
+	quoted, _ := json.Marshal(text) // a string can always be encoded
 	path := filepath.Join(p.project, "a.go")
 	read := event("PostToolUse", "Read", fmt.Sprintf(`,"tool_input":{"file_path":%q},"tool_response":{"type":"text","file":{"filePath":%q,"content":%s,"numLines":401,"startLine":1,"totalLines":401}}`, path, path, quoted))
 	shell := event("PreToolUse", "Bash", `,"tool_input":{"command":"make test"}`)
 	batch := event("PostToolBatch", "", `,"tool_calls":[{"tool_name":"Read","tool_use_id":"t1","tool_input":{},"tool_response":"1\ta line"}]`)
-	// These are long outputs of commands, of which hooks look only at a part.
+	// These are long outputs of commands. Hooks look only at a part of them.
 	hits := func(size int) string {
 		var b strings.Builder
 		for i := 0; b.Len() < size; i++ {
 			fmt.Fprintf(&b, "src/some/dir/file%d.go:%d:\tif err := f(%d); err != nil {\n", i/20, i, i%7)
 		}
-		quoted, _ := json.Marshal(b.String()) // a string: cannot fail
+		quoted, _ := json.Marshal(b.String()) // a string can always be encoded
 		return event("PostToolUse", "Bash", fmt.Sprintf(`,"tool_input":{"command":"grep -rn err src"},"tool_response":{"stdout":%s,"stderr":"","interrupted":false,"isImage":false}`, quoted))
 	}
 	cases := []struct{ name, line, event string }{
@@ -146,7 +146,7 @@ func measure(exe string, n int) (err error) {
 		slow++
 	}
 	// Remove the marker file that makes hooks do nothing for 30 s. The next case measures hooks
-	// that work.
+	// that do their work.
 	marks, _ := filepath.Glob(filepath.Join(dir, "run", "cachebro", "*.hooks-off"))
 	for _, m := range marks {
 		err = errors.Join(err, os.Remove(m))
@@ -194,7 +194,7 @@ func (p place) daemon() (int, error) {
 	return s.DaemonPID, nil
 }
 
-// end stops a daemon and waits until it is gone.
+// end stops a daemon and waits until the process has ended.
 func (p place) end(pid int) error {
 	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
 		return err

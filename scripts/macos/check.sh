@@ -1,7 +1,7 @@
 #!/bin/sh
-# What works on this Mac, on one page to send back. It installs nothing and changes
-# nothing outside of a temporary directory (Go's own caches apart).
-# Usage: scripts/macos/check.sh [PACKAGES FOR go test]; default: all but the end-to-end tests
+# Checks what works on this Mac, and prints one page to send back. It installs nothing, and changes
+# nothing outside a temporary directory except Go's own caches.
+# Usage: scripts/macos/check.sh [PACKAGES FOR go test]; default: all except the end-to-end tests
 set -u
 cd "$(dirname "$0")/../.."
 tmp=$(mktemp -d)
@@ -11,7 +11,8 @@ export XDG_STATE_HOME="$tmp/state" XDG_RUNTIME_DIR="$tmp/run"
 mkdir -m 700 "$tmp/state" "$tmp/run"
 failed=0
 
-# run NAME COMMAND...: one line for what went well, the last lines of what did not.
+# run NAME COMMAND...: runs a command and prints one line. If the command fails, its last lines of
+# output follow.
 run() {
 	name=$1
 	shift
@@ -46,11 +47,12 @@ run "cachebro version" "$tmp/cachebro" version
 run "cachebro help" "$tmp/cachebro" --help
 mkdir "$tmp/project"
 echo "package a" >"$tmp/project/a.go"
-# It may find something: what it says is what counts.
+# doctor may find problems. Its text is printed here, and its status does not matter.
 echo "doctor:"
 (cd "$tmp/project" && "$tmp/cachebro" doctor 2>&1) | sed "s|$tmp|TMP|g; s/^/      /"
 
-# story is the README's: a mount in place, a change, its history, undo, and out again.
+# story does what the README describes: it mounts in place, makes a change, shows the history,
+# undoes the change, and unmounts.
 story() {
 	cd / && "$tmp/cachebro" mount --exact "$tmp/project" || return 1
 	{
@@ -65,7 +67,7 @@ story() {
 	ok=$?
 	cd / && "$tmp/cachebro" umount "$tmp/project" && grep -q "package a" "$tmp/project/a.go" && return $ok
 }
-# many: what the overlay is for, on a few thousand files.
+# many does the usual work on the overlay with a few thousand files.
 many() {
 	cd / && "$tmp/cachebro" mount --exact "$tmp/project" || return 1
 	(

@@ -16,14 +16,15 @@ import (
 	"time"
 )
 
-// columns is the width of the terminal; width and height are the size of a cell.
+// columns is the width of the terminal in characters. width and height are the size of a character
+// cell.
 const (
 	columns = 96
 	width   = 8.4
 	height  = 19.0
 )
 
-// session holds the lines that are typed.
+// session has the lines that are typed.
 var session = []string{
 	"sed -i s/Get/Fetch/ src/*.go; rm src/cache.go; mv README.md docs.md",
 	"cachebro log",
@@ -98,7 +99,7 @@ func draw(binary, to string) (err error) {
 			screen = append(screen, strings.Split(text, "\n")...)
 		}
 		screen = append(screen, "")
-		time.Sleep(time.Second) // as a person would pause
+		time.Sleep(time.Second) // a person would pause too
 	}
 	return os.WriteFile(to, []byte(svg(screen[:len(screen)-1])), 0o644)
 }

@@ -1,11 +1,11 @@
 package main
 
-// A text in a context is paid for with each request that carries it. The prices are relative to a
-// token of new input: 1.25 when a new text is written to the provider's cache, 0.1 when an old one
-// is read from it, 5 for a token of an answer.
+// A text in a context is paid for with each request that carries it. The prices are relative to the
+// price of a token of new input. A token costs 1.25 when a new text is written to the provider's
+// cache, 0.1 when an old text is read from it, and 5 in an answer.
 const (
 	cacheWrite, cacheRead, output = 1.25, 0.1, 5.0
-	answerTokens                  = 60 // of a request that calls a tool
+	answerTokens                  = 60 // tokens of the answer to a request that calls a tool
 )
 
 // bill is the cost of one context window, without cachebro and with it.
@@ -17,10 +17,10 @@ type bill struct {
 type entry struct {
 	request, without, with int
 	rules                  map[string]int // tokens saved by rule
-	news                   int            // tokens saved by notices about changes by others, also counted in rules
+	news                   int            // tokens saved by notices about changes by others; they are also counted in rules
 }
 
-// request adds a request with its answer, which stays in the context.
+// request adds a request and its answer, which stays in the context.
 func (b *bill) request() {
 	if b.requests == 0 {
 		b.enter(firstTokens, firstTokens)
@@ -29,7 +29,7 @@ func (b *bill) request() {
 	b.enter(answerTokens, answerTokens)
 }
 
-// enter adds a text to the context, from the next request on.
+// enter adds a text to the context. The text is part of all later requests.
 func (b *bill) enter(without, with int) {
 	b.entries = append(b.entries, entry{request: b.requests, without: without, with: with})
 }

@@ -11,10 +11,10 @@ import (
 // counter counts the tokens of a text.
 type counter func(string) int
 
-// ask is one read as the reader requests it.
+// ask is one read in the form in which the reader requests it.
 type ask struct {
 	path        string
-	now         []string // the file's lines, including what follows the last newline
+	now         []string // the file's lines, including the text after the last newline
 	first, last int
 	whole       bool
 	full        string // what the tool sends without cachebro
@@ -26,22 +26,22 @@ type result struct {
 	reads, stubs, diffs int
 	edits, unplaced     int
 	full, sent, oracle  int // tokens of reads and edits
-	expiring            int // like oracle, with bases that expire as they do in cachebro
+	expiring            int // like oracle, but known texts expire as they do in cachebro
 	schema, injected    int
 	other               int // tokens of all other results, as recorded
 	contexts            int
-	bill, billed        float64 // in tokens of fresh input: without cachebro, with it
-	outChars, outSent   int     // characters of commands' outputs
+	bill, billed        float64 // cost in tokens of new input, without and with cachebro
+	outChars, outSent   int     // characters of the outputs of commands
 	outFull, outGiven   int     // tokens of these outputs, without and with cachebro
 	folds, cleared      int
-	news, newsTokens    int // notices about changes by others
+	news, newsTokens    int // number and tokens of notices about changes by others
 	newsBill            float64
 	rules               map[string]*ruled
 	wrong               []string       // stubs and diffs that were not true
 	lost                map[string]int // tokens sent in addition to what the oracle would have sent, by kind of answer
 }
 
-// ruled counts what a rule of package reshape saved.
+// ruled counts the savings by one rule of package reshape.
 type ruled struct {
 	times, chars int
 	bill         float64
@@ -62,7 +62,7 @@ func (r *result) saved() int    { return r.full - r.sent - r.overhead() + r.less
 func (r *result) best() int     { return r.full - r.oracle + r.less() }
 func (r *result) within() int   { return r.full - r.expiring + r.less() }
 
-// less returns the number of tokens by which commands' outputs were shortened.
+// less returns the number of tokens by which the outputs of commands were shortened.
 func (r *result) less() int { return r.outFull - r.outGiven }
 
 func percent(a, b int) string {
@@ -95,7 +95,7 @@ func (r *result) add(o *result) {
 	}
 }
 
-// table prints the sessions, the worst session and the sum.
+// table prints a line for each session, for the worst session, and for the sum.
 func table(w io.Writer, title string, rs []*result) {
 	fmt.Fprintf(w, "\n%s\n", title)
 	const row = "%-6s %5s %5s %5s %9s %9s %7s %8s %8s %8s %8s %7s %8s %7s %6s %7s\n"
@@ -128,7 +128,7 @@ func table(w io.Writer, title string, rs []*result) {
 	}
 }
 
-// outputsTable prints what was saved of commands' outputs, by session and by rule.
+// outputsTable prints the savings in the outputs of commands, by session and by rule.
 func outputsTable(w io.Writer, rs []*result, sum *result) {
 	const row = "%-9s %8s %9s %9s %7s %7s\n"
 	fmt.Fprintf(w, "\noutputs of commands, in characters; %d folds looked up, contexts cleared %d times\n", sum.folds, sum.cleared)

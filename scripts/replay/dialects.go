@@ -13,14 +13,15 @@ import (
 	"cachebro/store/readers"
 )
 
-// A session is played as each client would report it. playhooks.go plays Claude Code; this
-// file has what other clients do differently: which tool shows a file, the names and fields of
-// events, how a text is replaced, and what reports a loss of context.
+// A session is played in the form in which each client would report it. playhooks.go plays Claude
+// Code. This file describes how the other clients differ: the tool that shows a file, the names and
+// fields of events, the way in which a text is replaced, and the event that reports a loss of
+// context.
 const (
 	claude   = "claude"
 	codex    = "codex"    // reads with cat and sed, and writes its own record of the session
 	opencode = "opencode" // a plugin that sees each request
-	gemini   = "gemini"   // does not report what its model's context still has, so no text may be shortened
+	gemini   = "gemini"   // does not report what is still in its model's context, so no text may be shortened
 )
 
 var clientNames = []string{claude, codex, opencode, gemini}
@@ -28,14 +29,14 @@ var clientNames = []string{claude, codex, opencode, gemini}
 // codexCut is the length in bytes to which Codex cuts a result.
 const codexCut = 10_000
 
-// sayings are Gemini CLI's names of events and tools.
+// sayings are the names that Gemini CLI uses for events and tools.
 var sayings = map[string]string{
 	"UserPromptSubmit": "BeforeAgent", "Stop": "AfterAgent", "PreToolUse": "BeforeTool", "PostToolUse": "AfterTool", "PreCompact": "PreCompress",
 	"Bash": "run_shell_command", "Read": "read_file", "Edit": "replace", "Write": "write_file",
 }
 
-// dialect turns an event of Claude Code into the client's own event. It returns false if the
-// client has no such event.
+// dialect turns an event of Claude Code into the event that the played client sends. It returns
+// false if the client has no such event.
 func (pl *player) dialect(agent int, ev fields) bool {
 	name, _ := ev["hook_event_name"].(string)
 	switch pl.o.client {
@@ -78,7 +79,7 @@ func (pl *player) dialect(agent int, ev fields) bool {
 	return true
 }
 
-// rollout returns a thread's record as Codex writes it, next to the transcript.
+// rollout returns the record of a thread in Codex's own form. The record is next to the transcript.
 func (pl *player) rollout(agent int) *transcript {
 	t := pl.records[agent]
 	if t == nil {
@@ -105,7 +106,7 @@ func (pl *player) recordCall(agent int, command string) {
 	if pl.o.client != codex {
 		return
 	}
-	args, _ := json.Marshal(fields{"cmd": command, "workdir": pl.p.dir}) // strings only: it cannot fail
+	args, _ := json.Marshal(fields{"cmd": command, "workdir": pl.p.dir}) // a map of strings can always be encoded
 	pl.rollout(agent).record("response_item", fields{"type": "function_call", "name": "exec_command", "call_id": pl.last, "arguments": string(args)})
 }
 
@@ -117,14 +118,14 @@ func (pl *player) recordResult(agent int, own bool, text string) {
 	pl.rollout(agent).record("response_item", fields{"type": "function_call_output", "call_id": pl.last, "output": text})
 }
 
-// lost reports a loss of context as the client does. The messages of the conversation remain
+// lost reports a loss of context in the way of the client. The messages of the conversation remain
 // in the context.
 func (pl *player) lost(agent int) error {
 	switch pl.o.client {
 	case codex:
 		pl.rollout(agent).record("compacted", fields{"message": ""})
 	case opencode:
-		if agent != 0 { // the daemon is told only that a sub-agent's context begins, so begin a new one
+		if agent != 0 { // the daemon is told only that a sub-agent's context begins, so begin a new context
 			_, err := pl.hook(agent, "SubagentStart", nil)
 			return err
 		}
@@ -140,7 +141,7 @@ func (pl *player) lost(agent int) error {
 	return nil
 }
 
-// openCodeText returns what OpenCode's read shows of lines.
+// openCodeText returns the text with which OpenCode's read shows lines.
 func openCodeText(path string, lines []string, first, total int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "<path>%s</path>\n<type>file</type>\n<content>\n", path)
@@ -195,7 +196,7 @@ func (pl *player) readOpenCode(st step, m *mind, a ask) error {
 	return pl.batch(st.agent, "read", input, final)
 }
 
-// notedNumbers reads a note with numbered lines after it.
+// notedNumbers reads a note that is followed by numbered lines.
 func notedNumbers(text string) ([]lineRun, error) {
 	note, body, _ := strings.Cut(text, "\n")
 	first, lines := 0, strings.Split(body, "\n")
@@ -213,8 +214,8 @@ func notedNumbers(text string) ([]lineRun, error) {
 	return noted(note, first, lines)
 }
 
-// best returns the tokens that an oracle would have sent for a read that shows lines without
-// line numbers.
+// best returns the numbers of tokens that an oracle would have sent for a read that shows lines
+// without line numbers.
 func (pl *player) best(st step, m *mind, a ask, send func(readers.Answer) string) (best, expiring int, err error) {
 	if pl.outside[st.file] {
 		best = pl.o.tokens(a.full)

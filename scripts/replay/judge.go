@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// The judge does not use the code that it judges. A context is the list of its messages, and
-// what a reader believes about a file is computed anew from that list each time. So a context
-// that was rewound, silently cleared or compacted is just a shorter list.
+// The judge does not use the code that it judges. A context is a list of messages, and the beliefs
+// of a reader about a file are computed anew from that list each time. So a context that was
+// rewound, silently cleared or compacted is just a shorter list.
 
-// message is a message in a context about one file.
+// message is a message about one file in a context.
 type message struct {
 	file   int
-	call   string // the tool call that the message came from; "" once its result was cleared
-	clock  int    // tokens that the context had received before
+	call   string // the tool call whose result the message is; "" after the result was cleared
+	clock  int    // tokens that the context had received before this message
 	result int    // tokens of the tool's result, which clients may clear; 0 if the message is not a result
-	// take changes what the reader believes: it makes the file's new lines from parts of
-	// the old ones and from lines that the message shows.
+	// take changes the reader's beliefs. It makes the file's new lines from parts of the old lines
+	// and from lines that the message shows.
 	take func(m *mind)
 }
 
@@ -41,8 +41,8 @@ func (c *conversation) mind(file, clock int) *mind {
 
 func (c *conversation) add(m message) { c.said = append(c.said, m) }
 
-// cleared drops the results of all tools except for the newest n, if they have at least
-// atLeast tokens, and returns how many tokens they had.
+// cleared drops all tool results except the newest n, if the dropped results have at least atLeast
+// tokens. It returns the number of dropped tokens.
 func (c *conversation) cleared(n, atLeast int) (tokens int) {
 	var old []*message
 	for i := len(c.said) - 1; i >= 0; i-- {
@@ -66,8 +66,8 @@ func showing(first int, lines []string, end bool) func(*mind) {
 	return func(m *mind) { m.learn(first, lines, end) }
 }
 
-// lineRun says that n lines, from line from of the earlier text on, are now at line at. If
-// shown is set, it says that the shown lines are there.
+// lineRun says that n lines, beginning at line from of the earlier text, are now at line at. If
+// shown is set, it says that the lines in shown are at line at.
 type lineRun struct {
 	at, from, n int
 	shown       []string
@@ -104,8 +104,8 @@ func arranged(runs []lineRun, whole, based bool) func(*mind) {
 	}
 }
 
-// judged returns an error if a message about lines first..last is false or incomplete. After
-// the message the reader must believe all of them, as they are in the file.
+// judged returns an error if a message about lines first..last is false or incomplete. After the
+// message, the reader must know all these lines as they are in the file.
 func judged(before *mind, take func(*mind), now []string, first, last int) error {
 	m := &mind{lines: slices.Clone(before.lines), known: slices.Clone(before.known), marks: slices.Clone(before.marks), end: before.end, clock: before.clock, base: before.base}
 	take(m)
@@ -137,8 +137,8 @@ func span(first, last string) (from, to int) {
 	return from, to
 }
 
-// repeated reads the sentence that replaces a text, and returns the lines that it calls
-// unchanged.
+// repeated reads the sentence that stands in place of a text, and returns the lines that the
+// sentence calls unchanged.
 func repeated(text string) (runs []lineRun, err error) {
 	f := notRepeated.FindStringSubmatch(text)
 	if f == nil {
@@ -148,7 +148,7 @@ func repeated(text string) (runs []lineRun, err error) {
 	return []lineRun{{at: from, from: from, n: to - from + 1}}, nil
 }
 
-// noted reads the note that goes with changed lines, which begin at start.
+// noted reads the note above changed lines. The changed lines begin at line start.
 func noted(note string, start int, shown []string) ([]lineRun, error) {
 	f := shownNow.FindStringSubmatchIndex(note)
 	if f == nil {
@@ -194,7 +194,7 @@ func noted(note string, start int, shown []string) ([]lineRun, error) {
 
 var hunkHead = regexp.MustCompile(`^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@`)
 
-// patched reads a unified diff of the text that a reader knows, and returns the runs of the
+// patched reads a unified diff against the text that the reader knows, and returns the runs of the
 // new text.
 func patched(m *mind, patch string) (runs []lineRun, err error) {
 	if _, ok := m.whole(); !ok {
@@ -242,7 +242,7 @@ func patched(m *mind, patch string) (runs []lineRun, err error) {
 			runs = append(runs, lineRun{at: at, shown: []string{l[1:]}})
 			at++
 			last = '+'
-		case '\\': // no newline at the end of the old or the new text
+		case '\\': // there is no newline at the end of the old or the new text
 			ends = last == '-'
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// words are what made-up lines consist of: common words of code, so that the lines have as many
+// words are common words of code. Made-up lines consist of them, so that the lines have as many
 // tokens as code.
 var words = strings.Fields(`return value const func string error nil if err != for range len result
 context type struct import async await function export default null true false this new
@@ -12,14 +12,14 @@ request response client server state index name path file line count node list c
 options handler event data.items() => { } ( ) [0] == && || + "text" 'id' // note: the user
 interface public void int self def None elif try except raise class map filter key`)
 
-// texts makes the text of every line of a trace. Each text has exactly the recorded length,
-// and no two are equal.
+// texts makes the text of every line of a trace. Each text has exactly the recorded length, and no
+// two texts are equal.
 type texts struct {
 	lens  []int
 	order []int // a line's index among the lines of its length
 	made  map[int]string
 	mean  int
-	next  int // the number of the next made-up line
+	next  int // number of the next made-up line
 }
 
 func newTexts(lens []int) *texts {
@@ -38,8 +38,8 @@ func newTexts(lens []int) *texts {
 	return t
 }
 
-// of returns the text of line number n. Numbers above the recorded ones are lines that nobody
-// ever looked at.
+// of returns the text of line number n. Numbers above the recorded ones belong to lines that no
+// read showed.
 func (t *texts) of(n int) string {
 	if s, ok := t.made[n]; ok {
 		return s
@@ -92,7 +92,7 @@ func lineText(size, order, seed int) string {
 	return s + "#" + tag
 }
 
-// filler returns the number of a line that no recording shows.
+// filler returns the number of a new line that no read in the recording shows.
 func (t *texts) filler() int {
 	t.next++
 	return t.next

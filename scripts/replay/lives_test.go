@@ -16,10 +16,11 @@ var (
 	life  = flag.Uint64("life", 1, "seed of the first")
 )
 
-// A random life, reported by each client in its own way: reads of files and parts of them, edits,
-// writes, changes by others, sub-agents and compactions. With vary there are also prompts, rewinds,
-// resumes and silent clearings. Nothing false may be said, whatever a client reports or omits. A
-// client that reports nothing of its model's context gets every text.
+// TestLives plays random sessions, which each client reports in its own way. They consist of reads
+// of files and of parts of files, edits, writes, changes by others, sub-agents and compactions, and
+// with vary also of prompts, rewinds, resumes and silent clearings. No answer may be false,
+// whatever a client reports or omits. A client that reports nothing about its model's context gets
+// every text in full.
 func TestLives(t *testing.T) {
 	needFuse(t)
 	binary, version, err := build(t.TempDir(), os.Getenv("CACHEBRO_BIN"))
@@ -96,7 +97,7 @@ func randomLife(seed uint64) *trace {
 		}
 		e.Lines = slices.Clone(e.Lines)
 		t.Events = append(t.Events, e)
-		if r.IntN(4) == 0 { // a change by somebody else, which a later read shows
+		if r.IntN(4) == 0 { // a change by another process, which a later read shows
 			at := r.IntN(len(files[f]) - 1)
 			to := min(len(files[f])-1, at+r.IntN(3))
 			files[f] = splice(files[f], at, to, fresh(r.IntN(3)))

@@ -5,19 +5,20 @@ import (
 	"strings"
 )
 
-// mind is what a reader knows of a file from the texts that are still in its context window. The
-// text after the last newline counts as a line, as it does in the client's numbering.
+// mind is the knowledge of a reader about a file, from the texts that are still in the reader's
+// context window. As in the client's numbering of lines, the text after the last newline counts as
+// a line.
 type mind struct {
 	lines []string
 	known []bool
-	marks []int // for each line, the size of the context in tokens when the line's text arrived
+	marks []int // for each line, the size of the context in tokens when the text of the line arrived
 	end   bool  // the reader has seen the end of the file
 	clock int   // the present size of the context in tokens
-	base  *mind // the last text of the whole file, as it was shown
+	base  *mind // the last text of the whole file that was shown
 }
 
 // within returns the mind without texts that arrived more than n tokens ago. Clients drop old
-// results silently, which is why cachebro lets a base expire.
+// results silently, so cachebro does not rely on old texts.
 func (m *mind) within(n int) *mind {
 	expiring := &mind{lines: m.lines, known: slices.Clone(m.known), end: m.end}
 	for i := range expiring.known {
@@ -26,8 +27,7 @@ func (m *mind) within(n int) *mind {
 	return expiring
 }
 
-// holds reports whether the reader knows all of lines first..last, and knows them as they are
-// now.
+// holds reports whether the reader knows all of lines first..last as they are now.
 func (m *mind) holds(now []string, first, last int) bool {
 	if last > len(m.lines) || last > len(now) || last < first {
 		return false
@@ -73,10 +73,10 @@ func (m *mind) rebase() {
 	}
 }
 
-// place returns the position at which the reader believes lines to be. Really they are at position
-// at. The reader believes that too, unless it knows other lines there and knows these lines in
-// exactly one other place. place returns -1 if the reader knows other lines there and does not know
-// where these are.
+// place returns the position at which the reader believes lines to be. In fact they are at position
+// at. If the reader knows nothing that contradicts this, place returns at. Otherwise it returns the
+// only other position at which the reader knows these lines, or -1 if there is no such position or
+// more than one.
 func (m *mind) place(at int, lines []string) int {
 	stands := func(at int, known bool) bool {
 		for i, l := range lines {
@@ -101,9 +101,9 @@ func (m *mind) place(at int, lines []string) int {
 	return at
 }
 
-// edited applies the reader's own edit of lines from..to (0-based, half open). The new lines
-// are known as whole lines only if the reader knew the lines that they replaced, because an
-// edit's text may begin and end anywhere in a line.
+// edited applies the reader's own edit of lines from..to (0-based, half open). The reader knows the
+// new lines only if it knew the lines that they replaced, because the text of an edit may begin and
+// end in the middle of a line.
 func (m *mind) edited(from, to int, with []string) {
 	if from >= len(m.lines) {
 		return

@@ -11,8 +11,9 @@ import (
 )
 
 // oracle knows exactly what a context window contains and sends the shortest of full text, diff and
-// stub. Its answers have the same words as cachebro's, because it calls the real decision about
-// reads. It does so for a reader that was shown only what matters for this read.
+// stub. Its answers have the same words as cachebro's, because it calls the real code that decides
+// about reads. For each read, it makes up a reader that was shown only the texts that matter for
+// the read.
 type oracle struct {
 	s        *readers.Tracker
 	contents memory
@@ -40,11 +41,11 @@ func newOracle(count counter) (*oracle, error) {
 	return &oracle{s: s, contents: m, tokens: count}, err
 }
 
-// expiry is the number of tokens after which a base no longer counts.
+// expiry is the number of tokens after which a text that was sent no longer counts as known.
 const expiry = 60_000
 
-// least returns the tokens that a read costs with an oracle, and with an oracle that respects
-// the expiry of bases.
+// least returns the number of tokens that a read costs with an oracle, and the number with an
+// oracle for which known texts expire.
 func (o *oracle) least(m *mind, r ask, rewrite func(string, *readers.Request), send func(readers.Answer) string) (best, expiring int, err error) {
 	best, err = o.read(m, r, rewrite, send)
 	if err == nil {
@@ -53,9 +54,9 @@ func (o *oracle) least(m *mind, r ask, rewrite func(string, *readers.Request), s
 	return best, expiring, err
 }
 
-// read returns the fewest tokens that the lines of a read could cost this reader. rewrite
-// turns a request into one about a client's own result, and send returns what the model
-// receives of an answer.
+// read returns the smallest number of tokens that the lines of a read could cost a reader with the
+// knowledge m. rewrite turns a request into a request about a client's own result, and send returns
+// the text of an answer that the model receives.
 func (o *oracle) read(m *mind, r ask, rewrite func(text string, q *readers.Request), send func(readers.Answer) string) (int, error) {
 	full := o.tokens(r.full)
 	now := strings.Join(r.now, "\n")

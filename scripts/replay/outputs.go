@@ -16,7 +16,7 @@ import (
 // A recording holds the length and the kind of a command's output, but not its text. In place of
 // the text, the replay uses the output of a real tool of the same kind and about the same length.
 
-// sample is what a tool printed.
+// sample is a command and the text that it printed.
 type sample struct{ command, text string }
 
 // kinds maps the kinds of recorded commands to the files of the corpus that have such outputs.
@@ -50,7 +50,7 @@ func loadCorpus(dir string) (corpus, error) {
 	return c, nil
 }
 
-// near returns a sample of a kind whose length is near chars. n selects one of the nearest.
+// near returns a sample of a kind with a length near chars. n selects one of the nearest samples.
 func (c corpus) near(kind string, chars, n int) (sample, bool) {
 	all := c[kind]
 	if len(all) == 0 || chars <= 0 {
@@ -62,7 +62,7 @@ func (c corpus) near(kind string, chars, n int) (sample, bool) {
 	return few[n%len(few)], true
 }
 
-// command plays a command that prints for people.
+// command plays a command whose output is meant for people.
 func (pl *player) command(st step) error {
 	s, ok := pl.o.corpus.near(st.kind, st.chars, pl.n)
 	if !ok {

@@ -18,16 +18,16 @@ import (
 // options are the options of a replay.
 type options struct {
 	mode     string // mcp, hooks
-	client   string // hooks: the client that is played; "" is Claude Code
-	profile  string // mcp: the set of tools that is offered
-	process  bool   // run every hook as a process of its own, as a client does
+	client   string // for hooks: the client that is played; "" is Claude Code
+	profile  string // for mcp: the set of tools that is offered
+	process  bool   // run every hook as a separate process, as a client does
 	verbose  bool
 	tokens   counter
 	binary   string
 	version  string
 	progress func(string)
-	corpus   corpus // outputs of commands; nil if only the length of outputs counts
-	seed     uint64 // for the events that are inserted into a session; 0 means none
+	corpus   corpus // outputs of commands; nil if only the length of outputs matters
+	seed     uint64 // seed for the events that are inserted into a session; 0 means no such events
 }
 
 // player plays one session.
@@ -43,10 +43,10 @@ type player struct {
 	prompts int
 	disk    map[int]string
 	agents  map[int]*conversation
-	n       int // tool calls
+	n       int // number of tool calls
 	last    string
 	logs    map[int]*transcript // by agent
-	records map[int]*transcript // the same in Codex's form
+	records map[int]*transcript // by agent: the transcript in Codex's form
 	bills   map[int]*bill
 	mcp     *mcpClient
 	schema  int          // tokens of the tools' schema in one context
@@ -56,7 +56,7 @@ type player struct {
 
 const session = "5b0f3a6e-0000-4000-8000-replay000001"
 
-// play replays one trace and returns what it cost.
+// play replays one trace and returns its counts.
 func play(t *trace, o options) (res *result, err error) {
 	s, tx := newScript(t), newTexts(t.LineBytes)
 	s.fillIn(tx)
@@ -75,7 +75,7 @@ func play(t *trace, o options) (res *result, err error) {
 			pl.disk[st.file] = content(st.pre, tx)
 			files[pl.file(st.file)] = pl.disk[st.file]
 		} else if !seen && st.op == "write" {
-			pl.disk[st.file] = "" // the file begins with the write
+			pl.disk[st.file] = "" // the write creates the file
 		}
 	}
 	pl.p, err = newProject(o.binary, o.version, files)
@@ -207,7 +207,7 @@ func (pl *player) step(st step) error {
 	return fmt.Errorf("unknown step %q", st.op)
 }
 
-// compact plays a compaction: only what the hooks inject remains in the context.
+// compact plays a compaction. Only the texts that the hooks add remain in the context.
 func (pl *player) compact(agent int) error {
 	pl.bills[agent].end(pl.res)
 	for _, ev := range []struct {
@@ -241,7 +241,7 @@ func (pl *player) inject(agent int, text string) {
 	}
 }
 
-// notified enters a notice about changes by others, or a warning before a write.
+// notified adds a notice about changes by others, or a warning before a write, to the context.
 func (pl *player) notified(agent int, text string) {
 	if text == "" {
 		return
@@ -269,8 +269,8 @@ func (pl *player) read(st step) error {
 	return pl.readHooks(st, m, a)
 }
 
-// score enters the tokens of a read without and with cachebro, and those that the oracle would
-// have sent.
+// score counts the tokens of a read: without cachebro, with cachebro, and as the oracle would have
+// sent it.
 func (pl *player) score(st step, a ask, kind string, sent, best, expiring int) {
 	full := pl.o.tokens(a.full)
 	pl.res.full += full
@@ -293,7 +293,7 @@ func (pl *player) score(st step, a ask, kind string, sent, best, expiring int) {
 	}
 }
 
-// delivered judges what the model received for a read, and enters it into the context.
+// delivered judges the answer that the model received for a read, and adds it to the context.
 func (pl *player) delivered(st step, m *mind, a ask, runs []lineRun, err error) {
 	last := a.last
 	if last == len(a.now) && len(a.now) > 1 && a.now[last-1] == "" {
@@ -303,7 +303,7 @@ func (pl *player) delivered(st step, m *mind, a ask, runs []lineRun, err error) 
 		if a.whole {
 			return arranged(runs, true, based)
 		}
-		return func(m *mind) { // lines that were not shown stay as they were
+		return func(m *mind) { // lines that the answer did not show stay as they were
 			for _, r := range runs {
 				shown := r.shown
 				if shown == nil && based && m.base != nil && r.from-1+r.n <= len(m.base.lines) {
@@ -317,7 +317,7 @@ func (pl *player) delivered(st step, m *mind, a ask, runs []lineRun, err error) 
 		}
 	}
 	// If a statement names an earlier read, it refers to the text of that read, even if parts of
-	// the file were shown since. So try this meaning first.
+	// the file were shown later. So try this meaning first.
 	take := reading(true)
 	if err == nil && judged(m, take, a.now, a.first, last) != nil {
 		take = reading(false)
@@ -332,8 +332,8 @@ func (pl *player) delivered(st step, m *mind, a ask, runs []lineRun, err error) 
 	pl.agents[st.agent].add(message{file: st.file, call: pl.last, clock: pl.given[st.agent], result: max(1, pl.o.tokens(a.full)), take: take})
 }
 
-// toTheEnd returns the lines that were shown from line at on, and whether they reach the end
-// of the file. A reader that has read up to the last newline has read the whole file.
+// toTheEnd returns the lines that were shown, which begin at line at, and whether they reach the
+// end of the file. A reader that has read up to the last newline has read the whole file.
 func toTheEnd(at int, shown, now []string) ([]string, bool) {
 	if n := len(now) - 1; at-1+len(shown) == n && now[n] == "" {
 		shown = append(slices.Clone(shown), "")
@@ -350,7 +350,7 @@ func (pl *player) false(st step, err error) {
 // fields is a JSON object.
 type fields = map[string]any
 
-// hookOutput is what a hook prints.
+// hookOutput holds the output of a hook.
 type hookOutput struct {
 	Decision, Reason string // Codex
 	Output           string // OpenCode
@@ -368,7 +368,7 @@ type hookOutput struct {
 	} `json:"hookSpecificOutput"`
 }
 
-// hook sends one event, in this process or through a process of its own.
+// hook sends one event, in this process or through a separate process.
 func (pl *player) hook(agent int, name string, more fields) (out hookOutput, err error) {
 	ev := fields{"session_id": session, "prompt_id": fmt.Sprintf("prompt-%d", pl.prompts), "transcript_path": pl.transcript(0).name, "cwd": pl.p.dir, "permission_mode": "default", "hook_event_name": name}
 	if agent != 0 {
@@ -415,8 +415,8 @@ func (pl *player) hookEnv(in []byte, args []string, stdout *bytes.Buffer) hooks.
 		Stdin: bytes.NewReader(in), Stdout: stdout, Args: args,
 		Getenv: func(k string) string { return vars[k] }, Now: time.Now, Dir: pl.p.dir, Paths: pl.p.paths, Limit: time.Minute,
 		Dial: func(ctx context.Context, root string) (*wire.Client, error) {
-			// Use no short time-outs, because a loaded machine must not be mistaken for a hung
-			// daemon.
+			// Do not use short time-outs, because a slow daemon on a loaded machine must not be
+			// taken for a hung daemon.
 			return wire.Dial(ctx, pl.p.paths, wire.Hello{Version: pl.o.version, Client: "hook", Root: root}, wire.Timeouts{})
 		},
 	}

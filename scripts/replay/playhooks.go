@@ -10,7 +10,7 @@ import (
 	"cachebro/store/readers"
 )
 
-// numbered returns lines in a client's form, with their numbers.
+// numbered returns lines with their numbers, in the client's form.
 func numbered(text string, start int) string {
 	lines := strings.Split(text, "\n")
 	for i, l := range lines {
@@ -19,8 +19,8 @@ func numbered(text string, start int) string {
 	return strings.Join(lines, "\n")
 }
 
-// readHooks plays a built-in Read: the client reads through the mount, and the hook may replace
-// the result.
+// readHooks plays a Read by the client's own tool. The client reads through the mount, and the hook
+// may replace the result.
 func (pl *player) readHooks(st step, m *mind, a ask) error {
 	b, err := os.ReadFile(pl.p.path(a.path))
 	if err != nil {
@@ -68,7 +68,7 @@ func (pl *player) readHooks(st step, m *mind, a ask) error {
 	return pl.batch(st.agent, "Read", input, final)
 }
 
-// batch reports to the hooks what the model received.
+// batch reports to the hooks the text that the model received.
 func (pl *player) batch(agent int, tool string, input fields, final string) error {
 	pl.transcript(agent).result(pl.last, final)
 	if tool == "Edit" || tool == "Write" {
@@ -78,7 +78,8 @@ func (pl *player) batch(agent int, tool string, input fields, final string) erro
 	return err
 }
 
-// asRewrite turns the oracle's request into one about a client's own result.
+// asRewrite returns a function that turns the oracle's request into a request about a client's own
+// result.
 func (pl *player) asRewrite(a ask) func(string, *readers.Request) {
 	return func(text string, q *readers.Request) {
 		lines := strings.Split(text, "\n")
@@ -131,16 +132,16 @@ func (pl *player) edit(st step) error {
 	return nil
 }
 
-// wrote enters what the reader itself wrote. Only Codex's model keeps its own patches in the
-// context. Statements of cachebro about the file then refer to an earlier read, which they name.
+// wrote adds a message about the reader's own write. With Codex it adds none, because there later
+// statements of cachebro about the file refer to an earlier read, which they name.
 func (pl *player) wrote(st step, take func(*mind)) {
 	if pl.o.client != codex {
 		pl.agents[st.agent].add(message{file: st.file, call: pl.last, clock: pl.given[st.agent], take: take})
 	}
 }
 
-// edited returns what the reader learns from its own edit: the new lines, if it knew the lines
-// that they replace, and that all later lines moved.
+// edited returns the effect of the reader's own edit on its beliefs. The reader learns the new
+// lines if it knew the lines that they replace, and it learns that all later lines moved.
 func (pl *player) edited(st step) func(*mind) {
 	var with []string
 	for _, c := range st.with {
@@ -173,8 +174,8 @@ func (pl *player) edited(st step) func(*mind) {
 	}
 }
 
-// strings returns the old and the new text of an edit, with as many lines around them as are needed
-// for the old text to match in only one place.
+// strings returns the old and the new text of an edit. Lines around the edit are included until the
+// old text matches in only one place.
 func (pl *player) strings(st step, pre string) (old, repl string) {
 	line := func(c *cell) string { return pl.texts.of(c.n) }
 	join := func(cs []*cell) string {
@@ -210,7 +211,7 @@ func glue(yes bool) string {
 	return ""
 }
 
-// clientEdit plays the client's own tool.
+// clientEdit plays an edit by the client's own tool.
 func (pl *player) clientEdit(st step, old, repl, pre, post string) error {
 	name := pl.p.path(pl.file(st.file))
 	input := fields{"file_path": name, "old_string": old, "new_string": repl, "replace_all": st.everywhere}
@@ -219,7 +220,7 @@ func (pl *player) clientEdit(st step, old, repl, pre, post string) error {
 		input = fields{"filePath": name, "file_path": name, "oldString": old, "newString": repl, "replaceAll": st.everywhere}
 		response = fields{"output": "Edit applied successfully.", "before": pre}
 	}
-	if pl.o.client == codex { // Codex applies a patch itself and runs no hook for it
+	if pl.o.client == codex { // Codex applies a patch itself and runs no hook for the patch
 		pl.transcript(st.agent).result(pl.last, editedText(name))
 		return os.WriteFile(name, []byte(post), 0o644)
 	}
@@ -237,7 +238,7 @@ func (pl *player) clientEdit(st step, old, repl, pre, post string) error {
 	return pl.batch(st.agent, "Edit", input, editedText(name))
 }
 
-// editedText returns what the client's own Edit answers.
+// editedText returns the answer of the client's own Edit.
 func editedText(name string) string { return "The file " + name + " has been updated successfully." }
 
 func (pl *player) write(st step) error {

@@ -21,7 +21,7 @@ type mcpClient struct {
 	out    *bufio.Reader
 	id     int
 	tools  map[string]bool
-	schema string // the part that is in every context
+	schema string // the part of the schema that is in every context
 }
 
 func startMCP(p *project, profile string) (*mcpClient, error) {
@@ -104,8 +104,9 @@ func (c *mcpClient) request(method string, params, result any) error {
 	}
 }
 
-// tool calls a tool as the client does: it runs the hook before the call, calls the tool with
-// the tool use's id, and reports what the model received. texts are the blocks of the result.
+// tool calls a tool as the client does. It runs the hook before the call, calls the tool with the
+// id of the tool use, and reports the text that the model received. texts are the blocks of the
+// result.
 func (pl *player) tool(agent int, name string, input fields) (texts []string, err error) {
 	out, err := pl.hook(agent, "PreToolUse", fields{"tool_name": "mcp__cachebro__" + name, "tool_use_id": pl.last, "tool_input": input})
 	if err != nil {
@@ -135,7 +136,7 @@ var (
 	nextPart = regexp.MustCompile(`offset=(\d+)`)
 )
 
-// readMCP calls read_file until it has everything that was requested.
+// readMCP calls read_file until it has received all requested lines.
 func (pl *player) readMCP(st step, m *mind, a ask) error {
 	if n := len(a.now); a.first > 1 && a.first == n && a.now[n-1] == "" {
 		return nil // the request is for the empty line after the last newline, which only the client counts as a line
@@ -230,7 +231,8 @@ func (pl *player) writeMCP(st step, post string) error {
 	return pl.answered(st.agent, texts, "File created successfully at: "+pl.p.path(pl.file(st.file)))
 }
 
-// answered counts the result of a tool that saves nothing. An oracle would send the same text.
+// answered counts the result of a tool for which cachebro cannot save any tokens. An oracle would
+// send the same text.
 func (pl *player) answered(agent int, texts []string, without string) error {
 	n := pl.o.tokens(strings.Join(texts, "\n"))
 	pl.res.sent += n

@@ -17,7 +17,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// project is a mounted directory with a state directory of its own.
+// project is a mounted directory with its own state directory.
 type project struct {
 	binary, version string
 	base, dir       string
@@ -61,7 +61,7 @@ func newProject(binary, version string, files map[string]string) (*project, erro
 	return p, p.baseline()
 }
 
-// agentName is what the client puts into its hooks' environment.
+// agentName is the name that the client puts into the environment of its hooks.
 const agentName = "claude-code_2-1-197_agent"
 
 // baseline waits until all existing files have been captured.
@@ -104,8 +104,8 @@ func (p *project) write(name, text string) error {
 	return os.WriteFile(p.path(name), []byte(text), 0o644)
 }
 
-// others writes a file as a process that does not belong to the session, because its ancestors
-// have ended.
+// others writes a file through a process that does not belong to the session, because the process's
+// ancestors have ended.
 func (p *project) others(name, text string) error {
 	from, done := filepath.Join(p.base, "theirs"), filepath.Join(p.base, "theirs-done")
 	if err := os.WriteFile(from, []byte(text), 0o600); err != nil {
@@ -148,7 +148,8 @@ func (p *project) close() error {
 	return errors.Join(append(errs, os.RemoveAll(p.base))...)
 }
 
-// processes returns the processes with this project's runtime directory in their environment.
+// processes returns the pids of the processes that have this project's runtime directory in their
+// environment.
 func (p *project) processes() (pids []int) {
 	mark := []byte("XDG_RUNTIME_DIR=" + p.paths.RuntimeDir)
 	for _, pid := range procfs.All() {
@@ -162,7 +163,8 @@ func (p *project) processes() (pids []int) {
 	return pids
 }
 
-// build builds the binary to replay, unless one is given, and returns its version.
+// build builds the binary for the replay, unless a binary is given. It returns the binary's
+// version.
 func build(dir, given string) (binary, version string, err error) {
 	binary = filepath.Join(dir, "cachebro")
 	if given != "" {

@@ -12,9 +12,9 @@ import (
 
 var all = flag.Bool("all", false, "replay every trace, counted with the o200k tokenizer")
 
-// Four sessions: one with edits between reads, one with sub-agents, one with compactions, and one
-// with a compaction that never reads anything twice. What was sent must be true, it must save
-// something where no schema has to be paid, and it must come near what an oracle would send.
+// TestReplay plays four sessions: one with edits between reads, one with sub-agents, one with
+// compactions, and one with a compaction and no second read of any text. The answers must be true,
+// must save tokens where no schema has to be paid for, and must be nearly as short as an oracle's.
 func TestReplay(t *testing.T) {
 	needFuse(t)
 	enc, err := tokenizer.Get(tokenizer.O200kBase)
@@ -55,7 +55,7 @@ func TestReplay(t *testing.T) {
 		})
 	}
 	// With prompts, rewinds, resumes, silent clearings, shell views, files outside of the project
-	// and commands' outputs, nothing false is sent, and nothing costs more than without cachebro.
+	// and commands' outputs, no answer is false, and nothing costs more than without cachebro.
 	t.Run("varied", func(t *testing.T) {
 		v := o
 		v.mode, v.seed = "hooks", 1
@@ -75,9 +75,9 @@ func TestReplay(t *testing.T) {
 		}
 	})
 	t.Run("processes", func(t *testing.T) {
-		// A real process keeps the time limits of a hook. If the machine makes it late, it prints
-		// nothing, and neither do those of the next half minute. This reduces savings, but makes
-		// nothing false.
+		// A real hook process obeys time limits. If it is late on a slow machine, it prints
+		// nothing, and neither do the hooks of the next half minute. This reduces the savings, but
+		// makes no answer false.
 		o.mode, o.process = "hooks", true
 		for try := 1; ; try++ {
 			rs, err := replay(traces[:1], o)
@@ -119,7 +119,7 @@ func check(t *testing.T, rs []*result, free bool) {
 	}
 }
 
-// told checks that nothing false was sent.
+// told checks that no answer was false.
 func told(t *testing.T, rs []*result) {
 	t.Helper()
 	for _, r := range rs {
@@ -129,7 +129,7 @@ func told(t *testing.T, rs []*result) {
 	}
 }
 
-// short says what savings are missing; "" means none.
+// short says which savings are missing. It returns "" if none is.
 func short(rs []*result) string {
 	sum := &result{}
 	for _, r := range rs {
@@ -144,7 +144,7 @@ func short(rs []*result) string {
 	return ""
 }
 
-// The lines of one file are as long as recorded, and all are different.
+// The lines of one file have the recorded lengths, and all of them are different.
 func TestTexts(t *testing.T) {
 	lens := []int{0, 1, 1, 2, 2, 3, 40, 40, 7, 120, 9, 9}
 	tx := newTexts(lens)
@@ -161,8 +161,8 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// A later read shows lines that nobody had looked at: these existed before. Lines that differ from
-// what was known are a change, made just before the read.
+// Lines that a later read shows for the first time existed before. Lines that differ from the known
+// lines were changed just before the read.
 func TestScript(t *testing.T) {
 	tr := &trace{LineBytes: []int{0, 10, 11, 12, 13, 14, 15, 16}, Events: []traceEvent{
 		{Op: "read", Start: 1, Lines: runs{1, 2}, Total: 6, Limit: 2},
@@ -188,7 +188,7 @@ func TestScript(t *testing.T) {
 	}
 }
 
-// Answers are judged by what the context contains.
+// Answers are judged by the texts in the context.
 func TestJudge(t *testing.T) {
 	text := func(lines string) []string { return strings.Split(lines, "|") }
 	var c conversation
@@ -247,8 +247,8 @@ func TestJudge(t *testing.T) {
 	if _, err := patched(c.mind(0, 0), "@@ -1 +1 @@\n-x\n+z\n"); err == nil {
 		t.Error("a diff of another text passed")
 	}
-	// A context in which lines 1-3 of a file of three lines were read holds all of it, and a diff
-	// of it is true.
+	// A context in which lines 1-3 of a file of three lines were read knows the whole file, and a
+	// diff against it is true.
 	var paged mind
 	shown, ends := toTheEnd(1, text("a|b|c"), text("a|b|c|"))
 	paged.learn(1, shown, ends)
@@ -258,7 +258,7 @@ func TestJudge(t *testing.T) {
 	if _, ends := toTheEnd(1, text("a|b"), text("a|b|c|")); ends {
 		t.Error("two of three lines count as the whole file")
 	}
-	// A context does not hold what was cleared.
+	// A context no longer knows the texts that were cleared.
 	c.add(message{take: func(m *mind) { m.edited(0, 1, text("one|two")) }})
 	if s, ok := c.mind(0, 0).whole(); !ok || s != "one\ntwo\nb\nc\n" {
 		t.Errorf("after its own edit the reader holds %q", s)

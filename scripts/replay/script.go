@@ -19,12 +19,12 @@ type step struct {
 	op          string // read, edit, write, compact, other
 	agent, file int
 	pre, post   []*cell
-	first, last int // read: cells, 1-based and inclusive
+	first, last int // for read: cells, 1-based and inclusive
 	whole       bool
-	from, to    int // edit: pre[from:to] becomes with
+	from, to    int // for edit: pre[from:to] is replaced by with
 	with        []*cell
 	everywhere  bool
-	others      bool   // a process outside of the session has given the file the content pre
+	others      bool   // a process outside the session has given the file the content pre
 	chars       int    // length of the recorded result
 	kind        string // kind of a command
 }
@@ -34,7 +34,7 @@ type script struct {
 	steps    []step
 	now      map[int][]*cell
 	sizes    map[int]int // number of lines of each file, for files whose first read does not report it
-	unplaced int         // edits whose place in the known lines was not found
+	unplaced int         // number of edits whose place in the known lines was not found
 }
 
 func newScript(t *trace) *script {
@@ -66,8 +66,8 @@ func newScript(t *trace) *script {
 	return s
 }
 
-// sizes returns the number of lines of each file: the first total that a read reports or, if
-// there is none, the last line of any read.
+// sizes returns the number of lines of each file. This is the first total that a read reports or,
+// if no read reports a total, the last line of any read.
 func sizes(t *trace) map[int]int {
 	out, told := map[int]int{}, map[int]bool{}
 	for _, e := range t.Events {
@@ -119,8 +119,8 @@ func (s *script) read(e traceEvent) {
 	})
 }
 
-// agree returns a version of cur with the given lines at start and total lines in all (0: not
-// known). It changes as little as possible.
+// agree returns a version of cur that has the given lines at start, and total lines in all. If
+// total is 0, it is not known. agree changes as little as possible.
 func (s *script) agree(cur []*cell, start int, lines []int, total int) []*cell {
 	n := len(lines)
 	best, bestScore := 0, -1
@@ -147,8 +147,8 @@ func (s *script) agree(cur []*cell, start int, lines []int, total int) []*cell {
 	from := start - best
 	to := min(from+n, len(cur))
 	if total > 0 {
-		// The recording says how many lines follow the shown ones, so compute from that where they
-		// end.
+		// The recording says how many lines follow the shown lines. Compute from that number where
+		// the shown lines end.
 		to = len(cur) - (total - start - n)
 		if to < from {
 			to = from
@@ -183,7 +183,7 @@ func around(n int) (out []int) {
 	return out
 }
 
-// merged returns cells for lines. It uses the cells of old wherever they can be the same line.
+// merged returns cells for lines. It uses a cell of old wherever that cell can be the same line.
 func merged(old []*cell, lines []int) []*cell {
 	if len(old) == len(lines) {
 		out := make([]*cell, len(lines))
@@ -204,8 +204,8 @@ func merged(old []*cell, lines []int) []*cell {
 			return out
 		}
 	}
-	// Find the best common subsequence. A match of a known line counts 4. An unknown line can be
-	// any line; matching it counts 1.
+	// Find the best common subsequence. A match with a known line counts 4. An unknown line can be
+	// any line, so a match with it counts only 1.
 	a, b := len(old), len(lines)
 	t := make([][]int32, a+1)
 	for i := range t {
@@ -239,8 +239,8 @@ func merged(old []*cell, lines []int) []*cell {
 	return out
 }
 
-// edit finds the old lines of an edit. Recorded texts may begin and end in the middle of a line;
-// then only the lines in between are compared.
+// edit finds the old lines of an edit. Recorded texts may begin and end in the middle of a line. In
+// that case only the lines in between are compared.
 func (s *script) edit(e traceEvent) {
 	cur := s.now[e.File]
 	at, trim := place(cur, e.Old, 0), 0
@@ -294,8 +294,8 @@ func (s *script) edit(e traceEvent) {
 	s.now[e.File] = post
 }
 
-// place finds lines in cur, where most of them are known to be or, if none are known, where
-// they may be. margin is the number of lines that must remain on both sides.
+// place finds the position of lines in cur at which most of them are known to be. If none is known,
+// it finds a position at which they may be. At least margin lines of cur must remain on both sides.
 func place(cur []*cell, lines []int, margin int) int {
 	best, score := -1, 0
 	for at := margin; at+len(lines)+margin <= len(cur); at++ {
@@ -316,7 +316,7 @@ func place(cur []*cell, lines []int, margin int) int {
 	return best
 }
 
-// fillIn gives a made-up text to every line that nobody looked at.
+// fillIn gives a made-up text to every line that no read showed.
 func (s *script) fillIn(t *texts) {
 	fill := func(cs []*cell) {
 		for i, c := range cs {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// trace is one recorded session; testdata/traces/README.md describes the format.
+// trace is one recorded session. testdata/traces/README.md describes the format.
 type trace struct {
 	name      string
 	LineBytes []int        `json:"line_bytes"`
@@ -80,8 +80,8 @@ func load(file string) (*trace, error) {
 	return t, nil
 }
 
-// loadAll reads the traces of a directory in the order of their names: those in names, or all
-// of them if names is empty.
+// loadAll reads the traces in a directory whose names are in names, or all traces if names is
+// empty. They are in the order of their names.
 func loadAll(dir string, names []string) ([]*trace, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.json.gz"))
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 // tools.
 const firstTokens = 18_000
 
-// transcript is the client's record of one context: a file of entries, each of which names its
-// parent. Answers record the number of tokens of their request. Unless the session is varied,
-// the client clears nothing silently, and only a compaction shrinks the context.
+// transcript is the client's record of one context. It is a file of entries, each of which names
+// its parent. The entry of an answer contains the number of tokens in the request. Unless the
+// session is varied, the client clears nothing silently, and only a compaction shrinks the context.
 type transcript struct {
 	name   string
 	agent  int
@@ -27,7 +27,7 @@ type transcript struct {
 	err    error
 }
 
-// transcript returns the transcript of an agent. Sub-agents have files of their own.
+// transcript returns the transcript of an agent. Each sub-agent has its own file.
 func (pl *player) transcript(agent int) *transcript {
 	t := pl.logs[agent]
 	if t == nil {
@@ -69,7 +69,7 @@ func (t *transcript) result(id, text string) {
 	t.add(fields{"type": "user", "message": fields{"role": "user", "content": []fields{{"type": "tool_result", "tool_use_id": id, "content": text}}}})
 }
 
-// other adds a call and its result, if only the size of the result is known.
+// other adds a call and its result. It is used if only the size of the result is known.
 func (t *transcript) other(chars int) {
 	id := fmt.Sprintf("toolu_other%d", t.n)
 	t.use(id)

@@ -11,16 +11,16 @@ import (
 	"cachebro/store/readers"
 )
 
-// Into a recording, events are inserted that recordings lack: more prompts, rewinds to an earlier
-// prompt, resumed sessions, results that the client clears silently (only the usage falls), files
-// shown by a shell command, and files that are not in the project. Half of the changes are made by
-// a process that does not belong to the session.
+// The functions below add events of kinds that no recording contains. These are more prompts,
+// rewinds to an earlier prompt, resumed sessions, results that the client clears silently (only the
+// reported usage falls), files shown by a shell command, and files that are not in the project.
+// Half of the changes are made by a process that does not belong to the session.
 
 // A client clears at least clearsAtLeast tokens at once, except for the exemptResults newest
 // results.
 const clearsAtLeast, exemptResults = 10_000, 3
 
-// vary returns the steps with such events in between, and which files are not in the project.
+// vary returns the steps with such events in between, and the files that are not in the project.
 func vary(steps []step, seed uint64) (out []step, outside map[int]bool) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	outside = map[int]bool{}
@@ -68,8 +68,8 @@ func (pl *player) prompt() error {
 	return err
 }
 
-// rewind returns the conversation to an earlier prompt, back prompts ago, and continues with
-// another one.
+// rewind returns the conversation to the prompt that was back prompts ago, and continues with
+// another prompt.
 func (pl *player) rewind(back int) error {
 	if len(pl.points) == 0 {
 		return nil
@@ -177,7 +177,7 @@ func (pl *player) shell(st step) error {
 	return pl.batch(st.agent, "Bash", input, final)
 }
 
-// bash reports a command's output to the hooks and returns what replaces it.
+// bash reports a command's output to the hooks and returns the text that replaces it.
 func (pl *player) bash(agent int, input fields, stdout string) (string, error) {
 	response := fields{"stdout": stdout, "stderr": "", "interrupted": false, "isImage": false, "noOutputExpected": false}
 	if pl.o.client == opencode {

@@ -1,8 +1,8 @@
 #!/bin/bash
-# A cap that a busy mount runs into: writers go on while the store is collected
-# and packed, and its daemon is killed -9 in the middle of that, again and again.
-# What the files hold at the end is kept, fsck is clean after every round, and the
-# store is below its cap.
+# Tests a cap that a busy mount reaches. Writers work while the store is garbage-collected and
+# packed, and its daemon is killed with kill -9 in the middle of that, again and again. The last
+# contents of the files are kept, fsck finds no fault after any round, and the store stays below its
+# cap.
 #
 # usage: cap.sh [CACHEBRO [ROUNDS [CAP]]]; prints its counts.
 set -u -o pipefail
@@ -32,7 +32,8 @@ trap finish EXIT
 fail() { echo "FAIL  round $round: $*"; bad=$((bad + 1)); }
 taken() { find "$XDG_STATE_HOME"/cachebro/*/store -type f ! -name ballast -printf '%b\n' 2>/dev/null | awk '{ n += $1 * 512 } END { print n + 0 }'; }
 
-# writer N: a file of text that changes here and there, one of noise, one that grows.
+# writer N: writes a text file that changes here and there, a file of random bytes, and a file that
+# grows.
 writer() {
 	local i=0
 	while :; do

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What people do all day in a project, by the real tools: first in a plain
-# directory, then in one that is mounted. Prints what fails, and the counts of
-# both; ends with 1 if the mount fails where the plain directory does not.
-# What is not installed is left out, and npm's packages where there is no network.
+# Does what people do in a project every day, with the real tools, first in a plain directory and
+# then in a mounted one. Prints what fails, and counts for both. Ends with status 1 if a check fails
+# on the mount and not in the plain directory. Tools that are not installed are left out, and so are
+# npm's packages without a network.
 #   scripts/safety/everyday.sh [CACHEBRO]
 set -uo pipefail
 bin=$(realpath "${1:-bin/cachebro}")

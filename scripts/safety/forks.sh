@@ -1,21 +1,23 @@
 #!/bin/bash
-# Five forks at once of a real Go module and of a real npm package, each built and tested
-# in at once: each goes by its own files, ignored ones (node_modules) included, has what
-# was staged, and the project stays as it was (diff -r). As root and, in a mount namespace
-# of its own, as an ordinary user. Then what a fork costs: the time until a shell runs in
-# it beside cp -a of the same tree, by turns, and what it takes on the disk; 20 at once.
+# Makes five forks at once of a real Go module and of a real npm package, then builds and tests in
+# all of them at once. Each fork has its own files, including ignored ones (node_modules), and the
+# staged changes, and the project stays unchanged (diff -r). This runs as root and, in a separate
+# mount namespace, as an ordinary user. After that it measures what a fork costs: the time until a
+# shell runs in it, compared by turns with cp -a of the same tree, and the space on disk. At the end
+# it makes 20 forks at once.
 #
-# usage: forks.sh [CACHEBRO [TREE]]      (bin/cachebro; the tree that is timed: Go's src)
-# The npm package is fetched by npm, the Go module is from the module cache.
+# usage: forks.sh [CACHEBRO [TREE]]      (the defaults are bin/cachebro and Go's src)
+# The cost is measured with TREE. npm fetches the npm package. The Go module is taken from the
+# module cache.
 set -u -o pipefail
 cachebro=$(realpath "${1:-bin/cachebro}")
 unset CLAUDE_CODE_SESSION_ID CACHEBRO_SESSION CACHEBRO_DIR GOENV
 failed=0
-that() { # STATUS TEXT
+that() { # STATUS TEXT: prints the result of a check
 	if [ "$1" = 0 ]; then echo "ok    $2"; else echo "FAIL  $2"; failed=1; fi
 }
 
-surroundings() { # DIR: a home, a state and a runtime directory of our own in it
+surroundings() { # DIR: makes a home, a state and a runtime directory in DIR and uses them
 	base=$1
 	export HOME=$base/home XDG_STATE_HOME=$base/state XDG_RUNTIME_DIR=$base/run TMPDIR=$base NO_COLOR=1
 	mkdir -p "$base" "$HOME" "$XDG_STATE_HOME" "$XDG_RUNTIME_DIR"
@@ -35,7 +37,7 @@ finish() {
 	chmod -R u+w "$base" 2>/dev/null
 	rm -rf "$base"
 }
-mounted() { # DIR, and its first scan is done
+mounted() { # DIR: mounts it and waits for the end of the first scan
 	"$cachebro" mount "$1" >/dev/null || return
 	for _ in $(seq 900); do
 		"$cachebro" status --json --dir "$1" 2>/dev/null | grep -q '"done": *true' && return
@@ -43,7 +45,8 @@ mounted() { # DIR, and its first scan is done
 	done
 	return 1
 }
-# What is written into a fork, and what is built and tested there. The word is the fork's.
+# These functions write files into a fork, and build and test there. The argument is a word for this
+# fork.
 change_go() {
 	printf 'package pflag\n\nconst forkName = "%s"\n' "$1" >fork.go
 	printf 'package pflag\n\nimport "testing"\n\nfunc TestFork(t *testing.T) {\n\tt.Log("this is " + forkName)\n}\n' >fork_test.go
@@ -52,7 +55,7 @@ build_go() { GOPROXY=off GOFLAGS=-mod=mod go build ./... && GOPROXY=off GOFLAGS=
 change_npm() { printf "require('tape')('fork', function (t) { t.comment('this is %s'); t.end(); });\n" "$1" >test/fork.js; }
 build_npm() { npm pack --silent --offline && node_modules/.bin/tape 'test/*.js' | grep -E '^# (this is|pass|fail|ok)'; }
 
-work() { # KIND: five forks of $base/KIND at once
+work() { # KIND: works in five forks of $base/KIND at once
 	local kind=$1 p=$base/$1 i pids
 	mounted "$p" || { that 1 "$kind: mount"; return; }
 	cp -a "$p/." "$base/$kind.before"
@@ -81,7 +84,7 @@ work() { # KIND: five forks of $base/KIND at once
 	done
 	git -C "$p" fsck --full --no-dangling >"$base/out" 2>&1
 	that $? "$kind: git fsck of the project $(head -1 "$base/out")"
-	# git keeps its worktrees, and the tree of what was staged, in the project's .git.
+	# git stores its worktrees, and the tree of the staged changes, in the project's .git.
 	diff -r --exclude=.git "$base/$kind.before" "$p" && diff -r --exclude=worktrees --exclude=objects "$base/$kind.before/.git" "$p/.git"
 	that $? "$kind: diff -r of the project is empty"
 	for i in 1 2 3 4 5; do
@@ -134,7 +137,7 @@ mkdir "$top/seed" && cp -a "$module" "$top/seed/go" && chmod -R u+w "$top/seed/g
 	node -e 'const fs = require("fs"), p = JSON.parse(fs.readFileSync("package.json")); delete p.scripts; p.devDependencies = { tape: "5.9.0" }; fs.writeFileSync("package.json", JSON.stringify(p, null, 2))' &&
 	npm install --silent --no-fund --no-audit) || { echo "the npm package cannot be had"; exit 1; }
 chmod -R a+rX "$top/seed"
-part() { # DIR: what follows works there, and clears it away
+part() { # DIR: the following commands work in DIR; at the end it is removed
 	base=$1
 	trap 'finish; rm -rf "$top"' EXIT
 }
@@ -156,8 +159,8 @@ surroundings "$base"
 cp -a "$tree" "$base/tree" && mounted "$base/tree" || exit 1
 seconds() { awk -v a="$1" -v b="$(date +%s.%N)" 'BEGIN { printf "%.2f\n", b - a }'; }
 median() { sort -n "$1" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
-# Nothing is removed between the turns: ext4 is slow to make files where as many have
-# just been deleted.
+# Nothing is removed between the turns, because ext4 makes files slowly in a place where as many
+# files were just deleted.
 for i in 1 2 3 4 5; do
 	s=$(date +%s.%N); cp -a "$tree" "$base/copy$i"; seconds "$s" >>"$base/copies"
 	s=$(date +%s.%N); "$cachebro" fork "$base/fork$i" --dir "$base/tree" >"$base/out" && (cd "$base/fork$i" && sh -c :); seconds "$s" >>"$base/forks"

@@ -1,8 +1,8 @@
 #!/bin/bash
-# The daemon ends and comes back again and again while four writers save files: told to
-# end (which closes its store, as when it is idle), and every third time killed. mountd
-# starts it with the next record. Every content that a writer closed is in the log
-# afterwards, in its order, and fsck is in order.
+# Ends the daemon again and again while four writers save files. It is asked to end, which closes
+# its store as when it is idle, and every third time it is killed. mountd starts a new daemon with
+# the next record. Afterwards, every content that a writer closed must be in the log, in the right
+# order, and fsck must find no fault.
 #
 # usage: guest.sh [CACHEBRO [ROUNDS]]      (bin/cachebro, 200)
 set -u -o pipefail
@@ -42,7 +42,7 @@ for w in 1 2 3 4; do
 done
 gone=0
 for round in $(seq "$rounds"); do
-	for _ in $(seq 600); do # a daemon that serves
+	for _ in $(seq 600); do # waits for a daemon that serves
 		pid=$(daemon) && [ -d "/proc/$pid" ] && ls "$base"/run/cachebro/*.sock >/dev/null 2>&1 && break
 		sleep 0.05
 	done
@@ -61,7 +61,7 @@ bad=0 all=0
 for w in 1 2 3 4; do
 	saved=$(cat "$base/saved$w")
 	"$cachebro" log --json "$p/w$w.txt" >"$base/log$w" || bad=$((bad + 1))
-	# The hashes of what was written, in their order, are among those of the log.
+	# The hashes of the written contents must be among the hashes in the log, in the same order.
 	for n in $(seq "$saved"); do echo "save $n of writer $w" | sha256sum | cut -d' ' -f1; done >"$base/want$w"
 	tac "$base/log$w" | grep -o '"hash":"[0-9a-f]*"' | cut -d'"' -f4 | uniq >"$base/got$w"
 	if [ "$(head -c 12 "$base/got$w" | wc -c)" -eq 12 ]; then

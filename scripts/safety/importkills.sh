@@ -1,6 +1,6 @@
 #!/bin/bash
-# Kill -9 in the middle of import, again and again: whatever is left, fsck finds
-# nothing wrong, and the same import succeeds afterwards.
+# Kills import with kill -9 again and again. After each kill, fsck must find no fault, and the same
+# import must succeed.
 #
 # usage: importkills.sh [CACHEBRO [ROUNDS [FILES]]]; prints its counts.
 set -u -o pipefail
@@ -22,18 +22,18 @@ finish() {
 trap finish EXIT
 fail() { echo "FAIL  round $round: $*"; bad=$((bad + 1)); }
 round=0
-history() { # history DIR: the number of versions that its history has
+history() { # history DIR: prints the number of versions in its history
 	"$cachebro" store export --dir "$1" --json "$base/count" 2>/dev/null | grep -o '"versions": *[0-9]*' | grep -o '[0-9]*'
 	rm -f "$base/count"
 }
-stop() { # stop RUN: its daemons
+stop() { # stop RUN: ends the daemons that use this runtime directory
 	local pid
 	for pid in $(grep -lzx "XDG_RUNTIME_DIR=$1" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3); do
 		[ "$pid" != $$ ] && [ "$(readlink "/proc/$pid/exe" 2>/dev/null)" = "$cachebro" ] && kill "$pid" 2>/dev/null
 	done
 	sleep 0.3
 }
-record() { # record DIR FILES WORD: a history in which each file has three versions
+record() { # record DIR FILES WORD: makes a history in which each file has three versions
 	local i
 	for i in $(seq "$2"); do for l in $(seq 30); do echo "line $l of $i, $3"; done >"$1/f$i"; done
 	"$cachebro" mount "$1" >/dev/null || exit 1

@@ -1,8 +1,8 @@
 #!/bin/bash
-# Kill -9 in the middle of undo, prune and collection, again and again: nothing
-# is lost, and fsck is clean after every round. Every third undo is finished by
-# the next undo, every third reversed with --rollback, and every third meets a
-# daemon and a mountd that were killed with it and is finished by the next mount.
+# Kills undo, prune and garbage collection with kill -9 again and again. Nothing may be lost, and
+# fsck must find no fault after any round. A third of the undos are finished by the next undo, and a
+# third are reversed with --rollback. In the last third, the daemon and mountd are killed too, and
+# the next mount finishes the undo.
 #
 # usage: kills.sh [CACHEBRO [ROUNDS [FILES]]]; prints its counts.
 set -u -o pipefail
@@ -11,7 +11,7 @@ rounds=${2:-50}
 files=${3:-300}
 base=$(mktemp -d /tmp/safety.XXXXXX)
 export XDG_STATE_HOME=$base/state XDG_RUNTIME_DIR=$base/run HOME=$base/home NO_COLOR=1
-# Old versions go soon, so that prune and collection have work to do.
+# Old versions expire soon, so that prune and collection have work to do.
 export CACHEBRO_KEEP=2 CACHEBRO_KEEP_AGE=1s
 unset CLAUDE_CODE_SESSION_ID CACHEBRO_SESSION CACHEBRO_DIR
 mkdir -m 700 "$base/run"
@@ -20,7 +20,7 @@ p=$base/project
 bad=0
 cutUndo=0 whole=0 resumed=0 rolled=0 remounts=0 cutPrune=0 cutGC=0
 
-ours() { # ours NAME: the pids of a process of this project
+ours() { # ours NAME: prints the pids of this project's processes with this sub-command
 	local pid
 	for pid in $(grep -lzx "XDG_RUNTIME_DIR=$base/run" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3); do
 		[ "$(readlink "/proc/$pid/exe" 2>/dev/null)" = "$cachebro" ] && [ "$(tr '\0' '\n' 2>/dev/null <"/proc/$pid/cmdline" | sed -n 2p)" = "$1" ] && echo "$pid"
@@ -57,7 +57,7 @@ done
 ready
 for round in $(seq "$rounds"); do
 	facts >"$base/before"
-	# The agent: contents, a directory, a rename, modes, new files.
+	# The agent changes contents, removes directories, renames, changes modes, and makes files.
 	CLAUDE_CODE_SESSION_ID=round-$round bash -ec "cd '$p'
 		sed -i 's/line 7 .*/line seven in round $round/' d[0-4]/*
 		rm -rf d5 d6 d7
@@ -69,7 +69,7 @@ for round in $(seq "$rounds"); do
 	start=$(date +%s.%N)
 	"$cachebro" undo --dir "$p" --session "round-$round" --yes >"$base/undo.out" 2>&1 &
 	pid=$!
-	# In most rounds the kill waits for the first file to come back.
+	# In most rounds, the kill waits until the first file has come back.
 	if [ $((RANDOM % 5)) != 0 ]; then
 		for _ in $(seq 2000); do [ -e "$p/d5" ] || [ ! -e "$p/new/n5" ] || ! kill -0 $pid 2>/dev/null && break; sleep 0.005; done
 		pause 0.15
@@ -81,7 +81,7 @@ for round in $(seq "$rounds"); do
 	case $((round % 3)) in
 	0)
 		for name in daemon mountd; do for q in $(ours $name); do kill -9 "$q"; done; done
-		# Another mountd takes over; a mount of what is mounted finishes the undo.
+		# Another mountd takes over. Mounting the mounted project finishes the undo.
 		"$cachebro" mount "$p" >"$base/mount.out" 2>&1 || fail "mount: $(cat "$base/mount.out")"
 		remounts=$((remounts + 1))
 		ready
@@ -106,7 +106,7 @@ for round in $(seq "$rounds"); do
 	grep -E 'conflict|lost|not done' "$base/again.out" | head -3
 	find "$p" -name '.cachebro-*' | grep . && fail "left behind"
 
-	# The daemon dies in the middle of prune or collection.
+	# The daemon is killed in the middle of prune or collection.
 	if [ $((round % 2)) = 0 ]; then
 		"$cachebro" store prune 2 --dir "$p" >"$base/prune.out" 2>&1 &
 		cutPrune=$((cutPrune + 1))
@@ -121,7 +121,7 @@ for round in $(seq "$rounds"); do
 	"$cachebro" store fsck --dir "$p" >"$base/fsck.out" 2>&1 || { fail "fsck"; tail -5 "$base/fsck.out"; }
 	ready
 done
-# What the files are now is kept, every byte of it.
+# The present contents of all files must be in the store, byte for byte.
 lost=0
 while IFS= read -r f; do
 	"$cachebro" show --dir "$p" "$p/$f" 2>/dev/null | cmp -s - "$p/$f" || lost=$((lost + 1))

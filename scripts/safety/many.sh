@@ -1,6 +1,6 @@
 #!/bin/bash
-# 10,000 files deleted by rm -rf come back in 3 seconds; how long the rm took,
-# through the mount and without it, is printed beside it.
+# Tests that 10,000 files deleted by rm -rf come back in 3 seconds. It also prints how long the rm
+# took, with the mount and without it.
 #
 # usage: many.sh [CACHEBRO [FILES]]
 set -u -o pipefail
@@ -35,8 +35,9 @@ cp -a "$p/tree" "$base/copy"
 t() { awk -v a="$1" -v b="$(date +%s.%N)" 'BEGIN { printf "%.2f", b - a }'; }
 cp -a "$p/tree" "$base/native"
 s=$(date +%s.%N); rm -rf "$base/native"; native=$(t "$s")
-# ext4 is slow to make files where as many have just been deleted: so is a plain
-# cp, and on a busy machine both are. It is the yardstick beside the 3 seconds.
+# ext4 makes files slowly in a place where as many files were just deleted, and a busy machine is
+# slow in any case. So measure a plain cp under the same conditions, for comparison with the 3
+# seconds.
 s=$(date +%s.%N); cp -a "$p/tree" "$base/native"; copied=$(t "$s")
 "$cachebro" mount "$p" >/dev/null || exit 1
 for _ in $(seq 600); do
@@ -45,8 +46,8 @@ for _ in $(seq 600); do
 done
 s=$(date +%s.%N); CLAUDE_CODE_SESSION_ID=rm-1 rm -rf "$p/tree"; removed=$(t "$s")
 s=$(date +%s.%N); "$cachebro" undo --dir "$p" --session rm-1 --dry-run >/dev/null; planned=$(t "$s")
-# CPU seconds of the mount's and the store's processes, beside wall-clock time:
-# on a busy machine they tell more.
+# cpu prints the CPU seconds of cachebro's processes. On a busy machine they tell more than wall
+# time.
 cpu() {
 	for pid in $(grep -lzx "XDG_RUNTIME_DIR=$base/run" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3); do
 		[ "$(readlink "/proc/$pid/exe" 2>/dev/null)" = "$cachebro" ] && awk -v name="$(tr '\0' ' ' <"/proc/$pid/cmdline" | cut -d' ' -f2)" '{ print name, ($14 + $15) / 100 }' "/proc/$pid/stat"

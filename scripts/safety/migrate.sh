@@ -1,9 +1,10 @@
 #!/bin/sh
-# Opens a store of an older cachebro with a newer one, kills the daemon at KILLS random moments while
-# it does, and compares what both answer: the log, files at a moment, what a restore would do, fsck.
-# WORK holds a history that the older program made (scripts/bench/history -make, built at its
-# revision). Directories that are renamed and a file with 50 names are added to it.
-# Prints the processor time and memory of the newer daemon until its first answer.
+# Opens a store of an older cachebro with a newer cachebro, and kills the daemon at KILLS random
+# moments in the meantime. Then it compares the answers of both: the log, files at a moment, the
+# plan of a restore, and fsck. WORK contains a history that the older program made
+# (scripts/bench/history -make, built at its revision). The script adds renamed directories and a
+# file with 50 names to it. Prints the processor time and memory of the newer daemon until its first
+# answer.
 # Usage: scripts/namespace.sh scripts/safety/migrate.sh OLD NEW WORK [KILLS]; default 50
 set -eu
 old=$1 new=$2 work=$(readlink -f "$3") kills=${4:-50}
@@ -12,14 +13,14 @@ export HOME="$work/home" XDG_STATE_HOME="$work/state" XDG_RUNTIME_DIR="$work/run
 mkdir -p "$HOME" "$work/run"
 chmod 700 "$work/run"
 daemon() { pgrep -f "daemon --root $dir\$" || true; }
-stop() { # the daemon, so that it closes the store
+stop() { # ends the daemon, so that it closes the store
 	for pid in $(daemon); do
 		kill "$pid" 2>/dev/null || true
 		while kill -0 "$pid" 2>/dev/null && ! grep -q '^State:.Z' "/proc/$pid/status" 2>/dev/null; do sleep 0.1; done
 	done
 }
 trap stop EXIT
-ask() { # CACHEBRO: answers that do not depend on the version of the program
+ask() { # CACHEBRO: prints answers that do not depend on the version of the program
 	cd "$dir"
 	"$1" log --json -n 100000000 | sha256sum
 	"$1" log --json -n 1000 src | sha256sum
@@ -32,7 +33,7 @@ ask() { # CACHEBRO: answers that do not depend on the version of the program
 	cd /
 }
 versions=$(cat "$work/versions")
-if [ -e "$work/kept" ]; then # from an earlier run
+if [ -e "$work/kept" ]; then # use the history that an earlier run has kept
 	rm -rf "$work/state"
 	cp -a "$work/kept" "$work/state"
 fi
@@ -61,7 +62,7 @@ for n in $(seq "$kills"); do
 		ask "$new" >"$work/after"
 		stop
 		cmp "$work/before" "$work/after" || { failed=$((failed + 1)); cp "$work/after" "$work/after.$n"; }
-		rm -rf "$work/state" # and once more from the beginning
+		rm -rf "$work/state" # begin again with the older store
 		cp -a "$work/kept" "$work/state"
 	fi
 done

@@ -1,18 +1,17 @@
 #!/bin/bash
-# The safety net on a real project, from end to end.
+# Tests the safety net on a real project, from end to end.
 #
-# An agent-like process (a session id in its environment, as Claude Code sets
-# it) works over a git repository the way agents lose work: in-place edits,
-# rm -rf of untracked and ignored files, a moved directory, git stash, git
-# clean -fdx, git checkout, a formatter over the tree. Then:
-#   1. undo --session brings back the tree: contents, modes, links, and the time
-#      of every file that did not change; .git stays as the agent left it;
-#   2. redo gives the agent's tree again, and undo the first one;
-#   3. a file that a person edited after the agent is a conflict, the rest is
-#      undone.
+# An agent-like process, with a session id in its environment like Claude Code's, works in a git
+# repository in the ways in which agents lose work: edits in place, rm -rf of untracked and ignored
+# files, a moved directory, git stash, git clean -fdx, git checkout, a formatter for the whole tree.
+# Then the script checks:
+#    1. undo --session restores the tree: contents, modes, links, and the times of all files that
+#       did not change; .git stays as the agent left it
+#    2. redo restores the agent's tree, and another undo restores the first tree
+#    3. a file that a person edited after the agent is a conflict, and everything else is undone
 #
-# usage: scenario.sh [CACHEBRO [SOURCE]]   CACHEBRO is the binary, SOURCE a tree
-# of Go files to make the project from. AS_USER=name runs it as that user.
+# usage: scenario.sh [CACHEBRO [SOURCE]]   CACHEBRO is the binary, and SOURCE a tree of Go files
+# from which the project is made. AS_USER=name runs it as that user.
 set -u -o pipefail
 
 cachebro=$(realpath "${1:-bin/cachebro}")
@@ -56,7 +55,7 @@ bad() { printf 'FAIL  %s\n' "$*"; failed=1; }
 seconds() { date +%s.%N; }
 took() { awk -v a="$1" -v b="$(seconds)" 'BEGIN { printf "%.2f s", b - a }'; }
 
-# facts prints a tree: kind, mode, links' targets and contents, without .git.
+# facts prints the kinds, modes, link targets and contents of a tree, without .git.
 facts() {
 	(cd "$1" && find . -path ./.git -prune -o -printf '%y %m %p %l\n' | LC_ALL=C sort
 	cd "$1" && find . -path ./.git -prune -o -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum)
@@ -64,7 +63,7 @@ facts() {
 times() { (cd "$1" && find . -path ./.git -prune -o -type f -printf '%T@ %p\n' | LC_ALL=C sort -k2); }
 gitfacts() { (cd "$1/.git" && find . -type f -printf '%m %s %T@ %p\n' | LC_ALL=C sort -k4; cd "$1/.git" && find . -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum); }
 
-# same NAME A B: two fact files are equal.
+# same NAME A B: checks that two files with facts are equal.
 same() {
 	if cmp -s "$2" "$3"; then ok "$1"; else
 		bad "$1"
@@ -72,7 +71,7 @@ same() {
 	fi
 }
 
-# The project: a real tree in git, and things that git does not know.
+# The project is a real tree in git, with additional files that git does not track.
 cp -r "$source/." "$p"
 chmod -R u+w "$p"
 rm -rf "$p/.git"
@@ -107,7 +106,7 @@ cp -a "$p" "$base/copy"
 facts "$p" >"$base/before.facts"
 times "$p" >"$base/before.times"
 
-# The agent.
+# This script is the agent.
 cat >"$base/agent.sh" <<AGENT
 set -e
 cd "$p"
@@ -144,13 +143,13 @@ start=$(seconds)
 undo --session agent-1 --yes >"$base/undo.out" 2>&1 || bad "undo: $(grep -E 'conflict|lost|not done|cachebro:' "$base/undo.out" | head -5)"
 echo "undo: $(took "$start"): $(tail -1 "$base/undo.out")"
 facts "$p" >"$base/now"; same "undo brings contents, modes and links back" "$base/before.facts" "$base/now"
-# What the agent rewrote with the same bytes is no change, and keeps its new time.
+# A file that the agent rewrote with the same bytes counts as unchanged, and keeps its new time.
 LC_ALL=C comm -12 <(grep -E '^[0-9a-f]{64}' "$base/before.facts" | LC_ALL=C sort) <(grep -E '^[0-9a-f]{64}' "$base/after.facts" | LC_ALL=C sort) | cut -c67- >"$base/unchanged"
 expected() { awk -v unchanged="$base/unchanged" -v after="$base/after.times" 'BEGIN {
 	while ((getline line <unchanged) > 0) kept[line] = 1
 	while ((getline line <after) > 0) { name = substr(line, index(line, " ") + 1); late[name] = line }
 } { name = substr($0, index($0, " ") + 1); print name in kept ? late[name] : $0 }' "$base/before.times"; }
-# (Renamed back is the file that the agent last wrote, time and all.)
+# (In a directory that is renamed back, files keep the times that the agent gave them.)
 expected | grep -vF " ./$renamed/" >"$base/want"
 times "$p" | grep -vF " ./$renamed/" >"$base/now"; same "and times, where anything was changed" "$base/want" "$base/now"
 diff -r --no-dereference -x .git "$base/copy" "$p" >"$base/diff.out" 2>&1 && ok "diff -r is empty" || { bad "diff -r"; head -5 "$base/diff.out"; }
@@ -166,7 +165,7 @@ facts "$p" >"$base/now"; same "undo after redo" "$base/before.facts" "$base/now"
 "$cachebro" redo --dir "$p" --yes >"$base/redo2.out" 2>&1 || bad "second redo"
 facts "$p" >"$base/now"; same "second redo" "$base/after.facts" "$base/now"
 
-# A person goes on working in one of the files.
+# A person now edits one of the files.
 victim=$(cd "$p" && git ls-files '*.go' | sed -n 3p)
 echo '// by a person' >>"$p/$victim"
 cp -a "$p/$victim" "$base/victim"

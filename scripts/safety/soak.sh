@@ -1,11 +1,11 @@
 #!/bin/bash
-# Four users work in one mount at once, for minutes: clone, build, test, npm ci,
-# rebase, vim, sed, rm -rf. Each does every step in a plain directory first and
-# then in the mount. At the end: fsck, the trees against each other, and what
-# descriptors and memory the mount's processes have, at the start and at the end.
+# Four users work in one mount at the same time for a number of minutes: clone, build, test, npm ci,
+# rebase, vim, sed, rm -rf. Each user does every step first in a plain directory and then in the
+# mount. At the end the script runs fsck, compares the trees, and compares the descriptors and the
+# memory of the mount's processes at the start and at the end.
 #
-# usage: soak.sh [MINUTES [CACHEBRO]]; needs root, git, Go and vim. npm is left
-# out where there is none or no network. WORK is where the trees lie.
+# usage: soak.sh [MINUTES [CACHEBRO]]; needs root, git, Go and vim. npm is left out if it is not
+# installed or there is no network. WORK is the directory of the trees.
 set -u -o pipefail
 minutes=${1:-60}
 cachebro=$(realpath "${2:-bin/cachebro}")
@@ -18,7 +18,7 @@ mkdir "$base/plain" "$base/mounted" "$base/users"
 users=(0 65534 33 1)
 bad=0
 
-ours() { # ours NAME: the pids of a process of this mount
+ours() { # ours NAME: prints the pids of this mount's processes with this sub-command
 	local pid
 	for pid in $(grep -lzx "XDG_RUNTIME_DIR=$base/run" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3); do
 		[ "$(readlink "/proc/$pid/exe" 2>/dev/null)" = "$cachebro" ] && [ "$(tr '\0' '\n' 2>/dev/null <"/proc/$pid/cmdline" | sed -n 2p)" = "$1" ] && echo "$pid"
@@ -35,7 +35,7 @@ finish() {
 }
 trap finish EXIT
 fail() { echo "FAIL  $*"; bad=$((bad + 1)); }
-usage() { # descriptors and PSS of the three
+usage() { # prints the descriptors and the PSS of the mount's three processes
 	local name pid
 	for name in supervise mountd daemon; do
 		for pid in $(ours $name); do
@@ -45,7 +45,7 @@ usage() { # descriptors and PSS of the three
 	echo "$1 state: $(du -sm "$base/state" | cut -f1) MiB"
 }
 
-# What all clone: a part of Go's own source with 12 commits and a branch to rebase.
+# All users clone this repository: a part of Go's own source with 12 commits and a branch to rebase.
 export GIT_CONFIG_GLOBAL=$base/gitconfig GIT_CONFIG_NOSYSTEM=1
 export GIT_AUTHOR_DATE='2020-01-01T00:00:00Z' GIT_COMMITTER_DATE='2020-01-01T00:00:00Z'
 cat >"$GIT_CONFIG_GLOBAL" <<'G'
@@ -87,10 +87,10 @@ seed=$base/seed
 ) || { echo "cannot make the repository"; exit 1; }
 chmod -R a+rX "$seed"
 
-# Each user's go begins with what the standard library compiles to.
+# Each user's Go cache begins with the compiled standard library.
 (cd "$seed" && GOCACHE=$base/gocache GOTOOLCHAIN=local GOPROXY=off go build -trimpath -buildvcs=false -o "$base/app" ./cmd/app && GOCACHE=$base/gocache GOTOOLCHAIN=local go test ./calc >/dev/null) || exit 1
 
-# step DIR ROUND runs one user's round in DIR; all that it does follows from ROUND.
+# step DIR ROUND runs one user's round in DIR. Everything that it does follows from ROUND.
 cat >"$base/step.sh" <<'S'
 set -e -o pipefail
 cd "$1"
@@ -112,7 +112,7 @@ ex -s calc/f$((n % 40 + 1)).go <<X
 .
 x
 X
-# a backup, a swap file and a rename over the old name, as vim saves
+# vim saves with a backup, a swap file and a rename over the old name
 vim -u NONE -N -es -c 'set backup backupcopy=no' -c "normal Go// by vim in round $n" -c wq topic1.md </dev/null >/dev/null
 sed -i "s/topic/round $n/" topic*.md lib/sort/*.go
 find lib/net lib/go -name '*_test.go' -delete
@@ -127,7 +127,7 @@ git gc -q --prune=now
 git fsck --no-progress >/dev/null 2>&1
 S
 
-user() { # user UID: rounds until it is time
+user() { # user UID: works in rounds until the time is over
 	local uid=$1 home=$base/users/$1 n=0 where
 	while [ ! -e "$base/stop" ] && [ "$(date +%s)" -lt "$end" ]; do
 		n=$((n + 1))
@@ -141,7 +141,8 @@ user() { # user UID: rounds until it is time
 	done
 }
 
-# facts DIR prints all of a tree but git's indexes, which hold inode numbers and times.
+# facts DIR prints everything in a tree except git's index files, which contain inode numbers and
+# times.
 facts() {
 	(cd "$1" && find . -name index -path '*/.git/index' -prune -o -printf '%y %m %U:%G %n %s %p %l\n' | awk '$1 == "d" { $4 = $5 = "" } { print }' | LC_ALL=C sort
 	cd "$1" && find . -type f ! -path '*/.git/index' -print0 | LC_ALL=C sort -z | xargs -0 -r sha256sum

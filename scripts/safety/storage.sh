@@ -1,12 +1,12 @@
 #!/bin/bash
-# Real histories checked out commit by commit through the mount: how much the
-# store takes against git's own packs of the same history (git repack -adf: pack
-# and index), how it falls when it is packed, whether du adds up to what lies on
-# disk, and that fsck is clean.
+# Checks out real histories through the mount, commit by commit. It compares the size of the store
+# with that of git's own packs of the same history (git repack -adf: pack and index), and measures
+# how the store shrinks when it is packed. It also checks that the parts in du add up to the size on
+# disk, and that fsck finds no fault.
 #
 # usage: storage.sh [CACHEBRO [REPOSITORY…]]
-# Without a repository: five histories, 1,972 commits, of a Go module that holds
-# them for tests of a git library.
+# Without a repository, it uses five histories with 1,972 commits. They come from a Go module that
+# contains them for tests of a git library.
 set -u -o pipefail
 cachebro=$(realpath "${1:-bin/cachebro}")
 shift
@@ -24,7 +24,7 @@ leave() {
 }
 trap 'leave; rm -rf "$base"' EXIT
 
-# fixtures unpacks the histories: "pack head name" of each.
+# fixtures unpacks the histories. Each is given as "pack head name".
 fixtures() {
 	local dir
 	dir=$(cd / && GOFLAGS= go mod download -json github.com/go-git/go-git-fixtures/v4@v4.2.1 | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p')
@@ -44,7 +44,7 @@ fixtures() {
 	END
 }
 
-# taken is what the store of the project has allocated, without the ballast.
+# taken prints the disk space that the project's store has allocated, without the ballast file.
 taken() { find "$XDG_STATE_HOME"/cachebro/*/store -type f ! -name ballast -printf '%b\n' | awk '{ n += $1 * 512 } END { print n }'; }
 ratio() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.2f", a / b }'; }
 check() { if [ "$1" = 0 ]; then echo "ok    $2"; else echo "FAIL  $2"; failed=1; fi; }

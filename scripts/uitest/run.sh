@@ -1,7 +1,8 @@
 #!/bin/sh
-# Drives the pages of cachebro ui in Debian's Chromium and lets axe-core, from npm, look
-# at them. Usage: scripts/uitest/run.sh CACHEBRO; with SHOTS=DIR it keeps pictures there,
-# TAGS=uimany RUN=TestManyVersions measures a history of 100,000 versions.
+# Drives the pages of cachebro ui in Debian's Chromium and checks them with axe-core from npm.
+# Usage: scripts/uitest/run.sh CACHEBRO
+# With SHOTS=DIR, pictures are stored in DIR. TAGS=uimany RUN=TestManyVersions measures a history of
+# 100,000 versions.
 set -eu
 bin=$1
 cd "$(dirname "$0")"
@@ -15,7 +16,8 @@ fi
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 (cd "$tmp" && npm pack --silent axe-core@4.14.1 >/dev/null && tar xzf axe-core-*.tgz package/axe.min.js)
-# Apart from other mount namespaces: a copy of our mount in one of them would keep it busy.
+# Run in a separate mount namespace, because a copy of our mount in another namespace would keep the
+# mount in use.
 apart=
 [ "$(id -u)" != 0 ] || apart=../namespace.sh
 CACHEBRO_BIN=$bin AXE=$tmp/package/axe.min.js CACHEBRO_NEED_FUSE=1 $apart go test -tags "uitest ${TAGS-}" -run "${RUN-TestPages}" -v -count=1 -timeout 20m .

@@ -98,7 +98,7 @@ func newProject(t *testing.T) *project {
 	p.write("README.md", "# Shop\n")
 	p.cb("", "mount", p.dir)
 	t.Cleanup(func() {
-		p.t = t // p.t was that of a subtest
+		p.t = t // p.t belonged to a subtest
 		p.cb("", "umount", p.dir)
 		p.daemonEnds()
 		if err := os.RemoveAll(base); err != nil {
@@ -159,7 +159,7 @@ func (p *project) read(name string) string {
 	return string(b)
 }
 
-// cb runs cachebro in the project.
+// cb runs cachebro in the project and returns the output.
 func (p *project) cb(stdin string, args ...string) string {
 	p.t.Helper()
 	cmd := exec.Command(p.bin, args...)
@@ -174,7 +174,7 @@ func (p *project) cb(stdin string, args ...string) string {
 	return string(out)
 }
 
-// event reports an event of a client's hook.
+// event runs a client's hook for an event.
 func (p *project) event(hook, name string, more map[string]any) string {
 	p.t.Helper()
 	m := map[string]any{"session_id": session, "hook_event_name": name, "cwd": p.dir, "transcript_path": p.base + "/transcript.jsonl"}
@@ -192,7 +192,7 @@ func (p *project) prompt(id, text string) string {
 	return p.event("user-prompt-submit", "UserPromptSubmit", map[string]any{"prompt_id": id, "prompt": text})
 }
 
-// tool makes a Bash call of the client.
+// tool reports a Bash call of the client to the hooks, and runs its command.
 func (p *project) tool(prompt, id, command string) {
 	p.t.Helper()
 	more := map[string]any{"prompt_id": prompt, "tool_name": "Bash", "tool_use_id": id, "tool_input": map[string]any{"command": command}}
@@ -202,7 +202,7 @@ func (p *project) tool(prompt, id, command string) {
 	p.event("post-tool-use", "PostToolUse", more)
 }
 
-// apart runs a shell command in the project as a job of its own.
+// apart runs a shell command in the project as a separate job.
 func (p *project) apart(script string) {
 	p.t.Helper()
 	cmd := exec.Command("sh", "-ec", script)
@@ -212,7 +212,7 @@ func (p *project) apart(script string) {
 	}
 }
 
-// ui starts the pages and returns the first address.
+// ui starts "cachebro ui" and returns the address that it prints.
 func (p *project) ui() string {
 	p.t.Helper()
 	cmd := exec.Command(p.bin, "ui", "--no-open", "--dir", p.dir)
@@ -331,7 +331,7 @@ func (b *tab) accessible(where string) {
 	}
 }
 
-// watchPolicy collects what the pages' own content security policy refuses.
+// watchPolicy collects the violations of the pages' own content security policy.
 func (b *tab) watchPolicy() {
 	b.t.Helper()
 	const watch = `addEventListener("securitypolicyviolation", (e) => sessionStorage.setItem("refused", (sessionStorage.getItem("refused") || "") + e.violatedDirective + " " + e.blockedURI + " " + e.sample + "\n"))`
@@ -340,7 +340,7 @@ func (b *tab) watchPolicy() {
 	}
 }
 
-// keepsPolicy fails the test if something was refused since its last call.
+// keepsPolicy fails the test if the policy was violated since the last call of keepsPolicy.
 func (b *tab) keepsPolicy(where string) {
 	b.t.Helper()
 	if said := eval[string](b, `sessionStorage.getItem("refused") || ""`); said != "" {
@@ -350,7 +350,8 @@ func (b *tab) keepsPolicy(where string) {
 }
 
 // targets fails the test if something that can be clicked is smaller than 24 pixels. The line
-// numbers in a table, which lead to a comment or a version, are only as high as their line.
+// numbers in a table, which lead to a comment or a version, are exempt, because they are only as
+// high as their line.
 func (b *tab) targets(where string) {
 	b.t.Helper()
 	small := eval[[]string](b, `[...document.querySelectorAll("button, summary, select, input:not([type=hidden]), nav.bar a, .bar nav a, a.page, a.no, table.lanes svg")].filter((e) => e.offsetParent !== null || e.tagName === "svg").filter((e) => !e.closest(".diff td:not([colspan])")).map((e) => [e, e.getBoundingClientRect()]).filter(([e, r]) => r.width > 0 && (r.width < 23.5 || r.height < 23.5)).map(([e, r]) => e.outerHTML.slice(0, 120) + " is " + Math.round(r.width) + "×" + Math.round(r.height))`)
@@ -714,7 +715,7 @@ func TestPages(t *testing.T) {
 		}
 		p.write("long.txt", long.String()+"the Needle and a needle\n")
 
-		// A search, its hit at the right line with the match marked, and the way back.
+		// A search shows its hit at the right line, with the match marked, and leads back.
 		b.do(chromedp.Navigate(base + "search"))
 		b.until("the search is there", `document.activeElement.id == "q"`)
 		b.key(strings.Split("needle", "")...)
@@ -728,7 +729,8 @@ func TestPages(t *testing.T) {
 		b.do(chromedp.NavigateBack())
 		b.until("back is the question", `document.querySelector("#q")?.value == "needle" && document.querySelector("#hits li")`)
 
-		// Choosing a version shows it, and a held arrow key moves one version at each repetition.
+		// Choosing a version shows that version, and an arrow key that is held down moves by one
+		// version at each repetition.
 		for i := range 12 {
 			p.write("steps.txt", fmt.Sprintf("step %d\n", i+1))
 		}

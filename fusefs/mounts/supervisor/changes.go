@@ -11,8 +11,8 @@ import (
 )
 
 // answerChanges starts a server that answers git's requests for changed paths on the mount; see
-// fusefs/changes. A daemon that another process starts connects to it too, to learn of the mount at
-// once. end stops the server.
+// fusefs/changes. A daemon that another process has started also connects to this server; mountd
+// then attaches to the daemon at once. end stops the server.
 func (s *session) answerChanges() (end func()) {
 	l, err := wire.ListenChanges(s.c.Paths, s.c.Root, s.c.State)
 	if err != nil {
@@ -27,8 +27,8 @@ func (s *session) answerChanges() (end func()) {
 	return func() { l.Close(); <-done }
 }
 
-// mountAgain mounts the file system at its mountpoint again, after it was unmounted there while
-// still served elsewhere.
+// mountAgain mounts the file system at its mountpoint again, if it was unmounted there and is still
+// served for other users.
 func (s *session) mountAgain() error {
 	if !s.link.unmounted() {
 		return fmt.Errorf("%s is mounted", s.c.Mountpoint)

@@ -17,20 +17,20 @@ import (
 
 // Config describes one mount. Each process of the mount passes it to the next as flags.
 type Config struct {
-	Root       string // the project's root: absolute, symlinks resolved
+	Root       string // the project's root: an absolute path without symbolic links
 	Mountpoint string // equal to Root when InPlace
-	State      string // state directory; exists
+	State      string // the state directory, which exists
 	AllowOther bool
 	ReadOnly   bool
-	Private    bool // mounted in a private mount namespace, so processes outside write directly to the source
+	Private    bool // the mount is in a private mount namespace, so processes outside it write directly to the source
 
-	Exe     string     // this binary
+	Exe     string     // path of this program
 	Version string     // of cachebro
-	Env     []string   // of the processes that are started
+	Env     []string   // environment of the processes that are started
 	Paths   wire.Paths // where sockets and state are
 	// NoCommands means that the command lines of processes are not recorded.
 	NoCommands bool
-	Ignore     ignore.Options // for mountd: ignore rules besides the project's own
+	Ignore     ignore.Options // for mountd: ignore rules in addition to the project's own
 }
 
 // InPlace reports whether the mount covers its own source.
@@ -56,8 +56,8 @@ func (c Config) args(sub string) []string {
 	return a
 }
 
-// Report is what a process writes to its starter, as one line of JSON: that the mount answers, or
-// why there is no mount.
+// Report is the message, in one line of JSON, that a process writes to the process that started it.
+// It says that the mount answers, or why there is no mount.
 type Report struct {
 	OK      bool          `json:"ok"`
 	PID     int           `json:"pid,omitempty"` // of mountd
@@ -65,7 +65,7 @@ type Report struct {
 	Error   string        `json:"error,omitempty"`
 	Hint    string        `json:"hint,omitempty"`
 	Outside []mounts.Proc `json:"outside,omitempty"` // processes that use the source directly, and mounts that lead to it
-	Shared  string        `json:"shared,omitempty"`  // the kind of file system, if other machines can change it
+	Shared  string        `json:"shared,omitempty"`  // type of the file system, if other machines can change it
 }
 
 // Err returns nil if the mount answers, otherwise the reported error.
@@ -106,22 +106,23 @@ func Receive(r io.Reader, log string) Report {
 	return rep
 }
 
-// Record describes a mount and the processes that serve it. It is stored in <state>/mount.json.
+// Record describes a mount and the processes that serve it. A Record is stored in
+// <state>/mount.json.
 type Record struct {
 	PID        int       `json:"mountd_pid"`
 	Supervisor int       `json:"supervisor_pid"`
 	Mountpoint string    `json:"mountpoint"`
 	MountID    int       `json:"mount_id"` // in /proc/self/mountinfo
-	Dev        string    `json:"dev"`      // names the FUSE connection
+	Dev        string    `json:"dev"`      // name of the FUSE connection
 	Since      time.Time `json:"since"`
 	Version    string    `json:"version"`
-	// Replaceable means that another mountd can take over unnoticed.
+	// Replaceable means that another mountd can take over without being noticed.
 	Replaceable bool `json:"replaceable"`
 	// Replaced counts how often another mountd has taken over.
 	Replaced int `json:"replaced"`
-	// Unmounted means that the mount was unmounted at its mountpoint, but is still served for
-	// copies in other mount namespaces and for processes inside. The spool has the content of all
-	// closed files.
+	// Unmounted means that the mount was unmounted at its mountpoint, but mountd still serves
+	// copies in other mount namespaces and processes that are inside. The spool has the content of
+	// all closed files.
 	Unmounted bool `json:"unmounted,omitempty"`
 }
 
@@ -144,7 +145,8 @@ func ReadRecord(state string) (Record, bool) {
 	return r, wire.ReadJSON(filepath.Join(state, recordFile), &r) == nil
 }
 
-// ReadCrash returns how the last mount ended, if unexpectedly.
+// ReadCrash returns how the last mount ended. It returns false if that mount did not end
+// unexpectedly.
 func ReadCrash(state string) (Crash, bool) {
 	var c Crash
 	return c, wire.ReadJSON(filepath.Join(state, crashFile), &c) == nil

@@ -5,26 +5,27 @@
 //	cachebro mount ──starts──▶ supervise ──starts──▶ mountd ──starts──▶ daemon
 //	      ◀──Report through a pipe──┘◀──Report───────┘
 //
-// The supervisor opens the source directory before the mount covers it and hands it to mountd as a
-// descriptor. The supervisor holds copies of this descriptor, of /dev/fuse, of the ledger (a memfd
-// with the state of fusefs) and of open files without a name. When mountd ends without an unmount,
-// the supervisor starts another mountd that takes over the same connection. Programs on the mount
-// wait for about a tenth of a second. This needs Linux 6.9 (FUSE_NOTIFY_RESEND). If it fails, or if
-// five successive mountds live for less than a second, the supervisor detaches the dead mount, so
-// that the plain project is visible again. When the supervisor dies, mountd starts another one,
-// which adopts mountd and gets all these descriptors. When the daemon dies, mountd starts another
-// one and attaches to it.
+// Before the mount covers the source directory, the supervisor opens the directory and passes the
+// descriptor to mountd. The supervisor holds copies of this descriptor, of /dev/fuse, of the ledger
+// (a memfd with the state of fusefs) and of open files without a name. When mountd ends without an
+// unmount, the supervisor starts another mountd that takes over the same connection. Programs on
+// the mount wait for about a tenth of a second. A take-over needs Linux 6.9 (FUSE_NOTIFY_RESEND).
+// If it fails, or if five successive mountds live for less than a second, the supervisor detaches
+// the dead mount, so that the plain project is visible again. When the supervisor dies, mountd
+// starts another one, which adopts mountd and gets all these descriptors. When the daemon dies,
+// mountd starts another one and attaches to it.
 //
 // On SIGTERM, mountd writes all queued content to the spool (60 s at most) and waits 2 s for
 // processes inside. Then it detaches the mount, and serves these processes until they leave or a
-// second signal arrives. If its state directory is removed, mountd ends within 0.1 s, or within 15
-// s if the kernel does not report the removal. On an idle mount, mountd wakes every 15 s to look at
-// that directory and every minute to look for other ways to the source. The supervisor never wakes.
+// second signal arrives. If the state directory is removed, mountd ends within 0.1 s, or within 15
+// s if the kernel does not report the removal. On an idle mount, mountd wakes every 15 s to check
+// that directory, and every minute to look for other ways to the source. The supervisor never
+// wakes.
 //
 // Files in the state directory: mount.json (Record: which processes serve the mount), crash.json
-// (Crash: how the last mount ended unexpectedly; the next mount removes it), supervise.log and
-// mountd.log.
+// (Crash: how the last mount ended, if unexpectedly; the next mount removes this file),
+// supervise.log and mountd.log.
 //
-// Locks: mountd's link has one mutex over the client of the daemon; nothing is
-// called while it is held.
+// Locks: mountd's connection to the daemon (link.go) has one mutex. Nothing is called while it is
+// held.
 package supervisor

@@ -16,19 +16,19 @@ import (
 )
 
 // mountd looks for ways in which processes can change the source without going through the mount:
-// other mounts that lead to the source, and processes that were in it before the mount. It looks
-// repeatedly while such a way is in use, and at once when its own mount table shows a new way.
-// Mount tables of other namespaces cannot be watched, but a program that makes a namespace usually
-// mounts something here too. One look takes about 10 ms. On an idle mount, mountd looks rarely, and
-// again when something is recorded.
+// other mounts that lead to the source, and processes that used the source before it was mounted
+// over. It looks repeatedly while such a way is in use, and immediately when its own mount table
+// shows a new way. Mount tables of other namespaces cannot be watched, but a program that makes a
+// namespace usually mounts something in this namespace too. One look takes about 10 ms. On an idle
+// mount, mountd looks rarely, and again when something is recorded.
 const (
 	outsideEvery   = 2 * time.Second
 	namespaceEvery = 10 * time.Second
 	restingEvery   = time.Minute
 	// quietAfter is how long a way counts as used after the last event.
 	quietAfter = 10 * time.Second
-	// missedPause delays the check of all files after events were missed, because more usually
-	// follow.
+	// missedPause delays the check of all files after events were missed, because usually more
+	// events are missed soon afterwards.
 	missedPause = time.Second
 	// idleAfter is how long a file open for writing must be unchanged before its content becomes a
 	// version.
@@ -36,14 +36,14 @@ const (
 )
 
 // edge finds the ways that bypass the mount and, while there are any, records the changes made
-// through them. While the source is watched and no process uses such a way, the kernel may cache
-// the files, because the watch reports the first use.
+// through them. While no process uses such a way, the kernel may cache the files, provided that the
+// source is watched: the watch reports the first use.
 type edge struct {
 	s *session
 	// always is set if the source can always be reached without going through the mount.
 	always bool
-	// stirred gets a value when a process has changed the source without going through the mount.
-	// Capacity 1; never closed.
+	// stirred receives a value when a process has changed the source without going through the
+	// mount. Capacity 1; never closed.
 	stirred chan struct{}
 
 	// looking is held during a look and guards the fields up to tried.
@@ -61,7 +61,7 @@ type edge struct {
 	mu    sync.Mutex
 	last  time.Time           // of the last event
 	lost  bool                // a call of checkFiles is scheduled
-	open  map[string]openFile // files known to be open for writing outside the mount
+	open  map[string]openFile // files known to be open for writing in the source directly
 	timer *time.Timer         // flushes open; nil if open is empty
 }
 
@@ -116,7 +116,7 @@ func (e *edge) look() (outside []mounts.Proc) {
 }
 
 // restart looks again after the mount was mounted again. It assumes that processes used the source
-// directly meanwhile.
+// directly in between.
 func (e *edge) restart() {
 	if e.s.shared != "" || !mounts.FindsOutside {
 		return
@@ -147,7 +147,7 @@ func (e *edge) follow(ways []mounts.Proc) (news bool) {
 }
 
 // use tells the overlay and the daemon whether a process uses a way that bypasses the mount. While
-// one does, the watch reports each write.
+// a process does, the watch reports each write.
 func (e *edge) use(on bool) {
 	if e.watch != nil {
 		if err := e.watch.WatchWriting(on); err != nil {
@@ -179,8 +179,8 @@ func (e *edge) markUsed() bool {
 	return true
 }
 
-// run calls look regularly until ctx ends, at once after a value in changed, and soon after a value
-// in mounted.
+// run calls look regularly until ctx ends. It also calls look at once after a value in changed, and
+// soon after a value in mounted.
 func (e *edge) run(ctx context.Context, resting func() bool, changed, mounted <-chan struct{}) {
 	defer e.end()
 	for looked := time.Now(); ; looked = time.Now() {
@@ -191,7 +191,7 @@ func (e *edge) run(ctx context.Context, resting func() bool, changed, mounted <-
 		case e.inUse():
 			wait = outsideEvery
 		}
-		if e.recently() { // look again soon, to notice that the way is out of use
+		if e.recently() { // look again soon, in order to notice when the way is no longer in use
 			wait = min(wait, quietAfter)
 		}
 		t := time.NewTimer(wait)
@@ -217,8 +217,8 @@ func (e *edge) run(ctx context.Context, resting func() bool, changed, mounted <-
 		t.Stop()
 		began := time.Now()
 		e.look()
-		// If the machine mounts and unmounts all the time, as for containers, looking takes at most
-		// a tenth of a processor.
+		// If the machine mounts and unmounts all the time, as it does for containers, the looks
+		// take at most a tenth of a processor.
 		select {
 		case <-ctx.Done():
 			return
@@ -288,8 +288,9 @@ func (e *edge) recently() bool {
 	return !e.last.IsZero() && time.Since(e.last) < quietAfter
 }
 
-// missed is called when the watch has lost events, which counts as use of a way that bypasses the
-// mount. The kernel's caches are dropped, because anything may have changed.
+// missed handles a loss of events by the watch. The loss counts as use of a way that bypasses the
+// mount. The kernel's caches are dropped and all files are checked, because anything may have
+// changed.
 func (e *edge) missed(why error) {
 	e.s.logger.Warn("changes that bypassed the mount were missed, so all files are checked", "why", why)
 	e.s.server.SetOutside(true)
@@ -319,7 +320,8 @@ func (e *edge) handle(events []sourcewatch.Event) {
 	e.mu.Unlock()
 	nudge(e.stirred)
 	for _, ev := range events {
-		// Events of the supervisor are ignored: it only closes files that it held for mountd.
+		// Events caused by the supervisor are ignored. It only closes files that it held for
+		// mountd.
 		if ev.Path != "" && !e.hidden(ev.Path) && ev.PID != e.s.keeper() {
 			e.take(ev, now)
 		}
@@ -362,7 +364,8 @@ func (e *edge) take(ev sourcewatch.Event, now time.Time) {
 	}
 }
 
-// foundAs returns the operation to record for a path that was made or changed.
+// foundAs returns the operation to record for a path. If made is set, the path is new, otherwise it
+// was changed.
 func foundAs(made bool) event.Op {
 	if made {
 		return event.OpCreate
@@ -370,9 +373,9 @@ func foundAs(made bool) event.Op {
 	return event.OpOutside
 }
 
-// trackWrite updates the list of files being written. held means that the event needs no record
-// now, because a version is made when the file is closed or idle. made means that the file was made
-// after the last record of its path.
+// trackWrite updates the list of files being written. If held is set, the event needs no record
+// now, because a version will be made when the file is closed or idle. If made is set, the file was
+// made after the last record of its path.
 func (e *edge) trackWrite(ev sourcewatch.Event, by fusefs.Caller, st event.Stat, now time.Time) (held, made bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -398,7 +401,7 @@ func (e *edge) trackWrite(ev sourcewatch.Event, by fusefs.Caller, st event.Stat,
 	return true, false
 }
 
-// flush records the listed files that have not changed for at least still.
+// flush records the files in open that have not changed for at least the duration still.
 func (e *edge) flush(still time.Duration) {
 	e.flushing.Lock()
 	defer e.flushing.Unlock()
@@ -429,8 +432,8 @@ func (e *edge) stat(p string) event.Stat {
 	return sx.Stat
 }
 
-// directUsers finds processes that bypass the mount because their working directory or open files
-// were in the source before the mount.
+// directUsers finds processes that bypass the mount because they had their working directory or an
+// open file in the source before it was mounted over.
 func directUsers(c Config) []mounts.Proc {
 	return mounts.Scan(c.Root, overlayIDs(c.Mountpoint), false, mounts.Ours)
 }
@@ -443,8 +446,8 @@ func overlayIDs(point string) map[int]bool {
 		return ids
 	}
 	for _, m := range overlays {
-		// An overlay inside the project counts too. A process on it does not use the source that it
-		// hides.
+		// An overlay inside the project counts too. A process on that overlay does not use the part
+		// of the source that the overlay hides.
 		if mounts.Within(m.Point, point) {
 			ids[m.ID] = true
 		}

@@ -11,7 +11,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// Explain makes an error with a hint from the daemon's own last message. err contains the end of
+// Explain makes an error with a hint out of the last message of the daemon. err contains the end of
 // the daemon's log. If the daemon does not answer because a signal stopped it, Explain says that.
 func Explain(err error, state string) error {
 	if errors.Is(err, wire.ErrTimeout) || errors.Is(err, wire.ErrNoDaemon) {
@@ -38,7 +38,7 @@ func Explain(err error, state string) error {
 	sentinel := wire.ErrNoDaemon
 	switch {
 	case strings.Contains(message, wire.ErrDamaged.Message):
-		// The hint is not fsck, because fsck needs a store that can be opened.
+		// The hint does not suggest fsck, because fsck needs a store that can be opened.
 		sentinel = wire.ErrDamaged
 		store := filepath.Join(state, "store")
 		hint = "mv " + store + " " + store + ".damaged   (this starts a new, empty history; the project is not changed)"
@@ -48,8 +48,8 @@ func Explain(err error, state string) error {
 	return wire.Errorf(sentinel, hint, "the store daemon could not start: %s", message)
 }
 
-// stoppedDaemon returns the pid of the process that holds the state's lock if it is stopped,
-// otherwise 0.
+// stoppedDaemon returns the pid of the process that holds the lock of a state directory, if that
+// process is stopped. Otherwise it returns 0.
 func stoppedDaemon(state string) int {
 	b, err := os.ReadFile(filepath.Join(state, "lock"))
 	if err != nil {

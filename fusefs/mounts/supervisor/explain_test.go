@@ -36,8 +36,8 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestExplainStopped: for a daemon that was stopped by a signal, the message said only that it does
-// not answer, with the hint to run status, which the user had just done.
+// TestExplainStopped: a signal has stopped the daemon. The message used to say only that the daemon
+// does not answer, with the hint to run status, which the user had just done.
 func TestExplainStopped(t *testing.T) {
 	cmd := exec.Command("cat")
 	in, err := cmd.StdinPipe()

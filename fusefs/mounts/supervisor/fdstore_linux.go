@@ -13,8 +13,8 @@ import (
 	"cachebro/fusefs"
 )
 
-// fdStore holds what a new mountd needs to continue the connection of a killed one: /dev/fuse, the
-// ledger, and descriptors of files that cannot be opened again by name. It belongs to one
+// fdStore holds what a new mountd needs to continue the connection of a killed mountd: /dev/fuse,
+// the ledger, and descriptors of files that cannot be opened again by name. It belongs to one
 // goroutine, except while hear runs.
 type fdStore struct {
 	logger         *slog.Logger
@@ -36,8 +36,8 @@ const (
 	saySize   = 9
 )
 
-// newFDStore returns an fdStore with an empty ledger. If no ledger can be made, the mount still
-// works, but is detached if mountd dies.
+// newFDStore returns an fdStore with an empty ledger. If no ledger can be made, the mount works,
+// but it is detached if mountd dies.
 func newFDStore(logger *slog.Logger) *fdStore {
 	h := &fdStore{logger: logger, files: map[uint64]*os.File{}}
 	var err error
@@ -48,7 +48,8 @@ func newFDStore(logger *slog.Logger) *fdStore {
 	return h
 }
 
-// inherit returns an fdStore with what mountd passes on from a dead supervisor.
+// inherit returns an fdStore with the descriptors that mountd passes to a new supervisor after the
+// previous one has died.
 func inherit(device, ledger, sock *os.File, logger *slog.Logger) *fdStore {
 	h := &fdStore{logger: logger, files: map[uint64]*os.File{}, device: device, ledger: ledger, hearDone: make(chan struct{})}
 	go h.hear(sock, h.hearDone)
@@ -68,8 +69,8 @@ func (h *fdStore) close() {
 	h.ledger, h.device = nil, nil
 }
 
-// canTakeOver waits until all messages of a dead mountd were read. It reports whether there is a
-// connection that another mountd can serve.
+// canTakeOver waits until all messages of a dead mountd have been read. It reports whether there is
+// a connection that another mountd can serve.
 func (h *fdStore) canTakeOver() bool {
 	if h.hearDone != nil {
 		<-h.hearDone
@@ -86,8 +87,8 @@ func (h *fdStore) canTakeOver() bool {
 }
 
 // handDown makes a socket for a new mountd. If that mountd takes the connection over, it receives
-// the stored descriptors through it. The caller then calls started, with whether the process could
-// be started.
+// the stored descriptors through this socket. The caller then calls started and says whether the
+// process could be started.
 func (h *fdStore) handDown() (sock *os.File, started func(bool), err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -113,7 +114,7 @@ func (h *fdStore) handDown() (sock *os.File, started func(bool), err error) {
 	}, nil
 }
 
-// hear reads what a mountd sends until mountd has ended.
+// hear reads the messages of a mountd until that mountd has ended.
 func (h *fdStore) hear(sock *os.File, heard chan struct{}) {
 	defer close(heard)
 	defer sock.Close()
@@ -179,7 +180,7 @@ func listen(sock int) (what byte, fh uint64, f *os.File, err error) {
 }
 
 // fdClient is mountd's side of the connection. A request on the mount never waits for the
-// supervisor, which may be stopped. In that case the descriptor is not stored.
+// supervisor, because the supervisor may be stopped. In that case the descriptor is not stored.
 type fdClient struct {
 	sock atomic.Pointer[os.File]
 	old  []*os.File // sockets to supervisors that died
@@ -204,8 +205,8 @@ func (k *fdClient) Drop(fh uint64) { k.say(sayDrop, fh, -1) }
 func (k *fdClient) device(fd int) { k.say(sayDevice, 0, fd) }
 
 // receive reads the descriptors that the supervisor stored for the previous mountd. If the
-// supervisor is killed meanwhile, only this process can save the mount, so receive returns what it
-// has. Only descriptors of open files without a name can be missing.
+// supervisor is killed in the meantime, only this process can save the mount, so receive returns
+// the descriptors that have arrived. Only descriptors of open files without a name can be missing.
 func (k *fdClient) receive() map[uint64]*os.File {
 	kept := map[uint64]*os.File{}
 	for {

@@ -8,8 +8,8 @@ import (
 )
 
 // The supervisor may be killed while it passes the descriptors that it keeps to the mountd that
-// takes over. That mountd was then the last process that could save the mount. It gave up because
-// the descriptors of open files were missing.
+// takes over. Then that mountd is the last process that can save the mount. It used to give up
+// because the descriptors of open files were missing.
 func TestSupervisorKilledWhileItHandsDown(t *testing.T) {
 	for _, sent := range []int{0, 2} {
 		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)

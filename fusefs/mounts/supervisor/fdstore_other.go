@@ -10,7 +10,7 @@ import (
 	"cachebro/fusefs"
 )
 
-// fdStore is empty where a connection cannot be taken over.
+// fdStore is always empty here, because on this system no connection can be taken over.
 type fdStore struct{ device, ledger *os.File }
 
 func newFDStore(*slog.Logger) *fdStore                   { return &fdStore{} }

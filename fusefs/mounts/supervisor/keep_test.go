@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// A supervisor that ends as soon as it is started, or cannot be started, is not started as fast as
-// the machine can. The first restart has no pause. With a pause of 10 ms, a kill of the supervisor
-// and then of mountd left a dead mount.
+// A supervisor that ends immediately, or cannot be started, must not be started again and again as
+// fast as the machine can. The first restart has no pause. When it had a pause of 10 ms, a kill of
+// the supervisor and then of mountd left a dead mount.
 func TestSupervisorThatEndsAtOnce(t *testing.T) {
 	const gone = 1 << 30 // no pid is as large
 	for name, failure := range map[string]error{"ends": nil, "does not start": errors.New("no such file")} {

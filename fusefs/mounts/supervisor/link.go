@@ -12,7 +12,7 @@ import (
 )
 
 // beatEvery is the interval of heartbeats between mountd and the daemon while there is something to
-// report. It bounds how late the death of a daemon is noticed. Once the daemon has ingested
+// report. It bounds how long the death of a daemon can go unnoticed. Once the daemon has ingested
 // everything, there are no heartbeats until the next record, and the daemon may end unnoticed.
 const beatEvery = 2 * time.Second
 
@@ -29,10 +29,10 @@ type link struct {
 	beat     func() wire.Heartbeat           // makes the heartbeat to send
 	atRest   func(wire.HeartbeatAnswer) bool // reports whether nothing is left to report after this answer
 	onAnswer func(wire.HeartbeatAnswer)      // handles an answer; Healthy is false if no daemon answers
-	// introducing is called before mountd attaches to a daemon that does not know this mount.
+	// introducing is called before mountd attaches to a daemon that does not yet know this mount.
 	introducing func()
-	// recordEnd writes to a file that the mount has ended. If a daemon runs, it writes nothing and
-	// returns false.
+	// recordEnd writes to a file that the mount has ended. If a daemon is running, recordEnd writes
+	// nothing and returns false.
 	recordEnd func(context.Context) (bool, error)
 	logger    *slog.Logger
 	poke      chan struct{} // capacity 1: send a heartbeat now; never closed
@@ -74,21 +74,22 @@ func (l *link) setOutside(on bool) {
 	l.attach.Outside = on
 }
 
-// setWatched stores whether changes that bypass the mount are spooled.
+// setWatched stores whether changes that bypass the mount are recorded in the spool.
 func (l *link) setWatched(on bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.attach.Watched = on
 }
 
-// missed counts changes that bypassed the mount and were not spooled.
+// missed counts the times at which changes that bypassed the mount could not be recorded in the
+// spool.
 func (l *link) missed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.attach.Missed++
 }
 
-// watching returns, for the heartbeat, what setWatched and missed stored.
+// watching returns the values that setWatched and missed have stored, for the heartbeat.
 func (l *link) watching() (on bool, missed uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -127,7 +128,7 @@ func (l *link) remounted() {
 	l.attached, l.acked, l.unmountAcked = 0, false, make(chan struct{})
 }
 
-// acknowledge is called after the daemon was told whether the mount is on its mountpoint.
+// acknowledge records that the daemon knows whether the mount is on its mountpoint.
 func (l *link) acknowledge(unmounted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,8 +138,8 @@ func (l *link) acknowledge(unmounted bool) {
 	}
 }
 
-// dial connects to the daemon and starts it if needed. Its errors are meant for users: a damaged
-// store, a full disk, a state directory of another user.
+// dial connects to the daemon, and starts it if none is running. Its errors are meant for users: a
+// damaged store, a full disk, a state directory of another user.
 func dial(ctx context.Context, c Config, client string) (*wire.Client, error) {
 	w, err := wire.DialOrStart(ctx, c.Paths, wire.Hello{Version: c.Version, Client: client, Root: c.Root},
 		wire.Timeouts{Connect: 5 * time.Second, Answer: 10 * time.Second},
@@ -174,8 +175,8 @@ func (l *link) run(ctx context.Context) {
 	})
 }
 
-// exchange exchanges one heartbeat, or attaches if the daemon does not know us. rest means that
-// nothing is left to report.
+// exchange sends one heartbeat and handles the answer. If the daemon does not know this mount,
+// exchange attaches to it. rest reports whether nothing is left to report.
 func (l *link) exchange(ctx context.Context) (ok, rest bool) {
 	if l.client == nil {
 		c, err := l.dial(ctx)
@@ -203,7 +204,7 @@ func (l *link) exchange(ctx context.Context) (ok, rest bool) {
 		l.sends = ans.Sends
 		l.mu.Unlock()
 		return true, l.atRest(ans)
-	case !gone && !known: // a new daemon
+	case !gone && !known: // a new daemon, which does not know this mount
 		err = l.introduce(ctx)
 	}
 	if err != nil && ctx.Err() == nil {
@@ -236,7 +237,7 @@ func (l *link) introduce(ctx context.Context) error {
 // hurry sends a heartbeat at once.
 func (l *link) hurry() { nudge(l.poke) }
 
-// recordSpooled is called when a record was spooled, and begins heartbeats again.
+// recordSpooled makes heartbeats begin again. It is called when a record was spooled.
 func (l *link) recordSpooled() { nudge(l.records) }
 
 func nudge(ch chan<- struct{}) {
@@ -246,7 +247,7 @@ func nudge(ch chan<- struct{}) {
 	}
 }
 
-// restedToEnd reports whether neither side has anything left to send.
+// restedToEnd reports whether neither mountd nor the daemon has anything left to send.
 func (l *link) restedToEnd() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

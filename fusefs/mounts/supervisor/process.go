@@ -30,10 +30,10 @@ import (
 const drainLimit = 60 * time.Second
 
 // Serve runs mountd: it mounts, sends a Report, and returns when the mount has ended. from.Source
-// is the source directory, opened before the mount. If from.FD > 0, it is a mounted /dev/fuse.
+// is the source directory, opened before the mount. If from.FD > 0, from.FD is a mounted /dev/fuse.
 // supervisor is the pid of the supervisor, or 0.
 func Serve(c Config, from Handed, supervisor int, report io.WriteCloser, logger *slog.Logger) error {
-	signal.Ignore(syscall.SIGHUP) // the end of a terminal must not unmount
+	signal.Ignore(syscall.SIGHUP) // closing the terminal must not unmount
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, renewSignal)
 	defer signal.Stop(signals)
@@ -47,7 +47,7 @@ func Serve(c Config, from Handed, supervisor int, report io.WriteCloser, logger 
 	s.shared = mounts.Shared(from.Source)
 	if s.shared == "" && mounts.FindsOutside {
 		if s.edge.always {
-			nudge(s.link.resumed) // edge.run then looks; marking a large tree takes too long to do it here
+			nudge(s.link.resumed) // then edge.run looks; marking a large tree takes too long to do it here
 		} else {
 			outside = s.edge.look()
 		}
@@ -94,7 +94,7 @@ type session struct {
 	edge     *edge
 	mount    mounts.Mount
 	handed   Handed
-	shared   string // the kind of file system if other machines can change it
+	shared   string // type of the file system, if other machines can change it
 	fdClient fdClient
 	mounted  chan struct{} // capacity 1: our mount table has changed; never closed
 
@@ -119,8 +119,8 @@ func start(c Config, from Handed, logger *slog.Logger) (s *session, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	// During a take-over every program on the mount waits, so the daemon is dialled later. Records
-	// stay in the spool until then.
+	// During a take-over every program on the mount waits, so the daemon is contacted later.
+	// Records stay in the spool until then.
 	var client *wire.Client
 	if !from.TakeOver {
 		client, err = dial(ctx, c, "mountd")
@@ -157,11 +157,11 @@ func start(c Config, from Handed, logger *slog.Logger) (s *session, err error) {
 }
 
 // recorderWithin is how long the recorder of package outside may take to release the spool. After
-// work without a mount, such as an undo, it holds the spool for one more second.
+// it has recorded work outside a mount, such as an undo, it keeps the spool for one more second.
 const recorderWithin = 5 * time.Second
 
-// openSpool opens the spool for writing. It waits for the recorder of package outside, but fails at
-// once if another mount has the spool.
+// openSpool opens the spool for writing. It waits for the recorder of package outside, but it fails
+// at once if another mount has the spool open.
 func openSpool(c Config) (w *spool.Writer, err error) {
 	for deadline := time.Now().Add(recorderWithin); ; time.Sleep(20 * time.Millisecond) {
 		w, err = spool.OpenWriter(wire.SpoolDir(c.State), spool.Options{})
@@ -234,8 +234,8 @@ func (s *session) atRest(a wire.HeartbeatAnswer) bool {
 	return scanned && a.Ingested >= s.writer.LastSeq()
 }
 
-// recordEnd records in a file that the mount has ended, for the next daemon to read. If a daemon
-// runs, recordEnd records nothing and returns false.
+// recordEnd writes to a file, for the next daemon to read, that the mount has ended. If a daemon is
+// running, recordEnd records nothing and returns false.
 func (s *session) recordEnd(ctx context.Context) (bool, error) {
 	st, err := procfs.ReadStat(os.Getpid())
 	if err != nil {
@@ -244,7 +244,8 @@ func (s *session) recordEnd(ctx context.Context) (bool, error) {
 	return wire.WriteMountEnd(ctx, s.c.Paths, s.c.Root, wire.MountEnd{PID: os.Getpid(), Start: st.Start, Boot: procfs.BootID(), At: time.Now()})
 }
 
-// worthGivingBack is the size of the heap in bytes from which giveBack returns memory.
+// worthGivingBack is a size in bytes. If neither the used nor the unused part of the heap is
+// larger, giveBack does nothing.
 const worthGivingBack = 8 << 20
 
 // giveBack returns unused memory to the system after a burst of work.
@@ -257,7 +258,8 @@ func giveBack() {
 }
 
 // setOutside tells the overlay and the daemon whether processes may write directly to the source.
-// After an unmount at the mountpoint they always may, because that path now is the source.
+// After an unmount at the mountpoint they always may, because the mountpoint is then the source
+// itself.
 func (s *session) setOutside(on bool) {
 	on = on || s.link.unmounted()
 	s.server.SetOutside(on)
@@ -265,7 +267,7 @@ func (s *session) setOutside(on bool) {
 	s.link.hurry()
 }
 
-// record writes the Record of the mount, for umount and status.
+// record writes the Record of the mount. The commands umount and status read it.
 func (s *session) record(supervisor int) {
 	s.supervisor.Store(int64(supervisor))
 	r := Record{PID: os.Getpid(), Supervisor: supervisor, Mountpoint: s.c.Mountpoint, MountID: s.mountID(), Dev: s.mount.Dev, Since: time.Now(), Version: s.c.Version, Replaceable: s.server.Replaceable()}
@@ -281,7 +283,7 @@ func (s *session) record(supervisor int) {
 	}
 }
 
-// watchSupervisor starts another supervisor when ours dies.
+// watchSupervisor starts another supervisor when the present one dies.
 func (s *session) watchSupervisor(ctx context.Context, pid int) {
 	keepRunning(ctx, pid, func() (int, error) {
 		cmd, err := s.startSupervisor()
@@ -297,9 +299,9 @@ func (s *session) watchSupervisor(ctx context.Context, pid int) {
 	})
 }
 
-// keepRunning calls start whenever the process has ended, until ctx ends. The first time it does so
-// at once, because without a supervisor a kill of mountd would leave a dead mount. If the new
-// process ends soon or cannot be started, the pauses grow: the binary may have been replaced.
+// keepRunning calls start whenever the process has ended, until ctx ends. The first call comes at
+// once, because without a supervisor a kill of mountd would leave a dead mount. If the new process
+// ends soon or cannot be started, for instance because the binary was replaced, the pauses grow.
 func keepRunning(ctx context.Context, pid int, start func() (int, error)) {
 	const first, last = 10 * time.Millisecond, time.Minute
 	for pause := time.Duration(0); ; {
@@ -328,8 +330,8 @@ func keepRunning(ctx context.Context, pid int, start func() (int, error)) {
 	}
 }
 
-// startSupervisor starts a supervisor that adopts this process and gets the last supervisor's
-// descriptors.
+// startSupervisor starts a supervisor that adopts this process and receives the descriptors that
+// the last supervisor held.
 func (s *session) startSupervisor() (*exec.Cmd, error) {
 	cmd := &exec.Cmd{Path: s.c.Exe, Args: append(s.c.args("supervise"), "--adopt", fmt.Sprint(os.Getpid())), Env: s.c.Env, Dir: "/", Stdout: os.Stderr, Stderr: os.Stderr, SysProcAttr: detached()}
 	cmd.ExtraFiles = []*os.File{nil, s.handed.Source}
@@ -360,7 +362,7 @@ const (
 
 // wait waits for the unmount. It returns false if a successor will serve the mount.
 //
-//   - The first signal asks for an orderly unmount. If the mount is still busy after
+//   - The first signal asks for an orderly unmount. If the mount is still in use after
 //     busyWait, it is detached, and processes inside are served until they leave or
 //     another signal arrives.
 //   - A mount that was unmounted here but lives on in another mount namespace ends at the
@@ -419,18 +421,18 @@ func (s *session) mountedIn(table []mounts.Mount) bool {
 	})
 }
 
-// tablePause is the longest pause between two looks at the mount table, for machines that mount and
-// unmount all the time.
+// tablePause limits how often the mount table is read on machines that mount and unmount all the
+// time.
 const tablePause = time.Second
 
 // watchTable watches our mount table. If the mount was unmounted in our mount namespace but lives
-// on in another one, watchTable records that, because umount must not wait for the processes there.
-// It also reports new mounts through which processes can reach the source without going through
-// ours.
+// on in another namespace, watchTable records that, because umount must not wait for the processes
+// there. It also reports new mounts through which processes can reach the source without going
+// through our mount.
 func (s *session) watchTable(ctx context.Context, done <-chan struct{}) {
 	table, err := mounts.WatchTable()
 	if err != nil {
-		return // umount then waits for mountd to end
+		return // then umount waits for mountd to end
 	}
 	defer table.Close()
 	beside, pause := "", time.Duration(0)
@@ -476,8 +478,8 @@ func (s *session) watchTable(ctx context.Context, done <-chan struct{}) {
 	}
 }
 
-// places returns the directories that the mount depends on: the state directory and, unless the
-// mount covers it, the source.
+// places returns the directories that the mount depends on: the state directory and the source,
+// unless the mount covers the source.
 func (s *session) places() (places []wire.Place) {
 	names := []string{wire.SpoolDir(s.c.State)}
 	if !s.c.InPlace() {

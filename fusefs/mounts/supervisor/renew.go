@@ -14,9 +14,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// Another binary can take over a served mount. It writes its path to a file in the state directory
-// and signals mountd to end. The supervisor starts the binary in that file as the successor, and is
-// then itself replaced by a supervisor of the new binary.
+// Another binary can take over a served mount. The new binary writes its path to a file in the
+// state directory and signals mountd to end. The supervisor starts the binary in that file as the
+// successor, and is then itself replaced by a supervisor of the new binary.
 
 const (
 	exeFile = "serve.exe"
@@ -51,7 +51,7 @@ func Renew(ctx context.Context, c Config) (pid int, err error) {
 	for {
 		now, ok := ReadRecord(c.State)
 		if ok && now.PID != old.PID {
-			// The new mountd starts a supervisor of its own binary.
+			// The new mountd starts a supervisor with its own binary.
 			if now.Supervisor == old.Supervisor {
 				if err := syscall.Kill(old.Supervisor, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 					return now.PID, fmt.Errorf("end the old supervisor: %w", err)
@@ -67,7 +67,7 @@ func Renew(ctx context.Context, c Config) (pid int, err error) {
 	}
 }
 
-// exe returns the binary for the next mountd: the one that Renew named, or our own.
+// exe returns the binary for the next mountd: the one whose path Renew wrote, or else our own.
 func (r *runner) exe() string {
 	b, err := os.ReadFile(filepath.Join(r.c.State, exeFile))
 	if name := strings.TrimSpace(string(b)); err == nil && filepath.IsAbs(name) {
@@ -76,8 +76,8 @@ func (r *runner) exe() string {
 	return r.c.Exe
 }
 
-// drain waits at most drainShort for content to reach the spool. The rest is still in its files,
-// where the successor finds it.
+// drain waits at most drainShort for content to reach the spool. The remaining content is still in
+// its files, where the successor finds it.
 func (s *session) drain() {
 	for end := time.Now().Add(drainShort); s.capture.Stats().Queue > 0 && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)

@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// heirLimit is how long a mountd that takes over may need to answer, while programs on the
-	// mount wait. A tenth of a second is usual.
+	// heirLimit limits the time until a mountd that takes over must answer. Programs on the mount
+	// wait for that long. A tenth of a second is usual.
 	heirLimit = 10 * time.Second
 	// heirLife is how long a mountd must live to count as successful.
 	heirLife = time.Second
-	heirsMax = 5 // how many may fail in a row before the mount is given up
+	heirsMax = 5 // how many mountds may fail in a row before the mount is given up
 )
 
 // Handed holds the descriptors that one process of a mount passes to another. All except Source may
 // be nil.
 type Handed struct {
 	Source, Device, Ledger, Sock *os.File
-	// FD is a mounted /dev/fuse, which mountd then owns, or 0.
+	// FD is the descriptor of a mounted /dev/fuse, or 0. mountd owns it from then on.
 	FD int
 	// TakeOver means that mountd takes over the mount of a dead mountd, whose state is in Ledger.
 	TakeOver bool
@@ -56,7 +56,7 @@ func (r *runner) interrupt() {
 	}
 }
 
-// start runs a mountd from a binary and returns its Report. After an error in the Report, the
+// start runs a mountd from a binary and returns its Report. If the Report contains an error, that
 // mountd has ended.
 func (r *runner) start(takeOver bool, exe string) Report {
 	in, out, err := os.Pipe()
@@ -112,9 +112,9 @@ func (r *runner) wait() error {
 	return cmd.Wait()
 }
 
-// keepServing is called when mountd has ended with err, the result of Wait. If the connection still
-// exists and no unmount was requested, it starts another mountd, which takes over. It returns when
-// no mountd serves the mount any more.
+// keepServing starts another mountd, which takes over, when mountd has ended although the
+// connection exists and no unmount was requested. err is the result of Wait for the ended mountd.
+// keepServing returns when no mountd serves the mount any more.
 func (r *runner) keepServing(ctx context.Context, err error) error {
 	for short := 0; short < heirsMax && ctx.Err() == nil && r.fdStore.canTakeOver(); {
 		begun := time.Now()

@@ -42,7 +42,7 @@ func Launch(ctx context.Context, c Config) (Report, error) {
 		return Report{}, ctx.Err()
 	}
 	if !rep.OK {
-		_ = cmd.Wait() // it cleans up before it ends
+		_ = cmd.Wait() // the supervisor cleans up before it ends
 		return rep, rep.Err()
 	}
 	_ = cmd.Process.Release()
@@ -50,8 +50,8 @@ func Launch(ctx context.Context, c Config) (Report, error) {
 }
 
 // Supervise mounts and returns when the mount has ended. If report is not nil, Supervise writes a
-// Report to it and closes it. When ctx is cancelled, it unmounts in an orderly way. The error says
-// why there was no mount, or that the mount ended unexpectedly.
+// Report to it and closes it. When ctx is cancelled, Supervise unmounts in an orderly way. The
+// error says why there was no mount, or that the mount ended unexpectedly.
 func Supervise(ctx context.Context, c Config, report io.WriteCloser, logger *slog.Logger) error {
 	source, err := os.OpenFile(c.Root, os.O_RDONLY, 0)
 	if err != nil {
@@ -77,7 +77,8 @@ func Supervise(ctx context.Context, c Config, report io.WriteCloser, logger *slo
 	logger.Info("mounted", "mountpoint", c.Mountpoint, "mountd", rep.PID)
 	remove(filepath.Join(c.State, crashFile))
 	if report != nil {
-		// Ignore errors: the process that asked for the mount may have ended, and the mount stays.
+		// Ignore errors. The process that asked for the mount may have ended, and the mount must
+		// stay.
 		_ = rep.send(report)
 		report.Close()
 	}
@@ -127,8 +128,8 @@ func ended(c Config, logger *slog.Logger, waitErr error) error {
 	return fmt.Errorf("the mount on %s ended unexpectedly: %s", c.Mountpoint, how)
 }
 
-// clear detaches a mount that no process serves. found reports whether there was one. Processes
-// inside are looked up first, while /proc still shows them.
+// clear detaches a mount that no process serves. found reports whether there was such a mount.
+// clear first looks up the processes inside, while /proc still shows them.
 func clear(c Config, logger *slog.Logger, how string) (crash Crash, found bool) {
 	crash = Crash{Time: time.Now(), Mountpoint: c.Mountpoint, How: how}
 	for range 4 { // there may be earlier dead mounts on the same directory
@@ -141,7 +142,7 @@ func clear(c Config, logger *slog.Logger, how string) (crash Crash, found bool) 
 		if !ok || m.Source != c.Root {
 			return crash, found
 		}
-		// Another mountd may have won a race, and serve a working mount here.
+		// Another mountd may have started in the meantime and serve a working mount here.
 		if err := mounts.Answers(c.Mountpoint, 300*time.Millisecond); !errors.Is(err, mounts.ErrDead) && !errors.Is(err, mounts.ErrHung) {
 			return crash, found
 		}
@@ -164,7 +165,8 @@ func tell(report io.WriteCloser, err error) error {
 	return err
 }
 
-// openLog opens a log of the supervisor for appending. A log above 5 MB is first renamed to .1.
+// openLog opens a log of the supervisor for appending. A log larger than 5 MB is first renamed:
+// ".1" is appended to its name.
 func openLog(state, name string) (*os.File, error) {
 	path := filepath.Join(state, name)
 	if fi, err := os.Stat(path); err == nil && fi.Size() > 5<<20 {
@@ -179,9 +181,9 @@ func openLog(state, name string) (*os.File, error) {
 	return f, nil
 }
 
-// Child is a mountd that was started without a supervisor.
+// Child is a mountd that was started directly, without a supervisor.
 type Child struct {
-	done chan struct{} // closed when it has ended
+	done chan struct{} // closed when mountd has ended
 }
 
 // StartMountd starts mountd on a mounted /dev/fuse, and returns when the mount answers.

@@ -12,7 +12,8 @@ import (
 // or pressing ^C does not end it.
 func detached() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-// watched is a process that is not our child. A pidfd refers to it, because its pid may be reused.
+// watched is a process that is not our child. fd is a pidfd, because the pid of the process may be
+// reused.
 type watched struct{ fd int }
 
 func watch(pid int) (*watched, error) {

@@ -12,8 +12,8 @@ import (
 
 func detached() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-// watched is a process that is not our child. There is no pidfd here, so the pid is checked twice a
-// second.
+// watched is a process that is not our child. This system has no pidfd, so the pid is checked twice
+// a second.
 type watched struct{ pid int }
 
 func watch(pid int) (*watched, error) {

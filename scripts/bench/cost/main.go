@@ -1,10 +1,10 @@
 //go:build linux
 
-// Command cost measures the processor time of operations, which tells more than the clock on a
-// busy machine. For each work it takes the time of the client, of mountd and of the daemon
-// until history and index have caught up, and divides it by the number of files. It does the
-// same natively, and with several builds by turns. Last in each cell is the client's time by
-// the clock, for all files.
+// Command cost measures the processor time of operations, which tells more than the clock on a busy
+// machine. It runs the same operations natively, and with several builds by turns. For each operation
+// it prints the processor times of the client, mountd and the daemon per file. The measurement ends
+// when history and index have caught up. The last number in a cell is the client's wall time for all
+// files.
 //
 // Usage: cost [-n RUNS] [-files N] [-only REGEXP] WORK CACHEBRO…
 package main
@@ -63,29 +63,29 @@ func main() {
 	}
 }
 
-// spent holds processor times, and the time by the clock.
+// spent holds processor times and a wall time.
 type spent struct {
 	client, mountd, daemon, wall time.Duration
-	bytes                        int64 // peak memory or disk space per version; 0 if not measured
+	bytes                        int64 // peak memory, or disk space per version; 0 if not measured
 }
 
 func (s spent) sum() time.Duration { return s.client + s.mountd + s.daemon }
 
-// bench is one project, used with one build or natively.
+// bench is one project. It is used with one build, or natively.
 type bench struct {
 	binary, dir    string
-	state          string // of all projects
+	state          string // the directory with the state of all projects
 	env            []string
 	mountd, daemon int
 }
 
-// work is a line of the table: a command that is run in the project, and the number of its
+// work is a line of the table. It is a command that is run in the project, with the number of its
 // operations.
 type work struct {
 	name   string
 	times  int
-	do     func(b *bench) *exec.Cmd // nil if there is nothing to compare with
-	before string                   // a command that runs before and is not measured
+	do     func(b *bench) *exec.Cmd // a nil command means that there is nothing to compare with
+	before string                   // a command that is run first and not measured
 	needed bool                     // later works need the effect of this one, so it always runs
 }
 
@@ -120,7 +120,7 @@ func works(files int) []work {
 	}
 }
 
-// Other lines of the table.
+// These lines of the table are not in the list of works.
 const (
 	firstIndex = "first index"
 	besides    = "search during it"
@@ -194,8 +194,8 @@ func cell(all []spent) string {
 	return text
 }
 
-// run does the works, and then those that only measure in other projects. If a build does not know
-// a work, the table has no value for it.
+// run measures the works, and then the works that use other projects. If a build does not know a
+// work, the table has no value for it.
 func run(at, binary string, files int, all []work, only *regexp.Regexp, took map[string][]spent) (err error) {
 	b := &bench{binary: binary, dir: filepath.Join(at, "project"), state: filepath.Join(at, "state"), env: append(os.Environ(),
 		"XDG_STATE_HOME="+filepath.Join(at, "state"), "XDG_RUNTIME_DIR="+filepath.Join(at, "run"), "HOME="+filepath.Join(at, "home"), "GIT_CONFIG_GLOBAL=/dev/null")}
@@ -270,7 +270,7 @@ func (b *bench) quiet() {
 	}
 }
 
-// versions measures what the store takes on disk for each save before contents are packed.
+// versions measures the disk space that the store takes for each save before contents are packed.
 func (b *bench) versions(at string) (s spent, err error) {
 	g := &bench{binary: b.binary, dir: filepath.Join(at, "kept"), state: b.state, env: b.env}
 	defer g.umount()
@@ -291,8 +291,8 @@ func (b *bench) versions(at string) (s spent, err error) {
 	return s, err
 }
 
-// rest measures what the mountd of a project at rest spends on a mount and an unmount of
-// another file system.
+// rest measures the processor time that mountd of an idle project spends when another file system
+// is mounted and unmounted.
 func (b *bench) rest(at string) (s spent, err error) {
 	var all []*bench
 	defer func() {
@@ -339,8 +339,8 @@ func (b *bench) rest(at string) (s spent, err error) {
 	return s, nil
 }
 
-// leave measures an unmount when the daemon has already ended. The result includes the daemon that
-// the unmount starts.
+// leave measures an unmount when the daemon has already ended. The result includes the time of the
+// daemon that the unmount starts.
 func (b *bench) leave(string) (s spent, err error) {
 	if err := b.command(exec.Command(b.binary, "umount", "--force", b.dir)); err != nil {
 		return s, err
@@ -422,7 +422,7 @@ func (b *bench) mount() (search spent, index time.Duration, err error) {
 		case s.Scan.Done:
 			b.mountd, b.daemon = s.Mountd, s.Daemon
 			began := time.Now()
-			cmd := exec.Command("sh", "-c", b.binary+" search words; true") // if it finds nothing, search ends with an error
+			cmd := exec.Command("sh", "-c", b.binary+" search words; true") // search ends with an error if it finds nothing
 			if err := b.command(cmd); err != nil {
 				return search, 0, err
 			}
@@ -498,7 +498,7 @@ func cpu(pid int) (sum time.Duration) {
 	return sum
 }
 
-// memory returns the most memory that a process has had.
+// memory returns the peak memory of a process.
 func memory(pid int) (n int64) {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	_, rest, _ := bytes.Cut(b, []byte("VmHWM:"))
@@ -506,7 +506,7 @@ func memory(pid int) (n int64) {
 	return n << 10
 }
 
-// disk returns what the store takes on disk.
+// disk returns the disk space that the store takes.
 func (b *bench) disk() (sum int64) {
 	dirs, _ := filepath.Glob(filepath.Join(b.state, "cachebro", filepath.Base(b.dir)+"-*", "store"))
 	for _, dir := range dirs {
@@ -521,8 +521,9 @@ func (b *bench) disk() (sum int64) {
 	return sum
 }
 
-// fill makes files that were last written long ago. git compares whole seconds: it would read
-// files that are as young as its index again to see whether they have changed, in some runs only.
+// fill makes files that were last written long ago. git compares times in whole seconds. If the
+// files were as young as git's index, git would in some runs read them again to see whether they
+// have changed.
 func fill(dir string, files int) error {
 	var at string
 	old := time.Now().Add(-time.Hour)

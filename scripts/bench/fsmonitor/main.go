@@ -1,8 +1,8 @@
-// Command fsmonitor measures a warm git status: in a plain copy of a tree, on the mount, and on
-// the mount where git asks cachebro what changed, without and with git's untracked cache. Each
-// variant has its own index, and the runs alternate, so that a slow minute of the machine
-// affects all of them. The CPU time is that of git and the processes that it starts: on a busy
-// machine it tells more than the clock.
+// Command fsmonitor measures a warm git status: in a plain copy of a tree, on the mount, and on the
+// mount with git asking cachebro for the changed files. The last is measured without and with git's
+// untracked cache. Each variant has its own index, and the runs alternate, so that a slow minute of
+// the machine affects all of them. The CPU time is that of git and of the processes that it starts.
+// On a busy machine it tells more than wall time.
 //
 // Usage: fsmonitor [-n RUNS] -cachebro BIN PLAIN MOUNT
 package main
@@ -67,7 +67,7 @@ func measure(binary string, dirs []string, runs int) error {
 		if err != nil {
 			return err
 		}
-		for range 3 { // the first run writes what the settings add to the index
+		for range 3 { // the first run writes the data that the settings add to the index
 			if err := p.status(nil, nil); err != nil {
 				return err
 			}
@@ -106,7 +106,7 @@ func (p *place) status(wall, cpu *[]time.Duration) error {
 }
 
 // certain waits until the mount answers with a list of paths. For some seconds after the mount was
-// made, and while a process uses the source directly, the answer is that everything may have
+// made, and while a process uses the source directly, the mount answers that everything may have
 // changed.
 func certain(binary, dir string) error {
 	ask := func(token string) []byte {

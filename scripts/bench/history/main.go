@@ -1,9 +1,9 @@
-// Command history measures what a long history costs. With -make it makes a project and,
-// through the store's own interface, a history of as many versions as asked for: baselines of
-// existing files, files that are edited again and again, a log that grows by a line with each
-// version, a removed directory, and another scan at the end. With -ask it runs cachebro's
-// commands on it, and prints for each the processor time of the daemon and the client, the time
-// that passed, and the number of lines of the answer.
+// Command history measures what a long history costs. With -make it makes a project and, through
+// the store's own interface, a history with the requested number of versions. The history contains
+// baselines of existing files, files that are edited again and again, a log that grows by a line
+// with each version, a removed directory, and another scan at the end. With -ask it runs cachebro's
+// commands on that history. For each command it prints the processor time of the daemon and of the
+// client, the wall time, and the number of lines in the answer.
 package main
 
 import (
@@ -46,16 +46,17 @@ func main() {
 
 func root(work string) string { return filepath.Join(work, "project") }
 
-// environment puts all state below work.
+// environment returns an environment that puts all state below work.
 func environment(work string) []string {
 	return append(os.Environ(), "XDG_STATE_HOME="+filepath.Join(work, "state"), "XDG_RUNTIME_DIR="+filepath.Join(work, "run"), "CACHEBRO_DIR=", "NO_COLOR=1")
 }
 
-// Numbers of versions, in thousandths of all. The rest are edits, see edited.
+// The numbers of versions of each kind, in thousandths of all versions. All other versions are
+// edits; see edited.
 const (
-	found, late = 100, 200 // baselines at the beginning, and baselines at the end
+	found, late = 100, 200 // baselines at the beginning and at the end
 	growing     = 100      // the maximum number of versions of one growing log file
-	hot         = 100      // versions of 50 files that change all the time
+	hot         = 100      // versions of 50 files that are edited all the time
 	logged      = 20_000
 	edited      = 2000 // number of files that the other versions edit, remove and make again
 )
@@ -143,7 +144,7 @@ func makeHistory(work string, n int) (err error) {
 	return os.WriteFile(filepath.Join(work, made), []byte(strconv.Itoa(n)), 0o600)
 }
 
-// made is the file below work that holds the number of versions that were asked for.
+// made is a file below work that contains the requested number of versions.
 const made = "versions"
 
 func (m *maker) stat(name string, size int) store.Stat {
@@ -167,7 +168,7 @@ func (m *maker) flush() error {
 	return err
 }
 
-// file returns a text that differs in one line from the version before.
+// file returns a text that differs in one line from the previous version.
 func (m *maker) file(i, lines int) []byte {
 	var b []byte
 	at := m.rnd.Intn(lines)
@@ -181,8 +182,8 @@ func (m *maker) file(i, lines int) []byte {
 	return b
 }
 
-// questions returns commands about a history of n versions. Moments are given as version
-// numbers: the history's times are fixed, so that an age would mean another moment each day.
+// questions returns commands about a history of n versions. Moments are given as version numbers.
+// The times in the history are fixed, so an age such as "10m" would mean another moment each day.
 func questions(n int) []string {
 	midst := fmt.Sprintf(" --at #%d --dry-run", n/2)   // since then, all files of src were edited, removed and made again
 	late := fmt.Sprintf(" --at #%d --dry-run", n*9/10) // since then, the last scan has found half of its files
@@ -216,7 +217,7 @@ func ask(binary, work, only string, runs int) error {
 	if err != nil {
 		return err
 	}
-	if pid, err := daemon(work); err == nil { // the running daemon may be of another binary
+	if pid, err := daemon(work); err == nil { // the running daemon may be of another build
 		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
 			return err
 		}
@@ -224,8 +225,8 @@ func ask(binary, work, only string, runs int) error {
 			time.Sleep(10 * time.Millisecond)
 		}
 	}
-	// The first search examines all files. Later ones examine only changed files, so do the first
-	// one before measuring.
+	// The first search examines all files, and later searches examine only changed files. So make
+	// the first search before measuring.
 	if out, _, err := run("search", "line1Of1"); err != nil {
 		return fmt.Errorf("search: %w: %s", err, out)
 	}
@@ -286,7 +287,7 @@ func daemon(work string) (int, error) {
 	return n, nil
 }
 
-// spent returns the processor time of all threads, in nanoseconds as the scheduler counts them.
+// spent returns the processor time of all threads of a process, as the scheduler counts it.
 func spent(pid int) (sum time.Duration) {
 	all, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	for _, name := range all {

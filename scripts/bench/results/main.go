@@ -1,7 +1,7 @@
-// Command results measures how much stored results help: how long an answer takes from each
-// store (memory, the project's database, Redis, a cluster of three), and "memo -- go test
-// ./..." on a real module compared to the command itself. It starts its own servers and daemon,
-// on the loopback and in a temporary directory.
+// Command results measures how much stored results help. It measures how long an answer from each
+// store takes (memory, the project's database, Redis, a Redis cluster of three). It also compares
+// "memo -- go test ./..." on a real module with the command itself. It starts its own servers and
+// daemon, on the loopback interface and in a temporary directory.
 //
 // Usage: results [-cachebro BIN] [-n N] [-module DIR]
 package main
@@ -35,7 +35,7 @@ func main() {
 	}
 }
 
-// value has about the size of a search's answer.
+// value has about the size of an answer to a search.
 var value = []byte(strings.Repeat("src/some/file.go:120: a line that matches\n", 50))
 
 func stores(n int) error {
@@ -89,7 +89,7 @@ func micro(d time.Duration) string {
 	return fmt.Sprintf("%.1f µs", float64(d)/float64(time.Microsecond))
 }
 
-// hits measures a cache that has only this store, with calls that it has stored.
+// hits measures a cache that uses only the store st. All calls are for results that st has.
 func hits(st results.Store, n int) ([]time.Duration, error) {
 	ctx := context.Background()
 	c := results.New(results.Options{Stores: []results.Store{st}})

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// ownModule is a dependency of ours that has no dependencies and has real tests.
+// ownModule is one of our dependencies. It has real tests and no dependencies of its own.
 const ownModule = "golang.org/x/sync"
 
-// memo runs the tests of a module on its own mount: directly, watched, and repeated from
-// memory.
+// memo runs the tests of a module on its own mount: directly, with memo watching them, and from the
+// stored result.
 func memo(binary, module string) error {
 	if module == "" {
 		out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", ownModule).Output()

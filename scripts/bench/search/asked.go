@@ -18,8 +18,8 @@ import (
 // fewFiles is the number of candidates up to which a query counts as selective.
 const fewFiles = 200
 
-// firstIndex builds the whole index anew, and prints its speed and size and the daemon's
-// memory.
+// firstIndex builds the whole index anew. It prints how fast that was, the size of the index, and
+// the daemon's memory.
 func (b *bench) firstIndex(ctx context.Context, d *daemon) error {
 	cpu, began := cpuOf(d.pid), time.Now()
 	if _, err := wire.Call[wire.StoreAnswer](ctx, d.Client, wire.MIndex, wire.IndexRequest{Do: "full"}); err != nil {
@@ -37,14 +37,14 @@ func (b *bench) firstIndex(ctx context.Context, d *daemon) error {
 	return nil
 }
 
-// query is one of testdata/search/queries.json.
+// query is one of the queries in testdata/search/queries.json.
 type query struct {
 	Pattern       string
 	Regex         bool
 	CaseSensitive bool
 }
 
-// asked holds the times of one searcher.
+// asked holds the times of one search program.
 type asked struct{ wall, cpu []time.Duration }
 
 func (a *asked) add(wall, cpu time.Duration) {
@@ -66,7 +66,7 @@ func (b *bench) askAll(ctx context.Context, d *daemon) error {
 	if err := json.Unmarshal(raw, &qs); err != nil {
 		return err
 	}
-	var ours, rg, git [2]asked // selective ones, others
+	var ours, rg, git [2]asked // one for selective queries, one for all others
 	differ := 0
 	for i, q := range qs {
 		if i%b.every != 0 {
@@ -134,7 +134,7 @@ func ratio(a, b asked) float64 {
 	return float64(at(a.wall, 0.5)) / float64(max(1, at(b.wall, 0.5)))
 }
 
-// flags returns the flags for rg and git grep; both know these.
+// flags returns the flags for rg and git grep. Both programs know these flags.
 func (q query) flags(first ...string) []string {
 	if !q.CaseSensitive {
 		first = append(first, "-i")
@@ -151,7 +151,7 @@ func (q query) flags(first ...string) []string {
 	return append(first, "-n", "-e", q.Pattern)
 }
 
-// run runs a searcher to its end and counts the lines of its output.
+// run runs a search program to its end and counts the lines of its output.
 func run(into *asked, dir, name string, args ...string) (lines int, err error) {
 	if name == "rg" {
 		args = append(args, ".")
@@ -164,7 +164,7 @@ func run(into *asked, dir, name string, args ...string) (lines int, err error) {
 	err = cmd.Run()
 	into.add(time.Since(began), cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
 	if ee := (*exec.ExitError)(nil); errors.As(err, &ee) && ee.ExitCode() == 1 {
-		err = nil // nothing found
+		err = nil // status 1 means that nothing was found
 	}
 	if err != nil {
 		err = fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, problem.String())

@@ -16,8 +16,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// fresh edits files on the mount while two other writers save there all the time. After each close
-// it searches for the new line until it is found.
+// fresh edits files on the mount while two other writers save files there all the time. After each
+// close it searches until the new line is found.
 func (b *bench) fresh(ctx context.Context, d *daemon) error {
 	const edits = 1000
 	dir := filepath.Join(b.mounted, "bench-fresh")
@@ -31,7 +31,7 @@ func (b *bench) fresh(ctx context.Context, d *daemon) error {
 		writers.Go(func() {
 			for n := 0; !stop.Load(); n++ {
 				_ = os.WriteFile(filepath.Join(dir, fmt.Sprintf("load%d-%d.go", w, n%50)), source(rand.New(rand.NewSource(int64(n))), 60), 0o644)
-				time.Sleep(5 * time.Millisecond) // makes some hundred saves a second; more would only fill the queue
+				time.Sleep(5 * time.Millisecond) // this makes some hundred saves a second; more would only fill the queue
 			}
 		})
 	}
@@ -169,7 +169,7 @@ func (b *bench) growth(ctx context.Context) error {
 
 func madeName(n int) string { return fmt.Sprintf("dir%d/file%d.go", n/100, n) }
 
-// tree makes a git work tree of n files, once.
+// tree makes a git work tree of n files, unless it exists.
 func (b *bench) tree(n int) (string, error) {
 	dir := filepath.Join(b.work, fmt.Sprintf("made%d", n))
 	if _, err := os.Stat(dir); err == nil {

@@ -1,12 +1,12 @@
-// Command search measures the time and freshness of searches, compared to rg and git grep on
-// the same files. scripts/bench/search.sh prepares the trees and runs it; each table is one
-// function of this package.
+// Command search measures the time and freshness of searches, compared to rg and git grep on the
+// same files. scripts/bench/search.sh prepares the trees and runs this command. Each table is made
+// by one function of this package.
 //
 // Usage: search -cachebro BIN -native DIR -mounted DIR -work DIR [-queries FILE] [-every N] [-most FILES]
 //
-// native and mounted hold the same files, each in a git work tree; mounted is not
-// mounted yet. Times are wall times; where processor time is printed it is user
-// and system together.
+// The directories native and mounted contain the same files, each in a git work tree. mounted must
+// not be mounted yet. Times are wall times. Where processor time is printed, it is the sum of user
+// and system time.
 package main
 
 import (
@@ -83,7 +83,7 @@ func (b *bench) cachebro(args ...string) error {
 	return nil
 }
 
-// daemon is a connection to a project's daemon, once its index is ready.
+// daemon is a connection to a project's daemon whose index is ready.
 type daemon struct {
 	*wire.Client
 	pid int
@@ -133,7 +133,7 @@ func (d *daemon) settled(ctx context.Context) error {
 	}
 }
 
-// indexStats holds what the daemon reports of the index.
+// indexStats holds the figures that the daemon reports about the index.
 type indexStats struct {
 	Files     int   `json:"files"`
 	Indexed   int   `json:"indexed"`
@@ -162,7 +162,7 @@ func (d *daemon) search(ctx context.Context, q wire.SearchQuery) (wire.SearchAns
 	return a, time.Since(began), err
 }
 
-// at returns a quantile of durations, 0 if there are none.
+// at returns a quantile of durations, or 0 if there are none.
 func at(ds []time.Duration, q float64) time.Duration {
 	if len(ds) == 0 {
 		return 0

@@ -1,10 +1,10 @@
-// The official TypeScript SDK's client against `cachebro serve`: what an agent
-// gets must be exact, and a mistake of its must never end the server.
+// Runs the client of the official TypeScript SDK against `cachebro serve`. The answers to an agent
+// must be exact, and an agent's mistake must never end the server.
 //
 //   node check.mjs DIR -- cachebro serve --tools=all --reader=connection    (run.sh does)
 //
-// DIR is the project as programs see it (the mountpoint where it is mounted);
-// files of the check's own are made in DIR/mcp-sdk-check and removed at the end.
+// DIR is the project as programs see it, which is the mountpoint if it is mounted. The check makes
+// its own files in DIR/mcp-sdk-check and removes them at the end.
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { execFileSync } from "node:child_process";
@@ -68,7 +68,8 @@ function patched(text, hunks) {
   return readFileSync(file, "utf8");
 }
 
-// At most 8 KiB: of what is longer a connection without hooks is not known to hold it.
+// The texts must have at most 8 KiB. Without hooks, the server does not know whether the client
+// received a longer text in full.
 function numbered(n, word) {
   return Array.from({ length: n }, (_, i) => `${word} ${i + 1}: some text of it\n`).join("");
 }

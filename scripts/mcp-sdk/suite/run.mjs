@@ -1,7 +1,7 @@
-// Runs the conformance suite's server scenarios against `cachebro serve --http`
-// and the Inspector's command line against it on stdio. A failed check that
-// expected.json does not name is an error, and so is one that it names and that
-// passes: the list is to stay true.
+// Runs the conformance suite's server scenarios against `cachebro serve --http`, and the
+// Inspector's command line against `cachebro serve` on stdio. expected.json lists the checks that
+// are expected to fail. It is an error if another check fails, or if a listed check passes, so that
+// the list stays true.
 import http from "node:http";
 import { randomBytes } from "node:crypto";
 import { spawn, execFile } from "node:child_process";
@@ -19,7 +19,7 @@ let bad = 0;
 
 const listening = (server) => new Promise((ok) => server.listen(0, "127.0.0.1", () => ok(server.address().port)));
 
-// A port that is free now; serve takes no port 0.
+// freePort returns a port that is free now. It is needed because serve does not accept port 0.
 async function freePort() {
   const s = http.createServer();
   const port = await listening(s);
@@ -27,7 +27,8 @@ async function freePort() {
   return port;
 }
 
-// The suite cannot send a bearer token: this adds it and changes nothing else.
+// withToken returns a proxy that adds the bearer token and changes nothing else. It is needed
+// because the suite cannot send a token.
 function withToken(port) {
   return http.createServer((req, res) => {
     const out = http.request({ host: "127.0.0.1", port, path: req.url, method: req.method, headers: { ...req.headers, authorization: `Bearer ${token}` } }, (r) => {
@@ -58,7 +59,7 @@ try {
   for (const era of ["2025-11-25", "2026-07-28"]) {
     const out = join(results, era);
     const suite = join(npm, "node_modules/@modelcontextprotocol/conformance/dist/index.js");
-    // Its status only repeats what the results say.
+    // The suite's exit status is ignored, because it only repeats the results.
     await run(process.execPath, [suite, "server", "--url", url, "--suite", "all", "--spec-version", era, "-o", out], { maxBuffer: 64 << 20 }).catch(() => {});
     let passed = 0;
     const failed = new Map();
@@ -79,14 +80,14 @@ try {
   }
 
   const inspector = join(npm, "node_modules/.bin/mcp-inspector");
-  // It hands a server no more than a few variables on.
+  // The Inspector passes only a few variables of the environment to a server.
   const env = Object.entries(process.env).filter(([k]) => k.startsWith("XDG_")).map(([k, v]) => `${k}=${v}`);
   const inspect = async (...args) => {
     const { stdout } = await run(process.execPath, [inspector, "--cli", "env", ...env, cachebro, "serve", "--tools=all", dir, ...args], { maxBuffer: 64 << 20 }).catch((e) => e);
     return JSON.parse(stdout);
   };
   const { tools } = await inspect("--method", "tools/list");
-  const late = ["undo", "redo"]; // when there is something to take back
+  const late = ["undo", "redo"]; // these tools run last, when there is something to undo
   tools.sort((a, b) => late.indexOf(a.name) - late.indexOf(b.name));
   let called = 0;
   for (const t of tools) {

@@ -1,8 +1,8 @@
 #!/bin/sh
-# The official MCP conformance suite over HTTP, in both eras, the Inspector's
-# command line over stdio (every tool is listed and called), and the official SDK's
-# client over stdio. expected.json lists what of the suite does not apply, and why.
-#   scripts/mcp-sdk/suite/run.sh [DIR]   (a mounted project; default: a new one)
+# Runs the official MCP conformance suite over HTTP, in both eras, the Inspector's command line over
+# stdio (every tool is listed and called), and the official SDK's client over stdio. expected.json
+# lists the checks of the suite that do not apply, with the reasons.
+#    scripts/mcp-sdk/suite/run.sh [DIR]   (a mounted project; default: a new one)
 # The tools are installed once, outside the repository.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -34,5 +34,5 @@ if [ -z "$dir" ]; then
 fi
 node=$npm_dir/node_modules/.bin/node
 "$node" "$here/run.mjs" "$cb" "$dir" "$npm_dir" "$work/results"
-cp "$here/check.mjs" "$npm_dir/" # it finds the SDK beside it
+cp "$here/check.mjs" "$npm_dir/" # the script finds the SDK next to it
 "$node" "$npm_dir/check.mjs" "$dir" -- "$cb" serve --tools=all --reader=connection

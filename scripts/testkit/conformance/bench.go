@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Run runs every case that the subject supports, each against a fresh subject.
+// Run runs every case that the subject supports, each with a new subject.
 func Run(t *testing.T, fresh func(t *testing.T) Subject) {
 	var able []testCase
 	t.Run("what it can do", func(t *testing.T) {
@@ -57,7 +57,7 @@ func (o *one) mind(path string) *Mind {
 	return o.minds[path]
 }
 
-// hear checks an answer that the reader actually received.
+// hear checks an answer that has reached the reader.
 func (o *one) hear(r Read, a Answer) Answer {
 	o.b.Helper()
 	if a.Err != nil {
@@ -95,7 +95,7 @@ func (o *one) changed(r Read) {
 	}
 }
 
-// notUnchanged accepts a diff or the text, but not a stub.
+// notUnchanged makes a read whose answer may be a diff or the text, but not a stub.
 func (o *one) notUnchanged(r Read) {
 	o.b.Helper()
 	if a := o.read(r); a.Unchanged() {
@@ -103,7 +103,7 @@ func (o *one) notUnchanged(r Read) {
 	}
 }
 
-// Text returns an ordinary file of n lines, all different.
+// Text returns an ordinary text of n lines. All lines are different.
 func Text(n int) string {
 	var b strings.Builder
 	for i := 1; i <= n; i++ {

@@ -13,12 +13,12 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// Mind is what a reader believes about one file, from everything it was sent. It is a simple reader:
-// it believes the last answer about a line, and applies a diff to the last whole text it
-// had.
+// Mind holds the beliefs of a reader about one file, made from everything that the reader was sent.
+// The reader is simple: it believes the last answer about a line, and applies a diff to the last
+// whole text that it received.
 type Mind struct {
 	whole  *string        // the last whole text
-	latest map[int]string // by line number, the lines received after whole
+	latest map[int]string // by line number: the lines received after whole
 	total  int            // number of lines; -1 if unknown
 	pages  string         // rows of a cut diff so far
 }
@@ -70,7 +70,7 @@ func (m *Mind) full(r Read, a Answer, file string) error {
 	}
 	for j, l := range m.latest {
 		if j < first && first <= last && !strings.HasSuffix(l, "\n") {
-			delete(m.latest, j) // the line was the last one, without a newline, and is not any more
+			delete(m.latest, j) // this line had no newline, so it was the last line; now other lines follow it
 		}
 	}
 	for i := first; i <= last; i++ {
@@ -86,7 +86,7 @@ func (m *Mind) full(r Read, a Answer, file string) error {
 	return nil
 }
 
-// join checks whether the known parts make up the whole file, which is as good as its text.
+// join checks whether the known parts make up the whole file. If so, the reader has the whole text.
 func (m *Mind) join(file string) {
 	if m.whole != nil {
 		return
@@ -106,8 +106,8 @@ func (m *Mind) set(text string) {
 	m.whole, m.latest, m.total, m.pages = &text, map[int]string{}, len(split(text)), ""
 }
 
-// line returns what the reader believes about one line. A line that it received without a
-// newline is the last one.
+// line returns what the reader believes about one line. A line that was received without a newline
+// is the last line.
 func (m *Mind) line(i int) (string, bool) {
 	if m.total >= 0 && i > m.total {
 		return "", false
@@ -182,8 +182,8 @@ func (m *Mind) changed(a Answer, file string) error {
 	return nil
 }
 
-// base returns the text that a diff has to start from, which is the last whole text, or a
-// whole text joined from parts received later. Parts received after the whole text must agree
+// base returns the text to which a diff has to be applied. This is the last whole text, or a whole
+// text joined from parts that were received later. Parts received after the whole text must agree
 // with it or with the present file, because the diff does not correct any other lines.
 func (m *Mind) base(label, file string) (string, error) {
 	g := sizes.FindStringSubmatch(label)
@@ -253,8 +253,8 @@ func (m *Mind) Span(first int, text, note, file string) error {
 	return nil
 }
 
-// parts returns lines 1 to n as they were received since the last whole text, or nil if one
-// is missing.
+// parts returns lines 1 to n as they were received after the last whole text, or nil if a line is
+// missing.
 func (m *Mind) parts(n int) []string {
 	out := make([]string, 0, n)
 	for i := 1; i <= n; i++ {
@@ -267,15 +267,15 @@ func (m *Mind) parts(n int) []string {
 	return out
 }
 
-// Edited records the reader's own edit. The reader knows the result if it knows the lines
-// that the edit touches; the numbers of later lines shift. If it cannot tell where the edit
-// was, its beliefs stay as they are.
+// Edited records the reader's own edit. The reader knows the result if it knows the lines that the
+// edit touches. The numbers of later lines shift. If the reader cannot tell where the edit was
+// made, its beliefs do not change.
 func (m *Mind) Edited(old, new string) {
 	if m.consistent() {
 		m.set(Replace(*m.whole, old, new))
 		return
 	}
-	// The reader may know some lines from an older text and some from newer ones. The newer ones
+	// The reader may know some lines from an older text and some from newer texts. The newer lines
 	// count.
 	known, last := maps.Clone(m.latest), 0
 	if len(known) == 0 && m.whole != nil {
@@ -315,8 +315,8 @@ func (m *Mind) Edited(old, new string) {
 	}
 }
 
-// consistent reports whether everything received since the last whole text agrees with that
-// text.
+// consistent reports whether everything that was received after the last whole text agrees with
+// that text.
 func (m *Mind) consistent() bool {
 	if m.whole == nil {
 		return false
@@ -330,5 +330,5 @@ func (m *Mind) consistent() bool {
 	return true
 }
 
-// Replace does what an edit tool does. It replaces the one occurrence of old by new.
+// Replace does what an edit tool does: it replaces the only occurrence of old by new.
 func Replace(text, old, new string) string { return strings.Replace(text, old, new, 1) }

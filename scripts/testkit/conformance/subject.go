@@ -16,7 +16,7 @@ type Subject interface {
 	Reader(t testing.TB) Reader
 }
 
-// Reader reads as one context window.
+// Reader makes the reads of one context window.
 type Reader interface {
 	Read(t testing.TB, r Read) Answer
 }
@@ -57,8 +57,8 @@ type Forker interface {
 	Agent(t testing.TB, id string) Reader
 }
 
-// Committer readers can receive pending answers: an answer of ReadPending counts only once Commit
-// confirms it.
+// Committer readers can receive pending answers: an answer of ReadPending does not count until
+// Commit confirms it.
 type Committer interface {
 	ReadPending(t testing.TB, toolUse string, r Read) Answer
 	Commit(t testing.TB, toolUse, text string)
@@ -79,14 +79,14 @@ type Clocked interface {
 	Advance(t testing.TB, d time.Duration)
 }
 
-// Unknowing subjects can have unknown readers.
+// Unknowing subjects can have readers that are not registered.
 type Unknowing interface {
 	Unknown(t testing.TB) Reader
 }
 
-// Stealthy subjects can change a file unnoticed, either with the same size and times, or in the
-// directory that the overlay covers. On a mount that cannot be bypassed the second is impossible,
-// and Hidden returns false.
+// Stealthy subjects can change a file without being noticed, either with the same size and times,
+// or in the directory that the overlay covers. On a mount that cannot be bypassed, the second way
+// is impossible, and Hidden returns false.
 type Stealthy interface {
 	Hidden() bool
 	WriteSameStat(t testing.TB, path, content string)

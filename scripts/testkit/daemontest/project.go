@@ -1,5 +1,5 @@
-// Package daemontest sets up what tests of single services need: a project with a store, a spool
-// that is ingested, and a survey of its files, but no socket and no index.
+// Package daemontest sets up a project for tests of single services. The project has a store, a
+// spool that is ingested, and a survey of its files, but no socket and no index.
 package daemontest
 
 import (
@@ -24,7 +24,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// Project is what services need of a project where nothing is mounted.
+// Project has the parts of a project that services need. Nothing is mounted.
 type Project struct {
 	t     testing.TB
 	Root  string

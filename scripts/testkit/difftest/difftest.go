@@ -89,7 +89,7 @@ func (a *applier) hunk(rows [][]byte) (int, error) {
 	return i, nil
 }
 
-// ParseHeader parses "@@ -a,b +c,d @@"; ",b" and ",d" default to 1.
+// ParseHeader parses "@@ -a,b +c,d @@". If ",b" or ",d" is missing, the number is 1.
 func ParseHeader(s string) (start, oldLines, newLines int, err error) {
 	f := strings.Fields(s)
 	if len(f) < 4 || f[0] != "@@" || f[3] != "@@" || !strings.HasPrefix(f[1], "-") || !strings.HasPrefix(f[2], "+") {

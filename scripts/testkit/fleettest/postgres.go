@@ -1,6 +1,6 @@
-// Package fleettest runs real PostgreSQL servers for tests. A server has a
-// fresh cluster in its own directory, with the collation that most databases have, listens
-// only on a socket there, and is removed at the end of the test.
+// Package fleettest runs real PostgreSQL servers for tests. A server has a new cluster in its own
+// directory, with the collation that most databases have, listens only on a socket there, and is
+// removed at the end of the test.
 package fleettest
 
 import (
@@ -17,7 +17,8 @@ import (
 	"time"
 )
 
-// bins finds the directory of the newest installed server's programs; Debian does not put them in PATH.
+// bins finds the directory with the programs of the newest installed server. Debian does not put
+// them in PATH.
 func bins() (string, bool) {
 	dirs, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
 	slices.SortFunc(dirs, func(a, b string) int { return number(b) - number(a) })
@@ -47,8 +48,8 @@ func Postgres(t testing.TB) string {
 		}
 		t.Skip(none)
 	}
-	// Use a short path, because the path of a socket has at most 107 bytes, and TempDir's is
-	// sometimes longer.
+	// Use a short path, because the path of a socket can have at most 107 bytes, and a path in
+	// TempDir is sometimes longer.
 	dir, err := os.MkdirTemp("/tmp", "cachebro-pg-")
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +71,7 @@ func Postgres(t testing.TB) string {
 	ended := make(chan struct{}) // closed once the server has ended
 	go func() { _ = cmd.Wait(); close(ended) }()
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGQUIT) // ends at once, with its children
+		_ = cmd.Process.Signal(syscall.SIGQUIT) // makes the server and its children end at once
 		select {
 		case <-ended:
 		case <-time.After(20 * time.Second):
@@ -126,7 +127,7 @@ func Bouncer(t testing.TB, address string) string {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan struct{}) // closed once it has ended
+	ended := make(chan struct{}) // closed when pgbouncer has ended
 	go func() { _ = cmd.Wait(); close(ended) }()
 	t.Cleanup(func() { _ = cmd.Process.Kill(); <-ended })
 	socket := filepath.Join(dir, ".s.PGSQL.6432")
@@ -142,8 +143,8 @@ func Bouncer(t testing.TB, address string) string {
 	return fmt.Sprintf("postgres://fleet@/postgres?port=6432&host=%s", url.QueryEscape(dir))
 }
 
-// unprivileged returns the credentials of the user nobody if this process is root, because the server
-// refuses to run as root. It gives dir to that user.
+// unprivileged returns the credentials of the user nobody if this process is root, because the
+// server refuses to run as root. It makes that user the owner of dir.
 func unprivileged(t testing.TB, dir string) *syscall.SysProcAttr {
 	if os.Getuid() != 0 {
 		return nil

@@ -1,6 +1,6 @@
-// Package modelserver answers coding agents in place of a model, on loopback: in the formats of
-// Anthropic's messages, OpenAI's chat completions and responses, and Gemini. A script decides
-// what the model says. Each request is kept as a file.
+// Package modelserver answers coding agents in place of a model, on loopback. It does so in the
+// formats of Anthropic's messages, OpenAI's chat completions and responses, and Gemini. A script
+// decides what the model says. Each request is kept as a file.
 package modelserver
 
 import (
@@ -21,13 +21,13 @@ import (
 type Answer struct {
 	Text  string // may be set in addition to calls only in Anthropic's format
 	Calls []Call
-	IDs   []string // of the calls
-	// Tokens is the number of input tokens that is reported to the client; 0 means a true or small
-	// number. A large one makes clients compact.
+	IDs   []string // ids of the calls
+	// Tokens is the number of input tokens that is reported to the client. If it is 0, the true
+	// number or a small number is reported. A large number makes clients compact.
 	Tokens int
 }
 
-// Call is a tool call. If the model writes a program, Input holds the program under "".
+// Call is a tool call. If the model writes a program, Input has the program under the key "".
 type Call struct {
 	Name  string         `json:"name"`
 	Input map[string]any `json:"input"`
@@ -35,13 +35,13 @@ type Call struct {
 
 // Request is a request of a client for an answer.
 type Request struct {
-	N       int // of this server, in order
+	N       int // number of the request on this server, in order
 	Body    []byte
-	Tools   bool     // the client offers tools, which it does not when it asks for a title or a summary
-	Results []Result // of tool calls. They are not read from Anthropic's format.
+	Tools   bool     // the client offers tools; it offers none when it asks for a title or a summary
+	Results []Result // results of tool calls; they are not read from Anthropic's format
 }
 
-// Result is the result of a tool call. Gemini's have no id.
+// Result is the result of a tool call. Gemini's results have no id.
 type Result struct{ ID, Text string }
 
 // Server answers requests.
@@ -55,7 +55,7 @@ type Server struct {
 	n  int
 }
 
-// Start listens on a loopback port. Requests are kept in dir. script answers them; it is called
+// Start listens on a loopback port. Requests are stored in dir. script answers them and is called
 // concurrently.
 func Start(dir string, script func(Request) Answer) (*Server, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -108,8 +108,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// tokensOf estimates the tokens of a request. The hooks compare the growth of requests with the
-// texts that were added. If a request grew by less, the context has lost something.
+// tokensOf estimates the tokens of a request. The estimate must grow with the texts, because the
+// hooks compare the growth of requests with the texts that were added. If a request grew by less,
+// the context has lost something.
 func tokensOf(body []byte) int { return len(body) / 4 }
 
 func reply(w http.ResponseWriter, v any) {

@@ -26,10 +26,10 @@ const startWithin = 30 * time.Second
 // Server is a running redis-server.
 type Server struct {
 	Port int
-	Log  string // file
+	Log  string // path of the log file
 	dir  string
 	cmd  *exec.Cmd
-	done chan struct{} // closed once the process has ended
+	done chan struct{} // closed when the process has ended
 }
 
 // Start runs a server with its files in dir. args are appended to its command line.
@@ -39,7 +39,7 @@ func Start(dir string, args ...string) (*Server, error) {
 		return nil, ErrNone
 	}
 	var last error
-	for range 5 { // try again with another port, because a process may have taken this one meanwhile
+	for range 5 { // try again with another port, because a process may have taken this one in between
 		var ports [2]int
 		for i := range ports {
 			ports[i], err = freePort()
@@ -106,14 +106,14 @@ func argument(args []string, name string) string {
 	return ""
 }
 
-// Addr returns host:port.
+// Addr returns the address in the form HOST:PORT.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port)) }
 
-// URL returns the address in the form of a setting.
+// URL returns the address in the form in which it is given in a setting.
 func (s *Server) URL() string { return "redis://" + s.Addr() }
 
-// Restart runs an ended server again, at the same address and empty. Another process may hold the
-// port for a moment, as the local end of a connection.
+// Restart runs an ended server again, at the same address and empty. Restart retries, because
+// another process may use the port for a moment as the local end of a connection.
 func (s *Server) Restart() (err error) {
 	for end := time.Now().Add(startWithin); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		s.cmd, s.done = exec.Command(s.cmd.Path, s.cmd.Args[1:]...), make(chan struct{})
@@ -137,7 +137,7 @@ func (s *Server) Stop() {
 	<-s.done
 }
 
-// Cluster is three nodes that share the slots. If one node is lost, only its own slots are
+// Cluster consists of three nodes that share the slots. If one node is lost, only its own slots are
 // lost.
 type Cluster struct{ Nodes []*Server }
 

@@ -40,18 +40,18 @@ type Fault int
 // The faults.
 const (
 	None     Fault = iota
-	Error500       // nothing is done
+	Error500       // the request is not carried out, and the answer is an error
 	Error503
-	CutBefore  // the connection ends, and nothing is done
-	CutAfter   // it is done, but the answer is lost
-	Truncate   // half of the answer is sent
-	Twice      // it is done twice; the second answer is sent
-	Slow       // it is delayed a little
+	CutBefore  // the request is not carried out, and the connection ends
+	CutAfter   // the request is carried out, but the answer is lost
+	Truncate   // only half of the answer is sent
+	Twice      // the request is carried out twice, and the second answer is sent
+	Slow       // the request is delayed a little
 	Bare       // the answer has no ETag
 	Skewed     // the server refuses the time of the request
 	Forbidden  // the server refuses the credentials
-	UnknownKey // the server does not know the credentials, in the words of one product
-	Faults     // the number of faults
+	UnknownKey // the server does not know the credentials, and says so in the words of one product
+	Faults     // number of faults
 )
 
 // The bucket and the credentials of the server.
@@ -73,8 +73,8 @@ type Server struct {
 
 	mu      sync.Mutex
 	objects map[string][]byte
-	times   map[string]time.Time // when each was written, by the server's clock
-	ahead   time.Duration        // how far that clock is ahead of this process's
+	times   map[string]time.Time // when each object was written, by the server's clock
+	ahead   time.Duration        // how far the server's clock is ahead of this process's clock
 	fault   func(*http.Request) Fault
 	asked   int
 	took    int64
@@ -102,7 +102,8 @@ func New(t testing.TB) *Server {
 	return s
 }
 
-// Env returns the environment that a process needs to be accepted, and to look for credentials nowhere else.
+// Env returns the environment with which the server accepts a process. With it, the process does
+// not look for credentials elsewhere.
 func (s *Server) Env() map[string]string {
 	return map[string]string{
 		"AWS_ACCESS_KEY_ID": Key, "AWS_SECRET_ACCESS_KEY": Secret, "AWS_SESSION_TOKEN": "", "AWS_REGION": "us-east-1", "AWS_CA_BUNDLE": "",
@@ -115,7 +116,7 @@ func (s *Server) Address(prefix string) string {
 	return "s3://" + Bucket + "/" + prefix + "?endpoint=" + url.QueryEscape(s.url) + "&path-style=1&region=us-east-1"
 }
 
-// Break makes each request meet the fault that f returns. nil means that no request fails.
+// Break makes each request suffer the fault that f returns for it. If f is nil, no request fails.
 func (s *Server) Break(f func(*http.Request) Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,12 +173,12 @@ func (s *Server) Object(key string) []byte {
 	return bytes.Clone(s.objects[key])
 }
 
-// Set replaces the content of an object; nil removes it.
+// Set replaces the content of an object. If b is nil, it removes the object.
 func (s *Server) Set(key string, b []byte) {
 	s.t.Helper()
 	if s.dir != "" {
 		err := os.Remove(filepath.Join(s.dir, Bucket, key))
-		if b != nil { // store it through the server, because a file without an ETag is not an object
+		if b != nil { // store the object through the server, because a file without an ETag is not an object
 			_, err = s.direct.PutObject(context.Background(), Bucket, key, bytes.NewReader(b), int64(len(b)), minio.PutObjectOptions{})
 		}
 		if err != nil {
@@ -203,7 +204,7 @@ func (s *Server) Pass(d time.Duration) {
 
 func (s *Server) nowLocked() time.Time { return time.Now().Add(s.ahead) }
 
-// front is in front of the server and causes the faults.
+// front handles requests in front of the server and causes the faults.
 func (s *Server) front(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -212,7 +213,7 @@ func (s *Server) front(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	choose, fault := s.fault, None
 	s.mu.Unlock()
-	if choose != nil { // called without the lock, because choose may make requests of its own
+	if choose != nil { // called without the lock, because choose may make requests itself
 		fault = choose(r)
 	}
 	s.mu.Lock()
@@ -338,7 +339,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// listPage is the most objects in one page of a listing. It is small so that tests get several pages.
+// listPage is the maximum number of objects in one page of a listing. It is small so that tests get
+// several pages.
 const listPage = 50
 
 type listing struct {
@@ -393,7 +395,7 @@ func (s *Server) list(w http.ResponseWriter, q url.Values) {
 	}
 }
 
-// versity starts versitygw over a directory.
+// versity starts versitygw, which stores its objects in a directory.
 func (s *Server) versity(bin string) {
 	s.t.Helper()
 	s.dir = s.t.TempDir()
@@ -428,6 +430,6 @@ func (s *Server) versity(bin string) {
 	to := &url.URL{Scheme: "http", Host: at}
 	s.inner = &httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) {
 		p.SetURL(to)
-		p.Out.Host = p.In.Host // keep the Host, because the client has signed it
+		p.Out.Host = p.In.Host // keep the Host header, because the client has signed it
 	}}
 }

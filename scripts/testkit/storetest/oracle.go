@@ -31,7 +31,7 @@ const (
 	ModeCell    CellKind = "mode"
 )
 
-// Value is the value of a cell. The zero Value means that there is none.
+// Value is the value of a cell. The zero Value means that the cell has no value.
 type Value struct {
 	Set  bool
 	Node int
@@ -47,15 +47,15 @@ type Fact struct {
 	Value, Before Value
 	Session       store.SessionID
 	Plan          string
-	cancels       map[int]bool // for a fact of a plan, the facts that it undoes
+	cancels       map[int]bool // for a fact of a plan: the facts that it undoes
 }
 
 const root = 1
 
 // Oracle is the model of a history. It holds facts about cells, and derives everything else from
 // them by brute force. It decides for each cell what undo, redo and restore should do. A cell that
-// is still as the undone facts left it gets the value from before them. The rules of settle make
-// the result a tree.
+// still has the value that the undone facts gave it gets its value from before these facts. The
+// rules in settle ensure that the result is a tree.
 type Oracle struct {
 	Facts []Fact
 	kind  map[int]uint32 // S_IFMT, by node
@@ -114,7 +114,7 @@ func (o *Oracle) Observe(t *Tree, session store.SessionID, plan string) int {
 	return o.ops
 }
 
-// SameFile records that a new inode continues an old one's history, as in an atomic save.
+// SameFile records that a new inode continues the history of an old inode, as in an atomic save.
 func (o *Oracle) SameFile(old, now uint64) { o.nodes[now] = o.nodes[old] }
 
 func sorted[V any](m map[Cell]V) []Cell {
@@ -135,7 +135,7 @@ func (o *Oracle) walk(cells map[Cell]Value, fn func(p store.Path, c Cell, n int)
 	var down func(dir store.Path, d int)
 	down = func(dir store.Path, d int) {
 		if seen[d] {
-			return // the directory is in two places, which settle resolves
+			return // the directory is in two places; settle resolves that
 		}
 		seen[d] = true
 		for _, c := range kids[d] {
@@ -149,7 +149,7 @@ func (o *Oracle) walk(cells map[Cell]Value, fn func(p store.Path, c Cell, n int)
 	down("", root)
 }
 
-// Tree describes each path, including the first of the file's names.
+// Tree describes each path. A description contains the first of the file's names.
 func (o *Oracle) Tree(cells map[Cell]Value) map[store.Path]string {
 	out, first := map[store.Path]string{}, map[int]store.Path{}
 	o.walk(cells, func(p store.Path, _ Cell, n int) {
@@ -163,7 +163,7 @@ func (o *Oracle) Tree(cells map[Cell]Value) map[store.Path]string {
 	return out
 }
 
-// Shape describes a tree as Oracle.Tree does.
+// Shape describes a tree in the same way as Oracle.Tree.
 func (t *Tree) Shape() map[store.Path]string {
 	out, first := map[store.Path]string{}, map[*File]store.Path{}
 	for _, p := range t.Paths(func(store.Path, *File) bool { return true }) {
@@ -176,15 +176,15 @@ func (t *Tree) Shape() map[store.Path]string {
 	return out
 }
 
-// places returns the entries that refer to each node of a tree.
+// places returns, for each node, the entries that refer to it.
 func (o *Oracle) places(cells map[Cell]Value) map[int][]Cell {
 	out := map[int][]Cell{root: nil}
 	o.walk(cells, func(_ store.Path, c Cell, n int) { out[n] = append(out[n], c) })
 	return out
 }
 
-// cancelled returns the facts that a plan has undone, unless the plan's own fact was undone
-// as well, or is one of those to be undone now.
+// cancelled returns the facts that a plan has undone, except where the plan's own fact was undone
+// as well or is to be undone now.
 func (o *Oracle) cancelled(match func(Fact) bool) map[int]bool {
 	gone := map[int]bool{}
 	for _, f := range slices.Backward(o.Facts) {
@@ -195,8 +195,8 @@ func (o *Oracle) cancelled(match func(Fact) bool) map[int]bool {
 	return gone
 }
 
-// effective returns the facts without those that were undone and those that undid them. A fact to
-// be undone counts as itself, even if a plan wrote it.
+// effective returns the facts without those that were undone and without those that undid them. A
+// fact that is to be undone is included even if it belongs to a plan.
 func (o *Oracle) effective(match func(Fact) bool) []Fact {
 	gone := o.cancelled(match)
 	return slices.DeleteFunc(slices.Clone(o.Facts), func(f Fact) bool { return gone[f.Seq] || len(f.cancels) > 0 && !match(f) })
@@ -204,14 +204,14 @@ func (o *Oracle) effective(match func(Fact) bool) []Fact {
 
 func none(Fact) bool { return false }
 
-// Outcome is what a plan should do.
+// Outcome says what a plan should do.
 type Outcome struct {
 	Goals     map[Cell]Value
 	Conflicts map[Cell]string
 	cancels   map[Cell]map[int]bool
 	already   map[Cell]map[int]bool // facts to be undone of cells that have the wanted value already
 	chosen    map[int]bool
-	touched   map[int]bool // nodes that others have changed since
+	touched   map[int]bool // nodes that others have changed after the undone facts
 	facts     []Fact       // the effective facts
 }
 
@@ -232,7 +232,7 @@ func (o *Oracle) Undo(match func(Fact) bool) *Outcome {
 	for _, c := range sorted(chains) {
 		have, oldest, chain, first := now[c], 0, chains[c], 0
 		if c.Kind != EntryCell {
-			first = 1 // undoing the creation of a file removes its names, and not its content
+			first = 1 // undoing the creation of a file removes its names, but not its content
 		}
 		for i := len(chain) - 1; i >= first; i-- {
 			if !out.chosen[chain[i].Seq] {
@@ -269,8 +269,8 @@ func (o *Oracle) Undo(match func(Fact) bool) *Outcome {
 	return out
 }
 
-// since returns the facts of a cell from a fact on. A plan that gives the cell the value from before
-// them cancels them all.
+// since returns the facts about a cell from the fact seq on. A plan that gives the cell the value
+// from before these facts cancels all of them.
 func (o *Oracle) since(c Cell, seq int) map[int]bool {
 	out := map[int]bool{}
 	for _, f := range o.Facts {
@@ -281,7 +281,8 @@ func (o *Oracle) since(c Cell, seq int) map[int]bool {
 	return out
 }
 
-// UndoPlan decides about the facts of a plan: a cell must still be as the plan left it.
+// UndoPlan decides about the facts of a plan. A cell must still have the value that the plan gave
+// it.
 func (o *Oracle) UndoPlan(plan string) *Outcome {
 	gone, now := o.cancelled(none), o.Cells(o.ops)
 	out := o.outcome(o.effective(none))
@@ -292,7 +293,7 @@ func (o *Oracle) UndoPlan(plan string) *Outcome {
 		if !out.chosen[f.Seq] {
 			continue
 		}
-		for _, g := range out.facts { // since the plan, somebody has changed the file that the plan put here
+		for _, g := range out.facts { // after the plan, others have changed the file that the plan put here
 			if g.Op > f.Op && f.Cell.Kind == EntryCell && g.Cell.Kind != EntryCell && g.Cell.Node == f.Value.Node {
 				out.touched[g.Cell.Node] = true
 			}
@@ -329,9 +330,10 @@ func (o *Oracle) Restore(op int) *Outcome {
 	return out
 }
 
-// TimeOnly records that a plan gives the file with an inode its earlier modification time, while the
-// content already is the earlier one. The time is a part of the content's value, but the oracle does
-// not know times. So the plan says where it changes one, and the facts count as undone.
+// TimeOnly records that a plan restores only the modification time of a file, because the file's
+// content already is the earlier one. The time is part of the content's value, but the oracle knows
+// no times. So the plan says where it changes a time, and the facts count as undone. ino is the
+// file's inode.
 func (o *Oracle) TimeOnly(out *Outcome, ino uint64) {
 	c := Cell{ContentCell, o.nodes[ino], ""}
 	if cancels := out.already[c]; cancels != nil {
@@ -339,7 +341,7 @@ func (o *Oracle) TimeOnly(out *Outcome, ino uint64) {
 	}
 }
 
-// Carry records an outcome as a plan that a session carried out on a tree. It is "" for a person.
+// Carry records an outcome as a plan that was carried out on a tree. session is "" for a person.
 func (o *Oracle) Carry(out *Outcome, plan string, session store.SessionID, t *Tree) {
 	after := o.After(out)
 	o.ops++

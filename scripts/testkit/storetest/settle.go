@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// settle drops, changes or adds goals until the result is a tree in which no work of others
-// is lost, and records conflicts for the cells concerned.
+// settle drops, changes or adds goals until the result is a tree in which no work of others is
+// lost. It records conflicts for the cells concerned.
 func (o *Oracle) settle(out *Outcome) {
 	now := o.Cells(o.ops)
 	drop := func(c Cell, why string) {
@@ -77,8 +77,8 @@ func (o *Oracle) settle(out *Outcome) {
 			again = true
 		}
 	}
-	// Do not report cells of nodes that have no place in the tree. Do not change nodes that had no
-	// place before the plan either.
+	// Drop goals for nodes that have no place in the tree before or after the plan. Drop conflicts
+	// of nodes that have no place after the plan.
 	places, been := o.places(o.After(out)), o.places(now)
 	maps.DeleteFunc(out.Goals, func(c Cell, _ Value) bool {
 		_, there := places[c.Node]
@@ -109,7 +109,7 @@ func (o *Oracle) bringBack(out *Outcome, n int, after map[Cell]Value) bool {
 		if after[f.Cell].Set {
 			continue
 		}
-		last := f.Seq // what took the node from there before counts as before
+		last := f.Seq // facts before the last one that put the node there do not count
 		for _, g := range o.Facts {
 			if g.Cell == f.Cell && g.Value.Node == n {
 				last = g.Seq
@@ -125,8 +125,8 @@ func (o *Oracle) bringBack(out *Outcome, n int, after map[Cell]Value) bool {
 	return false
 }
 
-// instead returns the directory that is now at the last place of directory n, or 0 if there
-// is none.
+// instead returns the directory that is now at the last place of directory n, or 0 if there is no
+// directory.
 func (o *Oracle) instead(n int, after map[Cell]Value, places map[int][]Cell) int {
 	for _, f := range slices.Backward(o.Facts) {
 		if is := after[f.Cell].Node; f.Cell.Kind == EntryCell && f.Value.Node == n && o.kind[is] == unix.S_IFDIR && places[is] != nil {
@@ -136,9 +136,9 @@ func (o *Oracle) instead(n int, after map[Cell]Value, places map[int][]Cell) int
 	return 0
 }
 
-// endangered returns the nodes that would have no place although the undone facts gave them
-// one and others have changed them since, by writing to a file or by adding an entry to a
-// directory.
+// endangered returns nodes that would have no place. It returns only nodes to which the undone
+// facts gave a place, and which others have changed since, by writing to a file or by adding an
+// entry to a directory.
 func (o *Oracle) endangered(out *Outcome, now, after map[Cell]Value, places map[int][]Cell) (nodes []int) {
 	is := o.places(now)
 	for n := 2; n <= len(o.kind); n++ {
@@ -156,7 +156,7 @@ func (o *Oracle) endangered(out *Outcome, now, after map[Cell]Value, places map[
 		}
 		_, exists := is[n]
 		if !exists && !out.chosen[removed] {
-			continue // somebody else has removed the node
+			continue // another process has removed the node
 		}
 		for c, v := range after {
 			if c.Kind == EntryCell && c.Node == n && v.Set && exists {
@@ -167,7 +167,7 @@ func (o *Oracle) endangered(out *Outcome, now, after map[Cell]Value, places map[
 			nodes = append(nodes, n)
 		}
 	}
-	// Put nodes in a directory that would have no place last, because they may stay together with
+	// Nodes in a directory that would have no place come last, because they may stay together with
 	// the directory.
 	held := map[int]bool{}
 	for c, v := range after {
@@ -185,8 +185,8 @@ func (o *Oracle) endangered(out *Outcome, now, after map[Cell]Value, places map[
 	return nodes
 }
 
-// movedOn reports whether an undone rename removed this name of a file and gave the file another one,
-// which somebody else has removed since, while the file still has a name somewhere.
+// movedOn reports whether an undone rename removed this name of a file and gave the file another
+// name, which others have removed since, while the file still has some name.
 func (o *Oracle) movedOn(out *Outcome, c Cell, n int, now map[Cell]Value) bool {
 	for _, f := range out.facts {
 		if f.Cell != c || f.Before.Node != n || !out.chosen[f.Seq] {

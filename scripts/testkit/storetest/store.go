@@ -1,7 +1,7 @@
-// Package storetest is for tests of packages that use a store. It provides empty stores; a
-// Tree, a file system in memory whose operations return the changes that a daemon would pass
-// to Store.Apply; and an Oracle, which records what happened to a tree and decides what an
-// undo should do.
+// Package storetest is for tests of packages that use a store. It provides empty stores, a Tree and
+// an Oracle. A Tree is a file system in memory whose operations return the changes that a daemon
+// would pass to Store.Apply. An Oracle records what happened to a tree and decides what an undo
+// should do.
 package storetest
 
 import (
@@ -45,7 +45,7 @@ func Fresh(t testing.TB) *store.Store {
 	return Open(t, t.TempDir(), Options())
 }
 
-// FreshRapid returns an empty store for one example of a property.
+// FreshRapid returns an empty store for one example in a test of a property.
 func FreshRapid(r *rapid.T, o store.Options) *store.Store {
 	dir, err := os.MkdirTemp("", "cachebro-store-")
 	if err != nil {
@@ -100,7 +100,7 @@ func Noise(rnd *rand.Rand, lines int) []byte {
 	return b.Bytes()
 }
 
-// Checked fails the test if fsck finds anything.
+// Checked fails the test if fsck finds a fault.
 func Checked(t testing.TB, s *store.Store) {
 	t.Helper()
 	c, err := s.Fsck(context.Background(), false)

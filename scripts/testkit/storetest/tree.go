@@ -24,8 +24,8 @@ type Tree struct {
 	Plan  string
 	Tails bool
 	// Bare makes plans replace files as they do without a mount. The file that loses its last name
-	// exists for a moment under the temporary name, and the new file is recorded before it is
-	// complete.
+	// exists for a moment under the temporary name, and the new file is recorded before its content
+	// is complete.
 	Bare bool
 }
 
@@ -36,7 +36,7 @@ type File struct {
 	Data   string
 	Target string
 	Mtime  int64
-	closed int // bytes that the store has and that a tail may follow; -1 if there are none
+	closed int // number of bytes that the store has and that a tail may follow; -1 if there are none
 }
 
 func NewTree() *Tree { return &Tree{Files: map[store.Path]*File{}, next: 100} }
@@ -195,7 +195,7 @@ func (t *Tree) Empty(p store.Path) bool {
 	return true
 }
 
-// free draws a path that does not exist, in an existing directory.
+// free draws a path that does not exist. It is in an existing directory.
 func (t *Tree) free(r *rapid.T) (store.Path, bool) {
 	dirs := append([]store.Path{""}, t.Paths(func(_ store.Path, n *File) bool { return n.dir() })...)
 	p := rapid.SampledFrom(dirs).Draw(r, "dir")
@@ -302,7 +302,7 @@ func Differs(s *store.Store, want map[store.Path]File) string {
 	return msg
 }
 
-// unlike returns how a file differs from what a step expects, "" if it does not.
+// unlike returns how a file differs from the state that a step expects, or "" if it does not.
 func (n *File) unlike(st store.Step) string {
 	if len(st.Expect) == 64 {
 		content := ""
@@ -431,7 +431,7 @@ func temporary(p *store.Plan, st store.Step) store.Path {
 	return store.Path(path.Join(path.Dir(string(st.Path)), fmt.Sprintf(".cachebro-%s-%d~", p.ID, st.N)))
 }
 
-// replace gives the file tmp the name of another one.
+// replace gives the file tmp the name of another file.
 func (t *Tree) replace(tmp, name store.Path) []store.Change {
 	if !t.Bare || t.Links(t.Files[name]) > 1 {
 		return []store.Change{t.Rename(tmp, name)}
