@@ -343,8 +343,8 @@ func TestLockDeadlock(t *testing.T) {
 	a.end()
 }
 
-// TestLockDeadlockLater: of two processes, one first waits for a third process. Only after the
-// third has released its lock do the two wait for each other. Both used to wait forever.
+// TestLockDeadlockLater: one of two processes first waits for a third. Only after the third has
+// released its lock do the two wait for each other. Both used to wait forever.
 func TestLockDeadlockLater(t *testing.T) {
 	f := mountTest(t, nil)
 	if err := os.WriteFile(filepath.Join(f.dir, "f"), nil, 0o644); err != nil {
@@ -371,7 +371,7 @@ func TestLockDeadlockLater(t *testing.T) {
 }
 
 // TestLockInterrupted: a process that waits for a lock can be killed, and occupies no thread of the
-// server. After its death, the server keeps no waiting request of it.
+// server. After its death, the server no longer keeps its request.
 func TestLockInterrupted(t *testing.T) {
 	f := mountTest(t, nil)
 	if err := os.WriteFile(filepath.Join(f.dir, "f"), nil, 0o644); err != nil {
@@ -426,8 +426,8 @@ func TestLockAfterClose(t *testing.T) {
 	}
 }
 
-// TestLockedMemory: a file that processes share as memory can be used at one time only through the
-// mount or only by bypassing it.
+// TestLockedMemory: at any one time, a file that processes share as memory can be used either through
+// the mount or by bypassing it, but not in both ways.
 func TestLockedMemory(t *testing.T) {
 	h := newHeirs(t)
 	src := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), h.source.Fd())

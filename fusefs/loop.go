@@ -167,7 +167,7 @@ const (
 )
 
 // loop serves requests until the connection ends or enough other loops are running. Its thread ends
-// with it, because the thread's identity may have been changed.
+// too, because the thread's identity may have been changed.
 func (d *device) loop() {
 	defer d.loops.Done()
 	defer d.threads.Add(-1)

@@ -82,7 +82,7 @@ func mountTest(t *testing.T, change func(*Options)) *fixture {
 	}
 	f := &fixture{t: t, dir: dir, src: fmt.Sprintf("/proc/self/fd/%d", source.Fd()), rec: &recorder{}}
 	opt := Options{Source: source, Mountpoint: dir, Observer: f.rec, AllowOther: os.Geteuid() == 0}
-	// Use a ledger, as mountd does. Without a ledger, no file rests.
+	// Use a ledger, as mountd does. Without a ledger, no file rests (see table.go).
 	if opt.Ledger, err = NewLedger(); err == nil {
 		t.Cleanup(func() { opt.Ledger.Close() })
 	} else if !errors.Is(err, errors.ErrUnsupported) {

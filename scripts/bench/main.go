@@ -33,10 +33,10 @@ type task struct {
 }
 
 func main() {
-	runs := flag.Int("n", 5, "runs of each; the median counts")
-	only := flag.String("only", "", "only tasks whose name contains this")
+	runs := flag.Int("n", 5, "runs of each task; the median counts")
+	only := flag.String("only", "", "run only the tasks whose name contains this text")
 	binary := flag.String("cachebro", "", "also measure re-reads over MCP with this binary")
-	index := flag.Int("first-index", -1, "instead: mount the only DIR and let so many clients read during its first index, if several beside a writer")
+	index := flag.Int("first-index", -1, "instead: mount the only DIR and let this many clients read during its first index, beside a writer if there are several")
 	flag.Parse()
 	if *index >= 0 && flag.NArg() == 1 {
 		if err := firstIndex(*binary, flag.Arg(0), *index, *index > 1); err != nil {

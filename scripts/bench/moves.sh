@@ -24,7 +24,7 @@ until_() { # LIMIT COMMAND…: waits until the command succeeds, at most LIMIT s
 		sleep 1
 	done
 }
-indexed() { # and the log has everything that was in the spool
+indexed() { # succeeds if the scan and the index are complete and nothing is left in the spool
 	"$cb" status --json --dir "$dir" | tr -d ' \n' >"$work/status"
 	grep -q '"done":true' "$work/status" && grep -q '"ready":true' "$work/status" && ! grep -q '"lag":[1-9]' "$work/status"
 }
@@ -69,7 +69,7 @@ until_ 120 indexed
 daemon=$(said daemon_pid)
 state=$(dirname "$(readlink -f "$(ls -d "$XDG_STATE_HOME"/cachebro/moves-*/lock)")")
 printf '| | who did it | daemon | versions | a version | history | log -n 5 | spool | daemon, most |\n|---|---|---|---|---|---|---|---|---|\n'
-renames() { # each to one of ten names
+renames() { # COUNT: renames the tree COUNT times, to ten names in turn
 	perl -e 'my ($d, $n) = @ARGV; for (my $i = 0; $i < $n; $i++) {
 		rename(sprintf("%s/tree%d", $d, $i % 10), sprintf("%s/tree%d", $d, ($i + 1) % 10)) or die "rename $i: $!" }' "$dir" "$1"
 }

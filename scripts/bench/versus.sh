@@ -99,7 +99,7 @@ part_growth() {
 			print n " files: status (ms)", b, x[12], ""; print n " files: umount (ms)", b, x[13], ""; print n " files: on disk (kB)", b, x[14], "" }' "$work/out" >>"$results"
 	done
 }
-part_day() { # also natively, in the same minutes
+part_day() { # measures the native file system too, in the same minutes
 	go build -o "$work/loopback" github.com/hanwen/go-fuse/v2/example/loopback
 	scripts/bench/day.sh "$cb" "$work/loopback" "$work/part" . 1 >"$work/out"
 	awk -F' *[|] *' -v OFS='|' -v b="$build" '$3 ~ /^[0-9]/ {

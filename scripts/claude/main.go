@@ -31,8 +31,8 @@ func runAll() int {
 	cachebro := flag.String("cachebro", "", "the cachebro binary, absolute")
 	claude := flag.String("claude", "", "the claude binary, absolute")
 	keep := flag.String("dir", "", "work here and keep everything (default: a temporary directory, removed)")
-	only := flag.String("only", "", "run the scenarios whose name contains this")
-	bare := flag.Bool("bare", false, "run them without cachebro: nothing is checked, the bytes of the results are counted")
+	only := flag.String("only", "", "run only the scenarios whose name contains this text")
+	bare := flag.Bool("bare", false, "run the scenarios without cachebro: check nothing, but count the bytes of the results")
 	flag.Parse()
 	dir := *keep
 	if dir == "" {

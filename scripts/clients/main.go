@@ -94,9 +94,9 @@ func run() int {
 	exe := flag.String("cachebro", "", "the cachebro binary, absolute")
 	npm := flag.String("npm", "", "the directory with the clients' node_modules, absolute")
 	keep := flag.String("dir", "", "work here and keep everything (default: a temporary directory, removed)")
-	only := flag.String("only", "", "the client of this name")
+	only := flag.String("only", "", "run only the client with this name")
 	checks := flag.String("claude", "", "the checks of scripts/claude, absolute")
-	part := flag.String("scene", "", "the scene of this ability")
+	part := flag.String("scene", "", "run only the scene that tests this ability")
 	flag.Parse()
 	top, err := os.Getwd()
 	if err != nil {

@@ -55,8 +55,8 @@ func main() {
 
 func run(args []string) error {
 	fs := flag.NewFlagSet("dist", flag.ContinueOnError)
-	out := fs.String("out", "dist", "where to put it; what lies there goes")
-	list := fs.String("targets", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64", "what to build for")
+	out := fs.String("out", "dist", "the output directory; its previous contents are deleted")
+	list := fs.String("targets", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64", "the targets to build for")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}

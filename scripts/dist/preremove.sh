@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs before a removal, but does nothing before an update. Mounts keep running until they are
 # unmounted, because the processes that serve them are already running. The files of a project are
-# plain files.
+# plain files, so the removal does not change them.
 set -e
 case "${1:-}" in
 upgrade | 1) exit 0 ;;

@@ -31,8 +31,8 @@ const (
 )
 
 func main() {
-	cachebro := flag.String("cachebro", "bin/cachebro", "the binary")
-	n := flag.Int("n", 200, "processes per case")
+	cachebro := flag.String("cachebro", "bin/cachebro", "the cachebro binary")
+	n := flag.Int("n", 200, "the number of processes per case")
 	flag.Parse()
 	exe, err := filepath.Abs(*cachebro)
 	if err == nil {

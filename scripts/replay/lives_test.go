@@ -13,7 +13,7 @@ import (
 
 var (
 	lives = flag.Int("lives", 1, "random lives for each client")
-	life  = flag.Uint64("life", 1, "seed of the first")
+	life  = flag.Uint64("life", 1, "seed of the first life")
 )
 
 // TestLives plays random sessions, which each client reports in its own way. They consist of reads

@@ -1,8 +1,8 @@
 #!/bin/bash
-# Tests a cap that a busy mount reaches. Writers work while the store is garbage-collected and
-# packed, and its daemon is killed with kill -9 in the middle of that, again and again. The last
-# contents of the files are kept, fsck finds no fault after any round, and the store stays below its
-# cap.
+# Tests the cap on a store's size on a busy mount that reaches it. Writers work while the store is
+# garbage-collected and packed, and its daemon is killed with kill -9 in the middle of that, again
+# and again. The last contents of the files are kept, fsck finds no fault after any round, and the
+# store stays below its cap.
 #
 # usage: cap.sh [CACHEBRO [ROUNDS [CAP]]]; prints its counts.
 set -u -o pipefail

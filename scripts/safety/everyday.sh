@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Does what people do in a project every day, with the real tools, first in a plain directory and
 # then in a mounted one. Prints what fails, and counts for both. Ends with status 1 if a check fails
-# on the mount and not in the plain directory. Tools that are not installed are left out, and so are
-# npm's packages without a network.
+# on the mount and not in the plain directory. It skips tools that are not installed, and npm's
+# packages if there is no network.
 #   scripts/safety/everyday.sh [CACHEBRO]
 set -uo pipefail
 bin=$(realpath "${1:-bin/cachebro}")

@@ -11,7 +11,7 @@
 #    3. a file that a person edited after the agent is a conflict, and everything else is undone
 #
 # usage: scenario.sh [CACHEBRO [SOURCE]]   CACHEBRO is the binary, and SOURCE a tree of Go files
-# from which the project is made. AS_USER=name runs it as that user.
+# from which the project is made. AS_USER=name runs the script as that user.
 set -u -o pipefail
 
 cachebro=$(realpath "${1:-bin/cachebro}")

@@ -41,8 +41,8 @@ const (
 func main() {
 	runs := flag.Int("n", 5, "runs of each build; the median counts")
 	files := flag.Int("files", 10000, "files of the project")
-	only := flag.String("only", "", "works to show; those that others need are done all the same")
-	do := flag.Int("save", 0, "instead: save files in WORK so many times")
+	only := flag.String("only", "", "print only the tasks that match; tasks on which these depend still run")
+	do := flag.Int("save", 0, "instead: save files in WORK this many times")
 	flag.Parse()
 	var err error
 	switch {

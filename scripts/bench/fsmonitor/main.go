@@ -28,7 +28,7 @@ type place struct {
 }
 
 func main() {
-	runs := flag.Int("n", 20, "runs of each; the median counts")
+	runs := flag.Int("n", 20, "runs of each command; the median counts")
 	binary := flag.String("cachebro", "cachebro", "the binary that git asks")
 	flag.Parse()
 	if err := measure(*binary, flag.Args(), *runs); err != nil {
@@ -39,7 +39,7 @@ func main() {
 
 func measure(binary string, dirs []string, runs int) error {
 	if len(dirs) != 2 {
-		return errors.New("a plain directory and a mounted one are needed")
+		return errors.New("needs two directories: one without a mount, and one with a mount")
 	}
 	if err := certain(binary, dirs[1]); err != nil {
 		return err

@@ -1,9 +1,10 @@
 // Command history measures what a long history costs. With -make it makes a project and, through
 // the store's own interface, a history with the requested number of versions. The history contains
 // baselines of existing files, files that are edited again and again, a log that grows by a line
-// with each version, a removed directory, and another scan at the end. With -ask it runs cachebro's
-// commands on that history. For each command it prints the processor time of the daemon and of the
-// client, the wall time, and the number of lines in the answer.
+// with each version, a removed directory, and another scan at the end. With -cachebro it runs
+// commands of this binary on that history. For each command it prints the processor time of the
+// daemon and of the client, the wall time, the megabytes that the daemon read, and the number of
+// lines in the answer.
 package main
 
 import (
@@ -26,11 +27,11 @@ import (
 )
 
 func main() {
-	binary := flag.String("cachebro", "", "the binary to ask")
-	work := flag.String("work", "", "where the project and its history lie")
-	n := flag.Int("make", 0, "make a history of so many versions")
-	only := flag.String("only", "", "ask only what contains this")
-	runs := flag.Int("runs", 1, "ask each so often, and print the median by processor time")
+	binary := flag.String("cachebro", "", "the cachebro binary to query")
+	work := flag.String("work", "", "the directory of the project and its history")
+	n := flag.Int("make", 0, "make a history of this many versions")
+	only := flag.String("only", "", "ask only the questions whose name contains this text")
+	runs := flag.Int("runs", 1, "how often to ask each question; only the middle one of these runs is printed")
 	flag.Parse()
 	err := errors.New("name -work, and -make or -cachebro")
 	if *work != "" && *n > 0 {

@@ -1,7 +1,7 @@
-// Command results measures how much stored results help. It measures how long an answer from each
-// store takes (memory, the project's database, Redis, a Redis cluster of three). It also compares
-// "memo -- go test ./..." on a real module with the command itself. It starts its own servers and
-// daemon, on the loopback interface and in a temporary directory.
+// Command results measures how much stored results help. It measures how long an answer takes from
+// each store: memory, the project's database, Redis, and a Redis cluster of three servers. It also
+// compares "memo -- go test ./..." on a real module with the command itself. It starts its own
+// servers and daemon, on the loopback interface and in a temporary directory.
 //
 // Usage: results [-cachebro BIN] [-n N] [-module DIR]
 package main
@@ -23,7 +23,7 @@ import (
 func main() {
 	n := flag.Int("n", 2000, "hits per store")
 	binary := flag.String("cachebro", "", "also measure memo with this binary")
-	module := flag.String("module", "", "a Go module whose tests pass (default: one of ours from the module cache)")
+	module := flag.String("module", "", "a Go module whose tests pass (default: one of our dependencies in the module cache)")
 	flag.Parse()
 	err := stores(*n)
 	if err == nil && *binary != "" {

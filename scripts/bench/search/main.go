@@ -34,14 +34,14 @@ type bench struct {
 
 func main() {
 	var b bench
-	flag.StringVar(&b.binary, "cachebro", "", "the program")
-	flag.StringVar(&b.native, "native", "", "the tree, plain")
+	flag.StringVar(&b.binary, "cachebro", "", "the cachebro binary")
+	flag.StringVar(&b.native, "native", "", "the tree without a mount")
 	flag.StringVar(&b.mounted, "mounted", "", "the same tree, to be mounted")
-	flag.StringVar(&b.work, "work", "", "an empty directory for made trees")
+	flag.StringVar(&b.work, "work", "", "an empty directory for generated trees")
 	flag.StringVar(&b.queries, "queries", "testdata/search/queries.json", "the queries")
 	flag.IntVar(&b.every, "every", 1, "ask every nth query")
-	flag.IntVar(&b.most, "most", 10_000, "the largest made tree, in files")
-	flag.BoolVar(&b.fresher, "fresh", false, "measure only how soon what was saved is found")
+	flag.IntVar(&b.most, "most", 10_000, "the number of files of the largest generated tree")
+	flag.BoolVar(&b.fresher, "fresh", false, "measure only how soon a search finds a saved change")
 	flag.Parse()
 	if err := b.run(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "search bench:", err)
