@@ -44,10 +44,10 @@ func TestForgottenDirectoryKeepsNames(t *testing.T) {
 	names("a")
 }
 
-// A watch held a directory after the kernel had forgotten the directory above it. The server that then
-// took over knew a name in it, but not the way there: it recorded changes of the file under a path that
-// was wrong. When the directory was forgotten too, it panicked with a lock held, and the mount stood
-// still.
+// A directory is still known, as under an inotify watch, after the kernel has forgotten the directory
+// above it. Then another server takes over. That server used to record changes of a file in the
+// directory under a path that lacked its beginning. When the directory was forgotten too, the server
+// panicked while it held a lock, and the mount stood still.
 func TestTakeOverOfNameInForgottenDirectory(t *testing.T) {
 	dir := t.TempDir()
 	ledger, err := NewLedger()

@@ -235,8 +235,8 @@ func (o *overlay) restoreNames(n *inode, refs []uint32, nodes map[uint64]*inode)
 	}
 }
 
-// dropLost drops the names of n that do not lead to the root, because the kernel has forgotten a
-// directory above them. If none is left, n counts as gone until it is looked up again.
+// dropLost drops the names of n that do not lead to the root because the kernel has forgotten a
+// directory above them. If no name is left, n counts as gone until it is looked up again.
 func (o *overlay) dropLost(n *inode) {
 	all := []link{n.link}
 	if n.more != nil {
