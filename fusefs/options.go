@@ -196,13 +196,14 @@ type Closed struct {
 
 // Event is an operation on names or attributes that has succeeded.
 type Event struct {
-	Op     event.Op
-	File   File // nil for OpRmdir and if unknown
-	Caller Caller
-	Path   string
-	Path2  string     // the new name, for OpRename, OpExchange, OpLink
-	Target string     // where the symlink points, for OpSymlink and if File is a symlink
-	Stat   event.Stat // after the operation; before it for OpUnlink and OpRmdir
+	Op          event.Op
+	File        File // nil for OpRmdir and if unknown
+	Caller      Caller
+	Path        string
+	Path2       string     // the new name, for OpRename, OpExchange, OpLink
+	Target      string     // where the symlink points, for OpSymlink and if File is a symlink
+	OtherTarget string     // where Replaced points, for OpExchange, if Replaced is a symlink
+	Stat        event.Stat // after the operation; before it for OpUnlink and OpRmdir
 	// Replaced is the inode that lost its name to the rename, if there is one (OpRename), or the
 	// inode that got the name Path (OpExchange).
 	Replaced File

@@ -252,6 +252,9 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, d
 		if r.src.kind == unix.S_IFLNK {
 			ev.Target = readlink(fd1, r.fromName)
 		}
+		if exchange && r.dst != nil && r.dst.kind == unix.S_IFLNK {
+			ev.OtherTarget = readlink(fd2, r.toName)
+		}
 	}
 	o.closeBeforeRename(r.src, c)
 	if exchange && r.dst != nil {
@@ -264,8 +267,8 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, d
 	if o.finder != nil {
 		o.finder.Found(r.src, ev.Path, ev.Target, r.srcStat.Stat)
 		if exchange || replaces && (!r.dst.isReg() || r.dstStat.Nlink > 1) {
-			target := ""
-			if r.dst.kind == unix.S_IFLNK {
+			target := ev.OtherTarget
+			if r.dst.kind == unix.S_IFLNK && target == "" {
 				target = readlink(fd2, r.toName)
 			}
 			o.finder.Found(r.dst, ev.Path2, target, r.dstStat.Stat)

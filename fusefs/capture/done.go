@@ -222,7 +222,7 @@ func (c *Capture) exchanged(e fusefs.Event, r *spool.Record) {
 	}
 	c.boundary.moved(e.Path, e.Path2, true)
 	if was, is := from, to; other.Ino != 0 && c.crosses(e, &from, &to) {
-		c.recordExcluded(e.Replaced, e.Path2, "", other, is)
+		c.recordExcluded(e.Replaced, e.Path2, e.OtherTarget, other, is)
 		c.enterBoundary(e.Path, e.Replaced, isDir(other))
 		c.recordExcluded(e.File, e.Path, e.Target, e.Stat, was)
 		c.enterBoundary(e.Path2, e.File, isDir(e.Stat))
@@ -234,9 +234,9 @@ func (c *Capture) exchanged(e fusefs.Event, r *spool.Record) {
 		c.forget(e.Path, true)
 		c.forget(e.Path2, true)
 		if to == ignore.Excluded {
-			c.swapped(e, e.Path, from, e.File, e.Replaced)
+			c.swapped(e, e.Path, from, e.File, e.Replaced, e.OtherTarget)
 		} else {
-			c.swapped(e, e.Path2, to, e.Replaced, e.File)
+			c.swapped(e, e.Path2, to, e.Replaced, e.File, e.Target)
 		}
 		return
 	}
@@ -275,8 +275,8 @@ func (c *Capture) exchanged(e fusefs.Event, r *spool.Record) {
 }
 
 // swapped records the exchange of the name p with an excluded name. p led to the file before and
-// now leads to the file after.
-func (c *Capture) swapped(e fusefs.Event, p string, class ignore.Class, before, after fusefs.File) {
+// now leads to the file after. target is where that points, if it is a symlink.
+func (c *Capture) swapped(e fusefs.Event, p string, class ignore.Class, before, after fusefs.File, target string) {
 	was, err := before.Stat()
 	if err != nil {
 		c.opt.Logger.Debug("exchanged", "path", p, "err", err)
@@ -293,7 +293,7 @@ func (c *Capture) swapped(e fusefs.Event, p string, class ignore.Class, before, 
 		c.opt.Logger.Debug("exchanged", "path", p, "err", err)
 		return
 	}
-	r = &spool.Record{Kind: spool.KindVersion, Op: event.OpCreate, Class: class, Path: p, Node: after.ID(), Stat: c.withXattrs(after, is), Time: e.Time.UnixNano()}
+	r = &spool.Record{Kind: spool.KindVersion, Op: event.OpCreate, Class: class, Path: p, Target: target, Node: after.ID(), Stat: c.withXattrs(after, is), Time: e.Time.UnixNano()}
 	switch {
 	case isDir(is):
 		r.Op = event.OpMkdir

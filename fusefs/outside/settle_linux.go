@@ -391,6 +391,7 @@ func (r *Recorder) recordMove(o *op, from, to event.Stat) {
 	if o.replaced != nil {
 		ev.Replaced = o.replaced
 		if o.op == event.OpExchange {
+			ev.OtherTarget = target(o.from.path, from)
 			o.replaced.dropName(b)
 		} else {
 			r.lostName(o.replaced, o.to.path, o.to.st, o)

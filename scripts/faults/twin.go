@@ -332,7 +332,7 @@ func (t *trial) try(p *place, start *snapshot) (err error) {
 				list, want = t.differences(c.want, now), c.want
 			}
 			return slices.DeleteFunc(list, func(d difference) bool {
-				if e, ok := want.names[d.path]; ok && e.kind != unix.S_IFDIR && end.names[d.path].kind == 0 &&
+				if e, ok := want.names[d.path]; ok && e.kind != unix.S_IFDIR && end.names[d.path].ino != e.ino &&
 					slices.ContainsFunc(end.files[e.ino], func(p string) bool { return settled[p] }) {
 					return true // an earlier command named it by another name of the same file
 				}
@@ -821,7 +821,7 @@ func (t *trial) namedIn(lines []string, d difference) bool {
 func saysOfAll(line, what string) bool {
 	said := map[string][]string{
 		"presence": {"DIR: removeat: directory not empty", "DIR: the directory holds other files", "DIR: is something else", "DIR: made again since", `DIR: "`}, // the last: it could not be moved
-		"absence":  {`"DIR" exists`, "DIR: nothing is known of it", "DIR: what was there before is not known"},
+		"absence":  {`"DIR" exists`, "DIR: its present content could not be restored later", "DIR: nothing is known of it", "DIR: what was there before is not known"},
 	}
 	return slices.ContainsFunc(said[what], func(words string) bool { return strings.Contains(line, words) })
 }
