@@ -86,8 +86,8 @@ func TestUndoNamesDirectoryThatStays(t *testing.T) {
 func TestUndoNamesDirectoryOfChangedMode(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
-	c.as("A", "sh", "t1", 10).do(tr.Mkdir("b", storetest.DirMode), tr.Chmod("b", 0o700))
-	c.as("B", "chmod", "t2", 11).do(tr.Chmod("b", storetest.DirMode&0o7777))
+	c.as("A", "sh", "t1", 10).do(tr.Mkdir("b", storetest.DirMode))
+	c.as("B", "chmod", "t2", 11).do(tr.Chmod("b", 0o750))
 	p := c.undo(Query{Select: store.Filter{Session: "A"}})
 	c.carry(p)
 	if tr.Files["b"] == nil || len(p.Conflicts) != 1 || p.Conflicts[0].Path != "b" || p.Conflicts[0].Actor.Session != "B" {
@@ -199,5 +199,23 @@ func TestRestoreAfterAPlanExchangedTheFile(t *testing.T) {
 	restore(0)
 	if now := tr.Clone(); len(now) > 0 {
 		t.Errorf("left:\n%s", show(now))
+	}
+}
+
+// A made a file and changed its mode, and B changed the mode back. An undo of A kept the file for B's
+// change, which it undid as well, so a second undo of A removed the file. It is as A made it, so the
+// first undo removes it.
+func TestUndoOfAFileThatOthersChangedBack(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("A", "sh", "t1", 10).do(tr.Write("a", "1\n"), tr.Chmod("a", 0o700))
+	c.as("B", "chmod", "t2", 11).do(tr.Chmod("a", 0o644))
+	c.as("A", "chmod", "t3", 10).do(tr.Chmod("a", 0o755))
+	c.carry(c.undo(Query{Select: store.Filter{Session: "A"}}))
+	if now := tr.Clone(); len(now) > 0 {
+		t.Errorf("left:\n%s", show(now))
+	}
+	if again := c.undo(Query{Select: store.Filter{Session: "A"}}); len(again.Steps) > 0 {
+		t.Errorf("undone again: %+v", again.Steps)
 	}
 }

@@ -317,8 +317,9 @@ func (m *maker) keptBy(a *aims, n *node) *fact {
 			}
 		}
 	}
-	if made := n.made.Seq; made != 0 && a.sel(&fact{v: n.made, seqs: []uint64{made}}) {
-		placed = min(placed, made)
+	madeByUndone := n.made.Seq != 0 && a.sel(&fact{v: n.made, seqs: []uint64{n.made.Seq}})
+	if madeByUndone {
+		placed = min(placed, n.made.Seq)
 	}
 	for _, c := range []*cell{&n.content, &n.meta} {
 		i := a.h.effective(c, len(c.facts)-1)
@@ -328,7 +329,9 @@ func (m *maker) keptBy(a *aims, n *node) *fact {
 		if i < 0 {
 			continue
 		}
-		if f := &c.facts[i]; f.v.Seq > placed && !f.found && f.v.Plan == "" {
+		f := &c.facts[i]
+		asMade := madeByUndone && c.same(f.value, c.base) // the others only took a change back
+		if f.v.Seq > placed && !f.found && f.v.Plan == "" && !asMade {
 			return f
 		}
 	}
