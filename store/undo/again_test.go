@@ -1,12 +1,34 @@
 package undo
 
 import (
+	"errors"
 	"maps"
 	"testing"
 
 	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
 )
+
+// A redo left a file alone that somebody had changed. That person then gave the file the content that
+// the redo would have given it, and the next redo never ended.
+func TestRedoAfterItsConflictIsGone(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.Write("a", "1\n"), tr.Write("b", "1\n"))
+	c.as("A", "sh", "t1", 10).do(tr.Write("a", "2\n"), tr.Write("b", "2\n"))
+	c.carry(c.undo(Query{Select: store.Filter{Session: "A"}}))
+	c.as("", "vim", "", 5).do(tr.Write("b", "3\n"))
+	redo, err := Planner{Store: c.s}.Redo("", false, false)
+	if err != nil || len(redo.Conflicts) != 1 {
+		t.Fatal(err, redo)
+	}
+	c.carry(redo)
+	c.want("a", "2\n")
+	c.do(tr.Write("b", "2\n"))
+	if d, err := (Planner{Store: c.s}).Redo("", false, false); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
 
 // A plan that had been redone was redone again, which undid what others had done since: a file that
 // they had removed was there again.

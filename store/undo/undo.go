@@ -171,7 +171,8 @@ func (p Planner) lastUndone(passed map[string]bool) (id string, merged map[store
 		if of.Kind == store.PlanRedo {
 			// Paths that it left alone may be redone with --merge or --force until something else
 			// is undone.
-			if newest && len(of.Conflicts)+len(of.Lost)+len(of.Failed) > 0 {
+			left := len(of.Conflicts)+len(of.Lost)+len(of.Failed) > 0
+			if newest && left && !passed[of.Of] {
 				merged, err = p.mergedBy(plans, of.Of)
 				return of.Of, merged, err
 			}
