@@ -81,7 +81,7 @@ func (w *worker) makePrepared(content []byte) error {
 	uid, gid, owned := w.whose(nil)
 	switch {
 	case !fi.Mode().IsRegular() || fi.Size() != int64(len(content)) || fi.ModTime().UnixNano() != w.step.Mtime:
-		if w.begun(content) {
+		if w.begun(content, false) {
 			return w.write(content)
 		}
 		return fmt.Errorf("was changed at once: %w", errChanged)

@@ -89,9 +89,11 @@ func (w *worker) direct() bool {
 }
 
 func (w *worker) do(ctx context.Context, content func() ([]byte, error)) error {
+	var changed error
 	if !w.direct() {
-		if err := w.expect(); err != nil {
-			return err
+		changed = w.expect()
+		if changed != nil && !w.filled() {
+			return changed
 		}
 	}
 	if w.plan.Resume { // a killed process may have begun the step
@@ -105,6 +107,9 @@ func (w *worker) do(ctx context.Context, content func() ([]byte, error)) error {
 		}
 		if w.step.Hash != "" && text.Hash(b) != w.step.Hash {
 			return errors.New("the stored content does not have the hash that the plan names")
+		}
+		if changed != nil && !w.begun(b, true) {
+			return changed
 		}
 		if err := w.withLog(b); err != nil {
 			return err

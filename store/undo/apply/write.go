@@ -21,7 +21,7 @@ func (w *worker) create(content []byte) error {
 	// after this content.
 	err := w.finish(w.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, content, nil, &made)
 	switch {
-	case errors.Is(err, fs.ErrExist) && w.plan.Resume && w.begun(content):
+	case errors.Is(err, fs.ErrExist) && w.plan.Resume && w.begun(content, false):
 		return w.write(content)
 	case errors.Is(err, fs.ErrExist) && !made:
 		return fmt.Errorf("exists again: %w", errChanged)
@@ -32,15 +32,28 @@ func (w *worker) create(content []byte) error {
 }
 
 // begun reports whether the file holds only the beginning of content because a process was killed
-// while writing it. The file's time must then be the time of writing. resultExists handles a file
+// while writing it. The file's time must then be the time of writing. several says whether the file
+// must have several names, because then it is written in place. resultExists handles a file
 // with the whole content. (The kernel's clock for files is slightly behind.)
-func (w *worker) begun(content []byte) bool {
+func (w *worker) begun(content []byte, several bool) bool {
 	fi, err := w.root.Lstat(w.name)
-	if err != nil || !fi.Mode().IsRegular() || links(fi) > 1 || fi.Size() >= int64(len(content)) || fi.ModTime().Before(w.plan.Begun.Add(-time.Second)) {
+	if err != nil || !fi.Mode().IsRegular() || links(fi) > 1 != several {
+		return false
+	}
+	if fi.Size() >= int64(len(content)) || fi.ModTime().Before(w.plan.Begun.Add(-time.Second)) {
 		return false
 	}
 	have, err := w.hash(fi)
 	return err == nil && have == text.Hash(content[:fi.Size()])
+}
+
+// filled reports whether a killed process may have written the file in place, and only its beginning.
+func (w *worker) filled() bool {
+	if !w.plan.Resume || w.step.Do != "write" || w.step.Apart {
+		return false
+	}
+	fi, err := w.root.Lstat(w.name)
+	return err == nil && links(fi) > 1
 }
 
 // stamp sets the time of a file that a killed process has written completely.
