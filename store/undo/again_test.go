@@ -241,3 +241,33 @@ func TestUndoOfAFileThatOthersChangedBack(t *testing.T) {
 		t.Errorf("undone again: %+v", again.Steps)
 	}
 }
+
+// A had removed B's file and given it back, where nothing is mounted. Its undo named the times that its
+// plans had set before B's later changes as a conflict, took the file for A's, removed its directory
+// and kept a hard link of A instead.
+func TestUndoOfTheOwnPlansOnAnothersFile(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	tr.Bare = true
+	c.as("A", "sh", "t1", 10).do(tr.Mkdir("b", storetest.DirMode))
+	seq := c.s.Seq()
+	c.as("B", "vim", "t2", 11).do(tr.Write("b/a", "1\n"))
+	p, err := Planner{Store: c.s}.Restore(nil, seq)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.carryAs(p, "A")
+	c.carryAs(c.undo(Query{Select: store.Filter{Session: "A"}}), "A")
+	c.want("b/a", "1\n")
+	c.as("B", "vim", "t3", 11).do(tr.Write("b/a", "2\n"))
+	c.as("A", "sh", "t4", 10).do(tr.Write("b/a", "3\n"), tr.Link("b/a", "b/b"))
+	p = c.undo(Query{Select: store.Filter{Session: "A"}})
+	if len(p.Conflicts) > 0 {
+		t.Errorf("named %+v", p.Conflicts)
+	}
+	c.carry(p)
+	c.want("b/a", "2\n")
+	if tr.Files["b/b"] != nil {
+		t.Error("the link stays")
+	}
+}

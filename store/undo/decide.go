@@ -339,8 +339,9 @@ func (m *maker) without(h *past, c *cell, sel func(*fact) bool, q Query) *aim {
 			i = h.effective(c, i-1)
 			continue
 		}
-		left, oldest := f.value, i
+		left, oldest, onlyTime := f.value, i, true
 		for i >= 0 && sel(&c.facts[i]) {
+			onlyTime = onlyTime && c.same(c.facts[i].value, c.before(i))
 			oldest, i = i, h.effective(c, i-1)
 		}
 		if q.Force && h.more(c, i, sel) {
@@ -349,6 +350,9 @@ func (m *maker) without(h *past, c *cell, sel func(*fact) bool, q Query) *aim {
 		below := i
 		if c.facts[oldest].v.Plan != "" { // what the plan found, even if an earlier plan should have restored more
 			below = oldest - 1
+		}
+		if over != nil && onlyTime {
+			continue // somebody else has changed the time since
 		}
 		next := m.run(h, c, left, c.before(below+1), over, below, oldest, g, !took, sel, q)
 		if next == nil {

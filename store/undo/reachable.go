@@ -365,10 +365,14 @@ func (m *maker) remaining(a *aims, d *node) (stays, others bool, err error) {
 	return stays, others, err
 }
 
-// setByOthers reports whether somebody else gave an entry its present value.
+// setByOthers reports whether somebody else gave an entry its present value. The undone facts may have
+// removed it and given it back since.
 func (a *aims) setByOthers(c *cell) bool {
 	i := a.h.effective(c, len(c.facts)-1)
-	return i >= 0 && !a.sel(&c.facts[i]) && !c.facts[i].found
+	for i >= 0 && a.sel(&c.facts[i]) {
+		i = a.h.effective(c, i-1)
+	}
+	return i >= 0 && c.same(c.facts[i].value, c.now()) && !c.facts[i].found
 }
 
 // unreachableValue drops the aim for a content or metadata if it is impossible.

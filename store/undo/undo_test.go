@@ -38,11 +38,17 @@ func (c *scene) do(cs ...store.Change) *scene {
 
 func (c *scene) carry(p *Draft) {
 	c.Helper()
+	c.carryAs(p, "")
+}
+
+// carryAs carries a plan out that a session has made.
+func (c *scene) carryAs(p *Draft, by store.SessionID) {
+	c.Helper()
 	if err := c.s.Journal.Begin(context.Background(), &p.Plan, p.Made); err != nil {
 		c.Fatal(err)
 	}
 	was := c.tr.Actor
-	c.tr.Actor = store.Actor{PID: 99, Comm: "cachebro"}
+	c.tr.Actor = store.Actor{PID: 99, Comm: "cachebro", Session: by}
 	cs, err := c.tr.Perform(c.s, &p.Plan)
 	if err != nil {
 		c.Fatalf("%v\n%+v", err, p.Steps)
