@@ -200,6 +200,29 @@ func (h *past) namesThen(v *store.Version) uint32 {
 
 func samePID(a, b store.Actor) bool { return a.PID == b.PID && a.Start == b.Start }
 
+// birthLag bounds how far the birth time of a file is behind the clock, in ns.
+const birthLag = int64(20e6)
+
+// madeAgain returns the node that an entry held until the process of version v removed it, if v makes it
+// again. If the file of v is older than the removal, it only came to this entry, perhaps from where
+// nothing is recorded, and may have other names.
+func (c *cell) madeAgain(v *store.Version) *node {
+	last := len(c.facts) - 1
+	if last < 0 {
+		return nil
+	}
+	by := c.facts[last].v
+	older := v.Op != store.OpRename && v.Stat.Birth != 0 && v.Stat.Birth < by.Time-birthLag
+	if older || v.Time-by.Time > saveTime || !samePID(by.Actor, v.Actor) {
+		return nil
+	}
+	n := c.before(last).node
+	if n != nil && n.nlink > 0 && !n.dir() {
+		return nil
+	}
+	return n
+}
+
 // put puts a node into an entry. If the node was made to replace an older node, or to make it
 // again, put merges it into the older node.
 func (h *past) put(c *cell, n *node, v *store.Version) *node {
@@ -216,11 +239,8 @@ func (h *past) put(c *cell, n *node, v *store.Version) *node {
 	case !n.justMade(v), !n.dir() && (len(n.entries) > 0 || h.namesThen(v) > 1): // the latter has other names
 	case replaced:
 		goesOn = cur
-	case len(c.facts) > 0 && cur == nil && v.Time-c.facts[len(c.facts)-1].v.Time <= saveTime && samePID(c.facts[len(c.facts)-1].v.Actor, v.Actor):
-		goesOn = c.before(len(c.facts) - 1).node // the process that removed it makes it again
-		if goesOn != nil && goesOn.nlink > 0 && !goesOn.dir() {
-			goesOn = nil
-		}
+	case cur == nil:
+		goesOn = c.madeAgain(v)
 	}
 	goesOn = goesOn.latest()
 	taken := goesOn != nil && goesOn != cur && len(goesOn.entries) > 0

@@ -277,3 +277,24 @@ func TestUndoOfWhatWasMovedOn(t *testing.T) {
 		t.Errorf("steps %+v, conflicts %+v", p.Steps, p.Conflicts)
 	}
 }
+
+// A process exchanged a file for one from where nothing is recorded, which has another name there. The
+// undo took that file for the first one, made again, and wrote the former content into it under both
+// names.
+func TestUndoOfFileThatCameFromNowhere(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "sh", "", 5).do(tr.Write("x", "1\n"))
+	came := tr.Write("hidden", "2\n")
+	for range 100 { // some time passes
+		c.as("", "sh", "", 5).do(tr.Write("other", "3\n"))
+	}
+	c.as("A", "mv", "t1", 10).do(tr.Remove("x"))
+	tr.Files["x"] = tr.Files["hidden"]
+	now := tr.Change(store.OpCreate, "x", "", tr.Files["x"])
+	came.Path, came.Time, came.Actor, came.Stat = now.Path, now.Time, now.Actor, now.Stat
+	c.do(came)
+	c.carry(c.undo(Query{Select: store.Filter{Session: "A"}}))
+	c.want("x", "1\n")
+	c.want("hidden", "2\n")
+}

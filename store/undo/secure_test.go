@@ -42,7 +42,7 @@ func (w lax) tell(r *rapid.T, was map[store.Path]storetest.File, cs ...store.Cha
 		case !had || !ignored(gone) || old.Mode&unix.S_IFMT != unix.S_IFREG:
 		case c.Op != store.OpWrite && w.tr.Has(old.Ino): // under another name
 		default:
-			b := store.Change{Op: store.OpBaseline, Class: 1, Path: gone, Time: c.Time, Node: old.Ino, Stat: store.Stat{Dev: 1, Ino: old.Ino, Birth: 7, Mode: old.Mode, Nlink: 1, Size: int64(len(old.Data)), Mtime: old.Mtime}}
+			b := store.Change{Op: store.OpBaseline, Class: 1, Path: gone, Time: c.Time, Node: old.Ino, Stat: store.Stat{Dev: 1, Ino: old.Ino, Birth: old.Birth, Mode: old.Mode, Nlink: 1, Size: int64(len(old.Data)), Mtime: old.Mtime}}
 			if len(old.Data) > smallest {
 				b.NoContent = "too large"
 			} else {

@@ -36,6 +36,7 @@ type File struct {
 	Data   string
 	Target string
 	Mtime  int64
+	Birth  int64
 	closed int // number of bytes that the store has and that a tail may follow; -1 if there are none
 }
 
@@ -63,7 +64,10 @@ func (t *Tree) Change(o store.Op, p, p2 store.Path, n *File) store.Change {
 	c := store.Change{Op: o, Path: p, Path2: p2, Time: clock, Actor: t.Actor, Plan: t.Plan}
 	if n != nil {
 		c.Node, c.Target = n.Ino, n.Target
-		c.Stat = store.Stat{Dev: 1, Ino: n.Ino, Birth: 7, Mode: n.Mode, Nlink: max(1, t.Links(n)), Size: int64(len(n.Data)), Mtime: n.Mtime}
+		if n.Birth == 0 {
+			n.Birth = clock
+		}
+		c.Stat = store.Stat{Dev: 1, Ino: n.Ino, Birth: n.Birth, Mode: n.Mode, Nlink: max(1, t.Links(n)), Size: int64(len(n.Data)), Mtime: n.Mtime}
 	}
 	return c
 }
