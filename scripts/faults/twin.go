@@ -792,7 +792,8 @@ func (t *trial) byUnknownName(p *place, unheard map[string]bool, args []string, 
 func (t *trial) namedIn(lines []string, d difference) bool {
 	for _, p := range d.once {
 		for _, l := range lines {
-			if mentions(l, filepath.Join(t.name, p)+": its file had") {
+			full := filepath.Join(t.name, p)
+			if mentions(l, full+": its file had") || mentions(l, full+": excluded from the history; other, unknown names of its file") {
 				return true
 			}
 		}
