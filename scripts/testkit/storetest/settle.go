@@ -45,6 +45,9 @@ func (o *Oracle) settle(out *Outcome) {
 		for _, c := range sorted(out.Goals) {
 			// A goal that sets an entry needs the entry's directory.
 			if _, there := places[c.Node]; c.Kind == EntryCell && out.Goals[c].Set && !there {
+				if out.places(c.Node) {
+					continue // the directory comes back with its own directory
+				}
 				again = true
 				if !tried[c.Node] && o.bringBack(out, c.Node, after) {
 					tried[c.Node] = true
@@ -91,11 +94,21 @@ func (o *Oracle) settle(out *Outcome) {
 	})
 }
 
+// places reports whether a goal gives a node an entry.
+func (out *Outcome) places(n int) bool {
+	for c, v := range out.Goals {
+		if c.Kind == EntryCell && v.Node == n {
+			return true
+		}
+	}
+	return false
+}
+
 // bringBack restores a node at the place that the oldest of the undone facts gave it, or else
 // at its last place.
 func (o *Oracle) bringBack(out *Outcome, n int, after map[Cell]Value) bool {
 	var had []Fact
-	for _, f := range out.facts {
+	for _, f := range o.Facts {
 		if f.Cell.Kind == EntryCell && f.Value.Node == n && out.chosen[f.Seq] {
 			had = append(had, f)
 		}
