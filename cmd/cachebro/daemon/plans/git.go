@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"cachebro/cmd/cachebro/daemon/attribution"
 	"cachebro/cmd/cachebro/daemon/gitstate"
 	"cachebro/cmd/cachebro/daemon/ingest"
 	"cachebro/cmd/cachebro/daemon/versions"
@@ -15,11 +16,13 @@ import (
 // planGit plans how to undo changes of git's own files. The plan is not journalled. If its client
 // is killed, the next request plans the rest.
 func (pl *Plans) planGit(ctx context.Context, r *wire.Request, q wire.PlanRequest) (any, []byte, error) {
-	q.Asker = string(pl.Attribution.Asker(r.Peer.PID))
+	if q.Prompt == "last" {
+		q.Asker = string(pl.Attribution.Asker(r.Peer.PID))
+	}
 	out, err := pl.gitPlan(ctx, q)
 	if err == nil && !q.DryRun && len(out.Steps) > 0 {
 		now := time.Now().UnixNano()
-		pl.Attribution.BeginPlan(fmt.Sprintf("git undo-%x", now), pl.Attribution.Meet(r.Peer.PID), now)
+		pl.Attribution.BeginPlan(fmt.Sprintf("git undo-%x", now), attribution.OwnerOf(r.Peer.PID), now)
 	}
 	return out, nil, err
 }

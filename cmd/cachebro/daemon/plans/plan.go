@@ -36,7 +36,9 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request, q wire.PlanRequest) 
 	if q.Kind == resumeKind {
 		return pl.resumePlan(ctx, q.Plan, r.Peer.PID)
 	}
-	q.Asker = string(pl.Attribution.Asker(r.Peer.PID))
+	if q.Prompt == "last" {
+		q.Asker = string(pl.Attribution.Asker(r.Peer.PID))
+	}
 	planner := undo.Planner{Store: pl.Store}
 	for _, l := range q.Leave {
 		planner.Leave = append(planner.Leave, undo.LeftLines{Path: store.Path(l.Path), Stay: l.Stay, Out: l.Out})
@@ -210,7 +212,7 @@ func (pl *Plans) addTarget(out *wire.Plan, q wire.PlanRequest) error {
 
 // attributeTo records that all writes of a process belong to the plan until the plan ends.
 func (pl *Plans) attributeTo(p *undo.Draft, pid int) {
-	pl.Attribution.BeginPlan(p.ID, pl.Attribution.Meet(pid), time.Now().UnixNano())
+	pl.Attribution.BeginPlan(p.ID, attribution.OwnerOf(pid), time.Now().UnixNano())
 	pl.recent.put(&p.Plan, p.Read)
 }
 
