@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"cachebro/store"
 )
@@ -170,7 +171,33 @@ func (m *maker) restoreAims(paths []store.Path, seq uint64) (*aims, error) {
 		}
 	}
 	a.apartFromOthers(seq)
+	for _, p := range paths {
+		m.nameMovedAbove(a, p, seq)
+	}
 	return a, nil
+}
+
+// nameMovedAbove lists a path that a restore cannot bring back, because a directory above it that
+// existed at version seq has another path now.
+func (m *maker) nameMovedAbove(a *aims, p store.Path, seq uint64) {
+	dir := a.h.root
+	for above := store.Path(""); ; {
+		name, _, more := strings.Cut(string(p[len(above):]), "/")
+		c := dir.kids[store.Path(name)]
+		if !more || c == nil {
+			return
+		}
+		above += store.Path(name) + "/"
+		n := c.before(a.h.upTo(c, seq)).node
+		if n == nil || !n.dir() {
+			return
+		}
+		if is, ok := a.h.dirPath(n); ok && is != above[:len(above)-1] && a.of[c] == nil {
+			m.conflict(store.Conflict{Path: p, Why: fmt.Sprintf("its directory %q is %q now; restore the directory to move it back", string(above[:len(above)-1]), string(is))})
+			return
+		}
+		dir = n
+	}
 }
 
 // treeAt returns the tree of a moment.

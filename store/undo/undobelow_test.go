@@ -293,3 +293,17 @@ func TestRedoOfDirectoriesMovedIntoEachOther(t *testing.T) {
 		}
 	}
 }
+
+// A restore of a path whose directory had been renamed found the file unchanged, or found nothing, and
+// named nothing.
+func TestRestoreBelowRenamedDirectory(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "sh", "", 5).do(tr.Mkdir("d", storetest.DirMode), tr.Write("d/f", "1\n"))
+	seq := c.s.Seq()
+	c.do(tr.Rename("d", "e"), tr.Write("e/f", "2\n"))
+	p, err := Planner{Store: c.s}.Restore([]store.Path{"d/f"}, seq)
+	if err != nil || len(p.Steps) > 0 || len(p.Conflicts) != 1 || p.Conflicts[0].Path != "d/f" {
+		t.Fatalf("%v, steps %+v, named %+v", err, p.Steps, p.Conflicts)
+	}
+}
