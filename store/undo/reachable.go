@@ -234,6 +234,9 @@ func (a *aims) placed(n *node) (out []*cell, undone bool) {
 	}
 	var given, other []place
 	for _, c := range n.names {
+		if store.OwnFile(c.name) {
+			continue // it exists only while a plan is carried out
+		}
 		for _, f := range a.undoneFacts(c) {
 			if f.node == n {
 				given = append(given, place{c, f.v.Seq})
