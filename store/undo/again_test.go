@@ -271,3 +271,43 @@ func TestUndoOfTheOwnPlansOnAnothersFile(t *testing.T) {
 		t.Error("the link stays")
 	}
 }
+
+// A plan had renamed a directory aside while two places were exchanged, and all other places of the
+// directory were taken since. An undo of that plan made the directory again under the temporary name.
+func TestNoDirectoryUnderATemporaryName(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	restore := func(seq uint64) *Draft {
+		t.Helper()
+		p, err := Planner{Store: c.s}.Restore(nil, seq)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.carry(p)
+		return p
+	}
+	c.as("A", "sh", "t1", 10).do(tr.Write("c", "1\n"))
+	one := c.s.Seq()
+	c.do(tr.Mkdir("b", storetest.DirMode), tr.Write("c", "3\n"))
+	c.as("B", "sh", "t2", 11).do(tr.Exchange("c", "b"))
+	four := c.s.Seq()
+	c.do(tr.Mkdir("c/b", storetest.DirMode), tr.Write("a", "6\n"))
+	first := restore(four)
+	c.as("A", "sh", "t3", 12).do(tr.Write("c/a", "7\n"))
+	c.as("B", "sh", "t4", 11).do(tr.Rename("b", "c/a"), tr.Write("a", "11\n"))
+	restore(one)
+	c.as("A", "sh", "t5", 13).do(tr.Mkdir("b", storetest.DirMode), tr.Write("c", "17\n"), tr.Write("a", "18\n"))
+	d, err := Planner{Store: c.s}.Redo(first.ID, false, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.carry(d)
+	for p := range tr.Files {
+		if store.OwnFile(p) {
+			t.Errorf("%q was made", p)
+		}
+	}
+	if len(d.Conflicts) != 1 || d.Conflicts[0].Path != "c/b" {
+		t.Errorf("named %+v", d.Conflicts)
+	}
+}
