@@ -42,12 +42,12 @@ func (c *Capture) Before(ch fusefs.Change) {
 	mark.And(^markSafe)
 }
 
-// nameOf returns the name under which a file is recorded, and the name's class. It prefers a
+// nameOf returns the name under which a file is recorded, and that name's class. nameOf prefers a
 // tracked name to an ignored one, and an ignored name to an excluded one. It ignores the name
-// except, and returns "" if it knows no other.
+// except, and returns "" if it knows no other name.
 func (c *Capture) nameOf(f fusefs.File, except string) (name string, class ignore.Class) {
 	class = ignore.Excluded
-	for _, most := range []int{2, 0} { // nearly always one of the first is tracked
+	for _, most := range []int{2, 0} { // nearly always, one of the first two names is tracked
 		for _, p := range f.Paths(most) {
 			cl := c.Class(p, false)
 			if p != except && (name == "" || cl < class) {
@@ -61,13 +61,13 @@ func (c *Capture) nameOf(f fusefs.File, except string) (name string, class ignor
 	return name, class
 }
 
-// unseen reports whether a file has names that no request has looked up. One of them may be
+// unseen reports whether a file has names that no request has looked up. Such a name may be
 // tracked.
 func unseen(f fusefs.File, st event.Stat) bool {
 	return (st.Nlink > 1 || st.Nlink == 1 && f.Path() == "") && int(st.Nlink) > len(f.Paths(0))
 }
 
-// saveUnknown handles content that, according to the marks, no version has.
+// saveUnknown saves content that no version has, according to the file's marks.
 func (c *Capture) saveUnknown(ch fusefs.Change, quit *canceller, p string, class ignore.Class, vanishes bool) {
 	if class == ignore.Excluded && vanishes {
 		return // other names, possibly tracked, still lead to the content
@@ -81,12 +81,12 @@ func (c *Capture) saveUnknown(ch fusefs.Change, quit *canceller, p string, class
 		return
 	}
 	if class == ignore.Ignored && c.opt.Matcher != nil && c.opt.Matcher.Forbidden(p, false) {
-		return // the file was moved to where only names may be recorded
+		return // the file was moved to a place where only names may be recorded
 	}
 	if class == ignore.Ignored || !c.scans.captured(p, st) {
 		c.save(ch, quit, p, st, class, vanishes)
 		if vanishes && st.Nlink > 1 {
-			ch.File.Mark().And(^markSafe) // saved only under the name that is removed
+			ch.File.Mark().And(^markSafe) // the content is saved only under the name that is being removed
 		}
 	}
 }
@@ -141,8 +141,8 @@ func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
 	}
 }
 
-// knownByOtherName records the last name of an ignored file that is being removed or exchanged. Its
-// content is saved, but perhaps only under a name that was removed earlier.
+// knownByOtherName records the last name of an ignored file that is being removed or exchanged. The
+// file's content is saved, but perhaps only under a name that was removed earlier.
 func (c *Capture) knownByOtherName(f fusefs.File, p string) {
 	if st, err := f.Stat(); err == nil && isRegular(st) && st.Nlink < 2 { // a file with several names is recorded by Found
 		r := c.asFound(f, p, st, ignore.Ignored)
@@ -161,7 +161,7 @@ func (c *Capture) foundNames(f fusefs.File, skip string) {
 	}
 }
 
-// FoundAll is Found for all names of a file except skip.
+// FoundAll calls Found for all names of a file except skip.
 func (c *Capture) FoundAll(f fusefs.File, skip, target string, st event.Stat) {
 	seen := f.NamesSeen()
 	if c.recorded.complete(f, seen) {

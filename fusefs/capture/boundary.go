@@ -13,17 +13,17 @@ import (
 )
 
 // boundary holds excluded names that the history knows because something was moved from or to them.
-// They count as ignored, also when something else gets the name, because the history must know what
-// is in the way when the move is undone. If a directory came from a name that is not excluded, the
-// names in its subtree count too. Of any other directory the history knows only that it exists.
+// These names count as ignored, even after another file gets one of them, because an undo of the move
+// must know what is in its way. If a directory came from a name that is not excluded, the names in
+// its subtree count as ignored too. Of any other directory the history knows only that it exists.
 type boundary struct {
 	n     atomic.Int32
-	mu    sync.Mutex      // guards names; a leaf
-	names map[string]bool // true if the subtree counts too
+	mu    sync.Mutex      // guards names; a leaf lock
+	names map[string]bool // true if the names in the subtree count as ignored too
 }
 
-// maxBoundary bounds the number of names. When it is exceeded, all are dropped, and an undo reports
-// the paths that it cannot find.
+// maxBoundary bounds the number of names. When it is exceeded, all names are dropped, and an undo
+// reports the paths that it cannot find.
 const maxBoundary = 1 << 16
 
 func (b *boundary) has(p string) bool {
@@ -36,8 +36,8 @@ func (b *boundary) has(p string) bool {
 	return ok || b.inSubtree(p)
 }
 
-// inSubtree reports whether p counts because a directory above it does with its subtree. The caller
-// holds mu.
+// inSubtree reports whether p is in the subtree of a directory whose whole subtree counts as ignored.
+// The caller holds mu.
 func (b *boundary) inSubtree(p string) bool {
 	for up := parent(p); up != ""; up = parent(up) {
 		if b.names[up] {
@@ -60,7 +60,8 @@ func (b *boundary) add(p string, below bool) {
 	b.n.Store(int32(len(b.names)))
 }
 
-// removed notes that a directory was removed. Another directory may get its name.
+// removed notes that a directory was removed. Another directory may get its name, and the subtree of
+// that directory does not count as ignored.
 func (b *boundary) removed(p string) {
 	if b.n.Load() == 0 {
 		return
@@ -103,16 +104,16 @@ func (c *Capture) boundaryClass(class ignore.Class, p string) ignore.Class {
 	return class
 }
 
-// crosses reports whether a move with an excluded name is recorded. That is so if only one of the
-// two names is excluded, or if an excluded directory itself is moved. crosses then changes excluded
-// classes to ignored. For moves of git's own files see git.go.
+// crosses reports whether a move with an excluded name is recorded. It is recorded if only one of
+// the two names is excluded, or if an excluded directory itself is moved. crosses then changes
+// excluded classes to ignored. For moves of git's own files see git.go.
 func (c *Capture) crosses(e fusefs.Event, from, to *ignore.Class) bool {
 	excludedItself := isDir(e.Stat) && (c.opaque(e.Path) || c.opaque(e.Path2))
 	if *from == ignore.Excluded && *to == ignore.Excluded && !excludedItself {
 		return false
 	}
 	if *from == ignore.Excluded && !isDir(e.Stat) && c.boundary.has(e.Path2) {
-		return false // such as a save over a name that the history knows
+		return false // a save, for instance, over a name that the history knows
 	}
 	if *from == ignore.Excluded && inGit(e.Path) || *to == ignore.Excluded && inGit(e.Path2) {
 		return false
@@ -138,7 +139,7 @@ func (c *Capture) enterBoundary(p string, f fusefs.File, dir bool) {
 }
 
 // recordExcluded records the state of an excluded name before a move, because the history does not
-// have it.
+// have that state.
 func (c *Capture) recordExcluded(f fusefs.File, p, target string, st event.Stat, class ignore.Class) {
 	if class != ignore.Excluded || f == nil {
 		return

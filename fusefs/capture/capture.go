@@ -88,16 +88,16 @@ func (c *Capture) Close(ctx context.Context) error {
 	return c.w.Sync(c.w.LastSeq())
 }
 
-// Introduce is called before mountd attaches to a daemon, which begins with a scan. It reports all
-// files that are being written, because this daemon may not know of them.
+// Introduce reports all files that are being written. It is called before mountd attaches to a
+// daemon, because that daemon begins with a scan and may not know of these files.
 func (c *Capture) Introduce(eachDirty func(func(fusefs.File))) {
 	c.scans.running.Store(true)
 	eachDirty(func(f fusefs.File) { c.dirty(f) })
 	c.append(&spool.Record{Kind: spool.KindDirty, Time: time.Now().UnixNano()})
 }
 
-// Scanning is called when the daemon has no completed scan. It reports the files being written,
-// unless a scan was already expected.
+// Scanning reports the files being written if the daemon has no completed scan, unless a scan was
+// already expected.
 func (c *Capture) Scanning(eachDirty func(func(fusefs.File))) {
 	if !c.scans.running.Load() {
 		c.Introduce(eachDirty)
@@ -113,7 +113,7 @@ func (c *Capture) dirty(f fusefs.File) {
 	}
 }
 
-// BaselineDone is called when a scan that began at began has captured every tracked file. A file
+// BaselineDone records that a scan that started at began has captured every tracked file. A file
 // with an older ctime need not be copied before it is destroyed.
 func (c *Capture) BaselineDone(began time.Time) {
 	c.recorded.clear() // so that Found records names again if the scan found another state
@@ -159,7 +159,7 @@ func (c *Capture) Closed(e fusefs.Closed) {
 	}
 	c.version(e.File, r, by, keep, (e.Held || c.opt.AtOnce) && e.Stat.Size <= inlineSize)
 	if p == "" {
-		c.settle(e.File, &canceller{ch: c.stop}, true) // its last descriptor may be about to be closed
+		c.settle(e.File, &canceller{ch: c.stop}, true) // the file's last descriptor may be about to be closed
 	}
 	if mark.Load()&markSynced != 0 {
 		mark.And(^markSynced)
@@ -168,8 +168,8 @@ func (c *Capture) Closed(e fusefs.Closed) {
 	}
 }
 
-// version appends the record of a version of f, and queues its content if keep is set. soon means
-// that no worker is woken yet; see Released.
+// version appends the record of a version of f, and queues its content if keep is set. If soon is
+// set, no worker is woken yet; see Released.
 func (c *Capture) version(f fusefs.File, r *spool.Record, by fusefs.Caller, keep, soon bool) {
 	mark := f.Mark()
 	keep = keep && r.Stat.Mode&modeType == modeReg
@@ -214,8 +214,8 @@ func (c *Capture) version(f fusefs.File, r *spool.Record, by fusefs.Caller, keep
 	}
 }
 
-// marksOf returns the marks that a version with content sets on its file. Without a tracked name
-// the store may drop the content. Then the next version must not store only a tail.
+// marksOf returns the marks that a version with content sets on its file. If no name is tracked,
+// the store may drop the content, so the next version must not store only a tail.
 func marksOf(r *spool.Record) uint32 {
 	switch r.Class {
 	case ignore.Tracked:
@@ -233,8 +233,8 @@ func writerOf(e fusefs.Closed) fusefs.Caller {
 	return e.Caller
 }
 
-// removedByPlan marks a file whose last name was removed by a plan of ours. A process that has it
-// open may go on writing to it.
+// removedByPlan marks a file whose last name was removed by a plan of ours. A process that has the
+// file open may go on writing to it.
 func (c *Capture) removedByPlan(f fusefs.File, by fusefs.Caller) {
 	if f != nil && c.ours(by) && f.Path() == "" {
 		f.Mark().Or(markTaken)
@@ -244,8 +244,8 @@ func (c *Capture) removedByPlan(f fusefs.File, by fusefs.Caller) {
 // ours reports whether a process runs this program, and so may carry out a plan.
 func (c *Capture) ours(by fusefs.Caller) bool { return by.Proc != nil && by.Proc.Comm == c.comm }
 
-// planned reports whether a plan of ours acts in an excluded directory that is not git's. It adds
-// the name to the boundary, because a redo must find it.
+// planned reports whether a plan of ours acts in an excluded directory that is not git's. If so,
+// planned adds the name to the boundary, because a redo must find the file.
 func (c *Capture) planned(by fusefs.Caller, p string, dir bool) bool {
 	if !c.ours(by) || inGit(p) {
 		return false
@@ -255,7 +255,7 @@ func (c *Capture) planned(by fusefs.Caller, p string, dir bool) bool {
 }
 
 // saveAfterRemoval saves what is written to a file after a plan removed its last name. The content
-// is recorded under a special name, which is at once recorded as removed.
+// is recorded under a special name, and the removal of that name is recorded immediately.
 func (c *Capture) saveAfterRemoval(e fusefs.Closed) {
 	if c.Class(e.LastPath, false) != ignore.Tracked {
 		return
@@ -272,8 +272,8 @@ func (c *Capture) saveAfterRemoval(e fusefs.Closed) {
 	c.appendBy(by, &spool.Record{Kind: spool.KindVersion, Op: event.OpUnlink, Path: name, Node: e.File.ID(), Stat: e.Stat, Time: e.Time.UnixNano(), LastName: true})
 }
 
-// Outside records that a file was changed on the source. If the source is watched, Beside records
-// the change with its author instead.
+// Outside records that a file was changed directly in the source. If the source is watched, Beside
+// records the change with its author instead.
 func (c *Capture) Outside(f fusefs.File, before, after event.Stat) {
 	if c.watched.Load() {
 		f.Mark().And(^(markSafe | markKnown | markBare))
@@ -291,8 +291,8 @@ func (c *Capture) Outside(f fusefs.File, before, after event.Stat) {
 	c.version(f, &spool.Record{Kind: spool.KindVersion, Op: event.OpOutside, Class: class, Path: p, Node: f.ID(), Stat: c.withXattrs(f, after), Time: time.Now().UnixNano()}, fusefs.Caller{}, keep, false)
 }
 
-// Synced returns when the content of f is durable in the spool. markSynced makes the version of the
-// next close durable too.
+// Synced returns when the content of f is durable in the spool. It also sets markSynced, so that
+// the version of the next close becomes durable too.
 func (c *Capture) Synced(f fusefs.File, cancel <-chan struct{}) {
 	f.Mark().Or(markSynced)
 	c.settle(f, &canceller{}, false)
@@ -310,8 +310,8 @@ func (c *Capture) Synced(f fusefs.File, cancel <-chan struct{}) {
 	}
 }
 
-// sync makes everything recorded so far durable in a goroutine that Close waits for. The returned
-// channel is closed then.
+// sync makes everything recorded so far durable in a goroutine that Close waits for. Then the
+// returned channel is closed.
 func (c *Capture) sync() <-chan struct{} {
 	done := make(chan struct{})
 	c.copies.mu.Lock()
@@ -331,8 +331,8 @@ func (c *Capture) sync() <-chan struct{} {
 	return done
 }
 
-// tick does periodic work while something happens on the mount, and a little longer. Then it waits
-// for the next record or read, so that an idle mount has no timer.
+// tick does periodic work while something happens on the mount, and a little longer. After that it
+// waits for the next record or read, so that an idle mount has no timer.
 func (c *Capture) tick() {
 	for {
 		select {
@@ -349,9 +349,9 @@ func (c *Capture) tick() {
 	}
 }
 
-// lookAround does the periodic work until nothing has happened for restAfter: it flushes reads,
-// checks the free space, records gaps, resumes a stopped capture, and syncs. It returns false when
-// capture is closed.
+// lookAround does the periodic work of tick until nothing has happened for restAfter. It flushes
+// reads, checks the free space, records gaps, resumes a stopped capture, and syncs. It returns
+// false when capture is closed.
 func (c *Capture) lookAround() bool {
 	t := time.NewTicker(readsEvery)
 	defer t.Stop()

@@ -14,10 +14,10 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-var big = strings.Repeat("0123456789abcdef", 20_000) // 320,000 bytes: too much to be copied by the operation that destroys it
+var big = strings.Repeat("0123456789abcdef", 20_000) // 320,000 bytes, so the operation that destroys the content does not copy it
 
-// Every content that was closed is in the log, in order, however soon it is
-// destroyed afterwards.
+// Every content of a closed file is in the log, in order, however soon the file is changed or
+// removed afterwards.
 func TestClosedThenDestroyed(t *testing.T) {
 	for _, size := range []string{"small", big} {
 		t.Run(fmt.Sprint(len(size)), func(t *testing.T) {
@@ -50,8 +50,8 @@ func TestClosedThenDestroyed(t *testing.T) {
 	}
 }
 
-// A content that was never captured is saved by the operation that destroys it, before it is
-// destroyed, and not earlier.
+// Content that was never captured is saved by the operation that destroys it, just before it does
+// so, and not earlier.
 func TestUnknownContentIsSaved(t *testing.T) {
 	for _, text := range []string{"", "small", big} {
 		t.Run(fmt.Sprint(len(text)), func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestUnknownContentIsSaved(t *testing.T) {
 			if err := os.Link(h.name("linked"), h.name("other")); err != nil {
 				t.Fatal(err)
 			}
-			h.node("other").unlink() // the content keeps a name, but not this one
+			h.node("other").unlink() // the content keeps one name, but loses this one
 			log := h.log()
 			wantNoGaps(t, log)
 			for _, p := range []string{"overwritten", "truncated", "deleted", "replaced", "other"} {
@@ -80,12 +80,12 @@ func TestUnknownContentIsSaved(t *testing.T) {
 }
 
 // A content that a completed scan has stored is not copied again when it is destroyed. A content
-// that the scan cannot have seen is.
+// that the scan cannot have seen is copied.
 func TestBaselineIsReliedOn(t *testing.T) {
 	h := newHarness(t, nil)
 	known := h.file("known", "1")
 	time.Sleep(20 * time.Millisecond)
-	h.c.BaselineDone(time.Now().Add(1200 * time.Millisecond)) // minus the margin for clock ticks
+	h.c.BaselineDone(time.Now().Add(1200 * time.Millisecond)) // a second is subtracted, because the clock ticks
 	later := h.file("later", "2")
 	past := time.Now().Add(-time.Hour)
 	os.Chtimes(h.name("later"), past, past) // an old mtime proves nothing
@@ -125,7 +125,7 @@ func TestTails(t *testing.T) {
 		text += line
 		want = append(want, text)
 	}
-	f.write(int64(len(text))-3, "XY", nil) // not only an append
+	f.write(int64(len(text))-3, "XY", nil) // the change is not only an append
 	f.close()
 	want = append(want, text[:len(text)-3]+"XY"+text[len(text)-1:])
 	spooled := h.c.Stats()
@@ -174,8 +174,8 @@ func rules(t *testing.T, h *harness) *ignore.Matcher {
 	return m
 }
 
-// An append to an ignored file takes the whole content from the budget. A file that is appended to
-// again and again must leave enough of the budget for others that are emptied or removed.
+// Each append to an ignored file uses budget for the file's whole content. A file that is appended
+// to again and again must leave enough of the budget for others that are emptied or removed.
 func TestAppendsLeaveBudgetToWhatGoes(t *testing.T) {
 	h := newHarness(t, func(o *Options) { o.IgnoredHourly = 200 })
 	rules(t, h)
@@ -213,10 +213,11 @@ func TestClasses(t *testing.T) {
 	for _, d := range []string{"node_modules/x", "node_modules"} {
 		h.c.Done(fusefs.Event{Op: event.OpRmdir, Path: d, Stat: event.Stat{Mode: modeDir}, Class: ignore.Excluded, Class2: ignore.Excluded, Caller: h.by, Time: time.Now()})
 	}
-	// An ignored file is moved to a place whose files are never saved. This is the last that
-	// capture sees of it.
+	// An ignored file is moved to a place whose files are never saved. Capture does not see the
+	// file again.
 	h.file("out/env", "KEY=1").rename("node_modules/env", nil)
-	// An atomic save from an ignored name, and one out of .git.
+	// Next come two atomic saves. The temporary file of the first has an ignored name, that of the
+	// second is in .git.
 	save := h.file("doc.tmp", "saved")
 	save.made = true
 	save.close()
@@ -247,7 +248,8 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// The content of a file that used to be ignored was in no baseline.
+// The content of a file that was ignored until a rule changed is in no baseline, so it must be
+// saved.
 func TestRulesChange(t *testing.T) {
 	h := newHarness(t, nil)
 	rules(t, h)
@@ -343,8 +345,8 @@ func TestSynced(t *testing.T) {
 	}
 }
 
-// The kernel forgets an inode while its content is queued. When the same file gets another node id,
-// a change of it must still wait for the copy.
+// The kernel forgets an inode while its content is queued, and the file later gets another node id.
+// A change through the new node must still wait for the copy.
 func TestForgottenInode(t *testing.T) {
 	h := newHarness(t, nil)
 	h.slow.Store(int64(20 * time.Millisecond))

@@ -2,8 +2,8 @@ package capture
 
 import "time"
 
-// clock notices that the wall clock was set back. A file written after that may have a ctime from
-// before the scan, and would wrongly count as scanned.
+// clock notices that the wall clock was set back. A file that is written afterwards may have a
+// ctime from before the scan, and would wrongly count as scanned.
 type clock struct {
 	ahead time.Duration // largest lead of the wall clock over the monotonic clock so far
 }

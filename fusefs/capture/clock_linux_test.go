@@ -15,7 +15,7 @@ func TestClockSetBack(t *testing.T) {
 		{time.Second, time.Second, false},
 		{time.Hour, 2 * time.Second, false}, // set forward, or the machine slept
 		{time.Hour + time.Second, 3 * time.Second, false},
-		{time.Hour + 1800*time.Millisecond, 4 * time.Second, false}, // adjusted
+		{time.Hour + 1800*time.Millisecond, 4 * time.Second, false}, // adjusted slowly
 		{time.Hour + 2400*time.Millisecond, 5 * time.Second, true},  // in small steps, but too far in total
 		{time.Hour + 3400*time.Millisecond, 6 * time.Second, false},
 		{-time.Hour, 7 * time.Second, true},
@@ -28,7 +28,8 @@ func TestClockSetBack(t *testing.T) {
 }
 
 // A file that is made after the clock was set back looks older than the last scan, which cannot
-// have seen it. So that scan is not trusted any more, although the daemon continues to report it.
+// have seen it. Therefore the scan is not trusted any more, although the daemon continues to report
+// it.
 func TestSetBackClockEndsTrustInScans(t *testing.T) {
 	h := newHarness(t, nil)
 	scan := time.Now().Add(time.Hour)

@@ -32,22 +32,22 @@ type jobState uint8
 
 const (
 	queued  jobState = iota
-	copying          // a goroutine copies it
-	sealed           // copied and unchanged; its record is being appended
-	lost             // its content is being destroyed and must not be recorded
+	copying          // a goroutine copies the content
+	sealed           // the content was copied and is unchanged; its record is being appended
+	lost             // the content is being destroyed and must not be recorded
 )
 
 // copies copies contents into the spool. It has the queue and the workers, and delays operations
 // that would destroy queued content.
 type copies struct {
 	*sink
-	// root is nil if Options.Root is.
+	// root is nil if Options.Root is nil.
 	root *os.Root
 
 	mu        sync.Mutex // guards the rest except spooled, and the jobs' state
 	queue     []*job
 	pending   map[uint64]*job      // by node id: the newest content that is not in the spool
-	byFile    map[event.Inode]*job // the same by inode, in case the kernel forgot the node id
+	byFile    map[event.Inode]*job // by inode: the same jobs, in case the kernel forgot the node id
 	queuedFDs int                  // descriptors held by jobs
 	closing   bool
 	more      *sync.Cond  // on mu: the queue has jobs, or closing is set
@@ -80,8 +80,8 @@ func (c *copies) end() {
 	c.more.Broadcast()
 }
 
-// admit reports whether another content may be queued. If a healthy store is behind, admit waits,
-// because slowing the writer down is better than dropping a version. If capture has stopped,
+// admit reports whether another content may be queued. If the store is healthy but behind, admit
+// waits, because slowing the writer down is better than dropping a version. If capture has stopped,
 // waiting would not help.
 func (c *copies) admit() bool {
 	if c.queueLen() < c.opt.MaxQueue || c.roomy() == nil {
@@ -136,8 +136,8 @@ func (c *copies) enqueue(j *job, soon bool) {
 	c.mu.Unlock()
 }
 
-// nudgeLocked wakes the workers after nudgeAfter if the queue is not empty then. Waking one for
-// each small file costs more than copying the file. The caller holds mu.
+// nudgeLocked wakes the workers after nudgeAfter if the queue is not empty then. Waking a worker
+// for each small file would cost more than copying the file. The caller holds mu.
 func (c *copies) nudgeLocked() {
 	if c.nudge != nil {
 		return
@@ -182,7 +182,7 @@ func (c *copies) work() {
 			pause = retryFirst
 			continue
 		}
-		select { // no room: the content stays in its file
+		select { // no room: the content stays in the file itself
 		case <-c.stop:
 		case <-time.After(pause):
 			pause = min(2*pause, retryLast)
@@ -191,7 +191,7 @@ func (c *copies) work() {
 }
 
 // copy copies the content of a job, which the caller has taken, into the spool. If there is no room
-// and later is set, it puts the job back into the queue and returns false. It reports any other
+// and later is set, copy puts the job back into the queue and returns false. It reports any other
 // failure as a gap.
 func (c *copies) copy(j *job, later bool) bool { return c.copyBy(j, later, c.transfer) }
 
@@ -218,7 +218,7 @@ func (c *copies) copyBy(j *job, later bool, transfer func(*job) error) bool {
 	c.mu.Unlock()
 	switch {
 	case gone: // giveUp's caller has reported the gap
-	case errors.Is(err, errTorn) && c.opt.AtOnce && j.rec.Idle: // its writer goes on, and a later version has the content
+	case errors.Is(err, errTorn) && c.opt.AtOnce && j.rec.Idle: // the writer goes on, and a later version will have the content
 		j.f.Mark().And(^(markSafe | markKnown))
 		c.append(&spool.Record{Kind: spool.KindGap, For: j.rec.Seq, Path: j.rec.Path, Time: time.Now().UnixNano()})
 	case err != nil:
@@ -254,7 +254,7 @@ func (c *copies) closeLocked(j *job) {
 }
 
 // giveUp ends a job whose content is about to be destroyed. It returns false if the content is
-// already saved or just being saved.
+// already saved or is being saved.
 func (c *copies) giveUp(j *job) bool {
 	c.mu.Lock()
 	switch j.state {
@@ -268,7 +268,7 @@ func (c *copies) giveUp(j *job) bool {
 		c.mu.Unlock()
 		<-j.done // only a write to the page cache remains
 		return false
-	default: // another goroutine gave it up
+	default: // another goroutine has given the job up
 		c.mu.Unlock()
 		return false
 	}
@@ -289,7 +289,7 @@ func noRoom(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, errBehind)
 }
 
-// transfer copies the content, checks that the file did not change meanwhile, and appends the
+// transfer copies the content, checks that the file did not change in the meantime, and appends the
 // record.
 func (c *copies) transfer(j *job) error {
 	c.mu.Lock()
@@ -344,13 +344,13 @@ func (c *copies) transfer(j *job) error {
 }
 
 // intact reports whether size and mtime are those of the version. Queued content does not change
-// through the mount, but its times may (tar, rsync).
+// through the mount, but the file's times may: tar and rsync set them.
 func (j *job) intact(size, mtime int64) bool {
 	return size == j.rec.Stat.Size && (mtime == j.rec.Stat.Mtime || j.f.Mark().Load()&fusefs.MarkTimes != 0)
 }
 
-// seal marks a job that can no longer be given up. It returns false if the job was already given
-// up.
+// seal marks a job as one that can no longer be given up. It returns false if the job was already
+// given up.
 func (c *copies) seal(j *job) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -372,7 +372,7 @@ var (
 	largeBufs = sync.Pool{New: func() any { b := make([]byte, 512<<10); return &b }}
 )
 
-// copyAll copies at most size bytes. Fewer are no error.
+// copyAll copies at most size bytes. It is no error if there are fewer.
 func copyAll(to *spool.Content, from io.Reader, size int64) (int64, error) {
 	if size <= inlineSize {
 		buf := smallBufs.Get().(*[]byte)
@@ -489,7 +489,7 @@ func (c *copies) pin(j *job) bool {
 	}
 	c.queuedFDs--
 	if err == nil {
-		fd.Close() // a worker has opened the file meanwhile
+		fd.Close() // a worker has opened the file in the meantime
 	}
 	if j.fd != nil && j.state != lost {
 		j.alive = true
@@ -499,16 +499,15 @@ func (c *copies) pin(j *job) bool {
 }
 
 // canceller ends a wait when the waiting process is being killed. The kernel reports every signal
-// during a request as an interruption, also harmless ones: a Go program sends itself dozens a
-// second to switch goroutines. A harmless signal does not stop the operation, so giving up would
-// lose content.
+// during a request as an interruption, even a harmless one: a Go program sends itself dozens of
+// signals a second to switch goroutines. A harmless signal does not stop the operation, so content
+// would be lost if canceller gave up.
 type canceller struct {
 	ch  <-chan struct{}
 	tid uint32 // thread of the request; 0 if unknown
 }
 
-// final is called when ch is closed. It reports whether to give up. Otherwise the wait continues
-// without ch.
+// final reports whether to give up after ch was closed. If not, the wait continues without ch.
 func (k *canceller) final() bool {
 	if k.tid != 0 && !dying(k.tid) {
 		k.ch = nil

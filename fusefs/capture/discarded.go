@@ -14,7 +14,7 @@ type discarded struct {
 	dirs map[string]tally // by directory, until the directory is removed
 }
 
-// tally counts what was deleted in the subtree of a directory.
+// tally counts the files that were deleted in the subtree of a directory.
 type tally struct {
 	files int
 	bytes int64

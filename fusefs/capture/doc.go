@@ -1,27 +1,27 @@
 // Package capture receives everything that happens on the mount from the overlay. It writes these
 // events, and the contents that must not be lost, to the spool, from which the daemon reads them.
-// It runs in the process that holds /dev/fuse. Badger, the index and mmap crash a process when the
-// disk is full, so capture uses none of them.
+// It runs in the process that serves the mount. Badger, the search index and mmap can crash a
+// process when the disk is full, so capture uses none of them.
 //
 // # What is written when
 //
-// The record of a version is appended before the reply to the request. That fixes the order and
-// survives kill -9. Workers copy the content afterwards. If the next operation would destroy
-// content that is still queued, that operation copies the content itself or waits for the worker
-// that copies it. This is called the barrier. Content that no scan has seen is recorded as a
+// The record of a version is appended before the reply to the request. So the order is fixed, and
+// the record survives kill -9. Workers copy the content afterwards. If the next operation would
+// destroy content that is still queued, that operation copies the content itself or waits for the
+// worker that copies it. This is called the barrier. Content that no scan has seen is recorded as a
 // baseline by the operation that is about to destroy it.
 //
 // Every wait is bounded (2 s while the store is healthy, 100 ms once it has failed) and ends with
-// the request. Content that could not be saved by then is a gap. The gap is recorded in the log as
-// soon as there is room. When the disk is full, closed content stays in its file, and its job stays
-// in the queue.
+// the request. Content that could not be saved in that time becomes a gap, which is recorded in the
+// log as soon as there is room. When the disk is full, closed content stays in its file, and its
+// job stays in the queue.
 //
 // # Classes
 //
 //   - tracked: every version is recorded with its content
 //   - ignored: every version is recorded without content; content that is about to be
 //     destroyed is saved, within a budget
-//   - excluded: nothing is recorded, except one line when an excluded directory is removed
+//   - excluded: nothing is recorded, except one record when an excluded directory is removed
 //
 // # Marks
 //
@@ -43,7 +43,7 @@ const (
 	markSynced                      // fsync was called since the last close
 	markBare                        // it has no extended attributes that the history records
 	markTaken                       // a plan of ours removed its last name
-	markFound                       // a record has its original state, or says that it was made
-	markNoticed                     // with markTaken: a notice has reported that it is still being written
+	markFound                       // a record has the file's original state, or says that the file was made
+	markNoticed                     // with markTaken: a notice has reported that the file is still being written
 	markExcluded                    // it was moved here from an excluded directory
 )

@@ -74,7 +74,7 @@ func (c *Capture) Done(e fusefs.Event) {
 	case event.OpUnlink:
 		r.LastName = e.Stat.Nlink <= 1
 		if class == ignore.Excluded && r.LastName {
-			if _, rest, kind := c.git.place(e.Path); kind == gitdir.Nothing || rest != "" { // a .git file that points to a repository is recorded
+			if _, rest, kind := c.git.place(e.Path); kind == gitdir.Nothing || rest != "" { // the removal of a .git file that points to a repository is recorded
 				c.discarded.add(parent(e.Path), 1, e.Stat.Size)
 			}
 		}
@@ -82,8 +82,8 @@ func (c *Capture) Done(e fusefs.Event) {
 	case event.OpRmdir:
 		c.forget(e.Path, false)
 		c.boundary.removed(e.Path)
-		// The directory may no longer look excluded, because the file that made it excluded was
-		// removed first. But then excluded files were counted in it.
+		// The directory may no longer be excluded, because the file that made it so was removed
+		// first. In that case the count of deleted excluded files in it is not zero.
 		if t := c.discarded.takeTally(e.Path); class == ignore.Excluded || t.files > 0 {
 			c.discardedDir(e, r, t)
 			return
@@ -95,8 +95,8 @@ func (c *Capture) Done(e fusefs.Event) {
 	c.appendBy(e.Caller, r)
 }
 
-// linked records that a file got another name. The record names one older name: a tracked one if
-// there is one, else an ignored one, else an excluded one.
+// linked records that a file got another name. The record contains one older name: a tracked name
+// if there is one, else an ignored name, else an excluded name.
 func (c *Capture) linked(e fusefs.Event, r *spool.Record) {
 	older, from := c.nameOf(e.File, e.Path2)
 	to := e.Class2
@@ -112,7 +112,7 @@ func (c *Capture) linked(e fusefs.Event, r *spool.Record) {
 	switch {
 	case from == ignore.Excluded && to == ignore.Excluded:
 		return
-	case from == ignore.Excluded: // its other names are excluded, or it had none
+	case from == ignore.Excluded: // the file's other names are excluded, or it had none
 		r.Op, r.Path, r.Path2 = event.OpCreate, e.Path2, ""
 		if isRegular(e.Stat) {
 			c.version(e.File, r, e.Caller, to == ignore.Tracked, false)
@@ -121,7 +121,7 @@ func (c *Capture) linked(e fusefs.Event, r *spool.Record) {
 	case isRegular(e.Stat):
 		c.keepBaseline(e.File, r.Path, from)
 	}
-	// If the new name is excluded, the store only notes the link count.
+	// If the new name is excluded, the store records only the link count.
 	if c.appendBy(e.Caller, r) && to != ignore.Excluded && isRegular(e.Stat) {
 		c.recorded.addNew(e.File, e.Path2, e.Stat.Nlink)
 	}
@@ -148,12 +148,12 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 		c.enterBoundary(e.Path, nil, dir)
 		c.enterBoundary(e.Path2, e.File, dir)
 	}
-	if regular && wasTo == ignore.Excluded && wasFrom == ignore.Ignored && e.File.Mark().Load()&markSafe == 0 { // later requests may not lead to the file
+	if regular && wasTo == ignore.Excluded && wasFrom == ignore.Ignored && e.File.Mark().Load()&markSafe == 0 { // after the move, later requests may not lead to the file
 		c.save(fusefs.Change{File: e.File, Op: e.Op}, &canceller{ch: c.stop}, e.Path, e.Stat, wasFrom, false)
 	}
 	switch {
 	case from == ignore.Excluded && to == ignore.Excluded:
-	case from == ignore.Excluded: // from an excluded directory, so a new file or new content
+	case from == ignore.Excluded: // the file comes from an excluded directory, so it is a new file or new content
 		r.Path, r.Path2, r.Class = e.Path2, "", to
 		switch {
 		case dir:
@@ -169,7 +169,7 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 			return
 		}
 		c.appendBy(e.Caller, r)
-	case to == ignore.Excluded: // to an excluded name
+	case to == ignore.Excluded: // the file gets an excluded name
 		if regular {
 			c.keepBaseline(e.File, e.Path, from)
 		}
@@ -196,8 +196,8 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 const movedToExcluded = "it was moved to where nothing is recorded; its ignored files may be missing from the history"
 
 // versionUnderOldName makes a version of content that had an ignored name and is in no version. The
-// version has the old name, because an undo of the rename looks there. It returns false for a file
-// made since the mount, because its writer may not have finished.
+// version has the old name, because an undo of the rename looks there. The function returns false
+// for a file that was made after the mount began, because its writer may not have finished.
 func (c *Capture) versionUnderOldName(f fusefs.File, p string) bool {
 	st, err := f.Stat()
 	if err != nil || !isRegular(st) || st.Birth == 0 || st.Birth > c.stateSince.UnixNano() {
@@ -209,8 +209,8 @@ func (c *Capture) versionUnderOldName(f fusefs.File, p string) bool {
 	return true
 }
 
-// exchanged records that two names were exchanged. Content that got a tracked name gets a version
-// if it has none.
+// exchanged records that two names were exchanged. Content that has no version gets one if its new
+// name is tracked.
 func (c *Capture) exchanged(e fusefs.Event, r *spool.Record) {
 	from, to := c.Class(e.Path, isDir(e.Stat)), e.Class2
 	var other event.Stat // the state of the file that had the second name
@@ -274,8 +274,8 @@ func (c *Capture) exchanged(e fusefs.Event, r *spool.Record) {
 	}
 }
 
-// swapped records the exchange of the name p with an excluded name. p led to the file before and
-// now leads to the file after. target is where that points, if it is a symlink.
+// swapped records the exchange of the name p with an excluded name. The name p belonged to the file
+// before, and now belongs to the file after. target is where after points if after is a symlink.
 func (c *Capture) swapped(e fusefs.Event, p string, class ignore.Class, before, after fusefs.File, target string) {
 	was, err := before.Stat()
 	if err != nil {
@@ -315,12 +315,12 @@ func (c *Capture) versionUnderNewName(f fusefs.File, p string, e fusefs.Event) {
 		Node: f.ID(), Stat: c.withXattrs(f, st), Time: e.Time.UnixNano()}, e.Caller, true, false)
 }
 
-// discardedDir counts what was removed with an excluded directory. For the topmost one, and for one
-// that the history knows, it records the removal in a notice and a version, so that an undo can name
-// it.
+// discardedDir counts the files that were removed with an excluded directory. If the directory is the
+// topmost excluded one, or the history knows it, discardedDir records the removal in a notice and a
+// version, so that an undo can name the directory.
 func (c *Capture) discardedDir(e fusefs.Event, r *spool.Record, t tally) {
 	if t.files == 0 {
-		return // nothing was lost: a sandbox makes an empty .git around each command
+		return // nothing was lost; for example, a sandbox makes an empty .git around each command
 	}
 	if !c.boundary.has(e.Path) {
 		r.Class = ignore.Excluded
@@ -338,8 +338,8 @@ func (c *Capture) discardedDir(e fusefs.Event, r *spool.Record, t tally) {
 	c.appendBy(e.Caller, r, &spool.Record{Kind: spool.KindNotice, Path: e.Path, Time: e.Time.UnixNano(), Reason: e.Path + " (excluded) was deleted; its content is not in the history"})
 }
 
-// rule tells the matcher that a file with ignore rules changed. Earlier scans then do not count,
-// because they skipped files that are now tracked.
+// rule tells the matcher that a file with ignore rules changed. Afterwards, earlier scans no longer
+// count, because they skipped files that are now tracked.
 func (c *Capture) rule(p string) {
 	if c.opt.Matcher == nil || !ignore.IsRuleFile(p) {
 		return
@@ -382,9 +382,9 @@ func parent(p string) string {
 // Watched sets whether Beside is called for every change that bypasses the mount.
 func (c *Capture) Watched(on bool) { c.watched.Store(on) }
 
-// Beside records that a path was changed without going through the mount. The daemon later reads
-// the path's new state. st is the state in which p was seen, or zero if it did not exist. op says
-// what is known:
+// Beside records that a path was changed without going through the mount. The daemon reads the new
+// state of p later. st is the state in which p was seen, or zero if p did not exist. op says what
+// is known:
 //
 // - OpRename: p was renamed to newPath
 // - OpMkdir: p is a new, empty directory
@@ -411,7 +411,7 @@ func (c *Capture) Beside(by fusefs.Caller, op event.Op, p, newPath string, st ev
 	c.appendBy(by, &spool.Record{Kind: spool.KindBeside, Op: op, Class: class, Path: p, Path2: newPath, Stat: st, Time: time.Now().UnixNano()})
 }
 
-// attributes reads the extended attributes of f for a version. markBare remembers that a file has
+// attributes reads the extended attributes of f for a version. markBare records that a file has
 // none.
 func (c *Capture) attributes(f fusefs.File) string {
 	if f == nil {

@@ -39,14 +39,13 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	if runtime.GOMAXPROCS(0) < 4 { // a mount of our own process must not wait for itself
+	if runtime.GOMAXPROCS(0) < 4 { // a process must not wait for a mount that it serves itself
 		runtime.GOMAXPROCS(4)
 	}
 	goleak.VerifyTestMain(m)
 }
 
-// file is a fusefs.File over a real file, as the overlay would show it. order
-// is the overlay's lock of an inode.
+// file implements fusefs.File with a real file. order stands for the overlay's lock on an inode.
 type file struct {
 	h     *harness
 	order sync.Mutex
@@ -179,7 +178,7 @@ func (f *file) before(op event.Op, cancel <-chan struct{}) {
 	f.h.c.Before(fusefs.Change{File: f, Caller: f.h.by, Op: op, Name: f.Path(), Cancel: cancel})
 }
 
-// write is the first or a later write between two closes.
+// write writes p at off, as the first or a later write between two closes.
 func (f *file) write(off int64, p string, cancel <-chan struct{}) {
 	f.order.Lock()
 	defer f.order.Unlock()

@@ -34,7 +34,7 @@ type gitKeeper struct {
 	stamp       string              // identifies this process in the names of kept files
 }
 
-// gitTouch describes the last change of a path.
+// gitTouch describes the last change of a path by a process.
 type gitTouch struct {
 	by                    procKey
 	changedAt, recordedAt time.Time
@@ -46,7 +46,7 @@ const (
 	gitInline    = 4 << 10 // content up to this size goes into the record
 	gitCopied    = 8 << 20 // a file that is overwritten is copied up to this size
 	gitContinues = 2 * time.Second
-	gitRepeat    = gitContinues / 4 // how often a record repeats that a process is still changing a path
+	gitRepeat    = gitContinues / 4 // how often another record says that a process is still changing a path
 	gitTouches   = 10_000
 )
 
@@ -70,9 +70,9 @@ func (g *gitKeeper) place(p string) (dir, rest string, kind gitdir.Kind) {
 	return dir, rest, gitdir.KindOf(rest)
 }
 
-// continuesChange notes that a process changes a path. same means that the state before this
-// process began is already saved. tell means that a record should say again that the process is
-// still changing the path.
+// continuesChange notes that a process changes a path. The first result is true if the state from
+// before this process is already saved. The second is true if another record should say that the
+// process is still changing the path.
 func (g *gitKeeper) continuesChange(p string, by fusefs.Caller, appends, gone bool) (same, tell bool) {
 	key, now := procKey{pid: by.PID}, time.Now()
 	if by.Proc != nil {
@@ -95,7 +95,7 @@ func (g *gitKeeper) continuesChange(p string, by fusefs.Caller, appends, gone bo
 	return same, tell
 }
 
-// gitBefore saves what a git directory is about to lose.
+// gitBefore saves content that a git directory is about to lose.
 func (c *Capture) gitBefore(ch fusefs.Change, p string, vanishes bool) {
 	dir, rest, kind := c.git.place(p)
 	switch kind {
@@ -175,8 +175,8 @@ func gitRead(f fusefs.File, size int64) ([]byte, error) {
 	return b[:n], err
 }
 
-// gitKeep saves a file as a hard link in the keeper's directory. If size ≥ 0, the file is about to
-// be overwritten in place, so gitKeep copies it instead.
+// gitKeep saves a file by making a hard link in the keeper's directory. If size ≥ 0, the file is
+// about to be overwritten in place, so gitKeep copies it instead.
 func (c *Capture) gitKeep(f fusefs.File, name string, size int64) error {
 	to := filepath.Join(c.git.dir, name)
 	if size < 0 {
@@ -237,7 +237,7 @@ func gitCopy(f fusefs.File, to string) error {
 	}
 	_, err = io.Copy(out, in)
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok && err == nil { // a kept object must have the original's owner
-		_ = out.Chown(int(st.Uid), int(st.Gid)) // only root can
+		_ = out.Chown(int(st.Uid), int(st.Gid)) // only root can set the owner
 		err = out.Chmod(fi.Mode().Perm())
 	}
 	err = errors.Join(err, out.Close())
@@ -247,7 +247,7 @@ func gitCopy(f fusefs.File, to string) error {
 	return err
 }
 
-// gitGap reports that one of git's files could not be saved, at most once a minute.
+// gitGap reports, at most once a minute, that one of git's files could not be saved.
 func (c *Capture) gitGap(p string, why error) {
 	c.git.mu.Lock()
 	say := time.Since(c.git.gapReported) > time.Minute
@@ -260,8 +260,8 @@ func (c *Capture) gitGap(p string, why error) {
 	}
 }
 
-// gitDone records changes that Before is not called for: added names, and changes of anything
-// except regular files.
+// gitDone records changes for which Before is not called: new names, and changes of anything except
+// regular files.
 func (c *Capture) gitDone(e fusefs.Event) {
 	_, _, kind := c.git.place(e.Path)
 	say := func(p string, r spool.Record) {

@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A file of git's that is removed while it is open has no name any more, although the history saves
-// it under a name of its own. It used to show that name, and could be linked again.
+// A file of git that is removed while it is open has no name any more, although the history saves
+// it under another name. The open file used to appear under that saved name, and could be linked
+// again.
 func TestRemovedFileOfGitHasNoName(t *testing.T) {
 	kept := t.TempDir()
 	m := mount(t, map[string]string{
@@ -23,7 +24,7 @@ func TestRemovedFileOfGitHasNoName(t *testing.T) {
 		}
 		defer f.Close()
 		m.sh("rm -f " + name)
-		if name == ".git/packed-refs" { // or replaced
+		if name == ".git/packed-refs" { // or was replaced
 			m.sh("echo x >" + name + "; echo y >.git/new; exec 3<" + name + "; mv .git/new " + name + "; stat -Lc %h /dev/fd/3 | grep -x 0")
 		}
 		var st unix.Stat_t

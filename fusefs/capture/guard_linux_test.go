@@ -52,7 +52,8 @@ func hangWorkers(c *Capture) func() {
 }
 
 // The content of a closed file that waits to be copied must not be changed before it is copied.
-// That holds whatever name the file has by then, if any, and whatever tries to change it.
+// This holds for every kind of change, and whether the file then has the same name, another name or
+// no name.
 func TestQueuedContentIsGuarded(t *testing.T) {
 	m := mount(t, map[string]string{".gitignore": "*.ign\n", ".git/HEAD": "ref: refs/heads/main\n"}, nil)
 	at := func(p string) string { return m.dir + "/" + p }
@@ -127,8 +128,8 @@ func TestQueuedContentIsGuarded(t *testing.T) {
 		}
 	}
 	close(begun)
-	// By now every change that was not guarded against has been made. On a machine that is too slow
-	// for that, the test detects less, but does not fail.
+	// By now every change that capture does not delay has been made. On a machine that is too slow
+	// for that, the test detects less but does not fail.
 	time.Sleep(200 * time.Millisecond)
 	release()
 	ops.Wait()
@@ -157,7 +158,8 @@ func TestQueuedContentIsGuarded(t *testing.T) {
 	}
 }
 
-// mapped starts a process that maps f. The returned function lets it write to the mapping.
+// mapped starts a process that maps f. The returned function makes that process write to the
+// mapping.
 func mapped(t *testing.T, f *os.File) func() error {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "MOUNTD_TEST_STORE=1")

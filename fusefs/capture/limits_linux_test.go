@@ -15,8 +15,9 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// A barrier gives up after 2 s, after 100 ms once the store has failed, or when the request is
-// cancelled. What is written then is not recorded as the earlier content, and the gap is reported.
+// An operation that would destroy queued content stops waiting after 2 s, after 100 ms once the
+// store has failed, or when the request is cancelled. The bytes that it then writes are not
+// recorded as the earlier content, and the gap is reported.
 func TestBarrierGivesUp(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -33,7 +34,7 @@ func TestBarrierGivesUp(t *testing.T) {
 			h := newHarness(t, nil)
 			h.slow.Store(int64(3 * time.Second)) // a source that hangs
 			f := h.create("a", big)
-			time.Sleep(50 * time.Millisecond) // by then a worker has it
+			time.Sleep(50 * time.Millisecond) // by then a worker is copying the content
 			h.c.SetHealthy(c.healthy, "test")
 			cancel := make(chan struct{})
 			if c.cancel {
@@ -103,8 +104,8 @@ func consume(t testing.TB, dir string) *consumer {
 
 func (c *consumer) end() { close(c.stop); <-c.done }
 
-// The spool is at its cap because the store is behind. Closes do not wait and lose nothing. An
-// operation that destroys a content waits for the store.
+// The spool is at its cap because the store is behind. A close does not wait, and loses nothing. An
+// operation that destroys content waits for the store.
 func TestStoreIsBehind(t *testing.T) {
 	h := newHarness(t, func(o *Options) { o.MaxSpool = 1 << 20 })
 	for i := 0; h.w.Size() <= 1<<20; i++ {
@@ -148,9 +149,9 @@ func TestDiskFull(t *testing.T) {
 	}
 	defer hog.Close()
 	io.Copy(hog, zeros{})
-	h.c.measured.Store(0) // it may have looked just before the disk was full
+	h.c.measured.Store(0) // capture may have looked at the free space just before the disk was full
 	h.c.measure()
-	h.create("kept", "kept 1") // nobody touches it while the disk is full
+	h.create("kept", "kept 1") // this file is not touched while the disk is full
 	lost := h.create("lost", "lost 1")
 	start := time.Now()
 	lost.replace("lost 2")
@@ -158,7 +159,7 @@ func TestDiskFull(t *testing.T) {
 		t.Errorf("on a full disk a write took %v", d)
 	}
 	gone := h.create("gone", "gone 1")
-	gone.unlink() // our descriptor keeps its content alive
+	gone.unlink() // our descriptor preserves its content
 	if st := h.c.Stats(); st.State != "stopped" || !strings.Contains(st.Reason, "no space") || st.Gaps != 1 {
 		t.Errorf("full: %+v", st)
 	}

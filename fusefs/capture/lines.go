@@ -8,13 +8,13 @@ import (
 	"cachebro/store/leaf/cmdline"
 )
 
-// lines finds the command line, entered in a terminal, that a process works for. Everything that
-// the foreground processes of a terminal do between two inputs belongs to one line. Background jobs
-// and processes without a terminal belong to no line.
+// lines finds the command line for which a process works. A command line here is one that was
+// entered in a terminal. Everything that the foreground processes of a terminal do between two
+// inputs belongs to one line. Background jobs and processes without a terminal belong to no line.
 //
 // The line of a shell is looked up for each record. The line of another program is looked up only
-// at its process group's first record, because an editor reads the terminal all the time but
-// remains one job.
+// at its process group's first record, because a program such as an editor reads the terminal all
+// the time but remains one job.
 type lines struct {
 	mu        sync.Mutex // guards the fields below
 	groups    map[uint32]*group
@@ -27,7 +27,7 @@ type lines struct {
 type group struct {
 	session  uint32
 	leader   uint64 // start time of the session leader; 0 if unknown
-	line     int64  // 0 if in the background
+	line     int64  // 0 for a group in the background
 	activeAt int64  // ns of the last action
 }
 
@@ -47,7 +47,8 @@ type terminal struct {
 const (
 	// linePause is the pause that ends a line if the terminal cannot be watched.
 	linePause = int64(time.Second)
-	// groupRest is the time after which the id of a process group may have been reused.
+	// groupRest is the time without an action after which the id of a process group may have been
+	// reused.
 	groupRest    = int64(time.Minute)
 	maxGroups    = 4096
 	maxTerminals = 256
@@ -98,8 +99,8 @@ func (l *lines) lineOf(p *fusefs.Process) int64 {
 	return g.line
 }
 
-// ofShell reports whether a shell leads the process group of p, and p is that shell or its
-// descendant in the group.
+// ofShell reports whether a shell leads the process group of p, and p is that shell or one of its
+// descendants in the group.
 func ofShell(p *fusefs.Process) bool {
 	for group := p.Group; p != nil && p.Group == group; p = p.Parent {
 		if p.PID == group {

@@ -25,8 +25,8 @@ import (
 // mounted is a project under a real overlay with a real Capture.
 type mounted struct {
 	t   *testing.T
-	dir string // the mountpoint, in place
-	src string // the source, bypassing the mount
+	dir string // the mountpoint
+	src string // the source directory, which bypasses the mount
 	log string // the spool
 	c   *Capture
 	end func() []entry
@@ -97,15 +97,15 @@ func (m *mounted) sh(script string) {
 	m.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
-	// Not cmd.Dir: the child would enter the mount before its exec. Until its exec it blocks this
-	// process, which serves the mount.
+	// The script changes directory, instead of cmd.Dir. With cmd.Dir, the child would enter the
+	// mount before its exec, and until the exec this process, which serves the mount, is blocked.
 	cmd := exec.CommandContext(ctx, "sh", "-e", "-c", `cd "$0"; `+script, m.dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		m.t.Fatalf("%s\n%v\n%s", script, err, out)
 	}
 }
 
-// What everyday tools do to files: each earlier content is saved, with its author.
+// Everyday tools change files: each earlier content is saved, with the author of the change.
 func TestToolsOnTheMount(t *testing.T) {
 	m := mount(t, map[string]string{
 		"sed.txt": "one\ntwo\n", "save.txt": "before\n", "rm.txt": "deleted\n", "dir/a": "a\n", "trunc": big, "forced.log": "tracked by nothing\n",
@@ -189,7 +189,8 @@ mkfifo fifo; ln -s sed.txt link; mkdir d; rmdir d; chmod 600 save.txt`)
 	}
 }
 
-// Appending to a growing file costs only what was appended, also while the file is small.
+// Appending to a growing file adds only the appended bytes to the spool, even while the file is
+// small.
 func TestGrowingFileCostsWhatIsAppended(t *testing.T) {
 	m := mount(t, nil, nil)
 	line := strings.Repeat("x", 199) + "\n"
@@ -230,7 +231,7 @@ func TestGrowingFileCostsWhatIsAppended(t *testing.T) {
 }
 
 // What was written to the source while a handle was open is in the next version. That version is
-// not a tail, because the beginning of the file has changed.
+// stored in full, not as a tail, because the beginning of the file has changed.
 func TestTailStandsOnWhatIsThere(t *testing.T) {
 	m := mount(t, nil, nil)
 	for _, size := range []int{3 << 10, 10 << 10, 100 << 10} {
@@ -243,7 +244,7 @@ func TestTailStandsOnWhatIsThere(t *testing.T) {
 			t.Fatal(err)
 		}
 		for k := range 3 {
-			// Contents that are still to be copied would be lost, so wait.
+			// Content that still waits to be copied would be lost by the next write, so wait.
 			for deadline := time.Now().Add(time.Minute); m.c.Stats().Queue > 0; time.Sleep(time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Error("the content is not copied")
@@ -260,7 +261,7 @@ func TestTailStandsOnWhatIsThere(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if err := f.Close(); err != nil { // also because the mount cannot end before
+		if err := f.Close(); err != nil { // also because the mount cannot end while the file is open
 			t.Error(err)
 		}
 	}
@@ -289,8 +290,8 @@ func closeOnce(f *os.File) error {
 	return syscall.Close(fd)
 }
 
-// Several processes write on a real mount, and the queue has few places. Everything that each of
-// them closed is in the log, in order, and the mount equals the source.
+// Several processes write on a real mount, and the queue is short. Everything that each process
+// wrote and closed is in the log, in order, and the mount equals the source.
 func TestRandomWritersOnTheMount(t *testing.T) {
 	m := mount(t, nil, func(o *Options) { o.MaxQueue = 8 })
 	var wg sync.WaitGroup
@@ -341,8 +342,8 @@ func TestRandomWritersOnTheMount(t *testing.T) {
 	wantNoGaps(t, log)
 	for g := range want {
 		p := fmt.Sprint("f", g)
-		// An O_TRUNC that a signal interrupts has been carried out. The file is closed and the call
-		// is repeated, so there may be empty versions in between.
+		// If a signal interrupts an open with O_TRUNC, the truncation is done, the file is closed
+		// and the call is repeated. So there may be empty versions in between.
 		filled := log[:0:0]
 		for _, e := range log {
 			if e.content != "" {
@@ -353,8 +354,8 @@ func TestRandomWritersOnTheMount(t *testing.T) {
 	}
 }
 
-// What is still queued when the overlay ends is found all the same, although the overlay has closed
-// its directories by then.
+// Content that is still queued when the overlay ends is saved, although the overlay has closed its
+// directories by then.
 func TestQueuedAtTheEndOfTheMount(t *testing.T) {
 	m := mount(t, map[string]string{"sub/x": ""}, nil)
 	for i := range 200 {
@@ -391,8 +392,8 @@ func TestDeletedWhileOpenOnTheMount(t *testing.T) {
 	wantVersions(t, log, "a", "first", "SECOND")
 }
 
-// What is written to a file after a plan removed its last name is saved under a name that says so,
-// and the log reports it once. Temporary files of other programs are not saved.
+// What is written to a file after a plan removed its last name is saved under a name that says so.
+// A notice in the log reports it once. Temporary files of other programs are not saved.
 func TestWrittenAfterItsNameWasTaken(t *testing.T) {
 	m := mount(t, map[string]string{"unlinked": "1", "replaced": "1", "x": "other", "temporary": "1"}, nil)
 	at := func(p string) string { return filepath.Join(m.dir, p) }
@@ -413,7 +414,7 @@ func TestWrittenAfterItsNameWasTaken(t *testing.T) {
 		for _, text := range []string{"late", big} {
 			_, err = f.WriteAt([]byte(text), 1)
 			check(err)
-			fd, err := syscall.Dup(int(f.Fd())) // closing it counts as a close of the file
+			fd, err := syscall.Dup(int(f.Fd())) // closing this copy counts as a close of the file
 			check(err)
 			check(syscall.Close(fd))
 		}

@@ -16,14 +16,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The names of a file change while it is written. What the file holds at that moment is a version
-// by its writer. Only content from before the first write has no author.
+// The names of a file change while it is written. The content at each change of the names becomes a
+// version by the writer. Only content from before the first write has no author.
 func TestNamesChangeWhileWritten(t *testing.T) {
 	files := map[string]string{".gitignore": "*.log\n", ".git/HEAD": "ref: refs/heads/main\n"}
 	cases := []struct {
 		name   string
 		change func(dir string) error // dir holds f, which is dirty, and x
-		want   []string               // versions with content, in parentheses those without an author
+		want   []string               // the wanted versions; a version without an author is in parentheses
 	}{
 		{"rename", func(d string) error { return os.Rename(d+"/f", d+"/g") },
 			[]string{"(f old)", "f one", "g onetwo"}},
@@ -142,9 +142,9 @@ func exchange(a, b string) error {
 	return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
 }
 
-// A file gets a hundred names, is written to, and loses the names again. Each name is reported as
-// found at most a few times, and not with each change of the others. 5,000 links made 12 million
-// records.
+// A file gets a hundred names, is written to, and loses the names again. Each name is recorded as
+// found at most a few times, not whenever another name changes. With 5,000 links this once made 12
+// million records.
 func TestManyNames(t *testing.T) {
 	const names = 100
 	m := mount(t, map[string]string{"0": "old"}, nil)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// openRoot returns our own descriptor of the source, or nil if dir is nil.
+// openRoot opens the source again and returns it as an os.Root, or nil if dir is nil.
 func openRoot(dir *os.File) *os.Root {
 	if dir == nil {
 		return nil
@@ -23,7 +23,8 @@ func openRoot(dir *os.File) *os.Root {
 }
 
 // open opens the file of a job. Workers do not hold the inode's lock, so open retries while a name
-// is changing. If the overlay has ended or forgot the inode, open looks in the source itself.
+// is changing. If the overlay has ended or has forgotten the inode, open looks for the file in the
+// source.
 func (c *copies) open(j *job) (*os.File, error) {
 	for try := 0; ; try++ {
 		fd, err := j.f.Open()

@@ -17,8 +17,8 @@ type Options struct {
 	// Matcher returns the class of names, and is notified when a file with ignore rules changes. If
 	// nil, everything is tracked.
 	Matcher *ignore.Matcher
-	// Root is the source directory, where files that the overlay cannot open any more are looked up
-	// by their last name. If nil, their contents are reported as gaps.
+	// Root is the source directory. Files that the overlay can no longer open are looked up there
+	// by their last name. If Root is nil, their contents are reported as gaps.
 	Root *os.File
 	// Git is the directory in which files lost by the project's git directories are saved. If "",
 	// they are not saved. It should be on the file system of Root.
@@ -29,11 +29,11 @@ type Options struct {
 	Source     string
 
 	MaxFile    int64 // bytes above which a version is recorded without content; 0 means limits.Content
-	MaxIgnored int64 // the same for ignored files; 0 means limits.IgnoredContent
+	MaxIgnored int64 // like MaxFile, for ignored files; 0 means limits.IgnoredContent
 	// IgnoredHourly is how many bytes of ignored files are saved in an hour. 0 means
 	// limits.IgnoredHourly.
 	IgnoredHourly int64
-	MaxSpool      int64 // bytes in the spool above which destroying operations wait; 0 means limits.Spool
+	MaxSpool      int64 // size of the spool in bytes above which destroying operations wait; 0 means limits.Spool
 	MinFree       int64 // free bytes on the spool's file system below which nothing is recorded; 0 means limits.SpoolFree
 	Workers       int   // number of workers that copy contents; 0 means 2
 	MaxQueue      int   // queued contents above which a close copies its content itself; 0 means 4,096
@@ -43,8 +43,8 @@ type Options struct {
 	OnRecord func()
 	// OnIdle, if not nil, is called when nothing was recorded for restAfter.
 	OnIdle func()
-	// AtOnce writes content to the spool before its last name is removed. Otherwise a descriptor
-	// preserves it, and the content is lost if this process is killed.
+	// AtOnce writes content to the spool before the last name of its file is removed. Otherwise
+	// only a descriptor preserves the content, which is lost if this process is killed.
 	AtOnce bool
 }
 

@@ -18,8 +18,8 @@ type procKey struct {
 // maxProcs bounds how many processes are remembered. A forgotten process is described again.
 const maxProcs = 20_000
 
-// appendBy appends records and sets by as the caller of the first one. If the spool does not know
-// the process yet, the same write describes it.
+// appendBy appends records and sets by as the caller of the first record. If the spool does not
+// know the process yet, the same write describes it.
 func (c *Capture) appendBy(by fusefs.Caller, rs ...*spool.Record) bool {
 	r := rs[0]
 	r.UID = by.UID
@@ -45,8 +45,8 @@ func (c *Capture) appendBy(by fusefs.Caller, rs ...*spool.Record) bool {
 	if !c.append(append(all, rs...)...) {
 		return false
 	}
-	// Store the process only after its description is in the log, which other goroutines rely on.
-	// If two goroutines describe it, that does no harm.
+	// Store the process in procs only after its description is in the log, because other goroutines
+	// rely on that order. It does no harm if two goroutines describe the same process.
 	c.procMu.Lock()
 	if len(c.procs) >= maxProcs {
 		clear(c.procs)
@@ -57,7 +57,7 @@ func (c *Capture) appendBy(by fusefs.Caller, rs ...*spool.Record) bool {
 	c.procMu.Unlock()
 	for i, p := range fresh {
 		if !hasCommand[i] && p.Command() != nil {
-			c.Described(p) // the command became known meanwhile
+			c.Described(p) // the command became known in the meantime
 		}
 	}
 	return true
@@ -82,8 +82,8 @@ func ProcessRecord(p *fusefs.Process, t int64) *spool.Record {
 	return d
 }
 
-// Described adds the command to a process that the spool knows without one. An unknown process is
-// described with its command when it does something.
+// Described adds the command to a process that the spool knows without a command. An unknown
+// process is described with its command when it does something.
 func (c *Capture) Described(p *fusefs.Process) {
 	key := procKey{p.PID, p.Start}
 	c.procMu.Lock()
@@ -98,7 +98,7 @@ func (c *Capture) Described(p *fusefs.Process) {
 	}
 }
 
-// unspooled returns p and its ancestors, oldest first, without those that the spool knows by their
+// unspooled returns p and its ancestors, oldest first, except those that the spool knows by their
 // present name.
 func (c *Capture) unspooled(p *fusefs.Process) []*fusefs.Process {
 	c.procMu.Lock()
@@ -113,7 +113,7 @@ func (c *Capture) unspooled(p *fusefs.Process) []*fusefs.Process {
 	return list
 }
 
-// reading is what one process opened since the last flush.
+// reading holds the files that one process opened since the last flush.
 type reading struct {
 	proc     *fusefs.Process
 	uid      uint32
@@ -122,7 +122,8 @@ type reading struct {
 	openedAt int64 // ns, of the first open
 }
 
-// Opened records a read. Only reads of sessions belong to a working set, so others are skipped.
+// Opened records that a process opened a file to read it. Processes outside a session are skipped,
+// because only a session has a working set.
 func (c *Capture) Opened(f fusefs.File, by fusefs.Caller) {
 	if by.Proc == nil || !inSession(by.Proc) {
 		return
@@ -155,8 +156,8 @@ func inSession(p *fusefs.Process) bool {
 	return false
 }
 
-// flushReads appends the reads since the last flush. For a scanner, which read more than readsMax
-// files, it records only their number.
+// flushReads appends the reads since the last flush. A process that read more than readsMax files
+// counts as a scanner, and only the number of its files is recorded.
 func (c *Capture) flushReads() {
 	c.readMu.Lock()
 	if len(c.readings) == 0 {
@@ -167,8 +168,8 @@ func (c *Capture) flushReads() {
 	c.readings = map[uint32]*reading{}
 	c.readMu.Unlock()
 	for _, r := range reads {
-		// The record has the time of the first open, because the process usually writes after it,
-		// and its tool call may have ended since.
+		// The record has the time of the first open, because the process usually writes after that,
+		// and its tool call may have ended by now.
 		rec := &spool.Record{Kind: spool.KindReads, Time: r.openedAt, More: r.more}
 		if len(r.paths) < readsMax {
 			for p := range r.paths {

@@ -14,8 +14,8 @@ import (
 	"cachebro/store/leaf/ignore"
 )
 
-// Random operations on many files at once. Every content that was closed, and every one that
-// existed before, is in the log in order, and nothing else.
+// The test does random operations on many files at once. The log has every content that was closed
+// and every content that existed before, in order, and nothing else.
 func TestRandomWriters(t *testing.T) {
 	h := newHarness(t, func(o *Options) { o.MaxQueue = 16 })
 	var wg sync.WaitGroup
@@ -48,7 +48,7 @@ func TestRandomWriters(t *testing.T) {
 					tmp := h.create(p+".new", text)
 					tmp.rename(p, f)
 					f = tmp
-					continue // its content is recorded under the other name
+					continue // the content is recorded under the file's other name
 				default:
 					f.unlink()
 					f = nil
@@ -72,8 +72,8 @@ func TestRandomWriters(t *testing.T) {
 	}
 }
 
-// git writes its own files through the mount too. When git and editors replace a file with rules by
-// a rename, the change is noticed.
+// git writes its own files through the mount too. When git or an editor replaces a file of ignore
+// rules by a rename, the change is noticed.
 func TestIndexMakesTracked(t *testing.T) {
 	h := newHarness(t, nil)
 	m := rules(t, h)

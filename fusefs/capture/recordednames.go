@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// manyNames is how many names a file needs to be in the table. Files with fewer names have all
-	// of them recorded with each change.
+	// manyNames is the least number of names with which a file is in the table. For a file with
+	// fewer names, each change records all of them.
 	manyNames = 8
 	// maxRecordedNames bounds the names in the table. When it is exceeded, the table is cleared.
 	maxRecordedNames = 1 << 16
@@ -18,14 +18,15 @@ const (
 // of a file records all its names that no scan has recorded. Without this table, a file with 5,000
 // names caused 12 million records.
 type recordedNames struct {
-	mu    sync.Mutex // guards files; a leaf
+	mu    sync.Mutex // guards files; a leaf lock
 	files map[uint64]*namesOfFile
 	n     int
 }
 
 type namesOfFile struct {
 	names map[string]struct{}
-	// complete is the file's NamesSeen when names last held all its names; 0: never.
+	// complete is the value of the file's NamesSeen when names last held all its names, or 0 if
+	// names never held all of them.
 	complete uint32
 }
 
@@ -59,7 +60,7 @@ func (t *recordedNames) add(f fusefs.File, name string, nlink uint32) {
 	t.n++
 }
 
-// addNew is add for a name that the file has just got.
+// addNew is like add, for a name that the file has just got.
 func (t *recordedNames) addNew(f fusefs.File, name string, nlink uint32) {
 	t.add(f, name, nlink)
 	seen := f.NamesSeen()
@@ -78,8 +79,8 @@ func (t *recordedNames) complete(f fusefs.File, seen uint32) bool {
 	return seen > 0 && of != nil && of.complete == seen
 }
 
-// noteComplete notes that all names of a file were recorded, if they were. names are those that the
-// file had when its NamesSeen was seen.
+// noteComplete checks whether all names of a file are in the table, and if so, records that. names
+// are the names that the file had when its NamesSeen was seen.
 func (t *recordedNames) noteComplete(f fusefs.File, seen uint32, names []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"cachebro/fusefs"
 )
 
-// counted is a file that counts its names.
+// counted is a fusefs.File with only an id and a count of its names.
 type counted struct {
 	fusefs.File
 	seen uint32
@@ -16,8 +16,8 @@ type counted struct {
 func (f *counted) ID() uint64        { return 7 }
 func (f *counted) NamesSeen() uint32 { return f.seen }
 
-// A file's names are looked at again only if it got one that nobody recorded. Looking at all of
-// them for each new link made 5,000 links cost 9 s.
+// The names of a file are examined again only if the file has a name that was not recorded. When
+// each new link examined all names, 5,000 links cost 9 s.
 func TestRecordedNamesComplete(t *testing.T) {
 	var table recordedNames
 	f := &counted{seen: 1}
@@ -40,7 +40,7 @@ func TestRecordedNamesComplete(t *testing.T) {
 	if !table.complete(f, f.NamesSeen()) {
 		t.Fatal("a recorded link made the other names unknown")
 	}
-	link(false) // found by a look-up
+	link(false) // the link was found by a lookup
 	link(true)
 	if table.complete(f, f.NamesSeen()) {
 		t.Fatal("a name that was not recorded is taken for known")

@@ -9,8 +9,8 @@ import (
 var _ fusefs.Releaser = (*Capture)(nil)
 
 // Released copies small queued content on the thread that handles the release of the file handle.
-// No program waits for that request, the descriptor is still open, and no worker is woken. That
-// halves the cost of a small file on two cores.
+// No program waits for that request, the descriptor is still open, and no worker need be woken.
+// This halves the cost of a small file on two cores.
 func (c *Capture) Released(f fusefs.File, fd int) {
 	c.copies.mu.Lock()
 	j := c.pending[f.ID()]
@@ -28,7 +28,7 @@ func (c *Capture) Released(f fusefs.File, fd int) {
 	}
 }
 
-// transferFrom transfers small content, through a descriptor that the caller closes.
+// transferFrom copies small content to the spool, through a descriptor that the caller closes.
 func (c *copies) transferFrom(j *job, fd int) error {
 	buf := smallBufs.Get().(*[]byte)
 	defer smallBufs.Put(buf)

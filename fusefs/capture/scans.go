@@ -8,11 +8,11 @@ import (
 	"cachebro/store/leaf/event"
 )
 
-// scans knows which contents the daemon's scans have captured. Those need not be copied before they
-// are destroyed.
+// scans knows which contents the scans of the daemon have captured. These contents need not be
+// copied before they are destroyed.
 type scans struct {
 	*sink
-	clockMu sync.Mutex // guards clock; a leaf
+	clockMu sync.Mutex // guards clock; a leaf lock
 	clock   clock
 
 	seen  atomic.Int64 // ns; contents with an older ctime are captured
@@ -24,15 +24,15 @@ type scans struct {
 }
 
 // captured reports whether a completed scan captured the content of a file. It returns false for a
-// file that is tracked only because git's index has it: the file may have been added to the index
-// after the scan.
+// file that is tracked only because it is in git's index, because the file may have been added to
+// the index after the scan.
 func (s *scans) captured(p string, st event.Stat) bool {
 	s.checkClock()
 	return st.Ctime != 0 && st.Ctime < s.seen.Load() && (s.opt.Matcher == nil || !s.opt.Matcher.Forced(p))
 }
 
-// end is called when a scan that began at began has ended. If a directory was renamed during the
-// scan, the scan may have missed it, so its result is not used.
+// end records that a scan that started at began has ended. If a directory was renamed during the
+// scan, the scan may have missed the directory, so the result is not used.
 func (s *scans) end(began time.Time) {
 	s.running.Store(false)
 	if began.UnixNano() > s.moved.Load() {
@@ -45,8 +45,8 @@ func (s *scans) end(began time.Time) {
 	}
 }
 
-// relocated records that directories were moved, so a running scan may have missed them. intoView
-// means that untracked files, which earlier scans skipped, became tracked.
+// relocated records that directories were moved, so a running scan may have missed them. If
+// intoView is set, untracked files, which earlier scans skipped, became tracked.
 func (s *scans) relocated(intoView bool) {
 	s.moved.Store(time.Now().UnixNano())
 	if intoView {
@@ -67,11 +67,11 @@ func (s *scans) checkClock() {
 }
 
 // distrust discards the results of all scans, because content written from now on may get a ctime
-// that lies before them. The result of a later scan is used only if the scan begins after the wall
-// clock has again reached the time from which it was set back.
+// from before the scans. The result of a later scan is used only if the scan begins after the wall
+// clock has reached its earlier time again.
 func (s *scans) distrust() {
 	s.opt.Logger.Warn("the clock was set back; files are copied before they are destroyed, even if a scan has captured them")
-	// The daemon may report the end of a scan again that began before the clock was set back.
+	// The daemon may once more report the end of a scan that began before the clock was set back.
 	// Setting moved makes end ignore it.
 	s.moved.Store(max(time.Now().UnixNano(), s.began.Load()))
 	s.seen.Store(0)

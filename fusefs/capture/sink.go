@@ -11,8 +11,8 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// sink writes records to the spool. It knows whether there is room for more content, and records
-// what could not be saved.
+// sink writes records to the spool. It knows whether there is room for more content, and records a
+// gap for content that could not be saved.
 type sink struct {
 	opt  Options
 	w    *spool.Writer
@@ -64,7 +64,7 @@ func (s *sink) append(rs ...*spool.Record) bool {
 	return true
 }
 
-// gap counts content that could not be saved, and records the gap in the log as soon as there is
+// gap counts a content that could not be saved, and records this gap in the log as soon as there is
 // room.
 func (s *sink) gap(path string, seq uint64, why string) {
 	rec := spool.Record{Kind: spool.KindGap, Path: path, For: seq, Reason: why, Time: time.Now().UnixNano()}
@@ -102,8 +102,8 @@ func (s *sink) writeGaps() {
 	}
 }
 
-// fail stops capture after an error of the disk. A store that is behind does not stop it, because
-// the store will catch up.
+// fail stops capture after an error of the disk. Capture does not stop when the store is behind,
+// because the store will catch up.
 func (s *sink) fail(err error) {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EROFS) {
 		s.setStopped(reason(err))
@@ -151,7 +151,7 @@ func (s *sink) fullReason() string {
 	return errBehind.Error()
 }
 
-// roomy returns nil if the spool has room for more content, otherwise the reason.
+// roomy returns nil if the spool has room for more content, otherwise an error with the reason.
 func (s *sink) roomy() error {
 	s.measure()
 	if s.free.Load() < s.opt.MinFree {
@@ -166,11 +166,11 @@ func (s *sink) roomy() error {
 	return nil
 }
 
-// roomyLast is roomy as of the last check. mu may be held.
+// roomyLast reports whether there was room at the last check. It may be called while mu is held.
 func (s *sink) roomyLast() bool { return s.free.Load() >= s.opt.MinFree && !s.full.Load() }
 
-// waitRoom waits until the spool may grow. It is only called for content that is about to be
-// destroyed, because other closed content can wait in its file.
+// waitRoom waits until the spool may grow. It is called only for content that is about to be
+// destroyed. Other closed content can wait in its file.
 func (s *sink) waitRoom(quit *canceller) bool {
 	err := s.roomy()
 	if errors.Is(err, syscall.ENOSPC) {
@@ -194,7 +194,7 @@ func (s *sink) waitRoom(quit *canceller) bool {
 	return true
 }
 
-// spend takes n bytes from the hourly budget of ignored files. budget is its size. spend returns
+// spend takes n bytes from the hourly budget for ignored files, whose size is budget. It returns
 // false if fewer than n bytes are left.
 func (s *sink) spend(n, budget int64) bool {
 	s.mu.Lock()
@@ -223,8 +223,8 @@ func (s *sink) measure() {
 	s.free.Store(int64(fs.Bavail) * int64(fs.Bsize))
 }
 
-// tryResume lets a stopped capture continue if it can write content as a test. Records prove
-// nothing, because their space is allocated in advance.
+// tryResume lets a stopped capture continue if it can write some content as a test. Writing a
+// record would prove nothing, because the space for records is allocated in advance.
 func (s *sink) tryResume() {
 	if s.free.Load() < 2*s.opt.MinFree {
 		return

@@ -19,9 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A version of a growing file may be stored as a tail of the version before it. The file's
-// beginning must then be what it was at the close, whatever was done to it meanwhile, and in
-// whatever way.
+// A version of a growing file may be stored as a tail of the version before it. The beginning of
+// the file must then be the same as at that earlier close, however the file was changed in between.
 func TestTailsStandOnTheirBeginnings(t *testing.T) {
 	const seeds = 16
 	m := mount(t, nil, nil)
@@ -30,8 +29,8 @@ func TestTailsStandOnTheirBeginnings(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer source.Close()
-	// Another process works on the mount, because in this process, which serves the mount, a page
-	// fault in a mapping could wait for itself.
+	// Another process works on the mount. This process serves the mount, so a page fault in a
+	// mapping could wait for itself.
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "MOUNTD_TEST_TAILS="+m.dir, fmt.Sprint("MOUNTD_TEST_SEEDS=", seeds))
 	cmd.ExtraFiles, cmd.Stderr = []*os.File{source}, os.Stderr
@@ -50,7 +49,7 @@ func TestTailsStandOnTheirBeginnings(t *testing.T) {
 			states[seed] = map[string]bool{}
 		}
 		states[seed][sum] = true
-		// A file that was only emptied is reported when its last descriptor is closed.
+		// A file that was only emptied is reported when its last descriptor is closed, not earlier.
 		if n := len(closes[seed]); what == "close" && sum != sumOf(nil) && (n == 0 || closes[seed][n-1] != sum) {
 			closes[seed] = append(closes[seed], sum)
 		}
@@ -88,14 +87,14 @@ func TestTailsStandOnTheirBeginnings(t *testing.T) {
 	}
 }
 
-// beneath reports whether this seed's process also writes to the source. A content that was still
-// to be copied then becomes a gap.
+// beneath reports whether this seed's process also writes to the source. A content that was not yet
+// copied then becomes a gap.
 func beneath(seed int) bool { return seed%4 == 3 }
 
 func sumOf(b []byte) string { return fmt.Sprintf("%x", sha256.Sum256(b)) }
 
-// tailAgent is the process that works on the mount. It prints what each of its files was after each
-// operation and at each close.
+// tailAgent is the process that works on the mount. It prints a checksum of each of its files after
+// each operation and at each close.
 func tailAgent(dir string, seeds int) error {
 	for n := range seeds {
 		a := &tailWriter{
@@ -120,7 +119,7 @@ type tailWriter struct {
 	rng          *rand.Rand
 	seed         int
 	name, source string
-	opened       []*os.File // those that can write, the oldest first
+	opened       []*os.File // open for writing, the oldest first
 	count        int
 }
 
@@ -152,7 +151,7 @@ func (a *tailWriter) text(n int) []byte {
 	return []byte(strings.Repeat(fmt.Sprintf("%d/%d ", a.seed, a.count), n/4+1)[:n])
 }
 
-// step does one operation, each of which is one request that changes bytes.
+// step does one operation. Each operation is one request that changes bytes.
 func (a *tailWriter) step() error {
 	if len(a.opened) == 0 {
 		flags := os.O_RDWR | os.O_CREATE
@@ -194,7 +193,7 @@ func (a *tailWriter) step() error {
 	}
 	closes, op := false, a.rng.Intn(24)
 	switch {
-	case op < 6: // what a log does
+	case op < 6: // appends, as for a log
 		g, gerr := os.OpenFile(a.name, os.O_RDWR|os.O_APPEND, 0)
 		if gerr != nil {
 			return gerr
@@ -205,7 +204,7 @@ func (a *tailWriter) step() error {
 		if err = a.say("state"); err == nil {
 			return a.close()
 		}
-	case op == 12: // cut, and grown again, within one open
+	case op == 12: // the file is cut and grows again within one open
 		if err = f.Truncate(at); err == nil {
 			err = a.say("state")
 		}
@@ -216,9 +215,9 @@ func (a *tailWriter) step() error {
 		err = f.Truncate(size + int64(some))
 	case op == 14:
 		_, err = unix.Pwrite(fd, a.text(some), at) // an appending descriptor writes at the end
-	case op == 15: // by another descriptor
+	case op == 15: // through another descriptor
 		closes, err = true, write(a.name, os.O_WRONLY, a.text(some), at)
-	case op == 16 && size > 0: // through a mapping, and nobody says when its pages are to be written
+	case op == 16 && size > 0: // through a mapping, whose pages are written at an unknown time
 		page := at &^ 4095
 		b, merr := unix.Mmap(fd, page, int(min(4096, size-page)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 		if merr != nil {
@@ -250,18 +249,18 @@ func (a *tailWriter) step() error {
 			_, err = unix.CopyFileRange(fd, &from, int(g.Fd()), &to, n, 0)
 		}
 		closes, err = true, errors.Join(err, g.Close())
-	case op == 20: // by another name
+	case op == 20: // under another name
 		other := filepath.Join(filepath.Dir(a.name), "g")
 		if err = os.Link(a.name, other); err == nil {
 			err = errors.Join(write(other, os.O_WRONLY, a.text(some), at), a.say("close"), os.Remove(other))
 		}
-	case op == 21: // emptied or cut by another process
+	case op == 21: // another process empties or cuts the file
 		if a.rng.Intn(2) == 0 {
 			at = 0
 		}
 		err = exec.Command("truncate", "-s", fmt.Sprint(at), a.name).Run()
 		closes = true
-	case op == 22: // another file comes in its place, or it goes away for a moment
+	case op == 22: // another file takes its place, or it is absent for a moment
 		other := filepath.Join(filepath.Dir(a.name), "h")
 		if a.rng.Intn(2) == 0 {
 			err = errors.Join(os.Rename(a.name, other), os.Rename(other, a.name))
@@ -275,7 +274,7 @@ func (a *tailWriter) step() error {
 		if err = errors.Join(a.say("state"), os.Rename(other, a.name)); err != nil {
 			return err
 		}
-		for _, g := range a.opened { // the file has lost its name, so nothing sees what these would write
+		for _, g := range a.opened { // the file has lost its name, so the test would not see what these write
 			err = errors.Join(err, g.Close())
 		}
 		a.opened = nil
@@ -296,8 +295,8 @@ func (a *tailWriter) step() error {
 	return a.say("state")
 }
 
-// beneath writes to the source until the file's times have changed, because the times come from a
-// clock that ticks.
+// beneath writes to the source until the file's times have changed, because writes within one tick
+// of the clock get the same times.
 func (a *tailWriter) beneath(b []byte, at int64) error {
 	f, err := os.OpenFile(a.source, os.O_WRONLY, 0)
 	if err != nil {
@@ -320,13 +319,13 @@ func writeBeneath(f *os.File, b []byte, at int64) error {
 	return nil
 }
 
-// What is written to the source after a process has appended and before it closes is in the version
-// of that close.
+// A process appends to a file, another process writes to the source directly, and then the first
+// process closes the file. The version of that close contains what was written to the source.
 func TestTailStandsOnWhatIsThereAtTheClose(t *testing.T) {
 	m := mount(t, nil, nil)
 	start := strings.Repeat("a", 10<<10)
 	want := map[string][]string{}
-	for _, last := range []bool{false, true} { // last: the process itself writes nothing after it
+	for _, last := range []bool{false, true} { // last: the process itself writes nothing after the write to the source
 		name := fmt.Sprint("log", last)
 		if err := os.WriteFile(filepath.Join(m.dir, name), []byte(start), 0o644); err != nil {
 			t.Fatal(err)
@@ -340,7 +339,7 @@ func TestTailStandsOnWhatIsThereAtTheClose(t *testing.T) {
 			t.Error(err)
 		}
 		for k := range 3 {
-			// Contents that are still to be copied would be lost, so wait.
+			// Content that still waits to be copied would be lost by the next write, so wait.
 			for deadline := time.Now().Add(time.Minute); m.c.Stats().Queue > 0; time.Sleep(time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Error("the content is not copied")
@@ -362,7 +361,7 @@ func TestTailStandsOnWhatIsThereAtTheClose(t *testing.T) {
 			}
 			want[name] = append(want[name], string(b))
 		}
-		if err := errors.Join(f.Close(), under.Close()); err != nil { // also because the mount cannot end before
+		if err := errors.Join(f.Close(), under.Close()); err != nil { // also because the mount cannot end while the files are open
 			t.Error(err)
 		}
 	}

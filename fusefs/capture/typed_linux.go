@@ -13,8 +13,8 @@ import (
 )
 
 // typed finds out with inotify which terminals were read. A watch reports one event, which waits in
-// the kernel until readTerminals is called. So typing costs nothing, and each record of a shell
-// costs one read.
+// the kernel until readTerminals is called. So typing costs nothing, and each record of a shell's
+// operation costs one read(2).
 type typed struct {
 	fd   int
 	open bool
@@ -52,9 +52,9 @@ func (t *typed) watch(p *fusefs.Process) int {
 // and dash.
 var terminalFiles = []string{"0", "1", "2", "255", "10"}
 
-// watchFile watches a terminal through a process's descriptor, because it may be in another devpts
-// than ours. The name is checked first, because a stat of a file on the mount would wait for this
-// process.
+// watchFile watches a terminal through a process's descriptor, because the terminal may be in a
+// devpts other than ours. The name is checked first, because a stat of a file on the mount would
+// wait for this process, which serves the mount.
 func (t *typed) watchFile(name string, terminal uint64) int {
 	if to, err := os.Readlink(name); err != nil || !strings.HasPrefix(to, "/dev/pts/") && !strings.HasPrefix(to, "/dev/tty") {
 		return 0
@@ -70,13 +70,13 @@ func (t *typed) watchFile(name string, terminal uint64) int {
 	return wd
 }
 
-// sameTerminal compares a device number with the terminal number in /proc/PID/stat.
+// sameTerminal compares the device number of a file with the terminal number in /proc/PID/stat.
 func sameTerminal(dev, terminal uint64) bool {
 	return uint64(unix.Major(dev)) == terminal>>8&0xfff && uint64(unix.Minor(dev)) == terminal&0xff|terminal>>12&0xfff00
 }
 
-// readTerminals returns the watches whose terminals were read since the watch began, and those that
-// ended for another reason.
+// readTerminals returns the ids of watches whose terminals were read since the watch began, and of
+// watches that ended for another reason.
 func (t *typed) readTerminals() iter.Seq[int] {
 	return func(yield func(int) bool) {
 		var buf [64 * unix.SizeofInotifyEvent]byte

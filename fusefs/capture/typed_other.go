@@ -8,7 +8,7 @@ import (
 	"cachebro/fusefs"
 )
 
-// typed does nothing on this system. A pause of linePause ends a line instead.
+// typed does nothing on this system. Instead, a pause of linePause ends a line.
 type typed struct{}
 
 func (typed) close()                       {}

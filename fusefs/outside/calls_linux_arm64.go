@@ -1,6 +1,6 @@
 package outside
 
-// These calls do not exist on this architecture.
+// These system calls do not exist on this architecture.
 const (
 	sysRmdir  = -1
 	sysLchown = -1

@@ -16,13 +16,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The first byte of a packet on the socket is the kind of the request. The reply is the same byte.
+// The first byte of a packet on the socket is the kind of the request. The reply consists of the
+// same byte.
 const (
-	// doWatch asks the recorder to watch a tree. The tree's listener and page are attached. A
-	// second byte means that the tree carries out a plan of ours. After the reply, the recorder
-	// sends requests to read memory on this connection; see tree.read.
+	// doWatch asks the recorder to watch a tree. The descriptors of the tree's listener and of its
+	// page of memory are attached. A second byte means that the tree carries out a plan of
+	// cachebro, such as an undo. After the reply, the recorder sends requests to read memory on
+	// this connection; see tree.read.
 	doWatch = 'w'
-	// doSettle asks the recorder to record the present state of everything touched.
+	// doSettle asks the recorder to record the present state of every path that its trees have
+	// touched.
 	doSettle = 's'
 )
 
@@ -62,8 +65,9 @@ func ask(conn int, packet []byte, within time.Duration, fds ...int) error {
 	return err
 }
 
-// Settle makes the user's recorder record the present state of everything touched. If none runs but
-// a killed one left a journal, Settle calls start to start one.
+// Settle makes the user's recorder record the present state of every path that its trees have
+// touched. If no recorder is running but a killed recorder left a journal, Settle calls start to
+// start a new one.
 func Settle(p wire.Paths, within time.Duration, start func() error) error {
 	socket, err := p.NetSocket()
 	if err != nil {
@@ -90,7 +94,7 @@ func Settle(p wire.Paths, within time.Duration, start func() error) error {
 	return ask(conn, []byte{doSettle}, within)
 }
 
-// Start starts a recorder and returns when it accepts connections. exe is the path of this binary.
+// Start starts a recorder and returns when it accepts connections. exe is the path of this program.
 func Start(p wire.Paths, exe string, env []string) error {
 	state, err := p.MakeState(wire.OutsideRoot)
 	if err != nil {
@@ -119,7 +123,7 @@ func Start(p wire.Paths, exe string, env []string) error {
 	return nil
 }
 
-// Possible reports whether the kernel can report system calls to us.
+// Possible reports whether the kernel can report system calls to a recorder.
 func Possible() bool {
 	action := uint32(unix.SECCOMP_RET_USER_NOTIF)
 	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action)))

@@ -10,12 +10,12 @@ import (
 
 func Settle(wire.Paths, time.Duration, func() error) error { return nil }
 
-// Watched returns false: nothing can be watched here.
+// Watched returns false, because this system cannot report system calls.
 func Watched(wire.Paths, string, func() error, func() error) (bool, error) { return false, nil }
 
 type Watch struct{}
 
 func Start(wire.Paths, string, []string) error { return nil }
 
-// Possible is false: watching needs Linux.
+// Possible returns false, because watching needs Linux.
 func Possible() bool { return false }

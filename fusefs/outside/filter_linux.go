@@ -15,24 +15,24 @@ import (
 // that the history holds. A descriptor that can be truncated was reported when it was opened.
 var unreported = map[uint32]bool{unix.SYS_UTIMENSAT: true, unix.SYS_FTRUNCATE: true}
 
-// init adds the older calls that set times.
+// init adds the older system calls that set times.
 func init() {
 	for _, nr := range olderTimes {
 		unreported[nr] = true
 	}
 }
 
-// writeFlags are the flags of open(2) that let it change or make a file.
+// writeFlags are the flags of open(2) with which a call can change or make a file.
 const writeFlags = unix.O_ACCMODE | unix.O_CREAT | unix.O_TRUNC
 
-// Filter returns the program that reports calls which can change or destroy something.
+// Filter returns the program that reports calls that can change or destroy something.
 func Filter() []unix.SockFilter {
 	p := []unix.SockFilter{notifier.Stmt(notifier.Load, notifier.OffArch), notifier.Jump(notifier.Equal, notifier.AuditArch, 1, 0), notifier.Allow, notifier.Stmt(notifier.Load, notifier.OffNR)}
 	if notifier.ForeignFrom > 0 {
 		p = append(p, notifier.Jump(notifier.Least, notifier.ForeignFrom, 0, 1), notifier.Allow)
 	}
 	calls := slices.Sorted(maps.Keys(notifier.Calls))
-	for _, nr := range calls { // opens come first: they are the most frequent, and most only read
+	for _, nr := range calls { // opens come first, because they are the most frequent calls, and most of them only read
 		if c := notifier.Calls[nr]; c.Op == notifier.Open && c.Flags >= 0 {
 			p = append(p, notifier.Jump(notifier.Equal, nr, 0, 4), notifier.Stmt(notifier.Load, notifier.OffArgs+8*uint32(c.Flags)),
 				notifier.Jump(notifier.Any, writeFlags, 0, 1), notifier.Show, notifier.Allow)
@@ -48,7 +48,7 @@ func Filter() []unix.SockFilter {
 	return append(p, notifier.Allow)
 }
 
-// alwaysReported reports whether a call is reported whatever its arguments.
+// alwaysReported reports whether a call is reported whatever its arguments are.
 func alwaysReported(nr uint32, c notifier.Call) bool {
 	switch c.Op {
 	case notifier.Open:

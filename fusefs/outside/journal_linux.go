@@ -19,13 +19,13 @@ import (
 )
 
 // journal holds the system calls that the recorder has let through and that are in no history yet.
-// If the recorder is killed, the next one reads the journal. An entry is in the page cache before
-// its call is let through, so a kill loses nothing.
+// If the recorder is killed, the next recorder reads the journal. An entry is in the page cache
+// before its call is let through, so a kill loses nothing.
 //
 // The journal is a separate spool with absolute paths. Its records have these meanings:
 //
 //   - KindMount: a history that is written to (Source).
-//   - KindProcess: a process that made calls.
+//   - KindProcess: a process that made such calls.
 //   - KindDirty: the recorder waits for the result of calls on a path. Stat is the state before
 //     the calls. HasContent means that the file was opened for writing, OpChmod that its
 //     attributes may change, and Idle that the recorder does not wait any more.
@@ -90,7 +90,7 @@ func readSpool(dir string, take func(*spool.Record)) error {
 	}
 }
 
-// close closes and removes the journal. All its calls must be in their histories.
+// close closes and removes the journal. All calls in the journal must be in their histories.
 func (j *journal) close() error { return errors.Join(j.w.Close(), os.RemoveAll(j.dir)) }
 
 func (j *journal) add(rs ...*spool.Record) { j.unwritten = append(j.unwritten, rs...) }
@@ -116,7 +116,7 @@ func (j *journal) addCaller(c fusefs.Caller, r *spool.Record) *spool.Record {
 	return r
 }
 
-// addAwaited adds an entry that says that the recorder waits for the result of calls on a path.
+// addAwaited adds an entry that says that the recorder waits for the result of calls on e's path.
 func (j *journal) addAwaited(e *entry) {
 	r := &spool.Record{Kind: spool.KindDirty, HasContent: len(e.writers) > 0, Path: e.path, Stat: e.known, Time: e.when.UnixNano()}
 	if e.altered {
@@ -126,7 +126,8 @@ func (j *journal) addAwaited(e *entry) {
 	j.urgent = true
 }
 
-// addSettled adds an entry that says that the recorder no longer waits for the result of a path.
+// addSettled adds an entry that says that the recorder no longer waits for the result of calls on a
+// path.
 func (j *journal) addSettled(path string) {
 	j.add(&spool.Record{Kind: spool.KindDirty, Path: path, Idle: true})
 }
@@ -148,7 +149,7 @@ func (j *journal) addEnded(o *op) {
 	}
 }
 
-// flush writes all entries if one is urgent or there are many.
+// flush writes all entries if an entry is urgent or there are many.
 func (j *journal) flush() {
 	if !j.urgent && len(j.unwritten) < 100 {
 		return
@@ -162,8 +163,8 @@ func (j *journal) flush() {
 	j.unwritten, j.urgent = j.unwritten[:0], false
 }
 
-// tidy writes all entries. A large journal is then rewritten: again adds the entries still needed,
-// and older ones are dropped.
+// tidy writes all entries. If the journal is large, tidy then rewrites it: it calls the function
+// again, which must add the entries that are still needed, and drops all older entries.
 func (j *journal) tidy(again func()) {
 	j.urgent = len(j.unwritten) > 0
 	j.flush()
@@ -191,17 +192,17 @@ func (j *journal) tidy(again func()) {
 	}
 }
 
-// leftJournal is what a killed recorder left in its journal.
+// leftJournal holds the entries that a killed recorder left in its journal.
 type leftJournal struct {
 	roots  []string
 	procs  map[processKey]*spool.Record
 	known  map[processKey]*fusefs.Process
-	waits  map[string]*spool.Record // by path: the results that it waited for
-	calls  map[uint64]leftCall      // by number: the calls that are in no history
-	before *spool.Record            // the last OpBaseline, which belongs to the next call
+	waits  map[string]*spool.Record // by path: the paths whose results the recorder waited for
+	calls  map[uint64]leftCall      // by number: the calls that are in no history yet
+	before *spool.Record            // the last OpBaseline, which belongs to the call that follows
 }
 
-// leftCall is a call on names. before is the file that had the new name.
+// leftCall is a call on names. before describes the file that had the new name, if any.
 type leftCall struct{ call, before *spool.Record }
 
 func newLeftJournal() *leftJournal {
@@ -260,7 +261,7 @@ func (l *leftJournal) process(key processKey) *fusefs.Process {
 
 // spooled holds the records of a killed recorder in the spool of a history.
 type spooled struct {
-	versions map[string]*spool.Record // the last of each path
+	versions map[string]*spool.Record // the last version of each path
 	calls    map[spooledCall]bool
 	contents map[uint64]bool // versions whose content is in the spool
 }
@@ -317,7 +318,7 @@ func (r *Recorder) recover(l *leftJournal) {
 	r.journal.flush()
 }
 
-// leftOp returns a call that a killed recorder had let through.
+// leftOp returns, as an op, a call that a killed recorder had let through.
 func (r *Recorder) leftOp(l *leftJournal, c leftCall) *op {
 	o := &op{op: c.call.Op, from: spot{c.call.Path, c.call.Stat, true}, to: spot{path: c.call.Path2}, target: c.call.Target, by: l.caller(c.call), when: timeOf(c.call), tid: uint32(c.call.Node)}
 	o.a = r.trackOf(o.from.path)
@@ -336,8 +337,8 @@ func (r *Recorder) leftOp(l *leftJournal, c leftCall) *op {
 	return o
 }
 
-// keepAgain saves the contents that a killed recorder was about to save and that the files still
-// have. It returns the records that the killed recorder had written.
+// keepAgain saves the contents that a killed recorder was about to save, if the files still have
+// them. It returns the records that the killed recorder had written.
 func (r *Recorder) keepAgain(t *track, l *leftJournal) *spooled {
 	s := &spooled{versions: map[string]*spool.Record{}, calls: map[spooledCall]bool{}, contents: map[uint64]bool{}}
 	if err := readSpool(t.writer.Dir(), s.take); err != nil {

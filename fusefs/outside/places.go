@@ -34,7 +34,7 @@ var writtenByPeople = []string{
 	"agents", "commands", "hooks", "output-styles", "prompts", "rules", "skills",
 }
 
-// cachesOfSystem are always skipped.
+// cachesOfSystem are directories outside the home directory that are always skipped.
 var cachesOfSystem = []string{"/proc", "/sys", "/dev", "/run/lock", "/run/user", "/var/cache", "/var/lib/apt/lists", "/var/lib/docker", "/nix/store"}
 
 // NewPlaces returns the Places for a home directory and an environment. own are cachebro's own
@@ -77,8 +77,8 @@ func (p *Places) Skipped(path string) bool {
 			return true
 		}
 	}
-	// Claude Code writes its state to a temporary file next to ~/.claude.json and then renames that
-	// file.
+	// Claude Code writes its state to a temporary file next to ~/.claude.json and then renames the
+	// temporary file.
 	return p.home != "" && strings.HasPrefix(path, p.home+"/.claude.json")
 }
 
@@ -92,8 +92,8 @@ func byPeople(rel string) bool {
 }
 
 // Temporary reports whether a path is in a directory for temporary files. Files that a command
-// itself creates there are not recorded; files that existed before are. A home directory inside
-// such a directory is not temporary.
+// itself creates there are not recorded. Files that existed before the command are recorded. A home
+// directory inside such a directory is not temporary.
 func (p *Places) Temporary(path string) bool {
 	for _, d := range p.temp {
 		home := within(p.home, d) && within(path, p.home)

@@ -12,7 +12,7 @@ func TestTemporary(t *testing.T) {
 		{"/home/ann", "/tmp", false},
 		{"/home/ann", "/home/ann/tmp/x", true}, // $TMPDIR
 		{"/home/ann", "/home/ann/x", false},
-		{"/tmp/ann", "/tmp/ann/x", false}, // a home in such a directory
+		{"/tmp/ann", "/tmp/ann/x", false}, // a home directory inside such a directory
 		{"/tmp/ann", "/tmp/annex", true},
 	} {
 		if got := NewPlaces(c.home, getenv).Temporary(c.path); got != c.want {
@@ -21,8 +21,8 @@ func TestTemporary(t *testing.T) {
 	}
 }
 
-// A client's own files are not recorded, whatever the client's version calls them. What people
-// write in the client's directory is recorded.
+// A client's own files are not recorded, whatever names the client's version uses. Files that
+// people write in the client's directory are recorded.
 func TestSkippedOfClients(t *testing.T) {
 	getenv := func(name string) string { return map[string]string{"CODEX_HOME": "/srv/codex"}[name] }
 	p := NewPlaces("/home/ann", getenv)

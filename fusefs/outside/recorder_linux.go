@@ -32,16 +32,17 @@ type Options struct {
 	Ignore  ignore.Options
 	Version string
 	Logger  *slog.Logger
-	// OnRecord is called when the spool of a root got a record. It must not block.
+	// OnRecord is called when a record was added to the spool of a root. It must not block.
 	OnRecord func(root string)
 }
 
-// Recorder saves what process trees are about to destroy and records what they changed.
+// Recorder saves content that process trees are about to destroy, and records the changes that they
+// made.
 type Recorder struct {
 	o       Options
 	places  *Places
 	callers *fusefs.Callers
-	comm    string // of this program
+	comm    string // name of this program
 	journal *journal
 
 	// mu guards the fields below.
@@ -51,13 +52,13 @@ type Recorder struct {
 	dirs     map[string]bool               // directories that the histories know; see knowDir
 	roots    map[string]rooted             // by directory
 	entries  map[string]*entry             // by path
-	pending  []*entry                      // in the order of the calls
+	pending  []*entry                      // paths whose result is awaited, in the order of the calls
 	ops      []*op                         // calls on names whose effect has not been seen yet
-	opening  map[uint32]*entry             // by thread: the entry that its last call opens for writing
+	opening  map[uint32]*entry             // by thread: the entry that the thread's last call opens for writing
 	writable map[*fusefs.Process]openFiles // cache of holder during settleAll
 }
 
-// rooted caches which history a directory's files belong to.
+// rooted caches the history to which the files of a directory belong.
 type rooted struct {
 	track   *track
 	foundAt time.Time
@@ -76,11 +77,11 @@ type entry struct {
 	by      fusefs.Caller
 	when    time.Time
 	waits   bool            // the result of a call is awaited
-	listed  bool            // it is in pending
-	writers []fusefs.Caller // who opened it for writing, newest last
-	altered bool            // its mode, owner or attributes may have changed too
+	listed  bool            // the entry is in pending
+	writers []fusefs.Caller // the processes that opened the file for writing, newest last
+	altered bool            // the file's mode, owner or attributes may have changed too
 	last    event.Stat      // the state at the last look
-	next    time.Time       // when to look again at the earliest
+	next    time.Time       // the earliest time for the next look
 }
 
 // op is a call on names that was let through and whose effect has not been seen yet.
@@ -94,13 +95,13 @@ type op struct {
 	by       fusefs.Caller
 	when     time.Time
 	tid      uint32
-	noted    *spool.Record // its entry in the journal
+	noted    *spool.Record // the record of this call in the journal
 }
 
 func timeOf(r *spool.Record) time.Time { return time.Unix(0, r.Time) }
 
-// New returns a Recorder with the user's own history open. It first records what a killed recorder
-// had seen but not recorded.
+// New returns a Recorder with the user's own history open. New first records the changes that a
+// killed recorder had seen and not yet recorded.
 func New(o Options) (*Recorder, error) {
 	r := &Recorder{o: o, places: o.Places, resolver: resolver{places: o.Places}, tracks: map[string]*track{}, dirs: map[string]bool{}, roots: map[string]rooted{}, entries: map[string]*entry{}, opening: map[uint32]*entry{}}
 	r.callers = fusefs.NewCallers(r.described)
@@ -136,7 +137,7 @@ func New(o Options) (*Recorder, error) {
 	return r, nil
 }
 
-// note adds everything still needed to the journal.
+// note adds all entries that are still needed to the journal.
 func (r *Recorder) note() {
 	for root := range r.tracks {
 		r.journal.add(&spool.Record{Kind: spool.KindMount, Source: root})
@@ -160,7 +161,7 @@ func (r *Recorder) described(p *fusefs.Process) {
 	}
 }
 
-// Close settles everything and ends the Recorder.
+// Close records the present state of all touched paths and ends the Recorder.
 func (r *Recorder) Close() error {
 	r.Settle()
 	r.mu.Lock()
@@ -176,8 +177,8 @@ func (r *Recorder) Close() error {
 	return errors.Join(errs...)
 }
 
-// trackOf returns the history of a path. That is the user's own if another process writes the
-// project's history or it cannot be opened.
+// trackOf returns the history of a path. It returns the user's own history if another process is
+// writing the project's history, or if that history cannot be opened.
 func (r *Recorder) trackOf(path string) *track {
 	dir := filepath.Dir(path)
 	if k, ok := r.roots[dir]; ok && time.Since(k.foundAt) < rootedFor {
@@ -221,7 +222,7 @@ func (r *Recorder) ownTemporary(s spot, of origin) bool {
 	return !s.exists || s.st.Birth > of.began.UnixNano()
 }
 
-// touch returns the entry of a path. If there is none, it makes one with the present state.
+// touch returns the entry of a path. If there is none, touch makes an entry with the present state.
 func (r *Recorder) touch(s spot, by fusefs.Caller) *entry {
 	e := r.entries[s.path]
 	if e == nil {
@@ -239,9 +240,10 @@ func (r *Recorder) touch(s spot, by fusefs.Caller) *entry {
 	return e
 }
 
-// knowDir records a directory and its parents if the history of t may not know that they exist.
-// Perhaps nothing was recorded in them so far, or another process made them again after their
-// recorded removal. knowDir reports whether it recorded any.
+// knowDir records a directory and its parents if the history of t may not know that they exist. The
+// history may not know them because nothing was recorded in them so far, or because another process
+// made them again after their removal was recorded. knowDir reports whether it recorded any
+// directory.
 func (r *Recorder) knowDir(t *track, dir string) bool {
 	if len(dir) <= len(t.root) {
 		return false
@@ -251,7 +253,7 @@ func (r *Recorder) knowDir(t *track, dir string) bool {
 		return false
 	}
 	if e := r.entries[dir]; e != nil && e.waits && e.known.Ino == 0 {
-		return again // the tree makes it, which is recorded later
+		return again // the tree makes this directory, and that is recorded later
 	}
 	r.dirs[dir] = true
 	if st, exists := lstat(dir); exists && isDir(st) {
@@ -269,7 +271,7 @@ func (r *Recorder) forget() {
 	clear(r.dirs)
 }
 
-// await notes that the result of calls on an entry must be looked at later.
+// await marks an entry as one whose state must be looked at after the calls on it.
 func (r *Recorder) await(e *entry) {
 	e.waits, e.last, e.next = true, event.Stat{}, time.Time{}
 	r.list(e)
@@ -277,8 +279,8 @@ func (r *Recorder) await(e *entry) {
 }
 
 // addOp registers a call on names that is about to be let through. An older call on the same name
-// counts as failed if it had time enough and shows no effect, because later changes cannot be its
-// effect.
+// counts as failed if it had enough time and shows no effect, because changes that are made from
+// now on cannot be its effect.
 func (r *Recorder) addOp(o *op) {
 	r.ops = keep(r.ops, func(old *op) bool {
 		failed := old.from.path == o.from.path && o.when.Sub(old.when) > clockTick
@@ -305,7 +307,8 @@ func (r *Recorder) take() []*entry {
 	return keep(all, func(e *entry) bool { e.listed = false; return e.waits })
 }
 
-// see handles a call before it is let through. It returns false if the call could not be examined.
+// see handles a call before the call is let through. It returns false if the call could not be
+// examined.
 func (r *Recorder) see(n *notifier.Notice, of origin) bool {
 	c, ok := notifier.Calls[uint32(n.NR)]
 	if !ok || n.Foreign() {
@@ -316,7 +319,7 @@ func (r *Recorder) see(n *notifier.Notice, of origin) bool {
 	}
 	by := r.callers.Of(n.PID)
 	if by.Proc != nil && by.Proc.Comm == r.comm && !of.ours {
-		return true // our own writes are recorded elsewhere, and a mount's server must not wait for itself
+		return true // our own writes are recorded elsewhere, and a process that serves a mount must not wait for itself
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -326,14 +329,14 @@ func (r *Recorder) see(n *notifier.Notice, of origin) bool {
 	delete(r.opening, n.PID)
 	err := r.look(n, c, by, of)
 	if err != nil {
-		r.o.Logger.Warn("a system call could not be looked at", "error", err, "nr", n.NR)
+		r.o.Logger.Warn("a system call could not be examined", "error", err, "nr", n.NR)
 	}
 	return err == nil
 }
 
 // needsNoRecord reports whether a call opens a device that stores nothing, or makes or removes one
-// of git's locks. Recorder.see calls needsNoRecord before it looks up the caller, because the
-// look-up is most of the cost of such a call.
+// of git's locks. Recorder.see calls needsNoRecord before it looks up the caller, because for such
+// a call most of the cost would be that lookup.
 func (r *Recorder) needsNoRecord(n *notifier.Notice, c notifier.Call, of origin) bool {
 	if c.Op != notifier.Open && c.Op != notifier.Remove {
 		return false
@@ -365,14 +368,14 @@ func (r *Recorder) needsNoRecord(n *notifier.Notice, c notifier.Call, of origin)
 	return ok && passing(s.path) && !isDir(s.st) && r.passedOver(s, false, of)
 }
 
-// passing reports whether a path is a lock or a temporary file in a git directory. Such a file is
-// not part of the repository's state.
+// passing reports whether a path is a short-lived file in a git directory, such as a lock. Such a
+// file is not part of the repository's state.
 func passing(path string) bool {
 	_, rest, git := gitdir.Split(path)
 	return git && rest != "" && gitdir.KindOf(rest) == gitdir.Nothing
 }
 
-// look saves what a call may destroy, and notes what to look at after it.
+// look saves content that a call may destroy, and notes which paths to look at after the call.
 func (r *Recorder) look(n *notifier.Notice, c notifier.Call, by fusefs.Caller, of origin) error {
 	path, err := n.Path(c.Dir, c.Path, c.WithoutPath)
 	if err != nil || path == "" && c.Op != notifier.Hard {
@@ -414,7 +417,7 @@ func (r *Recorder) look(n *notifier.Notice, c notifier.Call, by fusefs.Caller, o
 	return nil
 }
 
-// lastLinks are the calls that do not follow a symbolic link in the last component.
+// lastLinks are the calls that do not follow a symbolic link in the last component of a path.
 var lastLinks = map[int32]bool{unix.SYS_LSETXATTR: true, unix.SYS_LREMOVEXATTR: true, sysLchown: true}
 
 // open handles a call that may write to a file.
@@ -442,7 +445,8 @@ func (r *Recorder) open(n *notifier.Notice, by fusefs.Caller, path string, flags
 }
 
 // passedOver reports whether a call is ignored because changes of its path are not recorded. A file
-// with other names is not ignored, nor is a plan of ours, because a redo has to find its changes.
+// with other names is not ignored. A plan of ours is not ignored either, because a redo has to find
+// its changes.
 func (r *Recorder) passedOver(s spot, dir bool, of origin) bool {
 	return !of.ours && (dir || s.st.Nlink < 2) && r.trackOf(s.path).isUnrecorded(s.path, dir)
 }
@@ -473,11 +477,11 @@ func (r *Recorder) handleWrite(by fusefs.Caller, s spot, o event.Op, of origin) 
 	r.await(e)
 }
 
-// current returns the entry of a path. The history either has the path's present state, or gets it
-// from the function that the caller calls next.
+// current returns the entry of a path. The history either has the path's present state, or receives
+// it through the function that the caller of current calls next.
 func (r *Recorder) current(s spot, by fusefs.Caller) *entry {
 	t := r.trackOf(s.path)
-	r.knowDir(t, filepath.Dir(s.path))                                       // before what settle records in it
+	r.knowDir(t, filepath.Dir(s.path))                                       // before the states that settle records in the directory
 	for _, e := range r.byOtherNames(t.files[event.InodeOf(s.st)], s.path) { // the file may have been written under another name
 		if e.waits {
 			r.settle(e)
@@ -520,9 +524,9 @@ func (r *Recorder) change(n *notifier.Notice, by fusefs.Caller, path string, fol
 	r.await(e)
 }
 
-// takeOver moves the awaited results of a file's other names to this name. The calls on the other
-// names have failed or are still to come. Later changes are attributed to the last caller, as if
-// all calls had used one name.
+// takeOver makes e await the results that were awaited under the file's other names. The calls on
+// the other names have failed or have not run yet. Later changes are attributed to the last caller,
+// as if all calls had used one name.
 func (r *Recorder) takeOver(e *entry) {
 	for _, other := range r.byOtherNames(e.file, e.path) {
 		if !other.waits || r.holder(other, other.known) >= 0 {
@@ -545,8 +549,8 @@ const mostFound = 50_000
 
 // foundBelow records the subtree of a directory that is about to move. After the move, the history
 // could not tell which names the files had. Ignored files are recorded too, because they may later
-// be moved out of the ignored names. In a plan of ours they are left out, because their history
-// would begin in the middle of the changes being undone.
+// get a name that is not ignored. In a plan of ours they are left out, because their history would
+// begin in the middle of the changes that the plan undoes.
 func (r *Recorder) foundBelow(t *track, s spot, of origin) {
 	if !isDir(s.st) {
 		return
@@ -572,7 +576,7 @@ func (r *Recorder) foundBelow(t *track, s spot, of origin) {
 	})
 }
 
-// otherNames records a file's other names while all of them exist. It finds those in the same
+// otherNames records a file's other names while all of them exist. It finds the names in the same
 // directory and in the file's project.
 func (r *Recorder) otherNames(e *entry, s spot) {
 	known := func() bool { return len(e.file.Paths(0)) >= int(s.st.Nlink) }
@@ -618,7 +622,7 @@ func (r *Recorder) remove(n *notifier.Notice, by fusefs.Caller, path string, dir
 		return
 	}
 	if dir && r.entries[s.path] == nil && s.st.Birth >= of.began.UnixNano() && !of.ours {
-		return // a sandbox made the directory to mount something over it, which was not recorded
+		return // a sandbox made this directory to mount something over it, and that was not recorded
 	}
 	e := r.current(s, by)
 	o := &op{op: event.OpUnlink, from: s, a: e.track, file: e.file, target: target(s.path, s.st), by: by, when: time.Now(), tid: n.PID}
@@ -689,7 +693,7 @@ func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, f
 	r.addOp(o)
 }
 
-// arrives handles a name to which a file that no history knows is about to be moved.
+// arrives handles the new name of a file that is about to be moved there and that no history knows.
 func (r *Recorder) arrives(by fusefs.Caller, s spot, of origin) {
 	if !s.exists {
 		r.handleMake(by, s, false, of)
@@ -713,7 +717,7 @@ func (r *Recorder) link(n *notifier.Notice, by fusefs.Caller, from, to string, f
 	}
 	t := r.trackOf(b.path)
 	if !ok || !a.exists || r.trackOf(a.path) != t {
-		r.handleMake(by, b, false, of) // a file without a name, or of another history
+		r.handleMake(by, b, false, of) // a file without a name, or a file of another history
 		return
 	}
 	e := r.current(a, by)

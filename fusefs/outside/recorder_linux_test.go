@@ -25,15 +25,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// place is a directory that belongs to no project, and a user's state.
+// place is a directory that belongs to no project, with a user's state and a Recorder.
 type place struct {
 	t      *testing.T
 	dir    string
 	paths  wire.Paths
 	r      *Recorder
-	root   string // whose history told reads
-	theirs bool   // the calls are not those of a plan
-	pid    int    // who calls; 0: this thread
+	root   string // the root whose history the method told reads
+	theirs bool   // the calls do not belong to a plan
+	pid    int    // the process that makes the calls; 0 means this thread
 }
 
 func newPlace(t *testing.T) *place {
@@ -55,7 +55,7 @@ func (p *place) start() {
 	}
 }
 
-// kill leaves everything as it is; only the locks go, as with a process.
+// kill leaves everything as it is after a kill of the recorder: only the locks are released.
 func (p *place) kill() {
 	p.r.mu.Lock()
 	defer p.r.mu.Unlock()
@@ -81,7 +81,7 @@ func (p *place) write(name, content string) {
 	}
 }
 
-// see shows a call on the path that its first argument names, and on a second one.
+// see shows the recorder a call on one or two names of files.
 func (p *place) see(nr int, args [6]uint64, names ...string) {
 	p.t.Helper()
 	c := notifier.Calls[uint32(nr)]
@@ -110,7 +110,7 @@ func (p *place) open(name string, flags int) {
 
 func at() uint64 { i := int64(unix.AT_FDCWD); return uint64(i) }
 
-// change is a change that was reported to a history, with its names.
+// change is a change that was reported to a history, with the names of the file.
 type change struct {
 	op    event.Op
 	names string
@@ -123,8 +123,8 @@ func (all told) sorted() told {
 	return all
 }
 
-// told returns the changes that were reported to the history, except baselines, and the
-// contents that it has.
+// told returns the changes that were reported to the history, except baselines, and the contents
+// that the history has.
 func (p *place) told() (changes told, contents map[string]bool) {
 	p.t.Helper()
 	state, err := p.paths.State(p.root)
@@ -164,8 +164,8 @@ func (p *place) told() (changes told, contents map[string]bool) {
 	}
 }
 
-// TestKilled: calls that were allowed to continue are reported by the recorder after one that was
-// killed, and once, wherever that was.
+// TestKilled: a recorder is killed after it has let calls through. The next recorder reports these
+// calls, each of them once, whether or not the killed one had already reported them.
 func TestKilled(t *testing.T) {
 	for _, settled := range []bool{false, true} {
 		p := newPlace(t)
@@ -187,7 +187,7 @@ func TestKilled(t *testing.T) {
 		p.write("made", "is made")
 		p.see(unix.SYS_RENAMEAT2, [6]uint64{at(), 0, at()}, "moved", "replaced")
 		carriedOut(os.Rename(p.path("moved"), p.path("replaced")))
-		if settled { // told, and the journal does not say so yet
+		if settled { // the calls are reported, but the journal does not say so yet
 			p.r.Settle()
 		}
 		p.kill()
@@ -197,7 +197,7 @@ func TestKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		changes, contents := p.told()
-		if settled { // a change that was reported without its content is reported again
+		if settled { // a change that was reported without its content may be reported again
 			changes = slices.Compact(changes)
 		}
 		want := told{{event.OpUnlink, "removed"}, {event.OpWrite, "written"}, {event.OpChmod, "mode"}, {event.OpCreate, "made"}, {event.OpRename, "moved replaced"}}.sorted()
@@ -215,10 +215,10 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// project makes the place one, with an excluded directory.
+// project makes the place a project that has an excluded directory.
 func (p *place) project() {
 	p.t.Helper()
-	p.root, p.r.comm = p.dir, "" // nobody who calls is this program
+	p.root, p.r.comm = p.dir, "" // no caller counts as this program
 	if _, err := p.paths.MakeState(p.dir); err != nil {
 		p.t.Fatal(err)
 	}
@@ -228,8 +228,8 @@ func (p *place) project() {
 	}
 }
 
-// TestExcludedNames: the history records nothing of what a command does in an excluded
-// directory, unless the file has another name outside of it. A chmod there was not recorded.
+// TestExcludedNames: the history records nothing of what a command does in an excluded directory,
+// unless the file has another name outside of it. A chmod of such a file used to be lost.
 func TestExcludedNames(t *testing.T) {
 	p := newPlace(t)
 	p.project()
@@ -255,8 +255,8 @@ func TestExcludedNames(t *testing.T) {
 	}
 }
 
-// TestPlanInExcluded: the changes of our plans in an excluded directory are reported. A redo did
-// not know of it.
+// TestPlanInExcluded: the changes that a plan of ours makes in an excluded directory are reported.
+// They used to be missing, so a redo did not find them.
 func TestPlanInExcluded(t *testing.T) {
 	p := newPlace(t)
 	p.project()
@@ -281,8 +281,9 @@ func TestPlanInExcluded(t *testing.T) {
 	}
 }
 
-// TestIgnoredBelowMoved: an ignored file in a directory that moves is reported, under its
-// first name: moved on to where it is not ignored, it would be taken to come from the second.
+// TestIgnoredBelowMoved: an ignored file in a directory that moves is reported under its first
+// name. Otherwise, if it later moved to a name that is not ignored, it would seem to come from its
+// second name.
 func TestIgnoredBelowMoved(t *testing.T) {
 	p := newPlace(t)
 	p.project()
@@ -313,8 +314,9 @@ func TestIgnoredBelowMoved(t *testing.T) {
 	}
 }
 
-// TestNotCarriedOutYet: a call that waits for its processor when everything is looked at is
-// reported nevertheless. A file that sed had made was taken for one that was there before.
+// TestNotCarriedOutYet: a call may still wait to be carried out when all touched paths are looked
+// at. Its effect must be reported later. A file that sed had made used to be taken for one that
+// existed before.
 func TestNotCarriedOutYet(t *testing.T) {
 	p := newPlace(t)
 	p.write("written", "was")
@@ -333,8 +335,8 @@ func TestNotCarriedOutYet(t *testing.T) {
 	}
 }
 
-// TestWrittenByAnotherName: a write under one name is reported before the next write
-// under another.
+// TestWrittenByAnotherName: a write under one name of a file is reported before the next write
+// under another name.
 func TestWrittenByAnotherName(t *testing.T) {
 	p := newPlace(t)
 	p.write("one", "first")
@@ -373,8 +375,9 @@ func (p *place) descriptor(name string) *os.File {
 	return f
 }
 
-// TestThroughProc: a link of /proc to an open file leads to that file, one to a directory is
-// part of a path. A link made that way was taken for a file of its own, and not taken back.
+// TestThroughProc: a link in /proc to an open file leads to that file, and a link to a directory is
+// part of a path. A new name made through such a link used to be taken for a separate file, and was
+// not undone.
 func TestThroughProc(t *testing.T) {
 	p := newPlace(t)
 	p.write("one", "first")
@@ -396,8 +399,9 @@ func TestThroughProc(t *testing.T) {
 	}
 }
 
-// TestLinkOfRemovedName: a file that was opened by a name that is gone is linked through the
-// descriptor. The new name was recorded as found, so an undo left it.
+// TestLinkOfRemovedName: a file is opened, its name is removed, and it is linked again through the
+// descriptor. The new name used to be recorded as one that existed before, so an undo did not
+// remove it.
 func TestLinkOfRemovedName(t *testing.T) {
 	p := newPlace(t)
 	p.write("one", "first")
@@ -424,8 +428,9 @@ func TestLinkOfRemovedName(t *testing.T) {
 	}
 }
 
-// TestFailedCall: a failed call is not reported when another thread does the same later.
-// A directory that could not be removed was, when it changed places with a file.
+// TestFailedCall: a failed call is not reported when another thread later makes a call with the
+// same effect. A directory that could not be removed used to be reported as removed when it was
+// exchanged with a file.
 func TestFailedCall(t *testing.T) {
 	p := newPlace(t)
 	p.write("one", "first")
@@ -444,8 +449,8 @@ func TestFailedCall(t *testing.T) {
 	}
 }
 
-// TestAlteredByAnotherName: a file that was written by one name and whose mode was changed
-// by another has both told.
+// TestAlteredByAnotherName: a file is written under one name and its mode is changed under another.
+// Both changes are reported.
 func TestAlteredByAnotherName(t *testing.T) {
 	p := newPlace(t)
 	p.write("one", "first")
@@ -468,9 +473,9 @@ func TestAlteredByAnotherName(t *testing.T) {
 	}
 }
 
-// TestAlteredAndWritten: the first report about a file whose attributes were to be changed and
-// which was written to is the new content. An earlier chmod with the new size hid what the
-// file had held: nothing was to be undone.
+// TestAlteredAndWritten: a file's mode is to be changed, and the file is written. The new content
+// is reported first. When a chmod with the new size was reported first, it hid the old content, and
+// there was nothing to undo.
 func TestAlteredAndWritten(t *testing.T) {
 	p := newPlace(t)
 	p.write("one", "first")
@@ -498,8 +503,9 @@ func TestAlteredAndWritten(t *testing.T) {
 	}
 }
 
-// TestFailedByAnotherName: a failed write is not reported when the mode is changed by
-// another name later: the change was taken for that write, by who had tried it.
+// TestFailedByAnotherName: a failed write under one name is not reported when the mode is changed
+// under another name later. The change of mode used to be taken for that write, made by the process
+// that had tried to write.
 func TestFailedByAnotherName(t *testing.T) {
 	p := newPlace(t)
 	p.write("one", "first")
@@ -519,8 +525,8 @@ func TestFailedByAnotherName(t *testing.T) {
 	}
 }
 
-// A file that was there before a tree began is nobody's temporary file, however shortly
-// before; one that was made since is the tree's.
+// A file that existed before a tree began is not the tree's temporary file, however shortly before
+// that it was made. A file that was made later is its temporary file.
 func TestBornBefore(t *testing.T) {
 	birth := func(name string) int64 {
 		path := filepath.Join(t.TempDir(), name)
@@ -538,15 +544,15 @@ func TestBornBefore(t *testing.T) {
 		if before > began.UnixNano() {
 			t.Fatalf("made at %d, which is after %d", before, began.UnixNano())
 		}
-		for since := int64(0); since <= began.UnixNano(); { // until the clock of files has moved on
+		for since := int64(0); since <= began.UnixNano(); { // until the clock of the file system has moved on
 			since = birth("since")
 		}
 	}
 }
 
-// TestExchangedWithItsDirectory: a file that changes places with the directory in which it
-// has another name keeps both names, and what was done to one of them is nobody else's doing
-// to the other.
+// TestExchangedWithItsDirectory: a file is exchanged with a directory that contains another name of
+// the file. The file keeps both names, and a change under one name is not reported as another
+// process's change under the other name.
 func TestExchangedWithItsDirectory(t *testing.T) {
 	p := newPlace(t)
 	p.write("one", "first")
@@ -579,8 +585,9 @@ func TestExchangedWithItsDirectory(t *testing.T) {
 	}
 }
 
-// TestMuchAtOnce: a disaster is quicker than the daemon, which has not taken anything in here.
-// Of 33 files of a gigabyte together five were lost while the disk had room.
+// TestMuchAtOnce: a command removes many large files before the daemon takes any record from the
+// spool. Of 33 files with one gigabyte in total, five contents used to be lost although the disk
+// had room.
 func TestMuchAtOnce(t *testing.T) {
 	p := newPlace(t)
 	n := limits.Spool/limits.Content + 1
@@ -615,8 +622,9 @@ func TestMuchAtOnce(t *testing.T) {
 	}
 }
 
-// TestWrittenAfterRename: what is written through a descriptor after its file was renamed is
-// a write of its own, although no call shows it before the rename is reported.
+// TestWrittenAfterRename: bytes that are written through a descriptor after the file was renamed
+// are reported as a separate write, although no call shows that write before the rename is
+// reported.
 func TestWrittenAfterRename(t *testing.T) {
 	p := newPlace(t)
 	p.write("old", "first")
@@ -643,7 +651,7 @@ func TestWrittenAfterRename(t *testing.T) {
 		t.Fatal(err)
 	}
 	changes, contents := p.told()
-	changes = slices.Compact(changes) // what it had when it was renamed may be reported twice
+	changes = slices.Compact(changes) // the content at the time of the rename may be reported twice
 	if want := (told{{event.OpRename, "old new"}, {event.OpWrite, "old"}, {event.OpWrite, "new"}}).sorted(); !slices.Equal(changes, want) {
 		t.Errorf("reported %v, want %v", changes, want)
 	}
@@ -652,8 +660,9 @@ func TestWrittenAfterRename(t *testing.T) {
 	}
 }
 
-// TestWrittenAfterNameIsLost: what is written through a descriptor is recorded under another name of
-// the file when the name by which it was opened is removed or replaced. It was not seen at all.
+// TestWrittenAfterNameIsLost: a process writes through a descriptor after the name by which it
+// opened the file was removed or replaced. The write is recorded under another name of the file. It
+// used to be missed.
 func TestWrittenAfterNameIsLost(t *testing.T) {
 	for name, lose := range map[string]func(p *place){
 		"removed": func(p *place) {
@@ -699,9 +708,9 @@ func (p *place) opened(name string) *os.File {
 	return f
 }
 
-// TestWrittenBesideOthers: a file is still written by the process that opened it while another one
-// changes its mode, renames it, or opens it too. Only the last caller was asked whether it had the file
-// open, so what the first wrote after that was not recorded.
+// TestWrittenBesideOthers: a process has a file open and writes to it after another process has
+// changed the mode, renamed the file, or opened it too. The recorder used to look only at the open
+// files of the last caller, so what the first process wrote later was not recorded.
 func TestWrittenBesideOthers(t *testing.T) {
 	for name, act := range map[string]func(p *place) string{
 		"chmod": func(p *place) string {
@@ -748,7 +757,7 @@ func TestWrittenBesideOthers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		by := uint32(0) // who is said to have changed the mode
+		by := uint32(0) // the process that changed the mode, according to the history
 		if err := readSpool(wire.SpoolDir(state), func(r *spool.Record) {
 			if r.Kind == spool.KindVersion && by == 0 && r.Stat.Mode&0o777 == 0o600 {
 				by = r.PID
@@ -762,8 +771,9 @@ func TestWrittenBesideOthers(t *testing.T) {
 	}
 }
 
-// TestOpening: a file can be seen before the descriptor is there through which it is written
-// to. Told of as empty and held by nobody, it was not looked at again.
+// TestOpening: a file can be looked at before the descriptor exists through which it will be
+// written. Such a file was once reported as empty, and not looked at again because no process had
+// it open.
 func TestOpening(t *testing.T) {
 	p := newPlace(t)
 	p.write("truncated", "was")
@@ -786,9 +796,10 @@ func TestOpening(t *testing.T) {
 	}
 }
 
-// TestDirectoryMadeAgain: the history outside of projects is never scanned. So if somebody else
-// made a directory again that a watched command had removed, the recorder reports it before what is
-// in it, or a plan would take the files below for lost with the first directory.
+// TestDirectoryMadeAgain: a watched command removes a directory, and an unwatched process makes it
+// again. The history outside of projects is never scanned. So the recorder must report the
+// directory before the files in it, or a plan would take these files for lost with the first
+// directory.
 func TestDirectoryMadeAgain(t *testing.T) {
 	p := newPlace(t)
 	for range 2 {
@@ -828,10 +839,10 @@ func TestDirectoryMadeAgain(t *testing.T) {
 	}
 }
 
-// TestMadeAgainByOthers: somebody else replaces a file that a plan brought back by another one with
-// the same two names, and a watched command moves and removes both. The content is in the history,
-// without a gap. Once a file was removed by somebody else, a watched command that writes there
-// makes another one.
+// TestMadeAgainByOthers: an unwatched process replaces a file by another one with the same two
+// names, and a watched command moves and removes both names. The content is in the history, without
+// a gap. When an unwatched process has removed a file, a watched command that writes under that
+// name makes a new file.
 func TestMadeAgainByOthers(t *testing.T) {
 	p := newPlace(t)
 	remove := func(name string) {
@@ -839,7 +850,7 @@ func TestMadeAgainByOthers(t *testing.T) {
 		os.Remove(p.path(name))
 	}
 	settle := func() {
-		p.unlink("none") // the thread has finished its last call
+		p.unlink("none") // this call shows that the thread has finished its last call
 		p.r.Settle()
 	}
 	if err := os.Mkdir(p.path("d"), 0o755); err != nil {
@@ -901,8 +912,8 @@ func TestMadeAgainByOthers(t *testing.T) {
 	}
 }
 
-// TestPassing: git makes and removes a lock with each "git status". Nothing becomes of that,
-// and what the lock replaces is kept all the same.
+// TestPassing: git makes and removes a lock with each "git status". Such a lock is not recorded. When
+// a lock replaces a file, the content of the replaced file is saved.
 func TestPassing(t *testing.T) {
 	p := newPlace(t)
 	p.project()
@@ -924,7 +935,7 @@ func TestPassing(t *testing.T) {
 	if err := os.Rename(p.path(".git/index.lock"), p.path(".git/index")); err != nil {
 		t.Fatal(err)
 	}
-	// One with another name is not only git's.
+	// A file with a lock's name may have another name outside of .git. Then its removal is recorded.
 	p.write("mine", "a")
 	if err := os.Link(p.path("mine"), p.path(".git/mine.lock")); err != nil {
 		t.Fatal(err)
@@ -949,8 +960,8 @@ func TestPassing(t *testing.T) {
 }
 
 // TestWhileWriting: a file that its writer still has open is saved when it has not changed for a
-// moment. If it changes while it is copied, nothing is lost, because it is saved again afterwards.
-// The history showed a gap for each undo of a large file, which pauses before it sets the time.
+// moment. If the file changes while it is copied, it is saved again afterwards, so there must be no
+// gap. An undo of a large file, which pauses before it sets the file's time, used to leave a gap.
 func TestWhileWriting(t *testing.T) {
 	p := newPlace(t)
 	p.open("large", unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL)

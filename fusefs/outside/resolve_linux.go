@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spot is where the path of a call leads: a path without symbolic links, and the file's present
-// state.
+// spot is the place that the path of a call leads to. It consists of a path without symbolic links
+// and the file's present state.
 type spot struct {
 	path   string // absolute, in our own mount namespace
 	st     event.Stat
@@ -31,20 +31,20 @@ type resolver struct {
 	places   *Places
 	root     root           // of this process
 	overlays []mounts.Mount // the cachebro mounts found so far
-	last     resolvedDir    // of the last path of the present call; most renames stay in a directory
+	last     resolvedDir    // the directory of the last path in the present call; most renames stay in one directory
 }
 
-// resolvedDir is a directory that a path leads to. It is valid during one call.
+// resolvedDir is a directory as a call names it, and its real path. It is valid during one call.
 type resolvedDir struct{ named, real string }
 
-// begin is called at the beginning of a call.
+// begin must be called at the beginning of each system call.
 func (r *resolver) begin() { r.last = resolvedDir{} }
 
 // maxLinks bounds the symbolic links followed at the end of a path.
 const maxLinks = 40
 
-// resolve follows a path like the kernel. It returns false if the path leads nowhere, or to a place
-// where changes are not recorded.
+// resolve follows a path like the kernel. It returns false if the path leads nowhere or changes
+// there are not recorded.
 func (r *resolver) resolve(n *notifier.Notice, path string, follow bool) (spot, bool) {
 	path = expandSelf(n.PID, path)
 	prefix := r.rootPrefix(n.PID)
@@ -55,7 +55,7 @@ func (r *resolver) resolve(n *notifier.Notice, path string, follow bool) (spot, 
 		if base == "" || base == "." || base == ".." {
 			return r.directory(prefix + path)
 		}
-		if follow && isDescriptorDir(dir) { // such a link is not a path
+		if follow && isDescriptorDir(dir) { // a link to a descriptor is not a path
 			return r.directory(prefix + path)
 		}
 		s, ok := r.resolveIn(prefix, dir, base)
@@ -84,7 +84,7 @@ func isDescriptorDir(dir string) bool {
 }
 
 // expandSelf replaces names like /proc/self, which refer to the calling process, by names that
-// contain its id.
+// contain the process's id.
 func expandSelf(pid uint32, path string) string {
 	if !strings.HasPrefix(path, "/proc/") && !strings.HasPrefix(path, "/dev/") {
 		return path
@@ -159,7 +159,7 @@ func (r *resolver) resolveIn(prefix, dir, base string) (spot, bool) {
 	if !ok || r.notRecorded(fd, real) {
 		return spot{}, false
 	}
-	if prefix != "" { // record the file only if the path leads us to the same directory
+	if prefix != "" { // record the file only if the path leads to the same directory for us too
 		var exists sys.Stat
 		here, ok := lstat(real)
 		if err := sys.StatFD(fd, &exists); err != nil || !ok || !sameInode(here, exists.Stat) {
@@ -198,13 +198,13 @@ func pathOf(fd int) (string, bool) {
 	return name, !strings.HasSuffix(name, unlinked)
 }
 
-// unlinked is what the kernel appends to the path of an open file that lost the name.
+// unlinked is what the kernel appends to the path of an open file whose name was removed.
 const unlinked = " (deleted)"
 
 const fuseMagic = 0x65735546
 
-// notRecorded reports whether a path is in a file system of the kernel's, or on a cachebro mount,
-// whose overlay records the changes.
+// notRecorded reports whether a path is in one of the kernel's own file systems, or on a cachebro
+// mount, where the overlay records the changes.
 func (r *resolver) notRecorded(fd int, path string) bool {
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(fd, &fs); err != nil || procfs.KernelFSType(int64(fs.Type)) {
@@ -214,7 +214,7 @@ func (r *resolver) notRecorded(fd int, path string) bool {
 		return false
 	}
 	_, ours := mounts.Above(r.overlays, path)
-	if !ours { // the mount may be new
+	if !ours { // the mount may be newer than the list
 		r.overlays, _ = mounts.Overlays()
 		_, ours = mounts.Above(r.overlays, path)
 	}

@@ -23,7 +23,7 @@ type service struct {
 	idle chan struct{}
 }
 
-// Serve runs the recorder's process. It serves connections until nothing is left to watch.
+// Serve runs the recorder's process. It serves connections until no tree is left to watch.
 func Serve(r *Recorder, l *net.UnixListener) error {
 	s := &service{r: r, stir: make(chan struct{}, 1), idle: make(chan struct{}, 1)}
 	stop := make(chan struct{})
@@ -43,13 +43,13 @@ func Serve(r *Recorder, l *net.UnixListener) error {
 		}
 	})
 	s.linger()
-	err := l.Close() // this removes the socket, so the next client starts another recorder
+	err := l.Close() // this also removes the socket, so the next client starts another recorder
 	close(stop)
 	all.Wait()
 	return errors.Join(err, r.Close())
 }
 
-// lingerFor is how long a recorder without a tree waits for another one.
+// lingerFor is how long a recorder without a tree waits for another tree.
 const lingerFor = time.Second
 
 // linger returns when there was no connection for lingerFor.
@@ -80,7 +80,8 @@ func (s *service) count(by int) {
 	}
 }
 
-// settleRegularly settles files that have not changed for a while, as long as results are awaited.
+// settleRegularly settles files that have not changed for a while. It stops while no results are
+// awaited.
 func (s *service) settleRegularly(stop <-chan struct{}) {
 	for {
 		select {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Settle records the present state of everything that the trees have touched.
+// Settle records the present state of every path that the trees have touched.
 func (r *Recorder) Settle() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -27,7 +27,7 @@ func (r *Recorder) Settle() {
 }
 
 // settleAll settles entries whose field last was just updated. It reads the list of a process's
-// open files only once, because that was a quarter of the cost of making a file.
+// open files only once. Reading it for each entry was a quarter of the cost of making a file.
 func (r *Recorder) settleAll(all []*entry) {
 	r.writable = map[*fusefs.Process]openFiles{}
 	for _, e := range all {
@@ -39,8 +39,8 @@ func (r *Recorder) settleAll(all []*entry) {
 // quietFor is how long a file must be unchanged to count as closed.
 const quietFor = 100 * time.Millisecond
 
-// settleQuiet settles entries that have not changed since its last call. It reports whether any
-// results are still awaited.
+// settleQuiet settles entries that have not changed since the last call of settleQuiet. It reports
+// whether any results are still awaited.
 func (r *Recorder) settleQuiet() (awaits bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,10 +105,10 @@ func (r *Recorder) settle(e *entry) {
 	}
 	switch {
 	case !exists && e.known.Ino == 0:
-		delete(r.entries, e.path) // made and removed, or never made
+		delete(r.entries, e.path) // the file was made and removed, or never made
 		return
 	case !exists, !waited && unchanged(st, e.known):
-		return // nothing to record here; a removal by the tree is recorded elsewhere
+		return // nothing to record here; if the tree removed the file, the removal is recorded elsewhere
 	}
 	holder := r.holder(e, st)
 	held := holder >= 0 && isRegular(st)
@@ -130,7 +130,7 @@ func (r *Recorder) settle(e *entry) {
 	}
 	switch {
 	case !waited || len(e.writers) == 0 || !isRegular(st):
-	case held: // its writer has not finished, but those after it have
+	case held: // the writer has not finished, but later writers have
 		e.writers = e.writers[:holder+1]
 		r.await(e)
 		e.next = time.Now().Add(heldEvery)
@@ -139,8 +139,8 @@ func (r *Recorder) settle(e *entry) {
 	}
 }
 
-// changedSince reports whether the file changed since st was read. Its writer may have changed and
-// closed it just before we looked for open descriptors.
+// changedSince reports whether the file changed since st was read. The writer may have changed and
+// closed the file just before we looked for open descriptors.
 func changedSince(path string, st event.Stat) bool {
 	now, exists := lstat(path)
 	return !exists || !unchanged(now, st)
@@ -155,15 +155,15 @@ func (r *Recorder) byOthers(e *entry, st event.Stat) {
 	e.file, e.writers = e.track.fileOf(e.path, st), nil
 	if was != nil && was != e.file {
 		was.dropName(e.track.rel(e.path))
-		before = event.Stat{} // those of another file, which had this name before
+		before = event.Stat{} // the attributes of another file, which had this name before
 	}
 	if isRegular(st) {
 		e.track.capture.Outside(e.file, before, st)
 	}
 }
 
-// goneByOthers records that an unwatched process removed a path that the history has. Otherwise
-// what the tree makes there would count as a change of the removed file.
+// goneByOthers records that an unwatched process removed a path that the history has. Otherwise a
+// file that the tree makes there would count as a change of the removed file.
 func (r *Recorder) goneByOthers(path string) {
 	e := r.entries[path]
 	if e != nil && e.waits {
@@ -194,7 +194,7 @@ func (r *Recorder) altered(e *entry, st event.Stat, held bool) {
 	same := unchanged(st, e.known)
 	if len(e.writers) > 0 && isRegular(st) {
 		by := e.writer()
-		if e.altered { // the writer may have changed nothing, so name the process that changed the attributes
+		if e.altered { // the writer may have changed nothing, so the process that changed the attributes counts as the author
 			by = e.by
 		}
 		closed := fusefs.Closed{File: e.file, Caller: by, Writer: by, Op: event.OpWrite, Stat: st, TailFrom: -1, LastPath: e.file.Path(), Idle: held, Time: e.when}
@@ -209,7 +209,7 @@ func (r *Recorder) altered(e *entry, st event.Stat, held bool) {
 	e.altered = false
 }
 
-// appeared handles a new file. held says that its writer still has it open.
+// appeared handles a new file. If held is set, the writer still has the file open.
 func (r *Recorder) appeared(e *entry, st event.Stat, held bool) {
 	r.parents(e.path)
 	replaces := e.known.Ino != 0
@@ -222,7 +222,7 @@ func (r *Recorder) appeared(e *entry, st event.Stat, held bool) {
 	ev.Class2 = ev.Class
 	switch kindOf(st) {
 	case unix.S_IFREG:
-		if other := e.file.otherName(ev.Path); other != "" && !replaces { // linked through a descriptor
+		if other := e.file.otherName(ev.Path); other != "" && !replaces { // the file was linked through a descriptor
 			ev.Op, ev.Path, ev.Path2 = event.OpLink, other, ev.Path
 			ev.Class = e.track.class(e.track.abs(other), false)
 			e.track.capture.Done(ev)
@@ -247,7 +247,8 @@ func (r *Recorder) appeared(e *entry, st event.Stat, held bool) {
 	e.track.capture.Done(ev)
 }
 
-// parents settles the parent directories that the tree made, because their records must come first.
+// parents settles the parent directories that the tree made. Their records must come before the
+// record of path.
 func (r *Recorder) parents(path string) {
 	for dir := filepath.Dir(path); dir != "/"; dir = filepath.Dir(dir) {
 		e := r.entries[dir]
@@ -271,7 +272,7 @@ func (r *Recorder) settleBelow(s spot) {
 }
 
 // confirm records the calls on names whose effect can be seen. A thread that makes another call or
-// has ended has finished its previous one. If that one has no visible effect, it failed.
+// has ended has finished its previous call. If the previous call has no visible effect, it failed.
 func (r *Recorder) confirm(tid uint32) {
 	if len(r.ops) == 0 {
 		return
@@ -286,7 +287,7 @@ func (r *Recorder) confirm(tid uint32) {
 	})
 }
 
-// happened records a call if its effect can be seen, and reports whether it can.
+// happened records a call if the call's effect can be seen, and reports whether it can be seen.
 func (r *Recorder) happened(o *op) bool {
 	from, exists := lstat(o.from.path)
 	gone := !exists || !sameInode(from, o.from.st)
@@ -337,7 +338,7 @@ func (r *Recorder) recordRemoval(o *op) {
 	o.a.forget(o.file)
 }
 
-// absent notes that a path does not exist.
+// absent records that a path does not exist.
 func (r *Recorder) absent(path string) {
 	delete(r.dirs, path)
 	if e := r.entries[path]; e != nil {
@@ -352,7 +353,8 @@ func (t *track) forget(f *file) {
 	}
 }
 
-// noteState stores the state of a path that was just recorded in a history.
+// noteState stores the state of a path that was just recorded in a history, as the known state of
+// the path.
 func (r *Recorder) noteState(path string, t *track, st event.Stat, f *file, o *op) *entry {
 	e := r.entries[path]
 	if e == nil {
@@ -372,8 +374,8 @@ func asCalled(was, is event.Stat) event.Stat {
 	return is
 }
 
-// relinkedAs returns a file's present state if it differs from was only by names that it got or lost,
-// otherwise was.
+// relinkedAs returns is, the file's present state, if it differs from was only because the file got
+// or lost names. Otherwise it returns was.
 func relinkedAs(was, is event.Stat) event.Stat {
 	if is.Size == was.Size && is.Mtime == was.Mtime && is.Mode == was.Mode {
 		return is
@@ -398,7 +400,7 @@ func (r *Recorder) recordMove(o *op, from, to event.Stat) {
 		}
 	}
 	o.file.dropName(a)
-	if o.a != o.b { // from one history to another
+	if o.a != o.b { // the file moves from one history to another
 		ev.Op, ev.Path2, ev.Stat = event.OpUnlink, "", o.from.st
 		if isDir(to) {
 			ev.Op, ev.File = event.OpRmdir, nil
@@ -452,7 +454,7 @@ func (r *Recorder) relinked(f *file) {
 	}
 }
 
-// shift updates the paths in the subtree of a renamed directory. both means that two directories
+// shift updates the paths in the subtree of a renamed directory. If both is set, two directories
 // were exchanged.
 func (r *Recorder) shift(o *op, both bool) {
 	from, to := o.from.path, o.to.path
@@ -484,7 +486,7 @@ func (r *Recorder) shift(o *op, both bool) {
 }
 
 // shifted returns the new path of p after a directory was renamed or, if both is set, exchanged
-// with another.
+// with another directory.
 func shifted(p, from, to string, both bool) string {
 	switch {
 	case p == from || p == to:

@@ -39,8 +39,8 @@ type track struct {
 	ids   uint64
 	files map[event.Inode]*file
 
-	links     map[event.Inode][]string // names of files with several names, from the last search
-	linksNext time.Time                // when to search again at the earliest
+	links     map[event.Inode][]string // names of files with several names, found by the last search
+	linksNext time.Time                // the earliest time for the next search
 }
 
 // linked returns the names of a file in the tree. The tree is searched only once in a while.
@@ -136,7 +136,7 @@ func (t *track) isUnrecorded(path string, dir bool) bool {
 	return !git || !dir && passing(rel)
 }
 
-// fileOf returns the file that has a path and these attributes.
+// fileOf returns the file with these attributes at a path.
 func (t *track) fileOf(path string, st event.Stat) *file {
 	key := event.InodeOf(st)
 	f := t.files[key]
@@ -159,7 +159,7 @@ type file struct {
 	// mu guards the fields below.
 	mu    sync.Mutex
 	paths []string // relative to the root
-	next  string   // the name that a rename in progress gives it
+	next  string   // the name that the file gets by a rename in progress
 }
 
 var _ fusefs.File = (*file)(nil)
@@ -213,14 +213,14 @@ func (f *file) dropName(rel string) {
 	f.paths = slices.DeleteFunc(f.paths, func(p string) bool { return p == rel })
 }
 
-// moving stores the name that a rename in progress gives the file.
+// moving stores the name that the file gets by a rename in progress.
 func (f *file) moving(rel string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.next = rel
 }
 
-// moveNames changes the file's names in a renamed directory. both means that two directories were
+// moveNames changes the file's names in a renamed directory. If both is set, two directories were
 // exchanged.
 func (f *file) moveNames(from, to string, both bool) {
 	f.mu.Lock()

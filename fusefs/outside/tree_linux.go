@@ -17,9 +17,9 @@ import (
 )
 
 // page is memory shared by a recorder and the process that runs a tree. The kernel writes the calls
-// being examined into it, so that they survive a kill of the recorder. It holds two notices, the
-// second for a call that arrives while the first takes too long. A counter of the calls let through
-// unexamined follows.
+// being examined into the page, so that they survive a kill of the recorder. A page holds two
+// notices, the second for a call that arrives while the first takes too long. After the notices, it
+// holds a counter of the calls that were let through unexamined.
 type page []byte
 
 const (
@@ -43,23 +43,23 @@ func (p page) unseen(more uint32) int {
 // heldFor bounds how long a call waits for the recorder.
 const heldFor = 5 * time.Second
 
-// clockTick bounds how far file times are behind the clock.
+// clockTick bounds how far the times of files are behind the clock.
 const clockTick = 50 * time.Millisecond
 
 // origin describes a tree.
 type origin struct {
 	began time.Time
-	ours  bool // the tree carries out a plan of ours
+	ours  bool // the tree carries out a plan of ours, such as an undo
 }
 
 // tree is a watched tree of processes.
 type tree struct {
 	origin
-	conn      int // to the process that runs it
+	conn      int // connection to the process that runs the tree
 	listener  int
 	page      page
-	pass      [2]int        // a pipe that ends letPass
-	passEnded chan struct{} // letPass has ended
+	pass      [2]int        // a pipe that makes letPass end
+	passEnded chan struct{} // closed when letPass has ended
 }
 
 // takeTree returns the tree that a packet announces. oob holds its descriptors.
@@ -80,7 +80,7 @@ func takeTree(conn int, oob []byte, ours bool) (*tree, error) {
 	if len(fds) != 2 {
 		return nil, errors.New("its page is missing in the request")
 	}
-	var st unix.Stat_t // the page is made just before the tree starts, and the tree announced at its first change
+	var st unix.Stat_t // the page is made just before the tree starts; the tree is announced at its first change
 	if err := unix.Fstat(fds[1], &st); err != nil {
 		return nil, fmt.Errorf("stat its page: %w", err)
 	}
@@ -100,8 +100,8 @@ func takeTree(conn int, oob []byte, ours bool) (*tree, error) {
 	return t, nil
 }
 
-// serve calls see with each call of the tree until all its processes have ended. It begins with the
-// calls that a killed recorder had received.
+// serve calls see with each call of the tree until all its processes have ended. It begins with
+// calls that a killed recorder had received, if there are any.
 func (t *tree) serve(see func(*notifier.Notice, origin) bool) {
 	defer func() {
 		for _, fd := range []int{t.listener, t.pass[0], t.pass[1]} {
@@ -136,8 +136,8 @@ func (t *tree) serve(see func(*notifier.Notice, origin) bool) {
 	notifier.Serve(t.listener, -1, notices[0], look)
 }
 
-// letPass lets a call through whose examination takes too long, and all other calls that arrive
-// meanwhile.
+// letPass lets a call through whose examination takes too long. In the meantime it also lets
+// through all other calls that arrive.
 func (t *tree) letPass(id uint64) {
 	t.page.unseen(1)
 	notifier.Continue(t.listener, id)
@@ -145,8 +145,8 @@ func (t *tree) letPass(id uint64) {
 	_, _ = unix.Read(t.pass[0], make([]byte, 1))
 }
 
-// A request to the process that runs a tree is a process, an address and a size. The reply is the
-// memory at that address, cut where it cannot be read.
+// A request to the process that runs a tree consists of a process, an address and a size. The reply
+// is the memory at that address, up to the first byte that cannot be read.
 const (
 	readSize = 16
 	mostRead = 512
@@ -157,8 +157,8 @@ func asRead(b []byte) (pid uint32, addr uint64, size int) {
 	return e.Uint32(b), e.Uint64(b[8:]), int(e.Uint32(b[4:]))
 }
 
-// read reads a caller's memory. If only an ancestor may read it (Yama), the process that runs the
-// tree reads it for us, if it still exists.
+// read reads a caller's memory. Where only an ancestor may read that memory (Yama), the process
+// that runs the tree reads it for us, if that process still exists.
 func (t *tree) read(pid uint32, addr uint64, buf []byte) bool {
 	if notifier.Peek(pid, addr, buf) {
 		return true
@@ -173,7 +173,7 @@ func (t *tree) read(pid uint32, addr uint64, buf []byte) bool {
 		n, _, err = unix.Recvfrom(t.conn, buf, 0)
 	}
 	if err != nil {
-		t.conn = -1 // a late reply would be mistaken for the next one
+		t.conn = -1 // a late reply would be mistaken for the next reply
 	}
 	return err == nil && n == len(buf)
 }

@@ -17,14 +17,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchedThread begins a thread whose calls are shown, and has it remove files, each when
-// the one before has gone.
+// watchedThread starts a thread whose calls are reported. The thread removes files, each after the
+// previous one is gone.
 func watchedThread(t *testing.T, names ...string) (listener int, removed chan string) {
 	t.Helper()
 	fds, begin := make(chan int), make(chan bool)
 	removed = make(chan string, len(names))
 	var thread func()
-	thread = func() { // which ends with the goroutine, unless it is the program's first
+	thread = func() { // the thread ends with the goroutine, unless it is the program's main thread
 		runtime.LockOSThread()
 		if unix.Gettid() == os.Getpid() {
 			go thread()
@@ -56,7 +56,7 @@ func watchedThread(t *testing.T, names ...string) (listener int, removed chan st
 	return listener, removed
 }
 
-// taken is the tree of a listener as a recorder gets it.
+// taken returns the tree of a listener as a recorder receives it.
 func taken(t *testing.T, listener, memfd int) *tree {
 	t.Helper()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
@@ -100,8 +100,8 @@ func files(t *testing.T, names ...string) (paths []string) {
 	return paths
 }
 
-// TestTakenCallIsShownAgain: a call that a recorder had taken when it was killed is shown to
-// the next one, and goes on after that.
+// TestTakenCallIsShownAgain: a call that a recorder had received when it was killed is shown to the
+// next recorder, and continues afterwards.
 func TestTakenCallIsShownAgain(t *testing.T) {
 	paths := files(t, "one", "two")
 	listener, removed := watchedThread(t, paths...)
@@ -130,8 +130,8 @@ func TestTakenCallIsShownAgain(t *testing.T) {
 	<-removed
 }
 
-// TestBusyRecorderHoldsNobody: while one call takes too long to be looked at, it and those
-// that follow go on unseen, and are counted; afterwards calls are looked at again.
+// TestBusyRecorderHoldsNobody: while the examination of one call takes too long, that call and the
+// calls after it continue unexamined and are counted. Later calls are examined again.
 func TestBusyRecorderHoldsNobody(t *testing.T) {
 	t.Parallel()
 	paths := files(t, "one", "two", "three", "four")
@@ -152,8 +152,9 @@ func TestBusyRecorderHoldsNobody(t *testing.T) {
 	}
 }
 
-// TestReadByAnother: where a recorder may not read the memory of a process, whoever runs the
-// tree does that for it. Here it may not because it is another user.
+// TestReadByAnother: a recorder may not be allowed to read the memory of a process. Then the
+// process that runs the tree reads it for the recorder. Here the recorder is not allowed because it
+// is another user.
 func TestReadByAnother(t *testing.T) {
 	const given = "CACHEBRO_TEST_READ"
 	if text := os.Getenv(given); text != "" {

@@ -19,8 +19,8 @@ import (
 )
 
 // Watch passes the calls of a tree to a recorder. It belongs to the process that starts the tree.
-// If only an ancestor may read the memory that a call points to, the Watch reads it for the
-// recorder.
+// Where only an ancestor may read the memory that a call points to, the Watch reads that memory for
+// the recorder.
 type Watch struct {
 	Runner
 	begin    []byte // the packet that announces the tree
@@ -29,11 +29,11 @@ type Watch struct {
 	memfd    int
 	page     page
 
-	// The goroutine that serves owns these.
-	conn   int // -1 if none
+	// Only the goroutine that runs serve uses these fields.
+	conn   int // connection to the recorder, or -1
 	starts []time.Time
 	failed bool
-	looked [unseenAt]byte // the notices at the previous check
+	looked [unseenAt]byte // the notices in the page at the previous check
 
 	called atomic.Bool // the tree has made a call
 	ended  chan bool   // receives a value when the tree has no process left
@@ -49,7 +49,7 @@ const (
 	startsWindow = 10 * time.Second
 )
 
-// Runner is the program that runs a tree. A goroutine of the Watch calls its functions while the
+// Runner is the program that runs a tree. A goroutine of the Watch calls the functions while the
 // tree waits.
 type Runner struct {
 	Paths   wire.Paths
@@ -61,7 +61,7 @@ type Runner struct {
 
 // Begin runs work so that the user's recorder sees the calls of the processes that work starts.
 // Most commands only read, so a recorder is started at the first reported call. failed is the error
-// of work. If the calls cannot be seen, work does not run and err says why.
+// of work. If calls cannot be reported, work does not run and err says why.
 func Begin(r Runner, work func() error) (w *Watch, failed, err error) {
 	return begin(r, []byte{doWatch}, work)
 }
@@ -75,12 +75,13 @@ func Watched(p wire.Paths, self string, start, work func() error) (bool, error) 
 	}
 	unseen, serr := w.End(self)
 	if unseen > 0 {
-		serr = errors.Join(serr, fmt.Errorf("%s could not be looked at", text.Count(unseen, "system call")))
+		serr = errors.Join(serr, fmt.Errorf("%s could not be examined", text.Count(unseen, "system call")))
 	}
 	return true, errors.Join(failed, serr)
 }
 
-// begin runs work on its own thread under the filter, which the processes that it starts inherit.
+// begin runs work on its own thread under the filter. The processes that work starts inherit the
+// filter.
 func begin(r Runner, packet []byte, work func() error) (w *Watch, failed, err error) {
 	w, err = newWatch(r, packet)
 	if err != nil {
@@ -105,8 +106,8 @@ func begin(r Runner, packet []byte, work func() error) (w *Watch, failed, err er
 	return w, <-done, nil
 }
 
-// onThread runs f on a thread that ends with f. On the main thread, which does not end, the filter
-// would keep the listener from reporting the tree's end.
+// onThread runs f on a thread that ends with f. The main thread does not end. If f ran there, the
+// filter would prevent the listener from reporting the end of the tree.
 func onThread(f func()) {
 	go func() {
 		runtime.LockOSThread()
@@ -125,7 +126,7 @@ func onThread(f func()) {
 	}()
 }
 
-// newWatch makes everything of a watch except its listener.
+// newWatch makes a Watch without a listener.
 func newWatch(r Runner, begin []byte) (*Watch, error) {
 	w := &Watch{Runner: r, begin: begin, listener: -1, memfd: -1, conn: -1, ended: make(chan bool, 1), stop: [2]int{-1, -1}}
 	_, err := r.Paths.MakeState(wire.OutsideRoot) // the directory for saved contents
@@ -177,7 +178,7 @@ func (w *Watch) drop() {
 	w.conn = -1
 }
 
-// attach finds or starts a recorder, and passes it the tree.
+// attach finds or starts a recorder, and passes the tree to it.
 func (w *Watch) attach() error {
 	var failed error
 	for deadline := time.Now().Add(startWithin); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
@@ -231,7 +232,7 @@ func (w *Watch) serve() (ended bool) {
 		if w.read() {
 			return false
 		}
-		if notifier.NoProcessLeft(w.listener) { // the recorder then closes the connection too
+		if notifier.NoProcessLeft(w.listener) { // then the recorder closes the connection too
 			return true
 		}
 		w.drop()
@@ -248,7 +249,8 @@ func (w *Watch) serve() (ended bool) {
 
 // awaitCall returns when the tree has made its first call, or when the command has ended and left
 // processes running, which only a recorder can watch. It returns false if the tree ended without a
-// call. The recorder receives the call itself, because it may be in another PID namespace.
+// call. The call is left for the recorder to receive, because the recorder may be in another PID
+// namespace.
 func (w *Watch) awaitCall() bool {
 	pfd := []unix.PollFd{{Fd: int32(w.listener), Events: unix.POLLIN}, {Fd: int32(w.stop[0]), Events: unix.POLLIN}}
 	for {
@@ -267,7 +269,7 @@ func (w *Watch) awaitCall() bool {
 	}
 }
 
-// endsWithin is how long processes may take to disappear after the command's end.
+// endsWithin is how long the last processes may take to disappear after the command has ended.
 const endsWithin = 50 * time.Millisecond
 
 // read reads memory of the tree's processes for the recorder until the recorder ends. It reports
@@ -318,7 +320,7 @@ const (
 	mostAlike = 3
 )
 
-// waitsSince reports whether a call waits and nothing happened since the previous check.
+// waitsSince reports whether a call waits and nothing has changed since the previous check.
 func (w *Watch) waitsSince() bool {
 	pfd := []unix.PollFd{{Fd: int32(w.listener), Events: unix.POLLIN}}
 	_, _ = unix.Poll(pfd, 0)
@@ -333,16 +335,16 @@ func (w *Watch) waitsSince() bool {
 	return waits && same
 }
 
-// endRecorder kills the recorder. The next one continues where it stopped.
+// endRecorder kills the recorder. The next recorder continues where this one stopped.
 func (w *Watch) endRecorder() {
 	if cred, err := unix.GetsockoptUcred(w.conn, unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
 		_ = unix.Kill(int(cred.Pid), unix.SIGKILL)
 	}
 }
 
-// End is called when the command has ended. From now on only the recorder watches the processes
-// that the command left running. self is this binary. unseen is the number of calls let through
-// unexamined.
+// End ends the Watch after the command has ended. From then on only the recorder watches the
+// processes that the command left running. self is the path of this program. unseen is the number
+// of calls that were let through unexamined.
 func (w *Watch) End(self string) (unseen int, err error) {
 	if w.called.Load() {
 		err = Settle(w.Paths, SettleWithin, w.Start)

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// opens notes that an entry's file is about to be opened for writing.
+// opens records that an entry's file is about to be opened for writing.
 func (r *Recorder) opens(e *entry) {
 	e.written(e.by)
 	r.opening[e.by.TID] = e
@@ -33,7 +33,8 @@ func (e *entry) written(by ...fusefs.Caller) {
 	e.writers = append(e.writers, by...)
 }
 
-// writer returns who opened the file for writing last, or who called last if nobody did.
+// writer returns the process that last opened the file for writing. If there is none, it returns
+// the process that made the last call.
 func (e *entry) writer() fusefs.Caller {
 	if n := len(e.writers); n > 0 {
 		return e.writers[n-1]
@@ -88,7 +89,7 @@ func writable(p *fusefs.Process) (o openFiles) {
 	}
 	o = openFiles{map[string]bool{}, map[event.Inode]bool{}}
 	for _, name := range names {
-		var st unix.Stat_t // the link is writable if the descriptor is
+		var st unix.Stat_t // a link to a descriptor that can write has write permission
 		if unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || st.Mode&unix.S_IWUSR == 0 {
 			continue
 		}
@@ -111,8 +112,8 @@ func writable(p *fusefs.Process) (o openFiles) {
 	return o
 }
 
-// stillHeld awaits what is written to a file through descriptors that were opened under a name that
-// it lost. is is the file's present state.
+// stillHeld makes e await writes through descriptors that were opened under a name that the file
+// has lost. "is" holds the file's present state.
 func (r *Recorder) stillHeld(e *entry, writers []fusefs.Caller, is event.Stat) {
 	e.writers = writers
 	if len(writers) > 0 && isRegular(is) && (!unchanged(is, e.known) || r.holder(e, is) >= 0) {
@@ -120,7 +121,8 @@ func (r *Recorder) stillHeld(e *entry, writers []fusefs.Caller, is event.Stat) {
 	}
 }
 
-// lostName notes that a file lost a name and keeps others. was is its state at that call.
+// lostName notes that a file has lost a name and keeps others. "was" holds the file's state at the
+// call that removed the name.
 func (r *Recorder) lostName(f *file, path string, was event.Stat, o *op) {
 	writers := r.entries[path].openedBy()
 	f.dropName(f.track.rel(path))
@@ -146,8 +148,8 @@ func (e *entry) openedBy() []fusefs.Caller {
 	return e.writers
 }
 
-// isOpening reports whether an open is in progress, whose file may exist before its descriptor
-// does.
+// isOpening reports whether an open is in progress. During an open, the file may exist before the
+// descriptor does.
 func (r *Recorder) isOpening(e *entry) bool {
 	return r.opening[e.by.TID] == e && time.Since(e.when) < opFor && alive(e.by.TID)
 }

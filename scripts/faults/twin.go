@@ -21,35 +21,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// trial is one seed's tree and its outcome.
+// trial is the tree of one seed, and the outcome of the test with it.
 type trial struct {
 	seed   int64
-	name   string // the name of the trial's directory
+	name   string // name of the trial's directory
 	script script
-	given  bool // the script is given; otherwise try makes one up
+	given  bool // script is given; if false, try makes up a script
 	live   bool
-	net    bool   // the tree is not mounted, and the agent runs in the net of cachebro run
+	net    bool   // the tree is not mounted, and the agent runs under "cachebro run"
 	blind  string // the kinds of differences that do not count, separated by commas
-	// excluded: the tree may have directories that the history excludes. Their content is never
-	// saved.
+	// excluded means that the tree may have directories that the history excludes. Their content is
+	// never saved.
 	excluded bool
 
 	dir, source, git string
-	opened           map[string]os.FileInfo // by handle, unless it only appends
-	had              map[uint64][]string    // the names that each inode had after some operation
-	freed            map[uint64]bool        // inodes that had no name after some operation
-	now              map[uint64][]string    // the names that each inode had after the last operation
+	opened           map[string]os.FileInfo // by handle; without handles that only append
+	namesEver        map[uint64][]string    // by inode: all names that it had after any operation
+	wasNameless      map[uint64]bool        // inodes that had no name after some operation
+	now              map[uint64][]string    // by inode: the names that it had after the last operation
 	escaped          map[uint64][]string    // by inode: the names in excluded directories that it lost when it got a name outside of them
-	stood            map[string]bool        // every path that existed at some time, and whether it was gone at some time since
-	held             map[[2]uint64]bool     // pairs of inodes: a directory, and something that was in it after some operation
-	wrong            []string               // for a person: the differences that no output names
-	kind             string                 // the kind of the first of them
+	everExisted      map[string]bool        // all paths that existed after some operation; true if the path was missing after a later one
+	wasInside        map[[2]uint64]bool     // pairs of inodes: a directory, and a file that was in it after some operation
+	wrong            []string               // descriptions of the differences that no output names
+	kind             string                 // kind of the first difference in wrong
 	named            int                    // number of differences that an output names
 	outputs          []string
-	start, end       *snapshot // before the first operation, and before the first undo
+	start, end       *snapshot // state before the first operation, and before the first undo
 }
 
-// twins tries the given number of seeds, several to a mount.
+// twins tries the given number of seeds. Several seeds share a mount.
 func twins(s settings) error {
 	if os.Geteuid() != 0 {
 		return errors.New("twin needs root: it works as three users")
@@ -109,7 +109,7 @@ func twins(s settings) error {
 	}
 	slices.SortFunc(bad, func(a, b *trial) int { return int(a.seed - b.seed) })
 	for _, t := range bad {
-		if s.verbose && (s.live || s.shrink == 0) { // not shortened below; with live writers a failure may depend on timing
+		if s.verbose && (s.live || s.shrink == 0) { // failures that are not shortened below; with live writers a failure may depend on timing
 			fmt.Printf("seed %d (%s):\n%s%s\n", t.seed, t.kind, t.script, strings.Join(t.outputs, "\n"))
 		}
 		if s.shrink > 0 && !s.live {
@@ -129,7 +129,7 @@ func twins(s settings) error {
 
 const batchSize = 40
 
-// batch mounts once and tries each of these trials.
+// batch makes one mount and tries all the given trials on it.
 func (s settings) batch(ts []*trial) (err error) {
 	p, err := newPlace(s)
 	if err != nil {
@@ -158,7 +158,7 @@ func (s settings) batch(ts []*trial) (err error) {
 			return err
 		}
 	}
-	// The tree is read bypassing the mount, so that reading it changes nothing.
+	// The tree is read in the source, not through the mount, so that reading it changes nothing.
 	if err := errors.Join(unix.Mount(p.dir, under, "", unix.MS_BIND, ""), unix.Mount("", under, "", unix.MS_PRIVATE, "")); err != nil {
 		return err
 	}
@@ -198,7 +198,7 @@ func (p *place) scanned() error {
 	}
 }
 
-// make makes the tree before the mount.
+// make makes the tree of the trial, before the mount.
 func (t *trial) make(git string) error {
 	if err := errors.Join(os.MkdirAll(git, 0o777), os.Mkdir(t.dir, 0o777), os.Chmod(git, 0o777), os.Chmod(t.dir, 0o777)); err != nil {
 		return err
@@ -213,7 +213,7 @@ func (t *trial) make(git string) error {
 			return err
 		}
 		defer was.Close()
-		if err := unix.Unshare(unix.CLONE_FS); err != nil { // Chdir shall change the working directory of this thread only
+		if err := unix.Unshare(unix.CLONE_FS); err != nil { // Chdir must change the working directory of this thread only
 			return err
 		}
 		unix.Umask(0o022)
@@ -228,7 +228,7 @@ func (t *trial) make(git string) error {
 	})
 }
 
-// inThread runs f on a thread that ends with it.
+// inThread runs f on a separate thread. The thread ends when f returns.
 func inThread(f func() error) error {
 	done := make(chan error, 1)
 	go func() {
@@ -238,7 +238,7 @@ func inThread(f func() error) error {
 	return <-done
 }
 
-// try runs the script, or makes one up, and has it undone and redone.
+// try runs the script, or makes one up, and then undoes and redoes the changes.
 func (t *trial) try(p *place, start *snapshot) (err error) {
 	var planned time.Time
 	if t.live {
@@ -275,8 +275,8 @@ func (t *trial) try(p *place, start *snapshot) (err error) {
 	if err := errors.Join(err, merr, r.end()); err != nil {
 		return err
 	}
-	// Another process does the second half, so that its changes can be selected by pid. A time
-	// would not separate the halves, because a close may be reported later than it happened.
+	// Another process does the second half, so that its changes can be selected by pid. The halves
+	// could not be separated by a time, because a close may be reported later than it happened.
 	r, err = p.startAgent(t.dir, t.net)
 	if err != nil {
 		return err
@@ -291,7 +291,7 @@ func (t *trial) try(p *place, start *snapshot) (err error) {
 	if t.same(start, end) {
 		return nil
 	}
-	if t.live { // by then each writer has seen what the agent did to its file
+	if t.live { // in this time each writer notices what the agent did to its file
 		time.Sleep(200 * time.Millisecond)
 	}
 	planned = time.Now()
@@ -299,7 +299,7 @@ func (t *trial) try(p *place, start *snapshot) (err error) {
 	undo := []string{"undo", "--since", stamp(begun)}
 	for _, c := range []struct {
 		phase string
-		want  *snapshot // nil: pathDifferences finds the differences
+		want  *snapshot // if nil, pathDifferences finds the differences
 		args  []string
 	}{
 		{"undo", start, undo},
@@ -318,12 +318,12 @@ func (t *trial) try(p *place, start *snapshot) (err error) {
 			continue
 		}
 		if ok, err := t.phase(p, c.phase, c.args, func(now *snapshot) []difference {
-			// A difference that an earlier command left and named need not be named again.
+			// A difference that an earlier command left and reported need not be reported again.
 			settled := map[string]bool{}
-			for _, d := range differences(end, before) { // in excluded directories too, because a file may be moved out of them
+			for _, d := range differences(end, before) { // also in excluded directories, because a file may be moved out of them
 				settled[d.path] = true
 			}
-			// Nor do the names in settled have to be names of the same file as before.
+			// The names in settled need not be names of the same file as before either.
 			without := func(names []string) []string {
 				return slices.DeleteFunc(slices.Clone(names), func(p string) bool { return settled[p] })
 			}
@@ -334,7 +334,7 @@ func (t *trial) try(p *place, start *snapshot) (err error) {
 			return slices.DeleteFunc(list, func(d difference) bool {
 				if e, ok := want.names[d.path]; ok && e.kind != unix.S_IFDIR && end.names[d.path].ino != e.ino &&
 					slices.ContainsFunc(end.files[e.ino], func(p string) bool { return settled[p] }) {
-					return true // an earlier command named it by another name of the same file
+					return true // an earlier command reported it under another name of the same file
 				}
 				return settled[d.path] || d.what == "links" && slices.Equal(without(d.was), without(d.is))
 			})
@@ -353,7 +353,7 @@ func (t *trial) try(p *place, start *snapshot) (err error) {
 
 func (t *trial) same(a, b *snapshot) bool { return len(t.differences(a, b)) == 0 }
 
-// differences returns the differences that count.
+// differences returns the differences between two states, without those that do not count.
 func (t *trial) differences(want, now *snapshot) []difference {
 	all := differences(want, now)
 	for i := range all {
@@ -361,7 +361,7 @@ func (t *trial) differences(want, now *snapshot) []difference {
 			all[i].also = append(all[i].also, t.end.others(all[i].path)...)
 			if e, ok := t.start.names[all[i].path]; ok && e.kind != unix.S_IFDIR {
 				all[i].also = append(all[i].also, t.end.files[e.ino]...)
-				all[i].once = t.had[e.ino]
+				all[i].once = t.namesEver[e.ino]
 			}
 		}
 	}
@@ -371,8 +371,8 @@ func (t *trial) differences(want, now *snapshot) []difference {
 }
 
 // inExcluded reports whether a difference does not count because it is in an excluded directory or
-// is that directory. A file that was outside of excluded directories at some time since the start
-// must be restored all the same.
+// is that directory. A file that was outside the excluded directories at some time after the start
+// must be restored nevertheless.
 func (t *trial) inExcluded(want, now *snapshot, d difference) bool {
 	if !t.excluded {
 		return false
@@ -387,20 +387,21 @@ func (t *trial) inExcluded(want, now *snapshot, d difference) bool {
 	switch d.what {
 	case "absence":
 		ino := want.names[d.path].ino
-		return t.freed[ino] || !slices.Contains(t.escaped[ino], d.path)
-	case "presence": // does not count if it was made there
+		return t.wasNameless[ino] || !slices.Contains(t.escaped[ino], d.path)
+	case "presence": // a file that was made in an excluded directory does not count
 		ino := now.names[d.path].ino
-		_, stood := t.stood[d.path]
-		had := t.now[ino] // or if it came there with its directory
-		return stood || t.held[[2]uint64{now.names[filepath.Dir(d.path)].ino, ino}] || had != nil && !slices.ContainsFunc(had, func(p string) bool { return !excluded(p) }) ||
-			slices.ContainsFunc(had, func(p string) bool { return excluded(p) && belowExcluded(p) == belowExcluded(d.path) })
+		_, existed := t.everExisted[d.path]
+		names := t.now[ino] // a file that came there with its directory does not count either
+		return existed || t.wasInside[[2]uint64{now.names[filepath.Dir(d.path)].ino, ino}] || names != nil && !slices.ContainsFunc(names, func(p string) bool { return !excluded(p) }) ||
+			slices.ContainsFunc(names, func(p string) bool { return excluded(p) && belowExcluded(p) == belowExcluded(d.path) })
 	}
 	return true
 }
 
 // belowExcluded returns the part of a path that begins with the excluded directory. That part stays
-// the same wherever the directory is moved. A file that got a name there keeps it even if it also
-// has a name outside, because renames and links within an excluded directory are not recorded.
+// the same when the directory is moved. A file that got a name in an excluded directory keeps that
+// name even if it also has a name outside, because renames and links within an excluded directory
+// are not recorded.
 func belowExcluded(p string) string {
 	i := strings.Index("/"+p+"/", "/"+excludedName+"/")
 	return p[i:]
@@ -410,8 +411,8 @@ func excluded(p string) bool { return strings.Contains("/"+p+"/", "/"+excludedNa
 
 func stamp(t time.Time) string { return t.Format(time.RFC3339Nano) }
 
-// overwrites reports whether an operation may overwrite what a writer has just appended and not
-// closed. Without cachebro those bytes would be lost too.
+// overwrites reports whether an operation may overwrite bytes that a writer has just appended and
+// not yet closed. Without cachebro those bytes would be lost too.
 func (t *trial) overwrites(now tree, o op) bool {
 	name := ""
 	switch o.Verb {
@@ -433,7 +434,7 @@ func (t *trial) overwrites(now tree, o op) bool {
 	})
 }
 
-// half does one half of the operations.
+// half carries out the first or the second half of the operations.
 func (t *trial) half(r *remote, d *dice, ops *[]op) error {
 	t.opened = map[string]os.FileInfo{}
 	t.note()
@@ -471,8 +472,8 @@ func (t *trial) half(r *remote, d *dice, ops *[]op) error {
 	return err
 }
 
-// endsExclusion reports whether the operation may change which directories are excluded. What
-// is kept depends on the rules at each moment, and no history records what they were.
+// endsExclusion reports whether the operation may change which directories are excluded. The
+// contents that are saved depend on the rules at each moment, and no history records these rules.
 func endsExclusion(o op) bool {
 	const rules = ".gitignore"
 	switch o.Verb {
@@ -482,19 +483,19 @@ func endsExclusion(o op) bool {
 	return slices.Contains(o.Args[:min(len(o.Args), 2)], rules)
 }
 
-// note records the names of each inode.
+// note records the present names of each inode.
 func (t *trial) note() {
-	if t.had == nil {
-		t.had, t.freed, t.stood, t.escaped = map[uint64][]string{}, map[uint64]bool{}, map[string]bool{}, map[uint64][]string{}
-		t.held = map[[2]uint64]bool{}
+	if t.namesEver == nil {
+		t.namesEver, t.wasNameless, t.everExisted, t.escaped = map[uint64][]string{}, map[uint64]bool{}, map[string]bool{}, map[uint64][]string{}
+		t.wasInside = map[[2]uint64]bool{}
 	}
 	here, named := map[string]bool{}, map[uint64][]string{}
 	_ = filepath.WalkDir(t.source, func(p string, _ os.DirEntry, err error) error {
 		var st unix.Stat_t
 		if rel, rerr := filepath.Rel(t.source, p); errors.Join(err, rerr, unix.Lstat(p, &st)) == nil {
 			here[rel], named[st.Ino] = true, append(named[st.Ino], rel)
-			if !slices.Contains(t.had[st.Ino], rel) {
-				t.had[st.Ino] = append(t.had[st.Ino], rel)
+			if !slices.Contains(t.namesEver[st.Ino], rel) {
+				t.namesEver[st.Ino] = append(t.namesEver[st.Ino], rel)
 			}
 		}
 		return nil
@@ -506,22 +507,22 @@ func (t *trial) note() {
 		}
 	}
 	for p, ino := range dirs {
-		t.held[[2]uint64{dirs[filepath.Dir(p)], ino}] = true
+		t.wasInside[[2]uint64{dirs[filepath.Dir(p)], ino}] = true
 	}
-	for ino := range t.had {
-		t.freed[ino] = t.freed[ino] || named[ino] == nil
+	for ino := range t.namesEver {
+		t.wasNameless[ino] = t.wasNameless[ino] || named[ino] == nil
 	}
 	for ino, names := range named {
 		t.escaped[ino] = append(t.escaped[ino], escaped(t.now[ino], names)...)
 	}
 	t.now = named
 	for p := range here {
-		if _, known := t.stood[p]; !known {
-			t.stood[p] = false
+		if _, known := t.everExisted[p]; !known {
+			t.everExisted[p] = false
 		}
 	}
-	for p, gone := range t.stood {
-		t.stood[p] = gone || !here[p]
+	for p, gone := range t.everExisted {
+		t.everExisted[p] = gone || !here[p]
 	}
 }
 
@@ -539,7 +540,7 @@ func escaped(before, after []string) []string {
 	return lost
 }
 
-// somePaths returns up to three of the names that were changed, or none.
+// somePaths returns up to three of the paths that were changed.
 func (t *trial) somePaths(r *rand.Rand, start, end *snapshot) (paths []string) {
 	changed := map[string]bool{}
 	for _, d := range t.differences(start, end) {
@@ -556,7 +557,7 @@ func (t *trial) somePaths(r *rand.Rand, start, end *snapshot) (paths []string) {
 	return paths
 }
 
-// phase runs one command and looks for differences that it left and did not name.
+// phase runs one command, and looks for differences that the command left and did not report.
 func (t *trial) phase(p *place, phase string, args []string, different func(now *snapshot) []difference) (ok bool, err error) {
 	cmd := p.command(append([]string{args[0], "--yes", "--dir", p.dir}, args[1:]...)...)
 	done := make(chan struct{})
@@ -596,7 +597,7 @@ func (t *trial) phase(p *place, phase string, args []string, different func(now 
 			t.kind = strings.Fields(phase)[0] + " " + d.what
 		}
 	}
-	// Status 2 is right here if the history knows nothing of the paths or of the process, and
+	// Here, status 2 is correct if the history knows nothing about the paths or the process, and
 	// nothing was done.
 	if status == 2 && (phase == "paths" || phase == "half" && t.live || t.excluded) {
 		problems, status = strings.Split(said, "\n"), 1
@@ -620,25 +621,25 @@ func (t *trial) phase(p *place, phase string, args []string, different func(now 
 	return len(t.wrong) == 0, nil
 }
 
-// within reports whether a path is one of paths, or below one.
+// within reports whether a path is one of paths, or in the subtree of one.
 func (t *trial) within(p string, paths []string) bool {
 	return slices.ContainsFunc(paths, func(a string) bool {
 		return t.dir+"/"+p == a || strings.HasPrefix(t.dir+"/"+p, a+"/")
 	})
 }
 
-// pathDifferences returns the differences that count after an undo of paths. The paths must be as
-// at the start. Everything else must be as before the undo or as at the start, because one change
-// may have moved a path and something else.
+// pathDifferences returns the differences that count after an undo of some paths. These paths must
+// have their state from the start. All others must have their state from before the undo or from
+// the start, because one change may have moved one of the paths together with others.
 func (t *trial) pathDifferences(paths []string, start, end, now *snapshot) (list []difference) {
 	asked := func(p string) bool { return t.within(p, paths) }
 	// moved reports whether a directory above a path was moved without being one of the paths. The
 	// undo leaves that directory where it is.
 	moved := func(p string) bool {
 		for dir := filepath.Dir(p); dir != "."; dir = filepath.Dir(dir) {
-			was, had := start.names[dir]
-			is, has := end.names[dir]
-			if (had != has || was.ino != is.ino) && !asked(dir) {
+			was, existed := start.names[dir]
+			is, exists := end.names[dir]
+			if (existed != exists || was.ino != is.ino) && !asked(dir) {
 				return true
 			}
 		}
@@ -649,7 +650,7 @@ func (t *trial) pathDifferences(paths []string, start, end, now *snapshot) (list
 		left[d.path+"\x00"+d.what] = true
 	}
 	for _, d := range t.differences(start, now) {
-		if d.what == "links" { // which names are the same file depends on paths that the undo leaves alone
+		if d.what == "links" { // which names belong to one file depends on paths that the undo does not change
 			continue
 		}
 		if asked(d.path) && moved(d.path) {
@@ -662,10 +663,11 @@ func (t *trial) pathDifferences(paths []string, start, end, now *snapshot) (list
 	return list
 }
 
-// stepLine matches a line of the preview that says what will be done.
+// stepLine matches a line of the plan that says what will be done.
 var stepLine = regexp.MustCompile(`^  [A-Za-z=] `)
 
-// problemLines returns the lines of the output that say what was not done, or not exactly.
+// problemLines returns the lines of the output that say what was not done, or what was done
+// differently.
 func problemLines(said string) (list []string) {
 	for i, l := range strings.Split(said, "\n") {
 		if l == "" || i == 0 && (strings.HasPrefix(l, "since ") || strings.HasPrefix(l, "pid ") || strings.HasPrefix(l, "redo of: ")) || stepLine.MatchString(l) || strings.HasPrefix(l, "done: ") {
@@ -676,10 +678,11 @@ func problemLines(said string) (list []string) {
 	return list
 }
 
-// movedAway reports whether a file is gone for a reason that the plan states. Either the path that
-// was asked for had this name in between, and the plan gives it its own name back by a rename, or
-// removes it here and writes it there. Or this name is a hard link of what was asked for and moves
-// with it. Or the file came along with what was asked for to a place where nothing had been.
+// movedAway reports whether a file is missing for a reason that the plan states. There are three
+// such reasons. First, a requested path had this name in between. The plan renames the file to the
+// requested path, or removes it here and writes it there. Second, this name is a hard link of a
+// requested file and moves with that file. Third, a requested file moves to a place where nothing
+// was before, and this file moves with it.
 func (t *trial) movedAway(said string, args []string, d difference) bool {
 	if d.what != "absence" || t.within(d.path, args) {
 		return false
@@ -688,7 +691,7 @@ func (t *trial) movedAway(said string, args []string, d difference) bool {
 	if strings.Contains(said, "\n  R "+name+" -> ") {
 		return true
 	}
-	if !t.stood[d.path] && !slices.ContainsFunc(t.had[t.end.names[d.path].ino], func(n string) bool { return t.within(n, args) }) {
+	if !t.everExisted[d.path] && !slices.ContainsFunc(t.namesEver[t.end.names[d.path].ino], func(n string) bool { return t.within(n, args) }) {
 		return false
 	}
 	for dir := filepath.Dir(name); dir != t.name; dir = filepath.Dir(dir) {
@@ -699,15 +702,15 @@ func (t *trial) movedAway(said string, args []string, d difference) bool {
 	return regexp.MustCompile(`\n  D ` + regexp.QuoteMeta(name) + `[ /\n]`).MatchString(said)
 }
 
-// movedBack reports whether a name is there because of a move that the plan states. What was asked
-// for, or something in it, goes back to where it was, or it leaves this name to what goes back
-// there.
+// movedBack reports whether a name exists because of a move that the plan states. Either a
+// requested path, or a path in its subtree, moves back to its former place, or it makes room here
+// for the file that moves back.
 func (t *trial) movedBack(said string, args []string, d difference) bool {
 	if d.what != "presence" {
 		return false
 	}
 	asked := func(n string) bool {
-		names := append(slices.Clone(t.had[t.end.names[n].ino]), t.had[t.start.names[n].ino]...)
+		names := append(slices.Clone(t.namesEver[t.end.names[n].ino]), t.namesEver[t.start.names[n].ino]...)
 		return t.within(n, args) || slices.ContainsFunc(names, func(o string) bool { return t.within(o, args) })
 	}
 	for p := d.path; p != "."; p = filepath.Dir(p) {
@@ -717,7 +720,7 @@ func (t *trial) movedBack(said string, args []string, d difference) bool {
 			continue
 		}
 		if _, there := t.end.names[p]; there && asked(p) {
-			return true // what is there now goes back, and something else takes its place
+			return true // the file that is there now moves back, and another takes its place
 		}
 		for from := strings.TrimPrefix(to[1]+to[2], t.name+"/"); from != "."; from = filepath.Dir(from) {
 			if asked(from) {
@@ -740,31 +743,32 @@ func (t *trial) movedBack(said string, args []string, d difference) bool {
 	return false
 }
 
-// alongWith reports whether a name that was not asked for changes together with one that was, and
-// the plan says so. Either both are names of one file. Or what was asked for is at this name and is
-// moved back, and the file that it had replaced is restored.
+// alongWith reports whether a path that was not requested changes together with a requested path,
+// and the plan says so. There are two cases. In the first, both paths are names of one file. In the
+// second, a requested file is now at this path and moves back, and the file that it had replaced is
+// restored.
 func (t *trial) alongWith(said string, args []string, d difference) bool {
 	within := func(n string) bool { return n != d.path && t.within(n, args) }
 	back := regexp.MustCompile(`\n  A ` + regexp.QuoteMeta(filepath.Join(t.name, d.path)) + `( .*)?\n`)
-	if back.MatchString(said) && slices.ContainsFunc(t.had[t.end.names[d.path].ino], within) {
+	if back.MatchString(said) && slices.ContainsFunc(t.namesEver[t.end.names[d.path].ino], within) {
 		return true
 	}
 	if d.what == "absence" || d.what == "presence" || !regexp.MustCompile(`\n  [Mm=] `+regexp.QuoteMeta(filepath.Join(t.name, d.path))+`[ \n]`).MatchString(said) {
 		return false
 	}
-	ino := t.end.names[d.path].ino // a name from before a move of its directory counts too
+	ino := t.end.names[d.path].ino // the path may be a name from before a move of its directory
 	return slices.ContainsFunc(append(slices.Clone(t.end.files[ino]), t.start.files[ino]...), within)
 }
 
-// byUnknownName reports whether a file was asked for by a name that the history does not know
-// (an ignored one) and was changed under another name that was not asked for. Only a look at
-// every ignored name could find that the two are one file.
+// byUnknownName reports whether a file was requested by a name that the history does not know (an
+// ignored name), and was changed under another name that was not requested. The undo could find out
+// that both names belong to one file only by looking at every ignored name.
 func (t *trial) byUnknownName(p *place, unheard map[string]bool, args []string, d difference) bool {
 	if d.what == "absence" || d.what == "presence" || d.what == "links" {
 		return false
 	}
 	e, ok := t.end.names[d.path]
-	if !ok { // its directory was moved, so take the inode from the start
+	if !ok { // the file's directory was moved, so take the inode from the start
 		e = t.start.names[d.path]
 	}
 	var other bool
@@ -785,10 +789,10 @@ func (t *trial) byUnknownName(p *place, unheard map[string]bool, args []string, 
 	return other
 }
 
-// namedIn reports whether one of the lines names the path, another path with the same difference,
-// or a directory above the path with a count. A line about something below the path also explains
-// why the path is still there. A line may name a file by a name that it had only in between if it
-// mentions the file's other names.
+// namedIn reports whether one of the lines reports the difference. The line may name the path,
+// another path with the same difference, or a directory above the path with a count. A line about a
+// path in the subtree also explains why a path still exists. A line may use a name that the file
+// had only in between, if it mentions the file's other names.
 func (t *trial) namedIn(lines []string, d difference) bool {
 	for _, p := range d.once {
 		for _, l := range lines {
@@ -817,11 +821,11 @@ func (t *trial) namedIn(lines []string, d difference) bool {
 	return false
 }
 
-// saysOfAll reports whether what a line says of a directory is also true of everything below the
-// directory. In the line, DIR stands for the directory.
+// saysOfAll reports whether a statement about a directory is also true of everything in its
+// subtree. In the line, DIR stands for the directory.
 func saysOfAll(line, what string) bool {
 	said := map[string][]string{
-		"presence": {"DIR: removeat: directory not empty", "DIR: the directory holds other files", "DIR: is something else", "DIR: made again since", `DIR: "`}, // the last: it could not be moved
+		"presence": {"DIR: removeat: directory not empty", "DIR: the directory holds other files", "DIR: is something else", "DIR: made again since", `DIR: "`}, // the last one begins the message that DIR could not be moved
 		"absence":  {`"DIR" exists`, "DIR: its present content could not be restored later", "DIR: nothing is known of it", "DIR: what was there before is not known"},
 	}
 	return slices.ContainsFunc(said[what], func(words string) bool { return strings.Contains(line, words) })
@@ -849,7 +853,8 @@ func pathByte(c byte) bool {
 	return c == '/' || c == '.' || c == '_' || c == '-' || c == '~' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// shorten drops operations as long as the trial still fails in the same way.
+// shorten drops operations from the script of a trial as long as the trial still fails in the same
+// way.
 func (s settings) shorten(t *trial) (*trial, error) {
 	best := t
 	fails := func(scripts []script) (at []int, tries []*trial, err error) {
@@ -880,7 +885,7 @@ func (s settings) shorten(t *trial) (*trial, error) {
 			size /= 2
 			continue
 		}
-		// Operations that can each be dropped alone can perhaps be dropped together.
+		// Operations that can be dropped one at a time can perhaps be dropped together.
 		whole := best.script
 		best = tries[at[0]]
 		var good [][2]int
@@ -903,7 +908,7 @@ func (s settings) shorten(t *trial) (*trial, error) {
 
 func (sc script) len() int { return len(sc.start) + len(sc.first) + len(sc.second) }
 
-// without returns the script without the operations in these spans.
+// without returns the script without the operations in the given ranges.
 func (sc script) without(spans [][2]int) script {
 	n := -1
 	cut := func(ops []op) (rest []op) {

@@ -46,7 +46,7 @@ func (o *Oracle) settle(out *Outcome) {
 			// A goal that sets an entry needs the entry's directory.
 			if _, there := places[c.Node]; c.Kind == EntryCell && out.Goals[c].Set && !there {
 				if out.places(c.Node) {
-					continue // the directory comes back with its own directory
+					continue // another goal already brings the directory back
 				}
 				again = true
 				if !tried[c.Node] && o.bringBack(out, c.Node, after) {
@@ -94,7 +94,7 @@ func (o *Oracle) settle(out *Outcome) {
 	})
 }
 
-// places reports whether a goal gives a node an entry.
+// places reports whether one of the goals gives the node n an entry.
 func (out *Outcome) places(n int) bool {
 	for c, v := range out.Goals {
 		if c.Kind == EntryCell && v.Node == n {
