@@ -486,9 +486,10 @@ func (d *Daemon) settle() {
 }
 
 // endIfCutOff kills this process if its system calls fail. A command under "cachebro run" that
-// starts the daemon passes its filter on to it. If run and the recorder were killed, nobody answers
-// for the filter, and the kernel refuses each call that would change something. Then nothing can be
-// closed properly, so this is a kill. The next client starts another daemon.
+// starts the daemon passes its system call filter on to the daemon. If run and the recorder were
+// killed, nobody answers the filter's questions, and the kernel refuses each call that would change
+// something. Then nothing can be closed properly, so the process kills itself. The next client
+// starts another daemon.
 func (d *Daemon) endIfCutOff() {
 	f, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	switch {

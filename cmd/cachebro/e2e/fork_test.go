@@ -94,10 +94,9 @@ func TestForkIsTheMoment(t *testing.T) {
 	}
 }
 
-// A fork in a git repository, from its beginning to its end. It has the uncommitted, the staged
-// and, if requested, the ignored files. Its changes are merged back line by line, conflicts are
-// named and left, an undo reverses the merge, and nothing that exists only in the fork is
-// dropped.
+// A fork in a git repository has the uncommitted, the staged and, if requested, the ignored files.
+// Its changes are merged back line by line. Conflicts are named and left alone. An undo reverses
+// the merge, and nothing that exists only in the fork is dropped.
 func TestForkAndMerge(t *testing.T) {
 	lines := strings.Join([]string{"1", "2", "3", "4", "5", "6", "7", "8", "9"}, "\n") + "\n"
 	p := newProject(t, map[string]string{
@@ -128,14 +127,15 @@ func TestForkAndMerge(t *testing.T) {
 	if d := differ(plainTree(t, p.dir), plainTree(t, whole.dir)); d != "" {
 		t.Errorf("with what is ignored:\n%s", d)
 	}
-	p.cb("fork", "drop", whole.dir) // it has nothing of its own
+	p.cb("fork", "drop", whole.dir) // the fork has nothing of its own
 	if out := p.sh("git worktree list"); strings.Contains(out, whole.dir) {
 		t.Errorf("git knows the dropped fork:\n%s", out)
 	}
 	p.refuse(1, "fork", f.dir, "--dir", p.dir)
 	p.refuse(1, "fork", p.path("c/inside"), "--dir", p.dir)
 
-	// Both sides continue. In the project a.txt is renamed, and g/log has a writer.
+	// Both sides continue. In the project, a.txt gets another name, and a process has g/log open
+	// for writing.
 	server := p.hold("g/log")
 	f.sh(`sed -i 's/^2$/two/' a.txt; sed -i 's/^5$/five/' b.txt; echo new >new.txt; rm c/gone.txt; chmod 644 c/run.sh; echo x >made.ign; echo two >>g/log`)
 	p.sh(`sed -i 's/^8$/eight/' a.txt; sed -i 's/^5$/FIVE/' b.txt; ln a.txt a.ign`)
@@ -182,7 +182,7 @@ func TestForkAndMerge(t *testing.T) {
 		t.Errorf("merged again:\n%s", out)
 	}
 
-	// The conflict is resolved in the fork, and commits made there on no branch stay.
+	// The conflict is resolved in the fork. Commits that are made there on no branch are kept.
 	f.sh(`sed -i 's/^five$/FIVE/' b.txt; git -c user.name=n -c user.email=e commit -qam two`)
 	if out := p.cb("fork", "merge", f.dir); !strings.Contains(out, "nothing to merge") {
 		t.Errorf("settled:\n%s", out)
@@ -198,9 +198,9 @@ func TestForkAndMerge(t *testing.T) {
 	p.sh("git fsck --full && git log kept -1")
 }
 
-// A merge makes and removes directories, also where a file replaces a directory or the other way
-// round. A second merge finds nothing to do, and the fork can be dropped. A file that was renamed
-// on both sides does not get both names.
+// A merge makes and removes directories, even where a file replaces a directory or a directory
+// replaces a file. A second merge finds nothing to do, and the fork can be dropped. A file that was
+// renamed on both sides does not get both names.
 func TestForkMergeOfShapes(t *testing.T) {
 	p := newProject(t, map[string]string{
 		".gitignore": "*.ign\n", "file": "file\n", "dir/x.txt": "x\n", "gone/y.txt": "y\n", "kept/z.txt": "z\n", "name.txt": "one text\n",
@@ -217,7 +217,7 @@ func TestForkMergeOfShapes(t *testing.T) {
 	if out := p.refuseOut(1, "fork", "merge", f.dir); !strings.Contains(out, "conflict: fork.txt: it was renamed from name.txt") || strings.Count(out, "\nconflict: ") != 1 {
 		t.Errorf("merge:\n%s", out)
 	}
-	f.sh("mv fork.txt project.txt") // that resolves it
+	f.sh("mv fork.txt project.txt") // this resolves the conflict
 	p.sh("rm kept/own.ign; rmdir kept")
 	if d := differ(plainTree(t, f.dir), plainTree(t, p.dir)); d != "" {
 		t.Errorf("merged:\n%s", d)
@@ -228,9 +228,9 @@ func TestForkMergeOfShapes(t *testing.T) {
 	p.cb("fork", "drop", f.dir)
 }
 
-// The fork is a worktree of the project's repository. Its commits stay when it is dropped if a
-// branch has them. Such commits were called lost, and the drop was refused. In a fork with its
-// own repository the commits are lost with it, but were not checked.
+// If a fork is a worktree of the project's repository, its commits outlive the fork if a branch has
+// them. The drop used to be refused because such commits were called lost. If a fork has its own
+// repository, the commits are lost with the fork. They used not to be checked.
 func TestForkDropAndCommits(t *testing.T) {
 	t.Parallel()
 	const commit = "git -c user.name=n -c user.email=e commit -qm "
@@ -266,8 +266,8 @@ func TestForkDropAndCommits(t *testing.T) {
 		t.Errorf("the draft: %q", got)
 	}
 
-	// The reflog of a fork's own stash has many entries; that one of them is in the project is
-	// not enough.
+	// The reflog of a fork's own stash has many entries. It is not enough that one of them is in
+	// the project.
 	f = p.fork("stash")
 	f.sh("rm .git && git init -q . && git fetch -q " + p.dir + " HEAD && git reset -q FETCH_HEAD")
 	f.sh("for i in 1 2; do echo $i >a.txt; git -c user.name=n -c user.email=e stash -q; done")
@@ -280,8 +280,8 @@ func TestForkDropAndCommits(t *testing.T) {
 }
 
 // Staged changes are staged in each of five forks that are made at the same time, while git holds
-// the index's lock too. To write the tree of an index, git takes that lock: some of the forks had
-// nothing staged.
+// the index's lock too. Git takes that lock to write the tree of an index, so some of the forks
+// used to have nothing staged.
 func TestForksAtOnce(t *testing.T) {
 	p := newProject(t, map[string]string{"a.txt": "a\n"})
 	p.sh("git init -q . && git add -A && git -c user.name=n -c user.email=e commit -qm one; echo staged >staged.txt; echo b >a.txt; git add -A; echo c >a.txt")
@@ -316,7 +316,8 @@ func TestForksAtOnce(t *testing.T) {
 	}
 }
 
-// answer is what a hook prints for a client that wants a worktree, or wants it removed.
+// answer runs a hook for a client that wants a worktree, or wants it removed, and returns what the
+// hook prints.
 func (p *project) answer(event string, in map[string]any) (string, error) {
 	p.t.Helper()
 	text, err := json.Marshal(in)
@@ -334,9 +335,9 @@ func (p *project) answer(event string, in map[string]any) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// Worktrees that a client requests. For a project they are forks. For a directory that cachebro
-// does not know, or a repository inside of a project, they are git's. One that holds something
-// that exists nowhere else is not removed.
+// A worktree that a client requests is a fork if the directory is a project. In a directory that
+// cachebro does not know, or in a repository inside of a project, it is git's own worktree. A
+// worktree with something that exists nowhere else is not removed.
 func TestWorktreesOfAClient(t *testing.T) {
 	p := newProject(t, map[string]string{".gitignore": ".env\n", ".env": "KEY=1\n", "a.txt": "a\n", "lib/l.txt": "l\n"})
 	commit := "git init -q . && git add -A && git -c user.name=n -c user.email=e commit -qm one"

@@ -177,7 +177,7 @@ func (t *trees) changes(ctx context.Context) (out []change, err error) {
 	return out, err
 }
 
-// baseFile returns what the fork had at a path when it was made, nil if nothing.
+// baseFile returns what the fork had at a path when it was made, or nil if it had nothing.
 func (t *trees) baseFile(p string) *file {
 	e, ok := t.entries[p]
 	if !ok {

@@ -20,7 +20,7 @@ import (
 type merge struct {
 	*trees
 	project *os.Root
-	changed map[string]change // changes of the fork that the project does not have yet, also by the other names of their files there
+	changed map[string]change // by path: the fork's changes that the project does not have yet; other hard links of these files are keys too
 	plan    wire.Plan
 }
 
@@ -81,7 +81,8 @@ func (t *trees) planMerge(ctx context.Context, e *cli.Env, project *os.Root) (*m
 	return m, err
 }
 
-// addName finds the change that a step makes if it uses another hard link of the file.
+// addName adds to changed a name that is another hard link of a changed file, because a step may
+// use it.
 func (m *merge) addName(name string) {
 	at, err := m.project.Lstat(name)
 	if _, known := m.changed[name]; known || err != nil || !at.Mode().IsRegular() {
@@ -95,8 +96,8 @@ func (m *merge) addName(name string) {
 	}
 }
 
-// left returns the conflicts without those of directories that the fork does not have. Such a
-// directory stays in the project for what else is in it.
+// left returns the conflicts, except those of directories that the fork does not have. Such a
+// directory stays in the project because of the other files in it.
 func (m *merge) left(all []wire.Conflict) []wire.Conflict {
 	return slices.DeleteFunc(all, func(x wire.Conflict) bool {
 		ch := m.changed[string(x.Path)]
@@ -169,8 +170,8 @@ func (m *merge) mixes(s wire.PlanStep) bool {
 	return s.Do == "write" && ch.new != nil && s.Hash != ch.new.hash
 }
 
-// carryOut makes the changes in the project. They are recorded as changes by this process, so an undo
-// takes them for one action.
+// carryOut makes the changes in the project. They are recorded as changes by this process, so an
+// undo treats them as one action.
 func (m *merge) carryOut(ctx context.Context, dir string) (apply.Result, error) {
 	steps := map[int]wire.PlanStep{}
 	for _, s := range m.plan.Steps {

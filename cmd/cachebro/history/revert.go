@@ -319,7 +319,8 @@ attributes and mode are left alone too, except for the executable bit.`,
 	return cmd
 }
 
-// elsewhere makes an undo or restore of another machine's history in the files of this machine.
+// elsewhere carries out an undo or restore of another machine's history in the files of this
+// machine.
 func elsewhere(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, machine string, r wire.PlanRequest, f planFlags) error {
 	_, there, part, err := machines.Open(ctx, e, machine, t.Base())
 	if err != nil {

@@ -143,8 +143,8 @@ func (a *Attribution) KeepRows(rows *Rows) error {
 	return err
 }
 
-// Meet records a process that may never have written anything, with its ancestors, as the records of
-// a mount would, and returns its key.
+// Meet records a process and its ancestors, as the records of a mount would, and returns the
+// process's key. The process may never have written anything.
 func (a *Attribution) Meet(pid int) Key {
 	if pid <= 0 {
 		return Key{}
@@ -161,7 +161,7 @@ func (a *Attribution) Meet(pid int) Key {
 	return key
 }
 
-// Asker returns the session that a process works for now, "" if it is a person's.
+// Asker returns the session that a process works for now, or "" if it works for a person.
 func (a *Attribution) Asker(pid int) store.SessionID {
 	return a.SessionOf(a.Meet(pid), time.Now().UnixNano())
 }

@@ -97,7 +97,7 @@ func (h *History) sides(ctx context.Context, p store.Path, q wire.DiffQuery) (fr
 		return from, to, wire.Errorf(wire.ErrNotFound, "cachebro status shows how far the first scan is", "no version of %s is known", onwire.Display(p))
 	}
 	if len(hist) == 1 {
-		if hist[0].Op == store.OpBaseline { // nothing has changed since it was found
+		if hist[0].Op == store.OpBaseline { // nothing has changed since the file was found
 			from, err = versions.SideOf(h.store, hist[0])
 			return from, to, err
 		}

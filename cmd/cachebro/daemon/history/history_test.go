@@ -14,7 +14,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// Changes that no event reported are in the answers, because the files are looked at first.
+// Changes that no event reported are in the answers, because the files are checked before the
+// answer.
 func TestHistoryWithoutAMount(t *testing.T) {
 	p := daemontest.New(t)
 	h := history.New(p.Store, p.Source, p.Survey, p.Paths, nil, p.Attribution).Handlers()
@@ -52,8 +53,8 @@ func TestHistoryWithoutAMount(t *testing.T) {
 	}
 }
 
-// The command line of a program is often known a moment after its first change, because nothing
-// waits for it. By then the history has it, as the actions do.
+// The command line of a program often becomes known only after the program's first change, because
+// no write waits for it. The history must then show it.
 func TestWordsThatCameLate(t *testing.T) {
 	p := daemontest.New(t)
 	h := history.New(p.Store, p.Source, p.Survey, p.Paths, nil, p.Attribution).Handlers()

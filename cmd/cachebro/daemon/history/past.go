@@ -33,7 +33,7 @@ func NewPast(st *store.Store, in *ingest.Ingester, paths onwire.Paths) *Past {
 	return &Past{store: st, ingest: in, paths: paths}
 }
 
-// Handlers returns the handlers of its requests, by method.
+// Handlers returns the handlers of the service's requests, by method.
 func (s *Past) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{
 		wire.MMoment: onwire.Decoded(s.moment), wire.MPast: onwire.Decoded(s.list), wire.MPastRead: onwire.Decoded(s.read),
@@ -41,7 +41,7 @@ func (s *Past) Handlers() map[string]wire.Handler {
 }
 
 func (s *Past) moment(ctx context.Context, q wire.MomentQuery) (m wire.Moment, _ []byte, err error) {
-	// Wait until the log contains every earlier change, and look the moment up only then.
+	// Before looking the moment up, wait until the log contains every earlier change.
 	if _, err := s.ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill); err != nil {
 		return m, nil, err
 	}

@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file has both ends of plans that change one tree as another was changed: what a history
-// hands out, and what a project does with it.
+// Some plans make in one tree the changes of another tree. This file has both sides of such a plan:
+// what the other tree's history sends, and what the project does with it.
 
 // maxElsewhere bounds the contents sent from one tree to another, in bytes.
 const maxElsewhere = 200 << 20
@@ -85,7 +85,7 @@ func (pl *Plans) treeThen(q wire.PlanRequest) (title string, out []undo.Elsewher
 	}
 	defer end()
 	for _, e := range all {
-		if _, _, git := gitdir.Split(string(e.Path)); !git && !ignored(e) { // each machine has its own
+		if _, _, git := gitdir.Split(string(e.Path)); !git && !ignored(e) { // each machine has its own git files and ignored files
 			out = append(out, e)
 		}
 	}

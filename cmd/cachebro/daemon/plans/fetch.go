@@ -114,7 +114,7 @@ const (
 	pauseFor  = 2 * time.Second
 )
 
-// indexPause stops the index from ingesting versions. It ends by itself.
+// indexPause stops the index from ingesting versions. The pause ends by itself.
 type indexPause struct {
 	// mu guards the fields below.
 	mu      sync.Mutex

@@ -27,7 +27,7 @@ func (pl *Plans) planGit(ctx context.Context, r *wire.Request, q wire.PlanReques
 	return out, nil, err
 }
 
-// gitLost answers once the newest changes are ingested.
+// gitLost lists lost commits, after the newest changes were ingested.
 func (pl *Plans) gitLost(ctx context.Context, _ wire.Empty) (out wire.GitLost, _ []byte, err error) {
 	_, err = pl.Ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill)
 	if err == nil {

@@ -12,7 +12,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// What a client may request for a plan that another client left unfinished.
+// The requests about a plan that another client left unfinished.
 const (
 	resumeKind   = "resume"
 	rollbackKind = "rollback"

@@ -24,7 +24,7 @@ func (pl *Plans) recordPairing(q wire.PlanRequest, p *undo.Draft) error {
 	return pl.Store.KV(pairedBucket).Set(q.Beside, []byte(p.ID))
 }
 
-// pairedPlan returns the plan that was made together with a plan of a project, "" if none was.
+// pairedPlan returns the plan that was made together with a plan of a project, or "" if none was.
 func (pl *Plans) pairedPlan(of string) string {
 	b, _, err := pl.Store.KV(pairedBucket).Get(of)
 	if err != nil {

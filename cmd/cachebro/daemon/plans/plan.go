@@ -111,7 +111,7 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request, q wire.PlanRequest) 
 	return out, body, nil
 }
 
-// contentsOf returns in body the present content of a file and its content after the plan.
+// contentsOf returns, in body, a file's present content followed by its content after the plan.
 func (pl *Plans) contentsOf(p *undo.Draft, path store.Path) (out wire.PlannedContents, body []byte, err error) {
 	read := func(h store.Hash) []byte {
 		if out.Why != "" || h == (store.Hash{}) {
@@ -580,7 +580,7 @@ func (pl *Plans) lookAtPlan(ctx context.Context, id string, client wire.Peer) {
 }
 
 // stepDone stores a step that wrote no content. It stores the state right after the step, because
-// later steps may have moved what the step made.
+// later steps may move what this step made.
 func (pl *Plans) stepDone(ctx context.Context, id string, s store.Step, by store.Actor) {
 	c := store.Change{Path: s.Path, Path2: s.To, Time: time.Now().UnixNano(), Actor: by, LastName: true, Plan: id}
 	v, found, err := pl.Store.Current(s.Path)

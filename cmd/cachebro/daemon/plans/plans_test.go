@@ -121,8 +121,8 @@ func TestContentsOfAPlan(t *testing.T) {
 	}
 }
 
-// A content that a plan would destroy and that was not captured is stored first. A file that was
-// written since is reported instead.
+// If a plan would destroy a content that was not captured, the content is stored first. A file that
+// was written after its newest version is reported instead.
 func TestSecureKeepsWhatWouldBeLost(t *testing.T) {
 	p := daemontest.New(t)
 	p.Write("a.txt", "content\n")

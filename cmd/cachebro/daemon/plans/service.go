@@ -60,8 +60,8 @@ func (pl *Plans) Handlers() map[string]wire.Handler {
 	}
 }
 
-// leaveRepositories drops each directory with a git repository that an undo would empty from the
-// plan, and names it. Otherwise only its .git would remain. Git would still consider such a
+// leaveRepositories drops from the plan, and names, each directory that has a git repository and
+// that the undo would empty. Otherwise only its .git would remain. Git would still consider such a
 // worktree valid, and the .git of a clone may hold commits that exist nowhere else.
 func (pl *Plans) leaveRepositories(ctx context.Context, p *undo.Draft) {
 	var left []store.Path

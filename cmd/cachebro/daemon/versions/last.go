@@ -118,7 +118,7 @@ func Prompt(st *store.Store, command string, asker, session store.SessionID, nam
 	return all[0].ID, nil
 }
 
-// NotOwn returns a filter that passes over what the asker's own undos and restores changed.
+// NotOwn returns a filter that skips the changes by the asker's own undos and restores.
 func NotOwn(asker store.SessionID) func(store.Version) bool {
 	return func(v store.Version) bool { return v.Plan == "" || asker == "" || v.Actor.Session != asker }
 }
