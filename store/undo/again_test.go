@@ -9,8 +9,8 @@ import (
 	"cachebro/store"
 )
 
-// A redo left a file alone that somebody had changed. That person then gave the file the content that
-// the redo would have given it, and the next redo never ended.
+// A redo left a file alone because somebody had changed it. That person then gave the file the content
+// that the redo would have given it. The next redo used never to end.
 func TestRedoAfterItsConflictIsGone(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -30,8 +30,8 @@ func TestRedoAfterItsConflictIsGone(t *testing.T) {
 	}
 }
 
-// A plan that had been redone was redone again, which undid what others had done since: a file that
-// they had removed was there again.
+// A plan that had been redone could be redone a second time. The second redo undid what others had
+// done since, and brought back a file that they had removed.
 func TestRedoOfWhatIsRedone(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -55,7 +55,7 @@ func TestRedoOfWhatIsRedone(t *testing.T) {
 		t.Errorf("redone again: %+v", d.Steps)
 	}
 
-	// It can be redone again once its redo is undone.
+	// The plan can be redone again once its redo is undone.
 	c.do(tr.Write("a", "1\n"), tr.Chmod("b", 0o700))
 	after := tr.Clone()
 	redo(redone.ID)
@@ -65,8 +65,8 @@ func TestRedoOfWhatIsRedone(t *testing.T) {
 	}
 }
 
-// A removed a file that others had written to, and made something else there, which others removed.
-// An undo of A did not bring the file back, and named nothing.
+// Session A removed a file that B had written to, and made a link in its place, which B removed. An
+// undo of A's changes then neither restored the file nor reported a conflict.
 func TestUndoBringsWhatOthersWroteUnderALaterFile(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -83,8 +83,8 @@ func TestUndoBringsWhatOthersWroteUnderALaterFile(t *testing.T) {
 	c.want("b", "2\n")
 }
 
-// A directory that A had made in place of a file stays, because others have changed its mode. That
-// the file is not restored was not reported.
+// A directory that A had made in place of a file stays, because others have changed its mode. The
+// undo did not report that the file is not restored.
 func TestUndoNamesDirectoryThatStays(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -117,8 +117,8 @@ func TestUndoNamesDirectoryOfChangedMode(t *testing.T) {
 	}
 }
 
-// What a redo restored counts as made by whoever made it first, whatever was made and removed at
-// its name in between.
+// A file that a redo restored counts as made by its first author, whatever was made and removed
+// under its name in between.
 func TestUndoOfWhatARedoBroughtBack(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -142,8 +142,8 @@ func TestUndoOfWhatARedoBroughtBack(t *testing.T) {
 	}
 }
 
-// An earlier undo had removed something, and something else was made in its place. An undo of that
-// also counted as an undo of the earlier undo, which could then not be redone.
+// An undo removed a file, and another file was then made in its place. Undoing that second file
+// also counted as undoing the first undo, so the first undo could not be redone.
 func TestRedoOfAnUndoBelowAnother(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -160,8 +160,9 @@ func TestRedoOfAnUndoBelowAnother(t *testing.T) {
 	c.want("a", "1\n")
 }
 
-// A wrote a new file twice and gave it the name of B's file, which already had that content. The save
-// changed nothing, but B's write then counted as A's too, so an undo of A took it back.
+// Session A wrote a new file twice and renamed it over B's file, which already had that content. The
+// save changed nothing, but B's write then counted as A's too. So an undo of A's changes used to undo
+// it as well.
 func TestUndoOfSaveWithTheSameContent(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -173,9 +174,9 @@ func TestUndoOfSaveWithTheSameContent(t *testing.T) {
 	c.want("b", "2\n")
 }
 
-// A file had a second name for a while, and a redo made it again under that name only. An undo that
-// selects its change under the first name did not find it there, and did not name what others had
-// changed in it since.
+// A file had a second name for a while, and a redo made the file again under that name only. An undo
+// that selected a change under the first name then did not find the file, and did not list what others
+// had changed in it since.
 func TestUndoOfWhatARedoMadeUnderAnotherName(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -198,9 +199,9 @@ func TestUndoOfWhatARedoMadeUnderAnotherName(t *testing.T) {
 	}
 }
 
-// A file that a plan had exchanged for a new one, as it does where nothing is mounted, got the name of
-// a removed file before. Since an exchange was taken for a move, what the plan had written was taken
-// for unrecorded, and the next plan expected the content of the removed file.
+// A file was renamed to the name of a removed file. Then a plan exchanged it for a new file, as plans
+// do where nothing is mounted. The exchange used to count as a move, and the new content as
+// unrecorded, so the next plan expected the content of the removed file.
 func TestRestoreAfterAPlanExchangedTheFile(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -224,9 +225,9 @@ func TestRestoreAfterAPlanExchangedTheFile(t *testing.T) {
 	}
 }
 
-// A made a file and changed its mode, and B changed the mode back. An undo of A kept the file for B's
-// change, which it undid as well, so a second undo of A removed the file. It is as A made it, so the
-// first undo removes it.
+// Session A made a file and changed its mode, and B changed the mode back. An undo of A's changes used
+// to keep the file because of B's change, but undid that change too. A second undo then removed the
+// file. Now the first undo removes it, because B left the file as A had made it.
 func TestUndoOfAFileThatOthersChangedBack(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -242,9 +243,9 @@ func TestUndoOfAFileThatOthersChangedBack(t *testing.T) {
 	}
 }
 
-// A had removed B's file and given it back, where nothing is mounted. Its undo named the times that its
-// plans had set before B's later changes as a conflict, took the file for A's, removed its directory
-// and kept a hard link of A instead.
+// Where nothing is mounted, plans of session A had removed B's file and restored it, and B changed the
+// file later. An undo of A's changes used to list the file times that A's plans had set as a conflict.
+// It also counted the file as A's, removed its directory, and kept only a hard link that A had made.
 func TestUndoOfTheOwnPlansOnAnothersFile(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -272,8 +273,8 @@ func TestUndoOfTheOwnPlansOnAnothersFile(t *testing.T) {
 	}
 }
 
-// A plan had renamed a directory aside while two places were exchanged, and all other places of the
-// directory were taken since. An undo of that plan made the directory again under the temporary name.
+// While a plan exchanged two entries, it gave a directory a temporary name. Later all other names of the
+// directory were taken. A redo of the plan used to make the directory again under its temporary name.
 func TestNoDirectoryUnderATemporaryName(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr

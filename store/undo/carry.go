@@ -9,9 +9,10 @@ import (
 	"cachebro/store"
 )
 
-// carrier turns aims into steps. It holds the tree that the steps so far produce. Renames come
-// first, because they need no content, keep the inode and move even files that nobody has read.
-// Then come removals, deepest first, directories, and writes.
+// carrier turns aims, the values that cells should get, into steps (see the package comment). It
+// holds the tree that the steps so far produce. Renames come first, because they need no content,
+// keep the inode and move even files that nobody has read. Then come removals, deepest first,
+// directories, and writes.
 type carrier struct {
 	*stepper
 	a       *aims
@@ -158,7 +159,7 @@ func (x *carrier) bring(c *cell) bool {
 	}
 	from := x.leaving(n)
 	if from == nil {
-		return true // it gets an additional name
+		return true // the node gets an additional name
 	}
 	if x.busy[c] {
 		return false
@@ -167,8 +168,8 @@ func (x *carrier) bring(c *cell) bool {
 	defer delete(x.busy, c)
 	x.ensure(c.dir)
 	for d := c.dir; n.dir() && x.below(c.dir, n); {
-		// The destination is in the node's own subtree. Move a directory on the way elsewhere
-		// first.
+		// The destination is in the node's own subtree. First move one of the directories in
+		// between elsewhere.
 		if d == n {
 			x.putAside(x.places(c.dir)[0])
 			break

@@ -15,9 +15,9 @@ import (
 type node struct {
 	kind        uint32 // type bits of st_mode
 	in          store.Inode
-	foreign     bool   // in comes from another machine
+	foreign     bool   // in is an inode number of another machine
 	nlink       uint32 // according to the last version
-	late        uint32 // how many of these names (0 or 1) it got at an excluded path since past.begun
+	late        uint32 // number of these names (0 or 1) that it got at an excluded path since past.begun
 	kids        map[store.Path]*cell
 	entries     []*cell        // the entries that hold it now
 	bare        bool           // a directory that is known only by its children
@@ -30,8 +30,7 @@ type node struct {
 	content, meta cell
 }
 
-// latest returns the node that n continues as in the end, which is n itself if no other took its
-// place.
+// latest returns the node that n was finally merged into, or n itself if it was never merged.
 func (n *node) latest() *node {
 	for n != nil && n.continuesAs != nil {
 		n = n.continuesAs
@@ -204,8 +203,8 @@ func (m *maker) cellsSince(paths []store.Path, lo uint64, known map[uint64]*stor
 	return h, nil
 }
 
-// addPlanFacts adds the facts that only a plan records, and no version. They concern contents and
-// metadata of nodes that did not exist after the plan, and files in excluded directories.
+// addPlanFacts adds the facts that are recorded by a plan but by no version. They concern contents
+// and metadata of nodes that did not exist after the plan, and files in excluded directories.
 func (h *past) addPlanFacts(plan string) {
 	if !h.recordsCells(plan) {
 		return
@@ -239,7 +238,7 @@ func (h *past) addPlanFacts(plan string) {
 func (h *past) changedUnrecorded(of *store.Plan, c *cell) bool {
 	p, there := h.path(c)
 	recorded := func(v *store.Version) bool {
-		renamed := v.Op == store.OpRename || v.Op == store.OpExchange // from a temporary name, it got a new file
+		renamed := v.Op == store.OpRename || v.Op == store.OpExchange // if from a temporary name, the path got a new file
 		moved := renamed && !store.OwnFile(v.From) || v.Op == store.OpMoved
 		return v.Plan == of.ID && !moved
 	}
@@ -262,8 +261,9 @@ func (h *past) changedUnrecorded(of *store.Plan, c *cell) bool {
 	})
 }
 
-// sinceOf returns the oldest version that was read to make any of the plans that made the given
-// versions. Nodes are recognised in the same way only if the history is read from there.
+// sinceOf looks up the plans that made the given versions. It returns the oldest version that was
+// read to make any of them. Only if the history is read from that version on are nodes recognised
+// in the same way.
 func (m *maker) sinceOf(vs []*store.Version) uint64 {
 	least := ^uint64(0)
 	seen := map[string]bool{"": true}
@@ -314,7 +314,7 @@ func (h *past) read(paths []store.Path, known map[uint64]*store.Version) ([]*sto
 				traced[from] = true
 				want(from)
 			}
-			note := func(v *store.Version) { // the count is that of the newest version, and may have been larger before
+			note := func(v *store.Version) { // Nlink is the present count, so a file with one name may have had more
 				if in := store.InodeOf(v.Stat); in.Ino != 0 && !stateOf(*v).dir() && !inodes[in] {
 					inodes[in] = true
 					names = append(names, in)
@@ -350,7 +350,7 @@ func (h *past) read(paths []store.Path, known map[uint64]*store.Version) ([]*sto
 		if len(todo) > 0 {
 			continue
 		}
-		// Add what was in a renamed directory under its other name.
+		// Add the paths in a renamed directory under the directory's other name.
 		for r := range moves {
 			fromDir, fromName := split(r.from)
 			toDir, toName := split(r.to)
@@ -374,10 +374,11 @@ func (h *past) read(paths []store.Path, known map[uint64]*store.Version) ([]*sto
 	return vs, nil
 }
 
-// movedFrom takes the history of a path that held a file at lo and lost it since. It returns the path
-// from which a rename or exchange before lo had brought that file, or "". A plan may have brought the
-// file back there, so that path is read too. If traced is set, own is the history of a path that
-// movedFrom returned, and the result is where the same file was before.
+// movedFrom takes the history of a path that held a file at lo and lost it since. It returns the
+// path from which a rename or exchange before lo had brought that file, or "". A plan may have
+// brought the file back to the earlier path, so the caller reads that path too. If traced is set,
+// own is the history of a path that movedFrom returned, and the result is where the same file was
+// before.
 func (h *past) movedFrom(own []*store.Version, traced bool) store.Path {
 	i, _ := slices.BinarySearchFunc(own, h.lo, func(v *store.Version, lo uint64) int { return compareSeq(v.Seq, lo) })
 	lost := i < len(own) && own[i].Deleted()
@@ -505,7 +506,7 @@ func (h *past) begin(p store.Path) {
 	h.update(n, v)
 }
 
-// update updates a node by the fields that every version has.
+// update updates a node with the fields that every version has.
 func (h *past) update(n *node, v *store.Version) {
 	if in := store.InodeOf(v.Stat); in.Ino != 0 {
 		n.in, n.foreign, n.nlink, n.late = in, v.Foreign, v.Stat.Nlink, 0
@@ -548,7 +549,7 @@ func (n *node) incomparable(v *store.Version) bool {
 }
 
 // cameFrom returns the node that a rename, an exchange or a link moved to a name, or nil if
-// unknown. It serves versions from another machine, whose inode numbers cannot be compared.
+// unknown. It is used for versions from another machine, whose inode numbers cannot be compared.
 func (h *past) cameFrom(v *store.Version) *node {
 	if n := h.leaving[arrival{v.Path, v.Time}]; n != nil {
 		return n
@@ -599,8 +600,9 @@ func (h *past) lostName(n *node, nlink uint32, last *store.Version) {
 	}
 }
 
-// strangeNames returns the number of names that a removed node had left and that nobody knows. A name
-// that it got at an excluded path since past.begun does not count, because no plan has to restore it.
+// strangeNames returns the number of unknown names that a node still had when it was removed. A
+// name that it got at an excluded path since past.begun does not count, because no plan has to
+// restore it.
 func (n *node) strangeNames() uint32 { return n.nlink - n.late }
 
 // lastAt returns the newest version of a path before number seq, or Seq 0 if there is none.

@@ -15,7 +15,7 @@ import (
 type contents struct {
 	store *store.Store
 	made  map[store.Hash][]byte // Draft.Made
-	held  map[store.Hash]bool   // contents that whoever carries the plan out has
+	held  map[store.Hash]bool   // contents that the process that carries out the plan has
 	kept  map[store.Hash]place  // the contents that were looked up in the store
 }
 
@@ -43,12 +43,13 @@ func (c *contents) has(h store.Hash) bool {
 	return c.kept[h].kept
 }
 
-// lookUp looks up contents that has will be asked for. hs must be sorted.
+// lookUp looks up contents in advance, for later calls of has. hs must be sorted.
 func (c *contents) lookUp(hs []store.Hash) {
 	c.store.Contents().Places(hs, func(at content.Place, kept bool) { c.kept[at.Hash] = place{at, kept} })
 }
 
-// text returns a content that edits can be removed from. An empty file may have no content.
+// text returns a content if it is text from which edits can be removed. An empty file may have no
+// content.
 func (c *contents) text(h store.Hash) ([]byte, bool) {
 	if b, ok := c.made[h]; ok {
 		return b, true
@@ -102,9 +103,9 @@ func (c *contents) cannotMake(w state) (why string, size int64) {
 	return "", 0
 }
 
-// mergeContents removes from now the change from before to left, where somebody else made now from
-// left. It returns false if the changes overlap or one of the three is no text. It adds the result
-// to the contents.
+// mergeContents undoes one change and keeps later changes of others. before and left are the states
+// before and after the change, and now is the present state. mergeContents returns false if the
+// changes overlap or one of the three is no text. It adds the result to the contents.
 func (c *contents) mergeContents(left, before, now state) (state, bool) {
 	if !left.regular() || !before.regular() || !now.regular() {
 		return state{}, false

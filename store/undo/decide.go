@@ -22,7 +22,7 @@ type aim struct {
 	part  bool   // single lines are left alone
 }
 
-// aims are the aims of a plan.
+// aims holds the aims of a plan.
 type aims struct {
 	h       *past
 	of      map[*cell]*aim
@@ -194,11 +194,11 @@ func (m *maker) narrow(a *aims, asked func(*cell) bool, conflicts map[*cell][]pr
 				stays := func(o *cell) bool { return all[o] == nil || !needed[o] }
 				if n := c.now().node; n != nil && !slices.ContainsFunc(n.entries, stays) {
 					todo = append(todo, homes[n]...)
-					if len(homes[n]) == 0 { // it is removed, after everything in it
+					if len(homes[n]) == 0 { // the node is removed, after everything in it
 						todo = slices.AppendSeq(todo, maps.Values(n.kids))
 					}
 				}
-				if n := g.want.node; n != nil && len(homes[n]) == 1 { // otherwise it gets an additional name
+				if n := g.want.node; n != nil && len(homes[n]) == 1 { // otherwise the node gets an additional name
 					todo = append(todo, n.entries...)
 				}
 			}
@@ -348,7 +348,7 @@ func (m *maker) without(h *past, c *cell, sel func(*fact) bool, q Query) *aim {
 			continue
 		}
 		below := i
-		if c.facts[oldest].v.Plan != "" { // what the plan found, even if an earlier plan should have restored more
+		if c.facts[oldest].v.Plan != "" { // the value that the plan replaced counts, even if an earlier plan should have restored more
 			below = oldest - 1
 		}
 		if over != nil && onlyTime {
@@ -401,10 +401,10 @@ func (h *past) more(c *cell, i int, sel func(*fact) bool) bool {
 	return false
 }
 
-// run decides about one run of facts, the oldest of which has index oldest. left is their result,
-// and was is the value before them. below is the index of the fact that set was; -1 is the base.
-// Plans may have set that value again between below and oldest. If the cell stays unchanged, run
-// lists the conflict or loss and returns nil.
+// run decides about one run of facts, the oldest of which has index oldest. The parameter left
+// holds their result, and was holds the value before them. below is the index of the fact that set
+// was; -1 is the base. Plans may have set that value again between below and oldest. If the cell
+// stays unchanged, run lists the conflict or loss and returns nil.
 func (m *maker) run(h *past, c *cell, left, was value, over *fact, below, oldest int, g *aim, newest bool, sel func(*fact) bool, q Query) *aim {
 	back, from := c.seq(below+1), c.facts[oldest].seqs[0]
 	if was.unknown {
@@ -412,9 +412,9 @@ func (m *maker) run(h *past, c *cell, left, was value, over *fact, below, oldest
 		return nil
 	}
 	switch {
-	case c.same(g.want, was) && !c.same(g.want, left): // somebody else made it so, at their time
+	case c.same(g.want, was) && !c.same(g.want, left): // somebody else has already given the cell this value
 		return &aim{c: c, want: g.want, back: back, from: from}
-	case c.same(g.want, left), q.Force, newest && over == nil: // a plan may have restored it without its rights
+	case c.same(g.want, left), q.Force, newest && over == nil: // a plan may have restored the value without its rights
 		return &aim{c: c, want: was, back: back, from: from}
 	}
 	why := "changed since"
@@ -488,9 +488,9 @@ func (c *cell) shareContent(i int, is *state) {
 	}
 }
 
-// restoredAs reports whether a plan that should restore the value then has restored it as now. It
-// ignores the owner, attributes and set-id bits, which the user may not be allowed to set, and files
-// that could not be made again.
+// restoredAs reports whether now, the value that a plan set, agrees with then, the value that it
+// should restore. It ignores the owner, attributes and set-id bits, which the user may not be
+// allowed to set, and files that could not be made again.
 func (h *past) restoredAs(c *cell, then, now value) bool {
 	if c.kind == entryCell && then.node != nil && now.node == nil {
 		why, _ := h.m.contents.cannotMake(then.node.present())

@@ -30,7 +30,7 @@
 //     Force ignores conflicts.
 //   - Nothing is destroyed that could not be restored. Its content is in the store, or it is
 //     renamed elsewhere, or the path is left alone.
-//   - Everything that cannot be restored is listed, by directory if there is much of it (lost.go).
+//   - Everything that cannot be restored is listed, by directory if there are many paths (lost.go).
 //   - Directories stay while other people's files are in them.
 //   - No file gets set-id bits or capabilities that its content never had under that name.
 package undo

@@ -42,18 +42,18 @@ type Transfer struct {
 	Files []Elsewhere
 	// Contents holds contents that the store may lack.
 	Contents [][]byte
-	// Held means that whoever carries the plan out has the contents of all Want. Then only those
-	// that must be merged are needed here.
+	// Held means that the process that carries out the plan has the content of every Want. Then only
+	// contents that must be merged are needed here.
 	Held bool
 	// Merge merges changes of texts that were also changed here, if their lines do not overlap.
-	// Force ignores changes here.
+	// Force overwrites what was changed here.
 	Merge, Force bool
 }
 
 // Elsewhere plans to make the changes of a transfer. A path that has another state than Was is in
 // Conflicts, unless the changes can be merged or are forced. A file that exists in both trees keeps
-// its owner, its attributes, and the bits of its mode that the transfer does not change. Where any
-// state is replaced, only whether the file is executable counts, and ignored files are left alone.
+// its owner, its attributes, and the bits of its mode that the transfer does not change. If Was is
+// nil, only the executable bits of the mode are changed, and ignored files are left alone.
 func (p Planner) Elsewhere(kind string, t Transfer) (*Draft, error) {
 	return goals(p, kind, t.Title, t.Files, t.Contents, func(m *maker, f Elsewhere) (goal, bool, error) {
 		if t.Held && f.Want.Blob != (store.Hash{}) {
@@ -103,7 +103,7 @@ func (m *maker) elsewhere(f Elsewhere, t *Transfer) (g goal, ok bool, err error)
 	}
 	ignored := cur.Class != store.Class(0) && !have.absent()
 	switch {
-	case store.OwnFile(f.Path) || f.Was == nil && ignored: // each machine has its own
+	case store.OwnFile(f.Path) || f.Was == nil && ignored: // such a file belongs to this tree alone
 		return g, false, nil
 	case f.Lost != "":
 		if f.Was != nil || have.absent() || have.size != want.size {
@@ -116,7 +116,7 @@ func (m *maker) elsewhere(f Elsewhere, t *Transfer) (g goal, ok bool, err error)
 	}
 	if !have.absent() && have.kind() == want.kind() {
 		mode := have.mode
-		if was.kind() == want.kind() { // otherwise it was made in both trees
+		if was.kind() == want.kind() { // otherwise each tree made a file of its own
 			mode = mergedMode(have.mode, was.perm(), want.perm())
 		}
 		if have.sameFile(want) || f.Was != nil && was.sameFile(want) { // the content stays
@@ -154,8 +154,8 @@ func (m *maker) elsewhere(f Elsewhere, t *Transfer) (g goal, ok bool, err error)
 	return g, true, nil
 }
 
-// mergedMode returns a mode in which the permissions are changed as they were changed from was to
-// want. Users who may do nothing with the file here get no permission.
+// mergedMode makes the changes of permissions from was to want in the mode have. The owner, group or
+// others get no permission if they have none in have.
 func mergedMode(have, was, want uint32) uint32 {
 	added := want &^ was
 	for _, users := range [...]uint32{0o700, 0o070, 0o007} {
@@ -166,8 +166,8 @@ func mergedMode(have, was, want uint32) uint32 {
 	return have&^(was&^want) | added
 }
 
-// sameFile is sameContent for states of different trees. The content of an empty file may be
-// unknown in one of them.
+// sameFile is like sameContent, but compares states of different trees, in one of which the content
+// of an empty file may be unknown.
 func (s state) sameFile(o state) bool {
 	return s.sameContent(o) || s.regular() && o.regular() && s.size == 0 && o.size == 0
 }
@@ -232,9 +232,9 @@ func (p Planner) Then(dirs []store.Path, seq uint64) (out []Elsewhere, err error
 	return out, err
 }
 
-// below adds the entries of a directory at a moment that some selects (nil: all), each with
-// everything in it. It also adds paths that only existed at other times, as everything below dir did
-// if was is not set.
+// below adds the entries that a directory had at a moment, each with its subtree. It also adds paths
+// that existed only at other times. If was is not set, the directory did not exist at the moment.
+// some selects the entries; nil: all.
 func (m *listing) below(dir store.Path, was bool, seq uint64, some func(store.Path) bool, out *[]Elsewhere) error {
 	all := map[store.Path]Elsewhere{}
 	err := m.view.Children(dir, func(c store.Path) bool {

@@ -16,9 +16,10 @@ func fileSide(mode uint32, text string) Side {
 	return Side{Mode: unix.S_IFREG | mode, Size: int64(len(text)), Blob: sha256.Sum256([]byte(text))}
 }
 
-// Changes of another tree, such as a fork, are made where this tree still is as that one was. A file
-// takes the name of a directory that both sides have emptied. Texts that both changed are merged. Of a mode only the bits that the other tree changed are
-// set here, and none for users to whom the file is closed here.
+// Changes of another tree, such as a fork, are made where this tree still has the state that the other
+// one had. A file takes the name of a directory that both trees have emptied. Texts that both changed
+// are merged. Only the mode bits that the other tree changed are changed here, and users without any
+// permission here get none.
 func TestChangesFromElsewhere(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -68,7 +69,7 @@ func TestChangesFromElsewhere(t *testing.T) {
 	if want := map[store.Path]string{"clash": "it was also changed here", "full": "the directory holds other files"}; !maps.Equal(named, want) {
 		t.Errorf("named %v, want %v", named, want)
 	}
-	p.Made[sha256.Sum256([]byte("dir\n"))], p.Made[sha256.Sum256(nil)] = []byte("dir\n"), []byte{} // these are held
+	p.Made[sha256.Sum256([]byte("dir\n"))], p.Made[sha256.Sum256(nil)] = []byte("dir\n"), []byte{} // the client has these contents
 	c.carry(p)
 	c.want("dir", "dir\n")
 	c.want("both", "one\n2\nthree\n")
@@ -82,8 +83,9 @@ func TestChangesFromElsewhere(t *testing.T) {
 	}
 }
 
-// A file that was changed before anything was known of it is listed for the time before, with the reason
-// why its content is not known. It was left out, so a fork of that moment lacked it without a word.
+// If a file was changed before anything was known about it, a listing of an earlier moment has the file,
+// with the reason why its content is unknown. The file used to be left out, so a fork of that moment
+// silently lacked it.
 func TestListOfWhatNobodySaw(t *testing.T) {
 	s := storetest.Fresh(t)
 	first := storetest.Apply(t, s, storetest.Closed(store.OpCreate, "a", "a\n"))

@@ -23,7 +23,7 @@ func (h *past) apply(v *store.Version) {
 	}
 	c := h.resolve(v.Path)
 	if c == nil {
-		return // its directory had another name by then and moved the file
+		return // the directory had another name by then, and its rename moved the file
 	}
 	h.entryOf[v.Seq] = c
 	switch v.Op {
@@ -76,7 +76,7 @@ func (h *past) emptyEntry(c *cell, v *store.Version) {
 		}
 		h.bySeq[v.Seq] = n
 		n.noteTime(v)
-		if v.Op == store.OpRmdir && len(n.entries) == 1 { // a removed directory was empty, so all its names had been removed
+		if v.Op == store.OpRmdir && len(n.entries) == 1 { // a removed directory was empty, so all names in it had been removed
 			for _, name := range slices.Sorted(maps.Keys(n.kids)) {
 				h.set(n.kids[name], nil, v)
 			}
@@ -135,7 +135,7 @@ func (h *past) fillEntry(c *cell, v *store.Version) {
 		h.leaving[arrival{v.From, v.Time}] = c.now().node
 	}
 	if v.Op == store.OpCreate && c.known && c.now().node == n && store.FoundNew(*h.foundBy(c), *v) {
-		// A scan found it before its creation was recorded.
+		// A scan found the file before its creation was recorded.
 		if len(c.facts) == 0 {
 			c.base, c.found = value{}, noVersion
 			n.entries = slices.DeleteFunc(n.entries, func(o *cell) bool { return o == c })
@@ -184,8 +184,8 @@ func (n *node) justMade(v *store.Version) bool {
 	return named && n.made.Seq != 0 && samePID(n.made.Actor, v.Actor) && v.Time-n.made.Time <= saveTime
 }
 
-// namesThen returns the number of names that a file had when version v gave it one, for a file that
-// had just been made. The count in v itself may be younger, because the store updates it until the path
+// namesThen returns the number of names that a file had when version v gave it a name. The file had
+// just been made. The count in v itself may be newer, because the store updates it until the path
 // has a newer version.
 func (h *past) namesThen(v *store.Version) uint32 {
 	left := h.lastAt(v.From, v.Seq)
@@ -203,9 +203,9 @@ func samePID(a, b store.Actor) bool { return a.PID == b.PID && a.Start == b.Star
 // birthLag bounds how far the birth time of a file is behind the clock, in ns.
 const birthLag = int64(20e6)
 
-// madeAgain returns the node that an entry held until the process of version v removed it, if v makes it
-// again. If the file of v is older than the removal, it only came to this entry, perhaps from where
-// nothing is recorded, and may have other names.
+// madeAgain returns the node that an entry held before, if the process of version v removed that node and
+// v makes it again. Otherwise it returns nil. If the file of v is older than the removal, it was moved
+// here, perhaps from a path that is not recorded, and may have other names.
 func (c *cell) madeAgain(v *store.Version) *node {
 	last := len(c.facts) - 1
 	if last < 0 {
@@ -236,7 +236,7 @@ func (h *past) put(c *cell, n *node, v *store.Version) *node {
 	switch {
 	case v.Plan != "" && n.justMade(v) && h.recordsCells(v.Plan):
 		goesOn = h.restoredNode(v, c)
-	case !n.justMade(v), !n.dir() && (len(n.entries) > 0 || h.namesThen(v) > 1): // the latter has other names
+	case !n.justMade(v), !n.dir() && (len(n.entries) > 0 || h.namesThen(v) > 1): // the version did not make the node, or the file has other names
 	case replaced:
 		goesOn = cur
 	case cur == nil:
@@ -264,10 +264,10 @@ func (h *past) put(c *cell, n *node, v *store.Version) *node {
 		goesOn.strangers = max(goesOn.strangers, goesOn.strangeNames())
 	}
 	goesOn.nlink, goesOn.late, n.nlink, n.late = n.nlink, n.late, 0, 0
-	if n.seen && n.content.known { // its values when it was made
+	if n.seen && n.content.known { // the older node gets the values that n had when it was made
 		h.write(&goesOn.content, n.content.now().st, v)
 		h.write(&goesOn.meta, n.meta.now().st, v)
-		if last := len(goesOn.content.facts) - 1; last >= 0 && goesOn.content.facts[last].v == v { // otherwise, it had this content before
+		if last := len(goesOn.content.facts) - 1; last >= 0 && goesOn.content.facts[last].v == v { // otherwise, the older node had this content before
 			for _, f := range n.content.facts {
 				goesOn.content.facts[last].seqs = append(goesOn.content.facts[last].seqs, f.seqs...)
 			}

@@ -9,14 +9,15 @@ import (
 	"cachebro/store/leaf/ignore"
 )
 
-// links are two names of one file, made before anybody acted.
+// linkedScene returns a scene in which a and b are two names of one file. They were made before any
+// actor did anything.
 func linkedScene(t *testing.T) *scene {
 	c := newScene(t)
 	return c.as("", "vim", "", 5).do(c.tr.Write("a", "old\n"), c.tr.Link("a", "b"))
 }
 
-// What one actor wrote through one name is taken back for all of them, and they
-// stay names of one file.
+// The undo of a write through one name of a file applies to all its names, and they stay names of
+// one file.
 func TestUndoOfLinkedFile(t *testing.T) {
 	for _, globs := range [][]string{nil, {"a"}} {
 		c := linkedScene(t)
@@ -39,9 +40,10 @@ func TestUndoOfLinkedFile(t *testing.T) {
 	}
 }
 
-// A file with set-id bits is written anew, and all its names become names of the new file. Without a
-// mount, the last of them is exchanged with it, so the old file has a name for a moment: redo took
-// the content of that for the file's own, and there was nothing to do.
+// A file with set-id bits is written anew, and all its names become names of the new file. Without
+// a mount, the last of these names is exchanged with the new file, so the old file has a temporary
+// name for a moment. Redo used to take the content under that name for the file's own, and did
+// nothing.
 func TestRedoOfLinkedFileWithSetID(t *testing.T) {
 	for _, act := range []func(c *scene){
 		func(c *scene) { c.do(c.tr.Write("b", "new\n")) },
@@ -72,9 +74,10 @@ func TestRedoOfLinkedFileWithSetID(t *testing.T) {
 	}
 }
 
-// A file that still had a name in .git when it was removed is not the file that its process makes next
-// under its name. Whether it counted as that depended on the first version that was asked for, so an
-// undo and its redo read the history differently: the new content was not redone.
+// A file was removed while it still had a name in .git. What the same process then makes under the
+// removed name is another file. Whether the two counted as one file used to depend on the first
+// version that was requested. So an undo and its redo read the history differently, and the new
+// content was not redone.
 func TestRedoOfFileMadeBesideItsLink(t *testing.T) {
 	c := newScene(t)
 	c.tr.Bare = true
@@ -97,8 +100,8 @@ func TestRedoOfFileMadeBesideItsLink(t *testing.T) {
 	}
 }
 
-// A name that somebody else has given a file since is an entry like any other: it stays, and the file
-// gets its former content and mode under all its names. The undo left such a file alone.
+// If somebody else has given a file a further name since, this name stays, and an undo restores the
+// file's content and mode under all its names. The undo used to leave such a file alone.
 func TestUndoOfFileLinkedByAnother(t *testing.T) {
 	c := newScene(t)
 	c.as("", "vim", "", 5).do(c.tr.Write("a", "old\n"), c.tr.Write("m", "old\n"))
@@ -115,8 +118,7 @@ func TestUndoOfFileLinkedByAnother(t *testing.T) {
 	}
 }
 
-// ln -f puts another file in a name's place: taking that back must not write
-// into that other file.
+// ln -f makes a name refer to another file. An undo of that must not write into the other file.
 func TestUndoOfLinkOverFile(t *testing.T) {
 	for _, plan := range []func(s *store.Store) (*Draft, error){
 		func(s *store.Store) (*Draft, error) {
@@ -154,7 +156,7 @@ func TestRevertOfLinkedFile(t *testing.T) {
 	}
 }
 
-// together are the paths that are names of one file, sorted.
+// together reports whether the paths are names of one file.
 func (c *scene) together(paths ...store.Path) bool {
 	for _, p := range paths {
 		if c.tr.Files[p] == nil || c.tr.Files[p] != c.tr.Files[paths[0]] {
@@ -164,8 +166,8 @@ func (c *scene) together(paths ...store.Path) bool {
 	return true
 }
 
-// Names of one file that were removed, or replaced by files of their own, become
-// names of one file again, and apart again by redo.
+// An undo makes paths names of one file again if they were removed, or replaced by files of their
+// own. A redo separates them again.
 func TestUndoJoinsNamesAgain(t *testing.T) {
 	for name, part := range map[string]func(c *scene){
 		"one removed":  func(c *scene) { c.do(c.tr.Remove("b")) },
@@ -221,8 +223,8 @@ func namesIn(files map[store.Path]storetest.File, ino uint64) (n int) {
 	return n
 }
 
-// A file that also had a name of which nothing is known, in .git say, and cannot
-// become that file again, is named. One that still is that file is not.
+// A file may also have had an unknown name, for example in .git. If an undo restores such a file as
+// a separate file, it lists the file. If the file is still the same one, it does not.
 func TestUndoNamesLostLinks(t *testing.T) {
 	replace := func(c *scene) { c.do(c.tr.Write("a.tmp", "new\n"), c.tr.Rename("a.tmp", "a")) }
 	for name, tc := range map[string]struct {
@@ -233,7 +235,7 @@ func TestUndoNamesLostLinks(t *testing.T) {
 		"removed":               {func(c *scene) { c.do(c.tr.Remove("a")) }, 1},
 		"written":               {func(c *scene) { c.do(c.tr.Write("a", "new\n")) }, 0},
 		"moved":                 {func(c *scene) { c.do(c.tr.Rename("a", "b")) }, 0},
-		"a link made, replaced": {func(c *scene) { c.do(c.tr.Link("a", "b")); replace(c) }, 0}, // b still is that file
+		"a link made, replaced": {func(c *scene) { c.do(c.tr.Link("a", "b")); replace(c) }, 0}, // b is still the same file
 		"a link made and removed, replaced": {func(c *scene) {
 			c.do(c.tr.Link("a", "b"), c.tr.Remove("b"))
 			replace(c)
@@ -265,8 +267,9 @@ func TestUndoNamesLostLinks(t *testing.T) {
 	}
 }
 
-// A moved a file, and B moved it on. The undo of A made the old name a hard link of B's file, so
-// that a later write through one name changed both. The file stays where B put it, and this is named.
+// Session A moved a file, and B moved it on. The undo of A's move used to make the old name a hard
+// link to B's file, so that a later write through one name changed the file under both. Now the
+// file stays where B put it, and the undo lists it.
 func TestUndoOfWhatWasMovedOn(t *testing.T) {
 	c := newScene(t)
 	c.as("", "vim", "", 5).do(c.tr.Write("x", "0\n"))
@@ -278,9 +281,9 @@ func TestUndoOfWhatWasMovedOn(t *testing.T) {
 	}
 }
 
-// A process exchanged a file for one from where nothing is recorded, which has another name there. The
-// undo took that file for the first one, made again, and wrote the former content into it under both
-// names.
+// A process removed a file, and moved a file from an unrecorded place to its name. That file has another
+// name there. The undo used to take it for the removed file made again, and wrote the former content
+// into it under both names.
 func TestUndoOfFileThatCameFromNowhere(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr

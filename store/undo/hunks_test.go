@@ -38,7 +38,7 @@ func patchBack(r *rapid.T, text string, patch []byte) (string, bool) {
 	return string(b), !failed
 }
 
-// onlyHunks returns a diff with some of its hunks.
+// onlyHunks returns a diff with only the selected hunks of sc.
 func onlyHunks(sc *diff.Script, which map[int]bool) []byte {
 	out := []byte("--- f\n+++ f\n")
 	n := -1
@@ -53,8 +53,8 @@ func onlyHunks(sc *diff.Script, which map[int]bool) []byte {
 	return out
 }
 
-// edited draws a text and an edited version of it, also with other line ends, and without one at
-// the end.
+// edited draws a text and an edited version of it. Both may have other line ends, or none at the
+// end of the text.
 func edited(r *rapid.T, unique bool) (old, new string) {
 	var a, b strings.Builder
 	ends := rapid.SampledFrom([]string{"\n", "\n", "\r\n"}).Draw(r, "ends")
@@ -77,7 +77,7 @@ func edited(r *rapid.T, unique bool) (old, new string) {
 			fmt.Fprintf(&b, "changed %d\n", i)
 		case 2:
 			fmt.Fprintf(&b, "%sadded %d\n", l, i)
-		case 3: // another end
+		case 3: // another line end
 			b.WriteString(strings.TrimSuffix(l, "\n") + "\r\n")
 		default:
 			b.WriteString(l)
@@ -234,7 +234,7 @@ func TestLeftLines(t *testing.T) {
 	undo := func(left ...LeftLines) (*Draft, error) {
 		return Planner{Store: c.s, Leave: left}.Undo(Query{Select: store.Filter{ToolCall: "t1"}})
 	}
-	// ONE stays above one, TWO goes, FOUR stays and four does not come.
+	// ONE and FOUR must stay, and four must not be added. The other lines are undone.
 	p, err := undo(LeftLines{"a", []int{0, 3}, []int{3}}, LeftLines{"b", []int{0}, []int{0}})
 	if err != nil {
 		t.Fatal(err)
@@ -254,7 +254,8 @@ func TestLeftLines(t *testing.T) {
 	}
 	c.carry(redo)
 	c.want("a", "ONE\nTWO\nthree\nFOUR")
-	// The last line has no line end. It gets one if it does not stay the last line.
+	// The last line has no line end. The plan adds a line end if this line does not remain the last
+	// one.
 	p, err = Planner{Store: c.s, Leave: []LeftLines{{"a", []int{3}, nil}}}.Restore([]store.Path{"a"}, then)
 	if err != nil {
 		t.Fatal(err)

@@ -45,7 +45,7 @@ func (p Planner) List(dir store.Path, seq uint64) (out []Entry, found bool, err 
 	return out, found, err
 }
 
-// list is List for one listing.
+// list does the work of List.
 func (m *listing) list(dir store.Path, seq uint64) (out []Entry, found bool, err error) {
 	found, err = m.wasDir(dir, seq)
 	if err != nil || !found {
@@ -67,7 +67,8 @@ func (m *listing) list(dir store.Path, seq uint64) (out []Entry, found bool, err
 	return out, true, nil
 }
 
-// Now returns the present path of a directory of a moment, or false if it does not exist now.
+// Now returns the present path of a directory that existed at a moment, or false if it does not
+// exist now.
 func (p Planner) Now(dir store.Path, seq uint64) (now store.Path, there bool, err error) {
 	m := p.looker()
 	err = p.Store.View(func(v *store.View) error {
@@ -102,8 +103,8 @@ func (m *listing) wasDir(dir store.Path, seq uint64) (bool, error) {
 	return there && e.Mode&unix.S_IFMT == unix.S_IFDIR, err
 }
 
-// entryAt returns the entry of a path at a moment, or false if it did not exist. A file may have
-// been seen first after its directory was renamed. Its path at the moment then follows from that of
+// entryAt returns the entry of a path at a moment, or false if it did not exist. A file may first
+// have been seen after its directory was renamed. Its path at the moment then follows from that of
 // the directory.
 func (m *listing) entryAt(path store.Path, seq uint64) (e Entry, there bool, err error) {
 	e, there, first, err := m.ownEntry(path, seq)
@@ -187,8 +188,8 @@ type laterName struct {
 // never is later than the number of each version.
 const never = ^uint64(0)
 
-// laterNames returns the paths that a directory of a moment has had since then, beginning with its
-// path at the moment. It gets a new path if it, or a directory above it, is renamed.
+// laterNames returns the paths that a directory has had since a moment, beginning with its path at
+// that moment. A directory gets a new path if it, or a directory above it, is renamed.
 func (m *listing) laterNames(dir store.Path, seq uint64) ([]laterName, error) {
 	if known := m.later[dir]; known != nil {
 		return known, nil
@@ -217,8 +218,9 @@ func (m *listing) laterNames(dir store.Path, seq uint64) ([]laterName, error) {
 	return out, nil
 }
 
-// leaving returns the version by which a directory lost a path, and the path of that version, which
-// is the directory's or that of a directory above it. Seq is 0 if it still has the path.
+// leaving returns the version by which a directory lost a path. by is the path of that version,
+// which is that of the directory itself or of a directory above it. Seq is 0 if the directory still
+// has the path.
 func (m *listing) leaving(at *laterName) (first store.Version, by store.Path, err error) {
 	for p := at.path; p != ""; p, _ = split(p) {
 		if cur, found, err := m.view.Current(p); err != nil || !found || cur.Seq <= at.since {
@@ -251,8 +253,8 @@ func (m *listing) leaving(at *laterName) (first store.Version, by store.Path, er
 	return first, by, nil
 }
 
-// pathsIn returns the paths of all entries that a directory of a moment has had since then, as if
-// it had never been renamed.
+// pathsIn returns the paths of all entries that a directory has had since a moment, as if the
+// directory had never been renamed.
 func (m *listing) pathsIn(dir store.Path, seq uint64) ([]store.Path, error) {
 	names, err := m.laterNames(dir, seq)
 	if err != nil {
@@ -376,8 +378,8 @@ func (m *listing) hasEntries(dir store.Path, seq uint64) (found bool, err error)
 	return false, nil
 }
 
-// stateThen returns the state of a path at a moment. own are the path's versions. ok is false if the
-// state is unknown.
+// stateThen returns the state of a path at a moment. own holds the path's versions. ok is false if
+// the state is unknown.
 func (m *listing) stateThen(path store.Path, own []store.Version, seq uint64) (st state, ok bool, err error) {
 	if len(own) == 0 {
 		return st, false, nil

@@ -12,7 +12,7 @@ import (
 // manyLost is the largest number of paths with one reason that are listed one by one.
 const manyLost = 10
 
-// problem is a path that a plan leaves alone, or cannot restore.
+// problem is a path that a plan leaves alone or cannot restore.
 type problem struct {
 	store.Conflict
 	c    *cell // the cell that has the problem, see nameCells; nil: only the path is known
@@ -23,7 +23,7 @@ func (m *maker) conflict(x store.Conflict) {
 	m.conflicts = append(m.conflicts, problem{Conflict: x})
 }
 
-// conflictAt lists a conflict of a cell. x needs no path.
+// conflictAt lists a conflict of a cell. It sets the path in x.
 func (m *maker) conflictAt(h *past, c *cell, x store.Conflict) {
 	x.Path = h.title(c)
 	m.conflicts = append(m.conflicts, problem{Conflict: x, c: c})
@@ -31,19 +31,19 @@ func (m *maker) conflictAt(h *past, c *cell, x store.Conflict) {
 
 func (m *maker) lose(x store.Conflict) { m.lost = append(m.lost, problem{Conflict: x}) }
 
-// loseAt lists a cell as lost. x needs no path.
+// loseAt lists a cell as lost. It sets the path in x.
 func (m *maker) loseAt(h *past, c *cell, x store.Conflict, size int64) {
 	x.Path = h.title(c)
 	m.lost = append(m.lost, problem{x, c, size})
 }
 
-// unknownBefore is the problem that nobody saw what was at a path before its version first.
+// unknownBefore returns the problem that nobody saw what was at a path before its version first.
 func unknownBefore(first *store.Version) store.Conflict {
 	return store.Conflict{Path: first.Path, Why: "what was there before is not known", Actor: first.Actor, Time: first.Time}
 }
 
-// nameCells sets the paths of problems with a cell. That is the path after the plan, because the
-// steps of the plan have their paths after its renames, too.
+// nameCells sets the paths of problems with a cell to the cell's path after the plan. Steps of the plan
+// also use the paths after its renames.
 func (m *maker) nameCells(a *aims, o *outcome) {
 	for _, all := range [][]problem{m.conflicts, m.lost} {
 		for i := range all {

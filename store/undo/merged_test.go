@@ -8,7 +8,7 @@ import (
 )
 
 // TestUndoOfWhatCameBackInAMerge: a redo merged a change with a later change of another line. An
-// undo of the first change then does nothing and names that redo.
+// undo of the first change then does nothing and lists that redo as the reason.
 func TestUndoOfWhatCameBackInAMerge(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr

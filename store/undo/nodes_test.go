@@ -8,9 +8,9 @@ import (
 	"cachebro/store"
 )
 
-// The link count in a version is updated when its file gets another name. Because of that, the undo
-// of an atomic save did not recognise the save once the file had been linked: it brought back the
-// former content in place of what others had written since, and named nothing.
+// The link count in a version is updated when its file gets another name. Therefore an undo did not
+// recognise an atomic save once the file had been linked. It replaced what others had written since
+// by the former content, and listed nothing.
 func TestUndoOfSaveOfFileLinkedSince(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -32,7 +32,8 @@ func TestUndoOfSaveOfFileLinkedSince(t *testing.T) {
 	}
 }
 
-// A redo left the mode of a file alone that had another name by then, and made a further name of it.
+// A redo did not restore the mode of a file that had another name by then, and gave the file a
+// further name.
 func TestRedoOfModeOfFileLinkedSince(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -51,9 +52,9 @@ func TestRedoOfModeOfFileLinkedSince(t *testing.T) {
 	}
 }
 
-// A directory that stays for the files of others in it was decided about after a file that A had moved
-// out of it. The file came back into the directory and stayed where A had moved it as well, as two
-// names of one file.
+// A directory stays because others have files in it. The planner used to find this out only after
+// it had decided about a file that A had moved out of the directory. The file then came back into
+// the directory and also stayed where A had moved it, as two names of one file.
 func TestUndoOfFileMovedOutOfDirectoryOfOthers(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -72,8 +73,9 @@ func TestUndoOfFileMovedOutOfDirectoryOfOthers(t *testing.T) {
 	}
 }
 
-// A moved something, removed it there, and an undo brought it back to where it had been. An undo of the
-// removal alone did not read the history of that path: it made a second directory, or a second file.
+// Session A moved a file or directory and removed it at the new path. An undo brought it back to
+// the old path. An undo of the removal alone did not read the history of that path, and so it made
+// a second directory or a second file.
 func TestUndoOfRemovalOfWhatIsElsewhere(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -91,8 +93,8 @@ func TestUndoOfRemovalOfWhatIsElsewhere(t *testing.T) {
 	}
 }
 
-// A scan found a file before its creation was recorded. Once the file had been linked, its creation no
-// longer counted as one, and an undo left the file there without a word.
+// A scan found a file before its creation was recorded. Once the file had been linked, the record
+// no longer counted as its creation, and an undo left the file there without listing it.
 func TestUndoOfFoundFileLinkedSince(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -113,8 +115,8 @@ func TestUndoOfFoundFileLinkedSince(t *testing.T) {
 	}
 }
 
-// A directory that stays only for a file in it that others have changed goes back to where it was made.
-// It stayed where an exchange had put it, and this was named.
+// A directory that stays only because others have changed a file in it goes back to where it was
+// made. Such a directory used to stay where an exchange had put it, and was listed as a conflict.
 func TestUndoOfExchangeOfDirectoryWithChangedFile(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -150,7 +152,7 @@ func TestRestoreOfWhatWasExchangedElsewhere(t *testing.T) {
 	c.want("b", "1\n")
 }
 
-// A file that others have changed goes back with its directory. The conflict was named by the path that
+// A file that others have changed goes back with its directory. The conflict used to name a path that
 // the file no longer had after the undo.
 func TestConflictInDirectoryThatGoesBack(t *testing.T) {
 	c := newScene(t)
@@ -166,8 +168,8 @@ func TestConflictInDirectoryThatGoesBack(t *testing.T) {
 	c.want("d/f", "3\n")
 }
 
-// The first that the history knows of a file is that it was overwritten. A listing of the moment before
-// left the file out, so that a fork of that moment did not report it as lost.
+// The first thing that the history knows about a file is that it was overwritten. A listing of an earlier
+// moment used to leave the file out, so a fork of that moment did not report it as lost.
 func TestListNamesWhatNobodySaw(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr

@@ -19,8 +19,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// By hand: go test ./store/undo -run Oracle -rapid.checks=100000, also with fewer operations or
-// plans.
+// These flags restrict a longer run by hand: go test ./store/undo -run Oracle -rapid.checks=100000.
 var (
 	oracleOps    = flag.String("oracle.ops", "create,write,again,mkdir,symlink,unlink,rmdir,chmod,save,rename,over,link,exchange", "operations of TestOracle")
 	oraclePlans  = flag.String("oracle.plans", "undo,undo of one,redo,restore", "plans of TestOracle")
@@ -87,7 +86,7 @@ func kind(k uint32) func(*storetest.File) bool {
 	return func(f *storetest.File) bool { return f.Mode&unix.S_IFMT == k }
 }
 
-// act does one random thing as somebody.
+// act performs one random operation as a session.
 func (l *life) act(by store.SessionID, ops []string) {
 	l.pid++
 	l.tr.Actor = store.Actor{PID: l.pid, Start: uint64(l.pid), Comm: string(by), Session: by, ToolCall: fmt.Sprint("t", l.o.Now()+1)}
@@ -182,8 +181,8 @@ func shape(m map[store.Path]string) (out string) {
 	return out
 }
 
-// plan has the planner and the oracle decide about the same, carries it out, and
-// compares the trees and whether something is named.
+// plan compares a draft of the planner with the oracle's decision. It carries the draft out, and
+// compares the trees and whether conflicts are listed.
 func (l *life) plan(what string, want *storetest.Outcome, d *Draft, err error) {
 	by := rapid.SampledFrom(planners).Draw(l.T, "who plans")
 	l.log = append(l.log, fmt.Sprintf("%d plan %d, by %q: %s", l.o.Now()+1, len(l.plans)+1, by, what))
@@ -224,7 +223,8 @@ func names(cs []store.Conflict) (out []string) {
 	return out
 }
 
-// cautious: a plan left alone more than it had to and said so, and did nothing else.
+// cautious reports whether a plan differs from the oracle only in that it left more paths alone,
+// and listed them.
 func cautious(named []store.Conflict, before, want, got map[store.Path]string) bool {
 	leftAlone := func(p store.Path) bool {
 		return slices.ContainsFunc(named, func(c store.Conflict) bool { return p.Inside(c.Path) || c.Path.Inside(p) })
@@ -240,7 +240,7 @@ func cautious(named []store.Conflict, before, want, got map[store.Path]string) b
 	return true
 }
 
-// without returns what Tree.Shape would return without some of the paths.
+// without returns what Tree.Shape would return for the tree without the paths that some selects.
 func without(shape map[store.Path]string, some func(store.Path) bool) map[store.Path]string {
 	out, first := map[store.Path]string{}, map[string]store.Path{}
 	for _, p := range slices.Sorted(maps.Keys(shape)) {
@@ -256,8 +256,8 @@ func without(shape map[store.Path]string, some func(store.Path) bool) map[store.
 	return out
 }
 
-// TestOracle: whatever several actors have done, what undo, redo and restore do is what
-// the oracle decides. The planner may leave alone more than that where it says so.
+// TestOracle: whatever several actors have done, undo, redo and restore do what the oracle decides.
+// The planner may leave more paths alone if it lists them.
 func TestOracle(t *testing.T) {
 	ops, plans := strings.Split(*oracleOps, ","), strings.Split(*oraclePlans, ",")
 	rapid.Check(t, func(r *rapid.T) {
@@ -308,8 +308,8 @@ func (l *life) take(kind string) {
 	}
 }
 
-// TestTreesOfThePast: with every operation, the store's tree of each moment is the
-// oracle's, and a restore reaches it; contents that were pruned or purged say so.
+// TestTreesOfThePast: after random operations of every kind, the store's tree of each moment equals
+// the oracle's, and a restore reaches it. Contents that were pruned or purged are reported as such.
 func TestTreesOfThePast(t *testing.T) {
 	all := []string{"create", "write", "again", "mkdir", "symlink", "unlink", "rmdir", "rename", "over", "exchange", "link", "chmod", "save"}
 	rapid.Check(t, func(r *rapid.T) {
@@ -382,7 +382,7 @@ func (l *life) past() {
 	}
 }
 
-// list enters what Planner.List tells of a moment.
+// list adds to all what Planner.List returns for a moment.
 func (l *life) list(dir store.Path, seq uint64, all map[store.Path]string) error {
 	in, found, err := Planner{Store: l.s}.List(dir, seq)
 	if err != nil || !found {

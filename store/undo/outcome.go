@@ -65,8 +65,8 @@ func (a *aims) pathIn(o *outcome, c *cell) store.Path {
 	return p
 }
 
-// pathAfter returns the path of a cell in the tree o after the plan. A node may have several names.
-// If it keeps one, pathAfter returns that.
+// pathAfter returns the path of a cell in the tree o after the plan. If the cell's node has several
+// names, a name that it keeps is preferred.
 func (a *aims) pathAfter(o *outcome, c *cell) store.Path {
 	if c.kind == entryCell {
 		return a.pathIn(o, c)
@@ -134,7 +134,7 @@ func (a *aims) whole(n *node) state {
 		if !a.undo || a.of[c] != nil || len(n.entries) > 0 {
 			return *a.after(c).st
 		}
-		// Ignore what a failed plan has left of it.
+		// The node no longer exists. Ignore the value that a failed plan has left.
 		return *c.before(a.h.effective(c, len(c.facts)-1) + 1).st
 	}
 	return joined(of(&n.content), of(&n.meta), n)

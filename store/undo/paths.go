@@ -19,8 +19,9 @@ type goal struct {
 	edits []int  // the edits of version took that are undone; nil: all
 }
 
-// goals plans what find returns for each element of of. find returns false if there is nothing to
-// do, or after listing a conflict or loss. contents holds contents that the store may lack.
+// goals calls find for each element of the list of, and plans to reach the goals that it returns.
+// find returns false if there is nothing to do, or after listing a conflict or loss. contents holds
+// contents that the store may lack.
 func goals[T any](p Planner, kind, title string, of []T, contents [][]byte, find func(*maker, T) (goal, bool, error)) (*Draft, error) {
 	return p.make(kind, func(m *maker) (*aims, error) {
 		var all []goal
@@ -38,7 +39,7 @@ func goals[T any](p Planner, kind, title string, of []T, contents [][]byte, find
 				all, wanted[g.want.blob] = append(all, g), true
 			}
 		}
-		maps.DeleteFunc(m.plan.Made, func(h store.Hash, _ []byte) bool { return !wanted[h] }) // it was needed to compare only
+		maps.DeleteFunc(m.plan.Made, func(h store.Hash, _ []byte) bool { return !wanted[h] }) // the content was needed only to compare
 		return m.aimsAt(all)
 	})
 }
@@ -55,7 +56,7 @@ func (m *maker) aimsAt(goals []goal) (*aims, error) {
 		return nil, err
 	}
 	a := &aims{h: h, of: map[*cell]*aim{}, kept: map[*node]bool{}, dropped: map[*cell]bool{}, sel: func(*fact) bool { return true }}
-	for i := range slices.Backward(goals) { // a directory is emptied before it goes, or before a file takes its name
+	for i := range slices.Backward(goals) { // paths in a directory come first, before the directory is removed or a file takes its name
 		if goals[i].want.absent() {
 			a.aimAt(&goals[i])
 		}
@@ -98,8 +99,8 @@ func (a *aims) aimAt(g *goal) {
 	aim(&n.meta, value{st: &g.want})
 }
 
-// place returns the cell of a path in the tree after the plan, or nil if the path is impossible. If
-// making is set, it adds aims for the missing directories.
+// place returns the cell of a path in the tree after the plan, or nil if an element of the path is
+// missing or is not a directory. If making is set, it adds aims for the missing directories.
 func (a *aims) place(p store.Path, making bool) *cell {
 	dir := a.h.root
 	for {

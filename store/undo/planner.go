@@ -19,7 +19,7 @@ type Planner struct {
 // plan leaves these files alone.
 type Secure func([]store.Version) map[store.Path]string
 
-// Draft is a plan that was not begun yet (see store.Journal).
+// Draft is a plan that has not begun (see store.Journal).
 type Draft struct {
 	store.Plan
 	// Made holds the contents that the steps write and that no version has.
@@ -85,7 +85,7 @@ func (p Planner) make(kind string, find func(*maker) (*aims, error)) (*Draft, er
 		m.unsafe = p.Secure(versionsOf(atRisk))
 	}
 	if a != nil {
-		// Use another view. The store was written to, which no view may overlap.
+		// No view may be open while the store is written to, so this is another one.
 		err = p.Store.ViewUpTo(m.plan.Seq, func(v *store.View) (err error) {
 			m.view = v
 			if err := m.secured(atRisk); err != nil {

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// world is a tree under a store, worked on by two actors.
+// world is a tree with its history in a store. Two actors change the tree.
 type world struct {
 	s  *store.Store
 	tr *storetest.Tree
@@ -79,8 +79,8 @@ func (w world) notBy(r *rapid.T, ses store.SessionID) map[store.Path]storetest.F
 	return out
 }
 
-// An undo of one actor never changes what another one wrote last. A redo restores the tree exactly,
-// and so does an undo of the undo.
+// An undo of one actor's changes never changes a file that another actor wrote last. A redo
+// restores the tree exactly, and so does an undo of the undo.
 func TestUndoRedo(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := world{storetest.FreshRapid(r, storetest.Options()), storetest.NewTree()}

@@ -82,7 +82,7 @@ func (m *maker) unreachable(a *aims, now, o *outcome) (changed bool, err error) 
 					m.loseAt(h, g.c, store.Conflict{Why: why}, size)
 					drop(g, "")
 					if slices.ContainsFunc(o.places[was], func(c *cell) bool { return c.now().node != was }) {
-						a.of[g.c] = &aim{c: g.c, back: g.back, from: g.from} // what has this name now moves to its own place all the same
+						a.of[g.c] = &aim{c: g.c, back: g.back, from: g.from} // the node that has this name now still moves to its own place
 					}
 					continue
 				}
@@ -333,7 +333,7 @@ func (m *maker) keptBy(a *aims, n *node) *fact {
 			continue
 		}
 		f := &c.facts[i]
-		asMade := madeByUndone && c.same(f.value, c.base) // the others only took a change back
+		asMade := madeByUndone && c.same(f.value, c.base) // the others only undid a change
 		if f.v.Seq > placed && !f.found && f.v.Plan == "" && !asMade {
 			return f
 		}
@@ -369,7 +369,7 @@ func (m *maker) remaining(a *aims, d *node) (stays, others bool, err error) {
 }
 
 // setByOthers reports whether somebody else gave an entry its present value. The undone facts may have
-// removed it and given it back since.
+// removed and restored that value since.
 func (a *aims) setByOthers(c *cell) bool {
 	i := a.h.effective(c, len(c.facts)-1)
 	for i >= 0 && a.sel(&c.facts[i]) {

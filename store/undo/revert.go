@@ -9,9 +9,9 @@ import (
 	"cachebro/store"
 )
 
-// Revert plans to return one file to an earlier version. With version > 0 this is that version.
-// Otherwise it is the one that is steps states back, without states in which the file did not
-// exist. It returns ErrNotFound if there is no such version.
+// Revert plans to return one file to an earlier version. If version is above 0, it is that version.
+// Otherwise Revert goes back as many states as steps says, not counting states in which the file
+// did not exist. It returns ErrNotFound if there is no such version.
 func (p Planner) Revert(path store.Path, steps int, version uint64) (*Draft, error) {
 	return p.make(store.PlanRevert, func(m *maker) (*aims, error) { return m.revertAims(path, steps, version) })
 }
@@ -150,7 +150,7 @@ func (m *maker) restoreAims(paths []store.Path, seq uint64) (*aims, error) {
 	existed := h.treeAt(seq)
 	for _, c := range h.cells() {
 		i := h.upTo(c, seq)
-		// What did not exist then has no content to return to: it loses its name.
+		// A file that did not exist at seq has no content to return to. It only loses its name.
 		if i == len(c.facts) || c.kind != entryCell && !existed.has(c.of) {
 			continue
 		}
@@ -221,8 +221,8 @@ func (h *past) upTo(c *cell, seq uint64) int {
 	return len(c.facts)
 }
 
-// apartFromOthers makes separate files for entries whose file now has a further name that it did
-// not have then and that was not requested.
+// apartFromOthers makes separate files for entries whose file now has a further name. These are
+// names that the file did not have at seq and that were not requested.
 func (a *aims) apartFromOthers(seq uint64) {
 	then := func(c *cell) value { return c.before(a.h.upTo(c, seq)) }
 	for _, g := range a.sorted() {

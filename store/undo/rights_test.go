@@ -102,7 +102,7 @@ func TestUnreadableFilesAreAsTheyWereCaptured(t *testing.T) {
 			c.change(&before.Stat)
 			gone := before
 			gone.Op, gone.NoContent, gone.LastName = store.OpUnlink, "", true
-			if name == "a moment before" { // like this, it cannot be told from a write in the same step
+			if name == "a moment before" { // a write in the same clock step would look the same
 				found.Stat.Mtime, shut.Stat.Mtime = before.Stat.Mtime, before.Stat.Mtime
 			}
 			storetest.Apply(t, s, found, shut, before, gone)
@@ -114,8 +114,8 @@ func TestUnreadableFilesAreAsTheyWereCaptured(t *testing.T) {
 	}
 }
 
-// A change of only the owner or the attributes is a version, whether it was reported or found. If a
-// report does not contain the attributes, that makes no version, and the earlier attributes stay
+// A change of only the owner or the attributes is a version, whether the mount reported it or a
+// scan found it. A report without attributes makes no version, and the earlier attributes stay
 // known.
 func TestOwnerAndAttributesAreVersions(t *testing.T) {
 	some := string(attrs.Of(map[string]string{"user.a": "b"}))
@@ -141,7 +141,7 @@ func TestOwnerAndAttributesAreVersions(t *testing.T) {
 }
 
 // Rights that a plan could not restore are not given by a later plan. A program was restored
-// without its set-id bit and then deleted. The next undo restored it with the bit.
+// without its set-id bit and then deleted. The next undo used to restore it with the bit.
 func TestNoPlanGivesRightsThatWereGone(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr

@@ -4,7 +4,7 @@ import (
 	"cachebro/store"
 )
 
-// risk is a node whose content a plan would destroy and the store lacks.
+// risk is a node whose content a plan would destroy and that the store lacks.
 type risk struct {
 	node *node
 	now  store.Version

@@ -40,7 +40,7 @@ func (w lax) tell(r *rapid.T, was map[store.Path]storetest.File, cs ...store.Cha
 		switch old, had := was[gone]; {
 		case c.Op != store.OpWrite && c.Op != store.OpUnlink && c.Op != store.OpRename:
 		case !had || !ignored(gone) || old.Mode&unix.S_IFMT != unix.S_IFREG:
-		case c.Op != store.OpWrite && w.tr.Has(old.Ino): // under another name
+		case c.Op != store.OpWrite && w.tr.Has(old.Ino): // the file still exists under another name
 		default:
 			b := store.Change{Op: store.OpBaseline, Class: 1, Path: gone, Time: c.Time, Node: old.Ino, Stat: store.Stat{Dev: 1, Ino: old.Ino, Birth: old.Birth, Mode: old.Mode, Nlink: 1, Size: int64(len(old.Data)), Mtime: old.Mtime}}
 			if len(old.Data) > smallest {

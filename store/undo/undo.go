@@ -22,9 +22,9 @@ type Query struct {
 	// Select selects the versions: session, prompt, tool call, pid, command, since, plan. Its
 	// limit, order and Path are ignored.
 	Select store.Filter
-	// What describes for the user what Select.Match selects.
+	// What is a description for the user of the versions that Select.Match selects.
 	What string
-	// Last means the newest action that was not undone, of those that Select selects.
+	// Last selects only the newest action that was not undone, among those that Select selects.
 	Last bool
 	// Action finds, for Last, the action of the log that a version belongs to.
 	Action func(*store.View, store.Version) (Action, error)
@@ -74,8 +74,8 @@ func (p Planner) Undo(q Query) (*Draft, error) {
 	}
 }
 
-// nameUnknown lists requested paths of which the history knows nothing. They may be ignored files
-// that nobody has read.
+// nameUnknown lists requested paths about which the history knows nothing. They may be ignored
+// files that nobody has read.
 func (m *maker) nameUnknown(sel selection, globs []string) error {
 	for _, g := range globs {
 		path := store.Path(strings.Trim(g, "/"))
@@ -258,9 +258,9 @@ func (m *maker) all(f store.Filter) (vs []*store.Version, err error) {
 	return vs, err
 }
 
-// act reports whether an undo may select a version. It may select what an agent's own undo or restore
-// changed, as it may all else that the agent did. It may not select what a person's undo or restore
-// changed, which only redo reverses.
+// act reports whether an undo may select a version. It may select what an agent's own undo or
+// restore changed, like everything else that the agent did. It may not select what a person's undo
+// or restore changed, which only redo reverses.
 func act(v *store.Version) bool { return v.Plan == "" || v.Actor.Session != "" }
 
 // selected returns the versions that a query selects. It never selects an action in tried
@@ -313,8 +313,8 @@ func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, err
 }
 
 // takeOut determines the value of each cell without the selected versions. A version by which a
-// plan restored an earlier one counts as the earlier one, unless it is selected itself, as all
-// versions of a plan are for its redo.
+// plan restored an earlier one counts as the earlier one, unless it is selected itself. For the
+// redo of a plan, all versions of the plan are selected.
 func (m *maker) takeOut(sel selection, q Query) (*aims, error) {
 	paths, oldest := sel.paths(), sel.oldest()
 	if m.requested != nil {
@@ -346,7 +346,7 @@ func (m *maker) takeOut(sel selection, q Query) (*aims, error) {
 		m.nameUnsaved(h, *v)
 		m.nameUnplaced(h, *v)
 	}
-	var also map[uint64]bool // see narrow
+	var also map[uint64]bool // the versions at all paths, because narrow decides which of them are undone
 	if m.requested != nil {
 		also = make(map[uint64]bool, len(m.before))
 		for _, v := range m.before {
@@ -402,7 +402,7 @@ func (m *maker) formerNames(sel selection) (out []store.Path) {
 	return out
 }
 
-// candidates limits the number of versions that are examined at a time for the last action.
+// lastAction first examines fewCandidates versions, and then up to manyCandidates at a time.
 const (
 	fewCandidates  = 64
 	manyCandidates = 4096
@@ -445,8 +445,8 @@ func (m *maker) lastAction(f store.Filter, globs []string, tried map[uint64]bool
 	return last, err
 }
 
-// lastOf returns the first of some versions, newest first, that is in effect. It returns Seq 0 if
-// none is.
+// lastOf returns the newest version in some that is in effect, or Seq 0 if there is none. some is
+// sorted newest first.
 func (m *maker) lastOf(some []store.Version, f store.Filter, tried map[uint64]bool) (last store.Version, err error) {
 	var paths []store.Path
 	for _, v := range some {

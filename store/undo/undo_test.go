@@ -41,7 +41,7 @@ func (c *scene) carry(p *Draft) {
 	c.carryAs(p, "")
 }
 
-// carryAs carries a plan out that a session has made.
+// carryAs carries out a plan on behalf of a session.
 func (c *scene) carryAs(p *Draft, by store.SessionID) {
 	c.Helper()
 	if err := c.s.Journal.Begin(context.Background(), &p.Plan, p.Made); err != nil {
@@ -93,7 +93,7 @@ func (c *scene) want(p store.Path, data string) {
 }
 
 // This is the story that people complain about: an agent's shell command edits, deletes and moves
-// things, also some that git does not know.
+// files, including some that git does not know.
 func TestUndoSession(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -170,7 +170,7 @@ func TestUndoUnits(t *testing.T) {
 	storetest.Wait(time.Minute)
 	c.do(tr.Write("b", "3"), tr.Write("d", "3"))
 
-	// The last burst of make wrote two files. The burst before its pause stays.
+	// After a pause, make wrote two files. Its writes before the pause stay.
 	p := c.undo(Query{Last: true})
 	c.carry(p)
 	c.want("b", "2")
@@ -187,7 +187,7 @@ func TestUndoUnits(t *testing.T) {
 	c.carry(c.undo(Query{Last: true}))
 	c.want("a", "0")
 	c.want("b", "0")
-	// Redo goes the same way back.
+	// Redo goes back through the same states.
 	for _, want := range []string{"1", "1"} {
 		p, err := Planner{Store: c.s}.Redo("", false, false)
 		if err != nil {
@@ -466,8 +466,8 @@ func TestTitleNamesTheSession(t *testing.T) {
 	}
 }
 
-// A directory is restored at a name where there is now a file that belongs in it. To make place for
-// the file, the directory was made, set aside, and made once more.
+// A directory is restored at a name where there is now a file that belongs in it. To make room for
+// the file, the plan used to make the directory, set it aside, and make it once more.
 func TestDirectoryWhereItsFileIs(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -481,8 +481,8 @@ func TestDirectoryWhereItsFileIs(t *testing.T) {
 	}
 }
 
-// git checkout removes a file and makes it again with the same content. The undo gave it the time
-// of its last write, and not the time that it had been given since.
+// git checkout removes a file and makes it again with the same content. The undo used to give it
+// the time of its last write, and not the time that it had been given since.
 func TestUndoGivesBackTouchedTime(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr

@@ -13,9 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// There are two undos one after the other, and as many redos. The second redo found the versions of
-// its plan below those of the later undo and of that undo's redo. It left all of them alone as
-// "changed since".
+// Two undos are followed by two redos. The second redo found that the later undo and the first redo
+// had made newer versions than its own plan. So it left all paths alone as "changed since".
 func TestRedoOfTwoUndos(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -51,7 +50,7 @@ func TestRedoOfTwoUndos(t *testing.T) {
 	}
 }
 
-// A plan that a person looked at and rejected must have no effect. The redo after it said that
+// A plan that a person looked at and rejected must have no effect. The next redo used to say that
 // there was nothing to do.
 func TestRedoAfterRefusedPlans(t *testing.T) {
 	c := newScene(t)
@@ -84,7 +83,8 @@ func TestRedoAfterRefusedPlans(t *testing.T) {
 	c.want("a", "1\n")
 }
 
-// What was done between an undo and its redo was undone by the undo after them.
+// An undo right after a redo undid what had been done between the first undo and the redo, instead
+// of what had been redone.
 func TestUndoAfterRedo(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -133,8 +133,8 @@ func TestUndoNamesWhatItCannotBringBack(t *testing.T) {
 	}
 }
 
-// A link that had never been recorded was renamed. An undo of that deleted it, because its target
-// was not known, and the redo could not make it again.
+// A link that had never been recorded was renamed. An undo of the rename deleted the link, because
+// its target was not known, and the redo could not make it again.
 func TestRenameOfUnknownLink(t *testing.T) {
 	for _, target := range []string{"there", ""} {
 		c := newScene(t)
@@ -199,8 +199,8 @@ func TestUndoOfFileFoundBeforeItsMaking(t *testing.T) {
 	}
 }
 
-// A directory was made and moved, and then somebody else put something into it. An undo moved it
-// back and then removed it with everything in it.
+// A directory was made and moved, and then somebody else put something into it. An undo used to
+// move it back and then remove it with everything in it.
 func TestUndoBringsTheDirectoryOfOthers(t *testing.T) {
 	for name, moves := range map[string]func(tr *storetest.Tree) []store.Change{
 		"renamed":       func(tr *storetest.Tree) []store.Change { return []store.Change{tr.Rename("d", "e")} },
@@ -247,8 +247,8 @@ func TestUndoBringsTheDirectoryOfOthers(t *testing.T) {
 	}
 }
 
-// A sed -i that found nothing replaced the file by one with the same content. What was done to the
-// file before could not be undone any more: "changed since by sed".
+// A sed -i that found nothing replaced the file by one with the same content. Earlier changes of
+// the file could then not be undone any more: "changed since by sed".
 func TestUndoOfWhatWasWrittenAgain(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -267,8 +267,8 @@ func TestUndoOfWhatWasWrittenAgain(t *testing.T) {
 }
 
 // Files that were changed and then restored by another change kept the time of that change, so
-// everything that depends on them was built again. An undo restores the old time. A redo, which did
-// nothing then, restores the new one.
+// everything that depends on them was built again. Now the undo restores the old time. The redo,
+// which used to do nothing, restores the new one.
 func TestUndoGivesTimesBack(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -314,8 +314,8 @@ func TestUndoGivesTimesBack(t *testing.T) {
 }
 
 // An undo restored contents, and then the versions that first had them were pruned. The next undo
-// looked for the contents there and reported them as lost, although the versions of the first undo
-// had them.
+// looked for the contents in those versions and reported them as lost, although the versions of the
+// first undo had them.
 func TestUndoOfWhatAnUndoBroughtBack(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -335,7 +335,7 @@ func TestUndoOfWhatAnUndoBroughtBack(t *testing.T) {
 			t.Fatalf("pruned %d contents: %v", r.Blobs, err)
 		}
 	}
-	// The same for a revert by one step.
+	// The same holds for a revert by one step.
 	c.as("", "vim", "", 5).do(tr.Write("a", "3\n"))
 	p, err := Planner{Store: c.s}.Revert("a", 1, 0)
 	if err != nil || len(p.Lost) > 0 || len(p.Steps) == 0 {
@@ -359,8 +359,8 @@ func TestRedoLeavesTheTimeOfOthers(t *testing.T) {
 	}
 }
 
-// An undo made a directory writable before it removed it, and others had written something after the
-// undo was planned. After the redo, an undo of the directory's mode did nothing.
+// An undo made a directory writable before removing it, and others had written something after the
+// undo was planned. After the redo, an undo of the directory's mode used to do nothing.
 func TestUndoOfModeOfDirectoryBroughtBack(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr

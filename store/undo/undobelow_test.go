@@ -44,7 +44,8 @@ func TestUndoOfPathTakesWholeSave(t *testing.T) {
 	}
 }
 
-// A session's older changes below those of another session were left alone without a message.
+// A session changed a file twice, and another session changed it in between. An undo of the first
+// session used to leave its older change alone without a message.
 func TestUndoBelowOthers(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -66,7 +67,7 @@ func TestUndoBelowOthers(t *testing.T) {
 	c.carry(p)
 	c.want("a", text("one", "five", "9"))
 	c.want("b", text("ONE", "5", "9"))
-	c.want("c", "0\n") // the other session's change was undone by itself
+	c.want("c", "0\n") // B had already undone its own change
 	again, err := Planner{Store: c.s}.Redo("", false, false)
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +123,8 @@ func TestUndoAgainAfterAFailedStep(t *testing.T) {
 	c.want("r", "kept\n")
 }
 
-// Half of the removal of a directory was forgotten if one of the names in it was already gone.
+// Half of the removal of a directory used to be forgotten if one of the names in it was already
+// gone.
 func TestRmdirOfMoreThanIsLive(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -172,8 +174,8 @@ func TestUndoOfDirectoryReplacedByAFullOne(t *testing.T) {
 	}
 }
 
-// The history did not know that somebody had made a directory again. What was removed from it was
-// omitted from the undo without a message.
+// The history did not know that somebody had made a directory again. An undo silently omitted the
+// files that were removed from that directory.
 func TestUndoInUnknownDirectory(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -189,8 +191,8 @@ func TestUndoInUnknownDirectory(t *testing.T) {
 	}
 }
 
-// A process renamed a file over another one and then back. In the planner, two nodes then continued
-// as each other, and it never ended.
+// A process renamed a file over another one and then back. In the planner, each of two nodes was
+// then merged into the other, and the planner never ended.
 func TestUndoOfSaveThatIsRenamedBack(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -212,9 +214,9 @@ func TestUndoOfSaveThatIsRenamedBack(t *testing.T) {
 	}
 }
 
-// A had made a directory, and moved B's directory out of it. The outer directory stays for the
-// inner one, so the undo can move the inner one back. The planner decided about both at once, and
-// left the inner one where it was.
+// Session A made a directory, and moved B's directory out of it. The outer directory stays for the
+// inner one, so the undo can move the inner one back. The planner used to decide about both at
+// once, and left the inner one where it was.
 func TestUndoOfMoveOutOfDirectoryThatStays(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -227,8 +229,8 @@ func TestUndoOfMoveOutOfDirectoryThatStays(t *testing.T) {
 	c.want("c/a/f", "f\n")
 }
 
-// B had written to a file that A had made. The file was neither restored nor reported if an undo at
-// the name at which A had made it was redone meanwhile.
+// B wrote to a file that A had made, and A renamed the file. If an earlier undo that concerned the
+// file's first name was then redone, an undo of A's changes neither restored nor reported the file.
 func TestUndoKeepsWhatOthersWroteBeforeARename(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -268,9 +270,9 @@ func TestRedoOfExchangeWithAPipe(t *testing.T) {
 	}
 }
 
-// Directories were moved into each other, so that each came to lie in one that had been beside or
-// below it. The planner moved one on the way to its place, and then once more from where it no longer
-// was: the redo ended in a panic.
+// Directories were moved into each other, so that each ended up in one that had been next to it or
+// below it. The planner moved one of them to its place as part of another move, and then tried to
+// move it again from its old place. So the redo ended in a panic.
 func TestRedoOfDirectoriesMovedIntoEachOther(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -294,8 +296,8 @@ func TestRedoOfDirectoriesMovedIntoEachOther(t *testing.T) {
 	}
 }
 
-// A restore of a path whose directory had been renamed found the file unchanged, or found nothing, and
-// named nothing.
+// If a directory had been renamed, a restore of a path in it used to find the file unchanged or not at
+// all, and listed nothing.
 func TestRestoreBelowRenamedDirectory(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr

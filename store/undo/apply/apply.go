@@ -131,7 +131,7 @@ type execution struct {
 	// mu guards the fields below and serialises work.After.
 	mu    sync.Mutex
 	res   Result
-	unfit map[string]string // paths that hold something else, because a move failed, with the path of what should have come there
+	unfit map[string]string // paths where a move failed and another file is, with the path that should have been moved there
 }
 
 // alone reports whether a step changes which file a name refers to. Such a step must not run
@@ -299,8 +299,9 @@ func (s *supply) get(ctx context.Context, i int) ([]byte, error) {
 	return b, nil
 }
 
-// inPlace returns an error if a step concerns something that an earlier step should have moved to its
-// place. What is there instead must not be changed, and nothing must be moved into it.
+// inPlace returns an error if a step concerns a path to which an earlier step failed to move
+// something. The file or directory that is there instead must not be changed, and nothing must be
+// moved into it.
 func (c *execution) inPlace(s *wire.PlanStep) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -314,8 +315,8 @@ func (c *execution) inPlace(s *wire.PlanStep) error {
 	return nil
 }
 
-// notMoved notes that what is at to, if anything, is not what a step should have moved there. The
-// caller holds mu.
+// notMoved notes that a step failed to move from to the path to. If something is at to, it is
+// another file or directory. The caller holds mu.
 func (c *execution) notMoved(from, to string) {
 	if _, err := c.places.root.Lstat(to); err == nil {
 		c.unfit[to] = from

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// out carries out one plan in dir; contents holds those of the write steps, by number.
+// out carries out one plan in dir; contents holds the contents of the write steps, by step number.
 func out(t *testing.T, dir string, contents map[int]string, steps ...wire.PlanStep) Result {
 	t.Helper()
 	fetch := func(_ context.Context, ns []int) ([][]byte, error) {
@@ -102,8 +102,9 @@ func TestUndoDeleteBringsBackParents(t *testing.T) {
 	}
 }
 
-// TestNothingIsMovedIntoAnotherDirectory: a directory could not be moved back, because another one had
-// its name. The later steps then changed and removed files in that other directory, and moved a file into it.
+// TestNothingIsMovedIntoAnotherDirectory: a directory could not be moved back, because another one
+// had its name. The later steps then used to change and remove files in that other directory, and to
+// move a file into it.
 func TestNothingIsMovedIntoAnotherDirectory(t *testing.T) {
 	dir := t.TempDir()
 	for _, d := range []string{"moved", "home"} {
@@ -132,7 +133,7 @@ func TestNothingIsMovedIntoAnotherDirectory(t *testing.T) {
 	}
 }
 
-// TestLeavesAloneWhatChanged: between plan and step anybody may have written.
+// TestLeavesAloneWhatChanged: between the plan and a step, anybody may have written to the file.
 func TestLeavesAloneWhatChanged(t *testing.T) {
 	dir := t.TempDir()
 	write(t, "by a human", dir, "a")
@@ -187,8 +188,8 @@ func TestHardLinksStayLinked(t *testing.T) {
 	}
 }
 
-// ln -f had replaced the file b by a: b is restored as a separate file, and a and c stay one
-// file.
+// ln -f had made b another name of the file a. The plan restores b as a separate file, and a and c
+// stay one file.
 func TestHardLinksAreParted(t *testing.T) {
 	dir := t.TempDir()
 	write(t, "new", dir, "a")
@@ -208,8 +209,8 @@ func TestHardLinksAreParted(t *testing.T) {
 	}
 }
 
-// Names that are to belong to one file again do so afterwards, if nothing or the expected content
-// is there, and if the other name has the right content.
+// A link step makes a path another name of a file again. The path must hold nothing or the expected
+// content, and the file must have the right content.
 func TestLinkMakesAName(t *testing.T) {
 	dir := t.TempDir()
 	write(t, "kept", dir, "a")
@@ -271,8 +272,8 @@ func TestRenameChmodRmdir(t *testing.T) {
 	}
 }
 
-// A set-id bit is restored with a new file and exactly the owner that had it, and otherwise not.
-// On a directory it only decides to whom new files belong.
+// A set-id bit is restored only on a new file with exactly the owner that had it. On a directory,
+// the bit only decides to whom new files belong.
 func TestSetIDComesWithItsOwner(t *testing.T) {
 	uid, gid := uint32(os.Getuid()), uint32(os.Getgid())
 	for name, c := range map[string]struct {
@@ -314,8 +315,8 @@ func TestWrongStoredContentIsRefused(t *testing.T) {
 	}
 }
 
-// Parallel steps wait for those whose paths they affect: a file that makes room for a directory,
-// nested directories, more of them than may be open at once, and steps that follow a removal.
+// A step waits for earlier steps whose paths it affects: a file that makes room for a directory,
+// more nested directories than may be open at once, and steps that follow a removal.
 func TestStepsWaitForThoseTheyMeet(t *testing.T) {
 	dir := t.TempDir()
 	write(t, "in the way", dir, "d")
@@ -359,9 +360,9 @@ func TestStepsWaitForThoseTheyMeet(t *testing.T) {
 }
 
 // A process that is killed while it writes a file under its final name leaves an incomplete file,
-// and whoever resumes the plan writes it again. Another text is not changed, and if the plan is
-// not resumed, nothing is changed. A file of several names is always written like that; it stayed
-// empty, and the next undo called it changed by others.
+// and whoever resumes the plan writes it again. A file with any other text is left alone. If the
+// plan is not resumed, nothing is changed. A file with several names is always written in this way.
+// Such a file used to stay empty, and the next undo reported it as changed by others.
 func TestResumeOfABegunFile(t *testing.T) {
 	for _, c := range []struct {
 		name, there string
@@ -399,8 +400,8 @@ func TestResumeOfABegunFile(t *testing.T) {
 	}
 }
 
-// What has no content is identified by its kind, a link also by its target. If somebody has put a
-// file there since the plan was made, without a mount that saw it, the file stays.
+// A file without content is identified by its kind, and a link by its target as well. If somebody
+// has put a file there since the plan was made, without a mount that saw it, the file stays.
 func TestOtherKindIsLeftAlone(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"link", "relinked", "pipe", "moved", "same"} {
@@ -432,8 +433,8 @@ func TestOtherKindIsLeftAlone(t *testing.T) {
 	}
 }
 
-// A write replaces the file. Its extended attributes, which are in no history, were lost after an
-// undo and not restored by the redo.
+// A write replaces the file. The file's extended attributes, which are in no history, used to be
+// lost in an undo, and the redo did not restore them.
 func TestWriteKeepsAttributes(t *testing.T) {
 	dir := t.TempDir()
 	write(t, "new", dir, "a")
@@ -511,8 +512,8 @@ func listing(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// The owner and mode of a link were set on the file that it names, which then everybody could
-// read and write.
+// The owner and mode of a link used to be set on the file that the link names, which everybody
+// could then read and write.
 func TestOwnerOfALinkIsTheLinks(t *testing.T) {
 	dir := t.TempDir()
 	write(t, "x", dir, "file")
@@ -536,7 +537,7 @@ func TestOwnerOfALinkIsTheLinks(t *testing.T) {
 	}
 }
 
-// Between the check of a directory and its opening, somebody may put a link there.
+// After a directory was checked and before it is opened, somebody may replace it by a link.
 func TestNoLinkIsFollowedThatWasSwappedIn(t *testing.T) {
 	dir := t.TempDir()
 	for _, d := range []string{"a", ".git"} {

@@ -32,9 +32,9 @@ func (w *worker) wanted(replaces bool) (set attrs.Set, known bool) {
 	return attrs.ReadFD(int(old.Fd())).Without(func(name string) bool { return name == attrs.Capability }), false
 }
 
-// attributes gives f a set of attributes without capabilities, which wait for the owner and the
-// mode. If bare is not set, f may have other attributes, which are removed. changed reports whether
-// an attribute was changed, because that may have changed the mode.
+// attributes gives f a set of attributes, except capabilities, which can be set only after the
+// owner and the mode. If bare is not set, f may have other attributes, which are removed. changed
+// reports whether an attribute was changed, because that may have changed the mode.
 func (w *worker) attributes(f *os.File, set attrs.Set, known, bare bool) (changed bool) {
 	want, ok := set.All()
 	if !ok || len(want) == 0 && (bare || !known) {

@@ -6,8 +6,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// TestFilesAsTheLogCounts: undo said "44 files" where status and log said 43 files in a new
-// directory.
+// TestFilesAsTheLogCounts: undo used to say "44 files" for 43 files in a new directory, while
+// status and log said 43.
 func TestFilesAsTheLogCounts(t *testing.T) {
 	step := func(do, path string) wire.PlanStep { return wire.PlanStep{Do: do, Path: []byte(path)} }
 	for name, c := range map[string]struct {

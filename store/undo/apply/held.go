@@ -47,7 +47,7 @@ func (w *worker) hold(fi fs.FileInfo) error {
 		return err
 	}
 	// Without a mount, what another process writes between our check of the file and our change of
-	// it would become no version.
+	// it would not become a version.
 	w.inPlace = w.execution.work.Force && w.execution.overlay && w.step.Do == "write"
 	if w.inPlace {
 		return nil
@@ -190,8 +190,8 @@ func (c *execution) takes(path string) bool {
 	return false
 }
 
-// Preview moves from the steps of a plan to its conflicts what Plan would skip because another
-// process has the file open for writing.
+// Preview turns steps of a plan into conflicts. These are the steps that Plan would skip because
+// another process has the file open for writing.
 func Preview(dir string, p *wire.Plan, force bool) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

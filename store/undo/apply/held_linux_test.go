@@ -46,7 +46,7 @@ func TestFileOpenForWritingIsLeftAlone(t *testing.T) {
 		if err := Preview(dir, &p, false); err != nil || len(p.Steps) != 0 || len(p.Conflicts) != 1 {
 			t.Errorf("%s: the preview shows %+v, %v", c.do, p, err)
 		}
-		// A process that only reads it does not prevent the step.
+		// A process that only reads the file does not prevent the step.
 		held.Close()
 		reader, err := os.Open(name)
 		if err != nil {

@@ -14,9 +14,9 @@ import (
 const othersWithin = 5 * time.Second
 
 // ChangedElsewhere reports what the prompt or session of an undo also changed in other projects. It
-// returns one line for each project, with the command that undoes these changes. own is the project
-// of the undo, and besides lists further projects to omit. connect connects to the daemon of a
-// project. It returns a function for requests and one that closes the connection.
+// returns one line for each project, with the command that undoes these changes. It omits own, the
+// project of the undo, and the projects in besides. connect connects to the daemon of a project. It
+// returns a function for requests and one that closes the connection.
 func ChangedElsewhere(ctx context.Context, places wire.Paths, own, session, prompt string, connect func(ctx context.Context, root string) (Ask, func() error, error), besides ...string) []string {
 	if session == "" {
 		return nil

@@ -16,7 +16,7 @@ func takesPrepared(dir string) bool {
 	return err == nil
 }
 
-// handOver announces, to the mount, files that this thread will then create in dir.
+// handOver announces to the mount the files that this thread will create in dir.
 func handOver(dir *os.File, files []event.PreparedFile) error {
 	b, err := event.EncodePrepared(files)
 	if err != nil {
@@ -25,7 +25,7 @@ func handOver(dir *os.File, files []event.PreparedFile) error {
 	return unix.Fsetxattr(int(dir.Fd()), event.Prepared, b, 0)
 }
 
-// makeName creates, in the directory root, a file that handOver has announced.
+// makeName creates a file that handOver has announced, in the directory root.
 func makeName(d *places, root *os.Root, name string, perm uint32) error {
 	dir, err := d.file(root)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// Files that a killed process had begun to write stayed in the tree under strange names: where
-// the step was done after all, where it failed, and where the plan was rolled back.
+// Files that a killed process had begun to write used to stay in the tree under their temporary
+// names if the step was done after all, if it failed, or if the plan was rolled back.
 func TestResumeRemovesWhatWasBegun(t *testing.T) {
 	begun := func(t *testing.T) (string, wire.Plan) {
 		dir := t.TempDir()

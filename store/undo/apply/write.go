@@ -32,9 +32,9 @@ func (w *worker) create(content []byte) error {
 }
 
 // begun reports whether the file holds only the beginning of content because a process was killed
-// while writing it. The file's time must then be the time of writing. several says whether the file
-// must have several names, because then it is written in place. resultExists handles a file
-// with the whole content. (The kernel's clock for files is slightly behind.)
+// while writing it. The file's time must then be the time of writing. If several is set, the file must
+// have several names, which means that it is written in place. Otherwise it must have one.
+// resultExists handles a file with the whole content. (The kernel's clock for files is slightly behind.)
 func (w *worker) begun(content []byte, several bool) bool {
 	fi, err := w.root.Lstat(w.name)
 	if err != nil || !fi.Mode().IsRegular() || links(fi) > 1 != several {
@@ -47,7 +47,7 @@ func (w *worker) begun(content []byte, several bool) bool {
 	return err == nil && have == text.Hash(content[:fi.Size()])
 }
 
-// filled reports whether a killed process may have written the file in place, and only its beginning.
+// filled reports whether a killed process may have written the beginning of the file in place.
 func (w *worker) filled() bool {
 	if !w.plan.Resume || w.step.Do != "write" || w.step.Apart {
 		return false

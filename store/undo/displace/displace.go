@@ -129,7 +129,7 @@ func (d *Displaced) Finish() error {
 
 // back gives the old file its name again, unless the new file is open for writing.
 func (d *Displaced) back() error {
-	was, outcome := d.held.info, ErrAppended // the file at tmp, of which only the newer data is needed
+	was, outcome := d.held.info, ErrAppended // was describes the file at tmp, of which only the newer data is needed
 	err := error(nil)
 	if d.taker == nil || !d.busy() {
 		if d.taker != nil {
@@ -166,8 +166,8 @@ func (d *Displaced) busy() bool {
 	return !idle(f)
 }
 
-// appendNewer waits until the file at tmp is not open for writing. Then it appends the data that
-// was appended to this file to the file that has the name, and removes the file at tmp.
+// appendNewer waits until the file at tmp is not open for writing. Then it copies the data that was
+// appended to this file to the end of the file that has the name, and removes the file at tmp.
 func (d *Displaced) appendNewer(was fs.FileInfo) error {
 	if !was.Mode().IsRegular() {
 		return d.root.Remove(d.tmp)

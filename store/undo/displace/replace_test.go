@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// file is a file with a content, as read by a tool.
+// file returns a File with its present content, as a tool reads it.
 func file(t *testing.T, root *os.Root, name string) *File {
 	t.Helper()
 	f := &File{Root: root, Path: name}
@@ -50,7 +50,7 @@ func TestPut(t *testing.T) {
 		t.Errorf("the mode is %v, %v", fi.Mode(), err)
 	}
 
-	// A file with another name stays one file.
+	// A file with two names remains one file.
 	if err := os.Link(filepath.Join(dir, "a/b/new"), filepath.Join(dir, "other")); err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestPut(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// A process that has it open for writing continues to write to the same file.
+	// A process that has the file open for writing continues to write to the same file.
 	w, err := root.OpenFile("a/b/new", os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		t.Fatal(err)
