@@ -9,8 +9,8 @@ import (
 	"cachebro/store"
 )
 
-// A redo left a file alone because somebody had changed it. That person then gave the file the content
-// that the redo would have given it. The next redo used never to end.
+// A redo left a file alone because somebody had changed it. That person then gave the file the
+// content that the redo would have given it. The next redo then never ended.
 func TestRedoAfterItsConflictIsGone(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -84,7 +84,7 @@ func TestUndoBringsWhatOthersWroteUnderALaterFile(t *testing.T) {
 }
 
 // A directory that A had made in place of a file stays, because others have changed its mode. The
-// undo did not report that the file is not restored.
+// undo used not to report that it could not restore the file.
 func TestUndoNamesDirectoryThatStays(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -160,9 +160,9 @@ func TestRedoOfAnUndoBelowAnother(t *testing.T) {
 	c.want("a", "1\n")
 }
 
-// Session A wrote a new file twice and renamed it over B's file, which already had that content. The
-// save changed nothing, but B's write then counted as A's too. So an undo of A's changes used to undo
-// it as well.
+// Session A wrote a new file twice and renamed it over B's file, which already had that content.
+// The save changed nothing, but B's write then counted as A's too. So an undo of A's changes used
+// to undo B's write as well.
 func TestUndoOfSaveWithTheSameContent(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr

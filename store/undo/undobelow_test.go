@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An undo of one file undid half of an atomic save: the rename, but not the creation of the
+// An undo of one file used to undo half of an atomic save: the rename, but not the creation of the
 // temporary file, which stayed in the tree.
 func TestUndoOfPathTakesWholeSave(t *testing.T) {
 	for _, q := range []Query{
@@ -99,7 +99,7 @@ func TestUndoBelowOthers(t *testing.T) {
 }
 
 // A step that fails leaves traces of its own in the history, such as a file that was made and
-// removed again on a full disk. A second undo took that for a removal by somebody else.
+// removed again on a full disk. A second undo used to take this for a removal by somebody else.
 func TestUndoAgainAfterAFailedStep(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -174,8 +174,8 @@ func TestUndoOfDirectoryReplacedByAFullOne(t *testing.T) {
 	}
 }
 
-// The history did not know that somebody had made a directory again. An undo silently omitted the
-// files that were removed from that directory.
+// The history did not know that somebody had made a directory again. An undo used to omit silently
+// the files that were removed from that directory.
 func TestUndoInUnknownDirectory(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
