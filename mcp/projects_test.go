@@ -58,8 +58,8 @@ func (w *two) in(cwd, id, name string, args map[string]any) result {
 	return w.toolMeta(name, args, map[string]any{toolUseKey: id})
 }
 
-// A server serves the project in which the call's hook saw the call. It also serves the project
-// that the call's path names if that is one of the two.
+// A call belongs to the project in which a hook saw it, or to the server's own project if no hook
+// saw it. A path in the call may also name a file of the server's own project.
 func TestProjectOfCall(t *testing.T) {
 	w := newTwo(t, Options{})
 	first, second := w.first.dir, w.second.dir

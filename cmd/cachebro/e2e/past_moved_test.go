@@ -9,7 +9,7 @@ import (
 
 // Ignored files are not recorded before they are deleted. By then their directory may have been
 // renamed, and their history begins under its new name. The past, a restore and a fork still show
-// them under the name that the directory had at the moment.
+// them under the name that the directory had at that moment.
 func TestPastOfIgnoredFilesInMovedDirectories(t *testing.T) {
 	kinds := map[string]string{
 		"moved":      `mv d d2`,

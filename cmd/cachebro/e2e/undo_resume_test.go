@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// cutShort deletes many files as a session, and kills the undo of the deletions once the first
-// files are back.
+// cutShort deletes many files as a session, and kills the undo of the deletions as soon as the
+// first files are back.
 func cutShort(t *testing.T, many int) (x *twoActors, before, after map[string]string) {
 	t.Helper()
 	files := map[string]string{"stays": "here\n"}

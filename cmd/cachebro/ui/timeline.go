@@ -29,7 +29,8 @@ const (
 	maxLanes    = 8
 	// recentActions bounds the actions fetched for the picture and for unseen changes.
 	recentActions = 400
-	// laneFiles bounds the files listed of each action. They are needed to count each file once.
+	// laneFiles bounds the files that are listed for each action. The list is needed to count each
+	// file only once.
 	laneFiles = 1000
 )
 

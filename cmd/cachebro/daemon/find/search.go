@@ -290,7 +290,7 @@ func (f *Finder) addTime(hit wire.SearchHit) wire.SearchHit {
 // maxBody is how many lines of an enclosing definition are returned with a hit.
 const maxBody = 120
 
-// addBodies adds the text of the definitions around the hits, once each.
+// addBodies adds the text of the definitions around the hits, each definition once.
 func (f *Finder) addBodies(a *wire.SearchAnswer) {
 	added := map[string]bool{}
 	for i := range a.Hits {

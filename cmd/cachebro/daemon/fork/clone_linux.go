@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clone gives to the content of from. The two files then share their disk blocks (a reflink, which
-// btrfs, xfs and others support). It returns to, or nil if that is impossible. The unnamed
-// parameters are needed only on other systems.
+// clone makes two open files share the disk blocks of from (a reflink, which btrfs, xfs and others
+// support). It returns its parameter to, or nil if that is impossible. The unnamed parameters are
+// needed only on other systems.
 func clone(_ int, _ string, to, from *os.File) *os.File {
 	if unix.IoctlFileClone(int(to.Fd()), int(from.Fd())) != nil {
 		return nil

@@ -213,9 +213,9 @@ func (f *filler) countFile(bytes, shared int64) {
 	f.out.Shared += shared
 }
 
-// dir fills to with the content that the directory p had at the moment. If requested, it also
-// copies the ignored files that are there now. If the directory has moved, they are copied from its
-// present path.
+// dir copies what the directory p contained at the moment into an open directory (to). If
+// requested, it also copies the ignored files that are there now. If the directory has moved, they
+// are copied from its present path.
 func (f *filler) dir(ctx context.Context, p store.Path, to *os.File) error {
 	if f.now {
 		return f.live(ctx, p, p, to, nil)

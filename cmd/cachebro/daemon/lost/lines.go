@@ -153,8 +153,8 @@ func counted(text []byte) counts {
 // because a formatter may have wrapped it. Shorter lines would match by accident.
 const wrapped = 12
 
-// has reports whether the text contains s at least as often as the text of before does. It looks for
-// whole lines and, if s is long enough, for s at any position.
+// has reports whether c's text contains s at least as often as before's text. It looks for whole
+// lines and, if s is long enough, for s at any position.
 func (c counts) has(s string, before counts) bool {
 	return c.lines[s] >= before.lines[s] || len(s) >= wrapped && strings.Count(c.all, s) >= strings.Count(before.all, s)
 }

@@ -60,8 +60,8 @@ func TestLookStoresWhatItFinds(t *testing.T) {
 	}
 }
 
-// Changes since the last complete scan come into the log at once: new files, changed ones and
-// removed ones.
+// UpdateAll records the changes since the last complete scan: new files, changed files and removed
+// files.
 func TestUpdateAllTakesInWhatChanged(t *testing.T) {
 	p := daemontest.New(t)
 	p.Write("kept", "kept\n")
@@ -107,8 +107,8 @@ func TestUpdateAllTakesInWhatChanged(t *testing.T) {
 }
 
 // A complete scan goes through tree and log in parallel. It finds existing names that sort between
-// a directory and its subtree, and notices missing ones, even if there are more of them than it
-// reads at once.
+// a directory and its subtree, and notices missing names, even if they fill more than one page of
+// the log.
 func TestUpdateAllGoesThroughTheLogInOrder(t *testing.T) {
 	p := daemontest.New(t)
 	names := []string{"a-b/y", "a.b", "a/x", "a/x.d/z", "a/x-", "a0", "b/c/d/e", "b/c.d", "b/c/d.e"}
