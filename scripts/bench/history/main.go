@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -31,7 +32,7 @@ func main() {
 	work := flag.String("work", "", "the directory of the project and its history")
 	n := flag.Int("make", 0, "make a history of this many versions")
 	only := flag.String("only", "", "ask only the questions whose name contains this text")
-	runs := flag.Int("runs", 1, "how often to ask each question; only the middle one of these runs is printed")
+	runs := flag.Int("runs", 1, "how often to ask each question; the run with the median processor time of the daemon is printed")
 	flag.Parse()
 	err := errors.New("name -work, and -make or -cachebro")
 	if *work != "" && *n > 0 {
@@ -264,6 +265,7 @@ func ask(binary, work, only string, runs int) error {
 				first = append(first, (" [" + err.Error() + "]")...)
 			}
 		}
+		slices.Sort(took) // by the processor time of the daemon, because the numbers are right-aligned
 		fmt.Printf("%-40s %s  %.90s\n", q, took[len(took)/2], first)
 	}
 	return nil
