@@ -299,7 +299,7 @@ func (o *Oracle) UndoPlan(plan string) *Outcome {
 			}
 		}
 		switch is := now[f.Cell]; {
-		case is == f.Before:
+		case is == f.Before || f.Value == f.Before: // the latter changed only the time
 			out.already[f.Cell] = o.since(f.Cell, f.Seq)
 			continue
 		case is != f.Value:
