@@ -114,8 +114,8 @@ func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
 	if mark.Load()&markFound != 0 && !several {
 		return
 	}
-	several = several && isRegular(st)
-	if several && c.recorded.has(f, name) {
+	listed := several && isRegular(st)
+	if listed && c.recorded.has(f, name) {
 		return
 	}
 	class := c.Class(name, isDir(st))
@@ -123,7 +123,7 @@ func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
 		return
 	}
 	if class == ignore.Tracked && c.scans.captured(name, st) {
-		if several {
+		if listed {
 			c.recorded.add(f, name, st.Nlink)
 		}
 		return
@@ -133,11 +133,14 @@ func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
 	if isRegular(st) && st.Size > 0 {
 		r.Reason = spool.NotRead
 	}
-	if c.append(r) {
+	if !c.append(r) {
+		return
+	}
+	if !several { // of several names, each is recorded
 		mark.Or(markFound)
-		if several {
-			c.recorded.add(f, name, st.Nlink)
-		}
+	}
+	if listed {
+		c.recorded.add(f, name, st.Nlink)
 	}
 }
 

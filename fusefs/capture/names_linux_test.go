@@ -188,3 +188,29 @@ func TestManyNames(t *testing.T) {
 		t.Errorf("names reported as found %d times", found)
 	}
 }
+
+// An ignored symbolic link has two names, and loses both. The state under each name is recorded
+// before its removal, so that an undo can restore both.
+func TestNamesOfIgnoredSymlink(t *testing.T) {
+	m := mount(t, map[string]string{".gitignore": "*.ign\n"}, nil)
+	source := m.src + "/"
+	err := errors.Join(os.Symlink("nowhere", source+"a.ign"), os.Link(source+"a.ign", source+"b.ign"))
+	held, err2 := unix.Open(filepath.Join(m.dir, "b.ign"), unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0) // the kernel keeps the inode
+	err = errors.Join(err, err2, os.Remove(filepath.Join(m.dir, "a.ign")), os.Remove(filepath.Join(m.dir, "b.ign")), unix.Close(held))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range m.end() {
+		if e.Kind == spool.KindVersion {
+			got = append(got, fmt.Sprint(e.Op, " ", e.Path, " ", e.Target))
+		}
+	}
+	want := []string{
+		fmt.Sprint(event.OpBaseline, " a.ign nowhere"), fmt.Sprint(event.OpUnlink, " a.ign nowhere"),
+		fmt.Sprint(event.OpBaseline, " b.ign nowhere"), fmt.Sprint(event.OpUnlink, " b.ign nowhere"),
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("recorded %q, want %q", got, want)
+	}
+}
