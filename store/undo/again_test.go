@@ -312,3 +312,18 @@ func TestNoDirectoryUnderATemporaryName(t *testing.T) {
 		t.Errorf("named %+v", d.Conflicts)
 	}
 }
+
+// A made a file and wrote to it, and B wrote the first content again. An undo of A removed the file,
+// though its content is B's work.
+func TestUndoKeepsWhatOthersWroteAgain(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("A", "sh", "t1", 10).do(tr.Write("a", "1\n"), tr.Write("a", "2\n"))
+	c.as("B", "vim", "t2", 11).do(tr.Write("a", "1\n"))
+	p := c.undo(Query{Select: store.Filter{Session: "A"}})
+	if len(p.Conflicts) != 1 || p.Conflicts[0].Actor.Session != "B" {
+		t.Errorf("named %+v", p.Conflicts)
+	}
+	c.carry(p)
+	c.want("a", "1\n")
+}

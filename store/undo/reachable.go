@@ -333,7 +333,7 @@ func (m *maker) keptBy(a *aims, n *node) *fact {
 			continue
 		}
 		f := &c.facts[i]
-		asMade := madeByUndone && c.same(f.value, c.base) // the others only undid a change
+		asMade := c.kind == metaCell && madeByUndone && c.same(f.value, c.base) // the others only undid a chmod
 		if f.v.Seq > placed && !f.found && f.v.Plan == "" && !asMade {
 			return f
 		}
