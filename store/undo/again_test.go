@@ -327,3 +327,18 @@ func TestUndoKeepsWhatOthersWroteAgain(t *testing.T) {
 	c.carry(p)
 	c.want("a", "1\n")
 }
+
+// B moved a file out of A's directory, which A renamed twice, and made another one of that name in it.
+// An undo of A did not know of it, because nothing ever was at that place under the directory's name in
+// between, and tried to remove the directory.
+func TestUndoKnowsWhatIsInADirectoryRenamedTwice(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("A", "sh", "t1", 10).do(tr.Mkdir("a", storetest.DirMode))
+	c.as("B", "vim", "t2", 11).do(tr.Write("a/f", "1\n"), tr.Rename("a/f", "g"))
+	c.as("A", "sh", "t3", 10).do(tr.Chmod("g", 0o755), tr.Rename("a", "c"), tr.Rename("c", "b"))
+	c.as("B", "vim", "t4", 11).do(tr.Write("b/f", "2\n"))
+	c.carry(c.undo(Query{Select: store.Filter{Session: "A"}}))
+	c.want("a/f", "2\n")
+	c.want("g", "1\n")
+}

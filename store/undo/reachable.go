@@ -359,7 +359,9 @@ func (m *maker) remaining(a *aims, d *node) (stays, others bool, err error) {
 		if v.Path == p {
 			return nil
 		}
-		if dir, name := split(v.Path); dir == p && (d.kids[name] == nil || !d.kids[name].known) {
+		dir, name := split(v.Path)
+		unread := d.kids[name] == nil || !d.kids[name].known || !a.h.sure[v.Path] // known perhaps, but not since the directory has this path
+		if dir == p && unread {
 			stays = true
 			others = others || v.Op != store.OpBaseline || v.Plan != ""
 		}
