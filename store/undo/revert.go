@@ -148,33 +148,51 @@ func (m *maker) restoreAims(paths []store.Path, seq uint64) (*aims, error) {
 	}
 	a := &aims{h: h, of: map[*cell]*aim{}, kept: map[*node]bool{}, dropped: map[*cell]bool{}, since: seq + 1, sel: func(*fact) bool { return true }}
 	existed := h.treeAt(seq)
-	for _, c := range h.cells() {
-		i := h.upTo(c, seq)
-		// A file that did not exist at seq has no content to return to. It only loses its name.
-		if i == len(c.facts) || c.kind != entryCell && !existed.has(c.of) {
-			continue
+	// A file that did not exist at seq has no content to return to. It only loses its name.
+	left := slices.DeleteFunc(h.cells(), func(c *cell) bool {
+		return h.upTo(c, seq) == len(c.facts) || c.kind != entryCell && !existed.has(c.of)
+	})
+	isAsked := func(c *cell) bool {
+		return asked(h.title(c)) || slices.ContainsFunc(c.facts, func(f fact) bool { return asked(f.v.Path) })
+	}
+	for before := -1; len(left) != before; {
+		before = len(left)
+		left = slices.DeleteFunc(left, func(c *cell) bool {
+			is := isAsked(c)
+			if is {
+				a.restoreCell(c, seq)
+			}
+			return is
+		})
+		if len(left) == 0 {
+			break
 		}
-		then := c.before(i)
-		if !asked(h.title(c)) && !slices.ContainsFunc(c.facts, func(f fact) bool { return asked(f.v.Path) }) {
-			continue
-		}
-		if then.unknown {
-			m.loseAt(h, c, unknownBefore(c.facts[0].v), 0)
-			continue
-		}
-		g := &aim{c: c, want: then, back: c.seq(i), from: c.facts[i].seqs[0]}
-		if store.OwnFile(c.name) {
-			g.want = value{}
-		}
-		if !c.same(g.want, c.now()) {
-			a.of[c] = g
-		}
+		// A directory that the plan moves to a requested path takes along what is in it.
+		after := a.outcome()
+		isAsked = func(c *cell) bool { return asked(a.pathAfter(after, c)) }
 	}
 	a.apartFromOthers(seq)
 	for _, p := range paths {
 		m.nameMovedAbove(a, p, seq)
 	}
 	return a, nil
+}
+
+// restoreCell adds the aim to give a cell the value that it had at version seq.
+func (a *aims) restoreCell(c *cell, seq uint64) {
+	i := a.h.upTo(c, seq)
+	then := c.before(i)
+	if then.unknown {
+		a.h.m.loseAt(a.h, c, unknownBefore(c.facts[0].v), 0)
+		return
+	}
+	g := &aim{c: c, want: then, back: c.seq(i), from: c.facts[i].seqs[0]}
+	if store.OwnFile(c.name) {
+		g.want = value{}
+	}
+	if !c.same(g.want, c.now()) {
+		a.of[c] = g
+	}
 }
 
 // nameMovedAbove lists a path that a restore cannot bring back, because a directory above it that

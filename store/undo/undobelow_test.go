@@ -2,6 +2,7 @@ package undo
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -307,5 +308,24 @@ func TestRestoreBelowRenamedDirectory(t *testing.T) {
 	p, err := Planner{Store: c.s}.Restore([]store.Path{"d/f"}, seq)
 	if err != nil || len(p.Steps) > 0 || len(p.Conflicts) != 1 || p.Conflicts[0].Path != "d/f" {
 		t.Fatalf("%v, steps %+v, named %+v", err, p.Steps, p.Conflicts)
+	}
+}
+
+// A restore of a directory that had been renamed moved it back, and left the new content of a file
+// that had been changed under the directory's new name.
+func TestRestoreOfRenamedDirectory(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "sh", "", 5).do(tr.Mkdir("d", storetest.DirMode), tr.Write("d/f", "1\n"), tr.Write("d/g", "g\n"))
+	seq := c.s.Seq()
+	c.do(tr.Rename("d", "e"), tr.Write("e/f", "2\n"), tr.Remove("e/g"))
+	p, err := Planner{Store: c.s}.Restore([]store.Path{"d"}, seq)
+	if err != nil || len(p.Conflicts) > 0 || len(p.Lost) > 0 {
+		t.Fatalf("%v, named %+v, lost %+v", err, p.Conflicts, p.Lost)
+	}
+	for _, path := range []store.Path{"d/f", "d/g"} {
+		if !slices.ContainsFunc(p.Steps, func(s store.Step) bool { return s.Path == path }) {
+			t.Errorf("no step for %s in %+v", path, p.Steps)
+		}
 	}
 }

@@ -62,6 +62,21 @@ func TestAttribution(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 	})
+	t.Run("of two plans in a row", func(t *testing.T) {
+		// The last writes of a plan used to belong to the next plan of the same process.
+		tr := newTree(t)
+		tr.add(7, 1, "cachebro", "cachebro undo --git", time.Second)
+		own := tr.key(7)
+		tr.a.beginPlan("git", own, at(0))
+		tr.a.endPlan("git", at(20*time.Millisecond))
+		tr.a.beginPlan("files", own, at(30*time.Millisecond))
+		tr.a.endPlan("files", at(time.Second))
+		for after, want := range map[time.Duration]string{-10: "git", 10: "git", 22: "git", 28: "files", 40: "files", 1010: "files", 2000: ""} {
+			if got := tr.a.PlanOf(own, at(after*time.Millisecond)); got != want {
+				t.Errorf("after %d ms: %q, want %q", after, got, want)
+			}
+		}
+	})
 	t.Run("beside a tool that only reads", func(t *testing.T) {
 		// Everything that the client's own processes wrote before the next tool call used to be
 		// attributed to this call.

@@ -248,14 +248,20 @@ func (a *Attribution) CarriesOutPlan() bool {
 	return slices.ContainsFunc(a.plans, func(p *planWindow) bool { return p.End == 0 && Alive(int(p.Owner.PID), p.Owner.Start) })
 }
 
-// PlanOf returns the plan that a process was carrying out at t, or "" if there was none.
-func (a *Attribution) PlanOf(key Key, t int64) string {
+// PlanOf returns the plan that a process was carrying out at t, or "" if there was none. Because the
+// times are inexact, it takes the plan that was nearest to t and at most windowSlack away.
+func (a *Attribution) PlanOf(key Key, t int64) (id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for i := len(a.plans) - 1; i >= 0; i-- {
-		if p := a.plans[i]; p.Owner == key && p.Begin <= t+windowSlack && (p.End == 0 || t <= p.End+windowSlack) {
-			return p.ID
+	nearest := windowSlack + 1
+	for _, p := range slices.Backward(a.plans) {
+		away := max(0, p.Begin-t)
+		if p.End != 0 {
+			away = max(away, t-p.End)
+		}
+		if p.Owner == key && away < nearest {
+			id, nearest = p.ID, away
 		}
 	}
-	return ""
+	return id
 }
