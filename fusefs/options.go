@@ -206,10 +206,11 @@ type Event struct {
 	Stat        event.Stat // after the operation; before it for OpUnlink and OpRmdir
 	// Replaced is the inode that lost its name to the rename, if there is one (OpRename), or the
 	// inode that got the name Path (OpExchange).
-	Replaced File
-	Class    ignore.Class // of Path; of Path2 if Path is excluded
-	Class2   ignore.Class // of Path2
-	Time     time.Time
+	Replaced     File
+	ReplacedStat event.Stat   // of Replaced, before the operation, for OpRename
+	Class        ignore.Class // of Path; of Path2 if Path is excluded
+	Class2       ignore.Class // of Path2
+	Time         time.Time
 }
 
 // Observer receives everything that happens on the mount. The handler of a request calls it

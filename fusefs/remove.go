@@ -325,7 +325,7 @@ func (o *contents) moveInodes(r *rename, ev *Event, exchange, replaces bool) {
 	default:
 		if replaces {
 			o.nameLost(r.dst, r.to, r.toName, &r.dstStat)
-			ev.Replaced = r.dst
+			ev.Replaced, ev.ReplacedStat = r.dst, r.dstStat.Stat
 		}
 		r.src.moveLink(r.from, r.fromName, r.to, r.newName)
 	}

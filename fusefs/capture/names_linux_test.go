@@ -214,3 +214,29 @@ func TestNamesOfIgnoredSymlink(t *testing.T) {
 		t.Errorf("recorded %q, want %q", got, want)
 	}
 }
+
+// A file with another name is renamed out of .git over a tracked file. It is recorded as a new file
+// and not as new content of the tracked one. Otherwise an undo would write to the other name.
+func TestLinkedFileComesFromGit(t *testing.T) {
+	m := mount(t, map[string]string{".gitignore": "*.ign\n", ".git/HEAD": "ref: refs/heads/main\n", ".git/alone": "moved", ".git/linked": "linked", "f": "old f", "g": "old g"}, nil)
+	err := errors.Join(
+		os.Link(m.src+"/.git/linked", m.src+"/other.ign"),
+		os.Rename(m.dir+"/.git/alone", m.dir+"/f"),
+		os.Rename(m.dir+"/.git/linked", m.dir+"/g"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range m.end() {
+		if e.Kind == spool.KindVersion && (e.Path == "f" || e.Path == "g") {
+			got = append(got, fmt.Sprint(e.Op, " ", e.Path, " ", e.Stat.Nlink, " ", e.content))
+		}
+	}
+	want := []string{
+		fmt.Sprint(event.OpBaseline, " f 1 old f"), fmt.Sprint(event.OpWrite, " f 1 moved"),
+		fmt.Sprint(event.OpBaseline, " g 1 old g"), fmt.Sprint(event.OpUnlink, " g 1 "), fmt.Sprint(event.OpCreate, " g 2 linked"),
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("recorded %q, want %q", got, want)
+	}
+}

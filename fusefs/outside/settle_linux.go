@@ -391,7 +391,7 @@ func (r *Recorder) recordMove(o *op, from, to event.Stat) {
 		Class: o.a.class(o.from.path, isDir(to)), Class2: o.b.class(o.to.path, isDir(to))}
 	fromWriters, toWriters := r.entries[o.from.path].openedBy(), r.entries[o.to.path].openedBy()
 	if o.replaced != nil {
-		ev.Replaced = o.replaced
+		ev.Replaced, ev.ReplacedStat = o.replaced, o.to.st
 		if o.op == event.OpExchange {
 			ev.OtherTarget = target(o.from.path, from)
 			o.replaced.dropName(b)
