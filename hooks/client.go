@@ -72,7 +72,7 @@ func (o options) dialect() clients.Dialect {
 	return d
 }
 
-// translate turns another client's event into the form of Claude Code's. f is the event as the
+// translate turns another client's event into one of Claude Code's form. f is the event as the
 // client sent it.
 func translate(d clients.Dialect, client string, e event, f fields) event {
 	e.clientName = e.name

@@ -30,7 +30,7 @@ type watched struct {
 	segments, versions int64
 	machines, problems int
 	took               time.Duration
-	last               time.Time // when the last round ended that did not fail as a whole
+	last               time.Time // end of the last round that did not fail completely
 }
 
 func newHealth(every time.Duration) *health {
@@ -59,7 +59,7 @@ func (h *health) round(project string, f fleet.FeedResult, err error, took time.
 }
 
 // overdue returns a project whose last successful import round is too old, or "" if there is none.
-// If no round was recorded for too long, it returns "any project".
+// If there was no round at all for that time, it returns "any project".
 func (h *health) overdue() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -8,7 +8,7 @@ var (
 	Now       = Time{Nsec: bsdNow}
 )
 
-// KeepSize is a bit of the argument mode of Allocate. With it, the size of the file does not
+// KeepSize is a bit of the mode that Allocate takes. If it is set, the size of the file does not
 // change.
 const KeepSize = 1
 
@@ -27,8 +27,8 @@ func Rename(from int, old string, to int, name string, flags uint32) error {
 	return unix.RenameatxNp(from, old, to, name, flags)
 }
 
-// Allocate reserves n bytes at off. Modes other than KeepSize would remove or zero content. They
-// fail with EOPNOTSUPP.
+// Allocate reserves n bytes at off. Bits other than KeepSize would remove or zero content, so
+// they fail with EOPNOTSUPP.
 func Allocate(fd int, mode uint32, off, n int64) error {
 	if mode&^KeepSize != 0 {
 		return unix.EOPNOTSUPP

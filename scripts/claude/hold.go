@@ -30,8 +30,8 @@ func held(b *bench, c *checks) {
 
 	m := b.conv("hold")
 	m.do(write("one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\n"))
-	// In the answer right after the change, the client itself refuses a Write. From the next answer
-	// on, the client would overwrite the change.
+	// If the model's next turn after the change is a Write, the client itself refuses it. In later
+	// turns, a Write would overwrite the change.
 	m.do(shell("true"))
 	m.steps[1].act = theirs("other-one", "sed -i s/two/2/ note.txt")
 	blind := m.do(write("one\ntwo\nthree\nfour\nfive\nsix\nVII\neight\n"))

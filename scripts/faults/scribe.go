@@ -29,7 +29,7 @@ var scribeFiles = []string{"w1.txt", "w2.txt", "w3.ign", "w4.txt"}
 
 // scribes runs several scribes until standard input ends. A scribe appends numbered records to a
 // file of a tree, and prints each record that it has written. Half of the scribes keep their files
-// open. A record that went to a file without a name is printed after "gone TIME ", where TIME is
+// open. Before a record that went to a file without a name, it prints "gone TIME ", where TIME is
 // the time, in ns, at which the loss of the name was first noticed.
 func scribes(dir string, seed int64) error {
 	var stop atomic.Bool
@@ -110,8 +110,8 @@ func startWriting(dir string, seed int64) (*writing, error) {
 }
 
 // end stops the scribes and returns the records that they have written. It leaves out records in
-// files that had lost their names before a plan began. The agent had removed those files, so
-// without cachebro the records would be lost too.
+// files that had lost their names before the undo or redo began. The trial's program had removed
+// those files, so without cachebro the records would be lost too.
 func (w *writing) end(planned time.Time) ([]string, error) {
 	err := w.in.Close()
 	done := make(chan error, 1)
@@ -203,7 +203,7 @@ func (t *trial) nowhere(p *place, records []string, since time.Time) ([]string, 
 	return left, nil
 }
 
-// overBudget returns the original names of files for which the history says that a content was not
+// overBudget returns the original names of the files of which, by the history, a content was not
 // saved because the budget for ignored files was spent. On a slow machine, the scribes on one mount
 // use up that budget.
 func (t *trial) overBudget(list []version) map[string]bool {
@@ -225,9 +225,9 @@ func (t *trial) overBudget(list []version) map[string]bool {
 	return unsaved
 }
 
-// longestFirst moves to the front the newest version of each file and each version after which the
-// file became shorter. Together these versions contain everything that was ever appended. Reading
-// all of many thousands of versions took minutes.
+// longestFirst sorts the versions so that two kinds come first: the newest version of each file, and
+// each version after which the file became shorter. Together these contain everything that was ever
+// appended. Reading many thousands of versions would take minutes.
 func longestFirst(list []version) []version {
 	slices.SortFunc(list, func(a, b version) int { return int(b.Seq) - int(a.Seq) })
 	var first, rest []version

@@ -715,7 +715,7 @@ func TestPages(t *testing.T) {
 		}
 		p.write("long.txt", long.String()+"the Needle and a needle\n")
 
-		// A search shows its hit at the right line, with the match marked, and leads back.
+		// A search shows its hit at the right line, with the match marked, and the Back button returns to it.
 		b.do(chromedp.Navigate(base + "search"))
 		b.until("the search is there", `document.activeElement.id == "q"`)
 		b.key(strings.Split("needle", "")...)

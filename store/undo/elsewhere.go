@@ -27,8 +27,8 @@ func (s Side) state() state {
 
 func (e Entry) side() Side { return Side{Mode: e.Mode, Size: e.Size, Blob: e.Blob, Target: e.Target} }
 
-// Elsewhere is the state that a path had or has in another tree, such as that of another machine,
-// and that it should get here.
+// Elsewhere is the state of a path in another tree, for example on another machine. A plan gives the
+// path the same state in this tree.
 type Elsewhere struct {
 	Path store.Path
 	Was  *Side // state that Want replaces; only a path in this state is changed; nil: any
@@ -45,12 +45,12 @@ type Transfer struct {
 	// Held means that the process that carries out the plan has the content of every Want. Then only
 	// contents that must be merged are needed here.
 	Held bool
-	// Merge merges changes of texts that were also changed here, if their lines do not overlap.
+	// Merge merges the changes of a text into changes made here, if the changed lines do not overlap.
 	// Force overwrites what was changed here.
 	Merge, Force bool
 }
 
-// Elsewhere plans to make the changes of a transfer. A path that has another state than Was is in
+// Elsewhere plans to make the changes of a transfer. A path whose state is not Was is in
 // Conflicts, unless the changes can be merged or are forced. A file that exists in both trees keeps
 // its owner, its attributes, and the bits of its mode that the transfer does not change. If Was is
 // nil, only the executable bits of the mode are changed, and ignored files are left alone.
@@ -80,7 +80,7 @@ func (p Planner) Wanted(t Transfer) (map[store.Hash]int64, error) {
 	return m.wanted, err
 }
 
-// want notes, for Wanted, that the plan needs a content.
+// want notes, for Wanted, that the plan needs the content of a state.
 func (m *maker) want(st state) {
 	if m.wanted != nil && st.regular() && st.blob != (store.Hash{}) && !m.contents.has(st.blob) {
 		m.wanted[st.blob] = st.size
@@ -116,7 +116,7 @@ func (m *maker) elsewhere(f Elsewhere, t *Transfer) (g goal, ok bool, err error)
 	}
 	if !have.absent() && have.kind() == want.kind() {
 		mode := have.mode
-		if was.kind() == want.kind() { // otherwise each tree made a file of its own
+		if was.kind() == want.kind() { // if not, each tree made a file of its own
 			mode = mergedMode(have.mode, was.perm(), want.perm())
 		}
 		if have.sameFile(want) || f.Was != nil && was.sameFile(want) { // the content stays
@@ -154,8 +154,8 @@ func (m *maker) elsewhere(f Elsewhere, t *Transfer) (g goal, ok bool, err error)
 	return g, true, nil
 }
 
-// mergedMode makes the changes of permissions from was to want in the mode have. The owner, group or
-// others get no permission if they have none in have.
+// mergedMode returns the mode have with the permissions added and removed that differ between the
+// modes was and want. Owner, group or others get no permission if have gives them none at all.
 func mergedMode(have, was, want uint32) uint32 {
 	added := want &^ was
 	for _, users := range [...]uint32{0o700, 0o070, 0o007} {
@@ -166,8 +166,8 @@ func mergedMode(have, was, want uint32) uint32 {
 	return have&^(was&^want) | added
 }
 
-// sameFile is like sameContent, but compares states of different trees, in one of which the content
-// of an empty file may be unknown.
+// sameFile is like sameContent, but compares states of different trees. One of these trees may not
+// know the content of an empty file.
 func (s state) sameFile(o state) bool {
 	return s.sameContent(o) || s.regular() && o.regular() && s.size == 0 && o.size == 0
 }
@@ -213,7 +213,7 @@ func (p Planner) Taken(q Query) (title string, of []Elsewhere, err error) {
 
 // Then returns the state of each path in the directories dirs at a moment, to restore the same tree
 // on another machine. Without dirs it returns all paths. A path that existed only at other times
-// is absent. Paths that this history has never recorded are left out.
+// is returned with an absent state. Paths that this history has never recorded are left out.
 func (p Planner) Then(dirs []store.Path, seq uint64) (out []Elsewhere, err error) {
 	m := p.looker()
 	err = p.Store.View(func(v *store.View) error {
@@ -233,8 +233,8 @@ func (p Planner) Then(dirs []store.Path, seq uint64) (out []Elsewhere, err error
 }
 
 // below adds the entries that a directory had at a moment, each with its subtree. It also adds paths
-// that existed only at other times. If was is not set, the directory did not exist at the moment.
-// some selects the entries; nil: all.
+// that existed only at other times. The parameter was is false if the directory did not exist at that
+// moment. The function some selects the entries; if it is nil, all are added.
 func (m *listing) below(dir store.Path, was bool, seq uint64, some func(store.Path) bool, out *[]Elsewhere) error {
 	all := map[store.Path]Elsewhere{}
 	err := m.view.Children(dir, func(c store.Path) bool {

@@ -7,8 +7,8 @@ import (
 	"cachebro/store"
 )
 
-// TestUndoOfWhatCameBackInAMerge: a redo merged a change with a later change of another line. An
-// undo of the first change then does nothing and lists that redo as the reason.
+// TestUndoOfWhatCameBackInAMerge undoes a change and redoes it after another line was changed, so
+// that the redo merges. An undo of the change must then do nothing and list that redo as the reason.
 func TestUndoOfWhatCameBackInAMerge(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr

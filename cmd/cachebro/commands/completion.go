@@ -20,11 +20,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// completeWait is how long completion waits for the daemon. It does not start a daemon.
+// completeWait is how long completion waits for a running daemon. Completion starts none.
 const completeWait = 2 * time.Second
 
-// completeValues lets shells complete the values of flags, and arguments according to their names in
-// the usage line (see completer.argument). Cobra itself completes only commands and flags.
+// completeValues lets shells complete the values of flags. It also lets them complete arguments, whose
+// kinds follow from their names in the usage line (see completer.argument). Cobra itself completes only commands and flags.
 func completeValues(e *cli.Env, c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		completeValues(e, sub)

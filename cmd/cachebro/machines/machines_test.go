@@ -6,7 +6,7 @@ import (
 	"cachebro/store/remote"
 )
 
-// A history that two more hosts continued has versions from three hosts.
+// If two more hosts continue a history, it has versions from three hosts.
 func TestWrote(t *testing.T) {
 	all := remote.Head{Machine: remote.Machine{Name: "agent3"}, Former: []remote.Former{
 		{Machine: remote.Machine{Name: "agent1"}, N: 2, Seq: 10},

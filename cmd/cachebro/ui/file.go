@@ -421,7 +421,8 @@ func matcher(q url.Values) func([]byte) []mark {
 	if q.Get("regex") != "1" {
 		pattern = regexp.QuoteMeta(pattern)
 	}
-	if pattern == strings.ToLower(pattern) { // search ignores case, but a pattern with capitals is marked only as written
+	// The search ignores case. The marks do so only for a pattern without capital letters.
+	if pattern == strings.ToLower(pattern) {
 		pattern = "(?i)" + pattern
 	}
 	re, err := regexp.Compile(pattern)

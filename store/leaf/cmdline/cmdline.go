@@ -4,9 +4,9 @@
 //
 // It masks the value of an option, variable or header whose name indicates a secret, tokens of a
 // well-known form, and passwords in addresses. If a command names a file that may hold secrets
-// ([ignore.Secret]), text written into that file is a secret too. Then only the program, its
-// options and the names of such files are not masked. In doubt, the rules mask too much. They
-// cannot find a secret that looks like an ordinary word in an ordinary place.
+// ([ignore.Secret]), text written into that file is a secret too. Then everything
+// except the program, its options and the names of such files is masked. When in doubt, the rules
+// mask. They cannot find a secret that looks like an ordinary word in an ordinary place.
 package cmdline
 
 import (
@@ -44,7 +44,7 @@ var (
 	pass  = text.LazyRegexp(`(\bpass:)([^\s'"]+)`)
 	// opaque matches long words that may be a key. Their characters are checked separately.
 	opaque = text.LazyRegexp(`[A-Za-z0-9+_=-]{32,}`)
-	// value matches an argument after which the next argument is a secret.
+	// value matches an argument that is followed by a secret.
 	value = text.LazyRegexp(`(?i)^-{1,2}[\w.-]*(?:` + secretName + `|pwd\b|\bauth\b|\bpsk\b)[\w.-]*$`)
 )
 
@@ -94,7 +94,7 @@ func Mask(args []string) []string {
 	return out
 }
 
-// second masks the argument after -u, which may be a user with a password, or after -H.
+// second masks the argument after -H, or after -u, which may be a user with a password.
 func second(option, arg string) string {
 	if strings.HasPrefix(strings.ToLower(option), "-h") || option == "--header" {
 		return Text(arg)
@@ -152,7 +152,7 @@ func Text(s string) string {
 	return strings.Join(parts, "")
 }
 
-// command masks one simple command of a script, with its separator. secretFile reports whether the
+// command masks one simple command of a script. The separator after the command is kept. secretFile reports whether the
 // command names a file with secrets.
 func command(s string) (masked string, secretFile bool) {
 	words := split(s)
@@ -336,7 +336,7 @@ func quoted(w string) string {
 }
 
 // Line returns a script on one line of about width bytes. It joins lines with "; " and cuts a long
-// result at a character.
+// result between two characters.
 func Line(s string, width int) string {
 	lead := ""
 	if strings.HasPrefix(s, " ") {
@@ -352,8 +352,8 @@ func Line(s string, width int) string {
 	return Cut(lead+strings.Join(parts, "; "), width)
 }
 
-// Cut returns the beginning of a text, about width bytes. It cuts a longer text at a character and
-// appends More.
+// Cut returns the beginning of a text, about width bytes. It cuts a longer text between two
+// characters and appends More.
 func Cut(s string, width int) string {
 	if len(s) <= width {
 		return s

@@ -5,7 +5,7 @@
 // At a terminal, an action is one typed line. It consists of everything that the shell and its
 // foreground processes did between two inputs (fusefs/capture/lines.go explains how that is known).
 // Without a terminal an action is a job, that is, the processes of one process group, named after the
-// topmost process. So make and its hundred compilers are one job. If the group is not known, the
+// topmost process. A make with a hundred compilers is one job. If the group is not known, the
 // action is a single process. A sandbox (bubblewrap) makes empty files and directories as mount
 // points; their later removal belongs to the action that made them (describer.attributedTo). After
 // half a minute without a change a new action begins.

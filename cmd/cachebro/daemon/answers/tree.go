@@ -59,15 +59,16 @@ type digests struct {
 	sums  map[store.Path]digest // by directory; "" is the root
 }
 
-// digestOf returns the digest of the file or directory at a path now. The digest takes the log into
-// account up to version seq.
+// digestOf returns the digest of the file or directory that a path names now. The digest takes the
+// log into account up to version seq.
 func (t *digests) digestOf(p store.Path) (d digest, seq uint64, err error) {
 	if err := t.follow(); err != nil {
 		return digest{}, 0, err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	// Add both, because a path can change between a directory and a file.
+	// A path is a directory or a file, so one of the two digests is empty. Both are added because
+	// the path may have become the other kind.
 	return t.sums[p].plus(t.files[p], false), t.seq, nil
 }
 

@@ -40,7 +40,7 @@ type process struct {
 	args    string // joined by spaces, for comparisons
 	session string // the first session that its environment names
 	// client is the second, different session that its environment names, or "" if there is none.
-	// Usually session then belongs to a "cachebro run", and client to the agent that runs in it.
+	// Usually the first one belongs to a "cachebro run", and the second to the agent that runs in it.
 	client string
 	seen   int64
 }
@@ -54,14 +54,14 @@ type window struct {
 	End   int64         `json:"end,omitempty"` // ns, 0 while open
 }
 
-// sessionAt is a session, and the time since which a client process has worked for it. A process
+// sessionAt is a session, and the time at which a client process began to work for it. A process
 // may have several sessions, one after the other (/clear, /resume).
 type sessionAt struct {
 	Time    int64           `json:"t"`
 	Session store.SessionID `json:"s"`
 }
 
-// promptAt is a prompt, and the time since which a session has worked on it.
+// promptAt is a prompt, and the time at which a session began to work on it.
 type promptAt struct {
 	time   int64
 	prompt string
@@ -82,12 +82,12 @@ type Attribution struct {
 	procs    map[Key]*process
 	clients  map[Key][]sessionAt
 	prompts  map[store.SessionID][]promptAt
-	windows  []*window       // by begin
+	windows  []*window       // sorted by Begin
 	branches map[Key]*window // the call for which each direct child of a client was started
 	plans    []*planWindow
 	agents   map[agentKey]string // the prompt that started each sub-agent
-	// continues is keyed by the prompts that the client itself sent. Each value is the prompt,
-	// typed by a person, that the key continues.
+	// continues maps each prompt that the client itself sent to the prompt, typed by a person, that
+	// it continues.
 	continues map[string]string
 }
 
@@ -179,7 +179,7 @@ func (a *Attribution) client(key Key, id store.SessionID, t int64) {
 	a.clients[key] = append(list, sessionAt{t, id})
 }
 
-// Prompt records that a session works on a prompt from t on.
+// Prompt records that a session works on a prompt, beginning at time t.
 func (a *Attribution) Prompt(id store.SessionID, prompt string, t int64) {
 	if id == "" || prompt == "" {
 		return
@@ -276,7 +276,7 @@ func (a *Attribution) chainLocked(key Key) []Key {
 	return chain
 }
 
-// Family returns the newest process with a pid and all its descendants. known reports
+// Family returns the newest process that has this pid, and all its descendants. known reports
 // whether anything is known of that process.
 func (a *Attribution) Family(pid uint32) (all map[Key]bool, known bool) {
 	a.mu.Lock()
@@ -299,8 +299,8 @@ func (a *Attribution) Family(pid uint32) (all map[Key]bool, known bool) {
 }
 
 // findLocked finds the session that the processes in chain work for. It is the session of the
-// nearest client, and at is that client's index in chain. If there is no client, it is the session
-// that the nearest environment names, and at is -1.
+// nearest client, and the second result is that client's index in chain. If there is no client, it is
+// the session in the environment of the nearest process that has one, and the index is -1.
 func (a *Attribution) findLocked(chain []Key, t int64) (id store.SessionID, at int, ok bool) {
 	for i, key := range chain {
 		list := a.clients[key]
@@ -360,8 +360,8 @@ func (a *Attribution) Actor(key Key, uid uint32, t int64, path string) store.Act
 	return out
 }
 
-// Continue records that the client itself sent prompt, and that prompt continues typed. A person
-// typed typed, or it continues such a prompt.
+// Continue records that the client itself sent the first prompt to go on with the second one, which
+// was typed by a person or goes back to such a prompt itself.
 func (a *Attribution) Continue(prompt, typed string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -371,8 +371,8 @@ func (a *Attribution) Continue(prompt, typed string) {
 	}
 }
 
-// typedLocked returns the typed prompt that prompt continues, or prompt itself if it continues
-// none.
+// typedLocked returns the prompt, typed by a person, that the given one continues. If it continues
+// none, the result is the given prompt.
 func (a *Attribution) typedLocked(prompt string) string {
 	if typed := a.continues[prompt]; typed != "" {
 		return typed
@@ -380,8 +380,8 @@ func (a *Attribution) typedLocked(prompt string) string {
 	return prompt
 }
 
-// PromptOf returns the prompt, typed by a person, to which prompt belongs. A sub-agent works for
-// the prompt that started it, even if its session has received newer prompts.
+// PromptOf returns the prompt, typed by a person, to which the given prompt belongs. A sub-agent works
+// for the prompt that started it, even if its session has received newer prompts.
 func (a *Attribution) PromptOf(session store.SessionID, agent, prompt string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
