@@ -1,12 +1,10 @@
 package fusefs
 
 import (
-	"os"
 	"slices"
 	"testing"
 
 	"cachebro/fusefs/sys"
-	"cachebro/store/leaf/event"
 
 	"golang.org/x/sys/unix"
 )
@@ -42,55 +40,6 @@ func TestForgottenDirectoryKeepsNames(t *testing.T) {
 	forget("over")
 	f.sh("rm over/d/b")
 	names("a")
-}
-
-// A directory is still known, as under an inotify watch, after the kernel has forgotten the directory
-// above it. Then another server takes over. That server used to record changes of a file in the
-// directory under a path that lacked its beginning. When the directory was forgotten too, the server
-// panicked while it held a lock, and the mount stood still.
-func TestTakeOverOfNameInForgottenDirectory(t *testing.T) {
-	dir := t.TempDir()
-	ledger, err := NewLedger()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ledger.Close()
-	serve := func(takeOver bool) *overlay {
-		source, err := os.Open(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		o, err := newOverlay(&Options{Source: source, Ledger: ledger, TakeOver: takeOver})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return o
-	}
-	find := func(o *overlay, parent *inode, name string, ino uint64, mode uint32) *inode {
-		n, _ := o.ref(parent, name, &sys.Stat{Stat: event.Stat{Dev: 1, Ino: ino, Birth: 7, Mode: mode}})
-		return n
-	}
-	first := serve(false)
-	up := find(first, first.root.node, "up", 2, unix.S_IFDIR)
-	d := find(first, up, "d", 3, unix.S_IFDIR)
-	find(first, first.root.node, "a", 4, unix.S_IFREG)
-	find(first, d, "b", 4, unix.S_IFREG)
-	first.Forget(up.id, 1)
-	first.ledger.head.initLen = 1 // as after the handshake with the kernel
-	first.close()
-
-	o := serve(true)
-	defer o.close()
-	o.restore(nil)
-	a, d := o.table.find(key{1, 4, 7}), o.table.find(key{1, 3, 7})
-	if is := a.Paths(0); !slices.Equal(is, []string{"a"}) {
-		t.Errorf("the names are %q", is)
-	}
-	o.Forget(d.id, 1)
-	find(o, find(o, find(o, o.root.node, "up", 2, unix.S_IFDIR), "d", 3, unix.S_IFDIR), "b", 4, unix.S_IFREG)
-	if is := a.Paths(0); !slices.Equal(is, []string{"up/d/b", "a"}) {
-		t.Errorf("the names are %q after b was looked up", is)
-	}
 }
 
 func (f *fixture) inode(name string) *inode {
