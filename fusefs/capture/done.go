@@ -418,7 +418,7 @@ func (c *Capture) Beside(by fusefs.Caller, op event.Op, p, newPath string, st ev
 
 // attributes reads the extended attributes of f for a version. markBare records that a file has
 // none.
-func (c *Capture) attributes(f fusefs.File) string {
+func attributes(f fusefs.File) string {
 	if f == nil {
 		return ""
 	}
@@ -447,7 +447,7 @@ func (c *Capture) attributes(f fusefs.File) string {
 
 func (c *Capture) withXattrs(f fusefs.File, st event.Stat) event.Stat {
 	if st.Mode&modeType != modeLink {
-		st.Attrs = c.attributes(f)
+		st.Attrs = attributes(f)
 	}
 	return st
 }
