@@ -17,7 +17,7 @@ import (
 // directories. The offset in a request is the source's own cookie (d_off) of the last entry that
 // the kernel used. A cookie stays valid when entries are deleted. The index of an entry would not.
 
-// OpenDir is not implemented; see above.
+// OpenDir answers ENOSYS; see above.
 func (o *namespace) OpenDir(<-chan struct{}, *fuse.OpenIn, *fuse.OpenOut) fuse.Status {
 	return fuse.ENOSYS
 }

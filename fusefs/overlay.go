@@ -24,7 +24,7 @@ const rootID = fuse.FUSE_ROOT_ID
 
 // namespace owns names and inodes. It finds the source file of a node, and that file's attributes.
 type namespace struct {
-	fuse.RawFileSystem // answers ENOSYS to requests not implemented here: Access, OpenDir
+	fuse.RawFileSystem // answers ENOSYS to the requests that the overlay leaves out: Access, OpenDir
 
 	obs        Observer
 	finder     Finder // obs, if obs is a Finder
@@ -84,8 +84,8 @@ type overlay struct {
 	prepared prepared
 }
 
-// Access is not implemented, because the kernel checks permissions (default_permissions). OpenDir
-// and ReleaseDir are not implemented, so that the kernel caches directories.
+// Access gets ENOSYS, because the kernel checks permissions (default_permissions). OpenDir and
+// ReleaseDir get it so that the kernel caches directories.
 var _ fuse.RawFileSystem = (*overlay)(nil)
 
 func newOverlay(opt *Options) (*overlay, error) {

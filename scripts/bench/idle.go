@@ -37,7 +37,8 @@ func ticks() (busy, all uint64) {
 		if err != nil {
 			continue // the first field is a name
 		}
-		if all += n; i != 4 && i != 5 { // fields 4 and 5 count idle time and time waiting for a disk
+		all += n
+		if i != 4 && i != 5 { // fields 4 and 5 count idle time and time waiting for a disk
 			busy += n
 		}
 	}

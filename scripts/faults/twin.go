@@ -392,8 +392,10 @@ func (t *trial) inExcluded(want, now *snapshot, d difference) bool {
 		ino := now.names[d.path].ino
 		_, existed := t.everExisted[d.path]
 		names := t.now[ino] // a file that came there with its directory does not count either
-		return existed || t.wasInside[[2]uint64{now.names[filepath.Dir(d.path)].ino, ino}] || names != nil && !slices.ContainsFunc(names, func(p string) bool { return !excluded(p) }) ||
-			slices.ContainsFunc(names, func(p string) bool { return excluded(p) && belowExcluded(p) == belowExcluded(d.path) })
+		wasInside := t.wasInside[[2]uint64{now.names[filepath.Dir(d.path)].ino, ino}]
+		onlyExcluded := names != nil && !slices.ContainsFunc(names, func(p string) bool { return !excluded(p) })
+		movedAlong := slices.ContainsFunc(names, func(p string) bool { return excluded(p) && belowExcluded(p) == belowExcluded(d.path) })
+		return existed || wasInside || onlyExcluded || movedAlong
 	}
 	return true
 }

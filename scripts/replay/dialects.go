@@ -125,7 +125,7 @@ func (pl *player) lost(agent int) error {
 	case codex:
 		pl.rollout(agent).record("compacted", fields{"message": ""})
 	case opencode:
-		if agent != 0 { // the daemon is told only that a sub-agent's context begins, so begin a new context
+		if agent != 0 { // a sub-agent's context begins, and the daemon gets no other event for it
 			_, err := pl.hook(agent, "SubagentStart", nil)
 			return err
 		}

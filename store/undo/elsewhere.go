@@ -169,7 +169,8 @@ func mergedMode(have, was, want uint32) uint32 {
 // sameFile is like sameContent, but compares states of different trees. One of these trees may not
 // know the content of an empty file.
 func (s state) sameFile(o state) bool {
-	return s.sameContent(o) || s.regular() && o.regular() && s.size == 0 && o.size == 0
+	bothEmpty := s.regular() && o.regular() && s.size == 0 && o.size == 0
+	return bothEmpty || s.sameContent(o)
 }
 
 // Taken returns the changes that a query selects in this history, to undo them on another machine.

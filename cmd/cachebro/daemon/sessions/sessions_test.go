@@ -134,7 +134,7 @@ func TestSessionHearsOfOthers(t *testing.T) {
 	}
 }
 
-// With a prompt, the main loop is told once what others changed in the files that it was shown.
+// With a prompt, the main loop learns once what others changed in the files that it was shown.
 func TestPromptTellsOfOthers(t *testing.T) {
 	p := daemontest.New(t)
 	_, h := open(t, p)
