@@ -1,8 +1,6 @@
 package hooks
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"os"
 	"slices"
@@ -11,6 +9,7 @@ import (
 
 	"cachebro/hooks/clients"
 	"cachebro/store/leaf/procfs"
+	"cachebro/store/leaf/text"
 )
 
 // clientPID returns the pid of the client that runs the hooks. Clients start hooks through a shell,
@@ -131,10 +130,5 @@ func translate(d clients.Dialect, client string, e event, f fields) event {
 
 // digest makes an id out of identifying parts.
 func digest(client string, parts ...string) string {
-	h := sha256.New()
-	for _, p := range parts {
-		h.Write([]byte(p))
-		h.Write([]byte{0})
-	}
-	return client + "-" + hex.EncodeToString(h.Sum(nil)[:8])
+	return client + "-" + text.Hash([]byte(strings.Join(parts, "\x00") + "\x00"))[:16]
 }

@@ -150,15 +150,11 @@ func (c *scene) contextSize() *contextSize {
 // contextFile returns the file that holds a record of the reader's context, or "" if no records are
 // kept.
 func (c *scene) contextFile(ext string) string {
-	dir := c.chainDir()
-	if dir == "" {
-		return ""
-	}
 	name := c.session
 	if c.agent != "" {
 		name += "." + c.agent
 	}
-	return filepath.Join(dir, fileName(name)+ext)
+	return c.stateFile(name, ext)
 }
 
 func (s *contextSize) save() {

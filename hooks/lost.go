@@ -15,13 +15,7 @@ import (
 // daemon first sends the event "lost", which begins a new epoch for the session's readers.
 
 // lostFile returns the session's marker file, or "" without a state directory.
-func (c *scene) lostFile() string {
-	dir := c.chainDir()
-	if dir == "" {
-		return ""
-	}
-	return filepath.Join(dir, fileName(c.session)+".lost")
-}
+func (c *scene) lostFile() string { return c.stateFile(c.session, ".lost") }
 
 func (c *scene) markLost() {
 	file := c.lostFile()

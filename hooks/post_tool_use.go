@@ -2,10 +2,9 @@ package hooks
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"strings"
 
+	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 )
 
@@ -139,8 +138,7 @@ func (c *call) ownEdit(ctx context.Context) {
 			return
 		}
 		after = strings.Replace(before, e.Old, e.New, n)
-		sum := sha256.Sum256([]byte(before))
-		e.Before = hex.EncodeToString(sum[:])
+		e.Before = text.Hash([]byte(before))
 	case "Write":
 		after = c.response.str("content")
 		if after == "" || after != c.input.str("content") || c.response.truth("userModified") {

@@ -22,6 +22,9 @@ import (
 // has received the event.
 func tellOthers(ctx context.Context, env Env, opt options, ev event) (wait func()) {
 	tell := reporters[ev.name]
+	if tell == nil {
+		tell = handlers[ev.name]
+	}
 	if tell == nil || ev.session == "" {
 		return func() {}
 	}
@@ -61,7 +64,7 @@ func tellOthers(ctx context.Context, env Env, opt options, ev event) (wait func(
 	}
 }
 
-func (c *call) tellOtherProjects(ctx context.Context, tell func(context.Context, *call)) {
+func (c *call) tellOtherProjects(ctx context.Context, tell func(context.Context, *call) answer) {
 	c.breaker = breaker{file: breakerFile(c.env.Paths, c.root), now: c.env.Now}
 	if c.breaker.open() {
 		c.markLost()
@@ -85,58 +88,58 @@ func (c *call) tellOtherProjects(ctx context.Context, tell func(context.Context,
 // changesContext are the events that may change what a context holds.
 var changesContext = map[string]bool{"SessionStart": true, "SessionEnd": true, "PreCompact": true, "PostCompact": true}
 
-// reporters holds, for each event, the function that reports it to the session's other projects.
-var reporters = map[string]func(context.Context, *call){
-	"SessionStart":       reportStart,
+// reporters holds the events that are reported to the session's other projects by another function
+// than the one that handles them in its own project.
+var reporters = map[string]func(context.Context, *call) answer{
+	"SessionStart":       func(ctx context.Context, c *call) answer { _, _ = c.reportStart(ctx); return answer{} },
 	"UserPromptSubmit":   reportPrompt,
 	"PreToolUse":         reportCall,
 	"PostToolUse":        reportResult,
 	"PostToolUseFailure": reportResult,
-	"PostToolBatch":      func(ctx context.Context, c *call) { postToolBatch(ctx, c) },
-	"PreCompact":         func(ctx context.Context, c *call) { preCompact(ctx, c) },
-	"PostCompact":        func(ctx context.Context, c *call) { postCompact(ctx, c) },
-	"SubagentStart":      func(ctx context.Context, c *call) { subagentStart(ctx, c) },
-	"SubagentStop":       func(ctx context.Context, c *call) { subagentStop(ctx, c) },
 	"Stop":               reportStop,
-	"SessionEnd":         func(ctx context.Context, c *call) { sessionEnd(ctx, c) },
 }
 
-func reportStart(ctx context.Context, c *call) {
-	_, err := c.tell(ctx, wire.SessionEvent{Event: "start", Source: c.source})
+func (c *call) reportStart(ctx context.Context) (wire.SessionAnswer, error) {
+	known, err := c.tell(ctx, wire.SessionEvent{Event: "start", Source: c.source})
 	if c.transcript != "" && c.opt.client == "" {
 		c.chain().begin(c.transcript)
 		c.contextSize().begin(c.record(), err == nil && c.source == "compact")
 	}
+	return known, err
 }
 
-func reportPrompt(ctx context.Context, c *call) {
+func reportPrompt(ctx context.Context, c *call) answer {
 	_, _ = c.tell(ctx, wire.SessionEvent{Event: "prompt", Text: c.recordable(c.text, 400), Given: tokensOf(len(c.text)), Beside: true})
+	return answer{}
 }
 
-func reportStop(ctx context.Context, c *call) {
+func reportStop(ctx context.Context, c *call) answer {
 	_, _ = c.tell(ctx, wire.SessionEvent{Event: "stop", Given: tokensOf(len(c.reply))})
+	return answer{}
 }
 
-func reportCall(ctx context.Context, c *call) {
+func reportCall(ctx context.Context, c *call) answer {
 	c.tellQueued(ctx)
 	if isOurs(c.tool) && !c.checkChain(ctx) {
-		return
+		return answer{}
 	}
 	t := c.toolCall()
 	if isOurs(c.tool) {
 		t.Context = c.readLosses()
 	}
 	_, _ = c.ask(ctx, wire.MToolBegin, t, nil, nil)
+	return answer{}
 }
 
-func reportResult(ctx context.Context, c *call) {
+func reportResult(ctx context.Context, c *call) answer {
 	if c.tool != "Bash" {
-		return
+		return answer{}
 	}
 	t := c.toolCall()
 	t.Background = c.response.str("backgroundTaskId") != ""
 	t.Failed = c.name == "PostToolUseFailure"
 	_, _ = c.ask(ctx, wire.MToolEnd, t, nil, nil)
+	return answer{}
 }
 
 // findRoot finds the project of an event by the first of these that is known:

@@ -2,7 +2,6 @@ package hooks
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"time"
 	"unicode"
 
+	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 )
 
@@ -160,10 +160,7 @@ func day(t time.Time, loc *time.Location) string {
 }
 
 // itemID returns the id of a file: eight hex digits, which search prints and read_file accepts.
-func itemID(p string) string {
-	h := sha256.Sum256([]byte(p))
-	return fmt.Sprintf("fil-%x", h[:4])
-}
+func itemID(p string) string { return "fil-" + text.Hash([]byte(p))[:8] }
 
 // title shortens a path to its last 40 characters, which say most.
 func title(p string) string {

@@ -2,8 +2,6 @@ package hooks
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -11,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 )
 
@@ -110,13 +109,7 @@ type sent struct {
 	saved    []saving
 }
 
-func (c *scene) sentFile() string {
-	dir := c.chainDir()
-	if dir == "" {
-		return ""
-	}
-	return filepath.Join(dir, fileName(c.session)+".sent")
-}
+func (c *scene) sentFile() string { return c.stateFile(c.session, ".sent") }
 
 // note appends s to the file. If the line is lost, the form is tried again.
 func (s sent) note(c *call) {
@@ -125,15 +118,9 @@ func (s sent) note(c *call) {
 		return
 	}
 	line, err := json.Marshal([]string{s.toolUse, string(s.form), s.own, s.new, encodeSavings(s.saved)})
-	if err != nil || os.MkdirAll(filepath.Dir(file), 0o700) != nil {
-		return
+	if err == nil {
+		_ = wire.AppendTo(file, string(line)+"\n")
 	}
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-	if err != nil {
-		return
-	}
-	_, _ = f.Write(append(line, '\n'))
-	_ = f.Close()
 }
 
 // sentResults returns what was printed, by call. It removes a file that has grown large.
@@ -167,6 +154,5 @@ func outputDigest(s string) string {
 		}
 		s = s[:i]
 	}
-	sum := sha256.Sum256([]byte(strings.TrimSpace(s)))
-	return hex.EncodeToString(sum[:16])
+	return text.Hash([]byte(strings.TrimSpace(s)))[:32]
 }

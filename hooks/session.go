@@ -11,11 +11,7 @@ import (
 // the recovery block. Any other event with an unknown id registers the session too.
 func sessionStart(ctx context.Context, c *call) answer {
 	c.pruneChains()
-	known, err := c.tell(ctx, wire.SessionEvent{Event: "start", Source: c.source})
-	if c.transcript != "" && c.opt.client == "" {
-		c.chain().begin(c.transcript)
-		c.contextSize().begin(c.record(), err == nil && c.source == "compact")
-	}
+	known, err := c.reportStart(ctx)
 	if err != nil {
 		return answer{}
 	}

@@ -2,8 +2,6 @@ package hooks
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +13,7 @@ import (
 	"time"
 
 	"cachebro/store/leaf/text"
+	"cachebro/store/wire"
 )
 
 // chain is an index of a session's transcript, so that a hook reads only the transcript's new part.
@@ -47,11 +46,7 @@ const keepFor = 7 * 24 * time.Hour // an index unused for so long is removed
 
 func (c *scene) chain() *chain {
 	ch := &chain{nodes: map[string]node{}, byTool: map[string]string{}, byMsg: map[string][]string{}}
-	dir := c.chainDir()
-	if dir == "" {
-		return ch
-	}
-	ch.file = filepath.Join(dir, fileName(c.session)+".chain")
+	ch.file = c.stateFile(c.session, ".chain")
 	b, err := os.ReadFile(ch.file)
 	if err != nil {
 		return ch
@@ -87,6 +82,16 @@ func (c *scene) chainDir() string {
 	return filepath.Join(state, "hooks")
 }
 
+// stateFile returns the file in which the hooks keep something of a session or context, or "" without
+// a state directory.
+func (c *scene) stateFile(id, ext string) string {
+	dir := c.chainDir()
+	if dir == "" {
+		return ""
+	}
+	return filepath.Join(dir, fileName(id)+ext)
+}
+
 // pruneChains removes the indexes of sessions whose end was never reported, and old sessions' lists
 // of projects.
 func (c *scene) pruneChains() {
@@ -114,8 +119,7 @@ func fileName(id string) string {
 	if plain && len(id) <= 64 {
 		return id
 	}
-	sum := sha256.Sum256([]byte(id))
-	return hex.EncodeToString(sum[:16])
+	return text.Hash([]byte(id))[:32]
 }
 
 func (ch *chain) add(uuid string, n node) {
@@ -141,7 +145,7 @@ func (ch *chain) begin(transcript string) {
 		size = fi.Size()
 	}
 	ch.offset, ch.started = size, true
-	_ = ch.append(fmt.Sprintf("o %d\n", size))
+	_ = wire.AppendTo(ch.file, fmt.Sprintf("o %d\n", size))
 }
 
 // alive brings the index up to date and returns the tool calls on the chain that ends with the call
@@ -206,7 +210,7 @@ func (ch *chain) advance(transcript string) error {
 		return err
 	}
 	fmt.Fprintf(&out, "o %d\n", ch.offset)
-	return ch.append(out.String())
+	return wire.AppendTo(ch.file, out.String())
 }
 
 // index adds one line of the transcript, unless it does not parse.
@@ -261,39 +265,23 @@ func (ch *chain) wasChecked(prompt string) bool { return prompt != "" && ch.prom
 func (ch *chain) markChecked(prompt string) {
 	if word(prompt) {
 		ch.prompt = prompt
-		_ = ch.append("p " + prompt + "\n")
+		_ = wire.AppendTo(ch.file, "p "+prompt+"\n")
 	}
 }
 
 // lockChain waits for the session's other hooks that check its chain. The lock ends with the
 // process at the latest.
 func (c *scene) lockChain() (unlock func()) {
-	dir := c.chainDir()
-	if dir == "" || os.MkdirAll(dir, 0o700) != nil {
+	file := c.stateFile(c.session, ".chain")
+	if file == "" || os.MkdirAll(filepath.Dir(file), 0o700) != nil {
 		return func() {}
 	}
-	f, err := os.OpenFile(filepath.Join(dir, fileName(c.session)+".chain"), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return func() {}
 	}
 	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_EX) // a failure only costs savings
 	return func() { _ = f.Close() }
-}
-
-func (ch *chain) append(s string) error {
-	if ch.file == "" {
-		return errors.New("no state directory")
-	}
-	if err := os.MkdirAll(filepath.Dir(ch.file), 0o700); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(ch.file, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	_, err = f.WriteString(s)
-	return err
 }
 
 func (ch *chain) remove() {

@@ -3,8 +3,6 @@ package search
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"math"
 	"slices"
@@ -26,10 +24,7 @@ func SessionID(s store.SessionID) string { return "ses-" + hash8(string(s)) }
 // VersionID returns the id of a version, made from its sequence number.
 func VersionID(seq uint64) string { return fmt.Sprintf("ver-%08x", uint32(seq)) }
 
-func hash8(s string) string {
-	h := sha256.Sum256([]byte(s))
-	return hex.EncodeToString(h[:4])
-}
+func hash8(s string) string { return text.Hash([]byte(s))[:8] }
 
 func (x *table) FileOf(id string) (store.Path, bool) {
 	var found store.Path

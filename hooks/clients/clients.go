@@ -57,6 +57,36 @@ type editor interface {
 	Remove(now, original []byte) ([]byte, error)
 }
 
+// both makes two edits in one file.
+type both struct{ first, second editor }
+
+func (b both) Add(before []byte) ([]byte, error) {
+	mid, err := b.first.Add(before)
+	if err != nil {
+		return nil, err
+	}
+	return b.second.Add(mid)
+}
+
+// Remove undoes the second edit first, so that the containers that Add made become empty.
+func (b both) Remove(now, original []byte) ([]byte, error) {
+	mid, err := b.second.Remove(now, original)
+	if err != nil {
+		return nil, err
+	}
+	return b.first.Remove(mid, original)
+}
+
+// as calls the method as of both edits; see standing.
+func (b both) as(before []byte) editor {
+	for _, e := range []*editor{&b.first, &b.second} {
+		if a, ok := (*e).(interface{ as([]byte) editor }); ok {
+			*e = a.as(before)
+		}
+	}
+	return b
+}
+
 // clientSpec is an agent, or an editor with one, that init knows.
 type clientSpec struct {
 	name, title string
@@ -193,7 +223,7 @@ var clientSpecs = []clientSpec{
 		files: func(s Setup) []file {
 			return []file{
 				{place(s, s.Home, ".cursor/mcp.json"), jsonEntry{[]string{"mcpServers", "cachebro"}, plainServer(s)}},
-				{place(s, s.Home, ".cursor/hooks.json"), cursorHooks{s.Exe}},
+				{place(s, s.Home, ".cursor/hooks.json"), claudeHooks{exe: s.Exe, options: []string{"--client=cursor"}, regs: cursorEvents, flat: true}},
 			}
 		},
 	},
@@ -372,5 +402,5 @@ var (
 		{"PostToolUse", "run_shell_command|edit|write_file", 5}, {"PostToolUseFailure", "run_shell_command|edit|write_file", 5},
 		{"PreCompact", "", 5}, {"Stop", "", 5}, {"SubagentStart", "", 5}, {"SubagentStop", "", 5}, {"SessionEnd", "", 5},
 	}
-	cursorEvents = []string{"sessionStart", "beforeSubmitPrompt", "beforeShellExecution", "afterShellExecution", "afterFileEdit", "preCompact", "stop", "sessionEnd"}
+	cursorEvents = []registration{{event: "sessionStart"}, {event: "beforeSubmitPrompt"}, {event: "beforeShellExecution"}, {event: "afterShellExecution"}, {event: "afterFileEdit"}, {event: "preCompact"}, {event: "stop"}, {event: "sessionEnd"}}
 )

@@ -231,7 +231,7 @@ func strip(tree map[string]any, container string, keep bool) {
 		}
 		var left []any
 		for _, g := range groups {
-			if raw, err := json.Marshal(g); err == nil && !isOurGroup(raw) && !isOurLine(raw) {
+			if raw, err := json.Marshal(g); err == nil && !isOurGroup(raw) {
 				left = append(left, g)
 			}
 		}

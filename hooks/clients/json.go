@@ -118,10 +118,17 @@ type claudeHooks struct {
 	statusLine bool
 	worktrees  bool
 	regs       []registration // nil means Claude Code's
+	flat       bool           // Cursor's form: each event has a list of commands, and the file a version
 }
 
 func (h claudeHooks) want() map[string][]hookGroup {
-	return groups(h.registrations(), h.exe, h.options)
+	all := groups(h.registrations(), h.exe, h.options)
+	if h.flat {
+		for _, g := range all {
+			g[0] = hookGroup{Command: g[0].Hooks[0].Command}
+		}
+	}
+	return all
 }
 
 func (h claudeHooks) registrations() []registration {
@@ -138,20 +145,18 @@ func (h claudeHooks) registrations() []registration {
 var ourCommand = text.LazyRegexp(`(^|[/'" ])[^/'" ]*cachebro[^/'" ]*['"]? (hook|statusline)\b`)
 
 func isOurGroup(raw json.RawMessage) bool {
+	type command struct{ Command string }
 	var g struct {
-		Hooks []struct {
-			Command string `json:"command"`
-		} `json:"hooks"`
+		command
+		Hooks []command
 	}
-	if json.Unmarshal(raw, &g) != nil || len(g.Hooks) == 0 {
+	if json.Unmarshal(raw, &g) != nil {
 		return false
 	}
-	for _, h := range g.Hooks {
-		if !ourCommand().MatchString(h.Command) {
-			return false
-		}
+	if len(g.Hooks) == 0 {
+		g.Hooks = []command{g.command}
 	}
-	return true
+	return !slices.ContainsFunc(g.Hooks, func(c command) bool { return !ourCommand().MatchString(c.Command) })
 }
 
 func (h claudeHooks) Add(before []byte) ([]byte, error) {
@@ -170,6 +175,11 @@ func (h claudeHooks) Add(before []byte) ([]byte, error) {
 	if err := h.leaveSandbox(d); err != nil {
 		return nil, err
 	}
+	if h.flat {
+		if err := d.SetDefault(1, "version"); err != nil {
+			return nil, err
+		}
+	}
 	for _, r := range h.registrations() {
 		for _, g := range want[r.event] {
 			if err := d.Push(g, "hooks", r.event); err != nil {
@@ -178,13 +188,8 @@ func (h claudeHooks) Add(before []byte) ([]byte, error) {
 		}
 	}
 	if h.statusLine {
-		var other any
-		if ok, err := d.Get(&other, "statusLine"); err != nil {
+		if err := d.SetDefault(h.status(), "statusLine"); err != nil {
 			return nil, err
-		} else if !ok {
-			if err := d.Set(h.status(), "statusLine"); err != nil {
-				return nil, err
-			}
 		}
 	}
 	return d.Bytes(), nil
@@ -289,15 +294,21 @@ func (h claudeHooks) Remove(now, original []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	before := d.Bytes()
-	if err := h.dropAll(d, kept(original)); err != nil {
+	before, keep := d.Bytes(), kept(original)
+	if err := h.dropAll(d, keep); err != nil {
 		return nil, err
 	}
 	if err := enterSandbox(d, original); err != nil {
 		return nil, err
 	}
-	if after := d.Bytes(); !bytes.Equal(before, after) {
-		return after, nil
+	if bytes.Equal(before, d.Bytes()) {
+		return now, nil
 	}
-	return now, nil
+	var hooks any
+	if ok, err := d.Get(&hooks, "hooks"); h.flat && err == nil && !ok && !keep([]string{"version"}) {
+		if err := d.Remove(keep, "version"); err != nil {
+			return nil, err
+		}
+	}
+	return d.Bytes(), nil
 }

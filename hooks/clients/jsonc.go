@@ -176,6 +176,16 @@ func (d *jsonc) Set(value any, path ...string) error {
 	return nil
 }
 
+// SetDefault sets a member of the file unless it has one of that name.
+func (d *jsonc) SetDefault(value any, name string) error {
+	var other any
+	ok, err := d.Get(&other, name)
+	if ok || err != nil {
+		return err
+	}
+	return d.Set(value, name)
+}
+
 // value formats a Go value with the indentation of that depth.
 func (d *jsonc) value(v any, depth int) (hujson.Value, error) {
 	var b bytes.Buffer

@@ -46,7 +46,8 @@ type hookCommand struct {
 
 type hookGroup struct {
 	Matcher string        `json:"matcher,omitempty"`
-	Hooks   []hookCommand `json:"hooks"`
+	Hooks   []hookCommand `json:"hooks,omitempty"`
+	Command string        `json:"command,omitempty"` // instead of Hooks, see claudeHooks.flat
 }
 
 func hookSettings(exe string, options []string) map[string][]hookGroup {

@@ -14,27 +14,16 @@ import (
 // tomlTable is a table [a.b] with command, args and env_vars. It is appended to a TOML file as
 // text, so that all other bytes stay the same.
 type tomlTable struct {
-	Path    []string // components of the table's name
-	Command string
-	Args    []string
-	Vars    []string // names of environment variables to pass on
+	Path    []string `toml:"-"` // components of the table's name
+	Command string   `toml:"command"`
+	Args    []string `toml:"args"`
+	Vars    []string `toml:"env_vars"` // names of environment variables to pass on
 }
 
 func (t tomlTable) Add(before []byte) ([]byte, error) {
 	tree, err := parseTOML(before)
 	if err != nil {
 		return nil, err
-	}
-	now := lookupTOML(tree, t.Path)
-	if now != nil && reflect.DeepEqual(now, t.value()) {
-		return before, nil
-	}
-	rest := before
-	if now != nil {
-		rest, err = t.cut(before)
-		if err != nil {
-			return nil, err
-		}
 	}
 	nl := "\n"
 	if bytes.Contains(before, []byte("\r\n")) {
@@ -43,6 +32,21 @@ func (t tomlTable) Add(before []byte) ([]byte, error) {
 	text, err := t.text(nl)
 	if err != nil {
 		return nil, err
+	}
+	own, err := parseTOML(text)
+	if err != nil {
+		return nil, err
+	}
+	now, want := lookupTOML(tree, t.Path), lookupTOML(own, t.Path)
+	if reflect.DeepEqual(now, want) {
+		return before, nil
+	}
+	rest := before
+	if now != nil {
+		rest, err = t.cut(before)
+		if err != nil {
+			return nil, err
+		}
 	}
 	out := bytes.Clone(rest)
 	if len(out) > 0 && !bytes.HasSuffix(out, []byte("\n")) {
@@ -54,7 +58,7 @@ func (t tomlTable) Add(before []byte) ([]byte, error) {
 	out = append(out, text...)
 	// Check that the new text has our table, and everything else as before.
 	after, err := parseTOML(out)
-	if err != nil || !reflect.DeepEqual(lookupTOML(after, t.Path), t.value()) {
+	if err != nil || !reflect.DeepEqual(lookupTOML(after, t.Path), want) {
 		return nil, fmt.Errorf("%s is an inline table, to which [%s] cannot be added", t.Path[0], strings.Join(t.Path, "."))
 	}
 	without(after, t.Path)
@@ -76,51 +80,10 @@ func (t tomlTable) Remove(now, _ []byte) ([]byte, error) {
 	return t.cut(now)
 }
 
-func (t tomlTable) value() map[string]any {
-	list := func(words []string) []any {
-		out := []any{}
-		for _, w := range words {
-			out = append(out, w)
-		}
-		return out
-	}
-	return map[string]any{"command": t.Command, "args": list(t.Args), "env_vars": list(t.Vars)}
-}
-
-func (t tomlTable) text(nl string) (string, error) {
-	command, err := tomlString(t.Command)
-	if err != nil {
-		return "", err
-	}
-	list := func(words []string) (string, error) {
-		var out []string
-		for _, w := range words {
-			s, err := tomlString(w)
-			if err != nil {
-				return "", err
-			}
-			out = append(out, s)
-		}
-		return "[" + strings.Join(out, ", ") + "]", nil
-	}
-	args, err := list(t.Args)
-	if err != nil {
-		return "", err
-	}
-	vars, err := list(t.Vars)
-	if err != nil {
-		return "", err
-	}
-	lines := []string{"[" + strings.Join(t.Path, ".") + "]", "command = " + command, "args = " + args, "env_vars = " + vars, ""}
-	return strings.Join(lines, nl), nil
-}
-
-func tomlString(s string) (string, error) {
-	b, err := toml.Marshal(map[string]string{"k": s})
-	if err != nil {
-		return "", err
-	}
-	return strings.TrimSpace(strings.TrimPrefix(string(b), "k = ")), nil
+func (t tomlTable) text(nl string) ([]byte, error) {
+	b, err := toml.Marshal(t)
+	b = append([]byte("["+strings.Join(t.Path, ".")+"]\n"), b...)
+	return bytes.ReplaceAll(b, []byte("\n"), []byte(nl)), err
 }
 
 // cut removes our table with its sub-tables, up to the next header of another table, and the blank

@@ -1,12 +1,12 @@
 package reshape
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"strings"
 	"sync"
 	"unicode/utf8"
+
+	"cachebro/store/leaf/text"
 )
 
 // Mark begins every inserted sentence.
@@ -194,10 +194,7 @@ func sum(ps []Part) (n int) {
 }
 
 // ID returns a text's id for "cachebro output ID".
-func ID(text string) string {
-	h := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(h[:4])
-}
+func ID(output string) string { return text.Hash([]byte(output))[:8] }
 
 // splitLines splits a text into lines without newlines. last reports whether the last line ended
 // with one.

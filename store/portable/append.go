@@ -1,7 +1,7 @@
 package portable
 
 import (
-	"slices"
+	"bytes"
 
 	"cachebro/store"
 )
@@ -17,34 +17,11 @@ func Append(s *store.Store, contents, log []byte, short bool, o Options) error {
 		m := &importer{f: f, o: o, ended: map[string]bool{}, after: s.Seq(), short: short}
 		limit := max(s.Options().MaxBlob, 1<<20)
 		if contents != nil {
-			_, err := readPart(contents, contentsMagic, limit, func(_ byte, key, val []byte) error {
-				return f.Content(store.Hash(key), val)
-			})
-			if err != nil {
+			if _, err := readRecords(bytes.NewReader(contents), contentsMagic, limit, m.take); err != nil {
 				return err
 			}
 		}
-		last := uint64(0)
-		_, err := readPart(log, logMagic, limit, func(kind byte, key, val []byte) error {
-			switch {
-			case kind == streamHeadKind:
-				var h streamHead
-				if decode(val, &h) != nil {
-					return badStream("a head cannot be read")
-				}
-				return f.Begin(h.Gaps, h.Oldest)
-			case kind == store.RecordVersion:
-				v, err := readVersion(key, val, last)
-				if err != nil {
-					return err
-				}
-				last = v.Seq
-				return m.version(v)
-			case slices.Contains(store.Independent, kind) && len(key) > 0:
-				return m.record(kind, key, val)
-			}
-			return badStream("a record of kind %q is in a log", kind)
-		})
+		_, err := readRecords(bytes.NewReader(log), logMagic, limit, m.take)
 		return err
 	})
 }

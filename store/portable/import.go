@@ -3,7 +3,6 @@ package portable
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -72,76 +71,23 @@ func belongs(p store.Path) bool {
 
 // Check reads a whole stream and verifies it, without storing anything.
 func Check(ctx context.Context, r io.Reader) (Totals, error) {
-	c, err := readStream(ctx, r, streamValue, nil)
+	c, err := readStream(ctx, r, streamValue, &importer{})
 	if err != nil {
 		err = fmt.Errorf("check: %w", err)
 	}
 	return c, err
 }
 
-// readStream verifies the order, the hashes and the sum of the records, and stores them. If to is
-// nil, it only verifies.
-func readStream(ctx context.Context, r io.Reader, maxBlob int64, to *importer) (c Totals, err error) {
-	in, err := newStreamReader(r, streamMagic, max(maxBlob, 1<<20))
-	if err != nil {
-		return c, err
-	}
-	defer in.close()
-	last := uint64(0)
-	for n := 0; ; n++ {
+// readStream verifies the order, the hashes and the sum of the records, and stores them with m.
+func readStream(ctx context.Context, r io.Reader, maxBlob int64, m *importer) (Totals, error) {
+	c, err := readRecords(r, streamMagic, max(maxBlob, 1<<20), func(kind byte, key, val []byte) error {
 		if err := ctx.Err(); err != nil {
-			return c, err
+			return err
 		}
-		kind, key, val, err := in.next()
-		if err != nil {
-			return c, err
-		}
-		if (kind == streamHeadKind) != (n == 0) {
-			return c, badStream("its head is not at its beginning")
-		}
-		switch {
-		case kind == streamHeadKind:
-			var h streamHead
-			err = decode(val, &h)
-			if err == nil {
-				c.Program, c.Root, c.Made = h.Program, h.Root, h.Made
-			}
-			if err == nil && to != nil {
-				err = to.f.Begin(h.Gaps, h.Oldest)
-			}
-		case kind == streamContent:
-			if len(key) != len(store.Hash{}) || sha256.Sum256(val) != store.Hash(key) {
-				return c, badStream("content %d does not match its hash", c.Contents+1)
-			}
-			c.Contents++
-			c.Bytes += int64(len(val))
-			if to != nil {
-				err = to.f.Content(store.Hash(key), val)
-			}
-		case kind == store.RecordVersion:
-			v, e := readVersion(key, val, last)
-			if e != nil {
-				return c, e
-			}
-			last = v.Seq
-			c.Versions++
-			if to != nil {
-				err = to.version(v)
-			}
-		case slices.Contains(store.Independent, kind) && len(key) > 0:
-			c.Records++
-			if to != nil {
-				err = to.record(kind, key, val)
-			}
-		case kind == streamEndKind:
-			return c, in.end(val, c)
-		default:
-			return c, fmt.Errorf("%w: the file holds records of kind %q", store.ErrNewer, kind)
-		}
-		if err != nil {
-			return c, err
-		}
-	}
+		return m.take(kind, key, val)
+	})
+	c.Program, c.Root, c.Made = m.head.Program, m.head.Root, m.head.Made
+	return c, err
 }
 
 // readVersion decodes a version. Its number must be above after.
@@ -160,11 +106,46 @@ func readVersion(key, val []byte, after uint64) (store.Version, error) {
 
 // importer changes the records of a foreign history so that nothing on this machine acts on them.
 type importer struct {
-	f     *store.Filler
+	f     *store.Filler // nil: the records are only verified
+	head  streamHead
+	last  uint64 // number of the last version in the stream
 	o     Options
 	ended map[string]bool // IDs of plans that have finished
 	after uint64          // versions up to this number are already stored
 	short bool            // store a version without its content if the content is missing
+}
+
+// take stores one record of a stream.
+func (m *importer) take(kind byte, key, val []byte) error {
+	switch {
+	case kind == streamHeadKind:
+		if decode(val, &m.head) != nil {
+			return badStream("its head cannot be read")
+		}
+		if m.f != nil {
+			return m.f.Begin(m.head.Gaps, m.head.Oldest)
+		}
+	case kind == streamContent:
+		if m.f != nil {
+			return m.f.Content(store.Hash(key), val)
+		}
+	case kind == store.RecordVersion:
+		v, err := readVersion(key, val, m.last)
+		if err != nil {
+			return err
+		}
+		m.last = v.Seq
+		if m.f != nil {
+			return m.version(v)
+		}
+	case slices.Contains(store.Independent, kind) && len(key) > 0:
+		if m.f != nil {
+			return m.record(kind, key, val)
+		}
+	default:
+		return fmt.Errorf("%w: the file holds records of kind %q", store.ErrNewer, kind)
+	}
+	return nil
 }
 
 func (m *importer) record(kind byte, key, val []byte) error {

@@ -3,7 +3,6 @@ package portable
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -270,7 +269,7 @@ func (p *Part) pack(hashes []store.Hash, contents [][]byte, size int) (err error
 // LinkOf returns the link that was passed to Log.
 func LinkOf(log []byte) ([]byte, error) {
 	var h streamHead
-	_, err := readPart(log, logMagic, streamValue, func(_ byte, _, val []byte) error {
+	_, err := readRecords(bytes.NewReader(log), logMagic, streamValue, func(_ byte, _, val []byte) error {
 		if decode(val, &h) != nil {
 			return badStream("a head cannot be read")
 		}
@@ -280,38 +279,4 @@ func LinkOf(log []byte) ([]byte, error) {
 		err = nil
 	}
 	return h.Link, err
-}
-
-// readPart verifies a stream of a part and calls fn with its records.
-func readPart(stream []byte, magic string, limit int64, fn func(kind byte, key, val []byte) error) (c Totals, err error) {
-	in, err := newStreamReader(bytes.NewReader(stream), magic, limit)
-	if err != nil {
-		return c, err
-	}
-	defer in.close()
-	for n := 0; ; n++ {
-		kind, key, val, err := in.next()
-		if err != nil {
-			return c, err
-		}
-		switch {
-		case kind == streamEndKind:
-			return c, in.end(val, c)
-		case (kind == streamHeadKind) != (n == 0 && magic == logMagic), (kind == streamContent) != (magic == contentsMagic):
-			return c, badStream("a record of kind %q is in the wrong place", kind)
-		case kind == streamContent:
-			if len(key) != len(store.Hash{}) || sha256.Sum256(val) != store.Hash(key) {
-				return c, badStream("content %d does not match its hash", c.Contents+1)
-			}
-			c.Contents++
-			c.Bytes += int64(len(val))
-		case kind == store.RecordVersion:
-			c.Versions++
-		case kind != streamHeadKind:
-			c.Records++
-		}
-		if err := fn(kind, key, val); err != nil {
-			return c, err
-		}
-	}
 }

@@ -1,6 +1,7 @@
 package portable
 
 import (
+	"bytes"
 	"fmt"
 
 	"cachebro/store"
@@ -21,7 +22,7 @@ type Records struct {
 // Read reads the log of a part, without the contents.
 func Read(log []byte) (r Records, err error) {
 	size, last := 0, uint64(0)
-	_, err = readPart(log, logMagic, recordsBytes, func(kind byte, key, val []byte) error {
+	_, err = readRecords(bytes.NewReader(log), logMagic, recordsBytes, func(kind byte, key, val []byte) error {
 		size += len(key) + len(val)
 		if size > recordsBytes {
 			return fmt.Errorf("%w: the records of a log", store.ErrTooLarge)
@@ -57,7 +58,7 @@ func into[T any](all *[]T, what string, val []byte) error {
 
 // ReadContents calls fn with the contents of a part. A content above max bytes is an error.
 func ReadContents(contents []byte, max int64, fn func(store.Hash, []byte) error) error {
-	_, err := readPart(contents, contentsMagic, max, func(_ byte, key, val []byte) error {
+	_, err := readRecords(bytes.NewReader(contents), contentsMagic, max, func(_ byte, key, val []byte) error {
 		return fn(store.Hash(key), val)
 	})
 	return err

@@ -146,6 +146,42 @@ func badStream(format string, a ...any) error {
 }
 
 // streamReader reads records and computes their sum.
+// readRecords verifies a stream and calls fn with its records.
+func readRecords(r io.Reader, magic string, limit int64, fn func(kind byte, key, val []byte) error) (c Totals, err error) {
+	in, err := newStreamReader(r, magic, limit)
+	if err != nil {
+		return c, err
+	}
+	defer in.close()
+	for n := 0; ; n++ {
+		kind, key, val, err := in.next()
+		if err != nil {
+			return c, err
+		}
+		isFirst := n == 0 && magic != contentsMagic
+		mixed := magic != streamMagic && (kind == streamContent) != (magic == contentsMagic)
+		switch {
+		case kind == streamEndKind && !isFirst:
+			return c, in.end(val, c)
+		case (kind == streamHeadKind) != isFirst, mixed:
+			return c, badStream("a record of kind %q is in the wrong place", kind)
+		case kind == streamContent:
+			if len(key) != len(store.Hash{}) || sha256.Sum256(val) != store.Hash(key) {
+				return c, badStream("content %d does not match its hash", c.Contents+1)
+			}
+			c.Contents++
+			c.Bytes += int64(len(val))
+		case kind == store.RecordVersion:
+			c.Versions++
+		case kind != streamHeadKind:
+			c.Records++
+		}
+		if err := fn(kind, key, val); err != nil {
+			return c, err
+		}
+	}
+}
+
 type streamReader struct {
 	src   *source
 	z     *zstd.Decoder

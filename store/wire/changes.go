@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -196,25 +195,12 @@ func Mounted(ctx context.Context, p Paths, root string) bool {
 func dialChanges(ctx context.Context, p Paths, root string) (*net.UnixConn, error) {
 	var d net.Dialer
 	last := errors.New("no place for a socket")
-	try := func(path string) *net.UnixConn {
+	for _, path := range p.sockets(root, Key(root)+changesSocket, changesNote) {
 		c, err := d.DialContext(ctx, "unix", path)
-		if err != nil {
-			last = err
-			return nil
+		if err == nil {
+			return c.(*net.UnixConn), nil
 		}
-		return c.(*net.UnixConn)
-	}
-	for _, dir := range p.ourSocketDirs() {
-		if c := try(filepath.Join(dir, Key(root)+changesSocket)); c != nil {
-			return c, nil
-		}
-	}
-	if state, err := p.State(root); err == nil {
-		if b, err := os.ReadFile(filepath.Join(state, changesNote)); err == nil {
-			if c := try(strings.TrimSpace(string(b))); c != nil {
-				return c, nil
-			}
-		}
+		last = err
 	}
 	return nil, Errorf(ErrNoDaemon, "cachebro mount "+root, "no mount daemon can report what changed in %s: %v", root, last)
 }

@@ -1,8 +1,6 @@
 package wire
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"cachebro/store/leaf/text"
 )
 
 // Paths holds the environment that determines the user's sockets and state directories. The zero
@@ -39,8 +39,7 @@ const outsideName = "outside"
 // Key returns 16 hex digits that identify a root. They are part of the names of its socket and
 // state directory. root is absolute and clean, with symlinks resolved.
 func Key(root string) string {
-	h := sha256.Sum256([]byte(root))
-	return hex.EncodeToString(h[:8])
+	return text.Hash([]byte(root))[:16]
 }
 
 // StateBase returns the directory that holds the state directories of all projects.
@@ -200,15 +199,17 @@ func (p Paths) ourSocketDirs() []string {
 // Sockets lists the sockets at which a client looks for root's daemon, best first. The sockets
 // derived from the client's environment come first. Then comes the socket that the daemon wrote
 // into the state directory, because the daemon may have been started with another environment.
-func (p Paths) Sockets(root string) []string {
+func (p Paths) Sockets(root string) []string { return p.sockets(root, p.socketName(root), socketNote) }
+
+func (p Paths) sockets(root, name, note string) []string {
 	var all []string
 	for _, d := range p.ourSocketDirs() {
-		if s := filepath.Join(d, p.socketName(root)); len(s) <= maxSocket {
+		if s := filepath.Join(d, name); len(s) <= maxSocket {
 			all = append(all, s)
 		}
 	}
 	if state, err := p.State(root); err == nil {
-		if b, err := os.ReadFile(filepath.Join(state, socketNote)); err == nil {
+		if b, err := os.ReadFile(filepath.Join(state, note)); err == nil {
 			s := strings.TrimSpace(string(b))
 			if filepath.IsAbs(s) && len(s) <= maxSocket && (len(all) == 0 || s != all[0]) {
 				all = append(all, s)
@@ -307,4 +308,17 @@ func WriteJSON(name string, v any) error {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	return nil
+}
+
+// AppendTo appends a text to a file. The file and its directory are created if they do not exist.
+func AppendTo(name, text string) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
 }

@@ -1,15 +1,14 @@
 package wire
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"cachebro/store/leaf/text"
 )
 
 // A session may work in several projects, each with its own daemon. A file per session, next to the
@@ -22,8 +21,7 @@ func (p Paths) sessionFile(session string) string {
 	if err != nil || session == "" {
 		return ""
 	}
-	sum := sha256.Sum256([]byte(session))
-	return filepath.Join(base, "clients", "sessions", hex.EncodeToString(sum[:16]))
+	return filepath.Join(base, "clients", "sessions", text.Hash([]byte(session))[:32])
 }
 
 // SessionProjects returns the roots of the projects that a session works in.
@@ -59,18 +57,7 @@ func note(file, line string) error {
 	if !filepath.IsAbs(file) || strings.Contains(line, "\n") || slices.Contains(noted(file), line) {
 		return nil
 	}
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = os.MkdirAll(filepath.Dir(file), 0o700)
-		if err == nil {
-			f, err = os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-		}
-	}
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(line + "\n")
-	return errors.Join(err, f.Close())
+	return AppendTo(file, line+"\n")
 }
 
 // QueuedPrompt returns the prompt that the user typed during a turn of a session, and the prompt

@@ -3,7 +3,6 @@ package ui
 import (
 	"crypto/rand"
 	"crypto/subtle"
-	"encoding/base64"
 	"net"
 	"net/http"
 	"slices"
@@ -32,17 +31,10 @@ type guard struct {
 
 // newGuard makes the secrets for a server at an address.
 func newGuard(addr *net.TCPAddr) *guard {
-	g := &guard{token: secret(), cookie: secret(), csrf: secret(), base: "/" + secret()[:16] + "/"}
+	g := &guard{token: rand.Text(), cookie: rand.Text(), csrf: rand.Text(), base: "/" + rand.Text()[:16] + "/"}
 	_, port, _ := net.SplitHostPort(addr.String())
 	g.hosts = []string{"127.0.0.1:" + port, "localhost:" + port}
 	return g
-}
-
-// secret returns 192 random bits in a form that a URL can hold.
-func secret() string {
-	var b [24]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
 const (

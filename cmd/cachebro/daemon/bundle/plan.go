@@ -13,6 +13,7 @@ import (
 
 	"cachebro/search"
 	"cachebro/store"
+	"cachebro/store/leaf/text"
 )
 
 // Query is a request for a bundle. A zero bound means its default.
@@ -95,8 +96,7 @@ func (p *Plan) Hash() string {
 	if err != nil {
 		return ""
 	}
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:])
+	return text.Hash(raw)
 }
 
 // ErrNoNode reports that a reference matches no node, and which nodes may have been meant.

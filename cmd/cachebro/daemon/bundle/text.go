@@ -3,8 +3,6 @@ package bundle
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"path"
@@ -263,8 +261,7 @@ func (w *writer) list(name string, items []any, more int) {
 
 // end closes the object with the hash of everything before it.
 func (w *writer) end() []byte {
-	sum := sha256.Sum256(w.b.Bytes())
-	w.field("etag", "sha256:"+hex.EncodeToString(sum[:]))
+	w.field("etag", "sha256:"+text.Hash(w.b.Bytes()))
 	w.b.WriteString("\n}\n")
 	return w.b.Bytes()
 }

@@ -2,8 +2,6 @@ package knowledge
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"regexp"
@@ -15,6 +13,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 
 	"cachebro/store"
+	"cachebro/store/leaf/text"
 )
 
 // This file stores what people and agents want remembered about a project: a decision, a warning, a
@@ -148,8 +147,7 @@ func (b *NoteBook) Add(n Note) (kept Note, added bool, err error) {
 func (b *NoteBook) id(n Note) string {
 	what := n.Kind + "\x00" + string(n.Path) + "\x00" + n.Text
 	for salt := what; ; salt += "\x00" {
-		sum := sha256.Sum256([]byte(salt))
-		id := "not-" + hex.EncodeToString(sum[:4])
+		id := "not-" + text.Hash([]byte(salt))[:8]
 		if o, taken := b.Get(id); !taken || o.Kind == n.Kind && o.Path == n.Path && o.Text == n.Text {
 			return id
 		}
