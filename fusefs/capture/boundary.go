@@ -1,20 +1,25 @@
 package capture
 
 import (
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
+	"time"
 
 	"cachebro/fusefs"
+	"cachebro/fusefs/sys"
+	"cachebro/store/leaf/attrs"
 	"cachebro/store/leaf/event"
 	"cachebro/store/leaf/gitdir"
 	"cachebro/store/leaf/ignore"
 	"cachebro/store/leaf/spool"
 )
 
-// boundary holds excluded names that the history knows because something was moved from or to them.
-// These names count as ignored, even after another file gets one of them, because an undo of the move
-// must know what is in its way. If a directory came from a name that is not excluded, the names in
+// boundary holds excluded names that the history knows because something was moved from or to them,
+// or from or to a name in their subtree. These names count as ignored, even after another file gets
+// one of them, because an undo of the move must know what is in its way. If a directory came from a name that is not excluded, the names in
 // its subtree count as ignored too. Of any other directory the history knows only that it exists.
 type boundary struct {
 	n     atomic.Int32
@@ -134,8 +139,40 @@ func (c *Capture) opaque(p string) bool { return c.classByRules(parent(p), true)
 // name, or nil.
 func (c *Capture) enterBoundary(p string, f fusefs.File, dir bool) {
 	if c.classByRules(p, dir) == ignore.Excluded {
+		c.enterAbove(p)
 		c.boundary.add(p, dir && f != nil && f.Mark().Load()&markExcluded == 0)
 	}
+}
+
+// enterAbove records the excluded directories above a name that the history does not know, and adds
+// them to the boundary. An undo that needs such a directory after its removal can then make it again
+// as it was.
+func (c *Capture) enterAbove(p string) {
+	dir := parent(p)
+	if dir == "" || c.root == nil || c.Class(dir, true) != ignore.Excluded {
+		return
+	}
+	c.enterAbove(dir)
+	st, err := c.statDir(dir)
+	if err != nil {
+		c.opt.Logger.Debug("enter above", "path", p, "err", err)
+		return
+	}
+	c.boundary.add(dir, false)
+	c.append(&spool.Record{Kind: spool.KindVersion, Op: event.OpBaseline, Class: ignore.Ignored, Path: dir, Stat: st, Time: time.Now().UnixNano()})
+}
+
+// statDir returns the attributes of a directory in the source.
+func (c *Capture) statDir(p string) (event.Stat, error) {
+	f, err := c.root.OpenFile(p, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return event.Stat{}, err
+	}
+	defer f.Close()
+	var st sys.Stat
+	err = sys.StatFD(int(f.Fd()), &st)
+	st.Attrs = string(attrs.ReadFD(int(f.Fd())))
+	return st.Stat, err
 }
 
 // recordExcluded records the state of an excluded name before a move, because the history does not

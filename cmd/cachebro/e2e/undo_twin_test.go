@@ -499,6 +499,11 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 			act:   "ln __pycache__/y.ign e; ln -s a.go c; echo new >__pycache__/y.ign; chmod 600 __pycache__/y.ign; mv c e; ln __pycache__/y.ign $G/a.go; mv __pycache__ tmp",
 			want:  []func(string) error{file("__pycache__/y.ign", "old\n"), mode("__pycache__/y.ign", unix.S_IFREG|0o644), absent("e")},
 			again: []func(string) error{file("tmp/y.ign", "new\n"), mode("tmp/y.ign", unix.S_IFREG|0o600)}},
+		{name: "an excluded directory from which a file was moved before the directory was renamed and removed",
+			setup: "echo __pycache__ >>.gitignore; mkdir -p lib/__pycache__/x; echo c >lib/__pycache__/x/c; chmod 700 lib/__pycache__ lib/__pycache__/x",
+			act:   "mv lib/__pycache__/x/c c; mv lib out; rm -r out/__pycache__",
+			want:  []func(string) error{file("lib/__pycache__/x/c", "c\n"), mode("lib/__pycache__", unix.S_IFDIR|0o700), mode("lib/__pycache__/x", unix.S_IFDIR|0o700), absent("c"), absent("out")},
+			again: []func(string) error{file("c", "c\n"), mode("out", unix.S_IFDIR|0o755), absent("out/__pycache__"), absent("lib")}},
 	}
 	p := newProject(t, map[string]string{"a": "a\n"})
 	if err := os.Chmod(p.base, 0o755); err != nil { // so that the other user can enter it
