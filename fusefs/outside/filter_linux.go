@@ -53,7 +53,7 @@ func alwaysReported(nr uint32, c notifier.Call) bool {
 	switch c.Op {
 	case notifier.Open:
 		return c.Flags < 0 // creat
-	case notifier.Open2, notifier.Change, notifier.Make, notifier.Remove, notifier.Move, notifier.Hard:
+	case notifier.Open2, notifier.Change, notifier.Make, notifier.Remove, notifier.Move, notifier.Hard, notifier.Bind:
 		return !unreported[nr]
 	}
 	return false

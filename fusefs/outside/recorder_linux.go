@@ -377,6 +377,13 @@ func passing(path string) bool {
 
 // look saves content that a call may destroy, and notes which paths to look at after the call.
 func (r *Recorder) look(n *notifier.Notice, c notifier.Call, by fusefs.Caller, of origin) error {
+	if c.Op == notifier.Bind {
+		path, err := n.SocketPath()
+		if path != "" {
+			r.make(n, by, path, of)
+		}
+		return err
+	}
 	path, err := n.Path(c.Dir, c.Path, c.WithoutPath)
 	if err != nil || path == "" && c.Op != notifier.Hard {
 		return err
@@ -604,7 +611,7 @@ func (r *Recorder) otherNames(e *entry, s spot) {
 	}
 }
 
-// make handles a call that makes a directory, a symbolic link or a special file.
+// make handles a call that makes a directory, a symbolic link, a socket or a special file.
 func (r *Recorder) make(n *notifier.Notice, by fusefs.Caller, path string, of origin) {
 	s, ok := r.resolver.resolve(n, path, false)
 	if ok && !s.exists && !r.ownTemporary(s, of) {

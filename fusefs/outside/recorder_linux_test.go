@@ -4,10 +4,12 @@ package outside
 
 import (
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -1000,5 +1002,72 @@ func TestWhileWriting(t *testing.T) {
 	}
 	if !saved {
 		t.Error("what its writer left is not saved")
+	}
+}
+
+// TestLinkedFileComesFromElsewhere: a file with another name is renamed from another history over a
+// file of the project. It is a new file of the project, and not new content of the replaced one.
+// Otherwise an undo would write to the other name, too.
+func TestLinkedFileComesFromElsewhere(t *testing.T) {
+	p := newPlace(t)
+	p.project()
+	p.theirs = true
+	for _, name := range []string{"../alone", "../linked", "f", "g"} {
+		p.write(name, "was "+name)
+	}
+	if err := os.Link(p.path("../linked"), p.path("other")); err != nil {
+		t.Fatal(err)
+	}
+	for from, to := range map[string]string{"../alone": "f", "../linked": "g"} {
+		p.see(unix.SYS_RENAMEAT2, [6]uint64{at(), 0, at()}, from, to)
+		if err := os.Rename(p.path(from), p.path(to)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.r.Settle()
+	if err := p.r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	changes, contents := p.told()
+	if want := (told{{event.OpWrite, "f"}, {event.OpUnlink, "g"}, {event.OpCreate, "g"}}).sorted(); !slices.Equal(changes, want) {
+		t.Errorf("reported %v, want %v", changes, want)
+	}
+	for _, content := range []string{"was f", "was g", "was ../alone", "was ../linked"} {
+		if !contents[content] {
+			t.Errorf("%q is not kept", content)
+		}
+	}
+}
+
+// TestBoundSocket: bind(2) makes a name for a socket. The history used to know nothing of it.
+func TestBoundSocket(t *testing.T) {
+	p := newPlace(t)
+	p.project()
+	p.theirs = true
+	var addr []byte
+	bind := func(family uint16, name string) {
+		addr = append(binary.NativeEndian.AppendUint16(nil, family), name...)
+		n := &notifier.Notice{PID: uint32(unix.Gettid()), NR: unix.SYS_BIND, Arch: notifier.AuditArch, Args: [6]uint64{3, 1 << 16, uint64(len(addr))}}
+		n.Read = func(_ uint32, _ uint64, buf []byte) bool { return copy(buf, addr) == len(buf) }
+		if !p.r.see(n, origin{began: time.Now()}) {
+			t.Fatalf("a bind to %q is not seen", name)
+		}
+	}
+	bind(unix.AF_UNIX, p.path("socket"))
+	l, err := net.Listen("unix", p.path("socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	bind(unix.AF_UNIX, "\x00abstract")
+	bind(unix.AF_INET, "\x00\x50\x7f\x00\x00\x01")
+	bind(unix.AF_UNIX, "")
+	p.r.Settle()
+	if err := p.r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	changes, _ := p.told()
+	if want := (told{{event.OpMknod, "socket"}}); !slices.Equal(changes, want) {
+		t.Errorf("reported %v, want %v", changes, want)
 	}
 }

@@ -212,8 +212,8 @@ func (r *Recorder) altered(e *entry, st event.Stat, held bool) {
 // appeared handles a new file. If held is set, the writer still has the file open.
 func (r *Recorder) appeared(e *entry, st event.Stat, held bool) {
 	r.parents(e.path)
-	replaces := e.known.Ino != 0
-	if was := e.file; was != nil && was.inode != event.InodeOf(st) {
+	was, replaces := e.file, e.known.Ino != 0
+	if was != nil && was.inode != event.InodeOf(st) {
 		was.dropName(e.track.rel(e.path))
 		e.track.forget(was)
 	}
@@ -222,6 +222,12 @@ func (r *Recorder) appeared(e *entry, st event.Stat, held bool) {
 	ev.Class2 = ev.Class
 	switch kindOf(st) {
 	case unix.S_IFREG:
+		if replaces && was != nil && st.Nlink > 1 { // as new content of the replaced file, an undo would also change the other names
+			gone := ev
+			gone.Op, gone.File, gone.Stat, gone.Target = event.OpUnlink, was, e.known, ""
+			e.track.capture.Done(gone)
+			replaces = false
+		}
 		if other := e.file.otherName(ev.Path); other != "" && !replaces { // the file was linked through a descriptor
 			ev.Op, ev.Path, ev.Path2 = event.OpLink, other, ev.Path
 			ev.Class = e.track.class(e.track.abs(other), false)

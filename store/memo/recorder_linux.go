@@ -88,6 +88,9 @@ func (r *recorder) see(n *notifier.Notice) {
 	case notifier.Connect:
 		r.connect(n.PID, n.Args[1], n.Args[2])
 		return
+	case notifier.Bind:
+		r.refuse("gave a socket a name")
+		return
 	case notifier.Strange:
 		r.refuse("changed what paths mean (mount, chroot or a namespace)")
 		return

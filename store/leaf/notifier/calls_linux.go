@@ -22,6 +22,7 @@ const (
 	Move                   // removes the first name and creates the second
 	Hard                   // creates the second name for the first one's file
 	Connect                // connects to a socket
+	Bind                   // gives a socket a name, see Notice.SocketPath
 	Strange                // changes the meaning of paths (mount, chroot, namespaces)
 )
 
@@ -81,6 +82,7 @@ var Calls = map[uint32]Call{
 	unix.SYS_FTRUNCATE:    {Op: Change, Dir: 0, Path: -1, Flags: -1, Dir2: -1, Path2: -1, WithoutPath: true},
 
 	unix.SYS_CONNECT: {Op: Connect},
+	unix.SYS_BIND:    {Op: Bind},
 
 	unix.SYS_CHROOT:            plain(Strange),
 	unix.SYS_PIVOT_ROOT:        plain(Strange),

@@ -103,6 +103,29 @@ func (n *Notice) Path(dirArg, pathArg int8, withoutPath bool) (string, error) {
 	return at + "/" + name, nil
 }
 
+// SocketPath returns the absolute path that a Bind gives to a socket, without resolving symlinks. It
+// returns "" if the socket gets no name in a file system.
+func (n *Notice) SocketPath() (string, error) {
+	const (
+		addrArg, sizeArg = 1, 2
+		pathAt           = 2 // the address begins with its family
+	)
+	b := make([]byte, min(n.Args[sizeArg], unix.SizeofSockaddrUnix))
+	if len(b) <= pathAt {
+		return "", nil
+	}
+	if !n.read()(n.PID, n.Args[addrArg], b) {
+		return "", ErrHidden
+	}
+	family := binary.NativeEndian.Uint16(b)
+	name, _, _ := bytes.Cut(b[pathAt:], []byte{0})
+	if family != unix.AF_UNIX || len(name) == 0 { // an empty name stands for an abstract one
+		return "", nil
+	}
+	n.named, n.name = addrArg, string(name)
+	return n.Path(-1, addrArg, false)
+}
+
 // OpenFlags returns the flags of an Open or Open2.
 func (n *Notice) OpenFlags(c Call) (uint64, error) {
 	switch {
