@@ -115,10 +115,59 @@ func (pl *Plans) resumePlan(ctx context.Context, id string, pid int) (any, []byt
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := pl.noteMoves(&p); err != nil {
+		return nil, nil, err
+	}
 	pl.attributeTo(&undo.Draft{Plan: p}, pid)
 	out := planOut(&p)
 	out.Resume, out.Done = true, p.Done
 	return out, nil, nil
+}
+
+// noteMoves adds to an unfinished plan the steps that moved or removed a name and that the log shows,
+// although the killed client had not reported them. Once later steps have used the same names, the
+// files no longer show that such a step was done.
+func (pl *Plans) noteMoves(p *store.Plan) error {
+	type move struct {
+		op       store.Op
+		from, to store.Path
+	}
+	done := map[move]int{} // how many times the log shows a move
+	err := pl.Store.View(func(v *store.View) error {
+		return v.Each(store.Filter{Plan: p.ID, Oldest: true}, func(v store.Version) bool {
+			switch v.Op {
+			case store.OpRename, store.OpExchange:
+				done[move{v.Op, v.From, v.Path}]++
+			case store.OpUnlink, store.OpRmdir:
+				done[move{op: v.Op, from: v.Path}]++
+			}
+			return true
+		})
+	})
+	if err != nil {
+		return err
+	}
+	ops := map[string]store.Op{store.DoRename: store.OpRename, store.DoExchange: store.OpExchange, store.DoDelete: store.OpUnlink, store.DoRmdir: store.OpRmdir}
+	reported := make(map[int]bool, len(p.Done))
+	for _, n := range p.Done {
+		reported[n] = true
+	}
+	var missing []int
+	for _, s := range p.Steps {
+		m := move{ops[s.Do], s.Path, s.To}
+		if done[m] == 0 {
+			continue
+		}
+		done[m]--
+		if !reported[s.N] {
+			missing = append(missing, s.N)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	p.Done = append(p.Done, missing...)
+	return pl.Store.Journal.Done(p.ID, missing...)
 }
 
 // rolledBack ends the unfinished plan that was undone by the rollback plan id.

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
 	"cachebro/cmd/cachebro/daemon/attribution"
 	"cachebro/scripts/testkit/daemontest"
 	"cachebro/store"
+	"cachebro/store/leaf/text"
+	"cachebro/store/undo/apply"
 	"cachebro/store/wire"
 )
 
@@ -90,6 +93,53 @@ func TestPlanUnderWayIsNotResumed(t *testing.T) {
 	} {
 		if _, _, err := daemontest.Try[wire.Plan](t, h, wire.MPlan, q); !errors.Is(err, wire.ErrBadRequest) && !errors.Is(err, wire.ErrOutside) {
 			t.Errorf("a plan %s: %v", name, err)
+		}
+	}
+}
+
+// A client was killed after all steps of a plan that exchanges two files, and had reported none of
+// them. The names no longer show that the first step was done, but the log does. The resumed plan used
+// to report that step as failed.
+func TestResumedPlanKnowsItsMoves(t *testing.T) {
+	p := daemontest.New(t)
+	held := 0
+	h := service(p, &held).Handlers()
+	p.Write("a", "a\n")
+	p.Write("b", "b\n")
+	p.LookAtAll()
+	root, err := p.Source.Lstat(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const aside = ".cachebro-aside-1-1~"
+	step := func(n int, from, to store.Path, content string) store.Step {
+		return store.Step{N: n, Do: store.DoRename, Path: from, To: to, Expect: text.Hash([]byte(content)), ExpMode: syscall.S_IFREG | 0o644}
+	}
+	plan := store.Plan{Kind: store.PlanUndo, Tree: store.Tree{Ino: root.Ino, Birth: root.Birth},
+		Steps: []store.Step{step(1, "a", aside, "a\n"), step(2, "b", "a", "b\n"), step(3, aside, "b", "a\n")}}
+	if err := p.Store.Journal.Begin(t.Context(), &plan, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range plan.Steps {
+		if err := os.Rename(filepath.Join(p.Root, string(s.Path)), filepath.Join(p.Root, string(s.To))); err != nil {
+			t.Fatal(err)
+		}
+		st, err := p.Source.Lstat(t.Context(), s.To)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Ingest.Append(t.Context(), []store.Change{{Op: store.OpRename, Path: s.Path, Path2: s.To, Stat: st, Time: time.Now().UnixNano(), Plan: plan.ID}}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	resumed, _ := daemontest.Ask[wire.Plan](t, h, wire.MPlan, wire.PlanRequest{Kind: resumeKind, Plan: plan.ID})
+	res, err := apply.Plan(t.Context(), p.Root, resumed, apply.Work{After: func(int) error { return nil }})
+	if err != nil || len(res.Failed) > 0 {
+		t.Errorf("%+v, %v", res, err)
+	}
+	for name, want := range map[string]string{"a": "b\n", "b": "a\n"} {
+		if b, err := os.ReadFile(filepath.Join(p.Root, name)); err != nil || string(b) != want {
+			t.Errorf("%s: %q, %v", name, b, err)
 		}
 	}
 }
