@@ -103,7 +103,7 @@ func (b *batch) group(c *Change, tip *group, kids []Path) (bool, error) {
 		if !live {
 			continue
 		}
-		if v.Stat.Nlink > 1 && v.Stat.Ino != 0 && !isDir(v.Stat) { // place must record the names of such a file
+		if severalNames(v) { // place must record the names of such a file
 			return false, nil
 		}
 		was = append(was, Version{

@@ -245,9 +245,6 @@ func (b *batch) write(c *Change, i int) error {
 		}
 		return err
 	}
-	if err := b.countArrival(c, cur, live); err != nil {
-		return err
-	}
 	v := c.version(c.Path, c.Op)
 	if c.HasContent {
 		v.Blob, err = b.store(c, i, cur)
@@ -275,16 +272,19 @@ func (b *batch) write(c *Change, i int) error {
 			}
 		}
 	}
-	if live && same(cur, v) && !FoundNew(cur, v) {
-		return b.refresh(cur, v)
+	unchanged := live && same(cur, v) && !FoundNew(cur, v)
+	if unchanged {
+		err = b.refresh(cur, v)
+	} else {
+		_, err = b.add(v)
 	}
-	if _, err := b.add(v); err != nil {
+	if err == nil {
+		err = b.countArrival(c, cur, live)
+	}
+	if err != nil || unchanged || c.Stat.Nlink < 2 {
 		return err
 	}
-	if c.Stat.Nlink > 1 {
-		return b.otherNames(v)
-	}
-	return nil
+	return b.otherNames(v)
 }
 
 // countArrival adjusts the link counts when one file replaces another at a path. It adjusts the
@@ -294,11 +294,11 @@ func (b *batch) countArrival(c *Change, was Version, live bool) error {
 		return nil
 	}
 	if live {
-		if err := b.countNames(was.Stat, c.Path, -1, 0); err != nil {
+		if err := b.countNames(was.Stat, -1, 0); err != nil {
 			return err
 		}
 	}
-	return b.countNames(c.Stat, c.Path, 0, 0)
+	return b.countNames(c.Stat, 0, 0)
 }
 
 // clockStep is longer than the resolution of any file system's timestamps, in ns.

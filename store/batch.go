@@ -20,10 +20,10 @@ type batch struct {
 	contents *content.Batch
 	next     State
 	made     []Version
-	cur      map[Path]Version // newest versions made or looked up
-	dirty    map[Path][]byte  // paths of cur that this batch changed, with the encoded version; nil: not encoded yet
-	linkage  linkCounts
-	nodes    map[uint64]*node // nil removes the node from the table
+	cur      map[Path]Version     // newest versions made or looked up
+	dirty    map[Path][]byte      // paths of cur that this batch changed, with the encoded version; nil: not encoded yet
+	counts   map[Inode]*linkCount // looked up or changed
+	nodes    map[uint64]*node     // nil removes the node from the table
 	times    map[uint64]times
 	working  map[workingKey]*WorkingFile
 	links    map[Inode][]Path // names noted by this batch
@@ -35,7 +35,7 @@ func (s *Store) newBatch() *batch {
 	w, next := s.db.NewWriter(), s.next
 	next.BaselineRuns = slices.Clone(next.BaselineRuns)
 	return &batch{
-		s: s, w: w, contents: s.contents.Batch(w, s.next.counts()), next: next, links: map[Inode][]Path{},
+		s: s, w: w, contents: s.contents.Batch(w, s.next.counts()), next: next, links: map[Inode][]Path{}, counts: map[Inode]*linkCount{},
 		cur: map[Path]Version{}, dirty: map[Path][]byte{}, nodes: map[uint64]*node{},
 		times: map[uint64]times{}, working: map[workingKey]*WorkingFile{}, groups: s.groups.newBatch(w, s.tips),
 	}
@@ -79,17 +79,17 @@ func (b *batch) live(p Path) (Version, bool, error) {
 		b.cur[p] = v
 	}
 	live := v.Seq != 0 && !v.Deleted()
-	if live && len(b.linkage.notes) > 0 {
-		return b.recounted(v)
+	if !severalNames(v) {
+		return v, live, nil
 	}
-	return v, live, nil
+	v, err := b.recounted(v)
+	return v, live, err
 }
 
 // changed makes v the newest version of its path. enc is its encoding, nil if unknown.
 func (b *batch) changed(v Version, enc []byte) {
 	b.cur[v.Path], b.dirty[v.Path] = v, enc
 	b.groups.tips.touch(v.Path)
-	b.linkage.markCurrent(v.Path)
 }
 
 // add appends a version with all its keys.
@@ -123,7 +123,7 @@ func (b *batch) place(v, was Version, wasLive bool) error {
 		return err
 	}
 	b.inBlock(v.Seq/timeBlock, &v)
-	if v.Stat.Nlink > 1 && v.Stat.Ino != 0 && !isDir(v.Stat) && !v.Deleted() {
+	if severalNames(v) {
 		if err := b.name(v.Stat, v.Path); err != nil {
 			return err
 		}
@@ -173,9 +173,6 @@ func (b *batch) keys(v *Version) (enc []byte, err error) {
 
 // newest writes the c keys of all paths that the batch changed.
 func (b *batch) newest() error {
-	if err := b.countLinks(); err != nil {
-		return err
-	}
 	if err := b.ensureAllCurrent(); err != nil {
 		return err
 	}
@@ -230,6 +227,11 @@ func (b *batch) refresh(cur, seen Version) error {
 	}
 	if seen.Stat.Nlink > 1 && cur.Stat.Nlink < 2 && isRegular(seen.Stat) {
 		if err := b.name(seen.Stat, cur.Path); err != nil {
+			return err
+		}
+	}
+	if seen.Stat.Nlink != cur.Stat.Nlink && max(seen.Stat.Nlink, cur.Stat.Nlink) > 1 {
+		if err := b.countNames(seen.Stat, 0, 0); err != nil {
 			return err
 		}
 	}
@@ -328,6 +330,9 @@ func (b *batch) flush() error {
 		}
 	}
 	if err := b.groups.flush(); err != nil {
+		return err
+	}
+	if err := b.flushCounts(); err != nil {
 		return err
 	}
 	if err := b.flushWorking(); err != nil {

@@ -19,6 +19,7 @@
 //	z seq/256                    lowest and highest time of the versions in this block, and who made all of them
 //	i kind id NUL seq            kind s session, p prompt, t tool call, u plan
 //	l dev ino birth path         names of an inode that has several
+//	L dev ino birth              how many it has
 //	b hash                       blob: header and payload, or header alone (see store/content)
 //	B hash n                     payload of a large blob, piece n
 //	F frame                      contents that share one zstd frame, or the pack file in which it is (see store/content)

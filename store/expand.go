@@ -69,13 +69,6 @@ func (b *batch) remove(c *Change) error {
 		}
 		live = true
 	}
-	gone := -1
-	if c.LastName && c.Stat.Nlink > 1 { // one of its names is excluded from the history and still exists
-		gone = 0
-	}
-	if err := b.countNames(c.Stat, c.Path, gone, 0); err != nil {
-		return err
-	}
 	if c.Op == OpRmdir || live && isDir(cur.Stat) {
 		// The kernel removes only empty directories. So if the store still lists paths in this one,
 		// their removal was not observed.
@@ -91,8 +84,14 @@ func (b *batch) remove(c *Change) error {
 			v.Stat = cur.Stat
 		}
 	}
-	_, err = b.add(v)
-	return err
+	if _, err := b.add(v); err != nil {
+		return err
+	}
+	gone := -1
+	if c.LastName && c.Stat.Nlink > 1 { // one of its names is excluded from the history and still exists
+		gone = 0
+	}
+	return b.countNames(c.Stat, gone, 0)
 }
 
 // removesReported reports whether c removes a directory or a special file.
@@ -224,11 +223,6 @@ func (b *batch) rename(c *Change) error {
 		}
 		cur.NoContent, cur.Foreign = "", false
 	}
-	if replaces && InodeOf(over.Stat) != InodeOf(c.Stat) {
-		if err := b.countNames(over.Stat, c.Path2, -1, 0); err != nil {
-			return err
-		}
-	}
 	var kids []Path
 	tip := b.groups.tips.unchanged[c.Path]
 	if tip != nil {
@@ -248,6 +242,11 @@ func (b *batch) rename(c *Change) error {
 	}
 	if err := b.move(c, cur, c.Path, c.Path2, OpRename); err != nil {
 		return err
+	}
+	if replaces && InodeOf(over.Stat) != InodeOf(c.Stat) {
+		if err := b.countNames(over.Stat, -1, 0); err != nil {
+			return err
+		}
 	}
 	grouped, err := b.group(c, tip, kids)
 	if err != nil || grouped {
@@ -366,15 +365,18 @@ func (b *batch) link(c *Change) error {
 		if err := b.name(c.Stat, c.Path); err != nil {
 			return err
 		}
-		// Set the new count on all names now, because later changes of the batch may rename them.
 		before := c.Stat
 		before.Nlink--
 		linked := int64(0)
 		if c.Class == event.Excluded {
 			linked = c.Time
 		}
-		if err := b.countNames(before, "", 1, linked); err != nil {
+		if err := b.countNames(before, 1, linked); err != nil {
 			return err
+		}
+		if cur.Stat.Nlink < 2 && c.Stat.Nlink > 1 && InodeOf(cur.Stat) == InodeOf(c.Stat) {
+			cur.Stat.Nlink = c.Stat.Nlink // shows readers that the file has a count of its own
+			b.changed(b.counts[InodeOf(c.Stat)].counted(cur), nil)
 		}
 	}
 	if c.Class == event.Excluded {

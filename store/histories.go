@@ -16,7 +16,8 @@ import (
 const atOnce = 2000
 
 // Histories calls fn with each path and the versions that History(p, false) returns for it, which
-// may be none. paths must be sorted. Versions in known, keyed by number, are not read again.
+// may be none. The newest version of a path has the present link count, as from Current. paths must
+// be sorted. Versions in known, keyed by number, are not read again.
 func (v *View) Histories(paths []Path, known map[uint64]*Version, fn func(p Path, own []*Version) error) error {
 	for part := range slices.Chunk(paths, atOnce) {
 		owns, err := v.histories(part, known)
@@ -90,6 +91,17 @@ func (v *View) histories(paths []Path, known map[uint64]*Version) ([][]*Version,
 		}
 		if len(of) > 0 {
 			slices.SortFunc(owns[i], func(a, b *Version) int { return compare(a.Seq, b.Seq) })
+		}
+		last := len(owns[i]) - 1
+		if last < 0 || !severalNames(*owns[i][last]) {
+			continue
+		}
+		now, found, err := v.Current(p)
+		if err != nil {
+			return nil, err
+		}
+		if found && now.Seq == owns[i][last].Seq {
+			owns[i][last] = &now
 		}
 	}
 	return owns, nil

@@ -16,6 +16,7 @@ const (
 	kGroup    = 'd'
 	kList     = 'D'
 	kLink     = 'l'
+	kCount    = 'L'
 	kGap      = 'g'
 	kNotice   = 'n'
 	kKV       = 'k'
@@ -84,15 +85,19 @@ func keyIndex(kind byte, id string, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(keyIndexPrefix(kind, id), seq)
 }
 
-func keyLinkPrefix(st Stat) []byte {
-	k := make([]byte, 0, 25)
-	k = append(k, kLink)
-	k = binary.BigEndian.AppendUint64(k, st.Dev)
-	k = binary.BigEndian.AppendUint64(k, st.Ino)
-	return binary.BigEndian.AppendUint64(k, uint64(st.Birth))
-}
+func keyLinkPrefix(in Inode) []byte { return keyInode(kLink, in) }
 
-func keyLink(st Stat, p Path) []byte { return append(keyLinkPrefix(st), p...) }
+func keyLink(st Stat, p Path) []byte { return append(keyLinkPrefix(InodeOf(st)), p...) }
+
+func keyLinkCount(in Inode) []byte { return keyInode(kCount, in) }
+
+func keyInode(prefix byte, in Inode) []byte {
+	k := make([]byte, 0, 25)
+	k = append(k, prefix)
+	k = binary.BigEndian.AppendUint64(k, in.Dev)
+	k = binary.BigEndian.AppendUint64(k, in.Ino)
+	return binary.BigEndian.AppendUint64(k, uint64(in.Birth))
+}
 
 func keyTimed(prefix byte, t int64, n uint64) []byte {
 	k := binary.BigEndian.AppendUint64([]byte{prefix}, uint64(t))

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"errors"
 	"slices"
 
 	"cachebro/store/content"
@@ -10,100 +9,98 @@ import (
 )
 
 // This file maintains the names of files with several names (hard links), and their link counts.
-// The newest version of each name holds the count, so one new name of a file with 5,000 names
-// changes 5,000 versions. A batch therefore only notes new counts and updates each name once, at
-// its end. Updating each name at once would rewrite 12 million versions for 5,000 new links.
+// Each version holds the link count at its time. A new name of a file with 5,000 names changes the
+// count in the newest versions of all of them, so these are not rewritten. Instead, one record of
+// the file holds the present count, and whoever reads the newest version of a name with several
+// names takes the count from there (see counted). A name's version gets the count of its time when
+// the name gets a newer version.
 
-// linkNote is the new link count of a file.
-type linkNote struct {
-	position int // position among all notes of the batch
-	except   Path
-	nlink    uint32
-	ctime    int64 // 0: unchanged
-	linked   int64
+// linkCount is the present link count of a file, the value of an L key. It applies to the versions
+// of the file's names that are not newer.
+type linkCount struct {
+	Seq     uint64 `cbor:"1,keyasint"` // newest version when the count was noted
+	Nlink   uint32 `cbor:"2,keyasint"`
+	Ctime   int64  `cbor:"3,keyasint,omitempty"` // when the file last got a name
+	Linked  int64  `cbor:"4,keyasint,omitempty"` // see Version.Linked
+	changed bool   // by the batch
 }
 
-// linkCounts holds the notes of a batch.
-type linkCounts struct {
-	notes map[Inode][]linkNote
-	stats map[Inode]Stat // any stat of each file, for the keys of its names
-	n     int
-	known map[Path]int // number of notes when the path's newest version was last brought up to date
+// severalNames reports whether v describes a file that had several names.
+func severalNames(v Version) bool {
+	return v.Stat.Nlink > 1 && v.Stat.Ino != 0 && !isDir(v.Stat) && !v.Deleted()
 }
 
-// markCurrent records that the newest version of a path has all counts noted so far.
-func (l *linkCounts) markCurrent(p Path) {
-	if l.n > 0 {
-		l.known[p] = l.n
+// counted returns v, the newest version of a path, with the present link count of its file.
+func (l *linkCount) counted(v Version) Version {
+	if l.Seq < v.Seq {
+		return v
 	}
+	v.Stat.Nlink, v.Stat.Ctime = l.Nlink, max(v.Stat.Ctime, l.Ctime)
+	if l.Linked > v.Time {
+		v.Linked = max(v.Linked, l.Linked)
+	}
+	return v
 }
 
-// countNames notes that an inode now has st.Nlink + more names. The newest versions of its names,
-// apart from except, are updated later. linked is the value for Version.Linked.
-func (b *batch) countNames(st Stat, except Path, more int, linked int64) error {
+// linkCountIn reads the link count of a file. It is zero if the file has no record.
+func linkCountIn(txn *badger.Txn, in Inode) (*linkCount, error) {
+	l := &linkCount{}
+	_, err := txnGet(txn, keyLinkCount(in), l)
+	return l, err
+}
+
+// linkCount returns the link count of a file, including the changes of this batch.
+func (b *batch) linkCount(in Inode) (*linkCount, error) {
+	if l := b.counts[in]; l != nil {
+		return l, nil
+	}
+	l, err := linkCountIn(b.w.Txn, in)
+	if err == nil {
+		b.counts[in] = l
+	}
+	return l, err
+}
+
+// countNames notes that a file now has st.Nlink + more names. linked is the value for
+// Version.Linked. A change that removes or replaces a name calls countNames after it has added its
+// version, so that the last version of that name keeps the earlier count.
+func (b *batch) countNames(st Stat, more int, linked int64) error {
 	n := int(st.Nlink) + more
 	if n < 1 || st.Ino == 0 || isDir(st) || n == 1 && more > 0 {
 		return nil
 	}
-	l := &b.linkage
-	if l.n == 0 {
-		l.notes, l.stats, l.known = map[Inode][]linkNote{}, map[Inode]Stat{}, map[Path]int{}
+	l, err := b.linkCount(InodeOf(st))
+	if err != nil {
+		return err
 	}
-	l.n++
-	note := linkNote{position: l.n, except: except, nlink: uint32(n), linked: linked}
+	l.Seq, l.Nlink, l.Linked, l.changed = b.next.Seq, uint32(n), max(l.Linked, linked), true
 	if more > 0 {
-		note.ctime = st.Ctime
+		l.Ctime = st.Ctime
 	}
-	in := InodeOf(st)
-	l.notes[in], l.stats[in] = append(l.notes[in], note), st
 	return nil
 }
 
-// recounted applies the noted counts that v, the newest version of an existing path, does not have
-// yet. It returns the result, and whether v changed.
-func (b *batch) recounted(v Version) (Version, bool, error) {
-	l := &b.linkage
-	notes := l.notes[InodeOf(v.Stat)]
-	known := l.known[v.Path]
-	if len(notes) == 0 || notes[len(notes)-1].position <= known {
-		return v, true, nil
-	}
-	_, err := b.w.Txn.Get(keyLink(v.Stat, v.Path))
-	l.known[v.Path] = l.n
-	if errors.Is(err, badger.ErrKeyNotFound) { // the file never had a second name under this path
-		return v, true, nil
-	}
+// recounted is like counted. If the count changes the version, it is written again.
+func (b *batch) recounted(v Version) (Version, error) {
+	l, err := b.linkCount(InodeOf(v.Stat))
 	if err != nil {
-		return v, true, damaged(err)
+		return v, err
 	}
-	was := v
-	for _, n := range notes {
-		if n.position <= known || n.except == v.Path || v.Stat.Nlink == n.nlink && n.linked == 0 {
-			continue
-		}
-		v.Stat.Nlink = n.nlink
-		if n.ctime != 0 {
-			v.Stat.Ctime = n.ctime
-		}
-		v.Linked = max(v.Linked, n.linked)
+	now := l.counted(v)
+	if now.Stat != v.Stat || now.Linked != v.Linked {
+		b.changed(now, nil)
 	}
-	if v.Stat != was.Stat || v.Linked != was.Linked {
-		b.changed(v, nil)
-	}
-	return v, true, nil
+	return now, nil
 }
 
-// countLinks brings the link counts in the newest versions up to date.
-func (b *batch) countLinks() error {
-	for _, st := range b.linkage.stats {
-		names, err := b.names(st, "")
-		if err != nil {
-			return err
+// flushCounts writes the link counts that the batch changed.
+func (b *batch) flushCounts() error {
+	for in, l := range b.counts {
+		if !l.changed {
+			continue
 		}
-		for _, p := range names {
-			if _, _, err := b.live(p); err != nil {
-				return err
-			}
+		if err := b.w.Set(keyLinkCount(in), encode(l)); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -118,7 +115,7 @@ func (b *batch) name(st Stat, p Path) error {
 
 // names lists all recorded names of an inode, apart from except.
 func (b *batch) names(st Stat, except Path) ([]Path, error) {
-	prefix := keyLinkPrefix(st)
+	prefix := keyLinkPrefix(InodeOf(st))
 	it := b.w.Snapshot().NewIterator(badger.IteratorOptions{Prefix: prefix})
 	defer it.Close()
 	out := slices.Clone(b.links[InodeOf(st)])

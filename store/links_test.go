@@ -129,3 +129,36 @@ func TestManyLinks(t *testing.T) {
 		t.Errorf("a link allocates %.0f times among 250, %.0f times among 1,000", few, many)
 	}
 }
+
+// A new or removed name writes a few keys, however many names the file has. Each batch once wrote
+// the newest version of every name again, to correct its link count.
+func TestNamesWriteFewKeys(t *testing.T) {
+	s, x := storetest.Fresh(t), storetest.NewTree()
+	storetest.Apply(t, s, x.Write("0", "text"))
+	for i := 1; i < 300; i++ {
+		storetest.Apply(t, s, x.Link("0", store.Path(fmt.Sprint(i))))
+	}
+	var moment uint64
+	err := s.Raw(func(r store.Raw) (err error) { moment, err = r.Moment(); return })
+	if err != nil {
+		t.Fatal(err)
+	}
+	const changes = 20
+	for i := range changes / 2 {
+		storetest.Apply(t, s, x.Link("0", store.Path(fmt.Sprint("new", i))))
+		storetest.Apply(t, s, x.Remove(store.Path(fmt.Sprint(100+i))))
+	}
+	n, err := s.KeysSince(moment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n > 10*changes {
+		t.Errorf("%d changes of a name wrote %d keys", changes, n)
+	}
+	for _, p := range []store.Path{"0", "299", "new0"} {
+		if v, _, err := s.Current(p); err != nil || v.Stat.Nlink != 300 {
+			t.Errorf("%q has %d names (%v), want 300", p, v.Stat.Nlink, err)
+		}
+	}
+	store.Checked(t, s)
+}

@@ -185,6 +185,19 @@ func timesIn(txn *badger.Txn, seq uint64) (t times, ok bool) {
 // Current returns the newest version of a path, which may be a deletion. It returns false
 // if the path is unknown.
 func (v *View) Current(p Path) (Version, bool, error) {
+	o, found, err := v.asRecorded(p)
+	if err != nil || !severalNames(o) {
+		return o, found, err
+	}
+	l, err := linkCountIn(v.txn, InodeOf(o.Stat))
+	if err != nil {
+		return o, false, err
+	}
+	return l.counted(o), found, nil
+}
+
+// asRecorded is like Current, but the link count of a file with several names may be an earlier one.
+func (v *View) asRecorded(p Path) (Version, bool, error) {
 	if o, ok := v.s.current.Get(p); ok && o.Seq != 0 && o.Seq <= v.seq {
 		return o, true, nil
 	}
@@ -207,7 +220,7 @@ func (v *View) Current(p Path) (Version, bool, error) {
 
 // Current is like View.Current, on the present history.
 func (s *Store) Current(p Path) (out Version, found bool, err error) {
-	if v, ok := s.current.Get(p); ok && v.Seq != 0 {
+	if v, ok := s.current.Get(p); ok && v.Seq != 0 && !severalNames(v) {
 		return v, true, nil
 	}
 	err = s.View(func(v *View) (err error) { out, found, err = v.Current(p); return })
@@ -360,7 +373,8 @@ func (s *Store) AtSeq(p Path, seq uint64) (out Version, found bool, err error) {
 }
 
 // Live calls fn with the newest version of each existing path that is prefix or in its subtree,
-// parents first, until fn returns an error, which Live returns.
+// parents first, until fn returns an error, which Live returns. Unlike that of Current, the link
+// count of a file with several names may be an earlier one.
 func (v *View) Live(prefix Path, fn func(Version) error) error {
 	if prefix != "" {
 		item, err := v.txn.Get(keyCurrent(prefix))
@@ -434,7 +448,7 @@ func (s *Store) Live(prefix Path, fn func(Version) error) error {
 func (v *View) NamesOf(files []Inode) (all []Path, err error) {
 	prefixes := make([][]byte, len(files))
 	for i, in := range files {
-		prefixes[i] = keyLinkPrefix(Stat{Dev: in.Dev, Ino: in.Ino, Birth: in.Birth})
+		prefixes[i] = keyLinkPrefix(in)
 	}
 	slices.SortFunc(prefixes, bytes.Compare)
 	w := db.NewWalk(v.txn, []byte{kLink})

@@ -264,11 +264,21 @@ func (s *scanner) renamed(st store.Stat) (bool, error) {
 	of := func(st store.Stat) [3]uint64 { return [3]uint64{st.Dev, st.Ino, uint64(st.Birth)} }
 	if s.files == nil {
 		s.files = map[[3]uint64]loggedFile{}
-		if err := s.b.survey.Store.Live("", func(v store.Version) error {
-			f := s.files[of(v.Stat)]
-			s.files[of(v.Stat)] = loggedFile{max(f.links, uint32(v.Stat.Nlink)), append(f.names, v.Path)}
-			return nil
-		}); err != nil {
+		err := s.b.survey.Store.View(func(view *store.View) error {
+			return view.Live("", func(v store.Version) error {
+				if v.Stat.Nlink > 1 {
+					now, _, err := view.Current(v.Path)
+					if err != nil {
+						return err
+					}
+					v = now
+				}
+				f := s.files[of(v.Stat)]
+				s.files[of(v.Stat)] = loggedFile{max(f.links, v.Stat.Nlink), append(f.names, v.Path)}
+				return nil
+			})
+		})
+		if err != nil {
 			return false, onwire.Error(err)
 		}
 	}
