@@ -673,10 +673,7 @@ func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, f
 	o := &op{op: event.OpRename, from: a, to: b, a: ea.track, b: r.trackOf(b.path), file: ea.file, target: target(a.path, a.st), by: by, when: time.Now(), tid: n.PID}
 	r.recordState(ea, a)
 	r.foundBelow(o.a, a, of)
-	written := isRegular(a.st) && ea.waits && len(ea.writers) > 0
-	if written { // later writes belong to the new name
-		r.altered(ea, a.st, false)
-	}
+	written := r.recordWritten(ea, a.st)
 	if written || o.a != o.b && isRegular(a.st) {
 		o.a.capture.Before(fusefs.Change{File: ea.file, Caller: by, Op: event.OpUnlink, Name: o.a.rel(a.path)})
 	}
@@ -687,6 +684,7 @@ func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, f
 		if flags&unix.RENAME_EXCHANGE != 0 {
 			o.op = event.OpExchange
 			r.recordState(eb, b)
+			r.recordWritten(eb, b.st)
 			r.foundBelow(o.b, b, of)
 		} else {
 			r.losing(eb, b, by, event.OpRename)
@@ -729,6 +727,7 @@ func (r *Recorder) link(n *notifier.Notice, by fusefs.Caller, from, to string, f
 	}
 	e := r.current(a, by)
 	r.recordState(e, a)
+	r.recordWritten(e, a.st)
 	r.parents(b.path)
 	r.addOp(&op{op: event.OpLink, from: a, to: b, a: t, b: t, file: e.file, target: target(a.path, a.st), by: by, when: time.Now(), tid: n.PID})
 }

@@ -125,15 +125,13 @@ func (all told) sorted() told {
 	return all
 }
 
-// told returns the changes that were reported to the history, except baselines, and the contents
-// that the history has.
-func (p *place) told() (changes told, contents map[string]bool) {
+// each calls fn for each record of the history, in order.
+func (p *place) each(fn func(*spool.Reader, *spool.Record)) {
 	p.t.Helper()
 	state, err := p.paths.State(p.root)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	contents = map[string]bool{}
 	r, err := spool.OpenReader(wire.SpoolDir(state), spool.Position{})
 	if err != nil {
 		p.t.Fatal(err)
@@ -145,15 +143,31 @@ func (p *place) told() (changes told, contents map[string]bool) {
 			p.t.Fatal(err)
 		}
 		if rec == nil {
-			return changes.sorted(), contents
+			return
 		}
+		fn(r, rec)
+	}
+}
+
+// content returns the content in a record.
+func (p *place) content(r *spool.Reader, rec *spool.Record) string {
+	p.t.Helper()
+	b, err := r.Content(rec)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return string(b)
+}
+
+// told returns the changes that were reported to the history, except baselines, and the contents
+// that the history has.
+func (p *place) told() (changes told, contents map[string]bool) {
+	p.t.Helper()
+	contents = map[string]bool{}
+	p.each(func(r *spool.Reader, rec *spool.Record) {
 		switch rel := filepath.Base(rec.Path); {
 		case rec.Kind == spool.KindContent && rec.Len > 0:
-			b, err := r.Content(rec)
-			if err != nil {
-				p.t.Fatal(err)
-			}
-			contents[string(b)] = true
+			contents[p.content(r, rec)] = true
 		case rec.Kind == spool.KindVersion && rec.Op != event.OpBaseline:
 			if rec.Path2 != "" {
 				rel += " " + filepath.Base(rec.Path2)
@@ -163,7 +177,23 @@ func (p *place) told() (changes told, contents map[string]bool) {
 			}
 			changes = append(changes, change{rec.Op, rel})
 		}
-	}
+	})
+	return changes.sorted(), contents
+}
+
+// firstKeptBy returns the operation of the first version that has a content.
+func (p *place) firstKeptBy(content string) (op event.Op) {
+	p.t.Helper()
+	ops := map[uint64]event.Op{}
+	p.each(func(r *spool.Reader, rec *spool.Record) {
+		switch {
+		case rec.Kind == spool.KindVersion:
+			ops[rec.Seq] = rec.Op
+		case rec.Kind == spool.KindContent && rec.Len > 0 && op == 0 && p.content(r, rec) == content:
+			op = ops[rec.For]
+		}
+	})
+	return op
 }
 
 // TestKilled: a recorder is killed after it has let calls through. The next recorder reports these
@@ -659,6 +689,41 @@ func TestWrittenAfterRename(t *testing.T) {
 	}
 	if !contents["wasst"] || !contents["is written"] {
 		t.Errorf("kept: %v", contents)
+	}
+}
+
+// TestWrittenAfterNewName: bytes that are written through a descriptor after the file got another
+// name are reported as a write. The recorder first saw them when it reported the link or the
+// exchange, and used to report them as a content without an author, which the file had had before.
+// So an undo took the name back and left the content.
+func TestWrittenAfterNewName(t *testing.T) {
+	for name, rename := range map[string]func(p *place) error{
+		"link": func(p *place) error {
+			p.see(unix.SYS_LINKAT, [6]uint64{at(), 0, at()}, "one", "two")
+			return os.Link(p.path("one"), p.path("two"))
+		},
+		"exchange": func(p *place) error {
+			p.see(unix.SYS_RENAMEAT2, [6]uint64{at(), 0, at(), 0, unix.RENAME_EXCHANGE}, "other", "one")
+			return unix.Renameat2(unix.AT_FDCWD, p.path("other"), unix.AT_FDCWD, p.path("one"), unix.RENAME_EXCHANGE)
+		},
+	} {
+		p := newPlace(t)
+		p.write("one", "first")
+		p.write("other", "another")
+		f := p.opened("one")
+		if err := rename(p); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteAt([]byte("is written"), 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if op := p.firstKeptBy("is written"); op != event.OpWrite {
+			changes, _ := p.told()
+			t.Errorf("%s: what was written is first kept by operation %v; reported %v", name, op, changes)
+		}
 	}
 }
 

@@ -313,8 +313,9 @@ func (r *Recorder) happened(o *op) bool {
 	case event.OpLink:
 		o.file.addName(o.b.rel(o.to.path))
 		r.relinked(o.file)
-		r.noteState(o.to.path, o.b, to, o.file, o)
-		o.a.capture.Done(fusefs.Event{Op: event.OpLink, File: o.file, Caller: o.by, Path: o.a.rel(o.from.path), Path2: o.b.rel(o.to.path), Target: o.target, Stat: to,
+		known := asCalled(o.from.st, to)
+		r.noteState(o.to.path, o.b, known, o.file, o)
+		o.a.capture.Done(fusefs.Event{Op: event.OpLink, File: o.file, Caller: o.by, Path: o.a.rel(o.from.path), Path2: o.b.rel(o.to.path), Target: o.target, Stat: known,
 			Class: o.a.class(o.from.path, false), Class2: o.b.class(o.to.path, false), Time: o.when})
 		return true
 	case event.OpExchange:

@@ -42,6 +42,17 @@ func (e *entry) writer() fusefs.Caller {
 	return e.by
 }
 
+// recordWritten records the content of a file that is open for writing and is about to get another
+// name. Later writes then count as separate changes. recordWritten returns false if no result of a
+// write is awaited. st is the file's state.
+func (r *Recorder) recordWritten(e *entry, st event.Stat) bool {
+	written := isRegular(st) && e.waits && len(e.writers) > 0
+	if written {
+		r.altered(e, st, false)
+	}
+	return written
+}
+
 // holder returns the index of the newest writer that still has the file open for writing, or -1. st is
 // the file's present state.
 func (r *Recorder) holder(e *entry, st event.Stat) int {
