@@ -44,9 +44,10 @@ type GitPlan struct {
 	Text   string `json:"text,omitempty"`   // what happened to refs
 	ID     uint64 `json:"id,omitempty"`     // the undone operation; of several, the last one
 	Prompt string `json:"prompt,omitempty"` // the prompt that "last" referred to
+	Kept   string `json:"kept,omitempty"`   // the directory of the saved copies
 }
 
-// GitStep restores one path of a git directory. Do is write, link, mkdir, delete, rmdir or rename.
+// GitStep restores one path of a git directory. Do is write, symlink, mkdir, delete, rmdir or rename.
 // The content is Content or the saved copy named by Kept. If Here is set, it is the first Size
 // bytes of the present file.
 type GitStep struct {

@@ -398,10 +398,8 @@ type Plan struct {
 	Partly bool `json:"partly,omitempty"`
 	// Contents describes the answer's body.
 	Contents *PlannedContents `json:"plan_contents,omitempty"`
-	// Git describes what the same actor did to git's own files in operation GitOp, which an undo
-	// does not change.
-	Git   string `json:"git,omitempty"`
-	GitOp uint64 `json:"git_op,omitempty"`
+	// Git describes what the same actor did to git's own files, which an undo does not change.
+	Git string `json:"git,omitempty"`
 	// Session and Prompt are the resolved IDs, for an undo by session or prompt.
 	Session string `json:"session,omitempty"`
 	Prompt  string `json:"prompt,omitempty"`

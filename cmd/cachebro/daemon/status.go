@@ -46,7 +46,7 @@ func (d *Daemon) status(ctx context.Context, _ wire.Empty) (wire.Status, []byte,
 	if r := d.sending.State(); r.URL != "" {
 		st.Remote = &r
 	}
-	st.Git = d.git.Usage(ctx)
+	st.Git = d.git.Tidy(ctx)
 	st.GapCount = count + beat.Capture.Gaps
 	return st, nil, nil
 }

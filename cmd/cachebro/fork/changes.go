@@ -2,11 +2,8 @@ package fork
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -255,16 +252,12 @@ func describeFile(in *os.Root, p string) (*file, error) {
 		f.why = "it is neither a file, a link nor a directory"
 		return f, nil
 	}
-	h := sha256.New()
 	r, err := in.Open(p)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	if _, err := io.Copy(h, r); err != nil {
-		return nil, err
-	}
-	f.hash = hex.EncodeToString(h.Sum(nil))
+	f.hash, err = text.HashReader(r)
 	f.read = func() ([]byte, error) { return in.ReadFile(p) }
-	return f, nil
+	return f, err
 }

@@ -28,11 +28,7 @@ func undoGit(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wi
 	if len(r.Paths) > 0 {
 		return e.Usagef("%s: --git takes no path, because it undoes changes of a whole repository", r.Kind)
 	}
-	state, err := e.Paths().State(t.Root)
-	if err != nil {
-		return err
-	}
-	at := gitback.Place{Base: t.Base(), Kept: wire.GitDir(state), Env: e.Vars}
+	at := gitback.Place{Base: t.Base(), Env: e.Vars}
 	r.DryRun = *f.dryRun
 	var plan wire.GitPlan
 	objects := 0
@@ -40,6 +36,7 @@ func undoGit(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wi
 		var err error
 		plan, err = wire.Call[wire.GitPlan](ctx, c, wire.MGitPlan, r)
 		if err == nil {
+			at.Kept = plan.Kept
 			objects, err = at.Missing(ctx, plan)
 		}
 		return err
@@ -61,7 +58,10 @@ func undoGit(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wi
 	if *f.json {
 		out = io.Discard
 	}
-	showGitPlan(e, out, plan, objects)
+	showPlan(e, out, asPlan(plan))
+	if objects > 0 {
+		fmt.Fprintf(out, "  A %s with missing git objects\n", text.Count(objects, "file"))
+	}
 	for _, w := range worktrees {
 		fmt.Fprintf(out, "  D %s/  git worktree remove\n", cli.Quote(string(w)))
 	}
@@ -85,7 +85,7 @@ func undoGit(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wi
 		left = len(plan.Conflicts) + len(plan.Lost)
 	}
 	if *f.json {
-		if err := e.PrintJSON(gitPlanObject(plan)); err != nil {
+		if err := e.PrintJSON(plannedObject(asPlan(plan))); err != nil {
 			return err
 		}
 	}
@@ -128,45 +128,13 @@ func filesToo(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r w
 	return err
 }
 
-func showGitPlan(e *cli.Env, w io.Writer, plan wire.GitPlan, objects int) {
-	p := e.Paint()
-	if plan.Title != "" {
-		fmt.Fprintln(w, p.Bold(cli.OneLine(plan.Title)))
+// asPlan returns a plan for git's own files in the form in which plans are shown.
+func asPlan(of wire.GitPlan) wire.Plan {
+	p := wire.Plan{Kind: "git", Title: of.Title, Conflicts: of.Conflicts, Lost: of.Lost}
+	for i, s := range of.Steps {
+		p.Steps = append(p.Steps, wire.PlanStep{N: i, Do: s.Do, Path: s.Path, To: s.To, Target: s.Target, Expect: s.Now})
 	}
-	if n := len(plan.Steps); n > 0 {
-		const most = 5
-		for _, s := range plan.Steps[:min(n, most)] {
-			letter := cmp.Or(map[string]string{"delete": "D", "rmdir": "D", "rename": "R", "link": "L"}[s.Do], map[bool]string{true: "A", false: "M"}[s.Now == "absent"])
-			line := fmt.Sprintf("  %s %s", letter, cli.Quote(string(s.Path)))
-			if s.Do == "rename" {
-				line += " -> " + cli.Quote(string(s.To))
-			}
-			fmt.Fprintln(w, line)
-		}
-		if n > most {
-			fmt.Fprintln(w, p.Dim(fmt.Sprintf("  … %d more", n-most)))
-		}
-	}
-	if objects > 0 {
-		fmt.Fprintf(w, "  A %s with missing git objects\n", text.Count(objects, "file"))
-	}
-	listUnchanged(e, w, plan.Conflicts, plan.Lost)
-}
-
-// gitPlanObject returns a plan as JSON, without contents.
-func gitPlanObject(plan wire.GitPlan) map[string]any {
-	steps := []map[string]any{}
-	for _, s := range plan.Steps {
-		steps = append(steps, map[string]any{"do": s.Do, "path": string(s.Path)})
-	}
-	named := func(cs []wire.Conflict) []map[string]any {
-		all := []map[string]any{}
-		for _, x := range cs {
-			all = append(all, map[string]any{"path": string(x.Path), "why": x.Why})
-		}
-		return all
-	}
-	return map[string]any{"kind": "git", "title": plan.Title, "steps": steps, "conflicts": named(plan.Conflicts), "lost": named(plan.Lost)}
+	return p
 }
 
 // gitHint prints that an undo of files does not change git's own files, and the command that undoes

@@ -410,17 +410,25 @@ func printPlanJSON(e *cli.Env, sides []*side) error {
 }
 
 func planObject(plan wire.Plan, res apply.Result) map[string]any {
+	out := plannedObject(plan)
+	out["id"], out["done"], out["failed"], out["left"] = plan.ID, res.Done, conflictObjects(res.Failed), conflictObjects(res.Left)
+	return out
+}
+
+// plannedObject returns what planObject returns, without what was done.
+func plannedObject(plan wire.Plan) map[string]any {
 	steps := cli.Objects(plan.Steps, func(s wire.PlanStep) map[string][]byte {
 		return map[string][]byte{"path": s.Path, "to": s.To, "target": s.Target}
 	})
-	list := func(all []wire.Conflict) []map[string]any {
-		return cli.Objects(all, func(x wire.Conflict) map[string][]byte { return map[string][]byte{"path": x.Path} })
-	}
-	out := map[string]any{"left": list(res.Left), "id": plan.ID, "kind": plan.Kind, "title": plan.Title, "steps": steps, "conflicts": list(plan.Conflicts), "lost": list(plan.Lost), "done": res.Done, "failed": list(res.Failed)}
+	out := map[string]any{"kind": plan.Kind, "title": plan.Title, "steps": steps, "conflicts": conflictObjects(plan.Conflicts), "lost": conflictObjects(plan.Lost)}
 	if plan.Partly {
 		out["partly"] = true // only the first steps have line counts
 	}
 	return out
+}
+
+func conflictObjects(all []wire.Conflict) []map[string]any {
+	return cli.Objects(all, func(x wire.Conflict) map[string][]byte { return map[string][]byte{"path": x.Path} })
 }
 
 // FilesOf counts the files of the steps that were done.

@@ -108,6 +108,11 @@ func In(path string) bool {
 	return false
 }
 
+// IsID reports whether a text is the complete name of an object.
+func IsID(s string) bool {
+	return (len(s) == 40 || len(s) == 64) && strings.Trim(s, "0123456789abcdef") == ""
+}
+
 // Is reports whether git would treat a directory as a git directory: a bare repository, one that a
 // ".git" file names, or that of a linked worktree. lstat examines a name in the directory.
 func Is(lstat func(name string) (fs.FileInfo, error)) bool {

@@ -2,8 +2,6 @@ package apply
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -203,22 +201,14 @@ func (w *worker) hash(fi fs.FileInfo) (string, error) {
 		return "", fmt.Errorf("is not a file any more: %w", errChanged)
 	}
 	if w.held != nil {
-		return hashFile(io.NewSectionReader(w.held.File(), 0, 1<<62))
+		return text.HashReader(io.NewSectionReader(w.held.File(), 0, 1<<62))
 	}
 	f, err := openIn(w.root, w.name, os.O_RDONLY)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	return hashFile(f)
-}
-
-func hashFile(r io.Reader) (string, error) {
-	h := sha256.New()
-	if _, err := io.Copy(h, r); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	return text.HashReader(f)
 }
 
 // resultExists reports whether the result of the step, or of a later step for the same path, already

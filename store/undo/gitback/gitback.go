@@ -10,8 +10,6 @@ package gitback
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -26,6 +24,7 @@ import (
 	"time"
 
 	"cachebro/store/leaf/gitdir"
+	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 )
 
@@ -142,7 +141,7 @@ func (w *work) prepare(ctx context.Context, p wire.GitPlan) (rest []wire.GitStep
 	late = map[int]bool{}
 	for i := range rest {
 		s := &rest[i]
-		if s.Do != "write" && s.Do != "delete" && s.Do != "link" {
+		if s.Do != "write" && s.Do != "delete" && s.Do != "symlink" {
 			continue
 		}
 		if fi, err := w.root.Lstat(path.Dir(string(s.Path))); err != nil || !fi.IsDir() {
@@ -200,11 +199,7 @@ func (w *work) sum(p string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	s := sha256.New()
-	if _, err := io.Copy(s, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(s.Sum(nil)), nil
+	return text.HashReader(f)
 }
 
 const mark = "cachebro, pid "
@@ -331,7 +326,7 @@ func (w *work) step(s *wire.GitStep) error {
 			return err
 		}
 		return nil
-	case "link":
+	case "symlink":
 		tmp := temporary(p)
 		_ = w.root.Remove(tmp)
 		if err := w.root.Symlink(string(s.Target), tmp); err != nil {

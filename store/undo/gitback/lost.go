@@ -15,6 +15,7 @@ import (
 
 	"cachebro/store/leaf/gitdir"
 	"cachebro/store/wire"
+	"cachebro/store/wire/visible"
 )
 
 // Lost is a commit that a ref once named and that no ref or stash reaches now.
@@ -113,21 +114,21 @@ func command(x Lost, refs []string) string {
 	git := "git"
 	switch up := path.Dir(x.Dir); {
 	case strings.Contains(x.Dir, "/modules/"):
-		git += " --git-dir=" + shell(x.Dir)
+		git += " --git-dir=" + visible.Arg(x.Dir)
 	case up != ".":
-		git += " -C " + shell(up)
+		git += " -C " + visible.Arg(up)
 	}
 	free := func(prefix string) string {
 		name := strings.TrimPrefix(x.Name, prefix)
 		if name == x.Name || slices.Contains(refs, x.Name) {
 			name = "lost-" + x.Commit[:7]
 		}
-		return shell(name)
+		return visible.Arg(name)
 	}
 	var back string
 	switch id := x.Commit[:12]; {
 	case x.Name == "refs/stash":
-		back = git + " stash store -m " + shell(x.Subject) + " " + id
+		back = git + " stash store -m " + visible.Arg(x.Subject) + " " + id
 	case strings.HasPrefix(x.Name, "refs/tags/"):
 		back = git + " tag " + free("refs/tags/") + " " + id
 	default:
@@ -137,14 +138,6 @@ func command(x Lost, refs []string) string {
 		back = "cachebro git back " + x.Commit[:12] + " && " + back
 	}
 	return back
-}
-
-// shell quotes a word for a shell.
-func shell(s string) string {
-	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/-") == "" && s[0] != '-' {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // kinds returns the kinds of the objects that exist. If kept is set, saved objects count.

@@ -10,7 +10,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -43,10 +42,7 @@ func (w *work) objects(ctx context.Context, dir string, since time.Time) error {
 	if err != nil {
 		return err
 	}
-	sort.Slice(lost, func(i, j int) bool {
-		return late(lost[i]) < late(lost[j]) || late(lost[i]) == late(lost[j]) && lost[i] < lost[j]
-	})
-	for _, rel := range lost {
+	for _, rel := range slices.Backward(lost) { // git finds a pack by its .idx file, so that comes after the .pack file
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -93,14 +89,6 @@ func (w *work) lost(ctx context.Context, dir string, since time.Time) ([]string,
 		lost = slices.DeleteFunc(lost, func(rel string) bool { return !need[stem(rel)] })
 	}
 	return lost, nil
-}
-
-// late orders the files of a pack. Git finds a pack by its index, so the index is restored last.
-func late(rel string) int {
-	if strings.HasSuffix(rel, ".idx") {
-		return 1
-	}
-	return 0
 }
 
 // stem returns the name of a pack without its endings.
@@ -192,12 +180,7 @@ func (w *work) listed(ctx context.Context, idx string) (ids []string) {
 
 // alive reports whether git accepts the directory as a repository.
 func (w *work) alive(dir string) bool {
-	for _, name := range []string{"HEAD", "objects", "refs"} {
-		if _, err := w.root.Lstat(path.Join(dir, name)); err != nil {
-			return false
-		}
-	}
-	return true
+	return gitdir.Is(func(name string) (fs.FileInfo, error) { return w.root.Lstat(path.Join(dir, name)) })
 }
 
 // git returns a git command that examines a repository. It runs no program that the repository's
@@ -219,7 +202,7 @@ func (w *work) unreachable(ctx context.Context, steps []wire.GitStep) map[string
 			continue
 		}
 		id := strings.TrimSpace(string(s.Content))
-		if len(id) < 40 || strings.Trim(id, "0123456789abcdef") != "" {
+		if !gitdir.IsID(id) {
 			continue
 		}
 		if of[dir] == nil {

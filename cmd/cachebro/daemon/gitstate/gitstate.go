@@ -10,6 +10,7 @@
 package gitstate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,6 +52,7 @@ type row struct {
 	Plan   string      `cbor:"14,keyasint,omitempty"`
 	Ino    uint64      `cbor:"15,keyasint,omitempty"` // of a directory that was moved
 	Op     event.Op    `cbor:"16,keyasint,omitempty"` // the last operation
+	index  int         // in its chain, see history
 }
 
 func (r *row) lastChange() int64 { return max(r.Time, r.Until) }
@@ -144,7 +146,6 @@ type history struct {
 	s      *Service
 	rows   []*row
 	chains map[string][]*row      // by path: its rows, oldest first
-	index  map[*row]int           // a row's index in its chain
 	states map[string][]pathState // by path: its state before each row of its chain, then its present state
 	packed map[string]map[string]string
 	dir    *source.Dir
@@ -156,7 +157,7 @@ const maxRows = 200_000
 
 // readSince reads the rows since a time. close releases the source directory.
 func (s *Service) readSince(ctx context.Context, from int64) (*history, error) {
-	h := &history{s: s, chains: map[string][]*row{}, index: map[*row]int{}, states: map[string][]pathState{}, packed: map[string]map[string]string{}}
+	h := &history{s: s, chains: map[string][]*row{}, states: map[string][]pathState{}, packed: map[string]map[string]string{}}
 	if from > 0 {
 		from -= 2 * silence // to include whole operations
 	}
@@ -180,10 +181,7 @@ func (s *Service) readSince(ctx context.Context, from int64) (*history, error) {
 		}
 	}
 	slices.SortStableFunc(h.rows, func(a, b *row) int {
-		if a.Time != b.Time {
-			return int(min(max(a.Time-b.Time, -1), 1))
-		}
-		return int(a.Seq) - int(b.Seq)
+		return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Seq, b.Seq))
 	})
 	h.join()
 	var err error
@@ -207,7 +205,7 @@ func (h *history) join() {
 			}
 			r.Was, r.Why = spool.WasLost, "the state before it is not known"
 		}
-		h.index[r] = len(c)
+		r.index = len(c)
 		h.chains[r.path()] = append(c, r)
 		rows = append(rows, r)
 	}

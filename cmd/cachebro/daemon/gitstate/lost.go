@@ -24,7 +24,7 @@ func (s *Service) Lost(ctx context.Context) (out wire.GitLost, err error) {
 	say := s.actions.NewNamer()
 	at := map[string]int{}
 	add := func(r *row, dir, name, id string) {
-		if strings.Trim(id, "0") == "" || !isID(id) || len(out.Tips) >= maxTips {
+		if strings.Trim(id, "0") == "" || !gitdir.IsID(id) || len(out.Tips) >= maxTips {
 			return
 		}
 		i, ok := at[dir+id]

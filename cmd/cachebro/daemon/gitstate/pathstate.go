@@ -2,8 +2,7 @@ package gitstate
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
@@ -14,6 +13,7 @@ import (
 	"cachebro/cmd/cachebro/daemon/source"
 	"cachebro/store/leaf/gitdir"
 	"cachebro/store/leaf/spool"
+	"cachebro/store/leaf/text"
 
 	"golang.org/x/sys/unix"
 )
@@ -57,7 +57,7 @@ func (h *history) before(r *row) pathState {
 		}
 		h.states[r.path()] = all
 	}
-	return h.states[r.path()][h.index[r]]
+	return h.states[r.path()][r.index]
 }
 
 // stateBefore returns the state of a row's path before the row's change. after is the state after it.
@@ -95,7 +95,7 @@ func (h *history) stateBefore(r *row, after pathState) pathState {
 // after returns the state of a row's path after the row's change.
 func (h *history) after(r *row) pathState {
 	h.before(r)
-	return h.states[r.path()][h.index[r]+1]
+	return h.states[r.path()][r.index+1]
 }
 
 func (h *history) now(p string) pathState {
@@ -126,71 +126,43 @@ func (s *Service) keptFile(name string) string {
 	return filepath.Join(s.dir, gitdir.KeptFile(name))
 }
 
-func (h *history) open(p string, t pathState) (io.ReadCloser, error) {
-	var in io.ReadCloser
+// content calls fn with the content of a file in a state.
+func (h *history) content(p string, t pathState, fn func(*io.SectionReader) error) error {
+	var in *os.File
 	var err error
 	switch {
 	case t.kind != file:
-		return nil, fs.ErrNotExist
+		return fs.ErrNotExist
 	case t.inPlace:
 		in, err = source.OpenBeneath(h.dir.File, p, false)
 	case t.savedAs != "":
 		in, err = os.Open(h.s.keptFile(t.savedAs))
 	default:
-		in = io.NopCloser(bytes.NewReader(t.inline))
+		return fn(io.NewSectionReader(bytes.NewReader(t.inline), 0, t.size))
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return &part{in, t.size}, nil
+	defer in.Close()
+	return fn(io.NewSectionReader(in, 0, t.size))
 }
 
 // read returns a content, or its first 64 MiB if it is longer.
-func (h *history) read(p string, t pathState) []byte {
-	in, err := h.open(p, t)
-	if err != nil {
-		return nil
-	}
-	defer in.Close()
-	b, err := io.ReadAll(io.LimitReader(in, 64<<20))
-	if err != nil {
-		return nil
-	}
-	return b
-}
+func (h *history) read(p string, t pathState) []byte { return h.readFrom(p, t, 0) }
 
 // tail returns the end of a content, which in a reflog has the newest lines.
-func (h *history) tail(p string, t pathState) []byte {
-	in, err := h.open(p, t)
+func (h *history) tail(p string, t pathState) []byte { return h.readFrom(p, t, t.size-16<<10) }
+
+func (h *history) readFrom(p string, t pathState, begin int64) (b []byte) {
+	err := h.content(p, t, func(in *io.SectionReader) (err error) {
+		b, err = io.ReadAll(io.NewSectionReader(in, max(begin, 0), 64<<20))
+		return err
+	})
 	if err != nil {
 		return nil
 	}
-	defer in.Close()
-	const most = 16 << 10
-	if f, ok := in.(*part); ok && t.size > most {
-		if at, ok := f.from.(io.Seeker); ok {
-			if _, err := at.Seek(t.size-most, io.SeekStart); err == nil {
-				f.left = most
-			}
-		}
-	}
-	b, _ := io.ReadAll(in)
 	return b
 }
-
-// part reads only the beginning of a file.
-type part struct {
-	from io.ReadCloser
-	left int64
-}
-
-func (p *part) Read(b []byte) (int, error) {
-	n, err := io.LimitReader(p.from, p.left).Read(b)
-	p.left -= int64(n)
-	return n, err
-}
-
-func (p *part) Close() error { return p.from.Close() }
 
 // sum returns a text that identifies a state. The client that carries out a plan uses the text to
 // recognise the state.
@@ -203,16 +175,12 @@ func (h *history) sum(p string, t pathState) string {
 	case link:
 		return "link " + t.target
 	case file:
-		in, err := h.open(p, t)
-		if err != nil {
-			return "?"
-		}
-		defer in.Close()
-		s := sha256.New()
-		if _, err := io.Copy(s, in); err != nil {
-			return "?"
-		}
-		return hex.EncodeToString(s.Sum(nil))
+		var sum string
+		_ = h.content(p, t, func(in *io.SectionReader) (err error) {
+			sum, err = text.HashReader(in)
+			return err
+		})
+		return cmp.Or(sum, "?")
 	}
 	return "?"
 }

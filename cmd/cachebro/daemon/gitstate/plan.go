@@ -3,6 +3,7 @@ package gitstate
 import (
 	"cmp"
 	"context"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -128,19 +129,18 @@ func (h *history) leaveWorktrees(changes []*change) {
 	}
 }
 
-// Text describes what the selected operations did to refs, or returns "" if that is nothing. The
-// second result is the newest operation.
-func (s *Service) Text(ctx context.Context, sel Selection) (string, uint64, error) {
+// Text describes what the selected operations did to refs, or returns "" if that is nothing.
+func (s *Service) Text(ctx context.Context, sel Selection) (string, error) {
 	if s.none() {
-		return "", 0, nil
+		return "", nil
 	}
 	h, of, _, err := s.choose(ctx, sel)
 	if err != nil {
-		return "", 0, err
+		return "", err
 	}
 	defer h.close()
-	said, id := h.textOfAll(of)
-	return said, id, nil
+	said, _ := h.textOfAll(of)
+	return said, nil
 }
 
 // textOfAll describes what operations did. If there are many, it describes only the newest. id is
@@ -208,7 +208,7 @@ type change struct {
 // actors left them. Paths that belong together, such as HEAD, the index and the branch, are
 // undone together or not at all.
 func (s *Service) Plan(ctx context.Context, sel Selection) (wire.GitPlan, error) {
-	var out wire.GitPlan
+	out := wire.GitPlan{Kept: s.dir}
 	if s.none() {
 		return out, nil
 	}
@@ -249,10 +249,7 @@ func (s *Service) Plan(ctx context.Context, sel Selection) (wire.GitPlan, error)
 	if at := onwire.Time(since - int64(time.Second)); out.Since.IsZero() || at.Before(out.Since) {
 		out.Since = at
 	}
-	for d := range dirs {
-		out.Dirs = append(out.Dirs, d)
-	}
-	slices.Sort(out.Dirs)
+	out.Dirs = slices.Sorted(maps.Keys(dirs))
 	h.units(changes)
 	blocked := map[string]*change{}
 	for _, c := range changes {
@@ -288,7 +285,7 @@ func (h *history) changeOf(first *row, has map[*row]bool) *change {
 	c.dir, c.rest, _ = gitdir.Split(p)
 	chain := h.chains[p]
 	// If others changed the path in between, their changes must have been undone already.
-	for i := h.index[first]; i < len(chain); i++ {
+	for i := first.index; i < len(chain); i++ {
 		from := i
 		for i < len(chain) && !has[chain[i]] {
 			i++
@@ -398,7 +395,7 @@ func (h *history) step(c *change) (wire.GitStep, bool) {
 	case dir:
 		st.Do, st.Mode = "mkdir", b.mode&0o3777 // on a directory, setgid and sticky give no program any rights
 	case link:
-		st.Do, st.Target = "link", []byte(b.target)
+		st.Do, st.Target = "symlink", []byte(b.target)
 	case moved:
 		st.Do, st.To, st.Path = "rename", []byte(c.path), []byte(b.target)
 	case file:

@@ -2,6 +2,7 @@ package gitstate
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -32,15 +33,11 @@ func (h *history) ends(o *operation) (paths []string, before, after map[string]p
 func (h *history) text(o *operation) string {
 	paths, before, after := h.ends(o)
 	byDir := map[string][]string{}
-	var dirs []string
 	for _, p := range paths {
 		d, _, _ := gitdir.Split(p)
-		if byDir[d] == nil {
-			dirs = append(dirs, d)
-		}
 		byDir[d] = append(byDir[d], p)
 	}
-	slices.Sort(dirs)
+	dirs := slices.Sorted(maps.Keys(byDir))
 	var all []string
 	for i, d := range dirs {
 		if slices.ContainsFunc(dirs[:i], func(up string) bool {
@@ -73,19 +70,11 @@ func (h *history) textOf(d string, paths []string, before, after map[string]path
 		return "moved to " + b.target
 	}
 	was, is := h.refs(d, paths, before), h.refs(d, paths, after)
-	var names []string
-	for n := range was {
-		names = append(names, n)
-	}
-	for n := range is {
-		if _, ok := was[n]; !ok {
-			names = append(names, n)
-		}
-	}
-	slices.Sort(names)
+	names := maps.Clone(was)
+	maps.Copy(names, is)
 	var said []string
-	remote, gone := 0, 0
-	for _, n := range names {
+	remote := 0
+	for _, n := range slices.Sorted(maps.Keys(names)) {
 		a, b := was[n], is[n]
 		switch short := shortRef(n); {
 		case a == b:
@@ -94,7 +83,6 @@ func (h *history) textOf(d string, paths []string, before, after map[string]path
 		case n == "refs/stash":
 			said = append(said, h.stashes(d, before, after))
 		case b == "":
-			gone++
 			said = append(said, fmt.Sprintf("%s deleted, was %s (saved)", short, shortID(a)))
 		case a == "":
 			said = append(said, fmt.Sprintf("new %s %s", short, shortID(b)))
@@ -176,13 +164,7 @@ func (h *history) refs(d string, paths []string, at map[string]pathState) map[st
 		if !strings.HasPrefix(rest, "refs/") || at[p].kind == dir {
 			continue
 		}
-		if v := line(h.read(p, at[p])); v != "" {
-			out[rest] = v
-		} else if v := all[rest]; v != "" {
-			out[rest] = v
-		} else {
-			delete(out, rest)
-		}
+		out[rest] = cmp.Or(line(h.read(p, at[p])), all[rest])
 	}
 	return out
 }
@@ -206,15 +188,11 @@ func packedRefs(raw []byte) map[string]string {
 	out := map[string]string{}
 	for l := range bytes.Lines(raw) {
 		id, name, ok := strings.Cut(strings.TrimSpace(string(l)), " ")
-		if ok && strings.HasPrefix(name, "refs/") && isID(id) {
+		if ok && strings.HasPrefix(name, "refs/") && gitdir.IsID(id) {
 			out[name] = id
 		}
 	}
 	return out
-}
-
-func isID(s string) bool {
-	return (len(s) == 40 || len(s) == 64) && strings.Trim(s, "0123456789abcdef") == ""
 }
 
 func line(b []byte) string {
@@ -232,7 +210,7 @@ func shortRef(name string) string {
 }
 
 func shortID(id string) string {
-	if isID(id) {
+	if gitdir.IsID(id) {
 		return id[:7]
 	}
 	return shortHead(id)
@@ -242,7 +220,7 @@ func shortHead(s string) string {
 	switch ref, ok := strings.CutPrefix(s, "ref: "); {
 	case ok:
 		return shortRef(ref)
-	case isID(s):
+	case gitdir.IsID(s):
 		return s[:7]
 	case s == "":
 		return "nothing"
@@ -301,7 +279,7 @@ func logged(raw []byte) (all []logLine) {
 		head, note, _ := strings.Cut(s, "\t")
 		from, rest, _ := strings.Cut(head, " ")
 		to, _, _ := strings.Cut(rest, " ")
-		if isID(from) && isID(to) {
+		if gitdir.IsID(from) && gitdir.IsID(to) {
 			all = append(all, logLine{from, to, strings.ToValidUTF8(note, "�")})
 		}
 	}

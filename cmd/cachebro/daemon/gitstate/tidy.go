@@ -18,20 +18,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const (
-	tidyEvery = 10 * time.Minute
-)
+const tidyEvery = 10 * time.Minute
 
 // usage describes the saved files.
 type usage struct {
-	counted       time.Time
-	files         int
-	bytes         int64
-	oldest        time.Time
-	droppedBefore time.Time // saved files that git lost before this time may have been dropped to make room
+	wire.GitKept
+	counted time.Time
 }
 
-// keyDropped is the key of usage.droppedBefore. The value is in ns since the epoch, in decimal.
+// keyDropped is the key of GitKept.Wants. The value is in ns since the epoch, in decimal.
 const keyDropped = "wants"
 
 // droppedBefore returns, in ns, the time before which saved files may have been dropped to make
@@ -55,18 +50,9 @@ type keptFile struct {
 	since int64 // ns, when it was saved
 }
 
-// Tidy drops saved files that are too old or exceed the budget, the oldest first.
-func (s *Service) Tidy(ctx context.Context) {
-	s.mu.Lock()
-	due := time.Since(s.usage.counted) > tidyEvery
-	s.mu.Unlock()
-	if due {
-		s.tidy(ctx, time.Now())
-	}
-}
-
-func (s *Service) tidy(ctx context.Context, now time.Time) {
-	u := usage{counted: now}
+// tidy drops saved files that are too old or exceed the budget, the oldest first.
+func (s *Service) tidy(ctx context.Context, now time.Time) usage {
+	u := usage{wire.GitKept{MaxBytes: s.budget, MaxDays: int(limits.GitFor / (24 * time.Hour))}, now}
 	short, before := shortOf(s.dir), s.droppedBefore()
 	dropped := before
 	for _, part := range []struct {
@@ -78,7 +64,7 @@ func (s *Service) tidy(ctx context.Context, now time.Time) {
 		slices.SortFunc(all, func(a, b keptFile) int { return cmp.Compare(b.since, a.since) })
 		for _, f := range all {
 			if ctx.Err() != nil {
-				return
+				return u
 			}
 			age := time.Duration(now.UnixNano() - f.since)
 			mayGo := part.name != "objects" || age > limits.GitFresh || short
@@ -92,9 +78,9 @@ func (s *Service) tidy(ctx context.Context, now time.Time) {
 				}
 			}
 			held += f.bytes
-			u.files, u.bytes = u.files+1, u.bytes+f.bytes
-			if at := time.Unix(0, f.since); u.oldest.IsZero() || at.Before(u.oldest) {
-				u.oldest = at
+			u.Files, u.Bytes = u.Files+1, u.Bytes+f.bytes
+			if at := time.Unix(0, f.since); u.Oldest.IsZero() || at.Before(u.Oldest) {
+				u.Oldest = at
 			}
 		}
 	}
@@ -104,7 +90,7 @@ func (s *Service) tidy(ctx context.Context, now time.Time) {
 		}
 	}
 	if dropped > now.Add(-limits.GitFor).UnixNano() {
-		u.droppedBefore = time.Unix(0, dropped)
+		u.Wants = time.Unix(0, dropped)
 	}
 	if err := s.forget(now.Add(-limits.GitFor)); err != nil {
 		s.log.Warn("delete old records of git's own files", "err", err)
@@ -112,6 +98,7 @@ func (s *Service) tidy(ctx context.Context, now time.Time) {
 	s.mu.Lock()
 	s.usage = u
 	s.mu.Unlock()
+	return u
 }
 
 func keptBelow(dir string) (all []keptFile) {
@@ -142,28 +129,23 @@ func (s *Service) forget(before time.Time) error {
 		gone[k] = nil
 		return nil
 	})
-	if len(gone) == 0 || err != nil && !errors.Is(err, errNone) {
-		if errors.Is(err, errNone) {
-			err = nil
-		}
+	if err != nil && !errors.Is(err, errNone) {
 		return err
 	}
 	return s.kv.SetAll(gone)
 }
 
-// Usage returns how much is saved, or nil if nothing is. The figures may be some minutes old.
-func (s *Service) Usage(ctx context.Context) *wire.GitKept {
+// Tidy drops saved files that are too old or exceed the budget. It returns how much is saved, or
+// nil if nothing is. The figures may be some minutes old.
+func (s *Service) Tidy(ctx context.Context) *wire.GitKept {
 	s.mu.Lock()
 	u := s.usage
 	s.mu.Unlock()
-	if u.files == 0 || time.Since(u.counted) > tidyEvery {
-		s.tidy(ctx, time.Now())
-		s.mu.Lock()
-		u = s.usage
-		s.mu.Unlock()
+	if u.Files == 0 || time.Since(u.counted) > tidyEvery {
+		u = s.tidy(ctx, time.Now())
 	}
-	if u.files == 0 && u.droppedBefore.IsZero() {
+	if u.Files == 0 && u.Wants.IsZero() {
 		return nil
 	}
-	return &wire.GitKept{Files: u.files, Bytes: u.bytes, Oldest: u.oldest, Wants: u.droppedBefore, MaxBytes: s.budget, MaxDays: int(limits.GitFor / (24 * time.Hour))}
+	return &u.GitKept
 }

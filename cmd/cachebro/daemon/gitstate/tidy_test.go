@@ -63,7 +63,7 @@ func TestTidyDropsTheOldest(t *testing.T) {
 	if len(names) != 4+today || names[0] != "f4" {
 		t.Errorf("today: %v", names)
 	}
-	u := s.Usage(t.Context())
+	u := s.Tidy(t.Context())
 	if u == nil || u.Files != 4+today || u.Bytes != int64(3+today)*block || u.Wants.IsZero() {
 		t.Errorf("usage: %+v", u)
 	}
@@ -79,7 +79,7 @@ func TestTidyDropsTheOldest(t *testing.T) {
 		t.Error("an empty directory is left")
 	}
 	again := New(dir, st, nil, s.log)
-	if got := again.Usage(t.Context()); got == nil || got.Wants.IsZero() || got.Wants.Before(u.Wants) {
+	if got := again.Tidy(t.Context()); got == nil || got.Wants.IsZero() || got.Wants.Before(u.Wants) {
 		t.Errorf("the next daemon: %+v, want what was lost by %v", got, u.Wants)
 	}
 
@@ -87,7 +87,7 @@ func TestTidyDropsTheOldest(t *testing.T) {
 	// missing any longer.
 	late := time.Now().Add(limits.GitFor + time.Hour)
 	again.tidy(t.Context(), late)
-	if names := left(); len(names) != 0 || again.usage != (usage{counted: late}) {
+	if names := left(); len(names) != 0 || again.usage.Files != 0 || !again.usage.Wants.IsZero() {
 		t.Errorf("a month later: %v, %+v", names, again.usage)
 	}
 }

@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -75,6 +76,12 @@ func (pl *Plans) gitSelection(ctx context.Context, q wire.PlanRequest) (sel gits
 			return sel, ferr
 		}
 	}
+	return pl.gitSelectionOf(q)
+}
+
+// gitSelectionOf returns the changes that an action, or the actor of other changes, made to git's
+// own files.
+func (pl *Plans) gitSelectionOf(q wire.PlanRequest) (sel gitstate.Selection, err error) {
 	if q.Action != 0 {
 		v, err := pl.Store.Version(q.Action)
 		if err != nil {
@@ -99,29 +106,16 @@ func (pl *Plans) promptEnded(id string) (at time.Time) {
 
 // addGitChanges adds to a plan the changes that the same actor made to git's own files.
 func (pl *Plans) addGitChanges(ctx context.Context, out *wire.Plan, q wire.PlanRequest, newest store.Version) {
-	sel := gitstate.Selection{}
-	switch {
-	case q.Kind != store.PlanUndo || len(q.Paths) > 0 || len(q.Edits) > 0:
+	if q.Kind != store.PlanUndo || len(q.Paths) > 0 || len(q.Edits) > 0 {
 		return
-	case newest.Seq != 0:
-		sel.Key = pl.Actions.NewNamer().Key(newest)
-	case q.Action != 0:
-		v, err := pl.Store.Version(q.Action)
-		if err != nil {
-			return
-		}
-		sel.Key = pl.Actions.NewNamer().Key(v)
-	default:
-		uq, err := pl.undoQuery(q)
-		if err != nil {
-			return
-		}
-		sel.Filter = uq.Select
 	}
-	text, id, err := pl.Git.Text(ctx, sel)
+	q.Action = cmp.Or(newest.Seq, q.Action)
+	sel, err := pl.gitSelectionOf(q)
+	if err != nil {
+		return // the changes are those of another tree
+	}
+	out.Git, err = pl.Git.Text(ctx, sel)
 	if err != nil {
 		pl.Log.Warn("look up the changes of git's own files", "err", err)
-		return
 	}
-	out.Git, out.GitOp = text, id
 }
