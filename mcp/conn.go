@@ -44,20 +44,7 @@ func (s *Server) conn(ctx context.Context) *conn {
 	if _, stdio := sess.(*session); !stdio && server.IsModernRequest(ctx) {
 		return nil
 	}
-	key := sess.SessionID()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := s.conns[key]
-	if c == nil {
-		if len(s.order) >= maxConns {
-			delete(s.conns, s.order[0])
-			s.order = s.order[1:]
-		}
-		c = &conn{id: "mcp-" + s.id + "-" + randomID()}
-		s.conns[key] = c
-		s.order = append(s.order, key)
-	}
-	return c
+	return s.conns.GetOr(sess.SessionID(), func() *conn { return &conn{id: "mcp-" + s.id + "-" + randomID()} })
 }
 
 // reader identifies the context window that makes the call. A tool-use id has precedence over the

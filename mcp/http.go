@@ -8,11 +8,10 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
+	"cachebro/store/leaf/cache"
 	"cachebro/store/wire"
 
 	"github.com/mark3labs/mcp-go/server"
@@ -28,7 +27,7 @@ func (s *Server) serveHTTP(ctx context.Context) error {
 		return wire.Errorf(wire.ErrBadRequest, "--http 127.0.0.1:PORT", "%s is not a loopback address", a)
 	}
 	inner := server.NewStreamableHTTPServer(s.rpc, server.WithEndpointPath("/mcp"),
-		server.WithSessionIdManager(&httpSessions{}), server.WithStreamableHTTPLogger(s.opt.Logger))
+		server.WithSessionIdManager(httpSessions{cache.New[string, struct{}](2*maxConns, nil)}), server.WithStreamableHTTPLogger(s.opt.Logger))
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", http.MaxBytesHandler(unanswered(namesMissing(inner)), maxLine))
 	srv := &http.Server{Handler: s.guard(mux), ReadHeaderTimeout: 10 * time.Second,
@@ -100,38 +99,24 @@ func loopbackHost(host string) bool {
 // can be a reader, so clients must not invent ids. After a DELETE or a restart the client has to
 // open a new connection.
 type httpSessions struct {
-	mu   sync.Mutex // guards live
-	live []string   // least recently used first
+	live *cache.Cache[string, struct{}]
 }
 
-// Generate opens a connection. Above maxConns, it closes the least recently used one.
-func (h *httpSessions) Generate() string {
+// Generate opens a connection. Above maxConns, it closes those that were not used for long.
+func (h httpSessions) Generate() string {
 	id := randomID() + randomID()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.live) >= maxConns {
-		h.live = h.live[1:]
-	}
-	h.live = append(h.live, id)
+	h.live.Put(id, struct{}{})
 	return id
 }
 
 // Validate answers "terminated", which is HTTP 404, for every id that is not live. Clients then
 // initialize again.
-func (h *httpSessions) Validate(id string) (isTerminated bool, err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	i := slices.Index(h.live, id)
-	if i < 0 {
-		return true, nil
-	}
-	h.live = append(slices.Delete(h.live, i, i+1), id)
-	return false, nil
+func (h httpSessions) Validate(id string) (isTerminated bool, err error) {
+	_, live := h.live.Get(id)
+	return !live, nil
 }
 
-func (h *httpSessions) Terminate(id string) (isNotAllowed bool, err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.live = slices.DeleteFunc(h.live, func(l string) bool { return l == id })
+func (h httpSessions) Terminate(id string) (isNotAllowed bool, err error) {
+	h.live.Drop(id)
 	return false, nil
 }

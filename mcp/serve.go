@@ -33,13 +33,13 @@ type hub struct {
 	began time.Time
 	start *Server // the server of the project that the process was started in
 
+	conns *cache.Cache[string, *conn] // by session id
+
 	mu       sync.Mutex
 	projects map[string]*Server // by root
-	conns    map[string]*conn   // by session id
 	windows  map[string]string  // by Codex thread: the context window that last asked
 	schema   []byte             // the tools' schemas as last sent
 	schemaOf wire.Reader        // the reader last charged for schema
-	order    []string           // of conns, oldest first
 	listed   []string           // paths whose history is listed as a resource, oldest first
 	watchers map[server.ClientSession]*watcher
 	watching bool
@@ -77,7 +77,7 @@ func newServer(opt Options) (*Server, error) {
 	}
 	h := &hub{
 		id: randomID(), began: time.Now(), projects: make(map[string]*Server),
-		conns: make(map[string]*conn), windows: make(map[string]string), watchers: make(map[server.ClientSession]*watcher),
+		conns: cache.New[string, *conn](2*maxConns, nil), windows: make(map[string]string), watchers: make(map[server.ClientSession]*watcher),
 	}
 	s := h.project(context.Background(), opt)
 	h.start = s

@@ -32,7 +32,7 @@
 //
 // The order is, outermost first: applyMu of package ingest (held over store.Apply, because the
 // checkpoint must match the appended versions), mount.mu of package survey, the mutexes of packages
-// attribution and source, baseline.mu and verified.mu of package survey. No other two of these
+// attribution and source, baseline.mu of package survey. No other two of these
 // locks are held at the same time, and only applyMu is held during disk or socket I/O, or while a
 // callback runs.
 package daemon

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 
+	"cachebro/store/leaf/cache"
+
 	"github.com/fxamacker/cbor/v2"
 )
 
@@ -25,8 +27,7 @@ const (
 // both are matched by their times.
 type Pairs struct {
 	mu     sync.Mutex // guards all below
-	actors map[string]*recent
-	clock  uint64
+	actors *cache.Cache[string, *recent]
 	wrote  map[string]map[string]*Pair // by the written file, then the read one
 	read   map[string]map[string]bool  // by the read file, then the written one
 	dirty  map[string]bool             // rows that changed since the last call of Changed
@@ -39,7 +40,6 @@ type Pair struct {
 }
 
 type recent struct {
-	used   uint64
 	reads  []moment
 	writes []moment
 }
@@ -53,7 +53,7 @@ type moment struct {
 
 // NewPairs restores the pairs from rows that Changed returned.
 func NewPairs(rows map[string][]byte) *Pairs {
-	p := &Pairs{actors: map[string]*recent{}, wrote: map[string]map[string]*Pair{}, read: map[string]map[string]bool{}, dirty: map[string]bool{}}
+	p := &Pairs{actors: cache.New[string, *recent](2*mostActors, nil), wrote: map[string]map[string]*Pair{}, read: map[string]map[string]bool{}, dirty: map[string]bool{}}
 	for path, raw := range rows {
 		var row map[string]*Pair
 		if cbor.Unmarshal(raw, &row) != nil {
@@ -73,7 +73,7 @@ func NewPairs(rows map[string][]byte) *Pairs {
 func (p *Pairs) Read(actor string, t int64, path string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	a := p.actorLocked(actor)
+	a := p.actors.GetOr(actor, func() *recent { return &recent{} })
 	if n := len(a.reads); n > 0 && a.reads[n-1].path == path && len(a.reads[n-1].met) == 0 && a.reads[n-1].t <= t {
 		return // the file is read in parts
 	}
@@ -88,7 +88,7 @@ func (p *Pairs) Read(actor string, t int64, path string) {
 func (p *Pairs) Wrote(actor string, t int64, path string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	a := p.actorLocked(actor)
+	a := p.actors.GetOr(actor, func() *recent { return &recent{} })
 	w := moment{path: path, t: t}
 	for i := range a.reads {
 		p.matchLocked(&a.reads[i], w)
@@ -115,21 +115,6 @@ func (p *Pairs) matchLocked(r *moment, w moment) {
 		pair.Last = max(pair.Last, old.Last)
 	}
 	p.setLocked(w.path, r.path, pair)
-}
-
-func (p *Pairs) actorLocked(actor string) *recent {
-	p.clock++
-	a := p.actors[actor]
-	if a == nil {
-		if len(p.actors) >= mostActors {
-			oldest := slices.MinFunc(slices.Collect(maps.Keys(p.actors)), func(x, y string) int { return cmp.Compare(p.actors[x].used, p.actors[y].used) })
-			delete(p.actors, oldest)
-		}
-		a = &recent{}
-		p.actors[actor] = a
-	}
-	a.used = p.clock
-	return a
 }
 
 func (p *Pairs) setLocked(wrote, read string, pair Pair) {

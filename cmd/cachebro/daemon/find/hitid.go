@@ -3,6 +3,7 @@ package find
 import (
 	"context"
 	"fmt"
+	"maps"
 	"regexp"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"cachebro/search"
 	"cachebro/store"
+	"cachebro/store/leaf/cache"
 	"cachebro/store/leaf/ignore"
 	"cachebro/store/leaf/text"
 	"cachebro/store/onwire"
@@ -18,21 +20,12 @@ import (
 
 // hitIDs maps ids to the definitions that they identify. Ids of files and versions need no entry.
 type hitIDs struct {
-	mu    sync.Mutex // guards known, used
-	known map[string]wire.SearchHit
+	known *cache.Cache[string, wire.SearchHit]
+	mu    sync.Mutex         // guards used
 	used  map[store.Path]int // how often hits in a file were fetched
 }
 
 const maxHitIDs = 5000
-
-func (t *hitIDs) put(h wire.SearchHit) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.known == nil || len(t.known) >= maxHitIDs {
-		t.known = map[string]wire.SearchHit{}
-	}
-	t.known[h.ID] = h
-}
 
 // fetched counts an access, for ranking.
 func (t *hitIDs) fetched(p store.Path) {
@@ -47,11 +40,7 @@ func (t *hitIDs) fetched(p store.Path) {
 func (t *hitIDs) uses() map[store.Path]int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	m := make(map[store.Path]int, len(t.used))
-	for p, n := range t.used {
-		m[p] = n
-	}
-	return m
+	return maps.Clone(t.used)
 }
 
 var hitIDShape = regexp.MustCompile(`^(fil|sym|ver|ses|not)-([0-9a-f]{8})$`)
@@ -73,9 +62,7 @@ func (f *Finder) fetch(ctx context.Context, id string) (a wire.SearchAnswer, ok 
 		hit.Title, hit.Line, hit.Last = string(p), 1, maxBody
 		hit.Body = f.Index.Lines(p, 1, maxBody)
 	case "sym":
-		f.hitIDs.mu.Lock()
-		known, found := f.hitIDs.known[id]
-		f.hitIDs.mu.Unlock()
+		known, found := f.hitIDs.known.Get(id)
 		if !found {
 			return a, false
 		}

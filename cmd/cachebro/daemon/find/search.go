@@ -189,7 +189,7 @@ func (f *Finder) searchSymbols(ctx context.Context, q wire.SearchQuery, sq searc
 	for _, s := range all[:min(limit, len(all))] {
 		hit := wire.SearchHit{ID: search.SymbolID(s.Path, s.Name), Type: "symbol", Path: []byte(s.Path), Line: s.Line, Last: s.Last,
 			Text: s.Signature, Title: s.Kind + " " + s.Name, Score: s.Score, Symbol: s.Name}
-		f.hitIDs.put(hit)
+		f.hitIDs.known.Put(hit.ID, hit)
 		a.Hits = append(a.Hits, f.addTime(hit))
 	}
 	if len(a.Hits) == 0 {

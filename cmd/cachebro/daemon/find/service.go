@@ -12,6 +12,7 @@ import (
 	"cachebro/cmd/cachebro/daemon/survey"
 	"cachebro/search"
 	"cachebro/store"
+	"cachebro/store/leaf/cache"
 	"cachebro/store/onwire"
 	"cachebro/store/wire"
 )
@@ -40,7 +41,7 @@ type Finder struct {
 
 // New makes the service. Run must be called.
 func New(o Options) *Finder {
-	return &Finder{Options: o, news: make(chan struct{}, 1)}
+	return &Finder{Options: o, hitIDs: hitIDs{known: cache.New[string, wire.SearchHit](2*maxHitIDs, nil)}, news: make(chan struct{}, 1)}
 }
 
 // Handlers returns the handlers of the requests about searches and the index, by method.

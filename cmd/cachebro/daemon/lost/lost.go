@@ -16,6 +16,7 @@ import (
 	"cachebro/cmd/cachebro/daemon/attribution"
 	"cachebro/store"
 	"cachebro/store/diff"
+	"cachebro/store/leaf/cache"
 	"cachebro/store/leaf/spool"
 	"cachebro/store/leaf/text"
 	"cachebro/store/onwire"
@@ -64,8 +65,7 @@ type Service struct {
 
 	mu      sync.Mutex // guards the rest; held over a few lookups in the store
 	records []Loss     // by Seq; candidates and losses
-	reads   map[attribution.Key]*procReads
-	order   []attribution.Key
+	reads   *cache.Cache[attribution.Key, *procReads]
 }
 
 // procReads holds the paths that one process opened for reading.
@@ -76,7 +76,7 @@ type procReads struct {
 
 // Open loads the stored records. now is the clock.
 func Open(st *store.Store, shown *readers.Tracker, log *slog.Logger, now func() time.Time) (*Service, error) {
-	s := &Service{store: st, shown: shown, kv: st.KV("lost"), log: log, now: now, reads: map[attribution.Key]*procReads{}}
+	s := &Service{store: st, shown: shown, kv: st.KV("lost"), log: log, now: now, reads: cache.New[attribution.Key, *procReads](2*maxProcs, nil)}
 	err := s.kv.Scan("", func(_ string, val []byte) error {
 		var l Loss
 		if json.Unmarshal(val, &l) == nil && l.Seq > 0 {
@@ -247,17 +247,7 @@ func (s *Service) RecordReads(r *spool.Record) {
 	k := attribution.WriterOf(r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.reads[k]
-	if p == nil {
-		if len(s.order) >= maxProcs {
-			for _, old := range s.order[:maxProcs/2] {
-				delete(s.reads, old)
-			}
-			s.order = slices.Clone(s.order[maxProcs/2:])
-		}
-		p = &procReads{paths: map[store.Path]int64{}}
-		s.reads[k], s.order = p, append(s.order, k)
-	}
+	p := s.reads.GetOr(k, func() *procReads { return &procReads{paths: map[store.Path]int64{}} })
 	for _, path := range r.Paths {
 		p.paths[store.Path(path)] = r.Time
 	}
@@ -275,7 +265,7 @@ func (s *Service) RecordReads(r *spool.Record) {
 
 // readLocked reports whether the writing process had read the file after the others' change.
 func (s *Service) readLocked(l Loss, since int64) bool {
-	p := s.reads[l.Proc]
+	p, _ := s.reads.Get(l.Proc)
 	return p != nil && (p.paths[l.Path] >= since || p.all >= since)
 }
 

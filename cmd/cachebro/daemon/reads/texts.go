@@ -2,9 +2,9 @@ package reads
 
 import (
 	"crypto/sha256"
-	"sync"
 
 	"cachebro/store"
+	"cachebro/store/leaf/cache"
 )
 
 // maxListings bounds, in bytes, the directory listings and edited texts that are stored for later
@@ -16,19 +16,12 @@ const maxListings = 8 << 20
 // If a text was dropped, a reader gets the whole text instead of a diff.
 type Texts struct {
 	store *store.Store
-
-	mu       sync.Mutex // guards the fields below
-	listings map[store.Hash][]byte
-	order    []store.Hash // oldest first
-	bytes    int
+	added *cache.Cache[store.Hash, []byte]
 }
 
 // Content implements readers.Contents.
 func (c *Texts) Content(h store.Hash) ([]byte, error) {
-	c.mu.Lock()
-	b, ok := c.listings[h]
-	c.mu.Unlock()
-	if ok {
+	if b, ok := c.added.Get(h); ok {
 		return b, nil
 	}
 	return c.store.Content(h)
@@ -36,9 +29,7 @@ func (c *Texts) Content(h store.Hash) ([]byte, error) {
 
 // Has implements readers.Contents.
 func (c *Texts) Has(h store.Hash) bool {
-	c.mu.Lock()
-	_, ok := c.listings[h]
-	c.mu.Unlock()
+	_, ok := c.added.Get(h)
 	return ok || c.store.Has(h)
 }
 
@@ -46,22 +37,11 @@ func (c *Texts) Has(h store.Hash) bool {
 // caller must not change b afterwards.
 func (c *Texts) Add(b []byte) store.Hash {
 	h := store.Hash(sha256.Sum256(b))
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, ok := c.listings[h]; ok || len(b) > maxListings {
-		return h
-	}
-	if c.listings == nil {
-		c.listings = make(map[store.Hash][]byte)
-	}
-	c.listings[h] = b
-	c.order = append(c.order, h)
-	for c.bytes += len(b); c.bytes > maxListings; c.order = c.order[1:] {
-		c.bytes -= len(c.listings[c.order[0]])
-		delete(c.listings, c.order[0])
-	}
+	c.added.Put(h, b)
 	return h
 }
 
 // NewTexts returns Texts with only the contents of a store.
-func NewTexts(st *store.Store) *Texts { return &Texts{store: st} }
+func NewTexts(st *store.Store) *Texts {
+	return &Texts{st, cache.New[store.Hash](maxListings, func(b []byte) int { return len(b) })}
+}

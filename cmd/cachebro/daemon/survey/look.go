@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"sync"
 	"syscall"
 	"time"
 
@@ -26,43 +25,15 @@ type File struct {
 	Content func() ([]byte, error)
 }
 
-// verifiedTable caches the hashes of files by their stat, for contents that are not in the version
-// log. Without it, two kinds of files would be hashed at every look: files that cannot be stored
-// (too large, a full disk), and files whose times alone have changed.
-type verifiedTable struct {
-	mu sync.Mutex
-	m  map[store.Path]verifiedStat
-}
-
+// verifiedStat is the hash of a file that had this stat. Such hashes are kept for contents that are
+// not in the version log. Without them, two kinds of files would be hashed at every look: files that
+// cannot be stored (too large, a full disk), and files whose times alone have changed.
 type verifiedStat struct {
 	stat store.Stat
 	hash store.Hash
 }
 
 const maxVerified = 10_000
-
-func newVerifiedTable() *verifiedTable { return &verifiedTable{m: map[store.Path]verifiedStat{}} }
-
-func (t *verifiedTable) get(p store.Path, st store.Stat) (store.Hash, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	v, ok := t.m[p]
-	return v.hash, ok && source.SameContent(v.stat, st)
-}
-
-func (t *verifiedTable) put(p store.Path, st store.Stat, h store.Hash) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.m) >= maxVerified {
-		for k := range t.m { // any half will do
-			delete(t.m, k)
-			if len(t.m) < maxVerified/2 {
-				break
-			}
-		}
-	}
-	t.m[p] = verifiedStat{st, h}
-}
 
 // Look returns the present content of a path. If everything closed before has been ingested and the
 // newest version has the file's stat, Look returns that version's content. Otherwise Look reads the
@@ -106,10 +77,12 @@ func (s *Survey) Look(ctx context.Context, p store.Path) (File, error) {
 		l.Content = func() ([]byte, error) { return s.Store.Content(v.Blob) }
 		return l, nil
 	}
-	if h, found := s.verified.get(l.Path, st); found && s.Store.Has(h) && time.Now().UnixNano()-st.Ctime > ingest.ClockTick {
-		l.Hash = h
-		l.Content = func() ([]byte, error) { return s.Store.Content(h) }
-		l.Version, l.Known = v, ok && v.Blob == h
+	seen, found := s.verified.Get(l.Path)
+	found = found && source.SameContent(seen.stat, st)
+	if found && s.Store.Has(seen.hash) && time.Now().UnixNano()-st.Ctime > ingest.ClockTick {
+		l.Hash = seen.hash
+		l.Content = func() ([]byte, error) { return s.Store.Content(seen.hash) }
+		l.Version, l.Known = v, ok && v.Blob == seen.hash
 		return l, nil
 	}
 	content, after, err := source.ReadStable(f, st)
@@ -119,7 +92,7 @@ func (s *Survey) Look(ctx context.Context, p store.Path) (File, error) {
 	l.Hash, l.Stat = sha256.Sum256(content), after
 	l.Content = func() ([]byte, error) { return content, nil }
 	if time.Now().UnixNano()-after.Ctime > ingest.ClockTick {
-		s.verified.put(l.Path, after, l.Hash)
+		s.verified.Put(l.Path, verifiedStat{after, l.Hash})
 	}
 	if ok && v.Blob == l.Hash && !v.Deleted() {
 		l.Version, l.Known = v, true

@@ -11,6 +11,7 @@ import (
 	"cachebro/cmd/cachebro/daemon/ingest"
 	"cachebro/cmd/cachebro/daemon/source"
 	"cachebro/store"
+	"cachebro/store/leaf/cache"
 	"cachebro/store/onwire"
 	"cachebro/store/wire"
 )
@@ -38,7 +39,7 @@ type Survey struct {
 
 	mount    mount
 	baseline *baseline
-	verified *verifiedTable
+	verified *cache.Cache[store.Path, verifiedStat]
 	known    atomic.Int64 // ns; the last moment at which the log was complete; 0 if there was none
 	away     atomic.Bool  // nothing has been mounted since known
 	updating sync.Mutex   // held while changes made without a mount are searched for
@@ -47,7 +48,7 @@ type Survey struct {
 // Open loads what the last daemon stored. Run must be called, or requested scans are not
 // carried out.
 func Open(o Options) (*Survey, error) {
-	s := &Survey{Options: o, verified: newVerifiedTable()}
+	s := &Survey{Options: o, verified: cache.New[store.Path, verifiedStat](maxVerified, nil)}
 	s.baseline = newBaseline(s)
 	return s, s.load()
 }
