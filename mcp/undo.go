@@ -250,7 +250,11 @@ func conflicts(b *strings.Builder, head string, cs []wire.Conflict) {
 			fmt.Fprintf(b, "\n  [... %d more]", len(cs)-50)
 			return
 		}
-		fmt.Fprintf(b, "\n  %s: %s", quote(string(c.Path)), clean(c.Why))
+		fmt.Fprintf(b, "\n  %s", quote(string(c.Path)))
+		if len(c.To) > 0 {
+			fmt.Fprintf(b, " -> %s", quote(string(c.To)))
+		}
+		fmt.Fprintf(b, ": %s", clean(c.Why))
 		if who := actor(c.Actor); who != "" {
 			fmt.Fprintf(b, " by %s", who)
 		}

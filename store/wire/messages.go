@@ -452,9 +452,11 @@ type PlanStep struct {
 	Attrs   []byte `json:"attrs,omitempty"` // an attrs.Set of attributes to set; if empty, those of the replaced file
 }
 
-// Conflict is a path that a plan leaves alone, and the reason.
+// Conflict is a path that a plan leaves alone, and the reason. To is set if the plan would have
+// moved the file.
 type Conflict struct {
 	Path  []byte    `json:"path"`
+	To    []byte    `json:"to,omitempty"`
 	Why   string    `json:"why"`
 	Actor Actor     `json:"actor,omitzero"`
 	Time  time.Time `json:"time,omitzero"`

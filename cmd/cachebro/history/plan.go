@@ -365,7 +365,11 @@ func listByReason(w io.Writer, what string, all []wire.Conflict, why func(wire.C
 	same := map[string][]wire.ActionFile{}
 	for _, x := range all {
 		reason := why(x)
-		same[reason] = append(same[reason], wire.ActionFile{Path: x.Path})
+		f := wire.ActionFile{Path: x.Path}
+		if len(x.To) > 0 {
+			f.From, f.Path = x.Path, x.To
+		}
+		same[reason] = append(same[reason], f)
 	}
 	for _, x := range all {
 		reason := why(x)
@@ -375,7 +379,7 @@ func listByReason(w io.Writer, what string, all []wire.Conflict, why func(wire.C
 			files = wire.FoldFiles(files, mostLeft, func(wire.ActionFile) bool { return false })
 		}
 		for _, f := range files {
-			name := nameOf(f.Path, f)
+			name := namesOf(f)
 			if f.Below > 0 {
 				name += " (" + text.Count(f.Below, "file") + ")"
 			}
@@ -428,7 +432,9 @@ func plannedObject(plan wire.Plan) map[string]any {
 }
 
 func conflictObjects(all []wire.Conflict) []map[string]any {
-	return cli.Objects(all, func(x wire.Conflict) map[string][]byte { return map[string][]byte{"path": x.Path} })
+	return cli.Objects(all, func(x wire.Conflict) map[string][]byte {
+		return map[string][]byte{"path": x.Path, "to": x.To}
+	})
 }
 
 // FilesOf counts the files of the steps that were done.

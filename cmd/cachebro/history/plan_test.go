@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"cachebro/cmd/cachebro/cli"
@@ -62,4 +63,17 @@ func TestWaitingIsSaid(t *testing.T) {
 	}
 	cancel()
 	<-ended
+}
+
+// If a file cannot be moved, the list of failures names the path that it does not get. It used to name
+// only the path where the file was not found.
+func TestFailedMoveNamesItsDestination(t *testing.T) {
+	var b strings.Builder
+	printFailures(&cli.Env{Stderr: &b}, []wire.Conflict{
+		{Path: []byte("cache/x"), To: []byte("src/x.js"), Why: "is gone"},
+		{Path: []byte("src/y.js"), Why: "is gone"},
+	}, nil)
+	if want := "not done: cache/x -> src/x.js: is gone\nnot done: src/y.js: is gone\n"; b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
+	}
 }

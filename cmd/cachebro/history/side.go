@@ -223,7 +223,7 @@ func absolutePath(b []byte) []byte {
 func absolutePaths(all []wire.Conflict) []wire.Conflict {
 	all = slices.Clone(all)
 	for i := range all {
-		all[i].Path = absolutePath(all[i].Path)
+		all[i].Path, all[i].To = absolutePath(all[i].Path), absolutePath(all[i].To)
 	}
 	return all
 }

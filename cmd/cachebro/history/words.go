@@ -112,11 +112,7 @@ func LetterOf(p cli.Paint, f wire.ActionFile) string {
 }
 
 func fileLine(p cli.Paint, f wire.ActionFile) string {
-	name := nameOf(f.Path, f)
-	if len(f.From) > 0 {
-		name = nameOf(f.From, f) + " -> " + name
-	}
-	line := LetterOf(p, f) + " " + name
+	line := LetterOf(p, f) + " " + namesOf(f)
 	if f.Dir && f.Below > 0 {
 		line += "  " + text.Count(f.Below, "file")
 	}
@@ -144,6 +140,15 @@ func fileLine(p cli.Paint, f wire.ActionFile) string {
 		line += "  " + p.Red("also changed meanwhile by "+text.Clip(cli.OneLine(f.Also), 50))
 	}
 	return line
+}
+
+// namesOf returns a file's name, preceded by the previous name of a renamed file.
+func namesOf(f wire.ActionFile) string {
+	name := nameOf(f.Path, f)
+	if len(f.From) > 0 {
+		name = nameOf(f.From, f) + " -> " + name
+	}
+	return name
 }
 
 // nameOf returns a file's name, or dir/* for files of a directory that share a line.

@@ -348,7 +348,11 @@ func (s *server) carryOut(ctx context.Context, q url.Values, digest string, chos
 	}
 	for _, list := range [][]wire.Conflict{p.Lost, res.Failed, res.Left} {
 		for _, x := range list {
-			out.Left = append(out.Left, name(x.Path)+": "+oneLine(x.Why))
+			at := name(x.Path)
+			if len(x.To) > 0 {
+				at += " → " + name(x.To)
+			}
+			out.Left = append(out.Left, at+": "+oneLine(x.Why))
 		}
 	}
 	if left > 0 && out.Notes == "" {

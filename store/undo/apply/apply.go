@@ -331,15 +331,18 @@ func (c *execution) ended(w *worker, err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err != nil && !(c.plan.Resume && w.resultExists()) || err != nil && w.stamp() != nil {
-		c.res.Failed = append(c.res.Failed, wire.Conflict{Path: w.step.Path, Why: reason(err)})
+		failed := wire.Conflict{Path: w.step.Path, Why: reason(err)}
 		from, to := string(w.step.Path), string(w.step.To)
 		switch w.step.Do {
 		case "exchange":
+			failed.To = w.step.To
 			c.notMoved(to, from)
 			c.notMoved(from, to)
 		case "rename":
+			failed.To = w.step.To
 			c.notMoved(from, to)
 		}
+		c.res.Failed = append(c.res.Failed, failed)
 		return nil
 	}
 	for _, why := range w.left {

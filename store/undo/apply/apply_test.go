@@ -122,6 +122,9 @@ func TestNothingIsMovedIntoAnotherDirectory(t *testing.T) {
 		wire.PlanStep{N: 4, Do: "write", Path: []byte("home/gone"), Mode: 0o644, Expect: "absent"},
 		wire.PlanStep{N: 5, Do: "chmod", Path: []byte("home"), Mode: 0o40700, ExpMode: 0o40755},
 	)
+	if f := res.Failed[0]; string(f.To) != "home" {
+		t.Errorf("the failed move names %q as its destination, want home", f.To)
+	}
 	if len(res.Failed) != 5 || read(t, dir, "file") != "file" || read(t, dir, "home/same") != "mine" || read(t, dir, "moved/same") != "mine" {
 		t.Errorf("%+v", res)
 	}
