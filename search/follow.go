@@ -292,6 +292,7 @@ func (x *Index) catchUpLocked(ctx context.Context, settle time.Duration, stop fu
 	if err := x.forgetRemoved(ctx, time.Now().Add(-removedFor).UnixNano()); err != nil {
 		return err
 	}
+	later := map[store.Path]uint64{} // newest versions of paths that were left for a later step
 	for ctx.Err() == nil {
 		ripe, err := x.ripe(settle)
 		if err != nil {
@@ -329,7 +330,7 @@ func (x *Index) catchUpLocked(ctx context.Context, settle time.Duration, stop fu
 		b := x.newBatch()
 		for _, p := range order {
 			v := newest[p]
-			if x.passes(v, settle) { // before asking the store, which costs more
+			if later[p] > seq || x.passes(v, settle) { // before asking the store, which costs more
 				continue
 			}
 			if x.corpus.Seq() > seq { // the path may have a newer version, which comes later
@@ -338,6 +339,7 @@ func (x *Index) catchUpLocked(ctx context.Context, settle time.Duration, stop fu
 					return err
 				}
 				if found && cur.Seq > v.Seq && cur.Seq > seq {
+					later[p] = cur.Seq
 					continue
 				}
 			}

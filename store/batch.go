@@ -123,7 +123,8 @@ func (b *batch) place(v, was Version, wasLive bool) error {
 		return err
 	}
 	b.inBlock(v.Seq/timeBlock, &v)
-	if severalNames(v) {
+	named := wasLive && severalNames(was) && InodeOf(was.Stat) == InodeOf(v.Stat)
+	if severalNames(v) && !named {
 		if err := b.name(v.Stat, v.Path); err != nil {
 			return err
 		}

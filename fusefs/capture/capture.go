@@ -104,13 +104,21 @@ func (c *Capture) Scanning(eachDirty func(func(fusefs.File))) {
 	}
 }
 
-// dirty reports that a file is being written, under each of its names.
+// dirty reports that a file is being written, under the name by which the file is recorded. If it
+// has several names, the daemon recognises the others by the inode.
 func (c *Capture) dirty(f fusefs.File) {
-	for _, p := range f.Paths(0) {
-		if class := c.Class(p, false); class != ignore.Excluded {
-			c.append(&spool.Record{Kind: spool.KindDirty, Class: class, Path: p, Node: f.ID(), Time: time.Now().UnixNano()})
+	p, class := c.nameOf(f, "")
+	if class == ignore.Excluded {
+		return
+	}
+	r := &spool.Record{Kind: spool.KindDirty, Class: class, Path: p, Node: f.ID(), Time: time.Now().UnixNano()}
+	if len(f.Paths(2)) > 1 {
+		st, err := f.Stat()
+		if err == nil {
+			r.Stat = st
 		}
 	}
+	c.append(r)
 }
 
 // BaselineDone records that a scan that started at began has captured every tracked file. A file

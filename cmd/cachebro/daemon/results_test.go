@@ -106,6 +106,16 @@ func TestSearchAnswersAreKept(t *testing.T) {
 	p.closed(event.OpWrite, "src/a.go", []byte("needle\nneedle\nneedle\n"), func(r *spool.Record) { r.Node = 99; r.Stat = p.statOf("src/a.go") })
 	step("closed", "needle", "src", 4, 4)
 	step("closed, again", "needle", "src", 4, 5)
+	// The same file has another name.
+	if err := os.Link(p.root+"/src/a.go", p.root+"/doc/a.go"); err != nil {
+		t.Fatal(err)
+	}
+	p.append(&spool.Record{Kind: spool.KindVersion, Time: now(), Op: event.OpLink, Path: "src/a.go", Path2: "doc/a.go", Stat: p.statOf("doc/a.go")})
+	step("linked", "needle", "doc", 3, 5)
+	step("linked, again", "needle", "doc", 3, 6)
+	p.append(&spool.Record{Kind: spool.KindDirty, Time: now(), Path: "src/a.go", Node: 99, Stat: p.statOf("src/a.go")})
+	p.write("src/a.go", "needle\nneedle\n")
+	step("half-written under its other name", "needle", "doc", 2, 6)
 }
 
 // Whatever is written, a cached answer agrees with the files.

@@ -10,7 +10,7 @@ const (
 	KindMount   Kind = iota + 1 // a mountd started: node ids and processes are counted anew
 	KindUnmount                 // mountd exited in an orderly way
 	KindProcess                 // a process that later records refer to
-	KindDirty                   // the content of an inode is being modified from now on; Node 0: all such inodes have been reported
+	KindDirty                   // the content of an inode is being modified from now on; Stat only if it has several names; Node 0: all such inodes have been reported
 	KindVersion                 // something made a version (see Op)
 	KindContent                 // where the content of an earlier KindVersion is
 	KindGap                     // content should have been saved and was not

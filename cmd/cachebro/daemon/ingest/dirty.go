@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -14,14 +15,20 @@ type dirtyTable struct {
 	mu    sync.Mutex // guards the fields below
 	nodes map[uint64][]store.Path
 	paths map[store.Path]int
-	// former holds the paths that a killed mountd had reported. It is cleared once the next mountd
-	// has reported which files are still being changed.
-	former map[store.Path]int
+	files map[uint64]store.Inode // of the nodes that have several names
+	// former and formerFiles hold the paths and files that a killed mountd had reported. They are
+	// cleared once the next mountd has reported which files are still being changed.
+	former      map[store.Path]int
+	formerFiles []store.Inode
 }
 
-func (t *dirtyTable) set(node uint64, p store.Path) {
+// set enters a file by one of its names. in is zero if the file has no other name.
+func (t *dirtyTable) set(node uint64, p store.Path, in store.Inode) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if in.Ino != 0 {
+		t.files[node] = in
+	}
 	if slices.Contains(t.nodes[node], p) || len(t.paths) > 100_000 {
 		return
 	}
@@ -38,6 +45,7 @@ func (t *dirtyTable) clear(node uint64) {
 		}
 	}
 	delete(t.nodes, node)
+	delete(t.files, node)
 }
 
 // removeName removes a name under which content was being changed. A process may still write to the open
@@ -105,24 +113,31 @@ func (t *dirtyTable) rename(name func(store.Path) store.Path) {
 func (t *dirtyTable) mount(ended bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.former = nil
+	t.former, t.formerFiles = nil, nil
 	if !ended {
-		t.former = t.paths
+		t.former, t.formerFiles = t.paths, slices.Collect(maps.Values(t.files))
 	}
-	t.nodes, t.paths = map[uint64][]store.Path{}, map[store.Path]int{}
+	t.nodes, t.paths, t.files = map[uint64][]store.Path{}, map[store.Path]int{}, map[uint64]store.Inode{}
 }
 
 // complete notes that the new mountd has reported everything that is being changed.
 func (t *dirtyTable) complete() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.former = nil
+	t.former, t.formerFiles = nil, nil
 }
 
 func (t *dirtyTable) has(p store.Path) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.paths[p] > 0 || t.former[p] > 0
+}
+
+// linked returns the files with several names whose content is being changed.
+func (t *dirtyTable) linked() []store.Inode {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.AppendSeq(slices.Clone(t.formerFiles), maps.Values(t.files))
 }
 
 // writingBelow reports whether p or anything in its subtree is being written.

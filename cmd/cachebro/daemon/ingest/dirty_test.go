@@ -11,20 +11,20 @@ import (
 func TestDirtyNames(t *testing.T) {
 	var d dirtyTable
 	d.mount(true)
-	d.set(1, "removed")
-	d.set(1, "other name")
-	d.set(2, "moved")
-	d.set(3, "replaced")
+	d.set(1, "removed", store.Inode{})
+	d.set(1, "other name", store.Inode{})
+	d.set(2, "moved", store.Inode{})
+	d.set(3, "replaced", store.Inode{})
 	d.removeName("removed")
 	d.removeName("replaced")
 	d.moved("moved", "replaced", false, false)
 	// The paths below a directory are renamed with it. A path that remained in the table used to be
 	// mistaken for a file that a plan made there later. The plan's file could then not be removed,
 	// because "it is being written".
-	d.set(4, "dir/below")
-	d.set(5, "taken/below")
-	d.set(6, "one")
-	d.set(7, "two/below")
+	d.set(4, "dir/below", store.Inode{})
+	d.set(5, "taken/below", store.Inode{})
+	d.set(6, "one", store.Inode{})
+	d.set(7, "two/below", store.Inode{})
 	d.moved("dir", "taken", true, false)
 	d.moved("one", "two", true, true)
 	for p, want := range map[store.Path]bool{

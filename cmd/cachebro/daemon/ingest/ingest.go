@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -184,12 +185,33 @@ func (g *Ingester) LastSeq() uint64 { return g.seq.Load() }
 // Position returns the position up to which the spool has been ingested.
 func (g *Ingester) Position() spool.Position { return *g.pos.Load() }
 
-// Writing reports whether a file's content is being changed.
-func (g *Ingester) Writing(p store.Path) bool { return g.dirty.has(p) }
+// Writing reports whether a file's content is being changed, under whichever name.
+func (g *Ingester) Writing(p store.Path) bool {
+	if g.dirty.has(p) {
+		return true
+	}
+	files := g.dirty.linked()
+	if len(files) == 0 {
+		return false
+	}
+	v, found, err := g.store.Current(p)
+	return err == nil && found && !v.Deleted() && slices.Contains(files, store.InodeOf(v.Stat))
+}
 
 // WritingBelow reports whether the content of p or of anything in its subtree is being
 // changed.
-func (g *Ingester) WritingBelow(p store.Path) bool { return g.dirty.writingBelow(p) }
+func (g *Ingester) WritingBelow(p store.Path) bool {
+	if g.dirty.writingBelow(p) {
+		return true
+	}
+	files := g.dirty.linked()
+	if len(files) == 0 {
+		return false
+	}
+	var names []store.Path
+	err := g.store.View(func(v *store.View) (err error) { names, err = v.NamesOf(files); return err })
+	return err != nil || slices.ContainsFunc(names, func(name store.Path) bool { return name.Inside(p) && g.Writing(name) })
+}
 
 // Exclusive runs fn while no other goroutine appends to the log.
 func (g *Ingester) Exclusive(fn func() error) error {

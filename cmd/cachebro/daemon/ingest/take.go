@@ -28,7 +28,7 @@ func (g *Ingester) take(ctx context.Context, j spool.Joined) (store.Change, bool
 			g.dirty.complete()
 			break
 		}
-		g.dirty.set(g.node(r), store.Path(r.Path))
+		g.dirty.set(g.node(r), store.Path(r.Path), store.InodeOf(r.Stat))
 	case spool.KindGap:
 		if r.Reason == "" {
 			break
