@@ -433,27 +433,49 @@ func (h *past) entry(dir *node, name store.Path) *cell {
 	return c
 }
 
-// resolve returns the cell of a path, or nil if its directory does not exist.
-func (h *past) resolve(p store.Path) *cell {
-	dir := h.root
+// resolve returns the cell of the path of a version, or nil if its directory does not exist.
+func (h *past) resolve(v *store.Version) *cell {
+	dir, p := h.root, v.Path
 	for {
 		name, rest, more := strings.Cut(string(p), "/")
 		c := h.entry(dir, store.Path(name))
 		if !more {
 			return c
 		}
-		if !c.known {
-			n := h.newNode(unix.S_IFDIR, store.Inode{})
-			n.bare, n.meta.base.st = true, &state{mode: unix.S_IFDIR | 0o755}
-			c.known, c.base.node = true, n
-			n.entries, n.names = append(n.entries, c), append(n.names, c)
-		}
 		dir = c.now().node
-		if dir == nil || !dir.dir() {
+		exists := dir != nil && dir.dir()
+		switch {
+		case !c.known:
+			dir = h.bareDir()
+			c.known, c.base.node = true, dir
+			dir.entries, dir.names = append(dir.entries, c), append(dir.names, c)
+		case !exists && h.provesDir(v, c):
+			dir = h.bareDir()
+			h.set(c, dir, v)
+		case !exists:
 			return nil
 		}
 		p = store.Path(rest)
 	}
+}
+
+// bareDir makes the node of a directory of which no version is known.
+func (h *past) bareDir() *node {
+	n := h.newNode(unix.S_IFDIR, store.Inode{})
+	n.bare, n.meta.base.st = true, &state{mode: unix.S_IFDIR | 0o755}
+	return n
+}
+
+// provesDir reports whether a version proves that an entry above its path, which does not hold a
+// directory, got one that no version records. If an ignored directory is made while nothing is
+// mounted, the first versions below it are those of the files that are changed or removed.
+func (h *past) provesDir(v *store.Version, c *cell) bool {
+	there := v.Op == store.OpBaseline || v.Op == store.OpWrite || v.Op == store.OpTruncate
+	if !there || v.Seq <= c.seq(len(c.facts)) {
+		return false
+	}
+	n := h.nodes[store.InodeOf(v.Stat)]
+	return n == nil || len(n.entries) == 0
 }
 
 // lookup returns the cell of a path, or nil if nothing is known about it.
@@ -483,7 +505,7 @@ func (h *past) begin(p store.Path) {
 	if i < 0 {
 		return
 	}
-	c := h.resolve(p)
+	c := h.resolve(own[i])
 	if c == nil || c.known {
 		return
 	}

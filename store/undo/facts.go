@@ -21,7 +21,7 @@ func (h *past) apply(v *store.Version) {
 	if c := h.lookup(v.Path); (c == nil || !c.known) && h.movedWithDir(v) {
 		return
 	}
-	c := h.resolve(v.Path)
+	c := h.resolve(v)
 	if c == nil {
 		return // the directory had another name by then, and its rename moved the file
 	}

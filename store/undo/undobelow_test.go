@@ -175,20 +175,48 @@ func TestUndoOfDirectoryReplacedByAFullOne(t *testing.T) {
 	}
 }
 
-// The history did not know that somebody had made a directory again. An undo used to omit silently
-// the files that were removed from that directory.
+// The history did not know that somebody had made a directory again. The content of a file in it was
+// saved before it was removed, but an undo listed the file as lost.
 func TestUndoInUnknownDirectory(t *testing.T) {
-	c := newScene(t)
-	tr := c.tr
-	c.as("A", "rm", "t1", 10).do(tr.Mkdir("d", storetest.DirMode), tr.Write("d/f", "1\n"))
-	c.do(tr.Remove("d/f"), tr.Remove("d"))
-	tr.Mkdir("d", storetest.DirMode) // not reported
-	found := tr.Write("d/f", "2\n")
-	found.Op, found.Actor = store.OpBaseline, store.Actor{}
-	c.as("B", "rm", "t2", 11).do(found, tr.Remove("d/f"))
-	d := c.undo(Query{Select: store.Filter{Session: "B"}})
-	if len(d.Lost) != 1 || d.Lost[0].Path != "d/f" {
-		t.Errorf("lost %+v, steps %+v", d.Lost, d.Steps)
+	for _, before := range []string{"", "write"} {
+		c := newScene(t)
+		tr := c.tr
+		c.as("A", "rm", "t1", 10).do(tr.Mkdir("d", storetest.DirMode), tr.Write("d/f", "1\n"))
+		c.do(tr.Remove("d/f"), tr.Remove("d"))
+		tr.Mkdir("d", storetest.DirMode) // not reported
+		tr.Mkdir("d/e", storetest.DirMode)
+		tr.Write("d/e/g", "3\n")
+		found := func(p store.Path) store.Change {
+			b := tr.Change(store.OpBaseline, p, "", tr.Files[p])
+			b.Actor, b.HasContent, b.Content = store.Actor{}, tr.Files[p].Mode == storetest.FileMode, []byte(tr.Files[p].Data)
+			return b
+		}
+		tr.Write("d/f", "2\n")
+		if before != "" {
+			c.as("A", "sh", "t2", 10).do(found("d/f"), tr.Write("d/f", "4\n"))
+		}
+		want := tr.Clone()
+		c.as("B", "rm", "t3", 11)
+		for _, p := range []store.Path{"d/f", "d/e/g", "d/e", "d"} {
+			if p != "d/f" || before == "" {
+				c.do(found(p))
+			}
+			c.do(tr.Remove(p))
+		}
+		d := c.undo(Query{Select: store.Filter{Session: "B"}})
+		if len(d.Lost)+len(d.Conflicts) > 0 {
+			t.Errorf("%q: lost %+v, conflicts %+v, steps %+v", before, d.Lost, d.Conflicts, d.Steps)
+		}
+		c.carry(d)
+		if diff := storetest.Differs(c.s, want); diff != "" {
+			t.Errorf("%q: the log: %s", before, diff)
+		}
+		for p, f := range want {
+			now := tr.Files[p]
+			if now == nil || now.Mode != f.Mode || now.Data != f.Data {
+				t.Errorf("%q: %s is %+v, want %+v", before, p, now, f)
+			}
+		}
 	}
 }
 
