@@ -40,11 +40,12 @@ type GitPlan struct {
 	Since time.Time `json:"since,omitzero"`
 	// PID is the process of the undone operation, or 0 if several operations are undone. It may
 	// also have changed files of the project.
-	PID    uint32 `json:"pid,omitempty"`
-	Text   string `json:"text,omitempty"`   // what happened to refs
-	ID     uint64 `json:"id,omitempty"`     // the undone operation; of several, the last one
-	Prompt string `json:"prompt,omitempty"` // the prompt that "last" referred to
-	Kept   string `json:"kept,omitempty"`   // the directory of the saved copies
+	PID     uint32 `json:"pid,omitempty"`
+	Text    string `json:"text,omitempty"`    // what happened to refs
+	ID      uint64 `json:"id,omitempty"`      // the undone operation; of several, the last one
+	Session string `json:"session,omitempty"` // the session that "last" referred to
+	Prompt  string `json:"prompt,omitempty"`  // the prompt that "last" referred to
+	Kept    string `json:"kept,omitempty"`    // the directory of the saved copies
 }
 
 // GitStep restores one path of a git directory. Do is write, symlink, mkdir, delete, rmdir or rename.

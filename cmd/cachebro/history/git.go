@@ -117,8 +117,8 @@ func filesToo(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r w
 			return cli.Hintf("cachebro log lists the actions; cachebro undo restores files", "no git operation is known that could be undone")
 		}
 		return nil
-	case plan.Prompt != "":
-		r.Prompt = plan.Prompt
+	default:
+		r.Session, r.Prompt = cmp.Or(plan.Session, r.Session), cmp.Or(plan.Prompt, r.Prompt)
 	}
 	f.git = true
 	err := runPlan(ctx, e, t, c, r, f)

@@ -181,19 +181,20 @@ func (s *Service) choose(ctx context.Context, sel Selection) (h *history, of []*
 	return h, of, has, nil
 }
 
-// LastPrompt returns the newest prompt that changed git's own files, and when it did.
-func (s *Service) LastPrompt(ctx context.Context, session store.SessionID) (prompt string, at time.Time, err error) {
+// LastActor returns the newest actor for which by returns true that changed git's own files, and when
+// it did. If there is none, the time is zero.
+func (s *Service) LastActor(ctx context.Context, by func(store.Actor) bool) (who store.Actor, at time.Time, err error) {
 	h, err := s.readSince(ctx, 0)
 	if err != nil {
-		return "", at, err
+		return who, at, err
 	}
 	defer h.close()
 	for _, r := range slices.Backward(h.rows) {
-		if a := r.Actor; a.Prompt != "" && (session == "" || a.Session == session) {
-			return a.Prompt, onwire.Time(r.Time), nil
+		if by(r.Actor) {
+			return r.Actor, onwire.Time(r.Time), nil
 		}
 	}
-	return "", at, nil
+	return who, at, nil
 }
 
 // change is what a plan does to one path.

@@ -50,7 +50,7 @@ func (pl *Plans) gitPlan(ctx context.Context, q wire.PlanRequest) (out wire.GitP
 		return out, err
 	}
 	out, err = pl.Git.Plan(ctx, sel)
-	out.Prompt = sel.Filter.Prompt
+	out.Session, out.Prompt = string(sel.Filter.Session), sel.Filter.Prompt
 	return out, err
 }
 
@@ -65,13 +65,24 @@ func (pl *Plans) gitSelection(ctx context.Context, q wire.PlanRequest) (sel gits
 		if err != nil {
 			return sel, err
 		}
-		id, at, err := pl.Git.LastPrompt(ctx, session)
+		by, at, err := pl.Git.LastActor(ctx, func(a store.Actor) bool { return a.Prompt != "" && (session == "" || a.Session == session) })
 		if err != nil {
 			return sel, err
 		}
 		files, ferr := versions.Prompt(pl.Store, "undo", store.SessionID(q.Asker), session, q.Prompt)
-		if id != "" && (ferr != nil || pl.promptEnded(files).Before(at)) {
-			q.Prompt = id
+		if !at.IsZero() && (ferr != nil || pl.changedLast(store.Filter{Prompt: files}).Before(at)) {
+			q.Prompt = by.Prompt
+		} else if ferr != nil {
+			return sel, ferr
+		}
+	case q.Session == "last":
+		by, at, err := pl.Git.LastActor(ctx, func(a store.Actor) bool { return a.Session != "" })
+		if err != nil {
+			return sel, err
+		}
+		files, ferr := versions.Session(pl.Store, q.Session)
+		if !at.IsZero() && (ferr != nil || pl.changedLast(store.Filter{Session: files}).Before(at)) {
+			q.Session = string(by.Session)
 		} else if ferr != nil {
 			return sel, ferr
 		}
@@ -95,9 +106,10 @@ func (pl *Plans) gitSelectionOf(q wire.PlanRequest) (sel gitstate.Selection, err
 	return sel, err
 }
 
-// promptEnded returns when a prompt last changed a file.
-func (pl *Plans) promptEnded(id string) (at time.Time) {
-	all, _, err := pl.Store.Log(store.Filter{Prompt: id, Limit: 1})
+// changedLast returns when a prompt or session last changed a file, or zero if it never did.
+func (pl *Plans) changedLast(by store.Filter) (at time.Time) {
+	by.Limit = 1
+	all, _, err := pl.Store.Log(by)
 	if err == nil && len(all) > 0 {
 		at = all[0].When()
 	}
