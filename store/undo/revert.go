@@ -164,6 +164,7 @@ func (m *maker) restoreAims(paths []store.Path, seq uint64) (*aims, error) {
 			}
 			return is
 		})
+		a.directoriesOnce(seq)
 		if len(left) == 0 {
 			break
 		}
@@ -239,22 +240,33 @@ func (h *past) upTo(c *cell, seq uint64) int {
 	return len(c.facts)
 }
 
+// directoriesOnce removes the present entries of directories that get another one, if they did not
+// have them at seq.
+func (a *aims) directoriesOnce(seq uint64) {
+	for _, g := range a.sorted() {
+		n := g.want.node
+		if g.c.kind != entryCell || n == nil || !n.dir() {
+			continue
+		}
+		for _, c := range n.entries {
+			if then := c.before(a.h.upTo(c, seq)); a.of[c] == nil && then.node != n {
+				a.of[c] = &aim{c: c, want: then}
+			}
+		}
+	}
+}
+
 // apartFromOthers makes separate files for entries whose file now has a further name. These are
 // names that the file did not have at seq and that were not requested.
 func (a *aims) apartFromOthers(seq uint64) {
 	then := func(c *cell) value { return c.before(a.h.upTo(c, seq)) }
 	for _, g := range a.sorted() {
 		n := g.want.node
-		if g.c.kind != entryCell || n == nil {
+		if g.c.kind != entryCell || n == nil || n.dir() {
 			continue
 		}
 		for _, c := range n.entries {
-			if a.of[c] != nil || then(c).node == n {
-				continue
-			}
-			if n.dir() {
-				a.of[c] = &aim{c: c, want: then(c)}
-			} else if g.want.node == n {
+			if a.of[c] == nil && then(c).node != n && g.want.node == n {
 				own := a.h.newNode(n.kind, store.Inode{})
 				own.content.known, own.content.base = true, then(&n.content)
 				own.meta.known, own.meta.base = true, then(&n.meta)
