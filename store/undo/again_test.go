@@ -342,3 +342,138 @@ func TestUndoKnowsWhatIsInADirectoryRenamedTwice(t *testing.T) {
 	c.want("a/f", "2\n")
 	c.want("g", "1\n")
 }
+
+// Session A renamed B's file, and B made a new file under the old name. An undo of A's changes removed
+// B's first file, because its new name was A's work.
+func TestUndoKeepsAFileThatCannotReturn(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("B", "vim", "t1", 11).do(tr.Write("c", "1\n"))
+	c.as("A", "mv", "t2", 10).do(tr.Rename("c", "a"))
+	c.as("B", "vim", "t3", 11).do(tr.Write("c", "2\n"))
+	for range 2 {
+		p := c.undo(Query{Select: store.Filter{Session: "A"}})
+		if len(p.Conflicts) != 2 || p.Conflicts[0].Path != "c" || p.Conflicts[1].Path != "a" {
+			t.Errorf("named %+v", p.Conflicts)
+		}
+		c.carry(p)
+		c.want("a", "1\n")
+		c.want("c", "2\n")
+	}
+}
+
+// A plan gave a file two names at once, and somebody changed the file. An undo of the plan kept only the
+// name that the plan happened to have given first. Now it keeps both.
+func TestRedoKeepsAllNamesOfAChangedFile(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("B", "vim", "t1", 11).do(tr.Write("c", "1\n"), tr.Link("c", "b"))
+	c.as("A", "rm", "t2", 10).do(tr.Remove("c"), tr.Remove("b"))
+	undone := c.undo(Query{Select: store.Filter{Session: "A"}})
+	c.carry(undone)
+	c.as("A", "sh", "t3", 10).do(tr.Write("c", "2\n"))
+	d, err := Planner{Store: c.s}.Redo(undone.ID, false, false)
+	if err != nil || len(d.Conflicts) != 1 || len(d.Steps) > 0 {
+		t.Errorf("%v, named %+v, steps %+v", err, d.Conflicts, d.Steps)
+	}
+}
+
+// Session A made a directory, and B changed its mode to and fro. The undo of a later change of A gave the
+// directory one of B's modes again, and did not list that it keeps the directory.
+func TestUndoNamesADirectoryThatKeepsAnothersMode(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("A", "mkdir", "t1", 10).do(tr.Mkdir("c", storetest.DirMode))
+	c.as("B", "sh", "t2", 11).do(tr.Chmod("c", 0o750), tr.Write("c/f", "1\n"))
+	c.as("A", "chmod", "t3", 12).do(tr.Chmod("c", 0o755))
+	c.as("B", "chmod", "t4", 11).do(tr.Chmod("c", 0o750), tr.Chmod("c", 0o755))
+	p := c.undo(Query{Select: store.Filter{Session: "A"}})
+	if len(p.Conflicts) != 1 || p.Conflicts[0].Path != "c" {
+		t.Errorf("named %+v", p.Conflicts)
+	}
+	c.carry(p)
+	if n := tr.Files["c"]; n == nil || n.Mode&0o777 != 0o750 {
+		t.Errorf("the directory is %+v", n)
+	}
+}
+
+// A plan restored a removed file under the name that it had before a rename. An undo of a write under the
+// later name did not find the file, because the rename was older than the write.
+func TestUndoOfAWriteToAFileThatAPlanMovedBack(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("A", "sh", "t1", 10).do(tr.Write("a", "1\n"))
+	c.as("A", "mv", "t2", 11).do(tr.Rename("a", "b"))
+	c.as("A", "vim", "t3", 12).do(tr.Write("b", "3\n"))
+	c.as("A", "vim", "t4", 13).do(tr.Write("b", "1\n"))
+	c.as("B", "rm", "t5", 14).do(tr.Remove("b"))
+	c.carry(c.undo(Query{Select: store.Filter{ToolCall: "t2"}}))
+	c.want("a", "1\n")
+	c.carry(c.undo(Query{Select: store.Filter{ToolCall: "t4"}}))
+	c.want("a", "3\n")
+}
+
+// A file was moved by an exchange, saved by a rename and removed, and a restore made it again where it
+// had been first. An undo of the removal did not know that it is the same file, and wrote a second one.
+func TestUndoOfARemovalKnowsTheRestoredFile(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("B", "vim", "t1", 11).do(tr.Write("b", "1\n"))
+	seq := c.s.Seq()
+	c.as("B", "sh", "t2", 12).do(tr.Rename("b", "c"), tr.Write("a", "2\n"), tr.Exchange("a", "c"))
+	c.as("B", "vim", "t3", 13).do(tr.Write("a.tmp", "3\n"), tr.Rename("a.tmp", "a"))
+	c.as("B", "rm", "t4", 14).do(tr.Remove("a"))
+	c.as("B", "rm", "t5", 14).do(tr.Remove("c"))
+	p, err := Planner{Store: c.s}.Restore(nil, seq)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.carry(p)
+	c.as("A", "vim", "t6", 10).do(tr.Write("b", "4\n"))
+	c.carry(c.undo(Query{Select: store.Filter{ToolCall: "t4"}}))
+	c.want("a", "4\n")
+	if tr.Files["a"] != tr.Files["b"] {
+		t.Error("a and b are separate files")
+	}
+}
+
+// Session B's file was in A's directory when A moved it out and removed both. Another plan of A had made
+// the directory again before. The undo brings the directory and the file back, but not the name that the
+// file had after the move.
+func TestUndoBringsBackOneNameOfAFileInALostDirectory(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("A", "sh", "t1", 10).do(tr.Mkdir("a", storetest.DirMode))
+	c.as("B", "vim", "t2", 11).do(tr.Write("a/c", "1\n"))
+	c.as("A", "rm", "t3", 12).do(tr.Remove("a/c"))
+	c.carry(c.undo(Query{Select: store.Filter{ToolCall: "t1"}}))
+	c.carryAs(c.undo(Query{Select: store.Filter{Session: "A"}}), "A")
+	c.want("a/c", "1\n")
+	c.as("A", "mv", "t4", 13).do(tr.Rename("a/c", "b"))
+	c.as("B", "chmod", "t5", 14).do(tr.Chmod("b", 0o750))
+	c.as("A", "rm", "t6", 15).do(tr.Remove("a"), tr.Remove("b"))
+	c.carry(c.undo(Query{Select: store.Filter{Session: "A"}}))
+	c.want("a/c", "1\n")
+	if tr.Files["b"] != nil {
+		t.Error("the file has a second name")
+	}
+}
+
+// A plan exchanged two files, and somebody moved one of them on. A redo of the exchange removed the other
+// one and gave the moved file its name as a second one.
+func TestRedoOfAnExchangeWhenOneFileIsElsewhere(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("B", "vim", "t1", 11).do(tr.Write("a", "1\n"), tr.Write("b", "2\n"), tr.Write("c", "3\n"))
+	c.as("A", "sh", "t2", 10).do(tr.Exchange("a", "b"))
+	undone := c.undo(Query{Select: store.Filter{Session: "A"}})
+	c.carry(undone)
+	c.as("B", "sh", "t3", 12).do(tr.Exchange("c", "a"))
+	d, err := Planner{Store: c.s}.Redo(undone.ID, false, false)
+	if err != nil || len(d.Steps) > 0 || len(d.Conflicts) == 0 {
+		t.Errorf("%v, named %+v, steps %+v", err, d.Conflicts, d.Steps)
+	}
+	c.carry(d)
+	c.want("b", "2\n")
+	c.want("c", "1\n")
+}

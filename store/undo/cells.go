@@ -1,7 +1,6 @@
 package undo
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -299,7 +298,23 @@ func (h *past) read(paths []store.Path, known map[uint64]*store.Version) ([]*sto
 	for _, p := range paths {
 		want(p)
 	}
-	moves, inodes, traced := map[renaming]bool{}, map[store.Inode]bool{}, map[store.Path]bool{}
+	moves, inodes := map[renaming]bool{}, map[store.Inode]bool{}
+	traced, left := map[uint64]bool{}, map[store.Path][]*store.Version{} // left: the moves to trace, by a path that was not read yet
+	var trace func(own []*store.Version, i int)                          // reads where the file of version i was before
+	trace = func(own []*store.Version, i int) {
+		for _, v := range moversTo(own, i) {
+			if traced[v.Seq] {
+				continue
+			}
+			traced[v.Seq] = true
+			want(v.From)
+			if from, read := h.owns[v.From]; read {
+				trace(from, beforeMove(from, v))
+			} else {
+				left[v.From] = append(left[v.From], v)
+			}
+		}
+	}
 	for len(todo) > 0 {
 		next := make([]store.Path, 0, len(todo))
 		for p := range todo {
@@ -310,9 +325,11 @@ func (h *past) read(paths []store.Path, known map[uint64]*store.Version) ([]*sto
 		var names []store.Inode
 		err := h.m.view.Histories(next, known, func(p store.Path, own []*store.Version) error {
 			h.owns[p] = own
-			for from := h.movedFrom(own, traced[p]); from != "" && !traced[from]; from = h.movedFrom(h.owns[from], true) {
-				traced[from] = true
-				want(from)
+			if i := indexOf(own, h.lo); lostSince(own, i) {
+				trace(own, i-1)
+			}
+			for _, v := range left[p] {
+				trace(own, beforeMove(own, v))
 			}
 			note := func(v *store.Version) { // Nlink is the present count, so a file with one name may have had more
 				if in := store.InodeOf(v.Stat); in.Ino != 0 && !stateOf(*v).dir() && !inodes[in] {
@@ -374,26 +391,43 @@ func (h *past) read(paths []store.Path, known map[uint64]*store.Version) ([]*sto
 	return vs, nil
 }
 
-// movedFrom takes the history of a path that held a file at lo and lost it since. It returns the
-// path from which a rename or exchange before lo had brought that file, or "". A plan may have
-// brought the file back to the earlier path, so the caller reads that path too. If traced is set,
-// own is the history of a path that movedFrom returned, and the result is where the same file was
-// before.
-func (h *past) movedFrom(own []*store.Version, traced bool) store.Path {
-	i, _ := slices.BinarySearchFunc(own, h.lo, func(v *store.Version, lo uint64) int { return compareSeq(v.Seq, lo) })
-	lost := i < len(own) && own[i].Deleted()
-	last := i - 1
-	if traced && last >= 0 && own[last].Op == store.OpMoved {
-		last--
-	} else if !lost {
-		return ""
+// lostSince reports whether the path with this history held a file at version lo and lost it since.
+func lostSince(own []*store.Version, lo int) bool {
+	return lo > 0 && slices.ContainsFunc(own[lo:], func(v *store.Version) bool { return v.Deleted() })
+}
+
+// indexOf returns the index of the first version in own whose number is at least seq.
+func indexOf(own []*store.Version, seq uint64) int {
+	i, _ := slices.BinarySearchFunc(own, seq, func(v *store.Version, seq uint64) int { return compareSeq(v.Seq, seq) })
+	return i
+}
+
+// beforeMove returns the index of the last version of a path before a rename or exchange moved its
+// file elsewhere; -1: none.
+func beforeMove(own []*store.Version, v *store.Version) int {
+	i := indexOf(own, v.Seq) - 1
+	for i >= 0 && own[i].Time == v.Time {
+		i--
 	}
-	for ; last >= 0 && !own[last].Deleted(); last-- {
-		if own[last].Op == store.OpRename || own[last].Op == store.OpExchange {
-			return own[last].From
+	return i
+}
+
+// moversTo returns the renames and exchanges that may have brought the file which a path held at
+// version i of its history, newest first. A plan may have brought the file back to the path from
+// which they brought it, so past.read reads that path, too.
+func moversTo(own []*store.Version, i int) (movers []*store.Version) {
+	for ; i >= 0 && !own[i].Deleted(); i-- {
+		v := own[i]
+		if v.Op != store.OpRename && v.Op != store.OpExchange {
+			continue
+		}
+		movers = append(movers, v)
+		saved := v.Op == store.OpRename && v.Time-v.Stat.Birth <= saveTime // if so, the file is the one that was here before
+		if !saved {
+			break
 		}
 	}
-	return ""
+	return movers
 }
 
 func compareSeq(a, b uint64) int {
@@ -630,7 +664,7 @@ func (n *node) strangeNames() uint32 { return n.nlink - n.late }
 // lastAt returns the newest version of a path before number seq, or Seq 0 if there is none.
 func (h *past) lastAt(p store.Path, seq uint64) *store.Version {
 	own := h.owns[p]
-	if i, _ := slices.BinarySearchFunc(own, seq, func(o *store.Version, seq uint64) int { return cmp.Compare(o.Seq, seq) }); i > 0 {
+	if i := indexOf(own, seq); i > 0 {
 		return own[i-1]
 	}
 	return noVersion

@@ -29,7 +29,7 @@ func (m *maker) unreachable(a *aims, now, o *outcome) (changed bool, err error) 
 			m.conflictAt(h, g.c, store.Conflict{Why: why})
 		}
 	}
-	var below []*node // nodes in directories that will not exist; such a directory may have to stay for its nodes
+	var below []*node // nodes in directories that will not exist; these may be brought back, with the nodes in them
 	for _, n := range h.all {
 		if n.placedBy(a) {
 			below = append(below, n)
@@ -40,18 +40,6 @@ func (m *maker) unreachable(a *aims, now, o *outcome) (changed bool, err error) 
 			return changed, err
 		}
 		changed = kept || changed
-	}
-	for _, n := range below {
-		if changed {
-			return true, nil
-		}
-		if a.kept[n] {
-			continue // kept already; the loop below decides about its directory
-		}
-		changed, err = m.endangered(a, n, now, o)
-		if err != nil {
-			return changed, err
-		}
 	}
 	if changed {
 		return true, nil
@@ -114,6 +102,18 @@ func (m *maker) unreachable(a *aims, now, o *outcome) (changed bool, err error) 
 			drop(g, why)
 		}
 	}
+	for _, n := range below {
+		if changed {
+			return true, nil
+		}
+		if a.kept[n] {
+			continue // kept already, and the loop above has decided about its directory
+		}
+		changed, err = m.endangered(a, n, now, o)
+		if err != nil {
+			return changed, err
+		}
+	}
 	if changed {
 		return true, nil
 	}
@@ -140,13 +140,18 @@ func (a *aims) movedOn(c *cell, n *node) bool {
 			continue
 		}
 		for _, to := range n.names {
-			at := slices.IndexFunc(to.facts, func(o fact) bool { return o.node == n && o.v.Time == f.v.Time }) + 1
+			at := slices.IndexFunc(to.facts, func(o fact) bool { return o.node == n && sameOperation(o.v, f.v) }) + 1
 			if at > 0 && at < len(to.facts) && to.now().node != n && !a.sel(&to.facts[at]) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// sameOperation reports whether two versions record the same operation or the same plan.
+func sameOperation(a, b *store.Version) bool {
+	return a.Time == b.Time || a.Plan != "" && a.Plan == b.Plan
 }
 
 // again returns the aim that gives an entry the node n, which it held before.
@@ -171,28 +176,37 @@ func (m *maker) endangered(a *aims, n *node, now, o *outcome) (changed bool, err
 	if !undone || !now.has(n) && !a.removed(n) {
 		return false, nil
 	}
-	f, others := m.keptBy(a, n), false
+	f, others, moved := m.keptBy(a, n), false, now.has(n) && a.movedFromElsewhere(n, places[0])
 	if n.dir() && now.has(n) {
 		_, others, err = m.remaining(a, n)
 		if err != nil {
 			return false, err
 		}
 	}
-	if f == nil && !others || a.force && !n.dir() {
+	stays := f != nil || others || moved
+	if !stays || a.force && !n.dir() {
 		return false, nil
 	}
-	if f != nil && !a.kept[n] {
+	switch {
+	case a.kept[n]:
+	case f != nil:
 		m.conflictAt(a.h, &n.content, store.Conflict{Why: "changed since", Actor: f.v.Actor, Time: f.v.Time})
+	case moved:
+		m.conflictAt(a.h, &n.content, store.Conflict{Why: "it cannot return to its former name"})
 	}
 	if !a.kept[n] {
 		a.kept[n] = true
-		for _, c := range places {
-			if a.after(c).node != nil {
+		plan := "" // a plan may have given the node several names at once
+		for _, p := range places {
+			if a.after(p.c).node != nil || changed && (plan == "" || p.v.Plan != plan) {
 				continue
 			}
-			if delete(a.of, c); c.now().node != n {
-				a.of[c] = c.again(n)
+			if delete(a.of, p.c); p.c.now().node != n {
+				a.of[p.c] = p.c.again(n)
 			}
+			changed, plan = true, p.v.Plan
+		}
+		if changed {
 			return true, nil
 		}
 	}
@@ -200,7 +214,7 @@ func (m *maker) endangered(a *aims, n *node, now, o *outcome) (changed bool, err
 		if c.kind == entryCell && c.now().node == n && g.want.node != n {
 			delete(a.of, c)
 			changed = true
-			if f == nil {
+			if f == nil && !moved {
 				m.conflictAt(a.h, c, store.Conflict{Why: "the directory holds other files"})
 			}
 		}
@@ -225,42 +239,58 @@ func (a *aims) undoneFacts(c *cell) (out []*fact) {
 	return out
 }
 
+// holding is an entry that held a node at some time.
+type holding struct {
+	c *cell
+	v *store.Version // the version that gave the node this entry; Seq 0: it is not known
+}
+
 // placed returns the entries that ever held a node: first those that an undo takes it from, oldest
 // first, then the others, newest first. undone is true if the undone facts gave it an entry.
-func (a *aims) placed(n *node) (out []*cell, undone bool) {
-	type place struct {
-		c   *cell
-		seq uint64
-	}
-	var given, other []place
+func (a *aims) placed(n *node) (out []holding, undone bool) {
+	var given, other []holding
 	for _, c := range n.names {
 		if store.OwnFile(c.name) {
 			continue // it exists only while a plan is carried out
 		}
 		for _, f := range a.undoneFacts(c) {
 			if f.node == n {
-				given = append(given, place{c, f.v.Seq})
+				given = append(given, holding{c, f.v})
 			}
 		}
 		if c.base.node == n {
-			other = append(other, place{c, c.since})
+			other = append(other, holding{c, &store.Version{Seq: c.since}})
 		}
 		for _, f := range c.facts {
 			if f.node == n {
-				other = append(other, place{c, f.v.Seq})
+				other = append(other, holding{c, f.v})
 			}
 		}
 	}
 	undone = len(given) > 0
-	slices.SortFunc(given, func(x, y place) int { return compareSeq(x.seq, y.seq) })
-	slices.SortFunc(other, func(x, y place) int { return compareSeq(y.seq, x.seq) })
+	slices.SortFunc(given, func(x, y holding) int { return compareSeq(x.v.Seq, y.v.Seq) })
+	slices.SortFunc(other, func(x, y holding) int { return compareSeq(y.v.Seq, x.v.Seq) })
 	if !a.undo {
 		given = nil
 	}
-	for _, p := range append(given, other...) {
-		out = append(out, p.c)
+	return append(given, other...), undone
+}
+
+// movedFromElsewhere reports whether the undone facts took a name from a node that already existed
+// before the first of them gave it another one.
+func (a *aims) movedFromElsewhere(n *node, first holding) bool {
+	existed, taken := false, false
+	for _, c := range n.names {
+		i := slices.IndexFunc(c.facts, func(f fact) bool { return f.v.Seq >= first.v.Seq || sameOperation(f.v, first.v) })
+		if i < 0 {
+			i = len(c.facts)
+		}
+		existed = existed || c.before(i).node == n
+		for i := a.h.effective(c, len(c.facts)-1); i >= 0; i = a.h.effective(c, i-1) {
+			taken = taken || c.before(i).node == n && a.sel(&c.facts[i])
+		}
 	}
-	return out, undone
+	return a.undo && existed && taken
 }
 
 // removed reports whether the undone facts removed the last name of a node.
@@ -301,9 +331,9 @@ func (m *maker) homeOf(a *aims, d *node) *cell {
 		}
 	}
 	places, _ := a.placed(d)
-	for _, c := range places {
-		if a.after(c).node == nil && !a.dropped[c] {
-			return c
+	for _, p := range places {
+		if a.after(p.c).node == nil && !a.dropped[p.c] {
+			return p.c
 		}
 	}
 	return nil
@@ -333,12 +363,22 @@ func (m *maker) keptBy(a *aims, n *node) *fact {
 			continue
 		}
 		f := &c.facts[i]
-		asMade := c.kind == metaCell && madeByUndone && c.same(f.value, c.base) // the others only undid a chmod
+		asMade := c.kind == metaCell && madeByUndone && c.same(a.decided(c), c.base) // the others only undid a chmod
 		if f.v.Seq > placed && !f.found && f.v.Plan == "" && !asMade {
 			return f
 		}
 	}
 	return nil
+}
+
+// decided returns the value that a cell should get, even if its node will not exist.
+func (a *aims) decided(c *cell) value {
+	for _, g := range a.gone {
+		if g.c == c {
+			return g.want
+		}
+	}
+	return a.after(c)
 }
 
 // remaining reports whether something remains in a directory that should be removed. others is true

@@ -211,12 +211,12 @@ type Outcome struct {
 	cancels   map[Cell]map[int]bool
 	already   map[Cell]map[int]bool // facts to be undone of cells that have the wanted value already
 	chosen    map[int]bool
-	touched   map[int]bool // nodes that others have changed after the undone facts
-	facts     []Fact       // the effective facts
+	touched   map[int]int // the operation by which others last changed a node after the undone facts
+	facts     []Fact      // the effective facts
 }
 
 func (o *Oracle) outcome(facts []Fact) *Outcome {
-	return &Outcome{map[Cell]Value{}, map[Cell]string{}, map[Cell]map[int]bool{}, map[Cell]map[int]bool{}, map[int]bool{}, map[int]bool{}, facts}
+	return &Outcome{map[Cell]Value{}, map[Cell]string{}, map[Cell]map[int]bool{}, map[Cell]map[int]bool{}, map[int]bool{}, map[int]int{}, facts}
 }
 
 // Undo decides about the effective facts that match.
@@ -230,33 +230,37 @@ func (o *Oracle) Undo(match func(Fact) bool) *Outcome {
 		}
 	}
 	for _, c := range sorted(chains) {
-		have, oldest, chain, first := now[c], 0, chains[c], 0
+		have, oldest, chain, first, others := now[c], 0, chains[c], 0, 0
 		if c.Kind != EntryCell {
 			first = 1 // undoing the creation of a file removes its names, but not its content
 		}
 		for i := len(chain) - 1; i >= first; i-- {
 			if !out.chosen[chain[i].Seq] {
+				others = max(others, chain[i].Op)
 				continue
 			}
-			left, run := chain[i].Value, 0
+			left, run, timeOnly := chain[i].Value, 0, true
 			for ; i >= first && out.chosen[chain[i].Seq]; i-- {
-				run = chain[i].Seq
+				run, timeOnly = chain[i].Seq, timeOnly && chain[i].Value == chain[i].Before
 			}
 			was := Value{}
 			if i >= 0 {
 				was = chain[i].Value
 			}
+			if have != was && have != left && timeOnly {
+				break // others have set the time since
+			}
 			if have != was && have != left {
 				out.Conflicts[c] = "changed since"
 				if c.Kind != EntryCell {
-					out.touched[c.Node] = true
+					out.touched[c.Node] = max(out.touched[c.Node], others)
 				}
 				break
 			}
 			have, oldest = was, run
 		}
 		if first == 1 && out.chosen[chain[0].Seq] && have != chain[0].Value {
-			out.touched[c.Node] = true
+			out.touched[c.Node] = max(out.touched[c.Node], others)
 		}
 		switch {
 		case have != now[c]:
@@ -295,7 +299,7 @@ func (o *Oracle) UndoPlan(plan string) *Outcome {
 		}
 		for _, g := range out.facts { // after the plan, others have changed the file that the plan put here
 			if g.Op > f.Op && f.Cell.Kind == EntryCell && g.Cell.Kind != EntryCell && g.Cell.Node == f.Value.Node {
-				out.touched[g.Cell.Node] = true
+				out.touched[g.Cell.Node] = max(out.touched[g.Cell.Node], g.Op)
 			}
 		}
 		switch is := now[f.Cell]; {

@@ -17,29 +17,35 @@ func (o *Oracle) settle(out *Outcome) {
 		out.Conflicts[c] = why
 	}
 	tried := map[int]bool{}
-	for again := true; again; {
-		again = false
-		after := o.After(out)
-		places := o.places(after)
-		for _, n := range o.endangered(out, now, after, places) {
-			if o.kind[n] != unix.S_IFDIR || out.touched[n] {
+	// stay keeps endangered nodes. It reports whether it changed a goal.
+	stay := func(nodes []int, after map[Cell]Value) (changed bool) {
+		for _, n := range nodes {
+			if placed, _ := o.placed(out, n); o.kind[n] != unix.S_IFDIR || out.touched[n] > placed {
 				out.Conflicts[Cell{EntryCell, n, ""}] = "changed since"
 			}
 			if !tried[n] && o.bringBack(out, n, after) {
-				tried[n], again = true, true
-				break
+				tried[n] = true
+				return true
 			}
 			for _, c := range sorted(out.Goals) {
 				if c.Kind == EntryCell && now[c].Node == n {
 					drop(c, "somebody else has changed what is there")
-					again = true
+					changed = true
 				}
 			}
-			if again {
-				break
+			if changed {
+				return true
 			}
 		}
-		if again {
+		return false
+	}
+	for again := true; again; {
+		again = false
+		after := o.After(out)
+		places := o.places(after)
+		homeless, held := o.endangered(out, now, after, places)
+		if stay(homeless, after) {
+			again = true
 			continue
 		}
 		for _, c := range sorted(out.Goals) {
@@ -62,6 +68,9 @@ func (o *Oracle) settle(out *Outcome) {
 				break
 			}
 		}
+		// Nodes in a directory that would have no place come last, because they may stay together
+		// with the directory.
+		again = again || stay(held, after)
 		for _, c := range sorted(out.Goals) {
 			if again {
 				break
@@ -104,8 +113,8 @@ func (out *Outcome) places(n int) bool {
 	return false
 }
 
-// bringBack restores a node at the place that the oldest of the undone facts gave it, or else
-// at its last place.
+// bringBack restores a node at the place that the oldest of the undone facts gave it, or else at its
+// last place. A plan may have given it several places at once; then it gets all of them.
 func (o *Oracle) bringBack(out *Outcome, n int, after map[Cell]Value) bool {
 	var had []Fact
 	for _, f := range o.Facts {
@@ -118,8 +127,9 @@ func (o *Oracle) bringBack(out *Outcome, n int, after map[Cell]Value) bool {
 			had = append(had, f)
 		}
 	}
+	had = slices.DeleteFunc(had, func(f Fact) bool { return after[f.Cell].Set })
 	for _, f := range had {
-		if after[f.Cell].Set {
+		if f.Op != had[0].Op {
 			continue
 		}
 		last := f.Seq // facts before the last one that put the node there do not count
@@ -133,9 +143,8 @@ func (o *Oracle) bringBack(out *Outcome, n int, after map[Cell]Value) bool {
 			delete(out.Goals, f.Cell)
 			delete(out.cancels, f.Cell)
 		}
-		return true
 	}
-	return false
+	return len(had) > 0
 }
 
 // instead returns the directory that is now at the last place of directory n, or 0 if there is no
@@ -149,63 +158,68 @@ func (o *Oracle) instead(n int, after map[Cell]Value, places map[int][]Cell) int
 	return 0
 }
 
-// endangered returns nodes that would have no place. It returns only nodes to which the undone
-// facts gave a place, and which others have changed since, by writing to a file or by adding an
-// entry to a directory.
-func (o *Oracle) endangered(out *Outcome, now, after map[Cell]Value, places map[int][]Cell) (nodes []int) {
-	is := o.places(now)
+// endangered returns nodes that would have no place: homeless ones, and those held by a directory
+// that has no place itself. It returns only nodes to which the undone facts gave a place, and which
+// others have changed since, by writing to a file or by adding an entry to a directory, or which the
+// undone facts had moved from another place.
+func (o *Oracle) endangered(out *Outcome, now, after map[Cell]Value, places map[int][]Cell) (homeless, held []int) {
+	is, inEntry, entries := o.places(now), map[int]bool{}, map[int]bool{}
+	for c, v := range after {
+		if c.Kind == EntryCell && v.Set {
+			inEntry[v.Node], entries[c.Node] = true, true
+		}
+	}
 	for n := 2; n <= len(o.kind); n++ {
 		if _, there := places[n]; there {
 			continue
 		}
-		first, removed, touched := 0, 0, out.touched[n]
+		placed, taken := o.placed(out, n)
+		removed := 0
 		for _, f := range out.facts {
-			switch {
-			case f.Cell.Kind == EntryCell && f.Value.Node == n && out.chosen[f.Seq] && first == 0:
-				first = f.Seq
-			case f.Cell.Kind == EntryCell && f.Before.Node == n:
+			if f.Cell.Kind == EntryCell && f.Before.Node == n {
 				removed = f.Seq
 			}
 		}
 		_, exists := is[n]
-		if !exists && !out.chosen[removed] {
-			continue // another process has removed the node
+		moved := func() bool {
+			_, existed := o.places(o.Cells(placed - 1))[n]
+			return taken && existed
 		}
-		for c, v := range after {
-			if c.Kind == EntryCell && c.Node == n && v.Set && exists {
-				touched = true
-			}
-		}
-		if touched {
-			nodes = append(nodes, n)
-		}
-	}
-	// Nodes in a directory that would have no place come last, because they may stay together with
-	// the directory.
-	held := map[int]bool{}
-	for c, v := range after {
-		held[v.Node] = held[v.Node] || c.Kind == EntryCell
-	}
-	slices.SortStableFunc(nodes, func(a, b int) int {
 		switch {
-		case held[a] == held[b]:
-			return 0
-		case held[a]:
-			return 1
+		case placed == 0, !exists && !out.chosen[removed]: // in the latter case another process has removed the node
+		case out.touched[n] <= placed && !(exists && (entries[n] || moved())):
+		case inEntry[n]:
+			held = append(held, n)
+		default:
+			homeless = append(homeless, n)
 		}
-		return -1
-	})
-	return nodes
+	}
+	return homeless, held
+}
+
+// placed returns the operation of the first undone fact that gave a node a place, and whether one of
+// the undone facts took a place from the node.
+func (o *Oracle) placed(out *Outcome, n int) (op int, taken bool) {
+	for _, f := range o.Facts {
+		if f.Cell.Kind != EntryCell || !out.chosen[f.Seq] {
+			continue
+		}
+		if f.Value.Node == n && op == 0 {
+			op = f.Op
+		}
+		taken = taken || f.Before.Node == n
+	}
+	return op, taken
 }
 
 // movedOn reports whether an undone rename removed this name of a file and gave the file another
 // name, which others have removed since, while the file still has some name.
 func (o *Oracle) movedOn(out *Outcome, c Cell, n int, now map[Cell]Value) bool {
-	for _, f := range out.facts {
+	for _, f := range o.Facts {
 		if f.Cell != c || f.Before.Node != n || !out.chosen[f.Seq] {
 			continue
 		}
-		for _, g := range out.facts {
+		for _, g := range o.Facts {
 			if g.Op != f.Op || g.Cell.Kind != EntryCell || g.Value.Node != n || now[g.Cell].Node == n {
 				continue
 			}
