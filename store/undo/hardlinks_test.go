@@ -118,6 +118,27 @@ func TestUndoOfFileLinkedByAnother(t *testing.T) {
 	}
 }
 
+// A restore of one name of a file gives the file its content and mode back, under whichever name they
+// were changed. If that was another name, the restore said "nothing to do".
+func TestRestoreOfOneName(t *testing.T) {
+	for _, name := range []store.Path{"a", "d/b"} {
+		c := newScene(t)
+		c.as("", "vim", "", 5).do(c.tr.Write("a", "old\n"), c.tr.Mkdir("d", storetest.DirMode), c.tr.Link("a", "d/b"))
+		then := c.s.Seq()
+		c.as("A", "sh", "t1", 10).do(c.tr.Write("a", "new\n"), c.tr.Chmod("a", 0o755))
+		p, err := Planner{Store: c.s}.Restore([]store.Path{name}, then)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.carry(p)
+		c.want("a", "old\n")
+		c.want("d/b", "old\n")
+		if !c.together("a", "d/b") || c.tr.Files["a"].Mode != storetest.FileMode {
+			t.Errorf("restore of %s: files %+v", name, c.tr.Files)
+		}
+	}
+}
+
 // ln -f makes a name refer to another file. An undo of that must not write into the other file.
 func TestUndoOfLinkOverFile(t *testing.T) {
 	for _, plan := range []func(s *store.Store) (*Draft, error){

@@ -153,7 +153,12 @@ func (m *maker) restoreAims(paths []store.Path, seq uint64) (*aims, error) {
 		return h.upTo(c, seq) == len(c.facts) || c.kind != entryCell && !existed.has(c.of)
 	})
 	isAsked := func(c *cell) bool {
-		return asked(h.title(c)) || slices.ContainsFunc(c.facts, func(f fact) bool { return asked(f.v.Path) })
+		if asked(h.title(c)) || slices.ContainsFunc(c.facts, func(f fact) bool { return asked(f.v.Path) }) {
+			return true
+		}
+		return c.kind != entryCell && slices.ContainsFunc(c.of.names, func(name *cell) bool { // written under another of its names
+			return asked(h.title(name)) && name.before(h.upTo(name, seq)).node == c.of
+		})
 	}
 	for before := -1; len(left) != before; {
 		before = len(left)
