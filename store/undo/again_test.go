@@ -477,3 +477,23 @@ func TestRedoOfAnExchangeWhenOneFileIsElsewhere(t *testing.T) {
 	c.want("b", "2\n")
 	c.want("c", "1\n")
 }
+
+// Session A exchanged two files. B then moved one of them on, and wrote to the other one. An undo of the
+// exchange cannot move the first one back, so both stay where they are. The second one used to get the
+// free name as a second name.
+func TestUndoOfAnExchangeLeavesBothFiles(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("B", "sh", "t1", 11).do(tr.Write("a", "1\n"), tr.Write("b", "2\n"))
+	c.as("A", "sh", "t2", 10).do(tr.Exchange("a", "b"))
+	c.as("B", "sh", "t3", 12).do(tr.Rename("b", "c"), tr.Write("a", "3\n"))
+	p := c.undo(Query{Select: store.Filter{Session: "A"}})
+	if len(p.Conflicts) == 0 {
+		t.Error("nothing is named")
+	}
+	c.carry(p)
+	c.want("c", "1\n")
+	if names := tr.Links(tr.Files["c"]); names != 1 || len(tr.Files) != 2 {
+		t.Errorf("after the undo:\n%s", show(tr.Clone()))
+	}
+}

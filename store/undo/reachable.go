@@ -29,6 +29,16 @@ func (m *maker) unreachable(a *aims, now, o *outcome) (changed bool, err error) 
 			m.conflictAt(h, g.c, store.Conflict{Why: why})
 		}
 	}
+	once := map[*node]bool{}
+	for _, g := range a.sorted() {
+		if n := g.want.node; a.isElsewhere(o, g) && !once[n] {
+			once[n] = true // another aim for the node may be possible now
+			drop(g, "it is elsewhere now")
+		}
+	}
+	if changed {
+		return true, nil
+	}
 	var below []*node // nodes in directories that will not exist; these may be brought back, with the nodes in them
 	for _, n := range h.all {
 		if n.placedBy(a) {
@@ -74,10 +84,6 @@ func (m *maker) unreachable(a *aims, now, o *outcome) (changed bool, err error) 
 					}
 					continue
 				}
-			}
-			if len(o.places[n]) > 1 && (n.dir() || a.undo && a.movedOn(g.c, n)) {
-				drop(g, "it is elsewhere now")
-				continue
 			}
 			if !o.has(n) {
 				drop(g, "it would be in its own subtree")
@@ -129,6 +135,16 @@ func (m *maker) unreachable(a *aims, now, o *outcome) (changed bool, err error) 
 // not exist.
 func (n *node) placedBy(a *aims) bool {
 	return slices.ContainsFunc(n.names, func(c *cell) bool { return a.after(c).node == n })
+}
+
+// isElsewhere reports whether an aim would give a second name to a directory, or to a file that others
+// have moved on.
+func (a *aims) isElsewhere(o *outcome, g *aim) bool {
+	n := g.want.node
+	if n == nil || len(o.places[n]) < 2 || !o.has(g.c.dir) {
+		return false
+	}
+	return n.dir() || a.undo && a.movedOn(g.c, n)
 }
 
 // movedOn reports whether an undone rename took this name from a file and gave the file another

@@ -234,9 +234,13 @@ func (o *Oracle) Undo(match func(Fact) bool) *Outcome {
 		if c.Kind != EntryCell {
 			first = 1 // undoing the creation of a file removes its names, but not its content
 		}
+		for _, f := range chain {
+			if !out.chosen[f.Seq] {
+				others = f.Op
+			}
+		}
 		for i := len(chain) - 1; i >= first; i-- {
 			if !out.chosen[chain[i].Seq] {
-				others = max(others, chain[i].Op)
 				continue
 			}
 			left, run, timeOnly := chain[i].Value, 0, true

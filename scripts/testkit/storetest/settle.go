@@ -43,6 +43,17 @@ func (o *Oracle) settle(out *Outcome) {
 		again = false
 		after := o.After(out)
 		places := o.places(after)
+		for _, c := range sorted(out.Goals) {
+			n := out.Goals[c].Node
+			if c.Kind == EntryCell && len(places[n]) > 1 && (o.kind[n] == unix.S_IFDIR || o.movedOn(out, c, n, now)) {
+				drop(c, "it is elsewhere now")
+				again = true
+				break
+			}
+		}
+		if again {
+			continue
+		}
 		homeless, held := o.endangered(out, now, after, places)
 		if stay(homeless, after) {
 			again = true
@@ -72,21 +83,10 @@ func (o *Oracle) settle(out *Outcome) {
 		// with the directory.
 		again = again || stay(held, after)
 		for _, c := range sorted(out.Goals) {
-			if again {
-				break
-			}
-			v := out.Goals[c]
-			switch {
-			case c.Kind == EntryCell && o.kind[v.Node] == unix.S_IFDIR && len(places[v.Node]) > 1:
-				drop(c, "it is elsewhere now")
-			case c.Kind == EntryCell && len(places[v.Node]) > 1 && o.movedOn(out, c, v.Node, now):
-				drop(c, "it is elsewhere now")
-			case c.Kind == EntryCell && v.Set && places[v.Node] == nil:
+			if v := out.Goals[c]; !again && c.Kind == EntryCell && v.Set && places[v.Node] == nil {
 				drop(c, "it would be in its own subtree")
-			default:
-				continue
+				again = true
 			}
-			again = true
 		}
 	}
 	// Drop goals for nodes that have no place in the tree before or after the plan. Drop conflicts
