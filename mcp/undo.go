@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"cachebro/store/leaf/text"
 	"cachebro/store/undo/apply"
 	"cachebro/store/wire"
 
@@ -229,6 +230,9 @@ func planText(verb string, p wire.Plan, done apply.Result) string {
 		fmt.Fprintf(&b, "\n  %-7s %s", st.Do, quote(string(st.Path)))
 		if len(st.To) > 0 {
 			fmt.Fprintf(&b, " -> %s", quote(string(st.To)))
+		}
+		if st.Below > 0 {
+			fmt.Fprintf(&b, " · with %s", text.Count(st.Below, "file"))
 		}
 		if st.Added+st.Removed > 0 {
 			fmt.Fprintf(&b, " · +%d -%d", st.Added, st.Removed)

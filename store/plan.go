@@ -81,6 +81,8 @@ type Step struct {
 	// Ino is the inode number of the renamed or exchanged directory Path. A resumed plan uses it to
 	// find out whether the step was done.
 	Ino uint64 `cbor:"20,keyasint,omitempty"`
+	// Below is the number of known files in a renamed or exchanged directory. They move with it.
+	Below int `cbor:"21,keyasint,omitempty"`
 	// Owned means that the file gets the owner in UID and GID. Otherwise it gets the owner of the
 	// file it replaces, and no mode bits that depend on an owner.
 	Owned bool   `cbor:"15,keyasint,omitempty"`

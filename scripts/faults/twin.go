@@ -561,6 +561,13 @@ func (t *trial) somePaths(r *rand.Rand, start, end *snapshot) (paths []string) {
 
 // phase runs one command, and looks for differences that the command left and did not report.
 func (t *trial) phase(p *place, phase string, args []string, different func(now *snapshot) []difference) (ok bool, err error) {
+	var before, after *snapshot
+	if phase == "paths" {
+		before, err = take(t.source, t.git)
+		if err != nil {
+			return false, err
+		}
+	}
 	cmd := p.command(append([]string{args[0], "--yes", "--dir", p.dir}, args[1:]...)...)
 	done := make(chan struct{})
 	var out []byte
@@ -580,16 +587,16 @@ func (t *trial) phase(p *place, phase string, args []string, different func(now 
 	t.outputs = append(t.outputs, fmt.Sprintf("--- %s: %v, status %d\n%s", phase, args, status, said))
 	var list []difference
 	if !t.live {
-		now, err := take(t.source, t.git)
+		after, err = take(t.source, t.git)
 		if err != nil {
 			return false, err
 		}
-		list = different(now)
+		list = different(after)
 	}
 	if phase == "paths" {
 		unheard := map[string]bool{}
 		list = slices.DeleteFunc(list, func(d difference) bool {
-			return t.movedAway(said, args, d) || t.movedBack(said, args, d) || t.alongWith(said, args, d) || t.byUnknownName(p, unheard, args, d)
+			return t.movedWithDirectory(said, args, d, before, after) || t.movedAway(said, args, d) || t.movedBack(said, args, d) || t.alongWith(said, args, d) || t.byUnknownName(p, unheard, args, d)
 		})
 	}
 	problems := problemLines(said)
@@ -678,6 +685,60 @@ func problemLines(said string) (list []string) {
 		list = append(list, l)
 	}
 	return list
+}
+
+// directoryMove is a step of a plan that moves a directory with what is in it. If exchange is set, the
+// two names are exchanged.
+type directoryMove struct {
+	from, to string
+	exchange bool
+}
+
+// moveLine matches a line of the plan that says how many files move with a directory.
+var moveLine = regexp.MustCompile(`(?m)^  ([RX]) (.*?)/? -> (.*?)/?  with [0-9]+ files?$`)
+
+// directoryMoves returns the moves that the plan states, in order.
+func directoryMoves(said string) (all []directoryMove) {
+	for _, m := range moveLine.FindAllStringSubmatch(said, -1) {
+		all = append(all, directoryMove{m[2], m[3], m[1] == "X"})
+	}
+	return all
+}
+
+// movedWithDirectory reports whether a path that was not requested differs only because the plan says
+// that a directory moves with the files in it. The same file must have been in that directory
+// before, and be at the place to which the move takes it. If the plan says that it writes the file
+// there, it may have made a new one.
+func (t *trial) movedWithDirectory(said string, args []string, d difference, before, now *snapshot) bool {
+	moves := directoryMoves(said)
+	if t.within(d.path, args) || len(moves) == 0 {
+		return false
+	}
+	moved := func(p string) string {
+		name := filepath.Join(t.name, p)
+		for _, m := range moves {
+			if rest, ok := strings.CutPrefix(name+"/", m.from+"/"); ok {
+				name = filepath.Join(m.to, rest)
+			} else if rest, ok := strings.CutPrefix(name+"/", m.to+"/"); ok && m.exchange {
+				name = filepath.Join(m.from, rest)
+			}
+		}
+		return strings.TrimPrefix(name, t.name+"/")
+	}
+	came := func(from, to string) bool {
+		was, is := before.names[from], now.names[to]
+		written := regexp.MustCompile(`\n  M ` + regexp.QuoteMeta(filepath.Join(t.name, to)) + `( .*)?\n`).MatchString(said)
+		return from != to && (was.ino == is.ino || written && was.kind == is.kind)
+	}
+	if d.what == "absence" {
+		return came(d.path, moved(d.path))
+	}
+	for p := range before.names {
+		if moved(p) == d.path && came(p, d.path) {
+			return true
+		}
+	}
+	return false
 }
 
 // movedAway reports whether a file is missing for a reason that the plan states. There are three

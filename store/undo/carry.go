@@ -1,6 +1,7 @@
 package undo
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,6 +26,7 @@ type carrier struct {
 	// state.
 	shutting map[*node]state
 	aside    int
+	err      error // from counting the files that move with a directory
 }
 
 func (m *maker) steps(a *aims, o *outcome) error {
@@ -58,7 +60,7 @@ func (m *maker) steps(a *aims, o *outcome) error {
 	x.shut()
 	x.returns(all)
 	x.count()
-	return nil
+	return x.err
 }
 
 func (x *carrier) held(c *cell) *node {
@@ -272,11 +274,27 @@ func (x *carrier) moving(do string, from, to *cell) store.Step {
 	have := x.state(n)
 	st := expect(store.Step{Do: do, Path: x.path(from), To: x.path(to), Mode: have.mode}, have)
 	if have.dir() {
-		st.Ino = have.in.Ino
+		st.Ino, st.Below = have.in.Ino, x.filesBelow(n)
 	} else if have.regular() && have.blob == (store.Hash{}) { // without a saved content, only the size and time identify the file
 		st.Size, st.Mtime = have.size, have.mtime
 	}
 	return st
+}
+
+// filesBelow returns the number of files that the history knows in a directory.
+func (x *carrier) filesBelow(d *node) (n int) {
+	p, there := x.a.h.dirPath(d)
+	if !there {
+		return 0
+	}
+	err := x.view.Live(p, func(v store.Version) error {
+		if !stateOf(v).dir() {
+			n++
+		}
+		return nil
+	})
+	x.err = errors.Join(x.err, err)
+	return n
 }
 
 func (x *carrier) rename(from, to *cell) {
@@ -291,7 +309,9 @@ func (x *carrier) exchange(a, b *cell) {
 	if x.held(a).dir() {
 		a, b = b, a // so that Path is the file, if there is one
 	}
-	x.add(x.moving(store.DoExchange, a, b))
+	st := x.moving(store.DoExchange, a, b)
+	st.Below += x.filesBelow(x.held(b))
+	x.add(st)
 	na, nb := x.held(a), x.held(b)
 	x.set(a, nil)
 	x.set(b, na)

@@ -225,11 +225,11 @@ func (m *maker) narrow(a *aims, asked func(*cell) bool, conflicts map[*cell][]pr
 				a.of[c] = g
 			}
 		case to == nil:
-			why := "its directory was replaced by something else"
-			if is, there := a.h.path(&n.content); there && !n.dir() {
-				why += fmt.Sprintf("; %q stays", string(is))
+			x := problem{Conflict: store.Conflict{Path: p, Why: "its directory was replaced by something else"}}
+			if len(n.entries) > 0 && !n.dir() {
+				x.stays = n
 			}
-			m.conflict(store.Conflict{Path: p, Why: why})
+			m.conflicts = append(m.conflicts, x)
 			for _, at := range n.entries {
 				delete(a.of, at)
 			}

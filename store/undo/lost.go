@@ -15,8 +15,9 @@ const manyLost = 10
 // problem is a path that a plan leaves alone or cannot restore.
 type problem struct {
 	store.Conflict
-	c    *cell // the cell that has the problem, see nameCells; nil: only the path is known
-	size int64 // size of a lost content in bytes
+	c     *cell // the cell that has the problem, see nameCells; nil: only the path is known
+	size  int64 // size of a lost content in bytes
+	stays *node // a file that does not move to the path and has another path after the plan; nil: none
 }
 
 func (m *maker) conflict(x store.Conflict) {
@@ -34,7 +35,7 @@ func (m *maker) lose(x store.Conflict) { m.lost = append(m.lost, problem{Conflic
 // loseAt lists a cell as lost. It sets the path in x.
 func (m *maker) loseAt(h *past, c *cell, x store.Conflict, size int64) {
 	x.Path = h.title(c)
-	m.lost = append(m.lost, problem{x, c, size})
+	m.lost = append(m.lost, problem{Conflict: x, c: c, size: size})
 }
 
 // unknownBefore returns the problem that nobody saw what was at a path before its version first.
@@ -47,8 +48,12 @@ func unknownBefore(first *store.Version) store.Conflict {
 func (m *maker) nameCells(a *aims, o *outcome) {
 	for _, all := range [][]problem{m.conflicts, m.lost} {
 		for i := range all {
-			if x := &all[i]; x.c != nil {
+			x := &all[i]
+			if x.c != nil {
 				x.Path = a.pathAfter(o, x.c)
+			}
+			if x.stays != nil {
+				x.Why += fmt.Sprintf("; %q stays", string(a.pathAfter(o, &x.stays.content)))
 			}
 		}
 	}

@@ -359,3 +359,37 @@ func TestRestoreOfRenamedDirectory(t *testing.T) {
 		}
 	}
 }
+
+// A requested file stays in a directory that the same undo moves back. The list used to name the path
+// that the file had before the undo, where nothing is afterwards.
+func TestStayingFileIsNamedByItsPathAfterUndo(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.Mkdir("a", storetest.DirMode), tr.Mkdir("a/b", storetest.DirMode), tr.Mkdir("a/b/dir", storetest.DirMode),
+		tr.Write("a/b/dir/x", "1\n"), tr.Write("a/file", "file\n"), tr.Write("other", "other\n"))
+	c.as("A", "sh", "t1", 10).do(tr.Write("a/b/dir/x", "2\n"), tr.Exchange("a/file", "a/b/dir"), tr.Exchange("a/b", "other"))
+	p := c.undo(Query{Select: store.Filter{Session: "A"}, Globs: []string{"a/b/dir/x", "a/file"}})
+	c.carry(p)
+	want := store.Conflict{Path: "a/b/dir/x", Why: `its directory was replaced by something else; "other/dir/x" stays`}
+	if !slices.Contains(p.Conflicts, want) || tr.Files["other/dir/x"] == nil {
+		t.Errorf("listed %v, want %v; after undo:\n%s", p.Conflicts, want, show(tr.Clone()))
+	}
+}
+
+// A step that moves a directory says how many files move with it, also those that somebody else has
+// made there since.
+func TestMoveOfDirectoryCountsItsFiles(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.Mkdir("d", storetest.DirMode), tr.Mkdir("d/in", storetest.DirMode), tr.Write("d/in/x", "1\n"), tr.Write("d/y", "1\n"), tr.Write("file", "f\n"))
+	c.as("A", "mv", "t1", 10).do(tr.Rename("d", "e"))
+	c.as("A", "sh", "t2", 10).do(tr.Exchange("e/in", "file"))
+	c.as("B", "sh", "t3", 11).do(tr.Write("e/new", "B\n"))
+	below := map[string]int{}
+	for _, s := range c.undo(Query{Select: store.Filter{Session: "A"}}).Steps {
+		below[s.Do] = s.Below
+	}
+	if want := map[string]int{store.DoRename: 3, store.DoExchange: 1}; !maps.Equal(below, want) {
+		t.Errorf("%v, want %v", below, want)
+	}
+}

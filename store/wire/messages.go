@@ -446,6 +446,7 @@ type PlanStep struct {
 	Removed int    `json:"removed,omitempty"`
 	Apart   bool   `json:"apart,omitempty"` // give the path a new file that is not shared with its other names
 	Ino     uint64 `json:"ino,omitempty"`   // inode of the renamed or exchanged directory
+	Below   int    `json:"below,omitempty"` // number of known files in renamed or exchanged directories
 	Owned   bool   `json:"owned,omitempty"` // the file gets the owner UID and GID; otherwise set-id bits are not set
 	UID     uint32 `json:"uid,omitempty"`
 	GID     uint32 `json:"gid,omitempty"`

@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
@@ -333,14 +334,15 @@ func withoutParents(all []wire.ActionFile) []wire.ActionFile {
 }
 
 func stepLine(p cli.Paint, s wire.PlanStep) string {
-	line := fmt.Sprintf("  %s %s", StepLetter(s), cli.Quote(string(s.Path)))
-	if s.Do == "mkdir" || s.Do == "rmdir" {
-		line += "/"
-	}
+	f := wire.ActionFile{Path: s.Path, Dir: s.Do == "mkdir" || s.Do == "rmdir"}
 	if len(s.To) > 0 {
-		line += " -> " + cli.Quote(string(s.To))
+		f.From, f.Path = s.Path, s.To
+		f.Dir = s.ExpMode&syscall.S_IFMT == syscall.S_IFDIR && s.Do == "rename"
 	}
+	line := fmt.Sprintf("  %s %s", StepLetter(s), namesOf(f))
 	switch {
+	case s.Below > 0: // they move with their directory, so no other line names them
+		line += "  with " + text.Count(s.Below, "file")
 	case s.Added+s.Removed > 0:
 		line += "  " + p.Green(fmt.Sprintf("+%d", s.Added)) + " " + p.Red(fmt.Sprintf("-%d", s.Removed))
 	case s.Do == "chmod" && s.Mtime != 0 && s.Mode == s.ExpMode:

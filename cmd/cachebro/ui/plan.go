@@ -180,6 +180,9 @@ func (s *server) planPart(ctx context.Context, p wire.Plan, q url.Values, digest
 		if len(st.To) > 0 {
 			row.Name += " → " + name(st.To)
 		}
+		if st.Below > 0 {
+			row.Note = "with " + text.Count(st.Below, "file")
+		}
 		if st.Do == "chmod" {
 			row.Note = fmt.Sprintf("mode %04o", st.Mode&0o7777)
 		}

@@ -494,7 +494,7 @@ func planOut(p *store.Plan) wire.Plan {
 	for i, s := range p.Steps {
 		out.Steps[i] = wire.PlanStep{
 			N: s.N, Do: s.Do, Path: []byte(s.Path), To: onwire.Path(s.To), Target: []byte(s.Target), Mode: s.Mode, Mtime: s.Mtime,
-			Size: s.Size, Hash: onwire.Hash(s.Blob), Expect: s.Expect, ExpMode: s.ExpMode, Added: s.Added, Removed: s.Removed, Apart: s.Apart, Ino: s.Ino,
+			Size: s.Size, Hash: onwire.Hash(s.Blob), Expect: s.Expect, ExpMode: s.ExpMode, Added: s.Added, Removed: s.Removed, Apart: s.Apart, Ino: s.Ino, Below: s.Below,
 			Owned: s.Owned, UID: s.UID, GID: s.GID, Attrs: []byte(s.Attrs),
 		}
 	}
