@@ -229,6 +229,9 @@ func TestGitUndoLeavesOthers(t *testing.T) {
 	if diff := lineDiff(before, p.sh(gitState)); diff != "" {
 		t.Errorf("after rm -rf .git:\n%s", diff)
 	}
+	if out, _ := p.try("undo", "--since", "1h", "--dry-run", "--dir", p.dir); strings.Contains(out, "lost .git") {
+		t.Errorf("the restored repository counts as lost:\n%s", out)
+	}
 	if got := p.sh("stat -c %a .git/refs/heads .git/config"); got != "2775\n640\n" {
 		t.Errorf("modes: %q", got)
 	}

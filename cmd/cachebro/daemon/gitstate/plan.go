@@ -197,6 +197,22 @@ func (s *Service) LastActor(ctx context.Context, by func(store.Actor) bool) (who
 	return who, at, nil
 }
 
+// Restored reports whether the repository in a git directory is one that an undo has restored.
+func (s *Service) Restored(ctx context.Context, dir string) bool {
+	h, err := s.readSince(ctx, 0)
+	if err != nil {
+		return false
+	}
+	defer h.close()
+	head := path.Join(dir, "HEAD")
+	for _, r := range slices.Backward(h.chains[head]) {
+		if r.Was == spool.WasAbsent {
+			return strings.HasPrefix(r.Plan, undoing) && h.now(head).kind != absent
+		}
+	}
+	return false
+}
+
 // change is what a plan does to one path.
 type change struct {
 	path, unit  string

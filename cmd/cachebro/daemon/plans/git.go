@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"cachebro/cmd/cachebro/daemon/attribution"
@@ -11,6 +12,8 @@ import (
 	"cachebro/cmd/cachebro/daemon/ingest"
 	"cachebro/cmd/cachebro/daemon/versions"
 	"cachebro/store"
+	"cachebro/store/leaf/gitdir"
+	"cachebro/store/undo"
 	"cachebro/store/wire"
 )
 
@@ -114,6 +117,15 @@ func (pl *Plans) changedLast(by store.Filter) (at time.Time) {
 		at = all[0].When()
 	}
 	return at
+}
+
+// dropRestored drops from the lost paths of a plan the git directories that an undo of git's own
+// files has restored since. The log has only their removal.
+func (pl *Plans) dropRestored(ctx context.Context, p *undo.Draft) {
+	p.Lost = slices.DeleteFunc(p.Lost, func(x store.Conflict) bool {
+		_, rest, git := gitdir.Split(string(x.Path))
+		return git && rest == "" && pl.Git.Restored(ctx, string(x.Path))
+	})
 }
 
 // addGitChanges adds to a plan the changes that the same actor made to git's own files.

@@ -67,6 +67,7 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request, q wire.PlanRequest) 
 	if q.Kind == store.PlanUndo {
 		pl.leaveRepositories(ctx, p)
 	}
+	pl.dropRestored(ctx, p)
 	if !q.DryRun && len(p.Steps) > 0 {
 		var err error
 		p.Tree, err = pl.treeHere(ctx)
