@@ -212,11 +212,7 @@ func (h *history) join() {
 	h.rows = rows
 }
 
-func (h *history) close() {
-	if h.dir != nil {
-		h.s.source.Release(h.dir)
-	}
-}
+func (h *history) close() { h.s.source.Release(h.dir) }
 
 // operation holds the rows of one process. For a git command, that includes everything that it
 // started.

@@ -76,25 +76,25 @@ func (h *history) textOf(d string, paths []string, before, after map[string]path
 	remote := 0
 	for _, n := range slices.Sorted(maps.Keys(names)) {
 		a, b := was[n], is[n]
-		switch short := shortRef(n); {
+		switch ref := shortRef(n); {
 		case a == b:
 		case strings.HasPrefix(n, "refs/remotes/"):
 			remote++
 		case n == "refs/stash":
 			said = append(said, h.stashes(d, before, after))
 		case b == "":
-			said = append(said, fmt.Sprintf("%s deleted, was %s (saved)", short, shortID(a)))
+			said = append(said, fmt.Sprintf("%s deleted, was %s (saved)", ref, short(a)))
 		case a == "":
-			said = append(said, fmt.Sprintf("new %s %s", short, shortID(b)))
+			said = append(said, fmt.Sprintf("new %s %s", ref, short(b)))
 		default:
-			said = append(said, fmt.Sprintf("%s %s → %s%s", short, shortID(a), shortID(b), h.subject(d, n, b, after)))
+			said = append(said, fmt.Sprintf("%s %s → %s%s", ref, short(a), short(b), h.subject(d, n, b, after)))
 		}
 	}
 	if s := path.Join(d, "logs/refs/stash"); was["refs/stash"] == is["refs/stash"] && before[s].kind == file {
 		said = append(said, h.stashes(d, before, after))
 	}
 	if a, b := line(h.read(head, before[head])), line(h.read(head, after[head])); before[head].kind == file && a != b {
-		said = append(said, fmt.Sprintf("HEAD %s → %s", shortHead(a), shortHead(b)))
+		said = append(said, fmt.Sprintf("HEAD %s → %s", short(a), short(b)))
 	}
 	said = slices.DeleteFunc(said, func(s string) bool { return s == "" })
 	if len(said) > mostNamed {
@@ -209,14 +209,8 @@ func shortRef(name string) string {
 	return name
 }
 
-func shortID(id string) string {
-	if gitdir.IsID(id) {
-		return id[:7]
-	}
-	return shortHead(id)
-}
-
-func shortHead(s string) string {
+// short returns the value of a ref or of HEAD for people.
+func short(s string) string {
 	switch ref, ok := strings.CutPrefix(s, "ref: "); {
 	case ok:
 		return shortRef(ref)
@@ -262,16 +256,13 @@ func (h *history) subject(d, ref, id string, after map[string]pathState) string 
 			}
 		}
 		if what, subject, ok := strings.Cut(said, ": "); ok && strings.HasPrefix(what, "commit") {
-			if len(subject) > 60 {
-				subject = strings.ToValidUTF8(subject[:57], "") + "…"
-			}
-			return fmt.Sprintf(" %q", subject)
+			return fmt.Sprintf(" %q", text.Clip(subject, 60))
 		}
 	}
 	return ""
 }
 
-type logLine struct{ from, to, note string }
+type logLine struct{ to, note string }
 
 func logged(raw []byte) (all []logLine) {
 	for l := range bytes.Lines(raw) {
@@ -280,7 +271,7 @@ func logged(raw []byte) (all []logLine) {
 		from, rest, _ := strings.Cut(head, " ")
 		to, _, _ := strings.Cut(rest, " ")
 		if gitdir.IsID(from) && gitdir.IsID(to) {
-			all = append(all, logLine{from, to, strings.ToValidUTF8(note, "�")})
+			all = append(all, logLine{to, strings.ToValidUTF8(note, "�")})
 		}
 	}
 	return all
