@@ -53,7 +53,7 @@ func Mount(point, name string, src Source) (*Server, error) {
 		return nil, 0, syscall.ENOENT
 	}
 	server, err := fs.Mount(point, root, &fs.Options{
-		EntryTimeout: &now, AttrTimeout: &long, NegativeTimeout: new(time.Duration), UID: uint32(unix.Getuid()), GID: uint32(unix.Getgid()),
+		NullPermissions: true, EntryTimeout: &now, AttrTimeout: &long, NegativeTimeout: new(time.Duration), UID: uint32(unix.Getuid()), GID: uint32(unix.Getgid()),
 		MountOptions: fuse.MountOptions{
 			Name: "cachebro-past", FsName: name, Options: []string{"ro", "nosuid", "nodev"}, DirectMount: true, MaxWrite: 1 << 20,
 			DisabledCapabilities: fuse.CAP_PASSTHROUGH,

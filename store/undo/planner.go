@@ -109,8 +109,13 @@ func (p Planner) make(kind string, find func(*maker) (*aims, error)) (*Draft, er
 	if err != nil {
 		return nil, err
 	}
+	listed := map[[2]string]bool{}
 	for _, x := range m.conflicts {
-		m.plan.Conflicts = append(m.plan.Conflicts, x.Conflict)
+		named := [2]string{string(x.Path), x.Why}
+		if !listed[named] { // two cells of a file may have the same conflict
+			m.plan.Conflicts = append(m.plan.Conflicts, x.Conflict)
+		}
+		listed[named] = true
 	}
 	m.gatherLost()
 	return m.plan, nil

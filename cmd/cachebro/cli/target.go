@@ -78,7 +78,11 @@ func (e *Env) Locate(given string) (Target, error) {
 	if top, ok := mounts.Top(real); ok {
 		real = top
 	}
-	return Target{Root: real}, &errNoProject{real}
+	dir := real
+	if up := filepath.Dir(real); !IsDir(real) && IsDir(up) && up != "/" { // a file cannot be mounted
+		dir = up
+	}
+	return Target{Root: real}, &errNoProject{dir}
 }
 
 // Known reports whether a path is in a project that is mounted or was mounted before.

@@ -310,6 +310,12 @@ attributes and mode are left alone too, except for the executable bit.`,
 				return e.Usagef("restore: %s is in another project than %s", cli.Quote(a), cli.Quote(args[0]))
 			}
 			r.Paths = append(r.Paths, other.Rel)
+			if *machine != "" {
+				continue
+			}
+			if err := checkKnown(ctx, c, other); err != nil {
+				return err
+			}
 		}
 		if *machine != "" {
 			return elsewhere(ctx, e, t, c, *machine, r, f)

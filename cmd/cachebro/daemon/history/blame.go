@@ -2,6 +2,7 @@ package history
 
 import (
 	"context"
+	"errors"
 
 	"cachebro/cmd/cachebro/daemon/attribution"
 	"cachebro/cmd/cachebro/daemon/versions"
@@ -20,15 +21,18 @@ func (h *History) blame(ctx context.Context, q wire.ShowQuery) (wire.BlameAnswer
 		return wire.BlameAnswer{}, nil, wire.Errorf(wire.ErrBadRequest, "cachebro blame PATH", "name the file")
 	}
 	h.survey.Update(ctx, p)
+	v, _, err := versions.Find(h.store, p, q)
+	if err != nil {
+		return wire.BlameAnswer{}, nil, err
+	}
 	var at uint64
 	if versions.Given(q) {
-		v, _, err := versions.Find(h.store, p, q)
-		if err != nil {
-			return wire.BlameAnswer{}, nil, err
-		}
 		at = v.Seq
 	}
 	lines, err := h.store.Blame(p, at)
+	if errors.Is(err, store.ErrNotFound) {
+		err = wire.Errorf(wire.ErrNotFound, "cachebro log "+onwire.ShellName(p)+" shows which versions have content", "no text of %s is stored", onwire.Display(p))
+	}
 	if err != nil {
 		return wire.BlameAnswer{}, nil, err
 	}

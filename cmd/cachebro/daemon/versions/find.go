@@ -29,6 +29,9 @@ func Given(q wire.ShowQuery) bool { return q.Seq != 0 || q.Number != 0 || !q.At.
 func Find(st *store.Store, p store.Path, q wire.ShowQuery) (v store.Version, n int, err error) {
 	if q.Seq > 0 {
 		v, err = st.Version(q.Seq)
+		if errors.Is(err, store.ErrNotFound) {
+			return v, 0, noVersion(q.Seq)
+		}
 		if err == nil && p != "" && v.Path != p && v.From != p {
 			hist, err := st.History(p, true)
 			if err != nil {
@@ -84,9 +87,13 @@ func Find(st *store.Store, p store.Path, q wire.ShowQuery) (v store.Version, n i
 // Moment returns the position in the log for a version number.
 func Moment(st *store.Store, seq uint64) (uint64, error) {
 	if seq > st.Seq() {
-		return 0, wire.Errorf(wire.ErrNotFound, "cachebro log shows the numbers", "there is no version %d", seq)
+		return 0, noVersion(seq)
 	}
 	return st.EndOfOperation(seq)
+}
+
+func noVersion(seq uint64) error {
+	return wire.Errorf(wire.ErrNotFound, "cachebro log shows the numbers", "there is no version %d", seq)
 }
 
 // KnownDir reports whether p is a directory that is live in the log, or has live paths in its
