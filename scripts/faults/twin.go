@@ -596,7 +596,7 @@ func (t *trial) phase(p *place, phase string, args []string, different func(now 
 	if phase == "paths" {
 		unheard := map[string]bool{}
 		list = slices.DeleteFunc(list, func(d difference) bool {
-			return t.movedWithDirectory(said, args, d, before, after) || t.movedAway(said, args, d) || t.movedBack(said, args, d) || t.alongWith(said, args, d) || t.byUnknownName(p, unheard, args, d)
+			return t.movedAsSaid(said, args, d, before, after) || t.movedAway(said, args, d) || t.movedBack(said, args, d) || t.alongWith(said, args, d) || t.byUnknownName(p, unheard, args, d)
 		})
 	}
 	problems := problemLines(said)
@@ -687,41 +687,49 @@ func problemLines(said string) (list []string) {
 	return list
 }
 
-// directoryMove is a step of a plan that moves a directory with what is in it. If exchange is set, the
-// two names are exchanged.
-type directoryMove struct {
-	from, to string
-	exchange bool
+// move is a step of a plan that renames a file or directory or, if exchange is set, exchanges two
+// names. withFiles means that the plan says that files move with a directory.
+type move struct {
+	from, to            string
+	exchange, withFiles bool
 }
 
-// moveLine matches a line of the plan that says how many files move with a directory.
-var moveLine = regexp.MustCompile(`(?m)^  ([RX]) (.*?)/? -> (.*?)/?  with [0-9]+ files?$`)
+// moveLine matches a line of the plan that states a move.
+var moveLine = regexp.MustCompile(`(?m)^  ([RX]) (.*?)/? -> (.*?)/?(  with [0-9]+ files?)?$`)
 
-// directoryMoves returns the moves that the plan states, in order.
-func directoryMoves(said string) (all []directoryMove) {
+// movesIn returns the moves that the plan states, in order.
+func movesIn(said string) (all []move) {
 	for _, m := range moveLine.FindAllStringSubmatch(said, -1) {
-		all = append(all, directoryMove{m[2], m[3], m[1] == "X"})
+		all = append(all, move{from: m[2], to: m[3], exchange: m[1] == "X", withFiles: m[4] != ""})
 	}
 	return all
 }
 
-// movedWithDirectory reports whether a path that was not requested differs only because the plan says
-// that a directory moves with the files in it. The same file must have been in that directory
-// before, and be at the place to which the move takes it. If the plan says that it writes the file
-// there, it may have made a new one.
-func (t *trial) movedWithDirectory(said string, args []string, d difference, before, now *snapshot) bool {
-	moves := directoryMoves(said)
+// moved returns the path to which the move takes a path. A path in a directory that moves counts only
+// if it is a directory, too, or if the plan says that files move with the directory.
+func (m move) moved(p string, dir bool) string {
+	below := func(rest string) bool { return rest == "" || dir || m.withFiles }
+	if rest, ok := strings.CutPrefix(p+"/", m.from+"/"); ok && below(rest) {
+		return filepath.Join(m.to, rest)
+	}
+	if rest, ok := strings.CutPrefix(p+"/", m.to+"/"); ok && m.exchange && below(rest) {
+		return filepath.Join(m.from, rest)
+	}
+	return p
+}
+
+// movedAsSaid reports whether a path that was not requested differs only because of moves that the
+// plan states. The same file must have been at another path before, and be at the path to which the
+// moves take it. If the plan says that it writes the file there, it may have made a new one.
+func (t *trial) movedAsSaid(said string, args []string, d difference, before, now *snapshot) bool {
+	moves := movesIn(said)
 	if t.within(d.path, args) || len(moves) == 0 {
 		return false
 	}
 	moved := func(p string) string {
 		name := filepath.Join(t.name, p)
 		for _, m := range moves {
-			if rest, ok := strings.CutPrefix(name+"/", m.from+"/"); ok {
-				name = filepath.Join(m.to, rest)
-			} else if rest, ok := strings.CutPrefix(name+"/", m.to+"/"); ok && m.exchange {
-				name = filepath.Join(m.from, rest)
-			}
+			name = m.moved(name, before.names[p].kind == unix.S_IFDIR)
 		}
 		return strings.TrimPrefix(name, t.name+"/")
 	}
@@ -741,11 +749,10 @@ func (t *trial) movedWithDirectory(said string, args []string, d difference, bef
 	return false
 }
 
-// movedAway reports whether a file is missing for a reason that the plan states. There are three
-// such reasons. First, a requested path had this name in between. The plan renames the file to the
+// movedAway reports whether a file is missing for a reason that the plan states. There are two such
+// reasons. First, a requested path had this name in between. The plan renames the file to the
 // requested path, or removes it here and writes it there. Second, this name is a hard link of a
-// requested file and moves with that file. Third, a requested file moves to a place where nothing
-// was before, and this file moves with it.
+// requested file and moves with that file.
 func (t *trial) movedAway(said string, args []string, d difference) bool {
 	if d.what != "absence" || t.within(d.path, args) {
 		return false
@@ -756,11 +763,6 @@ func (t *trial) movedAway(said string, args []string, d difference) bool {
 	}
 	if !t.everExisted[d.path] && !slices.ContainsFunc(t.namesEver[t.end.names[d.path].ino], func(n string) bool { return t.within(n, args) }) {
 		return false
-	}
-	for dir := filepath.Dir(name); dir != t.name; dir = filepath.Dir(dir) {
-		if strings.Contains(said, "\n  R "+dir+" -> ") {
-			return true
-		}
 	}
 	return regexp.MustCompile(`\n  D ` + regexp.QuoteMeta(name) + `[ /\n]`).MatchString(said)
 }
@@ -776,13 +778,10 @@ func (t *trial) movedBack(said string, args []string, d difference) bool {
 		names := append(slices.Clone(t.namesEver[t.end.names[n].ino]), t.namesEver[t.start.names[n].ino]...)
 		return t.within(n, args) || slices.ContainsFunc(names, func(o string) bool { return t.within(o, args) })
 	}
-	for p := d.path; p != "."; p = filepath.Dir(p) {
-		name := regexp.QuoteMeta(filepath.Join(t.name, p))
-		to := regexp.MustCompile(`\n  (?:R (.*) -> ` + name + `|= ` + name + ` -> (.*))\n`).FindStringSubmatch(said)
-		if to == nil {
-			continue
-		}
-		if _, there := t.end.names[p]; there && asked(p) {
+	name := regexp.QuoteMeta(filepath.Join(t.name, d.path))
+	to := regexp.MustCompile(`\n  (?:R (.*) -> ` + name + `|= ` + name + ` -> (.*))\n`).FindStringSubmatch(said)
+	if to != nil {
+		if _, there := t.end.names[d.path]; there && asked(d.path) {
 			return true // the file that is there now moves back, and another takes its place
 		}
 		for from := strings.TrimPrefix(to[1]+to[2], t.name+"/"); from != "."; from = filepath.Dir(from) {
