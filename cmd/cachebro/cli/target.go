@@ -75,6 +75,12 @@ func (e *Env) Locate(given string) (Target, error) {
 	if root, ok := e.Paths().Find(real); ok {
 		return Target{Root: root, Rel: []byte(mounts.Rel(real, root))}, nil
 	}
+	if to := Followed(real); to != real && IsDir(to) { // a symlink outside of all projects
+		if t, err := e.Locate(to); err == nil {
+			return t, nil
+		}
+		return Target{Root: real}, &errNoProject{to}
+	}
 	if top, ok := mounts.Top(real); ok {
 		real = top
 	}
@@ -105,6 +111,25 @@ func ResolveParents(path string) string {
 			break // a dead mount, or no permission
 		}
 		dir, tail = filepath.Dir(dir), filepath.Join(filepath.Base(dir), tail)
+	}
+	return path
+}
+
+// mostLinks is the number of symlinks that Linux follows in a path.
+const mostLinks = 40
+
+// Followed returns where a symlink leads, or path itself if it is none. It asks nothing of the file
+// system that it leads to, which may be a mount that does not answer.
+func Followed(path string) string {
+	for range mostLinks {
+		to, err := os.Readlink(path)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(path), to)
+		}
+		path = ResolveParents(to)
 	}
 	return path
 }

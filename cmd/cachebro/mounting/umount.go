@@ -211,7 +211,7 @@ func findMount(e *cli.Env, dir string) (mounts.Mount, error) {
 		return mounts.Mount{}, err
 	}
 	real := cli.ResolveParents(path)
-	for _, p := range []string{path, real} {
+	for _, p := range []string{path, real, cli.Followed(real)} {
 		if m, ok := mounts.Above(overlays, p); ok {
 			return m, nil
 		}
