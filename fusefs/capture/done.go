@@ -344,12 +344,15 @@ func (c *Capture) discardedDir(e fusefs.Event, r *spool.Record, t tally) {
 }
 
 // rule tells the matcher that a file with ignore rules changed. Afterwards, earlier scans no longer
-// count, because they skipped files that are now tracked.
+// count, because they skipped files that are now tracked. A tracked directory that the new rules
+// exclude counts as one that was moved to an excluded name.
 func (c *Capture) rule(p string) {
 	if c.opt.Matcher == nil || !ignore.IsRuleFile(p) {
 		return
 	}
-	c.opt.Matcher.Reload(p)
+	for _, dir := range c.opt.Matcher.Reload(p) {
+		c.boundary.add(dir, true)
+	}
 	if ignore.DecidesTracked(p) {
 		c.scans.relocated(true)
 	}

@@ -504,6 +504,11 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 			act:   "mv lib/__pycache__/x/c c; mv lib out; rm -r out/__pycache__",
 			want:  []func(string) error{file("lib/__pycache__/x/c", "c\n"), mode("lib/__pycache__", unix.S_IFDIR|0o700), mode("lib/__pycache__/x", unix.S_IFDIR|0o700), absent("c"), absent("out")},
 			again: []func(string) error{file("c", "c\n"), mode("out", unix.S_IFDIR|0o755), absent("out/__pycache__"), absent("lib")}},
+		{name: "files in tracked directories that new rules begin to exclude",
+			setup: "mkdir -p __pycache__ src/__pycache__; chmod 750 src/__pycache__; echo old | tee __pycache__/c src/__pycache__/c >__pycache__/d",
+			act:   "echo __pycache__ >>.gitignore; echo new >__pycache__/c; echo made >__pycache__/e; rm -r __pycache__/d src",
+			want:  []func(string) error{file("__pycache__/c", "old\n"), file("__pycache__/d", "old\n"), file("src/__pycache__/c", "old\n"), mode("src/__pycache__", unix.S_IFDIR|0o750), absent("__pycache__/e"), file(".gitignore", rules)},
+			again: []func(string) error{file("__pycache__/c", "new\n"), file("__pycache__/e", "made\n"), absent("__pycache__/d"), absent("src")}},
 	}
 	p := newProject(t, map[string]string{"a": "a\n"})
 	if err := os.Chmod(p.base, 0o755); err != nil { // so that the other user can enter it

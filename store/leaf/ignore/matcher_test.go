@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -124,6 +125,34 @@ func TestFollowsChanges(t *testing.T) {
 	now = now.Add(2 * time.Second)
 	if m.Class("a.tmp", false) != Tracked || m.Class("b.tmp", false) != Ignored {
 		t.Error("the changed index was not seen")
+	}
+}
+
+// TestRulesBeginToExclude: a change of the rules returns the tracked directories that it excludes. A
+// directory that was ignored or excluded before is not returned, because its content is not in the
+// history.
+func TestRulesBeginToExclude(t *testing.T) {
+	root := tree(t, map[string]string{
+		".git/HEAD": "ref: refs/heads/main\n", ".gitignore": "old\n", "env/pyvenv.cfg": "", "__pycache__/in/__pycache__/a": "",
+		"src/__pycache__/a": "", "src-1/lib/a": "", "old/__pycache__/a": "", "src/env/a": "",
+	})
+	m := open(t, root, Options{})
+	for _, c := range []struct {
+		file, text string
+		want       []string
+	}{
+		{".gitignore", "old\n__pycache__\n", []string{"__pycache__", "src/__pycache__"}},
+		{".gitignore", "old\n__pycache__\n", nil},
+		{"src/.cachebroignore", "env\n", []string{"src/env"}},
+		{".git/info/exclude", "env\n", []string{"env"}},
+		{".gitignore", "", nil},
+		{".gitignore", "src\n__pycache__\n", []string{"__pycache__", "old/__pycache__", "src/__pycache__"}},
+	} {
+		m.Class(c.file, false) // so that the rules before are known
+		put(t, root, c.file, c.text)
+		if got := m.Reload(c.file); !slices.Equal(got, c.want) {
+			t.Errorf("%s with %q excludes %q, want %q", c.file, c.text, got, c.want)
+		}
 	}
 }
 
