@@ -120,21 +120,23 @@ func (c *cell) same(a, b value) bool {
 
 // past is the history of some cells from version lo on.
 type past struct {
-	m         *maker
-	lo        uint64
-	whole     bool  // everything was read
-	begun     int64 // time of the first version that was requested
-	root      *node
-	now       *outcome // the present tree, once computed
-	nodes     map[store.Inode]*node
-	bySeq     map[uint64]*node                // the node of each version
-	entryOf   map[uint64]*cell                // the entry that each version changes
-	planCells map[string]map[*cell]store.Cell // what plans record about cells, for plans looked up so far
-	all       []*node
-	sure      map[store.Path]bool // paths that were read
-	owns      map[store.Path][]*store.Version
-	leaving   map[arrival]*node // nodes that were renamed, by the new name
-	chosen    func(*fact) bool  // selects the facts to undo; nil: none
+	m       *maker
+	lo      uint64
+	whole   bool  // everything was read
+	begun   int64 // time of the first version that was requested
+	root    *node
+	now     *outcome // the present tree, once computed
+	nodes   map[store.Inode]*node
+	bySeq   map[uint64]*node // the node of each version
+	entryOf map[uint64]*cell // the entry that each version changes
+	// excludedIn holds, for each version of an excluded path, the directory that the path was in.
+	excludedIn map[uint64]*node
+	planCells  map[string]map[*cell]store.Cell // what plans record about cells, for plans looked up so far
+	all        []*node
+	sure       map[store.Path]bool // paths that were read
+	owns       map[store.Path][]*store.Version
+	leaving    map[arrival]*node // nodes that were renamed, by the new name
+	chosen     func(*fact) bool  // selects the facts to undo; nil: none
 }
 
 // arrival identifies a rename by the new path and the time.
@@ -150,7 +152,7 @@ func (m *maker) cellsSince(paths []store.Path, lo uint64, known map[uint64]*stor
 	oldest := lo
 	for {
 		h = &past{
-			m: m, lo: lo, nodes: make(map[store.Inode]*node, len(paths)), bySeq: make(map[uint64]*node, 2*len(paths)), entryOf: make(map[uint64]*cell, 2*len(paths)),
+			m: m, lo: lo, nodes: make(map[store.Inode]*node, len(paths)), bySeq: make(map[uint64]*node, 2*len(paths)), entryOf: make(map[uint64]*cell, 2*len(paths)), excludedIn: map[uint64]*node{},
 			planCells: map[string]map[*cell]store.Cell{}, sure: make(map[store.Path]bool, len(paths)), owns: make(map[store.Path][]*store.Version, len(paths)),
 			leaving: map[arrival]*node{},
 		}

@@ -16,6 +16,10 @@ func authorUnknown(v *store.Version) bool {
 // apply adds the facts of a version.
 func (h *past) apply(v *store.Version) {
 	if v.Excluded() {
+		dir, _ := split(v.Path)
+		if c := h.lookup(dir); c != nil && c.known {
+			h.excludedIn[v.Seq] = c.now().node
+		}
 		return
 	}
 	if c := h.lookup(v.Path); (c == nil || !c.known) && h.movedWithDir(v) {

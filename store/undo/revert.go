@@ -142,7 +142,7 @@ func (m *maker) restoreAims(paths []store.Path, seq uint64) (*aims, error) {
 	for _, own := range h.owns {
 		for _, v := range own {
 			if v.Seq > seq && asked(v.Path) {
-				m.nameUnsaved(h, *v)
+				m.nameUnsaved(h, func(made uint64) bool { return made > seq }, *v)
 			}
 		}
 	}

@@ -342,8 +342,9 @@ func (m *maker) takeOut(sel selection, q Query) (*aims, error) {
 	if err != nil {
 		return nil, err
 	}
+	undone := func(seq uint64) bool { return sel[seq] != nil }
 	for _, v := range sel {
-		m.nameUnsaved(h, *v)
+		m.nameUnsaved(h, undone, *v)
 		m.nameUnplaced(h, *v)
 	}
 	var also map[uint64]bool // the versions at all paths, because narrow decides which of them are undone
@@ -351,7 +352,7 @@ func (m *maker) takeOut(sel selection, q Query) (*aims, error) {
 		also = make(map[uint64]bool, len(m.before))
 		for _, v := range m.before {
 			if n := h.nodes[store.InodeOf(v.Stat)]; v.Excluded() && sel[v.Seq] == nil && n != nil && n.everAt(m.requestedCells(h)) {
-				m.nameUnsaved(h, *v)
+				m.nameUnsaved(h, undone, *v)
 			}
 			also[v.Seq] = true
 		}

@@ -13,8 +13,12 @@ func notSaved(v store.Version) bool {
 	return v.NoContent != "" && (v.Op == store.OpRmdir || v.Excluded())
 }
 
-// nameUnsaved lists as lost what a version removed without saving it.
-func (m *maker) nameUnsaved(h *past, v store.Version) {
+// nameUnsaved lists as lost what a version removed without saving it, unless a version that is undone
+// as well made the directory that it was in. Before that version, nothing was there.
+func (m *maker) nameUnsaved(h *past, undone func(seq uint64) bool, v store.Version) {
+	if dir := h.excludedIn[v.Seq]; dir != nil && undone(dir.made.Seq) {
+		return
+	}
 	if notSaved(v) && (v.Excluded() || v.Plan == "" && h.bySeq[v.Seq] == nil) {
 		m.lose(store.Conflict{Path: v.Path, Why: v.NoContent, Actor: v.Actor, Time: v.Time})
 	}
