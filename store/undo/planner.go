@@ -12,6 +12,9 @@ type Planner struct {
 	Secure Secure
 	// Leave lists lines that a plan must not change.
 	Leave []LeftLines
+	// Whole returns why a directory that the plan would remove must stay with everything in it, or "".
+	// If Whole is nil, no directory must.
+	Whole func(dir store.Path) string
 }
 
 // Secure stores the present contents of files that the plan would delete or overwrite and that the
@@ -91,6 +94,7 @@ func (p Planner) make(kind string, find func(*maker) (*aims, error)) (*Draft, er
 			if err := m.secured(atRisk); err != nil {
 				return err
 			}
+			m.leaveWhole(a, p.Whole)
 			o, err := m.reachable(a)
 			if err != nil {
 				return err

@@ -19,6 +19,45 @@ func (m *maker) reachable(a *aims) (*outcome, error) {
 	}
 }
 
+// leaveWhole drops the aims that would remove a directory, or something in it, if the directory must
+// stay whole (see Planner.Whole). What came from elsewhere still leaves it.
+func (m *maker) leaveWhole(a *aims, whole func(store.Path) string) {
+	if whole == nil {
+		return
+	}
+	for _, g := range slices.Clone(a.sorted()) {
+		if g.c.kind != entryCell || a.of[g.c] != g {
+			continue
+		}
+		n := g.c.now().node
+		if n == nil || !n.dir() || n.placedBy(a) {
+			continue
+		}
+		at, there := a.h.path(g.c)
+		if !there {
+			continue
+		}
+		if why := whole(at); why != "" {
+			m.conflictAt(a.h, g.c, store.Conflict{Why: why})
+			a.leave(g.c)
+		}
+	}
+}
+
+// leave drops the aims that would remove or change the node of an entry, and what is in it.
+func (a *aims) leave(c *cell) {
+	n := c.now().node
+	for _, dropped := range []*cell{c, &n.content, &n.meta} {
+		delete(a.of, dropped)
+		a.dropped[dropped] = true
+	}
+	for _, kid := range n.kids {
+		if in := kid.now().node; in != nil && !in.placedBy(a) {
+			a.leave(kid)
+		}
+	}
+}
+
 func (m *maker) unreachable(a *aims, now, o *outcome) (changed bool, err error) {
 	h := a.h
 	drop := func(g *aim, why string) {

@@ -8,6 +8,7 @@ import (
 
 	"cachebro/scripts/testkit/storetest"
 	"cachebro/store"
+	"cachebro/store/leaf/ignore"
 
 	"golang.org/x/sys/unix"
 )
@@ -391,5 +392,64 @@ func TestMoveOfDirectoryCountsItsFiles(t *testing.T) {
 	}
 	if want := map[string]int{store.DoRename: 3, store.DoExchange: 1}; !maps.Equal(below, want) {
 		t.Errorf("%v, want %v", below, want)
+	}
+}
+
+// TestExcludedInDirectoryOfItsOwn: a session makes a directory, and removes something excluded in it,
+// as git clone and rm -rf .git do. Nothing is lost, because there was nothing before the session. What
+// others had in an excluded directory is lost.
+func TestExcludedInDirectoryOfItsOwn(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	gone := func(p store.Path) store.Change {
+		x := storetest.Told(store.OpRmdir, p, "", storetest.DirMode)
+		x.Class, x.NoContent, x.Actor = ignore.Excluded, "2 files, 9 bytes: excluded from the history", tr.Actor
+		return x
+	}
+	c.as("", "vim", "", 5).do(tr.Mkdir("old", storetest.DirMode))
+	before := tr.Clone()
+	c.as("A", "git", "t1", 10).do(tr.Mkdir("new", storetest.DirMode), tr.Mkdir("new/sub", storetest.DirMode), tr.Write("new/a", "a\n"),
+		gone("new/.git"), gone("new/sub/.git"), gone("old/.git"), tr.Rename("new", "moved"), gone("moved/.git"))
+	p := c.undo(Query{Select: store.Filter{Session: "A"}})
+	if len(p.Lost) != 1 || p.Lost[0].Path != "old/.git" {
+		t.Errorf("lost %+v", p.Lost)
+	}
+	c.carry(p)
+	if now := tr.Clone(); !maps.Equal(now, before) {
+		t.Errorf("after undo:\n%swant\n%s", show(now), show(before))
+	}
+}
+
+// TestLeavesDirectoryWhole: a directory that must stay, as a repository must, stays with everything in
+// it, also under the name that it has after the undo of a rename. What the session moved into it goes
+// back, and what should get its name stays where it is.
+func TestLeavesDirectoryWhole(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.Mkdir("d", storetest.DirMode), tr.Write("d/k", "k\n"), tr.Write("f", "f\n"), tr.Write("x", "x\n"))
+	c.as("A", "git", "t1", 10).do(tr.Rename("x", "y"), tr.Mkdir("x", storetest.DirMode), tr.Mkdir("x/sub", storetest.DirMode), tr.Write("x/sub/q", "q\n"),
+		tr.Mkdir("new", storetest.DirMode), tr.Mkdir("d/in", storetest.DirMode), tr.Write("d/in/q", "1\n"), tr.Write("d/in/q", "2\n"), tr.Rename("f", "d/in/f"), tr.Rename("d", "new/e"))
+	p, err := Planner{Store: c.s, Whole: func(dir store.Path) string {
+		if dir == "x" || dir == "new/e/in" {
+			return "it is a repository"
+		}
+		return ""
+	}}.Undo(Query{Select: store.Filter{Session: "A"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var named []string
+	for _, x := range p.Conflicts {
+		named = append(named, string(x.Path)+": "+x.Why)
+	}
+	if want := []string{"d/in: it is a repository", "x: it is a repository", "y: it cannot return to its former name"}; !slices.Equal(named, want) {
+		t.Errorf("named %q, want %q", named, want)
+	}
+	c.carry(p)
+	for name, want := range map[string]string{"x/sub/q": "q\n", "d/in/q": "2\n", "d/k": "k\n", "f": "f\n", "y": "x\n"} {
+		c.want(store.Path(name), want)
+	}
+	if tr.Files["new"] != nil || tr.Files["d/in/f"] != nil {
+		t.Errorf("after undo:\n%s", show(tr.Clone()))
 	}
 }

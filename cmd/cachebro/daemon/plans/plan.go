@@ -46,6 +46,9 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request, q wire.PlanRequest) 
 	if !q.DryRun {
 		planner.Secure = func(vs []store.Version) map[store.Path]string { return pl.Ingest.Secure(ctx, vs, maxSecured) }
 	}
+	if q.Kind == store.PlanUndo {
+		planner.Whole = func(dir store.Path) string { return pl.repository(ctx, dir) }
+	}
 	p, err := pl.makePlan(ctx, q, r.Body, planner)
 	if errors.Is(err, wire.ErrNotFound) || errors.Is(err, store.ErrNotFound) {
 		err = pl.nothing(ctx, q, err)
@@ -63,9 +66,6 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request, q wire.PlanRequest) 
 	}
 	if err != nil {
 		return nil, nil, err
-	}
-	if q.Kind == store.PlanUndo {
-		pl.leaveRepositories(ctx, p)
 	}
 	pl.dropRestored(ctx, p)
 	if !q.DryRun && len(p.Steps) > 0 {

@@ -6,8 +6,7 @@ package plans
 import (
 	"context"
 	"log/slog"
-	"slices"
-	"strings"
+	"syscall"
 
 	"cachebro/cmd/cachebro/daemon/actions"
 	"cachebro/cmd/cachebro/daemon/attribution"
@@ -18,7 +17,6 @@ import (
 	"cachebro/cmd/cachebro/daemon/survey"
 	"cachebro/store"
 	"cachebro/store/onwire"
-	"cachebro/store/undo"
 	"cachebro/store/wire"
 )
 
@@ -60,32 +58,16 @@ func (pl *Plans) Handlers() map[string]wire.Handler {
 	}
 }
 
-// leaveRepositories drops from the plan, and names, each directory that has a git repository and
-// that the undo would empty. Otherwise only its .git would remain. Git would still consider such a
-// worktree valid, and the .git of a clone may hold commits that exist nowhere else.
-func (pl *Plans) leaveRepositories(ctx context.Context, p *undo.Draft) {
-	var left []store.Path
-	for _, s := range p.Steps {
-		if s.Do != "rmdir" {
-			continue
-		}
-		st, err := pl.Source.Lstat(ctx, s.Path+"/.git")
-		if err != nil {
-			continue
-		}
-		left = append(left, s.Path)
-		why := "it is now a git repository, so it is not removed; remove it yourself if you need nothing in it"
-		if st.Mode&0o170000 == 0o100000 {
-			why = "it is a git worktree, so it is not removed; git worktree remove " + string(s.Path) + " removes it unless that would lose something"
-		}
-		p.Conflicts = append(p.Conflicts, store.Conflict{Path: s.Path, Why: why})
+// repository returns why an undo must leave a directory whole: it has a git repository. Otherwise only
+// its .git would remain. Git would still consider such a worktree valid, and the .git of a clone may
+// hold commits that exist nowhere else.
+func (pl *Plans) repository(ctx context.Context, dir store.Path) string {
+	st, err := pl.Source.Lstat(ctx, dir+"/.git")
+	switch {
+	case err != nil:
+		return ""
+	case st.Mode&syscall.S_IFMT == syscall.S_IFREG:
+		return "it is a git worktree, so it is not removed; git worktree remove " + string(dir) + " removes it unless that would lose something"
 	}
-	if len(left) == 0 {
-		return
-	}
-	p.Steps = slices.DeleteFunc(p.Steps, func(s store.Step) bool {
-		return (s.Do == "delete" || s.Do == "rmdir") && slices.ContainsFunc(left, func(dir store.Path) bool {
-			return s.Path == dir || strings.HasPrefix(string(s.Path), string(dir)+"/") || s.Do == "rmdir" && strings.HasPrefix(string(dir), string(s.Path)+"/")
-		})
-	})
+	return "it is now a git repository, so it is not removed; remove it yourself if you need nothing in it"
 }
