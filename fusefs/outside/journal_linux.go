@@ -28,7 +28,8 @@ import (
 //   - KindProcess: a process that made such calls.
 //   - KindDirty: the recorder waits for the result of calls on a path. Stat is the state before
 //     the calls. HasContent means that the file was opened for writing, OpChmod that its
-//     attributes may change, and Idle that the recorder does not wait any more.
+//     attributes may change, OpRename that another file is moved there, and Idle that the recorder
+//     does not wait any more.
 //   - KindVersion: a call on names, such as a rename. Node is the thread. An OpBaseline before it
 //     describes the file that had the new name.
 //   - KindContent: the call with the number in For is in its history, or failed.
@@ -119,7 +120,10 @@ func (j *journal) addCaller(c fusefs.Caller, r *spool.Record) *spool.Record {
 // addAwaited adds an entry that says that the recorder waits for the result of calls on e's path.
 func (j *journal) addAwaited(e *entry) {
 	r := &spool.Record{Kind: spool.KindDirty, HasContent: len(e.writers) > 0, Path: e.path, Stat: e.known, Time: e.when.UnixNano()}
-	if e.altered {
+	switch {
+	case e.arrives:
+		r.Op = event.OpRename
+	case e.altered:
 		r.Op = event.OpChmod
 	}
 	j.add(j.addCaller(e.writer(), r))
@@ -300,7 +304,7 @@ func (r *Recorder) recover(l *leftJournal) {
 	}
 	for _, w := range slices.SortedFunc(maps.Values(l.waits), func(a, b *spool.Record) int { return cmp.Compare(a.Seq, b.Seq) }) {
 		e := r.touch(spot{path: w.Path, st: w.Stat, exists: w.Stat.Ino != 0}, l.caller(w))
-		e.when, e.altered = timeOf(w), w.Op == event.OpChmod
+		e.when, e.altered, e.arrives = timeOf(w), w.Op == event.OpChmod, w.Op == event.OpRename
 		if w.HasContent {
 			e.written(e.by)
 		}

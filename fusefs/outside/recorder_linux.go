@@ -80,6 +80,7 @@ type entry struct {
 	listed  bool            // the entry is in pending
 	writers []fusefs.Caller // the processes that opened the file for writing, newest last
 	altered bool            // the file's mode, owner or attributes may have changed too
+	arrives bool            // a file that this history does not know is moved to the path
 	last    event.Stat      // the state at the last look
 	next    time.Time       // the earliest time for the next look
 }
@@ -707,6 +708,7 @@ func (r *Recorder) arrives(by fusefs.Caller, s spot, of origin) {
 	e := r.current(s, by)
 	r.losing(e, s, by, event.OpRename)
 	e.written(by)
+	e.arrives = true
 	r.await(e)
 }
 

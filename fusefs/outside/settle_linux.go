@@ -120,7 +120,7 @@ func (r *Recorder) settle(e *entry) {
 	default:
 		r.appeared(e, st, held)
 	}
-	e.known = st
+	e.known, e.arrives = st, false
 	if st.Nlink > 1 {
 		for _, other := range r.byOtherNames(e.file, e.path) {
 			if sameInode(other.known, st) && !other.waits {
@@ -222,7 +222,7 @@ func (r *Recorder) appeared(e *entry, st event.Stat, held bool) {
 	ev.Class2 = ev.Class
 	switch kindOf(st) {
 	case unix.S_IFREG:
-		if replaces && was != nil && st.Nlink > 1 { // as new content of the replaced file, an undo would also change the other names
+		if e.arrives && replaces && st.Nlink > 1 { // as new content of the replaced file, an undo would also change the other names
 			gone := ev
 			gone.Op, gone.File, gone.Stat, gone.Target = event.OpUnlink, was, e.known, ""
 			e.track.capture.Done(gone)
@@ -418,6 +418,7 @@ func (r *Recorder) recordMove(o *op, from, to event.Stat) {
 		o.a.forget(o.file)
 		e := r.touch(spot{path: o.to.path}, o.by)
 		if e.known.Ino == 0 || isRegular(e.known) {
+			e.arrives = true
 			r.await(e)
 		}
 		return
