@@ -211,17 +211,18 @@ type Outcome struct {
 	cancels   map[Cell]map[int]bool
 	already   map[Cell]map[int]bool // facts to be undone of cells that have the wanted value already
 	chosen    map[int]bool
-	touched   map[int]int // the operation by which others last changed a node after the undone facts
-	facts     []Fact      // the effective facts
+	touched   map[int]int     // the operation by which others last changed a node after the undone facts
+	facts     []Fact          // the effective facts
+	undone    func(Fact) bool // selects the facts to be undone, effective or not
 }
 
-func (o *Oracle) outcome(facts []Fact) *Outcome {
-	return &Outcome{map[Cell]Value{}, map[Cell]string{}, map[Cell]map[int]bool{}, map[Cell]map[int]bool{}, map[int]bool{}, map[int]int{}, facts}
+func (o *Oracle) outcome(facts []Fact, undone func(Fact) bool) *Outcome {
+	return &Outcome{map[Cell]Value{}, map[Cell]string{}, map[Cell]map[int]bool{}, map[Cell]map[int]bool{}, map[int]bool{}, map[int]int{}, facts, undone}
 }
 
 // Undo decides about the effective facts that match.
 func (o *Oracle) Undo(match func(Fact) bool) *Outcome {
-	out, now := o.outcome(o.effective(match)), o.Cells(o.ops)
+	out, now := o.outcome(o.effective(match), match), o.Cells(o.ops)
 	chains := map[Cell][]Fact{}
 	for _, f := range out.facts {
 		chains[f.Cell] = append(chains[f.Cell], f)
@@ -293,7 +294,7 @@ func (o *Oracle) since(c Cell, seq int) map[int]bool {
 // it.
 func (o *Oracle) UndoPlan(plan string) *Outcome {
 	gone, now := o.cancelled(none), o.Cells(o.ops)
-	out := o.outcome(o.effective(none))
+	out := o.outcome(o.effective(none), func(f Fact) bool { return f.Plan == plan })
 	for _, f := range o.Facts {
 		out.chosen[f.Seq] = f.Plan == plan && !gone[f.Seq]
 	}
@@ -322,7 +323,7 @@ func (o *Oracle) UndoPlan(plan string) *Outcome {
 
 // Restore decides how to restore the tree as of an operation.
 func (o *Oracle) Restore(op int) *Outcome {
-	out, now, then := o.outcome(o.effective(none)), o.Cells(o.ops), o.Cells(op)
+	out, now, then := o.outcome(o.effective(none), none), o.Cells(o.ops), o.Cells(op)
 	alive := o.places(then)
 	for _, f := range o.Facts {
 		c := f.Cell

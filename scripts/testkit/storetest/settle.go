@@ -224,7 +224,7 @@ func (o *Oracle) movedOn(out *Outcome, c Cell, n int, now map[Cell]Value) bool {
 				continue
 			}
 			next := slices.IndexFunc(o.Facts, func(h Fact) bool { return h.Seq > g.Seq && h.Cell == g.Cell })
-			if next >= 0 && !out.chosen[o.Facts[next].Seq] {
+			if next >= 0 && !out.undone(o.Facts[next]) {
 				return true
 			}
 		}
