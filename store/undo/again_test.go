@@ -497,3 +497,18 @@ func TestUndoOfAnExchangeLeavesBothFiles(t *testing.T) {
 		t.Errorf("after the undo:\n%s", show(tr.Clone()))
 	}
 }
+
+// A directory was renamed twice, and nothing was at a path in it while it had the name in between. An undo
+// restored a file to that path, and a second undo did not know that, and tried to restore it again.
+func TestUndoKnowsWhatItRestoredInADirectoryRenamedTwice(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("B", "vim", "t1", 11).do(tr.Mkdir("d", storetest.DirMode), tr.Write("d/f", "1\n"))
+	c.as("A", "sh", "t2", 10).do(tr.Remove("d/f"), tr.Rename("d", "e"))
+	c.as("B", "mv", "t3", 12).do(tr.Rename("e", "g"))
+	c.carry(c.undo(Query{Select: store.Filter{Session: "A"}}))
+	c.want("g/f", "1\n")
+	if again := c.undo(Query{Select: store.Filter{Session: "A"}}); len(again.Steps) > 0 {
+		t.Errorf("undone twice: %+v", again.Steps)
+	}
+}

@@ -191,6 +191,13 @@ func (m *maker) cellsSince(paths []store.Path, lo uint64, known map[uint64]*stor
 			h.addPlanFacts(plan)
 		}
 	}
+	more, err := h.unread()
+	if err != nil {
+		return nil, err
+	}
+	if len(more) > 0 {
+		return m.cellsSince(append(slices.Clip(paths), more...), oldest, known)
+	}
 	h.whole = true
 	for _, n := range h.all {
 		for _, c := range n.entries {
@@ -202,6 +209,27 @@ func (m *maker) cellsSince(paths []store.Path, lo uint64, known map[uint64]*stor
 		}
 	}
 	return h, nil
+}
+
+// unread returns present paths of known entries that exist and were not read. Their directory was
+// renamed, and nothing was at the entry while the directory had one of the names in between.
+func (h *past) unread() (paths []store.Path, err error) {
+	for _, d := range h.all {
+		for _, c := range d.kids {
+			p, there := h.path(c)
+			if !there || h.sure[p] || store.OwnFile(c.name) {
+				continue
+			}
+			v, found, err := h.m.view.Current(p)
+			if err != nil {
+				return nil, err
+			}
+			if found && !v.Deleted() {
+				paths = append(paths, p)
+			}
+		}
+	}
+	return paths, nil
 }
 
 // addPlanFacts adds the facts that are recorded by a plan but by no version. They concern contents
