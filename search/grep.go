@@ -22,6 +22,7 @@ import (
 
 // Line is one matching line.
 type Line struct {
+	_    struct{} `cbor:",toarray"` // in the cache of answers
 	Path store.Path
 	No   int // 1-based
 	Text []byte

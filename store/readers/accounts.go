@@ -39,19 +39,12 @@ type ToolCount struct {
 	Count
 }
 
-// AgentCount is the Count of one agent; "" is the main loop.
-type AgentCount struct {
-	Agent string
-	Count
-}
-
 // Metrics sums up the counts of sessions.
 type Metrics struct {
 	Count
-	Tools    []ToolCount  // by name
-	Agents   []AgentCount // by id
-	Contexts int64        // number of context windows that received something
-	Schema   int64        // tokens of the tool schema in each context; part of Overhead
+	Tools    []ToolCount // by name
+	Contexts int64       // number of context windows that received something
+	Schema   int64       // tokens of the tool schema in each context; part of Overhead
 }
 
 // Percent returns Saved as a percentage of Full, 0 if nothing was read.
@@ -82,7 +75,6 @@ type account struct {
 
 type toldCounts struct {
 	Tools    map[string]Count `cbor:"1,keyasint"`
-	Agents   map[string]Count `cbor:"2,keyasint"`
 	Contexts int64            `cbor:"3,keyasint"`
 	Schema   int64            `cbor:"4,keyasint"` // tokens of the tool schema in all contexts
 }
@@ -231,11 +223,10 @@ func (s *Tracker) Afford(id store.Reader, tool string, sent int64) bool {
 	l := s.accounts
 	l.mu.Lock()
 	a := l.accountLocked(id.Session)
-	m := Metrics{}
-	agents := map[string]Count{}
-	a.sum(&m, map[string]Count{}, agents, false)
+	m, tools := Metrics{}, map[string]Count{}
+	a.sum(&m, tools, false)
 	left := -m.Schema
-	for _, c := range agents {
+	for _, c := range tools {
 		left += c.Saved()
 	}
 	ok := sent+sent/4 <= left
@@ -256,10 +247,10 @@ func (s *Tracker) Metrics(id store.SessionID, delta bool) Metrics {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m := Metrics{}
-	tools, agents := map[string]Count{}, map[string]Count{}
+	tools := map[string]Count{}
 	for sid, a := range l.sessions {
 		if id == "" || sid == id {
-			a.sum(&m, tools, agents, delta)
+			a.sum(&m, tools, delta)
 			if delta {
 				l.changedLocked(sid)
 			}
@@ -269,26 +260,21 @@ func (s *Tracker) Metrics(id store.SessionID, delta bool) Metrics {
 		m.Tools = append(m.Tools, ToolCount{name, c})
 		m.add(c, 1)
 	}
-	for name, c := range agents {
-		m.Agents = append(m.Agents, AgentCount{name, c})
-	}
 	m.Overhead += m.Schema
 	sort.Slice(m.Tools, func(i, j int) bool { return m.Tools[i].Tool < m.Tools[j].Tool })
-	sort.Slice(m.Agents, func(i, j int) bool { return m.Agents[i].Agent < m.Agents[j].Agent })
 	return m
 }
 
-func (a *account) sum(m *Metrics, tools, agents map[string]Count, delta bool) {
-	now := toldCounts{Tools: map[string]Count{}, Agents: map[string]Count{}, Contexts: a.Contexts}
+func (a *account) sum(m *Metrics, tools map[string]Count, delta bool) {
+	now := toldCounts{Tools: map[string]Count{}, Contexts: a.Contexts}
 	if a.Schema > 0 {
 		// A session that received the tool schema has a context, even without a read.
 		now.Contexts = max(now.Contexts, 1)
 	}
 	now.Schema = a.Schema * now.Contexts
-	for agent, byTool := range a.Counts {
+	for _, byTool := range a.Counts {
 		for tool, c := range byTool {
 			addTo(now.Tools, tool, *c)
-			addTo(now.Agents, agent, *c)
 		}
 	}
 	var before toldCounts
@@ -297,7 +283,6 @@ func (a *account) sum(m *Metrics, tools, agents map[string]Count, delta bool) {
 		a.Told = now
 	}
 	merge(tools, now.Tools, before.Tools)
-	merge(agents, now.Agents, before.Agents)
 	m.Contexts += now.Contexts - before.Contexts
 	m.Schema += now.Schema - before.Schema
 }

@@ -307,7 +307,7 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 	}
 	d.knowledge, err = knowledge.Open(knowledge.Options{
 		Store: d.store, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Answers: d.answers, Sets: d.sets, Reads: reader,
-		Shown: d.shown, Texts: texts, Paths: paths, Version: o.Version, IndexHeld: d.index.Suspended, Log: d.log,
+		Paths: paths, Version: o.Version, IndexHeld: d.index.Suspended, Log: d.log,
 	})
 	if err != nil {
 		return err

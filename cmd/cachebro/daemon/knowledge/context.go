@@ -87,25 +87,15 @@ func (kn *Knowledge) contextRequest(ctx context.Context, r *wire.Request, q wire
 	reader, known := kn.Reads.ReaderOf(q.Reader, r.Hello.Client)
 	etag := bundle.Etag(text)
 	tool := cmp.Or(q.Tool, "get_context")
-	a, err := kn.Shown.Decide(ctx, readers.Request{
-		Reader: reader, Known: known, Path: shownAs(q), Hash: kn.Texts.Add(text), Content: func() ([]byte, error) { return text, nil },
+	a, body, err := kn.Reads.Answer(ctx, r, readers.Request{
+		Reader: reader, Known: known, Path: shownAs(q), Hash: kn.Reads.Texts.Add(text), Content: func() ([]byte, error) { return text, nil },
 		Force: q.Force || q.Anew || !sure, Pending: q.Pending, ToolUse: q.Reader.ToolUse, Tool: tool,
 		Stub: func(base time.Time) string { return unchangedBundle(etag, base) },
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	if !q.Pending && known {
-		r.Written = func(err error) {
-			if err != nil { // the bundle was recorded as shown but never sent
-				kn.Shown.Event(readers.Event{Reader: reader, Name: "lost"})
-			}
-		}
-	}
-	return wire.ContextAnswer{Etag: etag, Kept: hit, ReadAnswer: wire.ReadAnswer{
-		Kind: a.Kind, Label: a.Label, Hash: onwire.Hash(a.Hash), Start: a.Start, NumLines: a.NumLines, TotalLines: a.TotalLines,
-		Tokens: a.Tokens, Full: a.FullTokens, Saved: a.Saved, BaseTime: a.BaseTime, Mounted: kn.Survey.Mounted(),
-	}}, []byte(a.Text), nil
+	return wire.ContextAnswer{Etag: etag, Kept: hit, ReadAnswer: a}, body, nil
 }
 
 // shownAs returns the name under which a bundle is recorded as shown. It contains the whole request,

@@ -111,22 +111,18 @@ func (kn *Knowledge) docsRequest(ctx context.Context, r *wire.Request, q wire.Do
 		return nil, nil, err
 	}
 	for _, st := range pairs {
-		w, err := kn.docPair(st, q.Diff)
-		if err != nil {
-			return nil, nil, err
-		}
 		switch st.State {
 		case docsync.Stale:
 			a.Stale++
 		case docsync.Missing:
 			a.Missing++
 		}
-		a.Pairs = append(a.Pairs, w)
+		a.Pairs = append(a.Pairs, kn.docPair(st, q.Diff))
 	}
 	return a, nil, nil
 }
 
-func (kn *Knowledge) docPair(st docsync.Status, withDiff bool) (wire.DocPair, error) {
+func (kn *Knowledge) docPair(st docsync.Status, withDiff bool) wire.DocPair {
 	w := wire.DocPair{Doc: []byte(st.Doc), Code: st.Spec, How: string(st.How), State: string(st.State), AsOf: st.Seq, By: st.By,
 		Edited: st.DocEdited, Gone: st.DocGone, Problem: st.Problem}
 	if st.Time != 0 {
@@ -135,7 +131,7 @@ func (kn *Knowledge) docPair(st docsync.Status, withDiff bool) (wire.DocPair, er
 	for _, c := range st.Changes {
 		w.Changes = append(w.Changes, kn.docChange(c, withDiff))
 	}
-	return w, nil
+	return w
 }
 
 // docChange compares a file in the baseline with its present state. If the store has dropped the

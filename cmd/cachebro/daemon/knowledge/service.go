@@ -16,7 +16,6 @@ import (
 	"cachebro/store/knowledge/docsync"
 
 	"cachebro/store/onwire"
-	"cachebro/store/readers"
 	"cachebro/store/wire"
 )
 
@@ -29,8 +28,6 @@ type Options struct {
 	Answers     *answers.Answers
 	Sets        *reads.WorkingSets
 	Reads       *reads.Reads
-	Shown       *readers.Tracker
-	Texts       *reads.Texts // the texts that Shown makes diffs from
 	Paths       onwire.Paths
 	Version     string      // of this program
 	IndexHeld   func() bool // reports whether the index is held back

@@ -89,25 +89,34 @@ func (rd *Reads) read(ctx context.Context, r *wire.Request, q wire.ReadRequest) 
 			Text: string(r.Body), ClientUnchanged: q.Rewrite.ClientUnchanged, Part: q.Rewrite.Part,
 		}
 	}
-	a, err := rd.Shown.Decide(ctx, sq)
+	a, body, err := rd.Answer(ctx, r, sq)
 	if err != nil {
 		return nil, nil, readError(p, err)
-	}
-	if !q.Pending && known {
-		r.Written = func(err error) {
-			if err != nil { // the text was recorded as shown but never sent
-				rd.Shown.Event(readers.Event{Reader: reader, Name: "lost"})
-			}
-		}
 	}
 	if known && !q.Listing && a.Kind != readers.Large {
 		rd.Sets.NoteToolRead(reader.Session, q.Tool, p)
 	}
-	out := wire.ReadAnswer{
+	return a, body, nil
+}
+
+// Answer decides what a reader gets. If that was recorded as shown but cannot be sent, it forgets
+// what the reader was shown.
+func (rd *Reads) Answer(ctx context.Context, r *wire.Request, q readers.Request) (wire.ReadAnswer, []byte, error) {
+	a, err := rd.Shown.Decide(ctx, q)
+	if err != nil {
+		return wire.ReadAnswer{}, nil, err
+	}
+	if !q.Pending && q.Known {
+		r.Written = func(err error) {
+			if err != nil {
+				rd.Shown.Event(readers.Event{Reader: q.Reader, Name: "lost"})
+			}
+		}
+	}
+	return wire.ReadAnswer{
 		Kind: a.Kind, Label: a.Label, Seq: a.Seq, Hash: onwire.Hash(a.Hash), Start: a.Start, NumLines: a.NumLines, TotalLines: a.TotalLines,
 		Tokens: a.Tokens, Full: a.FullTokens, Saved: a.Saved, Note: a.Note, Binary: a.Binary, BaseTime: a.BaseTime, Mounted: rd.Survey.Mounted(), Again: a.Again,
-	}
-	return out, []byte(a.Text), nil
+	}, []byte(a.Text), nil
 }
 
 // NoteContext records what the client's transcript says about a reader's context.

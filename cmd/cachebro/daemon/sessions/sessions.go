@@ -209,8 +209,7 @@ func (ss *Sessions) toolBegin(ctx context.Context, r *wire.Request, q wire.ToolC
 		}
 	}
 	ss.Attribution.BeginTool(q, owner, now)
-	if err := ss.Store.Sessions.PutToolCall(store.ToolCall{ID: q.ToolUse, Session: store.SessionID(q.Session), Agent: q.Agent, Prompt: q.Prompt,
-		Tool: q.Tool, Title: title(q), Begin: now, PID: uint32(max(q.PID, 0))}); err != nil {
+	if err := ss.Store.Sessions.PutToolCall(begun(q, now)); err != nil {
 		ss.Log.Warn("tool call", "err", err)
 	}
 	ss.Reads.NoteContext(store.Reader{Session: store.SessionID(q.Session), Agent: q.Agent}, q.Context)
@@ -225,6 +224,10 @@ func (ss *Sessions) toolBegin(ctx context.Context, r *wire.Request, q wire.ToolC
 func (ss *Sessions) toolPlace(_ context.Context, q wire.ToolCall) (a wire.ToolPlace, body []byte, err error) {
 	a.Cwd = ss.Attribution.Cwd(q.ToolUse)
 	return a, nil, nil
+}
+
+func begun(q wire.ToolCall, now int64) store.ToolCall {
+	return store.ToolCall{ID: q.ToolUse, Session: store.SessionID(q.Session), Agent: q.Agent, Prompt: q.Prompt, Tool: q.Tool, Title: title(q), Begin: now, PID: uint32(max(q.PID, 0))}
 }
 
 // title returns the text that the log shows for a tool call.
@@ -251,7 +254,7 @@ func (ss *Sessions) toolEnd(_ context.Context, r *wire.Request, q wire.ToolCall)
 		return nil, nil, err
 	}
 	if !ok {
-		c = store.ToolCall{ID: q.ToolUse, Session: store.SessionID(q.Session), Agent: q.Agent, Prompt: q.Prompt, Tool: q.Tool, Title: title(q), Begin: now, PID: uint32(max(q.PID, 0))}
+		c = begun(q, now)
 	}
 	c.Prompt = ss.Attribution.PromptOf(c.Session, "", c.Prompt) // by now the prompt may be known to continue another
 	c.Failed = c.Failed || q.Failed
