@@ -38,18 +38,11 @@ const (
 // ParseParts splits the output of a command line into parts. It returns false if the line shows no
 // file, if ParseShow understands it, or if its unknown parts are not adjacent.
 func ParseParts(command string) (parts []Part, ok bool) {
-	if len(command) > maxCommand {
-		return nil, false
-	}
 	if _, single := ParseShow(command); single {
 		return nil, false
 	}
-	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(command), "")
-	if err != nil {
-		return nil, false
-	}
 	dir := ""
-	for _, s := range f.Stmts {
+	for _, s := range statements(command) {
 		if !flatten(s, &dir, &parts) {
 			return nil, false
 		}

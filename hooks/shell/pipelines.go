@@ -17,14 +17,7 @@ type Pipeline [][]string
 // line has only simple commands in the foreground that print to its output: no loops, functions,
 // substitutions, here-documents or redirections to files.
 func Pipelines(command string) (all []Pipeline, ok bool) {
-	if len(command) > maxCommand {
-		return nil, false
-	}
-	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(command), "")
-	if err != nil {
-		return nil, false
-	}
-	for _, s := range f.Stmts {
+	for _, s := range statements(command) {
 		if !pipelinesOf(s, &all) {
 			return nil, false
 		}

@@ -32,19 +32,28 @@ func (s shown) Path(cwd string) string {
 	return filepath.Join(cwd, s.dir, s.file)
 }
 
+// statements returns the statements of a command line, or none if it is long or not valid.
+func statements(command string) []*syntax.Stmt {
+	if len(command) > maxCommand {
+		return nil
+	}
+	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(command), "")
+	if err != nil {
+		return nil
+	}
+	return f.Stmts
+}
+
 // ParseShow recognises a command that only shows lines of one file: cat, head, tail or sed -n with
 // literal arguments, alone, after "cd DIR &&", or piped into each other. For other commands see
 // ParseParts.
 func ParseShow(command string) (shown, bool) {
-	if len(command) > maxCommand {
-		return shown{}, false
-	}
-	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(command), "")
-	if err != nil || len(f.Stmts) != 1 {
+	stmts := statements(command)
+	if len(stmts) != 1 {
 		return shown{}, false
 	}
 	dir := ""
-	stmt := f.Stmts[0]
+	stmt := stmts[0]
 	if !plainStmt(stmt) {
 		return shown{}, false
 	}

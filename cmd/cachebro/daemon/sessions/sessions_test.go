@@ -42,7 +42,7 @@ func open(t *testing.T, p *daemontest.Project) (*sessions.Sessions, map[string]w
 		Store: p.Store, Source: p.Source, Ingest: p.Ingest, Attribution: p.Attribution, Survey: p.Survey, Sets: sets, Shown: shown, Texts: texts, Paths: p.Paths,
 	}
 	kn, err := knowledge.Open(knowledge.Options{
-		Store: p.Store, Ingest: p.Ingest, Attribution: p.Attribution, Survey: p.Survey, Answers: kept, Sets: sets, Reads: rd, Shown: shown, Texts: texts,
+		Store: p.Store, Ingest: p.Ingest, Attribution: p.Attribution, Survey: p.Survey, Answers: kept, Sets: sets, Reads: rd,
 		Paths: p.Paths, Version: "1", IndexHeld: func() bool { return false }, Log: p.Log,
 	})
 	if err != nil {
