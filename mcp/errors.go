@@ -166,7 +166,7 @@ func (w *missingWriter) Write(b []byte) (int, error) {
 	if json.Unmarshal(b, &reply) != nil || reply.Error.Code == 0 {
 		return w.ResponseWriter.Write(b)
 	}
-	whole, err := jsonBytes(nameMissing(reply, w.uri))
+	whole, err := text.JSONLine(nameMissing(reply, w.uri))
 	if err != nil {
 		return w.ResponseWriter.Write(b)
 	}

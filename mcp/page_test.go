@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"cachebro/store/leaf/text"
 )
 
 // A long file is sent in pages that together give the file. None is above the limit, and each names
@@ -73,7 +75,7 @@ func TestNotUTF8(t *testing.T) {
 }
 
 func TestEscapeHTML(t *testing.T) {
-	b, err := jsonBytes("<a> & b")
+	b, err := text.JSONLine("<a> & b")
 	if err != nil || string(b) != "\"<a> & b\"\n" {
 		t.Errorf("%q %v", b, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"cachebro/store/leaf/cache"
+	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 )
 
@@ -115,7 +116,7 @@ func (s *Server) offers(name string) bool {
 // countSchema records the tokens of tools/list, which every context pays for. It runs in parallel
 // with the answer.
 func (s *Server) countSchema(ctx context.Context, _ any, _ *mcp.ListToolsRequest, res *mcp.ListToolsResult) {
-	if b, err := jsonBytes(res); err == nil {
+	if b, err := text.JSONLine(res); err == nil {
 		r := s.reader(ctx, nil)
 		if r == (wire.Reader{}) {
 			r.Session = s.opt.Session // may be wrong, but good enough for counting

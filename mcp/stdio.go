@@ -16,6 +16,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"cachebro/store/leaf/limits"
+	"cachebro/store/leaf/text"
 )
 
 // maxLine bounds one message, in bytes. A write_file of the largest versioned file fits, with
@@ -264,7 +265,7 @@ func (c *stdioConn) write(m mcp.JSONRPCMessage) {
 
 // encode encodes a message. It logs an error and returns nil.
 func (c *stdioConn) encode(m mcp.JSONRPCMessage) []byte {
-	b, err := jsonBytes(m)
+	b, err := text.JSONLine(m)
 	if err != nil {
 		c.s.opt.Logger.Error("answer not encoded", "err", err)
 	}
@@ -282,18 +283,6 @@ func (c *stdioConn) writeLocked(b []byte) {
 func errorReply(id any, code int, text string) mcp.JSONRPCMessage {
 	return mcp.JSONRPCError{JSONRPC: mcp.JSONRPC_VERSION, ID: mcp.NewRequestId(id),
 		Error: mcp.NewJSONRPCErrorDetails(code, text, nil)}
-}
-
-// jsonBytes encodes one line. It does not escape HTML characters, because that would make every `<`
-// of a source file six bytes.
-func jsonBytes(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
 }
 
 var errLong = errors.New("line too long")

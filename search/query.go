@@ -202,45 +202,31 @@ func needLit(l lit) *need {
 
 // simplify removes the parts of a need that exclude no file.
 func simplify(n *need) *need {
+	neutral, absorbing := needAll, needNone
 	switch n.op {
 	case needAnd:
-		var subs []*need
-		for _, sub := range n.subs {
-			switch sub = simplify(sub); sub.op {
-			case needNone:
-				return sub
-			case needAll:
-			case needAnd:
-				subs = append(subs, sub.subs...)
-			default:
-				subs = append(subs, sub)
-			}
-		}
-		switch len(subs) {
-		case 0:
-			return &need{op: needAll}
-		case 1:
-			return subs[0]
-		}
-		return &need{op: needAnd, subs: subs}
 	case needOr:
-		var subs []*need
-		for _, sub := range n.subs {
-			switch sub = simplify(sub); sub.op {
-			case needAll:
-				return sub
-			case needNone:
-			default:
-				subs = append(subs, sub)
-			}
-		}
-		switch len(subs) {
-		case 0:
-			return &need{op: needNone}
-		case 1:
-			return subs[0]
-		}
-		return &need{op: needOr, subs: subs}
+		neutral, absorbing = needNone, needAll
+	default:
+		return n
 	}
-	return n
+	var subs []*need
+	for _, sub := range n.subs {
+		switch sub = simplify(sub); sub.op {
+		case absorbing:
+			return sub
+		case neutral:
+		case n.op:
+			subs = append(subs, sub.subs...)
+		default:
+			subs = append(subs, sub)
+		}
+	}
+	switch len(subs) {
+	case 0:
+		return &need{op: neutral}
+	case 1:
+		return subs[0]
+	}
+	return &need{op: n.op, subs: subs}
 }

@@ -2,7 +2,6 @@ package clients
 
 import (
 	"bytes"
-	"encoding/json"
 	"strings"
 
 	"cachebro/store/leaf/text"
@@ -124,11 +123,6 @@ func serverEntry(exe string, args []string) server {
 
 // encode returns v as JSON. It cannot fail for strings, numbers and maps of them.
 func encode(v any) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil
-	}
-	return bytes.TrimSpace(b.Bytes())
+	b, _ := text.JSONLine(v)
+	return bytes.TrimSpace(b)
 }

@@ -27,12 +27,13 @@ func (e *ErrDeadMount) Hint() string {
 // DeadMount returns an error if the project's mount is dead. It returns nil if the mount is alive
 // or the project is not mounted.
 func DeadMount(root string) *ErrDeadMount {
-	overlays, err := mounts.Overlays()
-	if err != nil {
-		return nil
-	}
+	return deadAmong(func(m mounts.Mount) bool { return m.Source == root })
+}
+
+func deadAmong(fits func(mounts.Mount) bool) *ErrDeadMount {
+	overlays, _ := mounts.Overlays() // on an error, none is dead
 	for _, m := range overlays {
-		if m.Source == root && errors.Is(mounts.Answers(m.Point, time.Second), mounts.ErrDead) {
+		if fits(m) && errors.Is(mounts.Answers(m.Point, time.Second), mounts.ErrDead) {
 			return &ErrDeadMount{m.Point}
 		}
 	}
@@ -45,16 +46,11 @@ func explainDead(err error) error {
 	if !errors.Is(err, syscall.ENOTCONN) && !strings.Contains(err.Error(), syscall.ENOTCONN.Error()) {
 		return nil
 	}
-	overlays, merr := mounts.Overlays()
-	if merr != nil {
+	dead := deadAmong(func(m mounts.Mount) bool { return strings.Contains(err.Error(), m.Point) })
+	if dead == nil {
 		return nil
 	}
-	for _, m := range overlays {
-		if strings.Contains(err.Error(), m.Point) && errors.Is(mounts.Answers(m.Point, time.Second), mounts.ErrDead) {
-			return &ErrDeadMount{m.Point}
-		}
-	}
-	return nil
+	return dead
 }
 
 // AskStatus asks the daemon for its status. The mountd of a mounted project may not have attached

@@ -32,7 +32,7 @@ func newWorld(t *testing.T) *world {
 // process reports a process. Its pid also serves as its start time.
 func (w *world) process(pid, ppid, group uint32, comm string, args ...string) {
 	w.t.Helper()
-	p := attribution.Process{ProcessID: attribution.ProcessID{PID: pid, Start: uint64(pid)}, Parent: attribution.ProcessID{PID: ppid, Start: uint64(ppid)}, Group: group, Comm: comm, Args: args, Seen: storetest.Now().UnixNano()}
+	p := attribution.Process{Key: attribution.Key{PID: pid, Start: uint64(pid)}, Parent: attribution.Key{PID: ppid, Start: uint64(ppid)}, Group: group, Comm: comm, Args: args, Seen: storetest.Now().UnixNano()}
 	key, val := attribution.ProcessRow(p)
 	if err := attribution.OpenProcesses(w.st).Keep(map[string][]byte{key: val}); err != nil {
 		w.t.Fatal(err)

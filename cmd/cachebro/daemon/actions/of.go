@@ -74,8 +74,8 @@ func (n Namer) Key(v store.Version) string {
 // does, it returns the process that made the version. name is the command that started the returned
 // process, or "" if it is not known. seen is when the returned process was first seen, 0 if its
 // name does not match.
-func (n Namer) TopAncestor(v store.Version, matches func(comm string) bool) (id attribution.ProcessID, name string, seen int64) {
-	id = attribution.ProcessID{PID: v.Actor.PID, Start: v.Actor.Start}
+func (n Namer) TopAncestor(v store.Version, matches func(comm string) bool) (id attribution.Key, name string, seen int64) {
+	id = attribution.Key{PID: v.Actor.PID, Start: v.Actor.Start}
 	p, ok := n.w.program(id, v.Actor.Comm, 0)
 	if !ok {
 		return id, "", 0
@@ -94,7 +94,7 @@ func (n Namer) TopAncestor(v store.Version, matches func(comm string) bool) (id 
 	if matches(top.Comm) {
 		seen = top.Seen
 	}
-	return top.ProcessID, strings.ToValidUTF8(commandOf(top), "�"), seen
+	return top.Key, strings.ToValidUTF8(commandOf(top), "�"), seen
 }
 
 // Command describes what made a version.

@@ -39,7 +39,7 @@ type job struct {
 // describer describes actions and their authors. It serves one query, and caches its lookups.
 type describer struct {
 	s        *Service
-	programs map[attribution.ProcessID][]attribution.Process
+	programs map[attribution.Key][]attribution.Process
 	jobs     map[jobKey]job
 	calls    map[string]*store.ToolCall
 	sessions map[store.SessionID]*store.Session
@@ -48,12 +48,12 @@ type describer struct {
 }
 
 type jobKey struct {
-	id   attribution.ProcessID
+	id   attribution.Key
 	comm string
 }
 
 func (s *Service) newDescriber() *describer {
-	return &describer{s: s, programs: map[attribution.ProcessID][]attribution.Process{}, jobs: map[jobKey]job{}, calls: map[string]*store.ToolCall{},
+	return &describer{s: s, programs: map[attribution.Key][]attribution.Process{}, jobs: map[jobKey]job{}, calls: map[string]*store.ToolCall{},
 		sessions: map[store.SessionID]*store.Session{}, prompts: map[store.SessionID][]store.Prompt{}, also: map[string]map[store.Path]string{}}
 }
 
@@ -113,7 +113,7 @@ func (w *describer) heldNothing(made, removed store.Version) bool {
 
 // startedBy reports whether process a is the process of ancestor, or one of its descendants.
 func (w *describer) startedBy(a, ancestor store.Actor) bool {
-	id, above := attribution.ProcessID{PID: a.PID, Start: a.Start}, attribution.ProcessID{PID: ancestor.PID, Start: ancestor.Start}
+	id, above := attribution.Key{PID: a.PID, Start: a.Start}, attribution.Key{PID: ancestor.PID, Start: ancestor.Start}
 	if id == above {
 		return true
 	}
@@ -168,7 +168,7 @@ func (w *describer) beginOf(v store.Version) int64 {
 	return 0
 }
 
-func (w *describer) program(id attribution.ProcessID, comm string, t int64) (attribution.Process, bool) {
+func (w *describer) program(id attribution.Key, comm string, t int64) (attribution.Process, bool) {
 	if id.PID == 0 {
 		return attribution.Process{}, false
 	}
@@ -192,14 +192,14 @@ func (w *describer) program(id attribution.ProcessID, comm string, t int64) (att
 // jobOf climbs from a process to the topmost one of its group, but not above the
 // client of its session, an agent or a terminal.
 func (w *describer) jobOf(a store.Actor) job {
-	key := jobKey{attribution.ProcessID{PID: a.PID, Start: a.Start}, a.Comm}
+	key := jobKey{attribution.Key{PID: a.PID, Start: a.Start}, a.Comm}
 	if j, ok := w.jobs[key]; ok {
 		return j
 	}
 	p, ok := w.program(key.id, a.Comm, 0)
 	j := job{root: p, ok: ok}
 	if !ok {
-		j.root = attribution.Process{ProcessID: key.id, Comm: a.Comm, UID: a.UID}
+		j.root = attribution.Process{Key: key.id, Comm: a.Comm, UID: a.UID}
 	}
 	client := w.clientOf(a.Session)
 	for range 32 {
@@ -335,7 +335,7 @@ const maxCommands = 4
 // hold several commands, which are all named in the order of their first writes.
 func (w *describer) commands(vs []store.Version) string {
 	type of struct {
-		process attribution.ProcessID
+		process attribution.Key
 		comm    string
 		session store.SessionID
 	}
@@ -347,7 +347,7 @@ func (w *describer) commands(vs []store.Version) string {
 	seen, wrote := map[of]bool{}, map[of]bool{}
 	var all []string
 	for _, v := range ordered {
-		by := of{attribution.ProcessID{PID: v.Actor.PID, Start: v.Actor.Start}, v.Actor.Comm, v.Actor.Session}
+		by := of{attribution.Key{PID: v.Actor.PID, Start: v.Actor.Start}, v.Actor.Comm, v.Actor.Session}
 		if wrote[by] {
 			continue
 		}
@@ -357,7 +357,7 @@ func (w *describer) commands(vs []store.Version) string {
 			return w.command(v, job{}) // one tool call, one plan, or changes that bypassed the mount
 		}
 		j := w.jobOf(v.Actor)
-		id := of{j.root.ProcessID, j.root.Comm, v.Actor.Session}
+		id := of{j.root.Key, j.root.Comm, v.Actor.Session}
 		if seen[id] {
 			continue
 		}

@@ -127,7 +127,7 @@ func (a *Attribution) RecordProcess(r *spool.Record, rows *Rows) {
 	if r.Args == "" && p.args != "" {
 		return // the earlier record also has the arguments
 	}
-	program := Process{ProcessID: ProcessID(k), Parent: ProcessID(p.parent), UID: r.UID, Group: r.Group, Comm: r.Comm, Args: cmdline.Unpack(r.Args), Dir: r.Dir, Seen: r.Time}
+	program := Process{Key: k, Parent: p.parent, UID: r.UID, Group: r.Group, Comm: r.Comm, Args: cmdline.Unpack(r.Args), Dir: r.Dir, Seen: r.Time}
 	if key, val := ProcessRow(program); key != "" {
 		rows.programs[key] = val
 	}

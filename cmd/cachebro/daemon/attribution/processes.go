@@ -2,7 +2,6 @@ package attribution
 
 import (
 	"encoding/json"
-	"fmt"
 	"sort"
 	"strings"
 	"time"
@@ -25,16 +24,10 @@ const ProcessBucket = "process"
 // maxRows bounds the rows, because a build has thousands of processes.
 const maxRows = 50_000
 
-// ProcessID identifies a process, independent of the program that it runs.
-type ProcessID struct {
-	PID   uint32
-	Start uint64 // clock ticks after boot
-}
-
 // Process describes one program that a process ran.
 type Process struct {
-	ProcessID
-	Parent ProcessID
+	Key
+	Parent Key
 	UID    uint32
 	Group  uint32 // process group: everything that a shell started as one job
 	Comm   string
@@ -59,18 +52,16 @@ func ProcessRow(p Process) (key string, val []byte) {
 	if err != nil {
 		return "", nil
 	}
-	return prefix(p.ProcessID) + p.Comm, val
+	return p.Key.String() + "/" + p.Comm, val
 }
-
-func prefix(id ProcessID) string { return fmt.Sprintf("%d.%d/", id.PID, id.Start) }
 
 func parse(key string, val []byte) (p Process, ok bool) {
 	var r row
 	id, comm, found := strings.Cut(key, "/")
-	if n, err := fmt.Sscanf(id, "%d.%d", &p.PID, &p.Start); !found || err != nil || n != 2 || json.Unmarshal(val, &r) != nil {
+	if p.Key, ok = parseProcKey(id); !ok || !found || json.Unmarshal(val, &r) != nil {
 		return p, false
 	}
-	p.Parent, p.UID, p.Group, p.Comm, p.Dir, p.Seen = ProcessID{r.PPID, r.PStart}, r.UID, r.Group, comm, string(r.Dir), r.Seen
+	p.Parent, p.UID, p.Group, p.Comm, p.Dir, p.Seen = Key{r.PPID, r.PStart}, r.UID, r.Group, comm, string(r.Dir), r.Seen
 	p.Args = cmdline.Unpack(string(r.Args))
 	return p, true
 }
@@ -85,9 +76,9 @@ func OpenProcesses(st *store.Store) ProcessBook { return ProcessBook{st.KV(Proce
 func (b ProcessBook) Keep(rows map[string][]byte) error { return b.kv.SetAll(rows) }
 
 // Programs returns all programs that a process is known to have run, oldest first.
-func (b ProcessBook) Programs(id ProcessID) ([]Process, error) {
+func (b ProcessBook) Programs(id Key) ([]Process, error) {
 	var all []Process
-	err := b.kv.Scan(prefix(id), func(key string, val []byte) error {
+	err := b.kv.Scan(id.String()+"/", func(key string, val []byte) error {
 		if p, ok := parse(key, val); ok {
 			all = append(all, p)
 		}
@@ -102,7 +93,7 @@ func (b ProcessBook) Programs(id ProcessID) ([]Process, error) {
 // The function caches its lookups, so it serves one query.
 func (b ProcessBook) FillCommandLines() func(*store.Version) {
 	type program struct {
-		ProcessID
+		Key
 		comm string
 	}
 	known := map[program]string{}
@@ -111,10 +102,10 @@ func (b ProcessBook) FillCommandLines() func(*store.Version) {
 		if a.Args != "" || a.PID == 0 || a.Start == 0 {
 			return
 		}
-		key := program{ProcessID{a.PID, a.Start}, a.Comm}
+		key := program{Key{a.PID, a.Start}, a.Comm}
 		words, ok := known[key]
 		if !ok {
-			all, _ := b.Programs(key.ProcessID) // on an error, only the pid is shown
+			all, _ := b.Programs(key.Key) // on an error, only the pid is shown
 			for _, p := range all {
 				if p.Comm == a.Comm {
 					words = strings.Join(p.Args, " ")

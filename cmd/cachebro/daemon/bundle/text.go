@@ -277,12 +277,8 @@ func Etag(text []byte) string {
 	return v.Etag
 }
 
+// encoded returns v as JSON. It cannot fail for strings and structs of them.
 func encoded(v any) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return []byte("null")
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	b, _ := text.JSONLine(v)
+	return bytes.TrimSuffix(b, []byte("\n"))
 }

@@ -72,8 +72,8 @@ func TestWordsThatCameLate(t *testing.T) {
 	if got := late(); !slices.Equal(got, []string{"", "", ""}) {
 		t.Errorf("before: %q", got)
 	}
-	key, row := attribution.ProcessRow(attribution.Process{ProcessID: attribution.ProcessID{PID: 9055, Start: 77}, Comm: "sh", Args: []string{"sh", "-c", "echo four >a.txt"}})
-	other, of := attribution.ProcessRow(attribution.Process{ProcessID: attribution.ProcessID{PID: 9055, Start: 77}, Comm: "cat", Args: []string{"cat", "a.txt"}, Seen: 1})
+	key, row := attribution.ProcessRow(attribution.Process{Key: attribution.Key{PID: 9055, Start: 77}, Comm: "sh", Args: []string{"sh", "-c", "echo four >a.txt"}})
+	other, of := attribution.ProcessRow(attribution.Process{Key: attribution.Key{PID: 9055, Start: 77}, Comm: "cat", Args: []string{"cat", "a.txt"}, Seen: 1})
 	if err := attribution.OpenProcesses(p.Store).Keep(map[string][]byte{key: row, other: of}); err != nil {
 		t.Fatal(err)
 	}
