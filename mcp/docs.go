@@ -200,18 +200,7 @@ func (s *Server) notesText(notes []wire.Note) string {
 	if len(notes) == 0 {
 		return "no notes"
 	}
-	var b strings.Builder
-	used := 0
-	for i, n := range notes {
-		t := noteText(n)
-		used += s.opt.Tokens([]byte(t))
-		if used > maxTokens-200 && i > 0 {
-			fmt.Fprintf(&b, "[... %d more. Narrow with kind or path]\n", len(notes)-i)
-			break
-		}
-		b.WriteString(t)
-	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return fit(s, notes, noteText, ". Narrow with kind or path")
 }
 
 // noteText renders a note for a model: kind and path on the first line, then the indented text, so

@@ -212,19 +212,27 @@ func (c *call) outlineText(ctx context.Context, rel string) (*mcp.CallToolResult
 	if len(ans.Symbols) == 0 {
 		return textResult(fmt.Sprintf("[no definitions recognised · %d lines]", ans.Lines)), nil
 	}
+	line := func(s wire.OutlineSymbol) string {
+		return fmt.Sprintf("%d-%d: %s\n", s.First, s.Last, clean(s.Signature))
+	}
+	head := fmt.Sprintf("[outline · %d definitions · %d lines]\n", len(ans.Symbols), ans.Lines)
+	return textResult(head + fit(c.s, ans.Symbols, line, " definitions")), nil
+}
+
+// fit joins as many of the items' lines as fit into one result. what ends "[... N more".
+func fit[T any](s *Server, items []T, lines func(T) string, what string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "[outline · %d definitions · %d lines]\n", len(ans.Symbols), ans.Lines)
 	used := 0
-	for i, s := range ans.Symbols {
-		line := fmt.Sprintf("%d-%d: %s\n", s.First, s.Last, clean(s.Signature))
-		used += c.s.opt.Tokens([]byte(line))
-		if used > maxTokens-500 {
-			fmt.Fprintf(&b, "[... %d more definitions]\n", len(ans.Symbols)-i)
+	for i, it := range items {
+		t := lines(it)
+		used += s.opt.Tokens([]byte(t))
+		if used > maxTokens-500 && i > 0 {
+			fmt.Fprintf(&b, "[... %d more%s]\n", len(items)-i, what)
 			break
 		}
-		b.WriteString(line)
+		b.WriteString(t)
 	}
-	return textResult(strings.TrimSuffix(b.String(), "\n")), nil
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // symbolRange returns the lines of the first definition of symbol. note names other definitions of

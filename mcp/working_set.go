@@ -70,18 +70,7 @@ func (s *Server) workingSetText(ws wire.WorkingSet) string {
 	if len(ws.Files) == 0 {
 		return "no files touched yet"
 	}
-	var b strings.Builder
-	used := 0
-	for i, f := range ws.Files {
-		line := workingLine(f)
-		used += s.opt.Tokens([]byte(line)) + 1
-		if used > maxTokens-200 {
-			fmt.Fprintf(&b, "[... %d more]\n", len(ws.Files)-i)
-			break
-		}
-		b.WriteString(line + "\n")
-	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return fit(s, ws.Files, func(f wire.WorkingFile) string { return workingLine(f) + "\n" }, "")
 }
 
 func workingLine(f wire.WorkingFile) string {

@@ -2,6 +2,8 @@ package wire
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 	"time"
 )
 
@@ -182,6 +184,17 @@ type Actor struct {
 	Tool      string `json:"tool,omitempty"`
 	Uncertain bool   `json:"uncertain,omitempty"`
 	Late      bool   `json:"late,omitempty"` // written after the tool call ended
+}
+
+// Is reports whether author is the process name, pid, agent or tool, or the beginning of the
+// session's id.
+func (a Actor) Is(author string) bool {
+	for _, s := range []string{a.Comm, a.Agent, a.Tool, fmt.Sprint(a.PID)} {
+		if s != "" && strings.EqualFold(s, author) {
+			return true
+		}
+	}
+	return a.Session != "" && strings.HasPrefix(a.Session, author)
 }
 
 // Version is an entry of the log. Paths are bytes (base64 in JSON) because they need not be UTF-8.

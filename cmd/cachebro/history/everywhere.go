@@ -92,7 +92,7 @@ func logEverywhere(ctx context.Context, e *cli.Env, path string, q wire.LogQuery
 	print := func(w io.Writer) error {
 		left := f.limit
 		err := everywhere(ctx, all, f.oldest, func(m *machineLog, v wire.Version) error {
-			if f.author != "" && !hasAuthor(v.Actor, f.author) {
+			if f.author != "" && !v.Actor.Is(f.author) {
 				return nil
 			}
 			if err := printFrom(e, w, m.History, v, f.json); err != nil {

@@ -189,7 +189,7 @@ func eachVersion(ctx context.Context, e *cli.Env, c *wire.Client, q wire.LogQuer
 			} else {
 				q.Before = v.Seq
 			}
-			if f.author != "" && !hasAuthor(v.Actor, f.author) || !f.part.Has(v.Seq) {
+			if f.author != "" && !v.Actor.Is(f.author) || !f.part.Has(v.Seq) {
 				continue
 			}
 			if err := do(v, page); err != nil {
@@ -204,15 +204,4 @@ func eachVersion(ctx context.Context, e *cli.Env, c *wire.Client, q wire.LogQuer
 			return nil
 		}
 	}
-}
-
-// hasAuthor reports whether author is the process name, pid, agent or tool, or the beginning of
-// the session's id.
-func hasAuthor(a wire.Actor, author string) bool {
-	for _, s := range []string{a.Comm, a.Agent, a.Tool, fmt.Sprint(a.PID)} {
-		if s != "" && strings.EqualFold(s, author) {
-			return true
-		}
-	}
-	return a.Session != "" && strings.HasPrefix(a.Session, author)
 }

@@ -1,10 +1,11 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
-	"sort"
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
@@ -42,13 +43,11 @@ func statJSON(ctx context.Context, e *cli.Env, c *wire.Client, t cli.Target, sin
 	if err != nil {
 		return err
 	}
-	all := make([]*changedFile, 0, len(files))
-	for _, f := range files {
-		all = append(all, f)
-	}
-	all = withoutTemporary(all)
-	sort.Slice(all, func(i, j int) bool { return all[i].last.Seq > all[j].last.Seq })
-	for _, f := range all {
+	// Editors and sed write a temporary file for each save. It was both created and deleted within the
+	// period, and is left out.
+	maps.DeleteFunc(files, func(_ string, f *changedFile) bool { return f.last.Deleted && f.first.Prev == 0 })
+	byLast := func(a, b *changedFile) int { return cmp.Compare(b.last.Seq, a.last.Seq) }
+	for _, f := range slices.SortedFunc(maps.Values(files), byLast) {
 		m := map[string]any{"ops": f.ops, "last": f.last.Time, "deleted": f.last.Deleted, "authors": f.authors, "from_seq": f.first.Prev, "to_seq": f.last.Seq}
 		cli.JsonPath(m, "path", []byte(f.path))
 		if err := e.PrintJSON(m); err != nil {
@@ -93,15 +92,4 @@ func printStat(ctx context.Context, e *cli.Env, c *wire.Client, t cli.Target, si
 		fmt.Fprintf(e.Stderr, "(%s)\n", r)
 	}
 	return nil
-}
-
-// withoutTemporary leaves out files that were both created and deleted within the period. Editors
-// and sed write such a temporary file for each save.
-func withoutTemporary(all []*changedFile) (kept []*changedFile) {
-	for _, f := range all {
-		if !f.last.Deleted || f.first.Prev != 0 {
-			kept = append(kept, f)
-		}
-	}
-	return kept
 }

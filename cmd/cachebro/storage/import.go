@@ -50,13 +50,13 @@ history.`,
 			defer f.Close()
 			from = f
 		}
-		var im imported
 		var c portable.Totals
+		var root string
 		var err error
 		if *check {
 			c, err = portable.Check(ctx, from)
 		} else {
-			c, err = importHere(ctx, e, from, &im)
+			root, c, err = importHere(ctx, e, from)
 		}
 		if err != nil {
 			if hint := store.Hint(err); hint != "" {
@@ -64,8 +64,7 @@ history.`,
 			}
 			return fmt.Errorf("%s: %w", cli.Quote(args[0]), err)
 		}
-		im.From, im.Made, im.Program, im.Versions, im.Contents, im.Bytes, im.Records = c.Root, time.Unix(0, c.Made), c.Program, c.Versions, c.Contents, c.Bytes, c.Records
-		im.Files = c.Files
+		im := imported{root, c.Root, time.Unix(0, c.Made), c.Program, c.Versions, c.Files, c.Contents, c.Bytes, c.Records}
 		switch {
 		case *asJSON:
 			return e.PrintJSON(im)
@@ -92,20 +91,19 @@ type imported struct {
 }
 
 // importHere imports a stream as the history of the project in the working directory.
-func importHere(ctx context.Context, e *cli.Env, from io.Reader, im *imported) (c portable.Totals, err error) {
-	root, err := mounting.ExistingDir(e, ".")
+func importHere(ctx context.Context, e *cli.Env, from io.Reader) (root string, c portable.Totals, err error) {
+	root, err = mounting.ExistingDir(e, ".")
 	if err != nil {
-		return c, err
+		return root, c, err
 	}
 	if top, ok := mounts.Top(root); ok {
 		root = top
 	}
-	im.Root = root
 	err = giveHistory(ctx, e, root, func(state string, limits store.Options) error {
 		c, err = daemon.ImportHistory(ctx, state, root, cli.Version, from, limits)
 		return err
 	})
-	return c, err
+	return root, c, err
 }
 
 // giveHistory calls give with the state directory of the project at root, which must not be mounted

@@ -12,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -229,9 +230,7 @@ func (s *source) versions(ctx context.Context, p string) ([]wire.Version, error)
 		return nil, err
 	}
 	vs := a.Versions
-	for i, j := 0, len(vs)-1; i < j; i, j = i+1, j-1 {
-		vs[i], vs[j] = vs[j], vs[i]
-	}
+	slices.Reverse(vs)
 	if len(vs) == 0 {
 		return nil, wire.Errorf(wire.ErrNotFound, "the log shows what changed", "no version of %s is known", name([]byte(p)))
 	}

@@ -1,12 +1,11 @@
 package actions
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"cachebro/store"
+	"cachebro/store/onwire"
 	"cachebro/store/wire"
 )
 
@@ -185,15 +184,7 @@ func match(author string) func(store.Version) bool {
 	if author == "" {
 		return nil
 	}
-	return func(v store.Version) bool {
-		a := v.Actor
-		for _, s := range []string{a.Comm, a.Agent, a.Tool, fmt.Sprint(a.PID)} {
-			if s != "" && strings.EqualFold(s, author) {
-				return true
-			}
-		}
-		return a.Session != "" && strings.HasPrefix(string(a.Session), author)
-	}
+	return func(v store.Version) bool { return onwire.Actor(v.Actor).Is(author) }
 }
 
 // writer is an action that made a version of a path.
