@@ -265,9 +265,11 @@ func (td *Tidy) pins() func(store.Hash) bool {
 const collectEvery = time.Minute
 
 // Collect enforces the limits of the store, if the last check was collectEvery ago. It also runs if
-// the store has no space, to free some.
+// the store has no space, to free some. It waits for the first index, because packing contents takes
+// 70 MB of memory, and the daemon needs more memory for the first index than at any other time.
 func (td *Tidy) Collect(ctx context.Context) {
-	if time.Since(td.collected) >= collectEvery {
+	_, making := td.Index.Progress()
+	if making == 0 && time.Since(td.collected) >= collectEvery {
 		td.CollectNow(ctx)
 	}
 }

@@ -1,12 +1,15 @@
 package tidy
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"cachebro/scripts/testkit/storetest"
+	"cachebro/search"
 	"cachebro/store"
 	"cachebro/store/content"
 	"cachebro/store/keep"
@@ -100,5 +103,54 @@ func TestSharesBelowAPath(t *testing.T) {
 	}
 	if got := shares(all, ""); len(got) != 4 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// slowCorpus has one file, which can be read once the channel is closed.
+type slowCorpus struct {
+	search.Corpus
+	readable chan struct{}
+}
+
+func (slowCorpus) Seq() uint64            { return 1 }
+func (slowCorpus) Secret(store.Path) bool { return false }
+func (slowCorpus) Live(_ store.Path, fn func(store.Version) error) error {
+	return fn(store.Version{Seq: 1, Path: "f", Op: store.OpWrite, Blob: store.Hash{1}, Stat: store.Stat{Mode: 0o100644, Size: 1}})
+}
+func (slowCorpus) Since(uint64, int) ([]store.Version, error) { return nil, nil }
+func (c slowCorpus) Read(store.Path, []byte) ([]byte, error) {
+	<-c.readable
+	return nil, os.ErrNotExist
+}
+func (slowCorpus) Content(store.Hash) ([]byte, error) { return []byte("x"), nil }
+
+// The limits of the store are enforced after the first index, not during it. Packing contents at the
+// same time took the daemon from 273 to 450 MB.
+func TestCollectWaitsForFirstIndex(t *testing.T) {
+	c := slowCorpus{readable: make(chan struct{})}
+	x := search.Open(filepath.Join(t.TempDir(), "index"), c, search.Options{})
+	defer x.Close()
+	td := New(Options{Store: storetest.Fresh(t), Index: x, Log: slog.New(slog.DiscardHandler)})
+	done := make(chan error, 1)
+	go func() { done <- x.CatchUp(t.Context()) }()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		if _, making := x.Progress(); making > 0 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("the first index does not begin")
+		}
+	}
+	td.Collect(t.Context())
+	if !td.collected.IsZero() {
+		t.Error("collected during the first index")
+	}
+	close(c.readable)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	td.Collect(t.Context())
+	if td.collected.IsZero() {
+		t.Error("not collected after the first index")
 	}
 }
