@@ -5,8 +5,9 @@ import (
 	"cachebro/store/leaf/attrs"
 )
 
-// inAndOut are the permissions that an ordinary user needs to change the entries of a directory.
-const inAndOut = 0o300
+// inAndOut are the permissions that an ordinary user needs to open a directory and change its
+// entries.
+const inAndOut = 0o700
 
 func closed(mode uint32) bool { return mode&inAndOut != inAndOut }
 
