@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"runtime"
 	"slices"
@@ -720,7 +721,8 @@ func (m move) moved(p string, dir bool) string {
 
 // movedAsSaid reports whether a path that was not requested differs only because of moves that the
 // plan states. The same file must have been at another path before, and be at the path to which the
-// moves take it. If the plan says that it writes the file there, it may have made a new one.
+// moves take it. If the plan says that it writes the file there, it may have made a new one. A file
+// that differs in its content or attributes must be as it was before the move.
 func (t *trial) movedAsSaid(said string, args []string, d difference, before, now *snapshot) bool {
 	moves := movesIn(said)
 	if t.within(d.path, args) || len(moves) == 0 {
@@ -733,8 +735,12 @@ func (t *trial) movedAsSaid(said string, args []string, d difference, before, no
 		}
 		return strings.TrimPrefix(name, t.name+"/")
 	}
+	otherFile := d.what == "absence" || d.what == "presence" || d.what == "kind"
 	came := func(from, to string) bool {
 		was, is := before.names[from], now.names[to]
+		if !otherFile {
+			return from != to && reflect.DeepEqual(was, is)
+		}
 		written := regexp.MustCompile(`\n  M ` + regexp.QuoteMeta(filepath.Join(t.name, to)) + `( .*)?\n`).MatchString(said)
 		return from != to && (was.ino == is.ino || written && was.kind == is.kind)
 	}
