@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -109,19 +110,17 @@ func (t *tree) serve(see func(*notifier.Notice, origin) bool) {
 		}
 		_ = unix.Munmap(t.page)
 	}()
-	var stuck atomic.Uint64 // the call being examined
-	late := time.AfterFunc(math.MaxInt64, func() {
-		t.letPass(stuck.Load())
+	late := newAlarm(heldFor, func(id uint64) {
+		t.letPass(id)
 		t.passEnded <- struct{}{}
 	})
 	look := func(n *notifier.Notice) {
 		n.Read = t.read
-		stuck.Store(n.ID)
-		late.Reset(heldFor)
+		late.begin(n.ID)
 		if !see(n, t.origin) && n.Waits(t.listener) {
 			t.page.unseen(1)
 		}
-		if !late.Stop() {
+		if late.end() {
 			_, _ = unix.Write(t.pass[1], []byte{0})
 			<-t.passEnded
 		}
@@ -134,6 +133,62 @@ func (t *tree) serve(see func(*notifier.Notice, origin) bool) {
 		}
 	}
 	notifier.Serve(t.listener, -1, notices[0], look)
+}
+
+// alarm calls ring with a call whose examination has taken longer than a limit. Its timer is not set
+// for each call, because for each new timer Go's runtime wakes a thread.
+type alarm struct {
+	limit time.Duration
+	ring  func(id uint64)
+
+	// mu guards the fields below.
+	mu    sync.Mutex
+	timer *time.Timer
+	set   bool // the timer runs
+	id    uint64
+	began time.Time // zero while no call is being examined
+	rings bool      // ring was called, or is about to be called, with the present call
+}
+
+func newAlarm(limit time.Duration, ring func(id uint64)) *alarm {
+	a := &alarm{limit: limit, ring: ring}
+	a.timer = time.AfterFunc(math.MaxInt64, a.check)
+	return a
+}
+
+func (a *alarm) begin(id uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.id, a.began, a.rings = id, time.Now(), false
+	if !a.set {
+		a.set = true
+		a.timer.Reset(a.limit)
+	}
+}
+
+// end reports whether ring was called, or is about to be called, with the call that has ended.
+func (a *alarm) end() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.began = time.Time{}
+	return a.rings
+}
+
+// check runs when the timer fires.
+func (a *alarm) check() {
+	a.mu.Lock()
+	id, rest := a.id, a.limit-time.Since(a.began)
+	busy := !a.began.IsZero()
+	a.rings = busy && rest <= 0
+	a.set = busy && rest > 0
+	if a.set {
+		a.timer.Reset(rest)
+	}
+	rings := a.rings
+	a.mu.Unlock()
+	if rings {
+		a.ring(id)
+	}
 }
 
 // letPass lets a call through whose examination takes too long. In the meantime it also lets

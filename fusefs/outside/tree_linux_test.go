@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+	"time"
 	"unsafe"
 
 	"cachebro/store/leaf/notifier"
@@ -205,4 +206,32 @@ func TestReadByAnother(t *testing.T) {
 	unix.Close(pair[0])
 	unix.Close(w.stop[0])
 	unix.Close(w.stop[1])
+}
+
+// TestAlarm: the alarm rings once for a call whose examination takes too long, and not for the calls
+// before and after it, although all of them together take longer than the limit.
+func TestAlarm(t *testing.T) {
+	rung := make(chan uint64, 10)
+	a := newAlarm(200*time.Millisecond, func(id uint64) { rung <- id })
+	short := func(first uint64) {
+		for id := range uint64(50) {
+			a.begin(first + id)
+			time.Sleep(10 * time.Millisecond)
+			if a.end() {
+				t.Errorf("the alarm rang for the short call %d", first+id)
+			}
+		}
+	}
+	short(1000)
+	a.begin(7)
+	if id := <-rung; id != 7 {
+		t.Errorf("the alarm rang for call %d, not 7", id)
+	}
+	if !a.end() {
+		t.Error("the alarm does not say that it rang")
+	}
+	short(2000)
+	if len(rung) > 0 {
+		t.Error("the alarm rang again")
+	}
 }
