@@ -104,7 +104,11 @@ func (c *Capture) keepBaseline(f fusefs.File, p string, class ignore.Class) {
 }
 
 func (c *Capture) asFound(f fusefs.File, p string, st event.Stat, class ignore.Class) *spool.Record {
-	return &spool.Record{Kind: spool.KindVersion, Op: event.OpBaseline, Class: class, Path: p, Node: f.ID(), Stat: c.withXattrs(f, st), Time: time.Now().UnixNano()}
+	return baseline(f, p, c.withXattrs(f, st), class)
+}
+
+func baseline(f fusefs.File, p string, st event.Stat, class ignore.Class) *spool.Record {
+	return &spool.Record{Kind: spool.KindVersion, Op: event.OpBaseline, Class: class, Path: p, Node: f.ID(), Stat: st, Time: time.Now().UnixNano()}
 }
 
 // Found records the state of an ignored name, which scans skip. It does not save the content of
@@ -185,12 +189,12 @@ func (c *Capture) save(ch fusefs.Change, quit *canceller, p string, st event.Sta
 	if !isRegular(st) {
 		return
 	}
-	r := c.asFound(ch.File, p, st, class)
 	limit := c.opt.MaxFile
 	if class == ignore.Ignored {
 		limit = c.opt.MaxIgnored
 	}
 	if st.Size > limit {
+		r := c.asFound(ch.File, p, st, class)
 		r.TooLarge = true
 		c.append(r)
 		return
@@ -200,12 +204,18 @@ func (c *Capture) save(ch fusefs.Change, quit *canceller, p string, st event.Sta
 	if ch.Op == event.OpWrite { // a growing log must not use up the budget of removed files
 		most /= 2
 	}
+	reason := ""
 	if class == ignore.Ignored && !c.spend(st.Size, most) {
-		r.Reason = "the hourly budget for ignored files is spent"
+		reason = "the hourly budget for ignored files is spent"
 	} else if !c.waitRoom(quit) {
-		r.Reason = c.fullReason()
+		reason = c.fullReason()
 	}
-	if r.Reason != "" {
+	if reason == "" && c.appendSmall(ch.File, baseline(ch.File, p, st, class), fusefs.Caller{}, markKnown) {
+		return
+	}
+	r := c.asFound(ch.File, p, st, class)
+	if reason != "" {
+		r.Reason = reason
 		c.append(r)
 		c.gap(p, r.Seq, r.Reason)
 		return

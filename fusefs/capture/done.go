@@ -2,7 +2,6 @@ package capture
 
 import (
 	"errors"
-	"os"
 	"syscall"
 	"time"
 
@@ -432,18 +431,22 @@ func attributes(f fusefs.File) string {
 	var set attrs.Set
 	err := f.At(func(path string) error { set = attrs.Read(path); return nil })
 	if errors.Is(err, syscall.ENOTSUP) {
-		var file *os.File
-		file, err = f.Open()
+		var fd int
+		fd, err = f.Open()
 		if err == nil {
-			set = attrs.ReadFD(int(file.Fd()))
-			file.Close()
+			set = attrs.ReadFD(fd)
+			syscall.Close(fd)
 		}
 	}
 	if err != nil {
 		return ""
 	}
+	return noteBare(f, set)
+}
+
+func noteBare(f fusefs.File, set attrs.Set) string {
 	if set == attrs.None {
-		mark.Or(markBare)
+		f.Mark().Or(markBare)
 	}
 	return string(set)
 }
