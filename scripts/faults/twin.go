@@ -9,6 +9,7 @@ import (
 	"math/rand"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -707,9 +708,11 @@ func movesIn(said string) (all []move) {
 }
 
 // moved returns the path to which the move takes a path. A path in a directory that moves counts only
-// if it is a directory, too, or if the plan says that files move with the directory.
+// if it is a directory, too, or if the plan says that files move with the directory. The history does
+// not know what is in an excluded directory, so a plan cannot count it.
 func (m move) moved(p string, dir bool) string {
-	below := func(rest string) bool { return rest == "" || dir || m.withFiles }
+	unknown := path.Base(m.from) == excludedName || path.Base(m.to) == excludedName
+	below := func(rest string) bool { return rest == "" || dir || m.withFiles || unknown }
 	if rest, ok := strings.CutPrefix(p+"/", m.from+"/"); ok && below(rest) {
 		return filepath.Join(m.to, rest)
 	}
