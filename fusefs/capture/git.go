@@ -263,7 +263,8 @@ func (c *Capture) gitGap(p string, why error) {
 // gitDone records changes for which Before is not called: new names, and changes of anything except
 // regular files.
 func (c *Capture) gitDone(e fusefs.Event) {
-	_, _, kind := c.git.place(e.Path)
+	_, rest, kind := c.git.place(e.Path)
+	stateDir := kind == gitdir.State && !strings.HasPrefix(rest, "objects") // e.Path is recorded if it is a directory
 	say := func(p string, r spool.Record) {
 		if r.Was != spool.WasMoved {
 			same, tell := c.git.continuesChange(p, e.Caller, false, e.Op == event.OpUnlink || e.Op == event.OpRmdir)
@@ -282,12 +283,16 @@ func (c *Capture) gitDone(e fusefs.Event) {
 		if kind == gitdir.State {
 			say(e.Path, spool.Record{Was: spool.WasAbsent})
 		}
+	case event.OpMkdir:
+		if stateDir {
+			say(e.Path, spool.Record{Was: spool.WasAbsent})
+		}
 	case event.OpUnlink:
 		if kind == gitdir.State && e.Target != "" {
 			say(e.Path, spool.Record{Was: spool.WasLink, Target: e.Target})
 		}
 	case event.OpRmdir:
-		if _, rest, _ := gitdir.Split(e.Path); kind == gitdir.State && !strings.HasPrefix(rest, "objects") {
+		if stateDir {
 			say(e.Path, spool.Record{Was: spool.WasDir, Stat: e.Stat})
 		}
 	case event.OpLink:

@@ -254,6 +254,64 @@ func TestGitUndoLeavesOthers(t *testing.T) {
 	}
 }
 
+// An undo of git's own files brings back the directories of the git directory, too: it removes those
+// that the commands made, makes those that they removed, and does not make one that they both made
+// and removed. Git takes an empty rebase-merge for a rebase that is not finished. An undo of such an
+// undo brings the state in between back. A directory that others have made since stays, and is not
+// in the way of the rest.
+func TestGitUndoRestoresDirectories(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, nil)
+	who := "export GIT_CONFIG_COUNT=2 GIT_CONFIG_KEY_0=user.name GIT_CONFIG_VALUE_0=n GIT_CONFIG_KEY_1=user.email GIT_CONFIG_VALUE_1=e; "
+	p.sh(who + `git init -q -b main .; echo 1 >a; git add .; git commit -qm one; echo 2 >a; git commit -qam two
+git checkout -qb side HEAD~1; echo 3 >a; git commit -qam three; git checkout -q main; git branch plain; git branch deep/er/x`)
+	p.mount()
+	p.scanned()
+	state := func() string {
+		return p.sh(`export GIT_OPTIONAL_LOCKS=0 LC_ALL=C; git for-each-ref; git symbolic-ref -q HEAD || git rev-parse HEAD; git status
+find .git -path .git/objects -prune -o ! -name COMMIT_EDITMSG -print | sort`)
+	}
+	before := state()
+	for _, do := range []string{
+		"git rebase side || git rebase --abort",
+		"git rebase --apply side || git rebase --abort",
+		"git rebase side || true",
+		"git rebase --apply side || true",
+		"git cherry-pick side side~1 || git cherry-pick --abort",
+		"git cherry-pick side side~1 || true",
+		"git bisect start; git bisect bad; git bisect good HEAD~1; git bisect reset",
+		"git worktree add ../wt; git worktree remove ../wt",
+		"git branch new/er/x",
+		"git branch -m plain plain/below",
+		"git branch -m deep/er/x deep",
+		"git notes add -m text",
+	} {
+		since := time.Now().Format("15:04:05.000")
+		p.sh(who + "{ " + do + "; } >/dev/null 2>&1")
+		said := p.cb("undo", "--git", "--yes", "--since", since, "--dir", p.dir)
+		if diff := lineDiff(before, state()); diff != "" {
+			t.Fatalf("%s:\n%s\nthe undo said:\n%s", do, diff, said)
+		}
+	}
+
+	p.sh(who + "git rebase side >/dev/null 2>&1 || true")
+	stopped := p.sh("find .git/rebase-merge | sort")
+	p.cb("undo", "--git", "--yes", "--dir", p.dir)
+	p.cb("undo", "--git", p.operation("HEAD "), "--yes", "--dir", p.dir)
+	if diff := lineDiff(stopped, p.sh("find .git/rebase-merge | sort")); diff != "" {
+		t.Errorf("the undo was not undone:\n%s", diff)
+	}
+	p.sh("git rebase --abort")
+
+	p.sh(`printf 'create refs/heads/m HEAD\ncreate refs/heads/n/a HEAD\n' | git update-ref --stdin`)
+	number := p.operation("new m ")
+	p.sh("git branch -qD n/a; git branch n/c")
+	p.cb("undo", "--git", number, "--yes", "--dir", p.dir)
+	if got := p.sh("git branch --list m 'n/*'"); strings.TrimSpace(got) != "n/c" {
+		t.Errorf("after the undo of the first: %q", got)
+	}
+}
+
 // Commits that no ref reaches any longer are listed with the command that restores them, even after
 // git itself has removed them.
 func TestGitLost(t *testing.T) {

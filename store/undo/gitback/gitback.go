@@ -82,7 +82,7 @@ func (at Place) Plan(ctx context.Context, p wire.GitPlan, files func() error, go
 		return res, nil, err
 	}
 	defer w.root.Close()
-	defer w.unlock()
+	defer w.unlockAll()
 	rest, late, err := w.prepare(ctx, p)
 	if err != nil {
 		return w.res, nil, err
@@ -246,7 +246,17 @@ func (w *work) stale(name string) bool {
 	return ok && perr == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
 }
 
-func (w *work) unlock() {
+// unlock releases the lock of a path, if this plan holds it.
+func (w *work) unlock(p string) {
+	i := slices.Index(w.locks, p+".lock")
+	if i < 0 {
+		return
+	}
+	_ = w.root.Remove(w.locks[i])
+	w.locks = slices.Delete(w.locks, i, i+1)
+}
+
+func (w *work) unlockAll() {
 	for _, name := range w.locks {
 		_ = w.root.Remove(name)
 	}
@@ -325,6 +335,7 @@ func (w *work) step(s *wire.GitStep) error {
 		if err := w.root.Remove(p); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
+		w.unlock(p) // the lock would keep its directory from being removed
 		return nil
 	case "symlink":
 		tmp := temporary(p)

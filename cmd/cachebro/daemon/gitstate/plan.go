@@ -79,7 +79,8 @@ func (h *history) chosen(sel Selection) (of []*operation, has map[*row]bool) {
 func (h *history) inEffect(o *operation) bool {
 	paths, before, _ := h.ends(o)
 	return slices.ContainsFunc(paths, func(p string) bool {
-		return before[p].kind == objects || !h.same(p, before[p], h.now(p))
+		now := h.now(p)
+		return before[p].kind == objects || !holdsNothing(before[p], now) && !h.same(p, before[p], now)
 	})
 }
 
@@ -257,7 +258,7 @@ func (s *Service) Plan(ctx context.Context, sel Selection) (wire.GitPlan, error)
 		since = cmp.Or(since, r.Time)
 		c := h.changeOf(r, has)
 		dirs[c.dir] = true
-		if c.before.kind != objects && !h.same(c.path, c.before, c.now) {
+		if c.before.kind != objects && !h.same(c.path, c.before, c.now) && !h.othersMade(c, has) {
 			changes = append(changes, c)
 		}
 	}
@@ -285,9 +286,7 @@ func (s *Service) Plan(ctx context.Context, sel Selection) (wire.GitPlan, error)
 		case c.before.kind == lost:
 			out.Lost = append(out.Lost, wire.Conflict{Path: []byte(c.path), Why: cmp.Or(c.before.why, "its content was not saved")})
 		default:
-			if st, ok := h.step(c); ok {
-				out.Steps = append(out.Steps, st)
-			}
+			out.Steps = append(out.Steps, h.steps(c)...)
 		}
 	}
 	out.Steps = ordered(out.Steps)
@@ -300,6 +299,9 @@ func (h *history) changeOf(first *row, has map[*row]bool) *change {
 	p := first.path()
 	c := &change{path: p, before: h.before(first), now: h.now(p)}
 	c.dir, c.rest, _ = gitdir.Split(p)
+	if holdsNothing(c.before, c.now) {
+		return c
+	}
 	chain := h.chains[p]
 	// If others changed the path in between, their changes must have been undone already.
 	for i := first.index; i < len(chain); i++ {
@@ -323,6 +325,18 @@ func (h *history) changeOf(first *row, has map[*row]bool) *change {
 		c.conflict = &store.Conflict{Path: store.Path(p), Why: "removed since, " + byBypass}
 	}
 	return c
+}
+
+// holdsNothing reports whether all states are without content: there is a directory or nothing. An
+// undo makes such a directory or removes it if it is empty, so no change by others prevents that.
+func holdsNothing(all ...pathState) bool {
+	return !slices.ContainsFunc(all, func(t pathState) bool { return t.kind != absent && t.kind != dir })
+}
+
+// othersMade reports whether a change would remove a directory that somebody else has made since.
+func (h *history) othersMade(c *change, has map[*row]bool) bool {
+	chain := h.chains[c.path]
+	return c.before.kind == absent && c.now.kind == dir && !has[chain[len(chain)-1]]
 }
 
 // elsewhere finds git directories that were moved away, and makes every change in them a conflict.
@@ -400,7 +414,8 @@ func checkout(dir, rest string) (base, below string) {
 	return dir, rest
 }
 
-func (h *history) step(c *change) (wire.GitStep, bool) {
+// steps returns the steps of a change. Where a file is in the way of a directory, it is deleted first.
+func (h *history) steps(c *change) (all []wire.GitStep) {
 	b := c.before
 	st := wire.GitStep{Path: []byte(c.path), Now: h.sum(c.path, c.now), Mode: b.mode & 0o777, UID: b.uid, GID: b.gid, Size: b.size}
 	switch b.kind {
@@ -410,6 +425,11 @@ func (h *history) step(c *change) (wire.GitStep, bool) {
 			st.Do = "rmdir"
 		}
 	case dir:
+		if c.now.kind == file || c.now.kind == link {
+			removal := st
+			removal.Do = "delete"
+			all = append(all, removal)
+		}
 		st.Do, st.Mode = "mkdir", b.mode&0o3777 // on a directory, setgid and sticky give no program any rights
 	case link:
 		st.Do, st.Target = "symlink", []byte(b.target)
@@ -418,9 +438,9 @@ func (h *history) step(c *change) (wire.GitStep, bool) {
 	case file:
 		st.Do, st.Kept, st.Content, st.Here = "write", b.savedAs, b.inline, b.inPlace
 	default:
-		return st, false
+		return nil
 	}
-	return st, true
+	return append(all, st)
 }
 
 // ordered sorts the steps by their dependencies. Steps that remove obstacles come first. HEAD comes
