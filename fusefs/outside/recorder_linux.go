@@ -106,6 +106,7 @@ func timeOf(r *spool.Record) time.Time { return time.Unix(0, r.Time) }
 func New(o Options) (*Recorder, error) {
 	r := &Recorder{o: o, places: o.Places, resolver: resolver{places: o.Places}, tracks: map[string]*track{}, dirs: map[string]bool{}, roots: map[string]rooted{}, entries: map[string]*entry{}, opening: map[uint32]*entry{}}
 	r.callers = fusefs.NewCallers(r.described)
+	r.resolver.nameOf = r.nameOf
 	var err error
 	r.resolver.root, err = rootAt("/")
 	if err != nil {
@@ -386,6 +387,10 @@ func (r *Recorder) look(n *notifier.Notice, c notifier.Call, by fusefs.Caller, o
 		return err
 	}
 	path, err := n.Path(c.Dir, c.Path, c.WithoutPath)
+	throughDescriptor := path == "" && c.Op == notifier.Change && c.Path < 0
+	if throughDescriptor { // the file was opened by a name that was removed
+		path = fmt.Sprintf("/proc/%d/fd/%d", n.PID, int32(n.Args[c.Dir]))
+	}
 	if err != nil || path == "" && c.Op != notifier.Hard {
 		return err
 	}
@@ -401,7 +406,8 @@ func (r *Recorder) look(n *notifier.Notice, c notifier.Call, by fusefs.Caller, o
 			r.open(n, by, path, unix.O_WRONLY|unix.O_TRUNC, of)
 			return nil
 		}
-		r.change(n, by, path, !lastLinks[n.NR] && (c.Flags < 0 || n.Args[c.Flags]&unix.AT_SYMLINK_NOFOLLOW == 0) && c.Path >= 0, of)
+		followed := c.Path >= 0 && !lastLinks[n.NR] && (c.Flags < 0 || n.Args[c.Flags]&unix.AT_SYMLINK_NOFOLLOW == 0)
+		r.change(n, by, path, followed || throughDescriptor, of)
 	case notifier.Make:
 		r.make(n, by, path, of)
 	case notifier.Remove:
@@ -610,6 +616,20 @@ func (r *Recorder) otherNames(e *entry, s spot) {
 	for _, path := range e.track.linked(event.InodeOf(s.st)) {
 		tell(path)
 	}
+}
+
+// nameOf returns the absolute path of a name that leads to a file, or "" if none is known.
+func (r *Recorder) nameOf(in event.Inode) string {
+	for _, t := range r.tracks {
+		f := t.files[in]
+		if f == nil {
+			continue
+		}
+		if name := f.otherName(""); name != "" {
+			return t.abs(name)
+		}
+	}
+	return ""
 }
 
 // make handles a call that makes a directory, a symbolic link, a socket or a special file.

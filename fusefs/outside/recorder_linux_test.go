@@ -460,6 +460,32 @@ func TestLinkOfRemovedName(t *testing.T) {
 	}
 }
 
+// TestAlteredAfterNameIsLost: a file's mode is changed through a descriptor after the name by which it
+// was opened was removed. The file has another name. The change used to be missing.
+func TestAlteredAfterNameIsLost(t *testing.T) {
+	p := newPlace(t)
+	p.write("one", "first")
+	if err := os.Link(p.path("one"), p.path("two")); err != nil {
+		t.Fatal(err)
+	}
+	f := p.descriptor("one")
+	p.unlink("one")
+	if err := os.Remove(p.path("one")); err != nil {
+		t.Fatal(err)
+	}
+	p.see(unix.SYS_FCHMOD, [6]uint64{uint64(f.Fd()), 0o600})
+	if err := f.Chmod(0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	changes, _ := p.told()
+	if want := (told{{event.OpUnlink, "one"}, {event.OpChmod, "two"}}).sorted(); !slices.Equal(changes, want) {
+		t.Errorf("reported %v, want %v", changes, want)
+	}
+}
+
 // TestFailedCall: a failed call is not reported when another thread later makes a call with the
 // same effect. A directory that could not be removed used to be reported as removed when it was
 // exchanged with a file.

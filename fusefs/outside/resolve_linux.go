@@ -29,9 +29,10 @@ type spot struct {
 // resolver finds the places that the paths of calls lead to. The Recorder's mu guards it.
 type resolver struct {
 	places   *Places
-	root     root           // of this process
-	overlays []mounts.Mount // the cachebro mounts found so far
-	last     resolvedDir    // the directory of the last path in the present call; most renames stay in one directory
+	nameOf   func(event.Inode) string // returns a path that leads to a file, or "" if none is known
+	root     root                     // of this process
+	overlays []mounts.Mount           // the cachebro mounts found so far
+	last     resolvedDir              // the directory of the last path in the present call; most renames stay in one directory
 }
 
 // resolvedDir is a directory as a call names it, and its real path. It is valid during one call.
@@ -134,12 +135,16 @@ func (r *resolver) directory(path string) (spot, bool) {
 		return spot{}, false
 	}
 	defer unix.Close(fd)
-	real, ok := pathOf(fd)
-	if !ok || r.notRecorded(fd, real) {
-		return spot{}, false
-	}
 	var sx sys.Stat
 	if err := sys.StatFD(fd, &sx); err != nil {
+		return spot{}, false
+	}
+	real, ok := pathOf(fd)
+	if !ok && sx.Nlink > 0 { // the file was opened by a name that was removed
+		real = r.nameOf(event.InodeOf(sx.Stat))
+		ok = real != ""
+	}
+	if !ok || r.notRecorded(fd, real) {
 		return spot{}, false
 	}
 	here, ok := lstat(real)
