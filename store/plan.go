@@ -50,6 +50,9 @@ type Plan struct {
 	Cells []Cell `cbor:"14,keyasint,omitempty"`
 	// Since is the oldest version that was read to make the plan.
 	Since uint64 `cbor:"15,keyasint,omitempty"`
+	// Undoes is the oldest version of the action that the plan undoes as the last one; 0: the plan
+	// is no undo of a last action.
+	Undoes uint64 `cbor:"16,keyasint,omitempty"`
 	// Done holds the numbers of the steps that were carried out.
 	Done []int `cbor:"-"`
 }

@@ -111,7 +111,7 @@ func baseline(f fusefs.File, p string, st event.Stat, class ignore.Class) *spool
 	return &spool.Record{Kind: spool.KindVersion, Op: event.OpBaseline, Class: class, Path: p, Node: f.ID(), Stat: st, Time: time.Now().UnixNano()}
 }
 
-// Found records the state of an ignored name, which scans skip. It does not save the content of
+// Found records the state of an ignored name or of the root, which scans skip. It does not save the content of
 // regular files, because no operation is about to destroy it.
 func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
 	mark, several := f.Mark(), !isDir(st) && st.Nlink > 1
@@ -126,7 +126,8 @@ func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
 	if class == ignore.Excluded {
 		return
 	}
-	if class == ignore.Tracked && c.scans.captured(name, st) {
+	root := name == "" // scans record only what is in it
+	if class == ignore.Tracked && !root && c.scans.captured(name, st) {
 		if listed {
 			c.recorded.add(f, name, st.Nlink)
 		}
@@ -168,7 +169,8 @@ func (c *Capture) foundNames(f fusefs.File, skip string) {
 	}
 }
 
-// FoundAll calls Found for all names of a file except skip.
+// FoundAll calls Found for all names of a file except skip. The root, whose only name is "", is never
+// skipped.
 func (c *Capture) FoundAll(f fusefs.File, skip, target string, st event.Stat) {
 	seen := f.NamesSeen()
 	if c.recorded.complete(f, seen) {
@@ -176,7 +178,7 @@ func (c *Capture) FoundAll(f fusefs.File, skip, target string, st event.Stat) {
 	}
 	names := f.Paths(0)
 	for _, p := range names {
-		if p != skip {
+		if p == "" || p != skip {
 			c.Found(f, p, target, st)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"cachebro/fusefs/sys"
 	"cachebro/store/leaf/event"
@@ -215,6 +216,26 @@ func TestNamesOfIgnoredSymlink(t *testing.T) {
 		fmt.Sprint(event.OpBaseline, " a.ign nowhere"), fmt.Sprint(event.OpUnlink, " a.ign nowhere"),
 		fmt.Sprint(event.OpBaseline, " b.ign nowhere"), fmt.Sprint(event.OpUnlink, " b.ign nowhere"),
 	}
+	if !slices.Equal(got, want) {
+		t.Errorf("recorded %q, want %q", got, want)
+	}
+}
+
+// No scan records the state of the root, so it is recorded before its first change, also after a scan.
+func TestModeOfRootBeforeFirstChange(t *testing.T) {
+	m := mount(t, map[string]string{"f": "f"}, nil)
+	m.c.BaselineDone(time.Now().Add(time.Hour))
+	err := errors.Join(os.Chmod(m.src, 0o755), os.Chmod(m.dir, 0o700), os.Chmod(m.dir, 0o750))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range m.end() {
+		if e.Kind == spool.KindVersion {
+			got = append(got, fmt.Sprintf("%v %q %o", e.Op, e.Path, e.Stat.Mode&0o7777))
+		}
+	}
+	want := []string{fmt.Sprint(event.OpBaseline, ` "" 755`), fmt.Sprint(event.OpChmod, ` "" 700`), fmt.Sprint(event.OpChmod, ` "" 750`)}
 	if !slices.Equal(got, want) {
 		t.Errorf("recorded %q, want %q", got, want)
 	}

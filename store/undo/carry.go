@@ -119,6 +119,14 @@ func (x *carrier) path(c *cell) store.Path {
 	return p
 }
 
+// dirPath returns the path of a directory that exists at this point.
+func (x *carrier) dirPath(d *node) store.Path {
+	if d == x.a.h.root {
+		return ""
+	}
+	return x.path(x.places(d)[0])
+}
+
 // below reports whether directory d is n or in its subtree.
 func (x *carrier) below(d, n *node) bool {
 	for d != n {
@@ -426,7 +434,7 @@ func (x *carrier) changeFiles(all []*aim) {
 	done := map[*node]bool{}
 	for _, g := range all {
 		n := g.c.of
-		if g.c.kind == entryCell || done[n] || n == x.a.h.root {
+		if g.c.kind == entryCell || done[n] {
 			continue
 		}
 		done[n] = true
@@ -436,6 +444,11 @@ func (x *carrier) changeFiles(all []*aim) {
 		have, w := x.state(n), x.a.whole(n)
 		if n.dir() && closed(w.mode) {
 			x.shutting[n] = w
+			continue
+		}
+		if n.dir() {
+			x.write(x.dirPath(n), have, w, false)
+			x.states[n] = w
 			continue
 		}
 		c := x.places(n)[0]
@@ -508,11 +521,17 @@ func (x *carrier) write(p store.Path, have, w state, apart bool) {
 // open adds steps that make directories writable before something in them changes. Directories that
 // should not be writable in the end are handled by shut.
 func (x *carrier) open(all []*aim, o *outcome) {
-	seen := map[*node]bool{x.a.h.root: true}
+	seen := map[*node]bool{}
 	var dirs []*node
 	up := func(d *node) {
-		for !seen[d] && len(d.entries) > 0 {
+		for !seen[d] {
 			seen[d] = true
+			if root := x.a.h.root; d == root && x.a.of[&root.meta] != nil { // its mode is known only if it was recorded before it changed
+				dirs = append(dirs, d)
+			}
+			if len(d.entries) == 0 {
+				break
+			}
 			dirs = append(dirs, d)
 			d = d.entries[0].dir
 		}
@@ -527,14 +546,14 @@ func (x *carrier) open(all []*aim, o *outcome) {
 		}
 	}
 	slices.SortFunc(dirs, func(a, b *node) int {
-		return strings.Compare(string(x.path(a.entries[0])), string(x.path(b.entries[0])))
+		return strings.Compare(string(x.dirPath(a)), string(x.dirPath(b)))
 	})
 	for _, d := range dirs {
 		have, w := x.state(d), x.a.whole(d)
 		if d.bare || !closed(have.mode) || !x.exists(d) {
 			continue
 		}
-		p := x.path(d.entries[0])
+		p := x.dirPath(d)
 		st := expect(store.Step{Do: store.DoChmod, Path: p, Mode: have.mode | inAndOut}, have)
 		if o.has(d) && !closed(w.mode) {
 			st.Mode = w.mode
@@ -558,7 +577,7 @@ func (x *carrier) shut() {
 	var all []shut
 	for d := range x.shutting {
 		if x.exists(d) && !x.state(d).equal(x.shutting[d]) {
-			all = append(all, shut{x.path(x.places(d)[0]), d})
+			all = append(all, shut{x.dirPath(d), d})
 		}
 	}
 	slices.SortFunc(all, func(a, b shut) int { return strings.Compare(string(b.path), string(a.path)) })

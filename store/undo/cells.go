@@ -156,7 +156,7 @@ func (m *maker) cellsSince(paths []store.Path, lo uint64, known map[uint64]*stor
 			planCells: map[string]map[*cell]store.Cell{}, sure: make(map[store.Path]bool, len(paths)), owns: make(map[store.Path][]*store.Version, len(paths)),
 			leaving: map[arrival]*node{},
 		}
-		h.root = h.newNode(unix.S_IFDIR, store.Inode{})
+		h.root = h.bareDir()
 		var err error
 		vs, err = h.read(paths, known)
 		if err != nil {
@@ -315,10 +315,12 @@ type renaming struct {
 }
 
 // read reads the histories of paths, of their parent directories, and of other names that their
-// files and directories have had since. It returns the versions from lo on, in order.
+// files and directories have had since. It always reads the history of the root, whose path is "".
+// It returns the versions from lo on, in order.
 func (h *past) read(paths []store.Path, known map[uint64]*store.Version) ([]*store.Version, error) {
 	var vs []*store.Version
-	todo := map[store.Path]bool{}
+	h.sure[""] = true
+	todo := map[store.Path]bool{"": true}
 	want := func(p store.Path) {
 		for p != "" && !h.sure[p] {
 			h.sure[p], todo[p] = true, true
@@ -569,11 +571,17 @@ func (h *past) begin(p store.Path) {
 	if i < 0 {
 		return
 	}
-	c := h.resolve(own[i])
+	v := own[i]
+	if p == "" {
+		h.root.beginAs(stateOf(*v))
+		h.bySeq[v.Seq] = h.root
+		h.update(h.root, v)
+		return
+	}
+	c := h.resolve(v)
 	if c == nil || c.known {
 		return
 	}
-	v := own[i]
 	c.known, c.since = true, v.Seq
 	h.entryOf[v.Seq] = c
 	if v.Deleted() {
@@ -703,6 +711,9 @@ func (h *past) lastAt(p store.Path, seq uint64) *store.Version {
 // path returns the present path of an entry or of a node's name, or false if there is none.
 func (h *past) path(c *cell) (store.Path, bool) {
 	if c.kind != entryCell {
+		if c.of == h.root {
+			return "", true
+		}
 		for _, at := range c.of.entries {
 			if p, ok := h.path(at); ok {
 				return p, true

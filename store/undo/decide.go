@@ -89,7 +89,7 @@ func (m *maker) decide(h *past, since uint64, sel func(*fact) bool, q Query) *ai
 		if c.kind != entryCell && moved == nil && m.requested != nil {
 			moved = m.narrow(a, asked, others)
 		}
-		if c.kind != entryCell && !moved[c.of] && !c.of.everAt(asked) || !slices.ContainsFunc(c.facts, func(f fact) bool { return sel(&f) }) {
+		if c.kind != entryCell && !moved[c.of] && !m.everAt(h, c.of, asked) || !slices.ContainsFunc(c.facts, func(f fact) bool { return sel(&f) }) {
 			continue
 		}
 		named := len(m.conflicts)
@@ -153,9 +153,13 @@ func (m *maker) requestedCells(h *past) func(*cell) bool {
 	}
 }
 
-// everAt reports whether a node is or was at one of the entries that some selects.
-func (n *node) everAt(some func(*cell) bool) bool {
-	return slices.ContainsFunc(n.names, some) || slices.ContainsFunc(n.latest().names, some)
+// everAt reports whether a node is or was at one of the entries that asked selects. The root is at
+// no entry.
+func (m *maker) everAt(h *past, n *node, asked func(*cell) bool) bool {
+	if n == h.root {
+		return m.requested == nil || m.requested("")
+	}
+	return slices.ContainsFunc(n.names, asked) || slices.ContainsFunc(n.latest().names, asked)
 }
 
 // narrow removes the aims for entries that were not requested and that no requested entry needs. If

@@ -22,6 +22,11 @@ func (h *past) apply(v *store.Version) {
 		}
 		return
 	}
+	if v.Path == "" { // the root has metadata but no entry
+		h.bySeq[v.Seq] = h.root
+		h.changed(h.root, v, newState(v), false)
+		return
+	}
 	if c := h.lookup(v.Path); (c == nil || !c.known) && h.movedWithDir(v) {
 		return
 	}

@@ -40,7 +40,11 @@ func (m *maker) loseAt(h *past, c *cell, x store.Conflict, size int64) {
 
 // unknownBefore returns the problem that nobody saw what was at a path before its version first.
 func unknownBefore(first *store.Version) store.Conflict {
-	return store.Conflict{Path: first.Path, Why: "what was there before is not known", Actor: first.Actor, Time: first.Time}
+	why := "what was there before is not known"
+	if first.Path == "" {
+		why = "the former mode of the project's directory is not known: set it yourself (chmod 755 .)"
+	}
+	return store.Conflict{Path: first.Path, Why: why, Actor: first.Actor, Time: first.Time}
 }
 
 // nameCells sets the paths of problems with a cell to the cell's path after the plan. Steps of the plan

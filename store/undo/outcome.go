@@ -131,7 +131,7 @@ func (m *maker) refusal(h *past, n *node) string {
 // whole returns the content and metadata of a node after the plan.
 func (a *aims) whole(n *node) state {
 	of := func(c *cell) state {
-		if !a.undo || a.of[c] != nil || len(n.entries) > 0 {
+		if there := n == a.h.root || len(n.entries) > 0; !a.undo || a.of[c] != nil || there {
 			return *a.after(c).st
 		}
 		// The node no longer exists. Ignore the value that a failed plan has left.

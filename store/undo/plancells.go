@@ -94,6 +94,9 @@ func (h *past) nodeAt(seq uint64) *node {
 	if err != nil || v.Deleted() {
 		return nil
 	}
+	if v.Path == "" {
+		return h.root
+	}
 	if n := h.nodes[store.InodeOf(v.Stat)]; n != nil || v.Stat.Ino == 0 {
 		return n
 	}

@@ -63,15 +63,47 @@ func (p Planner) Undo(q Query) (*Draft, error) {
 			}
 			return a, err
 		})
-		if err != nil || !q.Last || len(d.Steps)+len(d.Conflicts)+len(d.Lost) > 0 {
+		if err != nil || !q.Last || len(d.Steps)+len(d.Conflicts) > 0 {
 			return d, err
 		}
-		// The last action changed nothing in the end, because it removed what it made. Try the one
-		// before.
+		named, err := p.named(d)
+		if err != nil || !named {
+			return d, err
+		}
+		// Nothing can be done about the last action: it removed what it made, or an earlier undo of
+		// it named all that is lost. Try the one before.
 		for seq := range sel {
 			tried[seq] = true
 		}
 	}
+}
+
+// named reports whether an earlier undo of the draft's action listed all that the draft lists as
+// lost.
+func (p Planner) named(d *Draft) (bool, error) {
+	if len(d.Lost) == 0 {
+		return true, nil
+	}
+	plans, err := p.Store.Journal.Plans()
+	if err != nil {
+		return false, err
+	}
+	for _, head := range plans {
+		if head.Finished == 0 || head.Undoes != d.Undoes {
+			continue
+		}
+		whole, err := p.Store.Journal.Plan(head.ID)
+		if err != nil {
+			return false, err
+		}
+		lost := func(x store.Conflict) bool {
+			return slices.ContainsFunc(head.Lost, func(o store.Conflict) bool { return o.Path == x.Path && o.Why == x.Why })
+		}
+		if !refused(&whole) && !slices.ContainsFunc(d.Lost, func(x store.Conflict) bool { return !lost(x) }) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // nameUnknown lists requested paths about which the history knows nothing. They may be ignored
@@ -306,6 +338,9 @@ func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, err
 		}
 	}
 	m.requested, m.before = match, vs
+	if q.Last {
+		m.plan.Undoes = sel.oldest()
+	}
 	if len(sel) == 0 {
 		return nil, "", fmt.Errorf("nothing to undo (%s): %w", title, store.ErrNotFound)
 	}
@@ -351,7 +386,7 @@ func (m *maker) takeOut(sel selection, q Query) (*aims, error) {
 	if m.requested != nil {
 		also = make(map[uint64]bool, len(m.before))
 		for _, v := range m.before {
-			if n := h.nodes[store.InodeOf(v.Stat)]; v.Excluded() && sel[v.Seq] == nil && n != nil && n.everAt(m.requestedCells(h)) {
+			if n := h.nodes[store.InodeOf(v.Stat)]; v.Excluded() && sel[v.Seq] == nil && n != nil && m.everAt(h, n, m.requestedCells(h)) {
 				m.nameUnsaved(h, undone, *v)
 			}
 			also[v.Seq] = true

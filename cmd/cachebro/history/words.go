@@ -156,6 +156,8 @@ func nameOf(path []byte, f wire.ActionFile) string {
 	switch {
 	case f.Folded && len(path) == 0:
 		return "*"
+	case len(path) == 0: // the project's root
+		return "."
 	case f.Folded:
 		return cli.Quote(string(path)) + "/*"
 	case f.Dir:

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"cachebro/store/undo/displace"
@@ -134,10 +135,15 @@ type execution struct {
 	unfit map[string]string // paths where a move failed and another file is, with the path that should have been moved there
 }
 
-// alone reports whether a step changes which file a name refers to. Such a step must not run
-// concurrently with others.
-func alone(do string) bool {
-	return do == "rmdir" || do == "rename" || do == "exchange" || do == "link"
+// alone reports whether a step changes which file a name refers to, or what may be done in the
+// project's root. Such a step must not run concurrently with others.
+func alone(s *wire.PlanStep) bool {
+	return s.Do == "rmdir" || s.Do == "rename" || s.Do == "exchange" || s.Do == "link" || ofRoot(s)
+}
+
+// ofRoot reports whether a step changes the metadata of the project's root. Its path is empty.
+func ofRoot(s *wire.PlanStep) bool {
+	return s.Do == "chmod" && len(s.Path) == 0 && s.Mode&syscall.S_IFMT == syscall.S_IFDIR
 }
 
 // touched holds the paths of steps that may still be running.
@@ -181,7 +187,7 @@ func (c *execution) stretch(ctx context.Context, steps []wire.PlanStep) (n int, 
 	}
 	for ; n < len(steps) && err == nil; n++ {
 		s := &steps[n]
-		if n > 0 && (alone(s.Do) || alone(steps[n-1].Do) || under.meet(s.Path) || c.places.full()) {
+		if n > 0 && (alone(s) || alone(&steps[n-1]) || under.meet(s.Path) || c.places.full()) {
 			break
 		}
 		under[string(s.Path)] = true
@@ -210,7 +216,7 @@ func (c *execution) stretch(ctx context.Context, steps []wire.PlanStep) (n int, 
 	if werr := g.Wait(); werr != nil {
 		err = werr
 	}
-	c.places.between(alone(steps[0].Do) && steps[0].Do != "link")
+	c.places.between(alone(&steps[0]) && steps[0].Do != "link")
 	return n, err
 }
 

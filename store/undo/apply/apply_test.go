@@ -454,6 +454,20 @@ func TestWriteKeepsAttributes(t *testing.T) {
 	}
 }
 
+// An ordinary user can change nothing in a root that is not writable, so the steps run in order.
+func TestModeOfRoot(t *testing.T) {
+	dir := t.TempDir()
+	write(t, "x", dir, "x")
+	res := out(t, dir, map[int]string{2: "y"},
+		wire.PlanStep{N: 1, Do: "chmod", Mode: 0o40751, ExpMode: 0o40755},
+		wire.PlanStep{N: 2, Do: "write", Path: []byte("y"), Expect: "absent"},
+		wire.PlanStep{N: 3, Do: "chmod", Mode: 0o40500, ExpMode: 0o40751})
+	fi, err := os.Stat(dir)
+	if err != nil || len(res.Done) != 3 || fi.Mode().Perm() != 0o500 || read(t, dir, "y") != "y" {
+		t.Errorf("%v, %+v, %v", err, res, fi.Mode())
+	}
+}
+
 // The next git command runs what is in a git directory. So no plan, wherever it comes from,
 // writes there or outside of the project.
 func TestNeverIntoGitOrElsewhere(t *testing.T) {

@@ -40,6 +40,10 @@ type worker struct {
 // locate opens the directory of the step's path. It creates missing directories only for a step
 // that creates a file.
 func (w *worker) locate() error {
+	if ofRoot(w.step) {
+		w.root, w.name = w.places.root, "."
+		return nil
+	}
 	name := string(w.step.Path)
 	for _, p := range []string{name, string(w.step.To)} {
 		switch to := w.step.Do == "rename" || w.step.Do == "exchange" || w.step.Do == "link"; {

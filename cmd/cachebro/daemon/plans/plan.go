@@ -78,6 +78,15 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request, q wire.PlanRequest) 
 			return nil, nil, err
 		}
 		pl.attributeTo(p, r.Peer.PID)
+	} else if !q.DryRun && p.Undoes != 0 && len(p.Lost) > 0 {
+		// The next undo of the last action then takes the action before.
+		err := pl.Store.Journal.Begin(ctx, &p.Plan, nil)
+		if err == nil {
+			err = pl.Store.Journal.Finish(p.ID, nil)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
 	}
 	pl.pauseIndex(len(p.Steps))
 	out := planOut(&p.Plan)
