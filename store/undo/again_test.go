@@ -512,3 +512,22 @@ func TestUndoKnowsWhatItRestoredInADirectoryRenamedTwice(t *testing.T) {
 		t.Errorf("undone twice: %+v", again.Steps)
 	}
 }
+
+// Session A gave B's file a second name, B removed the first one, and A renamed the second one. A first undo
+// of A's changes kept the file, as if A had renamed it from B's name, and a second one removed it. Without
+// A, the file would be gone, so the first undo removes it.
+func TestUndoOfALinkWhoseFirstNameIsGone(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("B", "vim", "t1", 11).do(tr.Write("d", "1\n"))
+	c.as("A", "ln", "t2", 10).do(tr.Link("d", "a"))
+	c.as("B", "rm", "t3", 12).do(tr.Remove("d"))
+	c.as("A", "mv", "t4", 13).do(tr.Rename("a", "f"))
+	c.carry(c.undo(Query{Select: store.Filter{Session: "A"}}))
+	if len(tr.Files) > 0 {
+		t.Errorf("after the undo:\n%s", show(tr.Clone()))
+	}
+	if again := c.undo(Query{Select: store.Filter{Session: "A"}}); len(again.Steps) > 0 {
+		t.Errorf("undone twice: %+v", again.Steps)
+	}
+}

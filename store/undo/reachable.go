@@ -231,7 +231,7 @@ func (m *maker) endangered(a *aims, n *node, now, o *outcome) (changed bool, err
 	if !undone || !now.has(n) && !a.removed(n) {
 		return false, nil
 	}
-	f, others, moved := m.keptBy(a, n), false, now.has(n) && a.movedFromElsewhere(n, places[0])
+	f, others, moved := m.keptBy(a, n), false, now.has(n) && a.tookName(n)
 	if n.dir() && now.has(n) {
 		_, others, err = m.remaining(a, n)
 		if err != nil {
@@ -331,21 +331,23 @@ func (a *aims) placed(n *node) (out []holding, undone bool) {
 	return append(given, other...), undone
 }
 
-// movedFromElsewhere reports whether the undone facts took a name from a node that already existed
-// before the first of them gave it another one.
-func (a *aims) movedFromElsewhere(n *node, first holding) bool {
-	existed, taken := false, false
+// tookName reports whether the undone facts took a name from a node that they had not given it.
+func (a *aims) tookName(n *node) bool {
+	if !a.undo {
+		return false
+	}
 	for _, c := range n.names {
-		i := slices.IndexFunc(c.facts, func(f fact) bool { return f.v.Seq >= first.v.Seq || sameOperation(f.v, first.v) })
-		if i < 0 {
-			i = len(c.facts)
-		}
-		existed = existed || c.before(i).node == n
-		for i := a.h.effective(c, len(c.facts)-1); i >= 0; i = a.h.effective(c, i-1) {
-			taken = taken || c.before(i).node == n && a.sel(&c.facts[i])
+		for i := a.h.effective(c, len(c.facts)-1); i >= 0; {
+			below := a.h.effective(c, i-1)
+			given := below >= 0 && a.sel(&c.facts[below])
+			taken := c.before(below+1).node == n && c.facts[i].node != n
+			if taken && !given && a.sel(&c.facts[i]) {
+				return true
+			}
+			i = below
 		}
 	}
-	return a.undo && existed && taken
+	return false
 }
 
 // removed reports whether the undone facts removed the last name of a node.

@@ -20,7 +20,7 @@ func (o *Oracle) settle(out *Outcome) {
 	// stay keeps endangered nodes. It reports whether it changed a goal.
 	stay := func(nodes []int, after map[Cell]Value) (changed bool) {
 		for _, n := range nodes {
-			if placed, _ := o.placed(out, n); o.kind[n] != unix.S_IFDIR || out.touched[n] > placed {
+			if o.kind[n] != unix.S_IFDIR || out.touched[n] > o.placed(out, n) {
 				out.Conflicts[Cell{EntryCell, n, ""}] = "changed since"
 			}
 			if !tried[n] && o.bringBack(out, n, after) {
@@ -160,8 +160,8 @@ func (o *Oracle) instead(n int, after map[Cell]Value, places map[int][]Cell) int
 
 // endangered returns nodes that would have no place: homeless ones, and those held by a directory
 // that has no place itself. It returns only nodes to which the undone facts gave a place, and which
-// others have changed since, by writing to a file or by adding an entry to a directory, or which the
-// undone facts had moved from another place.
+// others have changed since, by writing to a file or by adding an entry to a directory, or from which
+// the undone facts took a place that they had not given it.
 func (o *Oracle) endangered(out *Outcome, now, after map[Cell]Value, places map[int][]Cell) (homeless, held []int) {
 	is, inEntry, entries := o.places(now), map[int]bool{}, map[int]bool{}
 	for c, v := range after {
@@ -173,7 +173,7 @@ func (o *Oracle) endangered(out *Outcome, now, after map[Cell]Value, places map[
 		if _, there := places[n]; there {
 			continue
 		}
-		placed, taken := o.placed(out, n)
+		placed := o.placed(out, n)
 		removed := 0
 		for _, f := range out.facts {
 			if f.Cell.Kind == EntryCell && f.Before.Node == n {
@@ -181,13 +181,9 @@ func (o *Oracle) endangered(out *Outcome, now, after map[Cell]Value, places map[
 			}
 		}
 		_, exists := is[n]
-		moved := func() bool {
-			_, existed := o.places(o.Cells(placed - 1))[n]
-			return taken && existed
-		}
 		switch {
 		case placed == 0, !exists && !out.chosen[removed]: // in the latter case another process has removed the node
-		case out.touched[n] <= placed && !(exists && (entries[n] || moved())):
+		case out.touched[n] <= placed && !(exists && (entries[n] || o.tookPlace(out, n))):
 		case inEntry[n]:
 			held = append(held, n)
 		default:
@@ -197,19 +193,32 @@ func (o *Oracle) endangered(out *Outcome, now, after map[Cell]Value, places map[
 	return homeless, held
 }
 
-// placed returns the operation of the first undone fact that gave a node a place, and whether one of
-// the undone facts took a place from the node.
-func (o *Oracle) placed(out *Outcome, n int) (op int, taken bool) {
+// placed returns the operation of the first undone fact that gave a node a place, or 0 if there is
+// none.
+func (o *Oracle) placed(out *Outcome, n int) int {
 	for _, f := range o.Facts {
-		if f.Cell.Kind != EntryCell || !out.chosen[f.Seq] {
-			continue
+		if f.Cell.Kind == EntryCell && f.Value.Node == n && out.chosen[f.Seq] {
+			return f.Op
 		}
-		if f.Value.Node == n && op == 0 {
-			op = f.Op
-		}
-		taken = taken || f.Before.Node == n
 	}
-	return op, taken
+	return 0
+}
+
+// tookPlace reports whether the undone facts took a place from a node that they had not given it.
+func (o *Oracle) tookPlace(out *Outcome, n int) bool {
+	held, counts := map[Cell]Fact{}, map[int]bool{}
+	for _, f := range out.facts {
+		counts[f.Seq] = true
+	}
+	for _, f := range o.Facts {
+		if chosen := out.chosen[f.Seq]; f.Cell.Kind == EntryCell && (chosen || counts[f.Seq]) {
+			if by := held[f.Cell]; chosen && by.Value.Node == n && f.Value.Node != n && !out.chosen[by.Seq] {
+				return true
+			}
+			held[f.Cell] = f
+		}
+	}
+	return false
 }
 
 // movedOn reports whether an undone rename removed this name of a file and gave the file another
