@@ -86,15 +86,24 @@ func (h *past) emptyEntry(c *cell, v *store.Version) {
 		h.bySeq[v.Seq] = n
 		n.noteTime(v)
 		if v.Op == store.OpRmdir && len(n.entries) == 1 { // a removed directory was empty, so all names in it had been removed
-			for _, name := range slices.Sorted(maps.Keys(n.kids)) {
-				h.set(n.kids[name], nil, v)
-			}
+			h.setEmpty(n, v)
 		}
 	}
 	if v.Op == store.OpMoved {
 		h.leaving[arrival{v.To, v.Time}] = c.now().node
 	}
 	h.set(c, nil, v)
+}
+
+// setEmpty empties the entries of a directory and of the directories in it.
+func (h *past) setEmpty(d *node, v *store.Version) {
+	for _, name := range slices.Sorted(maps.Keys(d.kids)) {
+		c := d.kids[name]
+		if n := c.now().node; n != nil && n.dir() && len(n.entries) == 1 {
+			h.setEmpty(n, v)
+		}
+		h.set(c, nil, v)
+	}
 }
 
 // noteTime records the time that a file had when it lost a name. No version records a change of the

@@ -140,6 +140,25 @@ func TestRmdirOfMoreThanIsLive(t *testing.T) {
 	}
 }
 
+// A directory leaves the history as a whole, as by a move into a git directory, and a directory in it is
+// known only by a file. The undo used to have no step that makes the inner directory, so a redo left it.
+func TestUndoMakesADirectoryKnownByAFileInIt(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.Mkdir("d", storetest.DirMode), tr.Write("d/sub/deep/x", "1\n"))
+	c.as("A", "mv", "t1", 10)
+	c.do(tr.Change(store.OpRmdir, "d", "", tr.Files["d"]))
+	var made []store.Path
+	for _, s := range c.undo(Query{Select: store.Filter{Session: "A"}}).Steps {
+		if s.Do == store.DoMkdir {
+			made = append(made, s.Path)
+		}
+	}
+	if want := []store.Path{"d", "d/sub", "d/sub/deep"}; !slices.Equal(made, want) {
+		t.Errorf("made %q, want %q", made, want)
+	}
+}
+
 // If nothing was left of the newest action, undo had nothing to do, however often it was requested,
 // and the actions before it could not be undone.
 func TestUndoPassesByWhatLeftNothing(t *testing.T) {
