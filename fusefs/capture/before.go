@@ -111,8 +111,8 @@ func baseline(f fusefs.File, p string, st event.Stat, class ignore.Class) *spool
 	return &spool.Record{Kind: spool.KindVersion, Op: event.OpBaseline, Class: class, Path: p, Node: f.ID(), Stat: st, Time: time.Now().UnixNano()}
 }
 
-// Found records the state of an ignored name or of the root, which scans skip. It does not save the content of
-// regular files, because no operation is about to destroy it.
+// Found records the state of an ignored name or of the root, which scans skip. It does not save the
+// content of regular files, because no operation is about to destroy it.
 func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
 	mark, several := f.Mark(), !isDir(st) && st.Nlink > 1
 	if mark.Load()&markFound != 0 && !several {

@@ -19,8 +19,9 @@ import (
 
 // boundary holds excluded names that the history knows because something was moved from or to them,
 // or from or to a name in their subtree. These names count as ignored, even after another file gets
-// one of them, because an undo of the move must know what is in its way. If a directory came from a name that is not excluded, the names in
-// its subtree count as ignored too. Of any other directory the history knows only that it exists.
+// one of them, because an undo of the move must know what is in its way. If a directory came from a
+// name that is not excluded, the names in its subtree count as ignored too. Of any other directory the
+// history knows only that it exists.
 type boundary struct {
 	n     atomic.Int32
 	mu    sync.Mutex      // guards names; a leaf lock

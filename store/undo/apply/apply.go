@@ -138,7 +138,11 @@ type execution struct {
 // alone reports whether a step changes which file a name refers to, or what may be done in the
 // project's root. Such a step must not run concurrently with others.
 func alone(s *wire.PlanStep) bool {
-	return s.Do == "rmdir" || s.Do == "rename" || s.Do == "exchange" || s.Do == "link" || ofRoot(s)
+	switch s.Do {
+	case "rmdir", "rename", "exchange", "link":
+		return true
+	}
+	return ofRoot(s)
 }
 
 // ofRoot reports whether a step changes the metadata of the project's root. Its path is empty.
