@@ -179,7 +179,7 @@ func (n *inode) childPath(name string) string {
 }
 
 // Open implements File with a new read-only descriptor of the source file.
-func (n *inode) Open() (int, error) {
+func (n *inode) Open() (*os.File, error) {
 	// Our own reads must not change the access time.
 	fd, err := n.fs.openInode(n, unix.O_RDONLY|sys.NoAtime)
 	if err == unix.EPERM { // only the owner may read without changing the access time
@@ -193,9 +193,9 @@ func (n *inode) Open() (int, error) {
 		}
 	}
 	if err != nil {
-		return -1, &os.PathError{Op: "open", Path: n.LastPath(), Err: err}
+		return nil, &os.PathError{Op: "open", Path: n.LastPath(), Err: err}
 	}
-	return fd, nil
+	return os.NewFile(uintptr(fd), n.LastPath()), nil
 }
 
 func (n *inode) Stat() (event.Stat, error) {

@@ -38,11 +38,10 @@ func (r *recorder) add(format string, args ...any) {
 
 // content returns the content of a file, read through File.Open.
 func content(f File) string {
-	fd, err := f.Open()
+	h, err := f.Open()
 	if err != nil {
 		return "!" + err.Error()
 	}
-	h := os.NewFile(uintptr(fd), f.Path())
 	defer h.Close()
 	b, err := io.ReadAll(io.NewSectionReader(h, 0, 1<<20))
 	if err != nil {

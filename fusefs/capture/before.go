@@ -104,11 +104,7 @@ func (c *Capture) keepBaseline(f fusefs.File, p string, class ignore.Class) {
 }
 
 func (c *Capture) asFound(f fusefs.File, p string, st event.Stat, class ignore.Class) *spool.Record {
-	return baseline(f, p, c.withXattrs(f, st), class)
-}
-
-func baseline(f fusefs.File, p string, st event.Stat, class ignore.Class) *spool.Record {
-	return &spool.Record{Kind: spool.KindVersion, Op: event.OpBaseline, Class: class, Path: p, Node: f.ID(), Stat: st, Time: time.Now().UnixNano()}
+	return &spool.Record{Kind: spool.KindVersion, Op: event.OpBaseline, Class: class, Path: p, Node: f.ID(), Stat: c.withXattrs(f, st), Time: time.Now().UnixNano()}
 }
 
 // Found records the state of an ignored name or of the root, which scans skip. It does not save the
@@ -191,12 +187,12 @@ func (c *Capture) save(ch fusefs.Change, quit *canceller, p string, st event.Sta
 	if !isRegular(st) {
 		return
 	}
+	r := c.asFound(ch.File, p, st, class)
 	limit := c.opt.MaxFile
 	if class == ignore.Ignored {
 		limit = c.opt.MaxIgnored
 	}
 	if st.Size > limit {
-		r := c.asFound(ch.File, p, st, class)
 		r.TooLarge = true
 		c.append(r)
 		return
@@ -206,18 +202,12 @@ func (c *Capture) save(ch fusefs.Change, quit *canceller, p string, st event.Sta
 	if ch.Op == event.OpWrite { // a growing log must not use up the budget of removed files
 		most /= 2
 	}
-	reason := ""
 	if class == ignore.Ignored && !c.spend(st.Size, most) {
-		reason = "the hourly budget for ignored files is spent"
+		r.Reason = "the hourly budget for ignored files is spent"
 	} else if !c.waitRoom(quit) {
-		reason = c.fullReason()
+		r.Reason = c.fullReason()
 	}
-	if reason == "" && c.appendSmall(ch.File, baseline(ch.File, p, st, class), fusefs.Caller{}, markKnown) {
-		return
-	}
-	r := c.asFound(ch.File, p, st, class)
-	if reason != "" {
-		r.Reason = reason
+	if r.Reason != "" {
 		c.append(r)
 		c.gap(p, r.Seq, r.Reason)
 		return

@@ -52,7 +52,7 @@ func New(o Options) *Capture {
 	s := newSink(o)
 	c := &Capture{sink: s, scans: scans{sink: s}, copies: newCopies(s), git: newGitKeeper(o.Git), procs: map[procKey]spooledProcess{}, readings: map[uint32]*reading{}, lines: newLines()}
 	c.comm, _ = procfs.Comm(os.Getpid())
-	c.scans.running.Store(!o.AtOnce) // otherwise a new file is first reported with its version
+	c.scans.running.Store(true)
 	c.append(&spool.Record{Kind: spool.KindMount, Time: time.Now().UnixNano(), Mountpoint: o.Mountpoint, Source: o.Source, Version: o.Version})
 	c.copies.start()
 	c.ticker.Go(c.tick)
@@ -161,14 +161,11 @@ func (c *Capture) Closed(e fusefs.Closed) {
 		return
 	}
 	by := writerOf(e)
-	r := &spool.Record{Kind: spool.KindVersion, Op: e.Op, Class: class, Path: p, Node: e.File.ID(), Stat: e.Stat, Time: e.Time.UnixNano(), Idle: e.Idle}
+	r := &spool.Record{Kind: spool.KindVersion, Op: e.Op, Class: class, Path: p, Node: e.File.ID(), Stat: c.withXattrs(e.File, e.Stat), Time: e.Time.UnixNano(), Idle: e.Idle}
 	if class == ignore.Tracked && mark.Load()&markKnown != 0 && e.TailFrom >= fusefs.TailMin && e.Stat.Nlink < 2 && e.TailFrom <= e.Stat.Size {
 		r.TailFrom = e.TailFrom
 	}
-	if !keep || !c.appendSmall(e.File, r, by, markSafe|markKnown) {
-		r.Stat = c.withXattrs(e.File, e.Stat)
-		c.version(e.File, r, by, keep, (e.Held || c.opt.AtOnce) && e.Stat.Size <= inlineSize)
-	}
+	c.version(e.File, r, by, keep, (e.Held || c.opt.AtOnce) && e.Stat.Size <= inlineSize)
 	if p == "" {
 		c.settle(e.File, &canceller{ch: c.stop}, true) // the file's last descriptor may be about to be closed
 	}

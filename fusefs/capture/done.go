@@ -2,6 +2,7 @@ package capture
 
 import (
 	"errors"
+	"os"
 	"syscall"
 	"time"
 
@@ -431,22 +432,18 @@ func attributes(f fusefs.File) string {
 	var set attrs.Set
 	err := f.At(func(path string) error { set = attrs.Read(path); return nil })
 	if errors.Is(err, syscall.ENOTSUP) {
-		var fd int
-		fd, err = f.Open()
+		var file *os.File
+		file, err = f.Open()
 		if err == nil {
-			set = attrs.ReadFD(fd)
-			syscall.Close(fd)
+			set = attrs.ReadFD(int(file.Fd()))
+			file.Close()
 		}
 	}
 	if err != nil {
 		return ""
 	}
-	return noteBare(f, set)
-}
-
-func noteBare(f fusefs.File, set attrs.Set) string {
 	if set == attrs.None {
-		f.Mark().Or(markBare)
+		mark.Or(markBare)
 	}
 	return string(set)
 }

@@ -4,8 +4,6 @@ import (
 	"syscall"
 
 	"cachebro/fusefs"
-	"cachebro/store/leaf/attrs"
-	"cachebro/store/leaf/spool"
 )
 
 var _ fusefs.Releaser = (*Capture)(nil)
@@ -32,35 +30,16 @@ func (c *Capture) Released(f fusefs.File, fd int) {
 
 // transferFrom copies small content to the spool, through a descriptor that the caller closes.
 func (c *copies) transferFrom(j *job, fd int) error {
-	quiet(fd)
-	content, err := c.copySmall(j, fd)
-	if err != nil {
-		return err
-	}
-	if !c.seal(j) {
-		content.Abort()
-		return errLost
-	}
-	n := content.Len()
-	if err := content.Commit(j.rec.Seq); err != nil {
-		c.unseal(j)
-		return err
-	}
-	c.spooled.Add(n)
-	return nil
-}
-
-// copySmall copies small content into the spool, without its record.
-func (c *copies) copySmall(j *job, fd int) (*spool.Content, error) {
 	buf := smallBufs.Get().(*[]byte)
 	defer smallBufs.Put(buf)
+	quiet(fd)
 	for range 3 {
 		var before, after syscall.Stat_t
 		if err := syscall.Fstat(fd, &before); err != nil {
-			return nil, err
+			return err
 		}
 		if !j.intact(before.Size, mtime(&before)) {
-			return nil, errTorn
+			return errTorn
 		}
 		want := (*buf)[:before.Size-j.rec.TailFrom]
 		n := 0
@@ -70,7 +49,7 @@ func (c *copies) copySmall(j *job, fd int) (*spool.Content, error) {
 				continue
 			}
 			if err != nil {
-				return nil, err
+				return err
 			}
 			if m == 0 {
 				break
@@ -82,50 +61,22 @@ func (c *copies) copySmall(j *job, fd int) (*spool.Content, error) {
 		}
 		content, err := c.w.NewContent()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if _, err := content.Write(want); err != nil {
 			content.Abort()
-			return nil, err
+			return err
 		}
-		return content, nil
+		if !c.seal(j) {
+			content.Abort()
+			return errLost
+		}
+		if err := content.Commit(j.rec.Seq); err != nil {
+			c.unseal(j)
+			return err
+		}
+		c.spooled.Add(int64(n))
+		return nil
 	}
-	return nil, errTorn
-}
-
-// appendSmall appends the version r with its small content in one write, and sets those of the
-// marks that the version gives its file. It reads the content and the extended attributes through
-// one descriptor. It returns false, and has appended nothing, if the content is not small or cannot
-// be copied now. It works for AtOnce only, where no other goroutine records the same file at the
-// same time.
-func (c *Capture) appendSmall(f fusefs.File, r *spool.Record, by fusefs.Caller, marks uint32) bool {
-	size := r.Stat.Size
-	if !c.opt.AtOnce || !isRegular(r.Stat) || size == 0 || size > min(inlineSize, c.opt.MaxFile) || c.roomy() != nil {
-		return false
-	}
-	c.settle(f, &canceller{}, false) // the content of an earlier version comes first
-	f.Mark().And(^fusefs.MarkTimes)
-	fd, err := f.Open()
-	if err != nil {
-		return false
-	}
-	defer syscall.Close(fd)
-	content, err := c.copySmall(&job{f: f, rec: r}, fd)
-	if err != nil {
-		return false
-	}
-	r.Stat.Attrs = string(attrs.None)
-	if f.Mark().Load()&markBare == 0 {
-		r.Stat.Attrs = noteBare(f, attrs.ReadFD(fd))
-	}
-	r.HasContent = true
-	if !c.appendBy(by, r, content.Record(0)) {
-		content.Abort()
-		r.HasContent = false
-		return false
-	}
-	content.Keep()
-	c.spooled.Add(size - r.TailFrom)
-	f.Mark().Or(marksOf(r) & marks)
-	return true
+	return errTorn
 }
