@@ -28,18 +28,14 @@ func (o *contents) doneOn(n *inode, in *fuse.InHeader, op event.Op, sx *sys.Stat
 }
 
 // reportNames reports every name of n to the Observer before n gets another name or its mode, owner
-// or attributes change. If a file with several names is being written, its content is reported first,
-// because the state of a name that the Observer does not know has no author. The caller holds n.order.
-func (o *contents) reportNames(n *inode) {
+// or attributes change.
+func (o *namespace) reportNames(n *inode) {
 	if o.finder == nil || n.neverClosed() {
 		return
 	}
 	var sx sys.Stat
 	if err := o.statInode(n, &sx); err != nil {
 		return
-	}
-	if sx.Nlink > 1 && !n.isDir() {
-		o.closeContent(n, Caller{}, event.OpWrite, false)
 	}
 	o.finder.FoundAll(n, "", o.target(n), sx.Stat)
 }

@@ -221,34 +221,6 @@ func TestNamesOfIgnoredSymlink(t *testing.T) {
 	}
 }
 
-// An ignored file with two names is truncated through one name, and its mode is changed through the
-// other. The truncation is recorded first. It used to be recorded only as the state that the other name
-// had always had, so an undo left the file empty without a word.
-func TestChmodOfFileBeingWrittenByAnotherName(t *testing.T) {
-	m := mount(t, map[string]string{".gitignore": "*.ign\n", "a.ign": "first"}, nil)
-	err := os.Link(m.src+"/a.ign", m.src+"/b.ign")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.OpenFile(filepath.Join(m.dir, "a.ign"), os.O_WRONLY|os.O_TRUNC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = errors.Join(os.Chmod(filepath.Join(m.dir, "b.ign"), 0o600), f.Close())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, e := range m.end() {
-		if e.Kind == spool.KindVersion {
-			got = append(got, fmt.Sprintf("%v %s %d", e.Op, e.Path, e.Stat.Size))
-		}
-	}
-	if len(got) < 2 || got[0] != fmt.Sprint(event.OpBaseline, " a.ign 5") || !strings.HasPrefix(got[1], fmt.Sprint(event.OpWrite, " ")) {
-		t.Errorf("recorded %q, want the first state of a.ign and then its truncation", got)
-	}
-}
-
 // No scan records the state of the root, so it is recorded before its first change, also after a scan.
 func TestModeOfRootBeforeFirstChange(t *testing.T) {
 	m := mount(t, map[string]string{"f": "f"}, nil)
