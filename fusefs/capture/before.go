@@ -100,11 +100,11 @@ func (c *Capture) keepBaseline(f fusefs.File, p string, class ignore.Class) {
 	if err != nil || !isRegular(st) || c.scans.captured(p, st) {
 		return
 	}
-	c.version(f, c.asFound(f, p, st, class), fusefs.Caller{}, true, false)
+	c.version(f, asFound(f, p, st, class), fusefs.Caller{}, true, false)
 }
 
-func (c *Capture) asFound(f fusefs.File, p string, st event.Stat, class ignore.Class) *spool.Record {
-	return &spool.Record{Kind: spool.KindVersion, Op: event.OpBaseline, Class: class, Path: p, Node: f.ID(), Stat: c.withXattrs(f, st), Time: time.Now().UnixNano()}
+func asFound(f fusefs.File, p string, st event.Stat, class ignore.Class) *spool.Record {
+	return &spool.Record{Kind: spool.KindVersion, Op: event.OpBaseline, Class: class, Path: p, Node: f.ID(), Stat: withXattrs(f, st), Time: time.Now().UnixNano()}
 }
 
 // Found records the state of an ignored name or of the root, which scans skip. It does not save the
@@ -129,9 +129,10 @@ func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
 		}
 		return
 	}
-	r := c.asFound(f, name, st, class)
+	r := asFound(f, name, st, class)
 	r.Target = target
-	if isRegular(st) && st.Size > 0 {
+	unsaved := several && mark.Load()&markSafe == 0 // it may be empty only because another name is being written
+	if isRegular(st) && (st.Size > 0 || unsaved) {
 		r.Reason = spool.NotRead
 	}
 	if !c.append(r) {
@@ -149,7 +150,7 @@ func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
 // file's content is saved, but perhaps only under a name that was removed earlier.
 func (c *Capture) knownByOtherName(f fusefs.File, p string) {
 	if st, err := f.Stat(); err == nil && isRegular(st) && st.Nlink < 2 { // a file with several names is recorded by Found
-		r := c.asFound(f, p, st, ignore.Ignored)
+		r := asFound(f, p, st, ignore.Ignored)
 		r.Reason = spool.NotRead
 		c.append(r)
 	}
@@ -187,7 +188,7 @@ func (c *Capture) save(ch fusefs.Change, quit *canceller, p string, st event.Sta
 	if !isRegular(st) {
 		return
 	}
-	r := c.asFound(ch.File, p, st, class)
+	r := asFound(ch.File, p, st, class)
 	limit := c.opt.MaxFile
 	if class == ignore.Ignored {
 		limit = c.opt.MaxIgnored

@@ -154,7 +154,7 @@ func (c *Capture) enterAbove(p string) {
 		return
 	}
 	c.enterAbove(dir)
-	st, err := c.statDir(dir)
+	st, err := statDir(c.root, dir)
 	if err != nil {
 		c.opt.Logger.Debug("enter above", "path", p, "err", err)
 		return
@@ -163,9 +163,9 @@ func (c *Capture) enterAbove(p string) {
 	c.append(&spool.Record{Kind: spool.KindVersion, Op: event.OpBaseline, Class: ignore.Ignored, Path: dir, Stat: st, Time: time.Now().UnixNano()})
 }
 
-// statDir returns the attributes of a directory in the source.
-func (c *Capture) statDir(p string) (event.Stat, error) {
-	f, err := c.root.OpenFile(p, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+// statDir returns the attributes of a directory below root.
+func statDir(root *os.Root, p string) (event.Stat, error) {
+	f, err := root.OpenFile(p, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return event.Stat{}, err
 	}
@@ -183,7 +183,7 @@ func (c *Capture) recordExcluded(f fusefs.File, p, target string, st event.Stat,
 		return
 	}
 	f.Mark().Or(markExcluded)
-	r := c.asFound(f, p, st, ignore.Ignored)
+	r := asFound(f, p, st, ignore.Ignored)
 	r.Target = target
 	if isRegular(st) && st.Size > 0 {
 		r.Reason = spool.NotRead

@@ -161,7 +161,7 @@ func (c *Capture) Closed(e fusefs.Closed) {
 		return
 	}
 	by := writerOf(e)
-	r := &spool.Record{Kind: spool.KindVersion, Op: e.Op, Class: class, Path: p, Node: e.File.ID(), Stat: c.withXattrs(e.File, e.Stat), Time: e.Time.UnixNano(), Idle: e.Idle}
+	r := &spool.Record{Kind: spool.KindVersion, Op: e.Op, Class: class, Path: p, Node: e.File.ID(), Stat: withXattrs(e.File, e.Stat), Time: e.Time.UnixNano(), Idle: e.Idle}
 	if class == ignore.Tracked && mark.Load()&markKnown != 0 && e.TailFrom >= fusefs.TailMin && e.Stat.Nlink < 2 && e.TailFrom <= e.Stat.Size {
 		r.TailFrom = e.TailFrom
 	}
@@ -296,7 +296,7 @@ func (c *Capture) Outside(f fusefs.File, before, after event.Stat) {
 		c.gap(p, 0, "changed outside the mount before its content was captured")
 	}
 	f.Mark().And(^(markSafe | markKnown | markBare))
-	c.version(f, &spool.Record{Kind: spool.KindVersion, Op: event.OpOutside, Class: class, Path: p, Node: f.ID(), Stat: c.withXattrs(f, after), Time: time.Now().UnixNano()}, fusefs.Caller{}, keep, false)
+	c.version(f, &spool.Record{Kind: spool.KindVersion, Op: event.OpOutside, Class: class, Path: p, Node: f.ID(), Stat: withXattrs(f, after), Time: time.Now().UnixNano()}, fusefs.Caller{}, keep, false)
 }
 
 // Synced returns when the content of f is durable in the spool. It also sets markSynced, so that

@@ -39,7 +39,7 @@ func (c *Capture) Done(e fusefs.Event) {
 			if e.Op == event.OpChmod {
 				e.File.Mark().And(^markBare)
 			}
-			r.Stat = c.withXattrs(e.File, e.Stat)
+			r.Stat = withXattrs(e.File, e.Stat)
 		}
 	}
 	switch e.Op {
@@ -209,7 +209,7 @@ func (c *Capture) versionUnderOldName(f fusefs.File, p string) bool {
 		return false
 	}
 	if f.Mark().Load()&markSafe == 0 {
-		c.version(f, c.asFound(f, p, st, ignore.Ignored), fusefs.Caller{}, true, false)
+		c.version(f, asFound(f, p, st, ignore.Ignored), fusefs.Caller{}, true, false)
 	}
 	return true
 }
@@ -298,7 +298,7 @@ func (c *Capture) swapped(e fusefs.Event, p string, class ignore.Class, before, 
 		c.opt.Logger.Debug("exchanged", "path", p, "err", err)
 		return
 	}
-	r = &spool.Record{Kind: spool.KindVersion, Op: event.OpCreate, Class: class, Path: p, Target: target, Node: after.ID(), Stat: c.withXattrs(after, is), Time: e.Time.UnixNano()}
+	r = &spool.Record{Kind: spool.KindVersion, Op: event.OpCreate, Class: class, Path: p, Target: target, Node: after.ID(), Stat: withXattrs(after, is), Time: e.Time.UnixNano()}
 	switch {
 	case isDir(is):
 		r.Op = event.OpMkdir
@@ -317,7 +317,7 @@ func (c *Capture) versionUnderNewName(f fusefs.File, p string, e fusefs.Event) {
 		return
 	}
 	c.version(f, &spool.Record{Kind: spool.KindVersion, Op: event.OpWrite, Class: ignore.Tracked, Path: p,
-		Node: f.ID(), Stat: c.withXattrs(f, st), Time: e.Time.UnixNano()}, e.Caller, true, false)
+		Node: f.ID(), Stat: withXattrs(f, st), Time: e.Time.UnixNano()}, e.Caller, true, false)
 }
 
 // discardedDir counts the files that were removed with an excluded directory. If the directory is the
@@ -448,7 +448,7 @@ func attributes(f fusefs.File) string {
 	return string(set)
 }
 
-func (c *Capture) withXattrs(f fusefs.File, st event.Stat) event.Stat {
+func withXattrs(f fusefs.File, st event.Stat) event.Stat {
 	if st.Mode&modeType != modeLink {
 		st.Attrs = attributes(f)
 	}

@@ -221,6 +221,38 @@ func TestNamesOfIgnoredSymlink(t *testing.T) {
 	}
 }
 
+// An ignored file with two names is truncated through one name, and its mode is changed through the
+// other. That it is empty is not its content under the other name. It used to be recorded as such, so an
+// undo left the file empty without a word.
+func TestChmodOfFileBeingWrittenByAnotherName(t *testing.T) {
+	m := mount(t, map[string]string{".gitignore": "*.ign\n", "a.ign": "first"}, nil)
+	err := os.Link(m.src+"/a.ign", m.src+"/b.ign")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(filepath.Join(m.dir, "a.ign"), os.O_WRONLY|os.O_TRUNC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(os.Chmod(filepath.Join(m.dir, "b.ign"), 0o600), f.Close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, e := range m.end() {
+		if e.Kind != spool.KindVersion || e.Op != event.OpBaseline || e.Path != "b.ign" {
+			continue
+		}
+		found = true
+		if e.Reason != spool.NotRead {
+			t.Errorf("b.ign is recorded with the content of %d bytes", e.Stat.Size)
+		}
+	}
+	if !found {
+		t.Error("b.ign is not recorded")
+	}
+}
+
 // No scan records the state of the root, so it is recorded before its first change, also after a scan.
 func TestModeOfRootBeforeFirstChange(t *testing.T) {
 	m := mount(t, map[string]string{"f": "f"}, nil)

@@ -106,7 +106,7 @@ func timeOf(r *spool.Record) time.Time { return time.Unix(0, r.Time) }
 func New(o Options) (*Recorder, error) {
 	r := &Recorder{o: o, places: o.Places, resolver: resolver{places: o.Places}, tracks: map[string]*track{}, dirs: map[string]bool{}, roots: map[string]rooted{}, entries: map[string]*entry{}, opening: map[uint32]*entry{}}
 	r.callers = fusefs.NewCallers(r.described)
-	r.resolver.nameOf = r.nameOf
+	r.resolver.tracks = r.tracks
 	var err error
 	r.resolver.root, err = rootAt("/")
 	if err != nil {
@@ -531,7 +531,7 @@ func (r *Recorder) change(n *notifier.Notice, by fusefs.Caller, path string, fol
 		return
 	}
 	e := r.current(s, by)
-	r.recordState(e, s)
+	e.recordState(s)
 	r.otherNames(e, s)
 	r.takeOver(e)
 	e.altered = true
@@ -554,7 +554,7 @@ func (r *Recorder) takeOver(e *entry) {
 }
 
 // recordState records the state of a name that the history may not know.
-func (r *Recorder) recordState(e *entry, s spot) {
+func (e *entry) recordState(s spot) {
 	e.track.capture.Found(e.file, e.track.rel(s.path), target(s.path, s.st), s.st)
 }
 
@@ -565,7 +565,7 @@ const mostFound = 50_000
 // could not tell which names the files had. Ignored files are recorded too, because they may later
 // get a name that is not ignored. In a plan of ours they are left out, because their history would
 // begin in the middle of the changes that the plan undoes.
-func (r *Recorder) foundBelow(t *track, s spot, of origin) {
+func (t *track) foundBelow(s spot, of origin) {
 	if !isDir(s.st) {
 		return
 	}
@@ -618,20 +618,6 @@ func (r *Recorder) otherNames(e *entry, s spot) {
 	}
 }
 
-// nameOf returns the absolute path of a name that leads to a file, or "" if none is known.
-func (r *Recorder) nameOf(in event.Inode) string {
-	for _, t := range r.tracks {
-		f := t.files[in]
-		if f == nil {
-			continue
-		}
-		if name := f.otherName(""); name != "" {
-			return t.abs(name)
-		}
-	}
-	return ""
-}
-
 // make handles a call that makes a directory, a symbolic link, a socket or a special file.
 func (r *Recorder) make(n *notifier.Notice, by fusefs.Caller, path string, of origin) {
 	s, ok := r.resolver.resolve(n, path, false)
@@ -667,7 +653,7 @@ func (r *Recorder) losing(e *entry, s spot, by fusefs.Caller, o event.Op) {
 		e.track.capture.Before(fusefs.Change{File: e.file, Caller: by, Op: o, Name: e.track.rel(s.path)})
 	}
 	if !isRegular(s.st) || s.st.Nlink > 1 {
-		r.recordState(e, s)
+		e.recordState(s)
 		r.otherNames(e, s)
 	}
 }
@@ -692,8 +678,8 @@ func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, f
 	r.settleBelow(a)
 	ea := r.current(a, by)
 	o := &op{op: event.OpRename, from: a, to: b, a: ea.track, b: r.trackOf(b.path), file: ea.file, target: target(a.path, a.st), by: by, when: time.Now(), tid: n.PID}
-	r.recordState(ea, a)
-	r.foundBelow(o.a, a, of)
+	ea.recordState(a)
+	o.a.foundBelow(a, of)
 	written := r.recordWritten(ea, a.st)
 	if written || o.a != o.b && isRegular(a.st) {
 		o.a.capture.Before(fusefs.Change{File: ea.file, Caller: by, Op: event.OpUnlink, Name: o.a.rel(a.path)})
@@ -704,9 +690,9 @@ func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, f
 		o.replaced = eb.file
 		if flags&unix.RENAME_EXCHANGE != 0 {
 			o.op = event.OpExchange
-			r.recordState(eb, b)
+			eb.recordState(b)
 			r.recordWritten(eb, b.st)
-			r.foundBelow(o.b, b, of)
+			o.b.foundBelow(b, of)
 		} else {
 			r.losing(eb, b, by, event.OpRename)
 		}
@@ -748,7 +734,7 @@ func (r *Recorder) link(n *notifier.Notice, by fusefs.Caller, from, to string, f
 		return
 	}
 	e := r.current(a, by)
-	r.recordState(e, a)
+	e.recordState(a)
 	r.recordWritten(e, a.st)
 	r.parents(b.path)
 	r.addOp(&op{op: event.OpLink, from: a, to: b, a: t, b: t, file: e.file, target: target(a.path, a.st), by: by, when: time.Now(), tid: n.PID})

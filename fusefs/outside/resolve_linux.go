@@ -29,10 +29,10 @@ type spot struct {
 // resolver finds the places that the paths of calls lead to. The Recorder's mu guards it.
 type resolver struct {
 	places   *Places
-	nameOf   func(event.Inode) string // returns a path that leads to a file, or "" if none is known
-	root     root                     // of this process
-	overlays []mounts.Mount           // the cachebro mounts found so far
-	last     resolvedDir              // the directory of the last path in the present call; most renames stay in one directory
+	tracks   map[string]*track // the open histories, by root; shared with the Recorder
+	root     root              // of this process
+	overlays []mounts.Mount    // the cachebro mounts found so far
+	last     resolvedDir       // the directory of the last path in the present call; most renames stay in one directory
 }
 
 // resolvedDir is a directory as a call names it, and its real path. It is valid during one call.
@@ -149,6 +149,20 @@ func (r *resolver) directory(path string) (spot, bool) {
 	}
 	here, ok := lstat(real)
 	return spot{real, sx.Stat, true}, ok && sameInode(here, sx.Stat) && !r.places.Skipped(real)
+}
+
+// nameOf returns the absolute path of a name that leads to a file, or "" if none is known.
+func (r *resolver) nameOf(in event.Inode) string {
+	for _, t := range r.tracks {
+		f := t.files[in]
+		if f == nil {
+			continue
+		}
+		if name := f.otherName(""); name != "" {
+			return t.abs(name)
+		}
+	}
+	return ""
 }
 
 func (r *resolver) resolveIn(prefix, dir, base string) (spot, bool) {

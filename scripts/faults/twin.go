@@ -598,7 +598,12 @@ func (t *trial) phase(p *place, phase string, args []string, different func(now 
 	if phase == "paths" {
 		unheard := map[string]bool{}
 		list = slices.DeleteFunc(list, func(d difference) bool {
-			return t.movedAsSaid(said, args, d, before, after) || t.movedAway(said, args, d) || t.movedBack(said, args, d) || t.alongWith(said, args, d) || t.byUnknownName(p, unheard, args, d)
+			switch {
+			case t.movedAsSaid(said, args, d, before, after), t.movedAway(said, args, d), t.movedBack(said, args, d),
+				t.alongWith(said, args, d), t.byUnknownName(p, unheard, args, d):
+				return true
+			}
+			return false
 		})
 	}
 	problems := problemLines(said)

@@ -191,8 +191,11 @@ func (c *execution) stretch(ctx context.Context, steps []wire.PlanStep) (n int, 
 	}
 	for ; n < len(steps) && err == nil; n++ {
 		s := &steps[n]
-		if n > 0 && (alone(s) || alone(&steps[n-1]) || under.meet(s.Path) || c.places.full()) {
-			break
+		if n > 0 {
+			together := !alone(s) && !alone(&steps[n-1])
+			if !together || under.meet(s.Path) || c.places.full() {
+				break
+			}
 		}
 		under[string(s.Path)] = true
 		if c.done[s.N] {

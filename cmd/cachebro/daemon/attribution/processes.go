@@ -58,7 +58,8 @@ func ProcessRow(p Process) (key string, val []byte) {
 func parse(key string, val []byte) (p Process, ok bool) {
 	var r row
 	id, comm, found := strings.Cut(key, "/")
-	if p.Key, ok = parseProcKey(id); !ok || !found || json.Unmarshal(val, &r) != nil {
+	p.Key, ok = parseProcKey(id)
+	if !ok || !found || json.Unmarshal(val, &r) != nil {
 		return p, false
 	}
 	p.Parent, p.UID, p.Group, p.Comm, p.Dir, p.Seen = Key{r.PPID, r.PStart}, r.UID, r.Group, comm, string(r.Dir), r.Seen
