@@ -486,6 +486,29 @@ func TestAlteredAfterNameIsLost(t *testing.T) {
 	}
 }
 
+// TestMadeAgainAfterRemoval: a file is opened for writing and soon afterwards removed, and a process
+// that is not watched makes it again. The new file used to be recorded as made by the process that had
+// removed the old one. So an undo that an agent carried out right after its rm belonged to rm's prompt.
+func TestMadeAgainAfterRemoval(t *testing.T) {
+	p := newPlace(t)
+	p.write("one", "first")
+	p.open("one", unix.O_WRONLY)
+	p.r.Settle()
+	p.unlink("one")
+	if err := os.Remove(p.path("one")); err != nil {
+		t.Fatal(err)
+	}
+	p.r.Settle()
+	p.write("one", "second")
+	if err := p.r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	changes, _ := p.told()
+	if want := (told{{event.OpUnlink, "one"}}); !slices.Equal(changes, want) {
+		t.Errorf("reported %v, want %v", changes, want)
+	}
+}
+
 // TestFailedCall: a failed call is not reported when another thread later makes a call with the
 // same effect. A directory that could not be removed used to be reported as removed when it was
 // exchanged with a file.

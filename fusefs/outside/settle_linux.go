@@ -185,7 +185,7 @@ func (r *Recorder) goneByOthers(path string) {
 		e.track.forget(e.file)
 	}
 	e.track.capture.Done(ev)
-	r.absent(path)
+	r.absent(path, ev.Time)
 }
 
 // altered handles an existing file that the tree may have changed. New content is recorded before a
@@ -341,15 +341,20 @@ func (r *Recorder) recordRemoval(o *op) {
 		o.file.dropName(ev.Path)
 	}
 	o.a.capture.Done(ev)
-	r.absent(o.from.path)
+	r.absent(o.from.path, o.when)
 	o.a.forget(o.file)
 }
 
-// absent records that a path does not exist.
-func (r *Recorder) absent(path string) {
+// absent records that a path did not exist after a call at the given time. No result of earlier calls
+// is awaited any more. Otherwise a file that somebody else makes there would count as the work of the
+// process that removed the path.
+func (r *Recorder) absent(path string, when time.Time) {
 	delete(r.dirs, path)
 	if e := r.entries[path]; e != nil {
 		e.known, e.file, e.writers = event.Stat{}, nil, nil
+		if !e.when.After(when) {
+			r.unawait(e)
+		}
 	}
 }
 
@@ -414,7 +419,7 @@ func (r *Recorder) recordMove(o *op, from, to event.Stat) {
 		}
 		ev.Class2 = ev.Class
 		o.a.capture.Done(ev)
-		r.absent(o.from.path)
+		r.absent(o.from.path, o.when)
 		o.a.forget(o.file)
 		e := r.touch(spot{path: o.to.path}, o.by)
 		if e.known.Ino == 0 || isRegular(e.known) {
@@ -424,7 +429,7 @@ func (r *Recorder) recordMove(o *op, from, to event.Stat) {
 		return
 	}
 	o.file.addName(b)
-	r.absent(o.from.path)
+	r.absent(o.from.path, o.when)
 	r.stillHeld(r.noteState(o.to.path, o.b, known, o.file, o), fromWriters, to)
 	if isDir(to) || o.op == event.OpExchange {
 		r.shift(o, o.op == event.OpExchange)
