@@ -62,7 +62,7 @@ type batchGroups struct {
 	tips    tips
 	made    []*group // in order
 	lists   map[uint64]*list
-	due     map[Path]*group // paths whose newest versions are not in batch.cur yet, with the last group that moved them
+	due     map[Path]*group // renamed directories, with the last group of each, whose paths are not in batch.cur yet
 	edits   map[workingKey]*edits
 	altered map[uint64]*members // groups to write again, by first number
 }
@@ -184,8 +184,8 @@ func (b *batch) addGroup(c *Change, number, prev uint64) error {
 	return nil
 }
 
-// vacant reports whether nothing exists in a path's subtree. It returns false if it cannot know
-// that without looking at each path.
+// vacant reports whether nothing exists in a path's subtree. It returns false if finding out would
+// mean looking at each path.
 func (b *batch) vacant(p Path) (bool, error) {
 	if b.groups.tips.vacated[p] {
 		return true, nil
@@ -293,7 +293,7 @@ func (b *batch) version(seq uint64) (Version, error) {
 	return v, nil
 }
 
-// replace writes a version that the log already has.
+// replace overwrites a version that is already in the log.
 func (b *batch) replace(v *Version) error {
 	if g := b.groups.groupOf(v.Seq); g != nil {
 		return b.groups.alter(g, v.Seq, v)

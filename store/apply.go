@@ -17,9 +17,9 @@ import (
 // pass the same batch again. A nil checkpoint leaves the old one unchanged. If the checkpoint
 // equals the stored one, the batch is already stored and Apply does nothing.
 //
-// Apply returns the new versions. An unchanged file gets none. Apply does not return the versions
-// of groups, that is, those of the paths in a renamed directory. The store keeps references to the
-// contents, so the caller must not modify them afterwards.
+// Apply returns the new versions. An unchanged file gets none. The versions of the paths in a
+// renamed directory are not returned. The store keeps references to the contents, so the caller
+// must not modify them afterwards.
 func (s *Store) Apply(ctx context.Context, cs []Change, checkpoint []byte) ([]Version, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -140,16 +140,16 @@ func (b *batch) change(c *Change, i int) error {
 }
 
 // byKnownName handles a change of content or mode that was made through an untracked name of a file
-// with several names. It redirects the change to a tracked name of the file. If the change was made
-// through an excluded or removed name (""), an ignored name will do as well. byKnownName returns
-// false if the history has no such name.
+// with several names. It redirects the change to a tracked name of the file, or to an ignored one
+// if the change was made through an excluded or removed name (""). It returns false if the history
+// has no such name.
 func (b *batch) byKnownName(c *Change) (bool, error) {
 	if c.Class == event.Tracked {
 		return true, nil
 	}
 	switch c.Op {
 	case OpWrite, OpTruncate, OpOutside, OpChmod:
-	case OpBaseline, OpCreate: // these operations found content and did not write any
+	case OpBaseline, OpCreate: // these operations only found the content
 		if c.Class != event.Excluded {
 			return true, nil
 		}
@@ -230,7 +230,7 @@ func isRegular(st Stat) bool { return st.Mode&unix.S_IFMT == unix.S_IFREG || st.
 func isLink(st Stat) bool    { return st.Mode&unix.S_IFMT == unix.S_IFLNK }
 
 // write records a regular file with its new content, or with the reason why its content is missing.
-// For a baseline the file may also be a link or directory, which plain records.
+// A baseline may also describe a link or directory, which plain records.
 func (b *batch) write(c *Change, i int) error {
 	if !isRegular(c.Stat) {
 		return b.plain(c)
@@ -287,8 +287,7 @@ func (b *batch) write(c *Change, i int) error {
 	return b.otherNames(v)
 }
 
-// countArrival adjusts the link counts when one file replaces another at a path. It adjusts the
-// counts of both files.
+// countArrival adjusts the link counts of both files when one replaces the other at a path.
 func (b *batch) countArrival(c *Change, was Version, live bool) error {
 	if c.Stat.Ino == 0 || live && InodeOf(was.Stat) == InodeOf(c.Stat) {
 		return nil
@@ -304,9 +303,10 @@ func (b *batch) countArrival(c *Change, was Version, live bool) error {
 // clockStep is longer than the resolution of any file system's timestamps, in ns.
 const clockStep = int64(20e6)
 
-// unwritten reports whether a file that became unreadable still has the captured content because it
-// was not written to since. A file captured within clockStep of a write does not count, because a
-// further write could have left its mtime unchanged.
+// unwritten reports whether a file that has become unreadable still has the content that was
+// captured last, because nobody has written to it since. It returns false if the content was
+// captured within clockStep of a write, because a further write could have left the mtime
+// unchanged.
 func unwritten(cur Version, st Stat) bool {
 	return cur.Blob != (Hash{}) && InodeOf(cur.Stat) == InodeOf(st) && cur.Stat.Size == st.Size &&
 		cur.Stat.Mtime == st.Mtime && max(cur.Time, cur.Taken)-st.Mtime > clockStep
@@ -393,8 +393,8 @@ func (b *batch) byOtherName(c *Change, ok func(Version) bool) (Version, bool, er
 	return Version{}, false, nil
 }
 
-// byLostName looks at the most recently removed name of the change's file and returns its last
-// version that has content. It returns none if the file was written to since.
+// byLostName returns the last version with content of the name that the change's file lost most
+// recently. It returns none if the file was written to since.
 func (b *batch) byLostName(c *Change) (Version, bool, error) {
 	names, err := b.names(c.Stat, c.Path)
 	if err != nil {
@@ -490,7 +490,7 @@ func (b *batch) chmod(c *Change) error {
 	return nil
 }
 
-// Found is the content of a version that was stored without its content.
+// Found is a version that was stored without its content, and that content.
 type Found struct {
 	Version Version
 	Content []byte

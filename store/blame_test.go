@@ -51,9 +51,9 @@ func TestBlameGrowingLog(t *testing.T) {
 	check("two lines more")
 }
 
-// Blame does not read every version of a growing file, but answers as if it had read them all. The
-// file grows by any number of lines, by half a line or by nothing, changes in the middle, becomes
-// shorter or empty, or gets an earlier text again. Blame is also asked about past versions.
+// Blame does not read every version of a growing file, but answers as if it had. The file grows by
+// whole lines, by half a line or by nothing, changes in the middle, becomes shorter or empty, or
+// gets an earlier text again. Blame is also asked about past versions.
 func TestBlameLooksAhead(t *testing.T) {
 	for seed := range uint64(4) {
 		rnd := rand.New(rand.NewPCG(seed, 7))

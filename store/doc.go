@@ -16,7 +16,7 @@
 //	p path NUL seq               op, class: the history of a path
 //	d seq                        group: the versions that the rename of a directory made below it
 //	D seq n                      a list of the paths in the directory, piece n; groups may share it
-//	z seq/256                    lowest and highest time of the versions in this block, and who made all of them
+//	z seq/256                    lowest and highest time of the versions in this block, and their author if they have only one
 //	i kind id NUL seq            kind s session, p prompt, t tool call, u plan
 //	l dev ino birth path         names of an inode that has several
 //	L dev ino birth              how many it has

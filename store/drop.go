@@ -129,7 +129,7 @@ func (v *View) crowded(ctx context.Context, keep int) (all []Outdated, ends []in
 		all = append(all, Outdated{Seq: seq, Path: at})
 	}
 	end()
-	for at = range grouped { // the paths left over have only grouped versions, so no p key named them
+	for at = range grouped { // the remaining paths have only versions of groups, which have no p keys
 		end()
 	}
 	// Walk through the log once. Looking up each version takes ten times as long.

@@ -57,7 +57,8 @@ func Hint(err error) string {
 	return ""
 }
 
-// BaseError names the change whose TailFrom could not be resolved. Nothing of its batch was stored.
+// BaseError identifies the change whose TailFrom could not be resolved. Nothing of its batch was
+// stored.
 // errors.Is reports it as ErrNoBase.
 type BaseError struct {
 	Index int  // index of the change in the slice given to Apply

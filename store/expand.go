@@ -10,8 +10,8 @@ import (
 // This file handles the changes that make more than one version: removal, rename, exchange
 // and link.
 
-// preimage stores the content that a destructive change brings along. The content becomes a version
-// of the path from just before the change.
+// preimage stores the old content that a destructive change carries, as a version of the path from
+// just before the change.
 func (b *batch) preimage(c *Change, cur Version, live bool) (Version, bool, error) {
 	if !c.HasContent || c.TailFrom > 0 {
 		return cur, live, nil
@@ -130,10 +130,10 @@ func (b *batch) removeBelow(c *Change, dir Path, before int64) error {
 }
 
 // replacedUnseen records removals that were not observed, if a change shows that a directory was
-// replaced by another one. If the change's directory is not the one that the store knows at that
-// path, everything recorded in the subtree before the new directory was made is recorded as
-// removed. If a rename replaces a directory, the whole subtree of the replaced directory is
-// recorded as removed. Only histories without scans need this (see Options.Unscanned).
+// replaced by another one. If the store knows another directory at the path of the change,
+// everything recorded in that subtree before the new directory was made is recorded as removed. If
+// a rename replaces a directory, the replaced directory's whole subtree is recorded as removed.
+// Only histories without scans need this (see Options.Unscanned).
 func (b *batch) replacedUnseen(c *Change) error {
 	if !b.s.opt.Unscanned || !isDir(c.Stat) {
 		return nil
@@ -375,7 +375,7 @@ func (b *batch) link(c *Change) error {
 			return err
 		}
 		if cur.Stat.Nlink < 2 && c.Stat.Nlink > 1 && InodeOf(cur.Stat) == InodeOf(c.Stat) {
-			cur.Stat.Nlink = c.Stat.Nlink // shows readers that the file has a count of its own
+			cur.Stat.Nlink = c.Stat.Nlink // a count above 1 makes readers look up the present one (see Current)
 			b.changed(b.counts[InodeOf(c.Stat)].counted(cur), nil)
 		}
 	}

@@ -8,8 +8,8 @@ import (
 )
 
 // The log without baselines equals the whole log minus the baselines, in each direction and between
-// any bounds. This holds for runs of complete scans, for runs that changes interrupted, and for a
-// run that a reopened store continues.
+// any bounds. The baselines come from complete scans, from scans that changes interrupt, and from a
+// scan that a reopened store continues.
 func TestLogPassesOverWhatWasFound(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(dir, testOptions())

@@ -36,11 +36,12 @@ const (
 	tipsMost = 16
 )
 
-// group stands for the versions that a rename of a directory made in its subtree. It is immutable.
+// group represents the versions that the rename of a directory made in its subtree. It is
+// immutable.
 type group struct {
 	first, last uint64 // numbers of its versions
 	from, to    Path   // of the directory
-	list        uint64 // number of the list, which is the first number of the group that it was made for
+	list        uint64 // the list's number: the first version number of the group that it was made for
 	prev        uint64 // first number of the previous group with the same list; 0: this is the first one
 	time        int64
 	actor       *Actor
@@ -302,8 +303,8 @@ func (gs *groups) put(g *group) {
 	gs.below[g.to] = placed(gs.below[g.to], g)
 }
 
-// placed returns the groups with g added in order, or in place of the group with its number.
-// Readers that hold all see no change.
+// placed returns all with g inserted in order, or with g instead of the group with the same number.
+// Readers that hold the old slice see no change.
 func placed(all []*group, g *group) []*group {
 	i, known := slices.BinarySearchFunc(all, g.first, byFirst)
 	switch {
@@ -567,8 +568,7 @@ func (c *cursor) read(over pass) (o Version, passed bool) {
 }
 
 // pathWalk walks through the versions of one path, newest first. It reads only the versions that it
-// returns. A temporary name that every save uses has thousands of versions, and the log walks back
-// through them for each save.
+// returns, because a temporary name that is used for every save has thousands of versions.
 type pathWalk struct {
 	v      *View
 	path   Path

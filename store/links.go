@@ -8,15 +8,14 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// This file maintains the names of files with several names (hard links), and their link counts.
-// Each version holds the link count at its time. A new name of a file with 5,000 names changes the
-// count in the newest versions of all of them, so these are not rewritten. Instead, one record of
-// the file holds the present count, and whoever reads the newest version of a name with several
-// names takes the count from there (see counted). A name's version gets the count of its time when
-// the name gets a newer version.
+// This file maintains the names of files with several names (hard links), and their link counts. A
+// version holds the link count at its time. A new name of a file with 5,000 names would change the
+// newest versions of all of them, so they are not rewritten. Instead, one record per file holds the
+// present count, and readers of a newest version take the count from it (see counted). When a name
+// gets a newer version, the count of that moment is written into the older one.
 
-// linkCount is the present link count of a file, the value of an L key. It applies to the versions
-// of the file's names that are not newer.
+// linkCount is the present link count of a file, the value of an L key. It applies to the newest
+// versions of the file's names up to number Seq.
 type linkCount struct {
 	Seq     uint64 `cbor:"1,keyasint"` // newest version when the count was noted
 	Nlink   uint32 `cbor:"2,keyasint"`
@@ -80,7 +79,7 @@ func (b *batch) countNames(st Stat, more int, linked int64) error {
 	return nil
 }
 
-// recounted is like counted. If the count changes the version, it is written again.
+// recounted is like counted, and writes the version again if its count has changed.
 func (b *batch) recounted(v Version) (Version, error) {
 	l, err := b.linkCount(InodeOf(v.Stat))
 	if err != nil {
@@ -113,7 +112,7 @@ func (b *batch) name(st Stat, p Path) error {
 	return b.w.Set(keyLink(st, p), nil)
 }
 
-// names lists all recorded names of an inode, apart from except.
+// names lists all recorded names of an inode except one.
 func (b *batch) names(st Stat, except Path) ([]Path, error) {
 	prefix := keyLinkPrefix(InodeOf(st))
 	it := b.w.Snapshot().NewIterator(badger.IteratorOptions{Prefix: prefix})

@@ -16,7 +16,7 @@ import (
 )
 
 // A batch counts the names of a file once, at its end, and writes the newest version of a path
-// once. The log and the newest versions equal those of the same changes applied one by one.
+// once. The result is the same as if the changes were applied one by one.
 func TestNamesInBatches(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		one, many := storetest.FreshRapid(r, storetest.Options()), storetest.FreshRapid(r, storetest.Options())

@@ -50,8 +50,8 @@ type Plan struct {
 	Cells []Cell `cbor:"14,keyasint,omitempty"`
 	// Since is the oldest version that was read to make the plan.
 	Since uint64 `cbor:"15,keyasint,omitempty"`
-	// Undoes is the oldest version of the action that the plan undoes as the last one; 0: the plan
-	// is no undo of a last action.
+	// Undoes is the oldest version of the undone action, if the plan undoes the last action; 0 for
+	// other plans.
 	Undoes uint64 `cbor:"16,keyasint,omitempty"`
 	// Done holds the numbers of the steps that were carried out.
 	Done []int `cbor:"-"`
@@ -118,8 +118,8 @@ const (
 	CellMeta    = 3 // the mode, owner and attributes of a file or directory
 )
 
-// Cell says which version's value a plan gives to one cell. It identifies the cell even if its
-// directory or file has been renamed since.
+// Cell records which version's value a plan gives to one cell. It still identifies the cell after
+// its directory or file has been renamed.
 type Cell struct {
 	_    struct{} `cbor:",toarray"`
 	Kind uint8

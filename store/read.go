@@ -196,7 +196,7 @@ func (v *View) Current(p Path) (Version, bool, error) {
 	return l.counted(o), found, nil
 }
 
-// asRecorded is like Current, but the link count of a file with several names may be an earlier one.
+// asRecorded is like Current, but the link count of a file with several names may be outdated.
 func (v *View) asRecorded(p Path) (Version, bool, error) {
 	if o, ok := v.s.current.Get(p); ok && o.Seq != 0 && o.Seq <= v.seq {
 		return o, true, nil
@@ -373,8 +373,8 @@ func (s *Store) AtSeq(p Path, seq uint64) (out Version, found bool, err error) {
 }
 
 // Live calls fn with the newest version of each existing path that is prefix or in its subtree,
-// parents first, until fn returns an error, which Live returns. Unlike that of Current, the link
-// count of a file with several names may be an earlier one.
+// parents first, until fn returns an error, which Live returns. The link count of a file with
+// several names may be outdated; Current returns the present one.
 func (v *View) Live(prefix Path, fn func(Version) error) error {
 	if prefix != "" {
 		item, err := v.txn.Get(keyCurrent(prefix))
@@ -444,7 +444,7 @@ func (s *Store) Live(prefix Path, fn func(Version) error) error {
 	return s.View(func(v *View) error { return v.Live(prefix, fn) })
 }
 
-// NamesOf lists all names that the history knows of those files that have or had several names.
+// NamesOf lists the recorded names of the given files. Names are recorded once a file has several.
 func (v *View) NamesOf(files []Inode) (all []Path, err error) {
 	prefixes := make([][]byte, len(files))
 	for i, in := range files {

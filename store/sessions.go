@@ -205,12 +205,12 @@ func compare[T int64 | uint64](a, b T) int {
 	return 0
 }
 
-// Beginning returns the sessions that have versions and whose IDs begin with text.
+// Beginning returns the IDs of sessions that begin with text. The sessions have versions.
 func (s *Sessions) Beginning(text string) ([]string, error) {
 	return s.namesInIndex(ixSession, text)
 }
 
-// PromptsBeginning returns the prompts that have versions and whose IDs begin with text.
+// PromptsBeginning returns the IDs of prompts that begin with text. The prompts have versions.
 func (s *Sessions) PromptsBeginning(text string) ([]string, error) {
 	return s.namesInIndex(ixPrompt, text)
 }

@@ -46,10 +46,10 @@ type candidate struct {
 	frames []packFrame
 }
 
-// Adopt hard-links the pack files of siblings into this store and offers their contents. If an
-// offered content is stored later, it refers to the linked file. Linked files that are never used
-// are removed later. Adopt returns the number of offered contents. It is called for a new store
-// before its first scan, and does not disturb siblings that are in use.
+// Adopt hard-links the pack files of siblings into this store and offers their contents. An offered
+// content that is stored later only refers to the linked file. Linked files that are never used are
+// removed later. Adopt returns the number of offered contents. It is called for a new store before
+// its first scan, and does not disturb siblings that are in use.
 func (s *Store) Adopt(ctx context.Context) (int, error) {
 	s.Lock()
 	defer s.Unlock()

@@ -175,8 +175,8 @@ func ComparePlaces(a, b Place) int {
 }
 
 // Places calls fn with the place of each content. kept is false if the content is not stored or
-// unreadable. hs must be sorted. One walk over the headers of many contents takes a quarter of the
-// time of looking each of them up, which would decompress the block of 50 headers for each.
+// unreadable. hs must be sorted. For many contents, one walk over the headers takes a quarter of
+// the time of single look-ups, because each look-up decompresses a block of 50 headers.
 func (s *Store) Places(hs []Hash, fn func(p Place, kept bool)) {
 	s.db.View(func(txn *badger.Txn) error {
 		w := db.NewWalk(txn, []byte{kBlob})

@@ -18,16 +18,16 @@ const (
 	// store smaller. But reading one content decodes its whole frame, which takes 0.5 to 1 ms at
 	// this size.
 	frameSize = 2 << 20
-	// frameMost is the size limit for moving a delta into a frame. For larger contents, a chain of
-	// deltas holds more versions than a frame. Contents stored whole are moved if they are not
-	// larger than frameSize, because siblings can share them even if they do not compress.
+	// frameMost is the size limit for moving a delta into a frame. Versions of larger contents take
+	// less space as a chain of deltas. Contents stored whole are moved if they are not larger than
+	// frameSize, because siblings can share them even if they do not compress.
 	frameMost = 128 << 10
 	// frameCount bounds the number of contents of a frame, because one transaction changes all
 	// their keys.
 	frameCount = 2000
 )
 
-// frameHead is the value of an F key. In its encoding, the byte inPackFile stands between raw and
+// frameHead is the value of an F key. In its encoding, the byte inPackFile comes between raw and
 // file.
 type frameHead struct {
 	pack  uint64 // number of the repack that made the frame, counted from 1

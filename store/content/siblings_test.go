@@ -214,9 +214,9 @@ func TestOffersEnd(t *testing.T) {
 	holds(t, b, cs[:3])
 }
 
-// Two stores came to have the same contents without knowing of each other. Loose contents are
-// taken from the sibling instead of being packed. If both have packed them, one store removes its
-// own copy. After that nothing changes any more.
+// Two stores have stored the same contents independently. Loose contents are taken from the sibling
+// instead of being packed. If both have packed them, one store removes its own copy. After that
+// nothing changes any more.
 func TestSiblingsMeet(t *testing.T) {
 	for _, packed := range []bool{false, true} {
 		ss := family(t, 3, testOptions())

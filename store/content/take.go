@@ -23,8 +23,8 @@ type want struct {
 
 // adoptUseful adopts the siblings' pack files that hold enough of this store's contents, loose or
 // packed. These contents then refer to the adopted files. If two stores packed the same contents,
-// only the one whose directory sorts last drops its own copy. Otherwise they would exchange copies
-// forever. adoptUseful returns true if it adopted a file. The caller holds the lock of s.
+// only the store whose directory sorts last drops its own copy. If both did, they would exchange
+// copies forever. adoptUseful returns true if it adopted a file. The caller holds the lock of s.
 func (s *Store) adoptUseful(ctx context.Context, r *Report) bool {
 	if s.alone() {
 		return false

@@ -21,10 +21,9 @@ import (
 // ErrUntrue means that an audit file differs from the buckets.
 var ErrUntrue = errors.New("the audit file does not match the bucket")
 
-// Against compares an audit file with the buckets of its projects. It compares each machine's chain
-// of segments up to the time at which the file was made. It also compares the versions in those
-// segments' logs that match the file's query. The caller passes it to Verify, and then calls
-// Missing.
+// Against compares an audit file with the buckets of its projects: each machine's chain of segments
+// up to the time at which the file was made, and the versions in those segments that match the
+// file's query. The caller passes it to Verify, and then calls Missing.
 type Against struct {
 	ctx     context.Context
 	buckets map[string]*remote.Bucket // keyed by place

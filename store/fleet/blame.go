@@ -35,7 +35,7 @@ const (
 )
 
 // Blame returns who wrote each line of a project's file, on any machine. It reads the file on
-// q.Machine or, if that is "", on the machine that closed it last. If another machine had the same
+// q.Machine or, if that is "", on the machine that wrote it last. If another machine had the same
 // content earlier at the same path, the content is assumed to come from there, by a pull or a copy.
 // Its lines are then attributed to that machine.
 func (d *DB) Blame(ctx context.Context, p remote.Place, b *remote.Bucket, q Query) ([]Line, error) {
@@ -105,8 +105,8 @@ func (w *walk) one(cond string, vals ...any) (v Version, ok bool, err error) {
 	return v, err == nil, err
 }
 
-// lines attributes the lines. It goes back through the versions and tracks where the unattributed
-// lines of the newest version are in each of them.
+// lines attributes the lines of version v. It goes back through the versions and tracks which of
+// their lines are the ones that are still unattributed.
 func (w *walk) lines(v Version) ([]Line, error) {
 	now, err := w.content(v)
 	if err != nil {

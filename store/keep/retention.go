@@ -196,8 +196,8 @@ func (k *Keeper) Collect(ctx context.Context) (Report, error) {
 	return r, err
 }
 
-// shrunken records a collection that had dropped everything it may drop, while the store was still
-// above its limit. The next attempt waits, because each attempt checks the whole store.
+// shrunken records a collection that dropped everything it may and still left the store above its
+// limit. The next attempt waits, because each attempt checks the whole store.
 type shrunken struct {
 	at  time.Time
 	seq uint64 // the newest version at that time

@@ -1,5 +1,5 @@
 -- +goose Up
--- Who wrote which versions of a history: its id may be handed over.
+-- The machines that wrote under an id, with their ranges of versions. An id can be handed over.
 create table writers (
     id      integer generated always as identity primary key,
     machine integer not null references machines,
@@ -16,14 +16,14 @@ alter table machines add column base_n bigint, add column fed_by text, add colum
 alter table segments add column last timestamptz;
 create index actions_failed on actions (last) where failed;
 
--- What prune has dropped: what is older than this.
+-- Prune has dropped the versions older than since.
 create table retention (
     one   boolean primary key default true check (one),
     since timestamptz not null
 );
 
--- Versions in a table for each day, so that days can be dropped. The order of texts is
--- that of their bytes, whatever the database's is: only so an index finds beginnings.
+-- Each day has a table of versions, so that whole days can be dropped. Texts are collated by their
+-- bytes, because only then an index finds the paths that begin with a text.
 drop view changes;
 alter table versions rename to versions_undivided;
 drop index versions_time, versions_path, versions_session, versions_blob;

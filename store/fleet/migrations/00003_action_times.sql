@@ -1,5 +1,5 @@
 -- +goose Up
--- With the time, what an action touched is counted in the index of its day alone.
+-- With the time in the index, the versions of an action are counted in the index of its day only.
 drop index versions_action;
 create index versions_action on versions (machine, action, time) where action is not null;
 
