@@ -59,7 +59,7 @@ func (h *health) round(project string, f fleet.FeedResult, err error, took time.
 }
 
 // overdue returns a project whose last successful import round is too old, or "" if there is none.
-// If there was no round at all for that time, it returns "any project".
+// If no project has been imported yet, although that time has passed, it returns "any project".
 func (h *health) overdue() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"cachebro/store/leaf/procfs"
 )
 
-// errElsewhere reports that the history of a mounted project is not in the state directory that the
-// environment names. Without this error, a command would begin a second history and report the
+// errElsewhere reports that the history of a mounted project is not in the state directory of this
+// command's environment. Without this error, a command would begin a second history and report the
 // project as not mounted.
 type errElsewhere struct{ root, State, ours string }
 
@@ -47,8 +47,8 @@ func OwnDir(path string) bool {
 	return ok && st.Uid == uint32(os.Getuid())
 }
 
-// Elsewhere returns an error if the history of a mount is not in the state directory that the
-// environment names. It returns nil if mountd's command line cannot be read.
+// Elsewhere returns an error if the history of a mount is not in the state directory of this
+// command's environment. It returns nil if mountd's command line cannot be read.
 func (e *Env) Elsewhere(m mounts.Mount) *errElsewhere {
 	ours, err := e.Paths().State(m.Source)
 	if err != nil {

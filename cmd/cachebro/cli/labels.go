@@ -43,8 +43,8 @@ func WriteLabels(state string, all []Label) error {
 	return wire.WriteJSON(filepath.Join(state, labelsFile), all)
 }
 
-// CheckLabel returns an error if a label cannot have this name: it is empty, too long or not
-// printable, or it could also be a version, a time or a path.
+// CheckLabel returns an error if name cannot be a label: if it is empty, too long or not printable,
+// or could be mistaken for a version, a time or a path.
 func (e *Env) CheckLabel(name string) error {
 	_, moment := parseVersion(name, e.Now())
 	switch {

@@ -31,7 +31,7 @@ func DeadMount(root string) *ErrDeadMount {
 }
 
 func deadAmong(fits func(mounts.Mount) bool) *ErrDeadMount {
-	overlays, _ := mounts.Overlays() // on an error, none is dead
+	overlays, _ := mounts.Overlays() // on an error, no mount counts as dead
 	for _, m := range overlays {
 		if fits(m) && errors.Is(mounts.Answers(m.Point, time.Second), mounts.ErrDead) {
 			return &ErrDeadMount{m.Point}

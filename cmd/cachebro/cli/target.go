@@ -54,9 +54,9 @@ func (e *Env) Locate(given string) (Target, error) {
 	}
 	if m, ok := mounts.Above(overlays, real); ok {
 		t := Target{Root: m.Source, Point: m.Point, Rel: []byte(mounts.Rel(real, m.Point))}
-		// If the state directory exists, the command begins no second history, and status reports
-		// that the mount uses a different one. Elsewhere looks at all processes, so it is called
-		// only without a state directory.
+		// Elsewhere is slow, because it examines all processes. It is needed only if the state
+		// directory does not exist. Otherwise the command does not begin a second history, and
+		// status reports that the mount uses another one.
 		if state, err := e.Paths().State(m.Source); err == nil && !IsDir(state) {
 			if other := e.Elsewhere(m); other != nil {
 				return t, other
@@ -118,8 +118,9 @@ func ResolveParents(path string) string {
 // mostLinks is the number of symlinks that Linux follows in a path.
 const mostLinks = 40
 
-// Followed returns where a symlink leads, or path itself if it is none. It asks nothing of the file
-// system that it leads to, which may be a mount that does not answer.
+// Followed follows a symlink, and the symlinks that it leads to, and returns the final target. If
+// path is no symlink, it returns path. It does not open the target, which may be on a mount that
+// does not answer.
 func Followed(path string) string {
 	for range mostLinks {
 		to, err := os.Readlink(path)

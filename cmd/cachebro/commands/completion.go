@@ -23,8 +23,9 @@ import (
 // completeWait is how long completion waits for a running daemon. Completion starts none.
 const completeWait = 2 * time.Second
 
-// completeValues lets shells complete the values of flags. It also lets them complete arguments, whose
-// kinds follow from their names in the usage line (see completer.argument). Cobra itself completes only commands and flags.
+// completeValues adds completion of flag values and arguments to c and its sub-commands. Cobra
+// itself completes only commands and flags. What an argument is follows from its name in the usage
+// line (see completer.argument).
 func completeValues(e *cli.Env, c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		completeValues(e, sub)

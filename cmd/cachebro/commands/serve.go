@@ -53,7 +53,8 @@ If the client's session moves to another project, its calls are answered for tha
 			}
 		}
 		if *session == "" {
-			// The client's own variable comes first, because its hooks use the session id in it.
+			// The client's own variable comes first, because the client's hooks use the session id
+			// in it.
 			for _, name := range append(slices.Clone(event.ClientSessions), event.RunSession) {
 				*session = e.Getenv(name)
 				if *session != "" {

@@ -201,8 +201,8 @@ func TestKillWhileIngesting(t *testing.T) {
 
 const childDir = "CACHEBRO_DAEMON_TEST_DIR"
 
-// childStuck names what never returns in the child: "open" (it hangs before it answers requests) or
-// "work" (a request hangs).
+// childStuck is the variable that tells the child what must never return in it: "open" (the daemon
+// hangs before it answers requests) or "work" (a request hangs).
 const childStuck = "CACHEBRO_DAEMON_TEST_STUCK"
 
 // childMain runs a daemon in a child process, for the tests that kill one.

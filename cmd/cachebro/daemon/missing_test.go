@@ -14,7 +14,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// If mountd died between a version and its content, the content is taken from the file if that
+// If mountd died between a version and its content, the content is taken from the file, if the file
 // still has it. Otherwise it is reported as a gap.
 func TestContentThatNeverCame(t *testing.T) {
 	p := newProject(t)

@@ -186,7 +186,7 @@ func TestDirectories(t *testing.T) {
 }
 
 // make and the commands that it runs are one job. Parallel jobs are separate, and a job that was
-// inactive for long begins a new action.
+// inactive for a long time begins a new action.
 func TestJobs(t *testing.T) {
 	w := newWorld(t)
 	w.process(101, 100, 101, "make", "make", "-j2")

@@ -34,9 +34,9 @@ type file struct {
 type history struct {
 	v     *store.View
 	files map[store.Path]*file         // by path: the file that has the path or had it last
-	moved map[store.Path]store.Version // by old path: moves whose new path has no version yet
-	// startOf maps each path to the number of the first version that counts as the action's change
-	// of it (see start). versionBefore maps each path to its newest version with a lower number.
+	moved map[store.Path]store.Version // by old path: renames whose version of the new path has not been read yet
+	// startOf maps each path to the number of the version at which the action's change of it begins
+	// (see start). versionBefore maps each path to its newest version with a lower number.
 	startOf       map[store.Path]uint64
 	versionBefore map[store.Path]store.Version
 	first         uint64 // the action's first version if some of its versions were not read, else 0

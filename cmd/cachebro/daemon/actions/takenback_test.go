@@ -12,7 +12,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// carryOut journals a plan and carries out its steps, except those that are to fail.
+// carryOut journals a plan and carries out its steps. The step for the path in fails, if given,
+// fails.
 func (w *world) carryOut(p *undo.Draft, err error, fails ...store.Path) string {
 	w.t.Helper()
 	if err != nil {

@@ -60,11 +60,11 @@ func (s *Service) newDescriber() *describer {
 // maxLife bounds how many versions of an empty file are read to find the one that made it.
 const maxLife = 8
 
-// attributedTo returns the version whose author v is attributed to, which is nearly always v itself. The
-// exception is the removal of a placeholder. Bubblewrap makes placeholders in the tree as mount
-// points, and the client that ran bubblewrap removes them after the command. A placeholder is a
-// file or directory that was always empty. The process that removes it, or a descendant of that
-// process, made it. The removal of a placeholder is attributed to the version that made it.
+// attributedTo returns the version whose author counts as the author of v. That is v itself, except
+// for the removal of a placeholder, which is attributed to the version that made the placeholder.
+// Placeholders are files and directories that were always empty. Bubblewrap makes them in the tree
+// as mount points, and the client that ran bubblewrap removes them after the command. So the
+// removing process must be the one that made the placeholder, or an ancestor of it.
 func (w *describer) attributedTo(v store.Version) store.Version {
 	if v.Op != store.OpUnlink && v.Op != store.OpRmdir || v.Plan != "" || v.Actor.PID == 0 {
 		return v

@@ -1,6 +1,6 @@
-// Package answers caches answers. The answers of exact searches and of memo depend only on their
-// keys, so other projects and machines may share them. All other answers are valid only in this
-// project. The package also computes a digest of the tracked files.
+// Package answers caches answers. The answers of exact searches and of "cachebro memo" depend only
+// on their keys, so other projects and machines may share them. All other answers are valid only in
+// this project. The package also computes a digest of the tracked files.
 package answers
 
 import (

@@ -59,8 +59,8 @@ type digests struct {
 	sums  map[store.Path]digest // by directory; "" is the root
 }
 
-// digestOf returns the digest of the file or directory that a path names now. The digest takes the
-// log into account up to version seq.
+// digestOf returns the digest of the file or directory that is now at a path. seq is the newest
+// version that the digest takes into account.
 func (t *digests) digestOf(p store.Path) (d digest, seq uint64, err error) {
 	if err := t.follow(); err != nil {
 		return digest{}, 0, err

@@ -90,7 +90,8 @@ func (g *Graph) acquireTurn(ctx context.Context) error {
 func (g *Graph) release() { <-g.turn }
 
 // Forget removes the rows of path and of its subtree from the graph and from storage. The graph
-// reads no content until release is called, so that the caller can delete the contents before.
+// reads no content until release is called, so that the caller can delete the contents in the
+// meantime.
 func (g *Graph) Forget(ctx context.Context, path string) (release func(), err error) {
 	if err := g.acquireTurn(ctx); err != nil {
 		return nil, err

@@ -59,7 +59,8 @@ func (p *project) chmod(name string, mode uint32) {
 	p.apply(store.Change{Op: store.OpChmod, Path: store.Path(name), Stat: store.Stat{Mode: syscall.S_IFREG | mode, Nlink: 1}})
 }
 
-// graph returns a new graph of the log, with or without rows of earlier ones.
+// graph returns a new graph of the log. If kept is set, it uses the rows that earlier graphs
+// stored.
 func (p *project) graph(pairs *Pairs, kept bool) *Graph {
 	o := Options{Source: p.s, Pairs: pairs, Warn: func(msg string, err error) { p.t.Errorf("%s: %v", msg, err) }}
 	if kept {
@@ -68,7 +69,8 @@ func (p *project) graph(pairs *Pairs, kept bool) *Graph {
 	return New(o)
 }
 
-// bundle requests a bundle as the daemon does, and also returns names for which there is no node.
+// bundle requests a bundle as the daemon does. If there is no such node, text is the error with the
+// similar names.
 func bundle(t fataler, g *Graph, q Query) (plan, text string) {
 	t.Helper()
 	ctx := context.Background()

@@ -14,7 +14,7 @@ import (
 )
 
 // This file and targets.go find the files and packages of the project that a file refers to. Code
-// refers to others in its imports, and a document in its text. These references are edges of the
+// refers to other files in its imports, a document in its text. These references are edges of the
 // project's graph.
 //
 // Imports are resolved in two steps. The first depends on the file's bytes alone, so its result can

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// names is short, so that files come back, replace each other, and turn into directories.
+// names is a short list, so that files come back, replace each other, and turn into directories.
 var names = []string{"go.mod", "a/a.go", "a/b.go", "b/b.go", "b/b_test.go", "main.go", "web/x.ts", "web/y.ts", "web/lib/index.ts", "py/m.py", "py/util.py", "README.md", "docs/a.md", "docs/m.py.md", "cachebro.yml", "a/README.md"}
 
 // texts are the possible contents. Any file may get any of them.

@@ -13,8 +13,8 @@ import (
 
 const maxTips = 5000
 
-// Lost lists the commits that refs and reflogs have named, newest first, each once. The client asks
-// git which of them are still reachable.
+// Lost lists the commits that refs and reflogs pointed to at some time, newest first, each once.
+// The client asks git which of them are still reachable.
 func (s *Service) Lost(ctx context.Context) (out wire.GitLost, err error) {
 	h, err := s.readSince(ctx, 0)
 	if err != nil {

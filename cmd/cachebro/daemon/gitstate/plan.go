@@ -182,8 +182,8 @@ func (s *Service) choose(ctx context.Context, sel Selection) (h *history, of []*
 	return h, of, has, nil
 }
 
-// LastActor returns the newest actor for which by returns true that changed git's own files, and when
-// it did. If there is none, the time is zero.
+// LastActor returns who changed git's own files last, among the actors for which by returns true,
+// and when. If there is none, the time is zero.
 func (s *Service) LastActor(ctx context.Context, by func(store.Actor) bool) (who store.Actor, at time.Time, err error) {
 	h, err := s.readSince(ctx, 0)
 	if err != nil {
@@ -327,8 +327,8 @@ func (h *history) changeOf(first *row, has map[*row]bool) *change {
 	return c
 }
 
-// holdsNothing reports whether all states are without content: there is a directory or nothing. An
-// undo makes such a directory or removes it if it is empty, so no change by others prevents that.
+// holdsNothing reports whether the path was a directory or absent in all states. An undo makes such
+// a directory, or removes it if it is empty, so changes by others are no conflict.
 func holdsNothing(all ...pathState) bool {
 	return !slices.ContainsFunc(all, func(t pathState) bool { return t.kind != absent && t.kind != dir })
 }

@@ -26,7 +26,7 @@ type usage struct {
 	counted time.Time
 }
 
-// keyDropped is the key of GitKept.Wants. The value is in ns since the epoch, in decimal.
+// keyDropped is the key under which GitKept.Wants is stored, in ns since the epoch, in decimal.
 const keyDropped = "wants"
 
 // droppedBefore returns, in ns, the time before which saved files may have been dropped to make

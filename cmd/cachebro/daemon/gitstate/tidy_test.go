@@ -16,7 +16,7 @@ import (
 
 // When the budget is exceeded, tidy deletes the oldest saved files first. Files and objects each
 // have a share of the budget. A file with another hard link takes no space. Objects of the last day
-// stay. A later daemon knows that something was deleted, too.
+// stay. A later daemon also knows that something was deleted.
 func TestTidyDropsTheOldest(t *testing.T) {
 	base := t.TempDir()
 	dir := filepath.Join(base, "git")
@@ -68,8 +68,8 @@ func TestTidyDropsTheOldest(t *testing.T) {
 		t.Errorf("usage: %+v", u)
 	}
 
-	// Later the share of the objects counts, too. The object with two links takes no space,
-	// although the link has made it the newest. The newest twelve of the others stay.
+	// Later the objects are limited to their share as well. The object with two links takes no
+	// space, although the link has made it the newest. The newest twelve of the others stay.
 	s.tidy(t.Context(), time.Now().Add(limits.GitFresh+time.Hour))
 	names = left()
 	if len(names) != 4+13 || !slices.Contains(names, "o00") || !slices.Contains(names, "o08") || slices.Contains(names, "o07") {

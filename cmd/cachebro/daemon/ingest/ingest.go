@@ -497,9 +497,9 @@ func (g *Ingester) Lag() uint64 {
 	return max(uint64(max(head.Offset-pos.Offset, 0))/size, 1)
 }
 
-// Append adds changes that did not come from the spool, without moving the checkpoint. It calls
-// still while it holds the lock, and adds nothing if still reports that the changes are out of
-// date.
+// Append adds changes that did not come from the spool, without moving the checkpoint. While it
+// holds the lock, it calls still, if that is not nil. It adds nothing if still returns false, which
+// means that the changes are out of date.
 func (g *Ingester) Append(ctx context.Context, cs []store.Change, still func() bool) ([]store.Version, error) {
 	g.applyMu.Lock()
 	defer g.applyMu.Unlock()
@@ -523,7 +523,7 @@ const (
 	RetryLast  = time.Minute
 )
 
-// FreshWait is how long a read waits for files closed before it to be recorded.
+// FreshWait is how long a read waits until the files that were closed before it are recorded.
 const FreshWait = 20 * time.Millisecond
 
 // RecordWait is how long a change may be visible before its record is in the spool. A mountd that

@@ -154,8 +154,8 @@ func (b *NoteBook) id(n Note) string {
 	}
 }
 
-// Remove removes all of the notes, or none if it fails, and returns them. It returns ErrNotFound if
-// one of them does not exist.
+// Remove removes the notes with these ids and returns them. If it fails, it removes none. It
+// returns ErrNotFound if one of them does not exist.
 func (b *NoteBook) Remove(ids ...string) ([]Note, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -11,7 +11,7 @@
 //   - it was not made by a process that read the file after the other's write (a formatter, sed)
 //
 // A three-way comparison of lines, as for a merge, decides whether a candidate is a loss. In a
-// loss, the result lacks a line that others added and that the reader was not shown. Or it contains
+// loss, the result lacks a line that others added and that the reader was not shown, or it contains
 // a line that others had removed. Differences in blanks, quotes and commas do not count.
 //
 // If reads are not known, nothing is reported. The records are in the store's KV, at most a

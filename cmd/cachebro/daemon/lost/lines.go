@@ -15,8 +15,8 @@ type step struct {
 	other bool
 }
 
-// missing is one change of a line that a write lost. step is the index of the step that added the
-// line or, if restored is true, removed it.
+// missing is a change of one line, made by others, that a write lost. step is the index of the step
+// that added the line or, if restored is true, removed it.
 type missing struct {
 	line     string
 	step     int

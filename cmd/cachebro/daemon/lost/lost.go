@@ -70,7 +70,7 @@ type Service struct {
 
 // procReads holds the paths that one process opened for reading.
 type procReads struct {
-	paths map[store.Path]int64 // the last read of each path, at the earliest possible time
+	paths map[store.Path]int64 // when each path was last read
 	all   int64                // when it last read more files than a record lists; 0 if never
 }
 
@@ -216,8 +216,8 @@ func (l *Loss) madeByOther(o store.Version) bool {
 
 var errNotInHistory = errors.New("the version that the reader was shown is not in the history")
 
-// versionsBetween lists the versions from the one that the reader was shown to the one that the write replaced,
-// both included.
+// versionsBetween lists the versions from the one that the reader was shown to the one that the
+// write replaced, both included.
 func (s *Service) versionsBetween(l *Loss, v store.Version) (way []store.Version, err error) {
 	err = s.store.View(func(view *store.View) error {
 		for below := v.Seq; len(way) < maxSteps; {
@@ -315,8 +315,8 @@ func (s *Service) judge() (out []Loss, open time.Duration) {
 	return out, open
 }
 
-// judgeLocked fills in the lines that a write has lost. If now is set, it lists only the lines that
-// the content with the hash now still lacks. It returns false if there are none.
+// judgeLocked fills in the lines that a write has lost. If the hash now is set, it lists only the
+// lines that are still missing in the content with that hash. It returns false if there are none.
 func (s *Service) judgeLocked(l *Loss, now store.Hash) (bool, error) {
 	v, err := s.store.Version(l.Seq)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Some plans make in one tree the changes of another tree. This file has both sides of such a plan:
-// what the other tree's history sends, and what the project does with it.
+// Some plans apply the changes that were made in one tree to another tree. This file has both sides
+// of such a plan: what the history of the first tree sends, and what the project does with it.
 
 // maxElsewhere bounds the contents sent from one tree to another, in bytes.
 const maxElsewhere = 200 << 20

@@ -93,8 +93,8 @@ func (pl *Plans) gitSelection(ctx context.Context, q wire.PlanRequest) (sel gits
 	return pl.gitSelectionOf(q)
 }
 
-// gitSelectionOf returns the changes that an action, or the actor of other changes, made to git's
-// own files.
+// gitSelectionOf selects the changes of git's own files that correspond to a request: those of the
+// same action or, if the request names no action, those of the same actor.
 func (pl *Plans) gitSelectionOf(q wire.PlanRequest) (sel gitstate.Selection, err error) {
 	if q.Action != 0 {
 		v, err := pl.Store.Version(q.Action)

@@ -124,9 +124,9 @@ func (pl *Plans) resumePlan(ctx context.Context, id string, pid int) (any, []byt
 	return out, nil, nil
 }
 
-// noteMoves adds to an unfinished plan the steps that moved or removed a name and that the log shows,
-// although the killed client had not reported them. Once later steps have used the same names, the
-// files no longer show that such a step was done.
+// noteMoves completes the list of the finished steps of an unfinished plan. The killed client may
+// have moved or removed a name without reporting it. The log shows these steps, but the files may
+// not, because later steps may have used the same names.
 func (pl *Plans) noteMoves(p *store.Plan) error {
 	type move struct {
 		op       store.Op

@@ -79,7 +79,7 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request, q wire.PlanRequest) 
 		}
 		pl.attributeTo(p, r.Peer.PID)
 	} else if !q.DryRun && p.Undoes != 0 && len(p.Lost) > 0 {
-		// The next undo of the last action then takes the action before.
+		// Journal the plan as finished, so that the next undo of the last action takes the one before.
 		err := pl.Store.Journal.Begin(ctx, &p.Plan, nil)
 		if err == nil {
 			err = pl.Store.Journal.Finish(p.ID, nil)
@@ -200,8 +200,8 @@ func (pl *Plans) nothing(ctx context.Context, q wire.PlanRequest, err error) err
 	return &out
 }
 
-// addTarget adds the session or prompt that is undone to the answer. The client needs to know it, because a
-// session or prompt may also have changed other projects.
+// addTarget adds the session or prompt that is undone to the answer. The client needs to know it,
+// because a session or prompt may also have changed other projects.
 func (pl *Plans) addTarget(out *wire.Plan, q wire.PlanRequest) error {
 	uq, err := pl.undoQuery(q)
 	if err != nil {

@@ -58,9 +58,9 @@ func (pl *Plans) Handlers() map[string]wire.Handler {
 	}
 }
 
-// repository returns why an undo must leave a directory whole: it has a git repository. Otherwise only
-// its .git would remain. Git would still consider such a worktree valid, and the .git of a clone may
-// hold commits that exist nowhere else.
+// repository returns the reason why an undo must not remove a directory: it has a .git, so it is a
+// repository or a worktree. If the undo removed its files, only the .git would remain. Git would
+// still consider the worktree valid, and a repository may hold commits that exist nowhere else.
 func (pl *Plans) repository(ctx context.Context, dir store.Path) string {
 	st, err := pl.Source.Lstat(ctx, dir+"/.git")
 	switch {

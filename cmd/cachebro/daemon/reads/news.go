@@ -24,9 +24,9 @@ const (
 	sureNews        = 700  // size of news that every client can show, in bytes
 )
 
-// News returns the files that a reader was shown and that somebody else has changed since. Only
-// versions with a number above after count. The newest change comes first. The reader's own changes
-// are left out. Lost updates since the session began come before these files.
+// News returns the files that a reader was shown and that somebody else has changed since. Versions
+// up to number after do not count. The newest change comes first. The reader's own changes are left
+// out. Lost updates since the session began come before these files.
 func (rd *Reads) News(ctx context.Context, r store.Reader, began, after uint64) []wire.News {
 	out, reportedUpTo := rd.lostUpdates(r, began)
 	held := rd.Shown.Held(r)

@@ -16,7 +16,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// Reads answers readers. All fields are needed.
+// Reads answers readers. All fields are required.
 type Reads struct {
 	Store       *store.Store
 	Source      *source.Source

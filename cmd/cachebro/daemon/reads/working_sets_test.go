@@ -16,8 +16,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// A session's reads and edits are in its working set at once, and a later change of a file by
-// another session is named.
+// A session's reads and edits are in its working set immediately. If another session changes one of
+// the files later, the working set says so.
 func TestWorkingSet(t *testing.T) {
 	p := daemontest.New(t)
 	ws := reads.OpenWorkingSets(p.Store, p.Source, p.Ingest, p.Attribution, p.Log)

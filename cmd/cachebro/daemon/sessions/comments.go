@@ -101,7 +101,7 @@ func (s *Comments) answer(_ context.Context, q wire.CommentsRequest) (wire.Comme
 	return out, nil, wire.Errorf(wire.ErrBadRequest, "add, list, pending, claim or delivered", "%q is not an operation on comments", q.Do)
 }
 
-// waits reports whether the next prompt is to deliver a comment.
+// waits reports whether a comment waits to be delivered with the next prompt.
 func (s *Comments) waits(c wire.Comment) bool {
 	return c.Delivered.IsZero() && (c.Claimed.IsZero() || s.now().Sub(c.Claimed).Abs() > claimFor)
 }

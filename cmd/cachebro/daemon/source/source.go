@@ -116,7 +116,7 @@ func (s *Source) Drop() {
 	s.classes.close()
 }
 
-// closeIdle closes a directory that Source opened itself, if it was not used for the time linger.
+// closeIdle closes a directory that Source opened itself and that has not been used for linger.
 func (s *Source) closeIdle() {
 	s.mu.Lock()
 	switch {

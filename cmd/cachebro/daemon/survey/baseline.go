@@ -214,8 +214,9 @@ type scanner struct {
 	bytes int64
 	// collect says that changes are only collected in batch, without their contents.
 	collect bool
-	// These fields are used by classifyNew and renamed. until is the end of the period without a
-	// mount, 0 if unknown. namedAt is when each directory got its name. files are the files in the log.
+	// These fields serve the methods classifyNew and renamed. until is the end of the period
+	// without a mount, 0 if unknown. namedAt is when each directory got its name. files are the
+	// files in the log.
 	until   int64
 	namedAt map[string]int64
 	files   map[[3]uint64]loggedFile
