@@ -11,9 +11,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// Codex has no read tool; its model runs cat, sed and similar programs. A hook replaces a command's
-// output by "blocking" the command after it ran. The model then gets only the hook's text, and the
-// user sees "Blocked" next to the hook.
+// Codex has no read tool. Its model runs cat, sed and similar programs. To replace a command's
+// output, a hook "blocks" the command after it ran. The model then gets only the hook's text, and
+// the user sees "Blocked" next to the hook.
 //
 // The thread's record (the rollout) contains what the model really got and each compaction. So
 // before a text is replaced, the record is read up to the event's call.

@@ -17,7 +17,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// commandOutput shortens the output of a Bash command if a rule of package reshape covers both. The
+// commandOutput shortens the output of a Bash command if package reshape has a rule for it. The
 // output does not count as shown lines of a file, so no later "unchanged" relies on it.
 func (c *call) commandOutput(ctx context.Context) answer {
 	if len(c.response["stdout"]) > 2*reshape.MaxText {
@@ -118,8 +118,8 @@ func (c *scene) outputForm() form { return form(c.tool + ", in fewer words") }
 // allRules in options.noReshape means every rule.
 const allRules = reshape.Rule("all")
 
-// reshaped returns the answer that replaces the result with a reshaped text. It notes the savings.
-// They are counted when the batch shows which text the model got.
+// reshaped returns the answer that replaces the result with a reshaped text. It records the
+// savings, which count only when the batch shows that the model got this text.
 func (c *call) reshaped(ctx context.Context, updated fields, own string, r reshape.Result) answer {
 	if lines := text.OwnWords(r.Text); len(lines) > 0 {
 		_, _ = c.ask(ctx, wire.MGiven, wire.GivenQuery{Reader: c.reader(), Add: lines}, nil, nil)

@@ -24,8 +24,8 @@ import (
 //   - a boundary entry, or one that is marked cleared, cut or compacted
 //   - a result whose text is the mark of a cleared one
 //   - a request that is smaller than the one before, according to its answer's usage
-//   - a file in SESSION/tool-results that is not a large output: Claude Code 2.1.197 writes
-//     there what it clears
+//   - a file in SESSION/tool-results that is not a large output: Claude Code 2.1.197 stores
+//     cleared results there
 //
 // A context is known to be intact if it grew with each request by at least the size of the texts
 // added since the last one. Only then does a text count as shown for longer than its limit in
@@ -112,7 +112,7 @@ func (c *call) readLosses() string {
 	case fell:
 		return wire.ContextFell
 	case err != nil:
-		return "" // without a transcript, the daemon decides by what the hooks reported when shown texts expire
+		return "" // without a transcript, the hooks' reports decide when shown texts expire
 	case !known || unsure || !c.canHold():
 		return wire.ContextUnsure
 	}
@@ -361,8 +361,8 @@ func tellsLoss(name string) bool {
 }
 
 // lost reports whether an object reports a loss. It does if the name of a field contains one of
-// lossWords and the field's value is neither empty nor false. It also does if it lists an edit of
-// such a kind that removed something.
+// lossWords and the field's value is neither empty nor false, or if its applied_edits contain an
+// edit whose type contains one of lossWords and which removed something.
 func lost(raw json.RawMessage) bool {
 	var f fields
 	found := slices.ContainsFunc(lossWords, func(w string) bool { return bytes.Contains(raw, []byte(w)) })

@@ -95,8 +95,8 @@ func translateOpenCode(e *event) {
 			put("file", readFile{FilePath: e.input.str("file_path"), Content: r.text(), NumLines: len(r.lines), StartLine: r.first})
 		}
 	case "Bash":
-		// The text holds both streams and may hold notes of OpenCode's. It counts as the text of a
-		// file only if a later comparison with the file shows that it is.
+		// The text contains both streams and may contain notes by OpenCode. It counts as a file's
+		// text only if a later comparison finds it equal to the file.
 		if exit, ok := own.object("metadata").number("exit"); ok && exit == 0 && !own.object("metadata").truth("truncated") {
 			put("stdout", output)
 		}

@@ -76,8 +76,8 @@ type event struct {
 	own        string // PostToolUse: the client's form of the result, if response is a translation
 	size       int    // PostToolUse: bytes of input and response
 	calls      []finished
-	// alive lists the calls that the context holds. It is nil if the client does not report them,
-	// or no call was removed since its last report.
+	// alive lists the calls whose results are in the context. It is nil if the client does not
+	// report them, or if no result was removed since its last report.
 	alive []string
 }
 

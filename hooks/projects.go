@@ -88,8 +88,7 @@ func (c *call) tellOtherProjects(ctx context.Context, tell func(context.Context,
 // changesContext are the events that may change what a context holds.
 var changesContext = map[string]bool{"SessionStart": true, "SessionEnd": true, "PreCompact": true, "PostCompact": true}
 
-// reporters holds the events that are reported to the session's other projects by another function
-// than the one that handles them in its own project.
+// reporters holds the functions that report events to the daemons of the session's other projects.
 var reporters = map[string]func(context.Context, *call) answer{
 	"SessionStart":       func(ctx context.Context, c *call) answer { _, _ = c.reportStart(ctx); return answer{} },
 	"UserPromptSubmit":   reportPrompt,
@@ -170,7 +169,7 @@ func findRoot(env Env, ev event) (string, bool) {
 var pathFields = []string{"file_path", "notebook_path", "path"}
 
 // file returns the file or directory that the event's call names, or "". It ignores a relative name
-// in a call to our own server, because that belongs to the session's project.
+// in a call to our own server, because such a name is relative to the session's project.
 func (e event) file() string {
 	for _, name := range pathFields {
 		switch path := e.input.str(name); {

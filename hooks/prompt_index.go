@@ -70,7 +70,7 @@ func (c *call) promptIndex(ctx context.Context) string {
 	items := c.searchPrompt(ctx)
 	for _, it := range items {
 		if it.kind == "note" {
-			continue // a note about the file does not count as the file
+			continue // a note about the file is not a hit of the file itself
 		}
 		touched = slices.DeleteFunc(touched, func(t indexItem) bool { return t.path == it.path })
 	}
@@ -162,7 +162,7 @@ func day(t time.Time, loc *time.Location) string {
 // itemID returns the id of a file: eight hex digits, which search prints and read_file accepts.
 func itemID(p string) string { return "fil-" + text.Hash([]byte(p))[:8] }
 
-// title shortens a path to its last 40 characters, which say most.
+// title shortens a path to its last 40 characters, the most informative ones.
 func title(p string) string {
 	r := []rune(clean(p))
 	if len(r) <= 40 {

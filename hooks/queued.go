@@ -93,7 +93,7 @@ func queuedIn(transcript, turn, toolUse string) (id, text string) {
 		}
 		switch {
 		case now != turn:
-			id, text = "", "" // the prompt found so far is of an earlier turn
+			id, text = "", "" // the prompt found so far belongs to an earlier turn
 		case e.typed():
 			id, text = e.Attachment.ID, joinText(e.Attachment.Prompt)
 		}

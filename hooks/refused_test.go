@@ -12,7 +12,7 @@ import (
 // refusing is a client that shows its own text whatever replaces it.
 type refusing struct {
 	*project
-	deaf bool // the model gets the client's own text
+	deaf bool // the client shows the model its own text
 	kind string
 }
 
@@ -46,9 +46,8 @@ func (p *refusing) call(tool, use string) bool {
 	return strings.Contains(out, "updatedToolOutput")
 }
 
-// If a client's version did not show a form to the model, that form is not sent to it again; this
-// costs one full read. Other forms, other versions and sessions in other projects continue, and
-// after a week the form is tried once more.
+// If a client's version did not show a form to the model, that form is not sent to it again. Other
+// forms and other versions are not affected, and after a week the form is tried once more.
 func TestRefusedFormIsNotSentAgain(t *testing.T) {
 	p := newRefusing(t)
 	p.deaf = true

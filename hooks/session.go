@@ -82,8 +82,8 @@ func (c *call) spend(ctx context.Context, tool, text string) {
 	_, _ = c.ask(ctx, wire.MSpend, wire.Spend{Reader: c.reader(), Tool: tool, Kind: "overhead"}, []byte(text), nil)
 }
 
-// afford is spend, but only if the session has saved at least the text's tokens. It reports whether
-// it has.
+// afford is spend, provided that the session has saved at least the text's tokens. It reports
+// whether it has.
 func (c *call) afford(ctx context.Context, tool, text string) bool {
 	var a wire.SpendAnswer
 	_, err := c.ask(ctx, wire.MSpend, wire.Spend{Reader: c.reader(), Tool: tool, Kind: "overhead", Credit: true}, []byte(text), &a)

@@ -42,7 +42,7 @@ type node struct {
 	tools       []string
 }
 
-const keepFor = 7 * 24 * time.Hour // an index unused for so long is removed
+const keepFor = 7 * 24 * time.Hour // how long an unused index is kept
 
 func (c *scene) chain() *chain {
 	ch := &chain{nodes: map[string]node{}, byTool: map[string]string{}, byMsg: map[string][]string{}}
@@ -82,8 +82,8 @@ func (c *scene) chainDir() string {
 	return filepath.Join(state, "hooks")
 }
 
-// stateFile returns the file in which the hooks keep something of a session or context, or "" without
-// a state directory.
+// stateFile returns the file in which hooks store data about a session or context, or "" without a
+// state directory.
 func (c *scene) stateFile(id, ext string) string {
 	dir := c.chainDir()
 	if dir == "" {

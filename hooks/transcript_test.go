@@ -83,8 +83,8 @@ func TestChain(t *testing.T) {
 	s.want("t10", "t10", "t8")
 }
 
-// Entries from before the session was first seen are not indexed, so no answer can be based on
-// them.
+// Entries that were written before the session was first seen are not indexed, so no answer can be
+// based on them.
 func TestChainBeginsWhereSeen(t *testing.T) {
 	s := newScript(t)
 	s.write(entry("u1", "", "", ""), entry("a1", "u1", "m1", "t1"))

@@ -11,8 +11,8 @@ import (
 )
 
 // userPromptSubmit records the prompt, so that later changes are attributed to it. It indexes the
-// transcript, but does not call checkChain. The entry that shows a rewind, and often the last
-// answers, are written only after this event, so the prompt's first tool call does.
+// transcript. It leaves the call of checkChain to the prompt's first tool call, because the entry
+// that shows a rewind, and often the last answers, are written only after this event.
 func userPromptSubmit(ctx context.Context, c *call) answer {
 	by, causes := c.sentBy()
 	known, err := c.tell(ctx, wire.SessionEvent{Event: "prompt", Text: c.recordable(c.title(by), 400), Given: tokensOf(len(c.text)),

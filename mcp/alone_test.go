@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Without a daemon, every tool that can do its work does it. No read is shortened, because nobody
+// Every tool that does not need the daemon works without it. No read is shortened, because nobody
 // knows what was shown.
 func TestWithoutDaemon(t *testing.T) {
 	dir := project(t, files{"a.go": "package a\n\nfunc A() {}\n", "sub/b.txt": "one\ntwo\n"})

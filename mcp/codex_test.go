@@ -10,8 +10,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// codex is the client of that name. In _meta it says which call of which thread is being made, and
-// its hooks tell the daemon of the same calls.
+// codex imitates Codex, which sends the ids of thread and call in _meta and whose hooks report the
+// same calls to the daemon.
 type codex struct {
 	*peer
 	hooks  *wire.Client
@@ -137,7 +137,8 @@ func (c *codex) metrics() wire.Metrics {
 	return m
 }
 
-// The schema is charged to the session that is found to have it, and to no other.
+// The tokens of the tools' schemas are charged to the session of the thread that makes calls, and
+// to no other.
 func TestCodexPaysForTheSchema(t *testing.T) {
 	l := liveProject(t, files{"a": strings.Repeat("a line\n", 300)})
 	c := newCodex(t, l)

@@ -71,7 +71,7 @@ func TestGetContext(t *testing.T) {
 		lines[4] != `  "hint": "Context unchanged since last request. Use previous bundle."` {
 		t.Errorf("hit:\n%s", hit)
 	}
-	// If the bundle is requested twice in a row, the reader has lost it.
+	// A reader that requests the bundle twice in a row has lost it.
 	if got := p.ok("get_context", ref("login")); got != full {
 		t.Errorf("asked again: %.200s", got)
 	}

@@ -91,7 +91,7 @@ func clean(t string) string {
 }
 
 // The protocol wants the URI of a missing resource in the error's data. mcp-go cannot add it, so
-// this code does before the answer is sent.
+// the following functions do.
 
 // askedResource returns the URI of the resource that a message asks to read, or "" for other
 // requests.
@@ -122,7 +122,7 @@ func nameMissing(reply mcp.JSONRPCMessage, uri string) mcp.JSONRPCMessage {
 	return reply
 }
 
-// namesMissing makes a handler that adds the URI to such answers over HTTP.
+// namesMissing wraps an HTTP handler. The result adds the URI to answers about missing resources.
 func namesMissing(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {

@@ -110,7 +110,8 @@ func TestUnkeptIsNotOverwritten(t *testing.T) {
 	p.ok("write_file", map[string]any{"path": "new.secret", "content": "new\n"})
 }
 
-// A recursive listing used to call git, which ran what the repository's configuration names.
+// A recursive listing used to call git in a way that ran the programs named in the repository's
+// configuration.
 func TestListingRunsNothingOfARepository(t *testing.T) {
 	l := liveProject(t, files{"a.txt": "a\n", "b.txt": "b\n"})
 	gitIn(t, l.dir, "init", "-q")

@@ -81,7 +81,7 @@ func (c *call) decideListing(ctx context.Context, rel string, recursive bool, bo
 	return compose(ans, out).text
 }
 
-// bookListing counts the tokens of a listing that was sent whole, so nothing was saved.
+// bookListing records the tokens of a listing that was sent whole, without savings.
 func (c *call) bookListing(ctx context.Context, sent string) {
 	n := int64(c.s.opt.Tokens([]byte(sent)))
 	c.s.spendLater(ctx, wire.Spend{Reader: c.reader, Tool: "ls", Full: n, Sent: n, Kind: "result", Answer: wire.ReadFull}, nil)

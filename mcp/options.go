@@ -111,8 +111,8 @@ func (o *Options) fill() {
 
 // The profiles and readers that Options accepts.
 const (
-	// ProfileRead offers only read_file, for clients without hooks that have other tools of their
-	// own. It costs two fifths of default's tokens in each context.
+	// ProfileRead offers only read_file, for clients without hooks that have their own tools for
+	// everything else. It costs two fifths of ProfileDefault's tokens in each context.
 	ProfileRead      = "read"
 	ProfileSafety    = "safety"
 	ProfileDefault   = "default"

@@ -219,7 +219,8 @@ func (c *call) outlineText(ctx context.Context, rel string) (*mcp.CallToolResult
 	return textResult(head + fit(c.s, ans.Symbols, line, " definitions")), nil
 }
 
-// fit joins as many of the items' lines as fit into one result. what ends "[... N more".
+// fit joins the lines of as many items as fit into one result. If items are left, it adds a last
+// line that consists of their number and the text what.
 func fit[T any](s *Server, items []T, lines func(T) string, what string) string {
 	var b strings.Builder
 	used := 0

@@ -132,8 +132,8 @@ func moment(s string, now time.Time) (wire.ShowQuery, error) {
 	return wire.ShowQuery{}, badInput("at "+quote(s)+" is not a moment in the past", "give 10m, 12:40, 2026-01-31 12:40, a number from search_history, or @N for the file's Nth version")
 }
 
-// readPast reads an old version of a file. Its lines do not count as shown, and it is never
-// shortened to a diff, because it is not the present file.
+// readPast reads an old version of a file. Its lines do not count as shown lines of the present
+// file, and it is never shortened to a diff.
 func (c *call) readPast(ctx context.Context, a readArgs, at string) (*mcp.CallToolResult, error) {
 	q, err := moment(at, time.Now())
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 )
 
 // resolve makes a client's path relative to the project: slash-separated, cleaned, "" for the root.
-// An absolute path may lie in the project under any of its names: its root, its mountpoint, an
-// alias, or a symlinked path. resolve follows no symlink inside the project. The code that opens
-// the path refuses links that lead out.
+// An absolute path may begin with the project's root, its mountpoint, an alias, or another path to
+// one of these. resolve follows no symlink inside the project. The code that opens the path refuses
+// links that lead out.
 func (s *Server) resolve(p string) (string, error) {
 	switch {
 	case p == "":
@@ -39,8 +39,8 @@ func (s *Server) resolve(p string) (string, error) {
 			return rel, nil
 		}
 	}
-	// The same directory by another name: compare the ancestors with the root and with a mount on
-	// it, which have different inode numbers.
+	// The path may reach the project through a symlink. So compare its ancestors with the root and
+	// with the mountpoint, whose inode numbers differ.
 	var roots []os.FileInfo
 	for _, base := range []string{s.opt.Root, s.opt.Mountpoint} {
 		if fi, err := os.Stat(base); base != "" && err == nil {

@@ -17,7 +17,7 @@ func TestProfiles(t *testing.T) {
 	for _, tc := range []struct {
 		profile string
 		limit   int // bytes of the list
-		tokens  int // of what clients put into a context
+		tokens  int // that the list takes in a context
 	}{{ProfileRead, 500, 60}, {ProfileSafety, 1700, 0}, {ProfileDefault, 1100, 150}, {ProfileAll, 0, 0}} {
 		t.Run(tc.profile, func(t *testing.T) {
 			p := connect(t, Options{Root: project(t, nil), Profile: tc.profile})

@@ -19,8 +19,8 @@ import (
 
 // A server is started in one project, but its client may work in several: the session can move to a
 // worktree, have sub-agents in worktrees, or get another directory (--add-dir). So each call
-// determines its project. An absolute path in the call decides, else the directory in which the
-// client's hook saw the call. Otherwise it is the server's own project.
+// determines its project: by an absolute path in the call, or else by the directory in which the
+// client's hook saw the call, or else it is the server's own project.
 //
 // A path alone does not open another project, because the client asks its user for permission by
 // tool and not by path. The path must lie in one of the projects above, or in a directory that the
@@ -205,8 +205,7 @@ func (c *call) resolve(p string) (string, error) {
 	return filepath.Join(c.base, rel), nil
 }
 
-// sentKey returns the key under which a connection records that it was sent something of this
-// project.
+// sentKey returns the key under which a connection records that an item of this project was sent.
 func (c *call) sentKey(what string) string { return c.s.opt.Root + "\x00" + what }
 
 // workTree returns the top of the linked work tree that contains dir, relative to the project, or

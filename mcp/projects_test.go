@@ -148,7 +148,7 @@ func TestPathInLinkedWorkTree(t *testing.T) {
 		}
 	}
 	edit("t1", "sub/b.txt")
-	edit("t2", ".claude/worktrees/wt/sub/b.txt") // the name that our own answers give it
+	edit("t2", ".claude/worktrees/wt/sub/b.txt") // the path in our own answers
 	edit("t3", tree+"/sub/b.txt")
 	if got := read(t, tree+"/sub/b.txt"); got != "+++b\n" || read(t, w.first.dir+"/sub/b.txt") != "b\n" {
 		t.Errorf("the work tree has %q, the project %q", got, read(t, w.first.dir+"/sub/b.txt"))

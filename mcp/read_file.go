@@ -83,8 +83,9 @@ var readFileTool = &tool{
 	}),
 }
 
-// leanRead is the shortest description that lets a client read a file. It leaves out force, because
-// asking twice gives the text, and diff_offset, which the answer with a cut diff names.
+// leanRead is the shortest description that lets a client read a file. It does not mention force,
+// because a repeated read gives the whole text, or diff_offset, because an answer with a cut diff
+// names it.
 var leanRead = "Re-reads: diff or [unchanged], then full"
 
 // readArgs is one checked read of one file.

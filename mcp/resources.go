@@ -26,8 +26,8 @@ const (
 // maxHistories is how many files changed by our tools are listed as resources.
 const maxHistories = 20
 
-// addResources registers resources with the information of some tools. The client itself reads a
-// resource, so it needs no schema in the model's context.
+// addResources registers resources that contain what some of the tools return. The client itself
+// reads a resource, so no schema takes room in the model's context.
 func (s *Server) addResources() {
 	for _, r := range []struct{ uri, name, desc string }{
 		{uriStatus, "status", "Files tracked, tokens saved, mount and store"},
@@ -126,9 +126,9 @@ func historyURI(rel string) string {
 	return uriHistory + (&url.URL{Path: rel}).EscapedPath()
 }
 
-// watchEvery is the interval for polling subscribed resources, because the daemon sends no
-// notifications. Without a subscription there is no timer. While the daemon does not answer, pauses
-// double up to watchLast, because each request may start the daemon.
+// The daemon sends no notifications, so the server polls subscribed resources every watchEvery.
+// Without a subscription there is no timer. While the daemon does not answer, pauses double up to
+// watchLast, because each request may start the daemon.
 const (
 	watchEvery = time.Second
 	watchLast  = 30 * time.Second

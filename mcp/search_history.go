@@ -55,7 +55,7 @@ var historyTypes = map[string][]string{
 
 // history returns the newest q.Limit matching changes, oldest first. The daemon follows a path
 // through renames. Globs and the operations (nil means all) are matched here, page by page, because
-// an atomic save is recognised only from its parts.
+// the log contains only the parts of an atomic save.
 func (s *Server) history(ctx context.Context, q wire.LogQuery, filter string, ops []string) ([]wire.Version, []wire.Gap, error) {
 	match := func(v wire.Version) bool { return ops == nil || slices.Contains(ops, v.Op) }
 	switch {

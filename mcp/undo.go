@@ -134,7 +134,7 @@ func reverseTool(c *call, kind string) string {
 	return ""
 }
 
-// parseSince parses a moment, or how long ago it was, like the command line.
+// parseSince parses a time, or an age such as 10m, like the command line.
 func parseSince(t string, now time.Time) (time.Time, error) {
 	at, ok := wire.ParseTime(strings.TrimSpace(t), now)
 	if !ok || !at.Before(now) {

@@ -193,7 +193,7 @@ var errNoRoom = errors.New("there is no disk space for more of the search index"
 
 func (x *Index) room() bool { return x.opt.Room == nil || x.opt.Room() }
 
-// beingMade is the reason that an index gives for not answering until it is complete for the first
+// beingMade is the reason that an index gives for not answering while it is built for the first
 // time.
 var beingMade = "it is being built"
 

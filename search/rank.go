@@ -70,8 +70,8 @@ func asks(query []term, stems ...string) bool {
 	return slices.ContainsFunc(query, func(t term) bool { return slices.Contains(stems, t.text) })
 }
 
-// score returns how well a file fits a query. Nothing else decides the order of the files. The
-// score is a product of three factors:
+// score returns how well a file fits a query. Only the score decides the order of the files. It is
+// the product of three factors:
 //   - BM25 over the parts of a chunk's words, with more weight for names defined there and
 //     for the names of the file and its directories
 //   - the square of the share of the query's terms that the file has

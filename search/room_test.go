@@ -31,7 +31,7 @@ func TestNoRoom(t *testing.T) {
 	seq := x.Stats().Seq
 	c.write(t, "b.txt", "second\n")
 	x.Poke()
-	// A call of CatchUp returns an error, and the existing index stays.
+	// CatchUp returns an error, and the existing index stays.
 	if err := x.CatchUp(context.Background()); err == nil {
 		t.Error("it wrote although there is no room")
 	}

@@ -6,8 +6,8 @@ import (
 )
 
 // agentsFiles returns the section in AGENTS.md, which many clients read at the start of a session.
-// It costs tokens in each session, so init writes it only on request, and it says only what an
-// agent cannot find out.
+// It costs tokens in each session. So init writes it only on request, and it contains only what an
+// agent cannot find out by itself.
 func agentsFiles(s Setup) []file { return []file{{s.AgentsMD, section{}}} }
 
 const (

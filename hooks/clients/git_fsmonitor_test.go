@@ -64,7 +64,7 @@ func TestGitFsmonitor(t *testing.T) {
 		if got := git(filepath.Join(home, "other"), "config", "--get", "core.fsmonitor"); got != "" {
 			t.Errorf("in another repository git runs %q", got)
 		}
-		// The binary is gone. git says nothing about that, and looks at the files itself.
+		// Without the binary, git prints no error and looks at the files itself.
 		if err := os.WriteFile(filepath.Join(two, "new"), nil, 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -61,7 +61,8 @@ func TestUnusualFiles(t *testing.T) {
 }
 
 // A client gets all of its files or none, because a server without its hooks does only half of the
-// work. uninit does not fail for settings that cannot be written if nothing of ours is in them.
+// work. uninit does not fail for settings that cannot be written if they contain none of our
+// entries.
 func TestAllFilesOfAClientOrNone(t *testing.T) {
 	s := testSetup(t)
 	server, settings := filepath.Join(s.Home, ".claude.json"), filepath.Join(s.Home, ".claude", "settings.json")

@@ -8,8 +8,8 @@ import (
 
 // Instead of running init, users can install cachebro as a plugin: hooks/plugin for Claude Code and
 // Codex, hooks/gemini for Gemini CLI, hooks/opencode for OpenCode. The plugin's hooks have the
-// option --plugin. If init's hooks are present too, the plugin's do nothing, because the user chose
-// the options of init's hooks.
+// option --plugin. They do nothing if init registered hooks too, because the user chose the options
+// of init's hooks.
 //
 // If two servers have the same name, Codex, Gemini CLI and OpenCode start init's. Claude Code
 // starts both and gives the plugin's tools another name.
@@ -54,8 +54,7 @@ func (p Places) settings() []string {
 	return files
 }
 
-// HooksRegistered returns the file in which init registered our hooks, or "". If it did, the
-// plugin's hooks do nothing.
+// HooksRegistered returns the file in which init registered our hooks, or "".
 func (p Places) HooksRegistered() string {
 	for _, file := range p.settings() {
 		b, err := ReadConfig(file)

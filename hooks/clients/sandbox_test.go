@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// If the sandbox is on, those of our commands that only look or undo run outside of it. uninit
-// restores the file byte for byte, including the user's own entries.
+// If the sandbox is on, our commands that read the history or undo changes run outside of it.
+// uninit restores the file byte for byte, including the user's own entries.
 func TestSandbox(t *testing.T) {
 	h := claudeHooks{exe: "/usr/bin/cachebro"}
 	for name, tt := range map[string]struct {

@@ -1,9 +1,11 @@
-// The plugin for OpenCode: cachebro's MCP server, its commands, who did what, and reads
-// that do not repeat what the model has.
-// Prompts and tool calls are reported to "cachebro hook" in the form of Claude Code's events, so
-// that "cachebro undo --prompt last" knows what a prompt did. The hook may shorten a result.
-// Each request contains what the model really has. Before it is sent, its results are reported to
-// the hook, and which of the results reported earlier are gone (compacted, cleared, reverted).
+// The plugin for OpenCode. It registers cachebro's MCP server and commands.
+//
+// It reports prompts and tool calls to "cachebro hook" in the form of Claude Code's events, so that
+// "cachebro undo --prompt last" knows what a prompt did. The hook may shorten a result.
+//
+// Before a request is sent to the model, the plugin reports to the hook the results that are new in
+// it, and the calls that are left if earlier results are gone (compacted, cleared, reverted). So
+// the daemon knows what the model really has.
 import { spawn } from "node:child_process";
 import { accessSync, constants, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -14,7 +16,8 @@ const told = ["read", ...changing];
 const helpers = ["title", "summary", "compaction"]; // their requests are not the session's
 const patience = 5000; // ms
 
-// program is cachebro of PATH, else the one that npm has put beside this file.
+// program returns the path of cachebro in PATH, or else of the one that npm installed with this
+// file, or else undefined.
 function program() {
   for (const dir of (process.env.PATH || "").split(delimiter)) {
     const file = join(dir || ".", "cachebro");
@@ -30,8 +33,8 @@ function program() {
   }
 }
 
-// tell reports an event and returns the answer; undefined: nobody knows whether it was
-// heard. It never fails, and never holds OpenCode for longer than its patience.
+// tell reports an event and returns the hook's answer, or undefined if there is none. The event may
+// then have been lost. tell never fails, and never delays OpenCode by more than patience.
 function tell(exe, cwd, event) {
   return new Promise((done) => {
     const child = spawn(exe, ["hook", event.hook_event_name, "--client=opencode", "--plugin"], { cwd, stdio: ["pipe", "pipe", "ignore"] });
@@ -59,19 +62,19 @@ function tell(exe, cwd, event) {
   });
 }
 
-// used is a tool call: its files by the name that Claude Code gives them.
+// used returns the event of a tool call, in which the file has the field name that Claude Code uses.
 function used(name, input, args) {
   return {
     hook_event_name: name,
-    session_id: input.sessionID, // say puts the parent in its place
+    session_id: input.sessionID, // a sub-agent's own id; say replaces it with the main session's
     tool_name: input.tool,
     tool_use_id: input.callID,
     tool_input: { ...args, file_path: args?.filePath },
   };
 }
 
-// results are the tool calls that a request holds, with what the model sees of them.
-// Those of a failed answer are not sent; a cleared one has its name alone.
+// results returns, by id, the tool calls whose results the model gets with a request. It leaves out
+// calls of a failed answer, which are not sent, and cleared ones, of which only the name is sent.
 function results(messages) {
   const all = new Map();
   for (const { info, parts } of messages ?? []) {
@@ -83,7 +86,7 @@ function results(messages) {
   return all;
 }
 
-// edits says whether a provider is asked to take results out of a request by itself.
+// edits reports whether the options let the provider remove results from a request by itself.
 function edits(options) {
   try {
     return /context_?management|clear_tool/i.test(JSON.stringify(options));
@@ -118,16 +121,17 @@ export const Cachebro = async ({ client, directory }) => {
     });
     return {};
   }
-  // known are the results that were told, by session. A session without an entry begins
-  // anew: what it was given before counts for nothing.
+  // known holds the ids of the calls whose results were reported, by session. The value is
+  // undefined before the first request. A session without an entry begins anew, and nothing counts
+  // as shown to it.
   const known = new Map();
-  // A sub-agent has a session of its own here. Its work belongs to its parent's prompt.
+  // In OpenCode a sub-agent has its own session. Its work belongs to its parent's prompt.
   const parents = new Map();
   const who = async (session) => {
     let top = session;
     for (let depth = 0; depth < 8; depth++) {
       if (!parents.has(top)) {
-        let parent; // whom nobody names is its own, from now on
+        let parent; // stays undefined if the parent cannot be found; the session then counts as a main one
         try {
           parent = (await client.session.get({ path: { id: top } }))?.data?.parentID;
         } catch {}
@@ -151,10 +155,10 @@ export const Cachebro = async ({ client, directory }) => {
     if (!answer) known.delete(session);
     return answer;
   };
-  // next is the request that is about to be sent. Other plugins may still change it: it is
-  // looked at when its parameters are asked for, which is the last moment.
+  // next holds, by session, the request that is about to be sent. Other plugins may still change
+  // it, so it is examined at the last moment, when OpenCode asks for its parameters.
   const next = new Map();
-  const before = new Map(); // what a file was before an edit, by call
+  const before = new Map(); // by call: the content of a file before the edit
   const sent = async (session, request) => {
     await begin(session);
     if (!known.has(session)) return;
@@ -163,7 +167,7 @@ export const Cachebro = async ({ client, directory }) => {
     const fresh = earlier ? [...now.values()].filter((p) => !earlier.has(p.callID)) : [];
     const gone = earlier ? [...earlier].some((id) => !now.has(id)) : false;
     if (gone && parents.get(session)) {
-      known.delete(session); // of a sub-agent's context the daemon knows only its beginning
+      known.delete(session); // a loss in a sub-agent can only be reported as a new start
       await begin(session);
       if (!known.has(session)) return;
     } else if (fresh.length > 0 || gone) {
@@ -180,7 +184,7 @@ export const Cachebro = async ({ client, directory }) => {
   return {
     config: async (config) => {
       config.mcp ??= {};
-      config.mcp.cachebro ??= { type: "local", command: [exe, "serve"], enabled: true }; // init's stays
+      config.mcp.cachebro ??= { type: "local", command: [exe, "serve"], enabled: true }; // an entry of init's stays
       config.command = { ...commands, ...config.command };
     },
     "chat.message": async (input, output) => {

@@ -17,8 +17,9 @@ var update = flag.Bool("update", false, "write the corpus' golden texts anew")
 // minCorpus is the least number of outputs of real tools in the corpus.
 const minCorpus = 300
 
-// The output of a real tool becomes what the corpus says, or is left unchanged. A text that was
-// only rearranged can be turned back into the tool's own text. Nothing in never.txtar is changed.
+// Each output in the corpus becomes the recorded result, or stays unchanged if none is recorded. A
+// text that was only rearranged can be turned back into the original. Nothing in never.txtar is
+// changed.
 func TestCorpus(t *testing.T) {
 	files, err := filepath.Glob("testdata/corpus/*.txtar")
 	if err != nil || len(files) == 0 {

@@ -1,8 +1,8 @@
 // Package reshape shortens the output of a command without losing information. Hooks and the MCP
 // server call it before a text reaches a model.
 //
-// Each rule is one file with a pure function of the text. A rule is used only if both the command
-// and the form of the output say what kind of text it is. There are two kinds of rules.
+// Each rule is a pure function of the text, in a file of its own. A rule is used only if both the
+// command and the form of the output show that it fits. There are two kinds of rules.
 //
 // Rearranging rules have an inverse: search results grouped by path, paths as a tree, repeated
 // blocks, lines that count up, lines that begin or end alike. The result is used only if the

@@ -7,7 +7,7 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// Consecutive stack frames of libraries or of the language itself are folded. The project's own
+// Consecutive stack frames in libraries or in the language's own code are folded. The project's
 // frames stay.
 
 var (

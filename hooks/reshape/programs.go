@@ -2,8 +2,8 @@ package reshape
 
 import "slices"
 
-// This file says which programs print what. A program is known by its name and, for some, by its
-// first operand.
+// This file lists what known programs print. It recognises a program by its name, and some also by
+// their first operand.
 
 // builders print progress, warnings and results for people.
 var builders = []string{
@@ -106,8 +106,8 @@ func blames(words []string) bool { return words[0] == "git" && slices.Contains(w
 // repeatsItself reports whether repeated blocks and lines of a command's output may be shortened.
 func repeatsItself(words []string) bool { return runsPrograms(words) }
 
-// printsForPeople reports whether a command prints for people, so that only what a terminal would show
-// matters.
+// printsForPeople reports whether a command prints for people. Of such an output only the text that
+// a terminal would show matters.
 func printsForPeople(words []string) bool {
 	return runsPrograms(words) || searches(words) || printsLists(words)
 }

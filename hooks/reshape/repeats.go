@@ -23,7 +23,7 @@ const (
 	minTimes  = 3
 )
 
-// block is n lines that first occur at line at of the output.
+// block is a block of n lines whose first occurrence begins at line at of the output.
 type block struct{ at, n int }
 
 func repeats(c *command, text string) (string, string, bool) {

@@ -13,8 +13,8 @@ import (
 const Mark = "cachebro: "
 
 const (
-	// How much shorter a result must be, in bytes and in percent. An unexpected form costs a model
-	// attention.
+	// A result must be shorter by at least minSaved bytes and minPart percent, because a text in an
+	// unexpected form costs a model attention.
 	minSaved = 400
 	minPart  = 15
 	// MaxText is the length in bytes up to which a text is reshaped. Clients cut texts above 30 kB,
@@ -100,7 +100,7 @@ type Part struct {
 type Result struct {
 	Text   string
 	Parts  []Part
-	Folded bool   // part was left out; the caller must store the original under ID
+	Folded bool   // something was left out; the caller must store the original under ID
 	ID     string // the ID of the original text, if Folded
 }
 

@@ -252,8 +252,8 @@ func TestNoColumnsOfNumbers(t *testing.T) {
 	}
 }
 
-// Whatever the text is, a rule is used only if its inverse restores the text. The result is shorter
-// by the number of bytes that is reported.
+// Whatever the text is, a rule is used only if its inverse restores the text, and the result is
+// shorter by exactly the reported number of bytes.
 func TestOnlyWhatCanBeTakenBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var lines []string

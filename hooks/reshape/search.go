@@ -12,7 +12,7 @@ import (
 //	12:func a() {
 //	13-	return
 //
-// After its path, a line is unchanged, except that the mark before a line number is removed. All
+// What follows the path is unchanged, except that the mark before a line number is removed. All
 // other lines are unchanged, including the line of a path that has only one.
 
 // searches reports whether a command prints only matches, always with path and line, perhaps with

@@ -138,8 +138,9 @@ func addsLetters(old, new string) bool {
 	return strings.ContainsFunc(new, func(r rune) bool { return r >= 0x80 && !strings.ContainsRune(old, r) })
 }
 
-// plain is a text with each line end folded into LF, and the offsets to map places back. loneCRs
-// means that a lone CR is a line end too. Otherwise a CR in a given text is an ordinary character.
+// plain holds a text, the same text with each line end folded into LF, and the offsets that map
+// places in the folded text back. loneCRs means that a lone CR is a line end too. Otherwise a CR in
+// a given text is an ordinary character.
 type plain struct {
 	text    string
 	folded  string
