@@ -83,8 +83,8 @@ func (o *namespace) fillAttrOut(sx *sys.Stat, out *fuse.AttrOut) {
 const severalAsked = ^uint32(0)
 
 // noteAttrRead records that attributes of n are about to be read for the thread tid, or for an
-// unknown thread if tid is 0. It always performs an atomic write, so that a later voidOlderReplies
-// sees the record.
+// unknown thread if tid is 0. It always writes atomically, even if the value stays the same, so
+// that a later voidOlderReplies sees the record.
 func (n *inode) noteAttrRead(tid uint32) {
 	if tid == 0 || !n.attrThread.CompareAndSwap(tid, tid) && !n.attrThread.CompareAndSwap(0, tid) {
 		n.attrThread.Store(severalAsked)
@@ -113,12 +113,12 @@ func (n *inode) peek() uint32 {
 	return n.kernelHas.gen
 }
 
-// note compares attributes read from the source with those that the kernel's cache of n is based
-// on, and stores the new ones. gen is what peek returned before the read. If one of our operations
-// changed n in between, the comparison proves nothing. changed reports whether a process wrote to
-// the source directly. Then the cached pages are wrong, and the next OPEN drops them. While
-// processes use the source directly, the next OPEN also drops the pages if the comparison proved
-// nothing.
+// note compares sx, the attributes just read from the source, with those on which the kernel's
+// cache of n is based, and stores sx. gen is what peek returned before the read. changed reports
+// whether a process wrote to the source directly. If so, the cached pages are wrong, and the next
+// OPEN drops them. If one of our own operations changed n since peek, the comparison proves
+// nothing. In that case the next OPEN drops the pages only while processes may use the source
+// directly.
 func (n *inode) note(sx *sys.Stat, gen uint32) (changed bool, before kernelState) {
 	if !n.isReg() {
 		return false, kernelState{}
@@ -197,10 +197,10 @@ func (o *contents) tellOutside(n *inode, before kernelState, sx *sys.Stat) {
 	o.outsideOf(n, was, after)
 }
 
-// outsideOf reports a change in the source to the Observer. A change of a dirty n is reported when
-// n is closed. outsideOf holds n.order, so that no write begins before the Observer has saved the
-// content. If n.order is taken, it reports in the background instead of waiting, because the caller
-// may hold that lock or another inode's.
+// outsideOf reports a change in the source to the Observer. If n is dirty, it reports nothing,
+// because the close of n will. outsideOf holds n.order, so that no write begins before the Observer
+// has saved the content. If n.order is taken, it reports in the background instead of waiting,
+// because the caller may hold that lock or another inode's.
 func (o *contents) outsideOf(n *inode, was, after event.Stat) {
 	if o.obs == nil {
 		return
@@ -291,8 +291,8 @@ func setsNothing(in *fuse.SetAttrIn) bool {
 	return emptyChowns && in.Valid&(setAnything|fuse.FATTR_SIZE) == 0
 }
 
-// setSize truncates n through the handle that the kernel names, or else through its own descriptor.
-// The caller holds n.order.
+// setSize truncates n through the handle in the request, or else through a descriptor that it
+// opens. The caller holds n.order.
 func (o *contents) setSize(cancel <-chan struct{}, n *inode, in *fuse.SetAttrIn) error {
 	var fd int
 	if h := o.handles.get(in.Fh); in.Valid&fuse.FATTR_FH != 0 && h != nil && h.writable() {

@@ -10,8 +10,8 @@ import (
 )
 
 // File systems that are mounted inside the source can be used through the mount, except those of
-// the kernel, such as procfs. Through a procfs inside a project, any user could once make mountd
-// open /proc/PID/uid_map for writing with the rights of root.
+// the kernel, such as procfs. When procfs was allowed, any user could make mountd open
+// /proc/PID/uid_map for writing as root.
 func TestMountsBelow(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to mount")

@@ -85,7 +85,7 @@ func TestChangeUnderneath(t *testing.T) {
 	}
 }
 
-// Our own write, chmod, link and rename are never reported as changes by somebody else.
+// A write, chmod, link or rename through the mount is never reported as a change by somebody else.
 func TestOwnChangesAreNotOutside(t *testing.T) {
 	f := mountTest(t, nil)
 	f.sh(`for i in 1 2 3 4 5 6 7 8; do
@@ -256,8 +256,8 @@ func TestOpenFilesSurvive(t *testing.T) {
 }
 
 // While a file is saved atomically again and again, every reader gets one complete version. An OPEN
-// that arrives after the rename is for an inode that has no name any more. Such an OPEN used to
-// fail with ESTALE.
+// that arrives after the rename is for an inode that has no name any more. It used to fail with
+// ESTALE.
 func TestReadersOfAtomicSaves(t *testing.T) {
 	f := mountTest(t, nil)
 	f.rec.quiet = true

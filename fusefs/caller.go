@@ -191,9 +191,9 @@ func (p *Process) still(st procfs.Stat) bool {
 	return p.Group == uint32(st.Group) && parentPID(p) == uint32(st.Parent)
 }
 
-// lookWait limits how long look may take. Reading a process's data blocks during its exec or during
-// a page fault. The exec or the fault may wait for a reply of ours, which may need a lock that
-// look's caller holds.
+// lookWait limits how long look may take. Reading a process's data blocks while the process
+// executes another program or handles a page fault. The process may in turn be waiting for a reply
+// of ours that needs a lock held by look's caller.
 const lookWait = time.Second
 
 // look reads the system's data about a process. k is the cached entry for the process.
@@ -313,8 +313,8 @@ func readSession(pid uint32) map[string]string {
 	return m
 }
 
-// ownerOf returns the effective user of a process, or an id that no user has if that cannot be
-// read.
+// ownerOf returns the effective user of a process. If it cannot be read, ownerOf returns an id that
+// no user has.
 func ownerOf(pid uint32) uint32 {
 	if uid, ok := procfs.Owner(int(pid)); ok {
 		return uid
@@ -353,9 +353,9 @@ const (
 	execMax = 32 * time.Millisecond
 )
 
-// commands reads the command lines of processes. The kernel reads them from the process's memory,
-// whose lock the process may hold while it waits for another reply of ours. So no request waits for
-// this reader. If a command line is not read in time, only the process's name is known.
+// commands reads the command lines of processes. To read one, the kernel needs the lock on the
+// process's memory, which the process may hold while it waits for a reply of ours. So no request
+// waits for this reader. If a command line is not read in time, only the process's name is known.
 type commands struct {
 	disabled bool
 	slots    chan struct{}  // one slot for each read in progress; never closed

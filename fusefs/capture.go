@@ -19,7 +19,7 @@ type writes struct {
 	last      time.Time // of the last modification
 	idled     time.Time // when the content was last reported because n was idle; see dirtySet
 	tail      int64     // all bytes before this offset are unchanged since the last close
-	size      int64     // as far as we know
+	size      int64     // of the file, as far as the mount knows
 	afterLast stamp     // stamp after our last operation; updated only while tail is at least TailMin
 	writer    Caller
 }
@@ -49,8 +49,9 @@ func (o *contents) markDirty(n *inode, c Caller, op event.Op, before stamp, appe
 	}
 	if !w.dirty {
 		// A version may store only the bytes after tail, as an addition to the previous version.
-		// This requires that the file still has the content that the Observer received last. If the
-		// file has no mark, the call of Before below gives its content to the Observer.
+		// That is correct only if the file still has the content that the Observer last received.
+		// If the file has no mark, the Observer receives the present content from the call of
+		// Before below.
 		sameContent := n.reported != nil && *n.reported == before || n.reported == nil && n.mark.Load() == 0
 		if o.obs != nil {
 			o.obs.Before(Change{File: n, Caller: c, Op: op, Append: appends, Cancel: cancel})

@@ -193,8 +193,8 @@ func TestSequences(t *testing.T) {
 			[]string{`done mkdir d`, `done rename d e`, `done rmdir e`}},
 		{"a directory with a file in it moves", "mkdir -p d/e; echo x > d/e/f", func(f *fixture) { f.sh("mv d g; echo y > g/e/f") },
 			[]string{`done rename d g`, `before truncate g/e/f "x\n"`, `closed write g/e/f "y\n"`}},
-		// An editor such as sed -i sets the mode of its new file before it closes the file. That
-		// makes one version, not three.
+		// An editor such as sed -i sets the mode of its new file before it closes the file. Both
+		// steps together make one version.
 		{"mode set before the first close", "", func(f *fixture) { f.run("chmodnew", "a") }, []string{`done create a`, `closed create a "text"`}},
 		{"chmod", "touch a", func(f *fixture) { f.sh("chmod 600 a") }, []string{`done chmod a`}},
 		{"fsync", "", func(f *fixture) { f.sh("dd if=/dev/zero of=a bs=1 count=2 conv=fsync status=none") },
@@ -301,9 +301,8 @@ func TestIdle(t *testing.T) {
 	f.want(t, `before write log "one\n"`, `closed write log "one\ntwo\n"`)
 }
 
-// The kernel may send a RELEASE late. The RELEASE of one shell redirection once came after the next
-// redirection had emptied the file. The late RELEASE reported an empty content that nobody had
-// closed.
+// The kernel may send a RELEASE late. The RELEASE of one shell redirection once arrived after the
+// next redirection had emptied the file, and an empty content that nobody had closed was reported.
 func TestLateRelease(t *testing.T) {
 	f := mountTest(t, nil)
 	const rounds = 500

@@ -12,7 +12,8 @@ import (
 )
 
 // TestTracker: as soon as an operation has returned, the Tracker reports all names that the
-// operation affected. If these cannot be known, it reports that everything may have changed.
+// operation affected. If it cannot determine these names, it reports that everything may have
+// changed.
 func TestTracker(t *testing.T) {
 	const everything = "*"
 	f := mountTest(t, nil)

@@ -45,9 +45,8 @@ func (f *fixture) stays(cmd *exec.Cmd) {
 	f.t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
 }
 
-// The command of a process is the one with which it was started. If it has executed another
-// program, its command is that program's. If the arguments are megabytes long, only the beginning
-// is recorded.
+// The command of a process is the one with which its present program was started. If the arguments
+// are megabytes long, only the beginning is recorded.
 func TestCommand(t *testing.T) {
 	f := mountTest(t, nil)
 	f.stays(exec.Command("bash", "-c", `echo x > short; exec -a other sh -c "echo y > exec; read x"`))
@@ -84,8 +83,8 @@ func TestCommand(t *testing.T) {
 
 // The command of a process cannot be read while its memory is locked, here until one of its own
 // requests is answered. Such a process works on the mount like any other, because commands are only
-// shown to people and no request waits for them. Requests used to try, which took a second and
-// found nothing.
+// shown to people and no request waits for them. Requests used to wait for the command, which took
+// a second and found nothing.
 func TestUnreadableCommand(t *testing.T) {
 	locked := make(chan struct{})
 	var asked atomic.Int32
@@ -103,7 +102,7 @@ func TestUnreadableCommand(t *testing.T) {
 	if p.Comm != "bash" || p.Parent == nil || p.Command() != nil {
 		t.Errorf("closed by %q, command known: %v", p.Comm, p.Command() != nil)
 	}
-	for i := range commandsAtOnce / 2 { // three processes each, more than may be examined at a time
+	for i := range commandsAtOnce / 2 { // each script starts three processes, together more than may be examined at a time
 		f.sh(fmt.Sprintf("mkdir d%d; echo x > d%d/f; /bin/mv d%d/f e%d", i, i, i, i))
 	}
 	if n := asked.Load(); n != commandsAtOnce {

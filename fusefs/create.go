@@ -283,7 +283,7 @@ func (o *overlay) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	n.end()
 	var sx sys.Stat
 	if err == unix.EEXIST && in.Unique&resendBit != 0 && sys.StatAt(d.fd, name, &sx) == nil && keyOf(&sx) == n.key {
-		err = nil // an earlier server made the link before that server was killed
+		err = nil // an earlier server made this link just before it was killed
 	}
 	if err != nil {
 		return status(err)
@@ -353,7 +353,7 @@ func (o *namespace) link(n *inode, dir int, name string) error {
 		if sys.StatAt(dir, name, &sx) == nil && keyOf(&sx) == n.key {
 			return nil
 		}
-		_ = unix.Unlinkat(dir, name, 0) // the new link leads to another file
+		_ = unix.Unlinkat(dir, name, 0) // the new link leads to a different file
 	}
 	h := n.anyHandle(false)
 	if h == nil {

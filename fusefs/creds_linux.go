@@ -37,8 +37,8 @@ func ownCreds() creds {
 // thread changes; the device loop has locked its goroutine to the thread.
 //
 // The server of an ordinary user cannot do this. Files that it made for other users (allow_other),
-// even set-user-id programs, would belong to the server's own user. So all users except that user
-// and root get EACCES.
+// even set-user-id programs, would belong to the server's user. So every user except that user and
+// root gets EACCES.
 func (o *contents) asCaller(in *fuse.InHeader, f func() error) error {
 	if !o.us.root && in.Uid != o.us.uid && in.Uid != 0 {
 		return unix.EACCES
@@ -151,8 +151,9 @@ func (o *namespace) likeCaller(n *inode, at sys.Ref, in *fuse.InHeader, unprivil
 	return err
 }
 
-// setIDRights returns the caller's groups, and whether the caller's changes keep set-id bits. A
-// process in another user namespace has that right only there.
+// setIDRights returns the caller's groups, and whether set-id bits survive the caller's changes. A
+// process in another user namespace can have CAP_FSETID only for that namespace, so the bits do not
+// survive its changes.
 func setIDRights(in *fuse.InHeader) (groups []uint32, keeps bool) {
 	b, err := procfs.Read(int(in.Pid), "status")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 // Directories are read without a handle: OPENDIR gets ENOSYS, so that the kernel caches
 // directories. The offset in a request is the source's own cookie (d_off) of the last entry that
-// the kernel used. A cookie stays valid when entries are deleted. The index of an entry would not.
+// the kernel used. Unlike the index of an entry, a cookie stays valid when entries are deleted.
 
 // OpenDir answers ENOSYS; see above.
 func (o *namespace) OpenDir(<-chan struct{}, *fuse.OpenIn, *fuse.OpenOut) fuse.Status {

@@ -23,9 +23,9 @@
 // inode counts as closed at a FLUSH or RELEASE of any of its handles, at a truncate(2) without a
 // handle, and before one of its names is added, removed or changed. It also counts as closed after
 // two seconds without a write, but at most once every five seconds. A FLUSH of a clean inode is
-// ignored, because a child that inherited a descriptor causes one before its parent writes. A FLUSH
-// is also ignored while a file has only been created or truncated, because a shell causes one
-// before its command writes.
+// ignored, because the exit of a child that inherited the descriptor causes a FLUSH before the
+// parent has written. A FLUSH is also ignored while a file has only been created or truncated,
+// because a shell that redirects to the file causes one before its command writes.
 //
 // # Taking over
 //

@@ -135,7 +135,7 @@ func (o *contents) keep(n *inode, dir int, name string) *handle {
 	for *p != nil {
 		p = &(*p).next
 	}
-	*p = h // at the end, because handles that a process opened are preferred
+	*p = h // last in the list, because handles that a process opened are preferred
 	n.mu.Unlock()
 	return h
 }

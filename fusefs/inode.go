@@ -53,9 +53,9 @@ type inode struct {
 	kernelHas kernelState
 
 	folding    atomic.Uint32 // for a directory; see folds
-	holdsNames atomic.Bool   // for a directory: its subtree has a name of a file with several names; see table.forget
+	holdsNames atomic.Bool   // for a directory: a file with several names has one of them in its subtree; see table.forget
 	absent     atomic.Uint32 // extended attributes that the inode is known not to have; written under mu, see absentBit
-	removed    atomic.Bool   // the last name was removed; any name that the file still has was made by the Observer
+	removed    atomic.Bool   // the last name was removed; any name that remains was made by the Observer to save the file
 	locked     atomic.Bool   // a process has locked the file, or tried to
 	queued     atomic.Bool   // the inode is in the notifier's queue
 	spoilt     atomic.Uint32 // counts changes that made the kernel's cached pages or attributes wrong
@@ -65,7 +65,7 @@ type inode struct {
 	dirfd atomic.Pointer[dirfd]
 }
 
-// kernelState is the state of an inode that the kernel's cache is based on.
+// kernelState is the state of an inode on which the kernel's cache is based.
 type kernelState struct {
 	known        bool
 	young        bool   // the ctime is so recent that another change may get the same ctime
@@ -456,8 +456,8 @@ func (d *devices) inode(dev, ino uint64) uint64 {
 }
 
 // numberIn returns the inode number of entry e of directory n, as stat(2) returns it. sx holds the
-// entry's attributes, or is nil if unknown. The number in e can be another one, because it can
-// belong to a directory covered by a mount, or to a file in a layer of an overlayfs.
+// entry's attributes, or is nil if unknown. The number in e can differ from it: it can belong to a
+// directory that is covered by a mount, or to a file in a layer of an overlayfs.
 func (o *namespace) numberIn(n *inode, e fuse.DirEntry, sx *sys.Stat) uint64 {
 	switch {
 	case e.Name == ".":

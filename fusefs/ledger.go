@@ -56,7 +56,7 @@ type ledgerHead struct {
 	magic    uint64
 	nextID   atomic.Uint64 // see table.nextID
 	nextFH   atomic.Uint64 // see handles.next
-	links    atomic.Uint64 // numbers the names of a node; the newest name is the most likely one
+	links    atomic.Uint64 // number of the newest name; newer names of a node are tried first
 	state    atomic.Uint32 // ledgerState
 	pieces   atomic.Uint32 // the number of pieces of the file, including the first
 	serving  atomic.Uint32 // counts the servers that have used this ledger
@@ -97,8 +97,8 @@ type nodeSlot struct {
 	birth        int64
 	nlookup      uint64
 	mode         uint32
-	// These fields are set only for a resting file (see table.go). They are the slot of its name,
-	// the number of its record, and its size. A successor does not use them.
+	// These fields are used only for a resting file (see table.go): the slot of its name, the
+	// number of its record, and its size. A successor does not use them.
 	link, record, size uint32
 }
 
@@ -312,8 +312,8 @@ func (l *ledger) slots(f func(ref, kind uint32)) {
 	}
 }
 
-// add adds a node that the kernel did not know, and before it the node's name. A directory that
-// stayed in the table may still have the slot of its name.
+// add adds a node that is new to the kernel. It adds the node's name first, unless the name still
+// has a slot, which a directory that stayed in the table keeps.
 func (l *ledger) add(n *inode) {
 	if l == nil || l.broken.Load() {
 		return
@@ -336,8 +336,8 @@ func (l *ledger) add(n *inode) {
 	s.kind.Store(slotNode)
 }
 
-// addResting adds the name of a node, then the node itself, which has no inode and was looked up
-// once. It returns the slot, or 0 if there is no room.
+// addResting adds a node that has no inode and was looked up once. It adds the node's name first.
+// It returns the node's slot, or 0 if there is no room.
 func (l *ledger) addResting(id uint64, k key, kind uint32, parent *inode, name string) uint32 {
 	if l.broken.Load() {
 		return 0
@@ -451,7 +451,7 @@ func (l *ledger) handle(h *handle, unique uint64) {
 	s.kind.Store(slotHandle)
 }
 
-// lock adds an owner of locks on n, with the handle that it locks through, and returns the slot.
+// lock adds an owner of locks on n, with the handle through which it locks, and returns the slot.
 // key is the FDStore's number for the owner's descriptor.
 func (l *ledger) lock(owner, key uint64, pid uint32, n *inode, fh uint64) uint32 {
 	if l == nil || l.broken.Load() {

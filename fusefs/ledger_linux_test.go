@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// signalled calls f on a thread that gets signals all the time. The Go runtime sends such signals
-// to threads that work for a long time.
+// signalled calls f on a thread that receives signals all the time. The Go runtime sends such
+// signals to threads that work for a long time.
 func signalled(f func()) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -103,18 +103,18 @@ type lockWait struct {
 	in fuse.LkIn
 	f  *lockedFile
 	h  *handle // with a reference
-	// blockedBy is the owner on the mount whose lock conflicts. It serves to detect deadlocks: a
-	// wait that would never end is refused, as in the kernel.
+	// blockedBy is the owner on the mount whose lock conflicts. It is used to detect deadlocks: a
+	// wait that would never end is refused, as the kernel does.
 	blockedBy *lockOwner
 }
 
-// memoryRange recognises by name the files through which processes share memory: SQLite's index of
-// the write-ahead log and LMDB's table of readers. It returns the bytes that the processes lock
-// first.
+// memoryRange recognises by its name a file through which processes share memory: SQLite's index of
+// the write-ahead log or LMDB's table of readers. It returns the range of bytes that processes lock
+// before they use the memory.
 //
 // The mount and the source have separate pages in memory, and writes to mappings cannot be
-// observed. So at any one time such a file can be used either on the mount or in the source.
-// Processes on the other side find it locked.
+// observed. So at any one time, either processes on the mount or processes that bypass it can use
+// such a file. The others find it locked.
 func memoryRange(n *inode) (first, last uint64, shared bool) {
 	name := n.LastPath()
 	switch {
@@ -136,8 +136,8 @@ func sharesMemory(n *inode, in *fuse.LkIn) bool {
 // uncached reports whether read(2) and write(2) of n may have to bypass the kernel's cache, because
 // some processes can reach the source without going through the mount. With the cache, these
 // processes and those on the mount would not see each other's writes, and reads could end early at
-// an outdated size. The caller uses the result for files that were locked, that were just changed
-// in the source, or that are opened for reading and writing, as databases do.
+// an outdated size. The caller asks this for a file that was locked, that was just changed in the
+// source, or that is opened for reading and writing, as databases do.
 func (n *inode) uncached() bool {
 	if !n.isReg() || !n.fs.bypassable.Load() {
 		return false
@@ -347,7 +347,7 @@ func (o *contents) tryLock(f *lockedFile, h *handle, in *fuse.LkIn) fuse.Status 
 	if _, ok := w.via[h.fh]; !ok {
 		w.via[h.fh] = o.ledger.lock(w.id, w.key, w.pid, f.n, h.fh)
 	}
-	if in.Lk.Pid != 0 { // a request to unlock names no process
+	if in.Lk.Pid != 0 { // a request to unlock contains no process id
 		w.pid = in.Lk.Pid
 	}
 	return status(setOFD(w.fd, ofdLock(&in.Lk)))
@@ -678,8 +678,8 @@ func (l *locking) waitOf(owner uint64) *lockWait {
 }
 
 // lingers reports whether the conflicting lock may belong to a closed handle whose RELEASE has not
-// arrived. close(2) does not wait for the RELEASE. Before there was this check, the second command
-// of "flock -n f true; flock -n f true" failed.
+// arrived. close(2) does not wait for the RELEASE. Without this check, the second command of "flock
+// -n f true; flock -n f true" failed.
 func (o *overlay) lingers(in *fuse.LkIn) bool {
 	h := o.handles.get(in.Fh)
 	if h == nil {

@@ -20,7 +20,7 @@ import (
 
 func init() { helpers["lock"] = lockHelper }
 
-// lockHelper is a process that takes locks. It reads commands from its input, one in each line, and
+// lockHelper is a process that takes locks. It reads commands from its input, one per line, and
 // answers each with a line:
 //
 //	open NAME r|rw      opens a file; the other commands use the file opened last
@@ -245,9 +245,9 @@ func retried(l *locker, command string) (got string) {
 	return got
 }
 
-// TestLockMatrix: locks hold between processes on the mount and processes that bypass it, as on the
-// native file system, even if the server is killed in between. When the kernel kept the locks of
-// the mount itself, both sides could get an exclusive lock at once.
+// TestLockMatrix: a lock excludes both processes on the mount and processes that bypass it, as on
+// the native file system, even if the server is killed in between. When the kernel managed the
+// mount's locks itself, a process on each side could hold an exclusive lock at the same time.
 func TestLockMatrix(t *testing.T) {
 	needFUSE(t)
 	native := t.TempDir()
@@ -302,7 +302,7 @@ func TestLockOwners(t *testing.T) {
 		{b, "range posix w 10 20", "ok"},
 		{a, "get posix r", fmt.Sprint("type 1 start 10 len 20 pid ", b.cmd.Process.Pid)},
 		{a, "range ofd r 50 0", "ok"},
-		{a, "range posix w 60 1", "resource temporarily unavailable"}, // the process's own OFD lock conflicts
+		{a, "range posix w 60 1", "resource temporarily unavailable"}, // it conflicts with the process's own OFD lock
 		{b, "range ofd r 50 0", "ok"},
 		{b, "range ofd w 60 1", "resource temporarily unavailable"},
 		{a, "close", "ok"},
@@ -493,8 +493,8 @@ func TestLockedByMemorysName(t *testing.T) {
 }
 
 // TestAgreesUnderLock: a process that has the lock reads changes that bypassed the mount. This also
-// holds for a descriptor that was opened before the change, and before the mount knows that it can
-// be bypassed.
+// holds for a descriptor that was opened before the change, and before the mount detects that it
+// can be bypassed.
 func TestAgreesUnderLock(t *testing.T) {
 	h := newHeirs(t)
 	src := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), h.source.Fd())
@@ -515,7 +515,7 @@ func TestAgreesUnderLock(t *testing.T) {
 	}
 	want := func(f *os.File, want string) {
 		t.Helper()
-		got := make([]byte, len(want)) // the read stops at the end, because for a longer read the kernel asks for the size
+		got := make([]byte, len(want)) // not longer than the file, because for a longer read the kernel would ask for the size
 		if _, err := f.ReadAt(got, 0); string(got) != want {
 			t.Errorf("%s: %q, %v, want %q", filepath.Base(f.Name()), got, err, want)
 		}
@@ -599,9 +599,9 @@ func TestLockedMemoryTakenOver(t *testing.T) {
 }
 
 // TestUncachedBeside: while the mount can be bypassed, a process that has a file open for reading
-// and writing sees writes to the source at once. This also holds beyond the end of the file that
-// the kernel knew. The process can still map the file. Reads used to end early, and SQLite reported
-// a disk I/O error or got a page of zeros.
+// and writing sees writes to the source immediately, even beyond the file size that the kernel
+// knew. The process can still map the file. Reads used to end early, and SQLite reported a disk I/O
+// error or got a page of zeros.
 func TestUncachedBeside(t *testing.T) {
 	f := mountTest(t, func(o *Options) { o.Outside = true })
 	f.write("d", "one")
@@ -618,7 +618,7 @@ func TestUncachedBeside(t *testing.T) {
 			t.Fatalf("read %d bytes %.8q, want %d %.8q", n, got[:n], size, want)
 		}
 	}
-	l := newLocker(t, f.dir, "d", "rw") // a separate process, because a page fault in this one would stop the server too
+	l := newLocker(t, f.dir, "d", "rw") // a separate process, because a page fault in this process would block the server too
 	defer l.end()
 	if got := l.do("map mapped"); got != "ok" {
 		t.Fatal(got)
@@ -629,7 +629,7 @@ func TestUncachedBeside(t *testing.T) {
 }
 
 // TestLockedMemoryReadOnly: the mount's owner may be allowed only to read a file of shared memory.
-// The file must be locked even then while a process on the mount reads it, so that no process that
+// Even then the file must be locked while a process on the mount reads it, so that no process that
 // bypasses the mount changes it. When it was not locked, old content was read.
 func TestLockedMemoryReadOnly(t *testing.T) {
 	if os.Geteuid() != 0 {

@@ -77,7 +77,7 @@ func (o *overlay) lookedUp(in *fuse.InHeader, parent *inode, dir int, name strin
 
 // restat reads sx again, just before it is sent, for an inode that the kernel already knows. sx was
 // first read before the inode was found. If the inode was changed in between, voidOlderReplies did
-// not make the kernel ignore this reply, because the inode had no record of this request yet.
+// not void this reply, because the request was not yet recorded in the inode.
 func (o *namespace) restat(n *inode, in *fuse.InHeader, dir int, name string, sx *sys.Stat) {
 	if n.isReg() && sx.Nlink == 1 {
 		return // the kernel itself makes every change of such a file
@@ -243,8 +243,8 @@ func (o *namespace) StatFs(_ <-chan struct{}, in *fuse.InHeader, out *fuse.Statf
 // any other spelling each time. It must not cache the absence of a name either, because a file made
 // under one spelling appears under all spellings.
 
-// folds reports whether names in n, whose descriptor is d, have several spellings. Setting an
-// attribute of an empty directory can change that. We notice the change only after the kernel has
+// folds reports whether names in n, whose descriptor is d, have several spellings. An attribute of
+// an empty directory controls that. If it is set later, we notice only after the kernel has
 // forgotten n.
 func (n *inode) folds(d *dirfd) bool {
 	switch n.folding.Load() {

@@ -43,8 +43,8 @@ const (
 // the caller's next request arrives before the thread reads again, so a request costs two context
 // switches on one processor. With a second waiting thread, the kernel would wake the two by turns
 // on different processors; then an unlink took 90 µs instead of 40. More threads read as soon as
-// requests queue. A handler may block until another request is handled, so watch starts another
-// thread within two milliseconds.
+// requests queue. A handler may block until another request is handled, so the method watch starts
+// another thread within two milliseconds.
 type device struct {
 	fd     int
 	proto  *fuse.ProtocolServer
@@ -56,9 +56,9 @@ type device struct {
 	// interrupted is called for each INTERRUPT, and reports whether it ended a wait for a lock.
 	interrupted func(unique uint64) bool
 
-	// ready counts the threads that wait for a request or are about to. It includes the threads
-	// just started. If it did not, each request that arrives before these threads read one would
-	// start another. A busy machine once had 10,000 threads.
+	// ready counts the threads that wait for a request or are about to, including those just
+	// started. If the latter did not count, each request that arrives before they read would start
+	// another thread. A busy machine once had 10,000 threads.
 	ready    atomic.Int32
 	readTurn sync.Mutex // held while a request is read, if readersInTurn is true
 	parked   atomic.Int32
@@ -133,9 +133,9 @@ func (d *device) spawn() {
 }
 
 // park waits until another thread is needed, or returns false if this one is not needed any more.
-// The thread that wakes a parked thread has already counted it in ready. Spare threads park because
-// the kernel wakes waiting threads in turn. With fewer waiting threads, the processor's caches stay
-// warmer for each of them.
+// The thread that wakes a parked thread has already counted it in ready. Spare threads park,
+// because the kernel wakes waiting threads in turn, and with fewer of them the processor's caches
+// stay warmer.
 func (d *device) park() bool {
 	if d.parked.Add(1) > maxParked {
 		d.parked.Add(-1)

@@ -46,7 +46,7 @@ func TestMacOptions(t *testing.T) {
 	}
 }
 
-// The messages of the mount programs of macFUSE and osxfuse become advice on what to do.
+// Error messages of macFUSE's and osxfuse's mount programs are replaced by advice on what to do.
 func TestMacErrors(t *testing.T) {
 	ended := errors.New("exit status 1")
 	for _, c := range []struct {

@@ -201,7 +201,7 @@ func TestRandomOperations(t *testing.T) {
 }
 
 // The number of threads is bounded by the number of requests in progress. It once grew to 10,000,
-// at which a Go program is ended.
+// the limit at which the Go runtime ends a program.
 func TestThreadsAreBounded(t *testing.T) {
 	f := mountTest(t, nil)
 	f.rec.quiet = true

@@ -88,8 +88,9 @@ func mountWith(opt *Options, fd int, mode uint32) error {
 	return unix.Mount(opt.Source.Name(), opt.Mountpoint, fsType, flags, strings.Join(o, ","))
 }
 
-// MountAgain mounts the connection on its mountpoint again, after an unmount there that left a copy
-// of the mount in another mount namespace. This requires the right to mount without fusermount3.
+// MountAgain mounts the connection on its mountpoint again. It is for a mount that was unmounted
+// there but still has a copy in another mount namespace. The process must have the right to mount
+// without fusermount3.
 func (s *Server) MountAgain() error {
 	var st unix.Stat_t
 	if err := unix.Stat(s.opt.Mountpoint, &st); err != nil {
@@ -207,7 +208,7 @@ const capabilities = fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_NO_OPENDIR_SUPPORT |
 // capabilitiesOf returns 0: no capability depends on the source.
 func capabilitiesOf(int) uint64 { return 0 }
 
-// resending are the bits of INIT of a kernel that can resend unanswered requests.
+// resending holds the INIT flags of a kernel that can resend unanswered requests.
 const resending = fuse.CAP_INIT_EXT | fuse.CAP_HAS_RESEND
 
 // readersInTurn reports whether only one thread at a time may wait for a request.
@@ -231,7 +232,7 @@ const setMoreOf = 0
 
 func setMore(sys.Ref, *fuse.SetAttrIn) error { return nil }
 
-// atPosition reads an extended attribute. On Darwin, the request names a position from which to
+// atPosition reads an extended attribute. On Darwin, the request contains a position from which to
 // read.
 func atPosition(_ *fuse.InHeader, dest []byte, get func(dest []byte) (int, error)) (int, error) {
 	return get(dest)

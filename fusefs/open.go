@@ -60,9 +60,8 @@ func (o *contents) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenO
 }
 
 // agree drops the kernel's pages of a file that has changed on the source. gen is what peek
-// returned before sx was read. unsure is true if agree has dropped pages. The kernel ignores
-// attributes that arrive during such a notification, so it may use an old size at the file's next
-// change.
+// returned before sx was read. unsure is true if agree has dropped pages. While it drops pages, the
+// kernel ignores attributes that arrive, so it may use an outdated size at the file's next change.
 func (o *contents) agree(n *inode, sx *sys.Stat, gen uint32) (unsure bool) {
 	changed, before := n.note(sx, gen)
 	if n.fresh.Load() != n.spoilt.Load() {

@@ -96,7 +96,7 @@ type Process struct {
 	// there is none.
 	Leader   uint32
 	Terminal uint64
-	Image    uint64            // differs between the programs that the process execs; 0 if unknown
+	Image    uint64            // changes with each program that the process executes; 0 if unknown
 	Session  map[string]string // CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID, CACHEBRO_SESSION … in its environment
 
 	// Front is set if the process group was in the terminal's foreground at the last check. Such a

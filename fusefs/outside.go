@@ -31,7 +31,8 @@ func currentMoment() moment {
 }
 
 // outsideWrites distinguishes files made directly on the source from files that were made through
-// the mount and then forgotten by the kernel. It works only while Server.SetOutside is on.
+// the mount and then forgotten by the kernel. It is used only while processes may write directly to
+// the source (Server.SetOutside).
 type outsideWrites struct {
 	mu        sync.Mutex    // guards the fields below
 	start     moment        // the first scan covers files with an older ctime

@@ -186,7 +186,7 @@ func (o *namespace) String() string { return "cachebro" }
 // SetDebug does nothing, because Options.Logger is used.
 func (o *namespace) SetDebug(bool) {}
 
-// node returns the inode with a node id, or ESTALE. A correct kernel never asks for an id that it
+// node returns the inode with a node id, or ESTALE. The kernel should never ask for an id that it
 // has forgotten.
 func (o *namespace) node(id uint64) (*inode, fuse.Status) {
 	if n := o.table.get(id); n != nil {

@@ -21,8 +21,8 @@ import (
 )
 
 // A file that a thread has prepared appears with its full content at the thread's mknod(2). It is
-// reported like a file that was written and closed. Another thread's mknod does not make that file,
-// and the attribute that prepared it does not remain.
+// reported like a file that was written and closed. Another thread's mknod does not make that file.
+// The attribute by which the file was prepared is not stored.
 func TestPrepared(t *testing.T) {
 	f := mountTest(t, nil)
 	f.sh("mkdir d e")
@@ -149,9 +149,9 @@ func TestPreparedByPlan(t *testing.T) {
 	}
 }
 
-// Only the thread that has prepared a file can make it. If a thread id may belong to several
-// threads, the prepared file is not used. If a thread of another user has the id by now, its mknod
-// makes an empty file.
+// Only the thread that has prepared a file can make it. If the thread id may belong to several
+// threads, the prepared file is not used. If a thread of another user has the same id later, its
+// mknod makes an empty file.
 func TestPreparedByNobodyElse(t *testing.T) {
 	b, err := event.EncodePrepared([]event.PreparedFile{{Name: []byte("a"), Content: []byte("mine")}})
 	if err != nil {

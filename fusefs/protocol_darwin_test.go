@@ -9,7 +9,7 @@ import (
 // The following are the sizes and offsets of the structures that the kernel sends and reads. They
 // are taken from osxfuse's fuse_kernel.h (osxfuse/kext, 534773bd) and from macFUSE's
 // (macfuse/library, include/fuse_kernel.h), which adds the flags of a rename. If go-fuse's
-// structures differ, this file does not compile for darwin. CI tries that on Linux.
+// structures differ, this file does not compile for darwin. CI compiles it on Linux.
 const header = unsafe.Sizeof(fuse.InHeader{})
 
 var (

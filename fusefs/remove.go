@@ -294,7 +294,7 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, d
 	o.settleNewName(r, &ev, d2)
 	if r.src == r.dst && !exchange {
 		t.markDone()
-		return fuse.OK // both are names of one file: POSIX says that nothing happens
+		return fuse.OK // both are names of one file, so by POSIX the rename does nothing
 	}
 	o.voidOlderReplies(&in.InHeader, r.from, r.to, r.src)
 	if r.dst != nil {

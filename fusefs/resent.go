@@ -247,19 +247,19 @@ func (t *attempt) wasReported() bool { return t != nil && t.state.Load() == atte
 
 // madeEarlier reports whether an earlier server made the file sx for the same request. Until the
 // reply, the kernel prevents other processes on the mount from making the name. A file that was
-// made directly in the source has an earlier birth time. The clock of a file system may be late by
-// one tick.
+// made directly in the source has an earlier birth time. A file system's clock may be one tick
+// late.
 func (t *attempt) madeEarlier(sx *sys.Stat, op event.Op) bool {
 	const tick = int64(20 * time.Millisecond)
 	return t != nil && makes(op, sx.Mode) &&
 		(sx.Birth == 0 || sx.Birth >= t.began-tick)
 }
 
-// sentBack records threads whose open was refused because the file had lost its name since the
+// sentBack records threads whose open was refused because the file had lost its name after the
 // thread looked it up. Data written to such a file would be lost. So the open fails with ESTALE,
 // and the kernel looks the name up again. If the thread's next open also finds a file without a
-// name, the open succeeds. Either the thread wants exactly this file, which it opens through
-// /proc/self/fd, or it has lost the race twice.
+// name, that open succeeds, because the thread may be opening exactly this file through
+// /proc/self/fd.
 type sentBack struct {
 	any   atomic.Bool // times is not empty
 	mu    sync.Mutex  // guards times

@@ -14,8 +14,8 @@ import (
 func keyOf(s *sys.Stat) key { return key{dev: s.Dev, ino: s.Ino, birth: s.Birth} }
 
 // dir returns a descriptor (sys.Place) of the directory n, which the caller releases. If none is
-// open, dir opens n by name in the parent directory, whose descriptor it gets in the same way. So
-// no path becomes too long for the system.
+// open, dir opens n by name relative to its parent, whose descriptor it gets in the same way. So no
+// path becomes too long for the system.
 func (o *namespace) dir(n *inode) (*dirfd, error) {
 	if !n.isDir() {
 		return nil, unix.ENOTDIR
@@ -205,8 +205,8 @@ func (o *namespace) statByName(n *inode, sx *sys.Stat) error {
 			return err
 		}
 	}
-	// n was removed while it was open. In this case the kernel's request does not name a handle, so
-	// use any handle of n.
+	// n was removed while it was open. The kernel's request contains no handle in this case, so use
+	// any handle of n.
 	if h := n.anyHandle(false); h != nil {
 		defer h.release()
 		return sys.StatFD(h.fd, sx)

@@ -133,8 +133,9 @@ func TestRestingTable(t *testing.T) {
 	}
 }
 
-// After a look at many files, none of them has an inode, and each takes at most 64 bytes of heap.
-// With a million files it used to be 411 bytes. Afterwards such a file behaves like any other.
+// After many files were looked up, none of them has an inode, and each takes at most 64 bytes of
+// heap. With a million files, each used to take 411 bytes. When such a file is used later, it
+// behaves like any other.
 func TestLookedAtFilesRest(t *testing.T) {
 	f := mountTest(t, nil)
 	const many = 20_000
@@ -195,8 +196,8 @@ func TestRestingChangedUnderneath(t *testing.T) {
 	}
 }
 
-// Files that rest when the server is killed are still the same files for the next server, even
-// under new names. This also holds for the server after that.
+// Files that rest when the server is killed keep their identity in the next server, even under new
+// names, and also in the server after that.
 func TestTakeOverResting(t *testing.T) {
 	h := newHeirs(t)
 	sh := func(script string) string {

@@ -198,7 +198,7 @@ func (s *Server) SetOutside(on bool) {
 		}
 		part.RUnlock()
 		for _, n := range all {
-			n.spoil() // so far nothing has checked whether the source changed
+			n.spoil() // the source may have changed unnoticed until now
 			n.forgetAbsent()
 			s.fs.notifier.attrs(n.id)
 			if newEpoch {

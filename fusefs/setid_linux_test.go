@@ -108,7 +108,7 @@ var setidChanges = []struct {
 	{"chmod", func(name string, _ int) error { return unix.Chmod(name, 0o6771) }},
 	{"chown to the same", func(name string, _ int) error { return unix.Chown(name, setidOwner, setidGroup) }},
 	{"chown to nobody", func(name string, _ int) error {
-		_ = unix.Chown(name, -1, -1) // the kernel sends the same request before fallocate; a caller without permission gets no error
+		_ = unix.Chown(name, -1, -1) // the kernel sends this request before fallocate too, and a caller without permission gets no error
 		return nil
 	}},
 	{"chown to root", func(name string, _ int) error { return unix.Chown(name, 0, 0) }},

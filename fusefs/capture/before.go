@@ -122,7 +122,7 @@ func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
 	if class == ignore.Excluded {
 		return
 	}
-	root := name == "" // scans record only what is in it
+	root := name == "" // scans record what is in the root, but not the root itself
 	if class == ignore.Tracked && !root && c.scans.captured(name, st) {
 		if listed {
 			c.recorded.add(f, name, st.Nlink)
@@ -131,14 +131,14 @@ func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
 	}
 	r := asFound(f, name, st, class)
 	r.Target = target
-	unsaved := several && mark.Load()&markSafe == 0 // it may be empty only because another name is being written
+	unsaved := several && mark.Load()&markSafe == 0 // the file may be empty only because it is being written under another name
 	if isRegular(st) && (st.Size > 0 || unsaved) {
 		r.Reason = spool.NotRead
 	}
 	if !c.append(r) {
 		return
 	}
-	if !several { // of several names, each is recorded
+	if !several { // if the file has several names, each one is recorded
 		mark.Or(markFound)
 	}
 	if listed {

@@ -17,11 +17,11 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// boundary holds excluded names that the history knows because something was moved from or to them,
-// or from or to a name in their subtree. These names count as ignored, even after another file gets
-// one of them, because an undo of the move must know what is in its way. If a directory came from a
-// name that is not excluded, the names in its subtree count as ignored too. Of any other directory the
-// history knows only that it exists.
+// boundary holds the excluded names that the history knows, because a file or directory was moved
+// from or to that name or a name below it. These names count as ignored. A name still does so after
+// another file has taken it, because an undo of the move must know which file is in its way. If a
+// directory was moved from a name that is not excluded, all names below it count as ignored too.
+// For any other directory, the history knows only that it exists.
 type boundary struct {
 	n     atomic.Int32
 	mu    sync.Mutex      // guards names; a leaf lock
@@ -66,8 +66,8 @@ func (b *boundary) add(p string, below bool) {
 	b.n.Store(int32(len(b.names)))
 }
 
-// removed notes that a directory was removed. Another directory may get its name, and the subtree of
-// that directory does not count as ignored.
+// removed records that a directory was removed. If another directory gets its name, the names below
+// it do not count as ignored.
 func (b *boundary) removed(p string) {
 	if b.n.Load() == 0 {
 		return
@@ -110,16 +110,16 @@ func (c *Capture) boundaryClass(class ignore.Class, p string) ignore.Class {
 	return class
 }
 
-// crosses reports whether a move with an excluded name is recorded. It is recorded if only one of
-// the two names is excluded, or if an excluded directory itself is moved. crosses then changes
-// excluded classes to ignored. For moves of git's own files see git.go.
+// crosses reports whether a move from or to an excluded name is recorded. It is if only one of the
+// two names is excluded, or if an excluded directory itself is moved. In that case crosses also
+// changes each excluded class to ignored. For moves of git's own files see git.go.
 func (c *Capture) crosses(e fusefs.Event, from, to *ignore.Class) bool {
 	excludedItself := isDir(e.Stat) && (c.opaque(e.Path) || c.opaque(e.Path2))
 	if *from == ignore.Excluded && *to == ignore.Excluded && !excludedItself {
 		return false
 	}
 	if *from == ignore.Excluded && !isDir(e.Stat) && c.boundary.has(e.Path2) {
-		return false // a save, for instance, over a name that the history knows
+		return false // for instance a save that replaces a file whose name the history knows
 	}
 	if *from == ignore.Excluded && inGit(e.Path) || *to == ignore.Excluded && inGit(e.Path2) {
 		return false

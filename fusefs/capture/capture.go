@@ -121,8 +121,8 @@ func (c *Capture) dirty(f fusefs.File) {
 	c.append(r)
 }
 
-// BaselineDone records that a scan that started at began has captured every tracked file. A file
-// with an older ctime need not be copied before it is destroyed.
+// BaselineDone records that a scan has captured every tracked file. began is when that scan
+// started. A file with an older ctime need not be copied before it is destroyed.
 func (c *Capture) BaselineDone(began time.Time) {
 	c.recorded.clear() // so that Found records names again if the scan found another state
 	c.scans.end(began)
@@ -241,19 +241,19 @@ func writerOf(e fusefs.Closed) fusefs.Caller {
 	return e.Caller
 }
 
-// removedByPlan marks a file whose last name was removed by a plan of ours. A process that has the
-// file open may go on writing to it.
+// removedByPlan marks a file whose last name was removed by a plan of ours, because a process that
+// has the file open may go on writing to it.
 func (c *Capture) removedByPlan(f fusefs.File, by fusefs.Caller) {
 	if f != nil && c.ours(by) && f.Path() == "" {
 		f.Mark().Or(markTaken)
 	}
 }
 
-// ours reports whether a process runs this program, and so may carry out a plan.
+// ours reports whether a process runs this program. Such a process may be carrying out a plan.
 func (c *Capture) ours(by fusefs.Caller) bool { return by.Proc != nil && by.Proc.Comm == c.comm }
 
-// planned reports whether a plan of ours acts in an excluded directory that is not git's. If so,
-// planned adds the name to the boundary, because a redo must find the file.
+// planned reports whether a change of the excluded name p, outside of git's directories, may belong
+// to a plan of ours. If so, planned adds p to the boundary, because a redo must find the file.
 func (c *Capture) planned(by fusefs.Caller, p string, dir bool) bool {
 	if !c.ours(by) || inGit(p) {
 		return false

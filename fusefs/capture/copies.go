@@ -182,7 +182,7 @@ func (c *copies) work() {
 			pause = retryFirst
 			continue
 		}
-		select { // no room: the content stays in the file itself
+		select { // there is no room, so the content stays only in the file itself
 		case <-c.stop:
 		case <-time.After(pause):
 			pause = min(2*pause, retryLast)
@@ -278,7 +278,8 @@ func (c *copies) giveUp(j *job) bool {
 }
 
 var (
-	// errTorn means that the file was changed on the source.
+	// errTorn means that the file was changed directly in the source before its content was
+	// captured.
 	errTorn = errors.New("changed outside the mount before it was captured")
 	errLost = errors.New("given up")
 	// errBehind means that the spool is above its limit.

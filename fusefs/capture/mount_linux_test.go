@@ -230,8 +230,8 @@ func TestGrowingFileCostsWhatIsAppended(t *testing.T) {
 	}
 }
 
-// What was written to the source while a handle was open is in the next version. That version is
-// stored in full, not as a tail, because the beginning of the file has changed.
+// Bytes written directly to the source while a handle was open are in the next version. That
+// version is stored in full, not as a tail, because the beginning of the file has changed.
 func TestTailStandsOnWhatIsThere(t *testing.T) {
 	m := mount(t, nil, nil)
 	for _, size := range []int{3 << 10, 10 << 10, 100 << 10} {
@@ -392,8 +392,8 @@ func TestDeletedWhileOpenOnTheMount(t *testing.T) {
 	wantVersions(t, log, "a", "first", "SECOND")
 }
 
-// What is written to a file after a plan removed its last name is saved under a name that says so.
-// A notice in the log reports it once. Temporary files of other programs are not saved.
+// Content that is written to a file after a plan removed its last name is saved under a special
+// name. A notice in the log reports this once. Temporary files of other programs are not saved.
 func TestWrittenAfterItsNameWasTaken(t *testing.T) {
 	m := mount(t, map[string]string{"unlinked": "1", "replaced": "1", "x": "other", "temporary": "1"}, nil)
 	at := func(p string) string { return filepath.Join(m.dir, p) }

@@ -17,8 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The names of a file change while it is written. The content at each change of the names becomes a
-// version by the writer. Only content from before the first write has no author.
+// The names of a file change while it is being written. At each change of its names, the present
+// content becomes a version, whose author is the writer. Only content from before the first write
+// has no author.
 func TestNamesChangeWhileWritten(t *testing.T) {
 	files := map[string]string{".gitignore": "*.log\n", ".git/HEAD": "ref: refs/heads/main\n"}
 	cases := []struct {
@@ -35,7 +36,7 @@ func TestNamesChangeWhileWritten(t *testing.T) {
 		{"link", func(d string) error { return os.Link(d+"/f", d+"/g") },
 			[]string{"(f old)", "f one", "g onetwo"}},
 		{"unlink of one of two", func(d string) error { return os.Remove(d + "/f") },
-			[]string{"(f old)", "second one", "second onetwo"}}, // the newest name stands for both names
+			[]string{"(f old)", "second one", "second onetwo"}}, // the version is recorded only under the newest of the two names
 		{"exchange", func(d string) error { return exchange(d+"/f", d+"/x") },
 			[]string{"(f old)", "f one", "(x other)", "x onetwo"}},
 		{"exchange with what is written", func(d string) error { return exchange(d+"/x", d+"/f") },
@@ -144,8 +145,8 @@ func exchange(a, b string) error {
 }
 
 // A file gets a hundred names, is written to, and loses the names again. Each name is recorded as
-// found at most a few times, not whenever another name changes. With 5,000 links this once made 12
-// million records. That it is written is reported once, not under each name.
+// found at most a few times, not whenever another name changes. With 5,000 links, this once made 12
+// million records. One record for all names reports that the file is being written.
 func TestManyNames(t *testing.T) {
 	const names = 100
 	m := mount(t, map[string]string{"0": "old"}, nil)
@@ -222,8 +223,8 @@ func TestNamesOfIgnoredSymlink(t *testing.T) {
 }
 
 // An ignored file with two names is truncated through one name, and its mode is changed through the
-// other. That it is empty is not its content under the other name. It used to be recorded as such, so an
-// undo left the file empty without a word.
+// other. At that moment the file is empty only because it is being written. The empty content used
+// to be recorded under the other name, and an undo left the file empty without reporting it.
 func TestChmodOfFileBeingWrittenByAnotherName(t *testing.T) {
 	m := mount(t, map[string]string{".gitignore": "*.ign\n", "a.ign": "first"}, nil)
 	err := os.Link(m.src+"/a.ign", m.src+"/b.ign")

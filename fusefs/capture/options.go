@@ -37,7 +37,7 @@ type Options struct {
 	MinFree       int64 // free bytes on the spool's file system below which nothing is recorded; 0 means limits.SpoolFree
 	Workers       int   // number of workers that copy contents; 0 means 2
 	MaxQueue      int   // queued contents above which a close copies its content itself; 0 means 4,096
-	MaxHeld       int   // the most descriptors that preserve contents of removed files; 0 means 4,096
+	MaxHeld       int   // maximum number of descriptors that preserve contents of removed files; 0 means 4,096
 	// OnRecord, if not nil, is called when the spool has new records: at once for the first one
 	// after OnIdle was called, and after that at most every readsEvery. It must not block.
 	OnRecord func()

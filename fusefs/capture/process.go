@@ -98,8 +98,8 @@ func (c *Capture) Described(p *fusefs.Process) {
 	}
 }
 
-// unspooled returns p and its ancestors, oldest first, except those that the spool knows by their
-// present name.
+// unspooled returns p and its ancestors, oldest first, without those that the spool already has
+// under their present program name.
 func (c *Capture) unspooled(p *fusefs.Process) []*fusefs.Process {
 	c.procMu.Lock()
 	defer c.procMu.Unlock()
@@ -122,8 +122,8 @@ type reading struct {
 	openedAt int64 // ns, of the first open
 }
 
-// Opened records that a process opened a file to read it. Processes outside a session are skipped,
-// because only a session has a working set.
+// Opened records that a process opened a file to read it. Processes that belong to no session are
+// skipped, because only the reads of sessions are stored.
 func (c *Capture) Opened(f fusefs.File, by fusefs.Caller) {
 	if by.Proc == nil || !inSession(by.Proc) {
 		return

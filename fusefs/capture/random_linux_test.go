@@ -72,8 +72,8 @@ func TestRandomWriters(t *testing.T) {
 	}
 }
 
-// git writes its own files through the mount too. When git or an editor replaces a file of ignore
-// rules by a rename, the change is noticed.
+// A file that the ignore rules exclude becomes tracked when git adds it to its index, and its
+// earlier content is saved before the next change.
 func TestIndexMakesTracked(t *testing.T) {
 	h := newHarness(t, nil)
 	m := rules(t, h)

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// manyNames is the least number of names with which a file is in the table. For a file with
+	// manyNames is the smallest number of names with which a file is in the table. For a file with
 	// fewer names, each change records all of them.
 	manyNames = 8
 	// maxRecordedNames bounds the names in the table. When it is exceeded, the table is cleared.

@@ -8,8 +8,8 @@ import (
 	"cachebro/store/leaf/event"
 )
 
-// scans knows which contents the scans of the daemon have captured. These contents need not be
-// copied before they are destroyed.
+// scans records which contents the daemon's scans have captured. These contents need not be copied
+// before they are destroyed.
 type scans struct {
 	*sink
 	clockMu sync.Mutex // guards clock; a leaf lock
@@ -31,8 +31,8 @@ func (s *scans) captured(p string, st event.Stat) bool {
 	return st.Ctime != 0 && st.Ctime < s.seen.Load() && (s.opt.Matcher == nil || !s.opt.Matcher.Forced(p))
 }
 
-// end records that a scan that started at began has ended. If a directory was renamed during the
-// scan, the scan may have missed the directory, so the result is not used.
+// end records that a scan has ended. began is when that scan started. If a directory was renamed
+// during the scan, the scan may have missed the directory, so the result is not used.
 func (s *scans) end(began time.Time) {
 	s.running.Store(false)
 	if began.UnixNano() > s.moved.Load() {

@@ -11,7 +11,7 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// sink writes records to the spool. It knows whether there is room for more content, and records a
+// sink writes records to the spool. It checks whether there is room for more content, and records a
 // gap for content that could not be saved.
 type sink struct {
 	opt  Options

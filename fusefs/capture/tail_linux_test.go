@@ -19,8 +19,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A version of a growing file may be stored as a tail of the version before it. The beginning of
-// the file must then be the same as at that earlier close, however the file was changed in between.
+// A version of a growing file may be stored as a tail, that is, only the bytes after the previous
+// version. This is allowed only if the beginning of the file is the same as at the close of that
+// version, however the file was changed in between.
 func TestTailsStandOnTheirBeginnings(t *testing.T) {
 	const seeds = 16
 	m := mount(t, nil, nil)
@@ -325,7 +326,7 @@ func TestTailStandsOnWhatIsThereAtTheClose(t *testing.T) {
 	m := mount(t, nil, nil)
 	start := strings.Repeat("a", 10<<10)
 	want := map[string][]string{}
-	for _, last := range []bool{false, true} { // last: the process itself writes nothing after the write to the source
+	for _, last := range []bool{false, true} { // if last is set, the process itself writes nothing after the write to the source
 		name := fmt.Sprint("log", last)
 		if err := os.WriteFile(filepath.Join(m.dir, name), []byte(start), 0o644); err != nil {
 			t.Fatal(err)

@@ -52,8 +52,8 @@ func TestSince(t *testing.T) {
 	}
 }
 
-// TestDoubt: for a token that may belong to another tracker, or with which a change could be
-// missed, the answer is that everything may have changed.
+// TestDoubt: if a token may belong to another tracker, or a change since the token could be missed,
+// the answer is that everything may have changed.
 func TestDoubt(t *testing.T) {
 	j := New(0)
 	good, _, _ := j.Since("")

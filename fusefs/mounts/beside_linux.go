@@ -14,9 +14,9 @@ import (
 // Beside finds mounts that lead to the directory covered by the overlay on point, without going
 // through the overlay. Examples are a bind mount, a container's volume, and a mount namespace made
 // before the overlay. It recognises them by file system and directory, because their paths can be
-// anything. Each mount is returned as a process in its namespace, and is Idle if no process there
-// has anything of the project open. Beside does not find namespaces without a process that we may
-// examine, nor mounts on other machines.
+// anything. Each mount is returned as a Proc that describes one process in the mount's namespace.
+// Idle is set if no process in that namespace has anything in the project open. Beside does not
+// find namespaces in which we may examine no process, or mounts on other machines.
 func Beside(point string) []Proc {
 	ours, err := Mounts()
 	if err != nil {

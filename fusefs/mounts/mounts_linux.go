@@ -111,7 +111,7 @@ type Holder struct {
 }
 
 // Holders finds other mount namespaces with a copy of the mount dev, and the processes that use it.
-// It does not find namespaces without a process that we may examine.
+// It does not find namespaces in which we may examine no process.
 func Holders(dev string) []Holder {
 	own, _ := os.Readlink("/proc/self/ns/mnt")
 	known := map[string]map[int]bool{own: {}} // ids of the copies, by namespace

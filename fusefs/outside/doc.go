@@ -5,10 +5,10 @@
 //
 // A seccomp filter (store/leaf/notifier) reports the system calls that change names, contents and
 // attributes. All other calls run natively. Before a reported call is let through, capture's Before
-// and Found save the content that the call would destroy. The result of a removal, rename or link
-// is recorded as soon as its effect can be seen. A changed content is recorded when the file has
-// not changed for a moment, before a call that would destroy it, when a client asks, and when the
-// tree has ended.
+// and Found save the content that the call would destroy. A removal, rename or link is recorded as
+// soon as its effect can be seen. A changed content is recorded when the file has not changed for a
+// moment, before a call that would destroy the content, when a client asks, and when the tree has
+// ended.
 //
 // # Where changes go
 //
@@ -21,12 +21,13 @@
 // One recorder for each user serves all trees, because a spool has only one writer. The kernel
 // sends the calls directly to the recorder. Each "cachebro run" holds a duplicate of its tree's
 // listener, and a page of memory into which the kernel writes the call being examined. When the
-// recorder dies, run passes the listener and the page to a new recorder. If none can be started,
-// run lets all calls through unrecorded and reports that. When run dies, the recorder continues.
+// recorder dies, run passes the listener and the page to a new recorder. If no recorder can be
+// started, run lets all calls through unrecorded and reports that. When run dies, the recorder
+// continues.
 //
 // Calls that are in no history yet are in a journal (journal_linux.go), from which the next
-// recorder continues. Where only an ancestor may read a process's memory (Yama), run reads the
-// memory for the recorder.
+// recorder continues. On systems where only an ancestor may read a process's memory (Yama), run
+// reads the memory for the recorder.
 //
 // # Locks
 //

@@ -32,7 +32,7 @@ func Filter() []unix.SockFilter {
 		p = append(p, notifier.Jump(notifier.Least, notifier.ForeignFrom, 0, 1), notifier.Allow)
 	}
 	calls := slices.Sorted(maps.Keys(notifier.Calls))
-	for _, nr := range calls { // opens come first, because they are the most frequent calls, and most of them only read
+	for _, nr := range calls { // opens come first, because they are the most frequent, and most of them only read
 		if c := notifier.Calls[nr]; c.Op == notifier.Open && c.Flags >= 0 {
 			p = append(p, notifier.Jump(notifier.Equal, nr, 0, 4), notifier.Stmt(notifier.Load, notifier.OffArgs+8*uint32(c.Flags)),
 				notifier.Jump(notifier.Any, writeFlags, 0, 1), notifier.Show, notifier.Allow)

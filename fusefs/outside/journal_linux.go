@@ -26,10 +26,10 @@ import (
 //
 //   - KindMount: a history that is written to (Source).
 //   - KindProcess: a process that made such calls.
-//   - KindDirty: the recorder waits for the result of calls on a path. Stat is the state before
-//     the calls. HasContent means that the file was opened for writing, OpChmod that its
-//     attributes may change, OpRename that another file is moved there, and Idle that the recorder
-//     does not wait any more.
+//   - KindDirty: the recorder waits for the result of calls on a path. Stat is the state before the
+//     calls. HasContent means that the file was opened for writing, OpChmod that its attributes may
+//     change, and OpRename that another file is moved there. Idle means that the recorder no longer
+//     waits.
 //   - KindVersion: a call on names, such as a rename. Node is the thread. An OpBaseline before it
 //     describes the file that had the new name.
 //   - KindContent: the call with the number in For is in its history, or failed.
@@ -53,7 +53,7 @@ type processKey struct {
 // needed.
 const mostJournal = 8 << 20
 
-// openJournal opens the journal and reads what the last recorder left in it.
+// openJournal opens the journal and reads the entries that the last recorder left in it.
 func openJournal(state string, log *slog.Logger) (*journal, *leftJournal, error) {
 	j := &journal{log: log, dir: filepath.Join(state, journalName), procs: map[processKey]*fusefs.Process{}, commandWritten: map[processKey]bool{}}
 	var err error
@@ -117,7 +117,8 @@ func (j *journal) addCaller(c fusefs.Caller, r *spool.Record) *spool.Record {
 	return r
 }
 
-// addAwaited adds an entry that says that the recorder waits for the result of calls on e's path.
+// addAwaited adds an entry which states that the recorder waits for the result of calls on e's
+// path.
 func (j *journal) addAwaited(e *entry) {
 	r := &spool.Record{Kind: spool.KindDirty, HasContent: len(e.writers) > 0, Path: e.path, Stat: e.known, Time: e.when.UnixNano()}
 	switch {
@@ -130,8 +131,8 @@ func (j *journal) addAwaited(e *entry) {
 	j.urgent = true
 }
 
-// addSettled adds an entry that says that the recorder no longer waits for the result of calls on a
-// path.
+// addSettled adds an entry which states that the recorder no longer waits for the result of calls
+// on a path.
 func (j *journal) addSettled(path string) {
 	j.add(&spool.Record{Kind: spool.KindDirty, Path: path, Idle: true})
 }
@@ -146,7 +147,7 @@ func (j *journal) addCall(o *op) {
 	j.urgent = true
 }
 
-// addEnded adds an entry that says that a call is in its history, or failed.
+// addEnded adds an entry which states that a call is in its history, or failed.
 func (j *journal) addEnded(o *op) {
 	if o.noted != nil && o.noted.Seq > 0 {
 		j.add(&spool.Record{Kind: spool.KindContent, For: o.noted.Seq})
@@ -322,7 +323,7 @@ func (r *Recorder) recover(l *leftJournal) {
 	r.journal.flush()
 }
 
-// leftOp returns, as an op, a call that a killed recorder had let through.
+// leftOp makes an op of a call that a killed recorder had let through.
 func (r *Recorder) leftOp(l *leftJournal, c leftCall) *op {
 	o := &op{op: c.call.Op, from: spot{c.call.Path, c.call.Stat, true}, to: spot{path: c.call.Path2}, target: c.call.Target, by: l.caller(c.call), when: timeOf(c.call), tid: uint32(c.call.Node)}
 	o.a = r.trackOf(o.from.path)
@@ -342,7 +343,7 @@ func (r *Recorder) leftOp(l *leftJournal, c leftCall) *op {
 }
 
 // keepAgain saves the contents that a killed recorder was about to save, if the files still have
-// them. It returns the records that the killed recorder had written.
+// these contents. It returns the records that the killed recorder had written.
 func (r *Recorder) keepAgain(t *track, l *leftJournal) *spooled {
 	s := &spooled{versions: map[string]*spool.Record{}, calls: map[spooledCall]bool{}, contents: map[uint64]bool{}}
 	if err := readSpool(t.writer.Dir(), s.take); err != nil {

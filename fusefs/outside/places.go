@@ -23,9 +23,10 @@ var cachesOfHome = []string{
 	".claude.json", ".local/share/opencode", ".local/state/opencode",
 }
 
-// clientHomes are the directories of agents' clients in the home directory. A client's private
-// files there (conversations, databases, locks, ids) differ between versions, and undoing changes
-// of them would confuse the client. Files that people write there are recorded.
+// clientHomes are the directories of agents' clients in the home directory. A client keeps private
+// files there (conversations, databases, locks, ids). Their names differ between versions of the
+// client, and undoing their changes would confuse it. Files that people write in these directories
+// are recorded.
 var clientHomes = []string{".claude", ".codex", ".copilot", ".gemini", ".qwen"}
 
 // writtenByPeople are the names of files that people write in a client's directory.

@@ -215,8 +215,8 @@ func (r *Recorder) trackAt(root string) (*track, error) {
 	return t, nil
 }
 
-// ownTemporary reports whether the tree itself made this temporary file. A file that another
-// process made in the few milliseconds before the tree's start counts as made by the tree.
+// ownTemporary reports whether s is a temporary file made by the tree itself. A file that another
+// process made in the few milliseconds before the tree's start counts too.
 func (r *Recorder) ownTemporary(s spot, of origin) bool {
 	if of.ours || r.trackOf(s.path).root != wire.OutsideRoot || !r.places.Temporary(s.path) {
 		return false
@@ -273,7 +273,7 @@ func (r *Recorder) forget() {
 	clear(r.dirs)
 }
 
-// await marks an entry as one whose state must be looked at after the calls on it.
+// await marks an entry whose state must be examined after the calls on it have run.
 func (r *Recorder) await(e *entry) {
 	e.waits, e.last, e.next = true, event.Stat{}, time.Time{}
 	r.list(e)
@@ -281,8 +281,8 @@ func (r *Recorder) await(e *entry) {
 }
 
 // addOp registers a call on names that is about to be let through. An older call on the same name
-// counts as failed if it had enough time and shows no effect, because changes that are made from
-// now on cannot be its effect.
+// counts as failed if it had enough time and shows no effect. Otherwise, the effect of the new call
+// could be taken for that of the older one.
 func (r *Recorder) addOp(o *op) {
 	r.ops = keep(r.ops, func(old *op) bool {
 		failed := old.from.path == o.from.path && o.when.Sub(old.when) > clockTick
@@ -388,7 +388,7 @@ func (r *Recorder) look(n *notifier.Notice, c notifier.Call, by fusefs.Caller, o
 	}
 	path, err := n.Path(c.Dir, c.Path, c.WithoutPath)
 	throughDescriptor := path == "" && c.Op == notifier.Change && c.Path < 0
-	if throughDescriptor { // the file was opened by a name that was removed
+	if throughDescriptor { // the file was opened under a name that has since been removed
 		path = fmt.Sprintf("/proc/%d/fd/%d", n.PID, int32(n.Args[c.Dir]))
 	}
 	if err != nil || path == "" && c.Op != notifier.Hard {
@@ -491,11 +491,11 @@ func (r *Recorder) handleWrite(by fusefs.Caller, s spot, o event.Op, of origin) 
 	r.await(e)
 }
 
-// current returns the entry of a path. The history either has the path's present state, or receives
-// it through the function that the caller of current calls next.
+// current returns the entry of a path. If the history does not have the path's present state, it
+// receives that state from the function that the caller calls next.
 func (r *Recorder) current(s spot, by fusefs.Caller) *entry {
 	t := r.trackOf(s.path)
-	r.knowDir(t, filepath.Dir(s.path))                                       // before the states that settle records in the directory
+	r.knowDir(t, filepath.Dir(s.path))                                       // first, because settle may record the states of files in that directory
 	for _, e := range r.byOtherNames(t.files[event.InodeOf(s.st)], s.path) { // the file may have been written under another name
 		if e.waits {
 			r.settle(e)
@@ -538,9 +538,9 @@ func (r *Recorder) change(n *notifier.Notice, by fusefs.Caller, path string, fol
 	r.await(e)
 }
 
-// takeOver makes e await the results that were awaited under the file's other names. The calls on
-// the other names have failed or have not run yet. Later changes are attributed to the last caller,
-// as if all calls had used one name.
+// takeOver makes e await the results that are awaited under the file's other names. The calls on
+// those names have failed or have not run yet. Later changes are attributed to the last caller, as
+// if all calls had used one name.
 func (r *Recorder) takeOver(e *entry) {
 	for _, other := range r.byOtherNames(e.file, e.path) {
 		if !other.waits || r.holder(other, other.known) >= 0 {
@@ -561,10 +561,11 @@ func (e *entry) recordState(s spot) {
 // mostFound bounds how many files in the subtree of a moving directory are looked at.
 const mostFound = 50_000
 
-// foundBelow records the subtree of a directory that is about to move. After the move, the history
-// could not tell which names the files had. Ignored files are recorded too, because they may later
-// get a name that is not ignored. In a plan of ours they are left out, because their history would
-// begin in the middle of the changes that the plan undoes.
+// foundBelow records the subtree of a directory that is about to move. Otherwise the history would
+// not know which names the files had before the move. Ignored files are recorded too, because they
+// may later get a name that is not ignored. If a plan of ours moves the directory, ignored files
+// are left out, because their history would begin in the middle of the changes that the plan
+// undoes.
 func (t *track) foundBelow(s spot, of origin) {
 	if !isDir(s.st) {
 		return
@@ -590,8 +591,8 @@ func (t *track) foundBelow(s spot, of origin) {
 	})
 }
 
-// otherNames records a file's other names while all of them exist. It finds the names in the same
-// directory and in the file's project.
+// otherNames records a file's other names while all of them still exist. It searches the same
+// directory and the file's project for them.
 func (r *Recorder) otherNames(e *entry, s spot) {
 	known := func() bool { return len(e.file.Paths(0)) >= int(s.st.Nlink) }
 	if isDir(s.st) || s.st.Nlink < 2 || known() {
@@ -636,7 +637,7 @@ func (r *Recorder) remove(n *notifier.Notice, by fusefs.Caller, path string, dir
 		return
 	}
 	if dir && r.entries[s.path] == nil && s.st.Birth >= of.began.UnixNano() && !of.ours {
-		return // a sandbox made this directory to mount something over it, and that was not recorded
+		return // a sandbox made this directory to mount something over it, and its making was not recorded
 	}
 	e := r.current(s, by)
 	o := &op{op: event.OpUnlink, from: s, a: e.track, file: e.file, target: target(s.path, s.st), by: by, when: time.Now(), tid: n.PID}
@@ -705,7 +706,7 @@ func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, f
 	r.addOp(o)
 }
 
-// arrives handles the new name of a file that is about to be moved there and that no history knows.
+// arrives handles the new name of a file that is about to be moved and that no history knows.
 func (r *Recorder) arrives(by fusefs.Caller, s spot, of origin) {
 	if !s.exists {
 		r.handleMake(by, s, false, of)

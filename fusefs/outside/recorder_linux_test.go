@@ -260,8 +260,8 @@ func (p *place) project() {
 	}
 }
 
-// TestExcludedNames: the history records nothing of what a command does in an excluded directory,
-// unless the file has another name outside of it. A chmod of such a file used to be lost.
+// TestExcludedNames: changes that a command makes in an excluded directory are not recorded, unless
+// the file has another name outside of that directory. A chmod of such a file used to be lost.
 func TestExcludedNames(t *testing.T) {
 	p := newPlace(t)
 	p.project()
@@ -313,9 +313,9 @@ func TestPlanInExcluded(t *testing.T) {
 	}
 }
 
-// TestIgnoredBelowMoved: an ignored file in a directory that moves is reported under its first
-// name. Otherwise, if it later moved to a name that is not ignored, it would seem to come from its
-// second name.
+// TestIgnoredBelowMoved: when a directory moves, an ignored file in it is reported under the name
+// from before the move. Otherwise, if it later got a name that is not ignored, it would seem to
+// have been made under the name from after the move.
 func TestIgnoredBelowMoved(t *testing.T) {
 	p := newPlace(t)
 	p.project()
@@ -346,9 +346,9 @@ func TestIgnoredBelowMoved(t *testing.T) {
 	}
 }
 
-// TestNotCarriedOutYet: a call may still wait to be carried out when all touched paths are looked
-// at. Its effect must be reported later. A file that sed had made used to be taken for one that
-// existed before.
+// TestNotCarriedOutYet: when all touched paths are examined, a call that was let through may not
+// have run yet. Its effect must be reported later. A file that sed had made used to be taken for
+// one that existed before.
 func TestNotCarriedOutYet(t *testing.T) {
 	p := newPlace(t)
 	p.write("written", "was")
@@ -408,8 +408,8 @@ func (p *place) descriptor(name string) *os.File {
 }
 
 // TestThroughProc: a link in /proc to an open file leads to that file, and a link to a directory is
-// part of a path. A new name made through such a link used to be taken for a separate file, and was
-// not undone.
+// part of a path. A hard link made through such a link used to be taken for a separate file, and
+// was not undone.
 func TestThroughProc(t *testing.T) {
 	p := newPlace(t)
 	p.write("one", "first")
@@ -460,8 +460,8 @@ func TestLinkOfRemovedName(t *testing.T) {
 	}
 }
 
-// TestAlteredAfterNameIsLost: a file's mode is changed through a descriptor after the name by which it
-// was opened was removed. The file has another name. The change used to be missing.
+// TestAlteredAfterNameIsLost: a file is opened, the name used for that is removed, and the mode is
+// changed through the descriptor. The file has another name, but the change used to be missing.
 func TestAlteredAfterNameIsLost(t *testing.T) {
 	p := newPlace(t)
 	p.write("one", "first")
@@ -486,9 +486,10 @@ func TestAlteredAfterNameIsLost(t *testing.T) {
 	}
 }
 
-// TestMadeAgainAfterRemoval: a file is opened for writing and soon afterwards removed, and a process
-// that is not watched makes it again. The new file used to be recorded as made by the process that had
-// removed the old one. So an undo that an agent carried out right after its rm belonged to rm's prompt.
+// TestMadeAgainAfterRemoval: a file is opened for writing and soon afterwards removed, and a
+// process that is not watched makes it again. The new file used to be attributed to the process
+// that had removed the old one. So when an agent ran an undo right after its rm, the undo's changes
+// counted as part of the rm's prompt.
 func TestMadeAgainAfterRemoval(t *testing.T) {
 	p := newPlace(t)
 	p.write("one", "first")
@@ -510,8 +511,8 @@ func TestMadeAgainAfterRemoval(t *testing.T) {
 }
 
 // TestFailedCall: a failed call is not reported when another thread later makes a call with the
-// same effect. A directory that could not be removed used to be reported as removed when it was
-// exchanged with a file.
+// same effect. For instance, a directory whose removal had failed used to be reported as removed
+// when it was later exchanged with a file.
 func TestFailedCall(t *testing.T) {
 	p := newPlace(t)
 	p.write("one", "first")
@@ -554,8 +555,8 @@ func TestAlteredByAnotherName(t *testing.T) {
 	}
 }
 
-// TestAlteredAndWritten: a file's mode is to be changed, and the file is written. The new content
-// is reported first. When a chmod with the new size was reported first, it hid the old content, and
+// TestAlteredAndWritten: a file's mode is changed and the file is written. The new content is
+// reported first. When the chmod was reported first, with the new size, it hid the old content, and
 // there was nothing to undo.
 func TestAlteredAndWritten(t *testing.T) {
 	p := newPlace(t)
@@ -584,9 +585,9 @@ func TestAlteredAndWritten(t *testing.T) {
 	}
 }
 
-// TestFailedByAnotherName: a failed write under one name is not reported when the mode is changed
-// under another name later. The change of mode used to be taken for that write, made by the process
-// that had tried to write.
+// TestFailedByAnotherName: a write under one name fails, and later the mode is changed under
+// another name. The write is not reported. The change of mode used to be taken for the write, and
+// attributed to the process that had tried to write.
 func TestFailedByAnotherName(t *testing.T) {
 	p := newPlace(t)
 	p.write("one", "first")
@@ -704,8 +705,7 @@ func TestMuchAtOnce(t *testing.T) {
 }
 
 // TestWrittenAfterRename: bytes that are written through a descriptor after the file was renamed
-// are reported as a separate write, although no call shows that write before the rename is
-// reported.
+// are reported as a separate write, although no reported call announces that write.
 func TestWrittenAfterRename(t *testing.T) {
 	p := newPlace(t)
 	p.write("old", "first")
@@ -742,9 +742,9 @@ func TestWrittenAfterRename(t *testing.T) {
 }
 
 // TestWrittenAfterNewName: bytes that are written through a descriptor after the file got another
-// name are reported as a write. The recorder first saw them when it reported the link or the
-// exchange, and used to report them as a content without an author, which the file had had before.
-// So an undo took the name back and left the content.
+// name are reported as a write. The recorder noticed the bytes only when it reported the link or
+// the exchange, and used to report them as older content without an author. So an undo took back
+// the name but not the content.
 func TestWrittenAfterNewName(t *testing.T) {
 	for name, rename := range map[string]func(p *place) error{
 		"link": func(p *place) error {
@@ -776,9 +776,9 @@ func TestWrittenAfterNewName(t *testing.T) {
 	}
 }
 
-// TestWrittenAfterNameIsLost: a process writes through a descriptor after the name by which it
-// opened the file was removed or replaced. The write is recorded under another name of the file. It
-// used to be missed.
+// TestWrittenAfterNameIsLost: a process opens a file, the name used for that is removed or
+// replaced, and the process writes through the descriptor. The write is recorded under another name
+// of the file. It used to be missed.
 func TestWrittenAfterNameIsLost(t *testing.T) {
 	for name, lose := range map[string]func(p *place){
 		"removed": func(p *place) {
@@ -825,8 +825,8 @@ func (p *place) opened(name string) *os.File {
 }
 
 // TestWrittenBesideOthers: a process has a file open and writes to it after another process has
-// changed the mode, renamed the file, or opened it too. The recorder used to look only at the open
-// files of the last caller, so what the first process wrote later was not recorded.
+// changed the mode, renamed the file, or opened it too. The recorder used to examine only the open
+// files of the last caller, so the first process's later writes were not recorded.
 func TestWrittenBesideOthers(t *testing.T) {
 	for name, act := range map[string]func(p *place) string{
 		"chmod": func(p *place) string {
@@ -887,9 +887,9 @@ func TestWrittenBesideOthers(t *testing.T) {
 	}
 }
 
-// TestOpening: a file can be looked at before the descriptor exists through which it will be
-// written. Such a file was once reported as empty, and not looked at again because no process had
-// it open.
+// TestOpening: a file may be examined while it is being opened, before the writer's descriptor
+// exists. Such a file was once reported as empty, and not examined again because no process had it
+// open.
 func TestOpening(t *testing.T) {
 	p := newPlace(t)
 	p.write("truncated", "was")
@@ -913,9 +913,9 @@ func TestOpening(t *testing.T) {
 }
 
 // TestDirectoryMadeAgain: a watched command removes a directory, and an unwatched process makes it
-// again. The history outside of projects is never scanned. So the recorder must report the
-// directory before the files in it, or a plan would take these files for lost with the first
-// directory.
+// again. The history outside of projects is never scanned. So the recorder must report the new
+// directory before the files in it. Otherwise a plan would assume that these files were lost with
+// the first directory.
 func TestDirectoryMadeAgain(t *testing.T) {
 	p := newPlace(t)
 	for range 2 {
@@ -1028,8 +1028,8 @@ func TestMadeAgainByOthers(t *testing.T) {
 	}
 }
 
-// TestPassing: git makes and removes a lock with each "git status". Such a lock is not recorded. When
-// a lock replaces a file, the content of the replaced file is saved.
+// TestPassing: each "git status" makes and removes a lock file, which is not recorded. When a lock
+// replaces a file, the content of the replaced file is saved.
 func TestPassing(t *testing.T) {
 	p := newPlace(t)
 	p.project()
@@ -1051,7 +1051,8 @@ func TestPassing(t *testing.T) {
 	if err := os.Rename(p.path(".git/index.lock"), p.path(".git/index")); err != nil {
 		t.Fatal(err)
 	}
-	// A file with a lock's name may have another name outside of .git. Then its removal is recorded.
+	// If a file that is named like a lock has another name outside of .git, its removal is
+	// recorded.
 	p.write("mine", "a")
 	if err := os.Link(p.path("mine"), p.path(".git/mine.lock")); err != nil {
 		t.Fatal(err)
@@ -1120,8 +1121,8 @@ func TestWhileWriting(t *testing.T) {
 }
 
 // TestLinkedFileComesFromElsewhere: a file with another name is renamed from another history over a
-// file of the project. It is a new file of the project, and not new content of the replaced one.
-// Otherwise an undo would write to the other name, too.
+// file of the project. It is recorded as a new file of the project, not as new content of the
+// replaced one. Otherwise an undo would also change the other name.
 func TestLinkedFileComesFromElsewhere(t *testing.T) {
 	p := newPlace(t)
 	p.project()
@@ -1153,7 +1154,8 @@ func TestLinkedFileComesFromElsewhere(t *testing.T) {
 	}
 }
 
-// TestBoundSocket: bind(2) makes a name for a socket. The history used to know nothing of it.
+// TestBoundSocket: bind(2) makes a name for a socket. That name used to be missing from the
+// history.
 func TestBoundSocket(t *testing.T) {
 	p := newPlace(t)
 	p.project()

@@ -106,8 +106,8 @@ func expandSelf(pid uint32, path string) string {
 	return path
 }
 
-// rootPrefix returns the prefix that makes a path of another process lead us to the same file. It
-// is "" if the process has our root directory and mounts.
+// rootPrefix returns the prefix with which a path of another process leads this process to the same
+// file. It is "" if the process has our root directory and mounts.
 func (r *resolver) rootPrefix(pid uint32) string {
 	at := "/proc/" + strconv.Itoa(int(pid)) + "/root"
 	if root, err := rootAt(at); err == nil && root == r.root {
@@ -140,7 +140,7 @@ func (r *resolver) directory(path string) (spot, bool) {
 		return spot{}, false
 	}
 	real, ok := pathOf(fd)
-	if !ok && sx.Nlink > 0 { // the file was opened by a name that was removed
+	if !ok && sx.Nlink > 0 { // the file was opened under a name that has since been removed
 		real = r.nameOf(event.InodeOf(sx.Stat))
 		ok = real != ""
 	}
@@ -151,7 +151,7 @@ func (r *resolver) directory(path string) (spot, bool) {
 	return spot{real, sx.Stat, true}, ok && sameInode(here, sx.Stat) && !r.places.Skipped(real)
 }
 
-// nameOf returns the absolute path of a name that leads to a file, or "" if none is known.
+// nameOf returns an absolute path that leads to a file, or "" if none is known.
 func (r *resolver) nameOf(in event.Inode) string {
 	for _, t := range r.tracks {
 		f := t.files[in]

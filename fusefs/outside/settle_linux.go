@@ -105,10 +105,10 @@ func (r *Recorder) settle(e *entry) {
 	}
 	switch {
 	case !exists && e.known.Ino == 0:
-		delete(r.entries, e.path) // the file was made and removed, or never made
+		delete(r.entries, e.path) // the file was made and removed, or it was never made
 		return
 	case !exists, !waited && unchanged(st, e.known):
-		return // nothing to record here; if the tree removed the file, the removal is recorded elsewhere
+		return // nothing to record; removals by the tree are recorded by confirm
 	}
 	holder := r.holder(e, st)
 	held := holder >= 0 && isRegular(st)
@@ -149,7 +149,7 @@ func changedSince(path string, st event.Stat) bool {
 // heldEvery is how often to look at a file that a process keeps open.
 const heldEvery = time.Second
 
-// byOthers records a change of a path by a process that is not watched.
+// byOthers records that an unwatched process changed a path.
 func (r *Recorder) byOthers(e *entry, st event.Stat) {
 	was, before := e.file, e.known
 	e.file, e.writers = e.track.fileOf(e.path, st), nil
@@ -163,7 +163,7 @@ func (r *Recorder) byOthers(e *entry, st event.Stat) {
 }
 
 // goneByOthers records that an unwatched process removed a path that the history has. Otherwise a
-// file that the tree makes there would count as a change of the removed file.
+// new file that the tree makes there would count as a change of the removed file.
 func (r *Recorder) goneByOthers(path string) {
 	e := r.entries[path]
 	if e != nil && e.waits {
@@ -189,7 +189,8 @@ func (r *Recorder) goneByOthers(path string) {
 }
 
 // altered handles an existing file that the tree may have changed. New content is recorded before a
-// new mode. Otherwise the record of the mode would give the old content the new length and time.
+// new mode, because the record of the mode contains the new length and time, which do not belong to
+// the old content.
 func (r *Recorder) altered(e *entry, st event.Stat, held bool) {
 	same := unchanged(st, e.known)
 	if len(e.writers) > 0 && isRegular(st) {
@@ -345,9 +346,9 @@ func (r *Recorder) recordRemoval(o *op) {
 	o.a.forget(o.file)
 }
 
-// absent records that a path did not exist after a call at the given time. No result of earlier calls
-// is awaited any more. Otherwise a file that somebody else makes there would count as the work of the
-// process that removed the path.
+// absent records that a path did not exist after a call at the given time. It stops awaiting
+// results of earlier calls. Otherwise a file that somebody else makes there would be attributed to
+// the process that removed the path.
 func (r *Recorder) absent(path string, when time.Time) {
 	delete(r.dirs, path)
 	if e := r.entries[path]; e != nil {
@@ -365,8 +366,7 @@ func (t *track) forget(f *file) {
 	}
 }
 
-// noteState stores the state of a path that was just recorded in a history, as the known state of
-// the path.
+// noteState stores st, which was just recorded in a history, as the known state of a path.
 func (r *Recorder) noteState(path string, t *track, st event.Stat, f *file, o *op) *entry {
 	e := r.entries[path]
 	if e == nil {

@@ -135,8 +135,8 @@ func (t *tree) serve(see func(*notifier.Notice, origin) bool) {
 	notifier.Serve(t.listener, -1, notices[0], look)
 }
 
-// alarm calls ring with a call whose examination has taken longer than a limit. Its timer is not set
-// for each call, because for each new timer Go's runtime wakes a thread.
+// alarm calls ring for each call whose examination takes longer than limit. It does not set its
+// timer for every call, because Go's runtime wakes a thread for each new timer.
 type alarm struct {
 	limit time.Duration
 	ring  func(id uint64)

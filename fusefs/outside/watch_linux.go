@@ -19,8 +19,8 @@ import (
 )
 
 // Watch passes the calls of a tree to a recorder. It belongs to the process that starts the tree.
-// Where only an ancestor may read the memory that a call points to, the Watch reads that memory for
-// the recorder.
+// On systems where only an ancestor may read a process's memory, the Watch reads the arguments of
+// calls for the recorder.
 type Watch struct {
 	Runner
 	begin    []byte // the packet that announces the tree
@@ -106,8 +106,8 @@ func begin(r Runner, packet []byte, work func() error) (w *Watch, failed, err er
 	return w, <-done, nil
 }
 
-// onThread runs f on a thread that ends with f. The main thread does not end. If f ran there, the
-// filter would prevent the listener from reporting the end of the tree.
+// onThread runs f on a thread that ends with f. That cannot be the main thread, which never ends:
+// its filter would prevent the listener from reporting the end of the tree.
 func onThread(f func()) {
 	go func() {
 		runtime.LockOSThread()
@@ -126,7 +126,7 @@ func onThread(f func()) {
 	}()
 }
 
-// newWatch makes a Watch without a listener.
+// newWatch makes a Watch that has no listener yet.
 func newWatch(r Runner, begin []byte) (*Watch, error) {
 	w := &Watch{Runner: r, begin: begin, listener: -1, memfd: -1, conn: -1, ended: make(chan bool, 1), stop: [2]int{-1, -1}}
 	_, err := r.Paths.MakeState(wire.OutsideRoot) // the directory for saved contents
@@ -247,10 +247,10 @@ func (w *Watch) serve() (ended bool) {
 	return notifier.Serve(w.listener, w.stop[0], make([]byte, notifier.NoticeSize), func(*notifier.Notice) { w.page.unseen(1) })
 }
 
-// awaitCall returns when the tree has made its first call, or when the command has ended and left
-// processes running, which only a recorder can watch. It returns false if the tree ended without a
-// call. The call is left for the recorder to receive, because the recorder may be in another PID
-// namespace.
+// awaitCall returns true when the tree has made its first call, or when the command has ended but
+// left processes running, which only a recorder can watch. It returns false if the tree ended
+// without a call. It does not receive the call itself, because the recorder, which may be in
+// another PID namespace, must receive it.
 func (w *Watch) awaitCall() bool {
 	pfd := []unix.PollFd{{Fd: int32(w.listener), Events: unix.POLLIN}, {Fd: int32(w.stop[0]), Events: unix.POLLIN}}
 	for {
@@ -312,9 +312,9 @@ func (w *Watch) read() (stopped bool) {
 	}
 }
 
-// A recorder that is stopped or hangs would block the command forever. It is killed if a call waits
-// and nothing changed in mostAlike successive checks. A busy recorder is not affected, because it
-// lets calls through after heldFor.
+// A recorder that is stopped or hangs would block the command forever. So it is killed if a call
+// waits and nothing changed in mostAlike successive checks. A busy recorder is not affected,
+// because it lets calls through after heldFor.
 const (
 	lookEvery = 3 * time.Second
 	mostAlike = 3

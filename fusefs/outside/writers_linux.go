@@ -78,7 +78,7 @@ func (r *Recorder) holder(e *entry, st event.Stat) int {
 // openFiles are the files that a process has open for writing.
 type openFiles struct {
 	paths   map[string]bool
-	unnamed map[event.Inode]bool // files that lost the name by which they were opened
+	unnamed map[event.Inode]bool // files that have lost the name under which they were opened
 }
 
 func (o openFiles) has(path string, st event.Stat) bool {
@@ -100,7 +100,7 @@ func writable(p *fusefs.Process) (o openFiles) {
 	}
 	o = openFiles{map[string]bool{}, map[event.Inode]bool{}}
 	for _, name := range names {
-		var st unix.Stat_t // a link to a descriptor that can write has write permission
+		var st unix.Stat_t // the link of a descriptor that can write has write permission
 		if unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || st.Mode&unix.S_IWUSR == 0 {
 			continue
 		}
@@ -124,7 +124,7 @@ func writable(p *fusefs.Process) (o openFiles) {
 }
 
 // stillHeld makes e await writes through descriptors that were opened under a name that the file
-// has lost. "is" holds the file's present state.
+// has since lost. "is" is the file's present state.
 func (r *Recorder) stillHeld(e *entry, writers []fusefs.Caller, is event.Stat) {
 	e.writers = writers
 	if len(writers) > 0 && isRegular(is) && (!unchanged(is, e.known) || r.holder(e, is) >= 0) {
@@ -132,8 +132,8 @@ func (r *Recorder) stillHeld(e *entry, writers []fusefs.Caller, is event.Stat) {
 	}
 }
 
-// lostName notes that a file has lost a name and keeps others. "was" holds the file's state at the
-// call that removed the name.
+// lostName records that a file has lost one of several names. "was" is the file's state at the call
+// that removed the name.
 func (r *Recorder) lostName(f *file, path string, was event.Stat, o *op) {
 	writers := r.entries[path].openedBy()
 	f.dropName(f.track.rel(path))

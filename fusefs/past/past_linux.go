@@ -80,7 +80,7 @@ func (t *tree) ask(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), patience)
 }
 
-// errno translates an error. EAGAIN means that a later attempt may succeed.
+// errno converts an error to an errno. EAGAIN means that a later attempt may succeed.
 func errno(err error) syscall.Errno {
 	var no syscall.Errno
 	switch {

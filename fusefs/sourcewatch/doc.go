@@ -28,7 +28,7 @@ const (
 )
 
 // Event is something that another process did. The kernel may merge several events for one name. So
-// an Event says where something changed, but not what the present state is.
+// an Event tells where something changed, but not what the present state is.
 type Event struct {
 	Op   Op
 	PID  int    // 0 if the kernel does not report the process

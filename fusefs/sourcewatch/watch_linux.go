@@ -225,9 +225,9 @@ func (w *Watch) WatchMount(point string) error {
 	return w.set(unix.FAN_MARK_ADD|unix.FAN_MARK_MOUNT, inMount, unix.AT_FDCWD, point)
 }
 
-// WatchWriting sets whether each modification is reported, and not only the close after it.
-// Reporting each modification makes each write to the file system some microseconds slower. Marks
-// of single directories report modifications in any case.
+// WatchWriting sets whether each modification is reported, or only the close after it. With it,
+// each write to the file system takes some microseconds longer. Marks on single directories report
+// modifications in any case.
 func (w *Watch) WatchWriting(on bool) error {
 	if !w.wholeFS {
 		return nil

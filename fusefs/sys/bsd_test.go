@@ -58,7 +58,7 @@ func TestDarwinsTimes(t *testing.T) {
 	}
 }
 
-// F_PREALLOCATE adds to the space that a file has on disk, whatever size the file has.
+// F_PREALLOCATE adds to the space that a file occupies on disk, whatever the file's size is.
 func TestDarwinsRoom(t *testing.T) {
 	for _, c := range []struct {
 		off, n int64

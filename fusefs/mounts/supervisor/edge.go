@@ -46,7 +46,7 @@ type edge struct {
 	// mount. Capacity 1; never closed.
 	stirred chan struct{}
 
-	// looking is held during a look and guards the fields up to tried.
+	// looking is held during a look and guards the fields from wasUsed to ended.
 	looking sync.Mutex
 	wasUsed bool // a process used the source directly at the last look
 	used    bool // the state last reported to the overlay and the daemon

@@ -12,7 +12,7 @@ import (
 // fast as the machine can. The first restart has no pause. When it had a pause of 10 ms, a kill of
 // the supervisor and then of mountd left a dead mount.
 func TestSupervisorThatEndsAtOnce(t *testing.T) {
-	const gone = 1 << 30 // no pid is as large
+	const gone = 1 << 30 // larger than any pid
 	for name, failure := range map[string]error{"ends": nil, "does not start": errors.New("no such file")} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
