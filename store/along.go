@@ -67,7 +67,7 @@ type batchGroups struct {
 	altered map[uint64]*members // groups to write again, by first number
 }
 
-// edits counts how often a session moved the files of a directory.
+// edits counts, for a session's working set, how often the session moved a directory's files.
 type edits struct {
 	n    int
 	last *group

@@ -338,7 +338,7 @@ func same(cur, v Version) bool {
 	return cur.Class == v.Class && cur.Stat.Mode == v.Stat.Mode && sameRights(cur, v)
 }
 
-// sameContent reports whether two versions that exist have the same kind and content.
+// sameContent reports whether two versions of existing files have the same kind and content.
 // Regular files without a stored content are compared by size and mtime.
 func sameContent(a, b Version) bool {
 	switch {

@@ -58,8 +58,8 @@ const (
 )
 
 // noteRun extends the last run by a baseline, or begins a new run. Readers that do not want
-// baselines skip the runs. Otherwise, showing the last twenty lines of the log takes minutes after
-// the first scan of a million files.
+// baselines skip the runs. Without the runs, showing the last twenty lines of the log would take
+// minutes after the first scan of a million files.
 func (st *State) noteRun(v *Version) {
 	if v.Op != OpBaseline {
 		return

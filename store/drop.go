@@ -42,7 +42,7 @@ func (s *Store) EachUngrouped(fn func(Version) bool) error {
 	return s.scan(0, fn, pass{groups: true})
 }
 
-// Records returns the number of records of the log. All versions of a group have only one.
+// Records returns the number of records in the log. A group has one record for all its versions.
 func (s *Store) Records() uint64 {
 	groups, versions := s.groups.count()
 	return groups + s.Stats().Versions - min(versions, s.Stats().Versions)

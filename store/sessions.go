@@ -205,12 +205,12 @@ func compare[T int64 | uint64](a, b T) int {
 	return 0
 }
 
-// Beginning returns the IDs of sessions that begin with text. The sessions have versions.
+// Beginning returns the session IDs that begin with text and occur in the log.
 func (s *Sessions) Beginning(text string) ([]string, error) {
 	return s.namesInIndex(ixSession, text)
 }
 
-// PromptsBeginning returns the IDs of prompts that begin with text. The prompts have versions.
+// PromptsBeginning returns the prompt IDs that begin with text and occur in the log.
 func (s *Sessions) PromptsBeginning(text string) ([]string, error) {
 	return s.namesInIndex(ixPrompt, text)
 }

@@ -69,7 +69,7 @@ type Actor struct {
 	ToolCall  string    `cbor:"9,keyasint,omitempty"`
 	Tool      string    `cbor:"10,keyasint,omitempty"`
 	Uncertain bool      `cbor:"11,keyasint,omitempty"` // several tool calls were open, and the process tree did not show which one it was
-	Line      int64     `cbor:"12,keyasint,omitempty"` // shared by all changes of a terminal's foreground processes between two inputs; see capture
+	Line      int64     `cbor:"12,keyasint,omitempty"` // the same for all changes that a terminal's foreground processes make between two inputs; see package capture
 	Late      bool      `cbor:"13,keyasint,omitempty"` // written after the tool call ended, by a process that the call started
 }
 

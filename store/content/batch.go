@@ -311,7 +311,6 @@ func (b *Batch) writeBlob(h Hash, p *pending) error {
 	return writeBlob(b.w, h, p.header, p.payload)
 }
 
-// count and uncount update the counts.
 func (b *Batch) count(hd header) {
 	b.Counts.Blobs++
 	b.Counts.Raw += hd.size

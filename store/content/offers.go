@@ -44,7 +44,6 @@ func (o *offers) count() int {
 	return len(o.list)
 }
 
-// find returns the offers with this tag.
 func (o *offers) find(tag uint32) []offer {
 	if o == nil {
 		return nil

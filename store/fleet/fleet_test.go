@@ -433,7 +433,7 @@ func TestClocksApart(t *testing.T) {
 		}
 	}
 	whole(9)
-	for _, name := range []string{"right", "behind", "ahead"} { // the text that the machine itself left, whatever its clock said
+	for _, name := range []string{"right", "behind", "ahead"} { // even if the machine's clock was wrong, this is the text that the machine itself wrote last
 		lines, err := d.Blame(t.Context(), p, bucket, Query{Path: "a.txt", Machine: name})
 		if err != nil || len(lines) != 1 || lines[0].Machine != name || string(lines[0].Text) != name+"2" {
 			t.Errorf("blame of %s: %+v, %v", name, lines, err)

@@ -27,8 +27,8 @@
 // Facts that the command did not ask for do not matter. Another clone of the same files, on another
 // machine, can therefore use the result (see Record.WhyLocal). The state is recorded before the
 // system call continues, and again at the end. If the command or another process changed a path
-// that the command had read, the output is not replayed. The environment, limits, processors and
-// groups are part of the call.
+// that the command had read, the output is not replayed. A call with another environment, or with
+// other limits, processors or groups, is another call.
 //
 // One wrong replay costs more than all correct ones save, so only known operations are allowed. Any
 // other system call (see quiet), place, kernel file or device prevents a replay, and the reason is

@@ -5,8 +5,8 @@ package memo
 import "golang.org/x/sys/unix"
 
 // quiet lists the system calls that reveal nothing new to a program. Some work on the program's own
-// memory, threads, signals and descriptors. The program got its descriptors by reported calls. Of
-// an open file, a quiet call reveals only the content, which is compared anyway. Others ask for
+// memory, threads, signals and descriptors. The program got its descriptors by reported calls, and
+// a quiet call on an open file reveals only the content, which is compared anyway. Others ask for
 // facts that are part of the call (see machineFacts), for the time, or for random numbers.
 var quiet = []uint32{
 	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_CLOSE, unix.SYS_MMAP, unix.SYS_FUTEX, unix.SYS_MADVISE, unix.SYS_RT_SIGPROCMASK, unix.SYS_RT_SIGACTION,
@@ -30,8 +30,8 @@ var quiet = []uint32{
 
 const fionclex, fioclex, fionbio = 0x5450, 0x5451, 0x5421
 
-// quietWith lists system calls that reveal nothing new if one argument, under mask, has one of
-// these values.
+// quietWith lists system calls that reveal nothing new if the bits of one argument that mask
+// selects have one of these values.
 var quietWith = []struct {
 	nr, arg, mask uint32
 	values        []uint32

@@ -59,7 +59,7 @@ func look(path string) stat {
 	return s
 }
 
-// stable reports whether every change after s was taken would change the times in s. Two changes
+// stable reports whether every change after the stat was taken shows in its times. Two changes
 // within one tick of the file system's clock have the same time.
 func (s stat) stable(taken time.Time) bool {
 	return s.Ctime < taken.Add(-50*time.Millisecond).UnixNano()

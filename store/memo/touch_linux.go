@@ -32,8 +32,8 @@ const (
 // maxLinks is the largest number of symlinks on a path.
 const maxLinks = 40
 
-// touch records an access to a path and to each symlink on the way. It returns the resolved path,
-// which it resolves as the kernel is about to.
+// touch records an access to a path and to each symlink on the way. It resolves the path as the
+// kernel is about to, and returns the result.
 func (r *recorder) touch(n *notifier.Notice, path string, follow bool, m manner) string {
 	follow = follow || strings.HasSuffix(path, "/")
 	at, rest, links := "/", strings.Split(path, "/"), 0

@@ -145,7 +145,6 @@ func badStream(format string, a ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrStream}, a...)...)
 }
 
-// streamReader reads records and computes their sum.
 // readRecords verifies a stream and calls fn with its records.
 func readRecords(r io.Reader, magic string, limit int64, fn func(kind byte, key, val []byte) error) (c Totals, err error) {
 	in, err := newStreamReader(r, magic, limit)
@@ -182,6 +181,7 @@ func readRecords(r io.Reader, magic string, limit int64, fn func(kind byte, key,
 	}
 }
 
+// streamReader reads records and computes their sum.
 type streamReader struct {
 	src   *source
 	z     *zstd.Decoder

@@ -6,7 +6,7 @@ import (
 	"cachebro/store"
 )
 
-// effect describes what a reader knows after a delivery.
+// effect describes what a delivery adds to a reader's knowledge.
 type effect struct {
 	pieces      []piece    // lines of one content that the reader now knows
 	fresh       bool       // the delivery contains the text of the lines

@@ -3,9 +3,9 @@
 // doc/architecture.md: a stub or a diff goes only to a reader that was shown exactly those bytes of
 // exactly those lines. In any doubt the answer is full text.
 //
-// What one context window holds is a list of pieces. A piece consists of a content hash, a
-// rendering and a line interval. It also holds the tool calls that delivered it, the time of
-// delivery, and the number of tokens delivered before. A piece is
+// The state of a context window is a list of pieces, which are the lines that it holds. A piece
+// consists of a content hash, a rendering and a line interval. It also holds the tool calls that
+// delivered it, the time of delivery, and the number of tokens delivered before. A piece is
 //   - fresh, if the lines themselves were delivered;
 //   - derived, if a diff or a stub was delivered to a reader that held its base. It is as old as
 //     the base, because it is useless once the base has left the window.

@@ -9,10 +9,9 @@ import (
 	"cachebro/store/wire/visible"
 )
 
-// match returns the lines of the view that a client's own text shows. The client reports the line
-// at which its text starts, and the bytes must agree. Clients count an empty line after a final
-// newline. tail reports whether the text includes that line, which proves that the reader saw the
-// end of the file.
+// match returns the lines of the view that equal a client's own text. The client reports the number
+// of its first line. Clients show an empty line after a final newline. tail reports whether the
+// text includes that line, which proves that the reader saw the end of the file.
 func (v view) match(w Rewrite) (first, last int, tail, ok bool) {
 	if v.binary {
 		return 0, 0, false, false
@@ -58,8 +57,8 @@ func (v view) blank(first, last int) bool {
 	return last <= v.total && len(bytes.TrimSpace(v.slice(first, last))) == 0
 }
 
-// countAgrees checks the client's number of lines against its text. For a shell command, the number
-// is the requested one, and a shorter file gives fewer lines.
+// countAgrees checks the client's number of lines against its text. A shell command reports the
+// requested number, so a shorter file gives fewer lines.
 func countAgrees(w Rewrite, text []byte, end bool) bool {
 	n := bytes.Count(text, []byte{'\n'})
 	if w.Rendering == store.RenderClaudeRead {

@@ -42,7 +42,7 @@ func (p *piece) calls() []call {
 	return p.Rests
 }
 
-// maxPieces limits the pieces per file. The oldest may be dropped safely, because later deliveries
+// maxPieces limits the pieces per file. Dropping the oldest is safe, because later deliveries
 // overrule them.
 const maxPieces = 64
 
@@ -70,8 +70,8 @@ func (p *piece) outgrown(c clock) bool {
 	return c.delivered-since > c.o.TokenExpiry
 }
 
-// unknown returns a piece for a delivery about a file that cannot be interpreted. It proves nothing
-// and invalidates all earlier deliveries. Even its length is unknown.
+// unknown returns a piece for a delivery that cannot be interpreted. It proves nothing and
+// invalidates all earlier deliveries. Even the length of the file is unknown.
 func unknown() piece { return piece{First: 1, Last: math.MaxInt} }
 
 func (p *piece) usable(r store.Rendering) bool { return p.Plain || p.Rendering == r }

@@ -254,8 +254,8 @@ func TestRewriteShellOutput(t *testing.T) {
 }
 
 // Clients remove white space at the end of an output. If the output ended in empty lines, the rest
-// is the text of the lines before. The rest used to be taken for a text that no version ever had,
-// and everything known about the file was dropped.
+// is the text of the lines before. Such a rest was once mistaken for a text that no version ever
+// had, and everything known about the file was dropped.
 func TestRewriteShellOutputWithoutItsEnd(t *testing.T) {
 	text := conformance.Text(30) + "\n \n" + conformance.Text(30)
 	show := func(c *client, out string, start, n int) readers.Answer {

@@ -12,11 +12,11 @@
 //	contents/MACHINE/GEN/SHA256
 //	                           the contents of a segment
 //
-// The first two change, only by conditional writes (If-Match, If-None-Match). All others are named
-// by the SHA-256 of their bytes and never change. A segment is a part of a history in the encoding
-// of package portable. Its log names the previous log, so the segments of a machine form a chain
-// that ends at the head. machines, heads and lists consist of a line "cachebro-remote 1 KIND
-// SHA256" and JSON with that hash.
+// Only the first two ever change, by conditional writes (If-Match, If-None-Match). All others are
+// named by the SHA-256 of their bytes. A segment is a part of a history in the encoding of package
+// portable. Its log names the previous log, so the segments of a machine form a chain that ends at
+// the head. machines, heads and lists consist of a line "cachebro-remote 1 KIND SHA256" and JSON
+// with that hash.
 //
 // A segment is written before the head that names it. A sender killed in between leaves unused
 // objects. A reader uses data from a bucket only if its hash matches, and never reads more bytes

@@ -199,7 +199,6 @@ type dropped struct {
 	Segments []byte `json:"segments"`
 }
 
-// has reports whether segment n is in the set.
 func (d dropped) has(n uint64) bool {
 	i := (n - 1) / 8
 	return i < uint64(len(d.Segments)) && d.Segments[i]&(1<<((n-1)%8)) != 0

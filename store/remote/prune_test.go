@@ -180,7 +180,7 @@ func (f *fleet) send(b *box) {
 	f.note(b, began)
 }
 
-// note records that all versions have been sent. at is the earliest possible time.
+// note records that all versions have been sent, at the given time or later.
 func (f *fleet) note(b *box, at time.Duration) {
 	all, err := b.s.Since(0, 1<<20)
 	f.ok(err)

@@ -115,7 +115,7 @@ func (b *Bucket) Latest(ctx context.Context, machine string) (Head, error) {
 	if err != nil {
 		return h, err
 	}
-	// Data read after this point does not need contents that were dropped before it.
+	// A history read from now on does not need contents that were dropped before.
 	h, _, err = b.head(ctx, machine)
 	h.drops = drops
 	return h, err

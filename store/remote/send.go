@@ -59,7 +59,7 @@ type next struct {
 	Position portable.Position `json:"position"`
 }
 
-// origin says where a history came from.
+// origin records where a history came from.
 type origin struct {
 	Place      Place             `json:"place"`
 	Base       Base              `json:"base"`
@@ -167,10 +167,9 @@ func (r *Sender) Unsent() uint64 {
 // has expired and nothing was sent since; otherwise it gets a new ID. The method Note then tells
 // which ID is used and why. A history that another machine has taken over continues under a new ID,
 // based on what it had sent.
-//
-// The parameter to lists the age recipients to encrypt for. If it is empty, the recipients of the
-// continued history are used. A history without recipients is not encrypted. Add does not store it
-// next to encrypted ones.
+// to lists the age recipients to encrypt for. If it is empty, the recipients of the continued
+// history are used. A history without recipients is not encrypted, and Add refuses to store it next
+// to encrypted ones.
 func (r *Sender) Add(ctx context.Context, p Place, name string, to []string) error {
 	b, err := Dial(p)
 	if err != nil {

@@ -128,7 +128,7 @@ type ActionFile struct {
 	Change  string    `json:"change"`
 	Dir     bool      `json:"dir,omitempty"`
 	Below   int       `json:"below,omitempty"`  // number of files in a renamed, deleted or folded directory
-	Folded  bool      `json:"folded,omitempty"` // the entry stands for files of the directory, not for the directory itself
+	Folded  bool      `json:"folded,omitempty"` // the entry represents files of the directory, not the directory itself
 	Added   int       `json:"added,omitempty"`
 	Removed int       `json:"removed,omitempty"`
 	Counted bool      `json:"counted,omitempty"` // Added and Removed are known

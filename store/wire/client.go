@@ -299,7 +299,6 @@ const (
 	answeredLate                // an answer, but the context set a deadline on the connection
 )
 
-// roundTrip does one request.
 func (cc *clientConn) roundTrip(ctx context.Context, id uint64, method string, params any, body []byte, file *os.File, result any) ([]byte, outcome, error) {
 	if ctx.Err() != nil {
 		return nil, failed, ctxError(ctx, method)

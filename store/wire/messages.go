@@ -333,10 +333,10 @@ type PlanRequest struct {
 	// Elsewhere holds, for an undo or restore, the changes to make, which come from another machine or
 	// a fork. The request's body holds the contents whose sizes are in Elsewhere.Sent, concatenated.
 	Elsewhere *Elsewhere `json:"elsewhere,omitempty"`
-	// The following fields are for plans of the user's own history. ActionKey names an action of a
-	// project, and its changes are undone. Project restricts the plan to sessions that worked in
-	// that project. For an undo, Beside is the project's plan that this one accompanies. For
-	// a redo, it is the project's plan whose companion is to be reversed.
+	// The following fields are for plans of the user's own history. ActionKey is the key of a
+	// project's action whose changes outside the project are undone. Project restricts the plan to
+	// sessions that worked in that project. Beside is the ID of a plan of the project: an undo is
+	// recorded as belonging to that plan, and a redo reverses the undo that belongs to it.
 	ActionKey string `json:"action_key,omitempty"`
 	Project   string `json:"project,omitempty"`
 	Beside    string `json:"beside,omitempty"`

@@ -188,9 +188,9 @@ func (s *Sync) change(p store.Path, b *baseline, now map[store.Path]store.Hash) 
 }
 
 // Mark records that the documents of the selected pairs describe the code as of version at of the
-// log (0: now). by names who declares that. It returns the state of the marked pairs before the
-// mark, and the version. If edited is set, it marks only pairs whose document was written after the
-// code.
+// log (0: now). by identifies who declared this. If edited is set, it marks only pairs whose
+// document was written after the code. It returns the state of the marked pairs before the mark,
+// and the version.
 func (s *Sync) Mark(ctx context.Context, f Filter, at uint64, edited bool, by string, now int64) (was []Status, seq uint64, err error) {
 	r, err := s.Check(ctx, f)
 	if err != nil {

@@ -158,8 +158,8 @@ func (e *edit) scalarEnd(at int, n *yaml.Node) (int, error) {
 	return 0, fmt.Errorf("line %d: no closing quote", n.Line)
 }
 
-// blockEnd returns the end of the last line of a block text (| or >) that begins at at. Its lines
-// are indented deeper than its key. Blank lines after it do not belong to it.
+// blockEnd returns the end of the last line of a block text (| or >) that begins at offset at. The
+// lines are indented deeper than their key. Blank lines after the text do not belong to it.
 func (e *edit) blockEnd(at int) int {
 	line := e.lineStart(at)
 	key := indentOf(e.text[line:])

@@ -83,8 +83,8 @@ func decodeEntry(b []byte) (Entry, error) {
 
 // Key returns the key of a call: the tool's name, a colon and the first 16 hex digits of a hash.
 // The hash is the SHA-256 of the canonical JSON of [tool, args]; full is the whole hash in hex. An
-// entry also holds full, so that a collision of short hashes is a miss. Arguments have the same key
-// if their JSON differs only in the order of keys, in spaces and in the spelling of exponents.
+// entry also holds full, so that a collision of short hashes is a miss. The key does not depend on
+// the order of keys, on spaces or on the spelling of exponents in the JSON of args.
 func Key(tool string, args any) (key, full string, err error) {
 	raw, err := canonical([]any{tool, args})
 	if err != nil {

@@ -238,7 +238,6 @@ func (k *Disk) remove(keys []string) error {
 	return nil
 }
 
-// drop removes an entry.
 func (k *Disk) drop(key string) error {
 	k.mu.Lock()
 	keys := k.takeLocked(key)

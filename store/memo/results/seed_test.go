@@ -8,8 +8,8 @@ import (
 	_ "pgregory.net/rapid" // its flags
 )
 
-// The property tests draw the same examples in every run; CACHEBRO_SEED or
-// -rapid.seed asks for others (0: new ones each time).
+// The property tests draw the same examples in every run. CACHEBRO_SEED or -rapid.seed selects
+// others; 0 selects new ones each time.
 func init() {
 	if err := flag.Set("rapid.seed", cmp.Or(os.Getenv("CACHEBRO_SEED"), "1")); err != nil {
 		panic(err)
