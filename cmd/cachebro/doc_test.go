@@ -71,7 +71,7 @@ func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
 	}
 }
 
-// TestOneVersion checks that every place that names a version names the program's version.
+// TestOneVersion checks that every place that contains the program's version contains the same one.
 func TestOneVersion(t *testing.T) {
 	changes, err := os.ReadFile(filepath.Join("..", "..", "CHANGELOG.md"))
 	if err != nil {

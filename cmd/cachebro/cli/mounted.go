@@ -53,9 +53,9 @@ func explainDead(err error) error {
 	return dead
 }
 
-// AskStatus asks the daemon for its status. The mountd of a mounted project may not have attached
-// to a new daemon yet. AskStatus waits up to 3 s for that, so that it does not report the project
-// as not mounted.
+// AskStatus asks the daemon for its status. If the project is mounted but its mountd has not
+// attached to a new daemon yet, AskStatus waits up to 3 s for that. Otherwise it would report the
+// project as not mounted.
 func (e *Env) AskStatus(ctx context.Context, c *wire.Client) (wire.Status, error) {
 	for wait := 0; ; wait++ {
 		st, err := wire.Call[wire.Status](ctx, c, wire.MStatus, wire.Empty{})

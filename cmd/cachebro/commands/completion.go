@@ -24,8 +24,8 @@ import (
 const completeWait = 2 * time.Second
 
 // completeValues adds completion of flag values and arguments to c and its sub-commands. Cobra
-// itself completes only commands and flags. What an argument is follows from its name in the usage
-// line (see completer.argument).
+// itself completes only commands and flags. An argument's name in the usage line tells what kind of
+// argument it is (see completer.argument).
 func completeValues(e *cli.Env, c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		completeValues(e, sub)

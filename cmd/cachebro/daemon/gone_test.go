@@ -71,8 +71,8 @@ func mustEnd(t *testing.T, cmd *exec.Cmd) {
 }
 
 // A daemon used to run for days after its project and its state were deleted. It used half a
-// processor, because each second bleve tried again to merge into the deleted directory. SIGTERM
-// waited for that, too.
+// processor, because each second bleve tried again to merge into the deleted directory. Even after
+// SIGTERM it first waited for bleve.
 func TestGone(t *testing.T) {
 	socket := func(p *project) string {
 		return filepath.Join(p.paths.RuntimeDir, "cachebro", wire.Key(p.root)+".sock")

@@ -40,8 +40,8 @@ func indexed(p *project, c *wire.Client) {
 	eventually(p.t, "the index is ready", func() bool { return exact(p, c, "warm", "").Warning == "" })
 }
 
-// quiet waits until everything spooled is in the log and no scan is running. A search waits only
-// briefly for that, and its answer is not cached otherwise.
+// quiet waits until everything spooled is in the log and no scan is running. A search before that
+// waits only briefly, and its answer is not cached.
 func quiet(p *project, c *wire.Client) {
 	p.t.Helper()
 	eventually(p.t, "the log is caught up", func() bool {

@@ -11,8 +11,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// If the spool cannot be watched, a request for everything reports that, and the scan for changes
-// is retried later. Both wait between two attempts.
+// If the spool cannot be read, a full reindex reports that files may be missing, and the scan for
+// changes is retried later. Both wait between two attempts.
 func TestSpoolCannotBeLookedAt(t *testing.T) {
 	p := newProject(t)
 	p.write("a.go", "package p\n")

@@ -20,8 +20,8 @@ import (
 // canaryWithin is how long the daemon may take to show a version.
 const canaryWithin = 20 * time.Second
 
-// canaryName is a name that log and status leave out. It is nearly always the same, so that pruning
-// keeps only a few of its versions.
+// canaryName is the usual name of the test file, which log and status leave out. Runs share one
+// name, so that pruning keeps only a few versions.
 const canaryName = ".cachebro-canary~"
 
 // canary tests with a file whether changes are recorded and can be undone. It writes and overwrites

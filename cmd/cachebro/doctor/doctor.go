@@ -75,7 +75,8 @@ func wrongErr(what, fix string, err error) Finding {
 	return Finding{What: what, Text: err.Error(), Fix: fix}
 }
 
-// QuickFindings returns the findings of doctor, without the check that writes a test file into the project.
+// QuickFindings returns the findings of doctor, without the check that writes a test file into the
+// project.
 func QuickFindings(ctx context.Context, e *cli.Env, dir string) (all []Finding) {
 	findings(ctx, e, dir, false, func(more ...Finding) { all = append(all, more...) })
 	return all

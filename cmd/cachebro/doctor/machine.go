@@ -30,7 +30,8 @@ func doctorMachine() []Finding {
 	return out
 }
 
-// macFindings reports on macOS, where a mount can do less and was not tested on a real Mac.
+// macFindings returns findings about mounts on macOS, which can do less and were not tested on a
+// real Mac.
 func macFindings() []Finding {
 	found := good("macFUSE", "installed; only a mount shows whether macOS lets it run")
 	if why, fix := mounting.FuseProblem(); why != "" {

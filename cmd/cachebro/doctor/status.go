@@ -181,8 +181,8 @@ func printStatus(e *cli.Env, st wire.Status) {
 
 const mostGaps = 5
 
-// printCrash prints whether the last mount ended by itself, and which processes had their working
-// directory in it.
+// printCrash prints a note if the last mount ended by itself. The note names the processes that had
+// their working directory in the mount.
 func printCrash(e *cli.Env, state string) {
 	crash, ok := supervisor.ReadCrash(state)
 	if !ok {

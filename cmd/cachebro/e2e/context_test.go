@@ -149,7 +149,7 @@ func TestKeptBundlesUnderRandomWrites(t *testing.T) {
 			t.Fatal("a reader is never told that a bundle is unchanged")
 		}
 	}
-	// A file that a session reads before it writes another is linked to it, in both directions.
+	// If a session reads one file before it writes another, the two are linked in both directions.
 	sh("CLAUDE_CODE_SESSION_ID=s9 sh -c 'cat docs/a.md > /dev/null; echo more > b/made.txt'")
 	for end := time.Now().Add(60 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		of := ""

@@ -13,7 +13,7 @@ import (
 )
 
 // Another machine's changes are undone here, and its state is restored here, while one request in
-// three fails and the command is killed at any point. In the end either the whole plan or nothing
+// three fails and the command is killed at any point. In the end either the whole plan or no part
 // of it has been carried out, a redo restores every byte, and the log is complete.
 func TestElsewhereUnderFaults(t *testing.T) {
 	srv := remotetest.New(t)

@@ -279,9 +279,9 @@ func TestForkDropAndCommits(t *testing.T) {
 	p.cb("fork", "drop", f.dir)
 }
 
-// Staged changes are staged in each of five forks that are made at the same time, while git holds
-// the index's lock too. Git takes that lock to write the tree of an index, so some of the forks
-// used to have nothing staged.
+// Five forks are made at the same time, while git also holds the index's lock. Staged changes must
+// be staged in each of them. Git takes that lock to write the tree of an index, so some of the
+// forks used to have nothing staged.
 func TestForksAtOnce(t *testing.T) {
 	p := newProject(t, map[string]string{"a.txt": "a\n"})
 	p.sh("git init -q . && git add -A && git -c user.name=n -c user.email=e commit -qm one; echo staged >staged.txt; echo b >a.txt; git add -A; echo c >a.txt")

@@ -94,7 +94,8 @@ func (m *monitored) blow(n int, wait func()) {
 	wg.Wait()
 }
 
-// ready waits until paths are listed instead of "everything".
+// ready waits until cachebro answers git with a list of paths, not with "everything may have
+// changed".
 func (m *monitored) ready() {
 	m.t.Helper()
 	eventually(m.t, 60*time.Second, "cachebro tells what changed", func() bool {

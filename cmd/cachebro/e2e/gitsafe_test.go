@@ -254,11 +254,11 @@ func TestGitUndoLeavesOthers(t *testing.T) {
 	}
 }
 
-// An undo of git's own files brings back the directories of the git directory, too: it removes those
-// that the commands made, makes those that they removed, and does not make one that they both made
-// and removed. Git takes an empty rebase-merge for a rebase that is not finished. An undo of such an
-// undo brings the state in between back. A directory that others have made since stays, and is not
-// in the way of the rest.
+// An undo of git's own files also restores the directories of the git directory. It removes those
+// that the commands made and makes those that they removed. It does not make one that the commands
+// made and removed again. That matters, because git takes an empty rebase-merge for an unfinished
+// rebase. An undo of that undo restores the state before it. A directory that others have made
+// since stays, and does not prevent the rest.
 func TestGitUndoRestoresDirectories(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, nil)

@@ -129,7 +129,7 @@ func TestOtherMachines(t *testing.T) {
 	}
 	p.refuse(2, "log", "--machine", "all", "--stat", p.dir)
 
-	// A change by the other machine is undone here only in files that have it here too.
+	// An undo of the other machine's changes changes only files that have the same change here.
 	p.write("c.txt", "c\n")
 	p.write("b.txt", "b\nchanged there\n")
 	other.write("b.txt", "b\nchanged there\n")

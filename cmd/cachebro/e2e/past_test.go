@@ -57,8 +57,8 @@ func TestPastIsWhatItWas(t *testing.T) {
 		}
 	}
 
-	// The printed path always means the same moment: at/1s means another moment a second later, so
-	// a script that continued with that name would read from both.
+	// The printed path always means the same moment. at/1s means another moment a second later, so
+	// a script that used that name would read files of different moments.
 	stands := exec.Command("sh", "-c", `cd "$1"; read x; pwd -P; ls | wc -l`, "sh", strings.TrimSpace(p.cb("at", "1s", "--dir", p.dir)))
 	in, err := stands.StdinPipe()
 	if err != nil {

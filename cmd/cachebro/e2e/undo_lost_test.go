@@ -55,7 +55,7 @@ func TestWhatCannotComeBackIsNamed(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, b, err)
 		}
 	}
-	// A restore of the moment before names them too.
+	// A restore reports such files too, but only those that were lost after its moment.
 	x.as("other", "rm -rf src; mkdir -p node_modules/q; echo q >node_modules/q/r; rm -rf node_modules")
 	at := p.newest()
 	if out, err := p.try("restore", "--dir", p.dir, "--at", at, "--yes"); err != nil {

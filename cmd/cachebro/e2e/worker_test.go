@@ -137,7 +137,7 @@ func (w *worker) do(parts ...string) string {
 	return strings.TrimSpace(line)
 }
 
-// stop ends the worker; its descriptors close with it.
+// stop ends the worker, which closes its descriptors.
 func (w *worker) stop() {
 	if w.end != nil {
 		w.end()

@@ -19,8 +19,8 @@ func GitCommand(e *cli.Env) *cobra.Command {
 	return e.Group(&cobra.Command{Use: "git", Short: "find and restore lost commits, branches and stashes"}, gitLostCommand(e), gitBackCommand(e))
 }
 
-// gitKept asks the daemon for the commits that the project's refs have named, and returns them with
-// the place where removed objects are stored.
+// gitKept asks the daemon for the commits that the project's refs have pointed to, and returns them
+// with the place where removed objects are stored.
 func gitKept(ctx context.Context, e *cli.Env) (wire.GitLost, gitback.Place, error) {
 	t, c, err := e.Open(ctx, ".")
 	if err != nil {

@@ -30,8 +30,8 @@ const outsideWithin = 2 * time.Minute
 // planOutside asks the user's own history for the plan that accompanies a project's plan. It
 // returns nil if no such plan is needed. none is the error of the project's plan, nil if the
 // project has a plan. Plans that were interrupted there are finished first. left is the number of
-// files that these plans left alone, plus 1 if the user's own history did not answer, because it
-// may have such a plan.
+// files that these plans left alone. Each request to the user's own history that fails counts as
+// one more, because its changes may remain.
 func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanRequest, here wire.Plan, none error, f planFlags) (outside *side, left int) {
 	concerned := own.Root != wire.OutsideRoot && !*f.inside && !f.git
 	ofActor := len(r.Paths) == 0 && len(r.Edits) == 0 && r.Elsewhere == nil && r.GitOp == 0

@@ -115,8 +115,8 @@ var systemDirs = []string{"/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/li
 	"/Applications", "/Library", "/System", "/Users", "/private"}
 
 // refuseWhole refuses home and system directories, because the history would record everything that
-// any program writes there. Commands run in a project inside them would also use them as the
-// project. If exact is true, only the root directory is refused.
+// any program writes there. A command run in a project inside such a directory would also take the
+// whole directory for its project. If exact is true, only the root directory is refused.
 func refuseWhole(e *cli.Env, root string, exact bool) error {
 	const hint = "cd ~/src/app, or wherever the project is, and try again"
 	if root == "/" {
@@ -355,7 +355,7 @@ func allowOther(f MountFlags, m *PlannedMount) (bool, error) {
 	if os.Getuid() == 0 || UserAllowOther() {
 		return true, nil
 	}
-	if runtime.GOOS == "darwin" { // macFUSE lets only administrators use it, so it needs a flag
+	if runtime.GOOS == "darwin" { // macFUSE lets only administrators use allow_other, so it needs a flag
 		return f.allowOther, nil
 	}
 	if f.allowOther {

@@ -375,8 +375,8 @@ func awaitEnd(ctx context.Context, e *cli.Env, l detachedMount, force bool) (hel
 	return false, nil
 }
 
-// AwaitStored waits up to 30 s until the daemon has stored everything from the spool. The daemon
-// continues after that.
+// AwaitStored waits up to 30 s until the daemon has stored everything from the spool. After that,
+// the daemon continues by itself.
 func AwaitStored(ctx context.Context, e *cli.Env, root string) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()

@@ -46,7 +46,7 @@ const (
 // first returns the address for the person who started the server.
 func (g *guard) first() string { return "http://" + g.hosts[0] + "/?token=" + g.token }
 
-// policy is the content security policy. It allows only this server's scripts, and only as files.
+// policy is the content security policy. It allows only scripts that are files on this server.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // wrap serves the pages below the base to requests that may see them.

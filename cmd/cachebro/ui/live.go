@@ -78,7 +78,7 @@ func (s *source) changed(ctx context.Context, token string) (next, note string, 
 	return next, "", paths > 1 || token == ""
 }
 
-// listen returns a channel that gets the news whenever they change.
+// listen returns a channel that gets the news whenever there is any.
 func (l *live) listen() chan news {
 	ch := make(chan news, 1)
 	l.mu.Lock()

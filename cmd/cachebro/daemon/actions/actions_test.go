@@ -217,7 +217,7 @@ func TestOwnCommandsAreActions(t *testing.T) {
 	}
 }
 
-// TestSeveralCommands: a line of several commands used to be shown with only the newest one, so
+// TestSeveralCommands: a line of several commands used to be shown as its newest command only, so
 // "echo x >f; rm old" looked like "rm old".
 func TestSeveralCommands(t *testing.T) {
 	w := newWorld(t)

@@ -34,7 +34,7 @@ type group struct {
 	key      string
 	versions []store.Version // in the direction of the walk
 	job      job
-	begin    int64 // ns; when the action began; 0 if that is unknown, and then a pause ends the action
+	begin    int64 // when the action began, in ns; 0 if unknown, in which case a pause ends the action
 	// The versions that were not read: their number, the farthest one, and its time.
 	passed  int
 	far     uint64

@@ -299,8 +299,8 @@ func (a *Attribution) Family(pid uint32) (all map[Key]bool, known bool) {
 }
 
 // findLocked finds the session that the processes in chain work for. It is the session of the
-// nearest client, and the second result is that client's index in chain. If there is no client, it is
-// the session in the environment of the nearest process that has one, and the index is -1.
+// nearest client, and the second result is that client's index in chain. If there is no client, the
+// session comes from the nearest process that has one in its environment, and the index is -1.
 func (a *Attribution) findLocked(chain []Key, t int64) (id store.SessionID, at int, ok bool) {
 	for i, key := range chain {
 		list := a.clients[key]
@@ -360,8 +360,8 @@ func (a *Attribution) Actor(key Key, uid uint32, t int64, path string) store.Act
 	return out
 }
 
-// Continue records that the client itself sent prompt, to continue the work on typed. A person
-// typed typed, or it continues such a prompt itself.
+// Continue records that the client itself sent prompt, to continue the work on typed, which a
+// person typed or which itself continues such a prompt.
 func (a *Attribution) Continue(prompt, typed string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

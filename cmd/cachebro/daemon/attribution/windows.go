@@ -22,8 +22,8 @@ func WritesItself(tool string) bool {
 	return slices.ContainsFunc(own, func(name string) bool { return strings.HasSuffix(tool, name) })
 }
 
-// writesNothing reports whether a tool is one of cachebro's own that does not write. No hook
-// reports the end of such a call, so a write after it began is not attributed to it.
+// writesNothing reports whether a tool is one of cachebro's own that does not write. No write is
+// attributed to a call of such a tool, because no hook reports when the call ends.
 func writesNothing(tool string) bool {
 	ours := strings.HasPrefix(tool, "mcp__cachebro__") || strings.HasPrefix(tool, clients.PluginTools)
 	return ours && !WritesItself(tool)

@@ -17,8 +17,8 @@ import (
 // refers to other files in its imports, a document in its text. These references are edges of the
 // project's graph.
 //
-// Imports are resolved in two steps. The first depends on the file's bytes alone, so its result can
-// be stored with them. The second changes when files appear and disappear:
+// Imports are resolved in two steps. The result of the first depends only on the file's bytes, so
+// it can be stored with them. The result of the second changes when files appear and disappear:
 //
 //   - ImportsOf returns specs, words like "go:cachebro/store" or "js:./util".
 //   - ImportTargets returns the places where the file of a spec may be. The first one that

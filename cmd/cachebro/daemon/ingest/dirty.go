@@ -48,8 +48,8 @@ func (t *dirtyTable) clear(node uint64) {
 	delete(t.files, node)
 }
 
-// removeName removes a name under which content was being changed. A process may still write to the open
-// file, but the name may now belong to another file.
+// removeName removes a name under which content was being changed. A process may still write to the
+// open file, but the name may now belong to another file.
 func (t *dirtyTable) removeName(p store.Path) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

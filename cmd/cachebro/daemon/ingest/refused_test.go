@@ -8,8 +8,9 @@ import (
 	"cachebro/store"
 )
 
-// TestMendTakesOnlyWhatIsRefused: when the store refused one content, the contents of the 255 other
-// changes in the batch used to be lost with it, even if the cause was not a content.
+// TestMendTakesOnlyWhatIsRefused: when the store refused a batch because of one content, the
+// contents of the other 255 changes used to be lost too. They were lost even if a content was not
+// the cause.
 func TestMendTakesOnlyWhatIsRefused(t *testing.T) {
 	s, err := store.Open(t.TempDir(), store.Options{Ballast: -1, MaxBlob: 100})
 	if err != nil {

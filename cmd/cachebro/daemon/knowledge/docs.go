@@ -18,8 +18,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// docsPause is the pause between two batches of versions that the follower of documents handles. A
-// request does not wait for it.
+// docsPause is the pause between two batches of versions that the follower of documents handles.
+// Requests do not wait for the pause.
 const docsPause = 500 * time.Millisecond
 
 // openDocs opens the pairs of documents and code. A record that cannot be read or stored is not an

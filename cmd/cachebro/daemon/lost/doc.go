@@ -1,7 +1,6 @@
 // Package lost detects lost updates. In a lost update, a session was shown one version of a file,
 // and somebody else wrote another. The session then replaced the file by a content that lacks that
-// writer's lines. When a session's version is in the log, the package examines it, so the writer
-// does not wait for that.
+// writer's lines. A version is examined after it is in the log, so that its writer need not wait.
 //
 // A write is a candidate if all of these hold:
 //

@@ -27,9 +27,9 @@ type missing struct {
 // result lacks, and each line that others removed and result contains again. The writer made result
 // from steps[0]. known are lines that the reader was shown in another way.
 func compare(steps []step, result []byte, known [][]byte) (out []missing) {
-	// addedBy[i] is the index of the step by which somebody else added line i of the current text, or
-	// 0. removed[n] holds the lines that others removed in step n although they had not added them, as
-	// indexes in the text before the step.
+	// addedBy[i] is the index of the step by which somebody else added line i of the current text,
+	// or 0. removed[n] lists the lines that others removed in step n, except those that they had
+	// added themselves. A line is an index in the text before the step.
 	first := diff.Lines(steps[0].text)
 	addedBy := make([]int, len(first))
 	mine := map[string]int{} // by line: the greatest number of times that one of the reader's own texts has it

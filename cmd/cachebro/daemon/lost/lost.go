@@ -315,8 +315,9 @@ func (s *Service) judge() (out []Loss, open time.Duration) {
 	return out, open
 }
 
-// judgeLocked fills in the lines that a write has lost. If the hash now is set, it lists only the
-// lines that are still missing in the content with that hash. It returns false if there are none.
+// judgeLocked determines the lines that a write has lost. It looks for them in the content that was
+// written or, if the hash now is set, in the content with that hash. It returns false if nothing
+// was lost.
 func (s *Service) judgeLocked(l *Loss, now store.Hash) (bool, error) {
 	v, err := s.store.Version(l.Seq)
 	if err != nil {

@@ -546,9 +546,9 @@ func (pl *Plans) planDone(ctx context.Context, r *wire.Request, q wire.PlanDone)
 	return wire.Empty{}, nil, pl.rolledBack(q.ID)
 }
 
-// lookAtPlan records what a client has written for a plan, if no mount records it. It stores steps
-// without content in order, because a renamed directory moves its content too. Then it reads the
-// files at the other paths.
+// lookAtPlan records what a client has changed for a plan, if no mount records it. It first handles
+// the completed steps in their order, because a renamed directory moves its content too. Then it
+// looks at all paths of the plan.
 func (pl *Plans) lookAtPlan(ctx context.Context, id string, client wire.Peer) {
 	p, err := pl.Store.Journal.Plan(id)
 	if err != nil {

@@ -86,7 +86,7 @@ func TestOwnEditIsKnown(t *testing.T) {
 }
 
 // A reader that was shown a file under an earlier name is recognised if that name is among the
-// file's newest versions. The whole of a long log is not read for that.
+// file's newest versions. A long log is not read completely to find the name.
 func TestRenamedFileIsKnown(t *testing.T) {
 	p := daemontest.New(t)
 	h := handlers(t, p)

@@ -49,8 +49,9 @@ func write(t *testing.T, p *daemontest.Project, n int) {
 	storetest.Apply(t, p.Store, storetest.Closed(store.OpWrite, "f", fmt.Sprint("text ", n)))
 }
 
-// Stored contents are sent in the background. While the bucket cannot be reached, the service waits
-// and reports that. The daemon stays awake for this, but only for a limited time.
+// Stored contents are sent in the background. While the bucket cannot be reached, the service
+// reports the failure and tries again later. The daemon stays awake meanwhile, but only for a
+// limited time.
 func TestSentInTheBackground(t *testing.T) {
 	srv := remotetest.New(t)
 	p := daemontest.New(t)

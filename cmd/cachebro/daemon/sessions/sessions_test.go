@@ -101,9 +101,9 @@ func TestSessionFromBeginningToEnd(t *testing.T) {
 	}
 }
 
-// If a session is about to edit a file that another session has changed since the first one saw it,
-// the first session is warned. It is also reminded once more of notes and of the files that others
-// changed.
+// A session that is about to edit a file is warned if another session has changed the file since
+// the first one saw it. The first session is also reminded once more of notes and of the files that
+// others changed.
 func TestSessionHearsOfOthers(t *testing.T) {
 	p := daemontest.New(t)
 	_, h := open(t, p)

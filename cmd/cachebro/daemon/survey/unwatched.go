@@ -173,7 +173,7 @@ func (s *Survey) UpdateBypassed(ctx context.Context) error {
 	return err
 }
 
-// unwatched is a scan that records the changes in the order in which they happened.
+// unwatched scans the tree and records the changes in the order in which they happened.
 func (b *baseline) unwatched(ctx context.Context) error {
 	s, done, err := b.scanner(ctx)
 	if err != nil {
@@ -241,8 +241,8 @@ func (s *scanner) classifyNew(c *store.Change) error {
 	return nil
 }
 
-// mayHaveAppeared reports whether a path may have appeared since the scan that set known. Its directory has
-// then changed since, or is itself new.
+// mayHaveAppeared reports whether a path may have appeared since the scan that set known. Its
+// directory has then changed since, or is itself new.
 func (s *scanner) mayHaveAppeared(p store.Path, known int64) bool {
 	dir := path.Dir(string(p))
 	if s.namedAt[dir] > known {

@@ -54,8 +54,8 @@ func TestProjectsShareTheCap(t *testing.T) {
 	}
 }
 
-// The history of changes outside of projects uses nothing of the projects' share. Once all of it is
-// too old, it may keep nothing.
+// The history of changes outside of projects does not count towards the cap that the projects
+// share. When all of it is too old, its own cap is zero.
 func TestOutsideHasItsOwnShare(t *testing.T) {
 	base := t.TempDir()
 	outside, err := wire.Paths{Override: base}.State(wire.OutsideRoot)
