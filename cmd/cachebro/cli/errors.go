@@ -89,7 +89,6 @@ func (e *Env) Report(err error) int {
 	return failed
 }
 
-// errNothingDone wraps an error that prevented every step of a plan.
 type errNothingDone struct{ error }
 
 func (e errNothingDone) Unwrap() error { return e.error }

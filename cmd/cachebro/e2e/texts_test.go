@@ -196,7 +196,6 @@ func TestTextsOfEveryKind(t *testing.T) {
 	}
 	check("after edits")
 
-	// Searches.
 	now, past := p.cb("search", "needle", "--dir", p.dir), p.cb("search", "--history", "line 03 of this", "--dir", p.dir)
 	for _, k := range kinds {
 		if !k.binary() && (!strings.Contains(now, k.name()) || !strings.Contains(past, k.name())) {

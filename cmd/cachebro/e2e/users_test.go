@@ -69,7 +69,6 @@ func newUsers(t *testing.T, owner int) *users {
 	return u
 }
 
-// try runs a script in the project as a user.
 func (u *users) try(uid int, script string) (string, error) {
 	groups := []string{"--clear-groups"}
 	if uid != rootUser {

@@ -41,7 +41,6 @@ func (p *project) scanned() {
 	})
 }
 
-// state returns the project's state directory.
 func (p *project) state() string {
 	all, _ := filepath.Glob(filepath.Join(p.base, "state/cachebro", filepath.Base(p.dir)+"-*"))
 	if len(all) != 1 {

@@ -143,7 +143,6 @@ func movedFrom(all []change) map[string]string {
 	return moved
 }
 
-// content returns the content that a step writes.
 func (m *merge) content(s wire.PlanStep) ([]byte, error) {
 	ch := m.changed[string(s.Path)]
 	if !m.mixes(s) {

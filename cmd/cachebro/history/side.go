@@ -237,7 +237,6 @@ func (s *side) printFailures(e *cli.Env) {
 	printFailures(e, failed, left)
 }
 
-// printFailures prints what a plan did not do.
 func printFailures(e *cli.Env, failed, left []wire.Conflict) {
 	listByReason(e.Stderr, "not done:", failed, whyLeft)
 	listByReason(e.Stderr, "partly done:", left, whyLeft)

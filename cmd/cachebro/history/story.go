@@ -140,7 +140,6 @@ func printStory(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, c *w
 	return errors.Join(err, s.out.Flush())
 }
 
-// printNoChanges prints that there are no changes to show.
 func printNoChanges(e *cli.Env, t cli.Target, f logFlags) {
 	where := "in " + cli.Quote(t.Root)
 	if len(t.Rel) > 0 {

@@ -281,7 +281,6 @@ func (s *server) rowsWith(from, to side, d diffRows) *diffRows {
 	return &d
 }
 
-// unspaced returns lines without their white space.
 func unspaced(lines [][]byte) [][]byte {
 	out := make([][]byte, len(lines))
 	for i, l := range lines {

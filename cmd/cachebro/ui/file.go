@@ -436,7 +436,6 @@ func matcher(q url.Values) func([]byte) []mark {
 	}
 }
 
-// blame shows who wrote which line.
 func (s *server) blame(ctx context.Context, out *versionPart, p string, v wire.Version) error {
 	var a wire.BlameAnswer
 	body, err := s.c.Call(ctx, wire.MBlame, wire.ShowQuery{Path: []byte(p), Seq: v.Seq}, nil, &a)

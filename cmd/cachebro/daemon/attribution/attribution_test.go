@@ -25,7 +25,6 @@ func newTree(t *testing.T) *tree {
 
 var t0 = time.Now()
 
-// key returns the key of the process with this pid.
 func (tr *tree) key(pid uint32) Key {
 	for k := range tr.a.procs {
 		if k.PID == pid {

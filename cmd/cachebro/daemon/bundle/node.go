@@ -14,7 +14,6 @@ import (
 	"cachebro/store/leaf/glob"
 )
 
-// The kinds of nodes.
 const (
 	KindFile  = "file"
 	KindDir   = "directory"

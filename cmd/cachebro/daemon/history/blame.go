@@ -11,7 +11,6 @@ import (
 	"cachebro/store/wire"
 )
 
-// blame returns who wrote each line of a file, as it is now or as of an earlier version.
 func (h *History) blame(ctx context.Context, q wire.ShowQuery) (wire.BlameAnswer, []byte, error) {
 	p, err := h.paths.Clean(q.Path)
 	if err != nil {

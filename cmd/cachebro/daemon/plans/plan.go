@@ -442,7 +442,6 @@ func (pl *Plans) planRestore(ctx context.Context, q wire.PlanRequest, planner un
 	return planner.Restore(paths, seq)
 }
 
-// update records the changes made while nothing was mounted.
 func (pl *Plans) update(ctx context.Context) error {
 	if err := pl.Survey.UpdateAll(ctx); err != nil {
 		return err

@@ -215,7 +215,7 @@ func (rd *Reads) Hold(ctx context.Context, r store.Reader, p store.Path) string 
 // maxSample is how much of a lost line is shown, in characters.
 const maxSample = 60
 
-// toolOf names the tool with which a session wrote a version.
+// toolOf returns a name for the tool with which a session wrote a version.
 func toolOf(v store.Version) string {
 	switch v.Actor.Tool {
 	case "":

@@ -28,7 +28,7 @@ const (
 	// of a session they wait only for the time soon.
 	delay = 8 * time.Second
 	soon  = time.Second
-	// retryLast is the longest wait after a failure.
+	// retryLast is the longest wait between two attempts after a failure.
 	retryLast = 5 * time.Minute
 	// hopeless is how long a failing link may prevent the daemon from ending.
 	hopeless = 5 * time.Minute

@@ -89,7 +89,6 @@ func (ss *Sessions) names(ctx context.Context, q wire.NamesQuery) (wire.NamesAns
 	return a, nil, nil
 }
 
-// ago says how long ago a moment (ns) was.
 func ago(now time.Time, ns int64) string {
 	switch t := now.Sub(time.Unix(0, ns)); {
 	case ns == 0:

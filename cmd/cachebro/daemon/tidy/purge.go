@@ -57,5 +57,4 @@ func (td *Tidy) purge(ctx context.Context, p store.Path) (keep.Purged, error) {
 	return r, nil
 }
 
-// beneath reports whether p is dir or is in its subtree.
 func beneath(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }

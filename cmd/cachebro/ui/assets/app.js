@@ -1,11 +1,12 @@
-// What htmx does not do: live changes, keys, dialogs. No page needs it to be read.
+// This script adds what htmx cannot do: live updates, keyboard control, dialogs. All pages can be
+// read without it.
 "use strict";
 (() => {
   const $ = (s, e = document) => e.querySelector(s);
   const $$ = (s, e = document) => [...e.querySelectorAll(s)];
   const page = document.body.dataset.page;
 
-  // --- live: what is new comes to the top; what is open stays as it is.
+  // --- live: new actions appear at the top, and opened ones stay open
   const timeline = $("#timeline");
   let newest = 0, source = null, wanted = 0, busy = false;
 
@@ -13,7 +14,7 @@
     for (const e of $$("[data-newest]")) newest = Math.max(newest, Number(e.dataset.newest));
   };
   const lastOf = (e) => $$(".action", e).map((a) => Number(a.dataset.last));
-  // renew shows an action as it is now; what is open or in use in it stays.
+  // renew updates the element of an action, but keeps the parts that are open or have the focus.
   const renew = (old, now) => {
     if (old.dataset.print === now.dataset.print) return;
     if (!$("details[open]", old) && !old.contains(document.activeElement)) {
@@ -56,8 +57,8 @@
     }
     $(":scope > .wait", timeline)?.remove();
   };
-  // sync fetches what is new, and, with whole, all that is shown once more: counts that
-  // were not known, and what was taken back since.
+  // sync fetches the new actions. If whole is set, it also fetches the shown ones again, because
+  // missing counts may be known now, and actions may have been undone.
   const maxPages = 20;
   let again = false;
   const sync = async (whole) => {
@@ -80,20 +81,20 @@
           url = Math.min(...lastOf(doc)) > until ? $(".more [hx-get]", doc)?.getAttribute("hx-get") : null;
         }
         for (const doc of docs.reverse()) merge(doc, oldest);
-        newest = Math.max(newest, want); // versions that no action shows
+        newest = Math.max(newest, want); // the newest versions may belong to no action
         whole = false;
       } while (wanted > newest || again);
-    } catch { /* the server ended; EventSource says so */ } finally { busy = false; }
+    } catch { /* the server ended; EventSource reports that */ } finally { busy = false; }
     settle();
   };
-  // settle asks again for counts that were not ready, a few times.
+  // settle requests counts that were not ready, up to five times.
   let waits = 0, waiting = false;
   const settle = () => {
     if (waiting || waits > 4 || !$("[data-unsure]", timeline)) return;
     waiting = true;
     setTimeout(() => { waiting = false; sync(true); }, 1000 << waits++);
   };
-  let note = ""; // what is said while nothing else is
+  let note = ""; // the status line while there is no other message
   const say = (text) => { $("#status").textContent = text || note; };
   const lost = (forGood) => say(forGood ? "this page is of a cachebro ui that has ended; started again it prints a new address" : "cachebro ui does not answer: it has ended, or is busy");
   document.addEventListener("htmx:sendError", () => lost(false));
@@ -123,7 +124,7 @@
   });
   listen();
 
-  // --- one file: the slider stays where it is held while versions come and go
+  // --- one file: while the user holds the slider, new versions do not move it
   const slider = $("#slider");
   if (slider) {
     const form = slider.form, of = $("#of");
@@ -149,7 +150,7 @@
     if (over) over.style.clipPath = "inset(0 0 0 " + e.target.value + "%)";
   });
 
-  // --- lanes: a stretch of time by dragging, or by arrow keys (with Shift more) and Enter
+  // --- lanes: select a period by dragging, or with the arrow keys (Shift extends it) and Enter
   const columns = 120;
   const goTo = (svg, a, b) => {
     const t = svg.closest("table").dataset, time = (n) => new Date(Number(t.begin) + n * Number(t.step)).toISOString();
@@ -181,7 +182,7 @@
     drag = null;
   });
   document.addEventListener("dragstart", (e) => { if (e.target.closest("[data-lane]")) e.preventDefault(); });
-  const marked = new WeakMap(); // of a lane: from, to
+  const marked = new WeakMap(); // by lane: the first and last selected column
   document.addEventListener("keydown", (e) => {
     const svg = e.target.closest?.("[data-lane]");
     if (!svg || e.ctrlKey || e.metaKey || e.altKey) return;
@@ -195,7 +196,7 @@
     brush(svg, now.from, now.to);
   });
 
-  // --- a plan: files, hunks and lines that are left out
+  // --- a plan: choose its files, hunks and lines
   const picksOf = (e) => $$("[data-pick=line]", e);
   const hunkLines = (box) => {
     const all = [];
@@ -221,7 +222,7 @@
     for (const l of below) l.checked = box.checked;
     picked(box.form);
   });
-  // Lines that come later, as a file is opened, are chosen as their file is.
+  // The lines of a file are loaded when it is opened. They are chosen only if the file is.
   document.addEventListener("htmx:afterSettle", (e) => {
     const file = e.target.closest?.("#plan li") && $("[data-pick=file]", e.target.closest("#plan li"));
     if (file && !file.checked) { for (const l of picksOf(e.target)) l.checked = false; picked(file.form); }
@@ -252,7 +253,7 @@
     choose(all[Math.min(Math.max(i + by, 0), all.length - 1)]);
   };
 
-  // --- the tree of a set of changes; a file that is not on the page yet comes with what is older
+  // --- the tree of a set of changes; a file that is not on the page yet is found by loading more
   const tree = $("#tree");
   let goal = tree ? location.hash.slice(1) : "";
   const markGoal = () => { for (const a of $$("a", tree)) a.setAttribute("aria-current", a.hash === location.hash); };
@@ -323,7 +324,7 @@
     if (e.target.closest("[data-keys]")) $("#keys").showModal();
     if (e.target.closest("[data-close]")) close();
     const copy = e.target.closest("[data-copy]");
-    if (copy) { // of a form with what was typed so far
+    if (copy) { // in a form, also copy the text typed so far
       const said = $("textarea", copy.closest("form") || copy)?.value || "";
       navigator.clipboard.writeText(copy.dataset.copy + said).then(() => { copy.textContent = "copied"; }, () => say("the browser does not let this page copy"));
     }
