@@ -3,8 +3,8 @@ GO      ?= go
 BIN     := bin/cachebro
 PREFIX  ?= /usr/local
 DIR     ?= $(CURDIR)
-# Packages whose tests run with the race detector: those with many goroutines and no
-# mounts of their own, which the detector would slow down.
+# The packages whose tests run with the race detector. They have many goroutines, and mount nothing,
+# because the detector would slow down a mount.
 RACE    := ./store/wire ./store/leaf/spool ./store/readers ./cmd/cachebro/daemon ./cmd/cachebro/daemon/ingest ./fusefs/capture ./mcp
 FUZZTIME ?= 5s
 export GOFLAGS += -buildvcs=false
@@ -39,8 +39,8 @@ mount: deps build
 test: testdeps
 	@scripts/test.sh
 
-# Run after a change the tests that need no mount, server or other user. Go caches the
-# results of packages that did not change.
+# Run the tests that need no mount, server or other user. Go caches the results of packages that did
+# not change.
 quick:
 	@scripts/test.sh quick
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Counts what a reader of the code has to deal with: lines of Go that are shipped or that support
-# tests, packages, types, commands, and things that make code hard to read, per 1,000 lines.
+# Counts the lines of Go that are shipped and those that support tests, packages, types, commands,
+# and, per 1,000 lines, things that make code hard to read.
 # Usage: scripts/count.sh [DIR]    DIR is another Go project to compare with
 set -eu
 cd "${1:-$(dirname "$0")/..}"

@@ -24,8 +24,7 @@ floor() {
 	esac
 }
 
-# owner MODULE: prints the packages that may import a module. For each large module there are only a
-# few.
+# owner MODULE: prints the packages that may import a module. Only few may import a large module.
 owner() {
 	case "$1" in
 	github.com/hanwen/go-fuse/*) echo "fusefs fusefs/past scripts/..." ;;

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Runs fio in several directories by turns: 8 files of 24 MiB (small enough to be captured) are
-# written and read sequentially in blocks of 1 MiB, and then at random in blocks of 4 KiB for 3 s,
-# buffered, in one job. Before it reads, fio drops the pages that the kernel has cached for the
-# files; the page cache below a mount stays warm. Prints medians of RUNS runs, in MB/s for the first
-# two tests and in operations/s for the others, each with its ratio to the native directory.
+# Runs fio in several directories by turns, buffered and in one job. It writes and reads 8 files of
+# 24 MiB (small enough to be captured): sequentially in blocks of 1 MiB, and then for 3 s at random
+# in blocks of 4 KiB. Before it reads, fio drops the pages that the kernel has cached for the files.
+# The page cache below a mount stays warm. Prints medians of RUNS runs, in MB/s for the sequential
+# tests and in operations/s for the others, each with its ratio to the native directory.
 # Usage: scripts/bench/fio.sh RUNS NAME=DIR…      (the first is native)
 set -eu
 runs=$1

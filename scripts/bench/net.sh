@@ -6,7 +6,7 @@
 # column. Prints a table for doc/performance.md.
 #    scripts/bench/net.sh [RUNS] [TASK,TASK…]
 #    tasks: nothing cold warm npm clone status rg tests creates deletes
-# The task "nothing" shows the cost of run itself, which is contained in all other tasks. The script
+# The task "nothing" shows the cost of run itself, which all other tasks include. The script
 # needs root, and the cpuacct or cgroup2 hierarchy. npm ci needs the network once, to fill its
 # cache.
 # CACHEBRO_BENCH_DIR: directory to work in; CACHEBRO: a binary to use instead of building one

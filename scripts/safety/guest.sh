@@ -1,8 +1,8 @@
 #!/bin/bash
-# Ends the daemon again and again while four writers save files. It is asked to end, which closes
-# its store as when it is idle, and every third time it is killed. mountd starts a new daemon with
-# the next record. Afterwards, every content that a writer closed must be in the log, in the right
-# order, and fsck must find no fault.
+# Ends the daemon again and again while four writers save files. Every third time the daemon is
+# killed. Otherwise it is asked to end, and closes its store as it does when it is idle. mountd
+# starts a new daemon with the next record. Afterwards, every content that a writer closed must be
+# in the log, in the right order, and fsck must find no fault.
 #
 # usage: guest.sh [CACHEBRO [ROUNDS]]      (bin/cachebro, 200)
 set -u -o pipefail

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Opens a store of an older cachebro with a newer cachebro, and kills the daemon at KILLS random
-# moments in the meantime. Then it compares the answers of both: the log, files at a moment, the
-# plan of a restore, and fsck. WORK contains a history that the older program made
+# Opens a store of an older cachebro with a newer cachebro, whose daemon it kills at KILLS random
+# moments. Then it compares the answers of both programs: the log, files at a moment, the plan of a
+# restore, and fsck. WORK contains a history that the older program made
 # (scripts/bench/history -make, built at its revision). The script adds renamed directories and a
 # file with 50 names to it. Prints the processor time and memory of the newer daemon until its first
 # answer.
