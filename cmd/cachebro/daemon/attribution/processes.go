@@ -118,7 +118,7 @@ func (b ProcessBook) FillCommandLines() func(*store.Version) {
 	}
 }
 
-// Forget drops rows last seen before t, and the oldest of more than maxRows.
+// Forget drops rows last seen before t and, if more than maxRows remain, the oldest of them.
 func (b ProcessBook) Forget(t time.Time) error {
 	type aged struct {
 		key  string

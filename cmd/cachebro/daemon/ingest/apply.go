@@ -99,7 +99,8 @@ func (g *Ingester) Behind() string {
 }
 
 // rebase replaces an appended tail by the whole content, because the store may lack the beginning
-// of the file, for example after a restart. It reads the file if the file is unchanged.
+// of the file, for example after a restart. It reads the content from the file. If the file has
+// changed since, the content counts as lost.
 func (g *Ingester) rebase(ctx context.Context, c *store.Change) {
 	c.TailFrom, c.HasContent, c.Content = 0, false, nil
 	if !g.fromSource(ctx, c) {

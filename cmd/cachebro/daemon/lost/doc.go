@@ -4,7 +4,7 @@
 //
 // A write is a candidate if all of these hold:
 //
-//   - its reader was shown an earlier content of the file
+//   - its session was shown an earlier content of the file
 //   - somebody else wrote the file since
 //   - it was not made by a client's edit tool, which replaces text that it found in the file
 //   - it was not made by a process that read the file after the other's write (a formatter, sed)

@@ -39,10 +39,10 @@ type Loss struct {
 	Seq        uint64            `json:"seq"` // of the write
 	Path       store.Path        `json:"path"`
 	Time       int64             `json:"time"`
-	Reader     store.Reader      `json:"reader"`          // the writer
-	Base       store.Hash        `json:"base"`            // the content that the writer was shown
+	Reader     store.Reader      `json:"reader"`          // the reader that made the write
+	Base       store.Hash        `json:"base"`            // the content that it was shown
 	Shown      int64             `json:"shown"`           // when it was shown, in ns
-	Known      []readers.Shown   `json:"known,omitempty"` // parts of later contents that the writer was shown
+	Known      []readers.Shown   `json:"known,omitempty"` // parts of later contents that it was shown
 	Theirs     uint64            `json:"theirs"`          // the version that was replaced
 	Shell      bool              `json:"shell,omitempty"` // a process of a command wrote it
 	Proc       attribution.Key   `json:"proc"`

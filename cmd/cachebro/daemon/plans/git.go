@@ -119,8 +119,8 @@ func (pl *Plans) changedLast(by store.Filter) (at time.Time) {
 	return at
 }
 
-// dropRestored drops from the lost paths of a plan the git directories that an undo of git's own
-// files has restored since. The log has only their removal.
+// dropRestored removes from a plan's lost paths the git directories that an undo of git's own files
+// has restored since. The log has only their removal.
 func (pl *Plans) dropRestored(ctx context.Context, p *undo.Draft) {
 	p.Lost = slices.DeleteFunc(p.Lost, func(x store.Conflict) bool {
 		_, rest, git := gitdir.Split(string(x.Path))

@@ -370,8 +370,9 @@ func (pl *Plans) undoQuery(q wire.PlanRequest) (undo.Query, error) {
 	return uq, nil
 }
 
-// planBoth restores changes of others that an action lost, and merges them with the action's own
-// changes. It returns nil if the action lost nothing, or if the request is for something else.
+// planBoth plans how to restore the changes of others that an action overwrote, merged with the
+// action's own changes. It returns nil if the action overwrote none, or if the request is for
+// something else.
 func (pl *Plans) planBoth(ctx context.Context, q wire.PlanRequest, planner undo.Planner) (*undo.Draft, error) {
 	if !q.Merge || q.Action == 0 || len(q.Paths) > 0 {
 		return nil, nil

@@ -23,9 +23,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// baseline scans the project for files that are not in the log. It scans after each mount, and on
-// request once while nothing is mounted. It skips a file whose stat equals that of its newest
-// version.
+// baseline scans the project for files that are not in the log. It scans after each mount. While
+// nothing is mounted, it scans once if requested. It skips a file whose stat equals that of its
+// newest version.
 type baseline struct {
 	survey *Survey
 
@@ -209,7 +209,7 @@ type scanner struct {
 	b     *baseline
 	dir   *os.File
 	m     *ignore.Matcher
-	log   *listing // the live paths of the log; nil after the last one
+	log   *listing // the live paths of the log; nil while the paths in later are examined
 	batch []found
 	bytes int64
 	// collect says that changes are only collected in batch, without their contents.
@@ -240,7 +240,7 @@ type entry struct {
 // value is generous, because looking twice costs little.
 const recent = 2 * time.Second
 
-// found is a change to store, and the number of the log's version of the path before the file was
+// found is a change to store. base is the number of the path's newest version before the file was
 // read.
 type found struct {
 	c    store.Change
@@ -270,7 +270,7 @@ func (s *scanner) walk(ctx context.Context, p store.Path) error {
 		s.skipped(p, err)
 		return nil
 	}
-	aside := map[store.Path]bool{} // directories in later, which are walked later
+	aside := map[store.Path]bool{} // directories in later, whose contents are walked later too
 	for i := range all {
 		e := &all[i]
 		name := store.Path(path.Join(string(p), e.name))
@@ -342,7 +342,7 @@ func (s *scanner) again(ctx context.Context) error {
 	}
 	rest := s.log
 	later := s.later
-	s.later, s.log = nil, nil // the listing is past these paths
+	s.later, s.log = nil, nil // the listing has already passed these paths
 	defer func() { s.log = rest }()
 	for _, e := range later {
 		if err := s.look(ctx, e.p, e.dir, store.Stat{}); err != nil {

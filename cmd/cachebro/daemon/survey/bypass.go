@@ -217,7 +217,7 @@ func (b *bypassBatch) addParent(p store.Path) bool {
 	return true
 }
 
-// renamed reports whether the log has a directory under a name that no longer exists.
+// renamed reports whether the log has the directory under another name, which no longer exists.
 func (b *bypassBatch) renamed(st store.Stat) bool {
 	b.flush()
 	return slices.ContainsFunc(b.live(""), func(v store.Version) bool {

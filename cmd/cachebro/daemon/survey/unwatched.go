@@ -74,7 +74,7 @@ func (s *Survey) readMissedEnd() error {
 }
 
 // madeSince reports whether a file that is not in the log was made after the log was last complete.
-// An older file may have existed all along, ignored or not looked at, and an undo must not remove
+// An older file may have existed before, ignored or not yet examined, and an undo must not remove
 // it.
 func (s *Survey) madeSince(st store.Stat) bool {
 	known, born := s.known.Load(), st.Birth
@@ -88,9 +88,9 @@ func (s *Survey) madeSince(st store.Stat) bool {
 // set known. known is one tick before that start.
 func afterScan(known int64) int64 { return known + ingest.ClockTick - ingest.ClockLag }
 
-// foundAt returns the time to record for a change that was found. That is the time of the file's
-// last change, but at most one tick before the newest version, because the kernel's clock for files
-// lags.
+// foundAt returns the time to record for a change that was found. That is one tick after at,
+// because the kernel's clock for files lags, but not before the newest version and not in the
+// future.
 func (s *Survey) foundAt(at int64) int64 {
 	if v, err := s.Store.Version(s.Store.Seq()); err == nil {
 		at = max(at, v.Time-ingest.ClockTick)
