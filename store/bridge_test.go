@@ -23,8 +23,8 @@ func SetGroupLeast(n int) int {
 // Groups counts the groups.
 func (s *Store) Groups() int { return len(s.groups.upTo(s.Seq())) }
 
-// LeaveListAfter writes some pieces of a list without its group. A batch that is killed after it
-// has made some versions can leave this state.
+// LeaveListAfter writes pieces of a list without its group, like a batch that is killed after it
+// has made the given number of versions.
 func (s *Store) LeaveListAfter(versions uint64, pieces int) error {
 	w := s.db.NewWriter()
 	defer w.Close()

@@ -73,8 +73,8 @@ func crashAt(s *Store) uint64 {
 	return 0
 }
 
-// Whenever the process is killed, each batch is stored exactly once or not at all, as the
-// checkpoint says.
+// Whenever the process is killed, the store holds each batch up to the checkpoint exactly once, and
+// nothing of later batches.
 func TestKill(t *testing.T) {
 	if os.Getenv(crashDir) != "" {
 		return

@@ -53,7 +53,7 @@ func (b *batch) remove(c *Change) error {
 	switch {
 	case live:
 	case c.Class != 2 && removesReported(c):
-		// A directory or special file that is created through the mount is reported at once. This
+		// Anything but a regular file is reported as soon as it is created through the mount. This
 		// one was never reported, so it existed before the mount.
 		cur, err = b.wasThere(c, "")
 		if err != nil {
@@ -205,8 +205,8 @@ func (b *batch) rename(c *Change) error {
 			cur.NoContent = NoContentRenamed
 		}
 		if isDir(c.Stat) || isLink(c.Stat) {
-			// A directory or special file that is created through the mount is reported at once.
-			// This one was never reported, so it existed before the mount.
+			// A directory or symlink is reported as soon as it is created through the mount. This
+			// one was never reported, so it existed before the mount.
 			cur, err = b.wasThere(c, "")
 			if err != nil {
 				return err

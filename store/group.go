@@ -344,8 +344,8 @@ func (gs *groups) drop(g *group) int {
 	return left
 }
 
-// ahead returns the group that contains a number. If there is none, it returns the next group in
-// the direction that down gives, or nil.
+// ahead returns the group that contains a number. If there is none, it returns the nearest group
+// below the number if down is set, or else above it. It returns nil if that does not exist either.
 func (gs *groups) ahead(seq uint64, down bool) *group {
 	gs.mu.RLock()
 	defer gs.mu.RUnlock()
@@ -546,7 +546,7 @@ func (c *cursor) next() {
 	}
 }
 
-// read returns the cursor's present version. It returns false if over excludes the version.
+// read returns the cursor's present version. passed is true if over excludes the version.
 func (c *cursor) read(over pass) (o Version, passed bool) {
 	if c.in != nil {
 		o, _ = c.in.get(c.at)

@@ -127,8 +127,8 @@ func (b *batch) names(st Stat, except Path) ([]Path, error) {
 }
 
 const (
-	// maxNodes bounds the table. Other nodes are found through the newest version of their path
-	// (see batch.node).
+	// maxNodes bounds the node table. Other nodes are found through the newest version of their
+	// path (see batch.node).
 	maxNodes = 4096
 	// tailBuffers bounds the bytes that all nodes together buffer.
 	tailBuffers = 8 << 20

@@ -25,7 +25,7 @@ func TestNamesInBatches(t *testing.T) {
 		file := func(_ store.Path, n *storetest.File) bool { return n.Mode&unix.S_IFMT == unix.S_IFREG }
 		for i := range rapid.IntRange(1, 80).Draw(r, "steps") {
 			c, ok := store.Change{}, false
-			if files := x.Paths(file); len(files) > 0 && rapid.Bool().Draw(r, "a name") { // the names n1 to n4, because the steps of a tree make few links
+			if files := x.Paths(file); len(files) > 0 && rapid.Bool().Draw(r, "a name") { // link or remove one of the names n1 to n4, because x.Step makes few links
 				from, to := rapid.SampledFrom(files).Draw(r, "of"), rapid.SampledFrom([]store.Path{"n1", "n2", "n3", "n4"}).Draw(r, "to")
 				if x.Files[to] == nil {
 					c, ok = x.Link(from, to), true
@@ -101,8 +101,8 @@ func TestNamesInBatches(t *testing.T) {
 	})
 }
 
-// A new name of a file is not recorded under each of its other names: a batch with four times as
-// many links costs about four times as much, not sixteen times.
+// A new name of a file writes nothing under its other names, so a batch with four times as many
+// links costs about four times as much, not sixteen times.
 func TestManyLinks(t *testing.T) {
 	each := func(links int) float64 {
 		s, x := storetest.Fresh(t), storetest.NewTree()

@@ -88,7 +88,7 @@ func TestLogFilters(t *testing.T) {
 	}
 }
 
-// A deletion brings along the content that the file had before.
+// A deletion carries the file's last content, which becomes a baseline.
 func TestPreimage(t *testing.T) {
 	s := fresh(t)
 	c := op(OpUnlink, ".env", "", fileMode)

@@ -16,8 +16,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever happens to a tree, the store's live paths equal the tree, with batches of any size,
-// and every content that was closed can still be read.
+// Whatever happens to a tree, the store's live paths equal the tree, with batches of any size.
+// Every content that a file had when it was closed can still be read.
 func TestApplyModel(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s := storetest.FreshRapid(r, storetest.Options())
@@ -79,15 +79,15 @@ func TestApplyModel(t *testing.T) {
 	})
 }
 
-// backwards compares the newest versions of a file with the end of its whole history, across
-// renames. It also checks the limits. It returns a description of the first difference, or "".
+// backwards compares the log of a file, with several limits, with the newest versions in its
+// history, across renames. It returns a description of the first difference, or "".
 func backwards(s *store.Store, p store.Path) string {
 	whole, err := s.History(p, true)
 	if err != nil {
 		return err.Error()
 	}
 	if cur, ok, err := s.Current(p); err != nil || !ok || cur.Stat.Mode&unix.S_IFMT == unix.S_IFDIR || cur.Op == store.OpRmdir {
-		return "" // the log of a directory is that of its contents
+		return "" // the log of a directory covers its subtree
 	}
 	slices.Reverse(whole)
 	for _, limit := range []int{1, 3, 1000} {
@@ -150,7 +150,7 @@ func TestMadeFor(t *testing.T) {
 			t.Errorf("%q: %d (%v), want %d", p, got, err, want)
 		}
 	}
-	// Each save through the same name began with its own version.
+	// Each save through the same temporary name has its own first version.
 	earlier, err := s.Version(second)
 	if got, merr := s.MadeFor(earlier); got != first+1 || err != nil || merr != nil {
 		t.Errorf("the save before: %d (%v, %v), want %d", got, err, merr, first+1)

@@ -2,8 +2,8 @@ package store
 
 import "testing"
 
-// The history records the number of a file's names with each of the names, even if names move from
-// or to places that are not recorded.
+// Each name of a file has the present number of names in its newest version, even after names have
+// moved from or to places that are not recorded.
 func TestNamesAreCounted(t *testing.T) {
 	s := fresh(t)
 	is := func(c Change, ino uint64, names uint32) Change {
@@ -18,7 +18,7 @@ func TestNamesAreCounted(t *testing.T) {
 	}
 	apply(t, s, is(file(OpCreate, "a", "a"), 10, 1), is(op(OpLink, "a", "b", fileMode), 10, 2))
 	has("a", 2)
-	apply(t, s, is(file(OpCreate, "c", "a"), 10, 3)) // a link to a name that is not recorded
+	apply(t, s, is(file(OpCreate, "c", "a"), 10, 3)) // a third name of the same file
 	has("a", 3)
 	has("b", 3)
 	gone := is(op(OpUnlink, "a", "", fileMode), 10, 3)

@@ -13,7 +13,7 @@ func unscanned() store.Options {
 	return o
 }
 
-// Files in a directory that was replaced while nobody watched are not in its replacement.
+// If a directory was replaced while nobody watched, its files are recorded as removed.
 func TestReplacedUnseen(t *testing.T) {
 	s := storetest.Open(t, t.TempDir(), unscanned())
 	x := storetest.NewTree()
@@ -63,8 +63,8 @@ func TestReplacedUnseenKeepsWhatIsNew(t *testing.T) {
 	}
 }
 
-// If a file was created again with known content while nobody watched, its removal records the
-// file's own time.
+// A file was created again with the same content while nobody watched. When it is removed, the
+// version before the removal gets its modification time.
 func TestRemovedFileHasItsLastTime(t *testing.T) {
 	s := storetest.Open(t, t.TempDir(), storetest.Options())
 	storetest.Apply(t, s, storetest.Closed(store.OpWrite, "f", "1\n"))

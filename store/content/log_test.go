@@ -11,8 +11,7 @@ import (
 	"cachebro/store/space"
 )
 
-// testLog is the minimum that contents need of a log: it counts references, and knows what each
-// path held.
+// testLog is a minimal log. It records each use of a content, and the last content of each path.
 type testLog struct {
 	*Store
 	db     *db.DB

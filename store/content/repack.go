@@ -41,8 +41,8 @@ type parcel struct {
 type stock struct {
 	loose  int64 // bytes of contents that could be in a frame but are not
 	frames map[uint64]*frameStock
-	last   uint64 // newest frame
-	pack   uint64 // newest pack
+	last   uint64 // number of the newest frame
+	pack   uint64 // number of the newest repack
 }
 
 type frameStock struct {

@@ -144,8 +144,7 @@ func TestPurgePacked(t *testing.T) {
 	checked(t, s)
 }
 
-// A repack that was killed before anything referred to its frames leaves nothing behind that the
-// next repack does not remove.
+// If a repack is killed before anything refers to its frames, the next repack removes them.
 func TestRepackLeftover(t *testing.T) {
 	s := fresh(t)
 	rnd := rand.New(rand.NewPCG(5, 5))

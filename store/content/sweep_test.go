@@ -21,10 +21,9 @@ func (c stopping) Err() error {
 	return nil
 }
 
-// The daemon was killed in the middle of a sweep. Deltas stayed, but the contents on which they
-// are based were gone: fsck found thousands of damaged contents, and a file that was saved with
-// its old content got one of them. Without a kill, the same happened to contents that were saved
-// during a sweep.
+// A daemon that was killed in the middle of a sweep left deltas without their bases. fsck found
+// thousands of damaged contents, and a file that was saved with an old content again got a damaged
+// one. Even without a kill, this happened to contents that were saved during a sweep.
 func TestStoppedSweepLeavesWhatCanBeRead(t *testing.T) {
 	s := newTestLog(t)
 	rnd := rand.New(rand.NewPCG(7, 7))

@@ -19,8 +19,8 @@ var inputCalls = map[uint32]uint32{unix.SYS_READ: 0, unix.SYS_READV: 0, unix.SYS
 // filter returns the seccomp program that selects the reported system calls. It reports all calls
 // except those known to reveal nothing new. It also reports reads from the descriptors in given.
 func filter(given []int) []unix.SockFilter {
-	// Calls of another architecture (32 bit) have other numbers. Reporting all of them suffices to
-	// notice them.
+	// Calls of another architecture (32 bit) have other numbers. The first one that is reported
+	// prevents a replay.
 	p := []unix.SockFilter{notifier.Stmt(notifier.Load, notifier.OffArch), notifier.Jump(notifier.Equal, notifier.AuditArch, 1, 0), notifier.Show, notifier.Stmt(notifier.Load, notifier.OffNR)}
 	if notifier.ForeignFrom > 0 {
 		p = append(p, notifier.Jump(notifier.Least, notifier.ForeignFrom, 0, 1), notifier.Show)
@@ -30,7 +30,7 @@ func filter(given []int) []unix.SockFilter {
 	for _, nr := range []uint32{unix.SYS_IO_URING_SETUP, unix.SYS_CLONE3} {
 		p = append(p, notifier.Jump(notifier.Equal, nr, 0, 1), notifier.Refuse(unix.ENOSYS))
 	}
-	for _, fd := range given { // a duplicate could be read as well
+	for _, fd := range given { // report duplications too, because the duplicate could be read
 		for nr, arg := range inputCalls {
 			p = append(p, notifier.Jump(notifier.Equal, nr, 0, 4), notifier.Stmt(notifier.Load, notifier.OffArgs+8*arg), notifier.Jump(notifier.Equal, uint32(fd), 0, 1), notifier.Show, notifier.Stmt(notifier.Load, notifier.OffNR))
 		}

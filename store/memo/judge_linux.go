@@ -103,7 +103,7 @@ func (r *recorder) judgeOne(path string, o *observation, where place, c Classifi
 		moved = false // entries may be added and removed; a listing is compared below
 	}
 	if o.own && now.Kind == absent {
-		return s, o.looked && !r.ownLocked(path) // it was only looked for and does not exist
+		return s, o.looked && !r.ownLocked(path) // if the command looked for the path, the path must not exist at a replay either
 	}
 	if moved && (o.changed || o.own) {
 		name := path
@@ -146,7 +146,7 @@ func (r *recorder) judgeOne(path string, o *observation, where place, c Classifi
 		if o.read {
 			s.Hash = hashFile(path)
 			if s.Hash == "" && now.Mode&0o444 != 0 && now.Size > 0 {
-				s.Times = true // other users may be able to read it
+				s.Times = true // the content cannot be compared here, but other users may be able to read it
 			}
 		}
 		s.Times = s.Times || o.strict

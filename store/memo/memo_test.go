@@ -144,7 +144,7 @@ func (b *bench) holds(r Record, what string, want bool) {
 	}
 }
 
-// Every way of accessing a file has its own set of changes that matter.
+// Which changes invalidate a result depends on how the command accessed the file.
 func TestWhatInvalidates(t *testing.T) {
 	b := newBench(t, map[string]string{"a.txt": "1", "b.txt": "2", "d/x": "x", "d/e/y": "y", "other": "o"})
 	if err := os.Symlink("a.txt", filepath.Join(b.root, "link")); err != nil {

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// observation holds what is known about one path, which has no symlinks.
+// observation holds what is known about one path. All symlinks in it are resolved.
 type observation struct {
 	first   stat   // stat before the first call continued
 	target  string // target of a symlink
@@ -26,7 +26,7 @@ type observation struct {
 	changed bool   // the process tree tried to change it
 	own     bool   // the process tree created it, and so its whole subtree
 	dated   bool   // a program may show or compare its modification time
-	strict  bool   // a program may show all its other times and numbers
+	strict  bool   // a program may show everything in its stat except the access time
 	access  bool   // a program may show its access time
 	ordered bool   // the output may show the order of a listing
 	by      string // the program that may show these
@@ -225,13 +225,13 @@ func (r *recorder) input(n *notifier.Notice) {
 	if !ok || unix.Stat(fmt.Sprintf("/proc/%d/fd/%d", n.PID, fd), &st) == nil && (st.Dev != was.Dev || st.Ino != was.Ino) {
 		return // the descriptor now refers to another file
 	}
-	// The kind of an inherited descriptor is part of the call, but a file reveals more.
+	// The kind of an inherited descriptor is part of the Call, but the stat of a file reveals more.
 	stats := n.NR == unix.SYS_FSTAT || n.NR == unix.SYS_LSEEK || n.NR == notifier.SysFstatat || n.NR == unix.SYS_STATX
 	if stats && was.Mode&unix.S_IFMT != unix.S_IFREG {
 		return
 	}
 	if n.NR == unix.SYS_FCNTL && r.runsOf(r.process(n.PID)).kind == shellKind {
-		return // saved for a redirection and restored unchanged
+		return // the shell saves it for a redirection and restores it
 	}
 	if fd == 0 {
 		r.refuse("read its standard input")
@@ -240,7 +240,7 @@ func (r *recorder) input(n *notifier.Notice) {
 	}
 }
 
-// selinux reports whether the call is one by which a library looks for SELinux.
+// selinux reports whether the call is a library's check whether SELinux exists.
 func (r *recorder) selinux(n *notifier.Notice) bool {
 	path, ok := notifier.PeekString(n.PID, n.Args[0])
 	return n.NR == unix.SYS_STATFS && ok && (path == "/sys/fs/selinux" || path == "/selinux")

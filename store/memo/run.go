@@ -98,9 +98,9 @@ func SameFile(a, b *os.File) bool {
 	return err == nil && os.SameFile(x, y)
 }
 
-// plumb gives a command pipes for its output. Call start once the command runs. It returns a
-// function that waits until all output was forwarded. If other processes still hold the pipes, the
-// wait after the command's end is short.
+// plumb gives a command pipes for its output. The caller calls start once the command runs, and
+// finish after it has ended. finish waits until all output is forwarded, but only briefly if other
+// processes still hold the pipes.
 func plumb(cmd *exec.Cmd, o *Options, rec *recording) (start func() (finish func()), err error) {
 	var ours, theirs []*os.File
 	drop := func(fs []*os.File) {

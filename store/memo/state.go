@@ -144,7 +144,7 @@ type Seen struct {
 	// Hash is the hash of the content or names, or the target of a link. It is "" if these do not
 	// matter.
 	Hash string `cbor:"4,keyasint,omitempty"`
-	// Times means that the whole stat matters except the access time.
+	// Times means that everything in Stat matters except the access time.
 	Times bool `cbor:"5,keyasint,omitempty"`
 	// Dated means that the modification time matters.
 	Dated bool `cbor:"9,keyasint,omitempty"`

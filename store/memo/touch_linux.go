@@ -100,7 +100,8 @@ func (r *recorder) isDir(path string) bool {
 	return r.real[path]
 }
 
-// machine handles accesses to files that the kernel or a device generates.
+// machine handles accesses to files that the kernel or a device generates. It returns false for
+// other files.
 func (r *recorder) machine(n *notifier.Notice, path string, m manner) (string, bool) {
 	clean := filepath.Clean(path)
 	if r.places.classify(clean) != machine {

@@ -167,7 +167,8 @@ func TestNeverRepeatedWrongly(t *testing.T) {
 	}
 }
 
-// static builds a program without libraries that accesses a file. Its first argument says how.
+// static builds a statically linked program that accesses a file. Its first argument is the way of
+// access.
 func (b *bench) static() string {
 	b.t.Helper()
 	dir := b.t.TempDir()

@@ -123,7 +123,7 @@ func (c *chooser) rows(h proof, sc *diff.Script, rows []diff.Row, from int, labe
 	if c.snap.page.base == h.hash && c.snap.page.target == c.q.Hash {
 		seen = c.snap.page.rows
 	}
-	// A page without a complete line still tells the reader that the file changed.
+	// A page after a gap proves no lines. It only tells the reader that the file has changed.
 	known := 0
 	if from <= seen {
 		known = rows[to-1].Known

@@ -9,9 +9,9 @@ import (
 	"cachebro/store/wire/visible"
 )
 
-// match returns the lines of the view that equal a client's own text. The client reports the number
-// of its first line. Clients show an empty line after a final newline. tail reports whether the
-// text includes that line, which proves that the reader saw the end of the file.
+// match returns the lines of the view that equal a client's own text. The client reports the line
+// at which the text starts, and counts an empty line after a final newline. tail reports whether
+// the text includes that line, which proves that the reader saw the end of the file.
 func (v view) match(w Rewrite) (first, last int, tail, ok bool) {
 	if v.binary {
 		return 0, 0, false, false

@@ -115,7 +115,7 @@ func TestEncodings(t *testing.T) {
 	if a := r.Read(t, conformance.Read{Path: "wide.txt"}); !a.Full() {
 		t.Errorf("%.60q", a.Text)
 	}
-	// Bytes that are not UTF-8 look alike after they were replaced.
+	// Invalid bytes look alike once they are replaced.
 	p.Write(t, "latin", strings.Repeat("stra\xdfe und so weiter\n", 60))
 	r.Read(t, conformance.Read{Path: "latin"})
 	p.Write(t, "latin", strings.Repeat("stra\xdfe und so weiter\n", 59)+"stra\xe4e und so weiter\n")

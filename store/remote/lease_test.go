@@ -143,7 +143,7 @@ func TestClaimedAtOnce(t *testing.T) {
 	}
 }
 
-// A server without ETags or dates gets no head that could overwrite another one.
+// No head is written to a server without ETags or dates, because it could overwrite another one.
 func TestNoHeadWithoutACondition(t *testing.T) {
 	srv := remotetest.New(t)
 	p := place(t, srv, "app")

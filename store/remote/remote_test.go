@@ -315,7 +315,7 @@ func TestGoesOnWhereItCameFrom(t *testing.T) {
 	}
 }
 
-// Whatever is in the bucket, objects other than those that were sent are not accepted.
+// Whatever is in the bucket, only objects that were sent are accepted.
 func TestHostileBucket(t *testing.T) {
 	srv := remotetest.New(t)
 	p := place(t, srv, "app")

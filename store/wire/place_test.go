@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The kernel reports changes of a path, because checking every few seconds would be too late, and
+// The kernel reports changes of a path. Checking every few seconds would find them too late, and
 // checking many times a second would keep an idle process awake.
 func TestWait(t *testing.T) {
 	if runtime.GOOS == "linux" {

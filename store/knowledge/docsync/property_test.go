@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// model is what the pairs should be, in the simplest form: for each pair, the files of its code
-// when document and code last agreed.
+// model computes the expected pairs in the simplest way. It holds, for each pair, the files of its
+// code when document and code last agreed.
 type model struct {
 	files map[string]string               // the tree
 	refs  map[string][]string             // the specs in each existing document
@@ -59,8 +59,8 @@ func (m *model) state() string {
 }
 
 // TestProperty: after random writes, deletions, renames, marks and restarts, the pairs are always
-// as in the model. A stale pair is never called ok, and no other pair is called stale. Checks are
-// made only at random moments.
+// as in the model. A stale pair is never called ok, and no other pair is called stale. Only some of
+// the steps are followed by a check.
 func TestProperty(t *testing.T) {
 	seed := uint64(1)
 	if s, err := strconv.ParseUint(os.Getenv("CACHEBRO_SEED"), 10, 64); err == nil {

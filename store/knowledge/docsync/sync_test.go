@@ -222,7 +222,7 @@ func TestMaking(t *testing.T) {
 	l.write("src/new.go", "second text")
 	l.want("two minutes later", "plan.md <- src/new.go stale changed:src/new.go")
 
-	// If the first scan finds code and documents in any order, nothing is stale.
+	// In whatever order the first scan finds code and documents, nothing is stale.
 	l = newLog(t)
 	l.op = store.OpBaseline
 	l.write("b.md", "<!-- cachebro: documents src/ -->")

@@ -273,7 +273,7 @@ func TestStores(t *testing.T) {
 	}
 	for _, st := range []Store{NewMemory(0), kept} {
 		ctx := context.Background()
-		big := bytes.Repeat([]byte("0123456789abcdef"), 60_000) // long enough for several parts if it were not so regular
+		big := bytes.Repeat([]byte("0123456789abcdef"), 60_000) // longer than a part, but it compresses well
 		for i := range big {
 			big[i] ^= byte(i * 7919 >> 8)
 		}

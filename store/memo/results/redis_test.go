@@ -108,8 +108,8 @@ func TestRedisDownAndBack(t *testing.T) {
 	if since.IsZero() || why == nil || r.until.Load() == 0 {
 		t.Fatal("not noticed", since, why)
 	}
-	// The port is free, because the system gives a port that was just in use only to a program that
-	// asks for it.
+	// The port is still free, because the system gives a port that was just in use only to a
+	// program that requests this port.
 	if err := s.Restart(); err != nil {
 		t.Fatal(err)
 	}
