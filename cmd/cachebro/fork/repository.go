@@ -56,7 +56,8 @@ func repositoryOf(ctx context.Context, f fork) (repository, error) {
 	return r, nil
 }
 
-// losesCommits reports whether dropping the fork would lose commits, because no branch contains them.
+// losesCommits reports whether dropping the fork would lose commits, because they are on no branch,
+// tag or remote.
 func (r repository) losesCommits(ctx context.Context) (bool, error) {
 	if !r.exists {
 		return false, nil

@@ -316,9 +316,8 @@ func (w *describer) describe(a *wire.Action, g *group) {
 	a.Actor = onwire.Actor(by)
 }
 
-// leftAlone counts the paths that an undo did not change. Git's own files do not count, because an
-// undo of files never changes them. It lists them only to name the command that undoes their
-// changes.
+// leftAlone counts the paths that an undo did not change. Git's own files do not count. An undo of
+// files never changes them, and lists them only to name the command that undoes their changes.
 func leftAlone(all []store.Conflict) (n int) {
 	for _, x := range all {
 		if _, _, own := gitdir.Split(string(x.Path)); !own {
@@ -435,7 +434,8 @@ func commandOf(p attribution.Process) string {
 	return fmt.Sprintf("%s (pid %d)", p.Comm, p.PID)
 }
 
-// inProject returns a working directory relative to the project, "" for the project's root.
+// inProject returns a working directory relative to the project, "" for the project's root. It
+// returns a directory outside the project unchanged.
 func (w *describer) inProject(dir string) string {
 	for _, root := range []string{w.s.paths.Root, w.s.paths.Mountpoint()} {
 		if root == "" {

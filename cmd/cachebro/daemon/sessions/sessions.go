@@ -102,7 +102,7 @@ func (ss *Sessions) prompt(s *store.Session, e wire.SessionEvent, now int64) {
 }
 
 // origin determines who sent an undecided prompt, once the client's transcript shows it. Until then
-// the prompt was registered as typed by a person.
+// the prompt is registered as typed by a person.
 func (ss *Sessions) origin(s *store.Session, e wire.SessionEvent, now int64) {
 	if before := ss.undecided.take(s.ID, e.Prompt); e.Continues && before != "" {
 		s.Prompt = before
