@@ -45,8 +45,7 @@ func momentWords(given string) ([]string, error) {
 	return strings.Split(given, "/"), nil
 }
 
-// resolve finds the moment that words name. It returns errMore if they are only the beginning of a
-// name.
+// resolve finds the moment that words name. It returns errMore if more words are needed.
 func resolve(ctx context.Context, c *wire.Client, words []string, now time.Time) (m wire.Moment, err error) {
 	var q wire.MomentQuery
 	switch kind := words[0]; {

@@ -227,7 +227,8 @@ func SayMounted(e *cli.Env, m PlannedMount, r supervisor.Report, asJSON bool) er
 		fmt.Fprintf(e.Stdout, "a backup that stays on one file system (-x) skips the mount, so name it too, as in restic backup -x ~ %s\n", cli.Arg(m.Mountpoint))
 	}
 	SayPath(e, e.Stdout)
-	// The command contains cd, because a shell whose working directory is in the mount keeps it busy.
+	// The umount command begins with cd, because a shell with its directory in the mount keeps it
+	// busy.
 	next := "cachebro log             what changed, and who did it"
 	if inside {
 		next = "cd . && cachebro log     what changed, and who did it (cd . brings this shell into the mount)"

@@ -99,7 +99,8 @@ type daemonWaker struct {
 	lastWake map[string]time.Time
 }
 
-// wakeEvery is shorter than the time after which an idle daemon ends.
+// wakeEvery is the pause before the same daemon is woken again. It is shorter than the time after
+// which an idle daemon ends.
 const wakeEvery = 20 * time.Second
 
 func (w *daemonWaker) wake(root string) {

@@ -200,7 +200,7 @@ func (g *Graph) removeLocked(e *entry) {
 	}
 }
 
-// relinkSeekersLocked marks the files that looked for a name to be linked again, because the name
+// relinkSeekersLocked marks files to be linked again: those that looked for a name that has now
 // appeared or disappeared.
 func (g *Graph) relinkSeekersLocked(name string) {
 	for p := range g.watch[name] {

@@ -18,8 +18,8 @@ const (
 	notesAfter = 5
 )
 
-// noteFit is the lowest score of a note that is shown among other hits. A note with a lower score
-// shares only one common word with a query of several words.
+// noteFit is the score that a note must exceed to be shown among other hits. A note with a lower
+// score shares only one common word with a query of several words.
 const noteFit = 0.34
 
 // searchNotes answers a search for notes. It returns the notes with a matching line or, if there
