@@ -25,7 +25,7 @@ type Sibling struct {
 var keyAlone = []byte{'m', 'a', 'l', 'o', 'n', 'e'}
 
 const (
-	// A sibling's pack file is adopted only if that saves at least adoptLeast bytes, or half of the
+	// adoptUseful adopts a pack file only if that saves at least adoptLeast bytes, or half of the
 	// file's size if that is less.
 	adoptLeast = 64 << 10
 )

@@ -82,9 +82,9 @@ func (st *stock) wasted(which Waste) (open map[uint64]bool, sum int64) {
 	return open, sum
 }
 
-// dropFrames deletes unreferenced frames. These are emptied frames and those of a killed repack. It
-// removes a pack file once none of its frames is needed and none of its contents is on offer. The
-// caller holds the lock of s.
+// dropFrames deletes a pack file with its frames if none of the frames is needed and none of the
+// contents is on offer. Such a file was emptied, or a killed repack left it. The caller holds the
+// lock of s.
 func (s *Store) dropFrames(ctx context.Context) error {
 	st, err := s.takeStock(ctx)
 	if err != nil {

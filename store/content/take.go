@@ -59,7 +59,8 @@ func (s *Store) adoptUseful(ctx context.Context, r *Report) bool {
 	return some
 }
 
-// useful reports whether the file holds enough of the wanted contents.
+// useful reports whether the file holds enough of the wanted contents. Packed ones count if
+// evenPacked is set.
 func (c *candidate) useful(wants map[uint32][]want, evenPacked bool) bool {
 	found, all := int64(0), int64(0)
 	for _, fr := range c.frames {

@@ -48,8 +48,8 @@ func (k *Keeper) ignoredBudget(ctx context.Context, r *Report) error {
 	return k.compact(ctx, db.WasteSome)
 }
 
-// trimLog drops the oldest versions without content until the number of versions is within the
-// limit most. It keeps the newest version of each path.
+// trimLog drops the oldest versions without content until the log has at most the given number of
+// records. It keeps the newest version of each path.
 func (k *Keeper) trimLog(ctx context.Context, most uint64, r *Report) error {
 	var drop []store.Version
 	over := int(k.s.Records() - most)

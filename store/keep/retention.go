@@ -123,9 +123,8 @@ func (k *Keeper) olderThan(age time.Duration) (func(seq uint64, time int64) bool
 	return func(seq uint64, time int64) bool { return seq <= at && time < t.UnixNano() }, err
 }
 
-// Collect enforces the store's limits in this order: the free-space floor, the cap, the budget of
-// ignored files, age and count. It is cheap if no limit is exceeded. The caller calls it about
-// every minute.
+// Collect enforces the store's limits: the free-space floor, the cap, age and count, and the budget
+// of ignored files. It is cheap if no limit is exceeded. The caller calls it about every minute.
 func (k *Keeper) Collect(ctx context.Context) (Report, error) {
 	k.contents.Lock()
 	defer k.contents.Unlock()
@@ -221,9 +220,10 @@ func (t shrunken) still(now time.Time, seq uint64) bool {
 
 // shrink frees need bytes in several steps and stops when enough is free. It
 //   - packs, which drops no content,
-//   - drops superseded contents by age and count,
-//   - drops superseded contents regardless of age and count, oldest first,
-//   - drops contents that an undo within reach would need,
+//   - drops what Prune would drop,
+//   - drops superseded contents beyond reach, oldest first, regardless of their count,
+//   - drops the present contents of files outside projects (MaxAge is set),
+//   - drops superseded contents within reach, which an undo may need,
 //   - drops the diff bases of live sessions.
 //
 // It never drops the present contents of a project's paths.
@@ -242,7 +242,7 @@ func (k *Keeper) shrink(ctx context.Context, need int64, r *Report) error {
 		return err
 	}
 	rounds := []func(v store.Version, present bool) bool{
-		nil, // nil stands for Prune
+		nil, // what Prune drops
 		func(v store.Version, present bool) bool {
 			return !present && unreached(v.Seq, v.Time) && !k.pinned(v.Blob)
 		},

@@ -66,7 +66,7 @@ func (c *chooser) view() (*view, error) {
 }
 
 // measured counts the tokens of a content. If the content that the reader learned of last is
-// cached, only the difference is measured.
+// cached, only the difference from it is measured.
 func (c *chooser) measured(v *view) tokens.Sum {
 	if hs := bases(c.snap.pieces, c.q.Hash); len(hs) > 0 {
 		if old, ok := c.s.views.Get(metaKey{hs[0], c.rendering()}); ok {

@@ -17,8 +17,9 @@ type Event struct {
 	Name string
 }
 
-// Event begins new epochs. A compaction or a start without an agent applies to every agent of the
-// session. A needless epoch costs a full read, but a missing one would make a later answer false.
+// Event records an event. Most events begin a new epoch. A compaction or a start without an agent
+// applies to every agent of the session. A needless epoch costs a full read, but a missing one
+// would make a later answer false.
 func (s *Tracker) Event(e Event) {
 	switch e.Name {
 	case "start", "precompact", "postcompact", "lost":
@@ -196,7 +197,7 @@ type Shown struct {
 }
 
 // ShownBefore returns what a reader knew of a file at a time (ns). base is the newest content that
-// it had seen whole, or else the first content of which it had seen lines. when is the time at
+// it had seen whole, or else the oldest content of which it had seen lines. when is the time at
 // which it last saw base. later lists the lines of later contents that it was shown. ok is false if
 // nothing is known.
 func (s *Tracker) ShownBefore(id store.Reader, p store.Path, at int64) (base store.Hash, when int64, later []Shown, ok bool) {

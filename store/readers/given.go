@@ -59,7 +59,7 @@ func (s *Tracker) GiveOwnWords(id store.Reader, lines []string) {
 }
 
 // GivenOwnWords returns the first of the lines that cachebro wrote and sent to a session, or "" if
-// there is none. Connections of unknown session count as well, because they may belong to this
+// there is none. Connections whose session is unknown count too, because they may belong to this
 // session. If known is false, the lines of all sessions count.
 func (s *Tracker) GivenOwnWords(id store.SessionID, known bool, lines []string) string {
 	all := s.all()

@@ -118,7 +118,7 @@ func matchesSent(final, sent string, start int, path store.Path) (missing int, o
 			return missingLines(strings.TrimSuffix(after, rest), sent), true
 		}
 	}
-	// Notes from cachebro are further blocks of the same result.
+	// The result may contain notes from cachebro in further blocks.
 	if rest, ok := textAfter(final, sent); ok && onlyNotes(rest) {
 		return missingLines(strings.TrimSuffix(final, rest), sent), true
 	}
@@ -136,7 +136,7 @@ func textAfter(final, sent string) (rest string, ok bool) {
 	return next, next == "" || strings.Contains(rest[:len(rest)-len(next)], "\n")
 }
 
-// missingLines counts the lines at the end of sent that final does not have unchanged. final must
+// missingLines counts the lines at the end of sent that are missing or changed in final. final must
 // equal sent except for white space at the end. A last line without its line end counts as
 // delivered if it is not empty.
 func missingLines(final, sent string) (missing int) {

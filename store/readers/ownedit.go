@@ -164,9 +164,9 @@ func heldLines(snap snapshot, h, current store.Hash, v view) (proof, []bool) {
 	return sum, held
 }
 
-// carry walks through the old lines and returns the known lines of the new content. If the reader
-// could not place an edit that changed the number of lines, it cannot know any later line number.
-// Nothing after the edit is then known.
+// carry walks through the old lines and returns the known lines of the new content. If an edit
+// changed the number of lines in a part that the reader does not hold, the reader cannot know any
+// later line number. Nothing after the edit is then known.
 func carry(before []byte, spots []int, e Edit, held []bool) []store.Interval {
 	lines := diff.Lines(before)
 	ends := make([]int, len(lines)) // byte offset after each line

@@ -18,7 +18,7 @@ type entry struct {
 	span   span
 	tool   string
 	answer Answer
-	own    bool // it concerns the result of a client's own tool
+	own    bool // the delivery replaces or confirms the result of a client's own tool
 	part   int  // Rewrite.Part
 	forms  []form
 }

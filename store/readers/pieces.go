@@ -160,7 +160,7 @@ func bases(ps []piece, current store.Hash) []store.Hash {
 	return out
 }
 
-// totalOf returns the number of lines of a content. It returns false without a piece of the
+// totalOf returns the number of lines of a content. It returns false if there is no piece of the
 // content.
 func totalOf(ps []piece, h store.Hash, r store.Rendering) (int, bool) {
 	for i := range ps {

@@ -40,7 +40,7 @@ type state struct {
 	// Recipients are the age recipients of everything that is sent. If it is empty, nothing is
 	// encrypted.
 	Recipients []string          `json:"recipients,omitempty"`
-	Head       Head              `json:"head"` // as in the bucket, now or after a write in progress
+	Head       Head              `json:"head"` // the last head that is known to be in the bucket; N is 0 before the first one
 	Position   portable.Position `json:"position"`
 	// Note is a message for the user about the ID under which the history is sent.
 	Note string `json:"note,omitempty"`
@@ -167,6 +167,7 @@ func (r *Sender) Unsent() uint64 {
 // has expired and nothing was sent since; otherwise it gets a new ID. The method Note then tells
 // which ID is used and why. A history that another machine has taken over continues under a new ID,
 // based on what it had sent.
+//
 // to lists the age recipients to encrypt for. If it is empty, the recipients of the continued
 // history are used. A history without recipients is not encrypted, and Add refuses to store it next
 // to encrypted ones.
@@ -614,7 +615,7 @@ func (r *Sender) look(ctx context.Context) error {
 }
 
 // takenError returns the error that names the machine that continues this history. That machine's
-// history may include the last segment of this sender, whose answer was lost.
+// history may include the last segment of this sender, even if this sender received no answer.
 func (r *Sender) takenError(h Head) error {
 	r.st.Taken = true
 	if err := r.save(); err != nil {
