@@ -154,7 +154,6 @@ func sqliteOnBothSides(p *project, mode string, length time.Duration, run func(a
 	}
 }
 
-// writerResult holds the results of one writer.
 type writerResult struct {
 	writer  int
 	acked   []string

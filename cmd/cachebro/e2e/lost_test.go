@@ -79,7 +79,6 @@ func (p *project) client(id string) *client {
 	return &client{p: p, w: startWorker(p.t, append(p.env, "CACHEBRO_HOOK_WAIT=30s", "CLAUDE_CODE_SESSION_ID="+id)...), id: id, transcript: filepath.Join(p.base, id+".jsonl")}
 }
 
-// run runs a command in the project and returns its output.
 func (c *client) run(command, input string) string {
 	c.p.t.Helper()
 	said := c.w.do("run", strconv.Quote("cd "+c.p.dir+" && "+command), input)

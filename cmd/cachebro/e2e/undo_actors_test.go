@@ -47,7 +47,6 @@ func (x *twoActors) some() string {
 	return paths[x.rng.Intn(len(paths))]
 }
 
-// fresh returns an unused name.
 func (x *twoActors) fresh() string {
 	for {
 		path := filepath.Join(x.dirs[x.rng.Intn(len(x.dirs))], fmt.Sprintf("f%d", x.rng.Intn(40+x.n)))

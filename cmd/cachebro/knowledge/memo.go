@@ -124,7 +124,6 @@ func TracedCommand(e *cli.Env) *cobra.Command {
 // memoTTL is how long a result is stored. Its inputs are checked before each use.
 const memoTTL = 14 * 24 * time.Hour
 
-// memoRun is one call of memo.
 type memoRun struct {
 	*cli.Env
 	o        memo.Options

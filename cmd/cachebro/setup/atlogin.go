@@ -69,7 +69,6 @@ func (u loginUnit) systemd(e *cli.Env) string {
 	return w.String()
 }
 
-// unitWord quotes a word for systemd.
 func unitWord(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%", "\n", `\n`).Replace(s) + `"`
 }

@@ -135,7 +135,6 @@ type navItem struct {
 	Here        bool
 }
 
-// nav lists the pages in their order.
 var nav = []navItem{{"./", "Timeline", false}, {"browse", "Files", false}, {"search", "Search", false}, {"comments", "Comments", false}, {"savings", "Savings", false}, {"storage", "Storage", false}, {"health", "Health", false}, {"projects", "Projects", false}}
 
 // page answers with a whole page. If answer fails, the page shows the error instead of the content.

@@ -52,7 +52,6 @@ var chosen = []string{"action", "session", "prompt", "path", "author", "kind", "
 // kinds are the kinds of changes by which actions can be selected.
 var kinds = []string{wire.FileAdded, wire.FileModified, wire.FileDeleted, wire.FileRenamed, wire.FileMode}
 
-// ofKind returns the actions with a change of the given kind.
 func ofKind(all []wire.Action, kind string) []wire.Action {
 	return slices.DeleteFunc(wire.WithEffect(all), func(a wire.Action) bool {
 		return kind != "" && !slices.ContainsFunc(a.Files, func(f wire.ActionFile) bool { return f.Change == kind })

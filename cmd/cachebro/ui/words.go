@@ -27,7 +27,6 @@ func lines(s string) string {
 	return strings.Join(all, "\n")
 }
 
-// timeText returns a time in words, as log prints it.
 func (s *source) timeText(t time.Time) string {
 	if t.IsZero() {
 		return ""

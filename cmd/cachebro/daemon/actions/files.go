@@ -313,7 +313,6 @@ func parent(p store.Path) store.Path {
 // maxCompared is the size in bytes up to which the lines of a content are counted.
 const maxCompared = 2 << 20
 
-// lineCounter counts the lines that were added and removed.
 type lineCounter struct {
 	s      *store.Store
 	w      *describer

@@ -275,7 +275,6 @@ func (w *describer) prompt(session store.SessionID, id string) (p store.Prompt, 
 	return all[i], true
 }
 
-// describe fills in an action's author and description.
 func (w *describer) describe(a *wire.Action, g *group) {
 	newest := g.versions[0]
 	if last := g.versions[len(g.versions)-1]; last.Seq > newest.Seq {

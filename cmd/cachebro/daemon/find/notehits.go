@@ -76,7 +76,6 @@ func rankNotes(list []wire.Note, question string, least float64) (hits []wire.Se
 	return hits
 }
 
-// noteTexts returns the texts by which notes are found.
 func noteTexts(list []wire.Note) []string {
 	out := make([]string, len(list))
 	for i, n := range list {

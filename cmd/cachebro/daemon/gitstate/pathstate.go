@@ -30,7 +30,6 @@ const (
 	objects // the directory of objects, some of which were removed
 )
 
-// pathState is the state of a path at a moment.
 type pathState struct {
 	kind     kind
 	mode     uint32

@@ -24,7 +24,6 @@ import (
 // Note as CBOR with integer keys. All notes are also in memory, in an immutable list, so readers
 // take no lock. A writer holds mu while it writes to the store and replaces the list.
 
-// Bounds of the notes.
 const (
 	maxText  = 4000 // bytes of one note
 	maxNotes = 5000

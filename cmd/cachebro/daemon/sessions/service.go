@@ -80,7 +80,6 @@ func (u *undecided) add(id store.SessionID, prompt, before string) {
 	u.of[id] = pending{prompt, before}
 }
 
-// has reports whether a prompt is undecided.
 func (u *undecided) has(id store.SessionID, prompt string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()

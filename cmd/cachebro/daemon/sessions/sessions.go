@@ -145,7 +145,6 @@ func (ss *Sessions) continuePrompt(s *store.Session, e wire.SessionEvent, now in
 	return true
 }
 
-// known returns a prompt if it is registered.
 func (ss *Sessions) known(id store.SessionID, prompt string) (store.Prompt, bool) {
 	all, err := ss.Store.Sessions.AllPrompts(id)
 	if err != nil {

@@ -440,7 +440,6 @@ func (s *scanner) look(ctx context.Context, p store.Path, isDir bool, listed sto
 	return s.add(ctx, found{c, v.Seq})
 }
 
-// counted counts a file for the progress.
 func (s *scanner) counted(isDir bool, st store.Stat) {
 	if !isDir {
 		s.b.count(func(w *wire.Baseline) { w.Total++; w.Files++; w.Bytes += st.Size })

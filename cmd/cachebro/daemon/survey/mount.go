@@ -146,7 +146,6 @@ func (m *mount) state() (attached bool, a wire.Attach, b wire.Heartbeat) {
 	return attached, a, b
 }
 
-// forgetLocked removes the mount; mu is held.
 func (m *mount) forgetLocked() {
 	if m.attached && m.process >= 0 {
 		_ = unix.Close(m.process)

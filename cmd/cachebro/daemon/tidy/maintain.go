@@ -112,7 +112,6 @@ func (td *Tidy) restoreLost(ctx context.Context, lost []uint64) (int, error) {
 	return len(vs) - len(td.Ingest.Secure(ctx, vs, math.MaxInt64)), nil
 }
 
-// age formats a limit for people.
 func age(d time.Duration) string {
 	if day := 24 * time.Hour; d >= day && d%day == 0 {
 		return text.Count(int(d/day), "day")
