@@ -88,7 +88,7 @@ func merged(have, want []author) ([]author, error) {
 	return append(out, want[len(out):]...), nil
 }
 
-// mayBe reports whether a head agrees about an author. open means that the author was the present
+// mayBe reports whether a may be the author w that a head names. open means that a was the present
 // writer, who may have handed the ID over meanwhile.
 func (a author) mayBe(w author, open bool) bool {
 	if a.first != w.first || a.last != w.last && !open {

@@ -73,7 +73,7 @@ func TestClockSetBackForAWhile(t *testing.T) {
 		}
 	}
 
-	// These versions count as old as the versions recorded before them.
+	// The versions with wrong times count as old as the versions recorded before them.
 	now += int64(2 * time.Hour)
 	if r, err := s.Prune(context.Background(), 5, ""); err != nil || r.Versions != 25 {
 		t.Errorf("%d of 25 versions were pruned: %v", r.Versions, err)

@@ -303,8 +303,8 @@ func (m *model) doLater() {
 	}
 }
 
-// doRestart ends the daemon, by a crash or not. Meanwhile files change. What happens to a context
-// is reported when the daemon is back, because the hooks left a mark.
+// doRestart ends the daemon, by a crash or not. Meanwhile files change. If a hook left a mark
+// because it could not report an event, the event "lost" follows when the daemon is back.
 func (m *model) doRestart() {
 	if rapid.IntRange(0, 5).Draw(m.rt, "crash") > 0 {
 		m.rt.Logf("ends")

@@ -22,7 +22,7 @@ func resumed(t testing.TB, p Place, r *Sender) (*store.Store, *Sender) {
 	return s, sender(t, s)
 }
 
-// puts counts the writes of objects that are named by their contents.
+// puts counts the uploads of segments' contents.
 func puts(srv *remotetest.Server, fault func(r *http.Request) remotetest.Fault) *int {
 	n := new(int)
 	srv.Break(func(r *http.Request) remotetest.Fault {

@@ -307,8 +307,7 @@ func (f *fleet) check(of *box) {
 	}
 }
 
-// holds returns the numbers of a history's versions, and the contents that a reader gets with it. A
-// reader gets each content after those that it needs.
+// holds returns the numbers of a history's versions, and the contents that a reader gets with it.
 func (f *fleet) holds(b *Bucket, h Head) (seqs []uint64, there map[store.Hash]bool) {
 	pieces, err := b.pieces(f.rt.Context(), h)
 	f.ok(err)

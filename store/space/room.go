@@ -47,7 +47,7 @@ type Room struct {
 	// spent is the size of the deleted ballast, which data must not fill.
 	spent atomic.Int64
 
-	// mu guards size, sized, grown and wrote. No other lock is taken while it is held.
+	// mu guards the fields below. No other lock is taken while it is held.
 	mu    sync.Mutex
 	size  int64     // size of the directory at time sized
 	sized time.Time // time of the last measurement
