@@ -203,9 +203,9 @@ func (t *trial) nowhere(p *place, records []string, since time.Time) ([]string, 
 	return left, nil
 }
 
-// overBudget returns the original names of the files of which, by the history, a content was not
-// saved because the budget for ignored files was spent. On a slow machine, the scribes on one mount
-// use up that budget.
+// overBudget returns the original names of the files that, according to the history, had a content
+// which was not saved because the budget for ignored files was spent. On a slow machine, the scribes
+// on one mount use up that budget.
 func (t *trial) overBudget(list []version) map[string]bool {
 	writer, unsaved := map[string]string{}, map[string]bool{}
 	slices.SortFunc(list, func(a, b version) int { return int(a.Seq) - int(b.Seq) })

@@ -158,10 +158,10 @@ func (o *Oracle) instead(n int, after map[Cell]Value, places map[int][]Cell) int
 	return 0
 }
 
-// endangered returns nodes that would have no place: homeless ones, and those held by a directory
-// that has no place itself. It returns only nodes to which the undone facts gave a place, and which
-// others have changed since, by writing to a file or by adding an entry to a directory, or from which
-// the undone facts took a place that they had not given it.
+// endangered returns nodes that would have no place and must be kept: homeless ones, and those held
+// by a directory that has no place itself. The undone facts gave each of them a place. In addition,
+// others have changed the node since, by writing to a file or adding an entry to a directory, or the
+// undone facts took another place from the node that they had not given it.
 func (o *Oracle) endangered(out *Outcome, now, after map[Cell]Value, places map[int][]Cell) (homeless, held []int) {
 	is, inEntry, entries := o.places(now), map[int]bool{}, map[int]bool{}
 	for c, v := range after {
