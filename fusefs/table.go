@@ -395,8 +395,8 @@ func (l *ledger) slotNamed(ref uint32, name string) bool {
 // maxRestSize is the largest file that can rest: a nodeSlot has 32 bits for the size.
 const maxRestSize = 1<<32 - 1
 
-// rest counts a reference of the kernel to the file that sx describes without making an inode, and
-// returns the file's node id. It returns 0 if the file has or needs an inode, or has changed.
+// rest counts one reference of the kernel to the file that sx describes, and returns the file's
+// node id. It makes no inode. It returns 0 if the file has or needs an inode, or has changed.
 func (o *namespace) rest(parent *inode, name string, sx *sys.Stat) uint64 {
 	if o.ledger == nil || name == "" || o.outside.Load() {
 		return 0

@@ -221,8 +221,8 @@ func (h *heirs) next() {
 }
 
 // use runs one of the functions in users in a separate process. This process, which starts the
-// servers, must not have a file open on the mount. A child for a new server would close that file
-// before its exec, and so wait for an answer of the server that it is to become.
+// servers, must not have a file open on the mount. The child that will become a new server would
+// have to close that file before its exec, and would wait forever for that server's answer.
 func (h *heirs) use(user string) {
 	h.t.Helper()
 	self, err := os.Executable()
@@ -265,7 +265,7 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
-// Operations that cannot be repeated succeed exactly once, at whatever point the server is killed.
+// Operations that cannot be repeated are carried out exactly once, whenever the server is killed.
 func TestTakeOverInFlight(t *testing.T) { newHeirs(t).use("many") }
 
 // TestTakeOverDuringExec: a process execs while no server runs. The exec has to close a file, which
@@ -492,10 +492,10 @@ func useOne(dir string, next func()) (err error) {
 	return nil
 }
 
-// A directory is still known, as under an inotify watch, after the kernel has forgotten the directory
-// above it. Then another server takes over. That server used to record changes of a file in the
-// directory under a path that lacked its beginning. When the directory was forgotten too, the server
-// panicked while it held a lock, and the mount stood still.
+// The kernel has forgotten a directory but still knows a directory in it, for instance because of
+// an inotify watch. Then another server takes over. That server used to record changes of a file in
+// the inner directory under a path that lacked its beginning. When the kernel forgot the inner
+// directory too, the server panicked while it held a lock, and the mount hung.
 func TestTakeOverOfNameInForgottenDirectory(t *testing.T) {
 	dir := t.TempDir()
 	ledger, err := NewLedger()

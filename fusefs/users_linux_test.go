@@ -294,8 +294,8 @@ func TestReadOnlySource(t *testing.T) {
 	}
 }
 
-// The process behind a request is known with its name, ancestors, arguments and session, even if
-// the request comes from another thread of the process.
+// The process that sent a request is reported with its name, ancestors, arguments and session, even
+// if the request comes from a thread other than its first.
 func TestCaller(t *testing.T) {
 	f := mountTest(t, nil)
 	cmd := f.enter(exec.Command("bash", "-c", "sleep 0; exec -a renamed dd if=/dev/zero of=a bs=1 count=1 status=none 2>/dev/null; true"))
@@ -322,8 +322,8 @@ func TestCaller(t *testing.T) {
 	}
 }
 
-// A shell opens the file that a command will write. By the time of the close, the shell's process
-// has become that command.
+// A shell opens the file that a command will write. When the file is closed, the shell's process
+// has become that command, which must be reported.
 func TestCallerAfterExec(t *testing.T) {
 	f := mountTest(t, nil)
 	f.sh("(exec sort > a < /dev/null)")

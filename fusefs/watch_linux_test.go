@@ -105,7 +105,7 @@ func TestCrowd(t *testing.T) {
 	if len(d.more) != 1 || !d.enough(2) {
 		t.Errorf("still a crowd: %d spawned", len(d.more))
 	}
-	// In a crowd, a task reads ahead, or the kernel makes requests by itself.
+	// Read-ahead of one task, and requests that the kernel makes by itself, also count as a crowd.
 	take(opRead, 0)
 	task = 0
 	take(opLookup, 0)

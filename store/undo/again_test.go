@@ -9,8 +9,8 @@ import (
 	"cachebro/store"
 )
 
-// A redo left a file alone because somebody had changed it. That person then gave the file the
-// content that the redo would have given it. The next redo then never ended.
+// A redo left a file alone because somebody had changed it. That person then gave the file exactly
+// the content that the redo would have given it. After that, the next redo used to run forever.
 func TestRedoAfterItsConflictIsGone(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -30,8 +30,8 @@ func TestRedoAfterItsConflictIsGone(t *testing.T) {
 	}
 }
 
-// A plan that had been redone could be redone a second time. The second redo undid what others had
-// done since, and brought back a file that they had removed.
+// A plan that had been redone could be redone a second time. The second redo undid changes that
+// others had made since, and brought back a file that they had removed.
 func TestRedoOfWhatIsRedone(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -65,8 +65,8 @@ func TestRedoOfWhatIsRedone(t *testing.T) {
 	}
 }
 
-// Session A removed a file that B had written to, and made a link in its place, which B removed. An
-// undo of A's changes then neither restored the file nor reported a conflict.
+// Session A removed a file that B had written to, and made a link in its place. B then removed the
+// link. An undo of A's changes used to neither restore the file nor report a conflict.
 func TestUndoBringsWhatOthersWroteUnderALaterFile(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -83,8 +83,8 @@ func TestUndoBringsWhatOthersWroteUnderALaterFile(t *testing.T) {
 	c.want("b", "2\n")
 }
 
-// A directory that A had made in place of a file stays, because others have changed its mode. The
-// undo used not to report that it could not restore the file.
+// A replaced a link by a directory, and B changed the directory's mode. An undo of A's changes
+// keeps the directory. It used not to report that the link could not be restored.
 func TestUndoNamesDirectoryThatStays(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -103,8 +103,8 @@ func TestUndoNamesDirectoryThatStays(t *testing.T) {
 	}
 }
 
-// A directory that stays because others have changed its mode is reported, even if nothing was to
-// replace it.
+// An undo keeps a directory that A made if others have changed its mode, and reports that as a
+// conflict.
 func TestUndoNamesDirectoryOfChangedMode(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -117,8 +117,8 @@ func TestUndoNamesDirectoryOfChangedMode(t *testing.T) {
 	}
 }
 
-// A file that a redo restored counts as made by its first author, whatever was made and removed
-// under its name in between.
+// A file that a redo restored counts as made by its first author, even if another file was made and
+// removed under its name in between.
 func TestUndoOfWhatARedoBroughtBack(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -142,8 +142,9 @@ func TestUndoOfWhatARedoBroughtBack(t *testing.T) {
 	}
 }
 
-// An undo removed a file, and another file was then made in its place. Undoing that second file
-// also counted as undoing the first undo, so the first undo could not be redone.
+// An undo removed a file, another file was made in its place, and a second undo removed that file
+// too. The second undo also counted as an undo of the first one, so the first one could not be
+// redone.
 func TestRedoOfAnUndoBelowAnother(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -161,8 +162,8 @@ func TestRedoOfAnUndoBelowAnother(t *testing.T) {
 }
 
 // Session A wrote a new file twice and renamed it over B's file, which already had that content.
-// The save changed nothing, but B's write then counted as A's too. So an undo of A's changes used
-// to undo B's write as well.
+// The save changed nothing, but afterwards B's write counted as A's too. So an undo of A's changes
+// used to undo B's write as well.
 func TestUndoOfSaveWithTheSameContent(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -174,9 +175,9 @@ func TestUndoOfSaveWithTheSameContent(t *testing.T) {
 	c.want("b", "2\n")
 }
 
-// A file had a second name for a while, and a redo made the file again under that name only. An undo
-// that selected a change under the first name then did not find the file, and did not list what others
-// had changed in it since.
+// A file had a second name for a while, and a redo restored the file only under that name. An undo
+// that selected a change made under the first name did not find the file, and did not list the
+// later changes by others.
 func TestUndoOfWhatARedoMadeUnderAnotherName(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -199,9 +200,9 @@ func TestUndoOfWhatARedoMadeUnderAnotherName(t *testing.T) {
 	}
 }
 
-// A file was renamed to the name of a removed file. Then a plan exchanged it for a new file, as plans
-// do where nothing is mounted. The exchange used to count as a move, and the new content as
-// unrecorded, so the next plan expected the content of the removed file.
+// A file was renamed to the name of a removed file. Then a plan replaced it by a new file, with an
+// exchange, as plans do where nothing is mounted. The exchange used to count as a move of the file,
+// and the new content as unrecorded. So the next plan expected the content of the removed file.
 func TestRestoreAfterAPlanExchangedTheFile(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -243,9 +244,10 @@ func TestUndoOfAFileThatOthersChangedBack(t *testing.T) {
 	}
 }
 
-// Where nothing is mounted, plans of session A had removed B's file and restored it, and B changed the
-// file later. An undo of A's changes used to list the file times that A's plans had set as a conflict.
-// It also counted the file as A's, removed its directory, and kept only a hard link that A had made.
+// Nothing is mounted. Plans of session A remove B's file and restore it, and later both A and B
+// change the file. An undo of A's changes used to report the file times that A's plans had set as a
+// conflict. It also treated the file as A's, removed its directory, and kept only a hard link that
+// A had made.
 func TestUndoOfTheOwnPlansOnAnothersFile(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -273,8 +275,9 @@ func TestUndoOfTheOwnPlansOnAnothersFile(t *testing.T) {
 	}
 }
 
-// While a plan exchanged two entries, it gave a directory a temporary name. Later all other names of the
-// directory were taken. A redo of the plan used to make the directory again under its temporary name.
+// While a plan exchanged two entries, it gave a directory a temporary name. Later, other files took
+// all other names that the directory had had. A redo of the plan used to make the directory again
+// under its temporary name.
 func TestNoDirectoryUnderATemporaryName(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -313,8 +316,8 @@ func TestNoDirectoryUnderATemporaryName(t *testing.T) {
 	}
 }
 
-// A made a file and wrote to it, and B wrote the first content again. An undo of A removed the file,
-// though its content is B's work.
+// Session A made a file and wrote to it again, and B then wrote the first content again. An undo of
+// A's changes used to remove the file, although its present content is B's work.
 func TestUndoKeepsWhatOthersWroteAgain(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -328,9 +331,10 @@ func TestUndoKeepsWhatOthersWroteAgain(t *testing.T) {
 	c.want("a", "1\n")
 }
 
-// B moved a file out of A's directory, which A renamed twice, and made another one of that name in it.
-// An undo of A did not know of it, because nothing ever was at that place under the directory's name in
-// between, and tried to remove the directory.
+// B moved a file out of A's directory. A then renamed the directory twice, and B made another file
+// in it under the first file's name. An undo of A's changes used to overlook the new file, because
+// nothing had been recorded at its path while the directory had its intermediate name. So the undo
+// tried to remove the directory.
 func TestUndoKnowsWhatIsInADirectoryRenamedTwice(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -343,8 +347,8 @@ func TestUndoKnowsWhatIsInADirectoryRenamedTwice(t *testing.T) {
 	c.want("g", "1\n")
 }
 
-// Session A renamed B's file, and B made a new file under the old name. An undo of A's changes removed
-// B's first file, because its new name was A's work.
+// Session A renamed B's file, and B made a new file under the old name. An undo of A's changes used
+// to remove B's first file, because A had given it its present name.
 func TestUndoKeepsAFileThatCannotReturn(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -362,8 +366,8 @@ func TestUndoKeepsAFileThatCannotReturn(t *testing.T) {
 	}
 }
 
-// A plan gave a file two names at once, and somebody changed the file. An undo of the plan kept only the
-// name that the plan happened to have given first. Now it keeps both.
+// A plan restored a file under two names, and then somebody changed the file. An undo of the plan
+// used to keep only the name that the plan happened to have restored first. Now it keeps both.
 func TestRedoKeepsAllNamesOfAChangedFile(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -378,8 +382,9 @@ func TestRedoKeepsAllNamesOfAChangedFile(t *testing.T) {
 	}
 }
 
-// Session A made a directory, and B changed its mode to and fro. The undo of a later change of A gave the
-// directory one of B's modes again, and did not list that it keeps the directory.
+// Session A made a directory, and both A and B changed its mode several times. An undo of A's
+// changes gave the directory one of B's earlier modes, but did not report that it keeps the
+// directory.
 func TestUndoNamesADirectoryThatKeepsAnothersMode(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -397,8 +402,9 @@ func TestUndoNamesADirectoryThatKeepsAnothersMode(t *testing.T) {
 	}
 }
 
-// A plan restored a removed file under the name that it had before a rename. An undo of a write under the
-// later name did not find the file, because the rename was older than the write.
+// A plan restored a removed file under the name that it had before a rename. An undo of a write
+// under the later name did not find the file, because it did not look at renames older than the
+// write.
 func TestUndoOfAWriteToAFileThatAPlanMovedBack(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -413,8 +419,9 @@ func TestUndoOfAWriteToAFileThatAPlanMovedBack(t *testing.T) {
 	c.want("a", "3\n")
 }
 
-// A file was moved by an exchange, saved by a rename and removed, and a restore made it again where it
-// had been first. An undo of the removal did not know that it is the same file, and wrote a second one.
+// A file was renamed, exchanged, replaced by an atomic save and removed, and a restore made it
+// again under its first name. An undo of the removal did not recognise it as the same file, and
+// wrote a second one.
 func TestUndoOfARemovalKnowsTheRestoredFile(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -437,9 +444,9 @@ func TestUndoOfARemovalKnowsTheRestoredFile(t *testing.T) {
 	}
 }
 
-// Session B's file was in A's directory when A moved it out and removed both. Another plan of A had made
-// the directory again before. The undo brings the directory and the file back, but not the name that the
-// file had after the move.
+// Session A moved B's file out of A's own directory, which a plan had restored earlier, and then
+// removed both. An undo of A's changes restores the directory and the file in it, but not the name
+// that the file had after the move.
 func TestUndoBringsBackOneNameOfAFileInALostDirectory(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -459,8 +466,8 @@ func TestUndoBringsBackOneNameOfAFileInALostDirectory(t *testing.T) {
 	}
 }
 
-// A plan exchanged two files, and somebody moved one of them on. A redo of the exchange removed the other
-// one and gave the moved file its name as a second one.
+// An exchange of two files was undone, and then somebody moved one of them elsewhere. A redo of the
+// exchange used to remove the other file, and gave its name to the moved file as a second name.
 func TestRedoOfAnExchangeWhenOneFileIsElsewhere(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -478,9 +485,9 @@ func TestRedoOfAnExchangeWhenOneFileIsElsewhere(t *testing.T) {
 	c.want("c", "1\n")
 }
 
-// Session A exchanged two files. B then moved one of them on, and wrote to the other one. An undo of the
-// exchange cannot move the first one back, so both stay where they are. The second one used to get the
-// free name as a second name.
+// Session A exchanged two files. B then moved the first one elsewhere, and wrote to the second one.
+// An undo of the exchange cannot move the first one back, so both stay where they are. The second
+// one used to get the free name as a second name.
 func TestUndoOfAnExchangeLeavesBothFiles(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -498,8 +505,9 @@ func TestUndoOfAnExchangeLeavesBothFiles(t *testing.T) {
 	}
 }
 
-// A directory was renamed twice, and nothing was at a path in it while it had the name in between. An undo
-// restored a file to that path, and a second undo did not know that, and tried to restore it again.
+// A file was removed from a directory that was then renamed twice. An undo restored the file. A
+// second undo tried to restore it again, because nothing had been recorded at the file's path while
+// the directory had its intermediate name.
 func TestUndoKnowsWhatItRestoredInADirectoryRenamedTwice(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -513,9 +521,9 @@ func TestUndoKnowsWhatItRestoredInADirectoryRenamedTwice(t *testing.T) {
 	}
 }
 
-// Session A gave B's file a second name, B removed the first one, and A renamed the second one. A first undo
-// of A's changes kept the file, as if A had renamed it from B's name, and a second one removed it. Without
-// A, the file would be gone, so the first undo removes it.
+// Session A gave B's file a second name, B removed the first one, and A renamed the second one. An
+// undo of A's changes used to keep the file, as if A had renamed it from B's name, and a second
+// undo removed it. Without A's changes the file would be gone, so now the first undo removes it.
 func TestUndoOfALinkWhoseFirstNameIsGone(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr

@@ -9,8 +9,8 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// Parted is a file that was changed twice from the same content, where the second write overwrote
-// the first.
+// Parted describes a file of which two versions were made from the same content, so the second
+// overwrote the first.
 type Parted struct {
 	Base   store.Hash
 	Theirs uint64 // the overwritten version

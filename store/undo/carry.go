@@ -11,9 +11,9 @@ import (
 )
 
 // carrier turns aims, the values that cells should get, into steps (see the package comment). It
-// holds the tree that the steps so far produce. Renames come first, because they need no content,
-// keep the inode and move even files that nobody has read. Then come removals, deepest first,
-// directories, and writes.
+// keeps the tree that results from the steps so far. Renames come first, because they need no
+// content, keep the inode and move even files that nobody has read. Then come removals, deepest
+// first, then new directories, then writes.
 type carrier struct {
 	*stepper
 	a       *aims
@@ -187,7 +187,7 @@ func (x *carrier) bring(c *cell) bool {
 		at := x.places(d)[0]
 		if to := x.target(d); x.a.after(at).node != d && to != nil {
 			x.bring(to)
-			if x.held(at) != d { // another one on the way may have to move, too
+			if x.held(at) != d { // another directory on the way may have to move, too
 				d = c.dir
 				continue
 			}
@@ -341,7 +341,7 @@ func (x *carrier) ensure(d *node) {
 			x.bring(to)
 		}
 		if x.exists(d) {
-			return // the previous node moves into the new directory, so bring has made the directory
+			return // the node that was there moves into the new directory, so bring has made that directory
 		}
 		x.vacate(home)
 	}
@@ -526,7 +526,7 @@ func (x *carrier) open(all []*aim, o *outcome) {
 	up := func(d *node) {
 		for !seen[d] {
 			seen[d] = true
-			if root := x.a.h.root; d == root && x.a.of[&root.meta] != nil { // its mode is known only if it was recorded before it changed
+			if root := x.a.h.root; d == root && x.a.of[&root.meta] != nil { // the root's mode is recorded only before a change, so without an aim it may be unknown
 				dirs = append(dirs, d)
 			}
 			if len(d.entries) == 0 {

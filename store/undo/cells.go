@@ -16,7 +16,7 @@ type node struct {
 	in          store.Inode
 	foreign     bool   // in is an inode number of another machine
 	nlink       uint32 // according to the last version
-	late        uint32 // number of these names (0 or 1) that it got at an excluded path since past.begun
+	late        uint32 // how many of these names (0 or 1) it got at an excluded path since past.begun
 	kids        map[store.Path]*cell
 	entries     []*cell        // the entries that hold it now
 	bare        bool           // a directory that is known only by its children
@@ -60,10 +60,10 @@ type cell struct {
 	name  store.Path     // for an entry: the name
 	title store.Path     // see past.title
 	of    *node          // for a content or metadata: the node
-	known bool           // a version says something about the cell
+	known bool           // a version records the value of the cell
 	base  value          // value before all facts
 	since uint64         // for an entry: the version that recorded base; 0: none
-	found *store.Version // the scan that found base; Seq 0: base was recorded before
+	found *store.Version // the version of the scan that found base; Seq 0: base was recorded earlier
 	facts []fact
 }
 
@@ -211,8 +211,9 @@ func (m *maker) cellsSince(paths []store.Path, lo uint64, known map[uint64]*stor
 	return h, nil
 }
 
-// unread returns present paths of known entries that exist and were not read. Their directory was
-// renamed, and nothing was at the entry while the directory had one of the names in between.
+// unread returns the present paths of entries that exist but whose history was not read. The reason
+// is that their directory was renamed several times, and the entry did not exist while the
+// directory had one of its intermediate names.
 func (h *past) unread() (paths []store.Path, err error) {
 	for _, d := range h.all {
 		for _, c := range d.kids {
@@ -232,8 +233,8 @@ func (h *past) unread() (paths []store.Path, err error) {
 	return paths, nil
 }
 
-// addPlanFacts adds the facts that are recorded by a plan but by no version. They concern contents
-// and metadata of nodes that did not exist after the plan, and files in excluded directories.
+// addPlanFacts adds the facts that a plan recorded but no version did. They concern the content and
+// metadata of nodes that did not exist after the plan, and files in excluded directories.
 func (h *past) addPlanFacts(plan string) {
 	if !h.recordsCells(plan) {
 		return
@@ -267,7 +268,7 @@ func (h *past) addPlanFacts(plan string) {
 func (h *past) changedUnrecorded(of *store.Plan, c *cell) bool {
 	p, there := h.path(c)
 	recorded := func(v *store.Version) bool {
-		renamed := v.Op == store.OpRename || v.Op == store.OpExchange // if from a temporary name, the path got a new file
+		renamed := v.Op == store.OpRename || v.Op == store.OpExchange // a rename from a temporary name gives the path a new file
 		moved := renamed && !store.OwnFile(v.From) || v.Op == store.OpMoved
 		return v.Plan == of.ID && !moved
 	}
@@ -290,9 +291,9 @@ func (h *past) changedUnrecorded(of *store.Plan, c *cell) bool {
 	})
 }
 
-// sinceOf looks up the plans that made the given versions. It returns the oldest version that was
-// read to make any of them. Only if the history is read from that version on are nodes recognised
-// in the same way.
+// sinceOf looks up the plans that made the given versions, and returns the oldest version that was
+// read to make one of these plans. Nodes are recognised in the same way as then only if the history
+// is read from that version on.
 func (m *maker) sinceOf(vs []*store.Version) uint64 {
 	least := ^uint64(0)
 	seen := map[string]bool{"": true}
@@ -331,7 +332,7 @@ func (h *past) read(paths []store.Path, known map[uint64]*store.Version) ([]*sto
 		want(p)
 	}
 	moves, inodes := map[renaming]bool{}, map[store.Inode]bool{}
-	traced, left := map[uint64]bool{}, map[store.Path][]*store.Version{} // left: the moves to trace, by a path that was not read yet
+	traced, left := map[uint64]bool{}, map[store.Path][]*store.Version{} // left: the moves that remain to be traced, by the path to read first
 	var trace func(own []*store.Version, i int)                          // reads where the file of version i was before
 	trace = func(own []*store.Version, i int) {
 		for _, v := range moversTo(own, i) {
@@ -363,7 +364,7 @@ func (h *past) read(paths []store.Path, known map[uint64]*store.Version) ([]*sto
 			for _, v := range left[p] {
 				trace(own, beforeMove(own, v))
 			}
-			note := func(v *store.Version) { // Nlink is the present count, so a file with one name may have had more
+			note := func(v *store.Version) { // Nlink is the present count, so even a file with one name may have had others
 				if in := store.InodeOf(v.Stat); in.Ino != 0 && !stateOf(*v).dir() && !inodes[in] {
 					inodes[in] = true
 					names = append(names, in)
@@ -444,9 +445,9 @@ func beforeMove(own []*store.Version, v *store.Version) int {
 	return i
 }
 
-// moversTo returns the renames and exchanges that may have brought the file which a path held at
-// version i of its history, newest first. A plan may have brought the file back to the path from
-// which they brought it, so past.read reads that path, too.
+// moversTo returns the renames and exchanges by which a path may have got the file that it held at
+// version i of its history, newest first. A plan may have moved the file back since, so past.read
+// also reads the paths from which these operations moved it.
 func moversTo(own []*store.Version, i int) (movers []*store.Version) {
 	for ; i >= 0 && !own[i].Deleted(); i-- {
 		v := own[i]
@@ -454,7 +455,7 @@ func moversTo(own []*store.Version, i int) (movers []*store.Version) {
 			continue
 		}
 		movers = append(movers, v)
-		saved := v.Op == store.OpRename && v.Time-v.Stat.Birth <= saveTime // if so, the file is the one that was here before
+		saved := v.Op == store.OpRename && v.Time-v.Stat.Birth <= saveTime // an atomic save, so the path held the same file before
 		if !saved {
 			break
 		}
@@ -532,9 +533,10 @@ func (h *past) bareDir() *node {
 	return n
 }
 
-// provesDir reports whether a version proves that an entry above its path, which does not hold a
-// directory, got one that no version records. If an ignored directory is made while nothing is
-// mounted, the first versions below it are those of the files that are changed or removed.
+// provesDir reports whether a version proves that c, an entry above its path that holds no
+// directory, got a directory which no version recorded. If an ignored directory is made while
+// nothing is mounted, the first versions in it are those of files that are changed or removed
+// later.
 func (h *past) provesDir(v *store.Version, c *cell) bool {
 	there := v.Op == store.OpBaseline || v.Op == store.OpWrite || v.Op == store.OpTruncate
 	if !there || v.Seq <= c.seq(len(c.facts)) {
@@ -558,7 +560,7 @@ func (h *past) lookup(p store.Path) *cell {
 	return d.kids[name]
 }
 
-// begin sets what a path was before lo.
+// begin sets the state of a path before version lo.
 func (h *past) begin(p store.Path) {
 	own := h.owns[p]
 	i := -1
@@ -636,8 +638,8 @@ func (h *past) nodeOf(v *store.Version, c *cell) *node {
 	return n
 }
 
-// incomparable reports whether inode numbers cannot tell if a node and a version are the same file.
-// One of the numbers may be unknown or from another machine.
+// incomparable reports whether inode numbers cannot show that a node and a version are the same
+// file, because one of the numbers is unknown or from another machine.
 func (n *node) incomparable(v *store.Version) bool {
 	return n.in.Ino == 0 || v.Stat.Ino == 0 || n.foreign != v.Foreign
 }
@@ -657,7 +659,7 @@ func (h *past) cameFrom(v *store.Version) *node {
 		return nil
 	case v.Seq >= h.lo:
 		return c.now().node
-	case v.Op == store.OpExchange || c.since > v.Seq: // at lo, the path v.From held another file
+	case v.Op == store.OpExchange || c.since > v.Seq: // at lo, the path v.From already held another file
 		return nil
 	}
 	return c.base.node
@@ -686,7 +688,7 @@ func (h *past) set(c *cell, n *node, v *store.Version) {
 	}
 }
 
-// lostName notes that a node lost one of nlink names.
+// lostName records that a node lost one of its nlink names.
 func (h *past) lostName(n *node, nlink uint32, last *store.Version) {
 	n.nlink, n.late = max(nlink, 1)-1, 0
 	if last.Linked >= h.begun && n.nlink > 0 {

@@ -11,7 +11,8 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// contents knows which contents a plan can write: those of the store, and those made for the plan.
+// contents finds out which contents a plan can write: those of the store, and those made for the
+// plan.
 type contents struct {
 	store *store.Store
 	made  map[store.Hash][]byte // Draft.Made
@@ -105,7 +106,7 @@ func (c *contents) cannotMake(w state) (why string, size int64) {
 
 // mergeContents undoes one change and keeps later changes of others. before and left are the states
 // before and after the change, and now is the present state. mergeContents returns false if the
-// changes overlap or one of the three is no text. It adds the result to the contents.
+// changes overlap or one of the three is not text. It adds the result to the contents.
 func (c *contents) mergeContents(left, before, now state) (state, bool) {
 	if !left.regular() || !before.regular() || !now.regular() {
 		return state{}, false

@@ -15,7 +15,7 @@ type aim struct {
 	c     *cell
 	want  value
 	made  bool   // want is a merge, or comes from another machine
-	back  uint64 // the version whose value want is; 0: none
+	back  uint64 // the version that recorded the wanted value; 0: none
 	from  uint64 // the oldest version that is undone; 0: none
 	took  uint64 // for a merge: the newest version that is undone
 	edits []int  // the edits of version took that are undone; nil: all
@@ -28,12 +28,12 @@ type aims struct {
 	of      map[*cell]*aim
 	order   []*aim // see sorted
 	since   uint64 // the oldest version that is undone
-	force   bool   // a node that others have changed need not stay
+	force   bool   // nodes that others have changed may be removed
 	sel     func(*fact) bool
 	dropped map[*cell]bool // cells whose aim is impossible
 	gone    []*aim         // aims for contents and metadata of nodes that will not exist
 	kept    map[*node]bool // nodes that stay because others have changed them
-	undo    bool           // sel selects facts to be undone, and not all facts after a moment
+	undo    bool           // sel selects the facts to undo; if not set, it selects all facts after a moment
 }
 
 // after returns the value of a cell after the plan.
@@ -122,8 +122,8 @@ func (m *maker) decide(h *past, since uint64, sel func(*fact) bool, q Query) *ai
 	return a
 }
 
-// lostRights adds aims for the rights of files whose content changes. These are rights that the
-// files had before and that plans since then could not restore.
+// lostRights adds aims for the rights of files whose content the plan changes. An aim gives a file
+// rights that it had before and that earlier plans could not restore.
 func (a *aims) lostRights() {
 	for c := range maps.Clone(a.of) {
 		if c.kind != contentCell || a.of[&c.of.meta] != nil {
@@ -174,7 +174,7 @@ func (m *maker) narrow(a *aims, asked func(*cell) bool, conflicts map[*cell][]pr
 			homes[n] = append(homes[n], c)
 		}
 	}
-	out := map[*cell]store.Path{} // requested entries of directories that stay moved, with the paths for their files
+	out := map[*cell]store.Path{} // requested entries of directories that stay moved, with the old paths of their files
 	needed := map[*cell]bool{}
 	for found := -1; found < len(out); {
 		found = len(out)
@@ -329,7 +329,8 @@ func (a *aims) onlyTimes() bool {
 	return true
 }
 
-// without undoes the selected facts of a cell, beginning with the newest run of them.
+// without returns the aim that undoes the selected facts of a cell, or nil if there is none. It
+// undoes one run of consecutive facts after the other, the newest first.
 func (m *maker) without(h *past, c *cell, sel func(*fact) bool, q Query) *aim {
 	g := &aim{c: c, want: c.now(), back: c.seq(len(c.facts))}
 	var over *fact
@@ -352,7 +353,7 @@ func (m *maker) without(h *past, c *cell, sel func(*fact) bool, q Query) *aim {
 			continue
 		}
 		below := i
-		if c.facts[oldest].v.Plan != "" { // the value that the plan replaced counts, even if an earlier plan should have restored more
+		if c.facts[oldest].v.Plan != "" { // what counts is the value that the plan replaced, even if an earlier plan should have restored more
 			below = oldest - 1
 		}
 		if over != nil && onlyTime {
@@ -373,8 +374,9 @@ func (m *maker) without(h *past, c *cell, sel func(*fact) bool, q Query) *aim {
 	return g
 }
 
-// mergedBack returns the fact by which a redo restored selected facts, merged with later changes of
-// others. None of the selected facts then counts alone. It returns nil if there is no such fact.
+// mergedBack returns the fact by which a redo restored selected facts and merged them with later
+// changes of others, or nil if there is none. After such a merge, the selected facts cannot be
+// undone on their own.
 func (h *past) mergedBack(c *cell, sel func(*fact) bool) *fact {
 	for i := h.effective(c, len(c.facts)-1); i >= 0; i = h.effective(c, i-1) {
 		f := &c.facts[i]
@@ -446,8 +448,8 @@ func (m *maker) run(h *past, c *cell, left, was value, over *fact, below, oldest
 }
 
 // effective returns the index of the fact that counts in place of fact i. If a plan restored the
-// value of an earlier fact, the earlier fact counts, unless what the plan did is to be undone. -1 is
-// the base.
+// value of an earlier fact, the earlier fact counts, unless the plan's own fact is to be undone. -1
+// means the base.
 func (h *past) effective(c *cell, i int) int {
 	for i >= 0 && (h.chosen == nil || !h.chosen(&c.facts[i])) {
 		j := h.restoredFact(c, i)
@@ -480,8 +482,8 @@ func (h *past) restoredFact(c *cell, i int) int {
 	return i
 }
 
-// shareContent gives fact i (-1: the base) the stored content that a plan restored from it. The
-// fact's own content may have been pruned since.
+// shareContent gives fact i (-1: the base) the content that was stored when a plan restored the
+// fact's value. The fact's own content may have been pruned since.
 func (c *cell) shareContent(i int, is *state) {
 	st := c.base.st
 	if i >= 0 {
@@ -492,9 +494,9 @@ func (c *cell) shareContent(i int, is *state) {
 	}
 }
 
-// restoredAs reports whether now, the value that a plan set, agrees with then, the value that it
-// should restore. It ignores the owner, attributes and set-id bits, which the user may not be
-// allowed to set, and files that could not be made again.
+// restoredAs reports whether now, the value that a plan set, agrees with then, the value that the
+// plan should restore. It ignores the owner, attributes and set-id bits, because the user may not
+// be allowed to set them, and files that cannot be made again.
 func (h *past) restoredAs(c *cell, then, now value) bool {
 	if c.kind == entryCell && then.node != nil && now.node == nil {
 		why, _ := h.m.contents.cannotMake(then.node.present())

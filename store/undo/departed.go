@@ -8,8 +8,8 @@ import (
 	"cachebro/store"
 )
 
-// nameStrangers lists removed files, and files restored as separate files, if they have unknown
-// further names.
+// nameStrangers lists files that have further, unknown names: files that are restored as separate
+// files, and removed files whose change is undone, because the other names keep that change.
 func (m *maker) nameStrangers(a *aims, o *outcome) {
 	now := a.h.presently()
 	listed := map[*node]bool{}
@@ -42,14 +42,15 @@ func (m *maker) nameStrangers(a *aims, o *outcome) {
 	}
 }
 
-// departure is the removal of a restored directory whose contents were not saved.
+// departure describes how a directory that is restored had been removed without saving its
+// contents.
 type departure struct {
 	home, at store.Path // where it is restored, and where it was when it was removed
 	by       store.Version
 }
 
-// departed returns the departure of a directory, itself or in a parent directory, since a version.
-// It returns false if there is none.
+// departed returns how a directory was removed after a version, by itself or with a parent
+// directory. It returns false if its contents were saved, or if it was not removed.
 func (h *past) departed(n *node, since uint64) (d departure, ok bool) {
 	for _, c := range n.names {
 		for i := range c.facts {
@@ -83,8 +84,9 @@ func (h *past) removal(v store.Version) store.Version {
 	return v
 }
 
-// nameDeparted lists the restored directories whose removal saved no content, because unread files
-// in them are lost. It leaves out directories in a directory that it lists.
+// nameDeparted lists the restored directories that were removed without saving their contents,
+// because files in them that nobody has read are lost. It leaves out directories in a directory
+// that it lists.
 func (m *maker) nameDeparted(a *aims, o *outcome) {
 	now := a.h.presently()
 	var all []departure
@@ -104,7 +106,8 @@ func (m *maker) nameDeparted(a *aims, o *outcome) {
 	}
 }
 
-// within reports whether d was removed together with o, in o's subtree, and is restored in it.
+// within reports whether d was removed together with o, from o's subtree, and is restored to the
+// same place in it.
 func (d departure) within(o departure) bool {
 	return d.by.Time == o.by.Time && d.home != o.home && d.home.Inside(o.home) && d.at == o.at+d.home[len(o.home):]
 }

@@ -16,10 +16,10 @@ func fileSide(mode uint32, text string) Side {
 	return Side{Mode: unix.S_IFREG | mode, Size: int64(len(text)), Blob: sha256.Sum256([]byte(text))}
 }
 
-// Changes of another tree, such as a fork, are made where this tree still has the state that the other
-// one had. A file takes the name of a directory that both trees have emptied. Texts that both changed
-// are merged. Only the mode bits that the other tree changed are changed here, and users without any
-// permission here get none.
+// Changes that were made in another tree, such as a fork, are made here wherever this tree still
+// has the state from before those changes. A file takes the name of a directory that both trees
+// have emptied. Texts that both changed are merged. Only the mode bits that the other tree changed
+// are changed here, and users without any permission here get none.
 func TestChangesFromElsewhere(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr

@@ -119,8 +119,8 @@ func (n *node) noteTime(v *store.Version) {
 	}
 }
 
-// underNewName reports whether a file was recorded as removed only because a scan found its
-// directory under a new name first.
+// underNewName reports whether a file was recorded as removed only because a scan had already found
+// its directory under a new name.
 func (h *past) underNewName(c *cell, v *store.Version) bool {
 	n := c.now().node
 	below := store.Path("/") + c.name
@@ -202,8 +202,8 @@ func (n *node) justMade(v *store.Version) bool {
 	return named && n.made.Seq != 0 && samePID(n.made.Actor, v.Actor) && v.Time-n.made.Time <= saveTime
 }
 
-// namesThen returns the number of names that a file had when version v gave it a name. The file had
-// just been made. The count in v itself may be newer, because the store updates it until the path
+// namesThen returns the number of names that a file, which had just been made, had when version v
+// gave it a name. The count in v itself may be newer, because the store updates it until the path
 // has a newer version.
 func (h *past) namesThen(v *store.Version) uint32 {
 	left := h.lastAt(v.From, v.Seq)
@@ -221,9 +221,9 @@ func samePID(a, b store.Actor) bool { return a.PID == b.PID && a.Start == b.Star
 // birthLag bounds how far the birth time of a file is behind the clock, in ns.
 const birthLag = int64(20e6)
 
-// madeAgain returns the node that an entry held before, if the process of version v removed that node and
-// v makes it again. Otherwise it returns nil. If the file of v is older than the removal, it was moved
-// here, perhaps from a path that is not recorded, and may have other names.
+// madeAgain returns the node that an entry held before, if the process of version v removed that
+// node and v makes it again. Otherwise it returns nil. A file that is older than the removal was
+// not made again: it was moved here, perhaps from an unrecorded path, and may have other names.
 func (c *cell) madeAgain(v *store.Version) *node {
 	last := len(c.facts) - 1
 	if last < 0 {
@@ -285,7 +285,7 @@ func (h *past) put(c *cell, n *node, v *store.Version) *node {
 	if n.seen && n.content.known { // the older node gets the values that n had when it was made
 		h.write(&goesOn.content, n.content.now().st, v)
 		h.write(&goesOn.meta, n.meta.now().st, v)
-		if last := len(goesOn.content.facts) - 1; last >= 0 && goesOn.content.facts[last].v == v { // otherwise, the older node had this content before
+		if last := len(goesOn.content.facts) - 1; last >= 0 && goesOn.content.facts[last].v == v { // otherwise the older node already had this content
 			for _, f := range n.content.facts {
 				goesOn.content.facts[last].seqs = append(goesOn.content.facts[last].seqs, f.seqs...)
 			}
@@ -295,8 +295,8 @@ func (h *past) put(c *cell, n *node, v *store.Version) *node {
 	return goesOn
 }
 
-// replacedFile makes a node of the file that a node had until version v replaced it at an entry. The
-// file keeps its other names, or has the other name of an exchange.
+// replacedFile makes a node for the file that was n until version v put another file in its place
+// at an entry. The old file keeps its other names, or the name that an exchange gave it.
 func (h *past) replacedFile(n *node, at *cell, v *store.Version) {
 	old := h.newNode(n.kind, n.in)
 	old.seen, old.nlink = true, n.nlink
@@ -365,7 +365,8 @@ func (h *past) changed(n *node, v *store.Version, st *state, fresh bool) {
 	h.update(n, v)
 }
 
-// claimed sets the author of a value that a scan found before its writer closed the file.
+// claimed makes the author of v the author of the present value, if only a scan has found that
+// value, before its writer closed the file. It returns false if it changes nothing.
 func (c *cell) claimed(v *store.Version) bool {
 	last := len(c.facts) - 1
 	if last < 0 || !c.facts[last].found || authorUnknown(v) {
@@ -391,8 +392,8 @@ func (h *past) write(c *cell, st *state, v *store.Version) {
 	c.facts = append(c.facts, fact{value: val, v: v, seqs: []uint64{v.Seq}, found: authorUnknown(v)})
 }
 
-// describe reports whether a state only describes the node's present content. If so, it adds the
-// new details.
+// describe reports whether a state has the node's present content. If so, it adds details that were
+// unknown.
 func (h *past) describe(n *node, st state) bool {
 	c := &n.content
 	cur := c.now()

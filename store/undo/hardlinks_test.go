@@ -16,8 +16,8 @@ func linkedScene(t *testing.T) *scene {
 	return c.as("", "vim", "", 5).do(c.tr.Write("a", "old\n"), c.tr.Link("a", "b"))
 }
 
-// The undo of a write through one name of a file applies to all its names, and they stay names of
-// one file.
+// The undo of a write through one name of a file applies to all names of the file, and they remain
+// names of one file.
 func TestUndoOfLinkedFile(t *testing.T) {
 	for _, globs := range [][]string{nil, {"a"}} {
 		c := linkedScene(t)
@@ -74,10 +74,10 @@ func TestRedoOfLinkedFileWithSetID(t *testing.T) {
 	}
 }
 
-// A file was removed while it still had a name in .git. What the same process then makes under the
-// removed name is another file. Whether the two counted as one file used to depend on the first
-// version that was requested. So an undo and its redo read the history differently, and the new
-// content was not redone.
+// A file was removed while it still had a name in .git. If the same process then makes a file under
+// the removed name, that is another file. Whether the two counted as one file used to depend on the
+// first version that was requested. So an undo and its redo read the history differently, and the
+// redo did not restore the new content.
 func TestRedoOfFileMadeBesideItsLink(t *testing.T) {
 	c := newScene(t)
 	c.tr.Bare = true
@@ -100,8 +100,8 @@ func TestRedoOfFileMadeBesideItsLink(t *testing.T) {
 	}
 }
 
-// If somebody else has given a file a further name since, this name stays, and an undo restores the
-// file's content and mode under all its names. The undo used to leave such a file alone.
+// Somebody else has given a file a further name. An undo leaves this name, and restores the file's
+// content and mode under all its names. The undo used to leave such a file alone.
 func TestUndoOfFileLinkedByAnother(t *testing.T) {
 	c := newScene(t)
 	c.as("", "vim", "", 5).do(c.tr.Write("a", "old\n"), c.tr.Write("m", "old\n"))
@@ -118,8 +118,8 @@ func TestUndoOfFileLinkedByAnother(t *testing.T) {
 	}
 }
 
-// A restore of one name of a file gives the file its content and mode back, under whichever name they
-// were changed. If that was another name, the restore said "nothing to do".
+// A restore of one name of a file restores the file's content and mode, even if they were changed
+// under another name. In that case the restore used to say "nothing to do".
 func TestRestoreOfOneName(t *testing.T) {
 	for _, name := range []store.Path{"a", "d/b"} {
 		c := newScene(t)
@@ -139,7 +139,7 @@ func TestRestoreOfOneName(t *testing.T) {
 	}
 }
 
-// ln -f makes a name refer to another file. An undo of that must not write into the other file.
+// ln -f makes a name refer to another file. An undo must not write to that other file.
 func TestUndoOfLinkOverFile(t *testing.T) {
 	for _, plan := range []func(s *store.Store) (*Draft, error){
 		func(s *store.Store) (*Draft, error) {
@@ -245,7 +245,7 @@ func namesIn(files map[store.Path]storetest.File, ino uint64) (n int) {
 }
 
 // A file may also have had an unknown name, for example in .git. If an undo restores such a file as
-// a separate file, it lists the file. If the file is still the same one, it does not.
+// a separate file, it lists the file as lost. If the file is still the same one, it does not.
 func TestUndoNamesLostLinks(t *testing.T) {
 	replace := func(c *scene) { c.do(c.tr.Write("a.tmp", "new\n"), c.tr.Rename("a.tmp", "a")) }
 	for name, tc := range map[string]struct {
@@ -288,9 +288,9 @@ func TestUndoNamesLostLinks(t *testing.T) {
 	}
 }
 
-// Session A moved a file, and B moved it on. The undo of A's move used to make the old name a hard
-// link to B's file, so that a later write through one name changed the file under both. Now the
-// file stays where B put it, and the undo lists it.
+// Session A moved a file, and B then moved it elsewhere. The undo of A's move used to make the old
+// name a hard link to the file, so that a later write through one name changed the file under both.
+// Now the file stays where B put it, and the undo lists it as a conflict.
 func TestUndoOfWhatWasMovedOn(t *testing.T) {
 	c := newScene(t)
 	c.as("", "vim", "", 5).do(c.tr.Write("x", "0\n"))
@@ -302,9 +302,9 @@ func TestUndoOfWhatWasMovedOn(t *testing.T) {
 	}
 }
 
-// A process removed a file, and moved a file from an unrecorded place to its name. That file has another
-// name there. The undo used to take it for the removed file made again, and wrote the former content
-// into it under both names.
+// A process removed a file, and then gave its name to another file, which keeps its own name in an
+// unrecorded place. The undo used to assume that the process had made the removed file again. So it
+// wrote the former content into the other file, under both of its names.
 func TestUndoOfFileThatCameFromNowhere(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr

@@ -276,7 +276,7 @@ func (m *listing) pathsIn(dir store.Path, seq uint64) ([]store.Path, error) {
 }
 
 // describes reports whether a version only adds the content of the version before it. Such a
-// version is a baseline, or that of a file that was renamed to a tracked name.
+// version is a baseline, or was recorded for a file that was renamed to a tracked name.
 func describes(v, below store.Version) bool {
 	if st := stateOf(v); v.Op == store.OpBaseline && !st.regular() {
 		return !below.Deleted() && st.in.Ino != 0 && st.in == store.InodeOf(below.Stat) && st.equal(stateOf(below))

@@ -8,9 +8,9 @@ import (
 	"cachebro/store"
 )
 
-// The link count in a version is updated when its file gets another name. Therefore an undo did not
-// recognise an atomic save once the file had been linked. It replaced what others had written since
-// by the former content, and listed nothing.
+// The link count in a version is updated when its file gets another name. Because of that, an undo
+// used not to recognise an atomic save if the file was linked later. It overwrote later changes by
+// others with the former content, and listed no conflict.
 func TestUndoOfSaveOfFileLinkedSince(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -32,8 +32,8 @@ func TestUndoOfSaveOfFileLinkedSince(t *testing.T) {
 	}
 }
 
-// A redo did not restore the mode of a file that had another name by then, and gave the file a
-// further name.
+// A file got another name after an undo. The redo used not to restore the file's mode, and gave the
+// file one more name.
 func TestRedoOfModeOfFileLinkedSince(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -53,8 +53,8 @@ func TestRedoOfModeOfFileLinkedSince(t *testing.T) {
 }
 
 // A directory stays because others have files in it. The planner used to find this out only after
-// it had decided about a file that A had moved out of the directory. The file then came back into
-// the directory and also stayed where A had moved it, as two names of one file.
+// it had decided about a file that A had moved out of the directory. So the file got its old name
+// in the directory, and also kept the name that A had given it.
 func TestUndoOfFileMovedOutOfDirectoryOfOthers(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -73,9 +73,9 @@ func TestUndoOfFileMovedOutOfDirectoryOfOthers(t *testing.T) {
 	}
 }
 
-// Session A moved a file or directory and removed it at the new path. An undo brought it back to
-// the old path. An undo of the removal alone did not read the history of that path, and so it made
-// a second directory or a second file.
+// Session A moved a file or directory and removed it at the new path, and an undo of both restored
+// it at the old path. A second undo, of the removal alone, used not to read the history of the old
+// path, and so it made a second directory or file.
 func TestUndoOfRemovalOfWhatIsElsewhere(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -93,8 +93,8 @@ func TestUndoOfRemovalOfWhatIsElsewhere(t *testing.T) {
 	}
 }
 
-// A scan found a file before its creation was recorded. Once the file had been linked, the record
-// no longer counted as its creation, and an undo left the file there without listing it.
+// A scan found a file before its creation was recorded. If the file was linked later, the record
+// used to no longer count as its creation, and an undo left the file there without listing it.
 func TestUndoOfFoundFileLinkedSince(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -115,8 +115,9 @@ func TestUndoOfFoundFileLinkedSince(t *testing.T) {
 	}
 }
 
-// A directory that stays only because others have changed a file in it goes back to where it was
-// made. Such a directory used to stay where an exchange had put it, and was listed as a conflict.
+// If a directory stays only because others have changed a file in it, an undo moves it back to
+// where it was made. Such a directory used to stay where an exchange had put it, and was listed as
+// a conflict.
 func TestUndoOfExchangeOfDirectoryWithChangedFile(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -130,8 +131,9 @@ func TestUndoOfExchangeOfDirectoryWithChangedFile(t *testing.T) {
 	}
 }
 
-// The history of another machine has no inode numbers of this one. After an exchange, a path's newest
-// version names the other path, which now holds the other file. A restore took both for one file.
+// A history from another machine has no inode numbers of this machine. After an exchange, a path's
+// newest version refers to the other path, which now holds the other file. A restore used to take
+// the two for one file.
 func TestRestoreOfWhatWasExchangedElsewhere(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -152,8 +154,8 @@ func TestRestoreOfWhatWasExchangedElsewhere(t *testing.T) {
 	c.want("b", "1\n")
 }
 
-// A file that others have changed goes back with its directory. The conflict used to name a path that
-// the file no longer had after the undo.
+// An undo moves a directory back, with a file in it that others have changed. The conflict for the
+// file used to have a path that the file no longer had after the undo.
 func TestConflictInDirectoryThatGoesBack(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -168,8 +170,8 @@ func TestConflictInDirectoryThatGoesBack(t *testing.T) {
 	c.want("d/f", "3\n")
 }
 
-// The first thing that the history knows about a file is that it was overwritten. A listing of an earlier
-// moment used to leave the file out, so a fork of that moment did not report it as lost.
+// A file's first record in the history is a write to it. A listing of an earlier moment used to
+// leave the file out, so a fork of that moment did not report it as lost.
 func TestListNamesWhatNobodySaw(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr

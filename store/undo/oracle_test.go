@@ -37,7 +37,7 @@ type life struct {
 	seqs  []uint64 // the store's newest version after each of the oracle's operations
 	plans []string
 	gone  bool // contents were pruned or purged
-	ended bool // the planner and the oracle went different ways
+	ended bool // the planner and the oracle have decided differently
 }
 
 var (

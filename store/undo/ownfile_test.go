@@ -7,8 +7,9 @@ import (
 	"cachebro/store"
 )
 
-// doctor writes a canary and removes it. The next undo used to undo only the canary's versions,
-// although the canary no longer existed, and the redo restored the canary.
+// The command doctor writes a test file, the canary, and removes it. The next undo used to undo
+// only the canary's versions, although the canary no longer existed, and the redo restored the
+// canary.
 func TestCanaryIsNobodysAction(t *testing.T) {
 	c := newScene(t)
 	c.do(c.tr.Write("a", "one\n"))

@@ -19,8 +19,8 @@ func (m *maker) reachable(a *aims) (*outcome, error) {
 	}
 }
 
-// leaveWhole drops the aims that would remove a directory, or something in it, if the directory must
-// stay whole (see Planner.Whole). What came from elsewhere still leaves it.
+// leaveWhole drops the aims that would remove a directory, or something in it, if the directory
+// must stay whole (see Planner.Whole). Nodes that the plan moves elsewhere still leave it.
 func (m *maker) leaveWhole(a *aims, whole func(store.Path) string) {
 	if whole == nil {
 		return
@@ -71,14 +71,14 @@ func (m *maker) unreachable(a *aims, now, o *outcome) (changed bool, err error) 
 	once := map[*node]bool{}
 	for _, g := range a.sorted() {
 		if n := g.want.node; a.isElsewhere(o, g) && !once[n] {
-			once[n] = true // another aim for the node may be possible now
+			once[n] = true // after this, another aim for the node may be possible
 			drop(g, "it is elsewhere now")
 		}
 	}
 	if changed {
 		return true, nil
 	}
-	var below []*node // nodes in directories that will not exist; these may be brought back, with the nodes in them
+	var below []*node // nodes in directories that will not exist; such a directory may still be restored, with the nodes in it
 	for _, n := range h.all {
 		if n.placedBy(a) {
 			below = append(below, n)
@@ -152,7 +152,7 @@ func (m *maker) unreachable(a *aims, now, o *outcome) (changed bool, err error) 
 			return true, nil
 		}
 		if a.kept[n] {
-			continue // kept already, and the loop above has decided about its directory
+			continue // it was kept earlier, and the loop above has decided about its directory
 		}
 		changed, err = m.endangered(a, n, now, o)
 		if err != nil {
@@ -176,8 +176,8 @@ func (n *node) placedBy(a *aims) bool {
 	return slices.ContainsFunc(n.names, func(c *cell) bool { return a.after(c).node == n })
 }
 
-// isElsewhere reports whether an aim would give a second name to a directory, or to a file that others
-// have moved on.
+// isElsewhere reports whether an aim would give a second name to a directory, or to a file that
+// others have moved elsewhere.
 func (a *aims) isElsewhere(o *outcome, g *aim) bool {
 	n := g.want.node
 	if n == nil || len(o.places[n]) < 2 || !o.has(g.c.dir) {
@@ -186,8 +186,8 @@ func (a *aims) isElsewhere(o *outcome, g *aim) bool {
 	return n.dir() || a.undo && a.movedOn(g.c, n)
 }
 
-// movedOn reports whether an undone rename took this name from a file and gave the file another
-// one, which somebody else has taken from it since.
+// movedOn reports whether an undone rename moved a file from this name to another one, from which
+// somebody else has moved or removed it since.
 func (a *aims) movedOn(c *cell, n *node) bool {
 	for i := range c.facts {
 		f := &c.facts[i]
@@ -204,7 +204,7 @@ func (a *aims) movedOn(c *cell, n *node) bool {
 	return false
 }
 
-// sameOperation reports whether two versions record the same operation or the same plan.
+// sameOperation reports whether two versions were recorded for the same operation or the same plan.
 func sameOperation(a, b *store.Version) bool {
 	return a.Time == b.Time || a.Plan != "" && a.Plan == b.Plan
 }
@@ -221,8 +221,8 @@ func (c *cell) again(n *node) *aim {
 
 // endangered handles a node that would not exist after the plan, although others have changed it
 // since the undone actor made it. The node stays where it was made, if that entry is free. It is
-// listed as a conflict, except for a directory that stays only for what others put into it.
-// endangered returns true if it changed the aims.
+// listed as a conflict, except a directory that stays only because of files that others put into
+// it. endangered returns true if it changed the aims.
 func (m *maker) endangered(a *aims, n *node, now, o *outcome) (changed bool, err error) {
 	if n == a.h.root || n.continuesAs != nil || o.has(n) {
 		return false, nil
@@ -300,8 +300,9 @@ type holding struct {
 	v *store.Version // the version that gave the node this entry; Seq 0: it is not known
 }
 
-// placed returns the entries that ever held a node: first those that an undo takes it from, oldest
-// first, then the others, newest first. undone is true if the undone facts gave it an entry.
+// placed returns the entries that ever held a node. For an undo, the entries that the undone facts
+// gave it come first, oldest first. All entries follow, newest first. undone is true if the undone
+// facts gave it an entry.
 func (a *aims) placed(n *node) (out []holding, undone bool) {
 	var given, other []holding
 	for _, c := range n.names {
@@ -331,7 +332,7 @@ func (a *aims) placed(n *node) (out []holding, undone bool) {
 	return append(given, other...), undone
 }
 
-// tookName reports whether the undone facts took a name from a node that they had not given it.
+// tookName reports whether the undone facts removed a name of a node that they had not given to it.
 func (a *aims) tookName(n *node) bool {
 	if !a.undo {
 		return false
@@ -457,7 +458,7 @@ func (m *maker) remaining(a *aims, d *node) (stays, others bool, err error) {
 			return nil
 		}
 		dir, name := split(v.Path)
-		unread := d.kids[name] == nil || !d.kids[name].known || !a.h.sure[v.Path] // known perhaps, but not since the directory has this path
+		unread := d.kids[name] == nil || !d.kids[name].known || !a.h.sure[v.Path] // the entry may be known, but not from the time since the directory got this path
 		if dir == p && unread {
 			stays = true
 			others = others || v.Op != store.OpBaseline || v.Plan != ""

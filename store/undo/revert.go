@@ -88,9 +88,9 @@ func (m *maker) revertTarget(path store.Path, steps int, version uint64) (store.
 	return store.Version{}, fmt.Errorf("%q has no version that many steps back: %w", string(path), store.ErrNotFound)
 }
 
-// effectiveVersion returns the version whose state vs[i] has, and its index. A version of a plan
-// counts as the version that the plan restored. A second revert therefore goes back from the result
-// of the first one.
+// effectiveVersion returns the version that counts in place of vs[i], and its index. In place of a
+// version made by a plan, the version that the plan restored counts. So a second revert goes back
+// from the result of the first one.
 func (m *maker) effectiveVersion(vs []store.Version, i int) (store.Version, int) {
 	for v := vs[i]; v.Plan != ""; v = vs[i] {
 		p, err := m.store.Journal.Plan(v.Plan)
@@ -173,7 +173,8 @@ func (m *maker) restoreAims(paths []store.Path, seq uint64) (*aims, error) {
 		if len(left) == 0 {
 			break
 		}
-		// A directory that the plan moves to a requested path takes along what is in it.
+		// If the plan moves a directory to a requested path, the entries in the directory are
+		// requested too.
 		after := a.outcome()
 		isAsked = func(c *cell) bool { return asked(a.pathAfter(after, c)) }
 	}
@@ -245,8 +246,8 @@ func (h *past) upTo(c *cell, seq uint64) int {
 	return len(c.facts)
 }
 
-// directoriesOnce removes the present entries of directories that get another one, if they did not
-// have them at seq.
+// directoriesOnce makes sure that a directory has only one entry: if a directory gets another
+// entry, directoriesOnce removes the present one, unless the directory already had it at seq.
 func (a *aims) directoriesOnce(seq uint64) {
 	for _, g := range a.sorted() {
 		n := g.want.node
@@ -261,8 +262,8 @@ func (a *aims) directoriesOnce(seq uint64) {
 	}
 }
 
-// apartFromOthers makes separate files for entries whose file now has a further name. These are
-// names that the file did not have at seq and that were not requested.
+// apartFromOthers makes a separate file for each entry whose file now has a further name that it
+// did not have at seq and that was not requested.
 func (a *aims) apartFromOthers(seq uint64) {
 	then := func(c *cell) value { return c.before(a.h.upTo(c, seq)) }
 	for _, g := range a.sorted() {

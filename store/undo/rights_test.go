@@ -11,9 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An ordinary user cannot open a directory without read permission, and cannot put anything into one
-// without write and search permission. So a directory that is restored without them gets its mode last, and one that has lost them gets them
-// first. Every step is checked against the mode that its directory has at that time.
+// An ordinary user cannot open a directory without read permission, and cannot put anything into
+// one without write and search permission. So a plan sets the final mode of a directory last if it
+// lacks these permissions, and adds missing permissions first. Every step is checked against the
+// mode that its directory has at that time.
 func TestDirectoriesAreOpenWhileAPlanWorksInThem(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr

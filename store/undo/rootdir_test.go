@@ -18,7 +18,7 @@ func withRoot(c *scene) store.Change {
 	return c.tr.Change(store.OpBaseline, "", "", c.tr.Files[""])
 }
 
-// The mode of the project's root was never restored, and no plan named it.
+// The mode of the project's root used never to be restored, and no plan reported that.
 func TestModeOfRoot(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -56,8 +56,8 @@ func TestModeOfRoot(t *testing.T) {
 	}
 }
 
-// An ordinary user can change nothing in a root that is not writable, so it gets its mode first, and
-// last if it was not writable before.
+// An ordinary user can change nothing in a root that is not writable. So a plan first makes the
+// root writable, and last sets its former mode if that was not writable.
 func TestRootIsOpenWhileAPlanWorksInIt(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -78,7 +78,8 @@ func TestRootIsOpenWhileAPlanWorksInIt(t *testing.T) {
 	}
 }
 
-// If the mode before is not known, an undo names the root. A second one takes the action before.
+// If the root's former mode is unknown, an undo lists the root as lost. A second undo undoes the
+// action before.
 func TestUnknownModeOfRoot(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -95,7 +96,8 @@ func TestUnknownModeOfRoot(t *testing.T) {
 	}
 }
 
-// After an action with a loss, each further undo named the same loss again and did nothing.
+// After the undo of an action with a loss, each further undo used to report the same loss again and
+// did nothing else.
 func TestUndoPassesOverWhatIsLost(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr

@@ -201,8 +201,8 @@ func (p Planner) lastUndone(passed map[string]bool) (id string, merged map[store
 			continue
 		}
 		if of.Kind == store.PlanRedo {
-			// Paths that it left alone may be redone with --merge or --force until something else
-			// is undone.
+			// Paths that this redo left alone may be redone with --merge or --force until something
+			// else is undone.
 			left := len(of.Conflicts)+len(of.Lost)+len(of.Failed) > 0
 			if newest && left && !passed[of.Of] {
 				merged, err = p.mergedBy(plans, of.Of)
@@ -223,8 +223,8 @@ func (p Planner) lastUndone(passed map[string]bool) (id string, merged map[store
 	return "", nil, fmt.Errorf("nothing to redo: %w", store.ErrNotFound)
 }
 
-// mergedBy returns the paths that the newest redos restored in a merge, if all of them redid the
-// given plan.
+// mergedBy returns the paths that the newest redos restored in a merge, as far back as all plans
+// are redos of the given plan.
 func (p Planner) mergedBy(plans []store.Plan, id string) (map[store.Path]bool, error) {
 	merged := map[store.Path]bool{}
 	for _, head := range plans { // newest first
@@ -295,8 +295,8 @@ func (m *maker) all(f store.Filter) (vs []*store.Version, err error) {
 // or restore changed, which only redo reverses.
 func act(v *store.Version) bool { return v.Plan == "" || v.Actor.Session != "" }
 
-// selected returns the versions that a query selects. It never selects an action in tried
-// as the last one.
+// selected returns the versions that a query selects, and their description. For a query with Last,
+// it skips the actions in tried.
 func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, error) {
 	f := q.Select
 	f.Path, f.Baselines = "", false
@@ -347,9 +347,9 @@ func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, err
 	return sel, title, nil
 }
 
-// takeOut determines the value of each cell without the selected versions. A version by which a
-// plan restored an earlier one counts as the earlier one, unless it is selected itself. For the
-// redo of a plan, all versions of the plan are selected.
+// takeOut determines the value that each cell would have without the selected versions. A version
+// by which a plan restored an earlier version counts as the earlier one, unless it is itself
+// selected. For the redo of a plan, all versions of the plan are selected.
 func (m *maker) takeOut(sel selection, q Query) (*aims, error) {
 	paths, oldest := sel.paths(), sel.oldest()
 	if m.requested != nil {
@@ -444,8 +444,8 @@ const (
 	manyCandidates = 4096
 )
 
-// lastAction returns the newest version that counts and is still in effect. A version that was
-// redone is as new as the redo.
+// lastAction returns the newest version that counts and is still in effect. A redone version counts
+// as being as new as its redo.
 func (m *maker) lastAction(f store.Filter, globs []string, tried map[uint64]bool) (last store.Version, err error) {
 	var some []store.Version
 	most := fewCandidates
@@ -493,7 +493,7 @@ func (m *maker) lastOf(some []store.Version, f store.Filter, tried map[uint64]bo
 		return last, err
 	}
 	counts := map[uint64]bool{}             // versions with an effective fact
-	brought := map[uint64][]store.Version{} // the versions in effect that a plan's version restored
+	brought := map[uint64][]store.Version{} // for a plan's version, the versions that it restored and that are in effect
 	for _, c := range h.cells() {
 		top := len(c.facts) - 1
 		if j := h.effective(c, top); j >= 0 && j != top && c.facts[j].v.Plan == "" {

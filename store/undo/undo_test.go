@@ -92,8 +92,8 @@ func (c *scene) want(p store.Path, data string) {
 	}
 }
 
-// This is the story that people complain about: an agent's shell command edits, deletes and moves
-// files, including some that git does not know.
+// This is what people complain about most: an agent's shell command edits, deletes and moves files,
+// including some that git does not know.
 func TestUndoSession(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -275,8 +275,8 @@ func TestRevert(t *testing.T) {
 	}
 }
 
-// If a file was deleted and came back, a step back does not lead to the moment when it was gone.
-// After an undo, it does not lead to what was undone. Versions under an earlier name are steps too.
+// A revert by a number of steps never leads to a state in which the file did not exist, or to one
+// that was undone. Versions under an earlier name count as steps too.
 func TestRevertNeverDeletes(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -312,7 +312,7 @@ func TestRevertNeverDeletes(t *testing.T) {
 	revert("b", "1")
 }
 
-// What cannot be restored is reported and not guessed.
+// Contents that cannot be restored are reported as lost, not guessed.
 func TestLost(t *testing.T) {
 	s := storetest.Fresh(t)
 	big := storetest.Told(store.OpBaseline, "big", "", storetest.FileMode)
@@ -466,8 +466,8 @@ func TestTitleNamesTheSession(t *testing.T) {
 	}
 }
 
-// A directory is restored at a name where there is now a file that belongs in it. To make room for
-// the file, the plan used to make the directory, set it aside, and make it once more.
+// A directory is restored to a name that a file has now, and that file belongs in the directory.
+// The plan used to make the directory, rename it to make room for the file, and make it once more.
 func TestDirectoryWhereItsFileIs(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr

@@ -13,8 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Two undos are followed by two redos. The second redo found that the later undo and the first redo
-// had made newer versions than its own plan. So it left all paths alone as "changed since".
+// Two undos are followed by two redos. The later undo and the first redo have made newer versions
+// than the plan that the second redo reverses. So the second redo used to leave all paths alone as
+// "changed since".
 func TestRedoOfTwoUndos(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -83,8 +84,8 @@ func TestRedoAfterRefusedPlans(t *testing.T) {
 	c.want("a", "1\n")
 }
 
-// An undo right after a redo undid what had been done between the first undo and the redo, instead
-// of what had been redone.
+// An undo right after a redo used to undo what had been done between the first undo and the redo,
+// instead of what had been redone.
 func TestUndoAfterRedo(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -120,7 +121,7 @@ func TestUndoAfterRedo(t *testing.T) {
 }
 
 // An ignored file is recorded only just before it is removed, and not even then if it has another
-// name. An undo nevertheless said that everything was done.
+// name. Nevertheless, an undo used to say that everything was done.
 func TestUndoNamesWhatItCannotBringBack(t *testing.T) {
 	c := newScene(t)
 	c.as("", "vim", "", 5).do(c.tr.Write("other", "x\n"))
@@ -133,8 +134,8 @@ func TestUndoNamesWhatItCannotBringBack(t *testing.T) {
 	}
 }
 
-// A link that had never been recorded was renamed. An undo of the rename deleted the link, because
-// its target was not known, and the redo could not make it again.
+// A link that had never been recorded was renamed. An undo of the rename used to delete the link,
+// because its target was not known, and the redo could not make it again.
 func TestRenameOfUnknownLink(t *testing.T) {
 	for _, target := range []string{"there", ""} {
 		c := newScene(t)
@@ -199,8 +200,8 @@ func TestUndoOfFileFoundBeforeItsMaking(t *testing.T) {
 	}
 }
 
-// A directory was made and moved, and then somebody else put something into it. An undo used to
-// move it back and then remove it with everything in it.
+// Session A made a directory, B put something into it, and A moved it. An undo of A's changes used
+// to move the directory back and then remove it with everything in it.
 func TestUndoBringsTheDirectoryOfOthers(t *testing.T) {
 	for name, moves := range map[string]func(tr *storetest.Tree) []store.Change{
 		"renamed":       func(tr *storetest.Tree) []store.Change { return []store.Change{tr.Rename("d", "e")} },
@@ -247,8 +248,8 @@ func TestUndoBringsTheDirectoryOfOthers(t *testing.T) {
 	}
 }
 
-// A sed -i that found nothing replaced the file by one with the same content. Earlier changes of
-// the file could then not be undone any more: "changed since by sed".
+// A sed -i that finds nothing replaces the file by one with the same content. Earlier changes of
+// the file could then no longer be undone, because they counted as "changed since by sed".
 func TestUndoOfWhatWasWrittenAgain(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -266,9 +267,9 @@ func TestUndoOfWhatWasWrittenAgain(t *testing.T) {
 	}
 }
 
-// Files that were changed and then restored by another change kept the time of that change, so
-// everything that depends on them was built again. Now the undo restores the old time. The redo,
-// which used to do nothing, restores the new one.
+// If a session changed a file and then wrote the old content again, an undo used to keep the new
+// time of the file, so everything that depends on the file was built again. Now the undo restores
+// the old time. The redo, which used to do nothing, restores the new one.
 func TestUndoGivesTimesBack(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -314,8 +315,8 @@ func TestUndoGivesTimesBack(t *testing.T) {
 }
 
 // An undo restored contents, and then the versions that first had them were pruned. The next undo
-// looked for the contents in those versions and reported them as lost, although the versions of the
-// first undo had them.
+// used to look for the contents in those versions and reported them as lost, although the versions
+// made by the first undo had them.
 func TestUndoOfWhatAnUndoBroughtBack(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -343,7 +344,7 @@ func TestUndoOfWhatAnUndoBroughtBack(t *testing.T) {
 	}
 }
 
-// A redo found that somebody had meanwhile written the content that it should restore. It gave the
+// Somebody has already written the content that a redo should restore. The redo used to give the
 // file the old time, so the undone plan counted as redone.
 func TestRedoLeavesTheTimeOfOthers(t *testing.T) {
 	c := newScene(t)
@@ -359,8 +360,9 @@ func TestRedoLeavesTheTimeOfOthers(t *testing.T) {
 	}
 }
 
-// An undo made a directory writable before removing it, and others had written something after the
-// undo was planned. After the redo, an undo of the directory's mode used to do nothing.
+// An undo makes a directory writable before it removes it, and somebody else writes a file after
+// the undo was planned. After a redo, an undo of an earlier change of the directory's mode used to
+// do nothing.
 func TestUndoOfModeOfDirectoryBroughtBack(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr

@@ -47,7 +47,7 @@ func TestUndoOfPathTakesWholeSave(t *testing.T) {
 }
 
 // A session changed a file twice, and another session changed it in between. An undo of the first
-// session used to leave its older change alone without a message.
+// session used to leave its older change alone without reporting that.
 func TestUndoBelowOthers(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -101,7 +101,7 @@ func TestUndoBelowOthers(t *testing.T) {
 }
 
 // A step that fails leaves traces of its own in the history, such as a file that was made and
-// removed again on a full disk. A second undo used to take this for a removal by somebody else.
+// removed again on a full disk. A second undo used to take the removal for one by somebody else.
 func TestUndoAgainAfterAFailedStep(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -125,8 +125,8 @@ func TestUndoAgainAfterAFailedStep(t *testing.T) {
 	c.want("r", "kept\n")
 }
 
-// Half of the removal of a directory used to be forgotten if one of the names in it was already
-// gone.
+// The removal of a directory used to be recorded for only some of the names in it if one of them
+// was already gone.
 func TestRmdirOfMoreThanIsLive(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -140,8 +140,9 @@ func TestRmdirOfMoreThanIsLive(t *testing.T) {
 	}
 }
 
-// A directory leaves the history as a whole, as by a move into a git directory, and a directory in it is
-// known only by a file. The undo used to have no step that makes the inner directory, so a redo left it.
+// A directory disappears from the history as a whole, as it does when it is moved into a git
+// directory. A directory in it is known only because it contains a file. The undo used to have no
+// step that makes the inner directory, so a redo did not remove it.
 func TestUndoMakesADirectoryKnownByAFileInIt(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -159,8 +160,8 @@ func TestUndoMakesADirectoryKnownByAFileInIt(t *testing.T) {
 	}
 }
 
-// If nothing was left of the newest action, undo had nothing to do, however often it was requested,
-// and the actions before it could not be undone.
+// If nothing was left of the newest action, an undo of the last action used to do nothing, however
+// often it was requested. So the actions before it could not be undone.
 func TestUndoPassesByWhatLeftNothing(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -172,7 +173,8 @@ func TestUndoPassesByWhatLeftNothing(t *testing.T) {
 }
 
 // A process removed a directory and renamed another one, which it had filled, to its place. The
-// planner lost the files: an undo looked for them under the name from before the rename.
+// planner used to look for the files under the name from before the rename, and so did not find
+// them.
 func TestUndoOfDirectoryReplacedByAFullOne(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -195,8 +197,8 @@ func TestUndoOfDirectoryReplacedByAFullOne(t *testing.T) {
 	}
 }
 
-// The history did not know that somebody had made a directory again. The content of a file in it was
-// saved before it was removed, but an undo listed the file as lost.
+// Somebody made a directory again, but that is not in the history. The content of a file in it was
+// saved before the file was removed, but an undo used to list the file as lost.
 func TestUndoInUnknownDirectory(t *testing.T) {
 	for _, before := range []string{"", "write"} {
 		c := newScene(t)
@@ -240,8 +242,8 @@ func TestUndoInUnknownDirectory(t *testing.T) {
 	}
 }
 
-// A process renamed a file over another one and then back. In the planner, each of two nodes was
-// then merged into the other, and the planner never ended.
+// A process renamed a file over another one and then back. The planner used to merge each of the
+// two nodes into the other, and then ran forever.
 func TestUndoOfSaveThatIsRenamedBack(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -263,9 +265,9 @@ func TestUndoOfSaveThatIsRenamedBack(t *testing.T) {
 	}
 }
 
-// Session A made a directory, and moved B's directory out of it. The outer directory stays for the
-// inner one, so the undo can move the inner one back. The planner used to decide about both at
-// once, and left the inner one where it was.
+// Session A made a directory, and moved B's directory out of it. An undo moves the inner directory
+// back, and keeps the outer one for it. The planner used to decide about both at the same time, and
+// left the inner one where it was.
 func TestUndoOfMoveOutOfDirectoryThatStays(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -278,8 +280,9 @@ func TestUndoOfMoveOutOfDirectoryThatStays(t *testing.T) {
 	c.want("c/a/f", "f\n")
 }
 
-// B wrote to a file that A had made, and A renamed the file. If an earlier undo that concerned the
-// file's first name was then redone, an undo of A's changes neither restored nor reported the file.
+// B wrote to a file that A had made, and A renamed the file. Then a redo reversed an earlier undo
+// that concerned the file's first name. After that, an undo of A's changes used to neither restore
+// nor report the file.
 func TestUndoKeepsWhatOthersWroteBeforeARename(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -299,9 +302,9 @@ func TestUndoKeepsWhatOthersWroteBeforeARename(t *testing.T) {
 	c.want("b", "of B\n")
 }
 
-// A pipe changed places with a directory. The undo removed the pipe, which the redo cannot make
-// again. So the redo left the directory where it was, although it could have moved it. After a redo
-// that moves the directory, an undo moves it back.
+// A pipe was exchanged with a directory. The undo removes the pipe, and the redo cannot make it
+// again. The redo used to leave the directory where it was, although it could have moved it. An
+// undo of the redo moves the directory back.
 func TestRedoOfExchangeWithAPipe(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -320,8 +323,8 @@ func TestRedoOfExchangeWithAPipe(t *testing.T) {
 }
 
 // Directories were moved into each other, so that each ended up in one that had been next to it or
-// below it. The planner moved one of them to its place as part of another move, and then tried to
-// move it again from its old place. So the redo ended in a panic.
+// below it. The planner used to move one of them to its place as part of another move, and then
+// tried to move it again from its old place. So the redo ended in a panic.
 func TestRedoOfDirectoriesMovedIntoEachOther(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -345,8 +348,8 @@ func TestRedoOfDirectoriesMovedIntoEachOther(t *testing.T) {
 	}
 }
 
-// If a directory had been renamed, a restore of a path in it used to find the file unchanged or not at
-// all, and listed nothing.
+// If a directory had been renamed, a restore of a path in it used to do nothing, and listed no
+// conflict.
 func TestRestoreBelowRenamedDirectory(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -359,8 +362,8 @@ func TestRestoreBelowRenamedDirectory(t *testing.T) {
 	}
 }
 
-// A restore of a directory that had been renamed moved it back, and left the new content of a file
-// that had been changed under the directory's new name.
+// A restore of a renamed directory used to move it back, but did not restore a file that had been
+// changed under the directory's new name.
 func TestRestoreOfRenamedDirectory(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -380,8 +383,8 @@ func TestRestoreOfRenamedDirectory(t *testing.T) {
 	}
 }
 
-// A requested file stays in a directory that the same undo moves back. The list used to name the path
-// that the file had before the undo, where nothing is afterwards.
+// A requested file stays in a directory that the same undo moves back. The conflict used to have
+// the path that the file had before the undo, although nothing is there afterwards.
 func TestStayingFileIsNamedByItsPathAfterUndo(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -396,8 +399,8 @@ func TestStayingFileIsNamedByItsPathAfterUndo(t *testing.T) {
 	}
 }
 
-// A step that moves a directory says how many files move with it, also those that somebody else has
-// made there since.
+// A step that moves a directory contains the number of files that move with it, including those
+// that somebody else has made there since.
 func TestMoveOfDirectoryCountsItsFiles(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -414,9 +417,9 @@ func TestMoveOfDirectoryCountsItsFiles(t *testing.T) {
 	}
 }
 
-// TestExcludedInDirectoryOfItsOwn: a session makes a directory, and removes something excluded in it,
-// as git clone and rm -rf .git do. Nothing is lost, because there was nothing before the session. What
-// others had in an excluded directory is lost.
+// TestExcludedInDirectoryOfItsOwn: a session makes a directory, and removes something excluded in
+// it, as git clone and rm -rf .git do. Nothing is lost, because there was nothing before the
+// session. If the session removes something excluded from an older directory, that is lost.
 func TestExcludedInDirectoryOfItsOwn(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -439,9 +442,9 @@ func TestExcludedInDirectoryOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestLeavesDirectoryWhole: a directory that must stay, as a repository must, stays with everything in
-// it, also under the name that it has after the undo of a rename. What the session moved into it goes
-// back, and what should get its name stays where it is.
+// TestLeavesDirectoryWhole: a directory that must stay, such as a repository, stays with everything
+// in it, even if the undo of a rename gives it another name. Files that the session moved into it
+// are moved back. A file that should get its name stays where it is.
 func TestLeavesDirectoryWhole(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr

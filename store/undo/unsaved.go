@@ -13,8 +13,9 @@ func notSaved(v store.Version) bool {
 	return v.NoContent != "" && (v.Op == store.OpRmdir || v.Excluded())
 }
 
-// nameUnsaved lists as lost what a version removed without saving it, unless a version that is undone
-// as well made the directory that it was in. Before that version, nothing was there.
+// nameUnsaved lists as lost what version v removed without saving it. It does nothing if the
+// directory around it was made by a version that is undone too, because before that nothing was
+// there.
 func (m *maker) nameUnsaved(h *past, undone func(seq uint64) bool, v store.Version) {
 	if dir := h.excludedIn[v.Seq]; dir != nil && undone(dir.made.Seq) {
 		return

@@ -94,7 +94,7 @@ func Mask(args []string) []string {
 	return out
 }
 
-// second masks the argument after -H, or after -u, which may be a user with a password.
+// second masks the argument after -H, a header, or after -u, a user perhaps with a password.
 func second(option, arg string) string {
 	if strings.HasPrefix(strings.ToLower(option), "-h") || option == "--header" {
 		return Text(arg)
@@ -152,8 +152,8 @@ func Text(s string) string {
 	return strings.Join(parts, "")
 }
 
-// command masks one simple command of a script. The separator after the command is kept. secretFile reports whether the
-// command names a file with secrets.
+// command masks one simple command of a script, and keeps the separator after it. secretFile
+// reports whether the command names a file with secrets.
 func command(s string) (masked string, secretFile bool) {
 	words := split(s)
 	program := -1

@@ -15,9 +15,9 @@ import (
 	"unicode"
 )
 
-// Outside returns the git directory that a work tree's ".git" file or link names, if that directory
-// is outside the work tree, as for linked worktrees and separate git directories. Otherwise it
-// returns "".
+// Outside returns the git directory to which a work tree's ".git" file or link points, if that
+// directory is outside the work tree, as for linked worktrees and separate git directories.
+// Otherwise it returns "".
 func Outside(tree string) string {
 	at := gitFileTarget(tree)
 	if _, in := below(tree, at); in {
@@ -47,7 +47,7 @@ func SeparateGitDir(tree string) (dir string, inside bool) {
 	return at, in
 }
 
-// gitFileTarget returns the path that a work tree's ".git" file or link names, or "".
+// gitFileTarget returns the path to which a work tree's ".git" file or link points, or "".
 func gitFileTarget(tree string) string {
 	name := filepath.Join(tree, ".git")
 	at, err := os.Readlink(name)
@@ -113,8 +113,8 @@ func IsID(s string) bool {
 	return (len(s) == 40 || len(s) == 64) && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// Is reports whether git would treat a directory as a git directory: a bare repository, one that a
-// ".git" file names, or that of a linked worktree. lstat examines a name in the directory.
+// Is reports whether git would treat a directory as a git directory: a bare repository, one to
+// which a ".git" file points, or that of a linked worktree. lstat examines a name in the directory.
 func Is(lstat func(name string) (fs.FileInfo, error)) bool {
 	if _, err := lstat("HEAD"); err != nil {
 		return false

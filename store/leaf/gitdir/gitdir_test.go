@@ -44,7 +44,7 @@ func TestDirectories(t *testing.T) {
 	}
 }
 
-// Outside returns the git directory that the ".git" file of a work tree names.
+// Outside returns the git directory to which the ".git" file of a work tree points.
 func TestOutside(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"gitdir: /r/.git/worktrees/t\n", "/r/.git/worktrees/t"},

@@ -97,8 +97,8 @@ func (s *snapshot) indexed(in *dir, p string) bool {
 
 // Reload drops the rules that a changed file may affect (see IsRuleFile). They are read again when
 // needed. Rules of other directories stay cached, because a large tree of packages has thousands of
-// rule files. Reload returns the directories that were tracked and that the new rules exclude, without
-// those in their subtrees.
+// rule files. Reload returns the directories that were tracked and that the new rules exclude. It
+// omits directories in the subtree of another one that it returns.
 func (m *Matcher) Reload(p string) (nowExcluded []string) {
 	candidates := m.mayBeExcluded(p)
 	m.dropRules(p)
@@ -302,7 +302,7 @@ func (s *snapshot) classify(in *dir, name, p string, isDir bool) (c Class, own b
 	if bro == matched {
 		return Excluded, true
 	}
-	if !isDir && in.marks && slices.Contains(marks, name) { // a mark decides about its directory
+	if !isDir && in.marks && slices.Contains(marks, name) { // a mark itself is not excluded, because it decides the class of its directory
 		return Ignored, false
 	}
 	if in.class == Excluded || mac && bro != negated && ofMacOS(name) {

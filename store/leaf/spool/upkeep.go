@@ -139,7 +139,7 @@ func (w *Writer) Sync(upTo uint64) error {
 	return nil
 }
 
-// reservation is the content of the file "reserve". It names the first Seq and content file number
+// reservation is the content of the file "reserve". It holds the lowest Seq and content file number
 // that were certainly never used, even if a power loss removed records from the log.
 type reservation struct {
 	boot string

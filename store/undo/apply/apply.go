@@ -132,10 +132,10 @@ type execution struct {
 	// mu guards the fields below and serialises work.After.
 	mu    sync.Mutex
 	res   Result
-	unfit map[string]string // paths where a move failed and another file is, with the path that should have been moved there
+	unfit map[string]string // paths to which a move failed and that hold another file, with the path that should have been moved there
 }
 
-// alone reports whether a step changes which file a name refers to, or what may be done in the
+// alone reports whether a step changes which file a name refers to, or the access rights of the
 // project's root. Such a step must not run concurrently with others.
 func alone(s *wire.PlanStep) bool {
 	switch s.Do {
@@ -163,8 +163,8 @@ func (t touched) meet(name []byte) bool {
 	return t[string(name)]
 }
 
-// piece is the number of steps for which one goroutine fetches the contents at a time, and which it
-// carries out. If the next step is in another directory, a piece ends at half that number.
+// piece is the number of steps that one goroutine gets at a time. It fetches their contents
+// together. If the next step is in another directory, the goroutine gets only half that number.
 // Goroutines that create files in one directory wait for each other.
 const piece = 32
 
@@ -328,8 +328,8 @@ func (c *execution) inPlace(s *wire.PlanStep) error {
 	return nil
 }
 
-// notMoved notes that a step failed to move from to the path to. If something is at to, it is
-// another file or directory. The caller holds mu.
+// notMoved records that a step failed to move the path from. If something exists at the
+// destination, it is another file or directory. The caller holds mu.
 func (c *execution) notMoved(from, to string) {
 	if _, err := c.places.root.Lstat(to); err == nil {
 		c.unfit[to] = from

@@ -191,8 +191,8 @@ func TestHardLinksStayLinked(t *testing.T) {
 	}
 }
 
-// ln -f had made b another name of the file a. The plan restores b as a separate file, and a and c
-// stay one file.
+// Because of ln -f, b is another name of the file a. The plan restores b as a separate file, and a
+// and c remain one file.
 func TestHardLinksAreParted(t *testing.T) {
 	dir := t.TempDir()
 	write(t, "new", dir, "a")
@@ -318,8 +318,8 @@ func TestWrongStoredContentIsRefused(t *testing.T) {
 	}
 }
 
-// A step waits for earlier steps whose paths it affects: a file that makes room for a directory,
-// more nested directories than may be open at once, and steps that follow a removal.
+// A step waits for earlier steps that affect its path. Here a file makes room for a directory, more
+// nested directories are made than may be open at once, and steps follow a removal.
 func TestStepsWaitForThoseTheyMeet(t *testing.T) {
 	dir := t.TempDir()
 	write(t, "in the way", dir, "d")
@@ -362,10 +362,11 @@ func TestStepsWaitForThoseTheyMeet(t *testing.T) {
 	}
 }
 
-// A process that is killed while it writes a file under its final name leaves an incomplete file,
-// and whoever resumes the plan writes it again. A file with any other text is left alone. If the
-// plan is not resumed, nothing is changed. A file with several names is always written in this way.
-// Such a file used to stay empty, and the next undo reported it as changed by others.
+// A process that is killed while it writes a file under its final name leaves an incomplete file.
+// Whoever resumes the plan writes that file again, but leaves a file with any other text alone. If
+// the plan is not resumed, nothing is changed. A file with several names is always written under
+// its final name. Such a file used to stay empty, and the next undo reported it as changed by
+// others.
 func TestResumeOfABegunFile(t *testing.T) {
 	for _, c := range []struct {
 		name, there string
@@ -404,7 +405,8 @@ func TestResumeOfABegunFile(t *testing.T) {
 }
 
 // A file without content is identified by its kind, and a link by its target as well. If somebody
-// has put a file there since the plan was made, without a mount that saw it, the file stays.
+// has put another file there since the plan was made, that file stays, even if no mount has
+// recorded it.
 func TestOtherKindIsLeftAlone(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"link", "relinked", "pipe", "moved", "same"} {
@@ -468,8 +470,8 @@ func TestModeOfRoot(t *testing.T) {
 	}
 }
 
-// The next git command runs what is in a git directory. So no plan, wherever it comes from,
-// writes there or outside of the project.
+// The next git command runs programs that are in a git directory. So no plan, wherever it comes
+// from, writes there or outside of the project.
 func TestNeverIntoGitOrElsewhere(t *testing.T) {
 	base := t.TempDir()
 	dir := filepath.Join(base, "p")
@@ -529,7 +531,7 @@ func listing(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// The owner and mode of a link used to be set on the file that the link names, which everybody
+// The owner and mode of a link used to be set on the file to which the link points, which everybody
 // could then read and write.
 func TestOwnerOfALinkIsTheLinks(t *testing.T) {
 	dir := t.TempDir()

@@ -13,8 +13,8 @@ import (
 )
 
 // wanted returns the extended attributes, including access control lists, that the step's file
-// should get. They come from the history or else from the replaced file. known is true if the file
-// cannot have other attributes.
+// should get. They come from the history or else from the replaced file. known is true if the new
+// file can have no attributes except these.
 func (w *worker) wanted(replaces bool) (set attrs.Set, known bool) {
 	set = attrs.Set(w.step.Attrs)
 	if set != "" {

@@ -68,7 +68,7 @@ func parts(body []byte, sizes []int) ([][]byte, error) {
 }
 
 // Resume completes the plans of killed processes, because the user had agreed to them. It leaves
-// files that have changed meanwhile alone. It calls ended for each plan.
+// alone files that have changed since. It calls ended for each plan.
 func Resume(ctx context.Context, ask Ask, dir string, work Work, ended func(head, p wire.Plan, res Result)) error {
 	var open wire.OpenPlans
 	if _, err := ask(ctx, wire.MPlanOpen, wire.Empty{}, nil, &open); err != nil {

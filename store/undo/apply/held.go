@@ -120,8 +120,8 @@ var (
 	sqliteParts = []string{"-wal", "-journal", "-shm"}
 )
 
-// withLog returns an error if the plan restores a database without its log. SQLite would apply the
-// changes in the log to the older content.
+// withLog returns an error if the plan changes a database but not its log, because SQLite would
+// apply the changes in the log to the older content.
 func (w *worker) withLog(content []byte) error {
 	if !bytes.HasPrefix(content, sqliteMagic) {
 		head := make([]byte, len(sqliteMagic))
@@ -144,8 +144,8 @@ func (w *worker) withLog(content []byte) error {
 // errLog is the error of withLog.
 var errLog = errors.New("its log holds changes that this plan does not undo and that would be applied to the older content; restore both files, or close the database properly first")
 
-// withDatabase returns an error if the step changes the log of a database that is open or that the
-// plan does not change.
+// withDatabase returns an error if the step changes the log of a database that a process has open
+// for writing.
 func (w *worker) withDatabase() error {
 	for _, part := range sqliteParts {
 		base, ok := strings.CutSuffix(w.name, part)
@@ -190,8 +190,8 @@ func (c *execution) takes(path string) bool {
 	return false
 }
 
-// Preview turns steps of a plan into conflicts. These are the steps that Plan would skip because
-// another process has the file open for writing.
+// Preview turns the steps that Plan would skip, because another process has the file open for
+// writing, into conflicts.
 func Preview(dir string, p *wire.Plan, force bool) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -222,7 +222,7 @@ func Preview(dir string, p *wire.Plan, force bool) error {
 }
 
 // preview returns an error if the step would be skipped because the file is open for writing.
-// exists is false if the path cannot exist.
+// exists is false if the path does not exist.
 func (w *worker) preview() (exists bool, err error) {
 	defer w.release()
 	fi, err := w.root.Lstat(w.name)

@@ -18,16 +18,16 @@ const (
 	bits  = fs.ModePerm | setID | fs.ModeSticky
 )
 
-// holder says which parts of the step's ownership a file has.
+// holder describes which parts of the step's ownership a file has.
 type holder struct {
 	uid, gid bool // the file has the step's owner, the step's group
 	fresh    bool // no other process can have opened the file
 	mode     fs.FileMode
 }
 
-// whose returns the owner that the file should get. It is the step's owner. If root undoes
-// something for a user, it is the owner of the replaced file or else of its directory. ok is false
-// if no owner has to be set.
+// whose returns the owner that the file should get. It is the owner that the step contains. Without
+// one, if root undoes something for a user, it is the owner of the replaced file or else of its
+// directory. ok is false if no owner has to be set.
 func (w *worker) whose(old fs.FileInfo) (uid, gid int, ok bool) {
 	if w.step.Owned {
 		return int(w.step.UID), int(w.step.GID), true

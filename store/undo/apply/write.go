@@ -32,9 +32,10 @@ func (w *worker) create(content []byte) error {
 }
 
 // begun reports whether the file holds only the beginning of content because a process was killed
-// while writing it. The file's time must then be the time of writing. If several is set, the file must
-// have several names, which means that it is written in place. Otherwise it must have one.
-// resultExists handles a file with the whole content. (The kernel's clock for files is slightly behind.)
+// while writing it. The file must not be older than the plan, except by a second, because the
+// kernel's clock for files is slightly behind. If several is set, the file must have several names,
+// and so was written in place. Otherwise it must have one. resultExists handles a file with the
+// whole content.
 func (w *worker) begun(content []byte, several bool) bool {
 	fi, err := w.root.Lstat(w.name)
 	if err != nil || !fi.Mode().IsRegular() || links(fi) > 1 != several {

@@ -118,7 +118,7 @@ func (at Place) Plan(ctx context.Context, p wire.GitPlan, files func() error, go
 }
 
 // prepare moves renamed directories back and takes the locks. late holds the steps whose directory
-// is missing. No process can hold a lock there.
+// is missing, so that no process can hold a lock in it.
 func (w *work) prepare(ctx context.Context, p wire.GitPlan) (rest []wire.GitStep, late map[int]bool, err error) {
 	for _, s := range p.Steps {
 		name := string(s.Path)

@@ -18,7 +18,7 @@ import (
 	"cachebro/store/wire/visible"
 )
 
-// Lost is a commit that a ref once named and that no ref or stash reaches now.
+// Lost is a commit to which a ref once pointed and that no ref or stash reaches now.
 type Lost struct {
 	wire.GitTip
 	Subject string `json:"subject"`
@@ -26,7 +26,7 @@ type Lost struct {
 	Command string `json:"command"`        // shell command that restores it
 }
 
-// Lost returns the lost commits among tips, which refs and reflogs once named.
+// Lost returns the lost commits among tips, which are commits that refs and reflogs once contained.
 func (at Place) Lost(ctx context.Context, tips []wire.GitTip) (all []Lost, err error) {
 	w, err := at.work()
 	if err != nil {
@@ -69,7 +69,7 @@ func (w *work) lostOf(ctx context.Context, dir string, tips []wire.GitTip) (all 
 	if err != nil {
 		return nil, err
 	}
-	// Only a reflog names the stashes other than the newest.
+	// All stashes except the newest are only in the reflog.
 	stashes, _ := w.ask(ctx, dir, true, nil, "rev-list", "-g", "refs/stash", "--")
 	var in strings.Builder
 	for id := range had {

@@ -191,7 +191,7 @@ func (w *work) git(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// unreachable returns the steps that would make a ref name a missing commit.
+// unreachable returns the steps that would make a ref point to a missing commit.
 func (w *work) unreachable(ctx context.Context, steps []wire.GitStep) map[string]bool {
 	bad := map[string]bool{}
 	of := map[string]map[string][]string{} // dir → commit → paths
