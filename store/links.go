@@ -9,8 +9,8 @@ import (
 )
 
 // This file maintains the names of files with several names (hard links), and their link counts. A
-// version holds the link count at its time. A new name of a file with 5,000 names would change the
-// newest versions of all of them, so they are not rewritten. Instead, one record per file holds the
+// version holds the link count at its time. Rewriting the newest version of every name for each new
+// name would cost too much for a file with 5,000 names. Instead, one record per file holds the
 // present count, and readers of a newest version take the count from it (see counted). When a name
 // gets a newer version, the count of that moment is written into the older one.
 
@@ -112,7 +112,7 @@ func (b *batch) name(st Stat, p Path) error {
 	return b.w.Set(keyLink(st, p), nil)
 }
 
-// names lists all recorded names of an inode except one.
+// names lists all recorded names of an inode except the given one.
 func (b *batch) names(st Stat, except Path) ([]Path, error) {
 	prefix := keyLinkPrefix(InodeOf(st))
 	it := b.w.Snapshot().NewIterator(badger.IteratorOptions{Prefix: prefix})

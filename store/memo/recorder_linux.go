@@ -240,7 +240,7 @@ func (r *recorder) input(n *notifier.Notice) {
 	}
 }
 
-// selinux reports whether the call is a library's check whether SELinux exists.
+// selinux reports whether the call is a library's check for SELinux.
 func (r *recorder) selinux(n *notifier.Notice) bool {
 	path, ok := notifier.PeekString(n.PID, n.Args[0])
 	return n.NR == unix.SYS_STATFS && ok && (path == "/sys/fs/selinux" || path == "/selinux")

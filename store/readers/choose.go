@@ -189,9 +189,9 @@ func (c *chooser) fresh(first, last int) effect {
 	return effect{pieces: []piece{c.piece(first, last)}, fresh: true}
 }
 
-// derived returns the effect of an answer from which the reader can derive the lines. It derives
-// them from the text that it holds and from the changes, if they are sent. The lines count as
-// delivered when the held text was.
+// derived returns the effect of an answer from which the reader can derive the lines. The reader
+// derives them from the text that it holds and from the changes, if they are sent. The lines count
+// as delivered when the held text was.
 func (c *chooser) derived(h proof, first, last int, changes bool) effect {
 	p := c.piece(first, last, h.deps...)
 	p.At, p.Mark = h.at, h.mark
