@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// creds are the credentials of this process.
 type creds struct {
 	uid, gid uint32
 	groups   []uint32

@@ -169,7 +169,6 @@ func (n *inode) below(d *inode) bool {
 	return false
 }
 
-// childPath returns the path of a name in the directory n.
 func (n *inode) childPath(name string) string {
 	p := n.LastPath()
 	if p == "" {

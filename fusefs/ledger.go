@@ -247,7 +247,6 @@ func classFor(size int) int {
 	return 1
 }
 
-// alloc returns a free slot of a class, or 0.
 func (l *ledger) alloc(class int) uint32 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -376,7 +375,6 @@ func (l *ledger) forget(n *inode) {
 	}
 }
 
-// flag sets or clears a flag of a node.
 func (l *ledger) flag(n *inode, flag uint32, on bool) {
 	if l == nil {
 		return
@@ -420,7 +418,6 @@ func (l *ledger) linkName(ref uint32) string {
 	return string(l.mem[at : at+int((*linkSlot)(l.at(ref)).size)])
 }
 
-// device adds the number given to a device.
 func (l *ledger) device(dev, number uint64) {
 	if l == nil || l.broken.Load() {
 		return

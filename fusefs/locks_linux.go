@@ -54,7 +54,6 @@ const (
 	maxLingerWait = 100 * time.Millisecond
 )
 
-// locking holds the locks of a mount.
 type locking struct {
 	mu      sync.Mutex // guards the fields below and those of lockedFile; held only over calls that do not block
 	files   map[*inode]*lockedFile
@@ -146,7 +145,6 @@ func (n *inode) uncached() bool {
 	return !shared
 }
 
-// isFlock reports whether a request comes from flock(2).
 func isFlock(in *fuse.LkIn) bool { return in.LkFlags&fuse.LK_FLOCK != 0 }
 
 // ofdLock converts the lock of a request to the form of fcntl(2).
@@ -158,7 +156,6 @@ func ofdLock(lk *fuse.FileLock) unix.Flock_t {
 	return fl
 }
 
-// wholeFile returns an OFD lock of a whole file.
 func wholeFile(typ int16) unix.Flock_t { return unix.Flock_t{Type: typ} }
 
 // setOFD takes or releases an OFD lock without waiting.
@@ -246,7 +243,6 @@ func (o *overlay) SetLkw(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
 	return st
 }
 
-// lock carries out SETLK or SETLKW.
 func (o *overlay) lock(in *fuse.LkIn, wait bool) fuse.Status {
 	h := o.handles.get(in.Fh)
 	if h == nil || h.fd < 0 || !h.acquire() {

@@ -112,7 +112,6 @@ func (d *device) handshake() error {
 	}
 }
 
-// start starts the first loop and watch.
 func (d *device) start() {
 	d.more, d.ended, d.woken = make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
 	d.spawn()
@@ -255,7 +254,6 @@ func (d *device) loop() {
 // releasing reports whether a RELEASE was read and not handled yet.
 func (d *device) releasing() bool { return d.counts[opRelease].Load() != d.released.Load() }
 
-// next reads a request.
 func (d *device) next(in []byte) (int, error) {
 	if !readersInTurn {
 		return unix.Read(d.fd, in)

@@ -151,7 +151,6 @@ func helper() (string, error) {
 	return "", ErrNoHelper
 }
 
-// helperError makes one error from the helper's output and exit status.
 func helperError(stderr string, err error) error {
 	msg := strings.TrimSpace(stderr)
 	switch {
@@ -205,7 +204,6 @@ func unmount(mountpoint string, lazy bool) error {
 const capabilities = fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_NO_OPENDIR_SUPPORT |
 	fuse.CAP_HANDLE_KILLPRIV_V2 | fuse.CAP_ASYNC_DIO | fuse.CAP_HAS_RESEND
 
-// capabilitiesOf returns 0: no capability depends on the source.
 func capabilitiesOf(int) uint64 { return 0 }
 
 // resending holds the INIT flags of a kernel that can resend unanswered requests.

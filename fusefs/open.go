@@ -98,7 +98,6 @@ func (o *contents) opened(n *inode, fd int, flags uint32, c Caller, reads bool, 
 	out.Fh = o.addHandle(n, fd, flags, c, reads || flags&unix.O_ACCMODE == unix.O_RDWR, unique).fh
 }
 
-// openTrunc handles open(2) with O_TRUNC of an existing file.
 func (o *contents) openTrunc(cancel <-chan struct{}, n *inode, c Caller, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	n.order.Lock()
 	defer n.order.Unlock()

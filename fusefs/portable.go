@@ -19,7 +19,6 @@ import (
 // On this system, no thread takes on another user's identity. All changes of the source are made as
 // the user who mounted it, even changes by root.
 
-// creds are the credentials of this process.
 type creds struct {
 	uid  uint32
 	root bool
@@ -231,7 +230,6 @@ func macOptions(opt *Options) []string {
 // maxXattr limits the size of an extended attribute that is set in pieces.
 const maxXattr = 64 << 20
 
-// readXattr reads the whole value of an extended attribute.
 func readXattr(get func(dest []byte) (int, error)) ([]byte, error) {
 	n, err := get(nil)
 	if err != nil || n == 0 {

@@ -160,7 +160,6 @@ func readlink(dir int, name string) string {
 	return string(to)
 }
 
-// rename is one renameat2(2) in progress.
 type rename struct {
 	from, to           *inode // directories
 	fromName, toName   string // the old and the new name, in the directory's spelling

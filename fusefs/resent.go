@@ -114,7 +114,6 @@ func makes(op event.Op, mode uint32) bool {
 	return op == event.OpMknod
 }
 
-// stat returns the attributes stored in the attempt.
 func (t *attempt) stat() sys.Stat {
 	return sys.Stat{Stat: event.Stat{
 		Dev: t.a.dev, Ino: t.a.ino, Birth: t.a.birth,

@@ -88,7 +88,6 @@ func (s *Server) undo() {
 	unix.Close(s.dev.fd)
 }
 
-// serve starts answering requests.
 func (s *Server) serve() {
 	if runtime.GOMAXPROCS(0) < minProcs {
 		runtime.GOMAXPROCS(minProcs)
@@ -97,7 +96,6 @@ func (s *Server) serve() {
 	go s.finish()
 }
 
-// protocol returns the options negotiated with the kernel.
 func (s *Server) protocol() *fuse.MountOptions {
 	m := &fuse.MountOptions{
 		Name: fsSubtype, FsName: s.opt.Source.Name(),
@@ -275,12 +273,10 @@ func Unmount(mountpoint string) error {
 // open files, and all others see the covered directory. On darwin, the open files are closed.
 func Detach(mountpoint string) error { return unmount(mountpoint, true) }
 
-// escape escapes the characters that separate mount options.
 func escape(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `,`, `\,`).Replace(s)
 }
 
-// receive receives one descriptor from a Unix socket.
 func receive(sock, flags int) (int, error) {
 	oob := make([]byte, unix.CmsgSpace(4))
 	_, n, _, _, err := unix.Recvmsg(sock, make([]byte, 4), oob, flags)

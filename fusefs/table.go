@@ -54,7 +54,6 @@ func newTable() *table {
 
 func keyShard(k key) uint64 { return (k.ino ^ k.ino>>7) % shards }
 
-// get returns the inode with a node id, or nil.
 func (t *table) get(id uint64) *inode {
 	n, k, rests := t.look(id)
 	if rests {
@@ -199,7 +198,6 @@ func (t *handles) add(h *handle) {
 	t.put(h)
 }
 
-// put registers h under its number.
 func (t *handles) put(h *handle) {
 	s := &t.part[h.fh%shards]
 	s.Lock()
@@ -216,7 +214,6 @@ func (t *handles) get(fh uint64) *handle {
 	return h
 }
 
-// take removes and returns a handle, or nil.
 func (t *handles) take(fh uint64) *handle {
 	s := &t.part[fh%shards]
 	s.Lock()
@@ -244,7 +241,6 @@ type record struct {
 	mtime, ctime int64 // see seen
 }
 
-// recordChunk is how many records are allocated at once.
 const recordChunk = 256
 
 // records holds the records of one shard of keys.

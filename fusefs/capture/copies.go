@@ -195,7 +195,6 @@ func (c *copies) work() {
 // failure as a gap.
 func (c *copies) copy(j *job, later bool) bool { return c.copyBy(j, later, c.transfer) }
 
-// copyBy is like copy, but copies with the function transfer.
 func (c *copies) copyBy(j *job, later bool, transfer func(*job) error) bool {
 	err := c.roomy()
 	if err == nil {

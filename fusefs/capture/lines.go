@@ -36,7 +36,6 @@ type terminalID struct {
 	number  uint64
 }
 
-// terminal is a terminal with its present line.
 type terminal struct {
 	line     int64
 	activeAt int64 // ns of the last action

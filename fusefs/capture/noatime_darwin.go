@@ -5,7 +5,6 @@ import "syscall"
 // noAtime is 0, because no flag of Darwin preserves the access time.
 const noAtime = 0
 
-// ownFDs is the directory of our own descriptors.
 const ownFDs = "/dev/fd"
 
 func quiet(int) {}

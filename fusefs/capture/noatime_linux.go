@@ -9,7 +9,6 @@ import (
 // noAtime prevents our own reads from changing the access time.
 const noAtime = unix.O_NOATIME
 
-// ownFDs is the directory of our own descriptors.
 const ownFDs = "/proc/self/fd"
 
 // quiet prevents reads through a descriptor from changing the access time. It has no effect if

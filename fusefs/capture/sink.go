@@ -141,7 +141,6 @@ func (s *sink) isStopped() bool {
 	return s.stopped != ""
 }
 
-// fullReason returns why there is no room.
 func (s *sink) fullReason() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

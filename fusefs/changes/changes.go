@@ -60,7 +60,6 @@ type Tracker struct {
 	index   map[string]int       // the index of a path in entries
 }
 
-// entry is a change of a path.
 type entry struct {
 	path string // "" if a later entry replaced this one
 	gen  uint64

@@ -71,7 +71,6 @@ func databaseOf(pid int, dir string, own map[string]bool) (file, how string) {
 	return "", ""
 }
 
-// swapFile reports whether a file is one of Vim's swap files.
 func swapFile(name string) bool {
 	ok, _ := path.Match(".*.sw[a-p]", path.Base(name))
 	return ok

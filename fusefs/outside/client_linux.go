@@ -41,7 +41,6 @@ func dial(socket string) (int, error) {
 	return fd, nil
 }
 
-// ask sends one packet and waits for its reply.
 func ask(conn int, packet []byte, within time.Duration, fds ...int) error {
 	var rights []byte
 	if len(fds) > 0 {

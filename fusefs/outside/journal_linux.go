@@ -68,7 +68,6 @@ func openJournal(state string, log *slog.Logger) (*journal, *leftJournal, error)
 	return j, l, nil
 }
 
-// readSpool calls take for each record in a spool.
 func readSpool(dir string, take func(*spool.Record)) error {
 	r, err := spool.OpenReader(dir, spool.Position{})
 	if err != nil {
@@ -137,7 +136,6 @@ func (j *journal) addSettled(path string) {
 	j.add(&spool.Record{Kind: spool.KindDirty, Path: path, Idle: true})
 }
 
-// addCall adds an entry for a call on names.
 func (j *journal) addCall(o *op) {
 	if o.to.exists {
 		j.add(&spool.Record{Kind: spool.KindVersion, Op: event.OpBaseline, Path: o.to.path, Stat: o.to.st})
@@ -242,7 +240,6 @@ func (l *leftJournal) take(r *spool.Record) {
 	}
 }
 
-// caller returns the caller of a record.
 func (l *leftJournal) caller(r *spool.Record) fusefs.Caller {
 	return fusefs.Caller{PID: r.PID, UID: r.UID, Proc: l.process(processKey{r.PID, r.Start})}
 }

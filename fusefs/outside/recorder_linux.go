@@ -64,7 +64,6 @@ type rooted struct {
 	foundAt time.Time
 }
 
-// rootedFor is how long a rooted is valid.
 const rootedFor = 5 * time.Second
 
 // entry is a path that a tree has touched.
@@ -524,7 +523,6 @@ func (r *Recorder) byOtherNames(f *file, skip string) (all []*entry) {
 	return all
 }
 
-// change handles a change of mode, owner or attributes.
 func (r *Recorder) change(n *notifier.Notice, by fusefs.Caller, path string, follow bool, of origin) {
 	s, ok := r.resolver.resolve(n, path, follow)
 	if !ok || !s.exists || r.ownTemporary(s, of) || r.passedOver(s, isDir(s.st), of) {
@@ -659,7 +657,6 @@ func (r *Recorder) losing(e *entry, s spot, by fusefs.Caller, o event.Op) {
 	}
 }
 
-// move handles a rename or an exchange of two names.
 func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, flags uint64, of origin) {
 	a, ok := r.resolver.resolve(n, from, false)
 	b, ok2 := r.resolver.resolve(n, to, false)

@@ -149,7 +149,6 @@ func (p *place) each(fn func(*spool.Reader, *spool.Record)) {
 	}
 }
 
-// content returns the content in a record.
 func (p *place) content(r *spool.Reader, rec *spool.Record) string {
 	p.t.Helper()
 	b, err := r.Content(rec)

@@ -206,7 +206,6 @@ func spotAt(fd int, real, base string) (spot, bool) {
 	return s, true
 }
 
-// pathOf returns the path of a descriptor.
 func pathOf(fd int) (string, bool) {
 	var buf [unix.PathMax + 16]byte
 	n, err := unix.Readlink("/proc/self/fd/"+strconv.Itoa(fd), buf[:])

@@ -395,7 +395,6 @@ func relinkedAs(was, is event.Stat) event.Stat {
 	return was
 }
 
-// recordMove records a rename, or an exchange of two names.
 func (r *Recorder) recordMove(o *op, from, to event.Stat) {
 	a, b := o.a.rel(o.from.path), o.b.rel(o.to.path)
 	known := asCalled(o.from.st, to)

@@ -71,7 +71,6 @@ func (t *track) linked(of event.Inode) []string {
 	return t.links[of]
 }
 
-// openTrack opens the history of a root.
 func openTrack(root string, o Options) (_ *track, err error) {
 	state, err := o.Paths.MakeState(root)
 	if err != nil {
@@ -136,7 +135,6 @@ func (t *track) isUnrecorded(path string, dir bool) bool {
 	return !git || !dir && passing(rel)
 }
 
-// fileOf returns the file with these attributes at a path.
 func (t *track) fileOf(path string, st event.Stat) *file {
 	key := event.InodeOf(st)
 	f := t.files[key]

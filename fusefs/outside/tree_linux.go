@@ -47,7 +47,6 @@ const heldFor = 5 * time.Second
 // clockTick bounds how far the times of files are behind the clock.
 const clockTick = 50 * time.Millisecond
 
-// origin describes a tree.
 type origin struct {
 	began time.Time
 	ours  bool // the tree carries out a plan of ours, such as an undo
@@ -174,7 +173,6 @@ func (a *alarm) end() bool {
 	return a.rings
 }
 
-// check runs when the timer fires.
 func (a *alarm) check() {
 	a.mu.Lock()
 	id, rest := a.id, a.limit-time.Since(a.began)

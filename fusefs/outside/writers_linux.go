@@ -75,7 +75,6 @@ func (r *Recorder) holder(e *entry, st event.Stat) int {
 	return -1
 }
 
-// openFiles are the files that a process has open for writing.
 type openFiles struct {
 	paths   map[string]bool
 	unnamed map[event.Inode]bool // files that have lost the name under which they were opened

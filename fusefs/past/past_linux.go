@@ -200,7 +200,6 @@ var _ = (interface {
 
 func (d *directory) number() uint64 { return number(d.versions, d.seq, d.path) }
 
-// listing holds the entries of a directory.
 type listing struct {
 	all   []wire.PastEntry
 	index map[string]int // index in all, by name

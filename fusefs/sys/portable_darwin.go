@@ -24,7 +24,6 @@ func foreign(dir int, name string) bool {
 	return StatFD(dir, &here) == nil && StatAt(dir, name, &there) == nil && here.Dev != there.Dev && procfs.KernelDevice(int32(uint32(there.Dev)))
 }
 
-// spec returns the time in the form of utimensat(2).
 func (t Time) spec() unix.Timespec {
 	switch t.Nsec {
 	case bsdOmit:
@@ -97,7 +96,6 @@ func Mknod(dir int, name string, mode uint32, dev int) error {
 	return nil
 }
 
-// nameOf returns a path of the file that fd is open on.
 func nameOf(fd int) (string, error) {
 	buf := make([]byte, unix.PathMax)
 	_, _, errno := syscall.Syscall(unix.SYS_FCNTL, uintptr(fd), unix.F_GETPATH, uintptr(unsafe.Pointer(&buf[0])))

@@ -216,7 +216,6 @@ func (x *carrier) bring(c *cell) bool {
 	return true
 }
 
-// vacate empties an entry.
 func (x *carrier) vacate(c *cell) {
 	n := x.held(c)
 	switch {

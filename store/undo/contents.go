@@ -26,7 +26,6 @@ type place struct {
 	kept bool
 }
 
-// add adds a content that the plan makes, and returns its hash.
 func (c *contents) add(b []byte) store.Hash {
 	h := store.Hash(sha256.Sum256(b))
 	c.made[h] = append([]byte{}, b...) // not nil, even if empty

@@ -22,7 +22,6 @@ type aim struct {
 	part  bool   // single lines are left alone
 }
 
-// aims holds the aims of a plan.
 type aims struct {
 	h       *past
 	of      map[*cell]*aim
@@ -36,7 +35,6 @@ type aims struct {
 	undo    bool           // sel selects the facts to undo; if not set, it selects all facts after a moment
 }
 
-// after returns the value of a cell after the plan.
 func (a *aims) after(c *cell) value {
 	if g := a.of[c]; g != nil {
 		return g.want

@@ -13,7 +13,6 @@ func authorUnknown(v *store.Version) bool {
 	return v.Plan == "" && (v.Op == store.OpBaseline || v.Op == store.OpSeen || v.Op == store.OpOutside)
 }
 
-// apply adds the facts of a version.
 func (h *past) apply(v *store.Version) {
 	if v.Excluded() {
 		dir, _ := split(v.Path)

@@ -45,7 +45,6 @@ func (p Planner) List(dir store.Path, seq uint64) (out []Entry, found bool, err 
 	return out, found, err
 }
 
-// list does the work of List.
 func (m *listing) list(dir store.Path, seq uint64) (out []Entry, found bool, err error) {
 	found, err = m.wasDir(dir, seq)
 	if err != nil || !found {

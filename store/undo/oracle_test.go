@@ -345,7 +345,6 @@ func TestTreesOfThePast(t *testing.T) {
 	})
 }
 
-// past compares the trees of the past.
 func (l *life) past() {
 	for n, seq := range l.seqs {
 		want := l.o.Tree(l.o.Cells(n + 1))

@@ -13,7 +13,6 @@ type outcome struct {
 	places map[*node][]*cell // entries of each node that is reachable from the root
 }
 
-// outcome returns the tree after a plan.
 func (a *aims) outcome() *outcome {
 	return a.h.tree(func(c *cell) *node { return a.after(c).node })
 }
@@ -43,7 +42,6 @@ func (h *past) tree(held func(*cell) *node) *outcome {
 
 func (o *outcome) has(n *node) bool { _, ok := o.places[n]; return ok }
 
-// presently returns the present tree.
 func (h *past) presently() *outcome {
 	if h.now == nil {
 		h.now = h.tree(func(c *cell) *node { return c.now().node })

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// goal is the wanted state of a path.
 type goal struct {
 	path  store.Path
 	want  state

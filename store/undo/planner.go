@@ -37,7 +37,6 @@ type Draft struct {
 	Newest store.Version
 }
 
-// maker makes one draft.
 type maker struct {
 	store    *store.Store
 	view     *store.View // the history up to the newest version at the beginning

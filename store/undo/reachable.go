@@ -368,7 +368,6 @@ func (a *aims) removed(n *node) bool {
 	return last != nil && a.sel(last)
 }
 
-// restoresDir reports whether an aim restores a directory to an entry.
 func (a *aims) restoresDir(d *node) bool {
 	for _, g := range a.of {
 		if g.c.kind == entryCell && g.want.node == d {

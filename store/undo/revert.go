@@ -225,7 +225,6 @@ func (m *maker) nameMovedAbove(a *aims, p store.Path, seq uint64) {
 	}
 }
 
-// treeAt returns the tree of a moment.
 func (h *past) treeAt(seq uint64) *outcome {
 	return h.tree(func(c *cell) *node { return c.before(h.upTo(c, seq)).node })
 }

@@ -49,7 +49,6 @@ func expect(st store.Step, have state) store.Step {
 	return st
 }
 
-// withOwner sets the owner of the file.
 func (s state) withOwner(st store.Step) store.Step {
 	st.Owned, st.UID, st.GID, st.Attrs = s.owned, s.uid, s.gid, s.attrs
 	return st
@@ -124,7 +123,6 @@ func (x *stepper) lines(w write) (added, removed int) {
 	return sc.Added(), sc.Removed()
 }
 
-// readMost is the size limit of Draft.Read in bytes.
 const readMost = 24 << 20
 
 // keep adds a content to Draft.Read, up to readMost.

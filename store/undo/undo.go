@@ -10,7 +10,6 @@ import (
 	"cachebro/store/leaf/glob"
 )
 
-// errStop ends an iteration early.
 var errStop = errors.New("stop")
 
 // ErrOldPlan means that a plan of an older program cannot be undone. Restore can return to the
@@ -264,7 +263,6 @@ func ofOwnFiles(p *store.Plan) bool {
 // selection holds the versions to undo, by sequence number.
 type selection map[uint64]*store.Version
 
-// paths returns the paths of the versions, sorted.
 func (s selection) paths() []store.Path {
 	all := make([]store.Path, 0, len(s))
 	for _, v := range s {

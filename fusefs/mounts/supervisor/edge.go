@@ -304,7 +304,6 @@ func (e *edge) missed(why error) {
 	}
 }
 
-// checkFiles makes the daemon check all files.
 func (e *edge) checkFiles() {
 	e.mu.Lock()
 	e.lost = false
@@ -438,7 +437,6 @@ func directUsers(c Config) []mounts.Proc {
 	return mounts.Scan(c.Root, overlayIDs(c.Mountpoint), false, mounts.Ours)
 }
 
-// overlayIDs returns the ids of our mounts on a mountpoint.
 func overlayIDs(point string) map[int]bool {
 	ids := map[int]bool{}
 	overlays, err := mounts.Overlays()

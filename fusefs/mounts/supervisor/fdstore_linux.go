@@ -23,7 +23,6 @@ type fdStore struct {
 	hearDone       chan struct{} // closed when mountd has ended and all its messages were read
 }
 
-// maxStored bounds the stored descriptors of files.
 const maxStored = 4096
 
 // A message between mountd and its supervisor consists of one of these bytes and the number of a

@@ -147,7 +147,6 @@ func dial(ctx context.Context, c Config, client string) (*wire.Client, error) {
 	return w, Explain(err, c.State)
 }
 
-// run exchanges heartbeats until ctx ends.
 func (l *link) run(ctx context.Context) {
 	l.wg.Go(func() {
 		pause := beatEvery
@@ -234,7 +233,6 @@ func (l *link) introduce(ctx context.Context) error {
 	return nil
 }
 
-// hurry sends a heartbeat at once.
 func (l *link) hurry() { nudge(l.poke) }
 
 // recordSpooled makes heartbeats begin again. It is called when a record was spooled.

@@ -186,7 +186,6 @@ func spoolError(c Config, err error) error {
 	return fmt.Errorf("open the spool: %w", err)
 }
 
-// abandon releases everything of a session whose mount failed.
 func (s *session) abandon() {
 	if s.capture != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -213,7 +212,6 @@ func (s *session) heartbeat() wire.Heartbeat {
 	}}
 }
 
-// applyState passes the state of the store to capture.
 func (s *session) applyState(a wire.HeartbeatAnswer) {
 	s.capture.SetHealthy(a.Healthy, a.Reason)
 	switch {

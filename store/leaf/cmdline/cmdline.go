@@ -327,7 +327,6 @@ func Show(args []string, width int) string {
 	return b.String()
 }
 
-// quoted quotes a word if a shell requires it.
 func quoted(w string) string {
 	if w != "" && !strings.ContainsAny(w, " \t\n'\"\\$`|&;()<>!#") {
 		return w

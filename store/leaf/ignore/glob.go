@@ -30,7 +30,6 @@ const (
 // maxOps bounds the ops of a component. No name is that long.
 const maxOps = 8192
 
-// set is a set of bytes.
 type set [4]uint64
 
 func (s *set) add(c byte)      { s[c>>6] |= 1 << (c & 63) }

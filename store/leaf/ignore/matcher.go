@@ -159,7 +159,6 @@ func (m *Matcher) mayBeExcluded(p string) (dirs []string) {
 	return dirs
 }
 
-// dropRules drops the rules that a changed file may affect.
 func (m *Matcher) dropRules(p string) {
 	dir, base := path.Split(p)
 	dir = strings.TrimSuffix(dir, "/")
@@ -187,7 +186,6 @@ func (m *Matcher) dropRules(p string) {
 // directory was renamed or removed, because another directory may get its name.
 func (m *Matcher) Forget(p string, andBelow bool) { m.now.Load().drop(p, andBelow) }
 
-// drop removes a directory from the cache.
 func (s *snapshot) drop(p string, andBelow bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

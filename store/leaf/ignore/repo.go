@@ -43,7 +43,6 @@ func (r *repo) inside(p string) string {
 	return p
 }
 
-// has reports whether a file is in the index.
 func (r *repo) has(p string, now time.Time) bool {
 	ns := now.UnixNano()
 	if at := r.checked.Load(); (ns-at >= int64(indexEvery) || ns < at) && r.load.TryLock() {

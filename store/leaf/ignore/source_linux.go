@@ -37,5 +37,4 @@ func (s *source) beneath(name string, path bool) (f *os.File, known bool) {
 	return nil, false
 }
 
-// ownFDs is the directory that lists this process's descriptors.
 const ownFDs = "/proc/self/fd"

@@ -31,7 +31,6 @@ func numberIn(name, prefix, suffix string) (uint64, bool) {
 	return n, err == nil
 }
 
-// listing lists the files of a spool directory.
 type listing struct {
 	segments []uint64 // first Seqs, ascending
 	contents []uint32 // ascending

@@ -44,7 +44,6 @@ type pending struct {
 	since   time.Time
 }
 
-// read reads the content into memory.
 func (h *pending) read(r *Reader) Joined {
 	h.j.Last = h.j.Record.Seq
 	if h.content == nil {

@@ -38,7 +38,6 @@ func (e *CorruptError) Error() string {
 		segmentName(e.Segment), e.Skipped, e.Offset, e.Last)
 }
 
-// readAhead is the size of one read of the log.
 const readAhead = 256 << 10
 
 // Reader follows a spool. Only one goroutine may call TryNext and Release; any goroutine may call
@@ -282,7 +281,6 @@ func (r *Reader) openSegment() (bool, error) {
 	return false, nil
 }
 
-// nextSegment moves to the next segment, if there is one.
 func (r *Reader) nextSegment() (bool, error) {
 	l, err := list(r.dir, false)
 	if err != nil {

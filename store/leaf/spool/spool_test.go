@@ -360,7 +360,6 @@ func TestRestartAtEveryCheckpoint(t *testing.T) {
 	}
 }
 
-// writeContent writes p as the content of version seq.
 func writeContent(w *Writer, seq uint64, p []byte) error {
 	c, err := w.NewContent()
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"strings"
 )
 
-// maxOwnWords is the largest number of lines that OwnWords returns.
 const maxOwnWords = 256
 
 // OwnWords returns the lines of a text that cachebro may have written, such as those of a stub, a

@@ -513,7 +513,6 @@ func TestNeverIntoGitOrElsewhere(t *testing.T) {
 	}
 }
 
-// listing returns every name below dir with its mode.
 func listing(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder

@@ -76,13 +76,11 @@ func (w *worker) release() {
 	w.held = nil
 }
 
-// replace renames tmp over the step's file.
 func (w *worker) replace(tmp string) (err error) {
 	w.displaced, err = w.held.Replace(w.root, tmp, w.name, w.execution.overlay)
 	return asChanged(err)
 }
 
-// remove deletes the step's file.
 func (w *worker) remove() error {
 	err := w.withLog(nil)
 	if err != nil {
@@ -141,7 +139,6 @@ func (w *worker) withLog(content []byte) error {
 	return nil
 }
 
-// errLog is the error of withLog.
 var errLog = errors.New("its log holds changes that this plan does not undo and that would be applied to the older content; restore both files, or close the database properly first")
 
 // withDatabase returns an error if the step changes the log of a database that a process has open

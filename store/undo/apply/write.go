@@ -11,7 +11,6 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// create writes a missing file.
 func (w *worker) create(content []byte) error {
 	if w.prepared {
 		return w.makePrepared(content)
@@ -185,7 +184,6 @@ func sameInode(fi fs.FileInfo, number uint64) bool {
 	return inode(fi)&ofSource == number&ofSource
 }
 
-// inode returns a file's inode number.
 func inode(fi fs.FileInfo) uint64 {
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
 		return uint64(st.Ino)

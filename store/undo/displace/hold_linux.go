@@ -59,7 +59,6 @@ func (h *Held) Asked() bool {
 	return err != nil || kind != unix.F_RDLCK
 }
 
-// unlock lets others open the file.
 func (h *Held) unlock() {
 	if h.leased {
 		_ = retry(func() error { _, err := unix.FcntlInt(h.file.Fd(), unix.F_SETLEASE, unix.F_UNLCK); return err })

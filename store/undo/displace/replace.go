@@ -159,7 +159,6 @@ func (f *File) dress(tmp string, mode fs.FileMode) (same bool, err error) {
 	return true, f.Root.Chmod(tmp, mode&modeBits)
 }
 
-// modeBits are the bits that chmod can set.
 const modeBits = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 
 func (f *File) overwrite(content []byte, mode fs.FileMode) error {

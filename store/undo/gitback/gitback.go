@@ -302,7 +302,6 @@ func temporary(p string) string {
 	return path.Join(path.Dir(p), fmt.Sprintf("tmp_cachebro_%d", os.Getpid()))
 }
 
-// step carries out one step.
 func (w *work) step(s *wire.GitStep) error {
 	p := string(s.Path)
 	switch s.Do {

@@ -109,7 +109,6 @@ func (w *work) lostOf(ctx context.Context, dir string, tips []wire.GitTip) (all 
 	return all, nil
 }
 
-// command returns the shell command that restores a commit.
 func command(x Lost, refs []string) string {
 	git := "git"
 	switch up := path.Dir(x.Dir); {

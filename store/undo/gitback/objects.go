@@ -157,7 +157,6 @@ func (w *work) missing(ctx context.Context, dir, from string, lost []string) (ne
 	return need, false
 }
 
-// listed returns the objects of a pack.
 func (w *work) listed(ctx context.Context, idx string) (ids []string) {
 	f, err := os.Open(idx)
 	if err != nil {
