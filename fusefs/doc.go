@@ -13,7 +13,7 @@
 // # Identity
 //
 // An inode is identified by device, inode number and birth time. Node ids, by which the kernel
-// names inodes, are never reused. The inode of a file holds no descriptor, and only a limited
+// refers to inodes, are never reused. The inode of a file holds no descriptor, and only a limited
 // number of directories hold one. A file that the kernel has only looked up has no inode; see
 // table.go.
 //

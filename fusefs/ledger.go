@@ -49,7 +49,7 @@ const (
 	ledgerInitMax = 256
 )
 
-// slotSizes are multiples of 64, because a slot is named by its offset divided by 64.
+// slotSizes are multiples of 64, because a slot is identified by its offset divided by 64.
 var slotSizes = [...]int{64, 320}
 
 type ledgerHead struct {

@@ -93,9 +93,9 @@ func mountDevice(opt *Options) (fd int, mounted func() error, err error) {
 	}, nil
 }
 
-// macEnv returns the environment for macFUSE's program. It says where to send the device's
-// descriptor, that a server answers requests while the program runs, and where the server's
-// executable is.
+// macEnv returns the environment for macFUSE's program. It tells the program where to send the
+// device's descriptor, that a server answers requests while the program runs, and where the
+// server's executable is.
 func macEnv(self string) []string {
 	return []string{
 		"_FUSE_CALL_BY_LIB=1", "_FUSE_COMMFD=3", "_FUSE_COMMVERS=2", "_FUSE_DAEMON_PATH=" + self,
@@ -134,7 +134,7 @@ func unmount(mountpoint string, force bool) error {
 // MountAgain fails: without mount namespaces, no copy of a mount exists after an unmount.
 func (s *Server) MountAgain() error { return unix.ENOTSUP }
 
-// This file holds the differences between the protocols of Linux and Darwin. doc/macos.md names the
+// This file holds the differences between the protocols of Linux and Darwin. doc/macos.md lists the
 // sources.
 
 // capabilities are requested in addition to those of go-fuse: an OPEN that truncates, a rename that

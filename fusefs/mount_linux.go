@@ -197,7 +197,7 @@ func unmount(mountpoint string, lazy bool) error {
 	return fmt.Errorf("unmount %s: %w", mountpoint, err)
 }
 
-// This file holds the differences between the protocols of Linux and Darwin. doc/macos.md names the
+// This file holds the differences between the protocols of Linux and Darwin. doc/macos.md lists the
 // sources.
 
 // capabilities are requested in addition to those of go-fuse.

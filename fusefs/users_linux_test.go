@@ -188,7 +188,7 @@ func TestAbsentXattrs(t *testing.T) {
 	has("when nobody is any more", true)
 }
 
-// Wrong options get an error that names them, and leave nothing behind.
+// Wrong options cause an error that mentions them, and leave nothing behind.
 func TestMountErrors(t *testing.T) {
 	f := mountTest(t, nil)
 	src, err := os.Open(f.src)

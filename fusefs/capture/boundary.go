@@ -18,8 +18,8 @@ import (
 )
 
 // boundary holds the excluded names that the history knows, because a file or directory was moved
-// from or to that name or a name below it. These names count as ignored. A name still does so after
-// another file has taken it, because an undo of the move must know which file is in its way. If a
+// from or to that name or a name below it. These names count as ignored, even after another file
+// has taken such a name, because an undo of the move must know which file is in its way. If a
 // directory was moved from a name that is not excluded, all names below it count as ignored too.
 // For any other directory, the history knows only that it exists.
 type boundary struct {
@@ -110,9 +110,10 @@ func (c *Capture) boundaryClass(class ignore.Class, p string) ignore.Class {
 	return class
 }
 
-// crosses reports whether a move from or to an excluded name is recorded. It is if only one of the
-// two names is excluded, or if an excluded directory itself is moved. In that case crosses also
-// changes each excluded class to ignored. For moves of git's own files see git.go.
+// crosses reports whether a move from or to an excluded name is recorded. A move is recorded if
+// only one of the two names is excluded, or if an excluded directory itself is moved. For such a
+// move, crosses also changes each excluded class to ignored. For moves of git's own files see
+// git.go.
 func (c *Capture) crosses(e fusefs.Event, from, to *ignore.Class) bool {
 	excludedItself := isDir(e.Stat) && (c.opaque(e.Path) || c.opaque(e.Path2))
 	if *from == ignore.Excluded && *to == ignore.Excluded && !excludedItself {

@@ -26,7 +26,7 @@
 //
 // # Marks
 //
-// Each inode has 32 mark bits, which say what capture knows about its present content. They are
+// Each inode has 32 mark bits, which record what capture knows about its present content. They are
 // zero after the kernel has forgotten the inode, which can only cause a needless copy.
 //
 // # Locks

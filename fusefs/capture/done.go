@@ -164,7 +164,7 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 			r.Op = event.OpCreate
 			switch {
 			case e.Replaced == nil:
-			case e.Stat.Nlink > 1: // as new content of the replaced file, an undo would also change the other names
+			case e.Stat.Nlink > 1: // if it were recorded as new content of the replaced file, an undo would also change the other names
 				c.appendBy(e.Caller, &spool.Record{Kind: spool.KindVersion, Op: event.OpUnlink, Class: to, Path: e.Path2, Node: e.Replaced.ID(),
 					Stat: e.ReplacedStat, LastName: e.ReplacedStat.Nlink <= 1, Time: r.Time})
 			default:

@@ -45,7 +45,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// file implements fusefs.File with a real file. order stands for the overlay's lock on an inode.
+// file implements fusefs.File with a real file. order takes the place of the overlay's lock on an
+// inode.
 type file struct {
 	h     *harness
 	order sync.Mutex

@@ -281,7 +281,7 @@ func TestTailStandsOnWhatIsThere(t *testing.T) {
 	}
 }
 
-// closeOnce closes another descriptor of f, so that what was written so far becomes a version.
+// closeOnce closes another descriptor of f, so that the present content becomes a version.
 func closeOnce(f *os.File) error {
 	fd, err := syscall.Dup(int(f.Fd()))
 	if err != nil {

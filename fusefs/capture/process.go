@@ -63,7 +63,7 @@ func (c *Capture) appendBy(by fusefs.Caller, rs ...*spool.Record) bool {
 	return true
 }
 
-// spooledProcess is what the spool says about a process.
+// spooledProcess describes a process as it is recorded in the spool.
 type spooledProcess struct {
 	comm    string
 	image   uint64

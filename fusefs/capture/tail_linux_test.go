@@ -321,7 +321,7 @@ func writeBeneath(f *os.File, b []byte, at int64) error {
 }
 
 // A process appends to a file, another process writes to the source directly, and then the first
-// process closes the file. The version of that close contains what was written to the source.
+// process closes the file. The version of that close contains the bytes written to the source.
 func TestTailStandsOnWhatIsThereAtTheClose(t *testing.T) {
 	m := mount(t, nil, nil)
 	start := strings.Repeat("a", 10<<10)

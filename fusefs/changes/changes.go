@@ -11,7 +11,7 @@
 //
 // Each query begins a new generation. A path is noted at most once in a generation, so a path that
 // changes ten times between two queries costs one entry. A caller that has already noted an inode
-// in the current generation need not look up its path again. A token names the first generation
+// in the current generation need not look up its path again. A token contains the first generation
 // whose changes its holder has not received.
 //
 // A writer first changes the file, then notes the path, and then replies to the caller. So if a

@@ -12,7 +12,8 @@ import (
 )
 
 // unreported holds calls that change something but need no report. Setting times destroys nothing
-// that the history holds. A descriptor that can be truncated was reported when it was opened.
+// that the history holds. ftruncate(2) needs a descriptor that can write, and opening that
+// descriptor was reported.
 var unreported = map[uint32]bool{unix.SYS_UTIMENSAT: true, unix.SYS_FTRUNCATE: true}
 
 // init adds the older system calls that set times.

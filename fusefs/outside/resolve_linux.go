@@ -56,7 +56,7 @@ func (r *resolver) resolve(n *notifier.Notice, path string, follow bool) (spot, 
 		if base == "" || base == "." || base == ".." {
 			return r.directory(prefix + path)
 		}
-		if follow && isDescriptorDir(dir) { // a link to a descriptor is not a path
+		if follow && isDescriptorDir(dir) { // such a link leads to an open file, not to a path
 			return r.directory(prefix + path)
 		}
 		s, ok := r.resolveIn(prefix, dir, base)
@@ -216,7 +216,7 @@ func pathOf(fd int) (string, bool) {
 	return name, !strings.HasSuffix(name, unlinked)
 }
 
-// unlinked is what the kernel appends to the path of an open file whose name was removed.
+// unlinked is the text that the kernel appends to the path of an open file whose name was removed.
 const unlinked = " (deleted)"
 
 const fuseMagic = 0x65735546

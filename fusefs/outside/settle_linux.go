@@ -130,7 +130,7 @@ func (r *Recorder) settle(e *entry) {
 	}
 	switch {
 	case !waited || len(e.writers) == 0 || !isRegular(st):
-	case held: // the writer has not finished, but later writers have
+	case held: // this writer still has the file open, but those that opened it later have closed it
 		e.writers = e.writers[:holder+1]
 		r.await(e)
 		e.next = time.Now().Add(heldEvery)
@@ -223,7 +223,7 @@ func (r *Recorder) appeared(e *entry, st event.Stat, held bool) {
 	ev.Class2 = ev.Class
 	switch kindOf(st) {
 	case unix.S_IFREG:
-		if e.arrives && replaces && st.Nlink > 1 { // as new content of the replaced file, an undo would also change the other names
+		if e.arrives && replaces && st.Nlink > 1 { // if it were recorded as new content of the replaced file, an undo would also change the other names
 			gone := ev
 			gone.Op, gone.File, gone.Stat, gone.Target = event.OpUnlink, was, e.known, ""
 			e.track.capture.Done(gone)

@@ -15,7 +15,7 @@ import (
 // content. Open with Place needs no permission on the file itself.
 const Place = unix.O_PATH
 
-// Points says that any file can be opened with Place. On systems where Points is false
+// Points is true because any file can be opened with Place. On systems where Points is false
 // (portable.go), some files can be reached only by name.
 const Points = true
 

@@ -16,8 +16,8 @@ import (
 // may read or write. The flag is not passed to any system call.
 const Place = 1 << 28
 
-// Points says that not every file can be opened with Place. Symbolic links, FIFOs, and files that
-// their owner may not open can be reached only by name. See open_linux.go.
+// Points is false because not every file can be opened with Place. Symbolic links, FIFOs, and files
+// that their owner may not open can be reached only by name. See open_linux.go.
 const Points = false
 
 // Open opens one name in a directory and follows no symbolic link. It returns ESTALE if the name is

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// node is a file, directory or symbolic link, which names refer to. It remains the same node if a
-// save replaces its inode, if it is made again under its name, or if a plan restores it.
+// node is a file, directory or symbolic link, independent of its names. It remains the same node if
+// a save replaces its inode, if it is made again under its name, or if a plan restores it.
 type node struct {
 	kind        uint32 // type bits of st_mode
 	in          store.Inode

@@ -166,8 +166,8 @@ func mergedMode(have, was, want uint32) uint32 {
 	return have&^(was&^want) | added
 }
 
-// sameFile is like sameContent, but compares states of different trees. One of these trees may not
-// know the content of an empty file.
+// sameFile is like sameContent, but compares states of different trees. In one of these trees, the
+// content of an empty file may be unknown.
 func (s state) sameFile(o state) bool {
 	bothEmpty := s.regular() && o.regular() && s.size == 0 && o.size == 0
 	return bothEmpty || s.sameContent(o)

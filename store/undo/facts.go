@@ -201,9 +201,8 @@ func (n *node) justMade(v *store.Version) bool {
 	return named && n.made.Seq != 0 && samePID(n.made.Actor, v.Actor) && v.Time-n.made.Time <= saveTime
 }
 
-// namesThen returns the number of names that a file, which had just been made, had when version v
-// gave it a name. The count in v itself may be newer, because the store updates it until the path
-// has a newer version.
+// namesThen returns how many names a new file had when version v gave it a name. The count in v
+// itself may be newer, because the store updates it until the path has a newer version.
 func (h *past) namesThen(v *store.Version) uint32 {
 	left := h.lastAt(v.From, v.Seq)
 	switch {

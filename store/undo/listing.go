@@ -138,7 +138,7 @@ func (m *listing) entryAt(path store.Path, seq uint64) (e Entry, there bool, err
 	return Entry{Path: path, Mode: unix.S_IFDIR | 0o755}, within, err
 }
 
-// unknown stands for the number of a path's first version if the path has no version.
+// unknown is used as the number of a path's first version if the path has no version.
 const unknown = never
 
 // ownEntry returns the entry of a path according to the path's own versions. first is the path's

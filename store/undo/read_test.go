@@ -36,8 +36,8 @@ func TestDraftReadsWhatItWrites(t *testing.T) {
 	}
 }
 
-// TestLinesOfTheFirstStepsAreCounted: a plan of thousands of files says how many lines its first
-// steps change, and that these are not all.
+// TestLinesOfTheFirstStepsAreCounted: a plan of thousands of files contains the number of lines
+// that its first steps change, and the information that other lines were not counted.
 func TestLinesOfTheFirstStepsAreCounted(t *testing.T) {
 	for _, n := range []int{counted, counted + 100} {
 		s := storetest.Fresh(t)

@@ -69,8 +69,8 @@ func (p Planner) Undo(q Query) (*Draft, error) {
 		if err != nil || !named {
 			return d, err
 		}
-		// Nothing can be done about the last action: it removed what it made, or an earlier undo of
-		// it named all that is lost. Try the one before.
+		// Nothing can be done about the last action: it removed everything that it made, or an
+		// earlier undo of it has already listed everything that is lost. Try the one before.
 		for seq := range sel {
 			tried[seq] = true
 		}
@@ -290,7 +290,7 @@ func (m *maker) all(f store.Filter) (vs []*store.Version, err error) {
 
 // act reports whether an undo may select a version. It may select what an agent's own undo or
 // restore changed, like everything else that the agent did. It may not select what a person's undo
-// or restore changed, which only redo reverses.
+// or restore changed, because only redo reverses that.
 func act(v *store.Version) bool { return v.Plan == "" || v.Actor.Session != "" }
 
 // selected returns the versions that a query selects, and their description. For a query with Last,

@@ -57,7 +57,7 @@ func (c Config) args(sub string) []string {
 }
 
 // Report is the message, in one line of JSON, that a process writes to the process that started it.
-// It says that the mount answers, or why there is no mount.
+// It reports that the mount answers, or why there is no mount.
 type Report struct {
 	OK      bool          `json:"ok"`
 	PID     int           `json:"pid,omitempty"` // of mountd
@@ -97,7 +97,8 @@ func (r Report) send(w io.Writer) error {
 	return err
 }
 
-// Receive waits for the Report. If the process ends without one, the returned Report says so.
+// Receive waits for the Report. If the process ends without sending one, the returned Report
+// contains an error.
 func Receive(r io.Reader, log string) Report {
 	var rep Report
 	if err := json.NewDecoder(r).Decode(&rep); err != nil {

@@ -12,7 +12,8 @@ import (
 )
 
 // Explain makes an error with a hint out of the last message of the daemon. err contains the end of
-// the daemon's log. If the daemon does not answer because a signal stopped it, Explain says that.
+// the daemon's log. If the daemon does not answer because a signal stopped it, Explain reports
+// that.
 func Explain(err error, state string) error {
 	if errors.Is(err, wire.ErrTimeout) || errors.Is(err, wire.ErrNoDaemon) {
 		if pid := stoppedDaemon(state); pid > 0 {

@@ -86,7 +86,7 @@ func (h *fdStore) canTakeOver() bool {
 }
 
 // handDown makes a socket for a new mountd. If that mountd takes the connection over, it receives
-// the stored descriptors through this socket. The caller then calls started and says whether the
+// the stored descriptors through this socket. The caller then calls started, with true if the
 // process could be started.
 func (h *fdStore) handDown() (sock *os.File, started func(bool), err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)

@@ -3,10 +3,10 @@
 // commands that agents report.
 //
 // It masks the value of an option, variable or header whose name indicates a secret, tokens of a
-// well-known form, and passwords in addresses. If a command names a file that may hold secrets
-// ([ignore.Secret]), text written into that file is a secret too. Then everything
-// except the program, its options and the names of such files is masked. When in doubt, the rules
-// mask. They cannot find a secret that looks like an ordinary word in an ordinary place.
+// well-known form, and passwords in addresses. If a command refers to a file that may hold secrets
+// ([ignore.Secret]), text written into that file is a secret too. Then everything except the
+// program, its options and the names of such files is masked. When in doubt, the rules mask. They
+// cannot find a secret that looks like an ordinary word in an ordinary place.
 package cmdline
 
 import (
@@ -153,7 +153,7 @@ func Text(s string) string {
 }
 
 // command masks one simple command of a script, and keeps the separator after it. secretFile
-// reports whether the command names a file with secrets.
+// reports whether the command refers to a file with secrets.
 func command(s string) (masked string, secretFile bool) {
 	words := split(s)
 	program := -1

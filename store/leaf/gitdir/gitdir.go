@@ -71,8 +71,8 @@ func below(dir, at string) (string, bool) {
 	return rel, err == nil && filepath.IsLocal(rel)
 }
 
-// Command returns a git command that examines a repository. It runs no program that the
-// repository's configuration names, such as a monitor, hook, filter or transport.
+// Command returns a git command that examines a repository. It runs no program from the
+// repository's configuration, such as a monitor, hook, filter or transport.
 func Command(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	quiet := []string{"-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "protocol.allow=never", "--no-optional-locks", "--no-pager", "-C", dir}
 	return exec.CommandContext(ctx, "git", append(quiet, args...)...)

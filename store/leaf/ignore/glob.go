@@ -261,7 +261,7 @@ func (p *part) match(s string) bool {
 }
 
 // class parses a bracket expression. p begins after the opening bracket, and rest after the closing
-// one. ok is false, and nothing matches, if the expression does not end or names an unknown
+// one. ok is false, and nothing matches, if the expression does not end or contains an unknown
 // character class.
 func class(p string) (s set, rest string, ok bool) {
 	negated := false

@@ -119,7 +119,7 @@ func (n *Notice) SocketPath() (string, error) {
 	}
 	family := binary.NativeEndian.Uint16(b)
 	name, _, _ := bytes.Cut(b[pathAt:], []byte{0})
-	if family != unix.AF_UNIX || len(name) == 0 { // an empty name stands for an abstract one
+	if family != unix.AF_UNIX || len(name) == 0 { // an abstract address begins with a NUL, so its name is empty here
 		return "", nil
 	}
 	n.named, n.name = addrArg, string(name)

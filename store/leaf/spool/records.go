@@ -32,7 +32,7 @@ type Was uint8
 const (
 	WasAbsent  Was = iota + 1
 	WasInline      // Before holds the content
-	WasKept        // Before names a file in the state directory's git directory
+	WasKept        // Before is the name of a file in the state directory's git directory
 	WasBegin       // the first Len bytes of the present file, which is being appended to
 	WasLink        // a symlink to Target
 	WasDir         // a directory, now empty

@@ -76,7 +76,7 @@ func (r *Reader) Release(pos Position) error {
 		}
 	}
 	// A Writer closes a content file after appending the last record for it. So once the Reader has
-	// reached the head that is read here, it knows all records that refer to the file.
+	// reached the head that is read here, it has read all records that refer to the file.
 	head, err := r.Head()
 	if err != nil {
 		return errors.Join(append(errs, err)...)

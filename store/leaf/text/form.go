@@ -97,8 +97,8 @@ func EncodingDiffers(a, b []byte) bool {
 // Wide reports whether content has a byte order mark of UTF-16.
 func Wide(content []byte) bool { return wide(content) != UTF8 }
 
-// wide returns which encoding of UTF-16 the byte order mark of content stands for, or UTF8 if there
-// is no such mark.
+// wide returns the encoding of UTF-16 that the byte order mark of content indicates, or UTF8 if
+// there is no such mark.
 func wide(content []byte) Encoding {
 	for _, e := range [...]Encoding{UTF16LE, UTF16BE} {
 		if bytes.HasPrefix(content, []byte(marks[e])) {

@@ -16,7 +16,7 @@ import (
 )
 
 // A process that has a file open for writing would continue to write to a file without a name. So
-// the file is left alone, and the process is named.
+// the file is left alone, and the process is reported.
 func TestFileOpenForWritingIsLeftAlone(t *testing.T) {
 	for _, c := range []struct {
 		do   string
@@ -98,7 +98,7 @@ func TestAppendersLoseNothing(t *testing.T) {
 				}
 			})
 		}
-		var kept bytes.Buffer // what a history would have
+		var kept bytes.Buffer // the contents that a history would have
 		done := 0
 		for range 300 {
 			have, err := os.ReadFile(name)

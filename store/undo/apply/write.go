@@ -176,7 +176,7 @@ func kindOf(fi fs.FileInfo) uint32 {
 	return 0
 }
 
-// sameInode reports whether a file has the inode number that a plan names, which is a number in the
+// sameInode reports whether a file has an inode number from a plan, which is the number in the
 // source directory. On a mount, the number of a file of another device has that device's number in
 // the bits above the lowest 40 (package fusefs, inode.go).
 func sameInode(fi fs.FileInfo, number uint64) bool {

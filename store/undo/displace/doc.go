@@ -15,7 +15,7 @@ package displace
 
 import "errors"
 
-// ErrOpen means that the file is open for writing. Writers names the processes.
+// ErrOpen means that the file is open for writing. Writers returns the processes.
 var ErrOpen = errors.New("is open for writing")
 
 // ErrChanged means that the file has changed since it was held.

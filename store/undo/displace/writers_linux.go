@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Writers names the processes that have a file open for writing: "by 4711 (tail)". It returns "" if
-// they belong to another user and are not visible.
+// Writers describes the processes that have a file open for writing: "by 4711 (tail)". It returns
+// "" if they belong to another user and are not visible.
 func Writers(fi fs.FileInfo) string {
 	st, ok := fi.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -28,7 +28,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// Result describes what was done.
+// Result describes the outcome of a plan.
 type Result struct {
 	Done    int             // number of steps
 	Objects int             // number of restored files of objects and packs

@@ -182,8 +182,8 @@ func (w *work) alive(dir string) bool {
 	return gitdir.Is(func(name string) (fs.FileInfo, error) { return w.root.Lstat(path.Join(dir, name)) })
 }
 
-// git returns a git command that examines a repository. It runs no program that the repository's
-// configuration names.
+// git returns a git command that examines a repository. It runs no program from the repository's
+// configuration.
 func (w *work) git(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	cmd := gitdir.Command(ctx, filepath.Join(w.Base, dir), append([]string{"--git-dir=."}, args...)...)
 	cmd.Env = w.Env
