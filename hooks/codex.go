@@ -18,7 +18,8 @@ import (
 // The thread's record (the rollout) contains what the model really got and each compaction. So
 // before a text is replaced, the record is read up to the event's call.
 
-// rollout says how far a context's record was read. It is stored in a file between events.
+// rollout is the position up to which a context's record was read. It is stored in a file between
+// events.
 type rollout struct {
 	file   string
 	Path   string `json:"path"`

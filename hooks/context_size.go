@@ -31,7 +31,7 @@ import (
 // added since the last one. Only then does a text count as shown for longer than its limit in
 // tokens.
 
-// contextSize holds what a transcript says about the size of its context. It is stored in a file
+// contextSize holds the data in a transcript about the size of its context. It is stored in a file
 // between events.
 type contextSize struct {
 	file string

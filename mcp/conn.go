@@ -25,7 +25,7 @@ const (
 // maxConns bounds the remembered HTTP connections. A forgotten connection gets full texts again.
 const maxConns = 256
 
-// conn is what this process knows about one connection.
+// conn is the state of one connection.
 type conn struct {
 	id string
 

@@ -57,13 +57,13 @@ type Result struct {
 	Lines []Line // in the order of path and line
 	Files int    // files with a match
 	Total int    // matching lines; greater than the number of Lines if Truncated
-	// Truncated says that Lines does not have all matching lines, because of the query's limit or
+	// Truncated means that Lines does not have all matching lines, because of the query's limit or
 	// the memory limit of an answer.
 	Truncated bool
-	// AtLeast says that some files were not read, because there were enough lines or the search
+	// AtLeast means that some files were not read, because there were enough lines or the search
 	// took too long. Files and Total count only the files that were read.
 	AtLeast bool
-	// Candidates is the number of files that were read. Scanned says that every file was a
+	// Candidates is the number of files that were read. Scanned means that every file was a
 	// candidate, because the index was not ready or could not narrow the query down.
 	Candidates int
 	Scanned    bool

@@ -166,7 +166,7 @@ func (x *Index) History(ctx context.Context, q Query, limit int) (PastResult, er
 	return PastResult{Hits: h.hits, Versions: int(h.looked.Load()), Cut: cut, NotSearched: h.left.String()}, nil
 }
 
-// errPastCut says that the time was up before a file's oldest version.
+// errPastCut means that the time was up before a file's oldest version was searched.
 var errPastCut = errors.New("the time is up")
 
 // contentLines holds the matching lines of the searched contents.

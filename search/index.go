@@ -188,7 +188,7 @@ var ErrBinary = errors.New("the file is binary")
 // ErrTooLarge is what Corpus.Read returns for a text too large to read.
 var ErrTooLarge = errors.New("the file is too large to be searched")
 
-// errNoRoom says that the index stops growing, in order to leave disk space for other data.
+// errNoRoom means that the index stopped growing, in order to leave disk space for other data.
 var errNoRoom = errors.New("there is no disk space for more of the search index")
 
 func (x *Index) room() bool { return x.opt.Room == nil || x.opt.Room() }
@@ -197,7 +197,7 @@ func (x *Index) room() bool { return x.opt.Room == nil || x.opt.Room() }
 // time.
 var beingMade = "it is being built"
 
-// errNoIndex says that the index is closed, or could not be created.
+// errNoIndex means that the index is closed, or could not be created.
 var errNoIndex = errors.New("there is no search index")
 
 // Open opens the index in dir. It creates a missing index, and rebuilds an index that is damaged or

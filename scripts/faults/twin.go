@@ -713,8 +713,8 @@ func movesIn(said string) (all []move) {
 }
 
 // moved returns the path to which the move takes a path. A path in a directory that moves counts only
-// if it is a directory, too, or if the plan says that files move with the directory. The history does
-// not know what is in an excluded directory, so a plan cannot count it.
+// if it is a directory, too, or if the plan says that files move with the directory. A plan cannot
+// count the files in an excluded directory, because the history does not contain them.
 func (m move) moved(p string, dir bool) string {
 	unknown := path.Base(m.from) == excludedName || path.Base(m.to) == excludedName
 	below := func(rest string) bool { return rest == "" || dir || m.withFiles || unknown }
@@ -729,8 +729,8 @@ func (m move) moved(p string, dir bool) string {
 
 // movedAsSaid reports whether a path that was not requested differs only because of moves that the
 // plan states. The same file must have been at another path before, and be at the path to which the
-// moves take it. If the plan says that it writes the file there, it may have made a new one. A file
-// that differs in its content or attributes must be as it was before the move.
+// moves take it, or a new file if the plan says that it writes one there. A file that differs in its
+// content or attributes must be as it was before the move.
 func (t *trial) movedAsSaid(said string, args []string, d difference, before, now *snapshot) bool {
 	moves := movesIn(said)
 	if t.within(d.path, args) || len(moves) == 0 {

@@ -66,8 +66,8 @@ func showing(first int, lines []string, end bool) func(*mind) {
 	return func(m *mind) { m.learn(first, lines, end) }
 }
 
-// lineRun says that n lines, beginning at line from of the earlier text, are now at line at. If
-// shown is set, it says that the lines in shown are at line at.
+// lineRun describes a part of the present text, which begins at line at: either the lines in shown,
+// or n lines of the earlier text, which began there at line from.
 type lineRun struct {
 	at, from, n int
 	shown       []string
