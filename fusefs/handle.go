@@ -100,7 +100,7 @@ func (n *inode) otherWriters(h *handle) bool {
 	return false
 }
 
-// maxKept limits how many descriptors keep may hold.
+// maxKept limits the number of descriptors that the method keep holds open.
 const maxKept = 1024
 
 // keep opens a descriptor (sys.Place) of n, which is about to lose its last known name, and holds

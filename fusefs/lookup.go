@@ -89,8 +89,8 @@ func (o *namespace) restat(n *inode, in *fuse.InHeader, dir int, name string, sx
 	}
 }
 
-// entry counts a reference to the inode sx, which was found as name in parent, and fills in the
-// reply. It also returns the name as the directory spells it.
+// entry counts a reference to the inode that sx describes, which was found as name in parent, and
+// fills in the reply. It also returns the name as the directory spells it.
 func (o *overlay) entry(parent *inode, d *dirfd, name string, sx *sys.Stat, out *fuse.EntryOut) (n *inode, is string) {
 	is = o.spelled(parent, d, name, sx)
 	n, _ = o.ref(parent, is, sx)
@@ -158,7 +158,7 @@ func (o *contents) Forget(id, count uint64) {
 	}
 }
 
-// attrs reads the attributes of an inode from the source, through the handle fh if has is set.
+// attrs reads the attributes of an inode from the source. If has is set, it uses the handle fh.
 func (o *contents) attrs(in *fuse.InHeader, fh uint64, has bool, sx *sys.Stat) fuse.Status {
 	n, st := o.node(in.NodeId)
 	if !st.Ok() {

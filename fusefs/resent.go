@@ -218,8 +218,8 @@ func (l *ledger) replied(unique uint64) {
 	}
 }
 
-// prune frees the attempts of all servers except the last two, and attempts whose recording was not
-// finished when a server died. It reports whether unfinished renames remain.
+// prune frees the attempts of all earlier servers except the last two, and attempts whose recording
+// was not finished when a server died. It reports whether unfinished renames remain.
 func (l *ledger) prune() (renames bool) {
 	for i := range attemptCount {
 		t := l.attempt(i)

@@ -238,7 +238,7 @@ func (t *handles) take(fh uint64) *handle {
 // contains the number of its record.
 type record struct {
 	parent       *inode
-	mtime, ctime int64 // see seen
+	mtime, ctime int64 // the file's times at the kernel's last lookup
 }
 
 const recordChunk = 256

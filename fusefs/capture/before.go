@@ -61,7 +61,7 @@ func (c *Capture) nameOf(f fusefs.File, except string) (name string, class ignor
 	return name, class
 }
 
-// unseen reports whether a file has names that no request has looked up. Such a name may be
+// unseen reports whether a file has names that no request has looked up. One of them may be
 // tracked.
 func unseen(f fusefs.File, st event.Stat) bool {
 	return (st.Nlink > 1 || st.Nlink == 1 && f.Path() == "") && int(st.Nlink) > len(f.Paths(0))
@@ -107,8 +107,8 @@ func asFound(f fusefs.File, p string, st event.Stat, class ignore.Class) *spool.
 	return &spool.Record{Kind: spool.KindVersion, Op: event.OpBaseline, Class: class, Path: p, Node: f.ID(), Stat: withXattrs(f, st), Time: time.Now().UnixNano()}
 }
 
-// Found records the state of an ignored name or of the root, which scans skip. It does not save the
-// content of regular files, because no operation is about to destroy it.
+// Found records the state of a name that no scan has recorded, such as an ignored name or the root.
+// It does not save the content of regular files, because no operation is about to destroy it.
 func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
 	mark, several := f.Mark(), !isDir(st) && st.Nlink > 1
 	if mark.Load()&markFound != 0 && !several {

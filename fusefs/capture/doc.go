@@ -32,7 +32,7 @@
 // # Locks
 //
 // copies.mu guards the queue and its jobs, sink.mu the gaps and the state, Capture.procMu the
-// processes that the spool knows, and Capture.readMu the reads. They are leaf locks, not held
+// processes that the spool describes, and Capture.readMu the reads. They are leaf locks, not held
 // during disk access, callbacks or channel operations. The overlay calls this package with the
 // inode locked, so nothing here may wait for another inode.
 package capture

@@ -112,7 +112,7 @@ func (c *Capture) linked(e fusefs.Event, r *spool.Record) {
 	switch {
 	case from == ignore.Excluded && to == ignore.Excluded:
 		return
-	case from == ignore.Excluded: // the file's other names are excluded, or it had none
+	case from == ignore.Excluded: // all older names are excluded, or there is none
 		r.Op, r.Path, r.Path2 = event.OpCreate, e.Path2, ""
 		if isRegular(e.Stat) {
 			c.version(e.File, r, e.Caller, to == ignore.Tracked, false)
@@ -148,7 +148,7 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 		c.enterBoundary(e.Path, nil, dir)
 		c.enterBoundary(e.Path2, e.File, dir)
 	}
-	if regular && wasTo == ignore.Excluded && wasFrom == ignore.Ignored && e.File.Mark().Load()&markSafe == 0 { // after the move, later requests may not lead to the file
+	if regular && wasTo == ignore.Excluded && wasFrom == ignore.Ignored && e.File.Mark().Load()&markSafe == 0 { // after the move, capture may not see the file again
 		c.save(fusefs.Change{File: e.File, Op: e.Op}, &canceller{ch: c.stop}, e.Path, e.Stat, wasFrom, false)
 	}
 	switch {
@@ -201,8 +201,9 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 const movedToExcluded = "it was moved to where nothing is recorded; its ignored files may be missing from the history"
 
 // versionUnderOldName makes a version of content that had an ignored name and is in no version. The
-// version has the old name, because an undo of the rename looks there. The function returns false
-// for a file that was made after the mount began, because its writer may not have finished.
+// version has the old name, because an undo of the rename looks for it under that name.
+// versionUnderOldName returns false for a file that was made after the mount began, because its
+// writer may not have finished.
 func (c *Capture) versionUnderOldName(f fusefs.File, p string) bool {
 	st, err := f.Stat()
 	if err != nil || !isRegular(st) || st.Birth == 0 || st.Birth > c.stateSince.UnixNano() {

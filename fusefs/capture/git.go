@@ -70,9 +70,9 @@ func (g *gitKeeper) place(p string) (dir, rest string, kind gitdir.Kind) {
 	return dir, rest, gitdir.KindOf(rest)
 }
 
-// continuesChange notes that a process changes a path. The first result is true if the state from
-// before this process is already saved. The second is true if another record should say that the
-// process is still changing the path.
+// continuesChange notes that a process changes a path. same is true if the state from before this
+// process is already saved. tell is true if another record should say that the process is still
+// changing the path.
 func (g *gitKeeper) continuesChange(p string, by fusefs.Caller, appends, gone bool) (same, tell bool) {
 	key, now := procKey{pid: by.PID}, time.Now()
 	if by.Proc != nil {
@@ -175,8 +175,8 @@ func gitRead(f fusefs.File, size int64) ([]byte, error) {
 	return b[:n], err
 }
 
-// gitKeep saves a file by making a hard link in the keeper's directory. If size ≥ 0, the file is
-// about to be overwritten in place, so gitKeep copies it instead.
+// gitKeep saves a file by making a hard link in the keeper's directory. If size ≥ 0, gitKeep copies
+// the file instead, because it may be overwritten in place.
 func (c *Capture) gitKeep(f fusefs.File, name string, size int64) error {
 	to := filepath.Join(c.git.dir, name)
 	if size < 0 {

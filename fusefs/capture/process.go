@@ -19,7 +19,7 @@ type procKey struct {
 const maxProcs = 20_000
 
 // appendBy appends records and sets by as the caller of the first record. If the spool does not
-// know the process yet, the same write describes it.
+// describe the process yet, the same write adds the description.
 func (c *Capture) appendBy(by fusefs.Caller, rs ...*spool.Record) bool {
 	r := rs[0]
 	r.UID = by.UID
@@ -82,8 +82,8 @@ func ProcessRecord(p *fusefs.Process, t int64) *spool.Record {
 	return d
 }
 
-// Described adds the command to a process that the spool knows without a command. An unknown
-// process is described with its command when it does something.
+// Described records the command of a process that the spool describes without a command. A process
+// that the spool does not describe is described, with its command, when it does something.
 func (c *Capture) Described(p *fusefs.Process) {
 	key := procKey{p.PID, p.Start}
 	c.procMu.Lock()
@@ -156,7 +156,7 @@ func inSession(p *fusefs.Process) bool {
 	return false
 }
 
-// flushReads appends the reads since the last flush. A process that read more than readsMax files
+// flushReads appends the reads since the last flush. A process that read readsMax or more files
 // counts as a scanner, and only the number of its files is recorded.
 func (c *Capture) flushReads() {
 	c.readMu.Lock()

@@ -116,7 +116,7 @@ func (m *maker) elsewhere(f Elsewhere, t *Transfer) (g goal, ok bool, err error)
 	}
 	if !have.absent() && have.kind() == want.kind() {
 		mode := have.mode
-		if was.kind() == want.kind() { // if not, each tree made a file of its own
+		if was.kind() == want.kind() { // otherwise each tree made its own file
 			mode = mergedMode(have.mode, was.perm(), want.perm())
 		}
 		if have.sameFile(want) || f.Was != nil && was.sameFile(want) { // the content stays
@@ -233,9 +233,9 @@ func (p Planner) Then(dirs []store.Path, seq uint64) (out []Elsewhere, err error
 	return out, err
 }
 
-// below adds the entries that a directory had at a moment, each with its subtree. It also adds paths
-// that existed only at other times. The parameter was is false if the directory did not exist at that
-// moment. The function some selects the entries; if it is nil, all are added.
+// below adds the entries that a directory had at a moment, each with its subtree. It also adds
+// paths that existed only at other times. The parameter "was" tells whether the directory existed
+// at that moment. The function "some" selects the entries; nil selects all.
 func (m *listing) below(dir store.Path, was bool, seq uint64, some func(store.Path) bool, out *[]Elsewhere) error {
 	all := map[store.Path]Elsewhere{}
 	err := m.view.Children(dir, func(c store.Path) bool {

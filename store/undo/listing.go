@@ -103,8 +103,8 @@ func (m *listing) wasDir(dir store.Path, seq uint64) (bool, error) {
 }
 
 // entryAt returns the entry of a path at a moment, or false if it did not exist. A file may first
-// have been seen after its directory was renamed. Its path at the moment then follows from that of
-// the directory.
+// have been seen after its directory was renamed. Then its path at the moment follows from the
+// directory's path at the moment.
 func (m *listing) entryAt(path store.Path, seq uint64) (e Entry, there bool, err error) {
 	e, there, first, err := m.ownEntry(path, seq)
 	if err != nil || first.Seq == 0 || store.OwnFile(path) {
@@ -177,7 +177,7 @@ func (m *listing) ownEntry(path store.Path, seq uint64) (e Entry, there bool, fi
 	return e, false, first, nil
 }
 
-// laterName is a path that a directory had after the version since, up to the version until.
+// laterName is a path that a directory had from after version since up to version until.
 type laterName struct {
 	path         store.Path
 	since, until uint64

@@ -363,8 +363,8 @@ const (
 //   - The first signal asks for an orderly unmount. If the mount is still in use after
 //     busyWait, it is detached, and processes inside are served until they leave or
 //     another signal arrives.
-//   - A mount that was unmounted here but lives on in another mount namespace ends at the
-//     first signal.
+//   - A mount that was unmounted here but still exists in another mount namespace ends at the first
+//     signal.
 //   - A mount whose state or project is gone ends without a signal.
 func (s *session) wait(done <-chan struct{}, signals <-chan os.Signal, gone <-chan error) bool {
 	var busy, over <-chan time.Time
@@ -423,8 +423,8 @@ func (s *session) mountedIn(table []mounts.Mount) bool {
 // time.
 const tablePause = time.Second
 
-// watchTable watches our mount table. If the mount was unmounted in our mount namespace but lives
-// on in another namespace, watchTable records that, because umount must not wait for the processes
+// watchTable watches our mount table. If the mount was unmounted in our mount namespace but still
+// exists in another one, watchTable records that, because umount must not wait for the processes
 // there. It also reports new mounts through which processes can reach the source without going
 // through our mount.
 func (s *session) watchTable(ctx context.Context, done <-chan struct{}) {

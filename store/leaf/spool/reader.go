@@ -200,11 +200,11 @@ func (r *Reader) advance(n int) Position {
 	return was
 }
 
-// fill reads the segment again from pos. If the segment has grown beyond have bytes, it reads more
-// than these.
+// fill reads the segment again from pos. The parameter "have" is the number of bytes that were read
+// before. If they leave too little room in the buffer, fill makes a larger one.
 func (r *Reader) fill(have int) error {
 	if need := have + readAhead; cap(r.bufs) < need && have >= readAhead/2 {
-		r.bufs = make([]byte, need) // a record longer than readAhead
+		r.bufs = make([]byte, need) // the record may be longer than the buffer
 	}
 	b := r.bufs[:cap(r.bufs)]
 	n, err := r.f.ReadAt(b, r.pos.Offset)
