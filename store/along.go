@@ -62,7 +62,7 @@ type batchGroups struct {
 	tips    tips
 	made    []*group // in order
 	lists   map[uint64]*list
-	due     map[Path]*group // renamed directories, with the last group of each, whose paths are not in batch.cur yet
+	due     map[Path]*group // the last group of each renamed directory (old and new path) whose files are not in batch.cur yet
 	edits   map[workingKey]*edits
 	altered map[uint64]*members // groups to write again, by first number
 }

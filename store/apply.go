@@ -140,16 +140,16 @@ func (b *batch) change(c *Change, i int) error {
 }
 
 // byKnownName handles a change of content or mode that was made through an untracked name of a file
-// with several names. It redirects the change to a tracked name of the file, or to an ignored one
-// if the change was made through an excluded or removed name (""). It returns false if the history
-// has no such name.
+// with several names. It redirects the change to a tracked name of the file. A change made through
+// an excluded name, or through a removed one (""), may also go to an ignored name. It returns false
+// if the history has no such name.
 func (b *batch) byKnownName(c *Change) (bool, error) {
 	if c.Class == event.Tracked {
 		return true, nil
 	}
 	switch c.Op {
 	case OpWrite, OpTruncate, OpOutside, OpChmod:
-	case OpBaseline, OpCreate: // these operations only found the content
+	case OpBaseline, OpCreate: // these do not prove that the file was written through this name
 		if c.Class != event.Excluded {
 			return true, nil
 		}
@@ -159,7 +159,7 @@ func (b *batch) byKnownName(c *Change) (bool, error) {
 	gone := c.Path == ""
 	if (c.Stat.Nlink > 1 || gone) && !isDir(c.Stat) {
 		if is, live, err := b.live(c.Path); err != nil || !gone && live && InodeOf(is.Stat) != InodeOf(c.Stat) {
-			return err == nil, err // the file was moved or linked to this name, and not written through it
+			return err == nil, err // the file was moved or linked to this name, but not written through it
 		}
 		names, err := b.names(c.Stat, c.Path)
 		if err != nil {
@@ -312,7 +312,7 @@ func unwritten(cur Version, st Stat) bool {
 		cur.Stat.Mtime == st.Mtime && max(cur.Time, cur.Taken)-st.Mtime > clockStep
 }
 
-// FoundNew reports whether v is the creation of a file that a scan had already found as version
+// FoundNew reports whether v is the creation of a file that a scan had already recorded in version
 // found. It returns false for a file that had several names when it was found, because each version
 // of one name is repeated for the others. The link count of v is not checked, because it may
 // include names that were made later.
@@ -393,8 +393,8 @@ func (b *batch) byOtherName(c *Change, ok func(Version) bool) (Version, bool, er
 	return Version{}, false, nil
 }
 
-// byLostName returns the last version with content of the name that the change's file lost most
-// recently. It returns none if the file was written to since.
+// byLostName finds the name that the change's file lost most recently, and returns its last
+// version. It returns false if that version has no content or the file was written to since.
 func (b *batch) byLostName(c *Change) (Version, bool, error) {
 	names, err := b.names(c.Stat, c.Path)
 	if err != nil {

@@ -85,7 +85,8 @@ func (st *State) noteRun(v *Version) {
 
 func (r Run) len() uint64 { return r.To - r.From + 1 }
 
-// baselineRunAt returns the run that contains a version, if the run is long enough to skip.
+// baselineRunAt returns the run that contains a version, and whether the run is long enough to
+// skip.
 func (st *State) baselineRunAt(seq uint64) (Run, bool) {
 	for _, r := range slices.Backward(st.BaselineRuns) {
 		if r.From <= seq && seq <= r.To {

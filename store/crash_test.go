@@ -49,7 +49,7 @@ func crashSeq(i uint64) uint64 {
 	return 3*i + bigTree + 1 + i/10*2*(bigTree+1)
 }
 
-// TestCrashChild is the process that TestKill kills; started otherwise, it does nothing.
+// TestCrashChild is the process that TestKill starts and kills. In any other run it does nothing.
 func TestCrashChild(t *testing.T) {
 	dir := os.Getenv(crashDir)
 	if dir == "" {

@@ -4,8 +4,8 @@
 //
 // # Key layout, schema 5
 //
-// Numbers are big-endian, so that keys sort by them. Records are CBOR with integer keys. A NUL ends
-// a path that is followed by something, because no path contains one.
+// Numbers are big-endian, so that keys sort by them. Records are CBOR with integer keys. A NUL
+// separates a path from what follows it, because no path contains a NUL.
 //
 //	key                          value
 //	m state                      State: newest seq, the ingest checkpoint, counters
@@ -14,7 +14,7 @@
 //	v seq                        Version: the log
 //	c path                       seq, Version: the newest version of a path, deleted ones too
 //	p path NUL seq               op, class: the history of a path
-//	d seq                        group: the versions that the rename of a directory made below it
+//	d seq                        group: the versions that the rename of a directory gave the paths in it
 //	D seq n                      a list of the paths in the directory, piece n; groups may share it
 //	z seq/256                    lowest and highest time of the versions in this block, and their author if they have only one
 //	i kind id NUL seq            kind s session, p prompt, t tool call, u plan
@@ -22,7 +22,7 @@
 //	L dev ino birth              how many it has
 //	b hash                       blob: header and payload, or header alone (see store/content)
 //	B hash n                     payload of a large blob, piece n
-//	F frame                      contents that share one zstd frame, or the pack file in which it is (see store/content)
+//	F frame                      contents that share one zstd frame, or the pack file that holds the frame (see store/content)
 //	g time n                     Gap
 //	n time n                     Notice
 //	k bucket NUL key             small values of other packages (KV)
@@ -32,7 +32,7 @@
 //	U session NUL time tool call (empty): the tool calls of a session in order
 //	R session NUL path           WorkingFile: reads and edits of the working set
 //	J plan                       plan journal
-//	j plan NUL step              a step of it that was carried out
+//	j plan NUL step              a step of the plan that was carried out
 //
 // The versions of a group have numbers and c keys, and share one i key. They have no v and p keys,
 // because they are made from the group's record when they are read (see group.go).

@@ -57,8 +57,9 @@ type Outdated struct {
 	Blob Hash
 }
 
-// Superseded calls fn with each version that has content and is followed by keep or more newer
-// versions of the same path with content. It never passes the newest version of a path.
+// Superseded calls fn with each version that has content, if at least keep newer versions of its
+// path have content too. It never passes the newest version of a path, and stops when fn returns
+// false.
 func (s *Store) Superseded(ctx context.Context, keep int, fn func(Outdated) bool) error {
 	return s.View(func(v *View) error {
 		all, ends, err := v.crowded(ctx, keep)
@@ -204,7 +205,7 @@ func (b *batch) rewrite(v Version) error {
 }
 
 // DropRecords removes versions from the log. None may be the newest of its path. It works in steps
-// and returns the number of versions changed. The caller holds tidyMu.
+// and returns the number of versions removed. The caller holds tidyMu.
 func (s *Store) DropRecords(ctx context.Context, vs []Version) (done int, err error) {
 	for part := range slices.Chunk(vs, chunk) {
 		if err := cmp.Or(ctx.Err(), s.dropRecords(part)); err != nil {

@@ -19,8 +19,8 @@ var (
 	ErrDamaged = db.ErrDamaged
 	// ErrNewer means that a later version of the program wrote the store.
 	ErrNewer = errors.New("the store was written by a newer version of cachebro")
-	// ErrNoSpace means that the state file system is below the free-space floor. Nothing was
-	// written.
+	// ErrNoSpace means that the file system of the store has less free space than Options.MinFree.
+	// Nothing was written.
 	ErrNoSpace = space.ErrFull
 	// ErrPruned means that the store does not have the content. Retention or a purge dropped it, or
 	// it was never stored.
@@ -57,9 +57,8 @@ func Hint(err error) string {
 	return ""
 }
 
-// BaseError identifies the change whose TailFrom could not be resolved. Nothing of its batch was
+// BaseError identifies the change for which Apply failed with ErrNoBase. Nothing of its batch was
 // stored.
-// errors.Is reports it as ErrNoBase.
 type BaseError struct {
 	Index int  // index of the change in the slice given to Apply
 	Path  Path // path of the change

@@ -10,8 +10,8 @@ import (
 // This file handles the changes that make more than one version: removal, rename, exchange
 // and link.
 
-// preimage stores the old content that a destructive change carries, as a version of the path from
-// just before the change.
+// preimage stores the content that a change is about to destroy, if the change carries it, as a
+// baseline. It returns the path's newest version and whether the path exists.
 func (b *batch) preimage(c *Change, cur Version, live bool) (Version, bool, error) {
 	if !c.HasContent || c.TailFrom > 0 {
 		return cur, live, nil
@@ -62,7 +62,7 @@ func (b *batch) remove(c *Change) error {
 		live = true
 	case !c.LastName && c.Class == 1 && isRegular(c.Stat) && c.Stat.Nlink > 1:
 		// An ignored file has no record until it is changed. Its removal proves that it existed. If
-		// another name of the file is known, the versions of that name show its content.
+		// another name of the file is known, the baseline gets the content from there.
 		cur, err = b.wasThere(c, "not captured: the file had another name")
 		if err != nil {
 			return err
@@ -88,7 +88,7 @@ func (b *batch) remove(c *Change) error {
 		return err
 	}
 	gone := -1
-	if c.LastName && c.Stat.Nlink > 1 { // one of its names is excluded from the history and still exists
+	if c.LastName && c.Stat.Nlink > 1 { // the file still has a name, which the history excludes
 		gone = 0
 	}
 	return b.countNames(c.Stat, gone, 0)
@@ -103,7 +103,7 @@ func removesReported(c *Change) bool {
 }
 
 // removeBelow records the removal of everything in a directory's subtree that was recorded before a
-// time, in ns since the epoch. c says who removed it and when.
+// time, in ns since the epoch. c supplies the author and the time.
 func (b *batch) removeBelow(c *Change, dir Path, before int64) error {
 	kids, err := b.below(dir)
 	if err != nil {
@@ -129,11 +129,11 @@ func (b *batch) removeBelow(c *Change, dir Path, before int64) error {
 	return nil
 }
 
-// replacedUnseen records removals that were not observed, if a change shows that a directory was
-// replaced by another one. If the store knows another directory at the path of the change,
-// everything recorded in that subtree before the new directory was made is recorded as removed. If
-// a rename replaces a directory, the replaced directory's whole subtree is recorded as removed.
-// Only histories without scans need this (see Options.Unscanned).
+// replacedUnseen records removals that were not observed, if a change shows that one directory has
+// replaced another. If the store knows another directory at the change's path, everything recorded
+// below the path before the new directory was made must be gone. If a rename replaces a directory,
+// everything below the replaced one must be gone. Only histories without scans need this (see
+// Options.Unscanned).
 func (b *batch) replacedUnseen(c *Change) error {
 	if !b.s.opt.Unscanned || !isDir(c.Stat) {
 		return nil
@@ -274,8 +274,8 @@ func (b *batch) rename(c *Change) error {
 	return nil
 }
 
-// move makes the two versions of one renamed path. The parameter was is the path's version before
-// the rename.
+// move makes the two versions of one renamed path. was is the version that the path had before the
+// rename.
 func (b *batch) move(c *Change, was Version, from, to Path, op Op) error {
 	gone := c.version(from, OpMoved)
 	gone.To, gone.Class, gone.Stat = to, was.Class, was.Stat

@@ -322,8 +322,8 @@ func TestRenamesOfADirectoryAreCheap(t *testing.T) {
 	}
 }
 
-// A batch was killed after it had written a list and before it wrote the group. The next list gets
-// the same number, but must not contain the paths of the old list.
+// The process was killed after it had written a list and before it wrote the group. The next list
+// gets the same number, but must not contain the paths of the old list.
 func TestListWithoutItsGroup(t *testing.T) {
 	s := storetest.Fresh(t)
 	x := storetest.NewTree()

@@ -79,7 +79,7 @@ func (b *batch) countNames(st Stat, more int, linked int64) error {
 	return nil
 }
 
-// recounted is like counted, and writes the version again if its count has changed.
+// recounted is like counted, and makes the batch write the version again if its count has changed.
 func (b *batch) recounted(v Version) (Version, error) {
 	l, err := b.linkCount(InodeOf(v.Stat))
 	if err != nil {
@@ -134,7 +134,7 @@ const (
 	tailBuffers = 8 << 20
 )
 
-// nodeTable maps each inode of the current mount to its content at the last close. With it, the
+// nodeTable maps the inodes of the current mount to their contents at the last close, so that the
 // cost of an append depends on the appended bytes and not on the size of the file.
 type nodeTable struct {
 	young, old map[uint64]*node // two generations, as in cache.Cache

@@ -187,7 +187,7 @@ func TestSessionsAndSettings(t *testing.T) {
 func TestLargeContent(t *testing.T) {
 	s := fresh(t)
 	text := strings.Repeat(string(noise(testRand(), 1000)), 1) + strings.Repeat("x", 3<<20)
-	big := noise(testRand(), 100_000) // 4.9 MB, of which half is incompressible
+	big := noise(testRand(), 100_000) // 4.9 MB, half of it incompressible
 	apply(t, s, file(OpWrite, "t", text), file(OpWrite, "big", string(big)))
 	c := file(OpWrite, "huge", "")
 	c.Content = make([]byte, s.opt.MaxBlob+1)

@@ -176,7 +176,7 @@ func TestBatchesMakeTheSameVersions(t *testing.T) {
 			cs = append(cs, x.Mkdir(dir, storetest.DirMode))
 		case n == 0: // rm -rf
 			for _, k := range x.Paths(func(k store.Path, _ *storetest.File) bool { return k != dir && k.Inside(dir) }) {
-				if rng.IntN(10) > 0 { // one was removed while nobody watched
+				if rng.IntN(10) > 0 { // one in ten is removed while nobody watches
 					cs = append(cs, x.Remove(k))
 				} else {
 					delete(x.Files, k)

@@ -78,7 +78,7 @@ func (s *Store) DeletedIn(dir Path, fn func(Version) bool) error {
 }
 
 // Children calls fn with each direct child of a directory ("" is the root) that the store has ever
-// recorded, existing or not. It sorts the children by bytes and stops when fn returns false.
+// recorded, existing or not, in the order of the keys, until fn returns false.
 func (v *View) Children(dir Path, fn func(Path) bool) error {
 	prefix := keyCurrent(below(dir))
 	it := v.txn.NewIterator(badger.IteratorOptions{Prefix: prefix})

@@ -2,8 +2,8 @@ package store
 
 import "testing"
 
-// Each name of a file has the present number of names in its newest version, even after names have
-// moved from or to places that are not recorded.
+// The newest version under each name of a file has the file's present link count, even after names
+// have moved from or to places that are not recorded.
 func TestNamesAreCounted(t *testing.T) {
 	s := fresh(t)
 	is := func(c Change, ino uint64, names uint32) Change {

@@ -118,8 +118,8 @@ const (
 	CellMeta    = 3 // the mode, owner and attributes of a file or directory
 )
 
-// Cell records which version's value a plan gives to one cell. It still identifies the cell after
-// its directory or file has been renamed.
+// Cell records which version's value a plan gives to one cell. Because it refers to versions and
+// not to a path, it still identifies the cell after its directory or file has been renamed.
 type Cell struct {
 	_    struct{} `cbor:",toarray"`
 	Kind uint8

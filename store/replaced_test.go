@@ -41,7 +41,7 @@ func TestReplacedUnseen(t *testing.T) {
 	}
 }
 
-// Files that were recorded in the replacing directory are kept when that directory is renamed.
+// If the new directory is renamed, the files already recorded in it are kept.
 func TestReplacedUnseenKeepsWhatIsNew(t *testing.T) {
 	s := storetest.Open(t, t.TempDir(), unscanned())
 	x := storetest.NewTree()
@@ -64,7 +64,7 @@ func TestReplacedUnseenKeepsWhatIsNew(t *testing.T) {
 }
 
 // A file was created again with the same content while nobody watched. When it is removed, the
-// version before the removal gets its modification time.
+// version before the removal gets the new file's modification time.
 func TestRemovedFileHasItsLastTime(t *testing.T) {
 	s := storetest.Open(t, t.TempDir(), storetest.Options())
 	storetest.Apply(t, s, storetest.Closed(store.OpWrite, "f", "1\n"))

@@ -72,8 +72,8 @@ func (d *DirMoves) Along(v *Version) bool {
 }
 
 // OwnFile reports whether p is a temporary file of cachebro: a file that a plan renames into place,
-// or doctor's canary. A change of such a file must never count as the last action, or an undo after
-// doctor would only remove the canary.
+// or the test file of `cachebro doctor`. A change of such a file must never count as the last
+// action, or an undo after doctor would only remove the test file.
 func OwnFile(p Path) bool {
 	base := path.Base(string(p))
 	return strings.HasPrefix(base, ".cachebro-") && strings.HasSuffix(base, "~")

@@ -110,8 +110,9 @@ func (s *Store) begin() error {
 }
 
 // Close writes all pending data and releases the store. A second Close does nothing. Close returns
-// ErrNoSpace if the disk is so full that Badger would crash while writing. The files are then as
-// after a kill: nothing that Apply returned is lost. They stay locked until the process ends.
+// ErrNoSpace if the disk is so full that Badger would crash while writing. The files are then as a
+// kill would leave them: everything that Apply stored is safe. They stay locked until the process
+// ends.
 func (s *Store) Close() error {
 	if !s.db.RefuseCalls() {
 		return nil
@@ -130,7 +131,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Sync makes everything that Apply has returned durable against power loss.
+// Sync makes everything that Apply has stored durable against power loss.
 func (s *Store) Sync() error { return s.db.Sync() }
 
 // Seq returns the number of the newest version, 0 for an empty log.
@@ -208,7 +209,7 @@ func (s *Store) Room() *space.Room { return s.room }
 // Options returns the options that the store was opened with, defaults filled in.
 func (s *Store) Options() Options { return s.opt }
 
-// Applied returns when Apply last stored something, according to Options.Now.
+// Applied returns the time at which Apply last stored something, according to Options.Now.
 func (s *Store) Applied() time.Time { return time.Unix(0, s.applied.Load()) }
 
 // Stats returns the counters.

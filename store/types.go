@@ -99,11 +99,11 @@ type Version struct {
 	// Taken is when the content was read, in ns since the epoch, if that was later than Time (see
 	// Fill). 0 means that it was read at Time.
 	Taken int64 `cbor:"15,keyasint,omitempty"`
-	// Foreign means that content or ownership come from an import and were never observed on this
-	// machine. Its owner IDs may belong to other people here.
+	// Foreign means that the content and the owner come from an import and were never observed on
+	// this machine. Its owner IDs may belong to other people here.
 	Foreign bool `cbor:"17,keyasint,omitempty"`
 	// Linked is the time when the file last got a name that the history excludes, in ns since the
-	// epoch, if later than Time. Stat counts that name.
+	// epoch, if later than Time. Stat.Nlink includes that name.
 	Linked int64 `cbor:"18,keyasint,omitempty"`
 }
 

@@ -33,7 +33,7 @@ func TestVersionIsReadByHand(t *testing.T) {
 	var all Version
 	n := 0
 	filled(reflect.ValueOf(&all).Elem(), &n)
-	all.Seq = 0 // the key
+	all.Seq = 0 // stored in the key
 	for _, v := range []Version{{}, {Path: "a", Op: OpWrite, Time: 1 << 60}, all} {
 		var got Version
 		if !readVersion(encode(&v), &got) {

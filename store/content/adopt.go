@@ -35,7 +35,7 @@ type adopted struct {
 	name   packName
 	frames []packFrame
 	id     uint64 // number of its first frame
-	first  bool   // the sibling's directory sorts before this one
+	first  bool   // the sibling's directory sorts before this store's
 }
 
 // candidate is a pack file that a sibling has and this store does not.
@@ -46,8 +46,8 @@ type candidate struct {
 	frames []packFrame
 }
 
-// Adopt hard-links the pack files of siblings into this store and offers their contents. An offered
-// content that is stored later only refers to the linked file. Linked files that are never used are
+// Adopt hard-links the pack files of siblings into this store and offers their contents. If such a
+// content is stored later, it only refers to the linked file. Linked files that are never used are
 // removed later. Adopt returns the number of offered contents. It is called for a new store before
 // its first scan, and does not disturb siblings that are in use.
 func (s *Store) Adopt(ctx context.Context) (int, error) {

@@ -166,9 +166,9 @@ func (s *Store) build(txn *badger.Txn, h Hash, val []byte, links int) ([]byte, e
 }
 
 const (
-	// mostValues limits the bytes of blob values that a walk through all blobs holds in memory.
-	// Such a walk later reads the blobs in another order. Without these values, it would decode a
-	// block of keys for each blob.
+	// mostValues limits the bytes of blob values that a walk through all blobs holds in memory. The
+	// blobs are then read in another order, which would decode a block of keys for each blob whose
+	// value is not in memory.
 	mostValues = 48 << 20
 	// smallValue is the largest value that is held in memory.
 	smallValue = 1 << 10

@@ -57,7 +57,7 @@ type Log struct {
 type Store struct {
 	// Mutex guards lastFrame and all pack files. Each operation that drops or moves contents holds
 	// it, so only one collection, fsck, purge or adoption runs at a time. It is taken before the
-	// lock of the writer.
+	// writer's lock.
 	sync.Mutex
 	lastFrame uint64 // the largest number ever given to a frame
 

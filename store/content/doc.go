@@ -1,6 +1,7 @@
 // Package content stores the contents of versions under their hashes. A content is first stored
-// plain, compressed or as a delta. Later it is packed into files that the stores of sibling
-// worktrees share.
+// plain, compressed or as a delta. A repack later compresses it together with similar contents into
+// a frame. The frames lie in pack files, which the stores of sibling worktrees (of the same git
+// repository) can share.
 //
 // This package does not use the log. Callers supply functions that list the references to contents
 // and their paths (Log, Sweep). Contents become visible when the log commits (Batch).
@@ -13,6 +14,6 @@
 // storing them again (Adopt). EndOffers merges contents that several stores stored independently.
 //
 // Stores never communicate or wait for each other. If one is deleted, the hard links of the others
-// keep the bytes on the disk. A file is removed once it contains no frame of this store. Open
+// keep the bytes on the disk. A file is removed once this store needs none of its frames. Open
 // removes files that a killed process was writing or adopting.
 package content

@@ -22,8 +22,7 @@ const (
 	// less space as a chain of deltas. Contents stored whole are moved if they are not larger than
 	// frameSize, because siblings can share them even if they do not compress.
 	frameMost = 128 << 10
-	// frameCount bounds the number of contents of a frame, because one transaction changes all
-	// their keys.
+	// frameCount bounds the number of contents in a frame.
 	frameCount = 2000
 )
 

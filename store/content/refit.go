@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// frameNeeded is the share of a frame that must be needed. Otherwise the frame is rewritten.
+// frameNeeded is the share of a pack file that must be needed. If less is needed, its frames are
+// rewritten.
 const frameNeeded = 0.85
 
 // Waste selects the frames that Refit rewrites.

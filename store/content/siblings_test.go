@@ -99,7 +99,7 @@ func settled(t *testing.T, s *Store) content.Report {
 }
 
 // Two further worktrees use the contents that the first has packed, and store none of them again.
-// They lose nothing when the store of the first is removed.
+// They lose nothing when the first one's store is removed.
 func TestSiblingsShare(t *testing.T) {
 	ss := family(t, 3, testOptions())
 	cs := checkout(60)

@@ -97,8 +97,8 @@ func siblingChanges(n int) []Change {
 	return cs
 }
 
-// TestSiblingChild is the process that TestKillSibling kills: it adopts files, stores what its
-// sibling has stored, and collects, in an endless loop.
+// TestSiblingChild is the process that TestKillSibling starts and kills. In an endless loop it
+// adopts files, stores what its sibling has stored, and prunes. In any other run it does nothing.
 func TestSiblingChild(t *testing.T) {
 	base := os.Getenv(siblingDir)
 	if base == "" {

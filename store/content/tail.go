@@ -63,7 +63,7 @@ func (n *Tail) appended(h Hash, more, sum []byte) (*Tail, mark, []byte) {
 	from := next.marks[len(next.marks)-1]
 	bytes := next.acc[from.size-root.size:]
 	if len(next.acc) > tailBuffer {
-		// Start a new root with the old root as base. The new root stores all bytes appended since.
+		// Start a new root whose base is the old one. It stores all bytes appended since.
 		from, bytes = root, next.acc
 		return newTail(h, next.size, sum), from, bytes
 	}

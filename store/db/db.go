@@ -7,7 +7,7 @@
 // Each operation that appends to the log or removes from it holds the lock of DB (Lock and Unlock).
 // The lock is held during Badger calls, because versions must be committed in the order of their
 // numbers. Long work takes it in steps of a few milliseconds. A second lock, gate, is taken after
-// it and blocks small writes (Update) while Badger flushes. Readers take no lock.
+// the lock of DB. It blocks small writes (Update) while Badger flushes. Readers take no lock.
 package db
 
 import (
@@ -130,10 +130,9 @@ func refusal(err error) error {
 	return nil
 }
 
-// dropEmpty removes empty value log and memtable files. Badger leaves one if the process is killed
-// while Badger creates or deletes a file. Such a file holds nothing, but Badger refuses to open
-// with it. dropEmpty does nothing while a process has the store open, because Badger may be about
-// to fill the file.
+// dropEmpty removes empty value log and memtable files. Badger leaves an empty file if the process
+// is killed while Badger creates or deletes it, and then refuses to open the database. dropEmpty
+// does nothing while a process has the store open, because Badger may be about to fill the file.
 func dropEmpty(dir string) {
 	lock, err := os.Open(dir)
 	if err != nil {

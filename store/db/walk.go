@@ -27,9 +27,9 @@ func NewWalkDown(txn *badger.Txn, prefix []byte) *Walk {
 	return &Walk{It: txn.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: prefix}), down: true}
 }
 
-// Pays reports whether walking over n keys was quicker than n look-ups would have been, because few
-// seeks were needed. A look-up uses the filters of Badger's tables, while a seek has to search
-// every table.
+// Pays reports whether the walk, having visited n keys, needed so few seeks that it was quicker
+// than n look-ups. A look-up uses the filters of Badger's tables, while a seek has to search every
+// table.
 func (w *Walk) Pays(n int) bool { return w.seeks <= 8+n/8 }
 
 // To moves to the first key at or above key. A descending walk moves to the first key at or below

@@ -105,7 +105,8 @@ func (s *Script) Unmoved(first, last int) bool {
 		if e.NewFrom >= last {
 			break
 		}
-		// An empty new range inside first to last removes old lines from the middle.
+		// An edit that adds nothing still counts between first and last, because it removes old
+		// lines there.
 		if e.NewTo >= first && (e.NewTo > e.NewFrom || e.NewFrom >= first) {
 			return false
 		}

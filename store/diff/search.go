@@ -21,8 +21,8 @@ const surrogates = 0xE000 - 0xD800
 // search finds the edits between two sequences of line numbers below n, with go-diff's bisection.
 // The bisection works on runes, so each line number becomes a rune. Surrogates are not used,
 // because go-diff converts runes to strings, which makes all surrogates equal. Numbers that occur
-// in only one sequence match nothing, so they are removed first. If a file differs only in new
-// lines, nothing is then left to search.
+// in only one sequence match nothing, so they are removed first. If a file only gained new lines,
+// the remaining sequences are equal.
 func search(a, b []int32, n int) []Edit {
 	inA, inB := make([]bool, n), make([]bool, n)
 	for _, x := range a {

@@ -17,8 +17,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Line is a line of a file with the version that wrote it. A version without a number is older than
-// the versions in the database.
+// Line is a line of a file with the version that wrote it. If the version has no number, the line
+// is older than the versions in the database.
 type Line struct {
 	Text []byte
 	Version

@@ -168,8 +168,7 @@ func TestFleet(t *testing.T) {
 		t.Error("nothing ever failed")
 	}
 	for _, b := range []*box{boxes[0], boxes[2]} {
-		// PostgreSQL releases the lock of a cancelled feed only when it notices that the
-		// connection is closed.
+		// A cancelled feed may leave its lease, which then has to expire.
 		f, err := b.feed(t.Context(), t, dbs[0])
 		for deadline := time.Now().Add(time.Minute); f.Busy > 0 && time.Now().Before(deadline); f, err = b.feed(t.Context(), t, dbs[0]) {
 			time.Sleep(50 * time.Millisecond)
@@ -373,7 +372,7 @@ func TestAudit(t *testing.T) {
 }
 
 // TestAddOnce: each segment is added exactly once, even if two processes feed a machine without a
-// lock.
+// lease.
 func TestAddOnce(t *testing.T) {
 	d, err := Open(t.Context(), fleettest.Postgres(t), 4)
 	if err != nil {
@@ -398,7 +397,8 @@ func TestAddOnce(t *testing.T) {
 }
 
 // TestClocksApart: the versions of machines whose clocks differ by days are added completely, in
-// each machine's own order. What was dropped by age is reported.
+// each machine's own order. After old versions have been dropped, an audit still matches the
+// bucket.
 func TestClocksApart(t *testing.T) {
 	d := opened(t)
 	srv := remotetest.New(t)
