@@ -14,8 +14,8 @@ import (
 )
 
 // TestAppendBeside: two processes append to one file, one through the mount, the other directly to
-// the source without the mount's knowledge. The kernel sends an append with the offset that it
-// believes to be the end of the file, so 1,512 of 20,000 lines used to be overwritten.
+// the source, where the mount does not notice it. The kernel sends an append with the offset that
+// it believes to be the end of the file, so 1,512 of 20,000 lines used to be overwritten.
 func TestAppendBeside(t *testing.T) {
 	f := mountTest(t, nil)
 	f.write("a", "")
@@ -87,7 +87,7 @@ func TestAttributesOvertaken(t *testing.T) {
 	for name, ask := range ask {
 		t.Run(name, func(t *testing.T) {
 			// On a busy machine the kernel itself shows an old time once in thousands of tries (see
-			// below). A fault of ours would show one in every try.
+			// below). A bug in the overlay would show one in every try.
 			stale := 0
 			for try := range 3 {
 				if stale = attributesOvertaken(t, f, fmt.Sprint(name, try), ask); stale == 0 {

@@ -193,7 +193,7 @@ func (p *Process) still(st procfs.Stat) bool {
 
 // lookWait limits how long look may take. Reading a process's data blocks while the process
 // executes another program or handles a page fault. The process may in turn be waiting for a reply
-// of ours that needs a lock held by look's caller.
+// from this server, for which the server needs a lock held by look's caller.
 const lookWait = time.Second
 
 // look reads the system's data about a process. k is the cached entry for the process.
@@ -354,8 +354,9 @@ const (
 )
 
 // commands reads the command lines of processes. To read one, the kernel needs the lock on the
-// process's memory, which the process may hold while it waits for a reply of ours. So no request
-// waits for this reader. If a command line is not read in time, only the process's name is known.
+// process's memory, which the process may hold while it waits for a reply from this server. So no
+// request waits for this reader. If a command line is not read in time, only the process's name is
+// known.
 type commands struct {
 	disabled bool
 	slots    chan struct{}  // one slot for each read in progress; never closed

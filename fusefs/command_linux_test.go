@@ -114,7 +114,7 @@ func TestUnreadableCommand(t *testing.T) {
 
 // A program that has just started and makes many files is not examined for each of them, because an
 // examination takes a third as long as making a file. The first files are examined, because a shell
-// may make a file for the program that it then becomes.
+// may make the output file of a program before it executes the program.
 func TestYoungProgramIsNotLookedAtForEachFile(t *testing.T) {
 	st, err := procfs.ReadStat(os.Getpid())
 	if err != nil {

@@ -69,8 +69,8 @@ type inode struct {
 type kernelState struct {
 	known        bool
 	young        bool   // the ctime is so recent that another change may get the same ctime
-	busy         int16  // number of operations of ours in progress
-	gen          uint32 // number of operations of ours that have ended
+	busy         int16  // number of the server's own operations in progress
+	gen          uint32 // number of the server's own operations that have ended
 	mtime, ctime int64
 	size         int64
 }

@@ -599,9 +599,9 @@ func TestLockedMemoryTakenOver(t *testing.T) {
 }
 
 // TestUncachedBeside: while the mount can be bypassed, a process that has a file open for reading
-// and writing sees writes to the source immediately, even beyond the file size that the kernel
-// knew. The process can still map the file. Reads used to end early, and SQLite reported a disk I/O
-// error or got a page of zeros.
+// and writing sees writes to the source immediately, even beyond the file size that the kernel had
+// cached. The process can still map the file. Reads used to end early, and SQLite reported a disk
+// I/O error or got a page of zeros.
 func TestUncachedBeside(t *testing.T) {
 	f := mountTest(t, func(o *Options) { o.Outside = true })
 	f.write("d", "one")

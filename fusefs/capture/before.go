@@ -43,8 +43,8 @@ func (c *Capture) Before(ch fusefs.Change) {
 }
 
 // nameOf returns the name under which a file is recorded, and that name's class. nameOf prefers a
-// tracked name to an ignored one, and an ignored name to an excluded one. It ignores the name
-// except, and returns "" if it knows no other name.
+// tracked name to an ignored one, and an ignored name to an excluded one. It ignores the name in
+// "except", and returns "" if no other name is known.
 func (c *Capture) nameOf(f fusefs.File, except string) (name string, class ignore.Class) {
 	class = ignore.Excluded
 	for _, most := range []int{2, 0} { // nearly always, one of the first two names is tracked

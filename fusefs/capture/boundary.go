@@ -17,11 +17,11 @@ import (
 	"cachebro/store/leaf/spool"
 )
 
-// boundary holds the excluded names that the history knows, because a file or directory was moved
-// from or to that name or a name below it. These names count as ignored, even after another file
-// has taken such a name, because an undo of the move must know which file is in its way. If a
-// directory was moved from a name that is not excluded, all names below it count as ignored too.
-// For any other directory, the history knows only that it exists.
+// boundary holds the excluded names that are in the history. A name is in the history if a file or
+// directory was moved from or to that name or a name below it. These names count as ignored, even
+// after another file got such a name, because an undo of the move must be able to detect that file.
+// If a directory was moved from a name that is not excluded, all names below it count as ignored
+// too. For any other directory, the history contains only the directory itself.
 type boundary struct {
 	n     atomic.Int32
 	mu    sync.Mutex      // guards names; a leaf lock
@@ -120,7 +120,7 @@ func (c *Capture) crosses(e fusefs.Event, from, to *ignore.Class) bool {
 		return false
 	}
 	if *from == ignore.Excluded && !isDir(e.Stat) && c.boundary.has(e.Path2) {
-		return false // for instance a save that replaces a file whose name the history knows
+		return false // for instance a save that replaces a file whose name is in the history
 	}
 	if *from == ignore.Excluded && inGit(e.Path) || *to == ignore.Excluded && inGit(e.Path2) {
 		return false
@@ -146,9 +146,9 @@ func (c *Capture) enterBoundary(p string, f fusefs.File, dir bool) {
 	}
 }
 
-// enterAbove records the excluded directories above a name that the history does not know, and adds
-// them to the boundary. An undo that needs such a directory after its removal can then make it again
-// as it was.
+// enterAbove records the excluded directories above a name if they are not in the history, and adds
+// them to the boundary. An undo that needs such a directory after its removal can then make it
+// again as it was.
 func (c *Capture) enterAbove(p string) {
 	dir := parent(p)
 	if dir == "" || c.root == nil || c.Class(dir, true) != ignore.Excluded {

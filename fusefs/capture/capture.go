@@ -147,8 +147,8 @@ func (c *Capture) Closed(e fusefs.Closed) {
 	if p != "" && class == ignore.Excluded && c.planned(writerOf(e), p, false) {
 		class = ignore.Ignored
 	}
-	// Keep the content if the file has names that the mount has not seen, because the store may
-	// know one that is tracked.
+	// Keep the content if the file has names that the mount has not seen, because one of these
+	// names may be tracked.
 	keep := class == ignore.Tracked || unseen(e.File, e.Stat)
 	if class == ignore.Excluded {
 		c.gitClosed(e, p)
@@ -241,8 +241,8 @@ func writerOf(e fusefs.Closed) fusefs.Caller {
 	return e.Caller
 }
 
-// removedByPlan marks a file whose last name was removed by a plan of ours, because a process that
-// has the file open may go on writing to it.
+// removedByPlan marks a file whose last name was removed by one of cachebro's plans, because a
+// process that has the file open may go on writing to it.
 func (c *Capture) removedByPlan(f fusefs.File, by fusefs.Caller) {
 	if f != nil && c.ours(by) && f.Path() == "" {
 		f.Mark().Or(markTaken)
@@ -253,7 +253,8 @@ func (c *Capture) removedByPlan(f fusefs.File, by fusefs.Caller) {
 func (c *Capture) ours(by fusefs.Caller) bool { return by.Proc != nil && by.Proc.Comm == c.comm }
 
 // planned reports whether a change of the excluded name p, outside of git's directories, may belong
-// to a plan of ours. If so, planned adds p to the boundary, because a redo must find the file.
+// to one of cachebro's plans. If so, planned adds p to the boundary, because a redo must find the
+// file.
 func (c *Capture) planned(by fusefs.Caller, p string, dir bool) bool {
 	if !c.ours(by) || inGit(p) {
 		return false

@@ -68,7 +68,7 @@ func (c *Capture) Done(e fusefs.Event) {
 			r.Path, class = c.nameOf(e.File, "")
 			r.Class = class
 			if class == ignore.Excluded && unseen(e.File, e.Stat) {
-				c.appendBy(e.Caller, r) // the store may know a tracked name
+				c.appendBy(e.Caller, r) // the store may have a tracked name of the file
 			}
 		}
 	case event.OpUnlink:
@@ -321,9 +321,9 @@ func (c *Capture) versionUnderNewName(f fusefs.File, p string, e fusefs.Event) {
 		Node: f.ID(), Stat: withXattrs(f, st), Time: e.Time.UnixNano()}, e.Caller, true, false)
 }
 
-// discardedDir counts the files that were removed with an excluded directory. If the directory is the
-// topmost excluded one, or the history knows it, discardedDir records the removal in a notice and a
-// version, so that an undo can name the directory.
+// discardedDir counts the files that were removed with an excluded directory. If the directory is
+// the topmost excluded one, or is in the history, discardedDir records the removal in a notice and
+// a version, so that an undo can name the directory.
 func (c *Capture) discardedDir(e fusefs.Event, r *spool.Record, t tally) {
 	if t.files == 0 {
 		return // nothing was lost; for example, a sandbox makes an empty .git around each command
@@ -366,7 +366,7 @@ func (c *Capture) forget(p string, andBelow bool) {
 	}
 }
 
-// Class returns the class of a name. An excluded name that the history knows counts as ignored.
+// Class returns the class of a name. An excluded name that is in the history counts as ignored.
 func (c *Capture) Class(p string, dir bool) ignore.Class {
 	return c.boundaryClass(c.classByRules(p, dir), p)
 }

@@ -157,7 +157,7 @@ func (h *harness) stop() {
 
 func (h *harness) name(p string) string { return filepath.Join(h.root, p) }
 
-// file returns an existing file that capture does not know.
+// file returns an existing file that capture has not seen yet.
 func (h *harness) file(p string, content string) *file {
 	h.t.Helper()
 	if err := os.MkdirAll(filepath.Dir(h.name(p)), 0o755); err != nil {

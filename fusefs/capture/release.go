@@ -9,7 +9,7 @@ import (
 var _ fusefs.Releaser = (*Capture)(nil)
 
 // Released copies small queued content on the thread that handles the release of the file handle.
-// No program waits for that request, the descriptor is still open, and no worker need be woken.
+// No program waits for that request, the descriptor is still open, and no worker has to be woken.
 // This halves the cost of a small file on two cores.
 func (c *Capture) Released(f fusefs.File, fd int) {
 	c.copies.mu.Lock()

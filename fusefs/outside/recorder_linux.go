@@ -49,7 +49,7 @@ type Recorder struct {
 	mu       sync.Mutex
 	resolver resolver
 	tracks   map[string]*track             // by root
-	dirs     map[string]bool               // directories that the histories know; see knowDir
+	dirs     map[string]bool               // directories that are in the histories; see knowDir
 	roots    map[string]rooted             // by directory
 	entries  map[string]*entry             // by path
 	pending  []*entry                      // paths whose result is awaited, in the order of the calls
@@ -79,7 +79,7 @@ type entry struct {
 	listed  bool            // the entry is in pending
 	writers []fusefs.Caller // the processes that opened the file for writing, newest last
 	altered bool            // the file's mode, owner or attributes may have changed too
-	arrives bool            // a file that this history does not know is moved to the path
+	arrives bool            // a file that is not in this history is moved to the path
 	last    event.Stat      // the state at the last look
 	next    time.Time       // the earliest time for the next look
 }
@@ -241,10 +241,9 @@ func (r *Recorder) touch(s spot, by fusefs.Caller) *entry {
 	return e
 }
 
-// knowDir records a directory and its parents if the history of t may not know that they exist. The
-// history may not know them because nothing was recorded in them so far, or because another process
-// made them again after their removal was recorded. knowDir reports whether it recorded any
-// directory.
+// knowDir records a directory and its parents if they may be missing from the history of t. They
+// may be missing because nothing was recorded in them so far, or because another process made them
+// again after their removal was recorded. knowDir reports whether it recorded any directory.
 func (r *Recorder) knowDir(t *track, dir string) bool {
 	if len(dir) <= len(t.root) {
 		return false
@@ -458,8 +457,8 @@ func (r *Recorder) open(n *notifier.Notice, by fusefs.Caller, path string, flags
 }
 
 // passedOver reports whether a call is ignored because changes of its path are not recorded. A file
-// with other names is not ignored. A plan of ours is not ignored either, because a redo has to find
-// its changes.
+// with other names is not ignored. A call of one of cachebro's plans is not ignored either, because
+// a redo has to find the plan's changes.
 func (r *Recorder) passedOver(s spot, dir bool, of origin) bool {
 	return !of.ours && (dir || s.st.Nlink < 2) && r.trackOf(s.path).isUnrecorded(s.path, dir)
 }
@@ -551,7 +550,7 @@ func (r *Recorder) takeOver(e *entry) {
 	}
 }
 
-// recordState records the state of a name that the history may not know.
+// recordState records the state of a name that may be missing from the history.
 func (e *entry) recordState(s spot) {
 	e.track.capture.Found(e.file, e.track.rel(s.path), target(s.path, s.st), s.st)
 }
@@ -559,11 +558,11 @@ func (e *entry) recordState(s spot) {
 // mostFound bounds how many files in the subtree of a moving directory are looked at.
 const mostFound = 50_000
 
-// foundBelow records the subtree of a directory that is about to move. Otherwise the history would
-// not know which names the files had before the move. Ignored files are recorded too, because they
-// may later get a name that is not ignored. If a plan of ours moves the directory, ignored files
-// are left out, because their history would begin in the middle of the changes that the plan
-// undoes.
+// foundBelow records the subtree of a directory that is about to move. Otherwise the names that the
+// files had before the move would be missing from the history. Ignored files are recorded too,
+// because they may later get a name that is not ignored. If one of cachebro's plans moves the
+// directory, ignored files are left out, because their history would begin in the middle of the
+// changes that the plan undoes.
 func (t *track) foundBelow(s spot, of origin) {
 	if !isDir(s.st) {
 		return
@@ -703,7 +702,7 @@ func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, f
 	r.addOp(o)
 }
 
-// arrives handles the new name of a file that is about to be moved and that no history knows.
+// arrives handles the new name of a file that is about to be moved and is in no history.
 func (r *Recorder) arrives(by fusefs.Caller, s spot, of origin) {
 	if !s.exists {
 		r.handleMake(by, s, false, of)

@@ -286,8 +286,8 @@ func TestExcludedNames(t *testing.T) {
 	}
 }
 
-// TestPlanInExcluded: the changes that a plan of ours makes in an excluded directory are reported.
-// They used to be missing, so a redo did not find them.
+// TestPlanInExcluded: the changes that one of cachebro's plans makes in an excluded directory are
+// reported. They used to be missing, so a redo did not find them.
 func TestPlanInExcluded(t *testing.T) {
 	p := newPlace(t)
 	p.project()

@@ -49,7 +49,7 @@ const clockTick = 50 * time.Millisecond
 
 type origin struct {
 	began time.Time
-	ours  bool // the tree carries out a plan of ours, such as an undo
+	ours  bool // the tree carries out one of cachebro's plans, such as an undo
 }
 
 // tree is a watched tree of processes.

@@ -288,7 +288,7 @@ func (x *carrier) moving(do string, from, to *cell) store.Step {
 	return st
 }
 
-// filesBelow returns the number of files that the history knows in a directory.
+// filesBelow returns the number of files in a directory according to the history.
 func (x *carrier) filesBelow(d *node) (n int) {
 	p, there := x.a.h.dirPath(d)
 	if !there {

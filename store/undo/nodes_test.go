@@ -93,8 +93,8 @@ func TestUndoOfRemovalOfWhatIsElsewhere(t *testing.T) {
 	}
 }
 
-// A scan found a file before its creation was recorded. If the file was linked later, the record
-// used to no longer count as its creation, and an undo left the file there without listing it.
+// A scan found a file before its creation was recorded. If the file was linked later, the record of
+// its creation was ignored, and an undo left the file there without listing it.
 func TestUndoOfFoundFileLinkedSince(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr

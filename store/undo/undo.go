@@ -27,7 +27,7 @@ type Query struct {
 	Last bool
 	// Action finds, for Last, the action of the log that a version belongs to.
 	Action func(*store.View, store.Version) (Action, error)
-	// Globs restrict the paths, see glob.Selects. A glob without wildcards is a path with its
+	// Globs restrict the paths; see glob.Selects. A glob without wildcards is a path with its
 	// subtree.
 	Globs []string
 	// Merge undoes changes also in files that somebody else has changed since, if the lines do not
@@ -42,9 +42,9 @@ type Action struct {
 	What        string                   // description for the user
 }
 
-// Undo plans to undo what a query selects. A path is changed only if it still is as the undone
-// actor last left it. Otherwise it is in Conflicts. Undo returns ErrNotFound if nothing is
-// selected.
+// Undo plans to undo what a query selects. A path is changed only if it is still as the actor of
+// the undone changes last left it. Otherwise it is in Conflicts. Undo returns ErrNotFound if
+// nothing is selected.
 func (p Planner) Undo(q Query) (*Draft, error) {
 	for tried := map[uint64]bool{}; ; {
 		var sel selection
@@ -105,7 +105,7 @@ func (p Planner) named(d *Draft) (bool, error) {
 	return false, nil
 }
 
-// nameUnknown lists requested paths about which the history knows nothing. They may be ignored
+// nameUnknown lists requested paths about which the history contains nothing. They may be ignored
 // files that nobody has read.
 func (m *maker) nameUnknown(sel selection, globs []string) error {
 	for _, g := range globs {

@@ -64,7 +64,7 @@ func (w *worker) preparable() bool {
 }
 
 // makePrepared creates a file that was announced to the mount. Then it checks the file, because
-// another server that does not know the announcement may have taken over the mount.
+// another server, which did not receive the announcement, may have taken over the mount.
 func (w *worker) makePrepared(content []byte) error {
 	err := makeName(w.places, w.root, w.name, w.step.Mode&0o777)
 	if errors.Is(err, fs.ErrExist) {
