@@ -39,7 +39,7 @@ type State struct {
 	BlobBytes  int64  `cbor:"6,keyasint,omitempty"` // as stored
 	RawBytes   int64  `cbor:"7,keyasint,omitempty"` // of the contents
 	GapCount   int64  `cbor:"8,keyasint,omitempty"`
-	Oldest     uint64 `cbor:"9,keyasint,omitempty"`  // unpinned versions up to this number were dropped from the log
+	Oldest     uint64 `cbor:"9,keyasint,omitempty"`  // highest number of a version that was dropped from the log; 0: none was dropped
 	Loose      int64  `cbor:"10,keyasint,omitempty"` // bytes of contents that are not yet in a frame
 	// BaselineRuns lists the runs of the log that hold only baselines, in order.
 	BaselineRuns []Run `cbor:"11,keyasint,omitempty"`

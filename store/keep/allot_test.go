@@ -50,7 +50,7 @@ func TestMeasure(t *testing.T) {
 	if h := space.Measure(dir); !h.Wrote.Equal(at) {
 		t.Errorf("written %v, want %v", h.Wrote, at)
 	}
-	// The store of an older version does not record the time of its last write.
+	// A store written by an older cachebro does not record the time of its last write.
 	if err := os.Remove(filepath.Join(dir, "wrote")); err != nil {
 		t.Fatal(err)
 	}

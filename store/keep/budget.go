@@ -9,7 +9,7 @@ import (
 	"cachebro/store/db"
 )
 
-// ignoredBudget drops the oldest contents of ignored files above their budget. It reads the
+// ignoredBudget drops the oldest contents of ignored files above their budget. It measures the
 // contents only if the store is large enough to exceed the budget.
 func (k *Keeper) ignoredBudget(ctx context.Context, r *Report) error {
 	if k.s.Stats().BlobBytes <= k.opt.IgnoredCap {

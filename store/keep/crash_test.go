@@ -12,8 +12,8 @@ import (
 
 const tidyDir = "CACHEBRO_STORE_TIDY_DIR"
 
-// TestTidyChild is the process that TestKillCollection kills: it writes, prunes, collects and
-// purges in an endless loop.
+// TestTidyChild is the process that TestKillCollection starts and kills. It writes, prunes,
+// collects and purges in an endless loop. In any other run it does nothing.
 func TestTidyChild(t *testing.T) {
 	dir := os.Getenv(tidyDir)
 	if dir == "" {

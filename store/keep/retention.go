@@ -28,7 +28,7 @@ const (
 	packMuch = 64 << 20
 	packEven = 512 << 20
 	// packQuiet is the time without writes before a small repack. An idle daemon does not exit
-	// earlier.
+	// before this time has passed.
 	packQuiet = time.Minute
 	// packEvery is the shortest interval of small repacks.
 	packEvery = 20 * time.Minute
@@ -300,8 +300,8 @@ func (k *Keeper) dropOldest(ctx context.Context, need int64, may func(v store.Ve
 	if err != nil {
 		return err
 	}
-	// Find out which contents are present somewhere: one may be current for one path and superseded
-	// for another.
+	// Find out which contents are present somewhere, because a content may be current for one path
+	// and superseded for another.
 	live, err := k.liveHashes()
 	if err != nil {
 		return err

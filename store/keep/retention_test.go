@@ -143,8 +143,8 @@ func grepDir(t *testing.T, dir, what string) (hits []string) {
 	return hits
 }
 
-// A secret was written into a file, changed, and became the base of deltas of other files. After
-// a purge it is nowhere in the store's files.
+// A secret was written into a file, changed, and became the base of deltas of other files. After a
+// purge the secret is nowhere in the store's files.
 func TestPurge(t *testing.T) {
 	s := fresh(t)
 	rnd := rand.New(rand.NewPCG(3, 3))

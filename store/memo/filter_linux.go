@@ -19,8 +19,8 @@ var inputCalls = map[uint32]uint32{unix.SYS_READ: 0, unix.SYS_READV: 0, unix.SYS
 // filter returns the seccomp program that selects the reported system calls. It reports all calls
 // except those known to reveal nothing new. It also reports reads from the descriptors in given.
 func filter(given []int) []unix.SockFilter {
-	// Calls of another architecture (32 bit) have other numbers. The first one that is reported
-	// prevents a replay.
+	// Calls of another architecture (32 bit) have other numbers. They are all reported, and the
+	// first one prevents a replay.
 	p := []unix.SockFilter{notifier.Stmt(notifier.Load, notifier.OffArch), notifier.Jump(notifier.Equal, notifier.AuditArch, 1, 0), notifier.Show, notifier.Stmt(notifier.Load, notifier.OffNR)}
 	if notifier.ForeignFrom > 0 {
 		p = append(p, notifier.Jump(notifier.Least, notifier.ForeignFrom, 0, 1), notifier.Show)

@@ -83,8 +83,8 @@ func (p program) atStart(path string) bool {
 	return false
 }
 
-// owns reports whether the program is one of the owners of a cache. by lists the owners, which
-// check the entries themselves. For any other program the entries are ordinary files.
+// owns reports whether the program is one of the owners of a cache. by lists the owners. They check
+// the cache's entries themselves; for any other program the entries are ordinary files.
 func (p program) owns(by []string) bool {
 	return slices.ContainsFunc(by, func(name string) bool {
 		return p.name == name || strings.HasSuffix(name, "*") && strings.HasPrefix(p.name, name[:len(name)-1])

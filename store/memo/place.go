@@ -117,8 +117,8 @@ func (p *Places) classify(path string) place {
 	return outside
 }
 
-// towardsFree reports whether a path is an ancestor of a program's cache, which the program creates
-// together with the cache.
+// towardsFree reports whether a path is an ancestor of a program's cache. The program creates such
+// directories together with the cache.
 func (p *Places) towardsFree(path string, owns func([]string) bool) bool {
 	for _, c := range p.free {
 		if under(c.dir, path) && path != p.home && !under(p.home, path) && !p.above(path) && owns(c.by) {

@@ -132,7 +132,7 @@ func (r *Record) WhyLocal() string {
 }
 
 // StillValid reports whether everything is as the command saw it. If not, why describes the
-// difference. If the check had to read many files, fresh is the record with their present stats. It
+// difference. If the check had to read files, fresh is the record with their present stats. It
 // should then replace the stored record.
 func (r *Record) StillValid(root string, now time.Time) (ok bool, why string, fresh *Record) {
 	if len(r.Why) > 0 {

@@ -334,7 +334,7 @@ func (r *recorder) opened(n *notifier.Notice) {
 	if err != nil || !strings.HasPrefix(at, "/") || r.loads(n, pid, at) {
 		return
 	}
-	if look(at).Kind != absent { // a removed file belongs to the tree, or its removal was noticed
+	if look(at).Kind != absent { // the process tree created the removed file, or its removal was noticed
 		r.note(n, at, asStat)
 	}
 }

@@ -59,7 +59,7 @@ func look(path string) stat {
 	return s
 }
 
-// stable reports whether every change after the stat was taken shows in its times. Two changes
+// stable reports whether any change after the stat was taken will show in its times. Two changes
 // within one tick of the file system's clock have the same time.
 func (s stat) stable(taken time.Time) bool {
 	return s.Ctime < taken.Add(-50*time.Millisecond).UnixNano()
@@ -183,8 +183,8 @@ func (s *Seen) shown() string {
 	return ", which " + s.By + " may show (--ignore-times)"
 }
 
-// holds reports whether the path is as recorded. closer reports whether it had to be read. why
-// describes the difference.
+// holds reports whether the path is as recorded. closer reports whether the path had to be read.
+// why describes the difference.
 func (s *Seen) holds(path string) (ok, closer bool, why string) {
 	if s.Stat.Kind == kernel {
 		return kernelSays(path) == s.Hash, false, "says something else"

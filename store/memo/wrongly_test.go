@@ -227,8 +227,8 @@ func main() {
 	return "./static"
 }
 
-// TestCallsOfAnotherMachine: what a program asks the kernel about itself is part of the call; the
-// kernel's own name is part of the record.
+// TestCallsOfAnotherMachine: a program's limits and processors are part of the call, and the answer
+// of uname is part of the record.
 func TestCallsOfAnotherMachine(t *testing.T) {
 	b := newBench(t, nil)
 	runtime.LockOSThread() // not unlocked: the thread ends with the test

@@ -235,9 +235,8 @@ func TestMaking(t *testing.T) {
 	l.want("made later", "b.md <- src/ stale added:src/3.go")
 }
 
-// TestGit: a checkout that changes both code and document makes no pair stale. A checkout that
-// changes only the code makes the pair stale. So does a checkout after a change that somebody made
-// without git.
+// TestGit: a checkout that changes both code and document makes no pair stale. A checkout makes the
+// pair stale if it changes only the code, or if somebody has changed the code without git before.
 func TestGit(t *testing.T) {
 	l := newLog(t)
 	l.write("a.go", "main")

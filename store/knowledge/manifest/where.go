@@ -163,7 +163,7 @@ func (e *edit) scalarEnd(at int, n *yaml.Node) (int, error) {
 func (e *edit) blockEnd(at int) int {
 	line := e.lineStart(at)
 	key := indentOf(e.text[line:])
-	for e.text[line+key] == '-' { // in "- key: |", the key's indentation counts and not the dash's
+	for e.text[line+key] == '-' { // in "- key: |", the key's indentation counts, not the dash's
 		key++
 		key += indentOf(e.text[line+key:])
 	}

@@ -3,10 +3,10 @@
 //
 // A Cache wraps any function. Its key is a hash of the tool's name and its arguments as canonical
 // JSON. An Entry holds the versions of its input (Used). The caller decides whether these versions
-// are still the current ones. If one is not, the entry is not used. A time to live limits
-// the age of answers whose input cannot be checked. Errors are never stored. Identical calls that
-// arrive during a computation wait for it. Each then checks whether the answer is valid for itself,
-// because the computation may have begun before a write that the call must see.
+// are still the current ones. If one is not, the entry is not used. A time to live limits the age
+// of answers whose input cannot be checked. Errors are never stored. Identical calls that arrive
+// during a computation wait for it. Each waiting call then checks the answer, because the
+// computation may have begun before a write that the call must see.
 //
 // Stores hold the entries and are queried and filled in order:
 //   - Memory is an LRU.

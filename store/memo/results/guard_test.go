@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// hostile are replies that Redis never gives. The first of them crashed the daemon.
+// hostile lists replies that Redis never gives. The first of them crashed the daemon.
 var hostile = map[string]string{
 	"a string as long as can be":       "$9223372036854775800\r\n",
 	"a string of 4 GB":                 "$4294967296\r\n",

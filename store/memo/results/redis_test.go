@@ -128,7 +128,7 @@ func TestRedisDownAndBack(t *testing.T) {
 	}
 }
 
-// The message says why there is no connection, and not just that the time for attempts was over.
+// The message says why there is no connection, and not just that connecting timed out.
 func TestRedisWhyDown(t *testing.T) {
 	s, err := redistest.Start(t.TempDir())
 	need(t, err)
