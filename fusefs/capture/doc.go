@@ -21,8 +21,8 @@
 //   - tracked: every version is recorded with its content
 //   - ignored: every version is recorded without content; content that is about to be
 //     destroyed is saved, within a budget
-//   - excluded: nothing is recorded, except the removal of an excluded directory, and what crosses
-//     its edge (boundary.go)
+//   - excluded: nothing is recorded, except the removal of an excluded directory, and moves into or
+//     out of it (boundary.go)
 //
 // # Marks
 //

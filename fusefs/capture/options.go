@@ -57,7 +57,7 @@ const (
 	inlineSize = 64 << 10              // content up to this size is copied by the operation that destroys it
 
 	readsEvery = 500 * time.Millisecond
-	readsMax   = 256 // files that a process may read in readsEvery before it counts as a scanner
+	readsMax   = 256 // a process that reads this many files in readsEvery counts as a scanner
 
 	// A worker checks again for room after retryFirst, then after pauses that double up to
 	// retryLast.

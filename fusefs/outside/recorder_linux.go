@@ -214,8 +214,8 @@ func (r *Recorder) trackAt(root string) (*track, error) {
 	return t, nil
 }
 
-// ownTemporary reports whether s is a temporary file made by the tree itself. A file that another
-// process made in the few milliseconds before the tree's start counts too.
+// ownTemporary reports whether s is a temporary file that the tree itself made or is about to make.
+// Every temporary file that is newer than origin.began counts, even one that another process made.
 func (r *Recorder) ownTemporary(s spot, of origin) bool {
 	if of.ours || r.trackOf(s.path).root != wire.OutsideRoot || !r.places.Temporary(s.path) {
 		return false

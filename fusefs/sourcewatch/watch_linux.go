@@ -56,7 +56,7 @@ type Watch struct {
 	dirs map[string]string
 }
 
-// noDir stands for directories outside the tree.
+// noDir replaces the path of a directory outside the tree.
 const noDir = "\x00"
 
 // Start begins to watch the tree of root. It calls tell with the events caused by other processes,

@@ -493,8 +493,8 @@ func (c *cell) shareContent(i int, is *state) {
 }
 
 // restoredAs reports whether now, the value that a plan set, agrees with then, the value that the
-// plan should restore. It ignores the owner, attributes and set-id bits, because the user may not
-// be allowed to set them, and files that cannot be made again.
+// plan should restore. A missing file that cannot be made again counts as restored. The owner,
+// attributes and set-id bits are ignored, because the user may not be allowed to set them.
 func (h *past) restoredAs(c *cell, then, now value) bool {
 	if c.kind == entryCell && then.node != nil && now.node == nil {
 		why, _ := h.m.contents.cannotMake(then.node.present())

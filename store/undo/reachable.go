@@ -209,7 +209,7 @@ func sameOperation(a, b *store.Version) bool {
 	return a.Time == b.Time || a.Plan != "" && a.Plan == b.Plan
 }
 
-// again returns the aim that gives an entry the node n, which it held before.
+// again returns the aim that gives an entry the node n, which the entry held before.
 func (c *cell) again(n *node) *aim {
 	for i := len(c.facts) - 1; i >= 0; i-- {
 		if c.before(i).node == n {
@@ -378,7 +378,7 @@ func (a *aims) restoresDir(d *node) bool {
 }
 
 // homeOf returns a free entry to which a directory is restored, or nil if there is none. If paths
-// were requested, it is the entry before the undone facts.
+// were requested, it is the entry that held the directory before all facts, if there is one.
 func (m *maker) homeOf(a *aims, d *node) *cell {
 	if m.requested != nil {
 		for _, c := range d.names {

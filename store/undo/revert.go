@@ -230,7 +230,7 @@ func (h *past) treeAt(seq uint64) *outcome {
 }
 
 // upTo returns the number of facts of a cell up to version seq. A file that a scan had found by
-// then existed, even if its creation was recorded later.
+// then counts as existing, even if its creation was recorded later.
 func (h *past) upTo(c *cell, seq uint64) int {
 	younger := func(f fact) bool {
 		if f.seqs[0] <= seq {

@@ -148,7 +148,7 @@ func TestRulesBeginToExclude(t *testing.T) {
 		{".gitignore", "", nil},
 		{".gitignore", "src\n__pycache__\n", []string{"__pycache__", "old/__pycache__", "src/__pycache__"}},
 	} {
-		m.Class(c.file, false) // so that the rules before are known
+		m.Class(c.file, false) // caches the rules from before the change
 		put(t, root, c.file, c.text)
 		if got := m.Reload(c.file); !slices.Equal(got, c.want) {
 			t.Errorf("%s with %q excludes %q, want %q", c.file, c.text, got, c.want)

@@ -35,7 +35,7 @@ func want(t *testing.T, m *Matcher, classes map[string]Class) {
 	}
 }
 
-// A repository within the project has rules and an index of its own.
+// A repository within the project has its own rules and its own index.
 func TestNestedRepositories(t *testing.T) {
 	root := tree(t, map[string]string{".gitignore": "*.log\n/deps/\n/wt/\n", ".cachebroignore": "*.iso\n",
 		"own/a.log": "", "own/b.tmp": "", "own/forced.tmp": "", "own/.gitignore": "*.tmp\n", "deps/clone/x.c": "", "x.c": ""})

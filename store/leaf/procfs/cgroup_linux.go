@@ -17,8 +17,8 @@ func MemoryGroup() (limit int64, killed uint64) {
 	return memoryGroup(string(b), "/sys/fs/cgroup")
 }
 
-// memoryGroup evaluates /proc/self/cgroup, which has lines "ID:controllers:path". In a container
-// the path may belong to another namespace. The files are then at the top.
+// memoryGroup evaluates /proc/self/cgroup, which has lines "ID:controllers:path". In a container,
+// the path may be that of another namespace. Then only the top directory has the files.
 func memoryGroup(groups, mounted string) (limit int64, killed uint64) {
 	for line := range strings.Lines(groups) {
 		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
