@@ -13,7 +13,7 @@
 // State directory of a project (0700):
 //
 //	lock          flock and pid of the living daemon
-//	daemon.log    its log; daemon.log.1 is the 5 MB before
+//	daemon.log    its log; daemon.log.1 holds the 5 MB before that
 //	socket        where it listens
 //	start.lock    flock of a client that is starting a daemon
 //	spool/        written by mountd (package spool)
@@ -32,7 +32,7 @@
 //
 // The order is, outermost first: applyMu of package ingest (held over store.Apply, because the
 // checkpoint must match the appended versions), mount.mu of package survey, the mutexes of packages
-// attribution and source, baseline.mu of package survey. No other two of these
-// locks are held at the same time, and only applyMu is held during disk or socket I/O, or while a
+// attribution and source, baseline.mu of package survey. Two mutexes that share a place in this
+// order are never held together. Only applyMu is held during disk or socket I/O, or while a
 // callback runs.
 package daemon

@@ -10,9 +10,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// A pack file is missing. fsck records the loss, although the files still have the lost contents.
-// When such a file was overwritten, the mount used to lose its content, because it assumed that the
-// store had it.
+// If a pack file is missing, fsck restores the contents that the project's files still have. It used
+// to record only the loss. When such a file was overwritten later, the mount did not save its
+// content, because it assumed that the store had it.
 func TestFsckBringsBackWhatFilesHold(t *testing.T) {
 	p := newProject(t)
 	p.start()

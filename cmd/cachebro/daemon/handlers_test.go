@@ -51,7 +51,7 @@ func TestTwoHandlersOfAMethodAreRefused(t *testing.T) {
 	}
 }
 
-// wireMethods are the values of package wire's constants M….
+// wireMethods returns the values of package wire's constants M….
 func wireMethods(t *testing.T) map[string]bool {
 	t.Helper()
 	files, err := filepath.Glob("../../../store/wire/*.go")

@@ -9,7 +9,7 @@ import (
 )
 
 // A mounted project's daemon ends when there is nothing to do, even if clients are connected. The
-// next daemon takes over what the last one scanned for the same mountd.
+// next daemon relies on the scan that the last one completed for the same mountd.
 func TestIdleDaemonEndsWhileMounted(t *testing.T) {
 	p := newProject(t)
 	p.write("a.txt", "1\n")

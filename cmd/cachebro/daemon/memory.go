@@ -50,8 +50,9 @@ func followMemory(floor, most int64) (stop func()) {
 // roomBesideHeap is the memory for stacks, the collector and free spans, in bytes.
 const roomBesideHeap = 32 << 20
 
-// collected becomes garbage as soon as it is made, so its cleanup runs after each collection. It
-// has a pointer, because the runtime packs small values without pointers together.
+// collected becomes garbage as soon as it is made, so its cleanup runs after the next collection.
+// It contains a pointer, because small values without pointers share a block of memory, which is
+// freed only when all of them are garbage.
 type collected struct{ _ *collected }
 
 // alive returns the size of the heap that the last collection found alive, in bytes.

@@ -46,7 +46,7 @@ func TestContentThatNeverCame(t *testing.T) {
 	}
 }
 
-// After a restart, the store may no longer know the beginning of a file to which something is
+// After a restart, the store may no longer have the beginning of a file to which something is
 // appended. The whole file is then read.
 func TestTailAfterRestart(t *testing.T) {
 	p := newProject(t)

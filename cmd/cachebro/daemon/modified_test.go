@@ -9,8 +9,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// TestModified checks that the number in the Stop line is the number of files that an undo would
-// restore. It used to count the temporary files of three atomic saves, too: 13 instead of 10.
+// TestModified checks that the number of changed files, which the Stop hook shows after a prompt, is
+// the number of files that an undo would restore. It used to include the temporary files of three
+// atomic saves: 13 instead of 10.
 func TestModified(t *testing.T) {
 	p := newProject(t)
 	p.start()

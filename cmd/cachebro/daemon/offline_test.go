@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestReplaceHistory replaces an empty history by a new one. That removes the index.
+// TestReplaceHistory checks that a new history replaces an empty one, and that the index is removed.
 func TestReplaceHistory(t *testing.T) {
 	for _, had := range []bool{false, true} {
 		state := t.TempDir()

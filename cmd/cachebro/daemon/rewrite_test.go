@@ -9,7 +9,7 @@ import (
 )
 
 // When a client's own tool first reads a file, the text is pending and then committed. The second
-// read gets a stub, for which the client prints its own line. The third read gets the full text.
+// read gets a stub. The third read, right after the stub, gets the full text.
 func TestRewriteOfABuiltInRead(t *testing.T) {
 	p := newProject(t)
 	text := strings.Repeat("a line of a file that is read by the client itself\n", 200)

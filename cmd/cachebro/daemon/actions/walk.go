@@ -35,7 +35,8 @@ type group struct {
 	versions []store.Version // in the direction of the walk
 	job      job
 	begin    int64 // when the action began, in ns; 0 if unknown, in which case a pause ends the action
-	// The versions that were not read: their number, the farthest one, and its time.
+	// The versions that were not read: their number, the one farthest in the direction of the walk,
+	// and its time.
 	passed  int
 	far     uint64
 	farTime int64

@@ -51,7 +51,7 @@ func (an *Answers) open(s results.Settings) {
 	}
 	an.cache = results.New(results.Options{Stores: stores, TTL: s.TTL, Tools: s.Tools, Log: an.log})
 	// A bundle (see package bundle) is valid until something that it was made from changes. It
-	// names version numbers of this project, so it is not shared.
+	// contains version numbers of this project, so it is not shared.
 	here := []results.Store{results.NewMemory(0)}
 	if an.disk != nil {
 		here = append(here, an.disk)
@@ -204,7 +204,8 @@ type Answers struct {
 	digests *digests
 }
 
-// Open opens the cache. It never fails. Without a store, fewer answers are found in the cache.
+// Open opens the cache. It never fails. If the disk or Redis cannot be used, fewer answers are
+// found in the cache.
 func Open(s results.Settings, st *store.Store, in *ingest.Ingester, sv *survey.Survey, log *slog.Logger) *Answers {
 	an := &Answers{store: st, ingest: in, survey: sv, log: log, off: s.Off, digests: &digests{store: st}}
 	an.open(s)

@@ -67,8 +67,7 @@ func (t *digests) digestOf(p store.Path) (d digest, seq uint64, err error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	// A path is a directory or a file, so one of the two digests is empty. Both are added because
-	// the path may have become the other kind.
+	// A path is a directory or a file, so one of the two digests is zero and the sum is the other.
 	return t.sums[p].plus(t.files[p], false), t.seq, nil
 }
 

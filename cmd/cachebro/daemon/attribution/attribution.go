@@ -360,8 +360,8 @@ func (a *Attribution) Actor(key Key, uid uint32, t int64, path string) store.Act
 	return out
 }
 
-// Continue records that the client itself sent prompt, to continue the work on typed, which a
-// person typed or which itself continues such a prompt.
+// Continue records that the client itself sent prompt, to continue the work on the prompt typed.
+// A person typed that prompt, or it continues an earlier one.
 func (a *Attribution) Continue(prompt, typed string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -371,8 +371,8 @@ func (a *Attribution) Continue(prompt, typed string) {
 	}
 }
 
-// typedLocked returns the prompt that the given prompt continues and that a person typed. If it
-// continues none, the result is the given prompt.
+// typedLocked returns the prompt, typed by a person, that the given prompt continues. It returns
+// the given prompt if that continues no other.
 func (a *Attribution) typedLocked(prompt string) string {
 	if typed := a.continues[prompt]; typed != "" {
 		return typed
@@ -380,7 +380,7 @@ func (a *Attribution) typedLocked(prompt string) string {
 	return prompt
 }
 
-// PromptOf returns the prompt that the given prompt belongs to and that a person typed. A sub-agent
+// PromptOf returns the prompt, typed by a person, that the given prompt belongs to. A sub-agent
 // works for the prompt that started it, even if its session has received newer prompts.
 func (a *Attribution) PromptOf(session store.SessionID, agent, prompt string) string {
 	a.mu.Lock()

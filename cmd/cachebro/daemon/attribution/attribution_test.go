@@ -10,7 +10,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// tree is a process tree: key 100 is the client, its children are shells.
+// tree is a process tree. Process 100 is the client, and its children are shells.
 type tree struct {
 	a *Attribution
 	t *testing.T
@@ -77,8 +77,8 @@ func TestAttribution(t *testing.T) {
 		}
 	})
 	t.Run("beside a tool that only reads", func(t *testing.T) {
-		// Everything that the client's own processes wrote before the next tool call used to be
-		// attributed to this call.
+		// Whatever the client's own processes wrote between the call of such a tool and the next
+		// call used to be attributed to the tool.
 		tr := newTree(t)
 		tr.a.begin(wire.ToolCall{Session: "S", ToolUse: "u1", Tool: "mcp__cachebro__read_file", Paths: [][]byte{[]byte("a.go")}}, tr.key(100), at(-2*time.Second))
 		tr.add(8, 100, "gofmt", "gofmt -w a.go", time.Second)

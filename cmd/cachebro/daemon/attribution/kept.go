@@ -76,7 +76,7 @@ type Rows struct{ processes, programs map[string][]byte }
 func (a *Attribution) OnSession(meet func(session string)) { a.onSession = meet }
 
 // Calls returns the tool calls of a session that began at since (ns) or later and may write
-// anywhere, oldest first. Each names the process that made it.
+// anywhere, oldest first. Each contains the pid and start time of the process that made it.
 func (a *Attribution) Calls(session string, since int64) (all []wire.SharedCall) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 )
 
 // This file stores what is known of the processes that changed something: their command
-// line, directory, user and parent. Versions name a process only by its pid and start time.
+// line, directory, user and parent. A version contains only the pid and start time of its process.
 //
 // One row in the store's KV bucket "process" holds one program of one process, under
 // "pid.start/name", because exec starts another program in the same process. Rows are small

@@ -10,8 +10,8 @@ import (
 	"cachebro/store/leaf/procfs"
 )
 
-// WritesItself reports whether a tool writes files from the process that its call names: an editing
-// tool of the client, or a tool of cachebro's MCP server.
+// WritesItself reports whether the process that is recorded for a tool's call writes the files
+// itself. This is so for the editing tools of the client, and for tools of cachebro's MCP server.
 func WritesItself(tool string) bool {
 	switch tool {
 	case "Edit", "Write", "NotebookEdit", "MultiEdit":

@@ -51,7 +51,7 @@ type Graph struct {
 	dirs     map[string]int                 // by directory with a final slash: the number of files in its subtree
 	bases    map[string]map[string]struct{} // by base name: the paths that have it
 	in       map[string]map[string]linkKind // by target: the files that link to it
-	watch    map[string]map[string]struct{} // by name: the files that looked for it
+	watch    map[string]map[string]struct{} // by name: the files with an import or mention that may refer to it
 	mods     []Module
 	man      *manifest.Manifest
 	manError string
@@ -200,7 +200,7 @@ func (g *Graph) removeLocked(e *entry) {
 	}
 }
 
-// relinkSeekersLocked marks files to be linked again: those that looked for a name that has now
+// relinkSeekersLocked marks files to be linked again: those that may refer to a name that has now
 // appeared or disappeared.
 func (g *Graph) relinkSeekersLocked(name string) {
 	for p := range g.watch[name] {

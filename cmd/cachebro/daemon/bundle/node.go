@@ -40,7 +40,7 @@ func (g *Graph) findLocked(ref string) (id, kind string, ok bool) {
 	return "", "", false
 }
 
-// isPathLocked reports whether an entry of cachebro.yml has no source and is named like a
+// isPathLocked reports whether an entry of cachebro.yml has no source and its name is an existing
 // path. Such an entry only adds information about that path.
 func (g *Graph) isPathLocked(n manifest.Node) bool {
 	if len(n.Source) > 0 {
@@ -173,7 +173,7 @@ func sentenceOr(s string) string { return strings.Join(strings.Fields(s), " ") }
 // Edge leads from a node to a neighbour.
 type Edge struct {
 	To, Kind string // the neighbour
-	Words    string // "imports 3, documented by"
+	Words    string // such as "documented by, imports (3)"
 	weight   int
 }
 

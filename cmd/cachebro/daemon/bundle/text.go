@@ -266,7 +266,7 @@ func (w *writer) end() []byte {
 	return w.b.Bytes()
 }
 
-// Etag returns the hash that a bundle's text carries.
+// Etag returns the hash in the last field of a bundle's text.
 func Etag(text []byte) string {
 	var v struct {
 		Etag string `json:"etag"`

@@ -117,4 +117,5 @@ func (f *Finder) Status() map[string]any {
 	return m
 }
 
+// IndexDir returns the directory of the index in a state directory.
 func IndexDir(state string) string { return filepath.Join(state, "index") }

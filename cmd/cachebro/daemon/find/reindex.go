@@ -8,14 +8,15 @@ import (
 )
 
 // reindex checks every file and updates the index, or rebuilds it if do is "full". It returns when
-// everything is indexed. It returns earlier when the store accepts no more versions or ctx ends,
-// and the follower then indexes the rest.
+// everything is indexed. It returns earlier when the store accepts no more versions or ctx ends.
+// The rest is then indexed in the background.
 func (f *Finder) reindex(ctx context.Context, do string, p store.Path, facts *wire.IndexFacts) error {
 	if do == "forget" && p == "" {
 		return wire.Errorf(wire.ErrBadRequest, "cachebro store reindex --full rebuilds the whole index", "forget needs a path")
 	}
 	before := f.Index.Stats()
-	// Suspend the follower, which would index the same changes at the same time, in small steps.
+	// Suspend the indexing in the background, which would index the same changes at the same time, in
+	// small steps.
 	defer f.Index.Suspend()()
 	missing, err := f.Survey.LookAtAll(ctx)
 	if err != nil {

@@ -188,7 +188,7 @@ type filler struct {
 	now     bool            // fork the tree as it is now
 	ignored bool
 	linked  []string // worktrees of the project's repository that are inside the project
-	own     bool     // files get their owners, because the daemon runs as root
+	own     bool     // files get their original owners, because the daemon runs as root
 	group   errgroup.Group
 
 	mu  sync.Mutex // guards out
@@ -213,9 +213,9 @@ func (f *filler) countFile(bytes, shared int64) {
 	f.out.Shared += shared
 }
 
-// dir copies what the directory p contained at the moment into an open directory (to). If
-// requested, it also copies the ignored files that are there now. If the directory has moved, they
-// are copied from its present path.
+// dir copies what the directory p contained as of the requested version into an open directory
+// (to). If requested, it also copies the ignored files that are in the directory now. If the
+// directory has moved, these are copied from its present path.
 func (f *filler) dir(ctx context.Context, p store.Path, to *os.File) error {
 	if f.now {
 		return f.live(ctx, p, p, to, nil)
@@ -255,7 +255,8 @@ func (f *filler) dir(ctx context.Context, p store.Path, to *os.File) error {
 	return f.live(ctx, p, now, to, have)
 }
 
-// isFile reports whether the project's directory contains an ignored regular file of that name now.
+// isFile reports whether dir, a directory of the project, now contains an ignored regular file with
+// this name.
 func (f *filler) isFile(dir store.Path, name string) bool {
 	q := store.Path(path.Join(string(dir), name))
 	st, _, err := source.LstatBeneath(f.from, string(q))

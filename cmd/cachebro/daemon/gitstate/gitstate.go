@@ -166,7 +166,7 @@ func (s *Service) readSince(ctx context.Context, from int64) (*history, error) {
 		if err := s.kv.Scan(fmt.Sprintf("r/%08x/", d), func(k string, val []byte) error {
 			r := &row{}
 			if cbor.Unmarshal(val, r) != nil {
-				return nil // skip a row of a newer version and a damaged row
+				return nil // skip a damaged row, or one that a newer cachebro wrote
 			}
 			if _, err := fmt.Sscanf(k[len("r/00000000/"):], "%x", &r.Seq); err != nil || r.lastChange() < from {
 				return nil
@@ -214,8 +214,8 @@ func (h *history) join() {
 
 func (h *history) close() { h.s.source.Release(h.dir) }
 
-// operation holds the rows of one process. For a git command, that includes everything that it
-// started.
+// operation holds the rows of one process. An operation of git also holds the rows of all processes
+// that git started.
 type operation struct {
 	key     string // the key of its action in the log
 	pid     uint32 // of the topmost process
@@ -233,8 +233,8 @@ func (o *operation) end() (t int64) {
 	return t
 }
 
-// changesSince returns the time since which changes of files by the operation's process belong to
-// the operation. It is earlier than the first row, because git changes files before refs.
+// changesSince returns the time from which on the process's changes of files belong to the
+// operation. It is before the first row, because git changes files before refs.
 func (o *operation) changesSince() int64 {
 	if o.gitSeen > 0 {
 		return min(o.gitSeen, o.begin())
@@ -270,7 +270,7 @@ func (h *history) operations() []*operation {
 	return all
 }
 
-// Between returns those operations in a period that matter to a person, oldest first.
+// Between returns the operations in a period that are worth showing to a person, oldest first.
 func (s *Service) Between(ctx context.Context, from, to time.Time) ([]wire.GitOp, error) {
 	if s.none() {
 		return nil, nil
@@ -297,7 +297,7 @@ func (s *Service) Between(ctx context.Context, from, to time.Time) ([]wire.GitOp
 	return out, nil
 }
 
-// errNone ends a scan after the first row.
+// errNone ends a scan early. It is not a failure.
 var errNone = errors.New("enough")
 
 // none reports whether nothing is recorded for any repository, which is the usual case.

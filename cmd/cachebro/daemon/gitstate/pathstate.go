@@ -27,7 +27,7 @@ const (
 	link
 	lost    // its content is not known
 	moved   // a directory that was moved elsewhere
-	objects // the directory of objects, some of which were removed
+	objects // git's directory of objects, from which some were removed
 )
 
 type pathState struct {

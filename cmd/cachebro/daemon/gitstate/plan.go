@@ -22,7 +22,7 @@ type Selection struct {
 	Filter store.Filter // session, agent, prompt, tool call, since, match
 	Key    string       // of one action
 	ID     uint64       // of one operation
-	Last   bool         // the last operation that matters to a person and was not undone
+	Last   bool         // the last operation that is worth showing to a person and was not undone
 	Before uint64       // with Last: only operations before this one; 0 means all
 }
 
@@ -30,8 +30,8 @@ type Selection struct {
 // record. If it is later still, a process has bypassed the mount.
 const recordSlack = int64(2 * time.Second)
 
-// chosen returns the operations that a selection covers. has contains the rows that the selection
-// covers, because it may cover an operation only partly.
+// chosen returns the operations that a selection covers, some of them perhaps only in part. has
+// contains the covered rows.
 func (h *history) chosen(sel Selection) (of []*operation, has map[*row]bool) {
 	has = map[*row]bool{}
 	all := h.operations()
@@ -97,8 +97,9 @@ func (h *history) ofOthers(o *operation) (others bool) {
 	return others
 }
 
-// worktreeElsewhere finds the worktree that a path belongs to, if git knows the worktree and it is
-// outside the project. base is git's own directory for the worktree. at is the worktree itself.
+// worktreeElsewhere finds the worktree that a path in a git directory belongs to. base is git's own
+// directory for the worktree. at is the worktree itself, or "" if it is inside the project or
+// unknown.
 func (h *history) worktreeElsewhere(p string) (base, at string) {
 	dir, rest, _ := gitdir.Split(p)
 	base, _ = checkout(dir, rest)
@@ -130,7 +131,7 @@ func (h *history) leaveWorktrees(changes []*change) {
 	}
 }
 
-// Text describes what the selected operations did to refs, or returns "" if that is nothing.
+// Text describes what the selected operations did, or returns "" if nothing is worth showing.
 func (s *Service) Text(ctx context.Context, sel Selection) (string, error) {
 	if s.none() {
 		return "", nil
@@ -198,7 +199,7 @@ func (s *Service) LastActor(ctx context.Context, by func(store.Actor) bool) (who
 	return who, at, nil
 }
 
-// Restored reports whether the repository in a git directory is one that an undo has restored.
+// Restored reports whether an undo has restored the repository in a git directory.
 func (s *Service) Restored(ctx context.Context, dir string) bool {
 	h, err := s.readSince(ctx, 0)
 	if err != nil {
@@ -303,7 +304,8 @@ func (h *history) changeOf(first *row, has map[*row]bool) *change {
 		return c
 	}
 	chain := h.chains[p]
-	// If others changed the path in between, their changes must have been undone already.
+	// If others changed the path between chosen rows, it is a conflict unless their changes have
+	// been undone.
 	for i := first.index; i < len(chain); i++ {
 		from := i
 		for i < len(chain) && !has[chain[i]] {

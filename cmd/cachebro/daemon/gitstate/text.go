@@ -28,8 +28,8 @@ func (h *history) ends(o *operation) (paths []string, before, after map[string]p
 	return paths, before, after
 }
 
-// text describes what an operation did to refs and to a person's settings. It returns "" if that is
-// nothing.
+// text describes what an operation did to refs, and to settings such as config and hooks. If it
+// changed none of these, text describes the other changes. It returns "" if nothing changed.
 func (h *history) text(o *operation) string {
 	paths, before, after := h.ends(o)
 	byDir := map[string][]string{}

@@ -113,8 +113,9 @@ func (s *Past) list(_ context.Context, q wire.PastQuery) (wire.PastAnswer, []byt
 	return out, nil, err
 }
 
-// versions lists a file's versions as files whose names sort by time. It lists every name that ever
-// existed in the directory p as a directory.
+// versions lists what the view of all versions shows in the directory p. Each name that ever existed
+// in p is listed as a directory. If p is or was a file, each of its versions is listed as a file
+// whose name begins with its time.
 func (s *Past) versions(p store.Path) (out wire.PastAnswer, err error) {
 	err = s.store.View(func(v *store.View) error {
 		seen := map[string]bool{}

@@ -131,6 +131,7 @@ func (g *Ingester) lost(c *store.Change, reason string) {
 	g.Gap(store.Gap{Path: c.Path, Time: c.Time, Reason: reason})
 }
 
+// Gap stores a gap. If it fails, it logs the gap.
 func (g *Ingester) Gap(gap store.Gap) {
 	if err := g.store.Notes.NoteGap(gap); err != nil {
 		g.log.Error("gap", "path", onwire.Display(gap.Path), "reason", gap.Reason, "err", err)
@@ -144,6 +145,7 @@ func (g *Ingester) healthy() {
 	}
 }
 
+// Unhealthy records that the store accepts no versions, with the reason.
 func (g *Ingester) Unhealthy(err error) {
 	reason := err.Error()
 	if h := g.health.Load(); h.ok || h.reason != reason {

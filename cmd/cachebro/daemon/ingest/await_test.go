@@ -10,7 +10,7 @@ import (
 )
 
 // A request waits for changes that were made just before it. If the backlog is too long to be
-// ingested in time, the request does not wait, and reports how long ingestion would take.
+// ingested in time, the request does not wait, and reports about how many records are missing.
 func TestAwait(t *testing.T) {
 	dir := t.TempDir()
 	w, err := spool.OpenWriter(dir, spool.Options{})

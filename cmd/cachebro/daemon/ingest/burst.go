@@ -35,18 +35,19 @@ const (
 	gitPause = 250 * time.Millisecond
 )
 
-// burst detects bursts and holds the index during them. Only the goroutine that ingests uses it.
+// burst detects bursts and makes the index wait during them. Only the goroutine that ingests uses
+// it.
 type burst struct {
-	hold      func() (release func()) // holds the index
-	release   func()                  // nil if the index is not held
+	hold      func() (release func()) // makes the index wait
+	release   func()                  // lets the index continue; nil if it does not wait
 	window    time.Time               // when the present window began
 	items     int                     // records in that window
-	heldSince time.Time               // when the index was last held
-	notBefore time.Time               // the index is not held again before this time
+	heldSince time.Time               // when the index last began to wait
+	notBefore time.Time               // the index does not wait again before this time
 	resumeAt  spool.Position          // ingestion does not pause again before this position
 }
 
-// note counts ingested records, and holds the index if they make a burst.
+// note counts ingested records, and makes the index wait if they are a burst.
 func (s *burst) note(items int, now time.Time) {
 	if now.Sub(s.window) > burstWindow {
 		s.window, s.items = now, 0
@@ -94,8 +95,8 @@ func (g *Ingester) lull(ctx context.Context, b batch) {
 	}
 }
 
-// pause waits until the burst or burstPause is over. It does not wait while a caller waits for the
-// spool, or if a caller has done so within burstPause.
+// pause waits until the burst or burstPause is over. It does not wait if a caller is waiting for the
+// spool to be ingested, or began to wait for that less than burstPause ago.
 func (g *Ingester) pause(ctx context.Context) {
 	if asked := g.lastWaiter.Load(); g.burst.release == nil || g.pos.Load().Before(g.burst.resumeAt) || asked != nil && time.Since(*asked) < burstPause {
 		return

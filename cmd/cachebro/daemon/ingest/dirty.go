@@ -15,7 +15,7 @@ type dirtyTable struct {
 	mu    sync.Mutex // guards the fields below
 	nodes map[uint64][]store.Path
 	paths map[store.Path]int
-	files map[uint64]store.Inode // of the nodes that have several names
+	files map[uint64]store.Inode // the inodes of the nodes that have several names
 	// former and formerFiles hold the paths and files that a killed mountd had reported. They are
 	// cleared once the next mountd has reported which files are still being changed.
 	former      map[store.Path]int

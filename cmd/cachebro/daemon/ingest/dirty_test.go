@@ -7,7 +7,7 @@ import (
 )
 
 // A file that is removed while a process has it open for writing is no longer being changed under
-// that name. Otherwise a file that was made under that name later could not be undone.
+// that name. Otherwise an undo would leave alone a file that is made later under that name.
 func TestDirtyNames(t *testing.T) {
 	var d dirtyTable
 	d.mount(true)

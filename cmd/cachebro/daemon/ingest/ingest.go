@@ -63,7 +63,7 @@ type Ingester struct {
 	applyMu    sync.Mutex
 	checkpoint []byte
 
-	// kicked and cancelWait end the follower's wait; see Poke.
+	// kicked and cancelWait end a wait of Run; see Poke.
 	kicked     atomic.Bool
 	cancelWait atomic.Pointer[context.CancelFunc]
 	waiters    atomic.Int32              // callers of WaitHead that wait
@@ -82,7 +82,7 @@ type Ingester struct {
 	unsynced  int64
 	syncedAt  time.Time
 	burst     burst
-	move      int // number of versions made by the latest renames of directories
+	move      int // number of versions that a rename of a directory made recently
 
 	pace atomic.Int64 // ns per record, of the latest records
 }
@@ -94,8 +94,8 @@ type lateContent struct {
 	seq    uint64 // of the version
 }
 
-// Followers are notified of what is ingested. Only Settle may be nil, and only Bypassed may
-// wait.
+// Followers are notified of what is ingested. Only Settle may be nil, and only Bypassed and Settle
+// may wait.
 type Followers struct {
 	Hold    func() (release func()) // makes the index wait
 	Changed func()                  // versions were added
@@ -311,7 +311,7 @@ func (g *Ingester) collect(ctx context.Context) (batch, error) {
 	return b, err
 }
 
-// Poke makes the follower look at the spool at once.
+// Poke makes Run look at the spool at once.
 func (g *Ingester) Poke() {
 	g.kicked.Store(true)
 	if c := g.cancelWait.Load(); c != nil {

@@ -49,8 +49,8 @@ func (g *Ingester) Secure(ctx context.Context, vs []store.Version, most int64) m
 
 var errBeingWritten = errors.New("it is being written")
 
-// asWritten reports whether a and b are the same file, not written in between. The file's name and
-// mode may differ.
+// asWritten reports whether a and b describe the same file, which was not written in between. Its
+// name and mode may differ.
 func asWritten(a, b store.Stat) bool {
 	return store.InodeOf(a) == store.InodeOf(b) && a.Size == b.Size && a.Mtime == b.Mtime
 }

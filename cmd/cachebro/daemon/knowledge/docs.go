@@ -18,8 +18,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// docsPause is the pause between two batches of versions that the follower of documents handles.
-// Requests do not wait for the pause.
+// docsPause is how long Run pauses between two batches of versions. Requests do not wait for the
+// pause.
 const docsPause = 500 * time.Millisecond
 
 // openDocs opens the pairs of documents and code. A record that cannot be read or stored is not an
@@ -67,7 +67,7 @@ func (kn *Knowledge) Run(ctx context.Context) {
 	}
 }
 
-// Poke notifies the follower of new versions. It never blocks.
+// Poke notifies Run of new versions. It never blocks.
 func (kn *Knowledge) Poke() {
 	select {
 	case kn.news <- struct{}{}:
@@ -134,8 +134,8 @@ func (kn *Knowledge) docPair(st docsync.Status, withDiff bool) wire.DocPair {
 	return w
 }
 
-// docChange compares a file in the baseline with its present state. If the store has dropped the
-// text, it returns the change without a diff.
+// docChange compares the content of a file in the pair's baseline (see package docsync) with its
+// present state. If the store has dropped the text, it returns the change without a diff.
 func (kn *Knowledge) docChange(c docsync.Change, withDiff bool) wire.DocChange {
 	w := wire.DocChange{Path: []byte(c.Path), What: c.What, To: []byte(c.To), Versions: c.Versions}
 	if c.First.Seq != 0 {

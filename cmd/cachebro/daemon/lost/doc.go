@@ -13,6 +13,6 @@
 // loss, the result lacks a line that others added and that the reader was not shown, or it contains
 // a line that others had removed. Differences in blanks, quotes and commas do not count.
 //
-// If reads are not known, nothing is reported. The records are in the store's KV, at most a
-// thousand of them.
+// If it is not known what a session has read, nothing is reported for it. The store's KV holds at
+// most a thousand losses and candidates.
 package lost

@@ -200,7 +200,7 @@ func inPlace(tool string) bool {
 
 // madeByOther reports whether o was made by somebody whose work the reader does not know. A process of
 // the reader's session outside all tool calls is a hook's formatter, so its work counts as known. A
-// writer that bypassed the mount may be the session itself, so it does not count as another.
+// writer that bypassed the mount may be the session itself, so it does not count as somebody else.
 func (l *Loss) madeByOther(o store.Version) bool {
 	a := o.Actor
 	switch {

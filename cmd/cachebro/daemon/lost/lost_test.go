@@ -167,7 +167,7 @@ var acts = map[string]func(b *bench, who string, p store.Path) bool{
 		return true
 	},
 	// The session's tool writes the whole file as the session believes it to be. The hook's report
-	// of that may arrive before the version.
+	// of this write may arrive before the version.
 	"write":      func(b *bench, who string, p store.Path) bool { return b.overwrite(who, p, "Write", 0, false) },
 	"write-late": func(b *bench, who string, p store.Path) bool { return b.overwrite(who, p, "Write", 0, true) },
 	"less":       func(b *bench, who string, p store.Path) bool { return b.overwrite(who, p, "Write", 1, false) },
@@ -302,8 +302,7 @@ func (b *bench) overwrite(who string, p store.Path, tool string, less int, late 
 	return true
 }
 
-// play does the acts in order and compares the losses with those of the model. It returns false if
-// one of the acts could not be done.
+// play does the acts in order. It returns false if one of them could not be done.
 func (b *bench) play(acts []step) bool {
 	b.t.Helper()
 	for _, a := range acts {

@@ -168,7 +168,7 @@ func (pl *Plans) wanted(ctx context.Context, q wire.PlanRequest) (out wire.Wante
 	return out, nil, err
 }
 
-// planElsewhere makes the changes of another tree in this project.
+// planElsewhere plans how to make the changes of another tree in this project.
 func (pl *Plans) planElsewhere(ctx context.Context, q wire.PlanRequest, body []byte, planner undo.Planner) (*undo.Draft, error) {
 	t, err := pl.transfer(q, body)
 	if err != nil {

@@ -79,7 +79,7 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request, q wire.PlanRequest) 
 		}
 		pl.attributeTo(p, r.Peer.PID)
 	} else if !q.DryRun && p.Undoes != 0 && len(p.Lost) > 0 {
-		// Journal the plan as finished, so that the next undo of the last action takes the one before.
+		// Journal the plan as finished, so that the next undo of the last action skips this action.
 		err := pl.Store.Journal.Begin(ctx, &p.Plan, nil)
 		if err == nil {
 			err = pl.Store.Journal.Finish(p.ID, nil)
@@ -164,8 +164,8 @@ func (pl *Plans) contentsOf(p *undo.Draft, path store.Path) (out wire.PlannedCon
 }
 
 // nothing returns the error for a plan that found nothing to do, in words for people. If the
-// request was to undo a prompt or session, the error names it. The hint says if --git would find
-// something.
+// request was to undo a prompt or session, the error contains its id. If --git would find
+// something, the hint says so.
 func (pl *Plans) nothing(ctx context.Context, q wire.PlanRequest, err error) error {
 	out := wire.Error{Code: wire.ErrNotFound.Code, Message: strings.TrimSuffix(err.Error(), ": "+store.ErrNotFound.Error()), Hint: wire.Hint(err)}
 	if out.Hint == "" {

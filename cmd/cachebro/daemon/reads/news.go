@@ -24,9 +24,9 @@ const (
 	sureNews        = 700  // size of news that every client can show, in bytes
 )
 
-// News returns the files that a reader was shown and that somebody else has changed since. Versions
-// up to number after do not count. The newest change comes first. The reader's own changes are left
-// out. Lost updates since the session began come before these files.
+// News returns the files that a reader was shown and that somebody else has changed since, the
+// newest change first. It ignores the reader's own changes, and versions up to the number after.
+// Before these files it returns the lost updates after the version with the number began.
 func (rd *Reads) News(ctx context.Context, r store.Reader, began, after uint64) []wire.News {
 	out, reportedUpTo := rd.lostUpdates(r, began)
 	held := rd.Shown.Held(r)
@@ -41,7 +41,7 @@ func (rd *Reads) News(ctx context.Context, r store.Reader, began, after uint64) 
 	for _, n := range out {
 		size += len(n.Text)
 	}
-	since := map[store.Path]bool{} // files that the reader has changed since
+	since := map[store.Path]bool{} // files that the reader has changed in the versions read so far, which are the newest
 	for _, v := range vs {
 		own := ownOf(r, v)
 		since[v.Path] = since[v.Path] || own
@@ -86,8 +86,8 @@ func (rd *Reads) madeSince(r store.Reader, v store.Version, at int64) bool {
 }
 
 // newsOf describes how the file has changed since the reader was shown it. v is the newest change
-// by somebody else. If the reader itself has changed the file since, newsOf describes only the
-// change made by v. hash is that of the file's present content.
+// by somebody else. If the reader itself has changed the file after v, since is set, and newsOf
+// describes only the change made by v. hash is the hash of the file's present content.
 func (rd *Reads) newsOf(ctx context.Context, r store.Reader, v store.Version, since bool) (n wire.News, hash store.Hash, ok bool) {
 	h, at, _, held := rd.Shown.ShownSince(r, v.Path)
 	reported, shownChange, reportedAt, wasReported := rd.Shown.ReportedSince(r, v.Path)
@@ -142,8 +142,8 @@ func (rd *Reads) newsOf(ctx context.Context, r store.Reader, v store.Version, si
 
 // lostUpdates returns the lost updates since a version that were not reported to the session yet.
 // The session's writes overwrote others' changes, or others' writes overwrote the session's.
-// reportedUpTo holds the files that the session's own writes overwrote, each with the version up to
-// which everything is reported.
+// reportedUpTo holds the files in which the session itself overwrote changes, each with the version
+// up to which everything is reported.
 func (rd *Reads) lostUpdates(r store.Reader, since uint64) (out []wire.News, reportedUpTo map[store.Path]uint64) {
 	reportedUpTo = map[store.Path]uint64{}
 	for _, l := range rd.Lost.Unreported(r.Session, since) {

@@ -99,8 +99,8 @@ func (rd *Reads) read(ctx context.Context, r *wire.Request, q wire.ReadRequest) 
 	return a, body, nil
 }
 
-// Answer decides what a reader gets. If that was recorded as shown but cannot be sent, it forgets
-// what the reader was shown.
+// Answer decides what a reader gets. If the answer was recorded as shown but cannot be sent,
+// everything that the reader was shown is forgotten.
 func (rd *Reads) Answer(ctx context.Context, r *wire.Request, q readers.Request) (wire.ReadAnswer, []byte, error) {
 	a, err := rd.Shown.Decide(ctx, q)
 	if err != nil {
@@ -207,7 +207,8 @@ func (rd *Reads) commit(_ context.Context, r *wire.Request, q wire.Commit) (any,
 // has already written, and only the tool waits for the answer.
 const editWait = 100 * time.Millisecond
 
-// given records which of cachebro's own lines were delivered to a session, and looks lines up.
+// given records lines of cachebro's own words that a reader has received. It also returns the first
+// of the requested lines that the session has received.
 func (rd *Reads) given(_ context.Context, r *wire.Request, q wire.GivenQuery) (any, []byte, error) {
 	reader, known := rd.ReaderOf(q.Reader, r.Hello.Client)
 	if known && len(q.Add) > 0 {
@@ -227,7 +228,7 @@ func (rd *Reads) ownEdit(ctx context.Context, r *wire.Request, q wire.OwnEdit) (
 	}
 	reader, known := rd.ReaderOf(q.Reader, r.Hello.Client)
 	body := r.Body
-	// Wait for the content before the edit, which may have been written only a moment ago.
+	// Wait until the old content is in the store. It may have been written only a moment ago.
 	if known && before != (store.Hash{}) && !rd.Store.Has(before) {
 		rd.Ingest.WaitHead(ctx, editWait)
 	}
@@ -270,7 +271,7 @@ func (rd *Reads) Stale(ctx context.Context, r store.Reader, p store.Path) string
 	return text + ". Editing is not blocked."
 }
 
-// differing names the lines of the present content that the old content lacks.
+// differing lists the lines of the present content that the old content lacks.
 func (rd *Reads) differing(old store.Hash, l survey.File) string {
 	was, err := rd.Store.Content(old)
 	if err != nil {

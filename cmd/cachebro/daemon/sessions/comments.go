@@ -41,7 +41,7 @@ type Comments struct {
 	kv    store.KV
 	paths onwire.Paths
 	now   func() time.Time
-	mu    sync.Mutex // held for each request, over the store
+	mu    sync.Mutex // held during each request, also while the store is used
 }
 
 // NewComments makes the service; now is the clock.

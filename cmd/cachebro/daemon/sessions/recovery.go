@@ -11,7 +11,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// recovery returns the data for the recovery block, the Stop line and the report.
+// recovery returns what a session is told after a compaction. The Stop hook, the status line and the
+// tool summarize_session show parts of it.
 func (ss *Sessions) recovery(ctx context.Context, q wire.SessionQuery) (wire.Recovery, []byte, error) {
 	out := wire.Recovery{Branch: ss.Source.Branch(ctx), Mounted: ss.Survey.Mounted()}
 	session, err := versions.Session(ss.Store, q.Session)

@@ -101,9 +101,8 @@ func TestSessionFromBeginningToEnd(t *testing.T) {
 	}
 }
 
-// A session that is about to edit a file is warned if another session has changed the file since
-// the first one saw it. The first session is also reminded once more of notes and of the files that
-// others changed.
+// A session is warned before it edits a file that somebody else has changed since the session saw
+// it. What the session is told after a compaction includes its notes and its working set.
 func TestSessionHearsOfOthers(t *testing.T) {
 	p := daemontest.New(t)
 	_, h := open(t, p)
@@ -337,7 +336,7 @@ func TestContinuedPrompts(t *testing.T) {
 	}
 }
 
-// A timer may fire in a session in which nobody has typed anything yet.
+// A client's timer may send the first prompt of a session, before anybody has typed one.
 func TestFirstPromptByClient(t *testing.T) {
 	p := daemontest.New(t)
 	_, h := open(t, p)

@@ -29,8 +29,8 @@ const (
 	outsideWait = 5 * time.Second
 )
 
-// sharedSession is what one project's daemon tells another project's daemon about a session. The ID
-// is "" if the daemon does not know the session.
+// sharedSession is what one project's daemon tells another project's daemon about a session.
+// Session.ID is "" if the daemon does not know the session.
 type sharedSession struct {
 	Session store.Session
 	Prompts []store.Prompt    // oldest first

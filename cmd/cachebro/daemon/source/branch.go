@@ -28,7 +28,7 @@ func (s *Source) gitHead(ctx context.Context) string {
 	if text, ok := s.smallFile(ctx, ".git/HEAD"); ok {
 		return text
 	}
-	// In a worktree or submodule .git is a file that names the git directory.
+	// In a worktree or submodule .git is a file that contains the path of the git directory.
 	text, ok := s.smallFile(ctx, ".git")
 	if !ok {
 		return ""

@@ -76,6 +76,7 @@ func (s *Source) Set(f *os.File, from string) {
 	s.Release(old)
 }
 
+// Release ends a use of d that began with Acquire or Set. It ignores nil.
 func (s *Source) Release(d *Dir) {
 	if d == nil {
 		return

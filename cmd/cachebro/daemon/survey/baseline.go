@@ -220,7 +220,7 @@ type scanner struct {
 	until   int64
 	namedAt map[string]int64
 	files   map[[3]uint64]loggedFile
-	// The record of a recent change may still be on its way, and only the record knows the author.
+	// The record of a recent change may still be on its way, and only the record has the author.
 	// So a path that differs from the log and has changed since pendingSince is put into later. The
 	// scan looks at it again when its record must have arrived. pendingSince is 0 if changes are
 	// not reported.

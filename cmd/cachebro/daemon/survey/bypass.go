@@ -31,9 +31,9 @@ func (s *Survey) RecordBypassed(ctx context.Context, records []ingest.Bypass, ap
 	b.flush()
 }
 
-// bypassBatch handles one batch of records. A record only names the paths to look at. The present
-// state of these paths is stored. A later change of the path has its own record, which names its
-// author.
+// bypassBatch handles one batch of records. It takes from a record only the paths to look at and
+// the author, and stores the present state of these paths. If a path has changed again since, the
+// later change has a record and an author of its own.
 type bypassBatch struct {
 	survey  *Survey
 	scanner *scanner
@@ -62,7 +62,7 @@ func (b *bypassBatch) take(t ingest.Bypass) {
 	}
 	b.look(to, t.Record.Stat)
 	if isDir(t.Record.Stat) {
-		b.compareTree(to) // files that were just made in it could not be found at its old path
+		b.compareTree(to) // files that were made in it just before the rename were not found at its old path
 	}
 }
 
@@ -96,7 +96,7 @@ func (b *bypassBatch) current(p store.Path) (v store.Version, live bool) {
 	return v, err == nil && ok && !v.Deleted()
 }
 
-// addRename adds a change of a path's name, if the tree confirms it.
+// addRename adds a rename, if the tree confirms it.
 func (b *bypassBatch) addRename(from, to store.Path) bool {
 	b.flush()
 	v, live := b.current(from)
@@ -154,14 +154,14 @@ func (b *bypassBatch) look(p store.Path, seen store.Stat) {
 	}
 }
 
-// isNew reports whether the record says that the file was made, and the log does not know the file
+// isNew reports whether the record says that the file was made, and the log does not have the file
 // yet. Such a file is recorded even if it has been written since, because the records of the writes
 // do not say that it is new.
 func (b *bypassBatch) isNew(live bool, seen, now store.Stat) bool {
 	return !live && b.Record.Op == store.OpCreate && store.InodeOf(seen) == store.InodeOf(now)
 }
 
-// unchanged reports whether now is the file that was seen, not written since.
+// unchanged reports whether both stats describe the same file, which was not written in between.
 func unchanged(seen, now store.Stat) bool {
 	return store.InodeOf(seen) == store.InodeOf(now) && (isDir(now) || seen.Size == now.Size && seen.Mtime == now.Mtime)
 }
@@ -194,7 +194,7 @@ func (b *bypassBatch) addPresent(p store.Path, v store.Version, live bool, st st
 	b.add(c)
 }
 
-// addParent adds the directory that contains p if the log does not know it, because records of
+// addParent adds the directory that contains p if the log does not have it, because records of
 // different processes may arrive in the wrong order. It returns false if the directory was renamed.
 // The record of the rename follows and covers p.
 func (b *bypassBatch) addParent(p store.Path) bool {

@@ -54,7 +54,7 @@ func besideIsLate(t *testing.T, rng *rand.Rand) {
 	}
 }
 
-// TestBesideOfUnknown: the history does not know the files of an ignored directory. The directory
+// TestBesideOfUnknown: the history does not have the files of an ignored directory. The directory
 // becomes tracked, and somebody then changes such a file outside of the mount. The file must not
 // count as created, because an undo would remove it. A file that is reported as new counts as
 // created.
@@ -142,7 +142,7 @@ func TestBesideBeforeItsRename(t *testing.T) {
 	}
 }
 
-// TestBesideUnknownDirectoryRenamed: a directory is renamed before the log knows it, and a file in
+// TestBesideUnknownDirectoryRenamed: a directory is renamed before it is in the log, and a file in
 // it is recorded under the new name first. The files that were recorded under the old name used to
 // be missing from the log.
 func TestBesideUnknownDirectoryRenamed(t *testing.T) {

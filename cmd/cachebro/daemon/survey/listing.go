@@ -17,7 +17,7 @@ type listing struct {
 	page    []store.Version
 	last    store.Path // the last path of the newest page
 	ended   bool
-	skipped []store.Version // skipped versions, whose files were not found
+	skipped []store.Version // listed versions whose files were not found
 }
 
 const listingPage = 2000
@@ -50,7 +50,7 @@ func (l *listing) next() (*store.Version, error) {
 	return &l.page[0], nil
 }
 
-// pass moves on to the next path. missed says that the present path has no file.
+// pass moves on to the next path. missed says that the path it leaves has no file.
 func (l *listing) pass(missed bool) {
 	if missed && l.page[0].Seq <= l.upTo {
 		l.skipped = append(l.skipped, l.page[0])

@@ -25,9 +25,10 @@ type File struct {
 	Content func() ([]byte, error)
 }
 
-// verifiedStat is the hash of a file that had this stat. Such hashes are kept for contents that are
-// not in the version log. Without them, two kinds of files would be hashed at every look: files that
-// cannot be stored (too large, a full disk), and files whose times alone have changed.
+// verifiedStat is the hash of a file's content, and the stat that the file had then. It is kept for
+// contents that are not in the version log. Without it, two kinds of files would be hashed at every
+// look: files that cannot be stored (too large, a full disk), and files whose times alone have
+// changed.
 type verifiedStat struct {
 	stat store.Stat
 	hash store.Hash

@@ -60,8 +60,8 @@ func TestMountBeginsAndEnds(t *testing.T) {
 }
 
 // A mount that has left its mountpoint does not count as mounted, although its process continues
-// and sends heartbeats, because changes here now bypass it. When its process ends later, nothing
-// more is recorded.
+// and sends heartbeats, because changes at the mountpoint now bypass it. When its process ends
+// later, nothing more is recorded.
 func TestMountThatHasLeftIsNone(t *testing.T) {
 	var m mount
 	defer m.close()

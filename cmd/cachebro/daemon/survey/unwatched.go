@@ -88,7 +88,7 @@ func (s *Survey) madeSince(st store.Stat) bool {
 // set known. known is one tick before that start.
 func afterScan(known int64) int64 { return known + ingest.ClockTick - ingest.ClockLag }
 
-// foundAt returns the time to record for a change that was found. That is one tick after at,
+// foundAt returns the time to record for a change that was found. The result is one tick after at,
 // because the kernel's clock for files lags, but not before the newest version and not in the
 // future.
 func (s *Survey) foundAt(at int64) int64 {
@@ -134,7 +134,7 @@ func (s *Survey) updateUnwatched(ctx context.Context) error {
 	return err
 }
 
-// UpdateKnown records the changes of the files that the log knows. It is for projects that were
+// UpdateKnown records the changes of the files that are in the log. It is for projects that were
 // never mounted, in which agents read and wrote only a few files over MCP.
 func (s *Survey) UpdateKnown(ctx context.Context) error {
 	if s.Absent || s.known.Load() != 0 || s.mount.mounted() || s.covered() {
@@ -208,7 +208,7 @@ func (b *baseline) unwatched(ctx context.Context) error {
 
 // classifyNew decides whether a path that is not in the log was made while nothing was mounted, or
 // existed before and is seen for the first time. A path can also be new because an older file was
-// moved or linked to it. The log then knows that file by another name.
+// moved or linked to it. The log then has that file under another name.
 func (s *scanner) classifyNew(c *store.Change) error {
 	sv, dir := s.b.survey, c.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR
 	at := lastChange(c.Stat, true)
@@ -241,8 +241,8 @@ func (s *scanner) classifyNew(c *store.Change) error {
 	return nil
 }
 
-// mayHaveAppeared reports whether a path may have appeared since the scan that set known. Its
-// directory has then changed since, or is itself new.
+// mayHaveAppeared reports whether a path may have appeared since the scan that set known. That is
+// possible only if the path's directory has changed since the scan, or is itself new.
 func (s *scanner) mayHaveAppeared(p store.Path, known int64) bool {
 	dir := path.Dir(string(p))
 	if s.namedAt[dir] > known {

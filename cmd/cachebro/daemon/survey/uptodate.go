@@ -106,7 +106,7 @@ func (s *Survey) Refresh(ctx context.Context, noScan bool) (warning string) {
 }
 
 // docsWait bounds the scan of every file before an answer about documents if nothing is mounted.
-// The scan may take long, because "in sync" is true only if every file was checked.
+// It is generous, because "in sync" is true only if every file was checked.
 const docsWait = 25 * time.Second
 
 // RefreshWhole is Refresh for a caller that would rather wait than miss a file.
