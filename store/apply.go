@@ -313,9 +313,9 @@ func unwritten(cur Version, st Stat) bool {
 }
 
 // FoundNew reports whether v is the creation of a file that a scan had already recorded in version
-// found. It returns false for a file that had several names when it was found, because each version
-// of one name is repeated for the others. The link count of v is not checked, because it may
-// include names that were made later.
+// found. It returns false for a file that had several names when it was found, because the store
+// repeats each version of such a file under its other names. The link count of v is not checked,
+// because it may include names that were made later.
 func FoundNew(found, v Version) bool {
 	if v.Op != OpCreate || found.Op != OpBaseline || found.Stat.Nlink > 1 {
 		return false

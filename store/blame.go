@@ -75,9 +75,9 @@ func (s *Store) Blame(p Path, at uint64) ([]BlameLine, error) {
 
 // grown speeds up blame for files that only grow, such as logs. Hashing 20,000 contents, each a
 // prefix of the next, takes most of a minute. So grown reads and returns only the content of one
-// later version, at most the given number of versions ahead. n is the number of versions, counted
-// from the first, whose hashes are those of prefixes of that content. Their own contents are not
-// read, so they may have been pruned. If the file did more than grow, n is 0.
+// later version, at most the given number of versions ahead. n is the number of leading versions
+// whose contents are prefixes of that content, as their hashes prove. Their own contents are not
+// read, so they may have been pruned.
 func (s *Store) grown(vs []Version, known []int, most int) (n int, content []byte) {
 	most = min(most, len(known)-1)
 	for i := range most {

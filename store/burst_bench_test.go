@@ -15,8 +15,8 @@ import (
 )
 
 // BenchmarkBurst measures what the daemon does while 10,000 small files are unpacked, removed and
-// restored. The changes come in batches of the size that ingestion uses. It prints the CPU
-// milliseconds per 1,000 files of each of these three parts.
+// restored. The changes come in batches of the size that ingestion uses. It prints the CPU time of
+// each part, in milliseconds per 1,000 files.
 func BenchmarkBurst(b *testing.B) {
 	const files, perDir, batch = 10_000, 50, 256
 	name := func(i int) store.Path { return store.Path(fmt.Sprintf("tree/d%d/f%d.txt", i/perDir, i)) }

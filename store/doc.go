@@ -1,6 +1,6 @@
-// Package store stores every version of every file, its author, and the activity of the sessions.
-// It owns one Badger database, which only one process (the store daemon) opens. Package
-// store/content stores the contents of the versions.
+// Package store keeps every version of every file, its author, and the activity of the sessions. It
+// owns one Badger database, which only one process (the store daemon) opens. Package store/content
+// stores the contents of the versions.
 //
 // # Key layout, schema 5
 //

@@ -133,7 +133,7 @@ func (v *View) crowded(ctx context.Context, keep int) (all []Outdated, ends []in
 	for at = range grouped { // the remaining paths have only versions of groups, which have no p keys
 		end()
 	}
-	// Walk through the log once. Looking up each version takes ten times as long.
+	// Walk through the log once. Looking up each version would take ten times as long.
 	order := make([]int, len(all))
 	for i := range order {
 		order[i] = i

@@ -88,7 +88,7 @@ func (s *Store) Fsck(ctx context.Context, repair bool) (*Check, error) {
 }
 
 // fsck is one run of Fsck. Its walk through the log collects what the walks through the indexes
-// need. Looking up each version and each of its keys takes eight times as long.
+// need. Looking up each version and each of its keys would take eight times as long.
 type fsck struct {
 	*Check
 	b        *batch // makes the repairs

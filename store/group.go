@@ -41,7 +41,7 @@ const (
 type group struct {
 	first, last uint64 // numbers of its versions
 	from, to    Path   // of the directory
-	list        uint64 // the list's number: the first version number of the group that it was made for
+	list        uint64 // the list's number, which is the first version number of the group that it was made for
 	prev        uint64 // first number of the previous group with the same list; 0: this is the first one
 	time        int64
 	actor       *Actor

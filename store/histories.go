@@ -8,9 +8,9 @@ import (
 	"cachebro/store/db"
 )
 
-// A plan needs the histories of thousands of paths. Looking up each version takes longer than the
-// rest of the plan. Two walks, one through the path keys and one through the log, take a quarter of
-// that time.
+// A plan needs the histories of thousands of paths. Looking up each version would take longer than
+// the rest of the plan. Two walks, one through the path keys and one through the log, take a
+// quarter of that time.
 
 // atOnce is how many histories are held in memory at the same time.
 const atOnce = 2000

@@ -130,8 +130,8 @@ func TestManyLinks(t *testing.T) {
 	}
 }
 
-// A new or removed name writes a few keys, however many names the file has. Each batch once wrote
-// the newest version of every name again, to correct its link count.
+// A new or removed name writes a few keys, however many names the file has. Each batch used to
+// write the newest version of every name again, to correct its link count.
 func TestNamesWriteFewKeys(t *testing.T) {
 	s, x := storetest.Fresh(t), storetest.NewTree()
 	storetest.Apply(t, s, x.Write("0", "text"))

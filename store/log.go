@@ -120,7 +120,7 @@ func (v *View) Each(f Filter, fn func(Version) bool) error {
 }
 
 // Changed calls fn with the versions of a path and its subtree, newest first, until fn returns
-// false. Baselines come after all other versions, and only those that recorded a change of a known
+// false. Baselines come after all other versions, and only if they recorded a change of a known
 // path. For a file, fn is called only with the newest version.
 func (s *Store) Changed(below Path, fn func(Version) bool) error {
 	return s.View(func(v *View) error {

@@ -17,8 +17,8 @@ type Name struct {
 // namesMost limits the keys that Names reads while the user waits for completion at a shell prompt.
 const namesMost = 50_000
 
-// Names lists the entries of a directory ("" is the root) that begin with prefix, sorted by bytes.
-// It includes deleted entries.
+// Names lists the entries of a directory ("" is the root) that begin with prefix, in byte order. It
+// includes deleted entries.
 func (s *Store) Names(dir Path, prefix string) (names []Name, err error) {
 	base := below(dir)
 	at := map[Path]int{}
@@ -49,7 +49,7 @@ func (s *Store) Names(dir Path, prefix string) (names []Name, err error) {
 }
 
 // DeletedIn calls fn with the last version of each deleted path in a directory's subtree ("" is the
-// root), sorted by bytes, until fn returns false.
+// root), in byte order, until fn returns false.
 func (s *Store) DeletedIn(dir Path, fn func(Version) bool) error {
 	return s.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 64, Prefix: keyCurrent(dir)})

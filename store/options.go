@@ -15,9 +15,9 @@ type Options struct {
 	// limits.History.
 	Cap int64
 	// Allowed, if not nil, returns how large the store may be, given its current size. Collect
-	// calls it if several stores share Cap (see Allot).
+	// calls it if several stores share Cap (see space.Allot).
 	Allowed func(used int64) int64
-	// MinFree is the free space in bytes to leave on the state file system. With less free space,
+	// MinFree is the free space in bytes to leave on the store's file system. With less free space,
 	// Apply returns ErrNoSpace and collection starts. 0: 2 GiB or 5 %, whichever is less, but at
 	// least 24 MiB. Badger may need 24 MiB to finish pending work; it dies of SIGBUS when the disk
 	// cannot hold a mapped page.
@@ -27,10 +27,11 @@ type Options struct {
 	IgnoredCap int64
 	// MaxBlob is the largest content in bytes; 0: limits.Content.
 	MaxBlob int64
-	// Keep is the number of versions of each file that retention never drops; 0:
-	// limits.KeepVersions.
+	// Keep is the number of versions of each file whose content is kept regardless of age; 0:
+	// limits.KeepVersions. A store above Cap may drop all superseded contents.
 	Keep int
-	// KeepAge is the age below which retention drops no version at all; 0: limits.KeepAge.
+	// KeepAge is the age up to which the content of every version is kept, unless the store is
+	// above Cap; 0: limits.KeepAge.
 	KeepAge time.Duration
 	// MaxAge, if not 0, is the age from which all content is dropped. If it is set, the contents of
 	// present files are dropped before those that an undo needs. It is used for the history of

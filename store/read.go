@@ -284,9 +284,8 @@ func (v *View) back(p Path, fn func(Version) bool) error {
 	}
 }
 
-// backIn does the work of back for one name of the file. The result from is the version that
-// renamed the file to this name, or zero if there is none. The result on is false if fn has
-// returned false.
+// backIn does the work of back for one name of the file. It returns the version that gave the file
+// this name, or zero if there is none. on is false if fn has returned false.
 func (v *View) backIn(p Path, most uint64, follow bool, fn func(Version) bool) (from Version, on bool, err error) {
 	w := v.backwards(p, most)
 	defer w.close()

@@ -18,7 +18,8 @@ type reader struct {
 	bad bool
 }
 
-// head reads the start of an item, whose major type must be major.
+// head reads the beginning of a CBOR item, which must have this major type, and returns its
+// argument.
 func (r *reader) head(major byte) uint64 {
 	if len(r.b) == 0 || r.b[0]>>5 != major {
 		r.bad = true

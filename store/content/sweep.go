@@ -24,8 +24,8 @@ type Report struct {
 	Loosened int64
 }
 
-// Short returns the part of a hash that large sets store. A collision may keep an unreferenced
-// content, but never deletes a referenced one.
+// Short returns the first 8 bytes of a hash. Large sets store only these. A collision may keep an
+// unreferenced content, but never deletes a referenced one.
 func Short(h Hash) uint64 { return binary.BigEndian.Uint64(h[:8]) }
 
 // Set is a sorted set of contents, by Short. An entry takes 8 bytes; a map would take 40.
@@ -60,9 +60,9 @@ func (s *Store) watch() (stop func()) {
 }
 
 // Sweep deletes the unreferenced contents. referenced calls add with each referenced content; extra
-// contents do no harm. Contents that are deltas against deleted ones are stored again first. Frames
-// with too much waste are rewritten. Each chunk is committed separately, so a killed sweep only
-// leaves work for the next one. The caller holds the lock of s.
+// contents do no harm. Before Sweep deletes contents, it stores the deltas against them again
+// without a base. Frames with too much waste are rewritten. Each chunk is committed separately, so
+// a killed sweep only leaves work for the next one. The caller holds the lock of s.
 func (s *Store) Sweep(ctx context.Context, which Waste, referenced func(add func(Hash)) error) (Report, error) {
 	var r Report
 	defer s.watch()()

@@ -21,7 +21,8 @@ var (
 )
 
 const (
-	// rotateLeast is the size in bytes from which a new value log file is worthwhile.
+	// rotateLeast is the size of the current value log file, in bytes, from which a new one is
+	// worthwhile.
 	rotateLeast = 128 << 10
 
 	// A value log file is rewritten if more than this share of it is deleted.

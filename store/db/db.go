@@ -228,8 +228,9 @@ func (d *DB) sizeBlockCache() {
 
 // tableSize returns the size in bytes that the tables of every level should have. A compaction
 // holds eight or more new tables in memory before it compresses them. Uncompressed, they take ten
-// times their size on disk. Badger's default doubles the size with each level, which took 300 MB
-// for 300,000 files. A large store has larger tables, because each table takes a file descriptor.
+// times their size on disk. Badger's default doubles the size with each level, which took 300 MB of
+// memory for 300,000 files. A large store has larger tables, because each table takes a file
+// descriptor.
 func tableSize(dir string) int64 {
 	var sum int64
 	files, _ := os.ReadDir(dir) // fails for a new database

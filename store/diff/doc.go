@@ -1,7 +1,7 @@
 // Package diff compares two versions of a text by lines. It computes the edits between them,
 // unified hunks for patch(1), and which lines of one version correspond to which lines of the
-// other. Its output answers repeated reads of changed files, so a wrong hunk would deceive a
-// reader.
+// other. Agents that read a changed file again receive this output, so a wrong hunk would deceive
+// them.
 //
 // Lines are byte strings and keep their final "\n". UTF-8 is not decoded, so invalid UTF-8, NULs
 // and carriage returns pass through. A last line without a newline differs from the same line with

@@ -44,7 +44,8 @@ func successor(t testing.TB, from *box, name string) *box {
 	return next
 }
 
-// secretive returns a sender of a box's history that leaves out files that look like secrets.
+// secretive returns a sender for a box's history. The sender leaves out files that look like
+// secrets.
 func secretive(t testing.TB, b *box) *remote.Sender {
 	t.Helper()
 	r, err := remote.NewSender(b.s, portable.PartOptions{
@@ -73,8 +74,8 @@ func openedAt(t testing.TB, address string) *DB {
 }
 
 // TestHandedOver: a version belongs to the machine that made it, even if the machine's id was
-// handed over twice and the first machine returns under another id. This holds in an index that
-// existed before, in a new one, in the bucket, and in an audit.
+// handed over twice and the first machine returns under another id. This holds in a database that
+// was fed all along, in one that was fed afterwards, in the bucket, and in an audit.
 func TestHandedOver(t *testing.T) {
 	before, after := opened(t), opened(t)
 	handedOver(t, before, after)

@@ -105,8 +105,8 @@ func (w *walk) one(cond string, vals ...any) (v Version, ok bool, err error) {
 	return v, err == nil, err
 }
 
-// lines attributes the lines of version v. It goes back through the versions and tracks where the
-// lines that are not yet attributed are in each of them.
+// lines attributes the lines of version v. It goes back through the versions and tracks the
+// positions of the lines that are not yet attributed.
 func (w *walk) lines(v Version) ([]Line, error) {
 	now, err := w.content(v)
 	if err != nil {

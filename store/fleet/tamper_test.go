@@ -15,8 +15,9 @@ import (
 	"cachebro/store/remote"
 )
 
-// TestTampering: any change in the database or in the bucket is found by an audit that is compared
-// with the bucket, by index, or by fsck. doc/fleet.md names the changes that none of them finds.
+// TestTampering: any change in the database or in the bucket is found by comparing an audit file
+// with the bucket, by the command index, or by fsck. doc/fleet.md lists the changes that none of
+// them finds.
 func TestTampering(t *testing.T) {
 	address := fleettest.Postgres(t)
 	d := openedAt(t, address)

@@ -5,10 +5,11 @@
 //
 // The overlay does not see requests that the kernel answers from its caches (look-ups, absent
 // names, listings). Nor does it see accesses outside the project. So the command is started with a
-// seccomp filter. The filter selects every system call that takes a path, and reports it to this
-// package before the kernel carries it out (SECCOMP_RET_USER_NOTIF). The kernel then continues as
-// usual (SECCOMP_USER_NOTIF_FLAG_CONTINUE). The whole process tree inherits the filter, which needs
-// no privileges or namespaces. Writes still go through the mount and become versions.
+// seccomp filter. The filter reports every system call that takes a path, or that may reveal
+// something else (see quiet), to this package before the kernel carries it out
+// (SECCOMP_RET_USER_NOTIF). The kernel then continues as usual (SECCOMP_USER_NOTIF_FLAG_CONTINUE).
+// The whole process tree inherits the filter, which needs no privileges or namespaces. Writes still
+// go through the mount and become versions.
 //
 // # What is recorded
 //

@@ -22,7 +22,7 @@ const (
 )
 
 // kinds lists known programs of the system and of toolchains. Programs that can print or sort by
-// times (ls, find, rg --sort, diff) are missing.
+// times (ls, find, rg --sort, diff) are not listed.
 var kinds = map[string]kind{
 	"sh": shellKind, "dash": shellKind, "bash": shellKind, "make": shellKind, "gmake": shellKind, "xargs": shellKind, "ninja": shellKind,
 	"git": shellKind,

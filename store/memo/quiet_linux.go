@@ -5,9 +5,9 @@ package memo
 import "golang.org/x/sys/unix"
 
 // quiet lists the system calls that reveal nothing new to a program. Some work on the program's own
-// memory, threads, signals and descriptors. The program got its descriptors by reported calls, and
-// a quiet call on an open file reveals only the content, which is compared anyway. Others ask for
-// facts that are part of the call (see machineFacts), for the time, or for random numbers.
+// memory, threads, signals and descriptors. The program got its descriptors from reported calls,
+// and a quiet call on an open file reveals only the content, which is compared anyway. Others ask
+// for facts that are part of the call (see machineFacts), for the time, or for random numbers.
 var quiet = []uint32{
 	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_CLOSE, unix.SYS_MMAP, unix.SYS_FUTEX, unix.SYS_MADVISE, unix.SYS_RT_SIGPROCMASK, unix.SYS_RT_SIGACTION,
 	unix.SYS_MPROTECT, unix.SYS_MUNMAP, unix.SYS_BRK, unix.SYS_MREMAP, unix.SYS_MSYNC, unix.SYS_MLOCK, unix.SYS_MLOCK2, unix.SYS_MUNLOCK, unix.SYS_MLOCKALL, unix.SYS_MUNLOCKALL,
@@ -30,8 +30,8 @@ var quiet = []uint32{
 
 const fionclex, fioclex, fionbio = 0x5450, 0x5451, 0x5421
 
-// quietWith lists system calls that reveal nothing new if the bits of one argument that mask
-// selects have one of these values.
+// quietWith lists system calls that reveal nothing new if argument arg, masked with mask, has one
+// of the values.
 var quietWith = []struct {
 	nr, arg, mask uint32
 	values        []uint32

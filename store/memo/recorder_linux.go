@@ -247,7 +247,7 @@ func (r *recorder) selinux(n *notifier.Notice) bool {
 }
 
 // path returns the absolute path that a directory argument and a path argument denote. It returns
-// false if no path is relevant.
+// false if the call has no path that matters.
 func (r *recorder) path(n *notifier.Notice, dirArg, pathArg int8, withoutPath bool) (string, bool) {
 	path, err := n.Path(dirArg, pathArg, withoutPath)
 	if err != nil {

@@ -90,8 +90,8 @@ func hashFile(path string) string {
 const mostOrdered = 10_000
 
 // hashNames returns a hash of a directory's names and types. If ordered is set, it hashes them in
-// the kernel's order, otherwise sorted. It returns "" if the directory cannot be listed. It also
-// does so if there are so many names that the order in which programs show them is unknown.
+// the kernel's order, otherwise sorted. It returns "" if the directory cannot be listed, or if
+// ordered is set and there are mostOrdered names or more.
 func hashNames(path string, ordered bool) string {
 	d, err := openQuietly(path, 0)
 	if err != nil {

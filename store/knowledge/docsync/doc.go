@@ -16,8 +16,8 @@
 // A pair is stale while the code differs from its baseline, so an undo of the code makes the pair
 // current again. Staleness is not stored; it is computed from the version log.
 //
-// The pairs are in the store's settings, bucket "docsync", as CBOR with integer keys. The changes
-// of one batch of versions are written in one step together with the new position:
+// The pairs are in the store's settings, bucket "docsync", as CBOR with integer keys. The key at is
+// written last, so an interrupted batch of versions is processed again.
 //
 //	at                 the position in the version log
 //	manifest           what cachebro.yml declares

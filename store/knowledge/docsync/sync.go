@@ -66,7 +66,7 @@ type Sync struct {
 	active   map[store.Path][]Ref // pairs of each document that are in exact and globs
 	changed  map[string]any       // settings to write; nil deletes
 	byGit    map[key]bool         // pairs whose document or code the process git has just written
-	git      uint32               // pid of the git command that made the last version read
+	git      uint32               // pid of the process that made the version read last
 }
 
 // Open reads the stored state. Follow brings it up to date.
@@ -199,7 +199,7 @@ func (s *Sync) activate(doc store.Path) {
 	}
 }
 
-// watching returns the pairs to whose code a path belongs.
+// watching returns the pairs whose code includes a path.
 func (s *Sync) watching(p store.Path) (out []key) {
 	take := func(set map[key]bool) {
 		for k := range set {

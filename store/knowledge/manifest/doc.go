@@ -22,8 +22,7 @@
 // Set changes the bytes of one value and leaves every other byte unchanged. YAML libraries that
 // print a tree (goccy/go-yaml, yaml.v3) lose blank lines or change indentation, so yaml.v3's nodes
 // only supply positions. Set splices the text, and parses and compares the result. If the result is
-// not the old tree with that one value changed, Set returns an error and nothing is written.
+// not the old tree with that one value changed, Set returns an error.
 //
-// The package has no state and no locks. Write replaces the file in one step, and returns an error
-// if the file has changed since the edit began.
+// The package has no state and no locks. It neither reads nor writes the file itself.
 package manifest

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Each case names the one line that may differ; all other lines must have the same bytes.
+// Each case states the text that may change; every other byte must stay the same.
 func TestSetKeepsTheRest(t *testing.T) {
 	for _, c := range []struct {
 		keys     []string

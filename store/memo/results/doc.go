@@ -17,12 +17,13 @@
 //
 // # Format
 //
-// A stored entry is one line of JSON, {"v":1,"key":…,"at":…,"uses":[…]}, followed
-// by the value's bytes. Disk compresses it with zstd and cuts it into parts of
-// 400 KiB: "KEY" holds the number of parts, "KEY\x00N" the parts.
+// A stored entry is one line of JSON, {"v":1,"key":…,"at":…,"uses":[…]}, followed by the value's
+// bytes. Disk compresses it with zstd and cuts it into parts of 400 KiB: "KEY" holds a head (the
+// number of parts, the size and times), "KEY\x00N" the parts.
 //
 // # Locks
 //
-// Cache.mu guards the calls in flight, and Memory.mu and Disk.mu their tables. No other lock is
-// taken while one of them is held, and none is held during disk or network access or a callback.
+// Cache.mu guards the calls in flight, Disk.mu the table of heads, and Memory has a lock of its
+// own. No other lock is taken while one of them is held, and none is held during disk or network
+// access or a callback.
 package results
