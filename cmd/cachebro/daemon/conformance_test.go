@@ -195,8 +195,8 @@ func (o *overSocket) Edit(t testing.TB, path, old, new string) {
 	}
 }
 
-// TestConformance asks for the read decision through the socket, with a real store. It runs the
-// same suite as the tests of the decision itself.
+// TestConformance tests, through the socket and with a real store, how reads are answered. It runs
+// the same suite as the tests of package readers.
 func TestConformance(t *testing.T) {
 	t.Run("mounted", func(t *testing.T) {
 		conformance.Run(t, func(t *testing.T) conformance.Subject { return newSubject(t, true) })

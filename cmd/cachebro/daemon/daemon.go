@@ -129,9 +129,9 @@ const endLimit = time.Second
 //   - the daemon has been idle for too long
 //
 // The process must exit when Run returns, because work that does not stop within endLimit may still
-// be running. Run waits for all work only if the caller cancelled ctx. If the daemon cannot start,
-// Run returns an error of package wire with a hint: ErrLocked (with the holder's pid), ErrForeign,
-// ErrNoSpace, ErrDamaged or ErrNewer.
+// be running. But if the caller's context has ended, Run waits for all work. If the daemon cannot
+// start, Run returns an error of package wire with a hint: ErrLocked (with the holder's pid),
+// ErrForeign, ErrNoSpace, ErrDamaged or ErrNewer.
 func Run(caller context.Context, o Options) error {
 	ctx, stop := signal.NotifyContext(caller, unix.SIGTERM, unix.SIGINT)
 	defer stop()

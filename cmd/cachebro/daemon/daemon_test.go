@@ -201,8 +201,8 @@ func TestKillWhileIngesting(t *testing.T) {
 
 const childDir = "CACHEBRO_DAEMON_TEST_DIR"
 
-// childStuck is the variable that tells the child what must never return in it: "open" (the daemon
-// hangs before it answers requests) or "work" (a request hangs).
+// childStuck is the environment variable that tells the child where to hang: "open" (before it
+// answers requests) or "work" (in a request).
 const childStuck = "CACHEBRO_DAEMON_TEST_STUCK"
 
 // childMain runs a daemon in a child process, for the tests that kill one.

@@ -65,8 +65,8 @@ func alive() int64 {
 	return int64(s[0].Value.Uint64())
 }
 
-// memoryFloor returns the daemon's memory limit in a control group that allows most bytes (0: any
-// number). The group also contains mountd and the programs of the project.
+// memoryFloor returns the daemon's memory limit in a control group whose limit is most, in bytes (0
+// means none). The group also contains mountd and the programs of the project.
 func memoryFloor(most int64) int64 {
 	if most == 0 {
 		return usualMemory

@@ -40,8 +40,8 @@ func TestMemoryLimitFollowsWhatIsAlive(t *testing.T) {
 	}
 }
 
-// Near the limit of the control group, the collector runs more often. With a limit of one and a
-// half times the live heap, the kernel used to kill the daemon.
+// Near the limit of the control group, the collector runs more often. The memory limit used to be
+// one and a half times the live heap even there, so the kernel killed the daemon.
 func TestMemoryLimitBelowTheGroups(t *testing.T) {
 	const most = 200 << 20
 	stop := followMemory(memoryFloor(most), most)

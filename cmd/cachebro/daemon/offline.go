@@ -50,8 +50,8 @@ func openAlone(state string) (*store.Store, error) {
 	return store.Open(filepath.Join(state, "store"), store.Options{Ballast: -1})
 }
 
-// ImportHistory replaces the history of the project at root by an exported stream. It fails with
-// ErrHistory if the project has a history. A failed import changes nothing.
+// ImportHistory makes an exported stream the history of the project at root. It fails with
+// ErrHistory if the project has a history already. A failed import changes nothing.
 func ImportHistory(ctx context.Context, state, root, version string, from io.Reader, o store.Options) (c portable.Totals, err error) {
 	err = newHistory(state, func(fresh string) error {
 		c, err = portable.Import(ctx, fresh, from, tidy.Portable(root, version), o)
@@ -72,7 +72,8 @@ func ResumeHistory(ctx context.Context, state, version string, b *remote.Bucket,
 	return versions, err
 }
 
-// newHistory replaces the history in a state directory by the store that create creates in fresh.
+// newHistory calls create, which makes a store in the directory fresh, and makes that store the
+// history of a state directory that has none.
 func newHistory(state string, create func(fresh string) error) error {
 	unlock, err := Lock(state, os.O_CREATE)
 	if err != nil {
@@ -166,9 +167,9 @@ type Filling struct {
 	Send  bool         // let the next daemon continue to send the history
 }
 
-// FillFromHistory fills the directory root with the files of a moment of its history, which was
-// imported from a bucket. note is a remark for the user about the id under which the history is
-// sent.
+// FillFromHistory fills the directory root with its files as of a moment. They come from its
+// history, which was imported from a bucket. note is a remark for the user about the id under which
+// the history is sent.
 func FillFromHistory(ctx context.Context, state, root, version string, o Filling) (a wire.ForkAnswer, note string, err error) {
 	unlock, err := Lock(state, os.O_CREATE)
 	if err != nil {

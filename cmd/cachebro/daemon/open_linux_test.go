@@ -146,7 +146,7 @@ func (p *project) startOrSay(cmd *exec.Cmd) (said string, answers bool) {
 // real reason. If mount finds enough room, the daemon must start, and new records wait in the
 // spool.
 func TestLittleRoom(t *testing.T) {
-	enough := map[string]bool{"46m": true, "41m": true, "38m": true, "35m": true, "33m": true} // mount asks for 32
+	enough := map[string]bool{"46m": true, "41m": true, "38m": true, "35m": true, "33m": true} // mount asks for 32 MiB
 	for _, size := range []string{"46m", "41m", "38m", "35m", "33m", "12m", "1m"} {
 		t.Run(size, func(t *testing.T) {
 			p := newProject(t)

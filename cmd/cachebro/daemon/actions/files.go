@@ -34,7 +34,7 @@ type file struct {
 type history struct {
 	v     *store.View
 	files map[store.Path]*file         // by path: the file that has the path or had it last
-	moved map[store.Path]store.Version // by old path: renames whose version of the new path has not been read yet
+	moved map[store.Path]store.Version // by old path: the version in which a file left it, until the version of the new path is read
 	// startOf maps each path to the number of the version at which the action's change of it begins
 	// (see start). versionBefore maps each path to its newest version with a lower number.
 	startOf       map[store.Path]uint64

@@ -12,7 +12,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// carryOut journals a plan and carries out its steps. The step for the path in fails, if given,
+// carryOut journals a plan and carries out its steps. If fails is given, the step for that path
 // fails.
 func (w *world) carryOut(p *undo.Draft, err error, fails ...store.Path) string {
 	w.t.Helper()

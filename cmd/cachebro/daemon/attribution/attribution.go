@@ -86,8 +86,8 @@ type Attribution struct {
 	branches map[Key]*window // the call for which each direct child of a client was started
 	plans    []*planWindow
 	agents   map[agentKey]string // the prompt that started each sub-agent
-	// continues maps each prompt that the client itself sent to the prompt, typed by a person, that
-	// it continues.
+	// The keys of continues are prompts that the client sent by itself. The values are the prompts,
+	// typed by a person, that these continue.
 	continues map[string]string
 }
 
@@ -466,7 +466,7 @@ func OwnerOf(pid int) Key {
 	return Key{uint32(pid), st.Start}
 }
 
-// WriterOf returns the key of the process that a record names.
+// WriterOf returns the key of the process in a record.
 func WriterOf(r *spool.Record) Key { return Key{r.PID, r.Start} }
 
 // Alive reports whether the process with this pid and start time (0: any) is still running.

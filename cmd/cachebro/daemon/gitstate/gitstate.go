@@ -233,8 +233,8 @@ func (o *operation) end() (t int64) {
 	return t
 }
 
-// changesSince returns the time from which on the process's changes of files belong to the
-// operation. It is before the first row, because git changes files before refs.
+// changesSince returns the time after which changes of files by the operation's process belong to
+// the operation. It is before the first row, because git changes files before refs.
 func (o *operation) changesSince() int64 {
 	if o.gitSeen > 0 {
 		return min(o.gitSeen, o.begin())

@@ -149,8 +149,8 @@ func (h *History) moment(q wire.ShowQuery) (uint64, error) {
 	return h.store.SeqAt(q.At)
 }
 
-// diffMoments compares two moments. It covers p and the paths in its subtree, as far as they changed
-// between the moments.
+// diffMoments compares two moments. It covers each path in the subtree of p, including p itself,
+// that changed between them.
 func (h *History) diffMoments(ctx context.Context, p store.Path, q wire.DiffQuery) (wire.DiffAnswer, []byte, error) {
 	var a wire.DiffAnswer
 	start, err := h.moment(q.From)

@@ -32,7 +32,7 @@ func compare(steps []step, result []byte, known [][]byte) (out []missing) {
 	// added themselves. A line is an index in the text before the step.
 	first := diff.Lines(steps[0].text)
 	addedBy := make([]int, len(first))
-	mine := map[string]int{} // by line: the greatest number of times that one of the reader's own texts has it
+	mine := map[string]int{} // by line: its greatest count in any one of the reader's own texts
 	own := func(lines [][]byte) {
 		n := map[string]int{}
 		for i, l := range lines {

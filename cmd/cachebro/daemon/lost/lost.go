@@ -188,8 +188,8 @@ func sameRun(a, b store.Actor) bool {
 	return a.ToolCall != "" || a.PID == b.PID && a.Start == b.Start
 }
 
-// inPlace reports whether a tool replaces text that it finds in the file. The model itself has then
-// named the text that is removed.
+// inPlace reports whether a tool replaces text that it finds in the file. The model supplied that
+// text, so it knew what it removed.
 func inPlace(tool string) bool {
 	switch tool {
 	case "Edit", "MultiEdit", "NotebookEdit":
@@ -434,9 +434,9 @@ func (s *Service) NewestLost(l Loss) (store.Version, bool) {
 	return v, err == nil
 }
 
-// Unreported returns the losses after a version that a session caused or suffered. It omits losses
-// that are no longer in effect or were reported to the session before. Afterwards the returned
-// losses count as reported.
+// Unreported returns the losses after the version since that a session caused or suffered. It omits
+// losses that are no longer in effect or were reported to the session before. Afterwards the
+// returned losses count as reported.
 func (s *Service) Unreported(session store.SessionID, since uint64) (out []Loss) {
 	for _, l := range s.All(context.Background(), false) {
 		if l.Seq <= since || slices.Contains(l.ReportedTo, session) || l.Reader.Session != session && !slices.Contains(l.Owners, session) {

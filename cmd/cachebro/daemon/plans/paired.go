@@ -33,7 +33,7 @@ func (pl *Plans) pairedPlan(of string) string {
 	return string(b)
 }
 
-// addAction adds the action that an undo undoes to the answer.
+// addAction adds to the answer the action that an undo undoes.
 func (pl *Plans) addAction(out *wire.Plan, q wire.PlanRequest, newest store.Version) {
 	if q.Kind != store.PlanUndo {
 		return

@@ -200,7 +200,7 @@ func (pl *Plans) nothing(ctx context.Context, q wire.PlanRequest, err error) err
 	return &out
 }
 
-// addTarget adds the session or prompt that is undone to the answer. The client needs to know it,
+// addTarget adds to the answer the session or prompt that is undone. The client needs to know it,
 // because a session or prompt may also have changed other projects.
 func (pl *Plans) addTarget(out *wire.Plan, q wire.PlanRequest) error {
 	uq, err := pl.undoQuery(q)

@@ -41,7 +41,7 @@ func (rd *Reads) News(ctx context.Context, r store.Reader, began, after uint64) 
 	for _, n := range out {
 		size += len(n.Text)
 	}
-	since := map[store.Path]bool{} // files that the reader has changed in the versions read so far, which are the newest
+	since := map[store.Path]bool{} // files that the reader changed in the versions read so far, newest first
 	for _, v := range vs {
 		own := ownOf(r, v)
 		since[v.Path] = since[v.Path] || own

@@ -203,8 +203,8 @@ func (rd *Reads) commit(_ context.Context, r *wire.Request, q wire.Commit) (any,
 	return wire.CommitAnswer{Own: rd.Shown.Commit(reader, calls)}, nil, nil
 }
 
-// editWait bounds how long the report of an edit waits for the content before the edit. The tool
-// has already written, and only the tool waits for the answer.
+// editWait bounds how long the report of an edit waits until the old content is in the store. The
+// tool has already written, and only the tool waits for the answer.
 const editWait = 100 * time.Millisecond
 
 // given records lines of cachebro's own words that a reader has received. It also returns the first

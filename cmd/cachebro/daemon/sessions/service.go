@@ -61,8 +61,8 @@ func (ss *Sessions) Handlers() map[string]wire.Handler {
 	}
 }
 
-// undecided holds the newest prompt of each session, as long as the client's transcript has not
-// shown whether a person typed it. The zero value is usable.
+// undecided holds the newest prompt of each session until the client's transcript shows whether a
+// person typed it. The zero value is usable.
 type undecided struct {
 	mu sync.Mutex // guards the map
 	of map[store.SessionID]pending

@@ -323,7 +323,7 @@ func (s *scanner) list(p store.Path) ([]dirItem, error) {
 	return all, nil
 }
 
-// skipped records a path that cannot be read, unless it has disappeared in the meantime.
+// skipped records a gap for a path that cannot be read, unless it has disappeared in the meantime.
 func (s *scanner) skipped(p store.Path, err error) {
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return

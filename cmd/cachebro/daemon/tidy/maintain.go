@@ -244,7 +244,7 @@ func purgeThere(sib content.Sibling, p store.Path) string {
 
 // pins returns a function that reports whether retention must keep a content, because a diff for a
 // live reader or an outdated document starts from it. The function is called for every content, so
-// it renews its set at most once a second.
+// the set of such contents is renewed at most once a second.
 func (td *Tidy) pins() func(store.Hash) bool {
 	var mu sync.Mutex // guards set and made
 	var set map[store.Hash]struct{}
@@ -263,9 +263,10 @@ func (td *Tidy) pins() func(store.Hash) bool {
 // collectEvery is the pause between two checks of the store's limits.
 const collectEvery = time.Minute
 
-// Collect enforces the limits of the store, if the last check was collectEvery ago. It also runs if
-// the store has no space, to free some. It waits for the first index, because packing contents takes
-// 70 MB of memory, and the daemon needs more memory for the first index than at any other time.
+// Collect enforces the limits of the store, if the last check was at least collectEvery ago. It also
+// does so if the store has no space, to free some. It does nothing during the first index, because
+// packing contents takes 70 MB of memory, and the daemon needs more memory for the first index than
+// at any other time.
 func (td *Tidy) Collect(ctx context.Context) {
 	_, making := td.Index.Progress()
 	if making == 0 && time.Since(td.collected) >= collectEvery {
@@ -273,7 +274,7 @@ func (td *Tidy) Collect(ctx context.Context) {
 	}
 }
 
-// CollectNow is Collect without the pause. The same goroutine must call both.
+// CollectNow is Collect without these conditions. The same goroutine must call both.
 func (td *Tidy) CollectNow(ctx context.Context) {
 	td.collected = time.Now()
 	r, err := td.keep.Collect(ctx)
