@@ -31,7 +31,7 @@ const (
 	burstSpool = 64 << 20
 
 	// gitPause is how long ingestion pauses after records of git's own files, which are not
-	// needed at once.
+	// needed immediately.
 	gitPause = 250 * time.Millisecond
 )
 

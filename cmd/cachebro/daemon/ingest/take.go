@@ -12,7 +12,7 @@ import (
 )
 
 // take handles one record. It returns the record of a version as a Change. Any other record takes
-// effect at once. It may take effect again after a crash, which does no harm.
+// effect immediately. After a crash it may take effect again, which does no harm.
 func (g *Ingester) take(ctx context.Context, j spool.Joined) (store.Change, bool) {
 	r := j.Record
 	switch r.Kind {

@@ -35,7 +35,7 @@ type noted struct {
 const (
 	// readsPause bounds how long reads wait, and thereby how many a crash loses.
 	readsPause = 100 * time.Millisecond
-	// maxToolReads is how many reads of one tool may wait. At that number they are added at once.
+	// maxToolReads is the number of waiting reads of one tool at which they are added immediately.
 	maxToolReads = 256
 )
 

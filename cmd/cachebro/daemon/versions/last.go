@@ -161,8 +161,8 @@ func promptByPrefix(st *store.Store, session store.SessionID, name string) (stri
 
 const mostNamed = 4
 
-// byPrefix returns the only name that equals name or begins with it. If there is none, it
-// returns name itself; if there are several, it returns an error.
+// byPrefix returns name if all contains it, or else the only element of all that begins with name.
+// If there is none, it returns name itself. If there are several, it returns an error.
 func byPrefix(what, name string, all []string) (string, error) {
 	if slices.Contains(all, name) {
 		return name, nil
