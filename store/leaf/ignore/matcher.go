@@ -102,6 +102,7 @@ func (s *snapshot) indexed(in *dir, p string) bool {
 func (m *Matcher) Reload(p string) (nowExcluded []string) {
 	candidates := m.mayBeExcluded(p)
 	m.dropRules(p)
+	m.now.Load().dir(decidesFor(p)) // read now, because a later Reload compares with them
 	for _, dir := range candidates {
 		found := slices.ContainsFunc(nowExcluded, func(top string) bool { return strings.HasPrefix(dir, top+"/") })
 		if !found && m.Class(dir, true) == Excluded {
@@ -118,14 +119,13 @@ const mostSearched = 200_000
 // changed, and that may be excluded now.
 func (m *Matcher) mayBeExcluded(p string) (dirs []string) {
 	s := m.now.Load()
-	top, byName := path.Dir(p), true
+	top, byName := decidesFor(p), true
 	switch path.Base(p) {
 	case ".gitignore":
 		if reflect.DeepEqual(s.dir(top).rules, parse(s.source.file(p))) {
 			return nil
 		}
 	case "exclude":
-		top = path.Clean(strings.TrimSuffix(top, ".git/info"))
 	case ".cachebroignore":
 		byName = false
 	case ".git":
@@ -157,6 +157,15 @@ func (m *Matcher) mayBeExcluded(p string) (dirs []string) {
 	})
 	slices.Sort(dirs)
 	return dirs
+}
+
+// decidesFor returns the directory whose subtree the rules of a file are about.
+func decidesFor(p string) string {
+	top := path.Dir(p)
+	if path.Base(p) == "exclude" {
+		top = path.Clean(strings.TrimSuffix(top, ".git/info"))
+	}
+	return top
 }
 
 func (m *Matcher) dropRules(p string) {

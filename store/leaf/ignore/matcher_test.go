@@ -156,6 +156,29 @@ func TestRulesBeginToExclude(t *testing.T) {
 	}
 }
 
+// A new file with rules is reported when it is made, and again when it is closed. Before the second
+// report, the capture asks for the class of the file. The matcher then read the new rules and took
+// them for the old ones, so it returned no directory.
+func TestNewRulesBeginToExclude(t *testing.T) {
+	for _, c := range []struct{ file, text, want string }{
+		{".gitignore", "__pycache__\n", "src/__pycache__"},
+		{"src/.gitignore", "__pycache__\n", "src/__pycache__"},
+		{"src/.cachebroignore", "env\n", "src/env"},
+		{".git/info/exclude", "__pycache__\n", "src/__pycache__"},
+	} {
+		m := open(t, tree(t, map[string]string{".git/HEAD": "ref: refs/heads/main\n", "src/__pycache__/a": "", "src/env/a": ""}), Options{})
+		root := m.source.root.Name()
+		for _, text := range []string{"", c.text} {
+			put(t, root, c.file, text)
+			m.Class(c.file, false)
+			got := m.Reload(c.file)
+			if text == c.text && !slices.Equal(got, []string{c.want}) {
+				t.Errorf("%s with %q excludes %q, want %q", c.file, text, got, c.want)
+			}
+		}
+	}
+}
+
 func TestWithoutRepository(t *testing.T) {
 	root := tree(t, map[string]string{"package.json": "{}", "node_modules/x.js": "", ".gitignore": "*.o\n", "a.o": "", "target/x": ""})
 	m := open(t, root, Options{})
