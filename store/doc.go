@@ -18,11 +18,11 @@
 //	D seq n                      a list of the paths in the directory, piece n; groups may share it
 //	z seq/256                    lowest and highest time of the versions in this block, and their author if they have only one
 //	i kind id NUL seq            kind s session, p prompt, t tool call, u plan
-//	l dev ino birth path         names of an inode that has several
-//	L dev ino birth              how many it has
+//	l dev ino birth path         (empty): one of several names of an inode
+//	L dev ino birth              how many names the inode has
 //	b hash                       blob: header and payload, or header alone (see store/content)
 //	B hash n                     payload of a large blob, piece n
-//	F frame                      contents that share one zstd frame, or the pack file that holds the frame (see store/content)
+//	F frame                      the pack file that holds a zstd frame, and the position in it (see store/content)
 //	g time n                     Gap
 //	n time n                     Notice
 //	k bucket NUL key             small values of other packages (KV)
@@ -31,16 +31,16 @@
 //	T tool call                  ToolCall
 //	U session NUL time tool call (empty): the tool calls of a session in order
 //	R session NUL path           WorkingFile: reads and edits of the working set
-//	J plan                       plan journal
+//	J plan                       the head of a plan in the journal
+//	J plan NUL n                 steps of a plan, piece n
 //	j plan NUL step              a step of the plan that was carried out
 //
-// The versions of a group have numbers and c keys, and share one i key. They have no v and p keys,
-// because they are made from the group's record when they are read (see group.go).
+// The versions of a group have numbers and c keys, and share one i key of each kind. They have no v
+// and p keys, because they are made from the group's record when they are read (see group.go).
 //
-// A version and all its index keys are always written by one transaction. A batch too big for one
-// transaction (the rename of a large directory) takes several, and the last one writes m state.
-// Open removes versions above the sequence number in m state. Therefore a batch and its checkpoint
-// are stored together or not at all.
+// A batch is written by one transaction. If it is too big (the rename of a large directory), it
+// takes several, and the last one writes m state. Open removes versions above the sequence number
+// in m state. Therefore a batch and its checkpoint are stored together or not at all.
 //
 // # Locks
 //

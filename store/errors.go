@@ -19,8 +19,8 @@ var (
 	ErrDamaged = db.ErrDamaged
 	// ErrNewer means that a later version of the program wrote the store.
 	ErrNewer = errors.New("the store was written by a newer version of cachebro")
-	// ErrNoSpace means that the file system of the store has less free space than Options.MinFree.
-	// Nothing was written.
+	// ErrNoSpace means that the store's file system has too little free space (see
+	// Options.MinFree). Nothing was written.
 	ErrNoSpace = space.ErrFull
 	// ErrPruned means that the store does not have the content. Retention or a purge dropped it, or
 	// it was never stored.

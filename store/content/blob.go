@@ -39,8 +39,8 @@ const (
 )
 
 const (
-	// maxDepth is the largest number of deltas with a dictionary in a chain. The next blob is
-	// stored whole.
+	// maxDepth is the largest number of deltas in a chain, without tails. The next blob is stored
+	// whole.
 	maxDepth = 16
 	// maxLinks bounds the length of a chain, including tails (see tail.go).
 	maxLinks = 200
@@ -51,7 +51,7 @@ const (
 // header precedes the payload under a b key.
 type header struct {
 	enc     byte
-	depth   int // number of deltas in the chain of bases
+	depth   int // number of deltas in the chain of bases, without tails
 	links   int // number of blobs in the chain of bases
 	size    int64
 	pieces  int // 0: the payload follows the header

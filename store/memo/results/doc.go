@@ -9,7 +9,7 @@
 // computation may have begun before a write that the call must see.
 //
 // Stores hold the entries and are queried and filled in order:
-//   - Memory is an LRU.
+//   - Memory holds the most recently used entries.
 //   - Disk is a part of the project's database with its own budget.
 //   - Redis is a server or a cluster, for machines that work on the same code.
 //
