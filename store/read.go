@@ -98,10 +98,10 @@ func (s *Store) scan(from uint64, fn func(Version) bool, over pass) error {
 
 // pass defines what a scan skips.
 type pass struct {
-	block     func(blk uint64, t times) bool // skips whole time blocks; nil: none
-	baselines bool
-	groups    bool
-	within    Path // skip other paths; "": skip nothing
+	block     func(blk uint64, t times) bool // returns true for time blocks to skip; nil: none
+	baselines bool                           // skip baselines
+	groups    bool                           // skip the versions of groups
+	within    Path                           // skip paths outside this directory; "": skip none
 	// The scan visits only numbers above after and below before; 0 means no bound.
 	after, before uint64
 }

@@ -143,7 +143,7 @@ type Change struct {
 	Content    []byte
 	TailFrom   int64
 	NoContent  string // why the content is missing
-	LastName   bool
+	LastName   bool   // the change removed the file's last name
 	// NotRead marks a baseline made without reading the file's content. It is ignored if the file
 	// is already known.
 	NotRead bool
