@@ -26,8 +26,7 @@ func (o Options) takes(kvKey []byte) bool {
 
 // Export writes the present history to w: contents, versions, sessions, plans, gaps and notices
 // (see stream.go). During an export, new versions can be stored, but retention waits. Export needs
-// a few megabytes of memory, and sixteen bytes more per content. Errors of w are returned
-// unchanged.
+// a few megabytes of memory, and sixteen bytes more per content. A returned error wraps that of w.
 func Export(ctx context.Context, s *store.Store, w io.Writer, o Options) (Totals, error) {
 	c := Totals{Program: o.Program, Root: o.Root, Made: s.Options().Now().UnixNano()}
 	err := s.Raw(func(raw store.Raw) error {

@@ -17,9 +17,9 @@ import (
 )
 
 // Import creates a store in dir, which must not exist, from a stream that Export wrote. If Import
-// returns nil, the store is complete and checked. Otherwise dir was removed. o.Buckets are the KV
-// sets to accept. Import returns ErrNewer, ErrTooLarge, ErrNoSpace, an error of r, or an error that
-// describes the fault of the stream.
+// returns nil, the store is complete and checked. Otherwise Import has removed what it created.
+// o.Buckets are the KV sets to accept. Import returns ErrNewer, ErrTooLarge, ErrNoSpace, an error
+// of r, or an error that describes the fault of the stream.
 func Import(ctx context.Context, dir string, r io.Reader, o Options, so store.Options) (c Totals, err error) {
 	err = Create(ctx, dir, so, func(s *store.Store) error {
 		err := s.FillNew(func(f *store.Filler) (err error) {
@@ -36,7 +36,7 @@ func Import(ctx context.Context, dir string, r io.Reader, o Options, so store.Op
 }
 
 // Create creates a store in dir, which must not exist, and calls fill to fill it. If Create returns
-// nil, the store is packed, checked and synced. Otherwise dir was removed.
+// nil, the store is packed, checked and synced. Otherwise Create has removed what it created.
 func Create(ctx context.Context, dir string, so store.Options, fill func(*store.Store) error) (err error) {
 	if _, err := os.Lstat(dir); err == nil {
 		return fmt.Errorf("%s already exists", dir)
@@ -165,7 +165,7 @@ func (m *importer) record(kind byte, key, val []byte) error {
 		val = encode(&v)
 	case store.RecordPlan, store.RecordPlanStep:
 		// Drop unfinished plans, because a mount would complete them although nobody on this
-		// machine requested them. A head comes before its parts.
+		// machine requested them. The head of a plan comes before its parts and steps.
 		id := planID(key)
 		if kind == store.RecordPlan && id == string(key) {
 			var p store.Plan

@@ -32,7 +32,7 @@ const (
 // Position is how far a history has been sent.
 type Position struct {
 	Seq    uint64 `cbor:"1,keyasint,omitempty"` // the newest version
-	Moment uint64 `cbor:"2,keyasint,omitempty"` // database position up to which other records were sent
+	Moment uint64 `cbor:"2,keyasint,omitempty"` // database position up to which records other than versions were sent
 	// If Until is not 0, the records up to Until are being sent. Records of kinds before Kind were
 	// sent, and those of Kind with keys before Key.
 	Until uint64 `cbor:"3,keyasint,omitempty"`

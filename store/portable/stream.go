@@ -46,7 +46,7 @@ const (
 	streamKey   = 16 << 10
 	streamValue = 1 << 30
 	// streamWindow is the distance over which the compressor finds repetitions, and the memory that
-	// the decompressor needs. The versions of a file follow each other.
+	// the decompressor needs. The contents of a file's versions follow each other in the stream.
 	streamWindow = 8 << 20
 )
 

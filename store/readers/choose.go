@@ -126,7 +126,7 @@ func (c *chooser) read() (decision, error) {
 // trusted reports whether a short answer may rely on the reader's state.
 func (c *chooser) trusted() bool { return !c.force && !c.snap.doubt && len(c.snap.pieces) > 0 }
 
-// askedTwice reports whether the last answer for this range of this content left out its text.
+// askedTwice reports whether the last answer for this range of this content left out the text.
 func (c *chooser) askedTwice() bool {
 	a, ok := c.snap.asks[c.span()]
 	return ok && a.hash == c.q.Hash && !a.full
@@ -190,8 +190,8 @@ func (c *chooser) fresh(first, last int) effect {
 }
 
 // derived returns the effect of an answer from which the reader can derive the lines. The reader
-// derives them from the text that it holds and from the changes, if they are sent. The lines count
-// as delivered when the held text was.
+// derives them from the text that it holds and from the changes, if they are sent. The lines are as
+// old as the held text.
 func (c *chooser) derived(h proof, first, last int, changes bool) effect {
 	p := c.piece(first, last, h.deps...)
 	p.At, p.Mark = h.at, h.mark
@@ -220,8 +220,8 @@ func (c *chooser) unchanged() (decision, bool, error) {
 	return c.repeats(d, h, elsewhere, full)
 }
 
-// repeats completes an answer saying that the requested lines are those of h. It returns false if
-// the answer is not shorter than the text. full is the text's number of tokens.
+// repeats completes d, an answer that the reader already holds the requested lines, as h proves. It
+// returns false if the answer is not shorter than the text. full is the text's number of tokens.
 func (c *chooser) repeats(d decision, h proof, elsewhere bool, full int) (decision, bool, error) {
 	if d.Tokens >= full {
 		return decision{}, false, nil

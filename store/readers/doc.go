@@ -11,10 +11,11 @@
 //     the base, because it is useless once the base has left the window.
 //
 // Two rules keep stubs true. First, a reader holds a range only if unexpired pieces of one hash
-// cover it. Second, the reader must not have learned of another content since then. Otherwise it no
-// longer believes the older text, even if the file has changed back (A→B→A).
+// cover it. Second, the reader must not have learned of another content since it received these
+// pieces. Otherwise it no longer believes the older text, even if the file has changed back
+// (A→B→A).
 //
-// Deliveries that a client confirms later (tool_use_id) are pending. They count once a commit
+// Deliveries that a client confirms later (tool_use_id) are pending. They count once a Commit
 // contains exactly the decided text. Until then the file is in doubt.
 //
 // The state is in memory. Close writes it to the KV and New reads it back. An idle process exits.

@@ -11,7 +11,7 @@ import (
 
 // match returns the lines of the view that equal a client's own text. The client reports the line
 // at which the text starts, and counts an empty line after a final newline. tail reports whether
-// the text includes that line, which proves that the reader saw the end of the file.
+// the text includes that empty line, which proves that the reader saw the end of the file.
 func (v view) match(w Rewrite) (first, last int, tail, ok bool) {
 	if v.binary {
 		return 0, 0, false, false
@@ -36,8 +36,8 @@ func (v view) match(w Rewrite) (first, last int, tail, ok bool) {
 	case whole && w.Rendering != store.RenderClaudeRead:
 		last = first + lines - 1
 	case after[0] == '\n' && (len(text) > 0 || w.NumLines > 0):
-		// The text was cut before a line end. Shell output loses its last line end, but the reader
-		// saw the end of the file.
+		// The text ends before a line end. Clients strip the last line end of shell output, so if
+		// it is the file's last one, the reader saw the end of the file.
 		last = first + lines
 		tail = len(after) == 1 && w.Rendering != store.RenderClaudeRead
 	default:
@@ -52,13 +52,13 @@ func (v view) match(w Rewrite) (first, last int, tail, ok bool) {
 }
 
 // blank reports whether lines hold only white space. Clients strip white space from the end of a
-// shell command's output, so that the text covers only the lines before.
+// shell command's output, so such lines may be missing at the end of a text.
 func (v view) blank(first, last int) bool {
 	return last <= v.total && len(bytes.TrimSpace(v.slice(first, last))) == 0
 }
 
-// countAgrees checks the client's number of lines against its text. A shell command reports the
-// requested number, so a shorter file gives fewer lines.
+// countAgrees checks the client's number of lines against its text. For a shell command, NumLines
+// is the number that was requested, and a shorter file has fewer lines.
 func countAgrees(w Rewrite, text []byte, end bool) bool {
 	n := bytes.Count(text, []byte{'\n'})
 	if w.Rendering == store.RenderClaudeRead {

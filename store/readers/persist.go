@@ -152,8 +152,8 @@ func (s *Tracker) Close() error {
 	return nil
 }
 
-// saved returns the reader's state without the files in doubt. It adds these files to the set
-// doubt.
+// saved returns the reader's state without the files in the set doubt. It first adds the files with
+// unconfirmed deliveries to this set.
 func (r *reader) saved(doubt map[store.Path]bool) savedReader {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -101,8 +101,8 @@ func (r *reader) fileLocked(p store.Path, max int) *file {
 	return f
 }
 
-// evictLocked drops the records of the quarter of the files with the oldest requests. Dropping many
-// at once spreads the cost. The caller holds r.mu.
+// evictLocked drops the records of a quarter of the files, those with the oldest requests. Dropping
+// many at once spreads the cost. The caller holds r.mu.
 func (r *reader) evictLocked() {
 	used := make([]uint64, 0, len(r.files))
 	for _, f := range r.files {

@@ -77,8 +77,8 @@ func (v view) slice(first, last int) []byte {
 	return v.text[from:to]
 }
 
-// claudeRead renders cc-read/1, the form in which Claude Code's Read delivers a file. It is
-// decoded, without byte order mark, and with LF for CRLF. claudeRead returns b itself if nothing
+// claudeRead renders cc-read/1, the form in which Claude Code's Read delivers a file. The text is
+// decoded, has no byte order mark, and has LF for CRLF. claudeRead returns b itself if nothing
 // changes.
 func claudeRead(b []byte) []byte {
 	if len(b)%2 == 0 && text.Wide(b) && b[0] == 0xff { // little endian only

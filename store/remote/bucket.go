@@ -45,7 +45,8 @@ const (
 	slowest  = 16 << 10
 )
 
-// Bucket is a project's place in a bucket. Nothing is sent before the first call.
+// Bucket gives access to the part of a bucket that belongs to a project. Nothing is sent before the
+// first call.
 type Bucket struct {
 	place Place
 	core  minio.Core

@@ -80,8 +80,8 @@ func (b *Bucket) Fsck(ctx context.Context, whole bool) (r Checked, err error) {
 	return r, nil
 }
 
-// note records a problem of the bucket's data. It returns any other error, because the check could
-// not be made.
+// note records a problem of the bucket's data. It returns any other error, because such an error
+// prevented the check.
 func (r *Checked) note(ctx context.Context, of string, err error) error {
 	for _, kind := range []error{ErrMissing, ErrForged, ErrLost, store.ErrNewer, portable.ErrStream} {
 		if errors.Is(err, kind) && ctx.Err() == nil {
@@ -116,7 +116,7 @@ func (b *Bucket) fsck(ctx context.Context, h Head, objects map[string]object, na
 	for _, p := range pieces {
 		r.Segments++
 		_, err := b.linked(ctx, p, previous)
-		if errors.Is(err, ErrLocked) { // the log's hash was compared
+		if errors.Is(err, ErrLocked) { // the log is encrypted, but its hash is right
 			locked, err = true, nil
 		}
 		previous = p.Log
@@ -159,7 +159,7 @@ func (b *Bucket) whole(ctx context.Context, p piece) error {
 		body, err = b.open(body)
 	}
 	switch {
-	case errors.Is(err, ErrLocked): // the hash of the contents was compared
+	case errors.Is(err, ErrLocked): // the contents are encrypted, but their hash is right
 		return nil
 	case err != nil:
 		return err

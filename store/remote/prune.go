@@ -16,11 +16,11 @@ import (
 // What Prune drops, and why it never drops needed contents
 //
 // Logs are never dropped, so each history keeps its versions, their numbers and its chain of
-// hashes. Prune drops the contents of segments sent longer ago than a given age. It keeps a
-// segment's contents if one of the segment's versions is younger than that age, or was still the
-// newest version of its path at that time. This is computed for each history, because a history
-// that is based on another one has different newest versions. Ages are measured by the server's
-// clock.
+// hashes. Prune drops the contents of old segments, which were sent longer ago than a given age. It
+// keeps the contents of an old segment if a version in it has a content that is still needed. These
+// are the contents of all versions in younger segments, and those of each path's newest version in
+// the old segments. They are computed for each history, because a history that is based on another
+// one has different newest versions. Ages are measured by the server's clock.
 //
 // Dropping takes two steps. First a segment is marked: its number is put into the list that the
 // head names as Dropped, and Gen grows. The head is written with If-Match. If an active sender
@@ -29,8 +29,9 @@ import (
 // The marked contents that no history needs are then deleted.
 //
 // No name is ever reused, because Gen is part of the name or bytes of every object written after a
-// mark. If an object existed before a mark and the head after it does not name the object, no later
-// head will. Such an object may be deleted at any time, and so may objects of a killed sender.
+// mark. If an object is older than a mark and the head written by the mark does not name it, no
+// later head will. Such an object, for example one left by a killed sender, may be deleted at any
+// time.
 
 // Durations that Prune uses besides the age.
 const (
@@ -71,8 +72,8 @@ type census struct {
 	held    map[string]error // machines from which nothing may be dropped, with the reason
 }
 
-// census lists the bucket and then reads all heads. In this order, an object that no head names may
-// belong to a segment being sent, but never to one already sent.
+// census lists the bucket and then reads all heads. Because of this order, an object that no head
+// names may belong to a segment being sent, but never to one already sent.
 func (b *Bucket) census(ctx context.Context) (c census, err error) {
 	c = census{objects: map[string]object{}, heads: map[string]Head{}, etags: map[string]string{}, needed: map[string]bool{}, held: map[string]error{}}
 	ids := map[string]bool{}
@@ -112,7 +113,7 @@ func (b *Bucket) census(ctx context.Context) (c census, err error) {
 	return c, nil
 }
 
-// need records the contents that were sent before a time and that a history needs.
+// need records which contents a history needs. Segments sent before the given time are old.
 func (b *Bucket) need(ctx context.Context, c *census, h Head, before time.Time) error {
 	pieces, err := b.pieces(ctx, h)
 	if err != nil {
@@ -260,7 +261,7 @@ func (b *Bucket) pruneOne(ctx context.Context, c *census, id string, o PruneOpti
 		}
 	}
 	if !h.Marked.IsZero() && !due || more == 0 && !left {
-		return nil // one mark at a time, because a new mark would delay the old one
+		return nil // one mark at a time, because a new mark would start the grace period of the old one again
 	}
 	if !o.Dry {
 		if err := b.mark(ctx, h, c.etags[id], c.now, fresh, more > 0); errors.Is(err, errChanged) {

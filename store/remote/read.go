@@ -302,8 +302,8 @@ func (b *Bucket) fetch(ctx context.Context, p piece, previous string) (contents,
 // SetOrigin records in a store where its history came from. Sending to that place then continues
 // the history. h comes from Latest and was read before the history.
 func SetOrigin(s *store.Store, p Place, h Head) error {
-	// The other machine did not send all its versions. This store assigns their numbers, up to
-	// h.Seq, again.
+	// The other machine may not have sent its last versions, up to h.Seq. This store gives their
+	// numbers to versions of its own, so the base ends at the last version that was sent.
 	o := origin{Place: p, Base: Base{Machine: h.Machine.ID, N: h.N, Log: h.Log, Seq: s.Seq(), Drops: h.drops}, Position: portable.Position{Seq: s.Seq()}, Recipients: h.Machine.Recipients()}
 	err := s.Raw(func(raw store.Raw) (err error) { o.Position.Moment, err = raw.Moment(); return err })
 	if err != nil {

@@ -624,7 +624,8 @@ func (r *Sender) takenError(h Head) error {
 	return fmt.Errorf("%w: %s has continued it since %s", ErrTaken, h.Machine.Called(), h.Claim.Time.Format(time.RFC3339))
 }
 
-// continueUnderNewID continues under another id.
+// continueUnderNewID gives the history a new ID, because another machine sends a copy of it under
+// the present one.
 func (r *Sender) continueUnderNewID(ctx context.Context) error {
 	m := r.st.Head.Machine
 	if err := r.Add(ctx, r.st.Place, m.Name, nil); err != nil {

@@ -98,8 +98,8 @@ func allocated(dir string, each func(name string, st *unix.Stat_t)) (sum int64) 
 	return sum
 }
 
-// Shared measures the pack files that siblings also have. all is their size, and elsewhere is the
-// part of it that is not in StoreSize.Used.
+// Shared measures the pack files that other stores have as well. all is their size, and elsewhere
+// is the part of it that StoreSize.Used counts in the other stores.
 func Shared(dir string) (all, elsewhere int64) {
 	files, _ := filepath.Glob(filepath.Join(dir, PacksDir, "*"+PackExt)) // the pattern is valid
 	for _, f := range files {

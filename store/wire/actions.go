@@ -90,7 +90,7 @@ type Action struct {
 	TakenBack []TakenBack `json:"taken_back,omitempty"`
 	Back      bool        `json:"back,omitempty"`
 	// Least means that the action has thousands of versions and only the newest were examined. The
-	// counts of files and lines cover only those.
+	// counts of files and lines cover only these versions.
 	Least bool `json:"least,omitempty"`
 }
 

@@ -26,8 +26,10 @@ import (
 //   - "mount": mountd mounts the project again for other users. The path in the answer is the
 //     error, if any.
 //
-// Lengths are little-endian. The prefix is a directory in the project. Paths are relative to it,
-// and paths outside it are left out. An incomplete answer must be ignored.
+// Lengths are little-endian. A token is a point in time. An answer lists the changes since the
+// token of the question, and gives the token for the next question. The prefix is a directory in
+// the project. Paths are relative to it, and paths outside it are left out. An incomplete answer
+// must be ignored.
 const (
 	changesSocket = ".changes"
 	changesNote   = "changes-socket" // in the state directory; see socketNote

@@ -13,8 +13,8 @@ import (
 //
 // A process has no users any more if its state directory, socket or project is gone or was
 // replaced. It must then exit instead of retrying forever. The kernel reports removals and renames
-// (inotify), so an idle process does not wake up. A slow check finds what the kernel does not
-// report, such as a file system mounted over a directory.
+// (inotify), so an idle process does not wake up. Checks at long intervals find what the kernel
+// does not report, such as a file system mounted over a directory.
 type Place struct {
 	Path string
 	// Gone returns an error that describes what happened to the path, or nil if it is unchanged.

@@ -141,7 +141,8 @@ func read(list func([]byte) (int, error), get func(string, []byte) (int, error))
 	return Of(m)
 }
 
-// sized asks for the size first, and tries again if the value has grown meanwhile.
+// sized calls get once for the size and once for the value. It starts over if the value has grown
+// in between.
 func sized(get func([]byte) (int, error)) ([]byte, error) {
 	for {
 		n, err := get(nil)

@@ -4,9 +4,9 @@
 //
 // It masks the value of an option, variable or header whose name indicates a secret, tokens of a
 // well-known form, and passwords in addresses. If a command refers to a file that may hold secrets
-// ([ignore.Secret]), text written into that file is a secret too. Then everything except the
-// program, its options and the names of such files is masked. When in doubt, the rules mask. They
-// cannot find a secret that looks like an ordinary word in an ordinary place.
+// ([ignore.Secret]), it may write a secret into that file. Everything except the program, its
+// options and the names of such files is then masked. When in doubt, the rules mask. They cannot
+// find a secret that looks like an ordinary word in an ordinary place.
 package cmdline
 
 import (
@@ -35,7 +35,7 @@ const secretName = `(?:pass(?:wor[dt]|wd|phrase|code)|passwd|secret|token|api[_-
 var (
 	// shapes matches tokens that have a recognisable form.
 	shapes = text.LazyRegexp(`(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{12,}|sk-[A-Za-z0-9_-]{16,}|(?:sk|rk|pk)_(?:live|test)_\w{10,}|xox[abeprs]-[\w-]{8,}|(?:AKIA|ASIA)[0-9A-Z]{12,}|AIza[\w-]{20,}|ya29\.[\w-]{10,}|eyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?|npm_[A-Za-z0-9]{20,}|hf_[A-Za-z0-9]{16,}|pypi-[\w-]{16,}|dop_v1_\w{16,}|SG\.[\w-]{10,}\.[\w-]+|AGE-SECRET-KEY-\w+|(?s:-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)))`)
-	// address matches a password or token before the host.
+	// address matches a URL with a password or token before the host.
 	address = text.LazyRegexp(`([a-zA-Z][\w+.-]*://)([^\s/@:'"]*:)?([^\s/@'"]+)@`)
 	// assignment matches NAME=value, NAME: value, --name value.
 	assignment = text.LazyRegexp(`(?i)([\w.-]*` + secretName + `[\w.-]*|\w+_pwd|\w+_pat|-{1,2}(?:pwd|auth|psk)|\bpwd|authorization)(["']?\s*(?:=|:(?:\s|=)?)\s*|["']\s*:\s*|\s+)((?:(?:basic|bearer|token|digest)\s+)?(?:"[^"]*"?|'[^']*'?|[^\s'"&|;)]+))`)
@@ -94,7 +94,8 @@ func Mask(args []string) []string {
 	return out
 }
 
-// second masks the argument after -H, a header, or after -u, a user perhaps with a password.
+// second masks the argument after an option of beforeSecret: a header after -H, or a user name,
+// perhaps with a password, after -u.
 func second(option, arg string) string {
 	if strings.HasPrefix(strings.ToLower(option), "-h") || option == "--header" {
 		return Text(arg)
@@ -146,7 +147,7 @@ func Text(s string) string {
 		var secretFile bool
 		parts[i], secretFile = command(p)
 		if secretFile && strings.Contains(p, "<<") && i+1 < len(parts) {
-			return strings.Join(parts[:i+1], "") + Hidden // the text after it is written into the file
+			return strings.Join(parts[:i+1], "") + Hidden // the here-document that follows is written into the file
 		}
 	}
 	return strings.Join(parts, "")
@@ -262,7 +263,8 @@ func sep(i int) string {
 	return "\x00"
 }
 
-// Unpack reverses Pack. A single text stored by an older version becomes one argument.
+// Unpack reverses Pack. Older versions stored a command line as one text, which becomes one
+// argument.
 func Unpack(s string) []string {
 	if s == "" {
 		return nil

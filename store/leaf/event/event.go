@@ -5,8 +5,9 @@ package event
 import "github.com/fxamacker/cbor/v2"
 
 // Settled is an extended attribute that no file has. A request for it on a mount's root is answered
-// only after every file closed before it has been recorded. A file that was only created or emptied
-// is recorded when its handle is released, which may happen after close(2) returns.
+// only after all files that were closed before the request have been recorded. A file that was only
+// created or emptied is recorded when its handle is released, which may happen after close(2)
+// returns.
 const Settled = "user.cachebro.settled"
 
 // Op is an operation on a path. The values are stored in the spool and in the log.
@@ -27,7 +28,7 @@ const (
 	OpRmdir
 	OpChmod    // mode, owner or extended attributes changed
 	OpMknod    // FIFO, socket or device
-	OpBaseline // found by a scan, or before the first destructive operation
+	OpBaseline // state found by a scan, or saved before the first destructive operation
 	OpOutside  // changed without going through the mount
 	OpMoved    // in the log only: the path was renamed away
 	OpSeen     // in the log only: the file was found changed while nothing was mounted
@@ -57,9 +58,9 @@ func (c Class) String() string {
 	return "tracked"
 }
 
-// Stat is what statx reports about an inode. It suffices to recognise unchanged content, because a
-// content change alters Ctime, Size, Ino or Birth, unless it follows another change within one
-// clock tick.
+// Stat is what statx reports about an inode. A file with an equal Stat has the same content,
+// because a change of the content alters Ctime, Size, Ino or Birth. Only a second change within one
+// clock tick may alter none of them.
 type Stat struct {
 	Dev   uint64 `cbor:"1,keyasint,omitempty"`
 	Ino   uint64 `cbor:"2,keyasint,omitempty"`
@@ -94,7 +95,7 @@ const Prepared = "user.cachebro.prepared"
 // MaxPrepared is the longest value of an attribute that Linux allows.
 const MaxPrepared = 64 << 10
 
-// PreparedFile is a file to be created.
+// PreparedFile is one of the files that Prepared announces.
 type PreparedFile struct {
 	_       struct{} `cbor:",toarray"`
 	Name    []byte   // name within the directory

@@ -26,9 +26,9 @@ func Outside(tree string) string {
 	return at
 }
 
-// SeparateGitDir returns the git directory of the work tree that contains tree, or "" if Split
-// finds it. Split does not find a git directory outside tree or with a name other than ".git".
-// inside reports whether the directory is in tree.
+// SeparateGitDir returns the git directory of the work tree that contains tree, if Split does not
+// find it because it is outside tree or has a name other than ".git". Otherwise it returns "".
+// inside reports whether the git directory is in tree.
 func SeparateGitDir(tree string) (dir string, inside bool) {
 	if _, err := os.Lstat(filepath.Join(tree, ".git")); err != nil {
 		up := filepath.Dir(tree)

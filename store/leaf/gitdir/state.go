@@ -48,9 +48,10 @@ func Split(p string) (dir, rest string, ok bool) {
 	return dir, rest, true
 }
 
-// moduleEnd returns the end of the submodule's name at the beginning of rest, after "modules/". The
-// name may contain slashes. It ends before the first name that git uses at the top of a git
-// directory, although its own first component may be such a name. The result is 0 if no end is found.
+// moduleEnd returns the end of the submodule's name in rest, which begins with "modules/". A
+// submodule's name may contain slashes. It ends before a component that git uses at the top of a
+// git directory, such as "refs". Only its first component may itself be such a word. moduleEnd
+// returns 0 if it finds no end.
 func moduleEnd(rest string) int {
 	at := len("modules/")
 	for first := true; at < len(rest); first = false {
@@ -107,6 +108,6 @@ func KeptObjects(dir string) string {
 	return "objects/" + hex.EncodeToString(h[:6])
 }
 
-// KeptFile returns the path of the saved copy with this name, for a file that is not an object. The
-// path is relative to the same directory.
+// KeptFile returns the path, relative to the same directory, of a saved copy with the given name.
+// Such copies are of files that are not objects.
 func KeptFile(name string) string { return "files/" + name[len(name)-1:] + "/" + name }

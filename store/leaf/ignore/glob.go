@@ -2,11 +2,11 @@ package ignore
 
 import "strings"
 
-// Authors of repositories write the patterns, so the cost of a match must be bounded. Here it is
-// proportional to pattern × name. Only "**" between slashes crosses a slash, so pattern and name
-// are compared component by component. Within a component, and among the components, only the last
-// star needs backtracking. If an earlier star could match more text, the last star can match that
-// text as well.
+// The patterns are in repositories that may come from strangers, so the cost of a match must be
+// bounded. Here it is proportional to pattern × name. Only "**" between slashes crosses a slash, so
+// pattern and name are compared component by component. Within a component, and among the
+// components, only the last star needs backtracking. If an earlier star could match more text, the
+// last star can match that text as well.
 
 // part is the part of a pattern that matches one component of a name, or a "**".
 type part struct {
@@ -194,8 +194,8 @@ func (p *part) takes(o op, c byte) bool {
 	return o == op(c) || o == anyByte || o >= firstSet && p.sets[o-firstSet].has(c)
 }
 
-// place returns the offset of the first component, not before the offset at, where parts can match.
-// parts follow a "**". If there is none, place returns an offset beyond the name.
+// place returns the offset of the first component at or after the offset at where parts, which
+// follow a "**", may match. It returns an offset beyond the name if there is no such component.
 func place(parts []part, name string, at int) int {
 	if len(parts) == 0 || parts[0].many || parts[0].ops != nil {
 		return at
@@ -269,7 +269,7 @@ func class(p string) (s set, rest string, ok bool) {
 		negated = true
 		p = p[1:]
 	}
-	plain := 0 // len(p) at the last ']' found that does not end a [:name:]
+	plain := 0 // len(p) at the last ']' found in search of ":]"
 	for first := true; ; first = false {
 		if p == "" {
 			return s, "", false
@@ -289,7 +289,7 @@ func class(p string) (s set, rest string, ok bool) {
 				p = p[end+1:]
 				continue
 			}
-			plain = len(p) - end // the same bracket ends every class that begins before it
+			plain = len(p) - end // another search before this bracket would find it again
 			s.add('[')
 			p = p[1:]
 			continue

@@ -66,7 +66,8 @@ var builtIn = map[string][]string{
 }
 
 // CanBeRebuilt reports whether any directory of this name holds only files that tools can create
-// again. It returns false for names that also need a certain file next to the directory.
+// again. It returns false for names that need a certain file next to the directory, unless
+// builtInAnywhere lists them.
 func CanBeRebuilt(name string) bool {
 	beside, ok := builtIn[name]
 	return ok && beside == nil || builtInAnywhere[name]

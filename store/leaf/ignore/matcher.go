@@ -115,8 +115,8 @@ func (m *Matcher) Reload(p string) (nowExcluded []string) {
 // mostSearched bounds how many files and directories Reload looks at. 110,000 take 0.25 s.
 const mostSearched = 200_000
 
-// mayBeExcluded returns, in order, the directories that are tracked by the rules before a rule file
-// changed, and that may be excluded now.
+// mayBeExcluded returns, sorted, the directories that were tracked before the rule file p changed
+// and that it may now exclude.
 func (m *Matcher) mayBeExcluded(p string) (dirs []string) {
 	s := m.now.Load()
 	top, byName := decidesFor(p), true
@@ -129,7 +129,7 @@ func (m *Matcher) mayBeExcluded(p string) (dirs []string) {
 	case ".cachebroignore":
 		byName = false
 	case ".git":
-	default: // it decides only about directories that tools can create again
+	default: // a file listed in builtIn, which decides only about directories that tools can create again
 		return nil
 	}
 	searched := 0

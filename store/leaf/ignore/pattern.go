@@ -55,8 +55,8 @@ func parse(text []byte) []pattern {
 		if line == "" {
 			continue
 		}
-		// Git treats the part after the literal text as a separate pattern. Therefore the stars in
-		// "foo**/bar" are at the beginning of a component.
+		// Git matches the part after the literal text as a separate pattern. So the stars in
+		// "foo**/bar" count as the beginning of a component.
 		begins := plain(line)
 		p.literal = begins == len(line)
 		p.prefix, line = line[:begins], line[begins:]

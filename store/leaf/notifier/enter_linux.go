@@ -37,8 +37,8 @@ func Under(prog []unix.SockFilter) (int, error) {
 		fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&fprog)))
 		return int(fd), errno
 	}
-	// Go's runtime often interrupts its threads. With the second flag, an interrupt does not
-	// restart a call that was already received.
+	// Go's runtime often interrupts its threads. With WAIT_KILLABLE_RECV, an interrupt does not
+	// restart a call that the holder of the listener has already received.
 	fd, errno := try(listener | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
 	if errno == unix.EACCES { // unprivileged, so set-user-id programs must be disabled first
 		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {

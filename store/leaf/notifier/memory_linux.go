@@ -64,7 +64,7 @@ func (n *Notice) Name(arg int8) (string, error) {
 }
 
 // Path returns the absolute path that a directory argument and a path argument denote, without
-// resolving symlinks. It returns "" if no path is relevant.
+// resolving symlinks. It returns "" if the call concerns no file with a path.
 func (n *Notice) Path(dirArg, pathArg int8, withoutPath bool) (string, error) {
 	name := ""
 	if pathArg >= 0 && n.Args[pathArg] != 0 {

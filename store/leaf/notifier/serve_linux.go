@@ -83,8 +83,9 @@ func Unanswered(fd int, b []byte) *Notice {
 
 // Serve calls see, which may be nil, with every call and then lets the call continue. It returns
 // true when no process is left under the filter, and false when stop (a descriptor, or -1) becomes
-// readable. It stores the notice in buf, of NoticeSize bytes. If buf is shared memory, another
-// process can answer a call that a killed process had received.
+// readable. It stores the notice in buf, of NoticeSize bytes. If buf is shared memory and this
+// process is killed, another process can answer the call that this one had received (see
+// Unanswered).
 func Serve(fd, stop int, buf []byte, see func(*Notice)) (ended bool) {
 	// Let caller and holder wake each other on one processor (SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP).
 	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, 1)
@@ -95,7 +96,7 @@ func Serve(fd, stop int, buf []byte, see func(*Notice)) (ended bool) {
 	}
 	var n Notice
 	pfd := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(stop), Events: unix.POLLIN}}
-	began := time.Now() // of the present pause
+	began := time.Now() // when the present pause between calls began
 	inBurst := true
 	for {
 		ready, err := 0, error(nil)
@@ -144,9 +145,10 @@ const burstPause = 500 * time.Microsecond
 // holding is the number of processors that goroutines hold in pollBurst.
 var holding atomic.Int32
 
-// pollBurst is poll(2) for at most burstPause. If another processor is left for other goroutines,
-// pollBurst keeps its processor while it waits. Otherwise the runtime's monitor thread would check
-// every 20 µs whether to take the processor away, which was a fifth of the cost of making a file.
+// pollBurst is poll(2) for at most burstPause. It keeps its processor while it waits, provided that
+// another one is left for other goroutines. During an ordinary system call, the runtime's monitor
+// thread checks every 20 µs whether to take the processor away. These checks were a fifth of the
+// cost of making a file.
 func pollBurst(pfd []unix.PollFd) (int, error) {
 	atMost := unix.NsecToTimespec(burstPause.Nanoseconds())
 	defer holding.Add(-1)
@@ -161,9 +163,10 @@ func pollBurst(pfd []unix.PollFd) (int, error) {
 }
 
 // arrivals waits for the first call of a burst with Go's poller. If a thread waited in poll(2)
-// instead, Go's runtime would check the thread every 20 µs. That took 40 % of the cost of the calls
-// of "git status". The poller watches an epoll descriptor, which watches the listener only during
-// await. If the poller watched the listener itself, each call would wake a thread twice.
+// instead, Go's runtime would check the thread every 20 µs. These checks were 40 % of the cost of
+// the calls of "git status". The poller watches an epoll descriptor, which watches the listener
+// only during await. If the poller watched the listener itself, each call would wake a thread
+// twice.
 type arrivals struct {
 	*os.File // the epoll descriptor
 	conn     syscall.RawConn

@@ -4,11 +4,11 @@
 // There are two implementations. procfs_linux.go reads the files in /proc. procfs_darwin.go
 // uses sysctl(3) and proc_info(2), whose answers are parsed in kern.go.
 //
-// The overlay uses this package during a first write, which must not wait long. So on Linux a file
-// is read with as few system calls as possible, and only the fields in use are parsed. Libraries
-// for /proc parse all fields, and do not report pending signals. The arguments and the environment
-// are in the process's memory, so reading them may wait for an exec or a page fault. [ReadStat],
-// [Comm] and [Thread] never wait.
+// The overlay uses this package during the first write to a file, which must not wait long. So on
+// Linux a file is read with as few system calls as possible, and only the fields in use are parsed.
+// Libraries for /proc parse all fields, and do not report pending signals. The arguments and the
+// environment are in the process's memory, so reading them may wait for an exec or a page fault.
+// [ReadStat], [Comm] and [Thread] never wait.
 //
 // The package has no locks and no state. A value that cannot be read is left empty, or an error is
 // returned. The error is [io/fs.ErrNotExist] for a process that has ended.

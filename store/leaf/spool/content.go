@@ -34,8 +34,7 @@ type Content struct {
 	sum uint32
 }
 
-// NewContent uses an idle content file or creates one. So there are never more files than contents
-// that were written at the same time.
+// NewContent begins a content in an idle content file. If there is none, it creates a file.
 func (w *Writer) NewContent() (*Content, error) {
 	w.poolMu.Lock()
 	if w.open == nil {

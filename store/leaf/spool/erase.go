@@ -8,10 +8,9 @@ import (
 	"path/filepath"
 )
 
-// Erase overwrites the contents that belong to records before upTo for which match returns true. It
-// returns the number of bytes overwritten. The reader must have handled all records before upTo.
-// Reading an erased content returns ErrNoContent. Erase may run concurrently with a Writer and a
-// Reader.
+// Erase overwrites the contents of the records before upTo for which match returns true. It returns
+// the number of bytes overwritten. The reader must have handled all records before upTo. Reading an
+// erased content returns ErrNoContent. Erase may run concurrently with a Writer and a Reader.
 func Erase(dir string, upTo Position, match func(*Record) bool) (erased int64, err error) {
 	r, err := OpenReader(dir, Position{})
 	if err != nil {

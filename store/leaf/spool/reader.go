@@ -52,7 +52,7 @@ type Reader struct {
 	lastSeq uint64
 	badFrom time.Time // when the record at pos was first found broken
 	refs    map[uint32]Position
-	free    map[uint32]Position // unlocked content files, with the head when they were found
+	free    map[uint32]Position // content files that no Writer has open, with the head at the time when this was found
 
 	// mu guards the fields below, because any goroutine may call Head and Position.
 	mu      sync.Mutex

@@ -10,7 +10,7 @@ const (
 	KindMount   Kind = iota + 1 // a mountd started: node ids and processes are counted anew
 	KindUnmount                 // mountd exited in an orderly way
 	KindProcess                 // a process that later records refer to
-	KindDirty                   // the content of an inode is being modified from now on; Stat only if it has several names; Node 0: all such inodes have been reported
+	KindDirty                   // the content of an inode is being modified from now on; Stat is set only if the inode has several names; Node 0: all such inodes have been reported
 	KindVersion                 // something made a version (see Op)
 	KindContent                 // where the content of an earlier KindVersion is
 	KindGap                     // content should have been saved and was not
@@ -21,7 +21,7 @@ const (
 )
 
 // NotRead is the reason in a baseline whose content was not read. Reading was unnecessary, because
-// the content is not about to be destroyed.
+// the content was not about to be destroyed.
 const NotRead = "not captured before it was renamed or changed"
 
 // Was describes the state of a git directory entry before a KindGit. The values are stored; never
@@ -62,9 +62,9 @@ type Record struct {
 	PID   uint32
 	Start uint64
 	UID   uint32
-	// Line groups changes made at a terminal. All changes of its foreground processes between two
-	// inputs have the same number, and numbers increase. It is 0 without a terminal and for
-	// background jobs.
+	// Line groups changes made at a terminal. All changes that the terminal's foreground processes
+	// make between two inputs have the same number, and numbers increase. It is 0 without a
+	// terminal and for background jobs.
 	Line int64
 
 	// The following fields are for KindVersion. HasContent means that a KindContent with For ==

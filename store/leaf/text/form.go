@@ -89,7 +89,7 @@ func Binary(content []byte) bool {
 const sniffed = 8000
 
 // EncodingDiffers reports whether two contents differ in encoding and one of them is UTF-16. Their
-// texts may then be equal.
+// texts may be equal nevertheless.
 func EncodingDiffers(a, b []byte) bool {
 	return EncodingOf(a) != EncodingOf(b) && (Wide(a) || Wide(b))
 }

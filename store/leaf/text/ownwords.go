@@ -8,8 +8,8 @@ import (
 const maxOwnWords = 256
 
 // OwnWords returns the lines of a text that cachebro may have written, such as those of a stub, a
-// diff or a folded output. It trims blanks. A text that is a diff without its first line counts as
-// one line. Only the daemon knows whether a session received such lines.
+// diff or a folded output. It trims blanks. A text that begins with "@@ -", like a diff without its
+// label, is also returned as a whole. Only the daemon knows whether a session received such lines.
 func OwnWords(text string) (lines []string) {
 	if whole := strings.TrimSpace(text); strings.HasPrefix(whole, "@@ -") {
 		lines = append(lines, whole)

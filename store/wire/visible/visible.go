@@ -3,8 +3,8 @@
 // text, and unusual line breaks. On a terminal they can hide a line or fake one.
 //
 // Everything that cachebro sends to a terminal or a pager passes through a Writer. Output to a
-// file, a pipe or a program that requested bytes does not. A Writer holds back an incomplete
-// character until its other bytes are written.
+// file, a pipe or a program that requested bytes is left unchanged. A Writer holds back an
+// incomplete character until its other bytes are written.
 package visible
 
 import (
