@@ -16,8 +16,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A history that was exported and imported is the same history: an export of the copy equals an
-// export of the original byte for byte, and the copy continues as the original would.
+// A history that was exported and imported has the same versions, now marked as foreign, and it
+// continues as the original would. A copy of the copy equals the copy byte for byte.
 func TestExportImport(t *testing.T) {
 	n := 0
 	rapid.Check(t, func(r *rapid.T) {

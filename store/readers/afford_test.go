@@ -7,8 +7,8 @@ import (
 	"cachebro/store"
 )
 
-// Afford never brings a session's balance below zero: not by many concurrent requests, and not by
-// ignoring the cost of the schema.
+// Afford never brings a session's balance below zero, even if many requests are concurrent. It
+// takes the cost of the tool schema into account.
 func TestAfford(t *testing.T) {
 	s, err := New(nil, nil, Options{})
 	if err != nil {

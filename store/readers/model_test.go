@@ -21,7 +21,7 @@ import (
 type heard struct {
 	use   string
 	path  string
-	after int64 // tokens that the context had received then
+	after int64 // tokens that the context had received by then, including this answer
 	hear  func(m *conformance.Mind) error
 }
 
@@ -44,7 +44,7 @@ const (
 	cuts     = "cuts"     // known by its connection only; cuts long answers without reporting it
 )
 
-const cutAt = 400 // length in bytes at which a client of kind cuts cuts an answer
+const cutAt = 400 // a client of the kind cuts may cut answers with more bytes than this
 
 // asks reports to the Tracker what the client's transcript shows before the soul's next read.
 func (s *soul) asks(m *model) {
@@ -273,8 +273,8 @@ func (m *model) doPages() {
 	}
 }
 
-// doClear makes a client lose text. A client that clears drops the oldest results. A client that
-// prunes receives a lot of text, and drops what is too far back.
+// doClear makes a client lose text. A client of the kind recorded drops the oldest results. A
+// client of the kind prunes receives a lot of text, and drops what is too far back.
 func (m *model) doClear() {
 	s := m.reader()
 	n := 0

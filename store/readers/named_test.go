@@ -143,7 +143,8 @@ func TestSentencesNameTheCall(t *testing.T) {
 	n.step("many parts", n.ask("Read", 1, 0), "exactly as in your calls from 12:40 to 12:43 (100 lines)")
 }
 
-// The lines around a change end in a line that a client does not strip from the output.
+// A span (the lines around a change) ends in a line with text, because clients strip blank lines
+// from the end of an output.
 func TestSpansEndInText(t *testing.T) {
 	n := &named{newClient(t), t}
 	n.p.Write(t, "f", conformance.Text(60)+"\n\n"+conformance.Text(60))

@@ -253,9 +253,9 @@ func TestRewriteShellOutput(t *testing.T) {
 	}
 }
 
-// Clients remove white space at the end of an output. If the output ended in empty lines, the rest
-// is the text of the lines before. Such a rest was once mistaken for a text that no version ever
-// had, and everything known about the file was dropped.
+// Clients remove white space at the end of an output. What was left of an output that had ended in
+// empty lines was once mistaken for a text that no version had. Then everything known about the
+// file was dropped.
 func TestRewriteShellOutputWithoutItsEnd(t *testing.T) {
 	text := conformance.Text(30) + "\n \n" + conformance.Text(30)
 	show := func(c *client, out string, start, n int) readers.Answer {
@@ -291,7 +291,8 @@ func TestRewriteShellOutputWithoutItsEnd(t *testing.T) {
 	c.want(c.read("f", 1, 0), readers.Keep)
 }
 
-// Changes that the client makes on the way are not changes of the file.
+// A client may change the text that it reads, for example remove carriage returns. Such changes do
+// not count as changes of the file.
 func TestRewriteRenderings(t *testing.T) {
 	base := conformance.Text(60)
 	for name, make := range map[string]func(string) string{

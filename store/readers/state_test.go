@@ -293,8 +293,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// BenchmarkDecide reads many paths in turn, so that no request is repeated. The reports that make
-// short answers possible are sent while the timer is stopped.
+// BenchmarkDecide reads many paths in turn, so that no request is repeated. The full reads that
+// make short answers possible are done while the timer is stopped.
 func BenchmarkDecide(b *testing.B) {
 	const paths = 3 // so few that no text expires because of the others
 	for _, lines := range []int{40, 200, 1150} {
@@ -337,8 +337,8 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// A restart keeps what a reader received besides its reads, and the fact that it has lost nothing
-// so far. A reader that was inactive for a day is forgotten.
+// A restart keeps what a reader learned without a read, and the fact that it has lost nothing so
+// far. A reader that was inactive for a day is forgotten.
 func TestRestartKeepsWhatWasTold(t *testing.T) {
 	kv := &disk{m: map[string][]byte{}}
 	p := newProject(t, kv)

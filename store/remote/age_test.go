@@ -157,7 +157,7 @@ func TestEncrypted(t *testing.T) {
 	}
 }
 
-// An object that age encrypted must still match the chain.
+// An object that can be decrypted must still match the chain of hashes.
 func TestEncryptedHostileBucket(t *testing.T) {
 	srv := remotetest.New(t)
 	p := place(t, srv, "app")

@@ -10,7 +10,7 @@
 //	lists/MACHINE/SHA256       older segments that are not in the head itself
 //	logs/MACHINE/SHA256        the log of a segment
 //	contents/MACHINE/GEN/SHA256
-//	                           the contents of a segment
+//	                           the contents of a segment; prune.go explains GEN
 //
 // Only the first two ever change, by conditional writes (If-Match, If-None-Match). All others are
 // named by the SHA-256 of their bytes. A segment is a part of a history in the encoding of package

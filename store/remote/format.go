@@ -59,7 +59,7 @@ type Segment struct {
 	LogSize      int64  `json:"log_size"`
 	Contents     string `json:"contents,omitempty"`
 	ContentsSize int64  `json:"contents_size,omitempty"`
-	Seq          uint64 `json:"seq"` // the newest version of the history at that time
+	Seq          uint64 `json:"seq"` // the newest version of the history when the segment was sent
 	Versions     int    `json:"versions"`
 	Gen          int    `json:"gen,omitempty"` // Gen of the head when the segment was sent
 }

@@ -60,8 +60,8 @@ func note(file, line string) error {
 	return AppendTo(file, line+"\n")
 }
 
-// QueuedPrompt returns the prompt that the user typed during a turn of a session, and the prompt
-// that began the turn.
+// QueuedPrompt returns the IDs of two prompts: the one that began a turn of a session, and the one
+// that the user typed during that turn.
 func (p Paths) QueuedPrompt(session string) (turn, prompt string) {
 	b, err := os.ReadFile(p.sessionFile(session) + queuedSuffix)
 	if err != nil {

@@ -78,8 +78,8 @@ func TestOutside(t *testing.T) {
 	}
 }
 
-// SeparateGitDir finds the git directories whose files are not saved: that of a work tree above,
-// and one in the tree that is not called .git.
+// SeparateGitDir finds the git directories whose files are not saved: that of a work tree that
+// contains the project, and one in the project that is not called .git.
 func TestApart(t *testing.T) {
 	top := t.TempDir()
 	at := func(name string) string { return filepath.Join(top, name) }

@@ -14,7 +14,8 @@ import (
 )
 
 // TestHostilePatterns: a cloned repository brings its own rules. A pattern of sixteen "*a" used to
-// make every lookup of a name of 120 letters hang, and the calling shell stayed in state D.
+// make every lookup of a name of 120 letters hang, which left the calling shell in uninterruptible
+// sleep (state D).
 func TestHostilePatterns(t *testing.T) {
 	long := strings.Repeat("a", 250)
 	deep := strings.Repeat("a/", 1500) + "a"

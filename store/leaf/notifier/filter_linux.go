@@ -35,7 +35,8 @@ func Refuse(errno unix.Errno) unix.SockFilter {
 // Stmt returns an instruction without a jump.
 func Stmt(code uint16, k uint32) unix.SockFilter { return unix.SockFilter{Code: code, K: k} }
 
-// Jump returns an instruction that skips the next yes or no instructions.
+// Jump returns a conditional jump. yes and no are the numbers of instructions that it skips if the
+// condition holds and if it does not.
 func Jump(code uint16, k uint32, yes, no uint8) unix.SockFilter {
 	return unix.SockFilter{Code: code, Jt: yes, Jf: no, K: k}
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // The lowest limit of a group and its ancestors counts. This holds for both versions of control
-// groups, and for a container that is shown the path of its host.
+// groups, and for a container whose /proc shows the group's path on the host.
 func TestMemoryGroup(t *testing.T) {
 	for _, c := range []struct {
 		name, groups string

@@ -142,8 +142,8 @@ func smallDisk(t *testing.T, n int64) string {
 	return mnt
 }
 
-// On a full disk, writing a content fails with ENOSPC, intents and gaps still fit into preallocated
-// space, and everything works again when there is space.
+// On a full disk, writing a content fails with ENOSPC, but records such as gaps still fit into the
+// preallocated space. Everything works again when there is space.
 func TestDiskFull(t *testing.T) {
 	mnt := smallDisk(t, 48<<20)
 	dir := filepath.Join(mnt, "spool")
