@@ -20,6 +20,7 @@ type writes struct {
 	idled     time.Time // when the content was last reported because n was idle; see dirtySet
 	tail      int64     // all bytes before this offset are unchanged since the last close
 	size      int64     // of the file, as far as the mount knows
+	before    stamp     // of the content that the Observer last received, while n is dirty; zero if unknown
 	afterLast stamp     // stamp after our last operation; updated only while tail is at least TailMin
 	writer    Caller
 }
@@ -62,7 +63,7 @@ func (o *contents) markDirty(n *inode, c Caller, op event.Op, before stamp, appe
 		if sameContent {
 			w.tail = math.MaxInt64
 		}
-		w.size, w.afterLast = before.size, before
+		w.size, w.afterLast, w.before = before.size, before, before
 		o.dirty.add(n)
 	}
 	w.last = time.Now()
@@ -149,7 +150,7 @@ func (o *contents) closeAs(n *inode, w *writes, c Caller, op event.Op, idle, hel
 		op = event.OpCreate
 	}
 	w.created = false
-	w.size = sx.Size
+	w.size, w.before = sx.Size, stamp{}
 	if o.obs == nil {
 		return
 	}

@@ -429,3 +429,44 @@ func TestSettled(t *testing.T) {
 		t.Errorf("a file that stays open is waited for: %v", took)
 	}
 }
+
+// The mode, owner or attributes of a file change while a program writes to it, as vim with
+// backupcopy=yes does. The event used to have the size and time of the unfinished content, so the
+// history gave them to the content before it: its version could not be read any more, and an undo
+// restored it with the time of the write.
+func TestModeChangedWhileWriting(t *testing.T) {
+	f := mountTest(t, nil)
+	f.rec.quiet = true
+	f.write("a", "before\n")
+	old := time.Unix(1_000_000_000, 0)
+	f.path("a", func(p string) error { return os.Chtimes(p, old, old) })
+	f.told()
+	f.rec.take()
+	h, err := os.OpenFile(filepath.Join(f.dir, "a"), os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	for _, err := range []error{h.Truncate(0), errOf(h.WriteString("x")), h.Chmod(0o644), h.Chmod(0o600), unix.Fsetxattr(int(h.Fd()), "user.a", []byte("b"), 0), h.Close(), os.Chmod(h.Name(), 0o640)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.told()
+	f.rec.mu.Lock()
+	defer f.rec.mu.Unlock()
+	if len(f.rec.events) != 4 {
+		t.Fatalf("%d changes of attributes are reported, want 4", len(f.rec.events))
+	}
+	for i, e := range f.rec.events {
+		unfinished := i < 3
+		if wasSize := e.Stat.Size == 7; wasSize != unfinished {
+			t.Errorf("change %d has the size %d", i, e.Stat.Size)
+		}
+		if wasTime := e.Stat.Mtime == old.UnixNano(); wasTime != unfinished {
+			t.Errorf("change %d has the time %d", i, e.Stat.Mtime)
+		}
+	}
+}
+
+func errOf(_ int, err error) error { return err }

@@ -14,15 +14,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// doneOn reports to the Observer an operation that changes no names.
+// doneOn reports to the Observer an operation that changes no names. While n is dirty, the reported
+// size and time are those of the content that the Observer has received. The size and time of the
+// new content are reported with it.
 func (o *contents) doneOn(n *inode, in *fuse.InHeader, op event.Op, sx *sys.Stat) {
 	if o.obs == nil || op == event.OpChmod && (n.neverClosed() || sx.Nlink == 0) { // the first close reports a new file; a file without a name has no path to report
 		return
 	}
+	st := sx.Stat
+	if w := n.writes; w != nil && w.dirty && w.before != (stamp{}) {
+		st.Size, st.Mtime = w.before.size, w.before.mtime
+	}
 	p := n.LastPath()
 	cl := o.class(p, n.isDir())
 	o.obs.Done(Event{
-		Op: op, File: n, Caller: o.caller(in, true), Path: p, Stat: sx.Stat,
+		Op: op, File: n, Caller: o.caller(in, true), Path: p, Stat: st,
 		Class: cl, Class2: cl, Time: time.Now(),
 	})
 }
