@@ -216,11 +216,17 @@ func (x *carrier) bring(c *cell) bool {
 	return true
 }
 
+// vacate removes the node of an entry, or puts it aside if it gets another name or does not become
+// empty. Emptying a directory may already have put it aside, and another one may have its name now.
 func (x *carrier) vacate(c *cell) {
 	n := x.held(c)
+	if n == nil {
+		return
+	}
+	stays := x.target(n) != nil || n.dir() && !x.clear(n)
 	switch {
-	case n == nil:
-	case x.target(n) != nil || n.dir() && !x.clear(n):
+	case x.held(c) != n:
+	case stays:
 		x.putAside(c)
 	default:
 		x.remove(c)
@@ -242,13 +248,18 @@ func (x *carrier) clear(d *node) bool {
 		if n == nil {
 			continue
 		}
-		if to := x.target(n); to != nil && x.bring(to) && x.held(c) == nil {
-			continue
+		if to := x.target(n); to != nil {
+			x.bring(to)
+		}
+		if x.held(c) != n {
+			continue // it has moved
 		}
 		if x.target(n) != nil || n.dir() && !x.clear(n) {
 			return false
 		}
-		x.remove(c)
+		if x.held(c) == n {
+			x.remove(c)
+		}
 	}
 	return x.empty(d)
 }
@@ -339,10 +350,10 @@ func (x *carrier) ensure(d *node) {
 		if to := x.target(there); to != nil {
 			x.bring(to)
 		}
-		if x.exists(d) {
-			return // the node that was there moves into the new directory, so bring has made that directory
-		}
 		x.vacate(home)
+		if x.exists(d) {
+			return // nodes move from there into the new directory, so bring has made that directory
+		}
 	}
 	w := x.a.whole(d)
 	p := x.path(home)

@@ -185,3 +185,29 @@ func TestListNamesWhatNobodySaw(t *testing.T) {
 		t.Errorf("%+v, %v", all, err)
 	}
 }
+
+// The files of a directory were moved to a new directory, two of them under each other's name, and the new
+// directory took the name of the old one. The plan used to make the old directory, move it aside as if
+// it were the new one, and make it again, so it left the files in a directory with a temporary name.
+func TestUndoOfNewDirectoryWithSwappedFiles(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.Mkdir("d", storetest.DirMode), tr.Write("d/1", "1\n"), tr.Write("d/2", "2\n"), tr.Write("d/3", "3\n"))
+	before := tr.Clone()
+	c.as("A", "mv", "t1", 10).do(tr.Mkdir("e", storetest.DirMode), tr.Rename("d/1", "e/2"), tr.Rename("d/2", "e/1"), tr.Rename("d/3", "e/3"),
+		tr.Remove("d"), tr.Rename("e", "d"), tr.Write("d/3", "three\n"))
+	after := tr.Clone()
+	undone := c.undo(Query{Select: store.Filter{Session: "A"}})
+	c.carry(undone)
+	if now := tr.Clone(); !maps.Equal(now, before) {
+		t.Errorf("after the undo:\n%swant\n%s", show(now), show(before))
+	}
+	redone, err := Planner{Store: c.s}.Redo(undone.ID, false, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.carry(redone)
+	if now := tr.Clone(); !maps.Equal(now, after) {
+		t.Errorf("after the redo:\n%swant\n%s", show(now), show(after))
+	}
+}
