@@ -42,7 +42,8 @@ const (
 	streamEndKind  = 'e'
 
 	// streamKey and streamValue are the greatest lengths of keys and values that a reader accepts,
-	// because it allocates as much. Values are contents (store.Options.MaxBlob) and records.
+	// because it allocates that much memory. Values are contents (store.Options.MaxBlob) and
+	// records.
 	streamKey   = 16 << 10
 	streamValue = 1 << 30
 	// streamWindow is the distance over which the compressor finds repetitions, and the memory that

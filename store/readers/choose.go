@@ -45,7 +45,7 @@ func (c *chooser) choose() (decision, error) {
 	return c.read()
 }
 
-// view returns the current content and fetches it only once.
+// view returns the view of the current content, which it fetches only once.
 func (c *chooser) view() (*view, error) {
 	if c.loaded != nil {
 		return c.loaded, nil

@@ -58,7 +58,8 @@ func (s *Tracker) Event(e Event) {
 }
 
 // TranscriptCheck drops the lines that the main agent's context has lost. alive lists the tool uses
-// on the transcript's active chain. Lines shown without a tool use cannot be checked, so they are
+// on the transcript's active chain, which leads from its beginning to the present message and
+// leaves out abandoned branches. Lines shown without a tool use cannot be checked, so they are
 // dropped. If the transcript was not readable, everything is dropped.
 func (s *Tracker) TranscriptCheck(id store.SessionID, alive []string, readable bool) {
 	r := s.reader(store.Reader{Session: id}, false)

@@ -18,7 +18,7 @@ type reader struct {
 	used      bool   // something was delivered in this epoch
 	delivered int64  // tokens, over all epochs
 	held      int64  // value of delivered when the context was last found to have lost nothing
-	unsure    int64  // value of delivered at the last doubt about losses; held does not apply to deliveries before it
+	unsure    int64  // delivered + 1 at the last doubt about losses; held then applies only to later deliveries
 	n         uint64 // number of deliveries, which orders them
 	files     map[store.Path]*file
 	waiting   map[string][]*entry // pending deliveries, by tool use

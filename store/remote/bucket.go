@@ -51,7 +51,7 @@ type Bucket struct {
 	place Place
 	core  minio.Core
 	keys  *keySource
-	creds *credentials.Credentials // of keys
+	creds *credentials.Credentials // made from keys
 	ids   []age.Identity           // decrypt encrypted data
 }
 

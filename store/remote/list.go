@@ -118,7 +118,7 @@ func (b *Bucket) AllMachines(ctx context.Context) (all []Machine, unlisted []str
 	if err != nil {
 		return nil, nil, refused, err
 	}
-	list, _, err := b.machines(ctx) // read after the heads, because a machine enters the list first
+	list, _, err := b.machines(ctx) // read after the heads, because a machine is in the list before it has a head
 	return list.Machines, list.lack(ids), refused, err
 }
 

@@ -17,9 +17,9 @@ import (
 //
 // Logs are never dropped, so each history keeps its versions, their numbers and its chain of
 // hashes. Prune drops the contents of old segments, which were sent longer ago than a given age. It
-// keeps the contents of an old segment if a version in it has a content that is still needed. These
-// are the contents of all versions in younger segments, and those of each path's newest version in
-// the old segments. They are computed for each history, because a history that is based on another
+// keeps the contents of an old segment if a version in it has a content that is still needed. Each
+// version in a younger segment needs its content, and so does the newest version of each path in
+// the old segments. This is computed for each history, because a history that is based on another
 // one has different newest versions. Ages are measured by the server's clock.
 //
 // Dropping takes two steps. First a segment is marked: its number is put into the list that the

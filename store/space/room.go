@@ -44,7 +44,7 @@ type Room struct {
 	dir string
 	opt Options
 
-	// spent is the size of the deleted ballast, which data must not fill.
+	// spent is the space that was freed by deleting the ballast. Data must not fill it.
 	spent atomic.Int64
 
 	// mu guards the fields below. No other lock is taken while it is held.

@@ -1,5 +1,5 @@
-// Package tokens estimates how many tokens a text costs a model, without a vocabulary. By these
-// estimates, package readers chooses between full text, diff and stub, and counts what sessions
+// Package tokens estimates how many tokens a text costs a model, without a vocabulary. Package
+// readers uses the estimates to choose between full text, diff and stub, and to count what sessions
 // have saved.
 //
 // The text is divided into pieces like those that o200k_base makes before its byte pair encoding:

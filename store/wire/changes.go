@@ -13,8 +13,8 @@ import (
 )
 
 // mountd listens on a socket separate from the daemon's, and reports there what changed on the
-// mount. Git asks at each status, so a busy or killed daemon must not delay the answer or make it
-// incomplete. Each connection carries one question:
+// mount. Each "git status" asks there, so that a busy or killed daemon can neither delay the answer
+// nor make it incomplete. Each connection carries one question:
 //
 //	question: u32 length, token NUL prefix
 //	answer:   u32 length, next token NUL, then each path with a NUL; "/" alone:

@@ -151,8 +151,8 @@ type GivenAnswer struct {
 	Line string `json:"line,omitempty"`
 }
 
-// These values say what a reader's context still holds. The hook reads this from the client's
-// transcript before every request. "" means unknown.
+// These values say what a reader's context still holds. The hook determines the value from the
+// client's transcript before every request. "" means unknown.
 const (
 	ContextHeld   = "held"   // the context has lost nothing
 	ContextUnsure = "unsure" // the transcript does not show whether the context lost something
@@ -172,7 +172,8 @@ type SessionEvent struct {
 	Cwd        string `json:"cwd,omitempty"`
 	Client     string `json:"client,omitempty"`
 	PID        int    `json:"pid,omitempty"` // the client's process, an ancestor of the hook
-	// Alive lists the tool_use IDs on the transcript's active chain, if Checked is set.
+	// Alive lists the tool_use IDs on the transcript's active chain (see readers.TranscriptCheck),
+	// if Checked is set.
 	Alive   []string `json:"alive,omitempty"`
 	Checked bool     `json:"checked,omitempty"`
 	// Text is the beginning of a prompt.
@@ -211,7 +212,7 @@ type SessionAnswer struct {
 }
 
 // News is a change by somebody else to a file that a reader was shown. Diff compares what the
-// reader was shown with the present content. It is empty if it would be long.
+// reader was shown with the present content. A long diff is left out.
 type News struct {
 	Text string `json:"text"`
 	Diff string `json:"diff,omitempty"`

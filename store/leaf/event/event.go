@@ -58,9 +58,9 @@ func (c Class) String() string {
 	return "tracked"
 }
 
-// Stat is what statx reports about an inode. A file with an equal Stat has the same content,
-// because a change of the content alters Ctime, Size, Ino or Birth. Only a second change within one
-// clock tick may alter none of them.
+// Stat is what statx reports about an inode. If a file's Stat is unchanged, its content is
+// unchanged, because a change of the content alters Ctime, Size, Ino or Birth. Only a second change
+// within one clock tick may alter none of them.
 type Stat struct {
 	Dev   uint64 `cbor:"1,keyasint,omitempty"`
 	Ino   uint64 `cbor:"2,keyasint,omitempty"`

@@ -17,8 +17,8 @@ type part struct {
 	some bool  // for "**": at least one component
 }
 
-// op matches one byte. A value below 256 matches that byte. The other values are the following
-// constants.
+// op is one element of a component's pattern. A value below 256 matches the byte with that value.
+// The other values are the following constants.
 type op uint16
 
 const (

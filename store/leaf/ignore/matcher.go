@@ -102,7 +102,7 @@ func (s *snapshot) indexed(in *dir, p string) bool {
 func (m *Matcher) Reload(p string) (nowExcluded []string) {
 	candidates := m.mayBeExcluded(p)
 	m.dropRules(p)
-	m.now.Load().dir(decidesFor(p)) // read now, because a later Reload compares with them
+	m.now.Load().dir(decidesFor(p)) // read the new rules now, because the next Reload compares them with its own
 	for _, dir := range candidates {
 		found := slices.ContainsFunc(nowExcluded, func(top string) bool { return strings.HasPrefix(dir, top+"/") })
 		if !found && m.Class(dir, true) == Excluded {
@@ -159,7 +159,7 @@ func (m *Matcher) mayBeExcluded(p string) (dirs []string) {
 	return dirs
 }
 
-// decidesFor returns the directory whose subtree the rules of a file are about.
+// decidesFor returns the directory to whose subtree the rules in a file apply.
 func decidesFor(p string) string {
 	top := path.Dir(p)
 	if path.Base(p) == "exclude" {

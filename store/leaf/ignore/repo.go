@@ -99,7 +99,8 @@ func (s *source) readAbove(top, prefix string) *dir {
 	return d
 }
 
-// openRepo opens the repository of a .git, which is a file in worktrees and submodules.
+// openRepo opens the repository to which a .git belongs. In linked worktrees and submodules, .git
+// is a file.
 func (s *source) openRepo(r *repo, dotGit string, info os.FileInfo) *repo {
 	r.gitDir = dotGit
 	if !info.IsDir() {

@@ -9,7 +9,7 @@
 //	log-%016d.seg      records; the number is the Seq of the first one
 //	content-%08d.dat   bytes of file contents, referred to by KindContent
 //	spare.seg          the next segment, its space already allocated
-//	reserve            Seq and content number; they and all higher ones were never used
+//	reserve            a Seq and a content number; these and all higher numbers were never used
 //	writer.lock        flock held by the living Writer
 //
 // A record in a segment is u32 length, u32 CRC-32C (both little-endian), then length bytes: u64

@@ -101,8 +101,8 @@ func (j *Joiner) TryNext() (Joined, bool, error) {
 				return Joined{}, false, nil
 			}
 			if !j.r.WriterAlive() {
-				// The Writer was dead before this check, so one more read returns everything that
-				// it wrote.
+				// The Writer died before this check, so one more read returns everything that it
+				// wrote.
 				rec, err = j.r.TryNext()
 				if err != nil {
 					return Joined{}, false, err

@@ -16,8 +16,8 @@ const (
 	KindGap                     // content should have been saved and was not
 	KindReads                   // files that one process opened for reading, in one record
 	KindNotice                  // one line for the log, such as "an excluded directory was deleted"
-	KindGit                     // a git file that determines the repository's state is about to change, or just has (see Was)
-	KindBeside                  // Path was changed without going through the mount; Stat is the present file, zero if there is none
+	KindGit                     // a git file that determines the repository's state is about to change, or has just changed (see Was)
+	KindBeside                  // Path was changed without going through the mount; Stat describes the present file and is zero if there is none
 )
 
 // NotRead is the reason in a baseline whose content was not read. Reading was unnecessary, because
@@ -36,7 +36,7 @@ const (
 	WasBegin       // the first Len bytes of the present file, which is being appended to
 	WasLink        // a symlink to Target
 	WasDir         // a directory, now empty
-	WasSame        // as recorded before; the same process continues
+	WasSame        // see the previous KindGit of Path; the same process continues to change it
 	WasLost        // not saved; Reason says why
 	WasMoved       // a directory that was renamed to Path2
 	WasObjects     // a repository's object directory from which objects are removed; they are saved
