@@ -104,7 +104,7 @@ func (c *chooser) span() span {
 	return span{c.first, c.last}
 }
 
-// read decides for tools whose text comes from cachebro.
+// read decides about a request that is not a Rewrite, so that cachebro delivers the text.
 func (c *chooser) read() (decision, error) {
 	if c.trusted() {
 		if c.q.DiffOffset > 0 {

@@ -16,8 +16,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// heard is an answer that came into a reader's context. It is stored so that the context can be
-// rewound.
+// heard is an answer that a reader received. It is stored so that the context can be rewound.
 type heard struct {
 	use   string
 	path  string

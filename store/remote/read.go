@@ -300,7 +300,7 @@ func (b *Bucket) fetch(ctx context.Context, p piece, previous string) (contents,
 }
 
 // SetOrigin records in a store where its history came from. Sending to that place then continues
-// the history. h comes from Latest and was read before the history.
+// the history. h must come from Latest, called before the history was read.
 func SetOrigin(s *store.Store, p Place, h Head) error {
 	// The other machine may not have sent its last versions, up to h.Seq. This store gives their
 	// numbers to versions of its own, so the base ends at the last version that was sent.

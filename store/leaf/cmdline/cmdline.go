@@ -56,7 +56,7 @@ var short = map[string]string{
 	"unzip": "-P", "zip": "-P", "7z": "-p", "htpasswd": "-b", "bcp": "-P", "sqlcmd": "-P",
 }
 
-// beforeSecret lists options of many programs whose value may hold a secret.
+// beforeSecret lists options that many programs have and that may be followed by a secret.
 var beforeSecret = []string{"-u", "--user", "--proxy-user", "-H", "--header"}
 
 // Mask returns the arguments with secrets replaced by Hidden.

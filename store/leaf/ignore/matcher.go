@@ -102,7 +102,7 @@ func (s *snapshot) indexed(in *dir, p string) bool {
 func (m *Matcher) Reload(p string) (nowExcluded []string) {
 	candidates := m.mayBeExcluded(p)
 	m.dropRules(p)
-	m.now.Load().dir(decidesFor(p)) // read the new rules now, because the next Reload compares them with its own
+	m.now.Load().dir(decidesFor(p)) // read the rules before the file changes again; the next Reload compares them with the file
 	for _, dir := range candidates {
 		found := slices.ContainsFunc(nowExcluded, func(top string) bool { return strings.HasPrefix(dir, top+"/") })
 		if !found && m.Class(dir, true) == Excluded {

@@ -157,8 +157,8 @@ func TestRulesBeginToExclude(t *testing.T) {
 }
 
 // A new file with rules is reported when it is made, and again when it is closed. Before the second
-// report, the capture asks for the class of the file. The matcher then read the new rules and took
-// them for the old ones, so it returned no directory.
+// report, the capture asks for the class of the file. The matcher used to read the new rules at
+// this point and to take them for the old ones, so Reload returned no directory.
 func TestNewRulesBeginToExclude(t *testing.T) {
 	for _, c := range []struct{ file, text, want string }{
 		{".gitignore", "__pycache__\n", "src/__pycache__"},
