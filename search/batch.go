@@ -95,9 +95,12 @@ func (b *batch) write(seq uint64, last bool) error {
 	if last {
 		batch.SetInternal(seqKey, binary.BigEndian.AppendUint64(nil, seq))
 	}
+	persisted := make(chan struct{})
+	batch.SetPersistedCallback(func(error) { close(persisted) })
 	if err := x.idx.Batch(batch); err != nil {
 		return fmt.Errorf("write search index: %w", err)
 	}
+	x.persisted = persisted
 	now := time.Now()
 	x.mu.Lock()
 	defer x.mu.Unlock()

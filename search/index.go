@@ -97,9 +97,10 @@ type Index struct {
 	dir string
 	opt Options
 
-	write sync.Mutex // held by the one writer; guards idx and tries; taken before the table's mu
-	idx   bleve.Index
-	tries *retries // the retries of idx
+	write     sync.Mutex // held by the one writer; guards the next three fields; taken before the table's mu
+	idx       bleve.Index
+	tries     *retries      // the retries of idx
+	persisted chan struct{} // closed when the last batch is on disk; nil if there is none
 
 	// The table's mu guards the following fields too.
 	adv   index.Index // idx, opened for reading; nil without an index
@@ -367,15 +368,28 @@ func (x *Index) drop() error {
 	}
 	x.tries.end()
 	err := x.idx.Close()
-	x.idx, x.tries = nil, nil
+	x.idx, x.tries, x.persisted = nil, nil, nil
 	return err
 }
 
-// Close stops the follower and closes the index.
+// persist waits until bleve has written the last batch to disk, or failed to. Otherwise the files of
+// the batch would be analysed again when the index is opened next.
+func (x *Index) persist() {
+	if x.persisted == nil {
+		return
+	}
+	select {
+	case <-x.persisted:
+	case <-x.tries.failed:
+	}
+}
+
+// Close stops the follower, and closes the index once it is on disk.
 func (x *Index) Close() error {
 	x.follower.end()
 	x.write.Lock()
 	defer x.write.Unlock()
+	x.persist()
 	err := x.drop()
 	if x.vectors != nil {
 		err = errors.Join(err, x.vectors.close())

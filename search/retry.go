@@ -22,7 +22,9 @@ const (
 // retries is the state of the retries of one index. The callback receives only the directory of the
 // index, which is the key in retrying.
 type retries struct {
-	over chan struct{} // closed together with the index, to end all pauses
+	over   chan struct{} // closed together with the index, to end all pauses
+	failed chan struct{} // closed at the first failure
+	once   sync.Once     // closes failed
 
 	// mu guards the fields below.
 	mu    sync.Mutex
@@ -33,9 +35,11 @@ type retries struct {
 // retrying holds the *retries of each index, by bleve's directory.
 var retrying sync.Map
 
+func newRetries() *retries { return &retries{over: make(chan struct{}), failed: make(chan struct{})} }
+
 // mayRetry makes the callback pause after failures of the index in dir, until end is called.
 func mayRetry(dir string) *retries {
-	r := &retries{over: make(chan struct{})}
+	r := newRetries()
 	retrying.Store(filepath.Join(dir, "store"), r)
 	return r
 }
@@ -49,13 +53,14 @@ func (r *retries) end() {
 
 func init() {
 	scorch.RegistryAsyncErrorCallbacks[callbackName] = func(_ error, dir string) {
-		r, _ := retrying.LoadOrStore(filepath.Clean(dir), &retries{over: make(chan struct{})})
+		r, _ := retrying.LoadOrStore(filepath.Clean(dir), newRetries())
 		r.(*retries).wait()
 	}
 }
 
 // wait pauses. If the last failure was recent, the pause is twice as long as the last pause.
 func (r *retries) wait() {
+	r.once.Do(func() { close(r.failed) })
 	r.mu.Lock()
 	if time.Since(r.last) > 2*retryLast {
 		r.pause = 0
