@@ -63,9 +63,9 @@ the store does not answer.`,
 		if err != nil {
 			return err
 		}
-		var dead *cli.ErrDeadMount
-		if !st.Mounted {
-			dead = cli.DeadMount(st.Root)
+		dead := cli.DeadMount(st.Root)
+		if dead != nil {
+			st.Mounted = false // the daemon notices that mountd is gone only when mountd has ended
 		}
 		if *asJSON {
 			err = printStatusJSON(e, st, dead)
