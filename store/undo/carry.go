@@ -350,7 +350,9 @@ func (x *carrier) ensure(d *node) {
 		if to := x.target(there); to != nil {
 			x.bring(to)
 		}
-		x.vacate(home)
+		if !x.exists(d) {
+			x.vacate(home)
+		}
 		if x.exists(d) {
 			return // nodes move from there into the new directory, so bring has made that directory
 		}
