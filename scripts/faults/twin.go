@@ -343,7 +343,15 @@ func (t *trial) try(p *place, start *snapshot) (err error) {
 		}); !ok || err != nil {
 			return err
 		}
-		if !strings.Contains(t.outputs[len(t.outputs)-1], "\ndone: ") {
+		done := strings.Contains(t.outputs[len(t.outputs)-1], "\ndone: ")
+		if done && !t.live {
+			after, err := take(t.source, t.git)
+			if err != nil {
+				return err
+			}
+			done = len(differences(before, after)) > 0 // the plan may contain only bits that must not be restored
+		}
+		if !done {
 			continue // nothing was done, so there is nothing to redo
 		}
 		if ok, err := t.phase(p, "redo of "+c.phase, []string{"redo"}, func(now *snapshot) []difference { return t.differences(before, now) }); !ok || err != nil {
@@ -599,7 +607,7 @@ func (t *trial) phase(p *place, phase string, args []string, different func(now 
 		unheard := map[string]bool{}
 		list = slices.DeleteFunc(list, func(d difference) bool {
 			switch {
-			case t.movedAsSaid(said, args, d, before, after), t.movedAway(said, args, d), t.movedBack(said, args, d),
+			case t.movedAsSaid(said, args, d, before, after), t.movedAway(said, args, d), t.movedBack(said, args, d, before),
 				t.alongWith(said, args, d), t.byUnknownName(p, unheard, args, d):
 				return true
 			}
@@ -727,6 +735,17 @@ func (m move) moved(p string, dir bool) string {
 	return p
 }
 
+// follow returns a function that returns the path to which the moves take a path.
+func (t *trial) follow(moves []move, before *snapshot) func(p string) string {
+	return func(p string) string {
+		name := filepath.Join(t.name, p)
+		for _, m := range moves {
+			name = m.moved(name, before.names[p].kind == unix.S_IFDIR)
+		}
+		return strings.TrimPrefix(name, t.name+"/")
+	}
+}
+
 // movedAsSaid reports whether a path that was not requested differs only because of moves that the
 // plan states. The same file must have been at another path before, and be at the path to which the
 // moves take it, or a new file if the plan says that it writes one there. A file that differs in its
@@ -736,13 +755,7 @@ func (t *trial) movedAsSaid(said string, args []string, d difference, before, no
 	if t.within(d.path, args) || len(moves) == 0 {
 		return false
 	}
-	moved := func(p string) string {
-		name := filepath.Join(t.name, p)
-		for _, m := range moves {
-			name = m.moved(name, before.names[p].kind == unix.S_IFDIR)
-		}
-		return strings.TrimPrefix(name, t.name+"/")
-	}
+	moved := t.follow(moves, before)
 	otherFile := d.what == "absence" || d.what == "presence" || d.what == "kind"
 	came := func(from, to string) bool {
 		was, is := before.names[from], now.names[to]
@@ -784,7 +797,7 @@ func (t *trial) movedAway(said string, args []string, d difference) bool {
 // movedBack reports whether a name exists because of a move that the plan states. Either a
 // requested path, or a path in its subtree, moves back to its former place, or it makes room here
 // for the file that moves back.
-func (t *trial) movedBack(said string, args []string, d difference) bool {
+func (t *trial) movedBack(said string, args []string, d difference, before *snapshot) bool {
 	if d.what != "presence" {
 		return false
 	}
@@ -798,7 +811,15 @@ func (t *trial) movedBack(said string, args []string, d difference) bool {
 		if _, there := t.end.names[d.path]; there && asked(d.path) {
 			return true // the file that is there now moves back, and another takes its place
 		}
-		for from := strings.TrimPrefix(to[1]+to[2], t.name+"/"); from != "."; from = filepath.Dir(from) {
+		from := strings.TrimPrefix(to[1]+to[2], t.name+"/")
+		moved := t.follow(movesIn(said), before)
+		for p := range before.names { // the file of which the name becomes a hard link may move first
+			if to[2] != "" && moved(p) == from {
+				from = p
+				break
+			}
+		}
+		for ; from != "."; from = filepath.Dir(from) {
 			if asked(from) {
 				return true
 			}

@@ -173,6 +173,10 @@ func (m *maker) narrow(a *aims, asked func(*cell) bool, conflicts map[*cell][]pr
 		}
 	}
 	out := map[*cell]store.Path{} // requested entries of directories that stay moved, with the old paths of their files
+	inside := func(all []*cell) []*cell {
+		return slices.DeleteFunc(slices.Clone(all), func(c *cell) bool { return out[c] != "" })
+	}
+	unasked := func(all []*cell) []*cell { return slices.DeleteFunc(slices.Clone(all), asked) }
 	needed := map[*cell]bool{}
 	for found := -1; found < len(out); {
 		found = len(out)
@@ -188,25 +192,30 @@ func (m *maker) narrow(a *aims, asked func(*cell) bool, conflicts map[*cell][]pr
 		for len(todo) > 0 {
 			c := todo[len(todo)-1]
 			todo = todo[:len(todo)-1]
-			if needed[c] || out[c] != "" {
+			if needed[c] {
 				continue
 			}
 			needed[c] = true
 			if g := all[c]; g != nil {
 				stays := func(o *cell) bool { return all[o] == nil || !needed[o] }
 				if n := c.now().node; n != nil && !slices.ContainsFunc(n.entries, stays) {
-					todo = append(todo, homes[n]...)
+					todo = append(todo, inside(homes[n])...)
 					if len(homes[n]) == 0 { // the node is removed, after everything in it
 						todo = slices.AppendSeq(todo, maps.Values(n.kids))
 					}
 				}
-				if n := g.want.node; n != nil && len(homes[n]) == 1 { // otherwise the node gets an additional name
+				if n := g.want.node; n != nil && out[c] == "" && len(homes[n]) == 1 { // otherwise the node gets an additional name
 					todo = append(todo, n.entries...)
 				}
 			}
 		}
 		a.of = maps.Clone(all)
 		maps.DeleteFunc(a.of, func(c *cell, _ *aim) bool { return c.kind == entryCell && !needed[c] })
+		for c := range out {
+			if a.of[c] != nil { // what is there now returns to its own place, and the file goes elsewhere
+				a.of[c] = &aim{c: c, made: true}
+			}
+		}
 		m.outOfMoved(a, out)
 	}
 	for _, c := range a.h.cells() {
@@ -232,7 +241,7 @@ func (m *maker) narrow(a *aims, asked func(*cell) bool, conflicts map[*cell][]pr
 				x.stays = n
 			}
 			m.conflicts = append(m.conflicts, x)
-			for _, at := range n.entries {
+			for _, at := range append(unasked(homes[n]), n.entries...) {
 				delete(a.of, at)
 			}
 		case a.after(to).node == nil:

@@ -475,3 +475,40 @@ func TestLeavesDirectoryWhole(t *testing.T) {
 		t.Errorf("after undo:\n%s", show(tr.Clone()))
 	}
 }
+
+// Session A moved the directory t, and exchanged the file in it with another directory. An undo of the
+// other directory alone used to leave it where it was: the file in it stayed in the way, because it
+// returns to t and not to the directory's present name.
+func TestUndoOfPathThatWasExchangedIntoAMovedDirectory(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.Mkdir("deep", storetest.DirMode), tr.Write("deep/b", "b\n"), tr.Mkdir("t", storetest.DirMode), tr.Write("t/f", "f\n"))
+	c.as("A", "sh", "t1", 10).do(tr.Rename("t", "u"), tr.Exchange("u/f", "deep"))
+	d := c.undo(Query{Select: store.Filter{Session: "A"}, Globs: []string{"deep"}})
+	if len(d.Conflicts) > 0 {
+		t.Errorf("%v", names(d.Conflicts))
+	}
+	c.carry(d)
+	c.want("deep/b", "b\n")
+	c.want("t/f", "f\n")
+	if got := tr.Paths(func(store.Path, *storetest.File) bool { return true }); !slices.Equal(got, []store.Path{"deep", "deep/b", "t", "t/f", "u"}) {
+		t.Errorf("there are %q", got)
+	}
+}
+
+// A file cannot return to its old path, because a file has taken the name of its directory. It used to
+// get another of its former names nevertheless, which nobody had requested and nothing named.
+func TestUndoOfPathThatCannotReturnChangesNoOtherName(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.Write("b", "b\n"), tr.Mkdir("t", storetest.DirMode), tr.Write("t/c", "c\n"), tr.Link("t/c", "t/d"))
+	c.as("A", "sh", "t1", 10).do(tr.Rename("t/c", "t/b"), tr.Remove("t/d"), tr.Write("t/d", "d\n"), tr.Exchange("b", "t"), tr.Write("b/d", "e\n"))
+	d := c.undo(Query{Select: store.Filter{Session: "A"}, Globs: []string{"b/d"}})
+	if len(d.Conflicts) != 1 || d.Conflicts[0].Path != "t/d" {
+		t.Errorf("%v", names(d.Conflicts))
+	}
+	c.carry(d)
+	if got := tr.Paths(func(store.Path, *storetest.File) bool { return true }); !slices.Equal(got, []store.Path{"b", "b/b", "b/d", "t"}) {
+		t.Errorf("there are %q", got)
+	}
+}
