@@ -270,7 +270,7 @@ func (s *Store) writeFrame(enc *framer, file *packWriter, id uint64, parts []par
 	// Read the frame back before deleting the data that it replaces.
 	back, err := s.codecs.expand(z, nil, w.raw)
 	if err != nil || !bytes.Equal(back, raw) {
-		return nil, fmt.Errorf("%w: frame %d does not read back: %v", db.ErrDamaged, id, err)
+		return nil, fmt.Errorf("%w: frame %d cannot be read: %v", db.ErrDamaged, id, err)
 	}
 	w.stored = int64(len(z))
 	if err := s.room.Check(w.stored); err != nil {

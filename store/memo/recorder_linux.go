@@ -89,7 +89,7 @@ func (r *recorder) see(n *notifier.Notice) {
 		r.connect(n.PID, n.Args[1], n.Args[2])
 		return
 	case notifier.Bind:
-		r.refuse("gave a socket a name")
+		r.refuse("bound a socket to a path")
 		return
 	case notifier.Strange:
 		r.refuse("changed what paths mean (mount, chroot or a namespace)")
@@ -123,7 +123,7 @@ func (r *recorder) see(n *notifier.Notice) {
 	case notifier.Open, notifier.Open2:
 		how, err := n.OpenFlags(c)
 		if err != nil {
-			r.refuse("opened %s in a way that could not be seen", path)
+			r.refuse("opened %s in a way that could not be followed", path)
 			return
 		}
 		r.open(n, path, how)
@@ -170,7 +170,7 @@ func (r *recorder) otherCall(n *notifier.Notice) {
 		_, ours := r.runs[uint32(max(pid, -pid))]
 		r.mu.Unlock()
 		if sig == 0 || pid != 0 && !ours {
-			r.refuse("asked for a process, or sent it a signal")
+			r.refuse("looked at another process, or sent it a signal")
 		}
 	case unix.SYS_SYSINFO:
 		if runs.kind == unknownKind {

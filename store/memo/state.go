@@ -187,7 +187,7 @@ func (s *Seen) shown() string {
 // why describes the difference.
 func (s *Seen) holds(path string) (ok, closer bool, why string) {
 	if s.Stat.Kind == kernel {
-		return kernelSays(path) == s.Hash, false, "says something else"
+		return kernelSays(path) == s.Hash, false, "has another value"
 	}
 	now := look(path)
 	switch {

@@ -138,7 +138,7 @@ func TestClaimedAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := r.Head().Machine.ID
-	if !within || b.Head().Machine.ID != id || a.Head().Machine.ID == id || !strings.Contains(a.Note(), "b was first") {
+	if !within || b.Head().Machine.ID != id || a.Head().Machine.ID == id || !strings.Contains(a.Note(), "b took it over first") {
 		t.Errorf("a: %q, b: %q", a.Note(), b.Note())
 	}
 }

@@ -287,7 +287,7 @@ func (r *Sender) claim(ctx context.Context, b *Bucket, from Base, m Machine) (h 
 	if errors.Is(err, errChanged) { // by another machine, or by this one in an attempt whose answer was lost
 		h, st, err = b.head(ctx, from.Machine)
 		if err == nil && !h.Claim.same(&Claim{By: by}) {
-			err = fmt.Errorf("%w: %s was first", errHeld, h.Machine.Called())
+			err = fmt.Errorf("%w: %s took it over first", errHeld, h.Machine.Called())
 		}
 		return h, st, err
 	}
@@ -374,7 +374,7 @@ func enter(ctx context.Context, b *Bucket, m Machine) error {
 			return err
 		}
 	}
-	return fmt.Errorf("write machines: %w, again and again", errChanged)
+	return fmt.Errorf("write the list of machines, several attempts: %w", errChanged)
 }
 
 // Send sends one part of the unsent history. more means that there is another part.
@@ -466,7 +466,7 @@ func (r *Sender) adoptPruned(h Head) error {
 		return nil
 	}
 	if h.Gen < r.st.Head.Gen {
-		return fmt.Errorf("%w: its head is from before it was pruned", ErrLost)
+		return fmt.Errorf("%w: its head is older than the last prune", ErrLost)
 	}
 	if err := r.forget(); err != nil {
 		return err

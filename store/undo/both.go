@@ -51,7 +51,7 @@ func (m *maker) both(f Parted) (g goal, ok bool, err error) {
 	}
 	both, err := diff.Merge(base, lost, left)
 	if err != nil {
-		m.conflict(store.Conflict{Path: ours.Path, Why: "both changed " + notMerged(err, "the same lines") + "; the other's are lines of version " + fmt.Sprint(theirs.Seq) + ", changed", Actor: theirs.Actor, Time: theirs.Time})
+		m.conflict(store.Conflict{Path: ours.Path, Why: "both changed " + notMerged(err, "the same lines") + "; version " + fmt.Sprint(theirs.Seq) + " has the other lines, changed", Actor: theirs.Actor, Time: theirs.Time})
 		return g, false, nil
 	}
 	return m.since(ours, left, both)

@@ -28,7 +28,7 @@ func (m *maker) nameStrangers(a *aims, o *outcome) {
 			continue
 		}
 		if unknown := max(n.strangeNames(), n.strangers); unknown > 0 {
-			list(n, a.pathIn(o, g.c), fmt.Sprintf("it is a separate file now; its file had %d other, unknown names, which may have changed", unknown))
+			list(n, a.pathIn(o, g.c), fmt.Sprintf("it is a separate file now; its file had names that are not known (%d), which may have changed", unknown))
 		}
 	}
 	for _, n := range a.h.all {
@@ -37,7 +37,7 @@ func (m *maker) nameStrangers(a *aims, o *outcome) {
 			continue
 		}
 		if unknown := max(int(n.strangeNames())-len(now.places[n]), int(n.strangers)); unknown > 0 {
-			list(n, a.h.title(&n.content), fmt.Sprintf("its file had %d other, unknown names, which keep the change", unknown))
+			list(n, a.h.title(&n.content), fmt.Sprintf("its file had names that are not known (%d), which keep the change", unknown))
 		}
 	}
 }

@@ -14,7 +14,7 @@ var errStop = errors.New("stop")
 
 // ErrOldPlan means that a plan of an older program cannot be undone. Restore can return to the
 // state before it.
-var ErrOldPlan = errors.New("it does not say what it did to entries and contents")
+var ErrOldPlan = errors.New("it does not list the entries and contents that it changed")
 
 // Query selects what to undo.
 type Query struct {

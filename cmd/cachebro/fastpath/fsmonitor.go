@@ -23,7 +23,7 @@ import (
 const monitorWait = 3 * time.Second
 
 // errUnknown makes git examine the files itself.
-var errUnknown = errors.New("not known: git looks at everything itself")
+var errUnknown = errors.New("changes since that token are not known, so git checks every file")
 
 // asksForChanges reports whether the arguments are those that git passes. Other arguments, such as
 // --help, come from a person.

@@ -77,7 +77,7 @@ func makeFork(ctx context.Context, e *cli.Env, given string, o options) (m newFo
 	m.Root = cli.ResolveParents(m.Root)
 	for _, top := range []string{t.Root, t.Point} {
 		if top != "" && mounts.Within(m.Root, top) {
-			return m, cli.Hintf("cachebro fork ../"+cli.Arg(filepath.Base(m.Root)), "a fork cannot lie in its own project")
+			return m, cli.Hintf("cachebro fork ../"+cli.Arg(filepath.Base(m.Root)), "a fork cannot be inside its own project")
 		}
 	}
 	existed, err := emptyDir(m.Root)

@@ -306,10 +306,10 @@ func checkNesting(overlays []mounts.Mount, m *PlannedMount) error {
 		}
 	}
 	if above, ok := mounts.Above(overlays, m.Root); ok && above.Point != m.Mountpoint {
-		return cli.Hintf("it is watched already: cachebro status --dir "+cli.Arg(above.Point), "%s lies inside the mount on %s", cli.Quote(m.Root), cli.Quote(above.Point))
+		return cli.Hintf("it is watched already: cachebro status --dir "+cli.Arg(above.Point), "%s is inside the mount on %s", cli.Quote(m.Root), cli.Quote(above.Point))
 	}
 	if above, ok := mounts.Above(overlays, m.Mountpoint); ok {
-		return cli.Hintf("choose another mountpoint", "%s lies inside the mount on %s", cli.Quote(m.Mountpoint), cli.Quote(above.Point))
+		return cli.Hintf("choose another mountpoint", "%s is inside the mount on %s", cli.Quote(m.Mountpoint), cli.Quote(above.Point))
 	}
 	if below, ok := mounts.Below(overlays, m.Root); ok {
 		return cli.Hintf("cachebro umount "+cli.Arg(below.Point), "another mount lies inside %s: %s", cli.Quote(m.Root), cli.Quote(below.Point))

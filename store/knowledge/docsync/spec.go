@@ -20,7 +20,7 @@ const (
 )
 
 // ErrTooMany means that a spec covers more files than a baseline can hold.
-var ErrTooMany = errors.New("stands for too many files")
+var ErrTooMany = errors.New("matches too many files")
 
 func pattern(spec string) bool { return strings.ContainsAny(spec, "*?[") }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // ErrHidden means that a path in a call's arguments was not readable in the caller's memory.
-var ErrHidden = errors.New("named a file in a way that could not be seen")
+var ErrHidden = errors.New("named a file by memory that could not be read")
 
 // Peek reads memory of a process that waits for an answer.
 func Peek(pid uint32, addr uint64, buf []byte) bool {

@@ -49,7 +49,7 @@ func (w *worker) locate() error {
 		switch to := w.step.Do == "rename" || w.step.Do == "exchange" || w.step.Do == "link"; {
 		case p == "" && !to && name != "":
 		case !valid(p):
-			return errors.New("the plan names an impossible path")
+			return errors.New("the plan contains a path that cannot exist")
 		case gitdir.In(p):
 			return errGit
 		}
@@ -108,7 +108,7 @@ func (w *worker) do(ctx context.Context, content func() ([]byte, error)) error {
 			return err
 		}
 		if w.step.Hash != "" && text.Hash(b) != w.step.Hash {
-			return errors.New("the stored content does not have the hash that the plan names")
+			return errors.New("the stored content does not match the hash in the plan")
 		}
 		if changed != nil && !w.begun(b, true) {
 			return changed
@@ -349,7 +349,7 @@ func (w *worker) link() error {
 	if w.step.Hash != "" {
 		other := worker{root: to, name: name}
 		if have, err := other.hash(fi); err != nil || have != w.step.Hash {
-			return errors.Join(err, fmt.Errorf("%q, of which it was another name: %w", w.step.To, errChanged))
+			return errors.Join(err, fmt.Errorf("%q, the file's other name: %w", w.step.To, errChanged))
 		}
 	}
 	if w.step.Expect == "absent" {

@@ -141,7 +141,7 @@ func (s *Service) fits(to *os.File) error {
 	if name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", to.Fd())); err == nil {
 		for _, top := range []string{s.root, s.survey.Mountpoint()} {
 			if _, in := onwire.Below(name, top); in && top != "" {
-				return wire.Errorf(wire.ErrBadRequest, "name a directory next to it", "a fork cannot lie in its own project")
+				return wire.Errorf(wire.ErrBadRequest, "name a directory next to it", "a fork cannot be inside its own project")
 			}
 		}
 	}

@@ -135,7 +135,7 @@ func Open(dir string, st *store.Store, src *source.Source, att *attribution.Attr
 	// If the head is before the checkpoint, the spool was deleted and created again. Its segments
 	// are then numbered from the start, so read it from the start.
 	if head, err := r.Head(); err == nil && head.Segment != 0 && head.Before(spool.Position{Segment: pos.Segment}) {
-		log.Warn("the spool was started anew", "checkpoint", pos, "head", head)
+		log.Warn("the spool begins again, before the position up to which it was read", "checkpoint", pos, "head", head)
 		r.Close()
 		pos = spool.Position{}
 		r, err = spool.OpenReader(dir, pos)

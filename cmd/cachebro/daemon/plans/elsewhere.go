@@ -163,7 +163,7 @@ func (pl *Plans) wanted(ctx context.Context, q wire.PlanRequest) (out wire.Wante
 		out.Hashes, out.Size = append(out.Hashes, onwire.Hash(h)), out.Size+size
 	}
 	if err == nil && out.Size > maxElsewhere {
-		err = wire.Errorf(wire.ErrTooLarge, "name some of the files", "the missing contents have %d MiB, and at most %d MiB can be sent", out.Size>>20, maxElsewhere>>20)
+		err = wire.Errorf(wire.ErrTooLarge, "ask for fewer files by naming them", "the missing contents have %d MiB, and at most %d MiB can be sent", out.Size>>20, maxElsewhere>>20)
 	}
 	return out, nil, err
 }

@@ -256,7 +256,7 @@ func (pl *Plans) makePlan(ctx context.Context, q wire.PlanRequest, body []byte, 
 		if q.Beside != "" {
 			q.Plan = pl.pairedPlan(q.Beside)
 			if q.Plan == "" {
-				return nil, wire.Errorf(wire.ErrNotFound, "", "this history has no plan that accompanies that plan")
+				return nil, wire.Errorf(wire.ErrNotFound, "", "this history has no plan that belongs to that plan")
 			}
 		}
 		if err := pl.update(ctx); err != nil {

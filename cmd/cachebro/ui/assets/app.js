@@ -96,7 +96,7 @@
   };
   let note = ""; // the status line while there is no other message
   const say = (text) => { $("#status").textContent = text || note; };
-  const lost = (forGood) => say(forGood ? "this page is of a cachebro ui that has ended; started again it prints a new address" : "cachebro ui does not answer: it has ended, or is busy");
+  const lost = (forGood) => say(forGood ? "the cachebro ui that served this page has ended; start it again and open the address that it prints" : "cachebro ui does not answer: it has ended, or is busy");
   document.addEventListener("htmx:sendError", () => lost(false));
   document.addEventListener("htmx:responseError", (e) => lost(e.detail.xhr.status === 403));
   document.addEventListener("htmx:afterRequest", (e) => { if (e.detail.successful) say(""); });
