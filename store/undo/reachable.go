@@ -133,11 +133,11 @@ func (m *maker) unreachable(a *aims, now, o *outcome) (changed bool, err error) 
 			continue
 		}
 		if was.dir() {
-			stays, _, err := m.remaining(a, was)
+			rest, err := m.remaining(a, was)
 			if err != nil {
 				return changed, err
 			}
-			if stays {
+			if rest.any {
 				drop(g, "the directory holds other files")
 				keeps = true
 			}
@@ -231,14 +231,14 @@ func (m *maker) endangered(a *aims, n *node, now, o *outcome) (changed bool, err
 	if !undone || !now.has(n) && !a.removed(n) {
 		return false, nil
 	}
-	f, others, moved := m.keptBy(a, n), false, now.has(n) && a.tookName(n)
+	f, rest, moved := m.keptBy(a, n), remains{}, now.has(n) && a.tookName(n)
 	if n.dir() && now.has(n) {
-		_, others, err = m.remaining(a, n)
+		rest, err = m.remaining(a, n)
 		if err != nil {
 			return false, err
 		}
 	}
-	stays := f != nil || others || moved
+	stays := f != nil || rest.others || moved
 	if !stays || a.force && !n.dir() {
 		return false, nil
 	}
@@ -248,6 +248,8 @@ func (m *maker) endangered(a *aims, n *node, now, o *outcome) (changed bool, err
 		m.conflictAt(a.h, &n.content, store.Conflict{Why: "changed since", Actor: f.v.Actor, Time: f.v.Time})
 	case moved:
 		m.conflictAt(a.h, &n.content, store.Conflict{Why: "it cannot return to its former name"})
+	case !rest.put:
+		m.conflictAt(a.h, &n.content, store.Conflict{Why: "the directory holds other files"})
 	}
 	if !a.kept[n] {
 		a.kept[n] = true
@@ -438,19 +440,25 @@ func (a *aims) decided(c *cell) value {
 	return a.after(c)
 }
 
-// remaining reports whether something remains in a directory that should be removed. others is true
-// if somebody else put it there.
-func (m *maker) remaining(a *aims, d *node) (stays, others bool, err error) {
+// remains says what remains in a directory that should be removed.
+type remains struct {
+	any    bool // something remains
+	others bool // the directory stays for it
+	put    bool // somebody is known to have put some of it there; the rest was found
+}
+
+func (m *maker) remaining(a *aims, d *node) (rest remains, err error) {
 	for _, c := range d.kids {
 		if n := a.after(c).node; n != nil {
-			stays = true
+			rest.any = true
 			stayed := n.dir() || a.of[c] != nil || a.kept[n]
-			others = others || stayed || a.setByOthers(c)
+			rest.others = rest.others || stayed || a.setByOthers(c)
+			rest.put = rest.put || !a.foundWith(c, n)
 		}
 	}
 	p, ok := a.h.dirPath(d)
 	if !ok {
-		return stays, others, nil
+		return rest, nil
 	}
 	err = m.view.Live(p, func(v store.Version) error {
 		if v.Path == p {
@@ -459,12 +467,24 @@ func (m *maker) remaining(a *aims, d *node) (stays, others bool, err error) {
 		dir, name := split(v.Path)
 		unread := d.kids[name] == nil || !d.kids[name].known || !a.h.sure[v.Path] // the entry may be known, but not from the time since the directory got this path
 		if dir == p && unread {
-			stays = true
-			others = others || v.Op != store.OpBaseline || v.Plan != ""
+			rest.any = true
+			put := v.Op != store.OpBaseline || v.Plan != ""
+			rest.others, rest.put = rest.others || put, rest.put || put
 		}
 		return nil
 	})
-	return stays, others, err
+	return rest, err
+}
+
+// foundWith reports whether nobody is known to have put a node into an entry, because it was there
+// when the entry was first seen.
+func (a *aims) foundWith(c *cell, n *node) bool {
+	for i := a.h.effective(c, len(c.facts)-1); i >= 0; i = a.h.effective(c, i-1) {
+		if c.facts[i].node == n {
+			return c.facts[i].found
+		}
+	}
+	return c.found.Seq != 0
 }
 
 // setByOthers reports whether somebody else gave an entry its present value. The undone facts may have

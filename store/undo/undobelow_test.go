@@ -512,3 +512,28 @@ func TestUndoOfPathThatCannotReturnChangesNoOtherName(t *testing.T) {
 		t.Errorf("there are %q", got)
 	}
 }
+
+// Session A moved a directory out of .git, so that the history knows only that it is new, and moved a
+// file out of it. An undo moves the file back, and the directory stays for it. Nothing used to say so.
+func TestUndoNamesADirectoryThatStaysForWhatWasFoundInIt(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("A", "mv", "t1", 10).do(tr.Mkdir("d", storetest.DirMode))
+	found := tr.Write("d/f", "f\n")
+	found.Op = store.OpBaseline
+	c.as("", "", "", 0).do(found)
+	c.as("A", "mv", "t2", 10).do(tr.Rename("d/f", "x"))
+	for range 2 {
+		d := c.undo(Query{Select: store.Filter{Session: "A"}})
+		if len(d.Conflicts) != 1 || d.Conflicts[0].Path != "d" {
+			t.Errorf("%v", names(d.Conflicts))
+		}
+		c.carry(d)
+		c.want("d/f", "f\n")
+		d, err := Planner{Store: c.s}.Redo("", false, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.carry(d)
+	}
+}
