@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -247,7 +246,7 @@ func (s *Store) SessionStart(id SessionID) (uint64, error) {
 		return 0, err
 	}
 	if len(vs) == 0 {
-		return 0, errors.Join(fmt.Errorf("session %q has changed nothing", string(id)), ErrNotFound)
+		return 0, fmt.Errorf("session %q has changed nothing: %w", string(id), ErrNotFound)
 	}
 	return vs[0].Seq - 1, nil
 }

@@ -474,7 +474,11 @@ func (m *maker) lastAction(f store.Filter, globs []string, tried map[uint64]bool
 	}
 	err = errors.Join(err, each)
 	if err == nil && last.Seq == 0 {
-		err = fmt.Errorf("nothing to undo: %w", store.ErrNotFound)
+		where := ""
+		if len(globs) > 0 {
+			where = " in " + strings.Join(globs, " ")
+		}
+		err = fmt.Errorf("nothing to undo%s: %w", where, store.ErrNotFound)
 	}
 	return last, err
 }

@@ -60,7 +60,28 @@ func planStatus(err error) error {
 }
 
 func planCommand(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error { return planStatus(run(cmd, args)) }
+	return func(cmd *cobra.Command, args []string) error {
+		if err := emptyArgument(cmd, args); err != nil {
+			return err
+		}
+		return planStatus(run(cmd, args))
+	}
+}
+
+// emptyArgument returns an error if an argument or the value of a flag is empty, probably because a
+// variable of a script is not set. An empty path would mean the whole project, and an empty
+// selection the last action.
+func emptyArgument(cmd *cobra.Command, args []string) (err error) {
+	hint := "cachebro help " + cmd.Name()
+	if slices.Contains(args, "") {
+		return cli.UsageHint(hint, "%s: an argument is empty", cmd.Name())
+	}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Value.Type() == "string" && f.Value.String() == "" {
+			err = cli.UsageHint(hint, "%s: the value of --%s is empty", cmd.Name(), f.Name)
+		}
+	})
+	return err
 }
 
 // leftOver returns exit status 1 if a plan left paths unchanged, otherwise nil.

@@ -135,6 +135,9 @@ it had done is reversed instead.`,
 		}
 		defer c.Close()
 		if *back {
+			if selects(r) || len(args) > 0 {
+				return e.Usagef("undo: --rollback takes no path and no selection, because it reverses the whole undo that was interrupted")
+			}
 			return rollback(ctx, e, t, c, f)
 		}
 		for _, a := range args {
@@ -146,21 +149,14 @@ it had done is reversed instead.`,
 				r.GitOp, r.Last = n, false
 				continue
 			}
-			// Patterns are relative to the working directory, as in git. The daemon needs them
-			// relative to the root.
-			switch {
-			case !filepath.IsAbs(a) && start != ".":
+			if !filepath.IsAbs(a) && start != "." {
 				return e.Usagef("undo: %s is in another project than %s; give one project's paths at a time", cli.Quote(a), cli.Quote(t.Base()))
-			case !filepath.IsAbs(a) && len(t.Rel) > 0 && glob.Wild(a) && !strings.Contains(strings.TrimSuffix(a, "/"), "/"):
-				a = path.Join(string(t.Rel), "**", a) // matches at any depth, as it would from the root
-			case !filepath.IsAbs(a):
-				a = path.Join(string(t.Rel), a)
-			case mounts.Within(a, t.Base()):
-				a = mounts.Rel(a, t.Base())
-			default:
-				return cli.UsageHint("cachebro undo --dir / "+cli.Arg(a), "undo: %s is not in the project %s", cli.Quote(a), cli.Quote(t.Base()))
 			}
-			r.Paths = append(r.Paths, []byte(a))
+			p, err := undoPath(ctx, e, t, c, a)
+			if err != nil {
+				return err
+			}
+			r.Paths = append(r.Paths, []byte(p))
 		}
 		if *machine != "" {
 			if *git || *hunks {
@@ -183,6 +179,34 @@ it had done is reversed instead.`,
 		return runPlan(ctx, e, t, c, r, f)
 	})
 	return cmd
+}
+
+// undoPath returns a path or pattern of the command line, relative to the project's root. Patterns
+// are relative to the working directory, as in git.
+func undoPath(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, given string) (string, error) {
+	outside := cli.UsageHint("cachebro undo --dir / "+cli.Arg(given), "undo: %s is not in the project %s", cli.Quote(given), cli.Quote(t.Base()))
+	if !glob.Wild(given) {
+		at, err := e.LocateIn(t, given)
+		if err == nil && at.Root == t.Root { // otherwise a symlink may have replaced a directory of the path
+			return string(at.Rel), checkKnown(ctx, c, at)
+		}
+	}
+	p := given
+	switch {
+	case filepath.IsAbs(p):
+		if !mounts.Within(p, t.Base()) {
+			return "", outside
+		}
+		p = mounts.Rel(p, t.Base())
+	case len(t.Rel) > 0 && glob.Wild(p) && !strings.Contains(strings.TrimSuffix(p, "/"), "/"):
+		p = path.Join(string(t.Rel), "**", p) // matches at any depth, as it would from the root
+	default:
+		p = path.Join(string(t.Rel), p)
+	}
+	if p == ".." || strings.HasPrefix(p, "../") {
+		return "", outside
+	}
+	return p, nil
 }
 
 // undoDir returns a directory in the project that an undo applies to. If the first absolute path is

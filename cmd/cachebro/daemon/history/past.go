@@ -49,11 +49,7 @@ func (s *Past) moment(ctx context.Context, q wire.MomentQuery) (m wire.Moment, _
 	case q.Seq > 0:
 		m.Seq, err = versions.Moment(s.store, q.Seq)
 	case q.Session != "":
-		var id store.SessionID
-		id, err = versions.Session(s.store, q.Session)
-		if err == nil {
-			m.Seq, err = s.store.SessionStart(id)
-		}
+		m.Seq, err = versions.SessionStart(s.store, q.Session)
 	case q.Prompt != "":
 		m.Seq, err = s.prompt(q.Prompt)
 	default:

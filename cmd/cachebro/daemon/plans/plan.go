@@ -477,11 +477,7 @@ func (pl *Plans) moment(q wire.PlanRequest) (paths []store.Path, seq uint64, err
 	}
 	switch {
 	case q.Session != "":
-		var id store.SessionID
-		id, err = versions.Session(pl.Store, q.Session)
-		if err == nil {
-			seq, err = pl.Store.SessionStart(id)
-		}
+		seq, err = versions.SessionStart(pl.Store, q.Session)
 	case q.At.Seq > 0:
 		seq, err = versions.Moment(pl.Store, q.At.Seq)
 	case !q.At.At.IsZero():

@@ -37,6 +37,19 @@ func Session(st *store.Store, name string) (store.SessionID, error) {
 	return id, err
 }
 
+// SessionStart returns the number of the newest version before a session began. For name see Session.
+func SessionStart(st *store.Store, name string) (uint64, error) {
+	id, err := Session(st, name)
+	if err != nil {
+		return 0, err
+	}
+	seq, err := st.SessionStart(id)
+	if errors.Is(err, store.ErrNotFound) {
+		err = wire.Errorf(wire.ErrNotFound, "cachebro log shows the sessions", "session %q has changed nothing", string(id))
+	}
+	return seq, err
+}
+
 // newestOf returns the newest version of a session, 0 if it has none.
 func newestOf(st *store.Store, id store.SessionID) (uint64, error) {
 	if id == "" {
