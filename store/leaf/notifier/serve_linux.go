@@ -106,8 +106,11 @@ func Serve(fd, stop int, buf []byte, see func(*Notice)) (ended bool) {
 		case inBurst && time.Since(began) < burstPause:
 			ready, err = pollBurst(pfd)
 		default:
-			shown.await()
-			ready, err = unix.Poll(pfd, 0)
+			wait := 0
+			if shown.await() != nil {
+				wait = -1 // until a call has arrived, as without the poller
+			}
+			ready, err = unix.Poll(pfd, wait)
 		}
 		switch {
 		case err == unix.EINTR || err == nil && ready == 0:
@@ -193,14 +196,20 @@ func arrivalsOf(fd, stop int) *arrivals {
 	return &arrivals{f, conn, epoll, fd}
 }
 
-// await returns when a call has arrived or the last process has ended.
-func (a *arrivals) await() {
-	_ = unix.EpollCtl(a.epoll, unix.EPOLL_CTL_MOD, a.listener, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT})
-	_ = a.conn.Read(func(fd uintptr) bool {
+// await returns when a call has arrived or the last process has ended, or with an error.
+func (a *arrivals) await() error {
+	err := unix.EpollCtl(a.epoll, unix.EPOLL_CTL_MOD, a.listener, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT})
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = a.conn.Read(func(fd uintptr) bool {
 		var arrived [1]unix.EpollEvent
-		n, err := unix.EpollWait(int(fd), arrived[:], 0)
-		return n > 0 || err != nil && err != unix.EINTR
+		var n int
+		n, failed = unix.EpollWait(int(fd), arrived[:], 0)
+		return n > 0 || failed != nil
 	})
+	return errors.Join(err, failed)
 }
 
 // NoProcessLeft reports whether no process is left under a filter.
