@@ -178,7 +178,7 @@ func (n *inode) childPath(name string) string {
 }
 
 // Open implements File with a new read-only descriptor of the source file.
-func (n *inode) Open() (*os.File, error) {
+func (n *inode) Open() (int, error) {
 	// Our own reads must not change the access time.
 	fd, err := n.fs.openInode(n, unix.O_RDONLY|sys.NoAtime)
 	if err == unix.EPERM { // only the owner may read without changing the access time
@@ -192,9 +192,9 @@ func (n *inode) Open() (*os.File, error) {
 		}
 	}
 	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: n.LastPath(), Err: err}
+		return -1, &os.PathError{Op: "open", Path: n.LastPath(), Err: err}
 	}
-	return os.NewFile(uintptr(fd), n.LastPath()), nil
+	return fd, nil
 }
 
 func (n *inode) Stat() (event.Stat, error) {

@@ -137,9 +137,10 @@ type File interface {
 	// NamesSeen returns how many names have become known so far. As long as the number stays the
 	// same, no new name has become known. The number is 0 if names are not counted.
 	NamesSeen() uint32
-	// Open opens the file on the source read-only, never through the mountpoint. It works even for
-	// a file without a name while a handle is open. It returns ESTALE if the inode cannot be found.
-	Open() (*os.File, error)
+	// Open opens the file on the source read-only, never through the mountpoint, and returns a
+	// descriptor. It works even for a file without a name while a handle is open. It returns ESTALE
+	// if the inode cannot be found.
+	Open() (fd int, err error)
 	// Stat returns the current attributes from the source.
 	Stat() (event.Stat, error)
 	// At calls fn with a path that leads to this inode in the source, whatever names the inode has.

@@ -38,10 +38,11 @@ func (r *recorder) add(format string, args ...any) {
 
 // content returns the content of a file, read through File.Open.
 func content(f File) string {
-	h, err := f.Open()
+	fd, err := f.Open()
 	if err != nil {
 		return "!" + err.Error()
 	}
+	h := os.NewFile(uintptr(fd), f.Path())
 	defer h.Close()
 	b, err := io.ReadAll(io.NewSectionReader(h, 0, 1<<20))
 	if err != nil {

@@ -104,7 +104,7 @@ func (c *Capture) keepBaseline(f fusefs.File, p string, class ignore.Class) {
 }
 
 func asFound(f fusefs.File, p string, st event.Stat, class ignore.Class) *spool.Record {
-	return &spool.Record{Kind: spool.KindVersion, Op: event.OpBaseline, Class: class, Path: p, Node: f.ID(), Stat: withXattrs(f, st), Time: time.Now().UnixNano()}
+	return &spool.Record{Kind: spool.KindVersion, Op: event.OpBaseline, Class: class, Path: p, Node: f.ID(), Stat: st, Time: time.Now().UnixNano()}
 }
 
 // Found records the state of a name that no scan has recorded, such as an ignored name or the root.
@@ -129,7 +129,7 @@ func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
 		}
 		return
 	}
-	r := asFound(f, name, st, class)
+	r := asFound(f, name, withXattrs(f, st), class)
 	r.Target = target
 	unsaved := several && mark.Load()&markSafe == 0 // the file may be empty only because it is being written under another name
 	if isRegular(st) && (st.Size > 0 || unsaved) {
@@ -150,7 +150,7 @@ func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
 // file's content is saved, but perhaps only under a name that was removed earlier.
 func (c *Capture) knownByOtherName(f fusefs.File, p string) {
 	if st, err := f.Stat(); err == nil && isRegular(st) && st.Nlink < 2 { // a file with several names is recorded by Found
-		r := asFound(f, p, st, ignore.Ignored)
+		r := asFound(f, p, withXattrs(f, st), ignore.Ignored)
 		r.Reason = spool.NotRead
 		c.append(r)
 	}
@@ -194,7 +194,7 @@ func (c *Capture) save(ch fusefs.Change, quit *canceller, p string, st event.Sta
 		limit = c.opt.MaxIgnored
 	}
 	if st.Size > limit {
-		r.TooLarge = true
+		r.TooLarge, r.Stat = true, withXattrs(ch.File, st)
 		c.append(r)
 		return
 	}
@@ -209,24 +209,11 @@ func (c *Capture) save(ch fusefs.Change, quit *canceller, p string, st event.Sta
 		r.Reason = c.fullReason()
 	}
 	if r.Reason != "" {
+		r.Stat = withXattrs(ch.File, st)
 		c.append(r)
 		c.gap(p, r.Seq, r.Reason)
 		return
 	}
-	r.HasContent = true
-	if st.Size == 0 {
-		if c.append(r, &spool.Record{Kind: spool.KindContent, Time: r.Time}) {
-			ch.File.Mark().Or(marksOf(r) & markKnown)
-		} else {
-			c.gap(p, 0, c.fullReason())
-		}
-		return
-	}
-	if !c.append(r) {
-		c.gap(p, 0, c.fullReason())
-		return
-	}
-	j := &job{f: ch.File, rec: r, done: make(chan struct{})}
-	c.enqueue(j, st.Size <= inlineSize) // await copies small content itself
-	c.await(j, quit, vanishes)
+	c.version(ch.File, r, fusefs.Caller{}, true, st.Size <= inlineSize)
+	c.settle(ch.File, quit, vanishes) // copies small content on this thread
 }

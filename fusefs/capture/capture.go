@@ -52,7 +52,7 @@ func New(o Options) *Capture {
 	s := newSink(o)
 	c := &Capture{sink: s, scans: scans{sink: s}, copies: newCopies(s), git: newGitKeeper(o.Git), procs: map[procKey]spooledProcess{}, readings: map[uint32]*reading{}, lines: newLines()}
 	c.comm, _ = procfs.Comm(os.Getpid())
-	c.scans.running.Store(true)
+	c.scans.running.Store(!o.AtOnce) // otherwise a new file is first reported with its version
 	c.append(&spool.Record{Kind: spool.KindMount, Time: time.Now().UnixNano(), Mountpoint: o.Mountpoint, Source: o.Source, Version: o.Version})
 	c.copies.start()
 	c.ticker.Go(c.tick)
@@ -161,11 +161,11 @@ func (c *Capture) Closed(e fusefs.Closed) {
 		return
 	}
 	by := writerOf(e)
-	r := &spool.Record{Kind: spool.KindVersion, Op: e.Op, Class: class, Path: p, Node: e.File.ID(), Stat: withXattrs(e.File, e.Stat), Time: e.Time.UnixNano(), Idle: e.Idle}
+	r := &spool.Record{Kind: spool.KindVersion, Op: e.Op, Class: class, Path: p, Node: e.File.ID(), Stat: e.Stat, Time: e.Time.UnixNano(), Idle: e.Idle}
 	if class == ignore.Tracked && mark.Load()&markKnown != 0 && e.TailFrom >= fusefs.TailMin && e.Stat.Nlink < 2 && e.TailFrom <= e.Stat.Size {
 		r.TailFrom = e.TailFrom
 	}
-	c.version(e.File, r, by, keep, (e.Held || c.opt.AtOnce) && e.Stat.Size <= inlineSize)
+	c.version(e.File, r, by, keep, e.Held && e.Stat.Size <= inlineSize)
 	if p == "" {
 		c.settle(e.File, &canceller{ch: c.stop}, true) // the file's last descriptor may be about to be closed
 	}
@@ -176,25 +176,18 @@ func (c *Capture) Closed(e fusefs.Closed) {
 	}
 }
 
-// version appends the record of a version of f, and queues its content if keep is set. If soon is
-// set, no worker is woken yet; see Released.
+// version appends the record of a version of f with the file's extended attributes, and queues its
+// content if keep is set. If soon is set, no worker is woken yet; see Released.
 func (c *Capture) version(f fusefs.File, r *spool.Record, by fusefs.Caller, keep, soon bool) {
 	mark := f.Mark()
 	keep = keep && r.Stat.Mode&modeType == modeReg
 	if keep && r.Stat.Size > c.opt.MaxFile {
 		r.TooLarge, keep, r.TailFrom = true, false, 0
 	}
-	if keep && r.Stat.Size == 0 { // an empty file needs no copy
-		r.HasContent = true
-		c.settle(f, &canceller{}, false) // so that the node's previous version comes first
-		if !c.appendBy(by, r, &spool.Record{Kind: spool.KindContent, Time: r.Time}) {
-			mark.And(^(markSafe | markKnown))
-			c.gap(r.Path, 0, c.fullReason())
-			return
-		}
-		mark.Or(marksOf(r))
+	if keep && c.appendWhole(f, r, by) {
 		return
 	}
+	r.Stat = withXattrs(f, r.Stat)
 	if keep && !c.admit() {
 		if c.appendBy(by, r) {
 			c.gap(r.Path, r.Seq, c.fullReason())
@@ -297,7 +290,7 @@ func (c *Capture) Outside(f fusefs.File, before, after event.Stat) {
 		c.gap(p, 0, "changed outside the mount before its content was captured")
 	}
 	f.Mark().And(^(markSafe | markKnown | markBare))
-	c.version(f, &spool.Record{Kind: spool.KindVersion, Op: event.OpOutside, Class: class, Path: p, Node: f.ID(), Stat: withXattrs(f, after), Time: time.Now().UnixNano()}, fusefs.Caller{}, keep, false)
+	c.version(f, &spool.Record{Kind: spool.KindVersion, Op: event.OpOutside, Class: class, Path: p, Node: f.ID(), Stat: after, Time: time.Now().UnixNano()}, fusefs.Caller{}, keep, false)
 }
 
 // Synced returns when the content of f is durable in the spool. It also sets markSynced, so that

@@ -480,7 +480,7 @@ func (c *copies) pin(j *job) bool {
 	if !try {
 		return false
 	}
-	fd, err := j.f.Open()
+	fd, err := openFile(j.f)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err == nil && j.fd == nil && j.state == queued {

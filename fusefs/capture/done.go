@@ -2,7 +2,6 @@ package capture
 
 import (
 	"errors"
-	"os"
 	"syscall"
 	"time"
 
@@ -299,7 +298,7 @@ func (c *Capture) swapped(e fusefs.Event, p string, class ignore.Class, before, 
 		c.opt.Logger.Debug("exchanged", "path", p, "err", err)
 		return
 	}
-	r = &spool.Record{Kind: spool.KindVersion, Op: event.OpCreate, Class: class, Path: p, Target: target, Node: after.ID(), Stat: withXattrs(after, is), Time: e.Time.UnixNano()}
+	r = &spool.Record{Kind: spool.KindVersion, Op: event.OpCreate, Class: class, Path: p, Target: target, Node: after.ID(), Stat: is, Time: e.Time.UnixNano()}
 	switch {
 	case isDir(is):
 		r.Op = event.OpMkdir
@@ -308,6 +307,7 @@ func (c *Capture) swapped(e fusefs.Event, p string, class ignore.Class, before, 
 		c.version(after, r, e.Caller, class == ignore.Tracked, false)
 		return
 	}
+	r.Stat = withXattrs(after, is)
 	c.appendBy(e.Caller, r)
 }
 
@@ -318,7 +318,7 @@ func (c *Capture) versionUnderNewName(f fusefs.File, p string, e fusefs.Event) {
 		return
 	}
 	c.version(f, &spool.Record{Kind: spool.KindVersion, Op: event.OpWrite, Class: ignore.Tracked, Path: p,
-		Node: f.ID(), Stat: withXattrs(f, st), Time: e.Time.UnixNano()}, e.Caller, true, false)
+		Node: f.ID(), Stat: st, Time: e.Time.UnixNano()}, e.Caller, true, false)
 }
 
 // discardedDir counts the files that were removed with an excluded directory. If the directory is
@@ -420,26 +420,14 @@ func (c *Capture) Beside(by fusefs.Caller, op event.Op, p, newPath string, st ev
 	c.appendBy(by, &spool.Record{Kind: spool.KindBeside, Op: op, Class: class, Path: p, Path2: newPath, Stat: st, Time: time.Now().UnixNano()})
 }
 
-// attributes reads the extended attributes of f for a version. markBare records that a file has
-// none.
-func attributes(f fusefs.File) string {
-	if f == nil {
-		return ""
-	}
+// attributes returns the extended attributes of f as a version contains them, or "" if read fails.
+// markBare records that a file has none.
+func attributes(f fusefs.File, read func() (attrs.Set, error)) string {
 	mark := f.Mark()
 	if mark.Load()&markBare != 0 {
 		return string(attrs.None)
 	}
-	var set attrs.Set
-	err := f.At(func(path string) error { set = attrs.Read(path); return nil })
-	if errors.Is(err, syscall.ENOTSUP) {
-		var file *os.File
-		file, err = f.Open()
-		if err == nil {
-			set = attrs.ReadFD(int(file.Fd()))
-			file.Close()
-		}
-	}
+	set, err := read()
 	if err != nil {
 		return ""
 	}
@@ -449,9 +437,24 @@ func attributes(f fusefs.File) string {
 	return string(set)
 }
 
+// readAttributes reads the extended attributes of f.
+func readAttributes(f fusefs.File) (set attrs.Set, err error) {
+	err = f.At(func(path string) error { set = attrs.Read(path); return nil })
+	if errors.Is(err, syscall.ENOTSUP) {
+		var fd int
+		fd, err = f.Open()
+		if err == nil {
+			set = attrs.ReadFD(fd)
+			syscall.Close(fd)
+		}
+	}
+	return set, err
+}
+
+// withXattrs returns st with the extended attributes of f, unless st has them already.
 func withXattrs(f fusefs.File, st event.Stat) event.Stat {
-	if st.Mode&modeType != modeLink {
-		st.Attrs = attributes(f)
+	if f != nil && st.Attrs == "" && st.Mode&modeType != modeLink {
+		st.Attrs = attributes(f, func() (attrs.Set, error) { return readAttributes(f) })
 	}
 	return st
 }

@@ -71,16 +71,16 @@ func (f *file) Paths(int) []string {
 
 func (f *file) Mark() *atomic.Uint32 { return &f.mark }
 
-func (f *file) Open() (*os.File, error) {
+func (f *file) Open() (int, error) {
 	if f.h.slow.Load() > 0 {
 		time.Sleep(time.Duration(f.h.slow.Load()))
 	}
 	f.names.RLock()
 	defer f.names.RUnlock()
 	if p := f.Path(); p != "" {
-		return os.Open(filepath.Join(f.h.root, p))
+		return syscall.Open(filepath.Join(f.h.root, p), syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	}
-	return nil, syscall.ESTALE
+	return -1, syscall.ESTALE
 }
 
 func (f *file) At(fn func(string) error) error {
@@ -88,8 +88,8 @@ func (f *file) At(fn func(string) error) error {
 	if err != nil {
 		return err
 	}
-	defer fd.Close()
-	return fn(fmt.Sprintf("/proc/self/fd/%d", fd.Fd()))
+	defer syscall.Close(fd)
+	return fn(fmt.Sprintf("/proc/self/fd/%d", fd))
 }
 
 func (f *file) Stat() (event.Stat, error) {

@@ -162,7 +162,7 @@ func (c *Capture) gitSavePresent(ch fusefs.Change, r *spool.Record, vanishes boo
 }
 
 func gitRead(f fusefs.File, size int64) ([]byte, error) {
-	in, err := f.Open()
+	in, err := openFile(f)
 	if err != nil {
 		return nil, err
 	}
@@ -218,7 +218,7 @@ func (c *Capture) gitKeep(f fusefs.File, name string, size int64) error {
 }
 
 func gitCopy(f fusefs.File, to string) error {
-	in, err := f.Open()
+	in, err := openFile(f)
 	if err != nil {
 		return err
 	}

@@ -33,10 +33,10 @@ type stuck struct {
 func (s *stuck) ID() uint64           { return s.id }
 func (s *stuck) Path() string         { return "" }
 func (s *stuck) Mark() *atomic.Uint32 { return &s.mark }
-func (s *stuck) Open() (*os.File, error) {
+func (s *stuck) Open() (int, error) {
 	s.entered <- struct{}{}
 	<-s.release
-	return nil, errors.New("stuck")
+	return -1, errors.New("stuck")
 }
 
 // hangWorkers blocks all workers of a Capture until the returned function is called.

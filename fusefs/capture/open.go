@@ -6,6 +6,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"cachebro/fusefs"
 )
 
 // openRoot opens the source again and returns it as an os.Root, or nil if dir is nil.
@@ -22,12 +24,21 @@ func openRoot(dir *os.File) *os.Root {
 	return root
 }
 
+// openFile opens a file for reading.
+func openFile(f fusefs.File) (*os.File, error) {
+	fd, err := f.Open()
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), f.Path()), nil
+}
+
 // open opens the file of a job. Workers do not hold the inode's lock, so open retries while a name
 // is changing. If the overlay has ended or has forgotten the inode, open looks for the file in the
 // source.
 func (c *copies) open(j *job) (*os.File, error) {
 	for try := 0; ; try++ {
-		fd, err := j.f.Open()
+		fd, err := openFile(j.f)
 		if err == nil {
 			return fd, nil
 		}

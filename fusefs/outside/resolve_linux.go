@@ -169,13 +169,12 @@ func (r *resolver) resolveIn(prefix, dir, base string) (spot, bool) {
 	if r.last.named == prefix+dir {
 		return spotAt(unix.AT_FDCWD, r.last.real, base)
 	}
-	fd, err := unix.Open(prefix+dir, unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY, 0)
-	if err != nil {
+	fd, real, ok := openDir(prefix + dir)
+	if !ok {
 		return spot{}, false
 	}
 	defer unix.Close(fd)
-	real, ok := pathOf(fd)
-	if !ok || r.notRecorded(fd, real) {
+	if r.notRecorded(fd, real) {
 		return spot{}, false
 	}
 	if prefix != "" { // record the file only if the path leads to the same directory for us too
@@ -187,6 +186,24 @@ func (r *resolver) resolveIn(prefix, dir, base string) (spot, bool) {
 	}
 	r.last = resolvedDir{prefix + dir, real}
 	return spotAt(fd, real, base)
+}
+
+// openDir opens a directory and returns its path without symbolic links.
+func openDir(path string) (fd int, real string, ok bool) {
+	const flags = unix.O_PATH | unix.O_CLOEXEC | unix.O_DIRECTORY
+	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: flags, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	if err == nil {
+		return fd, filepath.Clean(path), true
+	}
+	fd, err = unix.Open(path, flags, 0)
+	if err != nil {
+		return -1, "", false
+	}
+	real, ok = pathOf(fd)
+	if !ok {
+		unix.Close(fd)
+	}
+	return fd, real, ok
 }
 
 // spotAt returns the spot of a name in the directory at the path real. fd is that directory, or

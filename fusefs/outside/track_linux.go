@@ -198,7 +198,10 @@ func (f *file) addName(rel string) {
 // otherName returns a name other than skip that leads to the file, or "" if none is known.
 func (f *file) otherName(skip string) string {
 	for _, p := range f.Paths(0) {
-		if st, ok := lstat(f.track.abs(p)); ok && p != skip && event.InodeOf(st) == f.inode {
+		if p == skip {
+			continue
+		}
+		if st, ok := lstat(f.track.abs(p)); ok && event.InodeOf(st) == f.inode {
 			return p
 		}
 	}
@@ -259,13 +262,7 @@ func (f *file) open(flags int) (int, error) {
 	return -1, &os.PathError{Op: "open", Path: f.Path(), Err: err}
 }
 
-func (f *file) Open() (*os.File, error) {
-	fd, err := f.open(unix.O_RDONLY)
-	if err != nil {
-		return nil, err
-	}
-	return os.NewFile(uintptr(fd), f.Path()), nil
-}
+func (f *file) Open() (int, error) { return f.open(unix.O_RDONLY) }
 
 func (f *file) Stat() (event.Stat, error) {
 	for _, p := range f.candidates() {

@@ -164,9 +164,10 @@ func (p *project) closed(op event.Op, name string, text []byte, edit func(*spool
 	if edit != nil {
 		edit(r)
 	}
-	if err := c.Commit(0, r); err != nil {
+	if _, err := p.writer().Append(r, c.Record(0)); err != nil {
 		p.t.Fatal(err)
 	}
+	c.Keep()
 }
 
 // through writes a file in the source and spools the record that the overlay would have made.

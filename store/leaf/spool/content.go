@@ -24,8 +24,8 @@ type contentFile struct {
 	dirty atomic.Bool
 }
 
-// Content is a content that is being written into the spool. Write calls must be followed by Commit
-// or Abort. It belongs to one goroutine.
+// Content is a content that is being written into the spool. Write calls must be followed by Commit,
+// Keep or Abort. It belongs to one goroutine.
 type Content struct {
 	w   *Writer
 	cf  *contentFile
@@ -98,24 +98,29 @@ func (c *Content) Write(p []byte) (int, error) {
 // Len returns the number of bytes written so far.
 func (c *Content) Len() int64 { return c.n }
 
-// Commit appends recs and then the KindContent record, in one write. The content belongs to version
-// seq or, if seq is 0, to the last of recs. After an error nothing was appended and the content is
-// discarded.
-func (c *Content) Commit(seq uint64, recs ...*Record) error {
-	rec := &Record{Kind: KindContent, For: seq, File: c.cf.n, Off: c.off, Len: c.n, Sum: c.sum}
-	if len(recs) > 0 {
-		rec.Time = recs[len(recs)-1].Time
-	}
+// Record returns the KindContent record of the content, which belongs to version seq or, if seq is
+// 0, to the record before it in the same Append. The caller appends the record and then calls Keep.
+func (c *Content) Record(seq uint64) *Record {
 	c.cf.dirty.Store(true)
-	// Copy the slice, because append could write into the caller's array.
-	if _, err := c.w.Append(append(recs[:len(recs):len(recs)], rec)...); err != nil {
+	return &Record{Kind: KindContent, For: seq, File: c.cf.n, Off: c.off, Len: c.n, Sum: c.sum}
+}
+
+// Commit appends the KindContent record of version seq. After an error nothing was appended and the
+// content is discarded.
+func (c *Content) Commit(seq uint64) error {
+	if _, err := c.w.Append(c.Record(seq)); err != nil {
 		c.Abort()
 		return err
 	}
+	c.Keep()
+	return nil
+}
+
+// Keep ends the content after its record was appended.
+func (c *Content) Keep() {
 	c.cf.off += c.n
 	c.w.size.Add(c.n)
 	c.give()
-	return nil
 }
 
 // Abort discards the content. Its bytes will be overwritten.
