@@ -189,13 +189,13 @@ func (s *Service) Page(f store.Filter, q wire.ActionsQuery) (wire.Actions, error
 	narrowed := q.Lost || q.Together || q.Author != "" || len(q.Ops) > 0
 	ofOne := f.Session != "" || f.Prompt != "" || q.ToolCall != ""
 	if !narrowed && !ofOne {
-		err = s.aside(&out, f, q)
+		err = s.addGapsAndNotices(&out, f, q)
 	}
 	return out, err
 }
 
-// aside adds the gaps and notices that fall between the actions of a page.
-func (s *Service) aside(out *wire.Actions, f store.Filter, q wire.ActionsQuery) error {
+// addGapsAndNotices adds the gaps and notices that fall between the actions of a page.
+func (s *Service) addGapsAndNotices(out *wire.Actions, f store.Filter, q wire.ActionsQuery) error {
 	from, to, ok := during(out, q)
 	if !ok {
 		return nil

@@ -151,7 +151,7 @@ func (s *Service) walk(w *describer, v *store.View, f store.Filter, q wire.Actio
 		}
 		g.versions = append(g.versions, o)
 		if !q.Together && o.Op != store.OpMoved {
-			writers[o.Path] = w.meanwhile(writers[o.Path], writer{key, o, jb})
+			writers[o.Path] = w.noteOtherWriters(writers[o.Path], writer{key, o, jb})
 		}
 		total++
 		return true
@@ -195,8 +195,8 @@ type writer struct {
 	job job
 }
 
-// meanwhile records in w.also who changed a path between two versions of the same action.
-func (w *describer) meanwhile(before []writer, now writer) []writer {
+// noteOtherWriters records in w.also who changed a path between two versions of the same action.
+func (w *describer) noteOtherWriters(before []writer, now writer) []writer {
 	if n := len(before); n > 0 && before[n-1].key == now.key {
 		return before
 	}

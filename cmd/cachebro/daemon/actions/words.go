@@ -81,7 +81,7 @@ func (w *describer) attributedTo(v store.Version) store.Version {
 		switch made.Op {
 		case store.OpWrite, store.OpTruncate, store.OpChmod:
 		case store.OpCreate, store.OpMkdir:
-			if w.startedBy(made.Actor, v.Actor) && (v.Op == store.OpUnlink || w.heldNothing(made, v)) {
+			if w.startedBy(made.Actor, v.Actor) && (v.Op == store.OpUnlink || w.wasAlwaysEmpty(made, v)) {
 				return made
 			}
 			return v
@@ -92,9 +92,9 @@ func (w *describer) attributedTo(v store.Version) store.Version {
 	return v
 }
 
-// heldNothing reports whether a directory contained only empty files and directories between
+// wasAlwaysEmpty reports whether a directory contained only empty files and directories between
 // two versions of it.
-func (w *describer) heldNothing(made, removed store.Version) bool {
+func (w *describer) wasAlwaysEmpty(made, removed store.Version) bool {
 	nothing := true
 	err := w.s.store.View(func(view *store.View) error {
 		f := store.Filter{Path: made.Path, After: made.Seq, Before: removed.Seq, Oldest: true}

@@ -89,7 +89,7 @@ func (an *Answers) request(ctx context.Context, r *wire.Request, q wire.ResultsR
 	if q.Shared {
 		var err error
 		cache = an.shared
-		call.Args, err = an.amongTrees(ctx, q.Args)
+		call.Args, err = an.withTreeDigest(ctx, q.Args)
 		if cache == nil || err != nil {
 			return wire.ResultsAnswer{}, nil, err
 		}
@@ -106,10 +106,10 @@ func (an *Answers) request(ctx context.Context, r *wire.Request, q wire.ResultsR
 	return nil, nil, wire.Errorf(wire.ErrBadRequest, "get, put, clear", "unknown request %q", q.Do)
 }
 
-// amongTrees adds a digest of the tracked files to a call's arguments, so that machines with
+// withTreeDigest adds a digest of the tracked files to a call's arguments, so that machines with
 // different files do not overwrite each other's answers. The digest may be out of date and does not
 // cover ignored files, so it does not prove that an answer is valid. The client decides that.
-func (an *Answers) amongTrees(ctx context.Context, args json.RawMessage) (any, error) {
+func (an *Answers) withTreeDigest(ctx context.Context, args json.RawMessage) (any, error) {
 	if an.shared == nil {
 		return nil, nil
 	}

@@ -142,7 +142,7 @@ func covers(patterns []string, p string) bool {
 // summaryLocked returns one line about a node.
 func (g *Graph) summaryLocked(id, kind string) string {
 	if n := g.manifestNodeLocked(id, kind); n.Summary != "" {
-		return sentenceOr(n.Summary)
+		return oneLine(n.Summary)
 	}
 	switch kind {
 	case KindFile:
@@ -168,7 +168,7 @@ func (g *Graph) summaryLocked(id, kind string) string {
 	return ""
 }
 
-func sentenceOr(s string) string { return strings.Join(strings.Fields(s), " ") }
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // Edge leads from a node to a neighbour.
 type Edge struct {

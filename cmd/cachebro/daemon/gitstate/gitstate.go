@@ -297,10 +297,10 @@ func (s *Service) Between(ctx context.Context, from, to time.Time) ([]wire.GitOp
 	return out, nil
 }
 
-// errNone ends a scan early. It is not a failure.
-var errNone = errors.New("enough")
+// errStopScan ends a scan early. It is not a failure.
+var errStopScan = errors.New("enough")
 
 // none reports whether nothing is recorded for any repository, which is the usual case.
 func (s *Service) none() bool {
-	return s.kv.Scan("r/", func(string, []byte) error { return errNone }) == nil
+	return s.kv.Scan("r/", func(string, []byte) error { return errStopScan }) == nil
 }

@@ -263,7 +263,7 @@ func (s *Service) Plan(ctx context.Context, sel Selection) (wire.GitPlan, error)
 			changes = append(changes, c)
 		}
 	}
-	h.elsewhere(changes, has)
+	h.markMovedAway(changes, has)
 	h.leaveWorktrees(changes)
 	if at := onwire.Time(since - int64(time.Second)); out.Since.IsZero() || at.Before(out.Since) {
 		out.Since = at
@@ -341,9 +341,9 @@ func (h *history) othersMade(c *change, has map[*row]bool) bool {
 	return c.before.kind == absent && c.now.kind == dir && !has[chain[len(chain)-1]]
 }
 
-// elsewhere finds git directories that were moved away, and makes every change in them a conflict.
-// Restoring only a few files at the old path would leave a broken repository.
-func (h *history) elsewhere(changes []*change, has map[*row]bool) {
+// markMovedAway finds git directories that were moved away, and makes every change in them a
+// conflict. Restoring only a few files at the old path would leave a broken repository.
+func (h *history) markMovedAway(changes []*change, has map[*row]bool) {
 	why := map[string]string{}
 	for _, c := range changes {
 		if _, ok := why[c.dir]; ok || c.rest == "" && c.before.kind != moved {

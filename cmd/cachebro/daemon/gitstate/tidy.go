@@ -124,12 +124,12 @@ func (s *Service) forget(before time.Time) error {
 	end := fmt.Sprintf("r/%08x/", before.UnixNano()/day)
 	err := s.kv.Scan("r/", func(k string, _ []byte) error {
 		if k >= end || len(gone) >= 5000 {
-			return errNone
+			return errStopScan
 		}
 		gone[k] = nil
 		return nil
 	})
-	if err != nil && !errors.Is(err, errNone) {
+	if err != nil && !errors.Is(err, errStopScan) {
 		return err
 	}
 	return s.kv.SetAll(gone)

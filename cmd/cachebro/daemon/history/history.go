@@ -59,7 +59,7 @@ func (h *History) log(ctx context.Context, r *wire.Request, q wire.LogQuery) (an
 		}
 	}
 	if !q.Lost && session == "" && len(ops) == 0 {
-		err = h.addLines(&a, p, q, vs)
+		err = h.addGapsAndNotices(&a, p, q, vs)
 	}
 	return a, nil, err
 }
@@ -84,8 +84,8 @@ func (h *History) numbers(p store.Path, vs []store.Version) map[uint64]int {
 	return out
 }
 
-// addLines adds the gaps and notices between the page's versions.
-func (h *History) addLines(a *wire.LogAnswer, p store.Path, q wire.LogQuery, vs []store.Version) error {
+// addGapsAndNotices adds the gaps and notices between the page's versions.
+func (h *History) addGapsAndNotices(a *wire.LogAnswer, p store.Path, q wire.LogQuery, vs []store.Version) error {
 	from, to := q.Since, q.Until
 	if len(vs) > 0 {
 		first, last := vs[0].When(), vs[len(vs)-1].When()

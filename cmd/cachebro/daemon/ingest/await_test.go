@@ -56,7 +56,7 @@ func TestAwait(t *testing.T) {
 // A moved directory becomes many versions, so the batch has to end before it is too large.
 func TestBatchOfMoves(t *testing.T) {
 	const dir = 0o040755
-	g := &Ingester{move: unknownMove}
+	g := &Ingester{versionsPerDirRename: unknownMove}
 	var b batch
 	n := 0
 	for ; b.expected < batchVersions; n++ {

@@ -70,9 +70,9 @@ func (s *burst) end() {
 	}
 }
 
-// lull pauses after a batch of changes to git's own files, so that the next batch is larger. The
-// batch may also contain records of processes.
-func (g *Ingester) lull(ctx context.Context, b batch) {
+// pauseAfterGit pauses after a batch of changes to git's own files, so that the next batch is
+// larger. The batch may also contain records of processes.
+func (g *Ingester) pauseAfterGit(ctx context.Context, b batch) {
 	git := false
 	for _, j := range b.items {
 		switch j.Record.Kind {
@@ -95,9 +95,9 @@ func (g *Ingester) lull(ctx context.Context, b batch) {
 	}
 }
 
-// pause waits until the burst or burstPause is over. It does not wait if a caller is waiting for the
-// spool to be ingested, or began to wait for that less than burstPause ago.
-func (g *Ingester) pause(ctx context.Context) {
+// pauseInBurst waits until the burst or burstPause is over. It does not wait if a caller is waiting
+// for the spool to be ingested, or began to wait for that less than burstPause ago.
+func (g *Ingester) pauseInBurst(ctx context.Context) {
 	if asked := g.lastWaiter.Load(); g.burst.release == nil || g.pos.Load().Before(g.burst.resumeAt) || asked != nil && time.Since(*asked) < burstPause {
 		return
 	}

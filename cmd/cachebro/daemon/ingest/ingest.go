@@ -75,14 +75,14 @@ type Ingester struct {
 	// moved is closed and replaced whenever pos has moved.
 	moved atomic.Pointer[chan struct{}]
 
-	dirty     dirtyTable
-	bypasses  []Bypass         // records of changes that bypassed the mount, in this batch
-	processes attribution.Rows // of the batch, to be stored before the batch is applied
-	late      map[uint64]lateContent
-	unsynced  int64
-	syncedAt  time.Time
-	burst     burst
-	move      int // number of versions that a rename of a directory made recently
+	dirty                dirtyTable
+	bypasses             []Bypass         // records of changes that bypassed the mount, in this batch
+	processes            attribution.Rows // of the batch, to be stored before the batch is applied
+	late                 map[uint64]lateContent
+	unsynced             int64
+	syncedAt             time.Time
+	burst                burst
+	versionsPerDirRename int // number of versions that a rename of a directory made recently
 
 	pace atomic.Int64 // ns per record, of the latest records
 }
@@ -126,7 +126,7 @@ type GitFollower interface {
 
 // Open opens the spool in dir, at the store's checkpoint.
 func Open(dir string, st *store.Store, src *source.Source, att *attribution.Attribution, log *slog.Logger, o Followers) (*Ingester, error) {
-	g := &Ingester{store: st, source: src, attribution: att, log: log, o: o, checkpoint: st.Checkpoint(), late: map[uint64]lateContent{}, mounts: 1, move: unknownMove, syncedAt: time.Now()}
+	g := &Ingester{store: st, source: src, attribution: att, log: log, o: o, checkpoint: st.Checkpoint(), late: map[uint64]lateContent{}, mounts: 1, versionsPerDirRename: unknownMove, syncedAt: time.Now()}
 	pos, seq := decodeCheckpoint(g.checkpoint)
 	r, err := spool.OpenReader(dir, pos)
 	if err != nil {
@@ -235,8 +235,8 @@ func (g *Ingester) Run(ctx context.Context) {
 			if !g.ingestBatch(ctx, b) {
 				return
 			}
-			g.lull(ctx, b)
-			g.pause(ctx)
+			g.pauseAfterGit(ctx, b)
+			g.pauseInBurst(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
 			var c *spool.CorruptError
@@ -329,7 +329,7 @@ func (g *Ingester) add(b *batch, j spool.Joined) {
 	switch r := j.Record; {
 	case r.Kind != spool.KindVersion:
 	case movesDir(r):
-		b.expected += g.move
+		b.expected += g.versionsPerDirRename
 		b.moves++
 	case r.Op == store.OpWrite || r.Op == store.OpTruncate || r.Op == store.OpChmod:
 		b.expected += int(max(r.Stat.Nlink, 1))
@@ -377,7 +377,7 @@ func (g *Ingester) ingestBatch(ctx context.Context, b batch) bool {
 	}
 	g.unsynced += b.bytes
 	if b.moves > 0 {
-		g.move = max(len(versions)/b.moves, g.move/2, 2)
+		g.versionsPerDirRename = max(len(versions)/b.moves, g.versionsPerDirRename/2, 2)
 	}
 	g.pace.Store((g.pace.Load() + int64(time.Since(began))/int64(len(b.items))) / 2)
 	g.publish(b.end, b.seq)

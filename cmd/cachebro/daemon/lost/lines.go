@@ -149,14 +149,14 @@ func counted(text []byte) counts {
 	return c
 }
 
-// wrapped is the smallest length, in bytes, of a line that is also searched for across line breaks,
-// because a formatter may have wrapped it. Shorter lines would match by accident.
-const wrapped = 12
+// minWrappedLength is the smallest length, in bytes, of a line that is also searched for across
+// line breaks, because a formatter may have wrapped it. Shorter lines would match by accident.
+const minWrappedLength = 12
 
 // has reports whether c's text contains s at least as often as before's text. It looks for whole
 // lines and, if s is long enough, for s at any position.
 func (c counts) has(s string, before counts) bool {
-	return c.lines[s] >= before.lines[s] || len(s) >= wrapped && strings.Count(c.all, s) >= strings.Count(before.all, s)
+	return c.lines[s] >= before.lines[s] || len(s) >= minWrappedLength && strings.Count(c.all, s) >= strings.Count(before.all, s)
 }
 
 // essence returns a line without the characters that formatters change.

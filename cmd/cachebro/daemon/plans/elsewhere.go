@@ -146,7 +146,7 @@ func (pl *Plans) rulesOf(tree []undo.Elsewhere) (ignored func(undo.Elsewhere) bo
 	return is, func() { m.Close(); dir.Close(); _ = os.RemoveAll(top) }, nil
 }
 
-// wanted returns the contents that the client must send along with a request for planElsewhere.
+// wanted returns the contents that the client must send along with a request for planTransfer.
 func (pl *Plans) wanted(ctx context.Context, q wire.PlanRequest) (out wire.Wanted, _ []byte, err error) {
 	t, err := pl.transfer(q, nil)
 	if err != nil {
@@ -168,8 +168,8 @@ func (pl *Plans) wanted(ctx context.Context, q wire.PlanRequest) (out wire.Wante
 	return out, nil, err
 }
 
-// planElsewhere plans how to make the changes of another tree in this project.
-func (pl *Plans) planElsewhere(ctx context.Context, q wire.PlanRequest, body []byte, planner undo.Planner) (*undo.Draft, error) {
+// planTransfer plans how to make the changes of another tree in this project.
+func (pl *Plans) planTransfer(ctx context.Context, q wire.PlanRequest, body []byte, planner undo.Planner) (*undo.Draft, error) {
 	t, err := pl.transfer(q, body)
 	if err != nil {
 		return nil, err

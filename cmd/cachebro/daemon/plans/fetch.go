@@ -64,7 +64,7 @@ func (t *contents) take(h store.Hash) ([]byte, bool) {
 	return b, ok
 }
 
-func (t *contents) forget() {
+func (t *contents) dropRead() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.read = nil
@@ -133,7 +133,7 @@ func (pl *Plans) pauseIndex(steps int) {
 	case steps >= manySteps:
 		r.release = pl.Hold()
 		r.timer = time.AfterFunc(pauseFor, func() {
-			pl.recent.forget()
+			pl.recent.dropRead()
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			if r.release != nil {

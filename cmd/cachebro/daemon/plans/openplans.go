@@ -42,7 +42,7 @@ func (pl *Plans) openPlans(ctx context.Context, _ wire.Empty) (wire.OpenPlans, [
 		begun, err := pl.hasBegun(id)
 		if err == nil && heads[i].Tree != here {
 			pl.Log.Warn("a plan that was started for another directory is not continued", "plan", id)
-			if err := pl.Store.Journal.Finish(id, []store.Conflict{{Why: elsewhere}}); err != nil {
+			if err := pl.Store.Journal.Finish(id, []store.Conflict{{Why: wrongDirectory}}); err != nil {
 				return out, nil, err
 			}
 			continue
@@ -63,7 +63,7 @@ func (pl *Plans) openPlans(ctx context.Context, _ wire.Empty) (wire.OpenPlans, [
 	return out, nil, nil
 }
 
-const elsewhere = "it was started for a different directory"
+const wrongDirectory = "it was started for a different directory"
 
 // treeHere returns the identity of the directory that plans are for. It includes the directory's
 // time of birth in nanoseconds, which a forged state directory cannot contain.
@@ -99,7 +99,7 @@ func (pl *Plans) leftOpen(ctx context.Context, id string) (store.Plan, error) {
 	case err != nil:
 		return p, err
 	case p.Tree != here:
-		return p, wire.Errorf(wire.ErrConflict, "", "plan %s: %s", id, elsewhere)
+		return p, wire.Errorf(wire.ErrConflict, "", "plan %s: %s", id, wrongDirectory)
 	case p.Finished != 0:
 		return p, wire.Errorf(wire.ErrConflict, "cachebro log", "plan %s has ended", id)
 	case pl.underWay(id):

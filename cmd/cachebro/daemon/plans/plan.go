@@ -228,7 +228,7 @@ func (pl *Plans) attributeTo(p *undo.Draft, pid int) {
 
 func (pl *Plans) makePlan(ctx context.Context, q wire.PlanRequest, body []byte, planner undo.Planner) (*undo.Draft, error) {
 	if q.Elsewhere != nil && (q.Kind == store.PlanUndo || q.Kind == store.PlanRestore) {
-		return pl.planElsewhere(ctx, q, body, planner)
+		return pl.planTransfer(ctx, q, body, planner)
 	}
 	switch q.Kind {
 	case store.PlanRevert:
@@ -603,9 +603,9 @@ func (pl *Plans) stepDone(ctx context.Context, id string, s store.Step, by store
 	case store.DoChmod:
 		c.Op = store.OpChmod
 	case store.DoMkdir:
-		c.Op, live, v = store.OpMkdir, true, pl.made(ctx, s, syscall.S_IFDIR)
+		c.Op, live, v = store.OpMkdir, true, pl.versionAfterStep(ctx, s, syscall.S_IFDIR)
 	case store.DoSymlink:
-		c.Op, live, v, c.Target = store.OpSymlink, true, pl.made(ctx, s, syscall.S_IFLNK), string(s.Target)
+		c.Op, live, v, c.Target = store.OpSymlink, true, pl.versionAfterStep(ctx, s, syscall.S_IFLNK), string(s.Target)
 	case store.DoLink: // the plan's path is the new name
 		c.Op, c.Path, c.Path2 = store.OpLink, s.To, s.Path
 		v, found, err = pl.Store.Current(s.To)
@@ -632,8 +632,8 @@ func (pl *Plans) stepDone(ctx context.Context, id string, s store.Step, by store
 	}
 }
 
-// made returns the version that a step made, for anything but a regular file.
-func (pl *Plans) made(ctx context.Context, s store.Step, kind uint32) store.Version {
+// versionAfterStep returns the version that a step made, for anything but a regular file.
+func (pl *Plans) versionAfterStep(ctx context.Context, s store.Step, kind uint32) store.Version {
 	v := store.Version{Class: pl.Source.Class(ctx, s.Path), Stat: store.Stat{Mode: kind | s.Mode&^syscall.S_IFMT, Nlink: 1}}
 	if st, err := pl.Source.Lstat(ctx, s.Path); err == nil && st.Mode&syscall.S_IFMT == kind {
 		v.Stat = st

@@ -341,10 +341,10 @@ func (rd *Reads) spend(_ context.Context, r *wire.Request, q wire.Spend) (any, [
 	return wire.SpendAnswer{Booked: true}, nil, nil
 }
 
-// keepGiven stores the contents that cachebro's own tools send before and after a write, if nothing
-// is mounted. On a mount it only stores an ignored file before the write, because the overlay saves
-// ignored files only within a budget.
-func (rd *Reads) keepGiven(ctx context.Context, r *wire.Request, q wire.Ingest) (any, []byte, error) {
+// storeForTool stores the contents that cachebro's own tools send before and after a write, if
+// nothing is mounted. On a mount it only stores an ignored file before the write, because the
+// overlay saves ignored files only within a budget.
+func (rd *Reads) storeForTool(ctx context.Context, r *wire.Request, q wire.Ingest) (any, []byte, error) {
 	p, err := rd.Paths.Clean(q.Path)
 	if err != nil {
 		return nil, nil, err

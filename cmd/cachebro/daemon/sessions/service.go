@@ -64,8 +64,8 @@ func (ss *Sessions) Handlers() map[string]wire.Handler {
 // undecided holds the newest prompt of each session until the client's transcript shows whether a
 // person typed it. The zero value is usable.
 type undecided struct {
-	mu sync.Mutex // guards the map
-	of map[store.SessionID]pending
+	mu        sync.Mutex // guards bySession
+	bySession map[store.SessionID]pending
 }
 
 // pending is an undecided prompt and the one before it.
@@ -74,26 +74,26 @@ type pending struct{ prompt, before string }
 func (u *undecided) add(id store.SessionID, prompt, before string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.of == nil {
-		u.of = map[store.SessionID]pending{}
+	if u.bySession == nil {
+		u.bySession = map[store.SessionID]pending{}
 	}
-	u.of[id] = pending{prompt, before}
+	u.bySession[id] = pending{prompt, before}
 }
 
 func (u *undecided) has(id store.SessionID, prompt string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return prompt != "" && u.of[id].prompt == prompt
+	return prompt != "" && u.bySession[id].prompt == prompt
 }
 
 // take removes an undecided prompt and returns the prompt before it.
 func (u *undecided) take(id store.SessionID, prompt string) string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	p := u.of[id]
+	p := u.bySession[id]
 	if p.prompt != prompt {
 		return ""
 	}
-	delete(u.of, id)
+	delete(u.bySession, id)
 	return p.before
 }

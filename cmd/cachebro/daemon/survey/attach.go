@@ -38,7 +38,7 @@ func (s *Survey) attachMountd(_ context.Context, r *wire.Request) (any, []byte, 
 			"the mount spools to %s, this daemon reads %s", a.Spool, wire.SpoolDir(s.State))
 	}
 	last := s.scannedFor(a.PID)
-	again, ended := s.mount.begin(a, last, s.away.Swap)
+	again, ended := s.mount.begin(a, last, s.unmountedSince.Swap)
 	if ended {
 		s.keep(keepAway, strconv.FormatBool(false))
 	}
@@ -49,7 +49,7 @@ func (s *Survey) attachMountd(_ context.Context, r *wire.Request) (any, []byte, 
 		s.keep(keepScanned, "") // nothing was reported since the unmount
 		s.Source.Unmounted()
 	} else if last != nil && !again {
-		s.baseline.trust(last.Scan)
+		s.baseline.adoptScan(last.Scan)
 	} else if !again {
 		s.baseline.request(true)
 	}

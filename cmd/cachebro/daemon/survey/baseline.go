@@ -66,8 +66,8 @@ func (b *baseline) request(again bool) {
 	}
 }
 
-// trust accepts a scan that an earlier daemon completed for the present mount.
-func (b *baseline) trust(scan wire.Baseline) {
+// adoptScan accepts a scan that an earlier daemon completed for the present mount.
+func (b *baseline) adoptScan(scan wire.Baseline) {
 	b.mu.Lock()
 	b.done, b.progress = scan.Started, scan
 	b.mu.Unlock()
@@ -165,7 +165,7 @@ func (b *baseline) scan(ctx context.Context) error {
 		return err
 	}
 	defer done()
-	s.until = b.survey.mount.away()
+	s.until = b.survey.mount.unmountedUntil()
 	if since, ok := b.survey.mount.reportsSince(); ok {
 		s.pendingSince = max(since, time.Now().Add(-recent).UnixNano())
 	}
@@ -175,7 +175,7 @@ func (b *baseline) scan(ctx context.Context) error {
 	if err := s.flush(ctx); err != nil {
 		return err
 	}
-	if err := s.again(ctx); err != nil {
+	if err := s.lookAgain(ctx); err != nil {
 		return err
 	}
 	if err := s.vanished(ctx); err != nil {
@@ -332,8 +332,8 @@ func (s *scanner) skipped(p store.Path, err error) {
 	s.b.survey.Ingest.Gap(store.Gap{Path: p, Time: time.Now().UnixNano(), Reason: "baseline: " + err.Error()})
 }
 
-// again looks once more at the paths in later.
-func (s *scanner) again(ctx context.Context) error {
+// lookAgain looks once more at the paths in later.
+func (s *scanner) lookAgain(ctx context.Context) error {
 	if len(s.later) == 0 {
 		return nil
 	}

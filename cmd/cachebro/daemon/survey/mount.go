@@ -171,8 +171,8 @@ func (m *mount) mounted() bool {
 	return ok
 }
 
-// away returns the end of the last period without a mount, 0 if that is not known.
-func (m *mount) away() int64 {
+// unmountedUntil returns the end of the last period without a mount, 0 if that is not known.
+func (m *mount) unmountedUntil() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.attached || m.attach.Unmounted {

@@ -24,10 +24,10 @@ func TestMountBeginsAndEnds(t *testing.T) {
 		t.Error("mounted before the first mount")
 	}
 	a := wire.Attach{PID: os.Getpid(), Mountpoint: "/m", Outside: true}
-	if again, ended := m.begin(a, nil, away.Swap); again || !ended || !m.mounted() || m.mountpoint() != "/m" || m.away() == 0 || away.Load() {
+	if again, ended := m.begin(a, nil, away.Swap); again || !ended || !m.mounted() || m.mountpoint() != "/m" || m.unmountedUntil() == 0 || away.Load() {
 		t.Errorf("again %v, a time without a mount ended %v", again, ended)
 	}
-	if again, ended := m.begin(a, nil, away.Swap); !again || ended || m.away() == 0 {
+	if again, ended := m.begin(a, nil, away.Swap); !again || ended || m.unmountedUntil() == 0 {
 		t.Errorf("the same mountd once more: %v, %v", again, ended)
 	}
 	if !beats(&m, wire.Heartbeat{Head: 5}) {
@@ -47,7 +47,7 @@ func TestMountBeginsAndEnds(t *testing.T) {
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if _, ended := m.begin(wire.Attach{PID: child.Process.Pid, Mountpoint: "/m"}, nil, away.Swap); ended || !m.mounted() || m.away() != 0 {
+	if _, ended := m.begin(wire.Attach{PID: child.Process.Pid, Mountpoint: "/m"}, nil, away.Swap); ended || !m.mounted() || m.unmountedUntil() != 0 {
 		t.Error("a mountd that follows another")
 	}
 	in.Close()
@@ -74,7 +74,7 @@ func TestMountThatHasLeftIsNone(t *testing.T) {
 		t.Errorf("told twice: known %v, left %v", known, left)
 	}
 	_, since := m.reportsSince()
-	if m.mounted() || m.mountpoint() != "" || m.away() != 0 || since || !m.served() {
+	if m.mounted() || m.mountpoint() != "" || m.unmountedUntil() != 0 || since || !m.served() {
 		t.Error("mounted, though the mountpoint shows the plain project")
 	}
 	if m.end(os.Getpid()) || m.served() {

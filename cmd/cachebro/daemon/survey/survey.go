@@ -37,12 +37,12 @@ type Options struct {
 type Survey struct {
 	Options
 
-	mount    mount
-	baseline *baseline
-	verified *cache.Cache[store.Path, verifiedStat]
-	known    atomic.Int64 // ns; the last moment at which the log was complete; 0 if there was none
-	away     atomic.Bool  // nothing has been mounted since known
-	updating sync.Mutex   // held while changes made without a mount are searched for
+	mount          mount
+	baseline       *baseline
+	verified       *cache.Cache[store.Path, verifiedStat]
+	lastComplete   atomic.Int64 // ns; the last moment at which the log was complete; 0 if there was none
+	unmountedSince atomic.Bool  // nothing has been mounted since lastComplete
+	updating       sync.Mutex   // held while changes made without a mount are searched for
 }
 
 // Open loads what the last daemon stored. Run must be called, or requested scans are not

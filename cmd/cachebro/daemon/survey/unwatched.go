@@ -31,8 +31,8 @@ const (
 // noteComplete records that the log was complete at a moment. away means that nothing has
 // been mounted since.
 func (s *Survey) noteComplete(at time.Time, away bool) {
-	s.known.Store(at.UnixNano())
-	s.away.Store(away)
+	s.lastComplete.Store(at.UnixNano())
+	s.unmountedSince.Store(away)
 	s.keep(keepWatched, strconv.FormatInt(at.UnixNano(), 10))
 	s.keep(keepAway, strconv.FormatBool(away))
 }
@@ -49,10 +49,10 @@ func (s *Survey) load() error {
 		return err
 	}
 	if at, err := strconv.ParseInt(string(b), 10, 64); err == nil {
-		s.known.Store(at)
+		s.lastComplete.Store(at)
 	}
 	b, _, err = s.Store.KV(keepWatch).Get(keepAway)
-	s.away.Store(string(b) == "true")
+	s.unmountedSince.Store(string(b) == "true")
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (s *Survey) readMissedEnd() error {
 		return nil
 	}
 	last, ok := s.lastScan()
-	if ok && last.PID == l.PID && last.Start == l.Start && last.Boot == l.Boot && l.At.UnixNano() > s.known.Load() {
+	if ok && last.PID == l.PID && last.Start == l.Start && last.Boot == l.Boot && l.At.UnixNano() > s.lastComplete.Load() {
 		s.noteComplete(l.At.Add(-time.Duration(ingest.ClockTick)), true)
 		s.keep(keepScanned, "")
 	}
@@ -77,7 +77,7 @@ func (s *Survey) readMissedEnd() error {
 // An older file may have existed before, ignored or not yet examined, and an undo must not remove
 // it.
 func (s *Survey) madeSince(st store.Stat) bool {
-	known, born := s.known.Load(), st.Birth
+	known, born := s.lastComplete.Load(), st.Birth
 	if born == 0 { // the file system does not record it
 		born = st.Ctime
 	}
@@ -85,7 +85,7 @@ func (s *Survey) madeSince(st store.Stat) bool {
 }
 
 // afterScan returns the earliest timestamp that proves a change after the start of the scan that
-// set known. known is one tick before that start.
+// set lastComplete. known is one tick before that start.
 func afterScan(known int64) int64 { return known + ingest.ClockTick - ingest.ClockLag }
 
 // foundAt returns the time to record for a change that was found. The result is one tick after at,
@@ -117,7 +117,7 @@ func (s *Survey) UpdateAll(ctx context.Context) error {
 
 // updateUnwatched is UpdateAll without the wait.
 func (s *Survey) updateUnwatched(ctx context.Context) error {
-	if s.Absent || s.known.Load() == 0 || s.mount.mounted() || s.covered() {
+	if s.Absent || s.lastComplete.Load() == 0 || s.mount.mounted() || s.covered() {
 		return nil
 	}
 	// Only one search runs at a time. A caller that waited finds little to do.
@@ -137,7 +137,7 @@ func (s *Survey) updateUnwatched(ctx context.Context) error {
 // UpdateKnown records the changes of the files that are in the log. It is for projects that were
 // never mounted, in which agents read and wrote only a few files over MCP.
 func (s *Survey) UpdateKnown(ctx context.Context) error {
-	if s.Absent || s.known.Load() != 0 || s.mount.mounted() || s.covered() {
+	if s.Absent || s.lastComplete.Load() != 0 || s.mount.mounted() || s.covered() {
 		return nil
 	}
 	var known []store.Version
@@ -214,7 +214,7 @@ func (s *scanner) classifyNew(c *store.Change) error {
 	at := lastChange(c.Stat, true)
 	if !sv.madeSince(c.Stat) {
 		at = max(c.Stat.Ctime, s.namedAt[path.Dir(string(c.Path))])
-		known := sv.known.Load()
+		known := sv.lastComplete.Load()
 		if known == 0 || at <= known || at >= s.until {
 			return nil
 		}
@@ -241,8 +241,8 @@ func (s *scanner) classifyNew(c *store.Change) error {
 	return nil
 }
 
-// mayHaveAppeared reports whether a path may have appeared since the scan that set known. That is
-// possible only if the path's directory has changed since the scan, or is itself new.
+// mayHaveAppeared reports whether a path may have appeared since the scan that set lastComplete.
+// That is possible only if the path's directory has changed since the scan, or is itself new.
 func (s *scanner) mayHaveAppeared(p store.Path, known int64) bool {
 	dir := path.Dir(string(p))
 	if s.namedAt[dir] > known {
