@@ -51,7 +51,7 @@ func (c *call) mount(ctx context.Context) string {
 // mounting failed.
 func (c *call) notMounted(why string) string {
 	if why != "" {
-		return " cachebro  not mounted (" + cutText(clean(why), 200) + "): shell changes cannot be undone; reads still save · cachebro doctor"
+		return " cachebro  not mounted (" + cutText(clean(why), 200) + "): shell changes cannot be undone; repeated reads still save tokens · cachebro doctor"
 	}
 	if c.dead() {
 		return deadLine

@@ -11,7 +11,7 @@ import (
 )
 
 // notMountedLine says what works without a mount.
-const notMountedLine = " cachebro  not mounted: shell changes cannot be undone; reads still save · cachebro mount"
+const notMountedLine = " cachebro  not mounted: shell changes cannot be undone; repeated reads still save tokens · cachebro mount"
 
 // mountedLine says that the session's start mounted the project.
 const mountedLine = " cachebro  mounted: every change is kept from now on · undo: cachebro undo · unmount: cachebro down"

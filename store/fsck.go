@@ -385,7 +385,7 @@ func (f *fsck) checkIndexes(ctx context.Context, txn *badger.Txn) error {
 
 // stray removes a key that belongs to no version or content.
 func (f *fsck) stray(key []byte) error {
-	f.problem("a %q key belongs to nothing", string(key[:1]))
+	f.problem("a %q key refers to nothing", string(key[:1]))
 	return f.b.w.Del(key)
 }
 

@@ -97,16 +97,16 @@ func TestFsckFindsEachDamage(t *testing.T) {
 		do          func(*Store, Version) func(*badger.Txn) error
 	}{
 		{"a content is gone", "its content is missing", 1, func(_ *Store, v Version) func(*badger.Txn) error { return del(append([]byte{'b'}, v.Blob[:]...)) }},
-		{"a log entry is gone", `"p" key belongs to nothing`, 0, func(_ *Store, v Version) func(*badger.Txn) error { return del(keyVersion(v.Seq)) }},
+		{"a log entry is gone", `"p" key refers to nothing`, 0, func(_ *Store, v Version) func(*badger.Txn) error { return del(keyVersion(v.Seq)) }},
 		{"the newest log entry of a path is gone", `the newest version of "f2" is not recorded`, 0, func(s *Store, _ Version) func(*badger.Txn) error { return del(keyVersion(s.Seq() - 1)) }},
-		{"the only log entry of a path is gone", `"c" key belongs to nothing`, 0, func(*Store, Version) func(*badger.Txn) error { return del(keyVersion(1)) }},
+		{"the only log entry of a path is gone", `"c" key refers to nothing`, 0, func(*Store, Version) func(*badger.Txn) error { return del(keyVersion(1)) }},
 		{"a log entry cannot be read", "decode", 0, func(_ *Store, v Version) func(*badger.Txn) error { return set(keyVersion(v.Seq), []byte{0xff}) }},
 		{"the only log entry of a path cannot be read", "decode", 0, func(*Store, Version) func(*badger.Txn) error { return set(keyVersion(1), []byte{0xff}) }},
 		{"a path key is gone", "an index key is missing", 0, func(_ *Store, v Version) func(*badger.Txn) error { return del(keyPath(v.Path, v.Seq)) }},
 		{"a session key is gone", "an index key is missing", 0, func(_ *Store, v Version) func(*badger.Txn) error { return del(keyIndex(ixSession, "S", v.Seq)) }},
-		{"an index key without a version", `"i" key belongs to nothing`, 0, func(*Store, Version) func(*badger.Txn) error { return set(keyIndex(ixPlan, "x", 4000), nil) }},
-		{"a path key of another path's version", `"p" key belongs to nothing`, 0, func(_ *Store, v Version) func(*badger.Txn) error { return set(keyPath("other", v.Seq), nil) }},
-		{"a session key of another session's version", `"i" key belongs to nothing`, 0, func(_ *Store, v Version) func(*badger.Txn) error { return set(keyIndex(ixSession, "T", v.Seq), nil) }},
+		{"an index key without a version", `"i" key refers to nothing`, 0, func(*Store, Version) func(*badger.Txn) error { return set(keyIndex(ixPlan, "x", 4000), nil) }},
+		{"a path key of another path's version", `"p" key refers to nothing`, 0, func(_ *Store, v Version) func(*badger.Txn) error { return set(keyPath("other", v.Seq), nil) }},
+		{"a session key of another session's version", `"i" key refers to nothing`, 0, func(_ *Store, v Version) func(*badger.Txn) error { return set(keyIndex(ixSession, "T", v.Seq), nil) }},
 		{"the newest version is an older one", "is not recorded", 0, func(_ *Store, v Version) func(*badger.Txn) error {
 			return set(keyCurrent(v.Path), encodeCurrent(&v, encode(&v)))
 		}},

@@ -125,7 +125,7 @@ func (j *Journal) Head(id string) (p Plan, err error) {
 func planHead(txn *badger.Txn, id string) (p Plan, err error) {
 	found, err := txnGet(txn, keyNamed(kPlan, id), &p)
 	if err == nil && !found {
-		err = fmt.Errorf("no plan %q is known: %w", id, ErrNotFound)
+		err = fmt.Errorf("there is no plan %q: %w", id, ErrNotFound)
 	}
 	return p, err
 }

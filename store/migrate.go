@@ -25,7 +25,7 @@ func migrate(s *Store) error {
 	case err != nil, have == schema, have == 0 && s.opt.ReadOnly:
 		return err
 	case have > schema:
-		return fmt.Errorf("%w: schema %d, this one knows %d", ErrNewer, have, schema)
+		return fmt.Errorf("%w: schema %d, this program reads up to %d", ErrNewer, have, schema)
 	case have > 0 && have < oldestSchema:
 		return fmt.Errorf("the history has schema %d of an early cachebro; this one reads %d to %d", have, oldestSchema, schema)
 	case s.opt.ReadOnly:

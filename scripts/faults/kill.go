@@ -87,7 +87,7 @@ func (c *counts) print() {
 	fmt.Printf("programs that noticed a kill they should not %d\n", c.noticed)
 	fmt.Printf("mounts that nobody took over %d\n", c.detached)
 	fmt.Printf("project readable again: %s, later than a second %d\n", spread(c.back), c.late)
-	fmt.Printf("mounts that nobody was left for %d, mended by mount in: %s\n", c.dead, spread(c.mended))
+	fmt.Printf("mounts whose processes were all killed: %d; mended by mount in: %s\n", c.dead, spread(c.mended))
 	fmt.Printf("every content found in the log: %s after the round\n", spread(c.ingest))
 }
 

@@ -10,7 +10,7 @@ import (
 // The errors of Merge.
 var (
 	ErrSameLines = errors.New("the same lines were changed in both")
-	ErrEncodings = errors.New("the encodings of the two texts do not go together")
+	ErrEncodings = errors.New("the two texts have different encodings")
 )
 
 // Merge returns base with the changes of both a and b, which are edited versions of base. Different

@@ -147,7 +147,7 @@ func sameAuthors(m auditMachine, all []author) string {
 		switch {
 		case i >= len(all), all[i].name != w.Machine && !all[i].hidden, all[i].first != w.First,
 			i < len(m.Writers)-1 && all[i].last != last:
-			return fmt.Sprintf("the bucket names another machine as the one that wrote versions from %d on", w.First)
+			return fmt.Sprintf("the bucket names another machine as the writer of the versions from %d on", w.First)
 		}
 	}
 	return ""

@@ -14,7 +14,7 @@ import (
 )
 
 // errAuthors means that the bucket now names another machine as the writer of versions.
-var errAuthors = errors.New("the bucket names another machine as the one that wrote them")
+var errAuthors = errors.New("the bucket names another machine as the writer of these versions")
 
 // author is a machine with the range of versions that it wrote under an id.
 type author struct {

@@ -33,7 +33,7 @@ var (
 	// ErrRefused means that the credentials are wrong or expired, or do not allow the request.
 	ErrRefused = errors.New("the bucket refuses")
 	// ErrForged means that an object does not match its name or its chain of hashes.
-	ErrForged = errors.New("what the bucket holds is not what was sent")
+	ErrForged = errors.New("the bucket does not contain what was sent")
 	// errNoETag means that the server returned no ETag, so conditional writes are impossible.
 	errNoETag = errors.New("the server returns no ETag")
 )

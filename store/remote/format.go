@@ -336,7 +336,7 @@ func (b *Bucket) machines(ctx context.Context) (all machines, etag string, err e
 		switch {
 		case err != nil:
 		case !validID(m.ID):
-			err = fmt.Errorf("%w: no machine is called %.40q", ErrForged, m.ID)
+			err = fmt.Errorf("%w: there is no machine %.40q", ErrForged, m.ID)
 		default:
 			err = b.reveal(&all.Machines[i])
 		}

@@ -24,7 +24,7 @@ var (
 	// ErrFull means that the list of machines is full. Readers reject a longer list.
 	ErrFull = errors.New("the list of machines is full: use another prefix")
 	// errCopied means that another machine writes under this ID with a copy of this state.
-	errCopied = errors.New("somebody else sends under the same id")
+	errCopied = errors.New("another sender uses the same id")
 )
 
 // The KV sets in which a store records what was sent.

@@ -374,7 +374,7 @@ func (m *maker) without(h *past, c *cell, sel func(*fact) bool, q Query) *aim {
 	}
 	if !took {
 		if f := h.mergedBack(c, sel); f != nil && over != nil {
-			m.conflictAt(h, c, store.Conflict{Why: fmt.Sprintf("brought back in a merge, which cachebro redo --plan %s takes back; merged", f.v.Plan), Actor: f.v.Actor, Time: f.v.Time})
+			m.conflictAt(h, c, store.Conflict{Why: fmt.Sprintf("this change is part of a merge that cachebro redo --plan %s would reverse; merged", f.v.Plan), Actor: f.v.Actor, Time: f.v.Time})
 		}
 		return nil
 	}
@@ -443,7 +443,7 @@ func (m *maker) run(h *past, c *cell, left, was value, over *fact, below, oldest
 		case g.want.node == nil:
 			why = "deleted since"
 		case left.node == nil:
-			why = "made again since"
+			why = "created again since"
 		}
 	}
 	x := store.Conflict{Why: why}

@@ -27,7 +27,7 @@ func TestUndoOfWhatCameBackInAMerge(t *testing.T) {
 	c.carry(p)
 	c.want("a", "ONE\ntwo\nthree\nFOUR\n")
 	p, err = Planner{Store: c.s}.Undo(Query{Select: store.Filter{ToolCall: "t1"}})
-	if err != nil || len(p.Steps) > 0 || len(p.Conflicts) != 1 || !strings.Contains(p.Conflicts[0].Why, "brought back in a merge, which cachebro redo --plan "+p.ID) {
+	if err != nil || len(p.Steps) > 0 || len(p.Conflicts) != 1 || !strings.Contains(p.Conflicts[0].Why, "this change is part of a merge that cachebro redo --plan "+p.ID) {
 		t.Errorf("%+v, %v", p, err)
 	}
 }

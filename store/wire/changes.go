@@ -154,7 +154,7 @@ func AskChanges(ctx context.Context, p Paths, root, token, prefix string) ([]byt
 	}
 	a, err := readCounted(c, maxChanges)
 	if err == nil && !strings.HasPrefix(string(a), "cachebro:") {
-		err = Errorf(ErrInternal, "", "an answer without a token")
+		err = Errorf(ErrInternal, "", "the answer has no token")
 	}
 	return a, err
 }

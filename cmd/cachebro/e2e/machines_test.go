@@ -469,7 +469,7 @@ func TestUncooperativeBucket(t *testing.T) {
 			}
 		}
 	}
-	for what, b := range map[string][]byte{"the bucket does not have it": nil, "what the bucket holds is not what was sent": append([]byte("x"), text...)} {
+	for what, b := range map[string][]byte{"the bucket does not have it": nil, "the bucket does not contain what was sent": append([]byte("x"), text...)} {
 		fresh := newProject(t, map[string]string{"a.txt": "mine\n"}) // it has no earlier copy
 		fresh.let(srv)
 		fresh.scanned()

@@ -319,7 +319,7 @@ func Choose(all []remote.Machine, name string) (id string, err error) {
 	}
 	switch {
 	case found == 0:
-		return "", cli.Hintf("cachebro remote machines", "no machine is called %s", cli.Quote(name))
+		return "", cli.Hintf("cachebro remote machines", "there is no machine %s", cli.Quote(name))
 	case found > 1:
 		return "", cli.Hintf("cachebro remote machines shows their ids", "%d histories come from machines called %s", found, cli.Quote(name))
 	}
