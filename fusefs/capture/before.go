@@ -198,7 +198,7 @@ func (c *Capture) save(ch fusefs.Change, quit *canceller, p string, st event.Sta
 		c.append(r)
 		return
 	}
-	// Write the record in any case, so that an undo can name the file.
+	// Record the file in any case, so that an undo can name it.
 	most := c.opt.IgnoredHourly
 	if ch.Op == event.OpWrite { // a growing log must not use up the budget of removed files
 		most /= 2

@@ -67,7 +67,7 @@ func (b *boundary) add(p string, below bool) {
 }
 
 // removed records that a directory was removed. If another directory gets its name, the names below
-// it do not count as ignored.
+// that directory do not count as ignored.
 func (b *boundary) removed(p string) {
 	if b.n.Load() == 0 {
 		return
@@ -134,7 +134,7 @@ func inGit(p string) bool {
 	return is
 }
 
-// opaque reports whether an excluded name is the excluded directory itself.
+// opaque reports whether an excluded name is itself the excluded directory, not a name inside one.
 func (c *Capture) opaque(p string) bool { return c.classByRules(parent(p), true) != ignore.Excluded }
 
 // enterBoundary adds a name to the boundary if the name is excluded. f is the file that now has the
@@ -178,7 +178,7 @@ func statDir(root *os.Root, p string) (event.Stat, error) {
 }
 
 // recordExcluded records the state of an excluded name before a move, because the history does not
-// have that state.
+// contain that state.
 func (c *Capture) recordExcluded(f fusefs.File, p, target string, st event.Stat, class ignore.Class) {
 	if class != ignore.Excluded || f == nil {
 		return

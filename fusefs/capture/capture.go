@@ -52,7 +52,7 @@ func New(o Options) *Capture {
 	s := newSink(o)
 	c := &Capture{sink: s, scans: scans{sink: s}, copies: newCopies(s), git: newGitKeeper(o.Git), procs: map[procKey]spooledProcess{}, readings: map[uint32]*reading{}, lines: newLines()}
 	c.comm, _ = procfs.Comm(os.Getpid())
-	c.scans.running.Store(!o.AtOnce) // otherwise a new file is first reported with its version
+	c.scans.running.Store(!o.AtOnce) // with AtOnce, a new file is not reported before its first version
 	c.append(&spool.Record{Kind: spool.KindMount, Time: time.Now().UnixNano(), Mountpoint: o.Mountpoint, Source: o.Source, Version: o.Version})
 	c.copies.start()
 	c.ticker.Go(c.tick)
@@ -312,8 +312,8 @@ func (c *Capture) Synced(f fusefs.File, cancel <-chan struct{}) {
 	}
 }
 
-// sync makes everything recorded so far durable in a goroutine that Close waits for. Then the
-// returned channel is closed.
+// sync makes everything recorded so far durable in a goroutine that Close waits for. The returned
+// channel is closed when that is done.
 func (c *Capture) sync() <-chan struct{} {
 	done := make(chan struct{})
 	c.copies.mu.Lock()

@@ -190,9 +190,9 @@ func (c *copies) work() {
 	}
 }
 
-// copy copies the content of a job, which the caller has taken, into the spool. If there is no room
-// and later is set, copy puts the job back into the queue and returns false. It reports any other
-// failure as a gap.
+// copy copies the content of a job into the spool. The caller has set the job's state to copying.
+// If there is no room and later is set, copy puts the job back into the queue and returns false. It
+// reports any other failure as a gap.
 func (c *copies) copy(j *job, later bool) bool { return c.copyBy(j, later, c.transfer) }
 
 func (c *copies) copyBy(j *job, later bool, transfer func(*job) error) bool {
@@ -501,7 +501,7 @@ func (c *copies) pin(j *job) bool {
 // canceller ends a wait when the waiting process is being killed. The kernel reports every signal
 // during a request as an interruption, even a harmless one: a Go program sends itself dozens of
 // signals a second to switch goroutines. A harmless signal does not stop the operation, so content
-// would be lost if canceller gave up.
+// would be lost if the wait ended.
 type canceller struct {
 	ch  <-chan struct{}
 	tid uint32 // thread of the request; 0 if unknown

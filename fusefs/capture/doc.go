@@ -13,8 +13,8 @@
 //
 // Every wait is bounded (2 s while the store is healthy, 100 ms once it has failed) and ends with
 // the request. Content that could not be saved in that time becomes a gap, which is recorded in the
-// log as soon as there is room. When the disk is full, closed content stays in its file, and its
-// job stays in the queue.
+// log as soon as there is room. When the disk is full, the content of a closed file stays only in
+// that file until the queued copy succeeds.
 //
 // # Classes
 //

@@ -163,7 +163,7 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 			r.Op = event.OpCreate
 			switch {
 			case e.Replaced == nil:
-			case e.Stat.Nlink > 1: // if it were recorded as new content of the replaced file, an undo would also change the other names
+			case e.Stat.Nlink > 1: // if it were recorded as new content of the replaced file, an undo would also change the new file under its other names
 				c.appendBy(e.Caller, &spool.Record{Kind: spool.KindVersion, Op: event.OpUnlink, Class: to, Path: e.Path2, Node: e.Replaced.ID(),
 					Stat: e.ReplacedStat, LastName: e.ReplacedStat.Nlink <= 1, Time: r.Time})
 			default:
@@ -279,8 +279,8 @@ func (c *Capture) exchanged(e fusefs.Event, r *spool.Record) {
 	}
 }
 
-// swapped records the exchange of the name p with an excluded name. The name p belonged to the file
-// before, and now belongs to the file after. target is where after points if after is a symlink.
+// swapped records the exchange of the name p with an excluded name. before is the file that had the
+// name p, and after is the file that has it now. If after is a symlink, target is where it points.
 func (c *Capture) swapped(e fusefs.Event, p string, class ignore.Class, before, after fusefs.File, target string) {
 	was, err := before.Stat()
 	if err != nil {
@@ -420,7 +420,7 @@ func (c *Capture) Beside(by fusefs.Caller, op event.Op, p, newPath string, st ev
 	c.appendBy(by, &spool.Record{Kind: spool.KindBeside, Op: op, Class: class, Path: p, Path2: newPath, Stat: st, Time: time.Now().UnixNano()})
 }
 
-// attributes returns the extended attributes of f as a version contains them, or "" if read fails.
+// attributes returns the extended attributes of f as a version stores them, or "" if read fails.
 // markBare records that a file has none.
 func attributes(f fusefs.File, read func() (attrs.Set, error)) string {
 	mark := f.Mark()

@@ -54,8 +54,8 @@ func newGitKeeper(dir string) *gitKeeper {
 	return &gitKeeper{dir: dir, last: map[string]gitTouch{}, stamp: fmt.Sprintf("%x-%x", time.Now().Unix(), os.Getpid())}
 }
 
-// place splits a path into a git directory of the project and the rest, and returns which kind of
-// file it is.
+// place splits a path into a git directory of the project and the rest, and returns the kind of
+// file that the path leads to.
 func (g *gitKeeper) place(p string) (dir, rest string, kind gitdir.Kind) {
 	if g.dir == "" {
 		return "", "", gitdir.Nothing

@@ -18,8 +18,8 @@ type procKey struct {
 // maxProcs bounds how many processes are remembered. A forgotten process is described again.
 const maxProcs = 20_000
 
-// appendBy appends records and sets by as the caller of the first record. If the spool does not
-// describe the process yet, the same write adds the description.
+// appendBy appends records, and sets the caller of the first record. If the spool does not describe
+// the process yet, the same write adds the description.
 func (c *Capture) appendBy(by fusefs.Caller, rs ...*spool.Record) bool {
 	r := rs[0]
 	r.UID = by.UID

@@ -93,9 +93,9 @@ func (c *copies) copySmall(j *job, fd int) (*spool.Content, error) {
 	return nil, errTorn
 }
 
-// appendWhole appends the version r and its content in one write. It copies small content if
-// Options.AtOnce is set, when no other goroutine records the same file. It returns false and has
-// appended nothing if the content is to be copied later, or cannot be copied now.
+// appendWhole appends the version r and its content in one write. It does so for an empty file, and
+// for a small one if Options.AtOnce is set, when no other goroutine records the same file.
+// Otherwise, or if the content cannot be copied now, it appends nothing and returns false.
 func (c *Capture) appendWhole(f fusefs.File, r *spool.Record, by fusefs.Caller) bool {
 	empty := r.Stat.Size == 0
 	if !empty && (!c.opt.AtOnce || r.Stat.Size > inlineSize || c.roomy() != nil) {

@@ -169,7 +169,7 @@ func (s *sink) roomy() error {
 func (s *sink) roomyLast() bool { return s.free.Load() >= s.opt.MinFree && !s.full.Load() }
 
 // waitRoom waits until the spool may grow. It is called only for content that is about to be
-// destroyed. Other closed content can wait in its file.
+// destroyed. Other content can stay in its file until there is room.
 func (s *sink) waitRoom(quit *canceller) bool {
 	err := s.roomy()
 	if errors.Is(err, syscall.ENOSPC) {

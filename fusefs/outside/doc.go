@@ -6,7 +6,7 @@
 // A seccomp filter (store/leaf/notifier) reports the system calls that change names, contents and
 // attributes. All other calls run natively. Before a reported call is let through, capture's Before
 // and Found save the content that the call would destroy. A removal, rename or link is recorded as
-// soon as its effect can be seen. A changed content is recorded when the file has not changed for a
+// soon as its effect can be seen. Changed content is recorded when the file has not changed for a
 // moment, before a call that would destroy the content, when a client asks, and when the tree has
 // ended.
 //

@@ -25,7 +25,7 @@ import (
 // The journal is a separate spool with absolute paths. Its records have these meanings:
 //
 //   - KindMount: a history that is written to (Source).
-//   - KindProcess: a process that made such calls.
+//   - KindProcess: a process that made one of these calls.
 //   - KindDirty: the recorder waits for the result of calls on a path. Stat is the state before the
 //     calls. HasContent means that the file was opened for writing, OpChmod that its attributes may
 //     change, and OpRename that another file is moved there. Idle means that the recorder no longer
@@ -166,8 +166,8 @@ func (j *journal) flush() {
 	j.unwritten, j.urgent = j.unwritten[:0], false
 }
 
-// tidy writes all entries. If the journal is large, tidy then rewrites it: it calls the function
-// again, which must add the entries that are still needed, and drops all older entries.
+// tidy writes all entries. If the journal is large, tidy also rewrites it: the function again adds
+// the entries that are still needed, and tidy then drops all older ones.
 func (j *journal) tidy(again func()) {
 	j.urgent = len(j.unwritten) > 0
 	j.flush()

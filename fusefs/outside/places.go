@@ -24,9 +24,9 @@ var cachesOfHome = []string{
 }
 
 // clientHomes are the directories of agents' clients in the home directory. A client keeps private
-// files there (conversations, databases, locks, ids). Their names differ between versions of the
-// client, and undoing their changes would confuse it. Files that people write in these directories
-// are recorded.
+// files there (conversations, databases, locks, ids). The names of these files differ between
+// versions of the client, and undoing changes of them would confuse the client. Files that people
+// write in these directories are recorded.
 var clientHomes = []string{".claude", ".codex", ".copilot", ".gemini", ".qwen"}
 
 // writtenByPeople are the names of files that people write in a client's directory.

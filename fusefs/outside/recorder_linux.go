@@ -52,7 +52,7 @@ type Recorder struct {
 	dirs     map[string]bool               // directories that are in the histories; see knowDir
 	roots    map[string]rooted             // by directory
 	entries  map[string]*entry             // by path
-	pending  []*entry                      // paths whose result is awaited, in the order of the calls
+	pending  []*entry                      // paths to look at after the calls on them have run, in the order of the calls
 	ops      []*op                         // calls on names whose effect has not been seen yet
 	opening  map[uint32]*entry             // by thread: the entry that the thread's last call opens for writing
 	writable map[*fusefs.Process]openFiles // cache of holder during settleAll
@@ -70,7 +70,7 @@ const rootedFor = 5 * time.Second
 type entry struct {
 	path  string
 	track *track
-	// known is the state that the history has, or zero if the path did not exist.
+	// known is the state recorded in the history, or zero if the path did not exist.
 	known   event.Stat
 	file    *file // the file in that state, or nil
 	by      fusefs.Caller
@@ -79,7 +79,7 @@ type entry struct {
 	listed  bool            // the entry is in pending
 	writers []fusefs.Caller // the processes that opened the file for writing, newest last
 	altered bool            // the file's mode, owner or attributes may have changed too
-	arrives bool            // a file that is not in this history is moved to the path
+	arrives bool            // a file that is not in this history is about to be moved to the path
 	last    event.Stat      // the state at the last look
 	next    time.Time       // the earliest time for the next look
 }
@@ -138,7 +138,7 @@ func New(o Options) (*Recorder, error) {
 	return r, nil
 }
 
-// note adds all entries that are still needed to the journal.
+// note adds to the journal all entries that are still needed.
 func (r *Recorder) note() {
 	for root := range r.tracks {
 		r.journal.add(&spool.Record{Kind: spool.KindMount, Source: root})
@@ -280,7 +280,7 @@ func (r *Recorder) await(e *entry) {
 
 // addOp registers a call on names that is about to be let through. An older call on the same name
 // counts as failed if it had enough time and shows no effect. Otherwise, the effect of the new call
-// could be taken for that of the older one.
+// could be mistaken for the effect of the older one.
 func (r *Recorder) addOp(o *op) {
 	r.ops = keep(r.ops, func(old *op) bool {
 		failed := old.from.path == o.from.path && o.when.Sub(old.when) > clockTick
@@ -335,8 +335,8 @@ func (r *Recorder) see(n *notifier.Notice, of origin) bool {
 }
 
 // needsNoRecord reports whether a call opens a device that stores nothing, or makes or removes one
-// of git's locks. Recorder.see calls needsNoRecord before it looks up the caller, because for such
-// a call most of the cost would be that lookup.
+// of git's locks. Recorder.see calls needsNoRecord before it looks up the caller, because the
+// lookup would be most of the cost of such a call.
 func (r *Recorder) needsNoRecord(n *notifier.Notice, c notifier.Call, of origin) bool {
 	if c.Op != notifier.Open && c.Op != notifier.Remove {
 		return false
@@ -457,8 +457,8 @@ func (r *Recorder) open(n *notifier.Notice, by fusefs.Caller, path string, flags
 }
 
 // passedOver reports whether a call is ignored because changes of its path are not recorded. A file
-// with other names is not ignored. A call of one of cachebro's plans is not ignored either, because
-// a redo has to find the plan's changes.
+// with other names is not ignored. Nor is a call ignored that carries out a plan of cachebro, such
+// as an undo, because a redo has to find the plan's changes.
 func (r *Recorder) passedOver(s spot, dir bool, of origin) bool {
 	return !of.ours && (dir || s.st.Nlink < 2) && r.trackOf(s.path).isUnrecorded(s.path, dir)
 }
@@ -489,8 +489,8 @@ func (r *Recorder) handleWrite(by fusefs.Caller, s spot, o event.Op, of origin) 
 	r.await(e)
 }
 
-// current returns the entry of a path. If the history does not have the path's present state, it
-// receives that state from the function that the caller calls next.
+// current returns the entry of a path. If the entry's file is no longer at the path, current
+// replaces it by the present file, whose state the caller must then record.
 func (r *Recorder) current(s spot, by fusefs.Caller) *entry {
 	t := r.trackOf(s.path)
 	r.knowDir(t, filepath.Dir(s.path))                                       // first, because settle may record the states of files in that directory
@@ -535,9 +535,9 @@ func (r *Recorder) change(n *notifier.Notice, by fusefs.Caller, path string, fol
 	r.await(e)
 }
 
-// takeOver makes e await the results that are awaited under the file's other names. The calls on
-// those names have failed or have not run yet. Later changes are attributed to the last caller, as
-// if all calls had used one name.
+// takeOver makes e await the results that are awaited under the file's other names. Those calls
+// have failed or have not run yet. Later changes are attributed to the last caller, as if all calls
+// had used one name.
 func (r *Recorder) takeOver(e *entry) {
 	for _, other := range r.byOtherNames(e.file, e.path) {
 		if !other.waits || r.holder(other, other.known) >= 0 {

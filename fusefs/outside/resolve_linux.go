@@ -56,7 +56,7 @@ func (r *resolver) resolve(n *notifier.Notice, path string, follow bool) (spot, 
 		if base == "" || base == "." || base == ".." {
 			return r.directory(prefix + path)
 		}
-		if follow && isDescriptorDir(dir) { // such a link leads to an open file, not to a path
+		if follow && isDescriptorDir(dir) { // a link in such a directory leads to an open file, not to a path
 			return r.directory(prefix + path)
 		}
 		s, ok := r.resolveIn(prefix, dir, base)

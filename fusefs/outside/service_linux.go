@@ -16,7 +16,7 @@ import (
 // service serves the processes that run trees.
 type service struct {
 	r    *Recorder
-	stir chan struct{} // capacity 1: a call was seen; never closed
+	stir chan struct{} // receives a value when a call was seen; has capacity 1 and is never closed
 
 	mu   sync.Mutex // guards the fields below
 	open int        // connections
@@ -52,7 +52,7 @@ func Serve(r *Recorder, l *net.UnixListener) error {
 // lingerFor is how long a recorder without a tree waits for another tree.
 const lingerFor = time.Second
 
-// linger returns when there was no connection for lingerFor.
+// linger returns when there has been no connection for lingerFor.
 func (s *service) linger() {
 	for t := time.NewTimer(lingerFor); ; {
 		select {
@@ -80,7 +80,7 @@ func (s *service) count(by int) {
 	}
 }
 
-// settleRegularly settles files that have not changed for a while. It stops while no results are
+// settleRegularly settles files that have not changed for a while. It pauses while no results are
 // awaited.
 func (s *service) settleRegularly(stop <-chan struct{}) {
 	for {

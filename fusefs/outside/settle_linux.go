@@ -26,7 +26,7 @@ func (r *Recorder) Settle() {
 	r.settleAll(all)
 }
 
-// settleAll settles entries whose field last was just updated. It reads the list of a process's
+// settleAll settles entries whose last field was just updated. It reads the list of a process's
 // open files only once. Reading it for each entry was a quarter of the cost of making a file.
 func (r *Recorder) settleAll(all []*entry) {
 	r.writable = map[*fusefs.Process]openFiles{}
@@ -155,15 +155,16 @@ func (r *Recorder) byOthers(e *entry, st event.Stat) {
 	e.file, e.writers = e.track.fileOf(e.path, st), nil
 	if was != nil && was != e.file {
 		was.dropName(e.track.rel(e.path))
-		before = event.Stat{} // the attributes of another file, which had this name before
+		before = event.Stat{} // e.known describes another file, which had this name before
 	}
 	if isRegular(st) {
 		e.track.capture.Outside(e.file, before, st)
 	}
 }
 
-// goneByOthers records that an unwatched process removed a path that the history has. Otherwise a
-// new file that the tree makes there would count as a change of the removed file.
+// goneByOthers records that an unwatched process removed a path that exists according to the
+// history. Otherwise a new file that the tree makes there would count as a change of the removed
+// file.
 func (r *Recorder) goneByOthers(path string) {
 	e := r.entries[path]
 	if e != nil && e.waits {
@@ -223,7 +224,7 @@ func (r *Recorder) appeared(e *entry, st event.Stat, held bool) {
 	ev.Class2 = ev.Class
 	switch kindOf(st) {
 	case unix.S_IFREG:
-		if e.arrives && replaces && st.Nlink > 1 { // if it were recorded as new content of the replaced file, an undo would also change the other names
+		if e.arrives && replaces && st.Nlink > 1 { // if it were recorded as new content of the replaced file, an undo would also change the new file under its other names
 			gone := ev
 			gone.Op, gone.File, gone.Stat, gone.Target = event.OpUnlink, was, e.known, ""
 			e.track.capture.Done(gone)
@@ -386,8 +387,8 @@ func asCalled(was, is event.Stat) event.Stat {
 	return is
 }
 
-// relinkedAs returns is, the file's present state, if it differs from was only because the file got
-// or lost names. Otherwise it returns was.
+// relinkedAs returns the file's present state, is, if only a change of the file's names made it
+// differ from its earlier state, was. Otherwise it returns the earlier state.
 func relinkedAs(was, is event.Stat) event.Stat {
 	if is.Size == was.Size && is.Mtime == was.Mtime && is.Mode == was.Mode {
 		return is

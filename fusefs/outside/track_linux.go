@@ -43,7 +43,8 @@ type track struct {
 	linksNext time.Time                // the earliest time for the next search
 }
 
-// linked returns the names of a file in the tree. The tree is searched only once in a while.
+// linked returns the names that lead to a file with several names. The search for them goes through
+// the whole directory tree of the history, so it is repeated only once in a while.
 func (t *track) linked(of event.Inode) []string {
 	if began := time.Now(); began.After(t.linksNext) {
 		t.links = map[event.Inode][]string{}

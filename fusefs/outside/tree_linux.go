@@ -80,7 +80,7 @@ func takeTree(conn int, oob []byte, ours bool) (*tree, error) {
 	if len(fds) != 2 {
 		return nil, errors.New("its page is missing in the request")
 	}
-	var st unix.Stat_t // the page is made just before the tree starts; the tree is announced at its first change
+	var st unix.Stat_t // its modification time is the start of the tree, because the page is made just before the tree starts
 	if err := unix.Fstat(fds[1], &st); err != nil {
 		return nil, fmt.Errorf("stat its page: %w", err)
 	}
@@ -189,8 +189,8 @@ func (a *alarm) check() {
 	}
 }
 
-// letPass lets a call through whose examination takes too long. In the meantime it also lets
-// through all other calls that arrive.
+// letPass lets through a call whose examination takes too long, and all other calls that arrive in
+// the meantime.
 func (t *tree) letPass(id uint64) {
 	t.page.unseen(1)
 	notifier.Continue(t.listener, id)

@@ -18,9 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Watch passes the calls of a tree to a recorder. It belongs to the process that starts the tree.
-// On systems where only an ancestor may read a process's memory, the Watch reads the arguments of
-// calls for the recorder.
+// Watch passes the system calls of a tree of processes to a recorder. It belongs to the process
+// that starts the tree. On systems where only an ancestor may read a process's memory, the Watch
+// reads the arguments of calls for the recorder.
 type Watch struct {
 	Runner
 	begin    []byte // the packet that announces the tree
@@ -49,8 +49,8 @@ const (
 	startsWindow = 10 * time.Second
 )
 
-// Runner is the program that runs a tree. A goroutine of the Watch calls the functions while the
-// tree waits.
+// Runner is what the program that runs a tree supplies. A goroutine of the Watch calls its
+// functions while the tree waits.
 type Runner struct {
 	Paths   wire.Paths
 	Start   func() error // starts a recorder
@@ -106,8 +106,8 @@ func begin(r Runner, packet []byte, work func() error) (w *Watch, failed, err er
 	return w, <-done, nil
 }
 
-// onThread runs f on a thread that ends with f. That cannot be the main thread, which never ends:
-// its filter would prevent the listener from reporting the end of the tree.
+// onThread runs f on a thread that ends with f. It never uses the main thread: that thread never
+// ends, so its filter would keep the listener from reporting the end of the tree.
 func onThread(f func()) {
 	go func() {
 		runtime.LockOSThread()
@@ -232,7 +232,7 @@ func (w *Watch) serve() (ended bool) {
 		if w.read() {
 			return false
 		}
-		if notifier.NoProcessLeft(w.listener) { // then the recorder closes the connection too
+		if notifier.NoProcessLeft(w.listener) { // the tree has ended, so the recorder closed the connection; it did not die
 			return true
 		}
 		w.drop()
@@ -312,9 +312,9 @@ func (w *Watch) read() (stopped bool) {
 	}
 }
 
-// A recorder that is stopped or hangs would block the command forever. So it is killed if a call
-// waits and nothing changed in mostAlike successive checks. A busy recorder is not affected,
-// because it lets calls through after heldFor.
+// A recorder that is stopped or hangs would block the command forever. The recorder is therefore
+// killed if a call waits and nothing changed in mostAlike successive checks. A busy recorder is not
+// affected, because it lets calls through after heldFor.
 const (
 	lookEvery = 3 * time.Second
 	mostAlike = 3

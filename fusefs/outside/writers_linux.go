@@ -24,7 +24,7 @@ func (r *Recorder) opens(e *entry) {
 	r.opening[e.by.TID] = e
 }
 
-// written adds processes that opened the file for writing. Those that have ended are dropped.
+// written adds processes that opened the file for writing. It drops processes that have ended.
 func (e *entry) written(by ...fusefs.Caller) {
 	e.writers = keep(e.writers, func(w fusefs.Caller) bool {
 		again := slices.ContainsFunc(by, func(c fusefs.Caller) bool { return c.Proc == w.Proc })
@@ -123,7 +123,7 @@ func writable(p *fusefs.Process) (o openFiles) {
 }
 
 // stillHeld makes e await writes through descriptors that were opened under a name that the file
-// has since lost. "is" is the file's present state.
+// has since lost. The last argument is the file's present state.
 func (r *Recorder) stillHeld(e *entry, writers []fusefs.Caller, is event.Stat) {
 	e.writers = writers
 	if len(writers) > 0 && isRegular(is) && (!unchanged(is, e.known) || r.holder(e, is) >= 0) {
@@ -131,8 +131,8 @@ func (r *Recorder) stillHeld(e *entry, writers []fusefs.Caller, is event.Stat) {
 	}
 }
 
-// lostName records that a file has lost one of several names. "was" is the file's state at the call
-// that removed the name.
+// lostName records that a file has lost one of several names. The argument was is the file's state
+// just before the call that removed the name.
 func (r *Recorder) lostName(f *file, path string, was event.Stat, o *op) {
 	writers := r.entries[path].openedBy()
 	f.dropName(f.track.rel(path))
