@@ -32,7 +32,7 @@ func clientPID() int {
 }
 
 // clientName turns AI_AGENT ("claude-code_2-1-197_harness") into "claude-code/2.1.197", or
-// "claude-code" if it is empty.
+// "claude-code" if it has another form.
 func clientName(agent string) string {
 	name, v, ok := clientVersion(agent)
 	if !ok {
@@ -71,7 +71,7 @@ func (o options) dialect() clients.Dialect {
 	return d
 }
 
-// translate turns another client's event into one of Claude Code's form. f is the event as the
+// translate gives another client's event the form of Claude Code's events. f is the event as the
 // client sent it.
 func translate(d clients.Dialect, client string, e event, f fields) event {
 	e.clientName = e.name

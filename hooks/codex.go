@@ -18,8 +18,7 @@ import (
 // The thread's record (the rollout) contains what the model really got and each compaction. So
 // before a text is replaced, the record is read up to the event's call.
 
-// rollout is the position up to which a context's record was read. It is stored in a file between
-// events.
+// rollout says how far a context's record has been read. It is stored in a file between events.
 type rollout struct {
 	file   string
 	Path   string `json:"path"`
@@ -106,8 +105,9 @@ func codexPrinted(output string) string {
 }
 
 // readRecord tells the daemon what entered or left the context before the current call. It returns
-// false if the record does not contain that call. Calls by a program that the model wrote (code
-// mode) are never in it, because their results go to that program.
+// false if the record does not contain that call. The record never
+// contains calls by a program that the model wrote (code mode), because their results go to that
+// program.
 func (c *call) readRecord(ctx context.Context) bool {
 	if c.transcript == "" || c.toolUse == "" || c.chainDir() == "" {
 		return false

@@ -59,7 +59,7 @@ func (c *scene) program() string {
 }
 
 // grepPersists is the length in characters above which Claude Code stores a Grep's result in a
-// file. The model then gets the first 2,000 characters, which no rule of ours beats.
+// file. The model then gets only the first 2,000 characters, less than our rules would leave.
 const grepPersists = 20_000
 
 // preview begins the text that replaces a result which the client stored in a file.
@@ -119,7 +119,7 @@ func (c *scene) outputForm() form { return form(c.tool + ", in fewer words") }
 const allRules = reshape.Rule("all")
 
 // reshaped returns the answer that replaces the result with a reshaped text. It records the
-// savings, which count only when the batch shows that the model got this text.
+// savings, which count only when the PostToolBatch event shows that the model got this text.
 func (c *call) reshaped(ctx context.Context, updated fields, own string, r reshape.Result) answer {
 	if lines := text.OwnWords(r.Text); len(lines) > 0 {
 		_, _ = c.ask(ctx, wire.MGiven, wire.GivenQuery{Reader: c.reader(), Add: lines}, nil, nil)
@@ -128,8 +128,8 @@ func (c *call) reshaped(ctx context.Context, updated fields, own string, r resha
 	return answer{out: output{updated: updated}, sent: func() { s.note(c) }}
 }
 
-// saving is one rule's share of an output, in tokens. The shares add up to the tokens of the
-// original output and to those that were sent.
+// saving is one rule's share of an output's tokens. The sum of full over all rules is the size of
+// the original output, and the sum of sent is the size of the text that was sent.
 type saving struct {
 	rule       reshape.Rule
 	full, sent int64

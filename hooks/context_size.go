@@ -23,13 +23,13 @@ import (
 // signs:
 //   - a boundary entry, or one that is marked cleared, cut or compacted
 //   - a result whose text is the mark of a cleared one
-//   - a request that is smaller than the one before, according to its answer's usage
+//   - a request that is smaller than the one before, according to the usage in its answer
 //   - a file in SESSION/tool-results that is not a large output: Claude Code 2.1.197 stores
 //     cleared results there
 //
 // A context is known to be intact if it grew with each request by at least the size of the texts
-// added since the last one. Only then does a text count as shown for longer than its limit in
-// tokens.
+// added since the last one. In any other context, a shown text expires when the context has grown
+// by a certain number of tokens.
 
 // contextSize holds the data in a transcript about the size of its context. It is stored in a file
 // between events.
@@ -172,7 +172,8 @@ const (
 )
 
 // begin starts counting at the current end of a transcript, because a session starts with a new
-// context. compacted means that the session starts after a compaction that the daemon knows of.
+// context. compacted means that the session starts after a compaction that was reported to the
+// daemon.
 //
 // Claude Code writes the boundary entry of a compaction after its SessionStart hooks. On a busy
 // machine that can be after the first call of the new context. The boundary must not count as a
@@ -191,7 +192,7 @@ func (s *contextSize) begin(transcript string, compacted bool) {
 var errNoRecord = errors.New("no transcript of this context")
 
 // reaches reads the new part of the transcript. It reports whether the transcript contains the call
-// toolUse. If so, it has compared the request before that call.
+// toolUse. If it does, the size of the request that led to the call has been checked.
 func (s *contextSize) reaches(transcript, toolUse string) (bool, error) {
 	if err := s.advance(transcript); err != nil {
 		return false, err
@@ -391,7 +392,7 @@ func lost(raw json.RawMessage) bool {
 	return false
 }
 
-// nonSpace counts the bytes that are not white space. One token may hold any amount of white space.
+// nonSpace counts the characters that are not white space. One token may hold any amount of white space.
 func nonSpace(text string) (n int64) {
 	for _, r := range text {
 		if !unicode.IsSpace(r) {

@@ -12,15 +12,15 @@
 //     totalLines}}, with truncatedByTokenCap if it was cut. Up to 2.1.316 it can also be
 //     {"type":"file_unchanged","file":{filePath}}.
 //   - A result of Bash has stdout without leading blank lines and without white space at the
-//     end. Above 30,000 characters it has only their beginning and persistedOutputPath.
+//     end. Of more than 30,000 characters it has only the beginning, and persistedOutputPath.
 //   - PostToolBatch contains the text that the model gets. In it the lines of a Read are
 //     numbered as "12\ttext".
 //   - At UserPromptSubmit the transcript does not contain the prompt. At PreToolUse and
 //     PostToolUse it contains the tool call itself.
 //
 // The package stores small files in the directory "hooks" of a project's state: an index of each
-// live session's transcript (transcript.go), and files that go with it. All projects share a list
-// of each session's projects (projects.go), and the forms of results that a client's version
-// refused (refused.go). Most files need no lock: processes of one session append lines in single
+// live session's transcript (transcript.go), and other records of that session. All projects share
+// a list of each session's projects (projects.go), and a list of the replaced results that a
+// version of a client did not show its model (refused.go). Most files need no lock: processes of one session append lines in single
 // writes, and a line may occur twice.
 package hooks

@@ -20,8 +20,8 @@ const (
 )
 
 // notesSection lists as many notes as there is room for, one line each, most urgent first. more is
-// the number of notes that are not in notes. With the id in a line the model can get the whole
-// note.
+// the number of further notes, which are not in notes. Each line contains the note's id, with which
+// the model can get the whole note.
 func notesSection(notes []wire.Note, more int) string {
 	if len(notes) == 0 {
 		return ""
@@ -56,8 +56,8 @@ func noteLine(n wire.Note) string {
 	return fmt.Sprintf("- %s [%s]%s: %s\n", clean(n.ID), clean(n.Kind), about, text)
 }
 
-// maxComments bounds the comments added to one prompt, in the client's characters. The others wait
-// for the next prompt.
+// maxComments bounds the comments added to one prompt, in UTF-16 units, as the client counts. The
+// other comments wait for the next prompt.
 const maxComments = 6000
 
 // comments returns the user's comments on lines that this session wrote, if they were not delivered
@@ -101,8 +101,8 @@ func (c *call) comments(ctx context.Context) (text string, ids []string) {
 	return text, ids
 }
 
-// commentText renders one comment for the model. Its id shows in the transcript whether the model
-// got it.
+// commentText renders one comment for the model. It contains the comment's id, because modelGot
+// looks for the id in the transcript.
 func commentText(x wire.Comment) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "- %s:%d (as of version %d; %s), the line %q:\n", visible.ForModel(string(x.Path)), x.Line, x.Seq, x.ID, visible.Line(x.Quote))

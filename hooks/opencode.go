@@ -9,7 +9,7 @@ import (
 )
 
 // OpenCode's plugin interface shows each request before the model gets it, with every result in it.
-// Our plugin reports the request with Claude Code's events. PostToolUse contains the result of one
+// Our plugin reports the request as Claude Code's events. PostToolUse contains the result of one
 // call. PostToolBatch is sent with the next request, and lists the calls in the context and the
 // results that are new in it. OpenCode's results have other shapes, which this code translates in
 // both directions.
@@ -110,8 +110,8 @@ func translateOpenCode(e *event) {
 	}
 }
 
-// asText turns a replaced result in Claude Code's shape into the text that the client's own tool
-// would have returned.
+// asText turns a replacement in the shape of Claude Code's results into the text that the client's
+// own tool would have returned.
 func asText(e event, updated fields, note string) string {
 	if e.tool == "Bash" {
 		return updated.str("stdout")

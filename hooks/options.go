@@ -156,7 +156,8 @@ func (f fields) truth(name string) bool {
 // joinText returns the text of a result, which is a string or a list of blocks.
 func joinText(raw json.RawMessage) string { return joinBlocks(raw, "") }
 
-// joinBlocks is joinText with between after each block that does not end in a newline.
+// joinBlocks is like joinText, but writes the string between after each block that does not end in
+// a newline and is not the last.
 func joinBlocks(raw json.RawMessage, between string) string {
 	if s, ok := unquote(raw); ok {
 		return s

@@ -9,12 +9,12 @@ import (
 	"cachebro/store/wire"
 )
 
-// Usually a person typed a prompt. Clients also send prompts themselves, each with its own id: when
+// Most prompts are typed by a person. Clients also send prompts themselves, each with its own id: when
 // a sub-agent or a background command ends, when a timer fires, or when another agent sends a
 // message. Such a prompt belongs to the prompt that caused it. These sources show who sent a
 // prompt, most reliable first:
-//   - the event's source (it is in the schema of Claude Code 2.1.332, "while the field rolls out",
-//     but is not sent yet);
+//   - the event's source, which the schema of Claude Code 2.1.332 contains but which that version
+//     does not send yet;
 //   - the tag at the beginning of the text, if it names the call or agent that the prompt
 //     reports on;
 //   - the prompt's entry in the transcript. It is written after the event, so the hooks look

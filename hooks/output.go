@@ -14,7 +14,7 @@ type output struct {
 	updated fields // PostToolUse: replaces the tool's result
 	deny    bool   // PreToolUse: prevents the call; context says why
 	result  string // PostToolUse: replaces the result for a client that takes plain text
-	block   bool   // result is the reason of a block
+	block   bool   // send result as the reason for blocking the call
 	quiet   bool   // print "{}" if all other fields are empty
 }
 

@@ -77,7 +77,7 @@ func (c *call) deliveredText(f finished, printed map[string]sent) string {
 	}
 	s, ok := printed[f.toolUse]
 	switch outputDigest(f.text) {
-	case s.own: // true even if nothing was shortened, because both texts are then equal
+	case s.own: // also if nothing was shortened, because s.new is then equal
 		return wire.TookOwn
 	case s.new:
 		return wire.TookOurs

@@ -17,8 +17,8 @@ import (
 // answers.
 func preToolUse(ctx context.Context, c *call) answer {
 	c.tellQueued(ctx)
-	// Only this event tells the server which reader makes a call. If the transcript could not be
-	// checked, the server is not told, and sends the full text as to an unknown reader.
+	// Only this event tells our MCP server which reader makes a call. If the transcript could not be
+	// checked, the event is not reported, and the server sends full texts, as to an unknown reader.
 	if isOurs(c.tool) && !c.checkChain(ctx) {
 		return answer{}
 	}

@@ -56,8 +56,8 @@ func tellOthers(ctx context.Context, env Env, opt options, ev event) (wait func(
 		}
 	}
 	tellNew()
-	// A daemon may join the session now and ask the event's project about it before that project has
-	// received the event. So the list is read again afterwards.
+	// Another project may join the session now. Its daemon may ask the event's project about the
+	// session before that project has received the event. So the list is read again afterwards.
 	return func() {
 		tellNew()
 		all.Wait()
@@ -216,8 +216,8 @@ func below(root, path string) (string, bool) {
 }
 
 // defersToInit reports whether the plugin's hook ignores the event because "cachebro init" or
-// "cachebro run" registered a hook for it. run passes its settings on the command line, so it
-// announces its hook in the environment.
+// "cachebro run" registered a hook for it. "cachebro run" passes its settings on the client's
+// command line, so it announces its hook in the environment.
 func defersToInit(env Env, opt options, ev event) bool {
 	if !opt.plugin {
 		return false

@@ -40,7 +40,7 @@ func (c *call) tellQueued(ctx context.Context) {
 	}
 }
 
-// transcriptEntry holds the fields that we use of a transcript's entry.
+// transcriptEntry holds the fields of a transcript's entry that we use.
 type transcriptEntry struct {
 	Prompt     string `json:"promptId"`
 	Sidechain  bool   `json:"isSidechain"`

@@ -15,11 +15,11 @@ import (
 
 // A client passes a hook's replacement of a result on to the model only if the replacement has the
 // shape that this version of the client expects. New versions appear weekly, so a table of versions
-// would soon be wrong. But PostToolBatch contains the text that the model really got. If that is the
-// client's own text although the hook sent another one, this version refuses the form, and hooks do
-// not send the form again.
+// would soon be wrong. But PostToolBatch contains the text that the model really got. If the model
+// got the client's own text although the hook sent another one, this version of the client refuses
+// the form of the replacement, and hooks do not use that form again.
 
-// form names a way to replace a result, in the shape of the client's result with another text.
+// form names a way to replace a result.
 type form string
 
 const (
@@ -30,7 +30,7 @@ const (
 
 // Refusal records that a client's version did not show the model results in some form.
 type Refusal struct {
-	Client string    `json:"client"` // as "claude-code/2.1.330"
+	Client string    `json:"client"` // such as "claude-code/2.1.330"
 	Form   string    `json:"form"`
 	Time   time.Time `json:"time"`
 }
@@ -100,8 +100,8 @@ func (c *scene) noteRefusal(f form) {
 	}
 }
 
-// sent describes a text printed to replace a result. Whether the model got it is known only when
-// the batch is complete. Until then it is stored as a line of a file, written after printing.
+// sent describes a text printed to replace a result. Whether the model got it is known only at
+// PostToolBatch. Until then it is stored as a line of a file, written after printing.
 type sent struct {
 	toolUse  string
 	form     form

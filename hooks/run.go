@@ -33,16 +33,15 @@ type Env struct {
 	Paths  wire.Paths // where sockets and state are
 	// Dial connects to the running daemon of a project with wire.HookTimeouts.
 	Dial func(ctx context.Context, root string) (*wire.Client, error)
-	// Start, called by SessionStart if no daemon runs, starts one, and mounts a project that is set
-	// up for it. If nil, no daemon is started.
+	// Start, called by SessionStart if no daemon runs, starts a daemon. It also mounts the project if
+	// the user has set it up to be mounted. If nil, no daemon is started.
 	Start func(ctx context.Context, root string) (*wire.Client, error)
-	// Wake, called at every event if no daemon runs, starts the daemon of a mounted project,
-	// because an idle daemon exits. It reports whether a daemon runs now. If nil, no daemon is
-	// started.
+	// Wake, called at every event if no daemon runs, starts the daemon of a mounted project, which
+	// exits when it is idle. It reports whether a daemon runs now. If nil, no daemon is started.
 	Wake func(ctx context.Context, root string) bool
-	// Mount, called by SessionStart if the project is not mounted, mounts a project that is set up
-	// for it. It reports whether there is a mount now, without an error if the project is not set
-	// up. If nil, nothing is mounted.
+	// Mount, called by SessionStart if the project is not mounted, mounts it if the user has set it
+	// up to be mounted. It reports whether there is a mount now. A project that is not set up is no
+	// error. If nil, nothing is mounted.
 	Mount func(ctx context.Context, root string) (bool, error)
 	// NoCommands means that the daemon gets no prompts and commands.
 	NoCommands bool
@@ -64,7 +63,7 @@ func (e Env) limit(d time.Duration) time.Duration {
 type answer struct {
 	out  output
 	sent func() // called after printing
-	// asleep is the project whose daemon Wake must start first.
+	// asleep, if set, is the project whose daemon Wake must start before the event can be handled.
 	asleep string
 }
 
@@ -149,8 +148,8 @@ func within[T any](ctx context.Context, d time.Duration, f func(context.Context)
 	}
 }
 
-// readAll reads the event. It returns nil if the event is too large or unreadable. A too large
-// event is still read to its end, because a client would report an EPIPE.
+// readAll reads the event. It returns nil if the event is too large or unreadable. An event
+// that is too large is still read to its end, because the client would report an EPIPE.
 func readAll(r io.Reader) []byte {
 	b := make([]byte, 0, 64<<10) // a pipe's capacity
 	for {

@@ -30,8 +30,8 @@ func sessionStart(ctx context.Context, c *call) answer {
 	return a
 }
 
-// mount mounts a project that is set up for it, for example after a reboot, and returns a line for
-// the user. The client's own working directory is then the covered directory. Its tools use
+// mount mounts the project if the user has set it up to be mounted, for example after a reboot, and
+// returns a line for the user. The client's own working directory is then the covered directory. Its tools use
 // absolute paths or cd, so they go through the mount.
 func (c *call) mount(ctx context.Context) string {
 	if c.env.Mount == nil {

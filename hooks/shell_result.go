@@ -131,7 +131,7 @@ func (c *call) partsResult(ctx context.Context, parts []shell.Part) answer {
 		}
 		pieces[i] = pc
 	}
-	// The client has trimmed white space at the end of stdout, so compare after without it.
+	// The client has trimmed white space at the end of stdout, so it is trimmed here too.
 	rest, ok := strings.CutPrefix(stdout, before)
 	if !gap {
 		rest, ok = "", strings.TrimRight(stdout, " \t\r\n") == strings.TrimRight(before, " \t\r\n")
@@ -173,7 +173,7 @@ func (c *call) partsResult(ctx context.Context, parts []shell.Part) answer {
 			req := wire.ReadRequest{Reader: c.reader(), Path: []byte(path), Offset: p.first, Limit: p.count, Tool: "Bash", Pending: true, Context: word,
 				Rewrite: &wire.Rewrite{Rendering: renderBash, StartLine: p.first, NumLines: p.count, Part: i + 1}}
 			var ans wire.ReadAnswer
-			word = "" // show it only once
+			word = "" // report it only once
 			body, err := c.ask(ctx, wire.MRead, req, []byte(p.raw), &ans)
 			if err != nil {
 				return answer{}

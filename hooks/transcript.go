@@ -149,7 +149,7 @@ func (ch *chain) begin(transcript string) {
 }
 
 // alive brings the index up to date and returns the tool calls on the chain that ends with the call
-// toolUse, or none if that is not found.
+// toolUse, or none if the index does not contain that call.
 func (ch *chain) alive(transcript, toolUse string) []string {
 	if err := ch.advance(transcript); err != nil {
 		return nil

@@ -39,8 +39,8 @@ func newBackend(o *Options) *backend {
 	return &backend{dial: o.Dial, life: life, end: end}
 }
 
-// get returns the client, dialling at most once at a time. The dial outlives a caller that gives
-// up, because the next one can use the daemon that it starts.
+// get returns the client, dialling at most once at a time. The dial continues when its
+// caller gives up, because the next caller can use the daemon that it starts.
 func (b *backend) get(ctx context.Context) (Caller, error) {
 	b.mu.Lock()
 	if b.client != nil {

@@ -34,8 +34,8 @@ type conn struct {
 	cleared bool
 }
 
-// conn returns the connection of a request. It returns nil over HTTP since revision 2026-07-28,
-// where requests belong to no connection.
+// conn returns the connection of a request, or nil for an HTTP request of protocol revision
+// 2026-07-28 or later, which belongs to no connection.
 func (s *Server) conn(ctx context.Context) *conn {
 	sess := server.ClientSessionFromContext(ctx)
 	if sess == nil || sess.SessionID() == "" {

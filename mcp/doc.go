@@ -12,7 +12,7 @@
 // made, and the answer says what is missing. Only a text from the daemon counts as shown, so a read
 // from the disk never leads to a later "unchanged".
 //
-// Locks: Server.mu guards connections and watchers. Keyed locks (write_file.go) order the writers of one
-// path. session.mu guards one connection's subscriptions. Only the keyed locks are held during
+// Locks: hub.mu guards what the servers of all projects share. Keyed locks (write_file.go) order the
+// writers of one path. conn.mu and session.mu guard the state of one connection. Only the keyed locks are held during
 // socket or disk access.
 package mcp

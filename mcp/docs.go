@@ -25,7 +25,7 @@ var markSyncedTool = &tool{
 // maxDiffLines bounds the diff lines in one answer.
 const maxDiffLines = 200
 
-// docsRef fills in q for a ref, a path in the project or the name of a group.
+// docsRef fills in q for ref, which is a path in the project or the name of a group.
 func (s *Server) docsRef(ref string, q *wire.DocsRequest) error {
 	q.Name = ref
 	rel, err := s.resolve(ref)

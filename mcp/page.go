@@ -258,10 +258,10 @@ func (c *call) symbolRange(ctx context.Context, rel, symbol string) (offset, lim
 	return s.First, s.Last - s.First + 1, note, nil
 }
 
-// hitID matches what search prints instead of a path in its compact form.
+// hitID matches the ids that search prints instead of paths if compact is set.
 var hitID = regexp.MustCompile(`^(fil|sym)-[0-9a-f]{8}$`)
 
-// fetchable turns a hit's id into its file's path. Anything else is a path.
+// fetchable turns a hit's id into the path of its file. It returns a path unchanged.
 func (c *call) fetchable(ctx context.Context, p string) string {
 	if !hitID.MatchString(p) {
 		return p

@@ -58,7 +58,7 @@ func (h *hub) opened() []*Server {
 const rootsKey = "roots"
 
 // locate finds the call's project. If it needs the client's roots first, it returns a request for
-// them, which the client answers with a repeated call.
+// them. The client answers by repeating the call with its roots.
 func (c *call) locate(ctx context.Context) (ask *mcp.CallToolResult, err error) {
 	if c.s.opt.Open == nil {
 		return nil, nil
@@ -187,7 +187,7 @@ func (c *call) serverFor(p string) *Server {
 	return c.home
 }
 
-// forPath returns the call for one of its several paths.
+// forPath returns a copy of c whose project is that of p, one of the call's paths.
 func (c *call) forPath(p string) *call {
 	if c.s.opt.Open == nil {
 		return c

@@ -83,9 +83,8 @@ var readFileTool = &tool{
 	}),
 }
 
-// leanRead is the shortest description that lets a client read a file. It does not mention force,
-// because a repeated read gives the whole text, or diff_offset, because an answer with a cut diff
-// names it.
+// leanRead is the shortest description that lets a client read a file. It mentions neither force (a
+// repeated read gives the whole text) nor diff_offset (an answer with a cut diff names it).
 var leanRead = "Re-reads: diff or [unchanged], then full"
 
 // readArgs is one checked read of one file.
@@ -151,8 +150,8 @@ func (c *call) read(ctx context.Context, a readArgs) (readText, error) {
 	case ctx.Err() != nil:
 		return readText{}, ctx.Err()
 	case errors.Is(err, wire.ErrOutside):
-		// The daemon trusts no absolute path, so it refuses an absolute symlink inside the project.
-		// The link's target is an ordinary path.
+		// The daemon refuses every absolute symlink, even one to a file inside the project. So ask
+		// again for the link's target.
 		if real, terr := s.target(a.rel); terr == nil && real != a.rel {
 			req.Path, req.Force = []byte(real), true
 			body, err = s.backend.try(ctx, readWait, wire.MRead, req, nil, &ans)

@@ -150,7 +150,8 @@ func (s *Server) countThread(ctx context.Context, session string) {
 	}
 }
 
-// spendLater reports sent to the daemon, which counts its tokens, without delaying the answer.
+// spendLater passes sp and a text to the daemon, which counts the text's tokens. It does not delay
+// the answer.
 func (s *Server) spendLater(ctx context.Context, sp wire.Spend, sent []byte) {
 	ctx = context.WithoutCancel(ctx)
 	s.work.Go(func() {

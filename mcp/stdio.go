@@ -23,7 +23,7 @@ import (
 // JSON escapes.
 const maxLine = limits.Content * 5 / 2
 
-// parallel bounds the requests of one connection handled at once. 50 simultaneous reads must not
+// parallel bounds how many requests of one connection are handled at once. 50 simultaneous reads must not
 // wait for each other.
 const parallel = 64
 
@@ -74,10 +74,9 @@ func (s *Server) serveStdio(ctx context.Context) error {
 	return nil
 }
 
-// follow reads messages until one is a request. Then it starts another goroutine that continues
-// reading, and handles the request itself. Passing the request to the other goroutine would make
-// the client wait for a thread to wake up, which takes as long as all the work for an unchanged
-// file.
+// follow reads messages until one is a request. Then another goroutine continues reading, and this
+// one handles the request. If the other goroutine handled the request instead, the client would wait
+// for a thread to wake up, which takes as long as all the work for an unchanged file.
 func (c *stdioConn) follow(ctx context.Context, br *bufio.Reader) {
 	for {
 		line, err := readLine(br)

@@ -26,9 +26,9 @@ var workingSetTool = &tool{
 	}),
 }
 
-// session returns the session that "this session" means in answers and in the labels of edits. It
-// never decides what a reader has seen. If the connection is a reader, the daemon records it as a
-// session of this name.
+// session returns the id of the session that answers and the labels of edits refer to. The id never
+// decides what a reader has seen. A connection that is a reader counts as a session, which the
+// daemon records under this id.
 func (s *Server) session(c *conn) string {
 	if s.opt.Session == "" && s.opt.Reader == ReaderConnection && c != nil {
 		return "connection:" + c.id

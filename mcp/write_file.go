@@ -189,7 +189,7 @@ type change struct {
 	after      []byte
 	old, new   string // what the agent supplied
 	replaceAll bool
-	unseen     bool // the agent supplied none of its lines and has seen none
+	unseen     bool // the agent supplied no line of the new content and has seen none
 	unkept     bool // the present content may be lost
 }
 
@@ -252,8 +252,8 @@ func (c *call) apply(ctx context.Context, ch change) (note string, err error) {
 	return note, nil
 }
 
-// attributeWrites tells the daemon that everything that this process writes until end is called
-// belongs to this tool call. It does nothing if neither a session nor a tool-use id is known.
+// attributeWrites tells the daemon to attribute this process's writes to this tool call until the
+// caller calls end. It does nothing if neither a session nor a tool-use id is known.
 func (c *call) attributeWrites(ctx context.Context, paths ...[]byte) (end func(failed bool)) {
 	session := c.s.session(c.conn)
 	if session == "" && c.reader.ToolUse == "" {

@@ -27,7 +27,7 @@ type automaton struct {
 	table  []int32 // the next state of states[i] after ASCII byte c is at i*128+c; 0 if not computed yet
 	index  map[string]int32
 	mark   []uint32 // by instruction: the last epoch in which close visited it
-	kept   int      // sum of all states' seeds
+	kept   int      // number of seeds in all states
 	epoch  uint32
 	seeds  []uint32 // scratch
 	stack  []uint32

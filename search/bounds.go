@@ -24,8 +24,8 @@ const maxKept = 32 << 20
 const lineCost = 64
 
 // readAtOnce is how many files a search reads before it checks whether it has enough lines. For a
-// word that occurs in all of 100,000 files, reading all of them for an answer of 20 lines took 2.7
-// s.
+// word that occurs in all of 100,000 files, reading all of them for an answer of 20 lines took
+// 2.7 s.
 const readAtOnce = 1024
 
 // scanFor bounds a search without an index, which reads every file. During the first indexing of

@@ -26,6 +26,7 @@ func VersionID(seq uint64) string { return fmt.Sprintf("ver-%08x", uint32(seq)) 
 
 func hash8(s string) string { return text.Hash([]byte(s))[:8] }
 
+// FileOf returns the file with an id that FileID returned.
 func (x *table) FileOf(id string) (store.Path, bool) {
 	var found store.Path
 	x.live(func(p store.Path, _ *file) bool {

@@ -49,7 +49,7 @@ func lastChangedFirst(all []wanted, n int) {
 	slices.Sort(changed)
 	since := changed[len(all)-n]
 	at, _ := slices.BinarySearch(changed, since+1)
-	ties := n - (len(all) - at)   // number of files changed exactly at since that belong to the front
+	ties := n - (len(all) - at)   // number of files with the change time since that belong to the front
 	front := make([]wanted, 0, n) // in reverse order
 	to := len(all)
 	for i := len(all) - 1; i >= 0; i-- {
@@ -148,8 +148,7 @@ func (x *Index) first(ctx context.Context) error {
 }
 
 // mostUnmerged is how many segments of the first index stay unmerged until one merge at the end.
-// When they were first merged in groups of ten, that took a third of the processor time. The
-// segments of a larger tree are merged earlier, because bleve stops writing at 1,000 files.
+// Merging them in groups of ten as well took a third of the processor time. The segments of a larger tree are merged earlier, because bleve stops writing at 1,000 files.
 const mostUnmerged = 100
 
 // unmerged holds the indexes whose segments must not be merged now: it maps a *scorch.Scorch to a

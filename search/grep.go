@@ -192,7 +192,8 @@ func checkGlobs(q Query) error {
 	return nil
 }
 
-// shares splits the range from 0 to n into as many ranges as parts, or fewer.
+// shares splits the range from 0 to n into ranges of about equal length, at most as many as parts
+// says.
 func shares(n, parts int) [][2]int {
 	var cut [][2]int
 	for i := range parts {

@@ -52,8 +52,8 @@ var kelvin, longS = []byte("\u212a"), []byte("\u017f")
 
 func foldsOddly(text []byte) bool { return bytes.Contains(text, kelvin) || bytes.Contains(text, longS) }
 
-// lines returns the matching lines, without their newlines, but at most as many as most. total is
-// the number of all matching lines.
+// lines returns the first matching lines, without their newlines. most is the maximum number of
+// lines returned, and total the number of all matching lines.
 func (m *matcher) lines(p store.Path, content []byte, most int) (out []Line, total int) {
 	content = bytes.TrimPrefix(content, []byte(text.Mark)) // as in ripgrep, the byte order mark is not part of the first line
 	no, counted := 1, 0

@@ -110,8 +110,8 @@ func explain(pattern string, err error) error {
 	return fmt.Errorf("bad regular expression %q: %w; hint: %s", pattern, err, hint)
 }
 
-// lit is literal text within a regular expression. An end of the text is open if it is not known to
-// be the end of a word.
+// lit is literal text within a regular expression. A side of the text is open if it is not known to
+// be the start or end of a word.
 type lit struct {
 	text             string
 	openLeft, openRt bool // more word runes may precede or follow

@@ -244,6 +244,7 @@ func blockEnd(syms []Symbol, at int, lines []string) int {
 
 func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " \t")) }
 
+// Enclosing returns the smallest definition that contains a line.
 func Enclosing(syms []Symbol, line int) (Symbol, bool) {
 	var best Symbol
 	found := false

@@ -8,7 +8,7 @@ import (
 )
 
 // MatchTexts finds the lines of short texts, such as notes, that match an exact query. It returns
-// the lines of each text, without a path. Of the query it uses only the pattern.
+// the lines of each text, without a path. It ignores the query's filters and limits.
 func MatchTexts(q Query, texts []string) ([][]Line, error) {
 	auto, _, must, err := compile(q)
 	if err != nil {

@@ -77,7 +77,7 @@ func (b both) Remove(now, original []byte) ([]byte, error) {
 	return b.first.Remove(mid, original)
 }
 
-// as calls the method as of both edits; see standing.
+// as returns b with both edits replaced by the results of their own methods as; see standing.
 func (b both) as(before []byte) editor {
 	for _, e := range []*editor{&b.first, &b.second} {
 		if a, ok := (*e).(interface{ as([]byte) editor }); ok {

@@ -326,7 +326,7 @@ func (c Change) apply(s Setup) error {
 	return err
 }
 
-// missingDirs lists the missing ancestors of a file.
+// missingDirs lists those of dir and its ancestors that do not exist, outermost first.
 func missingDirs(dir string) []string {
 	var out []string
 	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {

@@ -99,8 +99,8 @@ func member(o *hujson.Object, name string) *hujson.Value {
 	return nil
 }
 
-// Object returns the object at a path of keys, or nil if there is none. It returns an error if the
-// path has another value, which must not be replaced.
+// Object returns the object at a path of keys, or nil if there is none. A value on the path that is
+// not an object is an error, because it must not be replaced.
 func (d *jsonc) Object(path ...string) (*hujson.Object, error) {
 	o, _ := d.root.Value.(*hujson.Object)
 	for i, name := range path {
@@ -120,7 +120,7 @@ func (d *jsonc) Object(path ...string) (*hujson.Object, error) {
 	return o, nil
 }
 
-// ensure is Object, and makes missing objects.
+// ensure is like Object, but makes missing objects.
 func (d *jsonc) ensure(path ...string) (*hujson.Object, error) {
 	o, _ := d.root.Value.(*hujson.Object)
 	for i, name := range path {
@@ -256,8 +256,9 @@ func closing(before, after hujson.Extra) hujson.Extra {
 	return append(trimSpaceEnd(before), after...)
 }
 
-// likeLast returns the AfterExtra of an element that becomes the last one. It has a trailing comma
-// (is not nil) if the removed last element had one, or if a comment precedes the comma.
+// likeLast returns the AfterExtra of an element that becomes the last one. A result that is not nil
+// means a trailing comma. There is one if the removed last element had one, or if a comment precedes
+// the comma.
 func likeLast(extra, removed hujson.Extra) hujson.Extra {
 	switch {
 	case removed == nil && len(bytes.TrimSpace(extra)) == 0:

@@ -11,8 +11,8 @@ import (
 // option --plugin. They do nothing if init registered hooks too, because the user chose the options
 // of init's hooks.
 //
-// If two servers have the same name, Codex, Gemini CLI and OpenCode start init's. Claude Code
-// starts both and gives the plugin's tools another name.
+// If both register a server, Codex, Gemini CLI and OpenCode start only the one that init
+// registered. Claude Code starts both and gives the plugin's tools another name.
 
 // PluginTools is the prefix of our tools' names in the plugin: the names of the plugin and the
 // server.

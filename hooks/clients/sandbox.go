@@ -6,10 +6,10 @@ import (
 )
 
 // In Claude Code's sandbox (bubblewrap on Linux) a command can write only in the project and open
-// no Unix socket, so it cannot reach the daemon. If a settings file enables the sandbox, init
-// excludes the cachebro commands from it that read the history or undo changes. The client asks for
-// permission for these. Other commands stay in the sandbox, because "cachebro run" and "memo" start
-// any program.
+// no Unix socket, so it cannot reach the daemon. If a settings file enables the sandbox, init lists
+// the cachebro commands that read the history or undo changes, so that they run outside of it. The
+// client asks the user before it runs one. The other cachebro commands stay in the sandbox, because
+// "cachebro run" and "cachebro memo" start any program.
 
 // unsandboxed are patterns in the syntax of the client's permission rules.
 var unsandboxed = patterns("log", "show", "diff", "output", "status", "undo", "redo", "revert")

@@ -87,7 +87,7 @@ func (t tomlTable) text(nl string) ([]byte, error) {
 }
 
 // cut removes our table with its sub-tables, up to the next header of another table, and the blank
-// line before it. Comments just before that header stay.
+// line before our table. Comments just before that header stay.
 func (t tomlTable) cut(b []byte) ([]byte, error) {
 	spans, err := t.spans(b)
 	if err != nil {

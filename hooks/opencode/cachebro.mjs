@@ -3,9 +3,9 @@
 // It reports prompts and tool calls to "cachebro hook" in the form of Claude Code's events, so that
 // "cachebro undo --prompt last" knows what a prompt did. The hook may shorten a result.
 //
-// Before a request is sent to the model, the plugin reports to the hook the results that are new in
-// it, and the calls that are left if earlier results are gone (compacted, cleared, reverted). So
-// the daemon knows what the model really has.
+// Before a request is sent to the model, the plugin reports the results that are new in the request.
+// If earlier results are gone (compacted, cleared, reverted), it also reports the calls whose
+// results are left. From this the daemon knows what the model really has.
 import { spawn } from "node:child_process";
 import { accessSync, constants, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -74,7 +74,8 @@ function used(name, input, args) {
 }
 
 // results returns, by id, the tool calls whose results the model gets with a request. It leaves out
-// calls of a failed answer, which are not sent, and cleared ones, of which only the name is sent.
+// the calls of a failed answer, which are not sent, and cleared calls, which are sent without their
+// results.
 function results(messages) {
   const all = new Map();
   for (const { info, parts } of messages ?? []) {
@@ -184,7 +185,7 @@ export const Cachebro = async ({ client, directory }) => {
   return {
     config: async (config) => {
       config.mcp ??= {};
-      config.mcp.cachebro ??= { type: "local", command: [exe, "serve"], enabled: true }; // an entry of init's stays
+      config.mcp.cachebro ??= { type: "local", command: [exe, "serve"], enabled: true }; // an entry that init wrote stays
       config.command = { ...commands, ...config.command };
     },
     "chat.message": async (input, output) => {

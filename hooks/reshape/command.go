@@ -162,7 +162,8 @@ func unwrap(w []string, piped bool) []string {
 	return w
 }
 
-// options counts the leading words that are options or values of the options in valued.
+// options counts the leading words that are options or values of options. valued are the options
+// that take a value.
 func options(w []string, valued ...string) (n int) {
 	for n < len(w) && strings.HasPrefix(w[n], "-") {
 		if slices.Contains(valued, w[n]) {

@@ -12,8 +12,8 @@ var builders = []string{
 	"npm", "pnpm", "yarn", "bun", "pip", "pip3", "uv", "poetry", "apt", "apt-get", "brew", "dnf", "apk", "composer", "gem", "bundle", "terraform", "pre-commit", "mise", "just",
 }
 
-// forPeople maps programs that may also print data or run other programs to the first operands with
-// which they print for people.
+// forPeople lists programs that print for people only with certain first operands. With others they
+// print data or run other programs.
 var forPeople = map[string][]string{
 	"go":     {"build", "test", "vet", "install", "get", "mod", "generate"},
 	"docker": {"build", "pull", "push", "compose", "buildx"},
@@ -22,7 +22,7 @@ var forPeople = map[string][]string{
 	"git":    {"clone", "commit", "fetch", "pull", "push", "status", "gc", "submodule", "checkout", "switch", "merge", "rebase", "lfs"},
 }
 
-// notForPeople maps builders to the first operands and options with which they do not print for
+// notForPeople lists, by builder, the first operands and options with which it does not print for
 // people.
 var notForPeople = map[string][]string{
 	"npm": {"view", "v", "info", "show", "config", "ls", "list", "pack", "query", "explain", "exec", "x", "search"}, "pnpm": {"exec", "dlx", "list", "ls", "why", "view"}, "yarn": {"info", "list", "config", "exec", "dlx"},
@@ -61,8 +61,8 @@ func hasAny(operands []string, words ...string) bool {
 	return slices.ContainsFunc(operands, func(w string) bool { return slices.Contains(words, w) })
 }
 
-// printsFile reports whether a command prints the content of a file, as a formatter does, or a
-// compiler that prints code.
+// printsFile reports whether a command prints the content of a file, as formatters do, or code, as
+// some compilers do.
 func printsFile(words []string) bool {
 	switch words[0] {
 	case "prettier", "black", "isort", "ruff", "biome":
@@ -77,8 +77,8 @@ func printsFile(words []string) bool {
 	return false
 }
 
-// lists maps programs that print lists and logs for people to the first operands with which they do
-// so. nil means any operand.
+// lists holds, by program, the first operands with which it prints a list or a log for people. nil
+// means any operand.
 var lists = map[string][]string{
 	"git": {"add", "blame", "branch", "log", "ls-files", "ls-tree", "merge", "mv", "pull", "rm", "stash", "tag", "worktree"},
 	"gh":  {"run", "pr", "issue", "release", "workflow"}, "docker": {"ps", "images", "logs"}, "podman": {"ps", "images", "logs"}, "kubectl": {"get", "logs", "top"},
@@ -106,8 +106,8 @@ func blames(words []string) bool { return words[0] == "git" && slices.Contains(w
 // repeatsItself reports whether repeated blocks and lines of a command's output may be shortened.
 func repeatsItself(words []string) bool { return runsPrograms(words) }
 
-// printsForPeople reports whether a command prints for people. Of such an output only the text that
-// a terminal would show matters.
+// printsForPeople reports whether a command prints for people, so that only the text that a terminal
+// would show matters.
 func printsForPeople(words []string) bool {
 	return runsPrograms(words) || searches(words) || printsLists(words)
 }

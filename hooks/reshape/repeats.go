@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A block of lines that occurs again gets a number at its first occurrence, and later ones are
+// A block of lines that occurs again gets a number at its first occurrence. Later occurrences are
 // replaced by that number:
 //
 //	[cachebro: block 1, 24 lines:]
@@ -23,7 +23,7 @@ const (
 	minTimes  = 3
 )
 
-// block is a block of n lines whose first occurrence begins at line at of the output.
+// block is a block of n lines. at is the index of the output line where it first occurs.
 type block struct{ at, n int }
 
 func repeats(c *command, text string) (string, string, bool) {

@@ -196,8 +196,8 @@ func sum(ps []Part) (n int) {
 // ID returns a text's id for "cachebro output ID".
 func ID(output string) string { return text.Hash([]byte(output))[:8] }
 
-// splitLines splits a text into lines without newlines. last reports whether the last line ended
-// with one.
+// splitLines splits a text into lines and removes the newlines. last reports whether the last line
+// ended with a newline.
 func splitLines(text string) (lines []string, last bool) {
 	text, last = strings.CutSuffix(text, "\n")
 	return strings.Split(text, "\n"), last

@@ -12,11 +12,11 @@ import (
 //	12:func a() {
 //	13-	return
 //
-// What follows the path is unchanged, except that the mark before a line number is removed. All
-// other lines are unchanged, including the line of a path that has only one.
+// What follows the path is unchanged, except that the mark before a line number is removed. A path
+// with only one line is not grouped. All other lines are unchanged.
 
-// searches reports whether a command prints only matches, always with path and line, perhaps with
-// line number.
+// searches reports whether a command prints only matches, each with its path and whole line and
+// perhaps its line number.
 func searches(words []string) bool {
 	if words[0] == "matches" {
 		return true

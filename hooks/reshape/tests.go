@@ -16,7 +16,8 @@ import (
 
 // runner matches the lines with which a test runner reports that a test passed and, at the end,
 // that all tests passed. The final report counts only for the same runner's tests, because another
-// runner may have crashed. If it names a number of tests, only so many tests are folded.
+// runner may have crashed. A number of tests in it must not be less than the tests that
+// passed.
 type runner struct{ passed, ended func() *regexp.Regexp }
 
 // runners are the usual test runners. A task runner may add the task's name in brackets before each
@@ -126,7 +127,7 @@ func tests(c *command, output string) (string, string, bool) {
 	return joinLines(out, last), fmt.Sprintf("%d passed tests folded", folded), true
 }
 
-// belongs reports whether the test that l names printed next.
+// belongs reports whether the line next was printed by the test that the line l names.
 func belongs(l, next string) bool {
 	if strings.TrimSpace(next) == "" {
 		return false

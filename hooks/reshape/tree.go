@@ -14,7 +14,7 @@ import (
 //	    shell.go
 //
 // The order does not change. A line that ends with a slash is a directory that was not itself
-// listed. A line without a slash was listed, even if entries of it follow.
+// listed. A line without a slash was listed, even if its entries follow.
 
 // listsPaths reports whether a command prints one path per line and nothing else.
 func listsPaths(words []string) bool {

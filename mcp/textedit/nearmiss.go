@@ -109,7 +109,8 @@ func near(file, wanted []string, fold func(string) string) (at []int) {
 	return at
 }
 
-// longest returns the line of the file at which most of wanted's first lines match, and how many.
+// longest returns the index of the file's line from which on the most lines of wanted match, and
+// their number.
 func longest(file, wanted []string) (at, most int) {
 	for n := range file {
 		k := 0
