@@ -58,8 +58,9 @@ func (h *health) round(project string, f fleet.FeedResult, err error, took time.
 	w.machines, w.problems, w.last = f.Machines, f.Problems, time.Now()
 }
 
-// overdue returns a project whose last successful import round is too old, or "" if there is none.
-// If no project has been imported yet, although that time has passed, it returns "any project".
+// overdue returns a project that no round has imported successfully within the time late, or "" if
+// there is none. If late has passed since the start and no round of any project has ended, it returns
+// "any project".
 func (h *health) overdue() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

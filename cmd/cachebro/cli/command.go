@@ -171,8 +171,8 @@ var wants = map[string]string{
 	"float64": "a number such as 0.5", "bool": "true or false", "duration": "a time such as 90s or 10m",
 }
 
-// nearest returns the offered name that differs from typed by the fewest edits, or "" if all differ
-// by more than two.
+// nearest returns the name that differs from typed by the fewest edits, or "" if all differ by more
+// than two. names calls its argument with each name.
 func nearest(typed string, names func(offer func(string))) (found string) {
 	best := 3
 	names(func(name string) {

@@ -54,9 +54,8 @@ func (e *Env) Locate(given string) (Target, error) {
 	}
 	if m, ok := mounts.Above(overlays, real); ok {
 		t := Target{Root: m.Source, Point: m.Point, Rel: []byte(mounts.Rel(real, m.Point))}
-		// Elsewhere is slow, because it examines all processes. It is needed only if the state
-		// directory does not exist. Otherwise the command does not begin a second history, and
-		// status reports that the mount uses another one.
+		// Elsewhere is slow, because it examines all processes. Call it only if the state directory
+		// does not exist, because only then would this command begin a second history.
 		if state, err := e.Paths().State(m.Source); err == nil && !IsDir(state) {
 			if other := e.Elsewhere(m); other != nil {
 				return t, other
@@ -211,7 +210,7 @@ func (e *Env) inOutside(given string) (Target, error) {
 	return Target{Root: wire.OutsideRoot, Rel: []byte(mounts.Rel(ResolveParents(path), wire.OutsideRoot))}, err
 }
 
-// LocateIn locates a further path argument of a command that already works in the history of t.
+// LocateIn locates a further path argument of a command whose first path is in the history of t.
 func (e *Env) LocateIn(t Target, given string) (Target, error) {
 	other, err := e.Locate(given)
 	if t.Root == wire.OutsideRoot && errors.As(err, new(*errNoProject)) {

@@ -65,7 +65,7 @@ the store does not answer.`,
 		}
 		dead := cli.DeadMount(st.Root)
 		if dead != nil {
-			st.Mounted = false // the daemon notices that mountd is gone only when mountd has ended
+			st.Mounted = false // a mount can be dead while mountd is still ending, which the daemon notices only afterwards
 		}
 		if *asJSON {
 			err = printStatusJSON(e, st, dead)

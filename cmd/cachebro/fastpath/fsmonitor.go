@@ -11,7 +11,7 @@ import (
 )
 
 // Git asks which files changed since it last asked (core.fsmonitor, version 2 of the protocol in
-// githooks(5)). The question is passed on to mountd, which records changes for it.
+// githooks(5)). The question is passed on to mountd, which remembers what changed.
 //
 //	git status ──runs──▶ cachebro fsmonitor 2 TOKEN ──socket──▶ mountd
 //

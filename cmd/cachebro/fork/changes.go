@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// file is a regular file, a link or a directory in one of the three trees. A nil *file means that
-// the path does not exist.
+// file is a regular file, a link or a directory in one of the trees that type trees describes. A nil
+// *file means that the path does not exist.
 type file struct {
 	mode   uint32 // type and permissions
 	target string // where a link leads

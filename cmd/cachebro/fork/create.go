@@ -174,8 +174,8 @@ func output(cmd *exec.Cmd) (string, error) {
 	return strings.TrimSuffix(string(out), "\n"), err
 }
 
-// checkOut makes the directory a worktree of the project's repository that contains only git's own
-// file. If git is not installed or the repository has no commit, it adds a note instead.
+// checkOut makes the directory a worktree of the project's repository, still empty except for .git.
+// If git is not installed or the repository has no commit, it adds a note instead.
 func (m *newFork) checkOut(ctx context.Context, t cli.Target, state string, o options) error {
 	top, before := t.Base(), o.at != ""
 	if _, err := os.Lstat(filepath.Join(top, ".git")); err != nil {
@@ -226,9 +226,8 @@ func (m *newFork) checkOut(ctx context.Context, t cli.Target, state string, o op
 	return nil
 }
 
-// lockWorktrees locks state, the project's state directory, until end is called. The forks of a
-// project then ask git for a worktree one after the other, because git fails if an existing
-// worktree is incomplete.
+// lockWorktrees locks state, the project's state directory, until end is called. While it is locked,
+// no other fork of the project asks git for a worktree: git fails if another worktree is half made.
 func lockWorktrees(state string) (end func(), err error) {
 	dir, err := os.Open(state)
 	if err != nil {
@@ -242,8 +241,8 @@ func lockWorktrees(state string) (end func(), err error) {
 }
 
 // staged writes the content of the index as a tree and returns the tree's name. It uses a copy of
-// the index, because git locks the index that it reads. Otherwise simultaneous forks, and git
-// commands in the project, could fail.
+// the index, because git locks the index that it reads, which would make simultaneous forks, and git
+// commands in the project, fail.
 func staged(ctx context.Context, top string) (tree string, err error) {
 	name, err := git(ctx, top, "rev-parse", "--path-format=absolute", "--git-path", "index")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"cachebro/fusefs/mounts"
 )
 
-const nameMost = 5 // bounds the listed paths that would be lost
+const nameMost = 5 // how many of the paths that would be lost are listed
 
 // dropFork unmounts and deletes a fork and its history. Without --force it refuses if the fork
 // contains something that exists nowhere else.

@@ -38,7 +38,7 @@ func (t *trees) planMerge(ctx context.Context, e *cli.Env, project *os.Root) (*m
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", cli.Quote(ch.path), err)
 		}
-		replaced := ch.new == nil && now.dir() && !ch.old.dir() // the files in that directory have separate changes
+		replaced := ch.new == nil && now.dir() && !ch.old.dir() // the project has a directory in its place, whose files are compared separately
 		if same(now, ch.new) || replaced {
 			continue
 		}
@@ -81,8 +81,8 @@ func (t *trees) planMerge(ctx context.Context, e *cli.Env, project *os.Root) (*m
 	return m, err
 }
 
-// addName adds to changed a name that is another hard link of a changed file, because a step may
-// use it.
+// addName adds name to changed if it is another hard link of a changed file, because a step may use
+// either name.
 func (m *merge) addName(name string) {
 	at, err := m.project.Lstat(name)
 	if _, known := m.changed[name]; known || err != nil || !at.Mode().IsRegular() {
@@ -96,8 +96,8 @@ func (m *merge) addName(name string) {
 	}
 }
 
-// left returns the conflicts, except those of directories that the fork does not have. Such a
-// directory stays in the project because of the other files in it.
+// left returns the conflicts, except those of directories that were deleted in the fork. They stay in
+// the project because of the other files in them.
 func (m *merge) left(all []wire.Conflict) []wire.Conflict {
 	return slices.DeleteFunc(all, func(x wire.Conflict) bool {
 		ch := m.changed[string(x.Path)]
@@ -163,7 +163,7 @@ func (m *merge) content(s wire.PlanStep) ([]byte, error) {
 	return diff.Merge(was, want, now)
 }
 
-// mixes reports whether a step writes a content with changes of both sides.
+// mixes reports whether a step writes a content that combines the changes of both sides.
 func (m *merge) mixes(s wire.PlanStep) bool {
 	ch := m.changed[string(s.Path)]
 	return s.Do == "write" && ch.new != nil && s.Hash != ch.new.hash

@@ -112,8 +112,8 @@ func (r repository) ownLosesCommits(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// has reports whether the fork's file at a path, or its absence, is in a commit that remains. The
-// fork's commits must all be on branches.
+// has reports whether the fork's HEAD contains the fork's present file at a path, or lacks it if the
+// fork has no such file. The file can then be restored from git, if losesCommits returned false.
 func (r repository) has(path string, in *os.Root) bool {
 	if r.files == nil {
 		return false

@@ -74,8 +74,8 @@ func makeWorktree(ctx context.Context, e *cli.Env, name string) (string, error) 
 	if err != nil {
 		return gitWorktree(ctx, e, name)
 	}
-	// Let git make the worktree of a repository that is merely inside the project, because a fork
-	// would not contain it.
+	// Let git make the worktree of a repository that is nested in the project, because a fork would
+	// not contain it.
 	if top, err := git(ctx, e.Dir, "rev-parse", "--show-toplevel"); err == nil && top != t.Base() && top != t.Root {
 		return gitWorktree(ctx, e, name)
 	}
@@ -138,7 +138,8 @@ func gitWorktree(ctx context.Context, e *cli.Env, name string) (string, error) {
 }
 
 // removeWorktree drops a fork. It fails if the fork contains something that exists nowhere else,
-// and the client then reports that the worktree remains. It does not delete an unmerged branch.
+// and the client then reports that the worktree remains. removeWorktree does not delete an unmerged
+// branch.
 func removeWorktree(ctx context.Context, e *cli.Env, dir string) error {
 	if !filepath.IsAbs(dir) {
 		return fmt.Errorf("%s is not a worktree", cli.Quote(dir))

@@ -22,8 +22,8 @@ func operationNumber(arg string) (uint64, bool) {
 	return n, ok && err == nil && n > 0
 }
 
-// undoGit undoes changes of git's own files, then the changes of other files by the same
-// actor.
+// undoGit undoes an actor's changes to git's own files, then the same actor's changes to other
+// files.
 func undoGit(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wire.PlanRequest, f planFlags) error {
 	if len(r.Paths) > 0 {
 		return e.Usagef("%s: --git takes no path, because it undoes changes of a whole repository", r.Kind)
@@ -76,7 +76,7 @@ func undoGit(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wi
 		if err := removeWorktrees(ctx, e, worktrees); err != nil {
 			return err
 		}
-		if r.Last { // name the operation, because the last one is now git worktree remove
+		if r.Last { // from now on give the operation's number, because the last one is now git worktree remove
 			r.GitOp, r.Last = plan.ID, false
 		}
 		if err := look(); err != nil {
@@ -107,7 +107,8 @@ func undoGit(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wi
 	return cmp.Or(err, ferr, leftOver(left+len(res.Failed)))
 }
 
-// filesToo undoes the same actor's changes of other files, if any.
+// filesToo undoes what the actor of the git operation changed in other files. known is whether the
+// plan for git's own files contains anything.
 func filesToo(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wire.PlanRequest, f planFlags, plan wire.GitPlan, known bool) error {
 	switch {
 	case plan.PID != 0 && (r.Last || r.GitOp != 0):
@@ -123,12 +124,12 @@ func filesToo(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r w
 	f.git = true
 	err := runPlan(ctx, e, t, c, r, f)
 	if errors.Is(err, wire.ErrNotFound) && known {
-		return nil // the actor changed no file
+		return nil // the actor changed no other file
 	}
 	return err
 }
 
-// asPlan returns a plan for git's own files in the form in which plans are shown.
+// asPlan converts a plan for git's own files, so that showPlan can print it.
 func asPlan(of wire.GitPlan) wire.Plan {
 	p := wire.Plan{Kind: "git", Title: of.Title, Conflicts: of.Conflicts, Lost: of.Lost}
 	for i, s := range of.Steps {
@@ -137,9 +138,9 @@ func asPlan(of wire.GitPlan) wire.Plan {
 	return p
 }
 
-// gitHint prints that an undo of files does not change git's own files, and the command that undoes
-// those changes too. The command names the action by its number, because the undo becomes the last
-// action.
+// gitHint prints that the plan leaves git's own files alone, and the command that restores them too.
+// The command gives the number of the action, because after this undo the last action is the undo
+// itself.
 func gitHint(e *cli.Env, w io.Writer, plan wire.Plan) {
 	if plan.Git == "" {
 		return

@@ -15,8 +15,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// undoHunks asks about each hunk of one action whether to undo it, as git add -p does. It undoes
-// the chosen hunks in one plan. It reads the answers from standard input.
+// undoHunks shows each hunk of one action and asks whether to undo it, in the manner of git add -p.
+// It reads the answers from standard input, and undoes the chosen hunks in one plan.
 func undoHunks(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wire.PlanRequest, f planFlags) error {
 	q := wire.ActionsQuery{Limit: 10, Files: allFiles, Lines: true}
 	if r.Action != 0 {
@@ -51,7 +51,8 @@ func undoHunks(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r 
 	return cli.Hintf("cachebro log shows the actions and their numbers", "no changed lines were found that could be undone by hunks")
 }
 
-// hunkFiles returns the files of an action that changed line by line, limited to paths.
+// hunkFiles returns the text files that an action modified or renamed. If paths are given, it
+// returns only the files that they select.
 func hunkFiles(a wire.Action, paths [][]byte) (out []wire.ActionFile) {
 	for _, f := range a.Files {
 		selected := len(paths) == 0
@@ -100,7 +101,7 @@ func (k *asker) file(ctx context.Context, c *wire.Client, f wire.ActionFile) err
 		texts[i] = b
 	}
 	sc := diff.Compare(texts[0], texts[1])
-	type piece struct{ from, to int } // edits
+	type piece struct{ from, to int } // the edits sc.Edits[from:to]
 	var todo []piece
 	n := 0
 	for _, h := range sc.Hunks(diff.Context) {
@@ -178,8 +179,8 @@ func (k *asker) ask(splits bool) (string, error) {
 	}
 }
 
-// hunkText formats the edits with numbers in [from, to) as a hunk of a diff. Its context lines end
-// at the next edit on either side.
+// hunkText formats sc.Edits[from:to] as a hunk of a diff. Its context does not extend into the edits
+// before and after it.
 func hunkText(sc *diff.Script, from, to int) []byte {
 	first, last := sc.Edits[from], sc.Edits[to-1]
 	before, after := min(diff.Context, first.OldFrom), min(diff.Context, len(sc.Old)-last.OldTo)

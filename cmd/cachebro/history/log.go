@@ -161,11 +161,11 @@ type logFlags struct {
 	stat, actions, versions           bool
 	follow, lost, all                 bool
 
-	part machines.Part // the part of the history that the named machine wrote
+	part machines.Part // the part of the history that the machine of --machine wrote
 }
 
-// eachVersion requests versions page by page, and calls do with each. The second argument of do is
-// the page for the first version of the page, and empty for the others.
+// eachVersion requests versions page by page and calls do for each version. With the first version
+// that it passes from a page, do also gets the whole page, and with the others an empty one.
 func eachVersion(ctx context.Context, e *cli.Env, c *wire.Client, q wire.LogQuery, f logFlags, do func(wire.Version, wire.LogAnswer) error) error {
 	left := f.limit
 	for {

@@ -11,9 +11,9 @@ import (
 	"cachebro/store/wire"
 )
 
-// ResumeOpen finishes each undo, redo, restore or revert whose process was killed. The person has
-// already agreed to each of them. ResumeOpen lists files that have changed since, and does not
-// change them. left is their number.
+// ResumeOpen finishes each undo, redo, restore or revert whose process was killed. It does not ask,
+// because the person has already agreed. It lists the steps that it could not do or only partly did,
+// for example because a file has changed since. left is their number.
 func ResumeOpen(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client) (left int, err error) {
 	open, err := wire.Call[wire.OpenPlans](ctx, c, wire.MPlanOpen, wire.Empty{})
 	if err != nil {

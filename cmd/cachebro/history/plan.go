@@ -156,7 +156,7 @@ func runPlanWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, 
 	left += unanswered
 	if outside != nil {
 		defer outside.c.Close()
-		if outside.newer && err == nil && len(here.plan.Steps) > 0 { // a plan without steps names what is lost
+		if outside.newer && err == nil && len(here.plan.Steps) > 0 { // a plan without steps is kept, because it lists what is lost
 			here.giveUp(ctx)
 			sides = nil
 		}
@@ -235,9 +235,9 @@ func runPlanWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, 
 	return leftOver(left)
 }
 
-// reverseCommand returns the command that reverses plans. The command that reverses a redo is undo.
-// If the redo merged, the command is redo --plan, because undo would not find the content that it
-// expects.
+// reverseCommand returns the command that reverses the plans: redo, or undo if they are themselves a
+// redo. A redo that merged is reversed by redo --plan, because undo would not find the content that
+// it expects.
 func reverseCommand(sides []*side, merged bool) string {
 	command := "cachebro redo"
 	switch {
@@ -253,7 +253,7 @@ func reverseCommand(sides []*side, merged bool) string {
 }
 
 // Apply carries out the steps of a plan and reports them to the daemon's journal. If the project is
-// not mounted, the net, the recorder of cachebro run, records the changes.
+// not mounted, the recorder of cachebro run (the net) records the changes.
 func Apply(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, plan wire.Plan, force bool) (res apply.Result, err error) {
 	work := apply.Work{Force: force}
 	if t.Point == "" {
@@ -362,7 +362,7 @@ func stepLine(p cli.Paint, s wire.PlanStep) string {
 	}
 	line := fmt.Sprintf("  %s %s", StepLetter(s), namesOf(f))
 	switch {
-	case s.Below > 0: // they move with their directory, so no other line names them
+	case s.Below > 0: // files that move with their directory have no lines of their own
 		line += "  with " + text.Count(s.Below, "file")
 	case s.Added+s.Removed > 0:
 		line += "  " + p.Green(fmt.Sprintf("+%d", s.Added)) + " " + p.Red(fmt.Sprintf("-%d", s.Removed))
@@ -426,8 +426,8 @@ func ConflictText(x wire.Conflict, e *cli.Env) string {
 	return text
 }
 
-// printPlanJSON prints the first plan. The plan for files outside of the project, if any,
-// is part of it.
+// printPlanJSON prints the first plan as an object. The plan for files outside of the project, if
+// any, is its member "outside".
 func printPlanJSON(e *cli.Env, sides []*side) error {
 	out := planObject(sides[0].plan, sides[0].res)
 	if len(sides) > 1 {
@@ -442,7 +442,7 @@ func planObject(plan wire.Plan, res apply.Result) map[string]any {
 	return out
 }
 
-// plannedObject returns what planObject returns, without what was done.
+// plannedObject returns the part of planObject that is known before the plan is carried out.
 func plannedObject(plan wire.Plan) map[string]any {
 	steps := cli.Objects(plan.Steps, func(s wire.PlanStep) map[string][]byte {
 		return map[string][]byte{"path": s.Path, "to": s.To, "target": s.Target}
@@ -460,7 +460,7 @@ func conflictObjects(all []wire.Conflict) []map[string]any {
 	})
 }
 
-// FilesOf counts the files of the steps that were done.
+// FilesOf counts the files that the steps in done changed.
 func FilesOf(plan wire.Plan, done []int) int {
 	did := make(map[int]bool, len(done))
 	for _, n := range done {

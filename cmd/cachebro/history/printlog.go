@@ -17,8 +17,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// logPrinter writes versions for people, one per line. Gaps and notices are between the versions,
-// in order of time. The rename of a directory is a single line.
+// logPrinter writes versions for people, one per line, with gaps and notices between them in order
+// of time. The rename of a directory is a single line.
 type logPrinter struct {
 	*cli.Env
 	ctx   context.Context
@@ -30,7 +30,7 @@ type logPrinter struct {
 	f     logFlags
 	aside []asideLine
 	group []wire.Version         // renames with the same time and process
-	saves map[string][][2]uint64 // temporary file → versions that belong to a save
+	saves map[string][][2]uint64 // temporary file → ranges of its versions, each of one atomic save
 	lines int
 	under under
 }
@@ -101,8 +101,8 @@ func (l *logPrinter) saved(page []wire.Version) {
 	}
 }
 
-// ofSave reports whether v belongs to the temporary file of an atomic save. The log shows the save
-// on a separate line.
+// ofSave reports whether v is a version of the temporary file of an atomic save. The log shows the
+// save itself instead.
 func (l *logPrinter) ofSave(v wire.Version) bool {
 	return slices.ContainsFunc(l.saves[string(v.Path)], func(r [2]uint64) bool { return r[0] <= v.Seq && v.Seq < r[1] })
 }
@@ -165,7 +165,7 @@ type asideLine struct {
 	in   string // its session and prompt, if actions are shown
 }
 
-// asides returns the lines for gaps and notices. width is that of the first column.
+// asides returns the lines for gaps and notices. width is the width of the first column.
 func asides(p cli.Paint, now time.Time, width int, gaps []wire.Gap, notices []wire.Notice) (all []asideLine) {
 	for _, g := range gaps {
 		all = append(all, asideLine{time: g.Time, text: p.Red(fmt.Sprintf("%-*s  %s  content not saved: %s (%s)", width, "gap", cli.Stamp(g.Time, now), cli.Quote(string(g.Path)), cli.OneLine(g.Reason)))})
@@ -186,8 +186,8 @@ func (f logFlags) sortAsides(all []asideLine) {
 	})
 }
 
-// patchOf returns a diff, or the reason why there is none, to be printed below the line that it
-// belongs to.
+// patchOf returns the diff to print below the line of a version or file, or the reason why there is
+// none.
 func patchOf(ctx context.Context, c *wire.Client, q wire.DiffQuery, p cli.Paint) (string, wire.DiffAnswer, error) {
 	var a wire.DiffAnswer
 	body, err := c.Call(ctx, wire.MDiff, q, nil, &a)

@@ -10,7 +10,7 @@ import (
 )
 
 // noteOthers prints which other projects the prompt or session being undone has changed, and the
-// commands that undo those changes.
+// commands that undo those changes. It omits the projects in besides.
 func noteOthers(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, session, prompt string, besides ...string) {
 	connect := func(ctx context.Context, root string) (apply.Ask, func() error, error) {
 		c, err := e.Connect(ctx, root)

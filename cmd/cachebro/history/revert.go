@@ -187,7 +187,7 @@ func undoPath(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, giv
 	outside := cli.UsageHint("cachebro undo --dir / "+cli.Arg(given), "undo: %s is not in the project %s", cli.Quote(given), cli.Quote(t.Base()))
 	if !glob.Wild(given) {
 		at, err := e.LocateIn(t, given)
-		if err == nil && at.Root == t.Root { // otherwise a symlink may have replaced a directory of the path
+		if err == nil && at.Root == t.Root { // it can fail because a symlink has replaced a directory of the path
 			return string(at.Rel), checkKnown(ctx, c, at)
 		}
 	}
@@ -376,7 +376,7 @@ func elsewhere(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, ma
 }
 
 // SendWanted asks the daemon which contents a plan with q.Elsewhere needs. It reads them, enters their
-// sizes in q.Elsewhere, and returns the body for the request for the plan.
+// sizes in q.Elsewhere, and returns them as the body of the plan's request.
 func SendWanted(ctx context.Context, c *wire.Client, q wire.PlanRequest, read func(hash string) ([]byte, error)) ([]byte, error) {
 	wanted, err := wire.Call[wire.Wanted](ctx, c, wire.MPlanWanted, q)
 	if err != nil {

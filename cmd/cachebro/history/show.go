@@ -119,7 +119,7 @@ machine.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		var err error
-		numbers := false // from and to are numbers of the log, which are moments even for a single file
+		numbers := false // whether from and to are numbers of the log; these mean moments, even for a single file
 		if *from == "" && *to == "" {
 			for _, moment := range []*string{from, to} {
 				if len(args) == 0 {

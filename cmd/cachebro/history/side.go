@@ -14,8 +14,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// side is a plan in one history, which is the project's or the user's own. The plan in the user's
-// own history undoes what a watched command changed outside the project.
+// side is a plan in one history: the project's, or the user's own, which contains what watched
+// commands changed outside of projects.
 type side struct {
 	t     cli.Target
 	c     *wire.Client
@@ -27,11 +27,11 @@ type side struct {
 // outsideWithin bounds how long the daemon of the user's own history may take to make its plan.
 const outsideWithin = 2 * time.Minute
 
-// planOutside asks the user's own history for the plan that accompanies a project's plan. It
-// returns nil if no such plan is needed. none is the error of the project's plan, nil if the
-// project has a plan. Plans that were interrupted there are finished first. left is the number of
-// files that these plans left alone. Each request to the user's own history that fails counts as
-// one more, because its changes may remain.
+// planOutside asks the user's own history for the plan that accompanies here, the project's plan. It
+// returns nil if none is needed. none is the error of the request for the project's plan, nil if it
+// succeeded. planOutside first finishes the interrupted plans of the user's own history. left is the
+// number of files that these leave alone, plus one for each request that fails, because what it
+// would undo may remain.
 func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanRequest, here wire.Plan, none error, f planFlags) (outside *side, left int) {
 	concerned := own.Root != wire.OutsideRoot && !*f.inside && !f.git
 	ofActor := len(r.Paths) == 0 && len(r.Edits) == 0 && r.Elsewhere == nil && r.GitOp == 0
@@ -110,7 +110,8 @@ func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanReq
 	return nil, left
 }
 
-// fromRoot returns a path of a history for people. In the user's own history it is absolute.
+// fromRoot returns a path of a history as people see it. Paths of the user's own history become
+// absolute.
 func fromRoot(t cli.Target, path []byte) []byte {
 	if t.Root != wire.OutsideRoot || len(path) == 0 {
 		return path
@@ -152,8 +153,8 @@ func lastOf(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r *wi
 	}
 }
 
-// newestDone returns the newest version whose actor matches, except those that plans of the asking
-// session made. The version may have been undone since.
+// newestDone returns the newest version whose actor matches. It skips versions made by undos and
+// restores of the asking session, but not versions that have been undone since.
 func newestDone(ctx context.Context, c *wire.Client, by func(wire.Actor) bool) (wire.Version, bool, error) {
 	for q := (wire.LogQuery{NotOwn: true}); ; {
 		page, err := wire.Call[wire.LogAnswer](ctx, c, wire.MLog, q)
@@ -172,7 +173,7 @@ func newestDone(ctx context.Context, c *wire.Client, by func(wire.Actor) bool) (
 	}
 }
 
-// giveUp ends a plan without any completed step.
+// giveUp tells the daemon that a plan has ended and no step of it was done.
 func (s *side) giveUp(ctx context.Context) {
 	_, _ = s.c.Call(context.WithoutCancel(ctx), wire.MPlanDone, wire.PlanDone{ID: s.plan.ID, Finished: true}, nil, nil)
 }

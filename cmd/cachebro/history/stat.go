@@ -43,8 +43,8 @@ func statJSON(ctx context.Context, e *cli.Env, c *wire.Client, t cli.Target, sin
 	if err != nil {
 		return err
 	}
-	// Editors and sed write a temporary file for each save. It was both created and deleted within the
-	// period, and is left out.
+	// Leave out files that were both created and deleted within the period, such as the temporary file
+	// that editors and sed write for each save.
 	maps.DeleteFunc(files, func(_ string, f *changedFile) bool { return f.last.Deleted && f.first.Prev == 0 })
 	byLast := func(a, b *changedFile) int { return cmp.Compare(b.last.Seq, a.last.Seq) }
 	for _, f := range slices.SortedFunc(maps.Values(files), byLast) {

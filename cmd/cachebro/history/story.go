@@ -281,7 +281,8 @@ func (s *story) files(a wire.Action, indent string) error {
 	return nil
 }
 
-// listed counts the files that the first n lines of a list represent.
+// listed counts the files that the first n lines of a list represent. With noIgnored, files that git
+// ignores have no line.
 func listed(files []wire.ActionFile, n int, noIgnored bool) int {
 	var printed []wire.ActionFile
 	for _, f := range files {
@@ -375,7 +376,7 @@ func follow(ctx context.Context, e *cli.Env, c *wire.Client, q wire.LogQuery, f 
 	s := newStory(ctx, e, e.Stdout, c, f)
 	first := q.Since.IsZero()
 	aq := f.query(q)
-	if first { // find the newest of the earlier actions, which are not shown
+	if first { // find where the earlier actions end; only --limit shows some of them
 		a, err := wire.Call[wire.Actions](ctx, c, wire.MActions, wire.ActionsQuery{Path: q.Path, Limit: max(f.limit, 1), Files: aq.Files, Lines: true, Session: q.Session, Author: f.author, Ops: q.Ops})
 		if err != nil {
 			return err

@@ -134,8 +134,8 @@ code since.`,
 	return cmd
 }
 
-// docsProject finds the project of the argument. If the argument is the name of a group, that is
-// the project of the working directory.
+// docsProject finds the project that contains the argument. If the argument is not a path but the
+// name of a group, docsProject uses the project of the working directory.
 func docsProject(ctx context.Context, e *cli.Env, args []string) (cli.Target, *wire.Client, error) {
 	t, err := e.Locate(cli.First(args, "."))
 	if err != nil && len(args) > 0 {

@@ -155,7 +155,8 @@ func (m *memoRun) prepare(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	// Use the directory's name, because the working directory may be the one that the mount covers.
+	// Name the directory, because this process's own working directory may be the source directory
+	// that the mount covers.
 	cwd := root
 	if mounts.Within(m.Dir, root) {
 		cwd = m.Dir

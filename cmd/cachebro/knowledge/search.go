@@ -124,7 +124,7 @@ vectors, so that ranked search goes by meaning too. The program reads lines like
 			return cli.ExitStatus(1)
 		}
 		if err == nil && q.NearestBy(a) != "" {
-			return cli.ExitStatus(1) // the hits only resemble the pattern; like grep, say that no line matches
+			return cli.ExitStatus(1) // the hits only resemble the pattern; exit as grep does when no line matches
 		}
 		return err
 	}

@@ -88,8 +88,8 @@ func Open(ctx context.Context, e *cli.Env, machine, path string) (t cli.Target, 
 type Part []remote.Writer
 
 // partOf returns the part that the host called name wrote. It returns nil, which means the whole
-// history, if that host wrote everything or if no writer has that name. The name may be the id of a
-// machine.
+// history, if that host wrote everything or if no writer has that name, for example because name is
+// a machine's id.
 func partOf(all []remote.Writer, name string) Part {
 	part := slices.DeleteFunc(slices.Clone(all), func(w remote.Writer) bool { return w.Name != name })
 	if len(part) == 0 || len(part) == len(all) {
@@ -248,7 +248,7 @@ func (e errSilent) Error() string { return cli.Quote(e.id) + " has sent nothing 
 
 type copied struct {
 	dir  string // the directory of the copy
-	root string // the root of its project, which has no files
+	root string // an empty directory that serves as the root of the copy's project
 }
 
 // seen is what is known of a machine. It is stored in the file "seen" of the copy.

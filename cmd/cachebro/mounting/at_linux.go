@@ -205,15 +205,15 @@ func detach() {
 	}
 }
 
-// source reads the past from the daemon. stop ends this process, if the daemon has another version.
-// The next cachebro at then starts a process of that version.
+// source reads the past from the daemon. It calls stop, which ends this process, if the daemon has
+// another version. The next cachebro at then starts a process of that version.
 type source struct {
 	c    *wire.Client
 	stop func()
 }
 
-// errStopped is returned at once if SIGSTOP has stopped the daemon. A request to a slow daemon
-// waits.
+// errStopped ends requests while the daemon is stopped by SIGSTOP. A request to a daemon that is
+// merely slow waits for the answer.
 var errStopped = wire.Errorf(wire.ErrNoDaemon, "kill -CONT the store daemon", "the store daemon is stopped")
 
 // patient returns a context for one request. If the daemon is stopped, the context is cancelled

@@ -13,7 +13,7 @@ var magics = map[int64]string{
 	0xff534d42: "cifs", 0xfe534d42: "smb2", 0x2fc12fc1: "zfs", unix.F2FS_SUPER_MAGIC: "f2fs",
 }
 
-// FileSystem names the kind of file system that contains dir.
+// FileSystem returns the kind of the file system that contains dir.
 func FileSystem(dir string) string {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {

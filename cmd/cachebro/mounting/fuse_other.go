@@ -5,7 +5,7 @@ package mounting
 import "cachebro/fusefs"
 
 // FuseProblem returns why nothing can be mounted, and a fix. Both are "" if macFUSE is installed.
-// Only a mount shows whether macOS lets its kernel extension run.
+// Only an attempt to mount shows whether macOS lets the kernel extension run.
 func FuseProblem() (why, fix string) {
 	if fusefs.MacFUSE() == "" {
 		return "macFUSE is not installed", "brew install --cask macfuse   (or https://macfuse.github.io); then allow its kernel extension in System Settings, Privacy & Security"

@@ -118,8 +118,9 @@ func mountAll(ctx context.Context, e *cli.Env) error {
 	return failed
 }
 
-// Renew lets this binary take over a mount that an older version serves. If that is impossible, it
-// leaves the mount unchanged, which is an error only if asked is true.
+// Renew lets this binary take over a running mount. If asked is false, it does nothing unless the
+// mount is served by an older version that can be replaced. If asked is true, it returns an error if
+// a newer version serves the mount.
 func Renew(ctx context.Context, e *cli.Env, m *PlannedMount, asked bool) error {
 	state, err := e.Paths().State(m.Root)
 	if err != nil {

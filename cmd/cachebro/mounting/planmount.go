@@ -26,7 +26,7 @@ type PlannedMount struct {
 	Notes   []string
 	Already bool // it is already mounted, and the mount answers
 	First   bool // the project has no history yet
-	Mountd  int
+	Mountd  int  // mountd's pid, if it is already mounted
 }
 
 // PlanMount decides what to mount where. If the mount cannot work, PlanMount returns an error with
@@ -138,8 +138,8 @@ func refuseWhole(e *cli.Env, root string, exact bool) error {
 }
 
 // refuseDatabases returns an error if a process uses a file in root as a database. That process
-// would continue to bypass the mount. Processes that open the file through the mount would not see
-// what the first process has mapped into memory.
+// would continue to bypass the mount, and processes that open the file through the mount would not
+// see what it has mapped into memory.
 func refuseDatabases(root string) error {
 	for look := 1; ; look++ {
 		users := mounts.DatabaseUsers(root, mounts.Ours)
@@ -154,7 +154,7 @@ func refuseDatabases(root string) error {
 	}
 }
 
-// PlanMounted plans a mount that already exists.
+// PlanMounted returns the PlannedMount of a mount that already exists.
 func PlanMounted(e *cli.Env, m mounts.Mount) (PlannedMount, error) {
 	return PlanMount(e, m.Source, MountFlags{at: m.Point, Exact: true})
 }

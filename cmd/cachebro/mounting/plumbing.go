@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// The descriptors that a process inherits: the pipe for the Report, the source directory, an
-// already mounted /dev/fuse, the ledger of the mount, and a socket to the other process.
+// The descriptors that supervise and mountd inherit: the pipe for the Report, the source directory,
+// an already mounted /dev/fuse, the ledger of the mount, and the socket between the two processes.
 const (
 	reportFD = 3
 	sourceFD = 4

@@ -102,10 +102,10 @@ func formerDir(e *cli.Env, dir string) (string, error) {
 	return abs, nil
 }
 
-// rehome moves the history of one root to another. It renames the state directory of the root from,
-// so that the directory belongs to the other root. If the other root already has a state directory,
-// rehome first renames that one, and returns its new path as aside. It first ends the daemons of
-// both roots, and holds the locks of both until it returns.
+// rehome moves the history of one root to another by renaming its state directory. If the other root
+// already has a state directory, rehome moves that out of the way first, and returns its new path as
+// aside. It begins by ending the daemons of both roots, and locks both state directories until it
+// returns.
 func rehome(ctx context.Context, e *cli.Env, from, to string) (aside string, err error) {
 	p := e.Paths()
 	old, err := p.State(from)

@@ -234,8 +234,8 @@ func unmount(m mounts.Mount, lazy bool) error {
 	}
 	var err error
 	for try := range 12 {
-		// Recently closed files are released in the background, and a signalled process takes a
-		// moment to end.
+		// Try more than once, because recently closed files are released in the background, and a
+		// signalled process takes a moment to end.
 		err = syscall.Unmount(m.Point, 0)
 		if !errors.Is(err, syscall.EBUSY) {
 			break

@@ -41,8 +41,8 @@ var claudeSub = map[string]bool{
 	"setup-token": true, "migrate-installer": true, "auth": true, "agents": true, "--version": true, "-v": true, "--help": true, "-h": true,
 }
 
-// takeSettings removes --settings from a client's arguments. The client uses only one of them, so
-// the user's settings must be merged with cachebro's. Each value is a file or JSON.
+// takeSettings removes --settings from a client's arguments and returns the settings, each given as
+// a file or as JSON. They must be merged with cachebro's, because the client uses only one --settings.
 func takeSettings(args []string) (rest []string, settings [][]byte, err error) {
 	for i := 0; i < len(args); i++ {
 		a := args[i]

@@ -144,7 +144,7 @@ func (s *session) noteLimits() {
 
 // limitsShownFile returns the file whose existence means that this user was shown the net's limits.
 func (s *session) limitsShownFile() string {
-	state, _ := s.Paths().State(wire.OutsideRoot) // it exists whenever the net is active
+	state, _ := s.Paths().State(wire.OutsideRoot) // this directory exists whenever the net is active
 	return filepath.Join(state, "limits-told")
 }
 

@@ -157,7 +157,7 @@ type session struct {
 	// unmounted is true if nothing is mounted. The net then also saves files of the project.
 	unmounted bool
 	watch     *outside.Watch // the watch of the command; nil without the net
-	daemon    *wire.Client   // of the project; nil until the session is registered
+	daemon    *wire.Client   // the connection to the project's daemon; nil until the session is registered
 }
 
 const sessionPrefix = "run-"
@@ -205,7 +205,7 @@ func (s *session) register(ctx context.Context) error {
 		return err
 	}
 	s.daemon = c
-	_ = s.Paths().JoinSession(s.id, s.plan.Root) // the user's own history finds a session's projects there
+	_ = s.Paths().JoinSession(s.id, s.plan.Root) // lets the user's own history find the session's projects
 	s.note(ctx, wire.SessionEvent{Event: "start", Source: "startup"})
 	s.recordEarlier(ctx)
 	return nil

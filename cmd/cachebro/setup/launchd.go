@@ -12,7 +12,7 @@ import (
 )
 
 // launchAgent returns the file that launchd(8) reads at each login of the user or, for root, at
-// boot. launchd loads every file in its directory, so it need not be running now.
+// boot. launchd loads every file in its directory, so launchd need not be running now.
 func launchAgent(e *cli.Env) (loginUnit, error) {
 	dir := "/Library/LaunchDaemons"
 	if os.Getuid() != 0 {

@@ -107,8 +107,8 @@ func printMachine(e *cli.Env, m mounting.PlannedMount, why error) {
 }
 
 // printAliases prints aliases that start agents with cachebro run, for projects that cannot be
-// mounted. CLAUDE_CODE_SHELL_PREFIX, a client's prefix for its shell commands, cannot replace them,
-// because it would miss the writes of the client's own tools.
+// mounted. It would not be enough to set CLAUDE_CODE_SHELL_PREFIX, which puts a program in front of
+// the client's shell commands, because the client's own tools write files too.
 func printAliases(e *cli.Env) {
 	s, err := Setup(e, InitFlags{}, "")
 	if err != nil || !outside.Possible() {

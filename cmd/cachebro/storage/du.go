@@ -61,7 +61,7 @@ type duLine struct {
 	Root    string    `json:"root,omitempty"` // empty if it is not known
 	State   string    `json:"state"`
 	Bytes   int64     `json:"bytes"`
-	Shared  int64     `json:"shared"`  // full size of its pack files that sibling worktrees share
+	Shared  int64     `json:"shared"`  // full size of those of its pack files that sibling worktrees share
 	Allowed int64     `json:"allowed"` // its share of the cap, given what the others use now
 	Wrote   time.Time `json:"wrote"`
 }

@@ -118,7 +118,7 @@ func receive(ctx context.Context, c *wire.Client, w io.Writer) (wire.Totals, err
 	return a, err
 }
 
-// newFile creates the file path with the content that fill writes. On failure it leaves no file.
+// newFile creates a file at path with the content that fill writes. On failure it leaves no file.
 func newFile(path string, replace bool, fill func(*os.File) error) error {
 	if _, err := os.Lstat(path); err == nil && !replace {
 		return os.ErrExist
