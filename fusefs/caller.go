@@ -244,8 +244,8 @@ func parentPID(p *Process) uint32 {
 	return p.Parent.PID
 }
 
-// refresh examines c's process again, because a shell may have become the command that it runs
-// since the open. This only happens early in a process's life.
+// refresh examines c's process again, because a shell may have executed the command in its own
+// process since the open. This only happens early in a process's life.
 func (p *processes) refresh(c Caller) Caller {
 	if c.Proc == nil {
 		return c

@@ -302,7 +302,7 @@ func TestIdle(t *testing.T) {
 }
 
 // The kernel may send a RELEASE late. The RELEASE of one shell redirection once arrived after the
-// next redirection had emptied the file, and an empty content that nobody had closed was reported.
+// next redirection had emptied the file, and empty content was reported that no process had closed.
 func TestLateRelease(t *testing.T) {
 	f := mountTest(t, nil)
 	const rounds = 500
@@ -391,7 +391,7 @@ func TestBeforeIsCancelled(t *testing.T) {
 
 // A file that was only made or emptied is reported when its handle ends, which the kernel announces
 // after close(2) has returned. A request for the attribute Settled of the root is answered after
-// that report. If the file stays open, the request is answered soon.
+// that report. If the file stays open, the request is answered after a short time all the same.
 func TestSettled(t *testing.T) {
 	f := mountTest(t, nil)
 	f.sh("echo old > a")

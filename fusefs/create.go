@@ -15,8 +15,8 @@ import (
 )
 
 // doneOn reports to the Observer an operation that changes no names. While n is dirty, the reported
-// size and time are those of the content that the Observer has received. The size and time of the
-// new content are reported with it.
+// size and time are those of the content that the Observer has received. The new content is
+// reported later, with its own size and time.
 func (o *contents) doneOn(n *inode, in *fuse.InHeader, op event.Op, sx *sys.Stat) {
 	if o.obs == nil || op == event.OpChmod && (n.neverClosed() || sx.Nlink == 0) { // the first close reports a new file; a file without a name has no path to report
 		return

@@ -11,9 +11,9 @@ import (
 
 // The kernel forgets a directory that contains a second name of a file, and looks the directory up
 // again. The overlay used to take it for a different directory. When the second name was then
-// removed, the overlay dropped it only from the new directory's names. A later change of the file
-// was recorded under the removed name, or under a path that was outdated because a parent directory
-// had been renamed.
+// removed, the overlay dropped only the name in the new directory. A later change of the file was
+// recorded under the removed name, or under a path that was outdated because a parent directory had
+// been renamed.
 func TestForgottenDirectoryKeepsNames(t *testing.T) {
 	f := mountTest(t, nil)
 	f.sh("echo 1 >a; mkdir -p up/d; ln a up/d/b")

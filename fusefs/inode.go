@@ -343,7 +343,7 @@ func (n *inode) forgetLinks() {
 	}
 }
 
-// links returns the known names, most likely first.
+// links returns the known names. The first is the one most likely to be valid still.
 func (n *inode) links(buf []link) []link {
 	n.fs.tree.RLock()
 	defer n.fs.tree.RUnlock()
@@ -357,7 +357,7 @@ func (n *inode) links(buf []link) []link {
 	return buf
 }
 
-// eachLink yields the known names, most likely first. If there are several names, it yields the
+// eachLink yields the known names in the order of links. If there are several names, it yields the
 // first one twice, because it copies the list of names, which includes the first, only when the
 // caller asks for more.
 func (n *inode) eachLink() iter.Seq[link] {

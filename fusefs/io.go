@@ -113,7 +113,7 @@ func (o *contents) markHandleDirty(h *handle, in *fuse.InHeader, off int64, appe
 		before = stampOf(&sx)
 	}
 	first := w == nil || w.empty || w.tail == math.MaxInt64
-	known := n.reported != nil && (w == nil || !w.dirty) // otherwise markDirty itself compares the attributes
+	known := n.reported != nil && (w == nil || !w.dirty) // if so, markDirty itself compares the attributes
 	w = o.markDirty(n, c, event.OpWrite, before, appends, cancel)
 	if !known {
 		w.check(h.fd)

@@ -125,7 +125,7 @@ type handleSlot struct {
 }
 
 // lockSlot stores one owner of locks on a file, and a handle through which that owner locked. If fh
-// is 0, the owner is the guard of shared memory.
+// is 0, the owner is lockedFile.guard.
 type lockSlot struct {
 	kind        atomic.Uint32
 	pid         uint32
@@ -204,7 +204,7 @@ func (l *ledger) close() {
 	}
 }
 
-// setState changes the state. States unable and ended are final.
+// setState changes the state. ledgerUnable and ledgerEnded are final.
 func (l *ledger) setState(s uint32) {
 	if l != nil {
 		l.head.state.CompareAndSwap(ledgerServing, s)
@@ -312,7 +312,7 @@ func (l *ledger) slots(f func(ref, kind uint32)) {
 }
 
 // add adds a node that is new to the kernel. It adds the node's name first, unless the name still
-// has a slot, which a directory that stayed in the table keeps.
+// has a slot, as it has for a directory that stayed in the table.
 func (l *ledger) add(n *inode) {
 	if l == nil || l.broken.Load() {
 		return

@@ -668,8 +668,8 @@ func TestLockedMemoryReadOnly(t *testing.T) {
 	c.end()
 }
 
-// A late report of a change that bypassed the mount made the kernel ignore the attributes that the
-// kernel had just requested. A read then used the file's size from before the change.
+// A late report of a change that bypassed the mount used to make the kernel ignore the attributes
+// that the kernel had just requested. A read then used the file's size from before the change.
 func TestReadsWhileChangesAreTold(t *testing.T) {
 	f := mountTest(t, func(o *Options) { o.Outside = true })
 	f.write("a", "begin")

@@ -198,7 +198,7 @@ func (o *contents) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.Attr
 	return st
 }
 
-// Statx handles statx(2). The kernel sends it for the birth time.
+// Statx handles statx(2). The kernel sends the request when a program asks for the birth time.
 func (o *contents) Statx(_ <-chan struct{}, in *fuse.StatxIn, out *fuse.StatxOut) fuse.Status {
 	var sx sys.Stat
 	st := o.attrs(&in.InHeader, in.Fh, in.GetattrFlags&fuse.FUSE_GETATTR_FH != 0, &sx)

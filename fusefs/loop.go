@@ -165,8 +165,8 @@ const (
 	readLast  = time.Second
 )
 
-// loop serves requests until the connection ends or enough other loops are running. Its thread ends
-// too, because the thread's identity may have been changed.
+// loop serves requests until the connection ends or enough other loops are running. When it
+// returns, its thread ends too, because the thread's identity may have been changed.
 func (d *device) loop() {
 	defer d.loops.Done()
 	defer d.threads.Add(-1)

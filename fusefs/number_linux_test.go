@@ -133,7 +133,8 @@ func TestDevicesShareNoNumber(t *testing.T) {
 	}
 }
 
-// useNumbers looks at the numbers of two devices, one before and one after a take-over.
+// useNumbers checks that the inode numbers of files on two devices outlive a take-over. The second
+// device is seen only after a first take-over.
 func useNumbers(dir string, next func()) error {
 	number := func(name string) (uint64, error) {
 		var st unix.Stat_t

@@ -60,8 +60,8 @@ func (o *contents) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenO
 }
 
 // agree drops the kernel's pages of a file that has changed on the source. gen is what peek
-// returned before sx was read. unsure is true if agree has dropped pages. While it drops pages, the
-// kernel ignores attributes that arrive, so it may use an outdated size at the file's next change.
+// returned before sx was read. unsure is true if agree has dropped pages. Meanwhile, the kernel
+// ignores attributes that arrive, and may then use an outdated size at the file's next change.
 func (o *contents) agree(n *inode, sx *sys.Stat, gen uint32) (unsure bool) {
 	changed, before := n.note(sx, gen)
 	if n.fresh.Load() != n.spoilt.Load() {
@@ -161,8 +161,8 @@ func (o *contents) truncate(n *inode, fd int, c Caller, in *fuse.InHeader, size 
 }
 
 // Flush handles FLUSH, which the kernel sends when a process closes a descriptor that can write. A
-// file that was only made or emptied stays dirty until its RELEASE. The reason is the redirection
-// of a shell: it opens the file, duplicates the descriptor, and closes the first descriptor before
+// file that was only made or emptied stays dirty until its RELEASE. The reason is how a shell
+// redirects output: it opens the file, duplicates the descriptor, and closes the first one before
 // the command writes a byte.
 func (o *overlay) Flush(_ <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	h := o.handles.get(in.Fh)

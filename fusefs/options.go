@@ -84,7 +84,7 @@ type Caller struct {
 	Proc *Process // nil if PID is 0 or the process has ended
 }
 
-// Process describes a process. It is immutable, and cached by pid and start time.
+// Process describes a process. It is cached by pid and start time. Only its atomic fields change.
 type Process struct {
 	PID    uint32
 	Start  uint64 // in the unit of procfs.Stat
@@ -152,9 +152,9 @@ type File interface {
 	Mark() *atomic.Uint32
 }
 
-// MarkTimes is the bit of a File's Mark that is set, under the inode's order, before the file's
-// times are set through the mount. While the bit is set, different times do not mean different
-// content. The Observer clears the bit.
+// MarkTimes is the bit of a File's Mark that is set, with inode.order held, before the file's times
+// are set through the mount. While the bit is set, different times do not mean different content.
+// The Observer clears the bit.
 const MarkTimes uint32 = 1 << 31
 
 // TailMin is the shortest unchanged beginning of a file that TailFrom reports. If the unchanged

@@ -84,7 +84,7 @@ func TestOutsideWritesAfterTheClockWasSetBack(t *testing.T) {
 	if s.unknown(key{ino: 4}, at.wall-2*minute, at) {
 		t.Error("a file from before the mount counts as written outside")
 	}
-	// If the clock is set forward, a change that was made before still counts.
+	// If the clock is set forward, a change that was made before that still counts.
 	at = moment{s.start.wall + year, s.start.steady + minute}
 	if !s.unknown(key{ino: 5}, s.start.wall+1, at) {
 		t.Error("a change before the clock was set forward is not seen")

@@ -95,7 +95,7 @@ func TestDarwinsRequests(t *testing.T) {
 	if r, errno := w.ask(17, 1, nil); errno != 0 || len(r) != 80 || binary.NativeEndian.Uint64(r) == 0 {
 		t.Errorf("STATFS, without which the mount program does not end: % x, %v", r, errno)
 	}
-	// For an absent name the reply has node 0, which darwin takes for ENOENT.
+	// For an absent name the reply has node 0, which darwin treats like ENOENT.
 	if r, errno := w.ask(1, 1, []byte("absent\x00")); errno != 0 || binary.NativeEndian.Uint64(r) != 0 {
 		t.Errorf("LOOKUP of an absent name: % x, %v", r, errno)
 	}

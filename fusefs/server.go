@@ -217,7 +217,7 @@ func (s *Server) SetOutside(on bool) {
 
 // SetBypassable sets whether processes can reach the source without going through the mount, even
 // if none does so now. While they can, the kernel does not cache the files that databases open,
-// because such files stay open for long.
+// because such files stay open for a long time.
 func (s *Server) SetBypassable(on bool) { s.fs.bypassable.Store(on) }
 
 func (s *Server) Stats() Stats {

@@ -389,8 +389,8 @@ func (o *contents) openedBefore(in *fuse.InHeader) *handle {
 	return nil
 }
 
-// guard gives the descriptors of n's handles to the FDStore. It is called when n can no longer be
-// opened by name, or will soon be in that state.
+// guard gives the descriptors of n's handles to the FDStore. It is called when n cannot be opened
+// by name any more, or soon will not be.
 func (o *contents) guard(n *inode) {
 	if o.fdStore == nil || o.ledger == nil {
 		return

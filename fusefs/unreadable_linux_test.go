@@ -23,12 +23,12 @@ func (c counted) Handle(context.Context, slog.Record) error { *c.n++; return nil
 // If reading requests from the device fails, the server does not retry a thousand times a second,
 // and does not log each error.
 func TestUnreadableDevice(t *testing.T) {
-	dir, err := os.Open(t.TempDir()) // EISDIR
+	dir, err := os.Open(t.TempDir()) // reading a directory fails with EISDIR
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer dir.Close()
-	closed, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0) // EBADF, as at the end of a connection
+	closed, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0) // reading this fails with EBADF, as at the end of a connection
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -79,8 +79,8 @@ func TestUnknownContentIsSaved(t *testing.T) {
 	}
 }
 
-// A content that a completed scan has stored is not copied again when it is destroyed. A content
-// that the scan cannot have seen is copied.
+// Content that a completed scan has stored is not copied again when it is destroyed. Content that
+// the scan cannot have seen is copied.
 func TestBaselineIsReliedOn(t *testing.T) {
 	h := newHarness(t, nil)
 	known := h.file("known", "1")

@@ -145,8 +145,9 @@ func exchange(a, b string) error {
 }
 
 // A file gets a hundred names, is written to, and loses the names again. Each name is recorded as
-// found at most a few times, not whenever another name changes. With 5,000 links, this once made 12
-// million records. One record for all names reports that the file is being written.
+// found at most a few times, not whenever another name changes. Recording all names at each change
+// once made 12 million records for 5,000 links. One record for all names reports that the file is
+// being written.
 func TestManyNames(t *testing.T) {
 	const names = 100
 	m := mount(t, map[string]string{"0": "old"}, nil)
@@ -274,8 +275,9 @@ func TestModeOfRootBeforeFirstChange(t *testing.T) {
 	}
 }
 
-// A file with another name is renamed out of .git over a tracked file. It is recorded as a new file
-// and not as new content of the tracked one. Otherwise an undo would write to the other name.
+// A file that has a second name is renamed out of .git over a tracked file. It is recorded as a new
+// file and not as new content of the tracked one. Otherwise an undo would also change the file
+// under its second name.
 func TestLinkedFileComesFromGit(t *testing.T) {
 	m := mount(t, map[string]string{".gitignore": "*.ign\n", ".git/HEAD": "ref: refs/heads/main\n", ".git/alone": "moved", ".git/linked": "linked", "f": "old f", "g": "old g"}, nil)
 	err := errors.Join(

@@ -88,7 +88,7 @@ func TestTailsStandOnTheirBeginnings(t *testing.T) {
 	}
 }
 
-// beneath reports whether this seed's process also writes to the source. A content that was not yet
+// beneath reports whether this seed's process also writes to the source. Content that was not yet
 // copied then becomes a gap.
 func beneath(seed int) bool { return seed%4 == 3 }
 

@@ -28,14 +28,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// place is a directory that belongs to no project, with a user's state and a Recorder. Its test runs on
-// one thread, because the recorder tells the threads that make calls apart.
+// place is a directory that belongs to no project, with a user's state and a Recorder. Its test
+// runs on one thread, because the recorder distinguishes the threads that make calls.
 type place struct {
 	t      *testing.T
 	dir    string
 	paths  wire.Paths
 	r      *Recorder
-	root   string // the root whose history the method told reads
+	root   string // the root of the history that the method told reads
 	theirs bool   // the calls do not belong to a plan
 	pid    int    // the process that makes the calls; 0 means this thread
 }
@@ -162,8 +162,8 @@ func (p *place) content(r *spool.Reader, rec *spool.Record) string {
 	return string(b)
 }
 
-// told returns the changes that were reported to the history, except baselines, and the contents
-// that the history has.
+// told returns the changes that were reported to the history, except baselines, and the contents in
+// the history.
 func (p *place) told() (changes told, contents map[string]bool) {
 	p.t.Helper()
 	contents = map[string]bool{}
@@ -264,7 +264,8 @@ func (p *place) project() {
 }
 
 // TestExcludedNames: changes that a command makes in an excluded directory are not recorded, unless
-// the file has another name outside of that directory. A chmod of such a file used to be lost.
+// the file has another name outside of that directory. A chmod of a file with another name used to
+// be lost.
 func TestExcludedNames(t *testing.T) {
 	p := newPlace(t)
 	p.project()
@@ -317,8 +318,8 @@ func TestPlanInExcluded(t *testing.T) {
 }
 
 // TestIgnoredBelowMoved: when a directory moves, an ignored file in it is reported under the name
-// from before the move. Otherwise, if it later got a name that is not ignored, it would seem to
-// have been made under the name from after the move.
+// from before the move. Otherwise, if the file later got a name that is not ignored, the history
+// would show it as made under the name from after the move.
 func TestIgnoredBelowMoved(t *testing.T) {
 	p := newPlace(t)
 	p.project()
@@ -610,8 +611,8 @@ func TestFailedByAnotherName(t *testing.T) {
 	}
 }
 
-// A file that existed before a tree began is not the tree's temporary file, however shortly before
-// that it was made. A file that was made later is its temporary file.
+// A file that existed before a tree began is not the tree's temporary file, even if it was made
+// only just before. A file that was made later is.
 func TestBornBefore(t *testing.T) {
 	birth := func(name string) int64 {
 		path := filepath.Join(t.TempDir(), name)
@@ -670,9 +671,9 @@ func TestExchangedWithItsDirectory(t *testing.T) {
 	}
 }
 
-// TestMuchAtOnce: a command removes a file while more content waits in the spool than a mount's spool
-// may hold. Of 33 files with one gigabyte in total that were removed at once, five contents used to be
-// lost although the disk had room.
+// TestMuchAtOnce: a command removes a file while more content waits in the spool than a mount's
+// spool may hold. When a command removed 33 files of one gigabyte in total, the contents of five
+// used to be lost, although the disk had room.
 func TestMuchAtOnce(t *testing.T) {
 	p := newPlace(t)
 	if err := p.r.Close(); err != nil {
@@ -912,7 +913,7 @@ func TestOpening(t *testing.T) {
 }
 
 // TestDirectoryMadeAgain: a watched command removes a directory, and an unwatched process makes it
-// again. The history outside of projects is never scanned. So the recorder must report the new
+// again. Directories outside of projects are never scanned. So the recorder must report the new
 // directory before the files in it. Otherwise a plan would assume that these files were lost with
 // the first directory.
 func TestDirectoryMadeAgain(t *testing.T) {
@@ -1119,9 +1120,9 @@ func TestWhileWriting(t *testing.T) {
 	}
 }
 
-// TestLinkedFileComesFromElsewhere: a file with another name is renamed from another history over a
-// file of the project. It is recorded as a new file of the project, not as new content of the
-// replaced one. Otherwise an undo would also change the other name.
+// TestLinkedFileComesFromElsewhere: a file that has a second name is renamed from another history
+// over a file of the project. It is recorded as a new file of the project, not as new content of
+// the replaced one. Otherwise an undo would also change the file under its second name.
 func TestLinkedFileComesFromElsewhere(t *testing.T) {
 	p := newPlace(t)
 	p.project()

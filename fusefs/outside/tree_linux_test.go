@@ -154,8 +154,8 @@ func TestBusyRecorderHoldsNobody(t *testing.T) {
 }
 
 // TestReadByAnother: a recorder may not be allowed to read the memory of a process. Then the
-// process that runs the tree reads it for the recorder. Here the recorder is not allowed because it
-// is another user.
+// process that runs the tree reads it for the recorder. In this test, the recorder is not allowed
+// to because it runs as another user.
 func TestReadByAnother(t *testing.T) {
 	const given = "CACHEBRO_TEST_READ"
 	if text := os.Getenv(given); text != "" {
