@@ -108,8 +108,8 @@ type resumed struct {
 	Note     string   `json:"note,omitempty"` // a remark on the id under which the history is sent from now on
 }
 
-// chosen returns the history of the machine called name. If name is "", it returns the history that
-// received the last version.
+// chosen returns the history of the machine called name. If name is "", it returns the history of
+// the machine that sent something last.
 func chosen(heads []remote.Head, name string) (h remote.Head, err error) {
 	if name == "" {
 		return heads[len(heads)-1], nil

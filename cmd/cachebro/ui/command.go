@@ -62,8 +62,8 @@ Over SSH:
 		if err := os.Chdir("/"); err != nil {
 			return fmt.Errorf("leave the project: %w", err)
 		}
-		// The streams of the pages use this context. They are sent the reason for the end before
-		// the context is cancelled.
+		// The pages' event streams use this context. When it is cancelled, each stream sends the
+		// reason that was passed to live.end.
 		serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 		defer stop()
 		s, err := newServer(serving, e, t, c, g, state)

@@ -27,7 +27,7 @@ const (
 // side is a file at one end of a diff.
 type side struct {
 	wire.Version
-	there  bool
+	there  bool // the file exists
 	data   []byte
 	byLine bool // true for the result of a plan from which single lines can be left out
 }
@@ -67,7 +67,7 @@ type diffPart struct {
 	Images     []image
 	Swipe      bool // the pictures are laid over each other
 	Rows       []row
-	Side       bool
+	Side       bool // in two columns
 	Piece      bool // this is a later piece, not the first
 	More       template.URL
 	Left       int
@@ -94,7 +94,7 @@ type image struct {
 type row struct {
 	Kind       string // hunk, same, del, add; in two columns also change
 	Head       string
-	Take       template.URL
+	Take       template.URL // the plan that undoes the hunk
 	OldN, NewN string
 	Old, New   template.HTML
 	OldNoEnd   bool // the line has no newline

@@ -19,10 +19,10 @@ type span struct {
 	class string
 }
 
-// mark is a piece of a line that was changed.
+// mark is a piece of a line that is highlighted, because it was changed or matches a search.
 type mark struct{ from, to int }
 
-// line returns one line of a file as HTML, with colours and marked changes. It spells out control
+// line returns one line of a file as HTML, with colours and marks. It spells out control
 // characters and invisible characters, and shows only the first maxLine bytes.
 func line(l []byte, colours []span, marks []mark) template.HTML {
 	l = bytes.TrimSuffix(l, []byte("\n"))

@@ -112,7 +112,7 @@ func (s *server) hits(ctx context.Context, q url.Values) (any, error) {
 type savingsPage struct {
 	Tools   []toolRow
 	Sum     string
-	Bad     bool // it cost more than it saved
+	Bad     bool // cachebro added more tokens than it saved
 	Set     []setRow
 	Nothing bool
 }

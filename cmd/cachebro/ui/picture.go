@@ -27,7 +27,7 @@ type picture struct {
 	Most     int // the highest of all columns
 }
 
-// pictureOf counts actions by lanes and columns. The actions are sorted, newest first.
+// pictureOf counts the changed files by lane and column. The actions are sorted, newest first.
 func pictureOf(all []wire.Action, width, most int) picture {
 	pic := picture{From: all[len(all)-1].Begin, To: all[0].End, Most: 1}
 	for _, a := range all {

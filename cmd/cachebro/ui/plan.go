@@ -140,7 +140,7 @@ func (s *server) plan(ctx context.Context, q url.Values) (any, error) {
 	return s.planPart(ctx, p, q, digest), nil
 }
 
-// titleOf returns the title of a plan. For a prompt, that contains the text of the prompt.
+// titleOf returns the title of a plan. If the plan undoes a prompt, the title contains its text.
 func (s *source) titleOf(ctx context.Context, p wire.Plan, q url.Values) string {
 	if q.Get("prompt") == "" {
 		return oneLine(p.Title)
@@ -520,7 +520,8 @@ func (s *server) planDiff(ctx context.Context, q url.Values) (any, error) {
 	return out, nil
 }
 
-// pickOf returns what a row of a plan can omit: a line or a whole hunk.
+// pickOf returns what can be left out of a plan at a row of its diff: "hunk" for the whole hunk, or
+// an old or new line, such as "o3" or "n5".
 func pickOf(p place) string {
 	switch {
 	case p.hunk >= 0:
@@ -533,7 +534,7 @@ func pickOf(p place) string {
 	return ""
 }
 
-// drop ends a plan without any completed step.
+// drop tells the daemon that a plan has ended and no step of it was done.
 func (s *source) drop(ctx context.Context, p wire.Plan) {
 	if p.ID != "" && len(p.Steps) > 0 {
 		_, _ = s.c.Call(ctx, wire.MPlanDone, wire.PlanDone{ID: p.ID, Finished: true}, nil, nil)

@@ -47,7 +47,7 @@ func (m *seenMarks) set(more map[string]uint64) error {
 	return wire.WriteJSON(m.file, marks)
 }
 
-// ownPlan returns the mark of a plan that was carried out from a page.
+// ownPlan returns the key of the mark of a plan that was carried out from a page.
 func ownPlan(id string) string { return "plan " + id }
 
 // isSeen reports whether the user knows an action. Either the user has marked the action as seen, or
