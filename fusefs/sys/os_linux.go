@@ -41,7 +41,8 @@ func Rename(from int, old string, to int, name string, flags uint32) error {
 }
 
 // Allocate calls fallocate(2), and calls it again if a signal interrupts it. On tmpfs such
-// interruptions are frequent, because Go's runtime sends SIGURG to threads that run for long.
+// interruptions are frequent, because Go's runtime sends SIGURG to threads that run for a long
+// time.
 func Allocate(fd int, mode uint32, off, n int64) error {
 	for {
 		if err := unix.Fallocate(fd, mode, off, n); err != unix.EINTR {

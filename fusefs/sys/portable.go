@@ -21,8 +21,8 @@ const Place = 1 << 28
 const Points = false
 
 // Open opens one name in a directory and follows no symbolic link. It returns ESTALE if the name is
-// a symbolic link. If another file system is mounted on the name, Open enters it, but for the
-// kernel's own file systems it returns EACCES.
+// a symbolic link. If another file system is mounted on the name, Open enters it. If that is one of
+// the kernel's own file systems, Open returns EACCES.
 func Open(dir int, name string, flags int, mode uint32) (int, error) {
 	if name == ".." || strings.Contains(name, "/") {
 		return -1, unix.EXDEV // the name is not a single component

@@ -292,8 +292,8 @@ func (h *past) changedUnrecorded(of *store.Plan, c *cell) bool {
 }
 
 // sinceOf looks up the plans that made the given versions, and returns the oldest version that was
-// read to make one of these plans. Nodes are recognised in the same way as then only if the history
-// is read from that version on.
+// read to make one of these plans. Only if the history is read from that version on are nodes
+// recognised as they were when the plan was made.
 func (m *maker) sinceOf(vs []*store.Version) uint64 {
 	least := ^uint64(0)
 	seen := map[string]bool{"": true}
@@ -533,10 +533,10 @@ func (h *past) bareDir() *node {
 	return n
 }
 
-// provesDir reports whether a version proves that c, an entry above its path that holds no
-// directory, got a directory which no version recorded. If an ignored directory is made while
-// nothing is mounted, the first versions in it are those of files that are changed or removed
-// later.
+// provesDir reports whether c, an entry above the path of a version, must have got a directory that
+// no version recorded. According to the history, c holds no directory. If an ignored directory is
+// made while nothing is mounted, the first versions in it are those of files that are changed or
+// removed later.
 func (h *past) provesDir(v *store.Version, c *cell) bool {
 	there := v.Op == store.OpBaseline || v.Op == store.OpWrite || v.Op == store.OpTruncate
 	if !there || v.Seq <= c.seq(len(c.facts)) {

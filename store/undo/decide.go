@@ -120,8 +120,8 @@ func (m *maker) decide(h *past, since uint64, sel func(*fact) bool, q Query) *ai
 	return a
 }
 
-// lostRights adds aims for the rights of files whose content the plan changes. An aim gives a file
-// rights that it had before and that earlier plans could not restore.
+// lostRights adds aims for the rights of files whose content the plan changes. Such an aim restores
+// rights that earlier plans could not restore.
 func (a *aims) lostRights() {
 	for c := range maps.Clone(a.of) {
 		if c.kind != contentCell || a.of[&c.of.meta] != nil {
@@ -501,9 +501,9 @@ func (c *cell) shareContent(i int, is *state) {
 	}
 }
 
-// restoredAs reports whether now, the value that a plan set, agrees with then, the value that the
-// plan should restore. A missing file that cannot be made again counts as restored. The owner,
-// attributes and set-id bits are ignored, because the user may not be allowed to set them.
+// restoredAs reports whether the value that a plan set, now, agrees with the value that it should
+// restore, then. A missing file that cannot be made again counts as restored. The owner, attributes
+// and set-id bits are ignored, because the user may not be allowed to set them.
 func (h *past) restoredAs(c *cell, then, now value) bool {
 	if c.kind == entryCell && then.node != nil && now.node == nil {
 		why, _ := h.m.contents.cannotMake(then.node.present())

@@ -25,7 +25,7 @@
 //
 // # Rules
 //
-//   - A cell is changed only if it still is as the actor whose changes are undone last left it.
+//   - A cell is changed only if its newest change is among the changes to undo.
 //     Otherwise it is a conflict. With Merge, changes of different lines are merged (contents.go).
 //     Force ignores conflicts.
 //   - Nothing is destroyed that could not be restored. Its content is in the store, or it is

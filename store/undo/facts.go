@@ -293,8 +293,9 @@ func (h *past) put(c *cell, n *node, v *store.Version) *node {
 	return goesOn
 }
 
-// replacedFile makes a node for the file that was n until version v put another file in its place
-// at an entry. The old file keeps its other names, or the name that an exchange gave it.
+// replacedFile makes a node for the old file after version v put another file in its place at an
+// entry. Until then, n was the old file; from then on, n is the new one. The old file keeps its
+// other names, or the name that an exchange gave it.
 func (h *past) replacedFile(n *node, at *cell, v *store.Version) {
 	old := h.newNode(n.kind, n.in)
 	old.seen, old.nlink = true, n.nlink
@@ -363,8 +364,9 @@ func (h *past) changed(n *node, v *store.Version, st *state, fresh bool) {
 	h.update(n, v)
 }
 
-// claimed makes the author of v the author of the present value, if only a scan has found that
-// value, before its writer closed the file. It returns false if it changes nothing.
+// claimed makes the author of v the author of the present value, if only a scan has recorded that
+// value so far, because it ran before the writer closed the file. It returns false if it changes
+// nothing.
 func (c *cell) claimed(v *store.Version) bool {
 	last := len(c.facts) - 1
 	if last < 0 || !c.facts[last].found || authorUnknown(v) {

@@ -12,8 +12,8 @@ type Planner struct {
 	Secure Secure
 	// Leave lists lines that a plan must not change.
 	Leave []LeftLines
-	// Whole returns why a directory that the plan would remove must stay with everything in it, or "".
-	// If Whole is nil, no directory must.
+	// Whole returns why a directory that the plan would remove must stay with everything in it, or
+	// "". If Whole is nil, no directory must stay.
 	Whole func(dir store.Path) string
 }
 

@@ -443,8 +443,8 @@ func (a *aims) decided(c *cell) value {
 // remains says what remains in a directory that should be removed.
 type remains struct {
 	any    bool // something remains
-	others bool // the directory stays for it
-	put    bool // somebody is known to have put some of it there; the rest was found
+	others bool // the directory must stay because of it
+	put    bool // somebody is known to have put part of it there
 }
 
 func (m *maker) remaining(a *aims, d *node) (rest remains, err error) {

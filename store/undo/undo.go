@@ -42,9 +42,8 @@ type Action struct {
 	What        string                   // description for the user
 }
 
-// Undo plans to undo what a query selects. A path is changed only if it is still as the actor of
-// the undone changes last left it. Otherwise it is in Conflicts. Undo returns ErrNotFound if
-// nothing is selected.
+// Undo plans to undo what a query selects. A path whose newest change is not among them is left
+// alone, and is in Conflicts. Undo returns ErrNotFound if nothing is selected.
 func (p Planner) Undo(q Query) (*Draft, error) {
 	for tried := map[uint64]bool{}; ; {
 		var sel selection
@@ -222,8 +221,8 @@ func (p Planner) lastUndone(passed map[string]bool) (id string, merged map[store
 	return "", nil, fmt.Errorf("nothing to redo: %w", store.ErrNotFound)
 }
 
-// mergedBy returns the paths that the newest redos restored in a merge, as far back as all plans
-// are redos of the given plan.
+// mergedBy returns the paths that redos of a plan restored in a merge. It goes through the finished
+// plans from the newest on, and stops at the first one that is not a redo of that plan.
 func (p Planner) mergedBy(plans []store.Plan, id string) (map[store.Path]bool, error) {
 	merged := map[store.Path]bool{}
 	for _, head := range plans { // newest first
@@ -351,7 +350,8 @@ func (m *maker) selected(q Query, tried map[uint64]bool) (selection, string, err
 func (m *maker) takeOut(sel selection, q Query) (*aims, error) {
 	paths, oldest := sel.paths(), sel.oldest()
 	if m.requested != nil {
-		// Undo earlier selected changes of a file as well, perhaps under another name.
+		// Earlier selected changes of a file are undone too, even if they were made under another
+		// name.
 		for _, v := range m.before {
 			if sel[v.Seq] == nil {
 				oldest = min(oldest, v.Seq)
@@ -442,8 +442,8 @@ const (
 	manyCandidates = 4096
 )
 
-// lastAction returns the newest version that counts and is still in effect. A redone version counts
-// as being as new as its redo.
+// lastAction returns the newest selected version that is still in effect. A version that was redone
+// is as new as its redo.
 func (m *maker) lastAction(f store.Filter, globs []string, tried map[uint64]bool) (last store.Version, err error) {
 	var some []store.Version
 	most := fewCandidates
@@ -535,7 +535,8 @@ func (m *maker) lastOf(some []store.Version, f store.Filter, tried map[uint64]bo
 	return last, nil
 }
 
-// mostOfPrompt is the number of characters of a session's first prompt that describe the session.
+// mostOfPrompt is how many characters of a session's first prompt are shown to describe the
+// session.
 const mostOfPrompt = 60
 
 // nameOf returns the description of a session: its first prompt, or its ID.

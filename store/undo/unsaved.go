@@ -7,8 +7,8 @@ import (
 	"cachebro/store"
 )
 
-// notSaved reports whether a version removed or changed something without saving its content. This
-// holds for directories and for excluded paths.
+// notSaved reports whether a version removed or changed something without saving its content. Only
+// a removed directory or an excluded path can be lost in this way.
 func notSaved(v store.Version) bool {
 	return v.NoContent != "" && (v.Op == store.OpRmdir || v.Excluded())
 }

@@ -47,7 +47,7 @@ func Serve(c Config, from Handed, supervisor int, report io.WriteCloser, logger 
 	s.shared = mounts.Shared(from.Source)
 	if s.shared == "" && mounts.FindsOutside {
 		if s.edge.always {
-			nudge(s.link.resumed) // then edge.run looks; marking a large tree takes too long to do it here
+			nudge(s.link.resumed) // makes edge.run look soon; marking a large tree takes too long to do it here
 		} else {
 			outside = s.edge.look()
 		}
