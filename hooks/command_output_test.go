@@ -81,7 +81,7 @@ func TestCommandOutput(t *testing.T) {
 	if got := p.after("Bash", object{"command": "rg -n line src > out"}, bashResult(searchResult())); got != nil {
 		t.Errorf("redirected: %v", got)
 	}
-	// If a client shows its own text nevertheless, it gets no other text of this form.
+	// If the client shows its own text nevertheless, its results are no longer replaced in this form.
 	if p.after("Bash", object{"command": "rg -n line src"}, bashResult(searchResult())) == nil {
 		t.Fatal("not rewritten")
 	}
@@ -91,7 +91,7 @@ func TestCommandOutput(t *testing.T) {
 	}
 }
 
-// A folded output is stored before the answer says so. If it cannot be stored, or may contain a
+// A folded output is stored before the shortened text is printed. If it cannot be stored, or may contain a
 // secret, nothing is folded.
 func TestFoldedOutputIsKept(t *testing.T) {
 	p := newProject(t)
@@ -183,7 +183,8 @@ func TestOwnSearchTools(t *testing.T) {
 	}
 }
 
-// Outputs that were requested byte for byte, and those of rules that are switched off, stay.
+// Outputs that were requested byte for byte are not changed, nor are outputs whose rules are switched
+// off.
 func TestOutputsLeftAlone(t *testing.T) {
 	p := newProject(t)
 	p.serve(nil)

@@ -219,7 +219,8 @@ func TestCommentsOnce(t *testing.T) {
 	})
 }
 
-// TestCommentsDeaf: a page is informed that a session's client takes no text from hooks.
+// TestCommentsDeaf checks that the answer for the web page names a client that takes no text from
+// hooks.
 func TestCommentsDeaf(t *testing.T) {
 	d := daemontest.New(t)
 	if err := d.Store.Sessions.Put(store.Session{ID: "s1", Client: "cursor"}); err != nil {

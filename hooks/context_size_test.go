@@ -78,7 +78,8 @@ func (s *sized) prompt() {
 	s.add(fmt.Sprintf(`{"type":"user","uuid":"p%d","parentUuid":"a%d","message":{"role":"user","content":"go on"}}`, s.calls, s.calls))
 }
 
-// said returns what the read of the latest call tells the daemon about the context.
+// said runs the hook of the latest call, a read, and returns what the hook tells the daemon about the
+// context.
 func (s *sized) said() string {
 	s.t.Helper()
 	ev := fmt.Sprintf(`{"hook_event_name":"PostToolUse","session_id":"s1","prompt_id":"p","transcript_path":%q,"cwd":%q,"tool_name":"Read","tool_use_id":"t%d","tool_input":{"file_path":%q},`+
@@ -322,7 +323,7 @@ func TestContextSizeDoubts(t *testing.T) {
 	}
 }
 
-// put makes a file beside the transcript.
+// put makes a file in the directory next to the transcript where the client stores results.
 func (s *sized) put(name string) {
 	s.t.Helper()
 	aside := filepath.Join(s.paths.Home, "s1", "tool-results")

@@ -10,8 +10,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// A client's own tools must not write our answers into a file. An answer that the session was given
-// is refused, in the form of each client.
+// A client's own tools must not write our answers into a file. If the text is an answer that the
+// session was given, the call is denied, in the form that the client expects.
 func TestOwnAnswersAreNotWritten(t *testing.T) {
 	const given = "[unchanged · 499 lines · ~4.1k saved]"
 	patch := func(line string) string {

@@ -45,8 +45,8 @@ func TestProjectOfEvent(t *testing.T) {
 	}
 }
 
-// If a session works in two projects, both daemons are told of prompts, commands and compactions,
-// but only one of an edit.
+// If a session works in two projects, both daemons receive its prompts, commands and compactions, but
+// only one receives an edit.
 func TestBothProjectsAreTold(t *testing.T) {
 	p := newProject(t)
 	o := p.second()

@@ -39,8 +39,8 @@ var prompts = []struct{ ask, want string }{
 }
 
 // TestPrompts asks a real daemon about this program's own sources. For each of 20 prompts the block
-// is within the budget and has at least twelve items. One of them is the wanted file, and their ids
-// can be used to get their texts.
+// is within the budget and has at least twelve items, one of which is the wanted file. Each item's id
+// can be used to get its text.
 func TestPrompts(t *testing.T) {
 	p := newProject(t)
 	for _, dir := range []string{"store/leaf/ignore", "hooks", "mcp", "search", "store/diff", "store/leaf/spool", "store/tokens", "store/wire"} {

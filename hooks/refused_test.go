@@ -9,10 +9,10 @@ import (
 	"cachebro/store/wire"
 )
 
-// refusing is a client that shows its own text whatever replaces it.
+// refusing is a client that shows the model its own text instead of a replacement while deaf is set.
 type refusing struct {
 	*project
-	deaf bool // the client shows the model its own text
+	deaf bool
 	kind string
 }
 

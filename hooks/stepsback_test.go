@@ -9,8 +9,8 @@ import (
 	"cachebro/hooks/clients"
 )
 
-// TestPluginStepsBack: if init or run has registered hooks or a server, those of the plugin do
-// nothing.
+// TestPluginStepsBack: the plugin's hooks do nothing if init or run has registered hooks. A server
+// that init registered is found too.
 func TestPluginStepsBack(t *testing.T) {
 	home, project := t.TempDir(), t.TempDir()
 	env := map[string]string{"HOME": home, "CLAUDE_PROJECT_DIR": project}
@@ -59,8 +59,8 @@ func TestPluginStepsBack(t *testing.T) {
 	}
 }
 
-// TestExtensionStepsBack is TestPluginStepsBack for clients whose extensions have hooks. A file of
-// another client does not count.
+// TestExtensionStepsBack is TestPluginStepsBack for clients whose extensions have hooks. Hooks
+// in a file of another client do not count.
 func TestExtensionStepsBack(t *testing.T) {
 	home, config, project := t.TempDir(), t.TempDir(), t.TempDir()
 	env := map[string]string{"HOME": home}

@@ -64,8 +64,8 @@ func TestCancelledOverHTTP(t *testing.T) {
 	}
 }
 
-// During a long search, a client that asked for progress is told that the search continues. Other
-// clients are not.
+// During a long search, a client that asked for progress gets a notification each second. Other
+// clients get none.
 func TestProgressOfLongCalls(t *testing.T) {
 	s := newSlow()
 	p := connect(t, Options{Root: project(t, nil), Dial: s.dial})

@@ -61,8 +61,8 @@ func (c *codex) read(session string, args map[string]any) result {
 
 // With Codex, the reader is the thread that its hooks announced. A new context window, which is all
 // that is left after a compaction, has seen nothing. A thread that the main thread started has seen
-// nothing either. Without hooks, no reader has seen anything. Answers are shorter than the length
-// at which Codex cuts.
+// nothing either. Without hooks, no reader has seen anything. Answers are too short for Codex to cut
+// them.
 func TestCodex(t *testing.T) {
 	text := ""
 	for i := range 900 {
@@ -160,7 +160,7 @@ func TestCodexPaysForTheSchema(t *testing.T) {
 }
 
 // The client of this connection reports nothing about results. A long text may have been cut, so it
-// counts as not shown. A text that every client delivers counts as shown.
+// counts as not shown. A text that is short enough for every client to deliver counts as shown.
 func TestConnectionCountsSmallTexts(t *testing.T) {
 	line := "a line of a text that is read\n"
 	l := liveProject(t, files{"small": strings.Repeat(line, 200), "long": strings.Repeat(line, 400)})

@@ -22,7 +22,7 @@ var app = files{
 	"cachebro.yml":   "# The map.\nnodes:\n  # who may come in\n  login:\n    kind: domain\n    summary: People come in here.   # short\n    source: [auth/, main.go]\n    uses: store\n  store: {source: db/, summary: Where things lie.}\n",
 }
 
-// manyFuncs returns a text that is long enough for a difference to be shorter than the bundle.
+// manyFuncs returns a text so long that a diff of its bundle is shorter than the bundle.
 func manyFuncs(n int) string {
 	var b strings.Builder
 	for i := range n {

@@ -16,8 +16,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// TestMain makes this binary the store daemon of the tests below. The daemon is a process of its
-// own, as in reality, so that it can be killed.
+// TestMain also runs this binary as the store daemon of the tests below. The daemon is a process of
+// its own, as in reality, so that it can be killed.
 func TestMain(m *testing.M) {
 	if root := os.Getenv("CACHEBRO_TEST_DAEMON"); root != "" {
 		base := os.Getenv("CACHEBRO_TEST_BASE")
@@ -97,7 +97,7 @@ func (l *live) dial(ctx context.Context) (Caller, error) {
 	return c, nil
 }
 
-// connect opens a new connection with that profile, which counts as a reader.
+// connect opens a new connection that has this profile and counts as a reader.
 func (l *live) connect(profile string) *peer {
 	return connect(l.t, Options{Root: l.dir, Profile: profile, Reader: ReaderConnection, Small: 1 << 30, Dial: l.dial})
 }
@@ -180,8 +180,8 @@ func TestReadDecision(t *testing.T) {
 	has(t, p.ok("read_file", map[string]any{"path": "a.txt", "force": true}), "line 1: ")
 }
 
-// A reader that cannot be identified has seen nothing. A call whose delivery no hook ever confirms
-// does not count as seen either.
+// A reader that cannot be identified has seen nothing. A text whose delivery no hook confirms does not
+// count as seen either.
 func TestUnknownReaders(t *testing.T) {
 	text := numbered(100, "line")
 	l := liveProject(t, files{"a.txt": text})
@@ -236,9 +236,9 @@ func TestEditHistoryRevert(t *testing.T) {
 	if fi, _ := os.Stat(l.dir + "/src/a.txt"); fi.Mode().Perm() != 0o755 {
 		t.Errorf("mode %v", fi.Mode())
 	}
-	// A revert is a version too, so what was there before the revert can be restored by its number.
-	// A step back starts from the version to which the revert led, and there is nothing before
-	// that.
+	// A revert is a version too, so the content before the revert can be restored by its number. A
+	// step back counts from the version that the revert restored. That was the first version, so
+	// there is no earlier one.
 	if said := p.bad("revert_file", at("src/a.txt")); !strings.Contains(said, "that many steps back") {
 		t.Errorf("a step further back: %q", said)
 	}
@@ -395,8 +395,8 @@ func TestUndo(t *testing.T) {
 	}
 }
 
-// The past is read and restored at moments that the history knows. Reading the past does not count
-// as having been shown the present file.
+// Old versions are read and restored at moments that the history records. A reader of an old version
+// does not count as having been shown the present file.
 func TestPast(t *testing.T) {
 	l := liveProject(t, files{"a.txt": numbered(20000, "old"), "b.txt": "b\n"})
 	p := l.connect(ProfileAll)
@@ -431,7 +431,6 @@ func TestPast(t *testing.T) {
 	if text, _ := past(map[string]any{"path": "a.txt", "at": "@1", "offset": 19999}); text == "" || !strings.HasSuffix(all, text) || strings.Count(text, "\n") != 2 {
 		t.Errorf("its end: %.200q", text)
 	}
-	// Having been shown an old text does not count as having been shown the present one.
 	if got := p.ok("read_file", map[string]any{"path": "a.txt"}); strings.HasPrefix(got, "[changed") {
 		t.Errorf("a read of the past counted: %q", got)
 	}

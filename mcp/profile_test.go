@@ -98,7 +98,8 @@ func TestSchemaRules(t *testing.T) {
 		if tl.reads && tl.destroys {
 			t.Errorf("%s both only reads and destroys", tl.name)
 		}
-		// Otherwise the search for the author of a write skips the tool's calls.
+		// The daemon attributes the server's writes to a tool's call only if WritesItself lists the
+		// tool.
 		if tl.destroys && !attribution.WritesItself("mcp__cachebro__"+tl.name) {
 			t.Errorf("%s writes files, and attribution.WritesItself does not know it", tl.name)
 		}

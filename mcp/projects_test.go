@@ -102,7 +102,8 @@ func TestProjectOfCall(t *testing.T) {
 	w.first.start()
 }
 
-// If a path requires it, a client that can list its directories is asked to list them.
+// If a path lies in none of the session's known projects, a client that can list its roots is asked
+// for them.
 func TestProjectOfRoots(t *testing.T) {
 	w := newTwo(t, Options{})
 	meta := map[string]any{"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientInfo": map[string]any{"name": "t", "version": "0"},

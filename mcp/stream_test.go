@@ -8,7 +8,7 @@ import (
 )
 
 // A stream consists of its acknowledgement, the requested notifications, and its answer, in this
-// order, even if it ends while there is news.
+// order, even if it ends while notifications arrive.
 func TestStreamOrder(t *testing.T) {
 	const rounds = 200
 	p := connectRaw(t, Options{Root: project(t, nil), Profile: ProfileAll})

@@ -30,7 +30,7 @@ func (c *slowCorpus) Read(p store.Path, buf []byte) ([]byte, error) {
 	return c.diskCorpus.Read(p, buf)
 }
 
-// While somebody waits for answers, one worker indexes. Otherwise all workers do. When all of them
+// While somebody waits for answers, one worker indexes. Otherwise all workers do. When all workers
 // always indexed, a read during the first indexing of a large tree waited 135 ms in the worst of a
 // hundred cases.
 func TestOneWorkerWhileAsked(t *testing.T) {

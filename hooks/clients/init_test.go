@@ -30,7 +30,7 @@ func writeFile(t *testing.T, path, text string) {
 	}
 }
 
-// do plans and applies. It returns the first error of a change.
+// do plans and applies the changes for one client. It returns the first error.
 func do(t *testing.T, s Setup, plan func(Setup, []string) ([]Change, error), client string) error {
 	t.Helper()
 	changes, err := plan(s, []string{client})
@@ -245,8 +245,7 @@ func strip(tree map[string]any, container string, keep bool) {
 }
 
 // Without the backup (on another machine, or after the home directory was restored) uninit finds
-// our entries by their structure. For files without peculiarities that also restores the original
-// file exactly.
+// our entries by their structure. For ordinary files, the result is exactly the original file.
 func TestUninitWithoutBackup(t *testing.T) {
 	exact := map[string]bool{"two blanks": true, "four blanks": true, "tabs": true, "no final newline": true, "line comments": true,
 		"block comments": true, "trailing comma": true, "comma and comment": true, "BOM": true, "CRLF": true, "BOM and CRLF": true,

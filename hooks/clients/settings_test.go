@@ -47,7 +47,7 @@ func TestSettings(t *testing.T) {
 }
 
 // Worktree events are registered on request, stay registered as long as they are requested, and are
-// removed again. If they fail, that is reported, unlike a failure of any other event.
+// removed again. Unlike the failure of any other event, their failure is reported.
 func TestWorktrees(t *testing.T) {
 	s := testSetup(t)
 	s.Exe = filepath.Join(s.Home, "cachebro")

@@ -22,7 +22,7 @@ func aLine(t *rapid.T) string {
 	return rapid.OneOf(rapid.SampledFrom([]string{"", "--", "12:x", "12-x", "\tif x {", "a/b.go:3: y", ":", "-", "[cachebro", "x {} y", "../", "Binary file a matches"}), rapid.StringMatching(`[ -~]{0,20}`)).Draw(t, "line")
 }
 
-// inverts logs whether the inverse of a rule fails to restore a text.
+// inverts logs a text that the inverse of a rule does not restore.
 func inverts(t *rapid.T, r Rule, c *command, in string) {
 	for _, rule := range table {
 		if rule.name != r {
@@ -340,7 +340,7 @@ func FuzzOutput(f *testing.F) {
 	})
 }
 
-// TestExamples: there is an example of every rule, and each is shorter than what was printed.
+// TestExamples: there is an example of every rule, and each result is shorter than the output.
 func TestExamples(t *testing.T) {
 	got := map[Rule]bool{}
 	for _, e := range examples() {

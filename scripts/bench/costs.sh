@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes the table of processor times: natively, and for two builds by turns. All tasks run on 5,000
-# files and on MANY files in memory. Saves also run on the disk of TMPDIR.
+# files, and most of them on MANY files, in memory. Saves also run on the disk of TMPDIR.
 # Usage: scripts/bench/costs.sh BEFORE NOW [RUNS [MANY]]
 set -eu
 cd "$(dirname "$0")/../.."

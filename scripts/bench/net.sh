@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Measures what "cachebro run" costs where nothing can be mounted. It does the same work plainly and
 # under "cachebro run", by turns, in separate directories. It hides /dev/fuse. Processor time is
-# that of the whole control group: the command, run, the recorder until it has ended, and all
-# processes that they start. The store's daemon, which reads the spool afterwards, has its own
+# that of the whole control group: the command, "cachebro run", its recorder until it has ended, and
+# all processes that they start. The store's daemon, which reads the spool afterwards, has its own
 # column. Prints a table for doc/performance.md.
 #    scripts/bench/net.sh [RUNS] [TASK,TASK…]
 #    tasks: nothing cold warm npm clone status rg tests creates deletes

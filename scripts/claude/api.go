@@ -30,7 +30,7 @@ type exchange struct {
 	body   request
 	size   int
 	ids    []string // ids of the tool calls in the answer
-	beside bool     // the request belongs to a run by plain and is not counted
+	beside bool     // the request belongs to a run of bench.plain and is not counted
 }
 
 // api is the scripted Messages API. The marker "SCRIPT:name" in a request's messages says which

@@ -120,7 +120,7 @@ type scenario struct {
 }
 
 var scenarios = []scenario{
-	{"continued", "what the client does by itself is the prompt's that caused it", true, continued},
+	{"continued", "what the client does by itself belongs to the prompt that caused it", true, continued},
 	{"reads", "built-in Read: span, stub, full again, Edit; the same by cat; a sub-agent", true, reads},
 	{"compact", "after a compaction nothing counts as shown", false, compacted},
 	{"resume", "--resume, --continue and --fork-session are new contexts", false, resumed},
@@ -138,7 +138,7 @@ var scenarios = []scenario{
 	{"six", "a session of six prompts, each undone and redone in every project", true, six},
 	{"projects", "a session works in several projects: --add-dir, a command, EnterWorktree, serve", true, projects},
 	{"served", "the MCP server follows the session: --add-dir, git worktrees, forks", true, served},
-	{"back", "numbers, redo, undo --git, and a session of which no hook told", true, back},
+	{"back", "numbers, redo, undo --git, and a session that no hook reported", true, back},
 	{"mixed", "queued prompts, hooks that go on, nested agents, forked and cleared sessions", true, mixed},
 	{"sandbox", "cachebro's own commands in the client's sandbox", true, sandboxed},
 	{"hold", "init --hold: a write over another's change waits once, with that change", false, held},
@@ -146,7 +146,7 @@ var scenarios = []scenario{
 	{"net", "without /dev/fuse, root and capabilities: what is destroyed anywhere comes back", true, netted},
 	{"killed", "the same while cachebro's processes are killed at random moments", true, netKilled},
 	{"edits", "2,000 random edits by the client's Edit and by edit_file: the same bytes", true, editsAlike},
-	{"odd", "links, line ends, files moved over others, notebooks: a change is never a line", false, odd},
+	{"odd", "links, line ends, files moved over others, notebooks: a changed file is never answered with a stub", false, odd},
 	{"parallel", "parallel calls, failing calls, a write that keeps the mtime", false, parallel},
 }
 

@@ -118,8 +118,8 @@ func (pl *player) recordResult(agent int, own bool, text string) {
 	pl.rollout(agent).record("response_item", fields{"type": "function_call_output", "call_id": pl.last, "output": text})
 }
 
-// lost reports a loss of context in the way of the client. The messages of the conversation remain
-// in the context.
+// lost reports a loss of context as the client does. The conversation already lacks the lost
+// messages.
 func (pl *player) lost(agent int) error {
 	switch pl.o.client {
 	case codex:

@@ -66,8 +66,8 @@ func showing(first int, lines []string, end bool) func(*mind) {
 	return func(m *mind) { m.learn(first, lines, end) }
 }
 
-// lineRun describes a part of the present text, which begins at line at: either the lines in shown,
-// or n lines of the earlier text, which began there at line from.
+// lineRun describes a part of the present text, whose first line has the number at. The part is
+// either the lines in shown, or n lines of the earlier text, the first of which had the number from.
 type lineRun struct {
 	at, from, n int
 	shown       []string

@@ -73,10 +73,10 @@ func (m *mind) rebase() {
 	}
 }
 
-// place returns the position at which the reader believes lines to be. In fact they are at position
-// at. If the reader knows nothing that contradicts this, place returns at. Otherwise it returns the
-// only other position at which the reader knows these lines, or -1 if there is no such position or
-// more than one.
+// place returns the position at which the reader believes lines to be. The parameter at is their
+// real position, and place returns it if the reader knows nothing that contradicts it. Otherwise
+// place returns the only other position at which the reader knows these lines, or -1 if there is
+// none or more than one.
 func (m *mind) place(at int, lines []string) int {
 	stands := func(at int, known bool) bool {
 		for i, l := range lines {

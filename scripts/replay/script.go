@@ -183,7 +183,7 @@ func around(n int) (out []int) {
 	return out
 }
 
-// merged returns cells for lines. It uses a cell of old wherever that cell can be the same line.
+// merged returns cells for lines. It reuses the cells in old that can be the same lines.
 func merged(old []*cell, lines []int) []*cell {
 	if len(old) == len(lines) {
 		out := make([]*cell, len(lines))
@@ -294,8 +294,9 @@ func (s *script) edit(e traceEvent) {
 	s.now[e.File] = post
 }
 
-// place finds the position of lines in cur at which most of them are known to be. If none is known,
-// it finds a position at which they may be. At least margin lines of cur must remain on both sides.
+// place finds the position in cur at which all given lines may be and the most of them are known to
+// be. It returns -1 if none is known to be at any such position. At least margin lines of cur must
+// remain on both sides.
 func place(cur []*cell, lines []int, margin int) int {
 	best, score := -1, 0
 	for at := margin; at+len(lines)+margin <= len(cur); at++ {

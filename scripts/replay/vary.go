@@ -68,8 +68,8 @@ func (pl *player) prompt() error {
 	return err
 }
 
-// rewind returns the conversation to the prompt that was back prompts ago, and continues with
-// another prompt.
+// rewind returns the conversation to an earlier prompt, and continues with another prompt. back is
+// the number of prompts before the last one.
 func (pl *player) rewind(back int) error {
 	if len(pl.points) == 0 {
 		return nil
