@@ -10,8 +10,8 @@ import (
 )
 
 // TestFastPath checks that a hook ends before the libraries for the index and the pages are
-// initialised, because that would take four fifths of its time. No process compiles the schemas of
-// the MCP library's validator, which would take 5 ms.
+// initialised, because that would take most of its time. It also checks that no process compiles the
+// schemas of the MCP library's validator, which would take 5 ms.
 func TestFastPath(t *testing.T) {
 	heavy := []string{"github.com/blevesearch/bleve/v2/index/scorch", "github.com/yuin/goldmark/extension", "cachebro/search"}
 	initialised := func(args ...string) string {

@@ -153,8 +153,8 @@ func storyMounted(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// storyEnded is the command "ended WORD": it waits until the process of that sub-command has ended. The
-// limit only guards against a process that stays.
+// storyEnded is the command "ended SUBCOMMAND": it waits until the process of that sub-command of
+// cachebro has ended, for at most a minute.
 func storyEnded(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: ended SUBCOMMAND")

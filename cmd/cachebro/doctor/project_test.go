@@ -8,8 +8,8 @@ import (
 	"cachebro/store/wire"
 )
 
-// TestBackupFinding: a backup program that stays on one file system skips a mounted project.
-// cachebro did not tell users this before.
+// TestBackupFinding: doctor says that a backup program that stays on one file system skips a mounted
+// project.
 func TestBackupFinding(t *testing.T) {
 	says := func(t cli.Target) (all string) {
 		for _, f := range captureFindings(wire.Status{}, t) {

@@ -11,7 +11,7 @@ import (
 
 // TestAuthorsSurviveMountdKilled: files are open when mountd or the store daemon is killed. When
 // they are finally closed, their authors are still known, and the session's changes are undone as a
-// whole. The scan that follows leaves open files alone.
+// whole. The scan after the kill leaves open files alone.
 func TestAuthorsSurviveMountdKilled(t *testing.T) {
 	files := map[string]string{}
 	for i := range 8 {
@@ -43,7 +43,7 @@ func TestAuthorsSurviveMountdKilled(t *testing.T) {
 			}
 		}
 		var open []string
-		hold := func(kind string, n int) { // new files, and existing ones with other content
+		hold := func(kind string, n int) { // makes n files and keeps them open
 			for i := range n {
 				name := fmt.Sprintf("%s%d-%d", kind, round, i)
 				do("make", name, "new\n")
@@ -57,7 +57,7 @@ func TestAuthorsSurviveMountdKilled(t *testing.T) {
 		do("poke", "old0", "WRITTEN")
 		open = append(open, "old0")
 		if round == 0 {
-			time.Sleep(2600 * time.Millisecond) // these have been quiet for long enough to be captured
+			time.Sleep(2600 * time.Millisecond) // long enough for the files so far to be captured while open
 		}
 		hold("fresh", 20)
 		for i := 1; i < 8; i++ {
@@ -106,8 +106,8 @@ func TestAuthorsSurviveMountdKilled(t *testing.T) {
 	}
 }
 
-// rescanned waits until the first scan of the mount is done, or the scan that follows the death
-// of a process.
+// rescanned waits until the first scan of the mount is done or, if after is not 0, the scan that
+// follows the death of the process with this pid.
 func (p *project) rescanned(after int) {
 	p.t.Helper()
 	eventually(p.t, 60*time.Second, "the scan is done", func() bool {

@@ -57,8 +57,8 @@ func (p *project) namespace() (dir string) {
 	return fmt.Sprintf("/proc/%d/root%s", cmd.Process.Pid, p.dir)
 }
 
-// outside reports whether changes that bypass the mount are noticed, because somebody makes them or
-// because cachebro watches for them.
+// outside reports whether cachebro has noticed that the mount can be bypassed: somebody does so, or
+// cachebro watches for it.
 func (p *project) outside() bool {
 	used, watched := p.besides()
 	return used || watched
@@ -77,11 +77,11 @@ func (p *project) besides() (used, watched bool) {
 	return st.Outside, st.Watched
 }
 
-// TestSecondWayIn: one source is mounted twice, once by cachebro. Processes outside used to be
-// found by comparing paths, which missed bind mounts. New files were then absent for up to an hour,
-// a chmod was not seen, and appends were overwritten. No model of the files is needed, because both
-// sides show the same source: their bytes must agree at once, and their names and modes after a
-// second. CACHEBRO_BESIDE=10m makes the test longer.
+// TestSecondWayIn: one source is mounted twice, once by cachebro. Processes that bypass cachebro's
+// mount used to be found by comparing paths, which missed bind mounts. Their new files were then
+// absent for up to an hour, a chmod was not seen, and appends were overwritten. No model of the
+// files is needed, because both sides show the same source: their bytes must agree at once, and
+// their names and modes after a second. CACHEBRO_BESIDE=10m makes the test longer.
 func TestSecondWayIn(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can bind a directory")
@@ -204,8 +204,8 @@ func besideModel(p *project, beside string, length time.Duration) {
 	t.Logf("%d operations, %d times a content was compared at once", ops, compared)
 }
 
-// A restore also brings back files that a process removed without using the mount. "Nothing to do"
-// refers to the files, not to the log.
+// A restore also brings back files that a process removed without using the mount, even if the log
+// does not know of the removal yet.
 func TestRestoreAfterRemovalBeside(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make a mount namespace")
@@ -291,8 +291,8 @@ func TestMountNamesWhoStandsThere(t *testing.T) {
 }
 
 // TestUnmountedHereAlone: a mount namespace that was made while the project was mounted, for
-// example by a container, keeps a copy of the mount after an umount here. Its mountd used to count
-// as one that sees all changes, so answers lacked later changes here.
+// example by a container, keeps a copy of the mount after an umount here. The mountd that serves the
+// copy used to count as one that sees all changes, so answers lacked changes made here after umount.
 func TestUnmountedHereAlone(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make a mount namespace")
@@ -533,8 +533,8 @@ func waitWatched(t *testing.T, cb func(...string) string, dir string) (first uin
 	return first
 }
 
-// historyBeside runs the scenario. cb runs cachebro, and run runs a script in a process that
-// bypasses the mount.
+// historyBeside runs the scenario of TestHistoryBeside. cb runs cachebro, and run runs a script in a
+// process that bypasses the mount.
 func historyBeside(p *project, beside string, cb func(...string) string, run func(script string)) {
 	t := p.t
 	t.Helper()
@@ -603,7 +603,8 @@ func changeBeside(rng *rand.Rand, dir string, n int) string {
 	return fmt.Sprintf("[ ! -f %[1]s ] || chmod %[2]o %[1]s; ln -sfn to.%[3]d link", name, 0o600+rng.Intn(8)*8, n)
 }
 
-// asLogged returns the state of each path below a directory, according to the versions.
+// asLogged returns the state of each file below a directory, in the form in which disagreement
+// computes it from the log.
 func asLogged(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	tree := map[string]string{}
@@ -646,7 +647,8 @@ func entriesOf(t *testing.T, out string) (all []entry) {
 	return all
 }
 
-// disagreement returns where log, diff or undo do not agree with the tree.
+// disagreement describes the first thing in which log, diff or undo does not agree with the tree. It
+// returns "" if all agree.
 func disagreement(t *testing.T, dir string, before map[string]string, first uint64, project string, cb func(...string) string) string {
 	t.Helper()
 	tree := asLogged(t, dir)
@@ -748,9 +750,9 @@ func TestMountAgain(t *testing.T) {
 	})
 }
 
-// mountAgain runs the scenario. ask makes the owner of the mount run cachebro, and run runs a
-// script on the mount. enter runs a script in a mount namespace of its own, which begins with a
-// copy of the mount. same means that the same mountd continues.
+// mountAgain runs the scenario of TestMountAgain. ask makes the owner of the mount run cachebro,
+// and run runs a script on the mount. enter runs a script in a mount namespace of its own, which
+// begins with a copy of the mount. same means that the same mountd continues.
 func mountAgain(p *project, ask func(...string) (string, error), run func(string), enter *exec.Cmd, same bool) {
 	t := p.t
 	t.Helper()

@@ -235,8 +235,8 @@ func TestShowsWhoDidIt(t *testing.T) {
 	t.Errorf("no version of a.txt by sed (pid %d): %+v", pid, p.log("a.txt"))
 }
 
-// TestLeavesAccessTimesAlone: the baseline, a capture and the index read every file. A POSIX test
-// saw an access time change between two stats of a file that nobody had read.
+// TestLeavesAccessTimesAlone: the baseline, a capture and the index read every file, but change no
+// access time. A POSIX test once saw one change between two stats of a file that nobody had read.
 func TestLeavesAccessTimesAlone(t *testing.T) {
 	p := newProject(t, map[string]string{"old.txt": "a walrus\n", "dir/other.txt": "another walrus\n"})
 	past := time.Unix(1_000_000_000, 0)

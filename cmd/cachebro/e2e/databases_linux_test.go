@@ -160,8 +160,8 @@ type writerResult struct {
 	refused map[string]int
 }
 
-// writeRows inserts rows with the sqlite3 program until a moment. Each of its connections makes one
-// transaction or ten.
+// writeRows inserts rows with the sqlite3 program until the time end. Each of its connections makes
+// one transaction or ten.
 func writeRows(db string, writer int, end time.Time, run func(args ...string) (string, error)) writerResult {
 	r := writerResult{writer: writer, refused: map[string]int{}}
 	for row := 0; time.Now().Before(end); {
@@ -177,7 +177,7 @@ func writeRows(db string, writer int, end time.Time, run func(args ...string) (s
 			r.acked = append(r.acked, rows...)
 			continue
 		}
-		// Some of the refused rows may be there, because nothing was promised about them.
+		// Some of these rows may be in the database nevertheless. Only rows whose commit succeeded must be.
 		_, why, _ := strings.Cut(strings.TrimSpace(out), ": ")
 		why = strings.TrimPrefix(strings.TrimPrefix(why, "stepping, "), "in prepare, ")
 		if before, _, ok := strings.Cut(why, " ("); ok {

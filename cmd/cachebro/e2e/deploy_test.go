@@ -23,7 +23,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// enforced refuses requests that an Amazon policy does not allow.
+// enforced returns a function that refuses requests that an Amazon policy does not allow.
 func enforced(t *testing.T, policy string) func(*http.Request) remotetest.Fault {
 	t.Helper()
 	var p struct {
@@ -325,7 +325,8 @@ func TestPlatformEngineer(t *testing.T) {
 	}
 }
 
-// TestManifests: both files run the same programs with the same arguments.
+// TestManifests: every service of compose.yml has a container in kubernetes.yml with the same image
+// and arguments.
 func TestManifests(t *testing.T) {
 	raw, err := os.ReadFile("../../../doc/deploy/compose.yml")
 	if err != nil {

@@ -40,8 +40,8 @@ func (p *project) story(machine string) (all []string, hashes []string) {
 // countFile is written again and again by each machine, each time with another text.
 const countFile = "count.txt"
 
-// work changes files and counts until a time, while the daemon is killed now and then. It returns
-// the hashes of the contents of countFile that it closed.
+// work changes files and writes countFile until a time, and kills the daemon now and then. It
+// returns the hashes of the contents of countFile that it closed.
 func (p *project) work(r *rand.Rand, until time.Time, kills *atomic.Int32) (closed []string) {
 	src := *p
 	src.dir = p.path("src") // git's own files must not be changed
@@ -71,8 +71,8 @@ func (p *project) work(r *rand.Rand, until time.Time, kills *atomic.Int32) (clos
 }
 
 // Four machines with clones of one repository use one bucket from time to time, over a bad link.
-// In the end the bucket has everything that each machine closed, once and in its order, and the
-// other machines can read it. When all machines are deleted, the tree and history of each are
+// In the end the bucket has every content that each machine closed, once and in the same order, and
+// the other machines can read it. When all machines are deleted, the tree and history of each are
 // restored on another machine. CACHEBRO_FLEET_FOR is how long they work.
 func TestFleet(t *testing.T) {
 	lasts := 3 * time.Second

@@ -228,9 +228,9 @@ func TestForkMergeOfShapes(t *testing.T) {
 	p.cb("fork", "drop", f.dir)
 }
 
-// If a fork is a worktree of the project's repository, its commits outlive the fork if a branch has
-// them. The drop used to be refused because such commits were called lost. If a fork has its own
-// repository, the commits are lost with the fork. They used not to be checked.
+// A fork that is a worktree of the project's repository can be dropped if its commits are on a
+// branch, because the branch outlives the fork. The drop used to be refused. The commits of a fork
+// with its own repository are lost with the fork. The drop used not to check them.
 func TestForkDropAndCommits(t *testing.T) {
 	t.Parallel()
 	const commit = "git -c user.name=n -c user.email=e commit -qm "

@@ -35,8 +35,8 @@ func (m *monitored) git(dir string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// check compares git's status with cachebro's answers to a second status, for which git looks at
-// every file itself and leaves the index unchanged.
+// check compares two outputs of git status. For the first, git uses cachebro's answers. For the
+// second, git looks at every file itself and leaves the index unchanged.
 func (m *monitored) check(what, dir string) {
 	m.t.Helper()
 	trace := filepath.Join(m.base, "trace")
@@ -165,7 +165,7 @@ func TestFsmonitor(t *testing.T) {
 		}
 		m.check(what+", git", m.dir)
 		switch round % 8 {
-		case 1: // this does not involve the daemon
+		case 1: // git's requests do not involve the daemon
 			_ = syscall.Kill(m.process("daemon"), syscall.SIGKILL)
 		case 3: // the list of changes is lost with mountd
 			pid := m.process("mountd")

@@ -255,10 +255,9 @@ func TestGitUndoLeavesOthers(t *testing.T) {
 }
 
 // An undo of git's own files also restores the directories of the git directory. It removes those
-// that the commands made and makes those that they removed. It does not make one that the commands
-// made and removed again. That matters, because git takes an empty rebase-merge for an unfinished
-// rebase. An undo of that undo restores the state before it. A directory that others have made
-// since stays, and does not prevent the rest.
+// that the commands made and makes those that they removed. It makes none that they made and removed
+// again, because git takes an empty rebase-merge for an unfinished rebase. The undo can itself be
+// undone. A directory that others have made since stays, and does not prevent the rest.
 func TestGitUndoRestoresDirectories(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, nil)

@@ -346,7 +346,7 @@ func tail(lines []string, n int) []string {
 	return lines
 }
 
-// TestModelKeepsOrder checks the model: a log that lacks a content must not pass.
+// TestModelKeepsOrder checks functions that the model depends on: keepAt, diffMaps and oneLine.
 func TestModelKeepsOrder(t *testing.T) {
 	m := &model{closed: map[string][]string{}}
 	m.keepAt("a", "1")

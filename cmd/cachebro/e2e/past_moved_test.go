@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// Ignored files are not recorded before they are deleted. By then their directory may have been
-// renamed, and their history begins under its new name. The past, a restore and a fork still show
-// them under the name that the directory had at that moment.
+// Ignored files are recorded only when they are deleted. By then their directory may have been
+// renamed, so that their history begins under the new name. The past, a restore and a fork still show
+// them under the name that the directory had at the requested moment.
 func TestPastOfIgnoredFilesInMovedDirectories(t *testing.T) {
 	kinds := map[string]string{
 		"moved":      `mv d d2`,

@@ -69,7 +69,7 @@ func TestPastIsWhatItWas(t *testing.T) {
 	if err := stands.Start(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(1500 * time.Millisecond) // the second that the name means has passed
+	time.Sleep(1500 * time.Millisecond) // by now at/1s means another moment
 	p.write("later.txt", "later\n")
 	p.cb("at", "1s", "--dir", p.dir)
 	in.Close()
@@ -107,9 +107,9 @@ func TestPastIsWhatItWas(t *testing.T) {
 	}
 }
 
-// An agent makes a history, while others write too. For each of some moments, at/ shows the same
-// bytes, modes and links as a restore of that moment. Contents of ignored files are either right or
-// reported as unknown.
+// After many random changes, at/ shows the same bytes, modes and links for each of some moments as a
+// restore of that moment makes, even while others write. Contents of ignored files are either right
+// or reported as unknown.
 func TestPastIsWhatRestoreMakes(t *testing.T) {
 	n, seed := 12, int64(3)
 	if s := os.Getenv("CACHEBRO_MOMENTS"); s != "" {

@@ -21,7 +21,7 @@ func (p *project) let(srv *remotetest.Server) {
 	}
 }
 
-// sent returns a project's history without what is never sent.
+// sent returns a project's history without .env, which is never sent.
 func (p *project) sent() (all []string) {
 	p.t.Helper()
 	for _, e := range p.log("", "--baselines") {

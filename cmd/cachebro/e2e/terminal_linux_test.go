@@ -51,8 +51,8 @@ func (p *project) onTerminal(script string, env ...string) string {
 }
 
 // TestTerminalGetsNothingRaw: characters that would control a terminal are made visible when they
-// are printed on one, wherever they come from: names, contents, errors, and what a pager gets. Only
-// -z and --json give the bytes.
+// are printed on one, wherever they come from: names, contents, errors, and the input of a pager.
+// Only -z and --json print them unchanged.
 func TestTerminalGetsNothingRaw(t *testing.T) {
 	p := newProject(t, nil)
 	p.mount()

@@ -13,7 +13,7 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// textKind is one kind of file: how its characters and its line ends are spelled.
+// textKind is one kind of file: the encoding of its characters and of its line ends.
 type textKind struct{ encoding, ends string }
 
 func (k textKind) name() string { return k.encoding + "-" + k.ends + ".txt" }
@@ -232,7 +232,8 @@ func TestTextsOfEveryKind(t *testing.T) {
 		}
 	}
 
-	// stage writes every kind's wanted text as one action, and returns the versions that it made.
+	// stage writes the wanted texts of the given kinds as one action, and returns the versions that
+	// this made.
 	stage := func(dir string, of ...textKind) map[textKind]string {
 		t.Helper()
 		from := t.TempDir()

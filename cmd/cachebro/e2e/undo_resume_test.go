@@ -124,8 +124,8 @@ func TestRedoWithoutMount(t *testing.T) {
 	}
 }
 
-// TestCopiedStateCarriesNothingOut: a copied state directory holds a plan that is under way. The
-// next mount used to carry the plan out in another project, without asking.
+// TestCopiedStateCarriesNothingOut: a project gets a copy of another project's history, with a plan
+// that is under way. The next mount used to carry out the plan in this project, without asking.
 func TestCopiedStateCarriesNothingOut(t *testing.T) {
 	x, _, after := cutShort(t, 1200)
 	p := x.p

@@ -14,9 +14,10 @@ import (
 )
 
 // An undo right after many renames used to wait half a minute for the log without a message. A
-// later version printed the message only after the wait, because the message needed the log itself.
+// later version printed a message, but only after the wait, because the request for the number in
+// the message waited for the log too.
 func TestWaitingIsSaid(t *testing.T) {
-	dir, err := os.MkdirTemp("", "w") // the path of a socket is short
+	dir, err := os.MkdirTemp("", "w") // the path of a socket must be short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,8 +66,8 @@ func TestWaitingIsSaid(t *testing.T) {
 	<-ended
 }
 
-// If a file cannot be moved, the list of failures names the path that it does not get. It used to name
-// only the path where the file was not found.
+// If a file cannot be moved, the list of failures shows its old and its new path. It used to show only
+// the old path.
 func TestFailedMoveNamesItsDestination(t *testing.T) {
 	var b strings.Builder
 	printFailures(&cli.Env{Stderr: &b}, []wire.Conflict{

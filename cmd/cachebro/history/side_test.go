@@ -9,7 +9,7 @@ import (
 )
 
 // A plan for files outside of projects used to list existing directories too, such as "A /home/".
-// It looked as if they had been deleted and had to be made again.
+// The directories looked as if they had been deleted and had to be made again.
 func TestDirectoriesThatAreThereAreNotListed(t *testing.T) {
 	there := t.TempDir()
 	below := func(p string) []byte { return []byte(strings.TrimPrefix(p, "/")) }

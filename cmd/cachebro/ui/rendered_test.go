@@ -75,7 +75,8 @@ func TestNotebook(t *testing.T) {
 	}
 }
 
-// TestChangedBlocks: a diff shows the removed and added blocks, with one block around them.
+// TestChangedBlocks: a diff shows the removed and added blocks, and one unchanged block before and
+// after them.
 func TestChangedBlocks(t *testing.T) {
 	of := func(keys string) (all []block) {
 		for _, k := range strings.Split(keys, "") {

@@ -8,7 +8,7 @@ import (
 	"text/template/parse"
 )
 
-// shown lists all values that templates are given.
+// shown has a value of each type that is passed to a template.
 var shown = []any{shell{}, timelinePage{}, actionsPart{}, []fileRow{}, lanesPart{}, diffPart{}, planPart{}, donePart{}, filesPage{}, filePage{}, searchPage{}, hitsPart{}, savingsPage{}, storagePart{}, healthPart{}, sincePart{}, commentPart{}, prunePart{}, treePart{}, projectsPage{}, problem{}}
 
 // TestTemplatesCallNoMethods: the released packages are built with a text/template that cannot
@@ -93,7 +93,7 @@ func TestTemplatesCallNoMethods(t *testing.T) {
 	}
 }
 
-// TestLine makes control characters visible, colours tokens, and marks changes.
+// TestLine: control characters become visible, tokens coloured, and changes marked.
 func TestLine(t *testing.T) {
 	for _, x := range []struct {
 		name, text string
@@ -117,7 +117,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// TestColours: each line has its own colours, and none is lost.
+// TestColours: each line has colours for exactly its own bytes.
 func TestColours(t *testing.T) {
 	for name, text := range map[string]string{
 		"a.go":   "package x\n\n/* a\nb */\nfunc F() string { return `one\ntwo` }\n",
