@@ -91,8 +91,8 @@ func TestCommandOutput(t *testing.T) {
 	}
 }
 
-// A folded output is stored before the shortened text is printed. If it cannot be stored, or may contain a
-// secret, nothing is folded.
+// A folded output is stored before the shortened text is printed. If it cannot be stored, or may
+// contain a secret, nothing is folded.
 func TestFoldedOutputIsKept(t *testing.T) {
 	p := newProject(t)
 	var fail bool
