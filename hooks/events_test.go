@@ -44,8 +44,8 @@ func TestReadBecomesUnchanged(t *testing.T) {
 	}
 }
 
-// If the client calls a text unchanged and that is not true for this reader, its answer is
-// replaced. Otherwise it is left alone.
+// If the client calls a text unchanged although this reader does not have it, the client's answer is
+// replaced. Otherwise the answer is left alone.
 func TestClientSaysUnchanged(t *testing.T) {
 	event := readEvent[:strings.Index(readEvent, `"tool_response"`)] + `"tool_response":{"type":"file_unchanged","file":{"filePath":"PROJ/a.go"}}}`
 	p := newProject(t)

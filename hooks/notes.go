@@ -89,7 +89,7 @@ func (c *call) comments(ctx context.Context) (text string, ids []string) {
 	if len(ids) == 0 {
 		return "", nil
 	}
-	// Claim the comments. Those that another prompt of this session has claimed are not returned.
+	// Claim the comments. The answer lacks comments that another prompt of this session has claimed.
 	a = wire.CommentsAnswer{}
 	if _, err := c.ask(ctx, wire.MComments, wire.CommentsRequest{Do: "claim", IDs: ids}, nil, &a); err != nil || len(a.Comments) == 0 {
 		return "", nil

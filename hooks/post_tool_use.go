@@ -8,7 +8,7 @@ import (
 	"cachebro/store/wire"
 )
 
-// postToolUse reports the end of the tool call and shortens the delivered result if that is possible.
+// postToolUse reports the end of the tool call and, if possible, shortens the delivered result.
 func postToolUse(ctx context.Context, c *call) answer {
 	switch d := c.opt.dialect(); {
 	case d.Requests:

@@ -51,7 +51,7 @@ func refusalsFile(p wire.Paths) (string, error) {
 	return filepath.Join(base, "clients", "refused.json"), nil
 }
 
-// Refusals lists the refusals in effect at the time now, newest first.
+// Refusals lists the refusals that are in effect at a given time, newest first.
 func Refusals(p wire.Paths, now time.Time) []Refusal {
 	file, err := refusalsFile(p)
 	if err != nil {

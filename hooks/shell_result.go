@@ -144,7 +144,7 @@ func (c *call) partsResult(ctx context.Context, parts []shell.Part) answer {
 		return answer{}
 	}
 	if text := before + middle + after; strings.TrimLeft(text, "\r\n") != text {
-		return answer{} // stdout cannot begin with an empty line, because the client removes those
+		return answer{} // stdout cannot begin with an empty line, because the client removes empty lines there
 	}
 	last := len(pieces) - 1
 	for last > 0 && strings.TrimSpace(pieces[last].printed) == "" && (pieces[last].Kind != shell.PartUnknown || strings.TrimSpace(middle) == "") {

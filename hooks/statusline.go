@@ -68,8 +68,8 @@ func statusLine(ctx context.Context, env Env, ev event) string {
 	return statusText(m, s, r.Branch, "")
 }
 
-// statusText returns the status line, or only trouble if that is not empty. Problems that the user
-// should solve come first: capture stopped, not mounted.
+// statusText returns the status line. If trouble is not empty, the line contains only trouble.
+// Otherwise problems that the user should solve come first: capture stopped, not mounted.
 func statusText(m wire.Metrics, s wire.Status, branch, trouble string) string {
 	if trouble != "" {
 		return " cachebro  " + trouble

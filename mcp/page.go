@@ -180,8 +180,8 @@ func name(rel string) string {
 	return rel
 }
 
-// tokensOf returns how many tokens a full read of rel costs, at most those of one page, or 0 if the
-// file cannot be read.
+// tokensOf returns how many tokens a full read of rel costs, but no more than one page has. It returns
+// 0 if the file cannot be read.
 func (s *Server) tokensOf(rel string, most int) int {
 	root, err := os.OpenRoot(s.dir())
 	if err != nil {
@@ -219,8 +219,8 @@ func (c *call) outlineText(ctx context.Context, rel string) (*mcp.CallToolResult
 	return textResult(head + fit(c.s, ans.Symbols, line, " definitions")), nil
 }
 
-// fit joins the lines of as many items as fit into one result. If items are left, it adds a last
-// line that consists of their number and the text what.
+// fit joins the lines of as many items as fit into one result. If items are left, the last line says
+// how many, followed by the text in what.
 func fit[T any](s *Server, items []T, lines func(T) string, what string) string {
 	var b strings.Builder
 	used := 0

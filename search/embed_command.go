@@ -160,7 +160,7 @@ func (r *embedProcess) exchange(ctx context.Context, q request) (a answer, err e
 		return a, err
 	}
 	r.ended.Go(func() { // ends at the latest when the process is killed
-		_, _ = r.in.Write(append(raw, '\n')) // if this fails, no answer comes, and that is reported
+		_, _ = r.in.Write(append(raw, '\n')) // if this fails, no answer comes, and exchange reports it
 	})
 	select {
 	case line, ok := <-r.lines:

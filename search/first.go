@@ -148,7 +148,8 @@ func (x *Index) first(ctx context.Context) error {
 }
 
 // mostUnmerged is how many segments of the first index stay unmerged until one merge at the end.
-// Merging them in groups of ten as well took a third of the processor time. The segments of a larger tree are merged earlier, because bleve stops writing at 1,000 files.
+// Merging them in groups of ten before that took a third of the processor time. The segments of a
+// larger tree are merged earlier, because bleve stops writing at 1,000 files.
 const mostUnmerged = 100
 
 // unmerged holds the indexes whose segments must not be merged now: it maps a *scorch.Scorch to a

@@ -10,7 +10,7 @@ import (
 )
 
 // TestFresh edits files while the follower works, and searches immediately after each edit, before
-// the follower is informed of it. The new line is found, and the old line is not.
+// the follower learns of it. The new line is found, and the old line is not.
 func TestFresh(t *testing.T) {
 	c := newDiskCorpus(t, t.TempDir())
 	for i := range 50 {

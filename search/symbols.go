@@ -24,7 +24,7 @@ type Symbol struct {
 }
 
 // symbolsOf finds the names that a file defines. It parses Go. In other languages it recognizes the
-// shape of definition lines. That is good enough for ranking and for the borders of chunks. It
+// shape of definition lines. This is good enough for ranking and for the borders of chunks. It
 // never decides what an exact query finds.
 func symbolsOf(p string, kind Kind, content []byte) []Symbol {
 	switch {
@@ -103,7 +103,8 @@ func goSymbols(content []byte) []Symbol {
 
 // withoutBodies reduces the bodies of top-level functions to their line ends, because parsing them
 // took two thirds of the time for Go files. It relies on gofmt's layout. A line in a raw string or
-// a comment may look like the end of the body. So a body in which that is possible is kept.
+// a comment may look like the end of the body. So a body is kept if its apparent end may be inside a
+// raw string or a comment.
 func withoutBodies(content []byte) []byte {
 	out := make([]byte, 0, len(content)/2)
 	rest := content

@@ -335,8 +335,8 @@ var clientSpecs = []clientSpec{
 // variables to servers. Without these, a server would not find the daemon and would start another.
 var placeVars = []string{"XDG_STATE_HOME", "XDG_RUNTIME_DIR", "CACHEBRO_DIR"}
 
-// foreign returns the hook's options for a client other than Claude Code, without those that the
-// client does not support.
+// foreign returns the hook's options for a client other than Claude Code. It leaves out options that
+// the client does not support.
 func (s Setup) foreign(client string) []string {
 	out := []string{"--client=" + client}
 	for _, o := range s.HookOptions {

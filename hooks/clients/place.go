@@ -54,7 +54,7 @@ func (c *Change) place(create bool) (*os.Root, string, error) {
 	return dir, parts[len(parts)-1], nil
 }
 
-// step opens the directory name in dir, which must not be a symbolic link.
+// step opens the subdirectory of dir with the given name, which must not be a symbolic link.
 func step(dir *os.Root, name string, create bool) (*os.Root, error) {
 	if create {
 		if err := dir.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {

@@ -97,7 +97,7 @@ func ShellQuote(s string) string {
 }
 
 // ClaudeSettings returns the JSON with our hooks for Claude Code's --settings. exe is an absolute
-// path or a name in PATH. options are those of "cachebro hook" (--no-rewrite, --stop-line=off, …).
+// path or a name in PATH. options are flags of "cachebro hook" (--no-rewrite, --stop-line=off, …).
 func ClaudeSettings(exe string, options ...string) []byte {
 	return encode(map[string]any{"hooks": hookSettings(exe, options)})
 }

@@ -211,8 +211,9 @@ func oneFile(args []string) (string, bool) {
 	return "", false
 }
 
-// parseCat parses the words of cat and nl. nl without -ba does not number empty lines. That is
-// ignored here: for such a file the computed output differs, so nothing is changed.
+// parseCat parses the words of cat and nl. nl without -ba does not number empty lines, but
+// parseCat assumes that it does. If a file has empty lines, the computed output then differs from the
+// real one, so nothing is changed.
 func parseCat(args []string) (shown, bool) {
 	s := shown{First: 1, Numbered: args[0] == "nl"}
 	options := map[string][]string{"cat": {"-n", "--number"}, "nl": {"-ba", "-b", "--body-numbering=a"}}

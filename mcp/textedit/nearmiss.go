@@ -109,8 +109,8 @@ func near(file, wanted []string, fold func(string) string) (at []int) {
 	return at
 }
 
-// longest returns the index of the file's line from which on the most lines of wanted match, and
-// their number.
+// longest finds the place in the file where the most lines at the beginning of wanted match. It
+// returns the index of the place's first line, and the number of matching lines.
 func longest(file, wanted []string) (at, most int) {
 	for n := range file {
 		k := 0

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// idle returns when the processors have been 90% idle for a fifth of a second, or after the time
-// most.
+// idle waits until the processors have been 90% idle for a fifth of a second. It waits no longer
+// than most.
 func idle(most time.Duration) {
 	const step, steps = 50 * time.Millisecond, 4
 	busy, all := ticks()

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// believed checks what the model is told with its next prompt, once: that others have changed a
-// file which it has read, and that its own write has overwritten lines of others.
+// believed checks that the model learns two things with its next prompt, once each: that others have
+// changed a file that it has read, and that its own write has overwritten lines of others.
 func believed(b *bench, c *checks) {
 	const text = "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\n"
 	note := filepath.Join(b.project, "note.txt")

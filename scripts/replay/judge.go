@@ -15,7 +15,7 @@ import (
 // message is a message about one file in a context.
 type message struct {
 	file   int
-	call   string // the tool call whose result the message is; "" after the result was cleared
+	call   string // the tool call that the message is the result of; "" after the result was cleared
 	clock  int    // tokens that the context had received before this message
 	result int    // tokens of the tool's result, which clients may clear; 0 if the message is not a result
 	// take changes the reader's beliefs. It makes the file's new lines from parts of the old lines

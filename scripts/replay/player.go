@@ -332,7 +332,7 @@ func (pl *player) delivered(st step, m *mind, a ask, runs []lineRun, err error) 
 	pl.agents[st.agent].add(message{file: st.file, call: pl.last, clock: pl.given[st.agent], result: max(1, pl.o.tokens(a.full)), take: take})
 }
 
-// toTheEnd returns the lines that were shown, which begin at line at, and whether they reach the
+// toTheEnd returns the shown lines, the first of which has the number at, and whether they reach the
 // end of the file. A reader that has read up to the last newline has read the whole file.
 func toTheEnd(at int, shown, now []string) ([]string, bool) {
 	if n := len(now) - 1; at-1+len(shown) == n && now[n] == "" {
