@@ -164,8 +164,8 @@ type logFlags struct {
 	part machines.Part // the part of the history that the machine of --machine wrote
 }
 
-// eachVersion requests versions page by page and calls do for each version. With the first version
-// that it passes from a page, do also gets the whole page, and with the others an empty one.
+// eachVersion requests versions page by page and calls do for each version. The first call for a
+// page also passes the page itself. The other calls pass an empty LogAnswer.
 func eachVersion(ctx context.Context, e *cli.Env, c *wire.Client, q wire.LogQuery, f logFlags, do func(wire.Version, wire.LogAnswer) error) error {
 	left := f.limit
 	for {

@@ -63,7 +63,7 @@ func printLog(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, c *wir
 	return errors.Join(err, l.out.Flush())
 }
 
-// add adds the next version. page is set for the first version of each page.
+// add adds the next version. page is the page that begins with this version, otherwise empty.
 func (l *logPrinter) add(v wire.Version, page wire.LogAnswer) error {
 	if page.Versions != nil {
 		more := asides(l.paint, l.clock, 8, page.Gaps, page.Notices)

@@ -27,11 +27,10 @@ type side struct {
 // outsideWithin bounds how long the daemon of the user's own history may take to make its plan.
 const outsideWithin = 2 * time.Minute
 
-// planOutside asks the user's own history for the plan that accompanies here, the project's plan. It
-// returns nil if none is needed. none is the error of the request for the project's plan, nil if it
-// succeeded. planOutside first finishes the interrupted plans of the user's own history. left is the
-// number of files that these leave alone, plus one for each request that fails, because what it
-// would undo may remain.
+// planOutside asks the user's own history for the plan that goes with the project's plan, which is
+// here. It returns nil if none is needed. none is the error if the project has no plan. planOutside
+// first finishes the interrupted plans of the user's own history. left is the number of files that
+// these leave alone, plus one for each request that fails, because changes may then remain.
 func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanRequest, here wire.Plan, none error, f planFlags) (outside *side, left int) {
 	concerned := own.Root != wire.OutsideRoot && !*f.inside && !f.git
 	ofActor := len(r.Paths) == 0 && len(r.Edits) == 0 && r.Elsewhere == nil && r.GitOp == 0

@@ -24,8 +24,8 @@ import (
 )
 
 // block is a rendered piece of a file: a paragraph or a table of Markdown, or a cell of a notebook.
-// It contains nothing active. Raw HTML is shown as text. The only pictures are those of notebooks,
-// which this server sends.
+// It contains nothing that a browser would run or load from elsewhere. Raw HTML is shown as text. The
+// only pictures are those of notebooks, which this server sends.
 type block struct {
 	key   string // distinguishes it from other blocks
 	Kind  string // of a cell, or "del", "add" or "rest" if versions are compared

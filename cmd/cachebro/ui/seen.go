@@ -50,7 +50,7 @@ func (m *seenMarks) set(more map[string]uint64) error {
 // ownPlan returns the key of the mark of a plan that was carried out from a page.
 func ownPlan(id string) string { return "plan " + id }
 
-// isSeen reports whether the user knows an action. Either the user has marked the action as seen, or
+// isSeen reports whether an action is not new to the user. Either the user has marked it as seen, or
 // it is an undo, redo or restore that the user requested on a page or in a shell.
 func isSeen(a wire.Action, marks map[string]uint64) bool {
 	if a.Plan != "" && (marks[ownPlan(a.Plan)] > 0 || a.Actor.Session == "" && a.Actor.UID == uid) {

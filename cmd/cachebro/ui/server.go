@@ -25,7 +25,7 @@ var templateFiles embed.FS
 //go:embed assets/*.js assets/*.css assets/*.svg
 var assetFiles embed.FS
 
-// source is the project that the pages show, and the daemon that knows its history.
+// source is the project that the pages show, with the connection to its daemon.
 type source struct {
 	e     *cli.Env
 	t     cli.Target
