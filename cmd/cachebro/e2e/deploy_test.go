@@ -154,8 +154,8 @@ func TestIndexersBesideSenders(t *testing.T) {
 }
 
 // TestPlatformEngineer follows doc/fleet.md from the top and does nothing else. The services of the
-// compose file run on this machine, with the same commands and environment. The bucket allows no
-// more than the policies.
+// compose file run on this machine, with the same commands and environment. The bucket allows only
+// what the policies in doc/deploy allow.
 func TestPlatformEngineer(t *testing.T) {
 	db := fleettest.Postgres(t)
 	srv := remotetest.New(t)

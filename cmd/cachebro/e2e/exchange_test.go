@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// If an exchange moves an ignored file to a tracked name, the file gets a version. No earlier
-// version has its content.
+// If an exchange moves an ignored file to a tracked name, the file gets a version, because no
+// earlier version has its content.
 func TestExchangeBetweenClasses(t *testing.T) {
 	p := newProject(t, map[string]string{".gitignore": "/out\n", "src": "tracked\n", "out": "ignored\n"})
 	p.mount()

@@ -182,7 +182,8 @@ func TestForkAndMerge(t *testing.T) {
 		t.Errorf("merged again:\n%s", out)
 	}
 
-	// The conflict is resolved in the fork. Commits that are made there on no branch are kept.
+	// The conflict is resolved in the fork, and commits that are made there on no branch prevent its
+	// drop.
 	f.sh(`sed -i 's/^five$/FIVE/' b.txt; git -c user.name=n -c user.email=e commit -qam two`)
 	if out := p.cb("fork", "merge", f.dir); !strings.Contains(out, "nothing to merge") {
 		t.Errorf("settled:\n%s", out)
@@ -335,9 +336,9 @@ func (p *project) answer(event string, in map[string]any) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// A worktree that a client requests is a fork if the directory is a project. In a directory that
-// cachebro does not know, or in a repository inside of a project, it is git's own worktree. A
-// worktree with something that exists nowhere else is not removed.
+// If a client in a project requests a worktree, it gets a fork. In a directory that cachebro does not
+// know, or in a repository inside of a project, it gets an ordinary git worktree. A worktree with
+// something that exists nowhere else is not removed.
 func TestWorktreesOfAClient(t *testing.T) {
 	p := newProject(t, map[string]string{".gitignore": ".env\n", ".env": "KEY=1\n", "a.txt": "a\n", "lib/l.txt": "l\n"})
 	commit := "git init -q . && git add -A && git -c user.name=n -c user.email=e commit -qm one"

@@ -417,7 +417,7 @@ func TestGitByAnotherName(t *testing.T) {
 	}
 }
 
-// operation returns the number of the newest git operation that log shows.
+// operation returns the number of the newest git operation whose line in the log contains says.
 func (p *project) operation(says string) string {
 	p.t.Helper()
 	log := p.cb("log", "-n", "5", p.dir)

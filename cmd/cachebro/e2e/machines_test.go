@@ -226,9 +226,8 @@ func (p *project) called(host string, args ...string) {
 	}
 }
 
-// Two more machines continue a machine's history, one after the other. Each version belongs to the
-// machine that wrote it in every answer, even when the first machine later continues under a new
-// id.
+// Two more machines continue a machine's history, one after the other. Every answer attributes each
+// version to the machine that wrote it, even when the first machine later continues under a new id.
 func TestHandedOverTwice(t *testing.T) {
 	srv := remotetest.New(t)
 	first, watcher := newProject(t, map[string]string{"f.txt": "before\n"}), newProject(t, nil)

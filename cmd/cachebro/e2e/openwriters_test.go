@@ -135,7 +135,8 @@ func TestRevertLeavesOpenWritersAloneUnmounted(t *testing.T) {
 	}
 }
 
-// An edit over MCP writes into a file that another process has open for writing.
+// If another process has a file open for writing, an edit over MCP writes into that file and does not
+// replace it.
 func TestEditLeavesOpenWritersTheirFile(t *testing.T) {
 	for _, mounted := range []bool{true, false} {
 		p := newProject(t, map[string]string{"log.txt": "one\n", "a.txt": "one\n"})

@@ -13,8 +13,8 @@ import (
 )
 
 // Every kind of write to the past fails with EROFS, as on a read-only file system, for every path
-// and also for root. Only a link or a rename between the past and the
-// project fails with EXDEV, because the past is a file system of its own; mv and cp then copy.
+// and also for root. Only a link or a rename between the past and the project fails with EXDEV,
+// because the past is a file system of its own; mv and cp then copy.
 func TestPastTakesNoWrites(t *testing.T) {
 	p := newProject(t, map[string]string{"a.txt": "a\n", "d/b.txt": "b\n", "d/empty": ""})
 	p.sh("ln -s a.txt l; mkdir -p e")

@@ -236,7 +236,7 @@ func pastTree(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// A content that was never stored is reported, and does not read as something else.
+// Reading a content that was never stored fails. It never returns another content.
 func TestPastOfWhatWasNotKept(t *testing.T) {
 	p := newProject(t, map[string]string{".gitignore": "*.ign\n", "a.txt": "a\n"})
 	p.mount()

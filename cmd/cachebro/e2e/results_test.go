@@ -17,8 +17,8 @@ import (
 )
 
 // Other processes write on the mount, close late, rename and delete. A search returns what the
-// files contain, whether its answer was cached or not. A wrong cached answer would remain,
-// because the state under which it is cached does not change.
+// files contain, whether its answer was cached or not. A wrong answer in the cache would be noticed,
+// because it would stay there until the next change.
 func TestKeptSearchesUnderRandomWrites(t *testing.T) {
 	p := newProject(t, map[string]string{"a.txt": "alpha\n", "d/b.txt": "beta\n", "d/e/c.txt": "gamma\nalpha\n"})
 	p.mount()
