@@ -46,8 +46,8 @@ const sharedGroup = 6000
 // gitPrefix marks paths that lead into the repository's .git directory.
 const gitPrefix = "GIT/"
 
-// agent carries out operations in its directory. It does so on one thread, to which it gives the
-// file system identity of the operation's user.
+// agent carries out operations in its directory. For each operation its thread takes on the file
+// system identity of the operation's user.
 type agent struct {
 	dir   string // the directory of the agent; .git is in its parent
 	files map[string]int
@@ -60,8 +60,8 @@ func (a *agent) path(p string) string {
 	return p
 }
 
-// become changes the file system identity of the calling thread as far as that is permitted. The
-// capabilities change with the user.
+// become gives the calling thread the file system identity of a user, as far as that is permitted.
+// This also changes the thread's capabilities.
 func become(user int) {
 	gid, groups := uint32(userIDs[user]), []uint32{uint32(userIDs[user])}
 	if user != 0 {
@@ -140,7 +140,7 @@ func (a *agent) do(o op) error {
 		return unix.Lsetxattr(p, arg(1), []byte(arg(2)), 0)
 	case "rmxattr":
 		return unix.Lremovexattr(p, arg(1))
-	case "setfacl": // one additional user may read and write
+	case "setfacl": // gives one more user the permissions in the last argument
 		return unix.Lsetxattr(p, arg(1), acl(uint32(num(2)), uint16(num(3))), 0)
 	case "open":
 		flags := map[string]int{"rw": unix.O_RDWR, "create": unix.O_RDWR | unix.O_CREAT, "append": unix.O_WRONLY | unix.O_APPEND | unix.O_CREAT, "trunc": unix.O_RDWR | unix.O_TRUNC | unix.O_CREAT, "tmp": unix.O_RDWR | unix.O_TMPFILE}

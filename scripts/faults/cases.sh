@@ -14,7 +14,8 @@ failed=0
 why=
 
 fail() { why="$why; $*"; }
-# pid SUB: prints the pid of the cachebro process that runs this sub-command.
+# pid SUB: prints the pids of this test's cachebro processes that run the sub-command SUB, or of all
+# of them if SUB is "any".
 pid() {
 	for d in /proc/[0-9]*; do
 		[ "$(readlink "$d/exe" 2>/dev/null)" = "$cb" ] || continue
@@ -51,7 +52,7 @@ all_logged() {
 	for h in $(cat "$1"); do grep -q "$h" "$base/log" || return 1; done
 }
 
-case_suspend() { # the daemon is stopped for 5 s: no program waits, and nothing is lost
+case_suspend() { # the daemon is stopped for 5 s: no write takes longer than about 2 s, and nothing is lost
 	up
 	d=$(pid daemon)
 	kill -STOP "$d"
@@ -118,7 +119,7 @@ case_read_only() { # the source cannot be written to
 	loop=1
 	up
 	[ "$(cat "$p/r.txt")" = text ] || fail "cannot be read"
-	# The wording depends on the shell. "read-only" is part of the system's error message.
+	# Each shell words the message differently, but the system's part of it contains "read-only".
 	if (echo x >"$p/r.txt") 2>"$base/out"; then fail "a write succeeded"; fi
 	grep -qi 'read-only' "$base/out" || fail "a write says $(cat "$base/out")"
 	within 10 shown r.txt text || fail "the content is not known"

@@ -170,7 +170,7 @@ func (x *exerciser) append() error {
 	return errors.Join(err, f.Close())
 }
 
-// mapped calls do with a shared mapping of the pages that contain a range.
+// mapped maps the pages that contain a range, and passes the bytes of the range to do.
 func (x *exerciser) mapped(off, n int, do func(b []byte)) error {
 	from := off &^ 4095
 	m, err := unix.Mmap(int(x.f.Fd()), int64(from), off+n-from, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)

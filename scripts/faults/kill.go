@@ -18,7 +18,7 @@ import (
 )
 
 // oldEnough is an age. A kill must never lose content that was closed at least this long before. It
-// may lose younger content, but only if that was not synced.
+// may lose younger content that was not synced.
 const oldEnough = time.Second
 
 // patience is how long the store may take to show one more content. On a busy machine content may
@@ -258,9 +258,9 @@ func (p *place) readable(since time.Time, c *counts) {
 	}
 }
 
-// judge looks for every closed content in the log. It waits up to patience until the store has read
-// the spool. With a limit of 20 s, a busy machine was only late, but the contents of a whole round
-// counted as lost.
+// judge looks for every closed content in the log. It gives up when the store has shown no more
+// contents for patience. When it waited only 20 s, the contents of a whole round counted as lost
+// although a busy machine was only slow.
 func (p *place) judge(i int, begun, killed time.Time, fatal bool, writers []*writer, c *counts) (int, error) {
 	start := time.Now()
 	var missing []closed

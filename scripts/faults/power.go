@@ -85,7 +85,7 @@ func command(name string, args ...string) error {
 type durable struct {
 	contents map[string]string          // hash → name
 	newest   map[string]string          // name → hash of the newest synced content; the file may have a later one
-	later    map[string]map[string]bool // name → hashes of the contents whose writing began after newest
+	later    map[string]map[string]bool // name → hashes of the contents that the writer began to write after newest
 	slow     int
 	loose    map[string]bool // contents that were closed but not synced
 }
@@ -242,7 +242,7 @@ func (p *place) afterCut(round int, all []durable) (synced, lost, damaged int, e
 		return synced, lost, damaged, fmt.Errorf("%w\n%s", err, out)
 	}
 	var missing map[string]string
-	loose, gone := 0, 0 // contents that were not synced; a power cut may lose them, and the test proves something only if it loses some
+	loose, gone := 0, 0 // contents that were not synced, and how many of them were lost; if none ever is, the test proves nothing
 	for deadline := time.Now().Add(patience); ; time.Sleep(200 * time.Millisecond) {
 		list, err := p.log(24 * 3600)
 		if err != nil {

@@ -29,8 +29,8 @@ var scribeFiles = []string{"w1.txt", "w2.txt", "w3.ign", "w4.txt"}
 
 // scribes runs several scribes until standard input ends. A scribe appends numbered records to a
 // file of a tree, and prints each record that it has written. Half of the scribes keep their files
-// open. Before a record that went to a file without a name, it prints "gone TIME ", where TIME is
-// the time, in ns, at which the loss of the name was first noticed.
+// open. If a record went to a file that has lost its name, the scribe prints "gone TIME " before
+// the record. TIME is when it first noticed the loss, in ns.
 func scribes(dir string, seed int64) error {
 	var stop atomic.Bool
 	var wg sync.WaitGroup
@@ -203,9 +203,9 @@ func (t *trial) nowhere(p *place, records []string, since time.Time) ([]string, 
 	return left, nil
 }
 
-// overBudget returns the original names of the files that, according to the history, had a content
-// which was not saved because the budget for ignored files was spent. On a slow machine, the scribes
-// on one mount use up that budget.
+// overBudget returns the original names of the scribes' files that have a version without content
+// in the history because the hourly budget for ignored files was spent. On a slow machine, the
+// scribes on one mount use up that budget.
 func (t *trial) overBudget(list []version) map[string]bool {
 	writer, unsaved := map[string]string{}, map[string]bool{}
 	slices.SortFunc(list, func(a, b version) int { return int(a.Seq) - int(b.Seq) })

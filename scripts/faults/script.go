@@ -136,8 +136,9 @@ func (d *dice) start() (ops []op) {
 	return ops
 }
 
-// attributes returns changes of a path's mode, owner and attributes, each with the given
-// probability. The mode comes last, because a new owner clears mode bits.
+// attributes returns operations that change the owner, extended attributes, access control list and
+// mode of a path, each with a probability of percent (the list: half of that). The mode comes last,
+// because a new owner clears mode bits.
 func (d *dice) attributes(p string, dir bool, percent int) (ops []op) {
 	add := func(verb string, args ...string) { ops = append(ops, op{0, verb, args}) }
 	if d.chance(percent) {

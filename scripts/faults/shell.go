@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// shell is a shell that runs the given commands one after the other. It keeps its working
-// directory, which the test needs.
+// shell is a shell that runs lines one after the other. A shell that was started before the mount
+// keeps its working directory in the source.
 type shell struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -21,7 +21,7 @@ type shell struct {
 
 const shellEnd = "\x01end "
 
-// startShell runs cmd, which must be a shell that reads commands.
+// startShell runs cmd, which must be a shell that reads commands from standard input.
 func startShell(cmd *exec.Cmd) (*shell, error) {
 	s := &shell{cmd: cmd}
 	var err error

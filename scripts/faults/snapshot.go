@@ -129,17 +129,17 @@ func look(p string) (entry, error) {
 }
 
 // difference is one way in which a name differs from its expected state. also lists other names of
-// the same file. A message about any of these names also reports the difference.
+// the same file. A message about one of them reports the difference too.
 type difference struct {
 	what, path, text string
 	also             []string
-	once             []string // names that the file had in between
+	once             []string // all names that the file ever had
 	was, is          []string // for what = "links": the expected and the present names of the file that are compared
 }
 
 func (d difference) String() string { return fmt.Sprintf("%s of %s: %s", d.what, d.path, d.text) }
 
-// differences returns the ways in which the names in the tree now differ from their wanted state.
+// differences compares two states of the tree, name by name.
 func differences(want, now *snapshot) (all []difference) {
 	names := map[string]bool{}
 	for p := range want.names {
@@ -201,7 +201,7 @@ func (s *snapshot) others(p string) []string {
 var kinds = map[uint32]string{unix.S_IFREG: "file", unix.S_IFDIR: "directory", unix.S_IFLNK: "symlink", unix.S_IFIFO: "pipe"}
 
 // counted returns those of a file's expected names (was) and present names (is) that are compared.
-// A name in .git is compared only while it leads to the same file as before, because cachebro makes
+// A name in .git is compared only if it leads to the same file as before, because cachebro makes
 // and removes nothing in .git.
 func counted(was, is []string, want, now *snapshot) (w, n []string) {
 	counts := func(n string) bool {

@@ -7,9 +7,9 @@
 # It runs as the user who calls it.
 # FAULTS: a built scripts/faults; OPS: number of operations of fsx (1000000)
 # BASE: directory to work in (by default a new directory for temporary files)
-# RACE: a build with the race detector, whose mountd takes over the mount at the beginning. Only
-# mountd is of that build. A daemon with the race detector captures some 50 times more slowly, and
-# the run would only show how programs wait for it.
+# RACE: a build with the race detector. Its mountd takes over the mount at the beginning. The daemon
+# remains the ordinary build, because with the race detector it captures some 50 times more slowly,
+# and the run would only show how programs wait for it.
 set -uo pipefail
 [ $# -ge 1 ] || { echo "usage: stress.sh CACHEBRO [SECONDS]" >&2; exit 2; }
 given=$(realpath "$1")
@@ -41,7 +41,7 @@ bad=0
 say() { printf '%s %s\n' "$(date +%T)" "$*"; }
 wrong() { say "WRONG: $*"; bad=1; }
 
-# These are files of three sizes that nothing touches, and their checksums.
+# Files that nothing touches, and their checksums.
 mkdir "$base/mounted/still"
 for i in $(seq 1 300); do head -c $((i * 97)) /dev/urandom >"$base/mounted/still/$i"; done
 head -c 20000000 /dev/urandom >"$base/mounted/still/large"

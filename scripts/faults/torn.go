@@ -19,17 +19,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// closing is one file of the torn test. closed is its content when it was closed, and states has
-// every content that it had at any time. The history of the file may contain no other content.
+// closing is one file of the torn test. closed is the hash of its content when it was closed, and
+// states has the hash of every content that it had at any time. The history of the file must not
+// contain any other content.
 type closing struct {
 	closed string
 	states map[string]bool
 	took   string // what happened to the file while it was copied
 }
 
-// torn closes files. At the same moment, each file loses its name and is overwritten through
-// another descriptor. No version may contain bytes that were written after the close. A content
-// that could not be saved must be recorded as a gap.
+// torn closes files. At the same moment, most of the files lose their names, and all are
+// overwritten through another descriptor. No version may contain bytes that were written after the
+// close. A content that could not be saved must be recorded as a gap.
 func torn(s settings) (err error) {
 	p, err := newPlace(s)
 	if err != nil {
@@ -209,7 +210,7 @@ func closeOnce(dir, name string, rng *rand.Rand) (*closing, error) {
 		c.states[sum(content)] = true
 	}
 	taken := make(chan error, 1)
-	if rng.Intn(2) == 0 { // in half of the cases, make the snapshot at the same time as the changes
+	if rng.Intn(2) == 0 { // in half of the cases, take the name away while the changes are made
 		go func() { taken <- take() }()
 	} else {
 		taken <- take()

@@ -46,9 +46,9 @@ type trial struct {
 	gitLed           map[string]uint64      // by name in .git: the inode that it first led to
 	gitLost          map[string]bool        // names in .git that led to another inode, or to none, after some operation
 	wasInside        map[[2]uint64]bool     // pairs of inodes: a directory, and a file that was in it after some operation
-	wrong            []string               // descriptions of the differences that no output names
+	wrong            []string               // descriptions of the differences that no output reports
 	kind             string                 // kind of the first difference in wrong
-	named            int                    // number of differences that an output names
+	named            int                    // number of differences that an output reports
 	outputs          []string
 	start, end       *snapshot // state before the first operation, and before the first undo
 }
@@ -324,10 +324,10 @@ func (t *trial) try(p *place, start *snapshot) (err error) {
 		if ok, err := t.phase(p, c.phase, c.args, func(now *snapshot) []difference {
 			// A difference that an earlier command left and reported need not be reported again.
 			settled := map[string]bool{}
-			for _, d := range differences(end, before) { // also in excluded directories, because a file may be moved out of them
+			for _, d := range differences(end, before) { // count excluded directories too, because a file may be moved out of them
 				settled[d.path] = true
 			}
-			// The names in settled need not be names of the same file as before either.
+			// When the names of a file are compared, the settled names are left out.
 			without := func(names []string) []string {
 				return slices.DeleteFunc(slices.Clone(names), func(p string) bool { return settled[p] })
 			}
@@ -351,7 +351,7 @@ func (t *trial) try(p *place, start *snapshot) (err error) {
 			if err != nil {
 				return err
 			}
-			done = len(differences(before, after)) > 0 // the plan may contain only bits that must not be restored
+			done = len(differences(before, after)) > 0 // the plan may contain only set-user-ID or set-group-ID bits that must not be restored
 		}
 		if !done {
 			continue // nothing was done, so there is nothing to redo
@@ -382,15 +382,15 @@ func (t *trial) differences(want, now *snapshot) []difference {
 			return slices.DeleteFunc(slices.Clone(names), func(p string) bool { return t.gitLost[p] })
 		}
 		if d.what == "links" && slices.Equal(kept(d.was), kept(d.is)) {
-			return true // what happens in .git is not undone, and the file's name there was taken from it in between
+			return true // undo does not change .git, where the file lost its name in between
 		}
 		return strings.Contains(","+t.blind+",", ","+d.what+",") || t.inExcluded(want, now, d)
 	})
 }
 
-// inExcluded reports whether a difference does not count because it is in an excluded directory or
-// is that directory. A file that was outside the excluded directories at some time after the start
-// must be restored nevertheless.
+// inExcluded reports whether a difference does not count because it concerns an excluded directory
+// or something in one. A file that was outside the excluded directories at some time after the
+// start must be restored nevertheless.
 func (t *trial) inExcluded(want, now *snapshot, d difference) bool {
 	if !t.excluded {
 		return false
@@ -419,9 +419,9 @@ func (t *trial) inExcluded(want, now *snapshot, d difference) bool {
 }
 
 // belowExcluded returns the part of a path that begins with the excluded directory. That part stays
-// the same when the directory is moved. A file that got a name in an excluded directory keeps that
-// name even if it also has a name outside, because renames and links within an excluded directory
-// are not recorded.
+// the same when the directory is moved. After an undo, a file keeps a name that it got in an
+// excluded directory, even if it also has a name outside, because renames and links within an
+// excluded directory are not recorded.
 func belowExcluded(p string) string {
 	i := strings.Index("/"+p+"/", "/"+excludedName+"/")
 	return p[i:]
@@ -645,8 +645,8 @@ func (t *trial) phase(p *place, phase string, args []string, different func(now 
 			t.kind = strings.Fields(phase)[0] + " " + d.what
 		}
 	}
-	// Here, status 2 is correct if the history knows nothing about the paths or the process, and
-	// nothing was done.
+	// Here the history may know nothing about the paths or the process. Then nothing is done, and
+	// status 2 is correct.
 	if status == 2 && (phase == "paths" || phase == "half" && t.live || t.excluded) {
 		problems, status = strings.Split(said, "\n"), 1
 	}
@@ -681,8 +681,8 @@ func (t *trial) within(p string, paths []string) bool {
 // the start, because one change may have moved one of the paths together with others.
 func (t *trial) pathDifferences(paths []string, start, end, now *snapshot) (list []difference) {
 	asked := func(p string) bool { return t.within(p, paths) }
-	// moved reports whether a directory above a path was moved without being one of the paths. The
-	// undo leaves that directory where it is.
+	// moved reports whether a directory above p was moved that is not one of the paths. The undo
+	// leaves that directory where it is.
 	moved := func(p string) bool {
 		for dir := filepath.Dir(p); dir != "."; dir = filepath.Dir(dir) {
 			was, existed := start.names[dir]
@@ -744,9 +744,10 @@ func movesIn(said string) (all []move) {
 	return all
 }
 
-// moved returns the path to which the move takes a path. A path in a directory that moves counts only
-// if it is a directory, too, or if the plan says that files move with the directory. A plan cannot
-// count the files in an excluded directory, because the history does not contain them.
+// moved returns the path to which the move takes a path. Of the paths in a directory that moves, it
+// takes only the directories, and the files if the plan says that files move with the directory. A
+// plan cannot count the files in an excluded directory, because the history does not contain them,
+// so all of these are taken.
 func (m move) moved(p string, dir bool) string {
 	unknown := path.Base(m.from) == excludedName || path.Base(m.to) == excludedName
 	below := func(rest string) bool { return rest == "" || dir || m.withFiles || unknown }
@@ -771,9 +772,9 @@ func (t *trial) follow(moves []move, before *snapshot) func(p string) string {
 }
 
 // movedAsSaid reports whether a path that was not requested differs only because of moves that the
-// plan states. The same file must have been at another path before, and be at the path to which the
-// moves take it, or a new file if the plan says that it writes one there. A file that differs in its
-// content or attributes must be as it was before the move.
+// plan states. The file must have been at another path before and now be where the moves take it,
+// or the plan must say that it writes a new file there. If the difference is in the content or
+// attributes, the moved file must be exactly as it was before the move.
 func (t *trial) movedAsSaid(said string, args []string, d difference, before, now *snapshot) bool {
 	moves := movesIn(said)
 	if t.within(d.path, args) || len(moves) == 0 {
@@ -800,10 +801,10 @@ func (t *trial) movedAsSaid(said string, args []string, d difference, before, no
 	return false
 }
 
-// movedAway reports whether a file is missing for a reason that the plan states. There are two such
-// reasons. First, a requested path had this name in between. The plan renames the file to the
-// requested path, or removes it here and writes it there. Second, this name is a hard link of a
-// requested file and moves with that file.
+// movedAway reports whether a file is missing for a reason that the plan states. Either a requested
+// file had this name in between, and the plan renames the file to the requested path, or removes it
+// here and writes it there. Or this name is a hard link of a requested file and moves with that
+// file.
 func (t *trial) movedAway(said string, args []string, d difference) bool {
 	if d.what != "absence" || t.within(d.path, args) {
 		return false
@@ -818,9 +819,10 @@ func (t *trial) movedAway(said string, args []string, d difference) bool {
 	return regexp.MustCompile(`\n  D ` + regexp.QuoteMeta(name) + `[ /\n]`).MatchString(said)
 }
 
-// movedBack reports whether a name exists because of a move that the plan states. Either a
-// requested path, or a path in its subtree, moves back to its former place, or it makes room here
-// for the file that moves back.
+// movedBack reports whether a name exists because of a move that the plan states. A requested file,
+// or a file in a requested directory, may move to this name or become a hard link of the file here.
+// Another file may take the name because a requested file moves back from it. Or a requested path
+// is restored in its directory, which has been renamed.
 func (t *trial) movedBack(said string, args []string, d difference, before *snapshot) bool {
 	if d.what != "presence" {
 		return false
@@ -837,7 +839,7 @@ func (t *trial) movedBack(said string, args []string, d difference, before *snap
 		}
 		from := strings.TrimPrefix(to[1]+to[2], t.name+"/")
 		moved := t.follow(movesIn(said), before)
-		for p := range before.names { // the file of which the name becomes a hard link may move first
+		for p := range before.names { // the file that gets the hard link may move first
 			if to[2] != "" && moved(p) == from {
 				from = p
 				break
@@ -877,7 +879,7 @@ func (t *trial) alongWith(said string, args []string, d difference) bool {
 	if d.what == "absence" || d.what == "presence" || !regexp.MustCompile(`\n  [Mm=] `+regexp.QuoteMeta(filepath.Join(t.name, d.path))+`[ \n]`).MatchString(said) {
 		return false
 	}
-	ino := t.end.names[d.path].ino // the path may be a name from before a move of its directory
+	ino := t.end.names[d.path].ino // use the names at the start too, because the file's directory may have moved since
 	return slices.ContainsFunc(append(slices.Clone(t.end.files[ino]), t.start.files[ino]...), within)
 }
 
@@ -911,8 +913,8 @@ func (t *trial) byUnknownName(p *place, unheard map[string]bool, args []string, 
 }
 
 // namedIn reports whether one of the lines reports the difference. The line may name the path,
-// another path with the same difference, or a directory above the path with a count. A line about a
-// path in the subtree also explains why a path still exists. A line may use a name that the file
+// another name of the same file, or a directory above the path with a number of files. A line about
+// a path in the subtree also explains why a path still exists. A line may use a name that the file
 // had only in between, if it mentions the file's other names.
 func (t *trial) namedIn(lines []string, d difference) bool {
 	for _, p := range d.once {
@@ -946,7 +948,7 @@ func (t *trial) namedIn(lines []string, d difference) bool {
 }
 
 // namesNamed reports whether lines report all names that a file should not have, and all that it
-// lacks. Lacking names in excluded directories do not count.
+// lacks. A name that is lacking in an excluded directory need not be reported.
 func (t *trial) namesNamed(lines []string, d difference) bool {
 	named := func(what string, names, others []string) bool {
 		return !slices.ContainsFunc(names, func(p string) bool {

@@ -212,7 +212,7 @@ func (p *place) actions() (n int, err error) {
 }
 
 // terminal is a shell in tmux. Its prompt writes the number of lines that were run to a file
-// outside of the project, so that nothing need be added to the typed lines.
+// outside the project, so nothing has to be added to the typed lines.
 type terminal struct {
 	place  *place
 	socket string

@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// change is a change of the source that bypasses the mount. The command line make runs in the
-// source, outside the mount, and look runs on the mount. look must print the text in before and
-// then, from some moment on, the text in after. Any other text means torn content.
+// change is a change of the source that bypasses the mount. The shell command in make changes the
+// source, and the shell command in look reads through the mount. It must print before and then,
+// from some moment on, after. Any other text means torn content.
 type change struct {
 	name, make, look, before, after string
-	captured                        string // path whose new content must be in the log as changed outside the mount; "" means none
+	captured                        string // file whose new content must be in the log as changed outside the mount; "" means none
 }
 
 var changes = []change{
@@ -104,8 +104,8 @@ func (p *place) shellIn(dir string, args ...string) *exec.Cmd {
 }
 
 func (p *place) underChanges(s settings, how string, outside, inside *shell) error {
-	// Wait for the end of the first scan, because changes made before that need not be recorded as
-	// gaps.
+	// Wait for the end of the first scan, because a change made before that may not be recorded as
+	// a change.
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
 		out, err := p.cachebro("status", "--json", "--dir", p.dir)
 		if err == nil && strings.Contains(strings.ReplaceAll(string(out), " ", ""), `"done":true`) {

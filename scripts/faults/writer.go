@@ -232,8 +232,8 @@ func (w *writer) put(name string, flags int, b []byte, synced bool) error {
 	return err
 }
 
-// allows reports whether the file may have the content now after the operation was interrupted. If
-// now is nil, the file does not exist.
+// allows reports whether the interrupted operation may have left a file with this content. If now
+// is nil, the file does not exist.
 func (d doubt) allows(now []byte) bool {
 	for _, b := range d.whole {
 		if (b == nil) == (now == nil) && bytes.Equal(b, now) {

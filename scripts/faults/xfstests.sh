@@ -4,8 +4,8 @@
 # (scripts/faults/xfstests.expected).
 # Usage: scripts/faults/xfstests.sh XFSTESTS [TESTS...]
 # Without TESTS it runs the tests in the list; "-g quick" means all quick tests. XFSTESTS is a built
-# checkout of https://git.kernel.org/pub/scm/fs/xfs/xfstests-dev.git (make; it needs libattr,
-# libacl, libaio and xfslibs). Needs root.
+# checkout of https://git.kernel.org/pub/scm/fs/xfs/xfstests-dev.git (build it with make; it needs
+# libattr, libacl, libaio and xfslibs). Needs root.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 tests=${1:-}
@@ -99,8 +99,8 @@ mount -t fuse.cachebro "$work/disk/test" "$work/test"
 [ $# -gt 0 ] || set -- $(sed -n 's|^\(generic/[0-9]*\).*|\1|p' "$expected")
 cd "$tests"
 PATH=$work/bin:$PATH HOST_OPTIONS=$work/config ./check "$@" </dev/null 2>&1 | tee "$out/said" || true
-# Compare the tests that failed with those that are expected to fail. Each of the latter has a
-# reason in the list.
+# Compare the tests that failed with the list of those that are expected to fail, which gives a
+# reason for each.
 sed -n 's|^Failures: ||p' "$out/said" | tr ' ' '\n' | grep . | sort >"$out/failed" || true
 sed -n 's|^\(generic/[0-9]*\) fails.*|\1|p' "$expected" | sort >"$out/may" || true
 if new=$(comm -23 "$out/failed" "$out/may") && [ -n "$new" ]; then

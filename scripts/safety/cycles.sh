@@ -1,6 +1,6 @@
 #!/bin/sh
 # Mounts and unmounts one project again and again. No process, mount, descriptor or file may be left
-# except the daemon, and the daemon ends when its state is deleted.
+# except the daemon, and the daemon must end when its state is deleted.
 # Usage: scripts/safety/cycles.sh [ROUNDS]      (100)
 set -eu
 cd "$(dirname "$0")/../.."
@@ -13,7 +13,7 @@ mkdir -p "$work/p" "$work/run" "$work/state"
 chmod 700 "$work/run"
 export HOME="$work" XDG_STATE_HOME="$work/state" XDG_RUNTIME_DIR="$work/run"
 fail() { echo "cycles: $*" >&2; exit 1; }
-# of COMMAND: prints the pids of its processes for this project.
+# of COMMAND: prints the pids of this test's cachebro processes with this sub-command.
 of() { pgrep -f "$work/cachebro $1 |cachebro $1 .*$work/p" || true; }
 files() { find "$work/state" "$work/run" | grep -v -E '/spool/|/store/|/index/' | sort; }
 

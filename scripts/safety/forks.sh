@@ -45,8 +45,8 @@ mounted() { # DIR: mounts it and waits for the end of the first scan
 	done
 	return 1
 }
-# These functions write files into a fork, and build and test there. The argument is a word for this
-# fork.
+# change_go and change_npm write files with the text $1 into a fork. build_go and build_npm build and
+# test there.
 change_go() {
 	printf 'package pflag\n\nconst forkName = "%s"\n' "$1" >fork.go
 	printf 'package pflag\n\nimport "testing"\n\nfunc TestFork(t *testing.T) {\n\tt.Log("this is " + forkName)\n}\n' >fork_test.go
@@ -84,7 +84,7 @@ work() { # KIND: works in five forks of $base/KIND at once
 	done
 	git -C "$p" fsck --full --no-dangling >"$base/out" 2>&1
 	that $? "$kind: git fsck of the project $(head -1 "$base/out")"
-	# git stores its worktrees, and the tree of the staged changes, in the project's .git.
+	# The forks store their worktrees and their staged changes in the project's .git.
 	diff -r --exclude=.git "$base/$kind.before" "$p" && diff -r --exclude=worktrees --exclude=objects "$base/$kind.before/.git" "$p/.git"
 	that $? "$kind: diff -r of the project is empty"
 	for i in 1 2 3 4 5; do
@@ -159,8 +159,8 @@ surroundings "$base"
 cp -a "$tree" "$base/tree" && mounted "$base/tree" || exit 1
 seconds() { awk -v a="$1" -v b="$(date +%s.%N)" 'BEGIN { printf "%.2f\n", b - a }'; }
 median() { sort -n "$1" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
-# Nothing is removed between the turns, because ext4 makes files slowly in a place where as many
-# files were just deleted.
+# Nothing is removed between the turns, because ext4 creates files slowly where many files have just
+# been deleted.
 for i in 1 2 3 4 5; do
 	s=$(date +%s.%N); cp -a "$tree" "$base/copy$i"; seconds "$s" >>"$base/copies"
 	s=$(date +%s.%N); "$cachebro" fork "$base/fork$i" --dir "$base/tree" >"$base/out" && (cd "$base/fork$i" && sh -c :); seconds "$s" >>"$base/forks"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Ends the daemon again and again while four writers save files. Every third time the daemon is
 # killed. Otherwise it is asked to end, and closes its store as it does when it is idle. mountd
-# starts a new daemon with the next record. Afterwards, every content that a writer closed must be
+# starts a new daemon for the next record. Afterwards, every content that a writer closed must be
 # in the log, in the right order, and fsck must find no fault.
 #
 # usage: guest.sh [CACHEBRO [ROUNDS]]      (bin/cachebro, 200)

@@ -69,7 +69,7 @@ for round in $(seq "$rounds"); do
 	start=$(date +%s.%N)
 	"$cachebro" undo --dir "$p" --session "round-$round" --yes >"$base/undo.out" 2>&1 &
 	pid=$!
-	# In most rounds, wait with the kill until the first file has come back.
+	# In most rounds, kill the undo only after the first file has come back.
 	if [ $((RANDOM % 5)) != 0 ]; then
 		for _ in $(seq 2000); do [ -e "$p/d5" ] || [ ! -e "$p/new/n5" ] || ! kill -0 $pid 2>/dev/null && break; sleep 0.005; done
 		pause 0.15

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Tests that 10,000 files deleted by rm -rf come back in 3 seconds. It also prints how long the rm
+# Tests that 10,000 files deleted by rm -rf come back within 3 seconds. It also prints how long the rm
 # took, with the mount and without it.
 #
 # usage: many.sh [CACHEBRO [FILES]]
@@ -35,9 +35,8 @@ cp -a "$p/tree" "$base/copy"
 t() { awk -v a="$1" -v b="$(date +%s.%N)" 'BEGIN { printf "%.2f", b - a }'; }
 cp -a "$p/tree" "$base/native"
 s=$(date +%s.%N); rm -rf "$base/native"; native=$(t "$s")
-# ext4 makes files slowly in a place where as many files were just deleted, and a busy machine is
-# slow in any case. So measure a plain cp under the same conditions, for comparison with the 3
-# seconds.
+# ext4 creates files slowly where many files have just been deleted, and a busy machine is always
+# slow. So measure a plain cp under the same conditions, for comparison with the 3 seconds.
 s=$(date +%s.%N); cp -a "$p/tree" "$base/native"; copied=$(t "$s")
 "$cachebro" mount "$p" >/dev/null || exit 1
 for _ in $(seq 600); do

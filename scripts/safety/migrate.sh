@@ -1,5 +1,5 @@
 #!/bin/sh
-# Opens a store of an older cachebro with a newer cachebro, whose daemon it kills at KILLS random
+# Lets a newer cachebro open the store of an older one, and kills the newer daemon at KILLS random
 # moments. Then it compares the answers of both programs: the log, files at a moment, the plan of a
 # restore, and fsck. WORK contains a history that the older program made
 # (scripts/bench/history -make, built at its revision). The script adds renamed directories and a

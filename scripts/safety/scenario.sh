@@ -1,12 +1,12 @@
 #!/bin/bash
 # Tests the safety net on a real project, from end to end.
 #
-# An agent-like process, with a session id in its environment like Claude Code's, works in a git
-# repository in the ways in which agents lose work: edits in place, rm -rf of untracked and ignored
-# files, a moved directory, git stash, git clean -fdx, git checkout, a formatter for the whole tree.
-# Then the script checks:
-#    1. undo --session restores the tree: contents, modes, links, and the times of all files that
-#       did not change; .git stays as the agent left it
+# A script that stands for an agent, with a session id in its environment as Claude Code sets it,
+# does in a git repository what loses work: edits in place, rm -rf of untracked and ignored files, a
+# moved directory, git stash, git clean -fdx, git checkout, a formatter for the whole tree. Then the
+# test checks:
+#    1. undo --session restores the tree: contents, modes, links, and the times of the files that it
+#       restores; .git stays as the agent left it
 #    2. redo restores the agent's tree, and another undo restores the first tree
 #    3. a file that a person edited after the agent is a conflict, and everything else is undone
 #

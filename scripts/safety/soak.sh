@@ -90,7 +90,7 @@ chmod -R a+rX "$seed"
 # Each user's Go cache begins with the compiled standard library.
 (cd "$seed" && GOCACHE=$base/gocache GOTOOLCHAIN=local GOPROXY=off go build -trimpath -buildvcs=false -o "$base/app" ./cmd/app && GOCACHE=$base/gocache GOTOOLCHAIN=local go test ./calc >/dev/null) || exit 1
 
-# step DIR ROUND runs one user's round in DIR. Everything that it does follows from ROUND.
+# step DIR ROUND runs one user's round in DIR. What it does depends only on ROUND.
 cat >"$base/step.sh" <<'S'
 set -e -o pipefail
 cd "$1"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # Checks out real histories through the mount, commit by commit. It compares the size of the store
 # with that of git's own packs of the same history (git repack -adf: pack and index), and measures
-# how the store shrinks when it is packed. It also checks that the parts in du add up to the size on
-# disk, and that fsck finds no fault.
+# how the store shrinks when it is packed. It also checks that the parts that "store du" prints add
+# up to the size on disk, and that fsck finds no fault.
 #
 # usage: storage.sh [CACHEBRO [REPOSITORY…]]
 # Without a repository, it uses five histories with 1,972 commits. They come from a Go module that

@@ -223,8 +223,8 @@ func TestHunksAndTheRest(t *testing.T) {
 	}
 }
 
-// TestLeftLines: a plan of any kind leaves the lines that it is told to leave. It is an error to
-// name a line that does not change, or lines of a file that is made or removed as a whole.
+// TestLeftLines: a plan of any kind leaves alone the lines in Planner.Leave. It is an error to name
+// a line that does not change, or lines of a file that is made or removed as a whole.
 func TestLeftLines(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr

@@ -18,7 +18,7 @@ import (
 const smallest = 24
 
 // lax reports changes as they are reported on a mount: a content that is too large is missing, and
-// that of an ignored file is saved just before it is destroyed.
+// the content of an ignored file is saved just before it is destroyed.
 type lax struct{ world }
 
 func ignored(p store.Path) bool { return path.Base(string(p)) == "f-x" }

@@ -92,8 +92,8 @@ func (c *scene) want(p store.Path, data string) {
 	}
 }
 
-// This is what people complain about most: an agent's shell command edits, deletes and moves files,
-// including some that git does not know.
+// An agent's shell command edits, deletes and moves files, including some that git does not know.
+// People complain about this most.
 func TestUndoSession(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr

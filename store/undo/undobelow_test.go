@@ -101,7 +101,7 @@ func TestUndoBelowOthers(t *testing.T) {
 }
 
 // A step that fails leaves traces of its own in the history, such as a file that was made and
-// removed again on a full disk. A second undo used to take the removal for one by somebody else.
+// removed again on a full disk. A second undo used to take that for a removal by somebody else.
 func TestUndoAgainAfterAFailedStep(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -266,8 +266,8 @@ func TestUndoOfSaveThatIsRenamedBack(t *testing.T) {
 }
 
 // Session A made a directory, and moved B's directory out of it. An undo moves the inner directory
-// back, and keeps the outer one for it. The planner used to decide about both at the same time, and
-// left the inner one where it was.
+// back, and keeps the outer one because of it. The planner used to decide about both at the same
+// time, and left the inner one where it was.
 func TestUndoOfMoveOutOfDirectoryThatStays(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -370,7 +370,7 @@ func TestRestoreOfRenamedDirectory(t *testing.T) {
 	c.as("", "sh", "", 5).do(tr.Mkdir("d", storetest.DirMode), tr.Write("d/f", "1\n"), tr.Write("d/g", "g\n"))
 	seq := c.s.Seq()
 	c.do(tr.Rename("d", "e"), tr.Write("e/f", "2\n"), tr.Remove("e/g"))
-	for range 20 { // it depended on the order of a map
+	for range 20 { // whether the file was restored depended on the order of a map
 		p, err := Planner{Store: c.s}.Restore([]store.Path{"d"}, seq)
 		if err != nil || len(p.Conflicts) > 0 || len(p.Lost) > 0 {
 			t.Fatalf("%v, named %+v, lost %+v", err, p.Conflicts, p.Lost)
@@ -444,7 +444,7 @@ func TestExcludedInDirectoryOfItsOwn(t *testing.T) {
 
 // TestLeavesDirectoryWhole: a directory that must stay, such as a repository, stays with everything
 // in it, even if the undo of a rename gives it another name. Files that the session moved into it
-// are moved back. A file that should get its name stays where it is.
+// are moved back. A file that should get the directory's name stays where it is.
 func TestLeavesDirectoryWhole(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -496,8 +496,9 @@ func TestUndoOfPathThatWasExchangedIntoAMovedDirectory(t *testing.T) {
 	}
 }
 
-// A file cannot return to its old path, because a file has taken the name of its directory. It used to
-// get another of its former names nevertheless, which nobody had requested and nothing named.
+// A file cannot return to its old path, because a file has taken the name of its directory.
+// Nevertheless it used to get another of its former names, which nobody had requested and the undo
+// did not report.
 func TestUndoOfPathThatCannotReturnChangesNoOtherName(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
@@ -513,8 +514,9 @@ func TestUndoOfPathThatCannotReturnChangesNoOtherName(t *testing.T) {
 	}
 }
 
-// Session A moved a directory out of .git, so that the history knows only that it is new, and moved a
-// file out of it. An undo moves the file back, and the directory stays for it. Nothing used to say so.
+// Session A moved a directory out of .git, so the history records only that it is new, and moved a
+// file out of it. An undo moves the file back, and the directory stays for it. The undo used not to
+// report that.
 func TestUndoNamesADirectoryThatStaysForWhatWasFoundInIt(t *testing.T) {
 	c := newScene(t)
 	tr := c.tr
