@@ -97,9 +97,9 @@ func TestOpenCodeResults(t *testing.T) {
 	}
 }
 
-// A text whose last line is empty is reported with the newline of that line. Without the newline,
-// the text used to be one line shorter than the reported number of lines. It then matched no
-// version, and the record of what was shown of the file was dropped.
+// The hook ends a text with a newline only if its last line is empty. Without that newline, the
+// text used to be one line shorter than the reported number of lines. It then matched no version,
+// and the record of what was shown of the file was dropped.
 func TestOpenCodeTellsEmptyLines(t *testing.T) {
 	for shown, want := range map[string]string{
 		"7: a\n8: \n":       "a\n\n",
@@ -124,7 +124,7 @@ func TestOpenCodeTellsEmptyLines(t *testing.T) {
 }
 
 // A result of an unknown form and the output of a command that failed are left alone. Both are
-// acknowledged, because an event without an answer may have been lost.
+// acknowledged, because the plugin assumes that an event without an answer was lost.
 func TestOpenCodeLeavesAlone(t *testing.T) {
 	p := newProject(t)
 	delete(p.envs, "CLAUDE_PROJECT_DIR")

@@ -46,8 +46,9 @@ func (p *refusing) call(tool, use string) bool {
 	return strings.Contains(out, "updatedToolOutput")
 }
 
-// If a client's version did not show a form to the model, that form is not sent to it again. Other
-// forms and other versions are not affected, and after a week the form is tried once more.
+// If a version of a client did not show the model one form of replacement (a stub, lines, output of
+// Bash), the hooks do not send that version this form again. Other forms and other versions are not
+// affected, and after a week the form is tried once more.
 func TestRefusedFormIsNotSentAgain(t *testing.T) {
 	p := newRefusing(t)
 	p.deaf = true

@@ -14,7 +14,7 @@
 //	v seq                        Version: the log
 //	c path                       seq, Version: the newest version of a path, deleted ones too
 //	p path NUL seq               op, class: the history of a path
-//	d seq                        group: the versions that the rename of a directory gave the paths in it
+//	d seq                        group: all versions that one rename of a directory made for the paths in it
 //	D seq n                      a list of the paths in the directory, piece n; groups may share it
 //	z seq/256                    lowest and highest time of the versions in this block, and their author if they have only one
 //	i kind id NUL seq            kind s session, p prompt, t tool call, u plan

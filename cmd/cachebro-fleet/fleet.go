@@ -66,7 +66,7 @@ func (a asking) query(e *cli.Env) (q fleet.Query, err error) {
 
 func explained(err error) error {
 	if errors.Is(err, fleet.ErrUnknown) {
-		return cli.Hintf("select project, name, machine from machines", "%w", err)
+		return cli.Hintf("the database lists them: select p.place, m.name, m.machine from machines m join projects p on p.id = m.project", "%w", err)
 	}
 	return err
 }

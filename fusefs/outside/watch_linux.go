@@ -60,8 +60,9 @@ type Runner struct {
 }
 
 // Begin runs work so that the user's recorder sees the calls of the processes that work starts.
-// Most commands only read, so a recorder is started at the first reported call. failed is the error
-// of work. If calls cannot be reported, work does not run and err says why.
+// Only calls that can change something are reported. Most commands make none, so the recorder is
+// started at the first one. failed is the error of work. If calls cannot be reported, work does not
+// run and err says why.
 func Begin(r Runner, work func() error) (w *Watch, failed, err error) {
 	return begin(r, []byte{doWatch}, work)
 }

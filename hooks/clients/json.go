@@ -50,8 +50,8 @@ func (e jsonEntry) Remove(now, original []byte) ([]byte, error) {
 	return d.Bytes(), nil
 }
 
-// as returns the file's own entry if it starts the same program with the same first argument. Its
-// other arguments may differ.
+// as returns e with the file's value if the file's entry starts the same program with the same
+// first argument, and else e. So an entry that init wrote with other options counts as ours.
 func (e jsonEntry) as(before []byte) editor {
 	d, err := parseJSONC(before)
 	if err != nil {
@@ -118,7 +118,7 @@ type claudeHooks struct {
 	statusLine bool
 	worktrees  bool
 	regs       []registration // nil means Claude Code's
-	flat       bool           // Cursor's form: each event has a list of commands, and the file a version
+	flat       bool           // Cursor's form: each event has a list of commands, and the file has a version key
 }
 
 func (h claudeHooks) want() map[string][]hookGroup {

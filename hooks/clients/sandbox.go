@@ -24,7 +24,8 @@ func patterns(commands ...string) (all []string) {
 // excludedCommands is the path of these patterns in the settings.
 var excludedCommands = []string{"sandbox", "excludedCommands"}
 
-// sandboxedCommands returns the patterns missing in settings that enable the sandbox.
+// sandboxedCommands returns the patterns that the settings lack, or none if the settings do not
+// enable the sandbox.
 func sandboxedCommands(d *jsonc) []string {
 	var on bool
 	if ok, err := d.Get(&on, "sandbox", "enabled"); err != nil || !ok || !on {

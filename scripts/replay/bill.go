@@ -34,7 +34,7 @@ func (b *bill) enter(without, with int) {
 	b.entries = append(b.entries, entry{request: b.requests, without: without, with: with})
 }
 
-// ruled records how many tokens of the newest entry a rule saved.
+// ruled records that a rule saved this many tokens in the newest entry.
 func (b *bill) ruled(rule string, tokens int) {
 	e := &b.entries[len(b.entries)-1]
 	if e.rules == nil {

@@ -84,7 +84,7 @@ func onlyHere(ctx context.Context, e *cli.Env, f fork) error {
 	}
 	project, err := os.OpenRoot(into.Base())
 	if errors.Is(err, fs.ErrNotExist) {
-		return keep("%s no longer exists, so it cannot be checked what is only in the fork", cli.Quote(f.from.Root))
+		return keep("%s no longer exists, so cachebro cannot check what exists only in the fork", cli.Quote(f.from.Root))
 	}
 	if err != nil {
 		return err

@@ -41,7 +41,7 @@ again. The revert is recorded as a new version, so nothing is lost.`,
 			return err
 		}
 		if path == "" {
-			return e.Usagef("revert: name the file; the version goes into --to %s", args[0])
+			return e.Usagef("revert: the file is missing: cachebro revert PATH --to %s", args[0])
 		}
 		if *to != "" {
 			v, err = e.VersionFlag("to", *to)
@@ -81,9 +81,9 @@ files, renames, modes. It changes a file only if the file is still as that actor
 it. All other files are listed as conflicts. Files that a process has open for writing
 are conflicts too (on a mount, --force writes into them). NUMBER is the number of an
 action in the log. Without NUMBER and flags that select changes, undo reverses the
-newest action that is not an undo, redo, revert or restore. Such commands that an agent
-ran are part of what its session, prompt and tool call did. A present content that the
-history lacks is recorded before it is replaced; if that is impossible (more than
+newest action that is not an undo, redo, revert or restore. If an agent itself ran one
+of these, undoing its session, prompt or tool call reverses that too. A present content
+that the history lacks is recorded before it is replaced; if that is impossible (over
 ` + strconv.Itoa(limits.Content>>20) + ` MiB), the file is left alone.
 
 The exit status is 0 if everything was undone, 1 if something was left alone, which is

@@ -46,7 +46,7 @@ type story struct {
 	uid    uint32
 	prompt string      // session and prompt of the last action
 	any    bool        // something was written
-	aside  []asideLine // lines between actions that are not printed yet
+	aside  []asideLine // lines still to be printed between actions: labels, git operations, gaps, notices
 }
 
 func newStory(ctx context.Context, e *cli.Env, w io.Writer, c *wire.Client, f logFlags) *story {
@@ -128,7 +128,7 @@ func printStory(ctx context.Context, e *cli.Env, w io.Writer, t cli.Target, c *w
 		return nil
 	})
 	none := !s.any && len(s.aside) == 0
-	if !s.any && f.limit > 0 { // only git's own files changed, so the limit applies to their lines
+	if !s.any && f.limit > 0 { // no action was printed, so the limit applies to the other lines
 		s.aside = s.aside[:min(f.limit, len(s.aside))]
 	}
 	if err == nil && (f.limit == 0 || !s.any) {
@@ -147,7 +147,7 @@ func printNoChanges(e *cli.Env, t cli.Target, f logFlags) {
 	}
 	fmt.Fprintf(e.Stderr, "no changes %s%s\n", where, map[bool]string{true: " that match", false: " yet"}[f.session+f.since+f.until+f.author+f.op != "" || f.lost])
 	if state, err := e.Paths().State(wire.OutsideRoot); err == nil && t.Root != wire.OutsideRoot && cli.IsDir(state) {
-		fmt.Fprintln(e.Stderr, "hint: cachebro log --outside shows changes by cachebro run's commands outside of projects")
+		fmt.Fprintln(e.Stderr, "hint: cachebro log --outside shows what commands under cachebro run changed outside of projects")
 	}
 }
 

@@ -187,19 +187,19 @@ func (s *Sync) change(p store.Path, b *baseline, now map[store.Path]store.Hash) 
 	return c, nil
 }
 
-// Mark records that the documents of the selected pairs describe the code as of version at of the
-// log (0: now). by identifies who declared this. If edited is set, it marks only pairs whose
-// document was written after the code. It returns the state of the marked pairs before the mark,
-// and the version.
-func (s *Sync) Mark(ctx context.Context, f Filter, at uint64, edited bool, by string, now int64) (was []Status, seq uint64, err error) {
+// Mark records that the documents of the selected pairs agree with the code as it was at version
+// asOf of the log (0: now). by identifies who declared this. If edited is set, it marks only pairs
+// whose document was written after the code. It returns the state of the marked pairs before the
+// mark, and the version.
+func (s *Sync) Mark(ctx context.Context, f Filter, asOf uint64, edited bool, by string, now int64) (was []Status, seq uint64, err error) {
 	r, err := s.Check(ctx, f)
 	if err != nil {
 		return nil, 0, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if at == 0 || at > r.Seq {
-		at = r.Seq
+	if asOf == 0 || asOf > r.Seq {
+		asOf = r.Seq
 	}
 	for _, st := range r.Pairs {
 		if edited && !(st.State == Stale && st.DocEdited) {
@@ -207,20 +207,20 @@ func (s *Sync) Mark(ctx context.Context, f Filter, at uint64, edited bool, by st
 		}
 		k := key{st.Doc, st.Spec}
 		b := s.bases[k]
-		if st.Problem != "" && b == nil || b != nil && b.Seq > at {
+		if st.Problem != "" && b == nil || b != nil && b.Seq > asOf {
 			continue
 		}
-		m, err := s.members(k, st.How == Inferred, at)
+		m, err := s.members(k, st.How == Inferred, asOf)
 		if err != nil {
 			return nil, 0, s.reload(err)
 		}
 		if len(m) > 0 || b != nil {
-			s.put(k, &baseline{Seq: at, Time: now, By: by, Members: m})
+			s.put(k, &baseline{Seq: asOf, Time: now, By: by, Members: m})
 			was = append(was, st)
 		}
 	}
 	if err := s.save(); err != nil {
 		return nil, 0, s.reload(err)
 	}
-	return was, at, nil
+	return was, asOf, nil
 }

@@ -60,7 +60,7 @@ func (r *repo) has(p string, now time.Time) bool {
 	return r.index.Load().has(r.inside(p))
 }
 
-// findRepo finds the repository whose top is a directory of the project. For the root it also
+// findRepo finds the repository whose top is dir, a directory of the project. For the root it also
 // searches the ancestors, because the project may be a part of a work tree.
 func (s *source) findRepo(dir string) *repo {
 	info, err := s.root.Lstat(path.Join(dir, ".git"))

@@ -8,12 +8,12 @@
 //
 // # Rows
 //
-// The Facts about a file, which it contributes to the graph, depend only on its path and bytes.
-// Each request first brings the graph up to date with the version log. For each new version it
-// rebuilds the row of the file. If a name appeared or disappeared, the imports and mentions that
-// may refer to it are resolved again. Rows are stored under "row NUL path" with the hash
-// of the content, so that a new process need not read the files again. Pairs are stored under "pair
-// NUL path". A row that cannot be decoded is made again.
+// The Facts that a file contributes to the graph depend only on its path and bytes. Each request
+// first brings the graph up to date with the version log. For each new version it rebuilds the row
+// of the file. If a name appeared or disappeared, the imports and mentions that may refer to it are
+// resolved again. Rows are stored under "row NUL path" with the hash of the content, so that a new
+// process need not read the files again. Pairs are stored under "pair NUL path". A row that cannot
+// be decoded is made again.
 //
 // # Validity
 //
