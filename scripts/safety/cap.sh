@@ -1,10 +1,10 @@
 #!/bin/bash
 # Tests the cap on a store's size on a busy mount that reaches it. Writers work while the store is
 # garbage-collected and packed, and its daemon is killed with kill -9 in the middle of that, again
-# and again. The last contents of the files are kept, fsck finds no fault after any round, and the
-# store stays below its cap.
+# and again. The last contents of the files must be kept, and fsck must find no fault after any
+# round.
 #
-# usage: cap.sh [CACHEBRO [ROUNDS [CAP]]]; prints its counts.
+# usage: cap.sh [CACHEBRO [ROUNDS [CAP]]]; prints its counts, the sizes of the store, and the cap.
 set -u -o pipefail
 cachebro=$(realpath "${1:-bin/cachebro}")
 rounds=${2:-20}

@@ -20,7 +20,7 @@ type Mind struct {
 	whole  *string        // the last whole text
 	latest map[int]string // by line number: the lines received after whole
 	total  int            // number of lines; -1 if unknown
-	pages  string         // rows of a cut diff so far
+	pages  string         // rows of a truncated diff that were received so far
 }
 
 // NewMind returns a Mind that knows nothing.
@@ -218,8 +218,8 @@ func (m *Mind) base(label, file string) (string, error) {
 
 var oldEnd = regexp.MustCompile(`[Oo]ld (?:\d+-)?(\d+) (?:are|is) now`)
 
-// Span records lines of a file from first on, with a note saying that the reader knows all
-// other lines, before and after them.
+// Span records an answer that has the lines in text, from line first on, and a note that the reader
+// knows all lines before and after them.
 func (m *Mind) Span(first int, text, note, file string) error {
 	bare := func(s string) []string { return strings.Split(strings.TrimSuffix(s, "\n"), "\n") }
 	now, told := bare(file), bare(text)

@@ -1,7 +1,6 @@
 package conformance
 
-// ability reports whether a subject and its readers have a feature without which a case does not
-// apply. A case for a feature that an entry point lacks cannot fail there.
+// ability reports whether a subject or its readers have a feature that a case needs.
 type ability func(s Subject, r Reader) bool
 
 func of[T any](s Subject, r Reader) bool {

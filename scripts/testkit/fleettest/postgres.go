@@ -94,8 +94,9 @@ func Postgres(t testing.TB) string {
 	return fmt.Sprintf("postgres://fleet@/postgres?host=%s", url.QueryEscape(dir))
 }
 
-// Bouncer starts a pgbouncer in front of a server and returns its address. The pgbouncer uses
-// another connection for each transaction. If none is installed, the test is skipped.
+// Bouncer starts pgbouncer in front of a server and returns its address. pgbouncer may use a
+// different connection to the server for each transaction. If it is not installed, the test is
+// skipped.
 func Bouncer(t testing.TB, address string) string {
 	t.Helper()
 	bin, err := exec.LookPath("pgbouncer")

@@ -19,11 +19,12 @@ import (
 // Answer is one answer of the model: text, or tool calls that the client runs before it asks
 // again.
 type Answer struct {
-	Text  string // may be set in addition to calls only in Anthropic's format
+	Text  string // if there are Calls, only Anthropic's format has the text too
 	Calls []Call
 	IDs   []string // ids of the calls
-	// Tokens is the number of input tokens that is reported to the client. If it is 0, the true
-	// number or a small number is reported. A large number makes clients compact.
+	// Tokens is the number of input tokens that is reported to the client. If it is 0, Anthropic's
+	// format reports an estimate, and the others report a small number. A large number makes
+	// clients compact.
 	Tokens int
 }
 

@@ -1,6 +1,6 @@
-// Package remotetest is for tests of code that uses a bucket. It provides an object server
-// with conditional writes, and faults between the server and its clients. The server is
-// versitygw if CACHEBRO_VERSITYGW names it (make fleet-test), otherwise a small built-in one,
+// Package remotetest is for tests of code that uses a bucket. It provides an object server with
+// conditional writes, and faults between the server and its clients. The server is versitygw if
+// CACHEBRO_VERSITYGW is the path of its program (make fleet-test), otherwise a small built-in one,
 // which supports the requests that cachebro makes and ignores signatures.
 package remotetest
 
@@ -50,7 +50,7 @@ const (
 	Bare       // the answer has no ETag
 	Skewed     // the server refuses the time of the request
 	Forbidden  // the server refuses the credentials
-	UnknownKey // the server does not know the credentials, and says so in the words of one product
+	UnknownKey // the server does not know the credentials, and answers with an error code that only one product uses
 	Faults     // number of faults
 )
 
@@ -102,8 +102,8 @@ func New(t testing.TB) *Server {
 	return s
 }
 
-// Env returns the environment with which the server accepts a process. With it, the process does
-// not look for credentials elsewhere.
+// Env returns the environment variables that let a process use the server and keep it from looking
+// for credentials elsewhere.
 func (s *Server) Env() map[string]string {
 	return map[string]string{
 		"AWS_ACCESS_KEY_ID": Key, "AWS_SECRET_ACCESS_KEY": Secret, "AWS_SESSION_TOKEN": "", "AWS_REGION": "us-east-1", "AWS_CA_BUNDLE": "",

@@ -183,8 +183,8 @@ func (o *Oracle) places(cells map[Cell]Value) map[int][]Cell {
 	return out
 }
 
-// cancelled returns the facts that a plan has undone, except where the plan's own fact was undone
-// as well or is to be undone now.
+// cancelled returns the facts that plans have undone. It leaves out those for which the plan's own
+// fact was undone as well, or matches and so is to be undone now.
 func (o *Oracle) cancelled(match func(Fact) bool) map[int]bool {
 	gone := map[int]bool{}
 	for _, f := range slices.Backward(o.Facts) {
@@ -209,9 +209,9 @@ type Outcome struct {
 	Goals     map[Cell]Value
 	Conflicts map[Cell]string
 	cancels   map[Cell]map[int]bool
-	already   map[Cell]map[int]bool // facts to be undone of cells that have the wanted value already
+	already   map[Cell]map[int]bool // by cell: the facts to be undone, if the cell already has the wanted value
 	chosen    map[int]bool
-	touched   map[int]int     // the operation by which others last changed a node after the undone facts
+	touched   map[int]int     // by node: the last operation by which others changed it after the undone facts
 	facts     []Fact          // the effective facts
 	undone    func(Fact) bool // selects the facts to be undone, effective or not
 }
@@ -308,7 +308,7 @@ func (o *Oracle) UndoPlan(plan string) *Outcome {
 			}
 		}
 		switch is := now[f.Cell]; {
-		case is == f.Before || f.Value == f.Before: // the latter changed only the time
+		case is == f.Before || f.Value == f.Before: // in the second case only the time was changed
 			out.already[f.Cell] = o.since(f.Cell, f.Seq)
 			continue
 		case is != f.Value:

@@ -17,7 +17,7 @@ func (o *Oracle) settle(out *Outcome) {
 		out.Conflicts[c] = why
 	}
 	tried := map[int]bool{}
-	// stay keeps endangered nodes. It reports whether it changed a goal.
+	// stay changes goals so that the given nodes stay in the tree, and reports whether it did.
 	stay := func(nodes []int, after map[Cell]Value) (changed bool) {
 		for _, n := range nodes {
 			if o.kind[n] != unix.S_IFDIR || out.touched[n] > o.placed(out, n) {
@@ -113,8 +113,8 @@ func (out *Outcome) places(n int) bool {
 	return false
 }
 
-// bringBack restores a node at the place that the oldest of the undone facts gave it, or else at its
-// last place. A plan may have given it several places at once; then it gets all of them.
+// bringBack restores a node at the place that the oldest of the undone facts gave it, or else at
+// its last place. If a plan gave it several places at once, it gets all of them.
 func (o *Oracle) bringBack(out *Outcome, n int, after map[Cell]Value) bool {
 	var had []Fact
 	for _, f := range o.Facts {
@@ -147,8 +147,8 @@ func (o *Oracle) bringBack(out *Outcome, n int, after map[Cell]Value) bool {
 	return len(had) > 0
 }
 
-// instead returns the directory that is now at the last place of directory n, or 0 if there is no
-// directory.
+// instead returns the directory that the plan leaves at the last place of directory n, or 0 if
+// there is none.
 func (o *Oracle) instead(n int, after map[Cell]Value, places map[int][]Cell) int {
 	for _, f := range slices.Backward(o.Facts) {
 		if is := after[f.Cell].Node; f.Cell.Kind == EntryCell && f.Value.Node == n && o.kind[is] == unix.S_IFDIR && places[is] != nil {
@@ -159,9 +159,9 @@ func (o *Oracle) instead(n int, after map[Cell]Value, places map[int][]Cell) int
 }
 
 // endangered returns nodes that would have no place and must be kept: homeless ones, and those held
-// by a directory that has no place itself. The undone facts gave each of them a place. In addition,
-// others have changed the node since, by writing to a file or adding an entry to a directory, or the
-// undone facts took another place from the node that they had not given it.
+// by a directory that has no place itself. A node must be kept if the undone facts gave it a place,
+// and either others have changed it since (they wrote to the file or added an entry to the
+// directory), or the undone facts took from it a place that they had not given it.
 func (o *Oracle) endangered(out *Outcome, now, after map[Cell]Value, places map[int][]Cell) (homeless, held []int) {
 	is, inEntry, entries := o.places(now), map[int]bool{}, map[int]bool{}
 	for c, v := range after {
@@ -221,8 +221,8 @@ func (o *Oracle) tookPlace(out *Outcome, n int) bool {
 	return false
 }
 
-// movedOn reports whether an undone rename removed this name of a file and gave the file another
-// name, which others have removed since, while the file still has some name.
+// movedOn reports whether an undone rename took the name c from node n, and others have since
+// removed the name that the rename gave the node.
 func (o *Oracle) movedOn(out *Outcome, c Cell, n int, now map[Cell]Value) bool {
 	for _, f := range o.Facts {
 		if f.Cell != c || f.Before.Node != n || !out.chosen[f.Seq] {

@@ -37,7 +37,7 @@ type File struct {
 	Target string
 	Mtime  int64
 	Birth  int64
-	closed int // number of bytes that the store has and that a tail may follow; -1 if there are none
+	closed int // number of bytes in the store to which a later change may add a tail; -1 if there are none
 }
 
 func NewTree() *Tree { return &Tree{Files: map[store.Path]*File{}, next: 100} }
