@@ -57,7 +57,7 @@ type device struct {
 	interrupted func(unique uint64) bool
 
 	// ready counts the threads that wait for a request or are about to, including those just
-	// started. If the latter did not count, each request that arrives before they read would start
+	// started. If those did not count, each request that arrives before they read would start
 	// another thread. A busy machine once had 10,000 threads.
 	ready    atomic.Int32
 	readTurn sync.Mutex // held while a request is read, if readersInTurn is true

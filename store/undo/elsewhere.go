@@ -154,8 +154,8 @@ func (m *maker) elsewhere(f Elsewhere, t *Transfer) (g goal, ok bool, err error)
 	return g, true, nil
 }
 
-// mergedMode adds to and removes from the mode have the permissions in which the modes was and want
-// differ. Owner, group or others get no permission if have gives them none at all.
+// mergedMode applies to the mode "have" the changes that lead from the mode "was" to the mode
+// "want". Owner, group or others get no permission if "have" gives them none.
 func mergedMode(have, was, want uint32) uint32 {
 	added := want &^ was
 	for _, users := range [...]uint32{0o700, 0o070, 0o007} {

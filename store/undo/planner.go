@@ -87,7 +87,7 @@ func (p Planner) make(kind string, find func(*maker) (*aims, error)) (*Draft, er
 		m.unsafe = p.Secure(versionsOf(atRisk))
 	}
 	if a != nil {
-		// No view may be open while the store is written to, so this is another one.
+		// No view may be open while the store is written to, so open a new one now.
 		err = p.Store.ViewUpTo(m.plan.Seq, func(v *store.View) (err error) {
 			m.view = v
 			if err := m.secured(atRisk); err != nil {

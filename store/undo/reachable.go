@@ -220,9 +220,10 @@ func (c *cell) again(n *node) *aim {
 }
 
 // endangered handles a node that would not exist after the plan, although others have changed it
-// since the undone actor made it. The node stays where it was made, if that entry is free. It is
-// listed as a conflict, except a directory that stays only because of files that others put into
-// it. endangered returns true if it changed the aims.
+// since the undone facts placed it. The node stays in the first free entry that ever held it,
+// preferably one that the undone facts gave it. It is listed as a conflict, except a directory that
+// stays only because of files that others put into it. endangered returns true if it changed the
+// aims.
 func (m *maker) endangered(a *aims, n *node, now, o *outcome) (changed bool, err error) {
 	if n == a.h.root || n.continuesAs != nil || o.has(n) {
 		return false, nil

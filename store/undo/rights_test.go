@@ -151,7 +151,7 @@ func TestNoPlanGivesRightsThatWereGone(t *testing.T) {
 	d := c.undo(Query{Select: store.Filter{Session: "A"}})
 	c.carry(d)
 	tr.Plan = d.ID
-	c.do(tr.Chmod("h", 0o755)) // the client may not give it the bit
+	c.do(tr.Chmod("h", 0o755)) // the client is not permitted to set the bit
 	tr.Plan = ""
 	c.as("B", "rm", "", 7).do(tr.Remove("h"))
 	c.carry(c.undo(Query{Select: store.Filter{Session: "B"}}))

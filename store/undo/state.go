@@ -75,7 +75,8 @@ func (s state) sameOwner(o state) bool {
 const setID = unix.S_ISUID | unix.S_ISGID
 
 // grants reports whether changing o to s gives a file set-id bits or capabilities that it does not
-// have. Only a new file may get them. A process may still have the present file open for writing.
+// have. Only a new file may get them, because a process may still have the present file open for
+// writing.
 func (s state) grants(o state) bool {
 	ids := s.mode&setID != 0 && (s.mode&setID&^o.mode != 0 || !s.sameOwner(o))
 	capabilities := s.attrs.Has(attrs.Capability) && !s.attrs.Same(o.attrs)

@@ -42,7 +42,7 @@ type Action struct {
 	What        string                   // description for the user
 }
 
-// Undo plans to undo what a query selects. A path whose newest change is not among them is left
+// Undo plans to undo what a query selects. A path whose newest change is not selected is left
 // alone, and is in Conflicts. Undo returns ErrNotFound if nothing is selected.
 func (p Planner) Undo(q Query) (*Draft, error) {
 	for tried := map[uint64]bool{}; ; {
@@ -69,7 +69,7 @@ func (p Planner) Undo(q Query) (*Draft, error) {
 			return d, err
 		}
 		// Nothing can be done about the last action: it removed everything that it made, or an
-		// earlier undo of it has already listed everything that is lost. Try the one before.
+		// earlier undo of it has already listed everything that is lost. Try the action before it.
 		for seq := range sel {
 			tried[seq] = true
 		}

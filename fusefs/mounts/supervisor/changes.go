@@ -11,8 +11,8 @@ import (
 )
 
 // answerChanges starts a server that answers git's requests for changed paths on the mount; see
-// fusefs/changes. A daemon that another process has started also connects to this server; mountd
-// then attaches to the daemon at once. end stops the server.
+// fusefs/changes. If another process starts a daemon, that daemon also connects to this server, and
+// mountd then attaches to the daemon without delay. end stops the server.
 func (s *session) answerChanges() (end func()) {
 	l, err := wire.ListenChanges(s.c.Paths, s.c.Root, s.c.State)
 	if err != nil {
