@@ -63,7 +63,8 @@ func (c *scene) dead() bool {
 	return errors.Is(syscall.Statfs(c.root, &st), syscall.ENOTCONN)
 }
 
-// deadText returns a text that tells the model why every access to the project fails and how to repair the mount.
+// deadText returns a text that tells the model why every access to the project fails, and how to
+// repair the mount.
 func (c *call) deadText(ctx context.Context) string {
 	text := fmt.Sprintf("The mount on %[1]s is dead because the processes that served it were killed. Every access to it fails with %[2]q. `cachebro mount %[1]s` mounts it again; then cd into it again.",
 		clean(c.root), syscall.ENOTCONN.Error())

@@ -105,9 +105,8 @@ func codexPrinted(output string) string {
 }
 
 // readRecord tells the daemon what entered or left the context before the current call. It returns
-// false if the record does not contain that call. The record never
-// contains calls by a program that the model wrote (code mode), because their results go to that
-// program.
+// false if the record does not contain that call. The record never contains calls by a program that
+// the model wrote (code mode), because their results go to that program.
 func (c *call) readRecord(ctx context.Context) bool {
 	if c.transcript == "" || c.toolUse == "" || c.chainDir() == "" {
 		return false

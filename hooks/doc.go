@@ -21,6 +21,6 @@
 // The package stores small files in the directory "hooks" of a project's state: an index of each
 // live session's transcript (transcript.go), and other records of that session. All projects share
 // a list of each session's projects (projects.go), and a list of the replaced results that a
-// version of a client did not show its model (refused.go). Most files need no lock: processes of one session append lines in single
-// writes, and a line may occur twice.
+// version of a client did not show its model (refused.go). Most files need no lock, because the
+// processes of a session append each line in one write, and a line may occur twice.
 package hooks

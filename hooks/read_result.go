@@ -45,8 +45,8 @@ func withLines(own fields, f readFile) fields {
 
 // readResult handles a result of the built-in Read. It tells the daemon which text is about to be
 // delivered. The text is pending until PostToolBatch confirms it. The daemon answers whether it can
-// be replaced by a stub or by the changed lines. Images, PDFs, notebooks and cut results have other shapes
-// and stay as they are.
+// be replaced by a stub or by the changed lines. Images, PDFs, notebooks and cut results have other
+// shapes and stay as they are.
 func (c *call) readResult(ctx context.Context) answer {
 	path, ok := c.relative(c.input.str("file_path"))
 	if !ok || c.toolUse == "" {

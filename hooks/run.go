@@ -24,8 +24,8 @@ const (
 type Env struct {
 	Stdin  io.Reader
 	Stdout io.Writer
-	// Args are the arguments after "hook": options of init, then the event's name if the input
-	// lacks it.
+	// Args are the arguments after "hook": the options that init registered, then the event's name
+	// if the input lacks it.
 	Args   []string
 	Getenv func(string) string
 	Now    func() time.Time

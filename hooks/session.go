@@ -31,8 +31,8 @@ func sessionStart(ctx context.Context, c *call) answer {
 }
 
 // mount mounts the project if the user has set it up to be mounted, for example after a reboot, and
-// returns a line for the user. The client's own working directory is then the covered directory. Its tools use
-// absolute paths or cd, so they go through the mount.
+// returns a line for the user. The client's own working directory is then the covered directory. Its
+// tools use absolute paths or cd, so they go through the mount.
 func (c *call) mount(ctx context.Context) string {
 	if c.env.Mount == nil {
 		return c.notMounted("")

@@ -13,6 +13,6 @@
 // from the disk never leads to a later "unchanged".
 //
 // Locks: hub.mu guards what the servers of all projects share. Keyed locks (write_file.go) order the
-// writers of one path. conn.mu and session.mu guard the state of one connection. Only the keyed locks are held during
-// socket or disk access.
+// writers of one path. conn.mu and session.mu guard the state of one connection. Only the keyed
+// locks are held during socket or disk access.
 package mcp

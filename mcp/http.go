@@ -102,7 +102,8 @@ type httpSessions struct {
 	live *cache.Cache[string, struct{}]
 }
 
-// Generate opens a connection. Above maxConns, it closes those that were not used for long.
+// Generate opens a connection. If more than maxConns are open, it closes connections that were not
+// used for a long time.
 func (h httpSessions) Generate() string {
 	id := randomID() + randomID()
 	h.live.Put(id, struct{}{})

@@ -42,8 +42,8 @@ type Options struct {
 	Root string
 	// Mountpoint is where the overlay shows the project if not at Root.
 	Mountpoint string
-	// Aliases are other absolute paths of Root, such as the symlinked one that the client was
-	// given.
+	// Aliases are other absolute paths of Root. One example is a path through a symlink, if the
+	// server was started with it.
 	Aliases []string
 
 	// Profile is read, safety, default or all; "" is default.

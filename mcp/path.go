@@ -89,7 +89,7 @@ func dropDot(p string) string {
 }
 
 // dir returns the directory through which the project is accessed: the mountpoint if it is mounted
-// there, otherwise the root. An in-place mount is at the root too. dir looks each time, because
+// there, otherwise the root, which is also where an in-place mount is. dir looks each time, because
 // mounts come and go.
 func (s *Server) dir() string {
 	if m := s.opt.Mountpoint; m != "" && m != s.opt.Root && isMount(m) {

@@ -93,7 +93,7 @@ type readArgs struct {
 	offset, limit int
 	force         bool
 	diffOffset    int
-	byteOffset    int // within line offset, if that is too long for one result
+	byteOffset    int // if the line with number offset is too long for one result, where in it to begin
 }
 
 // readText is the result of a read. The text comes alone and first, so that a full text is exactly
@@ -123,8 +123,8 @@ func (c *call) read(ctx context.Context, a readArgs) (readText, error) {
 	}
 	var ans wire.ReadAnswer
 	body, err := s.backend.try(ctx, readWait, wire.MRead, req, nil, &ans)
-	// Measure the file only if it may not fit into one result or is read here, because looking at
-	// it through the mount costs as much as everything else.
+	// Measure the file only if it might be too large for one result, or if this process reads it,
+	// because looking at it through the mount costs as much as everything else.
 	var p page
 	limit := a.limit
 	if err != nil || ans.Kind == wire.ReadLarge {

@@ -10,9 +10,9 @@ import (
 )
 
 // session is the client at the other end of stdio. Clients of older protocol revisions subscribe to
-// each resource and get every list_changed notification. Since revision 2026-07-28, each subscriptions/listen
-// request opens a stream, which gets the notifications that match its filter, tagged with the
-// request's id.
+// each resource and get every list_changed notification. Since revision 2026-07-28, each
+// subscriptions/listen request opens a stream, which gets the notifications that match its filter,
+// tagged with the request's id.
 type session struct {
 	id   string
 	out  chan mcp.JSONRPCNotification // never closed; drained by the stdio loop

@@ -23,8 +23,8 @@ import (
 // JSON escapes.
 const maxLine = limits.Content * 5 / 2
 
-// parallel bounds how many requests of one connection are handled at once. 50 simultaneous reads must not
-// wait for each other.
+// parallel bounds how many requests of one connection are handled at once. 50 simultaneous reads
+// must not wait for each other.
 const parallel = 64
 
 // stdioConn is one connection on stdio.

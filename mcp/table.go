@@ -27,7 +27,8 @@ type tool struct {
 	// lean, which an agent cannot guess, and mark none as required. The other arguments are
 	// accepted, and the answers for which they are useful mention them.
 	lean *string
-	// The protocol's hints. All are always sent, because the defaults are the opposite.
+	// The protocol's hints. All are always sent, because by default a client assumes that a tool
+	// destroys data.
 	reads, destroys, idempotent bool
 	handler                     handler
 }

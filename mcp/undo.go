@@ -183,8 +183,8 @@ func (c *call) applyPlan(ctx context.Context, p wire.Plan) (done int, res apply.
 	return done, res, err
 }
 
-// finishInterrupted completes an undo, redo, restore or revert whose process was killed, so that the next
-// plan finds the files in their final state. It returns a note about that.
+// finishInterrupted completes an undo, redo, restore or revert whose process was killed, so that the
+// next plan finds the files in their final state. It returns a note that says what was completed.
 func (c *call) finishInterrupted(ctx context.Context) (note string, err error) {
 	s := c.s
 	err = apply.Resume(ctx, s.backend.ask, s.dir(), apply.Work{Lock: s.locks.lock}, func(_, p wire.Plan, res apply.Result) {

@@ -38,7 +38,7 @@ func (s *Server) session(c *conn) string {
 
 // workingSet returns the session's files. If no session is known, or no hook reported it, a shell's
 // writes cannot be assigned to it. Then all changes since this server started count too, because
-// such a client starts one server per session.
+// a client without our hooks starts one server per session.
 func (s *Server) workingSet(ctx context.Context, c *conn) (wire.WorkingSet, error) {
 	var own, all wire.WorkingSet
 	session := s.session(c)

@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// batchFiles and batchBytes are the limits of one batch of the writer. Two batches are in memory at a time, and
-// the documents of a batch take about ten times the memory of its text. On a small tree, batches of
-// 4 MiB would save a tenth of the merging. On the Go source tree of 127 MB, under the daemon's
-// memory limit, they caused 275 garbage collections instead of 178.
+// batchFiles and batchBytes are the limits of one batch of the writer. Two batches are in memory at
+// a time, and the documents of a batch take about ten times the memory of its text. On a small tree,
+// batches of 4 MiB would save a tenth of the merging. On the Go source tree of 127 MB, under the
+// daemon's memory limit, they caused 275 garbage collections instead of 178.
 const (
 	batchFiles = 400
 	batchBytes = 2 << 20

@@ -21,8 +21,7 @@
 //
 // The index follows the version log from its own checkpoint, which is written in one batch with the
 // documents (follow.go). The index may be deleted at any time. It is rebuilt when mappingVersion
-// changes.
-// A deleted file's documents stay for an hour, in case the file is restored (removed.go).
+// changes. A deleted file's documents stay for an hour, in case the file is restored (removed.go).
 //
 // # Locks
 //

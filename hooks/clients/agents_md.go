@@ -64,8 +64,8 @@ func (section) Remove(now, _ []byte) ([]byte, error) {
 	return bytes.Join([][]byte{head, now[to:]}, nil), nil
 }
 
-// findSection returns where the section between two comments begins and ends, with its last line
-// end. to is 0 without a section.
+// findSection returns where the section between two comments begins and ends. The line end after the
+// second comment belongs to the section. to is 0 if there is no section.
 func findSection(b []byte, first, last string) (from, to int, err error) {
 	from = bytes.Index(b, []byte(first))
 	end := bytes.Index(b, []byte(last))

@@ -29,7 +29,7 @@ type Change struct {
 	Hint   string
 	Note   string // what the user has to do in the client, usually ""
 
-	unit   string // for init, the client; its files are written all or not at all
+	unit   string // for init, the client's title; if one of its files cannot be written, none is
 	within string // the project that the file belongs to, in which no link is followed; "" for a user's own file
 	target string // Path with symlinks resolved
 	mode   fs.FileMode

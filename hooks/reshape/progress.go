@@ -65,7 +65,7 @@ func lastOfEach(frames []string) []string {
 	return kept
 }
 
-// wordsOf returns the words of a frame, only letters.
+// wordsOf returns the words of a frame. A word consists only of letters.
 func wordsOf(frame string) string {
 	return strings.Join(strings.FieldsFunc(frame, func(r rune) bool { return !unicode.IsLetter(r) }), " ")
 }

@@ -16,8 +16,8 @@ import (
 
 // runner matches the lines with which a test runner reports that a test passed and, at the end,
 // that all tests passed. The final report counts only for the same runner's tests, because another
-// runner may have crashed. A number of tests in it must not be less than the tests that
-// passed.
+// runner may have crashed. If the report has a number of tests, it must be at least the number of
+// tests that passed.
 type runner struct{ passed, ended func() *regexp.Regexp }
 
 // runners are the usual test runners. A task runner may add the task's name in brackets before each

@@ -214,7 +214,8 @@ func places(in, old string) (at []int) {
 }
 
 // spelled returns repl with the file's line ends. An unchanged line keeps its line end. A line that
-// replaces another gets the other's line end. A new line gets the line end of the line before it.
+// replaces another gets the line end of the replaced one. A new line gets the line end of the line
+// before it.
 func (p plain) spelled(start, end int, repl string) string {
 	was, wasEnds := split(p.text[start:end], p.loneCRs)
 	is, isEnds := split(repl, false)
