@@ -9,7 +9,7 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// Parted describes a file of which two versions were made from the same content, so the second
+// Parted describes two versions of a file that were made from the same content, so that the second
 // overwrote the first.
 type Parted struct {
 	Base   store.Hash

@@ -599,8 +599,8 @@ func (x *carrier) shut() {
 	}
 }
 
-// returns records in the plan which version's state each path gets. A later undo uses the record to
-// determine whose work a path holds.
+// returns records in the plan the version whose state each path gets. A later undo determines from
+// this record whose work a path holds.
 func (x *carrier) returns(all []*aim) {
 	told := make(map[store.Path]bool, len(x.targets))
 	x.plan.Cells = slices.Grow(x.plan.Cells, len(all))

@@ -526,7 +526,7 @@ func (h *past) resolve(v *store.Version) *cell {
 	}
 }
 
-// bareDir makes the node of a directory of which no version is known.
+// bareDir makes a node for a directory without known versions.
 func (h *past) bareDir() *node {
 	n := h.newNode(unix.S_IFDIR, store.Inode{})
 	n.bare, n.meta.base.st = true, &state{mode: unix.S_IFDIR | 0o755}

@@ -414,10 +414,10 @@ func (h *past) more(c *cell, i int, sel func(*fact) bool) bool {
 	return false
 }
 
-// run decides about one run of facts, the oldest of which has index oldest. The parameter left
-// holds their result, and was holds the value before them. below is the index of the fact that set
-// was; -1 is the base. Plans may have set that value again between below and oldest. If the cell
-// stays unchanged, run lists the conflict or loss and returns nil.
+// run decides about one run of facts. oldest is the index of the oldest one. The parameter "left"
+// is their result, and "was" is the value before them. below is the index of the fact that set the
+// value "was"; -1 is the base. Plans may have set that value again between below and oldest. If the
+// cell stays unchanged, run lists the conflict or loss and returns nil.
 func (m *maker) run(h *past, c *cell, left, was value, over *fact, below, oldest int, g *aim, newest bool, sel func(*fact) bool, q Query) *aim {
 	back, from := c.seq(below+1), c.facts[oldest].seqs[0]
 	if was.unknown {

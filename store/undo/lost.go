@@ -38,7 +38,7 @@ func (m *maker) loseAt(h *past, c *cell, x store.Conflict, size int64) {
 	m.lost = append(m.lost, problem{Conflict: x, c: c, size: size})
 }
 
-// unknownBefore returns the reason for listing a path whose state before its version first is
+// unknownBefore returns the reason for listing a path if its state before its first version is
 // unknown.
 func unknownBefore(first *store.Version) store.Conflict {
 	why := "what was there before is not known"

@@ -17,7 +17,7 @@ func (a *aims) outcome() *outcome {
 	return a.h.tree(func(c *cell) *node { return a.after(c).node })
 }
 
-// tree returns the tree whose entries hold the nodes that held returns.
+// tree returns the tree in which each entry holds the node that the function "held" returns for it.
 func (h *past) tree(held func(*cell) *node) *outcome {
 	o := &outcome{places: make(map[*node][]*cell, len(h.all))}
 	o.places[h.root] = nil

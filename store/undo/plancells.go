@@ -49,9 +49,9 @@ func (h *past) recordsCells(plan string) bool {
 	return h.planCells[plan] != nil
 }
 
-// plannedFact returns the index of the fact whose value a plan restored, among the facts of a cell
-// before fact i. -1 is the base. It returns false if that fact is older than everything read, or if
-// the value was merged.
+// plannedFact looks, among the facts of a cell before fact i, for the one that set the value which
+// a plan restored. It returns its index; -1 is the base. It returns false if that fact is older
+// than everything read, or if the value was merged.
 func (h *past) plannedFact(r store.Cell, c *cell, i int) (int, bool) {
 	older := r.From < h.lo
 	if r.From == 0 {

@@ -58,7 +58,7 @@ func (s state) withOwner(st store.Step) store.Step {
 // a fraction of a second. Counting 42,000 steps takes 14 s.
 const counted = 500
 
-// countLater adds a step to those whose lines the method count counts, unless there are enough.
+// countLater adds a step to those whose lines will be counted, unless there are enough.
 func (x *stepper) countLater(w write) {
 	if len(x.writes) == counted {
 		x.plan.Partly = true
