@@ -253,6 +253,7 @@ func readNew(path string, offset *int64, fit func(size int64) error, take func(l
 // clearedMark is the text that replaces a cleared result.
 const clearedMark = "[Old tool result content cleared]"
 
+// account updates s with one entry of the transcript.
 func (s *contextSize) account(line []byte) {
 	var e struct {
 		Type       string `json:"type"`

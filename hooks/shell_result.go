@@ -112,6 +112,8 @@ func (c *call) partsResult(ctx context.Context, parts []shell.Part) answer {
 		first, count int
 	}
 	pieces := make([]piece, len(parts))
+	// stdout consists of before, middle and after. The unknown parts, which are adjacent, printed
+	// middle. What the other parts print is known.
 	before, after, gap := "", "", false
 	for i, p := range parts {
 		pc := piece{Part: p, printed: p.Text}
@@ -146,7 +148,7 @@ func (c *call) partsResult(ctx context.Context, parts []shell.Part) answer {
 	if text := before + middle + after; strings.TrimLeft(text, "\r\n") != text {
 		return answer{} // stdout cannot begin with an empty line, because the client removes empty lines there
 	}
-	last := len(pieces) - 1
+	last := len(pieces) - 1 // becomes the last piece that printed anything but white space
 	for last > 0 && strings.TrimSpace(pieces[last].printed) == "" && (pieces[last].Kind != shell.PartUnknown || strings.TrimSpace(middle) == "") {
 		last--
 	}

@@ -64,6 +64,8 @@ func (c *call) locate(ctx context.Context) (ask *mcp.CallToolResult, err error) 
 		return nil, nil
 	}
 	names := pathsIn(c.req)
+	// The directory of the call matters only if the call has no path, a relative one, or one in
+	// another project.
 	foreign := slices.ContainsFunc(names, func(p string) bool { return filepath.IsAbs(p) && c.openAt(p).Root != c.start.opt.Root })
 	if len(names) == 0 || foreign || slices.ContainsFunc(names, func(p string) bool { return !filepath.IsAbs(p) }) {
 		if err := c.findHere(ctx); err != nil {

@@ -156,7 +156,8 @@ func TestPathInLinkedWorkTree(t *testing.T) {
 	}
 }
 
-// A file of one project that was sent does not count as the other project's file of the same name.
+// If a file of one project was sent, the file with the same name in another project does not count as
+// sent.
 func TestClearInTwoProjects(t *testing.T) {
 	w := newTwo(t, Options{Reader: ReaderConnection, Small: 1 << 30})
 	meta := map[string]any{"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientInfo": map[string]any{"name": "t", "version": "0"},

@@ -55,6 +55,7 @@ func (x *Index) Symbols(ctx context.Context, name string, q Query, h Hints, limi
 		if !defines(p, f.kind) {
 			return true
 		}
+		// unasked files are not in the index with their newest text, so defining does not know them.
 		_, unasked := loose[p]
 		unasked = unasked || !ready || f.seq > seq || !f.indexed
 		switch {

@@ -94,7 +94,7 @@ func firstIndex(binary, dir string, clients int, writer bool) error {
 		}
 		pid = st.PID
 		recorded := st.Scan.Done && st.Store.Versions >= len(files)
-		indexed := st.Index.Ready && (writer || st.Index.Lag <= 20) // beside a writer, the index always lags a little
+		indexed := st.Index.Ready && (writer || st.Index.Lag <= 20) // while a writer works, the index always lags a little
 		if recorded && indexed {
 			complete = time.Now()
 		}

@@ -83,8 +83,8 @@ func (c *client) list() (string, error) {
 const parallel = 50
 
 // readers lets all readers read the same files twice. The first answer must be the text, because
-// the answer must not depend on what other readers were shown. The second answer must be
-// one line that says that the file is unchanged.
+// the answer must not depend on what other readers were shown. The second answer must be one line
+// that says that the file is unchanged.
 func readers(binary, dir string) error {
 	out, err := exec.Command(binary, "version", "--json").Output()
 	if err != nil {

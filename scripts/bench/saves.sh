@@ -3,8 +3,7 @@
 # pause, and changes a line of each. For each given number of saves it prints a line: the writer's
 # time for one save since the last line, the processor time of daemon and mountd for one save, how
 # many versions store and index were behind, the size of the spool, and the daemon's resident
-# memory. At the end it prints how long after the last save store and index had
-# caught up.
+# memory. At the end it prints how long store and index took to catch up after the last save.
 # Usage: scripts/bench/saves.sh CACHEBRO WORK NUMBER…
 set -eu
 cb=$1 work=$2

@@ -128,6 +128,8 @@ func (s *script) agree(cur []*cell, start int, lines []int, total int) []*cell {
 	if total > 0 {
 		delta = total - len(cur)
 	}
+	// Find out by how many lines cur must be shifted so that most of its lines agree with the given
+	// ones. A known line that agrees counts 2, an unknown line 1.
 	for _, shift := range append([]int{0, delta}, around(30)...) {
 		if from := start - shift; from < 0 || from > len(cur) {
 			continue
@@ -193,7 +195,7 @@ func merged(old []*cell, lines []int) []*cell {
 				same++
 			}
 		}
-		if same*10 >= len(lines)*8 {
+		if same*10 >= len(lines)*8 { // the lines that cannot be the same were replaced in place
 			for i, c := range old {
 				out[i] = c
 				if !c.may(lines[i]) {
@@ -295,7 +297,7 @@ func (s *script) edit(e traceEvent) {
 }
 
 // place finds the position in cur at which all given lines may be and the most of them are known to
-// be. It returns -1 if none is known to be at any such position. At least margin lines of cur must
+// be. It returns -1 if no line is known to be at any such position. At least margin lines of cur must
 // remain on both sides.
 func place(cur []*cell, lines []int, margin int) int {
 	best, score := -1, 0
