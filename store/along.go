@@ -14,17 +14,19 @@ import (
 
 // This file makes groups (see group.go).
 
-// tips records which groups still have an up-to-date list of paths (see group.go). It is guarded by
-// writeMu. Each batch has its own copy.
-type tips struct {
+// upToDateLists records which groups still have an up-to-date list of paths (see group.go). It is
+// guarded by writeMu. Each batch has its own copy.
+type upToDateLists struct {
 	unchanged map[Path]*group // directories whose subtree has not changed since the group was made
 	vacated   map[Path]bool   // old paths of groups where nothing was created since
 }
 
-func (t tips) clone() tips { return tips{maps.Clone(t.unchanged), maps.Clone(t.vacated)} }
+func (t upToDateLists) clone() upToDateLists {
+	return upToDateLists{maps.Clone(t.unchanged), maps.Clone(t.vacated)}
+}
 
 // touch drops the entries of a path and of its parent directories.
-func (t tips) touch(p Path) {
+func (t upToDateLists) touch(p Path) {
 	if len(t.unchanged)+len(t.vacated) == 0 {
 		return
 	}
@@ -39,14 +41,14 @@ func (t tips) touch(p Path) {
 }
 
 // touchBelow drops the entries of a path and its subtree.
-func (t tips) touchBelow(p Path) {
+func (t upToDateLists) touchBelow(p Path) {
 	maps.DeleteFunc(t.unchanged, func(o Path, _ *group) bool { return o.Inside(p) })
 	maps.DeleteFunc(t.vacated, func(o Path, _ bool) bool { return o.Inside(p) })
 }
 
 // moved records that a group moved a directory.
-func (t tips) moved(g *group) {
-	if len(t.unchanged) >= tipsMost || len(t.vacated) >= tipsMost {
+func (t upToDateLists) moved(g *group) {
+	if len(t.unchanged) >= maxUpToDateLists || len(t.vacated) >= maxUpToDateLists {
 		clear(t.unchanged)
 		clear(t.vacated)
 	}
@@ -57,14 +59,14 @@ func (t tips) moved(g *group) {
 
 // batchGroups holds the groups that a batch makes and alters.
 type batchGroups struct {
-	w       *db.Writer
-	stored  *groups
-	tips    tips
-	made    []*group // in order
-	lists   map[uint64]*list
-	due     map[Path]*group // the last group of each renamed directory (old and new path) whose files are not in batch.cur yet
-	edits   map[workingKey]*edits
-	altered map[uint64]*members // groups to write again, by first number
+	w             *db.Writer
+	stored        *groups
+	upToDateLists upToDateLists
+	made          []*group // in order
+	lists         map[uint64]*list
+	due           map[Path]*group // the last group of each renamed directory (old and new path) whose files are not in batch.cur yet
+	edits         map[workingKey]*edits
+	altered       map[uint64]*members // groups to write again, by first number
 }
 
 // edits counts, for a session's working set, how often the session moved a directory's files.
@@ -73,8 +75,8 @@ type edits struct {
 	last *group
 }
 
-func (gs *groups) newBatch(w *db.Writer, t tips) batchGroups {
-	return batchGroups{w: w, stored: gs, tips: t.clone(), lists: map[uint64]*list{}, due: map[Path]*group{}, edits: map[workingKey]*edits{}, altered: map[uint64]*members{}}
+func (gs *groups) newBatch(w *db.Writer, t upToDateLists) batchGroups {
+	return batchGroups{w: w, stored: gs, upToDateLists: t.clone(), lists: map[uint64]*list{}, due: map[Path]*group{}, edits: map[workingKey]*edits{}, altered: map[uint64]*members{}}
 }
 
 // group makes a group for the subtree of a renamed directory. tip is an earlier group of the
@@ -129,7 +131,7 @@ func (b *batch) group(c *Change, tip *group, kids []Path) (bool, error) {
 		part = part[n:]
 	}
 	for i := range was {
-		if err := b.settle(b.cur[below(c.Path)+was[i].Path]); err != nil {
+		if err := b.writeRewritten(b.cur[below(c.Path)+was[i].Path]); err != nil {
 			return false, err
 		}
 	}
@@ -180,14 +182,14 @@ func (b *batch) addGroup(c *Change, number, prev uint64) error {
 		e.n, e.last = e.n+1, g
 	}
 	b.groups.made = append(b.groups.made, g)
-	b.groups.tips.moved(g)
+	b.groups.upToDateLists.moved(g)
 	return nil
 }
 
 // vacant reports whether nothing exists in a path's subtree. It returns false if finding out would
 // mean looking at each path.
 func (b *batch) vacant(p Path) (bool, error) {
-	if b.groups.tips.vacated[p] {
+	if b.groups.upToDateLists.vacated[p] {
 		return true, nil
 	}
 	if err := b.ensureCurrent(p + "/"); err != nil {
@@ -391,7 +393,7 @@ func (gs *batchGroups) publish() (unused []uint64) {
 			gs.stored.put(m.group)
 		} else if gs.stored.drop(m.group) == 0 {
 			unused = append(unused, m.group.list)
-			gs.tips.touch(m.group.to)
+			gs.upToDateLists.touch(m.group.to)
 		}
 	}
 	return unused
@@ -475,4 +477,4 @@ func (s *Store) removeGroupsAbove(seq uint64) error {
 	return s.groups.dropLists(s.db, slices.Compact(lists))
 }
 
-func newTips() tips { return tips{map[Path]*group{}, map[Path]bool{}} }
+func newUpToDateLists() upToDateLists { return upToDateLists{map[Path]*group{}, map[Path]bool{}} }

@@ -37,7 +37,7 @@ func (s *Store) newBatch() *batch {
 	return &batch{
 		s: s, w: w, contents: s.contents.Batch(w, s.next.counts()), next: next, links: map[Inode][]Path{}, counts: map[Inode]*linkCount{},
 		cur: map[Path]Version{}, dirty: map[Path][]byte{}, nodes: map[uint64]*node{},
-		times: map[uint64]times{}, working: map[workingKey]*WorkingFile{}, groups: s.groups.newBatch(w, s.tips),
+		times: map[uint64]times{}, working: map[workingKey]*WorkingFile{}, groups: s.groups.newBatch(w, s.upToDateLists),
 	}
 }
 
@@ -89,7 +89,7 @@ func (b *batch) live(p Path) (Version, bool, error) {
 // changed makes v the newest version of its path. enc is its encoding, nil if unknown.
 func (b *batch) changed(v Version, enc []byte) {
 	b.cur[v.Path], b.dirty[v.Path] = v, enc
-	b.groups.tips.touch(v.Path)
+	b.groups.upToDateLists.touch(v.Path)
 }
 
 // add appends a version with all its keys.
@@ -115,7 +115,7 @@ func (b *batch) add(v Version) (Version, error) {
 func (b *batch) place(v, was Version, wasLive bool) error {
 	b.next.Versions++
 	b.next.noteRun(&v)
-	if err := b.settle(was); err != nil {
+	if err := b.writeRewritten(was); err != nil {
 		return err
 	}
 	enc, err := b.keys(&v)
@@ -194,9 +194,9 @@ func (b *batch) newest() error {
 	return nil
 }
 
-// settle writes the path's newest version if the batch has rewritten it. It is called before a
-// newer version is added.
-func (b *batch) settle(was Version) error {
+// writeRewritten writes the path's newest version if the batch has rewritten it. It is called
+// before a newer version is added.
+func (b *batch) writeRewritten(was Version) error {
 	if enc, ok := b.dirty[was.Path]; !ok || enc != nil || was.Seq == 0 {
 		return nil
 	}
@@ -307,7 +307,7 @@ func (b *batch) commit() error {
 	}
 	b.contents.Committed()
 	unused := b.groups.publish()
-	s.tips = b.groups.tips
+	s.upToDateLists = b.groups.upToDateLists
 	s.next = b.next
 	st := b.next
 	s.state.Store(&st)
@@ -453,7 +453,7 @@ func (s *Store) removeAbove(seq uint64) error {
 	if err != nil {
 		return damaged(err)
 	}
-	s.tips = newTips()
+	s.upToDateLists = newUpToDateLists()
 	if err := s.removeGroupsAbove(seq); err != nil || len(gone) == 0 {
 		return damaged(err)
 	}

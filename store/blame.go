@@ -38,7 +38,7 @@ func (s *Store) Blame(p Path, at uint64) ([]BlameLine, error) {
 	for len(known) > 0 {
 		n, now := 0, []byte(nil)
 		if most := tries.next(); most > 0 {
-			n, now = s.grown(vs, known, most)
+			n, now = s.prefixRun(vs, known, most)
 			tries.had(n)
 		}
 		alone := n == 0
@@ -73,12 +73,12 @@ func (s *Store) Blame(p Path, at uint64) ([]BlameLine, error) {
 	return out, nil
 }
 
-// grown speeds up blame for files that only grow, such as logs. Hashing 20,000 contents, each a
-// prefix of the next, takes most of a minute. So grown reads and returns only the content of one
-// later version, at most the given number of versions ahead. n is the number of leading versions
-// whose contents are prefixes of that content, as their hashes prove. Their own contents are not
-// read, so they may have been pruned.
-func (s *Store) grown(vs []Version, known []int, most int) (n int, content []byte) {
+// prefixRun speeds up blame for files that only grow, such as logs. Hashing 20,000 contents, each a
+// prefix of the next, takes most of a minute. So prefixRun reads and returns only the content of
+// one later version, at most the given number of versions ahead. n is the number of leading
+// versions whose contents are prefixes of that content, as their hashes prove. Their own contents
+// are not read, so they may have been pruned.
+func (s *Store) prefixRun(vs []Version, known []int, most int) (n int, content []byte) {
 	most = min(most, len(known)-1)
 	for i := range most {
 		if vs[known[i]].Stat.Size >= vs[known[i+1]].Stat.Size {
@@ -109,8 +109,8 @@ func (s *Store) grown(vs []Version, known []int, most int) (n int, content []byt
 	return n, content
 }
 
-// grower decides how far ahead grown looks. The distance doubles after each success. After failures
-// grown is called less often.
+// grower decides how far ahead prefixRun looks. The distance doubles after each success. After
+// failures prefixRun is called less often.
 type grower struct{ width, rest, pause int }
 
 func (g *grower) next() int {

@@ -230,7 +230,7 @@ func (s *Store) dropRecords(vs []Version) error {
 			return err
 		}
 		b.next.Versions--
-		b.next.Oldest = max(b.next.Oldest, v.Seq)
+		b.next.HighestDropped = max(b.next.HighestDropped, v.Seq)
 	}
 	return b.commit()
 }

@@ -52,7 +52,7 @@ func (b *batch) remove(c *Change) error {
 	}
 	switch {
 	case live:
-	case c.Class != 2 && removesReported(c):
+	case c.Class != event.Excluded && removesReported(c):
 		// Anything but a regular file is reported as soon as it is created through the mount. This
 		// one was never reported, so it existed before the mount.
 		cur, err = b.wasThere(c, "")
@@ -60,7 +60,7 @@ func (b *batch) remove(c *Change) error {
 			return err
 		}
 		live = true
-	case !c.LastName && c.Class == 1 && isRegular(c.Stat) && c.Stat.Nlink > 1:
+	case !c.LastName && c.Class == event.Ignored && isRegular(c.Stat) && c.Stat.Nlink > 1:
 		// An ignored file has no record until it is changed. Its removal proves that it existed. If
 		// another name of the file is known, the baseline gets the content from there.
 		cur, err = b.wasThere(c, "not captured: the file had another name")
@@ -224,7 +224,7 @@ func (b *batch) rename(c *Change) error {
 		cur.NoContent, cur.Foreign = "", false
 	}
 	var kids []Path
-	tip := b.groups.tips.unchanged[c.Path]
+	tip := b.groups.upToDateLists.unchanged[c.Path]
 	if tip != nil {
 		vacant, err := b.vacant(c.Path2)
 		if err != nil {

@@ -83,7 +83,7 @@ func (s *Store) Fsck(ctx context.Context, repair bool) (*Check, error) {
 	if err := b.commit(); err != nil {
 		return c, err
 	}
-	s.tips = newTips()
+	s.upToDateLists = newUpToDateLists()
 	return c, s.groups.load(s.db)
 }
 

@@ -32,8 +32,8 @@ const (
 	listPiece = 500
 	// listsKept limits the number of paths in cached lists.
 	listsKept = 4 * groupMost
-	// tipsMost limits the directories whose lists are known to be up to date.
-	tipsMost = 16
+	// maxUpToDateLists limits the directories whose lists are known to be up to date.
+	maxUpToDateLists = 16
 )
 
 // group represents the versions that the rename of a directory made in its subtree. It is
@@ -446,14 +446,14 @@ func (gs *groups) load(d *db.DB) error {
 
 // cursor walks through the log version by version, whether they are stored as records or as groups.
 type cursor struct {
-	v     *View
-	it    *badger.Iterator
-	down  bool
-	alone bool     // skip groups
-	ahead *group   // the next group in the cursor's direction
-	in    *members // the present group; nil if the present version has a record
-	at    uint64   // number of the version in the group
-	err   error    // why the walk ended early
+	v           *View
+	it          *badger.Iterator
+	down        bool
+	recordsOnly bool     // skip groups
+	ahead       *group   // the next group in the cursor's direction
+	in          *members // the present group; nil if the present version has a record
+	at          uint64   // number of the version in the group
+	err         error    // why the walk ended early
 }
 
 func (v *View) cursor(down bool, prefetch int) *cursor {
@@ -465,14 +465,15 @@ func (v *View) cursor(down bool, prefetch int) *cursor {
 func (c *cursor) seek(seq uint64) {
 	c.in = nil
 	c.it.Seek(keyVersion(seq))
-	if !c.alone {
+	if !c.recordsOnly {
 		c.ahead = c.v.s.groups.ahead(seq, c.down)
 	}
-	c.settle(seq)
+	c.enterGroup(seq)
 }
 
-// settle decides whether the next version is in a group. seq is the number given to seek.
-func (c *cursor) settle(seq uint64) {
+// enterGroup moves to the next version of a group if that comes before the next record. seq is the
+// number given to seek.
+func (c *cursor) enterGroup(seq uint64) {
 	for c.ahead != nil && c.err == nil {
 		g := c.ahead
 		if c.it.Valid() {
@@ -540,9 +541,9 @@ func (c *cursor) next() {
 		c.it.Next()
 	}
 	if c.down {
-		c.settle(at - 1)
+		c.enterGroup(at - 1)
 	} else {
-		c.settle(at + 1)
+		c.enterGroup(at + 1)
 	}
 }
 
@@ -590,11 +591,11 @@ func (w *pathWalk) close() { w.it.Close() }
 // next returns the next version, or the zero Version after the oldest one.
 func (w *pathWalk) next() (Version, error) {
 	for {
-		alone := uint64(0) // number of the next version with a record
+		nextRecord := uint64(0) // number of the next version with a record
 		if w.it.Valid() {
-			_, alone, _ = parsePathKey(w.it.Item().Key())
+			_, nextRecord, _ = parsePathKey(w.it.Item().Key())
 		}
-		for len(w.groups) > 0 && w.groups[len(w.groups)-1].first > alone {
+		for len(w.groups) > 0 && w.groups[len(w.groups)-1].first > nextRecord {
 			g := w.groups[len(w.groups)-1]
 			w.groups = w.groups[:len(w.groups)-1]
 			o, found, err := w.v.inGroup(g, w.path, w.most)
@@ -606,10 +607,10 @@ func (w *pathWalk) next() (Version, error) {
 			return Version{}, nil
 		}
 		w.it.Next()
-		if alone == 0 {
+		if nextRecord == 0 {
 			continue
 		}
-		o, err := w.v.Version(alone)
+		o, err := w.v.Version(nextRecord)
 		if !errors.Is(err, ErrNotFound) {
 			return o, err
 		}

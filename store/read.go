@@ -114,7 +114,7 @@ func (v *View) scan(from uint64, down bool, fn func(Version) bool, over pass) er
 	}
 	c := v.cursor(down, 0)
 	defer c.it.Close()
-	c.alone = over.groups
+	c.recordsOnly = over.groups
 	asked, state := ^uint64(0), v.s.state.Load()
 	for c.seek(from); c.valid(); {
 		seq := c.seq()

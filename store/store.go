@@ -31,12 +31,12 @@ type Store struct {
 	// holds it.
 	tidyMu sync.Locker
 
-	// writeMu is the writer lock of the database. It guards next, nodes and tips, and serialises
-	// appends, plans and the steps of a collection.
-	writeMu sync.Locker
-	next    State
-	nodes   nodeTable
-	tips    tips
+	// writeMu is the writer lock of the database. It guards next, nodes and upToDateLists, and
+	// serialises appends, plans and the steps of a collection.
+	writeMu       sync.Locker
+	next          State
+	nodes         nodeTable
+	upToDateLists upToDateLists
 
 	groups *groups
 
@@ -66,10 +66,10 @@ func Open(dir string, o Options) (*Store, error) {
 	}
 	s := &Store{
 		dir: dir, opt: o, db: d, writeMu: d, room: rm,
-		nodes:   newNodeTable(),
-		tips:    newTips(),
-		groups:  newGroups(),
-		current: cache.New[Path, Version](4096, func(v Version) int { return 1 }),
+		nodes:         newNodeTable(),
+		upToDateLists: newUpToDateLists(),
+		groups:        newGroups(),
+		current:       cache.New[Path, Version](4096, func(v Version) int { return 1 }),
 	}
 	s.stopped.Store(new(string))
 	s.Sessions, s.Journal, s.Notes = &Sessions{db: d}, &Journal{s: s}, &Notes{s: s}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"cachebro/store/db"
+	"cachebro/store/leaf/event"
 
 	badger "github.com/dgraph-io/badger/v4"
 )
@@ -27,7 +28,7 @@ type workingKey struct {
 
 // edited adds a version of a tracked file to its session's working set, n times.
 func (b *batch) edited(v Version, n int) {
-	if v.Actor.Session == "" || v.Class != 0 || isDir(v.Stat) {
+	if v.Actor.Session == "" || v.Class != event.Tracked || isDir(v.Stat) {
 		return
 	}
 	switch v.Op {

@@ -111,7 +111,7 @@ func (s *Store) candidates(ctx context.Context) []candidate {
 // is killed before the frames are recorded, Open removes the linked files. The caller holds the
 // lock of s.
 func (s *Store) adopt(ctx context.Context, cs []candidate, wanted func(candidate) bool) (bool, error) {
-	st := &stock{last: s.lastFrame}
+	st := &inventory{last: s.lastFrame}
 	err := s.eachFrame(func(id uint64, h frameHead) error {
 		st.last, st.pack = max(st.last, id), max(st.pack, h.pack)
 		return nil

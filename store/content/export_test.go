@@ -17,7 +17,7 @@ const (
 
 // FramesWaste returns the share of the frames' bytes that is not needed.
 func (s *Store) FramesWaste() (float64, error) {
-	st, err := s.takeStock(context.Background())
+	st, err := s.takeInventory(context.Background())
 	if err != nil {
 		return 0, err
 	}

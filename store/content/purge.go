@@ -28,7 +28,7 @@ func (s *Store) StandAlone() error {
 // PurgeWaste removes all unreferenced contents from the pack files and returns the number of bytes
 // removed. The caller holds the lock of s.
 func (s *Store) PurgeWaste(ctx context.Context) (int64, error) {
-	st, err := s.takeStock(ctx)
+	st, err := s.takeInventory(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("purge: %w", err)
 	}

@@ -33,7 +33,7 @@ const (
 // the lock of s.
 func (s *Store) Refit(ctx context.Context, which Waste, r *Report) error {
 	for before := int64(-1); ; {
-		st, err := s.takeStock(ctx)
+		st, err := s.takeInventory(ctx)
 		if err != nil {
 			return err
 		}
@@ -53,7 +53,7 @@ func (s *Store) Refit(ctx context.Context, which Waste, r *Report) error {
 
 // wasted returns the frames that Refit rewrites, and the number of contents in them that are
 // needed.
-func (st *stock) wasted(which Waste) (open map[uint64]bool, sum int64) {
+func (st *inventory) wasted(which Waste) (open map[uint64]bool, sum int64) {
 	type part struct{ raw, live, links int64 }
 	files := map[packName]*part{}
 	for _, f := range st.frames {
@@ -87,7 +87,7 @@ func (st *stock) wasted(which Waste) (open map[uint64]bool, sum int64) {
 // contents is on offer. Such a file was emptied, or a killed repack left it. The caller holds the
 // lock of s.
 func (s *Store) dropFrames(ctx context.Context) error {
-	st, err := s.takeStock(ctx)
+	st, err := s.takeInventory(ctx)
 	if err != nil {
 		return err
 	}

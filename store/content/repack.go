@@ -37,8 +37,8 @@ type parcel struct {
 	val  []byte // value of the content's key; nil: not read
 }
 
-// stock is the result of a walk through all blobs.
-type stock struct {
+// inventory is the result of a walk through all blobs.
+type inventory struct {
 	loose  int64 // bytes of contents that could be in a frame but are not
 	frames map[uint64]*frameStock
 	last   uint64 // number of the newest frame
@@ -55,8 +55,8 @@ type frameStock struct {
 // shared reports whether siblings share the frame's pack file.
 func (f *frameStock) shared() bool { return f.links > 1 }
 
-func (s *Store) takeStock(ctx context.Context) (*stock, error) {
-	st := &stock{frames: map[uint64]*frameStock{}, last: s.lastFrame}
+func (s *Store) takeInventory(ctx context.Context) (*inventory, error) {
+	st := &inventory{frames: map[uint64]*frameStock{}, last: s.lastFrame}
 	links := s.packLinks()
 	err := s.eachFrame(func(id uint64, h frameHead) error {
 		st.frames[id] = &frameStock{head: h, links: links[h.file]}
@@ -90,9 +90,9 @@ func (s *Store) takeStock(ctx context.Context) (*stock, error) {
 // Contents that siblings have in pack files are adopted. Frames shared with siblings are not
 // changed. If gentle is set, Repack pauses half of the time. The caller holds the lock of s.
 func (s *Store) Repack(ctx context.Context, gentle bool, r *Report) error {
-	st, err := s.takeStock(ctx)
+	st, err := s.takeInventory(ctx)
 	if err == nil && st.loose > 0 && s.adoptUseful(ctx, r) {
-		st, err = s.takeStock(ctx)
+		st, err = s.takeInventory(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("repack: %w", err)
@@ -131,7 +131,7 @@ func (s *Store) Repack(ctx context.Context, gentle bool, r *Report) error {
 }
 
 // pack moves the selected contents into new frames.
-func (s *Store) pack(ctx context.Context, st *stock, gentle bool, r *Report, selected func(header) bool) error {
+func (s *Store) pack(ctx context.Context, st *inventory, gentle bool, r *Report, selected func(header) bool) error {
 	all, err := s.parcels(ctx, selected)
 	if err != nil {
 		return err
@@ -177,7 +177,7 @@ func (s *Store) pack(ctx context.Context, st *stock, gentle bool, r *Report, sel
 				err = s.db.Sync() // make the new frames durable before deleting the old ones
 			}
 			if err == nil {
-				err = s.point(written, r)
+				err = s.referToFrames(written, r)
 			}
 			written = written[:0]
 		}
@@ -305,9 +305,9 @@ type placed struct {
 
 func (p placed) hash() Hash { return p.parts[p.i].hash }
 
-// point makes the contents refer to their new frames. It works in key order, because neighbouring
-// keys share a block of the database.
-func (s *Store) point(ws []*written, r *Report) error {
+// referToFrames makes the contents refer to their new frames. It works in key order, because
+// neighbouring keys share a block of the database.
+func (s *Store) referToFrames(ws []*written, r *Report) error {
 	var all []placed
 	for _, w := range ws {
 		for i := range w.parts {
@@ -319,14 +319,14 @@ func (s *Store) point(ws []*written, r *Report) error {
 		return bytes.Compare(x[:], y[:])
 	})
 	for part := range slices.Chunk(all, 4*chunk) {
-		if err := s.pointSome(part, r); err != nil {
+		if err := s.referPart(part, r); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Store) pointSome(ps []placed, r *Report) error {
+func (s *Store) referPart(ps []placed, r *Report) error {
 	return s.log.Write(func(b *Batch) error {
 		for _, w := range ps {
 			p, at := &w.parts[w.i], w.at[w.i]

@@ -33,7 +33,7 @@ func (s *Store) adoptUseful(ctx context.Context, r *Report) bool {
 	if len(cs) == 0 {
 		return false
 	}
-	st, err := s.takeStock(ctx)
+	st, err := s.takeInventory(ctx)
 	wants := map[uint32][]want{}
 	if err == nil {
 		err = s.eachBlob(func(h Hash, hd header) error {
@@ -105,7 +105,7 @@ func (s *Store) takeOffers(ctx context.Context, wants map[uint32][]want, r *Repo
 			return err
 		}
 	}
-	return s.point(ordered, r)
+	return s.referToFrames(ordered, r)
 }
 
 // verify drops the parts of a frame whose hash is wrong.

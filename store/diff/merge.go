@@ -17,7 +17,7 @@ var (
 // changes of the same or adjacent lines are an error. A change of the encoding is treated like
 // other changes.
 func Merge(base, a, b []byte) ([]byte, error) {
-	like, ok := spelling(base, a, b)
+	like, ok := encodingSource(base, a, b)
 	if !ok {
 		return nil, ErrEncodings
 	}
@@ -68,9 +68,9 @@ func Merge(base, a, b []byte) ([]byte, error) {
 	return text.Like(like, out)
 }
 
-// spelling returns the content whose encoding the merged text gets. It returns false if lines of an
-// unknown code page would be mixed with lines in UTF-8.
-func spelling(base, a, b []byte) (like []byte, ok bool) {
+// encodingSource returns the content whose encoding the merged text gets. It returns false if lines
+// of an unknown code page would be mixed with lines in UTF-8.
+func encodingSource(base, a, b []byte) (like []byte, ok bool) {
 	o, x, y := text.EncodingOf(base), text.EncodingOf(a), text.EncodingOf(b)
 	if (x == text.SingleByte) != (y == text.SingleByte) && !ascii(a) && !ascii(b) {
 		return nil, false

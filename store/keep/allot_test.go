@@ -95,7 +95,7 @@ func TestAllowed(t *testing.T) {
 		}
 		at = at.Add(time.Minute)
 	}
-	if !s.shrunken.still(at, s.Seq()) {
+	if !s.shrunken.shouldWait(at, s.Seq()) {
 		t.Errorf("tries again after a minute: %+v", r)
 	}
 	fill(8)

@@ -7,6 +7,7 @@ import (
 	"cachebro/store"
 	"cachebro/store/content"
 	"cachebro/store/db"
+	"cachebro/store/leaf/event"
 )
 
 // ignoredBudget drops the oldest contents of ignored files above their budget. It measures the
@@ -24,7 +25,7 @@ func (k *Keeper) ignoredBudget(ctx context.Context, r *Report) error {
 	sum := int64(0)
 	counted := map[uint64]bool{}
 	err = k.s.Each(func(v store.Version) bool {
-		if v.Class == 1 && v.Blob != (content.Hash{}) {
+		if v.Class == event.Ignored && v.Blob != (content.Hash{}) {
 			n := int64(0)
 			if k := content.Short(v.Blob); !counted[k] {
 				counted[k] = true

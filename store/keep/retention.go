@@ -143,7 +143,7 @@ func (k *Keeper) Collect(ctx context.Context) (Report, error) {
 	if k.opt.Allowed != nil {
 		limit = k.opt.Allowed(used)
 	}
-	if used > limit && !k.shrunken.still(now, k.s.Seq()) {
+	if used > limit && !k.shrunken.shouldWait(now, k.s.Seq()) {
 		need = max(need, used-limit*9/10)
 	}
 	due := now.Sub(k.tidied) > tidyEvery || now.Before(k.tidied)
@@ -209,7 +209,7 @@ const (
 	shrinkAnew  = 6 * time.Hour
 )
 
-func (t shrunken) still(now time.Time, seq uint64) bool {
+func (t shrunken) shouldWait(now time.Time, seq uint64) bool {
 	pause := shrinkAgain
 	if seq == t.seq {
 		pause = shrinkAnew

@@ -111,7 +111,7 @@ func (r *recorder) judgeOne(path string, o *observation, where place, c Classifi
 			name = r.rel(path)
 		}
 		switch class := r.class(c, path, where, now.Kind == dir); {
-		case where != inside && o.own && now.Kind == dir && r.places.towardsFree(path, func([]string) bool { return true }):
+		case where != inside && o.own && now.Kind == dir && r.places.leadsToCache(path, func([]string) bool { return true }):
 			return s, false
 		case where != inside:
 			r.refuseLocked("wrote " + name + ", outside of the project")

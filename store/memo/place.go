@@ -17,10 +17,10 @@ const (
 
 // Places classifies paths.
 type Places struct {
-	Root string // the project's root as the command sees it, with symlinks resolved
-	home string
-	free []cache
-	know []string
+	Root        string // the project's root as the command sees it, with symlinks resolved
+	home        string
+	caches      []cache
+	trustedDirs []string
 }
 
 // cache is a directory whose content only a few programs use.
@@ -41,19 +41,19 @@ func NewPlaces(root, home string, getenv func(string) string) *Places {
 	for name, by := range map[string][]string{"GOCACHE": goTools, "GOLANGCI_LINT_CACHE": goTools, "STATICCHECK_CACHE": goTools, "npm_config_cache": nodes,
 		"PIP_CACHE_DIR": pythons, "RUFF_CACHE_DIR": pythons, "MYPY_CACHE_DIR": pythons, "CCACHE_DIR": {"ccache"}, "SCCACHE_DIR": {"sccache"}} {
 		if d := getenv(name); filepath.IsAbs(d) && d != "/" {
-			p.free = append(p.free, cache{filepath.Clean(d), by})
+			p.caches = append(p.caches, cache{filepath.Clean(d), by})
 		}
 	}
-	p.know = []string{"/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin", "/etc", "/opt", "/nix", "/snap", "/gnu", "/var/lib", "/run/current-system", "/Library", "/System"}
+	p.trustedDirs = []string{"/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin", "/etc", "/opt", "/nix", "/snap", "/gnu", "/var/lib", "/run/current-system", "/Library", "/System"}
 	for _, d := range []string{getenv("GOROOT"), getenv("GOMODCACHE"), getenv("GOPATH"), getenv("CARGO_HOME"), getenv("RUSTUP_HOME"), getenv("NVM_DIR"), getenv("PYENV_ROOT"), getenv("JAVA_HOME"), getenv("VIRTUAL_ENV")} {
 		if filepath.IsAbs(d) && d != "/" {
-			p.know = append(p.know, filepath.Clean(d))
+			p.trustedDirs = append(p.trustedDirs, filepath.Clean(d))
 		}
 	}
 	if filepath.IsAbs(home) && home != "/" {
-		p.free = append(p.free, cache{home + "/.cache/go-build", goTools}, cache{home + "/.config/go/telemetry", goTools}, cache{home + "/Library/Caches/go-build", goTools},
+		p.caches = append(p.caches, cache{home + "/.cache/go-build", goTools}, cache{home + "/.config/go/telemetry", goTools}, cache{home + "/Library/Caches/go-build", goTools},
 			cache{home + "/.npm", nodes}, cache{home + "/.cache/pip", pythons})
-		p.know = append(p.know, home+"/go", home+"/sdk", home+"/.local/lib", home+"/.local/bin", home+"/.local/share")
+		p.trustedDirs = append(p.trustedDirs, home+"/go", home+"/sdk", home+"/.local/lib", home+"/.local/bin", home+"/.local/share")
 	}
 	return p
 }
@@ -62,15 +62,15 @@ func under(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, dir) && (dir == "/" || path[len(dir)] == '/')
 }
 
-// freeNames lists caches within a project by the name of their directory or file.
-var freeNames = map[string][]string{"__pycache__": pythons, ".mypy_cache": pythons, ".ruff_cache": pythons, ".pytest_cache": pythons, ".eslintcache": nodes}
+// cacheNames lists caches within a project by the name of their directory or file.
+var cacheNames = map[string][]string{"__pycache__": pythons, ".mypy_cache": pythons, ".ruff_cache": pythons, ".pytest_cache": pythons, ".eslintcache": nodes}
 
 // cacheOf returns the owners of the cache that contains a path.
 func (p *Places) cacheOf(path string) (by []string, ok bool) {
 	if under(path, p.Root) {
 		rel := path[len(p.Root):]
 		for part := range strings.SplitSeq(rel, "/") {
-			if by, ok := freeNames[part]; ok {
+			if by, ok := cacheNames[part]; ok {
 				return by, true
 			}
 			if strings.HasSuffix(part, ".tsbuildinfo") {
@@ -81,7 +81,7 @@ func (p *Places) cacheOf(path string) (by []string, ok bool) {
 			return nodes, true
 		}
 	}
-	for _, c := range p.free {
+	for _, c := range p.caches {
 		if under(path, c.dir) && (under(c.dir, p.Root) || !under(path, p.Root)) {
 			return c.by, true
 		}
@@ -100,12 +100,12 @@ func (p *Places) classify(path string) place {
 	case under(path, "/proc") || under(path, "/sys") || under(path, "/dev"):
 		return machine
 	}
-	for _, d := range p.know {
+	for _, d := range p.trustedDirs {
 		if under(path, d) {
 			return known
 		}
 	}
-	for _, c := range p.free {
+	for _, c := range p.caches {
 		if under(path, c.dir) {
 			return known
 		}
@@ -117,10 +117,10 @@ func (p *Places) classify(path string) place {
 	return outside
 }
 
-// towardsFree reports whether a path is an ancestor of a program's cache. The program creates such
+// leadsToCache reports whether a path is an ancestor of a program's cache. The program creates such
 // directories together with the cache.
-func (p *Places) towardsFree(path string, owns func([]string) bool) bool {
-	for _, c := range p.free {
+func (p *Places) leadsToCache(path string, owns func([]string) bool) bool {
+	for _, c := range p.caches {
 		if under(c.dir, path) && path != p.home && !under(p.home, path) && !p.above(path) && owns(c.by) {
 			return true
 		}

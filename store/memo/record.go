@@ -141,13 +141,13 @@ func (r *Record) StillValid(root string, now time.Time) (ok bool, why string, fr
 	if root != r.Root {
 		return false, "the project was at " + r.Root, nil
 	}
-	closer, why := r.compare(root)
-	if why != "" || len(closer) == 0 {
+	reread, why := r.compare(root)
+	if why != "" || len(reread) == 0 {
 		return why == "", why, nil
 	}
 	f := *r
 	f.Seen = slices.Clone(r.Seen)
-	for _, i := range closer {
+	for _, i := range reread {
 		s := &f.Seen[i]
 		path := s.pathIn(root)
 		// Compare the content again after the new stat, because the file may have changed between
@@ -176,7 +176,7 @@ func (s *Seen) pathIn(root string) string {
 
 // compare checks every path, in parallel, because there may be thousands. It returns the indexes of
 // the paths that had to be read, and the first difference.
-func (r *Record) compare(root string) (closer []int, why string) {
+func (r *Record) compare(root string) (reread []int, why string) {
 	const part = 512
 	n := (len(r.Seen) + part - 1) / part
 	found, whys := make([][]int, n), make([]string, n)
@@ -187,12 +187,12 @@ func (r *Record) compare(root string) (closer []int, why string) {
 			for k := int(next.Add(1)) - 1; k < n; k = int(next.Add(1)) - 1 {
 				for i := k * part; i < min((k+1)*part, len(r.Seen)) && whys[k] == ""; i++ {
 					s := &r.Seen[i]
-					ok, close, because := s.holds(s.pathIn(root))
+					ok, hadToRead, because := s.holds(s.pathIn(root))
 					switch {
 					case !ok:
 						whys[k] = cmp.Or(s.Path, ".") + " " + because
 						next.Store(int64(n))
-					case close && !s.Times:
+					case hadToRead && !s.Times:
 						found[k] = append(found[k], i)
 					}
 				}
@@ -204,9 +204,9 @@ func (r *Record) compare(root string) (closer []int, why string) {
 		if whys[k] != "" {
 			return nil, whys[k]
 		}
-		closer = append(closer, found[k]...)
+		reread = append(reread, found[k]...)
 	}
-	return closer, ""
+	return reread, ""
 }
 
 // mostSeen limits the paths that a command may access. With more, the result is not stored.

@@ -183,9 +183,9 @@ func (s *Seen) shown() string {
 	return ", which " + s.By + " may show (--ignore-times)"
 }
 
-// holds reports whether the path is as recorded. closer reports whether the path had to be read.
+// holds reports whether the path is as recorded. hadToRead reports whether the path had to be read.
 // why describes the difference.
-func (s *Seen) holds(path string) (ok, closer bool, why string) {
+func (s *Seen) holds(path string) (ok, hadToRead bool, why string) {
 	if s.Stat.Kind == kernel {
 		return kernelSays(path) == s.Hash, false, "has another value"
 	}

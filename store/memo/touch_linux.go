@@ -162,7 +162,7 @@ func (r *recorder) note(n *notifier.Notice, path string, m manner) stat {
 	if by, ok := r.places.cacheOf(path); ok && runs.owns(by) {
 		return look(path)
 	}
-	if m <= asStat && r.places.towardsFree(path, runs.owns) { // the program creates it together with the cache
+	if m <= asStat && r.places.leadsToCache(path, runs.owns) { // the program creates it together with the cache
 		if now := look(path); now.Kind == dir || now.Kind == absent {
 			return now
 		}

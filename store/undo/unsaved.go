@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"cachebro/store"
+	"cachebro/store/leaf/event"
 )
 
 // notSaved reports whether a version removed or changed something without saving its content. Only
@@ -36,7 +37,7 @@ func (m *maker) nameUnplaced(h *past, v store.Version) {
 // beforeRename returns the state of a path before it was renamed, if the rename is its first
 // version. Ignored files have no earlier version.
 func beforeRename(first store.Version) state {
-	if first.Op != store.OpMoved || first.Class != 1 {
+	if first.Op != store.OpMoved || first.Class != event.Ignored {
 		return state{}
 	}
 	first.Op, first.NoContent = store.OpBaseline, store.NoContentRenamed

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"cachebro/store"
+	"cachebro/store/leaf/event"
 	"cachebro/store/leaf/glob"
 )
 
@@ -51,7 +52,7 @@ func root(spec string) store.Path {
 
 // documentable reports whether a version is an existing file that may be documented.
 func documentable(v store.Version) bool {
-	return !v.Deleted() && v.Class == 0 && v.Stat.Mode&syscall.S_IFMT != syscall.S_IFDIR
+	return !v.Deleted() && v.Class == event.Tracked && v.Stat.Mode&syscall.S_IFMT != syscall.S_IFDIR
 }
 
 // ident returns a hash that distinguishes contents, even those that are not in the store.

@@ -12,6 +12,7 @@ import (
 	"cachebro/cmd/cachebro/daemon/versions"
 	"cachebro/store"
 	"cachebro/store/diff"
+	"cachebro/store/leaf/event"
 	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 )
@@ -372,7 +373,7 @@ func (l lineCounter) list(a *wire.Action, all []*file, q wire.ActionsQuery) erro
 		}
 	}
 	for _, f := range kept {
-		x := wire.ActionFile{Path: []byte(f.path), From: []byte(f.origin), Change: f.change(), Dir: f.dir(), Ignored: f.now.Class == 1,
+		x := wire.ActionFile{Path: []byte(f.path), From: []byte(f.origin), Change: f.change(), Dir: f.dir(), Ignored: f.now.Class == event.Ignored,
 			Size: f.now.Stat.Size, Before: f.before.Seq, Seq: f.now.Seq, Time: f.now.When(), Missing: strings.ToValidUTF8(f.now.NoContent, "�"), Lost: l.lost[f.now.Seq]}
 		if f.mode {
 			x.Missing = ""

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"cachebro/store"
+	"cachebro/store/leaf/event"
 )
 
 // digest represents a set of files. It is the sum, modulo 2^256, of one hash per file, so the
@@ -148,7 +149,7 @@ func (t *digests) set(v store.Version) {
 func hashOf(v store.Version) (digest, bool) {
 	kind := v.Stat.Mode & syscall.S_IFMT
 	isFile := kind == syscall.S_IFREG || kind == 0 && v.Op != store.OpMkdir && v.Op != store.OpSymlink
-	if v.Deleted() || v.Class != 0 || !isFile {
+	if v.Deleted() || v.Class != event.Tracked || !isFile {
 		return digest{}, false
 	}
 	h := sha256.New()

@@ -10,6 +10,7 @@ import (
 	"cachebro/store"
 	"cachebro/store/knowledge/manifest"
 	"cachebro/store/leaf/cache"
+	"cachebro/store/leaf/event"
 )
 
 // Source is what the graph is made from (store.Store).
@@ -101,7 +102,7 @@ func New(o Options) *Graph {
 func (g *Graph) isNode(v store.Version) bool {
 	kind := v.Stat.Mode & syscall.S_IFMT
 	isFile := kind == syscall.S_IFREG || kind == 0 && v.Op != store.OpMkdir && v.Op != store.OpSymlink
-	if v.Deleted() || v.Class != 0 || !isFile {
+	if v.Deleted() || v.Class != event.Tracked || !isFile {
 		return false
 	}
 	return !g.o.Secret(v.Path)

@@ -9,6 +9,7 @@ import (
 
 	"cachebro/cmd/cachebro/daemon/versions"
 	"cachebro/store"
+	"cachebro/store/leaf/event"
 	"cachebro/store/onwire"
 	"cachebro/store/wire"
 )
@@ -177,7 +178,7 @@ func (h *History) diffMoments(ctx context.Context, p store.Path, q wire.DiffQuer
 			if v.Seq > end {
 				break
 			}
-			if _, ok := onwire.Below(string(v.Path), string(p)); (ok || p == "") && !changed[v.Path] && v.Class == 0 {
+			if _, ok := onwire.Below(string(v.Path), string(p)); (ok || p == "") && !changed[v.Path] && v.Class == event.Tracked {
 				changed[v.Path] = true
 				order = append(order, v.Path)
 			}

@@ -17,6 +17,7 @@ import (
 	"cachebro/store"
 	"cachebro/store/diff"
 	"cachebro/store/leaf/cache"
+	"cachebro/store/leaf/event"
 	"cachebro/store/leaf/spool"
 	"cachebro/store/leaf/text"
 	"cachebro/store/onwire"
@@ -126,7 +127,7 @@ func (s *Service) Examine(vs []store.Version) {
 	for i := range vs {
 		v := &vs[i]
 		along := dirs.Along(v) // if true, v was renamed with its directory and replaced nothing
-		if v.Actor.Session != "" && v.Class == 0 && !along {
+		if v.Actor.Session != "" && v.Class == event.Tracked && !along {
 			s.wrote(v)
 		}
 	}

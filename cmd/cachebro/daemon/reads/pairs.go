@@ -7,6 +7,7 @@ import (
 
 	"cachebro/cmd/cachebro/daemon/bundle"
 	"cachebro/store"
+	"cachebro/store/leaf/event"
 	"cachebro/store/leaf/spool"
 )
 
@@ -38,7 +39,7 @@ func (ws *WorkingSets) NoteWrites(vs []store.Version) {
 	var dirs store.DirMoves
 	for _, v := range vs {
 		along := dirs.Along(&v)
-		if v.Class != 0 || v.Op == store.OpBaseline || v.Op == store.OpOutside || v.Op == store.OpSeen {
+		if v.Class != event.Tracked || v.Op == store.OpBaseline || v.Op == store.OpOutside || v.Op == store.OpSeen {
 			continue
 		}
 		switch v.Op {

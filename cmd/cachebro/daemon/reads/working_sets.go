@@ -12,6 +12,7 @@ import (
 	"cachebro/cmd/cachebro/daemon/source"
 	"cachebro/cmd/cachebro/daemon/versions"
 	"cachebro/store"
+	"cachebro/store/leaf/event"
 	"cachebro/store/leaf/spool"
 	"cachebro/store/onwire"
 	"cachebro/store/wire"
@@ -159,7 +160,7 @@ func (ws *WorkingSets) everybodysFiles(ctx context.Context, since time.Time) ([]
 			}
 			madeOrRemovedDir := v.Op == store.OpMkdir || v.Op == store.OpRmdir
 			leftName := v.Op == store.OpMoved || renamedAway[v.Path]
-			if v.Class != 0 || madeOrRemovedDir || leftName {
+			if v.Class != event.Tracked || madeOrRemovedDir || leftName {
 				continue
 			}
 			f := byPath[v.Path]

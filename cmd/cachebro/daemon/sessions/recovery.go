@@ -7,6 +7,7 @@ import (
 
 	"cachebro/cmd/cachebro/daemon/versions"
 	"cachebro/store"
+	"cachebro/store/leaf/event"
 	"cachebro/store/onwire"
 	"cachebro/store/wire"
 )
@@ -65,7 +66,7 @@ func (ss *Sessions) modifiedIn(session store.SessionID, prompt string) (int, err
 	}
 	last, first := map[store.Path]store.Version{}, map[store.Path]uint64{}
 	for _, v := range vs {
-		if v.Class != 0 || v.Op == store.OpMkdir || v.Op == store.OpRmdir {
+		if v.Class != event.Tracked || v.Op == store.OpMkdir || v.Op == store.OpRmdir {
 			continue
 		}
 		if _, ok := last[v.Path]; !ok {
