@@ -10,12 +10,12 @@ import (
 // maxAgreeing is the largest number of contents that are compared for one answer.
 const maxAgreeing = 8
 
-// agreed covers the requested lines with pieces of several contents. A reader that edits a file
-// between its reads was shown parts of different contents. agreed considers every content that the
-// reader learned of since the oldest of these pieces. If all these contents have exactly the
-// requested lines of the current content, under the same numbers, the reader holds the lines,
-// whichever content it believes to be current.
-func (c *chooser) agreed() (proof, bool, error) {
+// sameInAllContents covers the requested lines with pieces of several contents. A reader that edits
+// a file between its reads was shown parts of different contents. sameInAllContents considers every
+// content that the reader learned of since the oldest of these pieces. If all these contents have
+// exactly the requested lines of the current content, under the same numbers, the reader holds the
+// lines, whichever content it believes to be current.
+func (c *chooser) sameInAllContents() (proof, bool, error) {
 	if c.whole || c.last < c.first {
 		return proof{}, false, nil
 	}

@@ -33,7 +33,7 @@ func (s *Tracker) viewOf(h store.Hash, r store.Rendering, content func() ([]byte
 	if err != nil {
 		return nil, err
 	}
-	v := look(b, r)
+	v := render(b, r)
 	return &v, nil
 }
 

@@ -217,12 +217,13 @@ func (c *chooser) unchanged() (decision, bool, error) {
 		d.Label = c.q.Stub(c.s.localTime(h.at))
 		d.Tokens = tokens.EstimateString(d.Label)
 	}
-	return c.repeats(d, h, elsewhere, full)
+	return c.finishUnchanged(d, h, elsewhere, full)
 }
 
-// repeats completes d, an answer that the reader already holds the requested lines, as h proves. It
-// returns false if the answer is not shorter than the text. full is the text's number of tokens.
-func (c *chooser) repeats(d decision, h proof, elsewhere bool, full int) (decision, bool, error) {
+// finishUnchanged completes d, an answer that the reader already holds the requested lines, as h
+// proves. It returns false if the answer is not shorter than the text. full is the text's number of
+// tokens.
+func (c *chooser) finishUnchanged(d decision, h proof, elsewhere bool, full int) (decision, bool, error) {
 	if d.Tokens >= full {
 		return decision{}, false, nil
 	}
@@ -231,7 +232,7 @@ func (c *chooser) repeats(d decision, h proof, elsewhere bool, full int) (decisi
 	if elsewhere {
 		d.effect = c.derived(h, c.first, c.last, false)
 	}
-	d.effect.confirm, d.effect.first, d.effect.last = h.hash, c.first, c.last
+	d.effect.confirmed, d.effect.first, d.effect.last = h.hash, c.first, c.last
 	return d, true, nil
 }
 
@@ -266,5 +267,5 @@ func (c *chooser) sameElsewhere() (proof, bool, error) {
 			return h, true, nil
 		}
 	}
-	return c.agreed()
+	return c.sameInAllContents()
 }

@@ -12,7 +12,7 @@ type effect struct {
 	fresh       bool       // the delivery contains the text of the lines
 	base        store.Hash // the content that the lines are derived from, if not fresh
 	forget      bool       // the reader received something that cannot be interpreted
-	confirm     store.Hash // the delivery said that lines first to last of this content are unchanged
+	confirmed   store.Hash // the delivery said that lines first to last of this content are unchanged
 	first, last int
 	page        *page
 }
@@ -37,10 +37,10 @@ func (e effect) without(lines int) effect {
 // decision is an answer together with its effect.
 type decision struct {
 	Answer
-	span   span
-	effect effect
-	own    effect // for a Rewrite: the effect of delivering the client's own text instead
-	full   bool   // the answer contains the text itself
+	span             span
+	effect           effect
+	clientTextEffect effect // for a Rewrite: the effect of delivering the client's own text instead
+	full             bool   // the answer contains the text itself
 }
 
 // Decide determines the answer to a read of the file's current content. It records the answer as
@@ -60,7 +60,7 @@ func (s *Tracker) Decide(ctx context.Context, q Request) (Answer, error) {
 		if err := ctx.Err(); err != nil {
 			return Answer{}, err
 		}
-		snap := r.look(q, key, s.now(), s.o)
+		snap := r.takeSnapshot(q, key, s.now(), s.o)
 		c := chooser{s: s, q: q, snap: snap, force: q.Force || attempt == 3}
 		d, err := c.choose()
 		if err != nil {

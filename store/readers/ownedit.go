@@ -47,8 +47,8 @@ func (s *Tracker) OwnEdit(ctx context.Context, e Edit) error {
 		return err
 	}
 	q := Request{Reader: e.Reader, Path: e.Path, Hash: e.After, ToolUse: e.ToolUse, Tool: e.Tool, Pending: e.Pending}
-	snap := r.look(q, e.Path, s.now(), s.o)
-	v := look(after, store.RenderRaw)
+	snap := r.takeSnapshot(q, e.Path, s.now(), s.o)
+	v := render(after, store.RenderRaw)
 	c := chooser{s: s, q: q, meta: v.meta}
 	var eff effect
 	if e.Whole {
@@ -94,7 +94,7 @@ func (s *Tracker) edited(e Edit, c *chooser, snap snapshot, after []byte, v view
 	if !bytes.Equal(replaced(before, spots, len(e.Old), e.New), after) {
 		return effect{forget: true}
 	}
-	h, held := heldLines(snap, e.Before, e.After, look(before, store.RenderRaw))
+	h, held := heldLines(snap, e.Before, e.After, render(before, store.RenderRaw))
 	if h.hash != e.Before {
 		return effect{forget: true}
 	}

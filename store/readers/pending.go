@@ -11,16 +11,16 @@ import (
 
 // entry is a decided delivery that is not confirmed yet.
 type entry struct {
-	path   store.Path // key of the file's record
-	shown  store.Path // the path as shown in texts
-	hash   store.Hash
-	n      uint64 // reader.n at the time of the decision
-	span   span
-	tool   string
-	answer Answer
-	own    bool // the delivery replaces or confirms the result of a client's own tool
-	part   int  // Rewrite.Part
-	forms  []form
+	path               store.Path // key of the file's record
+	shown              store.Path // the path as shown in texts
+	hash               store.Hash
+	n                  uint64 // reader.n at the time of the decision
+	span               span
+	tool               string
+	answer             Answer
+	replacesClientText bool // the delivery replaces or confirms the result of a client's own tool
+	part               int  // Rewrite.Part
+	forms              []form
 }
 
 // form is a text that the model may have received, with its effect.
@@ -37,8 +37,8 @@ func newEntry(q Request, key store.Path, d decision, n uint64) *entry {
 	if q.Rewrite != nil {
 		e.part = q.Rewrite.Part
 	}
-	e.own = q.Rewrite != nil
-	if !e.own {
+	e.replacesClientText = q.Rewrite != nil
+	if !e.replacesClientText {
 		e.forms = []form{{text: d.Sent(), start: d.Start, effect: d.effect, answer: d.Answer}}
 		return e
 	}
@@ -59,7 +59,7 @@ func newEntry(q Request, key store.Path, d decision, n uint64) *entry {
 	if d.Kind != Keep {
 		// Another hook's result may have been used instead. Then the model has the client's own
 		// text.
-		own.effect = d.own
+		own.effect = d.clientTextEffect
 		own.answer = Answer{Kind: Keep, FullTokens: d.FullTokens, Tokens: d.FullTokens}
 	}
 	e.forms = append(e.forms, own)
@@ -160,7 +160,7 @@ func (s *Tracker) Commit(id store.Reader, calls []Call) (own []string) {
 			case ok:
 				r.noteLocked(e.path, r.stillLocked(e, f.effect), now, s.o)
 				s.accounts.answer(id, e.tool, f.answer)
-				if e.own && f.answer.Kind != e.answer.Kind {
+				if e.replacesClientText && f.answer.Kind != e.answer.Kind {
 					own = append(own, c.ToolUse)
 				}
 			case e.informs():

@@ -128,9 +128,9 @@ type snapshot struct {
 	doubt  bool // a pending delivery may have changed what the reader knows of the file
 }
 
-// look takes a snapshot for a path. If the file was renamed, it first moves the record to the new
-// name, unless the new name already has a record.
-func (r *reader) look(q Request, key store.Path, now int64, o Options) snapshot {
+// takeSnapshot takes a snapshot for a path. If the file was renamed, it first moves the record to
+// the new name, unless the new name already has a record.
+func (r *reader) takeSnapshot(q Request, key store.Path, now int64, o Options) snapshot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f := r.fileLocked(key, o.MaxFiles)
@@ -191,10 +191,10 @@ func (r *reader) noteLocked(key store.Path, e effect, now int64, o Options) {
 		}
 		f.gen++
 	}
-	if e.confirm != (store.Hash{}) {
+	if e.confirmed != (store.Hash{}) {
 		f.pieces = slices.Clone(f.pieces)
 		for i := range f.pieces {
-			if p := &f.pieces[i]; p.Hash == e.confirm && p.First <= e.last && p.Last >= e.first {
+			if p := &f.pieces[i]; p.Hash == e.confirmed && p.First <= e.last && p.Last >= e.first {
 				p.Used = now
 			}
 		}

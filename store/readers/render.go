@@ -35,8 +35,8 @@ type meta struct {
 	newline   bool // the text ends in a newline
 }
 
-// look renders a content.
-func look(content []byte, r store.Rendering) view {
+// render returns the view of a content.
+func render(content []byte, r store.Rendering) view {
 	shown := content
 	v := view{meta: meta{rendering: r}}
 	if r == store.RenderClaudeRead {

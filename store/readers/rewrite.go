@@ -43,12 +43,12 @@ func (c *chooser) rewrite() (decision, error) {
 		own = c.fresh(first, last)
 	}
 	if c.trusted() && !c.askedTwice() {
-		d, ok, err := c.repeated()
+		d, ok, err := c.unchangedRewrite()
 		if !ok && err == nil {
 			d, ok, err = c.changedSpan(*v)
 		}
 		if ok || err != nil {
-			d.own = own
+			d.clientTextEffect = own
 			return d, err
 		}
 	}
@@ -77,8 +77,8 @@ func (c *chooser) notUnderstood(w Rewrite) decision {
 	return d
 }
 
-// repeated decides like the method unchanged, but words the answer for a client's own read.
-func (c *chooser) repeated() (decision, bool, error) {
+// unchangedRewrite decides like the method unchanged, but words the answer for a client's own read.
+func (c *chooser) unchangedRewrite() (decision, bool, error) {
 	h, elsewhere, ok, err := c.heldAnywhere()
 	if !ok || err != nil || c.last < c.first {
 		return decision{}, false, err
@@ -93,7 +93,7 @@ func (c *chooser) repeated() (decision, bool, error) {
 	d.Text = c.s.notRepeated(st, h.from)
 	d.Start, d.NumLines = 0, 1
 	d.Tokens = tokens.EstimateString(d.Text)
-	return c.repeats(d, h, elsewhere, full)
+	return c.finishUnchanged(d, h, elsewhere, full)
 }
 
 // changedSpan sends changed lines with their line numbers, from 3 before the first change to 3
@@ -169,11 +169,11 @@ func (c *chooser) clientUnchanged() (decision, error) {
 		if h, ok := c.held(c.q.Hash, c.first, c.last); ok {
 			d := c.keep()
 			d.BaseTime = c.s.localTime(h.at)
-			d.effect = effect{confirm: h.hash, first: c.first, last: c.last}
+			d.effect = effect{confirmed: h.hash, first: c.first, last: c.last}
 			return d, nil
 		}
-		// Unlike in rewrite, repeated is not tried. It can say that a range is unchanged, but the
-		// client's answer was about the whole file.
+		// Unlike in rewrite, unchangedRewrite is not tried. It can say that a range is unchanged,
+		// but the client's answer was about the whole file.
 		if d, ok, err := c.changedSpan(*v); ok || err != nil {
 			return d, err
 		}

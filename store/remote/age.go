@@ -113,8 +113,8 @@ type hidden struct {
 	Recipients []string `json:"recipients"`
 }
 
-// hide encrypts the hidden part of a machine.
-func (m *Machine) hide(to []string) error {
+// sealNames encrypts the hidden part of a machine.
+func (m *Machine) sealNames(to []string) error {
 	m.Sealed, m.recipients = "", strings.Join(to, " ")
 	if len(to) == 0 {
 		return nil
@@ -127,8 +127,8 @@ func (m *Machine) hide(to []string) error {
 	return err
 }
 
-// public returns the machine as the bucket shows it.
-func (m Machine) public() Machine {
+// redacted returns the machine as the bucket shows it.
+func (m Machine) redacted() Machine {
 	m.recipients = ""
 	if m.Sealed != "" {
 		m.Name, m.Root = "", ""

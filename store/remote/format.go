@@ -160,14 +160,14 @@ func (b *Bucket) Authors(ctx context.Context, h Head) ([]Writer, error) {
 // machine begins with this segment.
 func (h Head) formerly(n uint64) []Former {
 	i := slices.IndexFunc(h.Former, func(f Former) bool { return f.N == n-1 })
-	return public(h.Former[:i+1])
+	return redactedFormer(h.Former[:i+1])
 }
 
-// public returns former machines as the bucket shows them.
-func public(all []Former) []Former {
+// redactedFormer returns former machines as the bucket shows them.
+func redactedFormer(all []Former) []Former {
 	all = slices.Clone(all)
 	for i := range all {
-		all[i].Machine = all[i].Machine.public()
+		all[i].Machine = all[i].Machine.redacted()
 	}
 	return all
 }
@@ -274,7 +274,7 @@ func (s Segment) valid() bool {
 
 // body returns the head as stored in a bucket.
 func (h Head) body() []byte {
-	h.Machine, h.Former = h.Machine.public(), public(h.Former)
+	h.Machine, h.Former = h.Machine.redacted(), redactedFormer(h.Former)
 	return seal("head", h.Machine.Sealed != "", h)
 }
 

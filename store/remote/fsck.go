@@ -47,7 +47,7 @@ func (b *Bucket) Fsck(ctx context.Context, whole bool) (r Checked, err error) {
 	if err != nil {
 		return r, err
 	}
-	for _, id := range all.lack(ids) {
+	for _, id := range all.unlisted(ids) {
 		r.Problems = append(r.Problems, fmt.Sprintf("%s: %v", id, ErrUnlisted))
 	}
 	for _, m := range all.Machines {

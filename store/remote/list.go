@@ -92,8 +92,8 @@ func objectOf(key string) (o object, ok bool) {
 // ErrUnlisted means that a machine has a head but is not in the list of machines.
 var ErrUnlisted = errors.New("is not in the list of machines, so readers do not see it (run cachebro remote add on that machine)")
 
-// lack returns the IDs that are not in the list.
-func (all machines) lack(ids []string) (out []string) {
+// unlisted returns the IDs that are not in the list.
+func (all machines) unlisted(ids []string) (out []string) {
 	listed := map[string]bool{}
 	for _, m := range all.Machines {
 		listed[m.ID] = true
@@ -119,7 +119,7 @@ func (b *Bucket) AllMachines(ctx context.Context) (all []Machine, unlisted []str
 		return nil, nil, refused, err
 	}
 	list, _, err := b.machines(ctx) // read after the heads, because a machine is in the list before it has a head
-	return list.Machines, list.lack(ids), refused, err
+	return list.Machines, list.unlisted(ids), refused, err
 }
 
 // Usage is the space that a project takes in the bucket.

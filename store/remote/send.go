@@ -188,7 +188,7 @@ func (r *Sender) Add(ctx context.Context, p Place, name string, to []string) err
 	} else if len(to) == 0 && resumed {
 		st.Recipients = from.Recipients
 	}
-	if err := st.Head.Machine.hide(st.Recipients); err != nil {
+	if err := st.Head.Machine.sealNames(st.Recipients); err != nil {
 		return err
 	}
 	tag := stamp{}
@@ -339,7 +339,7 @@ var errBare = errors.New("the histories there are encrypted: name a recipient fo
 
 // enter adds a machine to the bucket's list of machines.
 func enter(ctx context.Context, b *Bucket, m Machine) error {
-	m = m.public()
+	m = m.redacted()
 	for range 20 {
 		all, etag, err := b.machines(ctx)
 		if err != nil {
@@ -354,7 +354,7 @@ func enter(ctx context.Context, b *Bucket, m Machine) error {
 				return errBare
 			}
 			hidden = hidden || o.Sealed != ""
-			all.Machines[i] = o.public()
+			all.Machines[i] = o.redacted()
 		}
 		i := slices.IndexFunc(all.Machines, func(o Machine) bool { return o.ID == m.ID })
 		switch {
@@ -388,7 +388,7 @@ func (r *Sender) Send(ctx context.Context) (more bool, err error) {
 			return false, err
 		}
 	}
-	err = r.look(ctx)
+	err = r.checkHead(ctx)
 	if errors.Is(err, errCopied) { // from here on, the two histories have different versions
 		return true, r.continueUnderNewID(ctx)
 	}
@@ -540,7 +540,7 @@ func (r *Sender) segment(ctx context.Context, part *portable.Part) error {
 	// If the answer to an earlier attempt was lost, this sender itself changed the head. Otherwise
 	// another sender did, or the head is gone.
 	if errors.Is(err, errChanged) || errors.Is(err, ErrMissing) {
-		if e := r.look(ctx); e != nil || r.st.Head.N == h.N {
+		if e := r.checkHead(ctx); e != nil || r.st.Head.N == h.N {
 			return e
 		}
 		if r.st.Head.Gen != was.Gen {
@@ -550,7 +550,7 @@ func (r *Sender) segment(ctx context.Context, part *portable.Part) error {
 	if err != nil {
 		return err
 	}
-	return r.take(etag, part.Sent)
+	return r.adoptHead(etag, part.Sent)
 }
 
 // put writes an object that is named by its hash. If the answer to an earlier PUT was lost, it
@@ -566,8 +566,8 @@ func (r *Sender) put(ctx context.Context, key string, body []byte) error {
 	return err
 }
 
-// take makes the head that was being written the sender's current head.
-func (r *Sender) take(etag string, sent []store.Hash) error {
+// adoptHead makes the head that was being written the sender's current head.
+func (r *Sender) adoptHead(etag string, sent []store.Hash) error {
 	r.st.Head, r.st.Position, r.st.Next = r.st.Next.Head, r.st.Next.Position, nil
 	r.etag, r.known = etag, etag != ""
 	r.packed = packed{}
@@ -581,9 +581,9 @@ func (r *Sender) take(etag string, sent []store.Hash) error {
 	return r.save()
 }
 
-// look checks that the bucket's head is the one that this sender wrote last. It skips the check if
-// that is known.
-func (r *Sender) look(ctx context.Context) error {
+// checkHead checks that the bucket's head is the one that this sender wrote last. It skips the
+// check if that is known.
+func (r *Sender) checkHead(ctx context.Context) error {
 	if r.known {
 		return nil
 	}
@@ -603,7 +603,7 @@ func (r *Sender) look(ctx context.Context) error {
 		r.st.Next, r.etag, r.known = nil, st.etag, true
 		return r.adoptPruned(h)
 	case ours && r.st.Next != nil && h.N == r.st.Next.Head.N && h.Log == r.st.Next.Head.Log:
-		return errors.Join(r.take(st.etag, nil), r.adoptPruned(h))
+		return errors.Join(r.adoptHead(st.etag, nil), r.adoptPruned(h))
 	case h.N < r.st.Head.N:
 		return fmt.Errorf("%w: %d segments were sent, but its head lists %d", ErrLost, r.st.Head.N, h.N)
 	case !ours && h.Claim == nil:

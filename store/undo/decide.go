@@ -414,25 +414,25 @@ func (h *past) more(c *cell, i int, sel func(*fact) bool) bool {
 	return false
 }
 
-// run decides about one run of facts. oldest is the index of the oldest one. The parameter "left"
-// is their result, and "was" is the value before them. below is the index of the fact that set the
-// value "was"; -1 is the base. Plans may have set that value again between below and oldest. If the
+// run decides about one run of facts. oldest is the index of the oldest one. result is the value that
+// they lead to, and before is the value before them. beforeIndex is the index of the fact that set
+// before; -1 is the base. Plans may have set that value again between beforeIndex and oldest. If the
 // cell stays unchanged, run lists the conflict or loss and returns nil.
-func (m *maker) run(h *past, c *cell, left, was value, over *fact, below, oldest int, g *aim, newest bool, sel func(*fact) bool, q Query) *aim {
-	back, from := c.seq(below+1), c.facts[oldest].seqs[0]
-	if was.unknown {
+func (m *maker) run(h *past, c *cell, result, before value, over *fact, beforeIndex, oldest int, g *aim, newest bool, sel func(*fact) bool, q Query) *aim {
+	back, from := c.seq(beforeIndex+1), c.facts[oldest].seqs[0]
+	if before.unknown {
 		m.loseAt(h, c, unknownBefore(c.facts[0].v), 0)
 		return nil
 	}
 	switch {
-	case c.same(g.want, was) && !c.same(g.want, left): // somebody else has already given the cell this value
+	case c.same(g.want, before) && !c.same(g.want, result): // somebody else has already given the cell this value
 		return &aim{c: c, want: g.want, back: back, from: from}
-	case c.same(g.want, left), q.Force, newest && over == nil: // a plan may have restored the value without its rights
-		return &aim{c: c, want: was, back: back, from: from}
+	case c.same(g.want, result), q.Force, newest && over == nil: // a plan may have restored the value without its rights
+		return &aim{c: c, want: before, back: back, from: from}
 	}
 	why := "changed since"
 	if c.kind == contentCell && q.Merge && over != nil {
-		if st, ok := m.contents.mergeContents(*left.st, *was.st, *g.want.st); ok {
+		if st, ok := m.contents.mergeContents(*result.st, *before.st, *g.want.st); ok {
 			return &aim{c: c, want: value{st: &st}, made: true, took: c.newest(sel)}
 		}
 		why = "changed since, in the same lines"
@@ -442,7 +442,7 @@ func (m *maker) run(h *past, c *cell, left, was value, over *fact, below, oldest
 		switch {
 		case g.want.node == nil:
 			why = "deleted since"
-		case left.node == nil:
+		case result.node == nil:
 			why = "created again since"
 		}
 	}

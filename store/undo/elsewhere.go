@@ -234,9 +234,9 @@ func (p Planner) Then(dirs []store.Path, seq uint64) (out []Elsewhere, err error
 }
 
 // below adds the entries that a directory had at a moment, each with its subtree. It also adds
-// paths that existed only at other times. The parameter "was" tells whether the directory existed
-// at that moment. The function "some" selects the entries; nil selects all.
-func (m *listing) below(dir store.Path, was bool, seq uint64, some func(store.Path) bool, out *[]Elsewhere) error {
+// paths that existed only at other times. existed tells whether the directory existed at that
+// moment. selected reports whether to add an entry; nil adds all.
+func (m *listing) below(dir store.Path, existed bool, seq uint64, selected func(store.Path) bool, out *[]Elsewhere) error {
 	all := map[store.Path]Elsewhere{}
 	err := m.view.Children(dir, func(c store.Path) bool {
 		if !store.OwnFile(c) {
@@ -247,18 +247,18 @@ func (m *listing) below(dir store.Path, was bool, seq uint64, some func(store.Pa
 	if err != nil {
 		return err
 	}
-	var there []Entry
-	if was {
-		there, _, err = m.list(dir, seq)
+	var entries []Entry
+	if existed {
+		entries, _, err = m.list(dir, seq)
 		if err != nil {
 			return err
 		}
 	}
-	for _, e := range there {
+	for _, e := range entries {
 		all[e.Path] = Elsewhere{Path: e.Path, Want: e.side(), Lost: e.Why}
 	}
 	for _, p := range slices.Sorted(maps.Keys(all)) {
-		if some != nil && !some(p) {
+		if selected != nil && !selected(p) {
 			continue
 		}
 		*out = append(*out, all[p])

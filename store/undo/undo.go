@@ -445,11 +445,11 @@ const (
 // lastAction returns the newest selected version that is still in effect. A version that was redone
 // is as new as its redo.
 func (m *maker) lastAction(f store.Filter, globs []string, tried map[uint64]bool) (last store.Version, err error) {
-	var some []store.Version
+	var candidates []store.Version
 	most := fewCandidates
 	look := func() bool {
-		last, err = m.lastOf(some, f, tried)
-		some, most = some[:0], min(4*most, manyCandidates)
+		last, err = m.lastOf(candidates, f, tried)
+		candidates, most = candidates[:0], min(4*most, manyCandidates)
 		return err == nil && last.Seq == 0
 	}
 	redo := map[string]bool{} // plan ID → whether the plan is a redo
@@ -466,10 +466,10 @@ func (m *maker) lastAction(f store.Filter, globs []string, tried map[uint64]bool
 		if tried[v.Seq] || store.OwnFile(v.Path) || len(globs) > 0 && !matches(globs, v.Path) {
 			return true
 		}
-		some = append(some, v)
-		return len(some) < most || look()
+		candidates = append(candidates, v)
+		return len(candidates) < most || look()
 	})
-	if err == nil && each == nil && last.Seq == 0 && len(some) > 0 {
+	if err == nil && each == nil && last.Seq == 0 && len(candidates) > 0 {
 		look()
 	}
 	err = errors.Join(err, each)
@@ -483,14 +483,14 @@ func (m *maker) lastAction(f store.Filter, globs []string, tried map[uint64]bool
 	return last, err
 }
 
-// lastOf returns the newest version in some that is in effect, or Seq 0 if there is none. some is
-// sorted newest first.
-func (m *maker) lastOf(some []store.Version, f store.Filter, tried map[uint64]bool) (last store.Version, err error) {
+// lastOf returns the newest of the candidates that is in effect, or Seq 0 if there is none. The
+// candidates are sorted newest first.
+func (m *maker) lastOf(candidates []store.Version, f store.Filter, tried map[uint64]bool) (last store.Version, err error) {
 	var paths []store.Path
-	for _, v := range some {
+	for _, v := range candidates {
 		paths = append(paths, v.Path)
 	}
-	h, err := m.cellsSince(paths, some[len(some)-1].Seq, nil)
+	h, err := m.cellsSince(paths, candidates[len(candidates)-1].Seq, nil)
 	if err != nil {
 		return last, err
 	}
@@ -510,7 +510,7 @@ func (m *maker) lastOf(some []store.Version, f store.Filter, tried map[uint64]bo
 		}
 	}
 	of := "" // the redo that last belongs to
-	for _, v := range some {
+	for _, v := range candidates {
 		switch {
 		case last.Seq != 0 && v.Plan != of:
 			return last, nil // the newest version that the redo restored

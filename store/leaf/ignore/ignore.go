@@ -77,10 +77,11 @@ func CanBeRebuilt(name string) bool {
 // ignore rule, because nobody stores their own work in them.
 var builtInAnywhere = map[string]bool{"node_modules": true, "__pycache__": true}
 
-// uninvited lists directories that tools create unasked. They are excluded without an ignore rule,
-// because nobody writes a rule for an unexpected directory. pnpm puts its store on the project's
-// file system. The mount is a separate file system, so the store is created in the project.
-var uninvited = map[string]bool{".pnpm-store": true}
+// createdUnasked lists directories that tools create unasked. They are excluded without an ignore
+// rule, because nobody writes a rule for an unexpected directory. pnpm puts its store on the
+// project's file system. The mount is a separate file system, so the store is created in the
+// project.
+var createdUnasked = map[string]bool{".pnpm-store": true}
 
 // mac is true on macOS, which creates its own files in every directory that it displays.
 var mac = runtime.GOOS == "darwin" // a variable for the tests

@@ -43,16 +43,16 @@ type snapshot struct {
 
 // dir holds the rules of one directory. It is immutable.
 type dir struct {
-	path  string
-	down  string // for a directory above the root: the path from it to the root
-	up    *dir
-	class Class // class of its entries
-	own   bool  // excluded by a .cachebroignore, which overrides the index
-	marks bool  // excluded because of a mark in it
-	repo  *repo
-	top   bool // top of a repository, so git's rules above it do not apply
-	rules []pattern
-	bro   []pattern
+	path           string
+	down           string // for a directory above the root: the path from it to the root
+	up             *dir
+	class          Class // class of its entries
+	excludedByUser bool  // excluded by a .cachebroignore, which overrides the index
+	excludedByMark bool  // excluded because of a mark in it
+	repo           *repo
+	top            bool // top of a repository, so git's rules above it do not apply
+	rules          []pattern
+	excludeRules   []pattern
 }
 
 // Class returns the class of a slash-separated path relative to the root.
@@ -269,11 +269,11 @@ func (s *snapshot) read(p string) *dir {
 	} else {
 		s.enter(d)
 	}
-	if !d.own {
+	if !d.excludedByUser {
 		if d.class == Tracked {
 			d.rules = parse(s.source.file(path.Join(d.path, ".gitignore")))
 		}
-		d.bro = parse(s.source.file(path.Join(d.path, ".cachebroignore")))
+		d.excludeRules = parse(s.source.file(path.Join(d.path, ".cachebroignore")))
 	}
 	kept, _ := s.dirs.LoadOrStore(p, d)
 	return kept.(*dir)
@@ -284,10 +284,10 @@ func (s *snapshot) enter(d *dir) {
 	p := d.path
 	d.up = s.read(path.Dir(p))
 	d.repo = d.up.repo
-	d.class, d.own = s.classify(d.up, path.Base(p), p, true)
+	d.class, d.excludedByUser = s.classify(d.up, path.Base(p), p, true)
 	_, listed := builtIn[path.Base(p)]
-	d.marks = d.class == Excluded && d.up.class != Excluded && !d.own && !listed
-	if d.own || !s.source.exists(p+"/.git") {
+	d.excludedByMark = d.class == Excluded && d.up.class != Excluded && !d.excludedByUser && !listed
+	if d.excludedByUser || !s.source.exists(p+"/.git") {
 		return
 	}
 	r := s.source.findRepo(p)
@@ -302,17 +302,17 @@ func (s *snapshot) enter(d *dir) {
 // classify applies the rules to a name in a directory. own reports whether a .cachebroignore
 // excluded it.
 func (s *snapshot) classify(in *dir, name, p string, isDir bool) (c Class, own bool) {
-	if in.own {
+	if in.excludedByUser {
 		return Excluded, true
 	}
-	bro := decide(in, p, name, isDir, false)
-	if bro == matched {
+	byUser := decide(in, p, name, isDir, false)
+	if byUser == matched {
 		return Excluded, true
 	}
-	if !isDir && in.marks && slices.Contains(marks, name) { // a mark itself is not excluded, because it decides the class of its directory
+	if !isDir && in.excludedByMark && slices.Contains(marks, name) { // a mark itself is not excluded, because it decides the class of its directory
 		return Ignored, false
 	}
-	if in.class == Excluded || mac && bro != negated && ofMacOS(name) {
+	if in.class == Excluded || mac && byUser != negated && ofMacOS(name) {
 		return Excluded, false
 	}
 	ignored := in.class == Ignored
@@ -326,8 +326,8 @@ func (s *snapshot) classify(in *dir, name, p string, isDir bool) (c Class, own b
 		}
 		ignored = verdict == matched
 	}
-	suspect := ignored || uninvited[name] || in.repo == nil && builtInAnywhere[name]
-	if isDir && bro != negated && suspect && s.remade(in, name, p) {
+	suspect := ignored || createdUnasked[name] || in.repo == nil && builtInAnywhere[name]
+	if isDir && byUser != negated && suspect && s.rebuildable(in, name, p) {
 		return Excluded, false
 	}
 	if ignored {
@@ -336,9 +336,9 @@ func (s *snapshot) classify(in *dir, name, p string, isDir bool) (c Class, own b
 	return Tracked, false
 }
 
-// remade reports whether a directory is on the built-in list, or marked as one that can be created
-// again.
-func (s *snapshot) remade(in *dir, name, p string) bool {
+// rebuildable reports whether a directory is on the built-in list, or marked as one that can be
+// created again.
+func (s *snapshot) rebuildable(in *dir, name, p string) bool {
 	if beside, ok := builtIn[name]; ok {
 		if len(beside) == 0 {
 			return true
@@ -364,7 +364,7 @@ const (
 // nearest file with a matching pattern decides.
 func decide(in *dir, p, name string, isDir, git bool) verdict {
 	for d := in; d != nil; d = d.up {
-		ps := d.bro
+		ps := d.excludeRules
 		if git {
 			ps = d.rules
 		}
