@@ -25,6 +25,7 @@ type node struct {
 	names       []*cell        // all entries that ever held it
 	continuesAs *node          // the older node that this one was merged into; nil: none
 	strangers   uint32         // number of unknown names that it had when it was removed, before a plan restored it
+	unseen      int            // number of content facts when it last lost its only known name and kept unknown ones, plus 1; 0: it never did
 
 	content, meta cell
 }
@@ -694,12 +695,27 @@ func (h *past) lostName(n *node, nlink uint32, last *store.Version) {
 	if last.Linked >= h.begun && n.nlink > 0 {
 		n.late = 1
 	}
+	if len(n.entries) <= 1 && n.strangeNames() > 0 {
+		n.unseen = len(n.content.facts) + 1
+	}
 }
 
 // strangeNames returns the number of unknown names that a node still had when it was removed. A
 // name that it got at an excluded path since past.begun does not count, because no plan has to
 // restore it.
 func (n *node) strangeNames() uint32 { return n.nlink - n.late }
+
+// changedUnseen reports whether the content of a file that lost its only known name, and kept unknown
+// ones, was changed since by processes that nobody saw, and by no others.
+func (n *node) changedUnseen() bool {
+	c := &n.content
+	if n.unseen == 0 || n.unseen > len(c.facts) {
+		return false
+	}
+	since := c.facts[n.unseen-1:]
+	authored := slices.ContainsFunc(since, func(f fact) bool { return !f.found })
+	return !authored && !c.same(c.before(n.unseen-1), c.now())
+}
 
 // lastAt returns the newest version of a path before number seq, or Seq 0 if there is none.
 func (h *past) lastAt(p store.Path, seq uint64) *store.Version {

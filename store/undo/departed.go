@@ -24,10 +24,16 @@ func (m *maker) nameStrangers(a *aims, o *outcome) {
 			continue
 		}
 		n := g.want.node
-		if n == nil || n.dir() || now.has(n) || n.in.Ino == 0 {
+		if n == nil || n.dir() || n.in.Ino == 0 {
 			continue
 		}
-		if unknown := max(n.strangeNames(), n.strangers); unknown > 0 {
+		unknown := max(n.strangeNames(), n.strangers)
+		switch {
+		case now.has(n):
+			if n.changedUnseen() && a.of[&n.content] == nil {
+				list(n, a.pathIn(o, g.c), "its content changed while its file had only names that are not known")
+			}
+		case unknown > 0:
 			list(n, a.pathIn(o, g.c), fmt.Sprintf("it is a separate file now; its file had names that are not known (%d), which may have changed", unknown))
 		}
 	}

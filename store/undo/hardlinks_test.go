@@ -288,6 +288,39 @@ func TestUndoNamesLostLinks(t *testing.T) {
 	}
 }
 
+// A file lost its last known name, was changed by an unknown one, and a scan found it under a third.
+// The undo makes the first name a name of that file again. It used not to report that the content is
+// another one.
+func TestUndoNamesChangesByUnknownNames(t *testing.T) {
+	for _, changes := range []bool{true, false} {
+		c := newScene(t)
+		tr := c.tr
+		c.as("", "vim", "", 5)
+		first := tr.Write("a", "old\n")
+		tr.Files[".git/x"] = tr.Files["a"]
+		first.Stat.Nlink = 2
+		c.do(first)
+		c.as("A", "sh", "t1", 10).do(tr.Remove("a"))
+		file := tr.Files[".git/x"]
+		if changes {
+			file.Data, file.Mtime = "new\n", file.Mtime+1e9
+		}
+		tr.Files["b"] = file
+		delete(tr.Files, ".git/x")
+		found := c.as("", "", "", 0).tr.Change(store.OpBaseline, "b", "", file)
+		found.HasContent, found.Content = true, []byte(file.Data)
+		c.do(found)
+		c.as("A", "sh", "t1", 10).do(tr.Rename("b", "c"))
+		p := c.undo(Query{Select: store.Filter{Session: "A"}})
+		if named := len(p.Lost) == 1 && p.Lost[0].Path == "a"; named != changes || len(p.Conflicts) > 0 {
+			t.Errorf("changed %v: lost %+v, conflicts %+v", changes, p.Lost, p.Conflicts)
+		}
+		c.carry(p)
+		c.want("a", file.Data)
+		c.want("b", file.Data)
+	}
+}
+
 // Session A moved a file, and B then moved it elsewhere. The undo of A's move used to make the old
 // name a hard link to the file, so that a later write through one name changed the file under both.
 // Now the file stays where B put it, and the undo lists it as a conflict.
