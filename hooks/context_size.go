@@ -21,15 +21,15 @@ import (
 // back after an hour, or on the server. A cleared text must not be reported as unchanged. So before
 // every stub and diff, the hook reads the new part of the client's transcript and looks for these
 // signs:
-//   - a boundary entry, or one that is marked cleared, cut or compacted
-//   - a result whose text is the mark of a cleared one
+//   - a boundary entry, or an entry that is marked cleared, cut or compacted
+//   - a result whose text was replaced by clearedMark
 //   - a request that is smaller than the one before, according to the usage in its answer
 //   - a file in SESSION/tool-results that is not a large output: Claude Code 2.1.197 stores
 //     cleared results there
 //
 // A context is known to be intact if it grew with each request by at least the size of the texts
-// added since the last one. In any other context, a shown text expires when the context has grown
-// by a certain number of tokens.
+// added since the request before. In any other context, a shown text expires when the context has
+// grown by a certain number of tokens.
 
 // contextSize holds the data in a transcript about the size of its context. It is stored in a file
 // between events.
@@ -53,9 +53,9 @@ type contextSize struct {
 	// compaction's boundary entry was read, then "seen".
 	Compacted string `json:"compacted,omitempty"`
 
-	// The losses found since the last report to the daemon.
-	Shrunk bool `json:"fell,omitempty"`
-	Unsure bool `json:"unsure,omitempty"`
+	// What was found since the last report to the daemon.
+	Shrunk bool `json:"fell,omitempty"`   // the context lost something
+	Unsure bool `json:"unsure,omitempty"` // the context may have lost something
 }
 
 const (

@@ -10,7 +10,8 @@ import (
 
 // postToolBatch commits what a batch of tool calls delivered. The event contains the texts that the
 // model gets, after all hooks, cuts and cancellations. A text counts as shown only when this event
-// confirms it. All other results and the model's own text count as growth of the context.
+// confirms it. Results that show no file, and the text that the model itself wrote, only count as
+// growth of the context.
 func postToolBatch(ctx context.Context, c *call) answer {
 	if c.alive != nil {
 		if _, err := c.tell(ctx, wire.SessionEvent{Event: "prompt", Alive: c.alive, Checked: true}); err != nil {
@@ -65,7 +66,8 @@ func showsFile(command string) bool {
 	return one || parts
 }
 
-// deliveredText returns which text the model got for an output of several parts: ours or the client's.
+// deliveredText returns which text the model got, ours or the client's. For a client without
+// Dialect.Requests, it does so only for an output of several parts, and otherwise returns "".
 func (c *call) deliveredText(f finished, printed map[string]sent) string {
 	if !c.opt.dialect().Requests {
 		if f.tool != "Bash" {
@@ -77,7 +79,7 @@ func (c *call) deliveredText(f finished, printed map[string]sent) string {
 	}
 	s, ok := printed[f.toolUse]
 	switch outputDigest(f.text) {
-	case s.own: // also if nothing was shortened, because s.new is then equal
+	case s.own: // if nothing was shortened, s.new is the same
 		return wire.TookOwn
 	case s.new:
 		return wire.TookOurs

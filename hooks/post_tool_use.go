@@ -115,8 +115,8 @@ func (c *call) otherClient(ctx context.Context) answer {
 
 // ownEdit tells the daemon which lines the model supplied through the client's Edit or Write, so
 // that the model's own edit is not reported later as a change. The new text is computed from the
-// client's report, not read from the file. If something else was written too, the hashes differ and
-// nothing is recorded.
+// client's report, not read from the file. If something else was written too, the file has another
+// hash, and the daemon records nothing.
 func (c *call) ownEdit(ctx context.Context) {
 	path, ok := c.relative(c.input.str("file_path"))
 	if !ok || c.toolUse == "" {

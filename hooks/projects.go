@@ -88,7 +88,8 @@ func (c *call) tellOtherProjects(ctx context.Context, tell func(context.Context,
 // changesContext are the events that may change what a context holds.
 var changesContext = map[string]bool{"SessionStart": true, "SessionEnd": true, "PreCompact": true, "PostCompact": true}
 
-// reporters holds the functions that report events to the daemons of the session's other projects.
+// reporters holds the functions that report events to the daemons of the session's other projects. An
+// event that is not listed is reported by its handler.
 var reporters = map[string]func(context.Context, *call) answer{
 	"SessionStart":       func(ctx context.Context, c *call) answer { _, _ = c.reportStart(ctx); return answer{} },
 	"UserPromptSubmit":   reportPrompt,

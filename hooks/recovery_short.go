@@ -18,8 +18,8 @@ const shortListed = 8
 // paidRecovery returns the most detailed recovery block that costs no more tokens than the session
 // saved: the whole block, a line with the modified files' names, or no file names. Facts that a
 // model would not ask for (changes by others, the last failing command, notes) are always included.
-// No text is included before the daemon has recorded its cost. Without this limit, a session that
-// reads each file once would have less room in its context than without cachebro.
+// The daemon records the cost of a text before it is printed. Without this limit, a session that reads
+// each file once would have less room in its context than without cachebro.
 func (c *call) paidRecovery(ctx context.Context, r wire.Recovery) string {
 	for _, text := range []string{recoveryBlock(r, c.env.Now().Location()), shortRecovery(r, modifiedNames(r))} {
 		if text != "" && c.afford(ctx, "recovery", text) {

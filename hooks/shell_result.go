@@ -13,7 +13,8 @@ import (
 // ourMark begins every sentence that cachebro adds to a result.
 const ourMark = "cachebro: "
 
-// shellResult handles a Bash command that only shows one file.
+// shellResult handles the result of a Bash command. It leaves a command with several parts to
+// partsResult, and a command that shows no file to commandOutput.
 func (c *call) shellResult(ctx context.Context) answer {
 	if parts, ok := shell.ParseParts(c.input.str("command")); ok {
 		return c.partsResult(ctx, parts)

@@ -42,7 +42,7 @@ type node struct {
 	tools       []string
 }
 
-const keepFor = 7 * 24 * time.Hour // how long an unused index is kept
+const keepFor = 7 * 24 * time.Hour // how long an unused file of a session is kept
 
 func (c *scene) chain() *chain {
 	ch := &chain{nodes: map[string]node{}, byTool: map[string]string{}, byMsg: map[string][]string{}}
@@ -92,8 +92,8 @@ func (c *scene) stateFile(id, ext string) string {
 	return filepath.Join(dir, fileName(id)+ext)
 }
 
-// pruneChains removes the indexes of sessions whose end was never reported, and old sessions' lists
-// of projects.
+// pruneChains removes the files of sessions whose end was never reported, and old sessions' lists of
+// projects.
 func (c *scene) pruneChains() {
 	c.env.Paths.ForgetSessions(c.env.Now().Add(-keepFor))
 	dir := c.chainDir()

@@ -87,7 +87,8 @@ const (
 // checkChain tells the daemon, once per prompt, which tool calls are still part of the current
 // call's conversation. Texts shown by other calls (rewound, branched off) are not in the reader's
 // context. If the transcript cannot be read, the list is empty, and the daemon drops everything.
-// Sub-agents need no check, because their context only grows or ends.
+// Sub-agents need no check, because their context only grows or ends. checkChain returns false if the
+// daemon did not get the list.
 func (c *call) checkChain(ctx context.Context) bool {
 	if c.agent != "" || c.toolUse == "" || c.opt.client != "" {
 		return true

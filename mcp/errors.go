@@ -139,7 +139,7 @@ func namesMissing(next http.Handler) http.Handler {
 	})
 }
 
-// failing is a reader that returns an error.
+// failing is an empty reader. It returns err, or io.EOF if err is nil.
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) {

@@ -10,8 +10,8 @@ import (
 	"cachebro/store/undo/displace"
 )
 
-// open reads the file rel through the project's own path. The caller closes its root and holds the
-// path's lock.
+// open reads the file rel through the project's own path. The caller holds the path's lock, and closes
+// the Root of the result.
 func (s *Server) open(rel string) (*displace.File, error) {
 	if rel == "" {
 		return nil, isDir(rel)
@@ -50,7 +50,7 @@ func (s *Server) open(rel string) (*displace.File, error) {
 }
 
 // inGit reports whether a path is a git directory or in one. Files there must not be written,
-// because the next git command would run hooks and settings in them.
+// because the next git command would run hooks, and programs that settings name.
 func inGit(root *os.Root, p string) bool {
 	if gitdir.In(p) {
 		return true

@@ -23,8 +23,8 @@ import (
 // client's hook saw the call, or else it is the server's own project.
 //
 // A path alone does not open another project, because the client asks its user for permission by
-// tool and not by path. The path must lie in one of the projects above, or in a directory that the
-// client returns as one of its roots.
+// tool and not by path. The path must lie in one of these projects, or in a directory that the client
+// returns as one of its roots.
 
 // project returns the server of a project. The first call opens it.
 func (h *hub) project(ctx context.Context, opt Options) *Server {
@@ -144,7 +144,8 @@ func (c *call) findHere(ctx context.Context) error {
 	return nil
 }
 
-// openAt returns the options of the project at a path, or those of the first project.
+// openAt returns the options of the project at a path, or those of the project that the server was
+// started in.
 func (c *call) openAt(p string) Options {
 	if filepath.IsAbs(p) {
 		if o, ok := c.start.opt.Open(p); ok {

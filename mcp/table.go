@@ -33,6 +33,7 @@ type tool struct {
 	handler                     handler
 }
 
+// call is one call of a tool.
 type call struct {
 	s      *Server  // of the call's project
 	start  *Server  // of the project that the process was started in

@@ -190,14 +190,14 @@ type change struct {
 	old, new   string // what the agent supplied
 	replaceAll bool
 	unseen     bool // the agent supplied no line of the new content and has seen none
-	unkept     bool // the present content may be lost
+	unkept     bool // write even if the present content is not saved and would be lost
 }
 
 // unsafeNote is added to the answer if the store could not record an edit.
 const unsafeNote = "\n(cachebro's store does not respond, so this change may be missing from its history)"
 
-// apply writes c.after. Without a mount it first passes the old content to the store. With a mount
-// the overlay saves it, even without a daemon.
+// apply writes ch.after. It first passes the old content to the store. If the daemon does not answer,
+// only a mount saves the old content.
 func (c *call) apply(ctx context.Context, ch change) (note string, err error) {
 	s, path := c.s, []byte(ch.f.Path)
 	var st wire.Status

@@ -81,7 +81,7 @@ type table struct {
 	sums  sums                    // totals over files
 	// binary has the files that are not text. The index stores nothing else about them.
 	binary map[store.Path]struct{}
-	held   map[store.Path]held // files with newest versions that wait to be indexed
+	held   map[store.Path]held // files whose newest versions wait to be indexed
 	// removed has the deleted files whose documents are still in the index. For these, file.time is
 	// the time of the deletion.
 	removed map[store.Path]file

@@ -32,8 +32,8 @@ type Ranked struct {
 	Score       float64
 }
 
-// weight returns a file's weight, which does not depend on the query. Source counts for more than
-// tests, prose and settings. Hand-written files count for more than generated ones, and files being
+// weight returns a file's weight. Source counts for more than tests, prose and settings, unless the
+// query asks for these. Hand-written files count for more than generated ones, and files being
 // worked on for more than others. The factors for recency and use are bounded, so that they never
 // outweigh a much better fit.
 func weight(p store.Path, f *file, query []term, h Hints) float64 {
@@ -110,6 +110,8 @@ type term struct {
 	also   uint64 // bit set of the term's synonyms
 }
 
+// found is a file that a ranked query found: the scores of its two best chunks and of its name, its
+// best chunk, and the bit set of the query's terms that it has.
 type found struct {
 	best, second, name float64
 	chunk              hitID

@@ -11,7 +11,7 @@ import (
 type registration struct {
 	event   string
 	matcher string // "" if the event has none
-	timeout int    // seconds; the hooks themselves give up much earlier
+	timeout int    // in the client's unit, for Claude Code seconds; the hooks themselves give up much earlier
 }
 
 // registrations are exactly the events that our hooks handle, because each event costs a process.

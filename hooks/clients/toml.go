@@ -86,8 +86,8 @@ func (t tomlTable) text(nl string) ([]byte, error) {
 	return bytes.ReplaceAll(b, []byte("\n"), []byte(nl)), err
 }
 
-// cut removes our table with its sub-tables, up to the next header of another table, and the blank
-// line before our table. Comments just before that header stay.
+// cut removes our table with its sub-tables, up to the next header of another table. Comments just
+// before that header stay. If our table is the last one, cut also removes the blank line before it.
 func (t tomlTable) cut(b []byte) ([]byte, error) {
 	spans, err := t.spans(b)
 	if err != nil {

@@ -80,7 +80,7 @@ func showOf(stmt *syntax.Stmt) (s shown, ok bool) {
 		if !ok || len(args) == 0 {
 			return shown{}, false
 		}
-		const input = "\x00" // the unnamed input of the filter; in no word
+		const input = "\x00" // stands for the filter's input, which has no name; no word contains it
 		f, ok := showArgs(append(args, input))
 		if !ok || f.file != input || f.Numbered {
 			return shown{}, false
