@@ -116,7 +116,11 @@ func (m *maker) elsewhere(f Elsewhere, t *Transfer) (g goal, ok bool, err error)
 	}
 	if !have.absent() && have.kind() == want.kind() {
 		mode := have.mode
-		if was.kind() == want.kind() { // otherwise each tree made its own file
+		switch {
+		case was.kind() != want.kind(): // each tree made its own file
+		case f.Was != nil && have.perm() == was.perm():
+			mode = want.mode
+		default:
 			mode = mergedMode(have.mode, was.perm(), want.perm())
 		}
 		if have.sameFile(want) || f.Was != nil && was.sameFile(want) { // the content stays

@@ -229,6 +229,60 @@ func TestForkMergeOfShapes(t *testing.T) {
 	p.cb("fork", "drop", f.dir)
 }
 
+// A merge gives files and directories the modes that the fork gave them. A file that only its owner could
+// read kept its mode, although fork diff listed the change, a directory kept it unlisted, and a new
+// private directory was open to everybody. The merge also used to fail as a whole if the project had
+// put a symlink in the place of a directory.
+func TestForkMergeOfModes(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, map[string]string{"file": "1\n", "dir/x": "x\n", "gone/y": "y\n", "same/z": "z\n"})
+	p.sh("chmod 600 file; chmod 700 dir")
+	p.mount()
+	p.scanned()
+	f := p.fork("modes")
+	f.sh("chmod 644 file; chmod 755 dir; mkdir -m 700 private; echo s >private/secret; echo 2 >>gone/y; echo 2 >>same/z; mkdir made; echo 1 >made/1; chmod 711 made")
+	p.sh("rm -r gone; ln -s /etc gone; mv same other; ln -s other same")
+	if out := p.cb("fork", "diff", f.dir); out != "M dir\nM file\nM gone/y\nA made/1\nA private/secret\nM same/z\n" {
+		t.Errorf("fork diff:\n%s", out)
+	}
+	out := p.refuseOut(1, "fork", "merge", f.dir)
+	if !strings.Contains(out, "conflict: gone/y: it is not here") || !strings.Contains(out, "conflict: same/z: it is not here") || !strings.Contains(out, "merged 4 files") {
+		t.Errorf("merge:\n%s", out)
+	}
+	for name, want := range map[string]os.FileMode{"file": 0o644, "dir": 0o755, "private": 0o700, "made": 0o711} {
+		if fi, err := os.Stat(p.path(name)); err != nil || fi.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v, want the mode %o", name, fi.Mode(), err, want)
+		}
+	}
+	p.cb("undo", "--yes", "--dir", p.dir)
+	if out := p.sh("stat -c '%a %n' file dir; ls"); out != "600 file\n700 dir\ndir\nfile\ngone\nother\nsame\n" {
+		t.Errorf("undone:\n%s", out)
+	}
+}
+
+// A fork keeps the times of symlinks, as of other files, and does not fill the holes of a file.
+func TestForkKeepsHolesAndTimesOfLinks(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, map[string]string{"a": "1\n"})
+	p.sh("ln -s a link; touch -h -d 2001-02-03 link; truncate -s 40M holes; for at in 0 20 39; do echo $at | dd of=holes bs=1M seek=$at conv=notrunc status=none; done")
+	p.mount()
+	p.scanned()
+	facts := "stat -c '%n %Y %s' link holes; sha256sum <holes"
+	want := p.sh(facts)
+	for _, f := range []*project{p.fork("now"), p.fork("then", "--at", p.newest())} {
+		if got := f.sh("stat -c '%n %Y %s' link"); !strings.HasPrefix(want, got) {
+			t.Errorf("the link is %s, want %s", got, want)
+		}
+	}
+	f := p.fork("again")
+	if got := f.sh(facts); got != want {
+		t.Errorf("the fork has\n%swant\n%s", got, want)
+	}
+	if blocks, err := strconv.Atoi(strings.TrimSpace(f.sh("stat -c %b holes"))); err != nil || blocks > 1000 {
+		t.Errorf("the copy takes %d blocks (%v)", blocks, err)
+	}
+}
+
 // A fork that is a worktree of the project's repository can be dropped if its commits are on a
 // branch, because the branch outlives the fork. The drop used to be refused. The commits of a fork
 // with its own repository are lost with the fork. The drop used not to check them.

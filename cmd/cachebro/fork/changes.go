@@ -42,7 +42,7 @@ func same(a, b *file) bool {
 		return a.link() && b.link() && a.target == b.target
 	}
 	if a.dir() || b.dir() {
-		return a.dir() && b.dir()
+		return a.mode == b.mode
 	}
 	return a.mode == b.mode && a.hash == b.hash && a.why == "" && b.why == ""
 }
@@ -61,6 +61,7 @@ type trees struct {
 	rules   *ignore.Matcher // the fork's
 	fork    *os.Root
 	entries map[string]wire.PastEntry
+	filled  []change // new directories that contain files, after changes has run
 }
 
 func openTrees(ctx context.Context, e *cli.Env, f fork) (t *trees, err error) {
@@ -123,8 +124,8 @@ func (t *trees) list(ctx context.Context, dir string) error {
 	return nil
 }
 
-// changes returns what was changed in the fork, sorted by path. It omits ignored files. It also
-// omits new directories that contain files, because creating the files creates the directories.
+// changes returns what was changed in the fork, sorted by path. It omits ignored files. New
+// directories that contain files are in t.filled, because the files imply them.
 func (t *trees) changes(ctx context.Context) (out []change, err error) {
 	seen := map[string]bool{}
 	err = fs.WalkDir(t.fork.FS(), ".", func(p string, d fs.DirEntry, err error) error {
@@ -142,15 +143,19 @@ func (t *trees) changes(ctx context.Context) (out []change, err error) {
 				return fs.SkipDir
 			}
 			seen[p] = true
-			if was := t.baseFile(p); was == nil || !was.dir() {
-				if inside, err := fs.ReadDir(t.fork.FS(), p); was != nil || err == nil && len(inside) == 0 {
-					fi, err := d.Info()
-					if err != nil {
-						return fs.SkipDir // deleted during the walk
-					}
-					out = append(out, change{path: p, old: was, new: &file{mode: modeOf(fi)}})
-				}
+			fi, err := d.Info()
+			if err != nil {
+				return fs.SkipDir // deleted during the walk
 			}
+			ch := change{path: p, old: t.baseFile(p), new: &file{mode: modeOf(fi)}}
+			if same(ch.old, ch.new) {
+				return nil
+			}
+			if inside, err := fs.ReadDir(t.fork.FS(), p); ch.old == nil && err == nil && len(inside) > 0 {
+				t.filled = append(t.filled, ch)
+				return nil
+			}
+			out = append(out, ch)
 			return nil
 		case gitdir.Name(d.Name()) || t.rules.Class(p, false) != ignore.Tracked:
 			return nil
@@ -233,6 +238,11 @@ func modeOf(fi fs.FileInfo) uint32 {
 
 // describeFile describes the file at a path of a tree. It returns nil if there is none.
 func describeFile(in *os.Root, p string) (*file, error) {
+	for dir := path.Dir(p); dir != "."; dir = path.Dir(dir) {
+		if fi, err := in.Lstat(dir); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
+			return nil, nil // what the link leads to has another path
+		}
+	}
 	fi, err := in.Lstat(p)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 		return nil, nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"slices"
 
 	"cachebro/cmd/cachebro/cli"
@@ -57,6 +58,17 @@ func (t *trees) planMerge(ctx context.Context, e *cli.Env, project *os.Root) (*m
 	}
 	if len(of.Files) == 0 {
 		return m, nil
+	}
+	holds := map[string]bool{} // directories of merged files
+	for _, f := range of.Files {
+		for dir := path.Dir(string(f.Path)); dir != "."; dir = path.Dir(dir) {
+			holds[dir] = true
+		}
+	}
+	for _, ch := range t.filled { // they get their modes
+		if holds[ch.path] {
+			of.Files = append(of.Files, wire.ElsewhereFile{Path: []byte(ch.path), Was: &wire.ElsewhereSide{}, Want: ch.new.side()})
+		}
 	}
 	q := wire.PlanRequest{Kind: "undo", Elsewhere: &of, Merge: true, DryRun: true}
 	looked := e.WatchTree(ctx, t.c)

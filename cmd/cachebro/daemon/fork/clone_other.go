@@ -3,6 +3,7 @@
 package fork
 
 import (
+	"io"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -37,4 +38,13 @@ func clone(at int, name string, _, from *os.File) *os.File {
 func setMtime(f *os.File, ns int64) error {
 	t := unix.NsecToTimeval(ns)
 	return unix.Futimes(int(f.Fd()), []unix.Timeval{t, t})
+}
+
+// setLinkMtime leaves the time of a symlink as it is.
+func setLinkMtime(int, string, int64) error { return nil }
+
+// copySparse copies a file. The holes become zeros.
+func copySparse(to, from *os.File, _ int64) error {
+	_, err := io.Copy(to, from)
+	return err
 }

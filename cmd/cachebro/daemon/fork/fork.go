@@ -340,6 +340,9 @@ func (f *filler) entry(ctx context.Context, e entry, in *os.File, name string) e
 		if f.own {
 			_ = unix.Fchownat(at, name, int(e.UID), int(e.GID), unix.AT_SYMLINK_NOFOLLOW)
 		}
+		if e.Mtime != 0 {
+			_ = setLinkMtime(at, name, e.Mtime) // few programs look at the time of a link
+		}
 		f.countFile(0, 0)
 		return nil
 	case unix.S_IFREG:
@@ -435,7 +438,12 @@ func copyFile(at int, name string, to, from *os.File) (all *os.File, size, share
 			all, shared = c, before.Size
 		} else {
 			shared = 0
-			if _, err := io.Copy(all, from); err != nil {
+			if before.Blocks*512 < before.Size {
+				err = copySparse(all, from, before.Size)
+			} else {
+				_, err = io.Copy(all, from)
+			}
+			if err != nil {
 				return all, 0, 0, err
 			}
 		}
