@@ -66,7 +66,7 @@ func makeFork(ctx context.Context, e *cli.Env, given string, o options) (m newFo
 			return m, err
 		}
 		if at.Seq == 0 {
-			return m, cli.Hintf("cachebro log --baselines --oldest", "the history of %s begins later", cli.Quote(t.Root))
+			return m, cli.Hintf("cachebro log --baselines --reverse", "the history of %s begins later", cli.Quote(t.Root))
 		}
 		q.Seq, m.at = at.Seq, at.At
 	}

@@ -17,9 +17,9 @@ import (
 func OutputCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "output ID", Short: "print the whole output of a command that an agent saw shortened",
-		Long: `Of passed tests, stack frames of libraries and git's hints in a command's output, an agent
-sees only the number, and an ID. The whole output is kept in memory while
-the session lasts; if there are too many outputs, the oldest is dropped.`,
+		Long: `If the output of an agent's command contains passed tests, stack frames of libraries or
+hints of git, the agent sees only how many there were, and an ID. The whole output is kept
+in memory while the session lasts; if there are too many outputs, the oldest is dropped.`,
 		Example: `  cachebro output 3f2a9c01
   cachebro output 3f2a9c01 --lines 40-60
   cachebro output 3f2a9c01 --grep 'PASS.*Undo'`,
