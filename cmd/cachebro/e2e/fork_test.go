@@ -229,10 +229,10 @@ func TestForkMergeOfShapes(t *testing.T) {
 	p.cb("fork", "drop", f.dir)
 }
 
-// A merge gives files and directories the modes that the fork gave them. A file that only its owner could
-// read kept its mode, although fork diff listed the change, a directory kept it unlisted, and a new
-// private directory was open to everybody. The merge also used to fail as a whole if the project had
-// put a symlink in the place of a directory.
+// A merge gives files and directories the modes that they have in the fork. Before, a private file
+// kept its mode although fork diff listed the change, a directory kept its mode and was not listed,
+// and a new private directory was open to everybody. The merge also used to fail as a whole if the
+// project had put a symlink in the place of a directory.
 func TestForkMergeOfModes(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, map[string]string{"file": "1\n", "dir/x": "x\n", "gone/y": "y\n", "same/z": "z\n"})
@@ -260,7 +260,7 @@ func TestForkMergeOfModes(t *testing.T) {
 	}
 }
 
-// A fork keeps the times of symlinks, as of other files, and does not fill the holes of a file.
+// A fork keeps the times of symlinks, like those of other files, and the holes of sparse files.
 func TestForkKeepsHolesAndTimesOfLinks(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, map[string]string{"a": "1\n"})

@@ -124,8 +124,8 @@ func (t *trees) list(ctx context.Context, dir string) error {
 	return nil
 }
 
-// changes returns what was changed in the fork, sorted by path. It omits ignored files. New
-// directories that contain files are in t.filled, because the files imply them.
+// changes returns what was changed in the fork, sorted by path. It omits ignored files. It puts new
+// directories that contain files into t.filled instead, because creating the files creates them.
 func (t *trees) changes(ctx context.Context) (out []change, err error) {
 	seen := map[string]bool{}
 	err = fs.WalkDir(t.fork.FS(), ".", func(p string, d fs.DirEntry, err error) error {
@@ -240,7 +240,7 @@ func modeOf(fi fs.FileInfo) uint32 {
 func describeFile(in *os.Root, p string) (*file, error) {
 	for dir := path.Dir(p); dir != "."; dir = path.Dir(dir) {
 		if fi, err := in.Lstat(dir); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
-			return nil, nil // what the link leads to has another path
+			return nil, nil // a file behind the symlink has another path
 		}
 	}
 	fi, err := in.Lstat(p)

@@ -65,7 +65,7 @@ func (t *trees) planMerge(ctx context.Context, e *cli.Env, project *os.Root) (*m
 			holds[dir] = true
 		}
 	}
-	for _, ch := range t.filled { // they get their modes
+	for _, ch := range t.filled { // the new directories of merged files get their modes
 		if holds[ch.path] {
 			of.Files = append(of.Files, wire.ElsewhereFile{Path: []byte(ch.path), Was: &wire.ElsewhereSide{}, Want: ch.new.side()})
 		}
