@@ -57,8 +57,8 @@
     }
     $(":scope > .wait", timeline)?.remove();
   };
-  // sync fetches the new actions. If whole is set, it also fetches the shown ones again, because
-  // missing counts may be known now, and actions may have been undone.
+  // sync fetches the new actions. If whole is set, it also fetches the actions on the page again,
+  // because missing counts may be known now, and actions may have been undone.
   const maxPages = 20;
   let again = false;
   const sync = async (whole) => {
@@ -222,7 +222,7 @@
     for (const l of below) l.checked = box.checked;
     picked(box.form);
   });
-  // The lines of a file are loaded when it is opened. They are chosen only if the file is.
+  // A file's lines are loaded when its row is opened. They are checked only if the file is checked.
   document.addEventListener("htmx:afterSettle", (e) => {
     const file = e.target.closest?.("#plan li") && $("[data-pick=file]", e.target.closest("#plan li"));
     if (file && !file.checked) { for (const l of picksOf(e.target)) l.checked = false; picked(file.form); }
