@@ -94,7 +94,7 @@ func TestCodexReads(t *testing.T) {
 			t.Errorf("%q: %+v", c.output, commit)
 		}
 	}
-	// A call that is not in the record was made by a program.
+	// A call that is not in the record was made by a program, so its result is not replaced.
 	if got := post("other", "cat a"); got != "" || strings.Contains(p.methods(), wire.MRead) {
 		t.Errorf("%q, asked %s", got, p.methods())
 	}

@@ -17,10 +17,9 @@ var (
 )
 
 // TestLives plays random sessions, which each client reports in its own way. They consist of reads
-// of files and of parts of files, edits, writes, changes by others, sub-agents and compactions, and
-// with vary also of prompts, rewinds, resumes and silent clearings. No answer may be false,
-// whatever a client reports or omits. A client that reports nothing about its model's context gets
-// every text in full.
+// of files and of parts of files, edits, writes, changes by others, sub-agents and compactions. vary
+// adds prompts, rewinds, resumes and silent clearings. No answer may be false, whatever a client
+// reports or omits. A client that reports nothing about its model's context gets every text in full.
 func TestLives(t *testing.T) {
 	needFuse(t)
 	binary, version, err := build(t.TempDir(), os.Getenv("CACHEBRO_BIN"))
