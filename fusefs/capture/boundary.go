@@ -96,7 +96,9 @@ func (b *boundary) moved(from, to string, exchanged bool) {
 		} else if q == from && !exchanged {
 			below = false
 		}
-		names[q] = below
+		if !inGit(q) { // nothing in .git is written by its name
+			names[q] = below
+		}
 	}
 	b.names = names
 	b.n.Store(int32(len(b.names)))
