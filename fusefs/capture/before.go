@@ -103,6 +103,7 @@ func (c *Capture) keepBaseline(f fusefs.File, p string, class ignore.Class) {
 	c.version(f, asFound(f, p, st, class), fusefs.Caller{}, true, false)
 }
 
+// asFound returns a record of a state in which a file was found. version adds the extended attributes.
 func asFound(f fusefs.File, p string, st event.Stat, class ignore.Class) *spool.Record {
 	return &spool.Record{Kind: spool.KindVersion, Op: event.OpBaseline, Class: class, Path: p, Node: f.ID(), Stat: st, Time: time.Now().UnixNano()}
 }

@@ -186,7 +186,7 @@ func (c *Capture) recordExcluded(f fusefs.File, p, target string, st event.Stat,
 		return
 	}
 	f.Mark().Or(markExcluded)
-	r := asFound(f, p, st, ignore.Ignored)
+	r := asFound(f, p, withXattrs(f, st), ignore.Ignored)
 	r.Target = target
 	if isRegular(st) && st.Size > 0 {
 		r.Reason = spool.NotRead

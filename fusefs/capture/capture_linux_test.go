@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -358,4 +359,23 @@ func TestForgottenInode(t *testing.T) {
 	log := h.log()
 	wantNoGaps(t, log)
 	wantVersions(t, log, "a", "1"+big, "2"+big)
+}
+
+// TestExcludedKeepsAttributes: the state of an excluded name that is recorded before its move
+// contains the extended attributes. Without them, an undo removed those of a moved directory.
+func TestExcludedKeepsAttributes(t *testing.T) {
+	h := newHarness(t, nil)
+	rules(t, h)
+	f := h.file("node_modules/x", "text")
+	if err := syscall.Setxattr(h.name("node_modules/x"), "user.one", []byte("1"), 0); err != nil {
+		t.Fatal(err)
+	}
+	st, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.c.recordExcluded(f, "node_modules/x", "", st, ignore.Excluded)
+	if log := h.log(); !slices.ContainsFunc(log, func(e entry) bool { return strings.Contains(e.Stat.Attrs, "user.one") }) {
+		t.Errorf("no record has the attribute: %+v", log)
+	}
 }
