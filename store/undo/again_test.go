@@ -539,3 +539,44 @@ func TestUndoOfALinkWhoseFirstNameIsGone(t *testing.T) {
 		t.Errorf("undone twice: %+v", again.Steps)
 	}
 }
+
+// A plan moved a file by several steps, and somebody else moved the file on. A redo of the plan leaves
+// the names alone. It used to overlook the other's rename, and gave the file a second name and moved a
+// directory.
+func TestRedoOfAPlanWhoseFileOthersMovedOn(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("A", "sh", "t1", 10).do(tr.Mkdir("b", storetest.DirMode), tr.Write("a", "5\n"))
+	seq := c.s.Seq()
+	c.as("A", "sh", "t2", 10).do(tr.Link("a", "c"), tr.Exchange("a", "b"))
+	d, err := Planner{Store: c.s}.Restore(nil, seq)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.carry(d)
+	c.as("B", "mv", "t3", 20).do(tr.Rename("a", "c"))
+	d, err = Planner{Store: c.s}.Redo(d.ID, false, false)
+	if err != nil || len(d.Steps) > 0 || len(d.Conflicts) != 2 {
+		t.Errorf("%v %v %+v", err, names(d.Conflicts), d.Steps)
+	}
+}
+
+// A session replaced the name b several times, and then somebody else removed it. An undo lists b as
+// left alone. It used to move a directory of the session there nevertheless, because the session had
+// made it under that name, and a second undo moved more.
+func TestUndoMovesNothingToANameThatItLeavesAlone(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("B", "vim", "t0", 20).do(tr.Write("b", "first\n"))
+	c.as("A", "sh", "t1", 10).do(tr.Rename("b", "z"), tr.Mkdir("b", storetest.DirMode), tr.Rename("b", "a"), tr.Write("b", "second\n"))
+	c.as("B", "vim", "t2", 20).do(tr.Remove("b"), tr.Write("a/other", "other\n"))
+	for range 2 {
+		d := c.undo(Query{Select: store.Filter{Session: "A"}})
+		if len(d.Steps) > 0 {
+			t.Errorf("%v %+v", names(d.Conflicts), d.Steps)
+		}
+		c.carry(d)
+	}
+	c.want("a/other", "other\n")
+	c.want("z", "first\n")
+}

@@ -29,7 +29,7 @@ type aims struct {
 	since   uint64 // the oldest version that is undone
 	force   bool   // nodes that others have changed may be removed
 	sel     func(*fact) bool
-	dropped map[*cell]bool // cells whose aim is impossible
+	dropped map[*cell]bool // cells that others have changed, or whose aim is impossible
 	gone    []*aim         // aims for contents and metadata of nodes that will not exist
 	kept    map[*node]bool // nodes that stay because others have changed them
 	undo    bool           // sel selects the facts to undo; if not set, it selects all facts after a moment
@@ -97,6 +97,7 @@ func (m *maker) decide(h *past, since uint64, sel func(*fact) bool, q Query) *ai
 			m.conflicts = m.conflicts[:named]
 		}
 		if g == nil {
+			a.dropped[c] = len(m.conflicts) > named || len(others[c]) > 0
 			continue
 		}
 		if c.kind == entryCell && store.OwnFile(c.name) { // it exists only while a plan is carried out

@@ -106,7 +106,7 @@ func (m *maker) unreachable(a *aims, now, o *outcome) (changed bool, err error) 
 				}
 				switch home := m.homeOf(a, g.c.dir); {
 				case a.restoresDir(g.c.dir): // the parent directory is restored as well
-				case home != nil && a.after(home).node == nil && !a.dropped[home]:
+				case home != nil && a.isFree(home):
 					a.of[home] = home.again(g.c.dir)
 					changed = true
 				default:
@@ -195,13 +195,23 @@ func (a *aims) movedOn(c *cell, n *node) bool {
 			continue
 		}
 		for _, to := range n.names {
-			at := slices.IndexFunc(to.facts, func(o fact) bool { return o.node == n && sameOperation(o.v, f.v) }) + 1
-			if at > 0 && at < len(to.facts) && to.now().node != n && !a.sel(&to.facts[at]) {
+			// A plan may have several steps for one name.
+			next := 1 + to.lastIndex(func(o *fact) bool { return o.node == n && sameOperation(o.v, f.v) })
+			if next > 0 && to.now().node != n && !a.sel(&to.facts[next]) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// lastIndex returns the index of the newest fact that which selects, or -1.
+func (c *cell) lastIndex(which func(*fact) bool) int {
+	i := len(c.facts) - 1
+	for i >= 0 && !which(&c.facts[i]) {
+		i--
+	}
+	return i
 }
 
 // sameOperation reports whether two versions were recorded for the same operation or the same plan.
@@ -256,7 +266,7 @@ func (m *maker) endangered(a *aims, n *node, now, o *outcome) (changed bool, err
 		a.kept[n] = true
 		plan := "" // a plan may have given the node several names at once
 		for _, p := range places {
-			if a.after(p.c).node != nil || changed && (plan == "" || p.v.Plan != plan) {
+			if !a.isFree(p.c) || changed && (plan == "" || p.v.Plan != plan) {
 				continue
 			}
 			if delete(a.of, p.c); p.c.now().node != n {
@@ -380,6 +390,9 @@ func (a *aims) restoresDir(d *node) bool {
 	return false
 }
 
+// isFree reports whether a node may be brought back to an entry.
+func (a *aims) isFree(c *cell) bool { return a.after(c).node == nil && !a.dropped[c] }
+
 // homeOf returns a free entry to which a directory is restored, or nil if there is none. If paths
 // were requested, it is the entry that held the directory before all facts, if there is one.
 func (m *maker) homeOf(a *aims, d *node) *cell {
@@ -392,7 +405,7 @@ func (m *maker) homeOf(a *aims, d *node) *cell {
 	}
 	places, _ := a.placed(d)
 	for _, p := range places {
-		if a.after(p.c).node == nil && !a.dropped[p.c] {
+		if a.isFree(p.c) {
 			return p.c
 		}
 	}

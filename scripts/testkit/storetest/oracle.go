@@ -293,8 +293,8 @@ func (o *Oracle) since(c Cell, seq int) map[int]bool {
 // UndoPlan decides about the facts of a plan. A cell must still have the value that the plan gave
 // it.
 func (o *Oracle) UndoPlan(plan string) *Outcome {
-	gone, now := o.cancelled(none), o.Cells(o.ops)
-	out := o.outcome(o.effective(none), func(f Fact) bool { return f.Plan == plan })
+	match := func(f Fact) bool { return f.Plan == plan }
+	gone, now, out := o.cancelled(none), o.Cells(o.ops), o.outcome(o.effective(match), match)
 	for _, f := range o.Facts {
 		out.chosen[f.Seq] = f.Plan == plan && !gone[f.Seq]
 	}

@@ -127,7 +127,10 @@ func (o *Oracle) bringBack(out *Outcome, n int, after map[Cell]Value) bool {
 			had = append(had, f)
 		}
 	}
-	had = slices.DeleteFunc(had, func(f Fact) bool { return after[f.Cell].Set })
+	had = slices.DeleteFunc(had, func(f Fact) bool {
+		_, decided := out.Goals[f.Cell]
+		return after[f.Cell].Set || out.Conflicts[f.Cell] != "" && !decided
+	})
 	for _, f := range had {
 		if f.Op != had[0].Op {
 			continue
