@@ -415,10 +415,10 @@ func (h *past) more(c *cell, i int, sel func(*fact) bool) bool {
 	return false
 }
 
-// run decides about one run of facts. oldest is the index of the oldest one. result is the value that
-// they lead to, and before is the value before them. beforeIndex is the index of the fact that set
-// before; -1 is the base. Plans may have set that value again between beforeIndex and oldest. If the
-// cell stays unchanged, run lists the conflict or loss and returns nil.
+// run decides about one run of facts. oldest is the index of the oldest one. result is the value
+// that they lead to, and before is the value before them. beforeIndex is the index of the fact that
+// set before; -1 is the base. Plans may have set that value again between beforeIndex and oldest.
+// If the cell stays unchanged, run lists the conflict or loss and returns nil.
 func (m *maker) run(h *past, c *cell, result, before value, over *fact, beforeIndex, oldest int, g *aim, newest bool, sel func(*fact) bool, q Query) *aim {
 	back, from := c.seq(beforeIndex+1), c.facts[oldest].seqs[0]
 	if before.unknown {
