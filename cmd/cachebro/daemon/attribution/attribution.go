@@ -478,8 +478,8 @@ func Alive(pid int, start uint64) bool {
 		// A process that is not found has ended. After another error, such as a denied
 		// permission, only check that the process exists.
 		return !errors.Is(err, os.ErrNotExist) && !errors.Is(unix.Kill(pid, 0), unix.ESRCH)
-	} else if start != 0 && st.Start != start {
-		return false
+	} else if start != 0 && st.Start != start || st.State == 'Z' || st.Flags&procfs.Exiting != 0 {
+		return false // another process, or one that has ended and that its parent has not awaited yet
 	}
 	return true
 }
