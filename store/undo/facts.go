@@ -73,6 +73,10 @@ func (h *past) emptyEntry(c *cell, v *store.Version) {
 			n.entries, n.names = append(n.entries, c), append(n.names, c)
 			n.beginAs(was)
 			h.update(n, v)
+		} else if n := h.nodes[store.InodeOf(v.Stat)]; n != nil && v.Op == store.OpUnlink && !n.dir() { // a name that nobody had seen, of a file that is known
+			n = n.latest()
+			c.base.node = n
+			n.entries, n.names = append(n.entries, c), append(n.names, c)
 		}
 	}
 	if n := c.now().node; n != nil {

@@ -355,3 +355,19 @@ func TestUndoOfFileThatCameFromNowhere(t *testing.T) {
 	c.want("x", "1\n")
 	c.want("hidden", "2\n")
 }
+
+// A directory came to a tracked name with an unseen name of a known file in it, and the name was removed
+// before a scan had recorded it. The undo restored everything else in the directory, and did not report
+// this name.
+func TestUndoOfTheRemovalOfANameThatWasNotSeen(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.Mkdir("d", storetest.DirMode), tr.Write("x", "x\n"), tr.Link("x", "y"))
+	_ = tr.Link("x", "d/e")
+	c.as("A", "rm", "t1", 10).do(tr.Remove("d/e"), tr.Remove("d"))
+	c.carry(c.undo(Query{Select: store.Filter{Session: "A"}}))
+	c.want("d/e", "x\n")
+	if !c.together("x", "d/e") {
+		t.Error("they are two files")
+	}
+}
