@@ -17,7 +17,7 @@ func TestProfiles(t *testing.T) {
 	for _, tc := range []struct {
 		profile string
 		limit   int // bytes of the list
-		tokens  int // that the list takes in a context
+		tokens  int // that the list and the instructions take in a context
 	}{{ProfileRead, 500, 60}, {ProfileSafety, 1700, 0}, {ProfileDefault, 1100, 150}, {ProfileAll, 0, 0}} {
 		t.Run(tc.profile, func(t *testing.T) {
 			p := connect(t, Options{Root: project(t, nil), Profile: tc.profile})
@@ -96,7 +96,7 @@ func TestSchemaRules(t *testing.T) {
 			t.Errorf("%s: outputSchema %v", tl.name, tl.output != nil)
 		}
 		if tl.reads && tl.destroys {
-			t.Errorf("%s both only reads and destroys", tl.name)
+			t.Errorf("%s is marked as read-only and as destructive", tl.name)
 		}
 		// The daemon attributes the server's writes to a tool's call only if WritesItself lists the
 		// tool.

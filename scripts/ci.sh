@@ -46,7 +46,7 @@ CGO_ENABLED=0 go build -trimpath -o "$tmp/" ./cmd/cachebro ./cmd/cachebro-fleet
 "$tmp/cachebro-fleet" version
 
 step "vet and build for darwin"
-# Nothing is run. Vet compiles the tests too. Only one processor is checked, because our code does
+# Nothing is run. Vet compiles the tests too. Vet runs for one processor only, because our code does
 # not depend on the processor.
 (
 	export GOOS=darwin GOARCH=arm64 CGO_ENABLED=0

@@ -194,7 +194,7 @@ func (b *batch) byKnownName(c *Change) (bool, error) {
 func (b *batch) noteUnknownNames(c *Change) error {
 	v := c.version(c.Path, c.Op)
 	v.Stat.Attrs = ""
-	v.NoContent = "excluded from the history; other, unknown names of its file changed with it"
+	v.NoContent = "excluded from the history; the file also has names that are not known, through which it changed"
 	_, err := b.add(v)
 	return err
 }

@@ -24,7 +24,7 @@ const (
 	minTail   = 12  // bytes of a tail
 	minGain   = 40  // bytes that a group must save
 	minAlike  = 200 // bytes that all groups together must save
-	alikeNote = "indented lines go in the place of the " + gap + " above them"
+	alikeNote = "each indented line stands for the line above with " + gap + " replaced by it"
 )
 
 // printsAlike reports whether a command's output may be grouped by shared text.

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Makes the table of processor times: natively, and for two builds by turns. All tasks run on 5,000
-# files, and most of them on MANY files, in memory. Saves also run on the disk of TMPDIR.
+# Prints the table of processor times without cachebro and with two builds, which take turns. All
+# tasks run in memory on 5,000 files; most run again there on MANY files. Saves also run on the disk
+# of TMPDIR.
 # Usage: scripts/bench/costs.sh BEFORE NOW [RUNS [MANY]]
 set -eu
 cd "$(dirname "$0")/../.."

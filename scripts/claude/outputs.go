@@ -51,7 +51,7 @@ func outputs(b *bench, c *checks) {
 	d = m.got(part)
 	c.that(strings.TrimSpace(d.text) == strings.TrimSpace("2:"+lineWith(all, "number_01")+"\n3:"+lineWith(all, "number_02")), "and a part of it: %s", head(d.text))
 	d = m.got(fail)
-	c.that(!strings.Contains(d.text, "folded") && strings.HasPrefix(d.text, "cachebro: indented lines go in the place of the …") && strings.Contains(d.text, "test_last FAILED") && strings.Contains(d.text, "assert 1 == 2"), "failed tests are not folded, but say once what they share: %d of %d bytes: %s", d.size(), len(failed), head(d.text))
+	c.that(!strings.Contains(d.text, "folded") && strings.HasPrefix(d.text, "cachebro: each indented line stands for the line above with … replaced by it") && strings.Contains(d.text, "test_last FAILED") && strings.Contains(d.text, "assert 1 == 2"), "failed tests are not folded, but say once what they share: %d of %d bytes: %s", d.size(), len(failed), head(d.text))
 	d = m.got(broken)
 	c.that(strings.Contains(d.text, strings.TrimSpace(failed)), "a failed command's output stays: %d of %d bytes", d.size(), len(failed))
 	d = m.got(exact)

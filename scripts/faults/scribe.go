@@ -203,8 +203,8 @@ func (t *trial) nowhere(p *place, records []string, since time.Time) ([]string, 
 	return left, nil
 }
 
-// overBudget returns the original names of the scribes' files that have a version without content
-// in the history because the hourly budget for ignored files was spent. On a slow machine, the
+// overBudget returns the original names of those scribes' files of which the history has a version
+// without content, because the hourly budget for ignored files was spent. On a slow machine, the
 // scribes on one mount use up that budget.
 func (t *trial) overBudget(list []version) map[string]bool {
 	writer, unsaved := map[string]string{}, map[string]bool{}

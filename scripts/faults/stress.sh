@@ -8,8 +8,8 @@
 # FAULTS: a built scripts/faults; OPS: number of operations of fsx (1000000)
 # BASE: directory to work in (by default a new directory for temporary files)
 # RACE: a build with the race detector. Its mountd takes over the mount at the beginning. The daemon
-# remains the ordinary build, because with the race detector it captures some 50 times more slowly,
-# and the run would only show how programs wait for it.
+# remains the ordinary build: a daemon with the race detector takes in the records some 50 times more
+# slowly, and the run would only show how programs wait for it.
 set -uo pipefail
 [ $# -ge 1 ] || { echo "usage: stress.sh CACHEBRO [SECONDS]" >&2; exit 2; }
 given=$(realpath "$1")

@@ -923,7 +923,7 @@ func (t *trial) namedIn(lines []string, d difference) bool {
 	for _, p := range d.once {
 		for _, l := range lines {
 			full := filepath.Join(t.name, p)
-			if mentions(l, full+": its file had") || mentions(l, full+": excluded from the history; other, unknown names of its file") {
+			if mentions(l, full+": its file had") || mentions(l, full+": excluded from the history; the file also has names") {
 				return true
 			}
 		}

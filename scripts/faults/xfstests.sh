@@ -3,8 +3,8 @@
 # compares the tests that fail with those that are expected to fail
 # (scripts/faults/xfstests.expected).
 # Usage: scripts/faults/xfstests.sh XFSTESTS [TESTS...]
-# Without TESTS it runs the tests in the list; "-g quick" means all quick tests. XFSTESTS is a built
-# checkout of https://git.kernel.org/pub/scm/fs/xfs/xfstests-dev.git (build it with make; it needs
+# Without TESTS it runs all tests of xfstests.expected, which also says which of them may fail;
+# "-g quick" means all quick tests. XFSTESTS is a built checkout of https://git.kernel.org/pub/scm/fs/xfs/xfstests-dev.git (build it with make; it needs
 # libattr, libacl, libaio and xfslibs). Needs root.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

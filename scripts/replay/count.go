@@ -30,7 +30,7 @@ type result struct {
 	schema, injected    int
 	other               int // tokens of all other results, as recorded
 	contexts            int
-	bill, billed        float64 // cost in tokens of new input, without and with cachebro
+	bill, billed        float64 // cost, where a token of new input costs 1; without and with cachebro
 	outChars, outSent   int     // characters of the outputs of commands
 	outFull, outGiven   int     // tokens of these outputs, without and with cachebro
 	folds, cleared      int
@@ -114,7 +114,7 @@ func table(w io.Writer, title string, rs []*result) {
 		}
 	}
 	line(sum)
-	fmt.Fprintf(w, "worst session: %s, %d tokens (%s %%); of all tool results %s %% were saved; without the overhead they reach %s %% of the oracle's savings, and %s %% of those of an oracle whose bases expire after 60k tokens\n",
+	fmt.Fprintf(w, "worst session: %s, %d tokens (%s %%); of all tool results %s %% were saved; not counting the overhead, the savings are %s %% of the oracle's, and %s %% of those of an oracle whose known texts expire after 60k tokens\n",
 		worst.name, worst.saved(), percent(worst.saved(), worst.full+worst.outFull), percent(sum.saved(), sum.full+sum.outFull+sum.other), percent(sum.full-sum.sent+sum.less(), sum.best()), percent(sum.full-sum.sent+sum.less(), sum.within()))
 	fmt.Fprintf(w, "%d notices about changes by others: %d tokens, %s %% of the bill\n", sum.news, sum.newsTokens, fmt.Sprintf("%.3f", 100*sum.newsBill/max(sum.bill, 1)))
 	if len(sum.lost) > 0 {

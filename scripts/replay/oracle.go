@@ -55,7 +55,8 @@ func (o *oracle) least(m *mind, r ask, rewrite func(string, *readers.Request), s
 }
 
 // read returns the smallest number of tokens that the lines of a read could cost a reader with the
-// knowledge m. rewrite turns a request into a request about a client's own result, and send returns
+// knowledge m. rewrite, if not nil, makes the request ask whether to keep or replace
+// the result of the client's own tool, and send returns
 // the text of an answer that the model receives.
 func (o *oracle) read(m *mind, r ask, rewrite func(text string, q *readers.Request), send func(readers.Answer) string) (int, error) {
 	full := o.tokens(r.full)

@@ -16,8 +16,8 @@ import (
 // reported usage falls), files shown by a shell command, and files that are not in the project.
 // Half of the changes are made by a process that does not belong to the session.
 
-// A client clears at least clearsAtLeast tokens at once, except for the exemptResults newest
-// results.
+// A client clears all results but the exemptResults newest, and only if they have at least
+// clearsAtLeast tokens.
 const clearsAtLeast, exemptResults = 10_000, 3
 
 // vary returns the steps with such events in between, and the files that are not in the project.

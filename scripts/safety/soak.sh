@@ -1,8 +1,8 @@
 #!/bin/bash
 # Four users work in one mount at the same time for a number of minutes: clone, build, test, npm ci,
 # rebase, vim, sed, rm -rf. Each user does every step first in a plain directory and then in the
-# mount. At the end the script runs fsck, compares the trees, and compares the descriptors and the
-# memory of the mount's processes at the start and at the end.
+# mount. At the end the script runs fsck and compares the trees. It prints the descriptors and the
+# memory of the mount's processes at the start, every ten minutes and at the end.
 #
 # usage: soak.sh [MINUTES [CACHEBRO]]; needs root, git, Go and vim. npm is left out if it is not
 # installed or there is no network. WORK is the directory of the trees.

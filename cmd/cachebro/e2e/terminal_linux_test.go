@@ -85,7 +85,8 @@ func TestTerminalGetsNothingRaw(t *testing.T) {
 	}
 }
 
-// TestNamesInPipes: a name is one word on one line, even in a file or pipe. A patch names files as
+// TestNamesInPipes checks that a name stays on one line, without raw control characters, even in a
+// file or pipe. A patch names files as
 // git does, so that git can apply it.
 func TestNamesInPipes(t *testing.T) {
 	p := newProject(t, nil)

@@ -19,7 +19,7 @@ func TestWhatCannotComeBackIsNamed(t *testing.T) {
 		"build/small": "small\n",
 	}
 	p := newProject(t, files)
-	for i := range 12 { // above the limit, without disk blocks
+	for i := range 12 { // sparse files that are larger than the limit for ignored files
 		name := p.path(fmt.Sprintf("build/obj/%d/big", i%3))
 		if err := os.MkdirAll(name, 0o755); err != nil {
 			t.Fatal(err)

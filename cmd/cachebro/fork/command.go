@@ -11,7 +11,7 @@ import (
 // Command returns the command cachebro fork.
 func Command(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "fork [DIR]", Short: "copy the project as it is, or was at any moment, to work in",
+		Use: "fork [DIR]", Short: "make a copy to work in, of the project as it is or was at any moment",
 		Long: `Copies the project's files to DIR, which must be empty or missing, and mounts the copy.
 Changes there are recorded in the fork's own history and do not affect the project.
 Without --at, the copy is the project as it is now, uncommitted changes included. In a git
@@ -47,8 +47,8 @@ Without DIR, the forks of this project are listed.`,
 	patch := diff.Flags().BoolP("patch", "p", false, "show the changed lines")
 	merge := &cobra.Command{
 		Use: "merge [FORK]", Short: "merge the changes of a fork into the project",
-		Long: `Merges file by file and line by line. Files that were changed differently in the project
-are listed and left alone; the exit status is then 1.`,
+		Long: `Merges file by file and line by line. Files with changes that conflict with
+the project's are listed and left alone; the exit status is then 1.`,
 		Example: "  cachebro fork merge ../try --dry-run",
 	}
 	dryRun := merge.Flags().BoolP("dry-run", "n", false, "only show what would be done")

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Runs the official MCP conformance suite over HTTP, in both eras, the Inspector's command line over
-# stdio (every tool is listed and called), and the official SDK's client over stdio. expected.json
-# lists the checks of the suite that do not apply, with the reasons.
+# Runs three things: the official MCP conformance suite over HTTP, for two versions of the protocol
+# (2025-11-25 and 2026-07-28); the Inspector's command line over stdio (every tool is listed and
+# called); and the official SDK's client over stdio. expected.json lists the checks of the suite that
+# do not apply, with the reasons.
 #    scripts/mcp-sdk/suite/run.sh [DIR]   (a mounted project; default: a new one)
 # The tools are installed once, outside the repository.
 set -eu

@@ -9,7 +9,7 @@ import (
 func init() {
 	cases = append(cases,
 		testCase{"compaction", epoch("precompact", "postcompact", "start")},
-		testCase{"compaction of which only its end was heard", epoch("postcompact")},
+		testCase{"compaction whose start was missed", epoch("postcompact")},
 		testCase{"clear", epoch("start")},
 		testCase{"resume", epoch("start")},
 		testCase{"events were lost", epoch("lost")},
@@ -109,7 +109,7 @@ func init() {
 				o.full(r)
 			}
 		}},
-		testCase{"uncommitted word of a change is a doubt", func(b *bench) {
+		testCase{"no unchanged after a change notice that may not have arrived", func(b *bench) {
 			b.write(file, Text(100))
 			o := b.reader()
 			c := need[Committer](b, o.Reader)
@@ -136,7 +136,7 @@ func init() {
 			w.Alive(b, []string{"t0"}, true)
 			o.full(r)
 		}},
-		testCase{"rewind behind a diff", func(b *bench) {
+		testCase{"rewind to before a diff", func(b *bench) {
 			b.write(file, Text(100))
 			o := b.reader()
 			c := need[Committer](b, o.Reader)
@@ -162,7 +162,7 @@ func init() {
 			w.Alive(b, []string{"t2"}, true)
 			o.full(Read{Path: file, Offset: 10, Limit: 20})
 		}},
-		testCase{"parts after a text that was not ours", func(b *bench) {
+		testCase{"partial reads after the model got another text than ours", func(b *bench) {
 			b.write(file, Text(100))
 			o := b.reader()
 			c := need[Committer](b, o.Reader)
@@ -206,7 +206,7 @@ func init() {
 			o.full(Read{Path: file, Offset: 45, Limit: 10})
 			o.full(Read{Path: file})
 		}},
-		testCase{"own edit, then back by another hand", func(b *bench) {
+		testCase{"own edit, then reverted by somebody else", func(b *bench) {
 			b.write(file, Text(100))
 			o := b.reader()
 			e := need[Editor](b, o.Reader)
