@@ -479,7 +479,7 @@ func TestHostileBucket(t *testing.T) {
 		if _, err := one.feed(t.Context(), t, d); !errors.Is(err, remote.ErrForged) {
 			t.Errorf("a forged log: %v", err)
 		}
-		if s := problem(); !strings.Contains(s, "not what was sent") {
+		if s := problem(); !strings.Contains(s, "does not contain what was sent") {
 			t.Errorf("the row says %q", s)
 		}
 		two.compare(t, d)
