@@ -327,11 +327,12 @@ func (a *aims) placed(n *node) (out []holding, undone bool) {
 				given = append(given, holding{c, f.v})
 			}
 		}
-		if c.base.node == n {
+		heldSince := func(i int) bool { return i == len(c.facts) || c.facts[i].v.Seq >= a.since } // the value before fact i
+		if c.base.node == n && heldSince(0) {
 			other = append(other, holding{c, &store.Version{Seq: c.since}})
 		}
-		for _, f := range c.facts {
-			if f.node == n {
+		for i, f := range c.facts {
+			if f.node == n && heldSince(i+1) {
 				other = append(other, holding{c, f.v})
 			}
 		}

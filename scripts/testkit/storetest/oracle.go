@@ -230,6 +230,7 @@ func (o *Oracle) Undo(match func(Fact) bool) *Outcome {
 			out.chosen[f.Seq] = true
 		}
 	}
+	o.touch(out)
 	for _, c := range sorted(chains) {
 		have, oldest, chain, first, others := now[c], 0, chains[c], 0, 0
 		if c.Kind != EntryCell {
@@ -278,6 +279,20 @@ func (o *Oracle) Undo(match func(Fact) bool) *Outcome {
 	return out
 }
 
+// touch notes the files that others have changed after a plan that is undone gave them a place.
+func (o *Oracle) touch(out *Outcome) {
+	for _, f := range o.Facts {
+		if !out.chosen[f.Seq] || f.Plan == "" || f.Cell.Kind != EntryCell {
+			continue
+		}
+		for _, g := range out.facts {
+			if g.Op > f.Op && !out.chosen[g.Seq] && g.Cell.Kind != EntryCell && g.Cell.Node == f.Value.Node {
+				out.touched[g.Cell.Node] = max(out.touched[g.Cell.Node], g.Op)
+			}
+		}
+	}
+}
+
 // since returns the facts about a cell from the fact seq on. A plan that gives the cell the value
 // from before these facts cancels all of them.
 func (o *Oracle) since(c Cell, seq int) map[int]bool {
@@ -298,14 +313,10 @@ func (o *Oracle) UndoPlan(plan string) *Outcome {
 	for _, f := range o.Facts {
 		out.chosen[f.Seq] = f.Plan == plan && !gone[f.Seq]
 	}
+	o.touch(out)
 	for _, f := range o.Facts {
 		if !out.chosen[f.Seq] {
 			continue
-		}
-		for _, g := range out.facts { // after the plan, others have changed the file that the plan put here
-			if g.Op > f.Op && f.Cell.Kind == EntryCell && g.Cell.Kind != EntryCell && g.Cell.Node == f.Value.Node {
-				out.touched[g.Cell.Node] = max(out.touched[g.Cell.Node], g.Op)
-			}
 		}
 		switch is := now[f.Cell]; {
 		case is == f.Before || f.Value == f.Before: // in the second case only the time was changed

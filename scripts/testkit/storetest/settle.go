@@ -123,7 +123,7 @@ func (o *Oracle) bringBack(out *Outcome, n int, after map[Cell]Value) bool {
 		}
 	}
 	for _, f := range slices.Backward(o.Facts) {
-		if f.Cell.Kind == EntryCell && f.Value.Node == n {
+		if f.Cell.Kind == EntryCell && f.Value.Node == n && o.heldSince(f, out) {
 			had = append(had, f)
 		}
 	}
@@ -148,6 +148,14 @@ func (o *Oracle) bringBack(out *Outcome, n int, after map[Cell]Value) bool {
 		}
 	}
 	return len(had) > 0
+}
+
+// heldSince reports whether a fact still had its effect when the first of the undone facts happened, or
+// happened later.
+func (o *Oracle) heldSince(f Fact, out *Outcome) bool {
+	first := slices.IndexFunc(o.Facts, out.undone)
+	next := slices.IndexFunc(o.Facts, func(g Fact) bool { return g.Seq > f.Seq && g.Cell == f.Cell })
+	return next < 0 || next >= first
 }
 
 // instead returns the directory that the plan leaves at the last place of directory n, or 0 if
