@@ -92,12 +92,12 @@ func (m *maker) decide(h *past, since uint64, sel func(*fact) bool, q Query) *ai
 		}
 		named := len(m.conflicts)
 		g := m.without(h, c, sel, q)
+		a.dropped[c] = len(m.conflicts) > named
 		if c.kind == entryCell && !asked(c) {
 			others[c] = slices.Clone(m.conflicts[named:])
 			m.conflicts = m.conflicts[:named]
 		}
 		if g == nil {
-			a.dropped[c] = len(m.conflicts) > named || len(others[c]) > 0
 			continue
 		}
 		if c.kind == entryCell && store.OwnFile(c.name) { // it exists only while a plan is carried out
@@ -106,7 +106,7 @@ func (m *maker) decide(h *past, since uint64, sel func(*fact) bool, q Query) *ai
 		if g.c.same(g.want, c.now()) && !newTime(c, g.want) {
 			continue
 		}
-		a.of[c] = g
+		a.of[c], a.dropped[c] = g, false
 		if g.made && c.kind == contentCell {
 			merged = append(merged, c.of)
 		}
