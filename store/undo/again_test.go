@@ -580,3 +580,19 @@ func TestUndoMovesNothingToANameThatItLeavesAlone(t *testing.T) {
 	c.want("a/other", "other\n")
 	c.want("z", "first\n")
 }
+
+// A file that was renamed over another one counts as the other from then on. An undo gave it its own name back,
+// so the two are separate again. A second undo took it for the other file, and wrote that one's content to it.
+func TestUndoSeparatesFilesThatARenameMerged(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("A", "sh", "t1", 10).do(tr.Write("x", "other\n"), tr.Write("f", "own\n"))
+	c.as("B", "sh", "t2", 11).do(tr.Write("b", ""), tr.Exchange("b", "f"))
+	c.as("A", "sh", "t3", 10).do(tr.Rename("b", "x"))
+	c.carry(c.undo(Query{Select: store.Filter{Session: "A"}}))
+	c.want("b", "own\n")
+	again, err := Planner{Store: c.s}.Undo(Query{Select: store.Filter{Session: "A"}})
+	if err == nil && len(again.Steps) > 0 {
+		t.Errorf("a second undo: %+v", again.Steps)
+	}
+}

@@ -256,6 +256,9 @@ func (h *past) put(c *cell, n *node, v *store.Version) *node {
 	switch {
 	case v.Plan != "" && n.justMade(v) && h.recordsCells(v.Plan):
 		goesOn = h.restoredNode(v, c)
+		if goesOn != nil { // if another file had been saved over, the plan separates the two again
+			goesOn.continuesAs = nil
+		}
 	case !n.justMade(v), !n.dir() && (len(n.entries) > 0 || h.namesThen(v) > 1): // the version did not make the node, or the file has other names
 	case replaced:
 		goesOn = cur
