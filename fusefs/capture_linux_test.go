@@ -1,6 +1,9 @@
 package fusefs
 
 import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,6 +15,8 @@ import (
 
 	"cachebro/fusefs/sys"
 	"cachebro/store/leaf/event"
+	"cachebro/store/undo/apply"
+	"cachebro/store/wire"
 
 	"golang.org/x/sys/unix"
 )
@@ -427,6 +432,32 @@ func TestSettled(t *testing.T) {
 	})
 	if took := ask(); took > 5*time.Second {
 		t.Errorf("a file that stays open is waited for: %v", took)
+	}
+}
+
+// A plan makes an empty file, whose creation is reported after the close. The plan used to end before
+// that, so the file did not belong to it: a redo left the file where it was, with status 0.
+func TestPlanEndsAfterItsEmptyFileIsReported(t *testing.T) {
+	f := mountTest(t, nil)
+	f.rec.mu.Lock()
+	f.rec.closed = func(Closed) { time.Sleep(200 * time.Millisecond) }
+	f.rec.mu.Unlock()
+	none := sha256.Sum256(nil)
+	p := wire.Plan{ID: "undo-1", Steps: []wire.PlanStep{{N: 1, Do: "write", Path: []byte("a"), Mode: 0o100644, Hash: hex.EncodeToString(none[:]), Expect: "absent"}}}
+	ask := func(_ context.Context, method string, req any, _ []byte, reply any) ([]byte, error) {
+		switch q := req.(type) {
+		case wire.PlanFetch:
+			reply.(*wire.PlanContents).Sizes = []int{0}
+		case wire.PlanDone:
+			if calls := f.rec.take(); q.Finished && !slices.Contains(calls, `closed create a ""`) {
+				t.Errorf("the plan ended before its file was reported: %q", calls)
+			}
+		}
+		return nil, nil
+	}
+	res, err := apply.CarryOut(t.Context(), ask, f.dir, p, apply.Work{})
+	if err != nil || len(res.Failed) > 0 || f.read("a") != "" {
+		t.Errorf("%+v, %v", res, err)
 	}
 }
 

@@ -21,6 +21,7 @@ type recorder struct {
 	closes []Closed
 	events []Event
 	before func(Change) // called inside Before, if set
+	closed func(Closed) // called inside Closed, if set
 	quiet  bool         // reads are not recorded
 }
 
@@ -74,6 +75,12 @@ func (r *recorder) Before(c Change) {
 }
 
 func (r *recorder) Closed(c Closed) {
+	r.mu.Lock()
+	closed := r.closed
+	r.mu.Unlock()
+	if closed != nil {
+		closed(c)
+	}
 	idle := ""
 	if c.Idle {
 		idle = " idle"

@@ -50,6 +50,7 @@ func CarryOut(ctx context.Context, ask Ask, dir string, p wire.Plan, work Work) 
 	res, err := Plan(ctx, dir, p, work)
 	// A plan that the user stops counts as finished. Only the plan of a killed process is resumed.
 	finished := err == nil || ctx.Err() != nil
+	Settle(dir) // an empty file that is reported after the end of the plan would not belong to it
 	if terr := tell(wire.PlanDone{Failed: slices.Concat(res.Failed, res.Left), Finished: finished}); err == nil && terr != nil {
 		err = fmt.Errorf("the files are written, but the journal of the plan could not be closed: %w", terr)
 	}
