@@ -63,7 +63,8 @@ func (o *contents) markDirty(n *inode, c Caller, op event.Op, before stamp, appe
 		if sameContent {
 			w.tail = math.MaxInt64
 		}
-		w.size, w.afterLast, w.before = before.size, before, before
+		w.size = before.size
+		w.afterLast, w.before = before, before
 		o.dirty.add(n)
 	}
 	w.last = time.Now()

@@ -368,7 +368,8 @@ func (x *Index) drop() error {
 	}
 	x.tries.end()
 	err := x.idx.Close()
-	x.idx, x.tries, x.persisted = nil, nil, nil
+	x.idx = nil
+	x.tries, x.persisted = nil, nil
 	return err
 }
 

@@ -513,7 +513,8 @@ func endsExclusion(o op) bool {
 func (t *trial) note() {
 	if t.namesEver == nil {
 		t.namesEver, t.wasNameless, t.everExisted, t.escaped = map[uint64][]string{}, map[uint64]bool{}, map[string]bool{}, map[uint64][]string{}
-		t.wasInside, t.gitLed, t.gitLost = map[[2]uint64]bool{}, map[string]uint64{}, map[string]bool{}
+		t.wasInside = map[[2]uint64]bool{}
+		t.gitLed, t.gitLost = map[string]uint64{}, map[string]bool{}
 	}
 	here, named := map[string]bool{}, map[uint64][]string{}
 	_ = filepath.WalkDir(t.source, func(p string, _ os.DirEntry, err error) error {
