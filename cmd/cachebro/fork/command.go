@@ -11,7 +11,7 @@ import (
 // Command returns the command cachebro fork.
 func Command(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "fork [DIR]", Short: "make a copy to work in, of the project as it is or was at any moment",
+		Use: "fork [DIR]", Short: "make a copy of the project, as it is or was, to work in",
 		Long: `Copies the project's files to DIR, which must be empty or missing, and mounts the copy.
 Changes there are recorded in the fork's own history and do not affect the project.
 Without --at, the copy is the project as it is now, uncommitted changes included. In a git
