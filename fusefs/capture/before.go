@@ -37,7 +37,11 @@ func (c *Capture) Before(ch fusefs.Change) {
 	if vanishes {
 		return
 	}
-	c.foundNames(ch.File, p)
+	if len(ch.File.Paths(2)) > 1 { // record the other names that no scan has recorded
+		if st, err := ch.File.Stat(); err == nil {
+			c.FoundAll(ch.File, p, "", st)
+		}
+	}
 	c.dirty(ch.File)
 	mark.And(^markSafe)
 }
@@ -154,16 +158,6 @@ func (c *Capture) knownByOtherName(f fusefs.File, p string) {
 		r := asFound(f, p, withXattrs(f, st), ignore.Ignored)
 		r.Reason = spool.NotRead
 		c.append(r)
-	}
-}
-
-// foundNames records all names of a file that no scan has recorded, except the name skip.
-func (c *Capture) foundNames(f fusefs.File, skip string) {
-	if len(f.Paths(2)) < 2 {
-		return
-	}
-	if st, err := f.Stat(); err == nil {
-		c.FoundAll(f, skip, "", st)
 	}
 }
 
