@@ -61,8 +61,7 @@ func (s *server) commentForm(ctx context.Context, q url.Values) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	to, _ := link("comment", "seq", c.Seq, "line", c.Line)
-	return commentPart{Where: name(c.Path) + ":" + strconv.Itoa(c.Line), Quote: line([]byte(c.Quote), nil, nil), Asked: to,
+	return commentPart{Where: name(c.Path) + ":" + strconv.Itoa(c.Line), Quote: line([]byte(c.Quote), nil, nil), Asked: link("comment", "seq", c.Seq, "line", c.Line),
 		To: "session " + oneLine(c.Session[:min(len(c.Session), 8)]), Deaf: oneLine(a.Deaf), Copy: forPasting(c)}, nil
 }
 
@@ -99,9 +98,8 @@ func (s *server) comments(ctx context.Context, _ url.Values) (any, error) {
 	var out commentPart
 	for i := len(a.Comments) - 1; i >= 0; i-- {
 		c := a.Comments[i]
-		row := commentRow{Where: name(c.Path) + ":" + strconv.Itoa(c.Line), Text: c.Text, State: s.stateOf(c), Quote: line([]byte(c.Quote), nil, nil), Copy: forPasting(c)}
-		row.To, _ = link("file", "path", string(c.Path), "seq", c.Seq, "view", "change")
-		out.Listed = append(out.Listed, row)
+		out.Listed = append(out.Listed, commentRow{Where: name(c.Path) + ":" + strconv.Itoa(c.Line), Text: c.Text, State: s.stateOf(c), Quote: line([]byte(c.Quote), nil, nil), Copy: forPasting(c),
+			To: link("file", "path", string(c.Path), "seq", c.Seq, "view", "change")})
 	}
 	return out, nil
 }

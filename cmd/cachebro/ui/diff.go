@@ -154,8 +154,7 @@ func (s *server) diff(ctx context.Context, q url.Values) (any, error) {
 			side
 		}{{"before", from}, {"after", to}} {
 			if imageKind(x.data) != "" {
-				u, _ := link("raw", "seq", x.Seq)
-				p.Images = append(p.Images, image{x.what, u})
+				p.Images = append(p.Images, image{x.what, link("raw", "seq", x.Seq)})
 			}
 		}
 		p.Swipe = len(p.Images) == 2
@@ -179,7 +178,7 @@ func (s *server) diff(ctx context.Context, q url.Values) (any, error) {
 	}
 	at, _ := strconv.Atoi(q.Get("at"))
 	p.Piece = at > 0
-	rows := s.rowsWith(from, to, diffRows{side: p.Side, context: context, blank: p.Blank})
+	rows := diffOf(from, to, diffRows{side: p.Side, context: context, blank: p.Blank})
 	if len(rows.all) == 0 {
 		p.Note = "no line differs"
 		if p.Mode != "" {
@@ -199,7 +198,7 @@ func (s *server) diff(ctx context.Context, q url.Values) (any, error) {
 	for _, r := range rows.all[at:end] {
 		row := rows.show(r)
 		if r.new >= 0 && to.Actor.Session != "" && row.Kind != "hunk" {
-			row.Comment, _ = link("comment", "seq", to.Seq, "line", r.new+1)
+			row.Comment = link("comment", "seq", to.Seq, "line", r.new+1)
 			row.Said = said[r.new+1]
 		}
 		p.Rows = append(p.Rows, row)
@@ -232,7 +231,6 @@ type place struct {
 
 // diffRows are the rows of a whole diff. Only those that are shown are rendered.
 type diffRows struct {
-	s        *server
 	sc       *diff.Script
 	hunks    []diff.Hunk
 	all      []place
@@ -244,15 +242,11 @@ type diffRows struct {
 	old, new [][]span // colours
 }
 
-func (s *server) rows(from, to side) *diffRows {
-	return s.rowsWith(from, to, diffRows{context: diff.Context})
-}
-
-// rowsWith compares two sides with the options of d.
-func (s *server) rowsWith(from, to side, d diffRows) *diffRows {
+// diffOf compares two sides with the options of d.
+func diffOf(from, to side, d diffRows) *diffRows {
 	from.data, _ = text.Shown(from.data)
 	to.data, _ = text.Shown(to.data)
-	d.s, d.sc, d.from, d.to = s, diff.Compare(from.data, to.data), from, to
+	d.sc, d.from, d.to = diff.Compare(from.data, to.data), from, to
 	if d.blank {
 		old, new := d.sc.Old, d.sc.New
 		d.sc = diff.CompareLines(unspaced(old), unspaced(new))
@@ -325,7 +319,7 @@ func (d *diffRows) show(p place) row {
 			for i := range edits {
 				edits[i] = strconv.Itoa(first + i)
 			}
-			r.Take, _ = link("plan", "kind", "undo", "before", d.from.Seq, "after", d.to.Seq, "edits", strings.Join(edits, ","))
+			r.Take = link("plan", "kind", "undo", "before", d.from.Seq, "after", d.to.Seq, "edits", strings.Join(edits, ","))
 		}
 		return r
 	}

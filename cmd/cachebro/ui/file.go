@@ -56,8 +56,7 @@ func (s *source) crumbs(p string) []crumb {
 	all := []crumb{{baseName(s.t.Root), "browse"}}
 	for i := range len(p) {
 		if p[i] == '/' {
-			to, _ := link("browse", "dir", p[:i])
-			all = append(all, crumb{baseName(p[:i]), to})
+			all = append(all, crumb{baseName(p[:i]), link("browse", "dir", p[:i])})
 		}
 	}
 	return all
@@ -103,8 +102,7 @@ func (s *source) deleted(ctx context.Context) (rows []nameRow, err error) {
 			if !s.isMissing(string(v.Path)) {
 				continue
 			}
-			to, _ := link("file", "path", string(v.Path))
-			rows = append(rows, nameRow{Name: name(v.Path), Note: s.timeText(v.Time) + " by " + text.Clip(whoOf(v), 60), Gone: true, To: to})
+			rows = append(rows, nameRow{Name: name(v.Path), Note: s.timeText(v.Time) + " by " + text.Clip(whoOf(v), 60), Gone: true, To: link("file", "path", string(v.Path))})
 			if len(rows) == maxGone {
 				return rows, nil
 			}
@@ -127,12 +125,10 @@ func (s *source) names(ctx context.Context, dir string) (rows []nameRow, cut boo
 		return nil, false, err
 	}
 	for _, n := range a.Names {
-		row := nameRow{Name: visibleBase(n.Name), Dir: n.Dir, Gone: n.Gone}
+		row := nameRow{Name: baseName(string(n.Name)), Dir: n.Dir, Gone: n.Gone, To: link("file", "path", string(n.Name))}
 		if n.Dir {
 			row.Name += "/"
-			row.To, _ = link("browse", "dir", string(n.Name))
-		} else {
-			row.To, _ = link("file", "path", string(n.Name))
+			row.To = link("browse", "dir", string(n.Name))
 		}
 		if n.Gone {
 			row.Note = "deleted"
@@ -152,8 +148,7 @@ func (s *source) namesWith(ctx context.Context, dir, part string) (rows []nameRo
 		return nil, false, err
 	}
 	for _, h := range a.Hits {
-		row := nameRow{Name: name(h.Path)}
-		row.To, _ = link("file", "path", string(h.Path))
+		row := nameRow{Name: name(h.Path), To: link("file", "path", string(h.Path))}
 		if h.Past != nil {
 			row.Gone, row.Note = true, s.goneWhen(h.Past.Gone)
 		}
@@ -169,8 +164,6 @@ func (s *source) goneWhen(v wire.Version) string {
 	}
 	return "deleted " + s.timeText(v.Time) + " by " + text.Clip(whoOf(v), 60)
 }
-
-func visibleBase(p []byte) string { return baseName(string(p)) }
 
 type filePage struct {
 	Crumbs     []crumb
@@ -282,20 +275,16 @@ func (s *server) version(ctx context.Context, q url.Values) (any, error) {
 	if q.Get("line") != "" && q.Get("view") == "" {
 		out.View = "content"
 	}
-	to := func(n int, view string) template.URL {
-		u, _ := link("version", "path", p, "n", n, "view", view)
-		return u
-	}
-	out.At, _ = link("file", "path", p, "n", n, "view", out.View, "line", q.Get("line"), "find", q.Get("find"), "regex", q.Get("regex"), "with", q.Get("with"))
+	out.At = link("file", "path", p, "n", n, "view", out.View, "line", q.Get("line"), "find", q.Get("find"), "regex", q.Get("regex"), "with", q.Get("with"))
 	for _, view := range views {
-		out.Views = append(out.Views, choice{view, to(n, view), view == out.View})
+		out.Views = append(out.Views, choice{view, link("version", "path", p, "n", n, "view", view), view == out.View})
 	}
 	if v.Deleted {
 		out.Note = "The file was deleted here."
 	} else {
 		out.Size = text.Bytes(v.Size)
 		if !out.Latest && (v.Hash != "" || len(v.Target) > 0) {
-			out.Restore, _ = link("plan", "kind", "revert", "path", p, "seq", v.Seq)
+			out.Restore = link("plan", "kind", "revert", "path", p, "seq", v.Seq)
 		}
 	}
 	switch {
@@ -361,7 +350,7 @@ func (s *server) content(ctx context.Context, out *versionPart, v wire.Version, 
 		return err
 	}
 	if imageKind(x.data) != "" {
-		out.Image, _ = link("raw", "seq", v.Seq)
+		out.Image = link("raw", "seq", v.Seq)
 		return nil
 	}
 	if out.View == "rendered" {
@@ -388,7 +377,7 @@ func (s *server) content(ctx context.Context, out *versionPart, v wire.Version, 
 	hit, _ := strconv.Atoi(q.Get("line"))
 	if hit > filePiece && q.Get("at") == "" {
 		from = hit - hit%filePiece
-		out.Before, _ = link("version", "path", out.Path, "n", out.N, "view", "content", "at", "0")
+		out.Before = link("version", "path", out.Path, "n", out.N, "view", "content", "at", "0")
 	}
 	from = max(min(from, len(lines)), 0)
 	end := min(from+filePiece, len(lines))
@@ -405,7 +394,7 @@ func (s *server) content(ctx context.Context, out *versionPart, v wire.Version, 
 	}
 	out.CutLines = len(lines) - end
 	if out.CutLines > 0 {
-		out.Cut, _ = link("version", "path", out.Path, "n", out.N, "at", end)
+		out.Cut = link("version", "path", out.Path, "n", out.N, "at", end)
 	}
 	if len(lines) == 0 {
 		out.Note = "The file was empty."
@@ -454,7 +443,7 @@ func (s *server) blame(ctx context.Context, out *versionPart, p string, v wire.V
 			if w.Op == "baseline" {
 				row.Who = "found there"
 			}
-			row.To, _ = link("version", "path", p, "seq", w.Seq, "view", "change")
+			row.To = link("version", "path", p, "seq", w.Seq, "view", "change")
 		}
 		out.Rows = append(out.Rows, row)
 	}

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -20,9 +21,8 @@ const (
 // live notifies pages of changes. It checks for changes only while a page listens, and pages listen
 // only while they are visible.
 type live struct {
-	ctx     context.Context
-	newest  func(context.Context) (uint64, error)
-	changed func(ctx context.Context, token string) (next, note string, yes bool)
+	ctx context.Context
+	s   *source
 
 	// mu guards the fields below.
 	mu       sync.Mutex
@@ -36,10 +36,6 @@ type live struct {
 type news struct {
 	number uint64 // of the newest version
 	note   string // a line about the project's state, for example if it is not mounted
-}
-
-func newLive(ctx context.Context, newest func(context.Context) (uint64, error), changed func(context.Context, string) (string, string, bool)) *live {
-	return &live{ctx: ctx, newest: newest, changed: changed, pages: map[chan news]bool{}}
 }
 
 func (s *source) newest(ctx context.Context) (uint64, error) {
@@ -65,17 +61,8 @@ func (s *source) changed(ctx context.Context, token string) (next, note string, 
 	if err != nil {
 		return "", "", true
 	}
-	next = string(a)
-	paths := 0
-	for i := range a {
-		if a[i] == 0 {
-			if paths == 0 {
-				next = string(a[:i])
-			}
-			paths++
-		}
-	}
-	return next, "", paths > 1 || token == ""
+	answered, _, _ := bytes.Cut(a, []byte{0})
+	return string(answered), "", bytes.Count(a, []byte{0}) > 1 || token == ""
 }
 
 // listen returns a channel that gets the news whenever there is any.
@@ -104,14 +91,14 @@ func (l *live) leave(ch chan news) {
 func (l *live) watch() {
 	token, checks := "", 0
 	for {
-		next, note, changed := l.changed(l.ctx, token)
+		next, note, changed := l.s.changed(l.ctx, token)
 		token = next
 		if changed {
 			checks = 4 // mountd's reports reach the log a moment later
 		}
 		if checks > 0 {
 			checks--
-			n, err := l.newest(l.ctx)
+			n, err := l.s.newest(l.ctx)
 			l.broadcast(news{n, note}, err == nil)
 		}
 		select {

@@ -59,8 +59,7 @@ type hitRow struct {
 const maxHits = 100
 
 func (s *server) hits(ctx context.Context, q url.Values) (any, error) {
-	var here template.URL
-	here, _ = link("search", "q", q.Get("q"), "mode", q.Get("mode"), "regex", q.Get("regex"))
+	here := link("search", "q", q.Get("q"), "mode", q.Get("mode"), "regex", q.Get("regex"))
 	if strings.TrimSpace(q.Get("q")) == "" {
 		return hitsPart{At: here}, nil
 	}
@@ -75,8 +74,8 @@ func (s *server) hits(ctx context.Context, q url.Values) (any, error) {
 		found = nil // the line does not contain the pattern
 	}
 	for _, h := range a.Hits {
-		row := hitRow{Name: name(h.Path), Line: h.Line, Text: line([]byte(strings.TrimSpace(strings.SplitN(h.Text, "\n", 2)[0])), nil, nil)}
-		row.To, _ = link("file", append([]any{"path", string(h.Path), "line", uint64(max(h.Line, 0))}, found...)...)
+		row := hitRow{Name: name(h.Path), Line: h.Line, Text: line([]byte(strings.TrimSpace(strings.SplitN(h.Text, "\n", 2)[0])), nil, nil),
+			To: link("file", append([]any{"path", string(h.Path), "line", uint64(max(h.Line, 0))}, found...)...)}
 		if len(h.Path) == 0 {
 			row.Name, row.To = oneLine(h.Title), ""
 		}
@@ -85,13 +84,13 @@ func (s *server) hits(ctx context.Context, q url.Values) (any, error) {
 			row.Past = s.goneWhen(h.Past.Gone)
 		case h.Past != nil:
 			row.Past = "existed until " + s.timeText(h.Past.Last.Time) + "; " + s.goneWhen(h.Past.Gone)
-			row.To, _ = link("file", append([]any{"path", string(h.Path), "seq", h.Past.Last.Seq, "line", uint64(max(h.Line, 0))}, found...)...)
+			row.To = link("file", append([]any{"path", string(h.Path), "seq", h.Past.Last.Seq, "line", uint64(max(h.Line, 0))}, found...)...)
 		}
 		out.Hits = append(out.Hits, row)
 	}
 	nearest := query.NearestBy(a)
 	if nearest != "" || len(a.Hits) == 0 && query.Mode != wire.SearchHistory {
-		out.Past, _ = link("search", "q", query.Pattern, "mode", wire.SearchHistory)
+		out.Past = link("search", "q", query.Pattern, "mode", wire.SearchHistory)
 	}
 	switch {
 	case nearest != "":
@@ -147,9 +146,7 @@ func (s *server) savings(ctx context.Context, q url.Values) (any, error) {
 		return out, nil // there is no session yet
 	}
 	for _, f := range set.Files {
-		row := setRow{Name: name(f.Path), Reads: f.Reads, Edits: f.Edits, Note: oneLine(f.Others)}
-		row.To, _ = link("file", "path", string(f.Path))
-		out.Set = append(out.Set, row)
+		out.Set = append(out.Set, setRow{Name: name(f.Path), Reads: f.Reads, Edits: f.Edits, Note: oneLine(f.Others), To: link("file", "path", string(f.Path))})
 	}
 	return out, nil
 }

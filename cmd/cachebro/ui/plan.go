@@ -363,7 +363,7 @@ func (s *server) carryOut(ctx context.Context, q url.Values, digest string, chos
 	}
 	if len(res.Done) > 0 {
 		_ = s.seen.set(map[string]uint64{ownPlan(p.ID): 1}) // on an error, the plan is shown as new
-		out.Redo, _ = link("plan", "kind", "redo", "plan", p.ID)
+		out.Redo = link("plan", "kind", "redo", "plan", p.ID)
 	}
 	return out, "done", nil
 }
@@ -494,7 +494,7 @@ func (s *server) planDiff(ctx context.Context, q url.Values) (any, error) {
 	if text.Binary(from.data) || text.Binary(to.data) || len(from.data)+len(to.data) > maxDiffed {
 		return diffPart{Note: "binary, " + text.Bytes(from.Size) + " → " + text.Bytes(to.Size)}, nil
 	}
-	rows, out := s.rows(from, to), diffPart{}
+	rows, out := diffOf(from, to, diffRows{context: diff.Context}), diffPart{}
 	if len(rows.all) == 0 {
 		out.Note = "no line differs"
 	}
@@ -548,14 +548,13 @@ func takeOf(a wire.Action) (u template.URL, verb string) {
 	case a.Back:
 		return bringBack(a.TakenBack)
 	case a.Plan != "":
-		u, _ = link("plan", "kind", "redo", "plan", a.Plan)
+		u = link("plan", "kind", "redo", "plan", a.Plan)
 		if strings.HasPrefix(a.Plan, "redo") {
 			return u, "take back"
 		}
 		return u, "bring back"
 	}
-	u, _ = link("plan", "kind", "undo", "action", a.Last)
-	return u, "take back"
+	return link("plan", "kind", "undo", "action", a.Last), "take back"
 }
 
 // wholly reports whether a change was undone completely.
@@ -569,12 +568,10 @@ func bringBack(by []wire.TakenBack) (u template.URL, verb string) {
 	if len(by) != 1 {
 		return "", ""
 	}
-	u, _ = link("plan", "kind", "redo", "plan", by[0].Plan)
-	return u, "bring back"
+	return link("plan", "kind", "redo", "plan", by[0].Plan), "bring back"
 }
 
 // takePrompt returns the plan that undoes all changes of a prompt.
 func takePrompt(a wire.Actor) template.URL {
-	u, _ := link("plan", "kind", "undo", "prompt", a.Prompt, "session", a.Session)
-	return u
+	return link("plan", "kind", "undo", "prompt", a.Prompt, "session", a.Session)
 }

@@ -33,8 +33,7 @@ func (s *server) projects(ctx context.Context, _ url.Values) (any, error) {
 		if p.Root == "" || p.Root == wire.OutsideRoot || !cli.IsDir(p.State) {
 			continue
 		}
-		row := projectRow{Name: name([]byte(p.Root)), State: "not mounted", Here: p.Root == s.t.Root, Command: "cachebro ui --dir " + cli.Arg(p.Root)}
-		row.New, _ = link("project", "root", p.Root)
+		row := projectRow{Name: name([]byte(p.Root)), State: "not mounted", Here: p.Root == s.t.Root, Command: "cachebro ui --dir " + cli.Arg(p.Root), New: link("project", "root", p.Root)}
 		row.Rests = !p.Counted && !row.Here
 		switch {
 		case p.Error != "":

@@ -187,8 +187,7 @@ func linkToPage(l *ast.Link, dir string) {
 			p = path.Clean(u.Path[1:])
 		}
 		if p != ".." && p != "." && !strings.HasPrefix(p, "../") {
-			ours, _ := link("file", "path", p)
-			l.Destination, l.Title = []byte(ours), nil
+			l.Destination, l.Title = []byte(link("file", "path", p)), nil
 			return
 		}
 	}
@@ -291,8 +290,7 @@ func (o cellOutput) shown(seq uint64, cell, n int) output {
 		return output{Lines: codeLines("", ansi.ReplaceAllString(string(o.Text), "")), Bad: o.Name == "stderr"}
 	}
 	if _, kind := o.picture(); kind != "" && seq > 0 {
-		u, _ := link("raw", "seq", seq, "cell", uint64(cell+1), "out", uint64(n+1))
-		return output{Picture: u}
+		return output{Picture: link("raw", "seq", seq, "cell", uint64(cell+1), "out", uint64(n+1))}
 	}
 	if plain, ok := o.Data["text/plain"]; ok {
 		return output{Lines: codeLines("", string(plain))}

@@ -17,20 +17,13 @@ import (
 // seenMarks stores the newest version of each session that the user has marked as seen. The key ""
 // is for changes outside sessions. Only the pages use the file; the history works without it.
 type seenMarks struct {
-	mu   sync.Mutex // guards the file
+	mu   sync.Mutex // orders the writers of the file
 	file string
 }
 
 func seenFile(state string) string { return filepath.Join(state, "ui-seen.json") }
 
 func (m *seenMarks) read() map[string]uint64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.readLocked()
-}
-
-// readLocked is read for callers that hold mu.
-func (m *seenMarks) readLocked() map[string]uint64 {
 	marks := map[string]uint64{}
 	_ = wire.ReadJSON(m.file, &marks) // without the file, or if it is broken, nothing counts as seen
 	return marks
@@ -40,7 +33,7 @@ func (m *seenMarks) readLocked() map[string]uint64 {
 func (m *seenMarks) set(more map[string]uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	marks := m.readLocked()
+	marks := m.read()
 	for k, n := range more {
 		marks[k] = max(marks[k], n)
 	}
@@ -116,7 +109,7 @@ func unseen(a wire.Actions, marks map[string]uint64) sincePart {
 			row.Sum = "at least " + row.Sum
 		}
 		if id != "" {
-			row.To, _ = link("./", "session", id)
+			row.To = link("./", "session", id)
 		}
 		out.Sessions = append(out.Sessions, row)
 	}
@@ -132,7 +125,7 @@ func (s *server) mark(w http.ResponseWriter, r *http.Request) {
 	sessions, numbers := q["s"], q["n"]
 	marks := map[string]uint64{}
 	for i, id := range sessions[:min(len(sessions), len(numbers))] {
-		marks[id] = number(url.Values{"n": {numbers[i]}}, "n")
+		marks[id], _ = strconv.ParseUint(numbers[i], 10, 64)
 	}
 	if err := s.seen.set(marks); err != nil {
 		s.fail(w, r, err)

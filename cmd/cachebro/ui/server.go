@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -70,7 +71,7 @@ func (s *source) recent(ctx context.Context) (wire.Actions, error) {
 
 func newServer(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, g *guard, state string) (*server, error) {
 	s := &server{source: source{e: e, t: t, c: c, state: state}, g: g}
-	s.live = newLive(ctx, s.newest, s.changed)
+	s.live = &live{ctx: ctx, s: &s.source, pages: map[chan news]bool{}}
 	s.seen.file = seenFile(state)
 	var err error
 	s.pages, err = template.New("").Funcs(template.FuncMap{"link": link}).ParseFS(templateFiles, "templates/*.html")
@@ -251,20 +252,17 @@ func asset(w http.ResponseWriter, r *http.Request) {
 
 // link returns the address of a page with a query of names and values. Values may contain any
 // bytes. Empty texts and version number 0 are omitted.
-func link(page string, args ...any) (template.URL, error) {
-	if len(args)%2 != 0 {
-		return "", errors.New("link: names and values come in pairs")
-	}
+func link(page string, args ...any) template.URL {
 	q := url.Values{}
-	for i := 0; i < len(args); i += 2 {
-		if v := args[i+1]; v != "" && v != uint64(0) {
-			q.Add(fmt.Sprint(args[i]), fmt.Sprint(v))
+	for pair := range slices.Chunk(args, 2) {
+		if name, v := pair[0], pair[1]; v != "" && v != uint64(0) {
+			q.Add(fmt.Sprint(name), fmt.Sprint(v))
 		}
 	}
 	if len(q) == 0 {
-		return template.URL(page), nil
+		return template.URL(page)
 	}
-	return template.URL(page + "?" + q.Encode()), nil
+	return template.URL(page + "?" + q.Encode())
 }
 
 // number returns a number of a query, 0 if there is none.

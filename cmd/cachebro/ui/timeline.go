@@ -88,9 +88,9 @@ func (s *server) timeline(ctx context.Context, q url.Values) (any, error) {
 		args = append(args, k, q.Get(k))
 		p.Chosen = p.Chosen || q.Get(k) != ""
 	}
-	p.From, _ = link("actions", args...)
+	p.From = link("actions", args...)
 	if isSet(q) {
-		p.Tree, _ = link("tree", args...)
+		p.Tree = link("tree", args...)
 	}
 	for _, k := range kinds {
 		p.Kinds = append(p.Kinds, searchMode{k, changes[k], k == q.Get("kind")})
@@ -282,14 +282,14 @@ func (s *server) groupOf(a wire.Action, id string) group {
 		about = append(about, oneLine(a.Client))
 	}
 	g.Session = nameOfSession(a.Actor.Session, a.Client, a.Began)
-	g.To, _ = link("./", "session", a.Actor.Session)
+	g.To = link("./", "session", a.Actor.Session)
 	if !a.AskedAt.IsZero() {
 		about = append(about, s.timeText(a.AskedAt))
 	}
 	g.About = strings.Join(about, ", ")
 	if a.Actor.Prompt != "" {
 		g.Take = takePrompt(a.Actor)
-		g.Set, _ = link("./", "session", a.Actor.Session, "prompt", a.Actor.Prompt)
+		g.Set = link("./", "session", a.Actor.Session, "prompt", a.Actor.Prompt)
 	}
 	return g
 }
@@ -304,7 +304,7 @@ func (s *server) actionOf(a wire.Action, marks map[string]uint64) action {
 		x.Sum, x.Rest = x.Rest, ""
 	}
 	x.By = history.StartedBy(a)
-	x.Link, _ = link("./", "action", a.Last)
+	x.Link = link("./", "action", a.Last)
 	x.Take, x.Verb = takeOf(a)
 	x.Files = s.rowsOf(a, shortFiles)
 	if history.Listed(a.Files) < a.Count || slices.ContainsFunc(a.Files, func(f wire.ActionFile) bool { return f.Folded }) {
@@ -374,8 +374,8 @@ func (s *server) rowOf(a wire.Action, f wire.ActionFile) fileRow {
 		r.Bad = "also changed meanwhile by " + text.Clip(oneLine(f.Also), 50)
 	}
 	if !f.Dir {
-		r.Page, _ = link("file", "path", string(f.Path), "seq", f.Seq)
-		r.Diff, _ = link("diff", "from", f.Before, "to", f.Seq)
+		r.Page = link("file", "path", string(f.Path), "seq", f.Seq)
+		r.Diff = link("diff", "from", f.Before, "to", f.Seq)
 	}
 	if !a.Back {
 		r.Back, r.Gone = history.TakenBackText(f.TakenBack), wholly(f.TakenBack)
@@ -385,7 +385,7 @@ func (s *server) rowOf(a wire.Action, f wire.ActionFile) fileRow {
 	case r.Gone:
 		r.Take, r.Verb = bringBack(f.TakenBack)
 	case a.Plan == "":
-		r.Take, _ = link("plan", "kind", "undo", "action", a.Last, "path", string(f.Path))
+		r.Take = link("plan", "kind", "undo", "action", a.Last, "path", string(f.Path))
 		r.Verb = "take back"
 	}
 	return r
@@ -476,7 +476,7 @@ func (s *server) lanes(ctx context.Context, q url.Values) (any, error) {
 		row := laneRow{Name: l.Name, Sum: l.Files.String(), Session: l.Session}
 		if l.Session != "" {
 			row.Name = nameOfSession(l.Session, l.Name, l.Began)
-			row.To, _ = link("./", "session", l.Session)
+			row.To = link("./", "session", l.Session)
 		}
 		for i, n := range l.Heights {
 			h := height(n, pic.Most, laneTop)
@@ -484,8 +484,8 @@ func (s *server) lanes(ctx context.Context, q url.Values) (any, error) {
 				continue
 			}
 			begin := pic.From.Add(column * time.Duration(i))
-			to, _ := link("./", "session", l.Session, "since", begin.Add(-time.Second).UTC().Format(time.RFC3339), "until", begin.Add(column+time.Second).UTC().Format(time.RFC3339))
-			row.Bars = append(row.Bars, bar{i * 8, laneTop - h, h, text.Count(n, "file") + ", " + s.timeText(begin), to})
+			row.Bars = append(row.Bars, bar{i * 8, laneTop - h, h, text.Count(n, "file") + ", " + s.timeText(begin),
+				link("./", "session", l.Session, "since", begin.Add(-time.Second).UTC().Format(time.RFC3339), "until", begin.Add(column+time.Second).UTC().Format(time.RFC3339))})
 		}
 		out.Lanes = append(out.Lanes, row)
 	}
