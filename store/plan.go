@@ -96,11 +96,12 @@ type Step struct {
 	Attrs attrs.Set `cbor:"18,keyasint,omitempty"`
 }
 
-// Return records the version whose state a plan restores at a path. A later undo needs it to know
-// whose work the path holds. Back is the number of that version, or 0 if the path did not exist.
+// Return records the version whose state a plan restores in one cell of a path. Back is the number of
+// that version, or 0 if the path did not exist. The log determines from it what a plan undid.
 type Return struct {
 	Path Path   `cbor:"1,keyasint"`
-	Was  uint64 `cbor:"2,keyasint,omitempty"` // newest version when the plan was made
+	Kind uint8  `cbor:"8,keyasint,omitempty"` // kind of the cell; 0 in plans of older programs: all cells
+	Was  uint64 `cbor:"2,keyasint,omitempty"` // newest version of the cell when the plan was made
 	Back uint64 `cbor:"3,keyasint,omitempty"`
 	// Made means that the state is a merge and equals no version.
 	Made bool `cbor:"4,keyasint,omitempty"`

@@ -599,10 +599,13 @@ func (x *carrier) shut() {
 	}
 }
 
-// returns records in the plan the version whose state each path gets. A later undo determines from
-// this record whose work a path holds.
+// returns records in the plan which version's value each cell gets, and at which paths.
 func (x *carrier) returns(all []*aim) {
-	told := make(map[store.Path]bool, len(x.targets))
+	type cellAt struct {
+		path store.Path
+		kind uint8
+	}
+	told := make(map[cellAt]bool, len(x.targets))
 	x.plan.Cells = slices.Grow(x.plan.Cells, len(all))
 	x.plan.Returns = slices.Grow(x.plan.Returns, len(x.targets))
 	for _, g := range x.a.gone {
@@ -622,9 +625,9 @@ func (x *carrier) returns(all []*aim) {
 			x.plan.Cells = append(x.plan.Cells, store.Cell{Kind: g.c.kind, Was: was, Back: g.back, From: g.from, Made: g.made, Took: g.took})
 		}
 		for _, p := range []store.Path{at, end} {
-			if !told[p] {
-				told[p] = true
-				x.plan.Returns = append(x.plan.Returns, store.Return{Path: p, Was: g.c.seq(len(g.c.facts)), Back: g.back, Made: g.made, Took: g.took, Edits: g.edits, Part: g.part})
+			if at := (cellAt{p, g.c.kind}); !told[at] {
+				told[at] = true
+				x.plan.Returns = append(x.plan.Returns, store.Return{Path: p, Kind: g.c.kind, Was: g.c.seq(len(g.c.facts)), Back: g.back, Made: g.made, Took: g.took, Edits: g.edits, Part: g.part})
 			}
 		}
 	}

@@ -94,16 +94,18 @@ func (m *maker) revertTarget(path store.Path, steps int, version uint64) (store.
 func (m *maker) effectiveVersion(vs []store.Version, i int) (store.Version, int) {
 	for v := vs[i]; v.Plan != ""; v = vs[i] {
 		p, err := m.store.Journal.Plan(v.Plan)
-		at := slices.IndexFunc(p.Returns, func(r store.Return) bool { return r.Path == v.Path })
-		if err != nil || at < 0 {
+		if err != nil {
 			break
 		}
-		r := p.Returns[at]
-		is := func(o store.Version) bool {
-			return (o.Seq == r.Back || r.Made && o.Plan == "" && o.Seq < v.Seq) && stateOf(o).sameContent(stateOf(v)) // for a merge, the last earlier version with the same content
-		}
 		j := i - 1
-		for ; j >= 0 && !is(vs[j]); j-- {
+		for ; j >= 0; j-- {
+			o := vs[j]
+			restored := func(r store.Return) bool {
+				return r.Path == v.Path && (o.Seq == r.Back || r.Made && o.Plan == "") // for a merge, the last earlier version with the same content
+			}
+			if stateOf(o).sameContent(stateOf(v)) && slices.ContainsFunc(p.Returns, restored) {
+				break
+			}
 		}
 		if j < 0 {
 			break

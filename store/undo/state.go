@@ -56,6 +56,19 @@ func (s state) equal(o state) bool {
 	return s.sameContent(o) && (s.link() || s.perm() == o.perm()) && s.sameOwner(o) && s.attrs.Same(o.attrs)
 }
 
+// SameCell reports whether two versions have the same value in a cell of the given kind. For the entry,
+// it compares only whether the path exists. It ignores times.
+func SameCell(kind uint8, v, w store.Version) bool {
+	a, b := stateOf(v), stateOf(w)
+	if kind == store.CellEntry || a.absent() || b.absent() {
+		return a.absent() == b.absent()
+	}
+	if kind == store.CellContent {
+		return a.sameContent(b)
+	}
+	return (a.link() || a.perm() == b.perm()) && a.sameOwner(b) && a.attrs.Same(b.attrs)
+}
+
 // attrsOf returns the attributes of a version without those that contain user or group IDs of
 // another machine.
 func attrsOf(v store.Version) attrs.Set {

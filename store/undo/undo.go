@@ -238,7 +238,7 @@ func (p Planner) mergedBy(plans []store.Plan, id string) (map[store.Path]bool, e
 		}
 		made := map[store.Path]bool{}
 		for _, r := range whole.Returns {
-			made[r.Path] = r.Made
+			made[r.Path] = made[r.Path] || r.Made
 		}
 		for _, s := range whole.Steps {
 			if made[s.Path] && slices.Contains(whole.Done, s.N) {

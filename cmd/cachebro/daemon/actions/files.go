@@ -395,11 +395,11 @@ func (l lineCounter) list(a *wire.Action, all []*file, q wire.ActionsQuery) erro
 			x.Added, x.Removed, x.Counted = x.Added+added, x.Removed+removed, x.Counted && known
 			x.Binary = x.Binary || binary && !x.Dir
 		}
-		by, err := l.undone.undoneBy(f.path, f.before.Seq, f.now.Seq, func(seq uint64) bool {
+		by, err := l.undone.undoneBy(change{f.path, f.before.Seq, f.now.Seq, func(seq uint64) bool {
 			o, err := l.s.Version(seq)
 			key, _ := l.w.keyOf(o)
 			return err == nil && (q.Together || key == a.Key)
-		})
+		}})
 		if err != nil {
 			return err
 		}

@@ -9,13 +9,24 @@ import (
 	"cachebro/store"
 	"cachebro/store/leaf/cache"
 	"cachebro/store/onwire"
+	"cachebro/store/undo"
 	"cachebro/store/wire"
 )
 
 const maxMarks = 8 << 20
 
-// planMarks records what a finished plan did to each path.
-type planMarks map[store.Path]store.Return
+// planMarks records what a finished plan did to each path, by cells.
+type planMarks map[store.Path][]store.Return
+
+// of returns what the plan did to a cell of a path.
+func (m planMarks) of(p store.Path, kind uint8) (store.Return, bool) {
+	for _, r := range m[p] {
+		if r.Kind == kind || r.Kind == 0 {
+			return r, true
+		}
+	}
+	return store.Return{}, false
+}
 
 func newMarks() *cache.Cache[string, planMarks] {
 	return cache.New[string](maxMarks, sizeOfMarks)
@@ -23,8 +34,8 @@ func newMarks() *cache.Cache[string, planMarks] {
 
 func sizeOfMarks(m planMarks) int {
 	n := 64
-	for p := range m {
-		n += 120 + len(p)
+	for p, all := range m {
+		n += 40 + len(p) + 96*len(all)
 	}
 	return n
 }
@@ -41,7 +52,7 @@ func (s *Service) marksOf(id string) (planMarks, error) {
 	}
 	m := make(planMarks, len(p.Returns))
 	for _, r := range p.Returns {
-		m[r.Path] = r
+		m[r.Path] = append(m[r.Path], r)
 	}
 	done := make(map[int]bool, len(p.Done))
 	for _, n := range p.Done {
@@ -76,26 +87,75 @@ func (s *Service) newTakenBack(v *store.View) (*takenBack, error) {
 	return &takenBack{s: s, v: v, plans: all, seqs: map[string]uint64{}}, nil
 }
 
-// undoneBy returns the plans that undid a change of a path, completely or in part, newest first. The
-// change led from version before to version seq. undoneBy returns nothing if the change was not undone,
-// or was redone since. own reports whether a version between before and seq belongs to the change.
-func (t *takenBack) undoneBy(p store.Path, before, seq uint64, own func(uint64) bool) ([]wire.TakenBack, error) {
+// change is one change of a path: it led from version before to version seq. Several actions may have
+// made the versions between them; own reports whether one of these belongs to the change.
+type change struct {
+	path        store.Path
+	before, seq uint64
+	own         func(uint64) bool
+}
+
+// undoneBy returns the plans that undid a change, completely or in part, newest first. It returns
+// nothing if the change was not undone, or was redone since.
+func (t *takenBack) undoneBy(c change) ([]wire.TakenBack, error) {
+	before, err := t.version(c.before)
+	if err != nil {
+		return nil, err
+	}
+	now, err := t.version(c.seq)
+	if err != nil {
+		return nil, err
+	}
+	existed := !undo.SameCell(store.CellEntry, before, store.Version{})
+	exists := !undo.SameCell(store.CellEntry, now, store.Version{})
+	var out []wire.TakenBack
+	whole := true // so far, every cell that the change set was undone completely
+	for _, kind := range []uint8{store.CellEntry, store.CellContent, store.CellMeta} {
+		by, err := t.cellUndoneBy(c, kind, now)
+		if err != nil {
+			return nil, err
+		}
+		complete := len(by) > 0 && by[len(by)-1].Whole()
+		if kind == store.CellEntry && complete {
+			return by, nil // together with the name, everything else was undone
+		}
+		set := existed != exists && kind == store.CellEntry ||
+			existed && exists && !undo.SameCell(kind, before, now)
+		whole = whole && (complete || !set)
+		out = append(out, by...)
+	}
+	return merged(out, whole), nil
+}
+
+// merged merges the plans that undid single cells, and sorts them, newest first. whole reports whether
+// they undid the change completely.
+func merged(all []wire.TakenBack, whole bool) []wire.TakenBack {
+	slices.SortStableFunc(all, func(a, b wire.TakenBack) int { return cmp.Compare(b.Seq, a.Seq) })
+	out := slices.CompactFunc(all, func(a, b wire.TakenBack) bool { return a.Plan == b.Plan })
+	if last := len(out) - 1; last >= 0 && !whole {
+		out[last].Part = true
+	}
+	return out
+}
+
+// cellUndoneBy is undoneBy for one cell of the path. now is the version after the change.
+func (t *takenBack) cellUndoneBy(c change, kind uint8, now store.Version) ([]wire.TakenBack, error) {
 	var out []wire.TakenBack
 	limit, undone := ^uint64(0), map[string]bool{} // plans that were themselves undone
 	for _, plan := range t.plans {
-		if plan.Seq < seq {
+		if plan.Seq < c.seq {
 			break // this plan and the rest are older than the change
 		}
 		m, err := t.s.marksOf(plan.ID)
 		if err != nil {
 			return nil, err
 		}
-		r, ok := m[p]
-		if !ok || r.Was < seq || r.Was >= limit || undone[plan.ID] {
-			continue
+		r, ok := m.of(c.path, kind)
+		if !ok || r.Was <= c.before || r.Was >= limit || undone[plan.ID] {
+			continue // the plan did not set the cell, or the change did not
 		}
 		if r.Made {
-			if r.Took <= before || r.Took > seq || !own(r.Took) {
+			if r.Took <= c.before || r.Took > c.seq || !c.own(r.Took) {
 				if plan.Of != "" {
 					undone[plan.Of] = true
 				}
@@ -107,18 +167,22 @@ func (t *takenBack) undoneBy(p store.Path, before, seq uint64, own func(uint64) 
 			}
 			continue
 		}
-		restoredBefore, err := t.restored(r.Was, p, r.Back)
+		restoredBefore, err := t.restored(r.Was, c.path, kind, r.Back)
 		if err != nil {
 			return nil, err
 		}
 		if restoredBefore {
 			continue // an earlier plan had already restored this state
 		}
-		restoredByChange, err := t.restored(seq, p, r.Back)
+		restoredByChange, err := t.restored(c.seq, c.path, kind, r.Back)
 		if err != nil || restoredByChange {
 			return out, err // the change itself had restored this state, so the plan redid the change
 		}
-		if r.Back < seq {
+		back, err := t.version(r.Back)
+		if err != nil {
+			return nil, err
+		}
+		if r.Back <= c.before || r.Back < c.seq && !undo.SameCell(kind, back, now) {
 			return t.add(out, plan, r)
 		}
 		limit = r.Back // plans made at or after this version no longer count
@@ -126,18 +190,27 @@ func (t *takenBack) undoneBy(p store.Path, before, seq uint64, own func(uint64) 
 	return out, nil
 }
 
-// restored reports whether a plan made version seq and restored the state that a path had at
-// version back.
-func (t *takenBack) restored(seq uint64, p store.Path, back uint64) (bool, error) {
-	v, err := t.v.Version(seq)
-	if errors.Is(err, store.ErrNotFound) || err == nil && v.Plan == "" {
-		return false, nil
+// version returns a version, or the zero Version for number 0 and for a version that is no longer kept.
+func (t *takenBack) version(seq uint64) (store.Version, error) {
+	if seq == 0 {
+		return store.Version{}, nil
 	}
-	if err != nil {
+	v, err := t.v.Version(seq)
+	if errors.Is(err, store.ErrNotFound) {
+		return store.Version{}, nil
+	}
+	return v, err
+}
+
+// restored reports whether a plan made version seq and gave the cell of a path the value that it had
+// at version back.
+func (t *takenBack) restored(seq uint64, p store.Path, kind uint8, back uint64) (bool, error) {
+	v, err := t.version(seq)
+	if err != nil || v.Plan == "" {
 		return false, err
 	}
 	m, err := t.s.marksOf(v.Plan)
-	r, ok := m[p]
+	r, ok := m.of(p, kind)
 	return ok && !r.Made && r.Back == back, err
 }
 
@@ -193,9 +266,10 @@ func (s *Service) takenBackOf(_ context.Context, q wire.TakenBackQuery) (out wir
 	}
 	err = s.store.View(func(v *store.View) error {
 		t, err := s.newTakenBack(v)
-		if err == nil {
-			out.By, err = t.undoneBy(p, q.Before, q.Seq, func(uint64) bool { return true })
+		if err != nil {
+			return err
 		}
+		out.By, err = t.undoneBy(change{p, q.Before, q.Seq, func(uint64) bool { return true }})
 		return err
 	})
 	return out, nil, onwire.Error(err)
