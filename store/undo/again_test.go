@@ -596,3 +596,34 @@ func TestUndoSeparatesFilesThatARenameMerged(t *testing.T) {
 		t.Errorf("a second undo: %+v", again.Steps)
 	}
 }
+
+// A file was moved into .git and came back over another file, and was removed. Everything was undone
+// and redone. After that, an undo without the move into .git gave the other file the mode of the one
+// that came back, because an undo that reads only one path takes that file for new content.
+func TestUndoOfAFileThatCameBackOverAnother(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "sh", "", 5).do(tr.Write("own", "own\n"), tr.Chmod("own", 0o666), tr.Write("over", "over\n"))
+	storetest.Wait(1)
+	n, start := tr.Files["own"], storetest.Now()
+	c.as("A", "mv", "t1", 10).do(tr.Remove("own"))
+	c.as("B", "sh", "t2", 11).do(tr.Write("over", "changed\n"))
+	tr.Files["over"] = n
+	back := tr.Change(store.OpWrite, "over", "", n)
+	back.HasContent, back.Content = true, []byte(n.Data)
+	c.do(back, tr.Remove("over"))
+	for range 2 {
+		c.carry(c.undo(Query{Select: store.Filter{Since: start}}))
+		c.want("over", "over\n")
+		again, err := Planner{Store: c.s}.Redo("", false, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.carry(again)
+	}
+	c.carry(c.undo(Query{Select: store.Filter{Session: "B"}}))
+	c.want("over", "over\n")
+	if mode := tr.Files["over"].Mode; mode&0o777 != 0o644 {
+		t.Errorf("mode %o", mode)
+	}
+}

@@ -103,7 +103,7 @@ func (m *maker) decide(h *past, since uint64, sel func(*fact) bool, q Query) *ai
 		if c.kind == entryCell && store.OwnFile(c.name) { // it exists only while a plan is carried out
 			g.want, g.back = value{}, 0
 		}
-		if g.c.same(g.want, c.now()) && !newTime(c, g.want) {
+		if c.same(g.want, h.effectiveNow(c)) && !newTime(c, g.want) {
 			continue
 		}
 		a.of[c], a.dropped[c] = g, false
@@ -315,6 +315,15 @@ func (m *maker) withoutForeignRights(a *aims, n *node) {
 		g.want.owned, g.want.uid, g.want.gid = a.after(&n.meta).st.owned, a.after(&n.meta).st.uid, a.after(&n.meta).st.gid
 		a.of[&n.meta] = &aim{c: &n.meta, want: value{st: &g.want}, made: true}
 	}
+}
+
+// effectiveNow returns the value from which an undo starts. That is the value of the cell now, except for a
+// node that no longer exists: a failed plan may have left another value than the one that counts.
+func (h *past) effectiveNow(c *cell) value {
+	if c.kind == entryCell || c.of == h.root || len(c.of.entries) > 0 {
+		return c.now()
+	}
+	return c.before(h.effective(c, len(c.facts)-1) + 1)
 }
 
 // newTime reports whether a file has the wanted content but another modification time.

@@ -129,11 +129,10 @@ func (m *maker) refusal(h *past, n *node) string {
 // whole returns the content and metadata of a node after the plan.
 func (a *aims) whole(n *node) state {
 	of := func(c *cell) state {
-		if there := n == a.h.root || len(n.entries) > 0; !a.undo || a.of[c] != nil || there {
+		if !a.undo || a.of[c] != nil {
 			return *a.after(c).st
 		}
-		// The node no longer exists. Ignore the value that a failed plan has left.
-		return *c.before(a.h.effective(c, len(c.facts)-1) + 1).st
+		return *a.h.effectiveNow(c).st
 	}
 	return joined(of(&n.content), of(&n.meta), n)
 }
