@@ -141,7 +141,7 @@ func (x *Index) enter(batch *bleve.Batch, p prepared) error {
 			batch.Delete(id)
 		}
 		for i := range old.chunks.len() {
-			if id := old.chunkID(p.v.Path, i); !kept[id] {
+			if id := chunkID(p.v.Path, old.chunks.at(i)); !kept[id] {
 				batch.Delete(id)
 			}
 		}

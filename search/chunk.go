@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"cachebro/store"
 )
 
 // Chunk consists of the lines First to Last of a file, both included and counted from 1.
@@ -149,32 +151,15 @@ func codeChunks(lines []int, symbols []Symbol) []Chunk {
 
 // chunkID returns the document id of a chunk. It contains everything that is needed to show the
 // chunk as a hit.
-func chunkID(path string, c Chunk, index, total int) string {
-	return fmt.Sprintf("%s\x00%d-%d\x00%d/%d", path, c.First, c.Last, index, total)
+func chunkID(p store.Path, lines span) string {
+	return fmt.Sprintf("%s\x00%d-%d", p, lines.first, lines.last)
 }
 
-// hitID is a parsed document id.
-type hitID struct {
-	Path         string
-	First, Last  int
-	Index, Total int
-}
-
-func parseID(id string) (hitID, bool) {
-	path, rest, ok := strings.Cut(id, "\x00")
-	span, place, ok2 := strings.Cut(rest, "\x00")
-	a, b, ok3 := strings.Cut(span, "-")
-	i, n, ok4 := strings.Cut(place, "/")
-	if !ok || !ok2 || !ok3 || !ok4 {
-		return hitID{}, false
-	}
-	var nums [4]int
-	for k, s := range []string{a, b, i, n} {
-		v, err := strconv.Atoi(s)
-		if err != nil {
-			return hitID{}, false
-		}
-		nums[k] = v
-	}
-	return hitID{path, nums[0], nums[1], nums[2], nums[3]}, true
+// parseID splits the id of a chunk. It returns false for any other id.
+func parseID(id string) (p store.Path, lines span, ok bool) {
+	path, rest, _ := strings.Cut(id, "\x00")
+	first, last, _ := strings.Cut(rest, "-")
+	a, err1 := strconv.Atoi(first)
+	b, err2 := strconv.Atoi(last)
+	return store.Path(path), span{int32(a), int32(b)}, err1 == nil && err2 == nil
 }

@@ -5,8 +5,8 @@
 //
 // A file has one bleve document for its words and one for each chunk. A chunk consists of whole
 // lines. In Markdown and other prose it has up to 200 words. In code it has about 60 lines, and
-// ends before a top-level symbol if possible. The id of a chunk is "path NUL first-last NUL
-// index/total", so nothing else is stored for a chunk except its postings. For the fields see
+// ends before a top-level symbol if possible. The id of a chunk is "path NUL first-last", so
+// nothing else is stored for a chunk except its postings. For the fields see
 // documents.go.
 //
 // # Exact queries

@@ -31,7 +31,6 @@ type termField struct {
 	options index.FieldIndexingOptions
 	length  int
 	terms   index.TokenFrequencies
-	buf     []byte // scratch
 }
 
 func newField(name string, options index.FieldIndexingOptions, terms int) *termField {
@@ -50,19 +49,14 @@ func (f *termField) AnalyzedTokenFrequencies() index.TokenFrequencies { return f
 func (f *termField) NumPlainTextBytes() uint64                        { return uint64(f.length) }
 func (f *termField) Size() int                                        { return 64 * len(f.terms) } // approximate; nothing depends on it
 
-func (f *termField) takeParts(text []byte, stems *stemmer) {
+// stemCounts counts the terms of a text that ranking compares (see stemmedParts).
+func stemCounts(text []byte, stems *stemmer) map[string]int {
+	counts := map[string]int{}
+	var buf []byte
 	eachWord(text, func(start, end int) {
-		f.buf = stemmedParts(text[start:end], stems, f.buf, func(part []byte) {
-			f.length++
-			if t, ok := f.terms[string(part)]; ok {
-				t.SetFrequency(t.Frequency() + 1)
-				return
-			}
-			t := new(index.TokenFreq)
-			t.SetFrequency(1)
-			f.terms[string(part)] = t
-		})
+		buf = stemmedParts(text[start:end], stems, buf, func(part []byte) { counts[string(part)]++ })
 	})
+	return counts
 }
 
 // stemmedParts calls fn with the terms of a word that ranking compares: the stemmed parts of an
@@ -133,13 +127,13 @@ func (x *Index) prepare(v store.Version, words *lexicon) (p prepared, err error)
 		if v.NoContent == "" && v.Stat.Size == 0 {
 			return p, nil // an empty file, or not a file
 		}
-		p.f = &file{size: v.Stat.Size, seq: v.Seq, time: v.Time, kind: KindOf(string(v.Path))} // a file that is not indexed is always scanned by exact queries
+		p.f = fileOf(v) // a file that is not indexed is always scanned by exact queries
 		return p, nil
 	}
 	content, err := x.content(v)
 	if err != nil {
 		x.opt.Logger.Warn("search index: the content is not available", "path", v.Path, "err", err)
-		p.f = &file{size: v.Stat.Size, seq: v.Seq, time: v.Time, kind: KindOf(string(v.Path))}
+		p.f = fileOf(v)
 		return p, nil
 	}
 	content, ok := text.Shown(content)
@@ -174,16 +168,11 @@ func (x *Index) content(v store.Version) ([]byte, error) {
 	return x.corpus.Content(v.Blob)
 }
 
-// chunkID returns the document id of a file's chunk.
-func (f *file) chunkID(p store.Path, i int) string {
-	c := f.chunks.at(i)
-	return chunkID(string(p), Chunk{First: int(c.first), Last: int(c.last)}, i, f.chunks.len())
-}
-
 func (f *file) record() document.Field {
 	r := fileRecord{Hash: f.hash[:], Gen: f.gen, Indexed: f.indexed, Binary: f.binary}
 	for i := range f.chunks.len() {
-		r.Chunks = append(r.Chunks, f.chunkID("", i)[1:])
+		c := f.chunks.at(i)
+		r.Chunks = append(r.Chunks, [2]int32{c.first, c.last})
 	}
 	raw, err := json.Marshal(r)
 	if err != nil {

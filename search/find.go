@@ -139,11 +139,10 @@ func (x *Index) BestLine(r Ranked, query string) (no int, text string) {
 	body := x.Lines(r.Path, r.First, r.Last)
 	best := -1.0
 	for i, line := range strings.Split(strings.TrimSuffix(body, "\n"), "\n") {
-		f := newField("", 0, 0)
-		f.takeParts([]byte(line), stems)
+		has := stemCounts([]byte(line), stems)
 		s := 0.0
 		for _, t := range terms {
-			if f.terms[t.text] != nil {
+			if has[t.text] > 0 {
 				s += t.weight
 			}
 		}

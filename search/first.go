@@ -170,26 +170,12 @@ func init() {
 // holdMerges prevents bleve from merging segments until merge is called. merge must be called
 // before the index is closed. Further calls of merge have no effect.
 func (x *Index) holdMerges() (merge func()) {
-	s := x.scorch()
-	if s == nil {
-		return func() {}
-	}
-	over := make(chan struct{})
+	s, over := x.adv, make(chan struct{})
 	unmerged.Store(s, over)
 	return sync.OnceFunc(func() {
 		unmerged.Delete(s)
 		close(over)
 	})
-}
-
-// scorch returns the scorch index that bleve uses, or nil if bleve uses another type of index.
-func (x *Index) scorch() *scorch.Scorch {
-	adv, err := x.idx.Advanced()
-	if err != nil {
-		return nil
-	}
-	s, _ := adv.(*scorch.Scorch)
-	return s
 }
 
 // has reports whether the index has the wanted version of a file.
@@ -231,10 +217,7 @@ func (x *Index) staleBatch(all []wanted) *batch {
 // lookup per word. It first requests this merge from bleve. Then it calls merge, which allows bleve
 // to begin. So bleve merges only once.
 func (x *Index) compact(ctx context.Context, merge func()) error {
-	s := x.scorch()
-	if s == nil {
-		return nil
-	}
+	s := x.adv
 	one := mergeplan.SingleSegmentMergePlanOptions
 	one.SegmentsPerMergeTask = 1000 // the default of 10 left a tenth of the segments unmerged
 	// ForceMerge ignores ctx. It returns only when the merge has succeeded. So it never returns if

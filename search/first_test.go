@@ -14,7 +14,7 @@ import (
 // segments returns how many files the index has, and how many merges were made.
 func segments(t *testing.T, x *Index) (files, merges uint64) {
 	t.Helper()
-	m := x.scorch().StatsMap()
+	m := x.adv.StatsMap()
 	files, _ = m["TotFileSegmentsAtRoot"].(uint64)
 	merges, _ = m["TotFileMergePlanTasksDone"].(uint64)
 	return files, merges

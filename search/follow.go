@@ -25,11 +25,11 @@ func fileID(p store.Path) string { return string(p) + "\x00" }
 // disagree. It is not in bleve's internal store, because every batch would rewrite that store
 // completely.
 type fileRecord struct {
-	Hash    []byte   `json:"h"`
-	Chunks  []string `json:"c,omitempty"` // ids without the path
-	Gen     bool     `json:"g,omitempty"`
-	Indexed bool     `json:"x,omitempty"`
-	Binary  bool     `json:"b,omitempty"`
+	Hash    []byte     `json:"h"`
+	Chunks  [][2]int32 `json:"c,omitempty"` // the first and last line of each
+	Gen     bool       `json:"g,omitempty"`
+	Indexed bool       `json:"x,omitempty"`
+	Binary  bool       `json:"b,omitempty"`
 }
 
 // follower brings an Index up to date with the version log, until Close.
@@ -140,13 +140,10 @@ func (f *follower) await(ctx context.Context, pause time.Duration) bool {
 // that change in the meantime. Suspensions nest.
 func (f *follower) Suspend() (release func()) {
 	f.suspended.Add(1)
-	var once sync.Once
-	return func() {
-		once.Do(func() {
-			f.suspended.Add(-1)
-			f.Poke()
-		})
-	}
+	return sync.OnceFunc(func() {
+		f.suspended.Add(-1)
+		f.Poke()
+	})
 }
 
 // Suspended reports whether the follower is suspended. Other background work should then wait too.

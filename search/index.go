@@ -22,7 +22,7 @@ import (
 
 // mappingVersion changes whenever the same content would give other documents. An index with
 // another mappingVersion is rebuilt.
-const mappingVersion = 5
+const mappingVersion = 6
 
 // Corpus gives an Index access to the store and to the files in the project's source.
 type Corpus interface {
@@ -103,7 +103,7 @@ type Index struct {
 	persisted chan struct{} // closed when the last batch is on disk; nil if there is none
 
 	// The table's mu guards the following fields too.
-	adv   index.Index // idx, opened for reading; nil without an index
+	adv   *scorch.Scorch // idx, opened for reading; nil without an index
 	terms *terms
 	taken map[store.Path]time.Time // when files were indexed; old entries are dropped
 
@@ -343,7 +343,7 @@ func (x *Index) use(idx bleve.Index) error {
 	}
 	x.idx = idx
 	x.mu.Lock()
-	x.adv = adv
+	x.adv = adv.(*scorch.Scorch) // settings and recreate choose this type; open recovers from a panic
 	x.mu.Unlock()
 	return nil
 }

@@ -85,10 +85,9 @@ func (x *Index) documents(p store.Path, f *file, content []byte, l *lexicon) []*
 		f.chunks.rest = make([]span, 0, len(cut)-1)
 	}
 	for _, c := range cut {
-		f.chunks.add(span{int32(c.First), int32(c.Last)})
-	}
-	for i, c := range cut {
-		d := document.NewDocument(f.chunkID(p, i))
+		lines := span{int32(c.First), int32(c.Last)}
+		f.chunks.add(lines)
+		d := document.NewDocument(chunkID(p, lines))
 		l.begin()
 		text := content[c.Start:c.End]
 		eachWord(text, func(start, end int) {

@@ -47,7 +47,7 @@ func queryTerms(text string) []term {
 	seen := map[string]int{}
 	var out, stops []term
 	take := func(part []byte) {
-		w := strings.ToLower(string(part))
+		w := string(appendFolded(nil, part)) // as in the index
 		if len(w) < 2 || len(w) > maxPart || '0' <= w[0] && w[0] <= '9' {
 			return
 		}
@@ -145,9 +145,7 @@ func (x *Index) termsNearby(ctx context.Context, r index.IndexReader, query []te
 	in := map[string]int{}
 	stems := x.stems.Get().(*stemmer)
 	for _, b := range best {
-		f := newField("", 0, 0)
-		f.takeParts([]byte(x.Lines(b.Path, b.First, b.Last)), stems)
-		for t := range f.terms {
+		for t := range stemCounts([]byte(x.Lines(b.Path, b.First, b.Last)), stems) {
 			in[t]++
 		}
 	}

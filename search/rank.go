@@ -114,7 +114,7 @@ type term struct {
 // best chunk, and the bit set of the query's terms that it has.
 type found struct {
 	best, second, name float64
-	chunk              hitID
+	chunk              span
 	has                uint64
 }
 
@@ -161,18 +161,18 @@ func (x *Index) rankTerms(ctx context.Context, reader index.IndexReader, query [
 		if err != nil {
 			return nil, err
 		}
-		hit, ok := parseID(id)
+		p, lines, ok := parseID(id)
 		if !ok {
 			continue
 		}
-		f := files[store.Path(hit.Path)]
+		f := files[p]
 		if f == nil {
 			f = &found{}
-			files[store.Path(hit.Path)] = f
+			files[p] = f
 		}
 		f.has |= c.has
 		if c.score > f.best {
-			f.best, f.second, f.chunk = c.score, f.best, hit
+			f.best, f.second, f.chunk = c.score, f.best, lines
 		} else {
 			f.second = max(f.second, c.score)
 		}
@@ -192,10 +192,10 @@ func (x *Index) rankTerms(ctx context.Context, reader index.IndexReader, query [
 			if name == 0 {
 				continue
 			}
-			hit = &found{chunk: hitID{Path: string(p), First: 1, Last: 1}}
+			hit = &found{chunk: span{1, 1}}
 		}
 		hit.name, hit.has = name, hit.has|has
-		out = append(out, Ranked{Path: p, First: hit.chunk.First, Last: hit.chunk.Last, Score: score(hit, query, weight(p, &f, query, h))})
+		out = append(out, Ranked{Path: p, First: int(hit.chunk.first), Last: int(hit.chunk.last), Score: score(hit, query, weight(p, &f, query, h))})
 	}
 	slices.SortFunc(out, func(a, b Ranked) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Path, b.Path))
@@ -300,7 +300,7 @@ func nameScore(p store.Path, query []term, stems *stemmer) (sum float64, has uin
 			eachTerm([]byte(part[start:end]), func(t []byte) { pieces = append(pieces, string(t)) })
 		})
 		for _, piece := range pieces {
-			stem := string(stems.stem([]byte(piece)))
+			stem := string(stems.stem(appendFolded(nil, []byte(piece))))
 			for i, t := range query {
 				if t.text == stem && has&(1<<i) == 0 {
 					sum += gain * t.weight * t.idf / math.Sqrt(float64(len(pieces)))

@@ -104,15 +104,13 @@ func newPlainBM25(t *testing.T, c *diskCorpus) *plainBM25 {
 		if err != nil || text.Binary(content) {
 			continue
 		}
-		f := newField("", 0, 0)
-		f.takeParts(content, stems)
-		tf := map[string]int{}
-		for term, freq := range f.terms {
-			tf[term] = freq.Frequency()
+		tf, length := stemCounts(content, stems), 0.0
+		for term, n := range tf {
+			length += float64(n)
 			b.df[term]++
 		}
-		b.terms, b.length, b.paths = append(b.terms, tf), append(b.length, float64(f.length)), append(b.paths, string(p))
-		b.average += float64(f.length)
+		b.terms, b.length, b.paths = append(b.terms, tf), append(b.length, length), append(b.paths, string(p))
+		b.average += length
 	}
 	b.average /= float64(len(b.paths))
 	return b
@@ -142,4 +140,26 @@ func (b *plainBM25) ask(text string) []string {
 		out = append(out, b.paths[i])
 	}
 	return out
+}
+
+// TestRankFoldsEveryScript: the index folds a word's case by Unicode's rules, and a question folded
+// it by strings.ToLower, which chooses the other form of most letters beyond ASCII. So no question
+// with such a word found the text.
+func TestRankFoldsEveryScript(t *testing.T) {
+	c := newDiskCorpus(t, t.TempDir())
+	c.write(t, "a.md", "Die Größe der Anlage\n")
+	c.write(t, "b/приложение.md", "nothing\n")
+	x := openIndex(t, c)
+	if err := x.CatchUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for ask, want := range map[string]store.Path{"größe": "a.md", "GRÖSSE Größe": "a.md", "Приложение": "b/приложение.md"} {
+		got, err := x.Rank(t.Context(), ask, Query{}, Hints{}, 5)
+		if err != nil || len(got) != 1 || got[0].Path != want {
+			t.Errorf("%q: %v, %v; want %s", ask, got, err, want)
+		}
+	}
+	if got := RankTexts("größe", []string{"Die Größe", "nothing"}); got[0] != 1 || got[1] != 0 {
+		t.Errorf("the texts fit %v", got)
+	}
 }

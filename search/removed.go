@@ -107,11 +107,7 @@ func parseRecord(p store.Path, raw []byte) (f file, err error) {
 	}
 	f = file{indexed: r.Indexed, binary: r.Binary, gen: r.Gen, kind: KindOf(string(p))}
 	for _, c := range r.Chunks {
-		id, ok := parseID("\x00" + c)
-		if !ok {
-			return f, fmt.Errorf("record of %s: chunk %q", p, c)
-		}
-		f.chunks.add(span{int32(id.First), int32(id.Last)})
+		f.chunks.add(span{c[0], c[1]})
 	}
 	copy(f.hash[:], r.Hash)
 	return f, nil

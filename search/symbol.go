@@ -112,15 +112,7 @@ func (x *Index) Symbols(ctx context.Context, name string, q Query, h Hints, limi
 			out = append(out, SymbolHit{s, c.p, fit * c.w})
 		}
 	}
-	slices.SortStableFunc(out, func(a, b SymbolHit) int {
-		if a.Score > b.Score {
-			return -1
-		}
-		if a.Score < b.Score {
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(out, func(a, b SymbolHit) int { return cmp.Compare(b.Score, a.Score) })
 	if limit > 0 && len(out) > limit {
 		out = out[:limit]
 	}
@@ -142,12 +134,11 @@ func (x *Index) defining(ctx context.Context, name string) (map[store.Path]bool,
 		return nil, err
 	}
 	defer reader.Close()
-	names := newField(fieldSym, index.IndexField, 0)
 	stems := x.stems.Get().(*stemmer)
-	names.takeParts([]byte(name), stems)
+	parts := stemCounts([]byte(name), stems)
 	x.stems.Put(stems)
 	counts := map[store.Path]map[string]bool{}
-	for t := range names.terms {
+	for t := range parts {
 		tfr, err := reader.TermFieldReader(ctx, []byte(t), fieldSym, false, false, false)
 		if err != nil {
 			return nil, err
@@ -177,7 +168,7 @@ func (x *Index) defining(ctx context.Context, name string) (map[store.Path]bool,
 	out := map[store.Path]bool{}
 	x.mu.RLock()
 	for p, has := range counts {
-		if _, known := x.files[p]; known && len(has) == len(names.terms) {
+		if _, known := x.files[p]; known && len(has) == len(parts) {
 			out[p] = true
 		}
 	}

@@ -200,8 +200,5 @@ func lineSymbols(ext string, content []byte) []Symbol {
 		}
 		syms = append(syms, Symbol{Name: name, Kind: kind, Line: i + 1, First: i + 1, Top: indent == "", Signature: strings.TrimSpace(strings.TrimRight(line, "{ "))})
 	}
-	for i := range syms { // the last lines are unknown until Outline looks for them
-		syms[i].Last = 0
-	}
 	return syms
 }

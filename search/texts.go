@@ -2,7 +2,6 @@ package search
 
 import (
 	"math"
-	"strings"
 
 	"cachebro/store"
 )
@@ -33,7 +32,7 @@ func RankTexts(question string, texts []string) []float64 {
 	for i, t := range texts {
 		has[i] = map[string]bool{}
 		take := func(part []byte) {
-			w := string(stems.stem([]byte(strings.ToLower(string(part)))))
+			w := string(stems.stem(appendFolded(nil, part)))
 			if !has[i][w] {
 				has[i][w] = true
 				df[w]++
