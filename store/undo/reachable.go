@@ -1,6 +1,7 @@
 package undo
 
 import (
+	"fmt"
 	"slices"
 
 	"cachebro/store"
@@ -242,14 +243,17 @@ func (m *maker) endangered(a *aims, n *node, now, o *outcome) (changed bool, err
 	if !undone || !now.has(n) && !a.removed(n) {
 		return false, nil
 	}
-	f, rest, moved := m.keptBy(a, n), remains{}, now.has(n) && a.tookName(n)
+	f, rest, former := m.keptBy(a, n), remains{}, (*cell)(nil)
+	if now.has(n) {
+		former = a.takenName(n)
+	}
 	if n.dir() && now.has(n) {
 		rest, err = m.remaining(a, n)
 		if err != nil {
 			return false, err
 		}
 	}
-	stays := f != nil || rest.others || moved
+	stays := f != nil || rest.others || former != nil
 	if !stays || a.force && !n.dir() {
 		return false, nil
 	}
@@ -257,8 +261,8 @@ func (m *maker) endangered(a *aims, n *node, now, o *outcome) (changed bool, err
 	case a.kept[n]:
 	case f != nil:
 		m.conflictAt(a.h, &n.content, store.Conflict{Why: "changed since", Actor: f.v.Actor, Time: f.v.Time})
-	case moved:
-		m.conflictAt(a.h, &n.content, store.Conflict{Why: "it cannot return to its former name"})
+	case former != nil:
+		m.conflictAt(a.h, &n.content, store.Conflict{Why: fmt.Sprintf("it cannot return to %q", string(a.h.title(former)))})
 	case !rest.put:
 		m.conflictAt(a.h, &n.content, store.Conflict{Why: "the directory holds other files"})
 	}
@@ -282,7 +286,7 @@ func (m *maker) endangered(a *aims, n *node, now, o *outcome) (changed bool, err
 		if c.kind == entryCell && c.now().node == n && g.want.node != n {
 			delete(a.of, c)
 			changed = true
-			if f == nil && !moved {
+			if f == nil && former == nil {
 				m.conflictAt(a.h, c, store.Conflict{Why: "the directory holds other files"})
 			}
 		}
@@ -346,10 +350,10 @@ func (a *aims) placed(n *node) (out []holding, undone bool) {
 	return append(given, other...), undone
 }
 
-// tookName reports whether the undone facts removed a name of a node that they had not given to it.
-func (a *aims) tookName(n *node) bool {
+// takenName returns a name of a node that the undone facts removed and had not given to it, or nil.
+func (a *aims) takenName(n *node) *cell {
 	if !a.undo {
-		return false
+		return nil
 	}
 	for _, c := range n.names {
 		for i := a.h.effective(c, len(c.facts)-1); i >= 0; {
@@ -357,12 +361,12 @@ func (a *aims) tookName(n *node) bool {
 			given := below >= 0 && a.sel(&c.facts[below])
 			taken := c.before(below+1).node == n && c.facts[i].node != n
 			if taken && !given && a.sel(&c.facts[i]) {
-				return true
+				return c
 			}
 			i = below
 		}
 	}
-	return false
+	return nil
 }
 
 // removed reports whether the undone facts removed the last name of a node.

@@ -464,7 +464,7 @@ func TestLeavesDirectoryWhole(t *testing.T) {
 	for _, x := range p.Conflicts {
 		named = append(named, string(x.Path)+": "+x.Why)
 	}
-	if want := []string{"d/in: it is a repository", "x: it is a repository", "y: it cannot return to its former name"}; !slices.Equal(named, want) {
+	if want := []string{"d/in: it is a repository", "x: it is a repository", `y: it cannot return to "x"`}; !slices.Equal(named, want) {
 		t.Errorf("named %q, want %q", named, want)
 	}
 	c.carry(p)
@@ -511,6 +511,24 @@ func TestUndoOfPathThatCannotReturnChangesNoOtherName(t *testing.T) {
 	c.carry(d)
 	if got := tr.Paths(func(store.Path, *storetest.File) bool { return true }); !slices.Equal(got, []store.Path{"b", "b/b", "b/d", "t"}) {
 		t.Errorf("there are %q", got)
+	}
+}
+
+// Session A exchanged a directory with a file, and then a file in it with another directory. That file
+// cannot return to its path, so the other directory cannot return either. The undo used to say so
+// without the path at which the directory was missing.
+func TestUndoNamesThePathToWhichADirectoryCannotReturn(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.Mkdir("d", storetest.DirMode), tr.Write("d/f", "f\n"), tr.Write("g", "g\n"), tr.Mkdir("t", storetest.DirMode), tr.Write("t/c", "c\n"))
+	c.as("A", "sh", "t1", 10).do(tr.Exchange("g", "d"), tr.Exchange("g/f", "t"))
+	d := c.undo(Query{Select: store.Filter{Session: "A"}, Globs: []string{"d/f", "t"}})
+	var named []string
+	for _, x := range d.Conflicts {
+		named = append(named, string(x.Path)+": "+x.Why)
+	}
+	if want := []string{`d/f: its directory was replaced by something else; "t" stays`, `g/f: it cannot return to "t"`}; !slices.Equal(named, want) {
+		t.Errorf("named %q, want %q", named, want)
 	}
 }
 
