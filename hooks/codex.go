@@ -138,9 +138,9 @@ func (c *call) readRecord(ctx context.Context) bool {
 		if s, ok := printed[f.toolUse]; ok {
 			took := wire.TookOther
 			switch outputDigest(codexPrinted(f.text)) {
-			case s.own:
+			case s.Own:
 				took = wire.TookOwn
-			case s.new:
+			case s.New:
 				took = wire.TookOurs
 			}
 			commit.Calls = append(commit.Calls, wire.CommitCall{ToolUse: f.toolUse, Text: f.text, Took: took})

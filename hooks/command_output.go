@@ -6,7 +6,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -41,7 +40,7 @@ func (c *call) commandOutput(ctx context.Context) answer {
 	if !ok || !utf8.ValidString(r.Text) {
 		return answer{}
 	}
-	return c.reshaped(ctx, withStdout(c.response, strings.TrimRight(r.Text, " \t\r\n")), stdout, r)
+	return c.reshaped(ctx, withStdout(c.response, trimEnd(r.Text)), stdout, r)
 }
 
 // program returns the words with which the agent's shell can start cachebro.
@@ -124,15 +123,16 @@ func (c *call) reshaped(ctx context.Context, updated fields, own string, r resha
 	if lines := text.OwnWords(r.Text); len(lines) > 0 {
 		_, _ = c.ask(ctx, wire.MGiven, wire.GivenQuery{Reader: c.reader(), Add: lines}, nil, nil)
 	}
-	s := sent{toolUse: c.toolUse, form: c.outputForm(), own: outputDigest(own), new: outputDigest(r.Text), saved: savings(own, r)}
+	s := sent{ToolUse: c.toolUse, Form: c.outputForm(), Own: outputDigest(own), New: outputDigest(r.Text), Saved: savings(own, r)}
 	return answer{out: output{updated: updated}, sent: func() { s.note(c) }}
 }
 
 // saving is one rule's share of an output's tokens. The sum of full over all rules is the size of
 // the original output, and the sum of sent is the size of the text that was sent.
 type saving struct {
-	rule       reshape.Rule
-	full, sent int64
+	Rule reshape.Rule `json:"rule"`
+	Full int64        `json:"full"`
+	Sent int64        `json:"sent"`
 }
 
 // savings divides the saved tokens among the rules in proportion to their saved bytes. The tokens
@@ -148,31 +148,6 @@ func savings(own string, r reshape.Result) (out []saving) {
 	return append([]saving{{r.Parts[0].Rule, full, sent}}, out...)
 }
 
-// encodeSavings writes savings as one field of a line.
-func encodeSavings(all []saving) string {
-	var words []string
-	for _, s := range all {
-		words = append(words, string(s.rule)+" "+strconv.FormatInt(s.full, 10)+" "+strconv.FormatInt(s.sent, 10))
-	}
-	return strings.Join(words, ",")
-}
-
-func decodeSavings(text string) (all []saving) {
-	for word := range strings.SplitSeq(text, ",") {
-		f := strings.Fields(word)
-		if len(f) != 3 {
-			return nil
-		}
-		full, err1 := strconv.ParseInt(f[1], 10, 64)
-		given, err2 := strconv.ParseInt(f[2], 10, 64)
-		if err1 != nil || err2 != nil {
-			return nil
-		}
-		all = append(all, saving{reshape.Rule(f[0]), full, given})
-	}
-	return all
-}
-
 // countOutput counts the tokens saved by a shortened output if the model got it, and records a
 // refusal if the client showed its own text. counted reports whether the tokens were counted.
 func (c *call) countOutput(ctx context.Context, f finished, s sent) (counted bool) {
@@ -180,16 +155,16 @@ func (c *call) countOutput(ctx context.Context, f finished, s sent) (counted boo
 		return false // the client stored the output in a file, as it also does without hooks
 	}
 	given := outputDigest(f.text)
-	ours := given == s.new || f.tool != "Bash" && strings.Contains(f.text, reshape.Mark)
+	ours := given == s.New || f.tool != "Bash" && strings.Contains(f.text, reshape.Mark)
 	if !ours {
-		if given == s.own || f.tool != "Bash" {
-			c.noteRefusal(s.form)
+		if given == s.Own || f.tool != "Bash" {
+			c.noteRefusal(s.Form)
 		}
 		return false
 	}
-	for _, part := range s.saved {
-		spend := wire.Spend{Reader: wire.Reader{Session: c.session, Agent: c.agent}, Tool: "output: " + string(part.rule), Full: part.full, Sent: part.sent, Kind: "result"}
+	for _, part := range s.Saved {
+		spend := wire.Spend{Reader: wire.Reader{Session: c.session, Agent: c.agent}, Tool: "output: " + string(part.Rule), Full: part.Full, Sent: part.Sent, Kind: "result"}
 		_, _ = c.ask(ctx, wire.MSpend, spend, nil, nil)
 	}
-	return len(s.saved) > 0
+	return len(s.Saved) > 0
 }

@@ -25,7 +25,7 @@ func postToolBatch(ctx context.Context, c *call) answer {
 			continue
 		}
 		commit.Given += tokensOf(f.size)
-		if s, ok := printed[f.toolUse]; ok && s.saved != nil {
+		if s, ok := printed[f.toolUse]; ok && s.Saved != nil {
 			if !c.countOutput(ctx, f, s) {
 				commit.Given += tokensOf(len(f.text))
 			}
@@ -50,8 +50,8 @@ func postToolBatch(ctx context.Context, c *call) answer {
 		return answer{}
 	}
 	for id, s := range printed {
-		if s.form != "" && slices.Contains(a.Own, id) {
-			c.noteRefusal(s.form)
+		if s.Form != "" && slices.Contains(a.Own, id) {
+			c.noteRefusal(s.Form)
 		}
 	}
 	return answer{}
@@ -79,9 +79,9 @@ func (c *call) deliveredText(f finished, printed map[string]sent) string {
 	}
 	s, ok := printed[f.toolUse]
 	switch outputDigest(f.text) {
-	case s.own: // if nothing was shortened, s.new is the same
+	case s.Own: // if nothing was shortened, s.New is the same
 		return wire.TookOwn
-	case s.new:
+	case s.New:
 		return wire.TookOurs
 	}
 	if !ok {

@@ -63,10 +63,10 @@ func (c *call) plainResult(ctx context.Context) answer {
 // plainText turns an answer into plain text and records both texts, to compare them with the
 // client's later report of what the model got.
 func (c *call) plainText(a answer) answer {
-	s := sent{toolUse: c.toolUse, own: outputDigest(c.own), new: outputDigest(c.own)}
+	s := sent{ToolUse: c.toolUse, Own: outputDigest(c.own), New: outputDigest(c.own)}
 	if a.out.updated != nil {
 		if text := asText(c.event, a.out.updated, a.out.context); text != "" && len(text) < len(c.own) {
-			s.new = outputDigest(text)
+			s.New = outputDigest(text)
 			return answer{out: output{result: text}, sent: func() { s.note(c) }}
 		}
 	}

@@ -73,25 +73,26 @@ func (c *call) readResult(ctx context.Context) answer {
 	default:
 		return answer{}
 	}
-	if c.opt.noRewrite || !c.checkChain(ctx) {
-		if body != "" {
-			c.showOnly(ctx, req, body)
-		}
-		return answer{}
-	}
-	var ans wire.ReadAnswer
-	req.Context = c.readLosses()
-	text, err := c.ask(ctx, wire.MRead, req, []byte(body), &ans)
-	if err != nil {
-		return answer{}
-	}
-	return c.rewriteRead(ans, string(text), body)
+	text, ans := c.askRead(ctx, req, body)
+	return c.rewriteRead(ans, text, body)
 }
 
-func (c *call) showOnly(ctx context.Context, req wire.ReadRequest, body string) {
-	s := wire.Shown{Reader: req.Reader, Path: req.Path, Rendering: req.Rewrite.Rendering,
-		StartLine: req.Rewrite.StartLine, NumLines: req.Rewrite.NumLines}
-	_, _ = c.ask(ctx, wire.MShown, s, []byte(body), nil)
+// askRead tells the daemon which text is about to be delivered, and returns its decision. The zero
+// decision leaves the text as it is.
+func (c *call) askRead(ctx context.Context, req wire.ReadRequest, body string) (text string, ans wire.ReadAnswer) {
+	if c.opt.noRewrite || !c.checkChain(ctx) {
+		if body != "" {
+			s := wire.Shown{Reader: req.Reader, Path: req.Path, Rendering: req.Rewrite.Rendering, StartLine: req.Rewrite.StartLine, NumLines: req.Rewrite.NumLines}
+			_, _ = c.ask(ctx, wire.MShown, s, []byte(body), nil)
+		}
+		return "", ans
+	}
+	req.Context = c.readLosses()
+	b, err := c.ask(ctx, wire.MRead, req, []byte(body), &ans)
+	if err != nil {
+		return "", wire.ReadAnswer{}
+	}
+	return string(b), ans
 }
 
 // rewriteRead puts the daemon's decision into the shape of the tool's own result. body is the
@@ -123,7 +124,7 @@ func (c *call) rewriteRead(ans wire.ReadAnswer, text, body string) answer {
 		return answer{}
 	}
 	updated := withLines(c.response, readFile{name, text, ans.NumLines, ans.Start, ans.TotalLines})
-	return answer{out: output{updated: updated, context: ans.Note}, sent: func() { sent{toolUse: c.toolUse, form: how}.note(c) }}
+	return answer{out: output{updated: updated, context: ans.Note}, sent: func() { sent{ToolUse: c.toolUse, Form: how}.note(c) }}
 }
 
 // plainRead decodes a result that contains only lines of a text file. It returns false if there is

@@ -103,10 +103,11 @@ func (c *scene) noteRefusal(f form) {
 // sent describes a text printed to replace a result. Whether the model got it is known only at
 // PostToolBatch. Until then it is stored as a line of a file, written after printing.
 type sent struct {
-	toolUse  string
-	form     form
-	own, new string // digests of a command's output, the client's and ours; "" for a Read
-	saved    []saving
+	ToolUse string   `json:"call"`
+	Form    form     `json:"form,omitempty"`
+	Own     string   `json:"own,omitempty"` // digest of a command's output as the client printed it; "" for a Read
+	New     string   `json:"new,omitempty"` // the same for our text
+	Saved   []saving `json:"saved,omitempty"`
 }
 
 func (c *scene) sentFile() string { return c.stateFile(c.session, ".sent") }
@@ -114,11 +115,8 @@ func (c *scene) sentFile() string { return c.stateFile(c.session, ".sent") }
 // note appends s to the file. If the line is lost, the form is tried again.
 func (s sent) note(c *call) {
 	file := c.sentFile()
-	if file == "" || !word(s.toolUse) {
-		return
-	}
-	line, err := json.Marshal([]string{s.toolUse, string(s.form), s.own, s.new, encodeSavings(s.saved)})
-	if err == nil {
+	line, err := json.Marshal(s)
+	if err == nil && file != "" && s.ToolUse != "" {
 		_ = wire.AppendTo(file, string(line)+"\n")
 	}
 }
@@ -132,9 +130,9 @@ func (c *scene) sentResults() map[string]sent {
 	}
 	all := map[string]sent{}
 	for line := range bytes.Lines(b) {
-		var f []string
-		if json.Unmarshal(line, &f) == nil && len(f) == 5 {
-			all[f[0]] = sent{f[0], form(f[1]), f[2], f[3], decodeSavings(f[4])}
+		var s sent
+		if json.Unmarshal(line, &s) == nil {
+			all[s.ToolUse] = s
 		}
 	}
 	if len(b) > 1<<20 {

@@ -3,6 +3,7 @@ package hooks
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"strings"
 	"unicode/utf8"
 
@@ -45,29 +46,18 @@ func (c *call) shellResult(ctx context.Context) answer {
 		req.Limit = show.Last - show.First + 1
 		req.Rewrite.NumLines = req.Limit
 	}
-	if c.opt.noRewrite || !c.checkChain(ctx) {
-		c.showOnly(ctx, req, stdout)
-		return answer{}
-	}
-	var ans wire.ReadAnswer
-	req.Context = c.readLosses()
-	text, err := c.ask(ctx, wire.MRead, req, []byte(stdout), &ans)
-	if err != nil {
-		return answer{}
-	}
+	text, ans := c.askRead(ctx, req, stdout)
 	new := ""
-	switch ans.Kind {
-	case wire.ReadUnchanged:
-		new = string(text)
-	case wire.ReadSpan:
-		if len(text) > 0 {
-			new = ans.Note + "\n" + string(text)
-		}
+	switch {
+	case ans.Kind == wire.ReadUnchanged:
+		new = text
+	case ans.Kind == wire.ReadSpan && text != "":
+		new = ans.Note + "\n" + text
 	}
 	if new == "" || len(new) >= len(stdout) || !utf8.ValidString(new) || !strings.HasPrefix(new, ourMark) || c.refuses(formShell) {
 		return answer{}
 	}
-	return answer{out: output{updated: withStdout(c.response, new)}, sent: func() { sent{toolUse: c.toolUse, form: formShell}.note(c) }}
+	return answer{out: output{updated: withStdout(c.response, new)}, sent: func() { sent{ToolUse: c.toolUse, Form: formShell}.note(c) }}
 }
 
 // plainOutput returns a command's output, or false unless the command succeeded, printed nothing on
@@ -89,10 +79,7 @@ func plainOutput(f fields) (string, bool) {
 // withStdout returns the client's result with another stdout. All other fields stay, because the
 // client ignores a result that lacks one.
 func withStdout(f fields, stdout string) fields {
-	out := make(fields, len(f)+1)
-	for k, v := range f {
-		out[k] = v
-	}
+	out := maps.Clone(f)
 	b, err := json.Marshal(stdout)
 	if err != nil {
 		return nil
@@ -101,120 +88,134 @@ func withStdout(f fields, stdout string) fields {
 	return out
 }
 
+// piece is a part of a command, with what it printed.
+type piece struct {
+	shell.Part
+	printed      string
+	raw          string // of a part that shows a file: its lines without numbers
+	first, count int    // the number of the first of these lines, and how many there are
+}
+
+// printedBy divides stdout among the parts of a command. What the known parts print is known. The
+// unknown parts, which are adjacent, printed the rest, which becomes the text of the first of them.
+// printedBy returns false if stdout cannot be divided.
+func printedBy(parts []shell.Part, stdout, cwd string) ([]piece, bool) {
+	pieces, unknown := make([]piece, len(parts)), -1
+	before, after := "", "" // the texts of the known parts before and after the unknown ones
+	for i, p := range parts {
+		pc := piece{Part: p, printed: p.Text}
+		if p.Kind == shell.PartShow {
+			var ok bool
+			pc.raw, pc.printed, pc.first, pc.count, ok = p.Lines(cwd)
+			if !ok {
+				return nil, false
+			}
+		}
+		switch {
+		case p.Kind != shell.PartUnknown && unknown < 0:
+			before += pc.printed
+		case p.Kind != shell.PartUnknown:
+			after += pc.printed
+		case unknown < 0:
+			unknown = i
+		}
+		pieces[i] = pc
+	}
+	if strings.TrimLeft(before, "\r\n") != before {
+		return nil, false // the client removes empty lines at the beginning of stdout
+	}
+	if unknown < 0 {
+		return pieces, trimEnd(stdout) == trimEnd(before)
+	}
+	rest, ok := strings.CutPrefix(stdout, before)
+	middle, ended := strings.CutSuffix(rest, trimEnd(after)) // the client removes white space at the end of stdout
+	pieces[unknown].printed = middle
+	if after != "" {
+		atLine := middle == "" || strings.HasSuffix(middle, "\n")
+		ok = ok && ended && trimEnd(after) != "" && atLine
+	}
+	return pieces, ok && strings.TrimLeft(stdout, "\r\n") == stdout
+}
+
+func trimEnd(s string) string { return strings.TrimRight(s, " \t\r\n") }
+
 // partsResult shortens the parts of a command's output.
 func (c *call) partsResult(ctx context.Context, parts []shell.Part) answer {
 	stdout, ok := plainOutput(c.response)
 	if !ok || c.toolUse == "" || c.input.truth("run_in_background") || c.opt.noRewrite || !c.checkChain(ctx) {
 		return answer{}
 	}
-	type piece struct {
-		shell.Part
-		raw, printed string
-		first, count int
-	}
-	pieces := make([]piece, len(parts))
-	// stdout consists of before, middle and after. The unknown parts, which are adjacent, printed
-	// middle. What the other parts print is known.
-	before, after, gap := "", "", false
-	for i, p := range parts {
-		pc := piece{Part: p, printed: p.Text}
-		if p.Kind == shell.PartShow {
-			pc.raw, pc.printed, pc.first, pc.count, ok = p.Lines(c.cwd)
-			if !ok {
-				return answer{}
-			}
-		}
-		switch {
-		case p.Kind == shell.PartUnknown:
-			gap = true
-		case gap:
-			after += pc.printed
-		default:
-			before += pc.printed
-		}
-		pieces[i] = pc
-	}
-	// The client has trimmed white space at the end of stdout, so it is trimmed here too.
-	rest, ok := strings.CutPrefix(stdout, before)
-	if !gap {
-		rest, ok = "", strings.TrimRight(stdout, " \t\r\n") == strings.TrimRight(before, " \t\r\n")
-	}
-	middle := strings.TrimSuffix(rest, strings.TrimRight(after, " \t\r\n"))
+	pieces, ok := printedBy(parts, stdout, c.cwd)
 	if !ok {
 		return answer{}
 	}
-	if after != "" && (len(middle) == len(rest) || middle != "" && !strings.HasSuffix(middle, "\n")) {
-		return answer{}
-	}
-	if text := before + middle + after; strings.TrimLeft(text, "\r\n") != text {
-		return answer{} // stdout cannot begin with an empty line, because the client removes empty lines there
-	}
 	last := len(pieces) - 1 // becomes the last piece that printed anything but white space
-	for last > 0 && strings.TrimSpace(pieces[last].printed) == "" && (pieces[last].Kind != shell.PartUnknown || strings.TrimSpace(middle) == "") {
+	for last > 0 && strings.TrimSpace(pieces[last].printed) == "" {
 		last--
 	}
-	word := c.readLosses()
+	losses := c.readLosses()
 	var out strings.Builder
-	shortened, noted := false, false
+	shortened := false
 	for i, p := range pieces {
 		text := p.printed
-		switch p.Kind {
-		case shell.PartUnknown:
-			if !noted {
-				out.WriteString(middle)
-			}
-			noted = true
-			continue
-		case shell.PartShow:
-			path, inside := c.relative(p.Show.Path(c.cwd))
-			if !inside {
-				break
-			}
-			if i == last {
-				p.raw = strings.TrimRight(p.raw, " \t\r\n") // as the client delivers it
-			}
-			req := wire.ReadRequest{Reader: c.reader(), Path: []byte(path), Offset: p.first, Limit: p.count, Tool: "Bash", Pending: true, Context: word,
-				Rewrite: &wire.Rewrite{Rendering: renderBash, StartLine: p.first, NumLines: p.count, Part: i + 1}}
-			var ans wire.ReadAnswer
-			word = "" // report it only once
-			body, err := c.ask(ctx, wire.MRead, req, []byte(p.raw), &ans)
+		if i == last {
+			p.raw = trimEnd(p.raw) // as the client delivers it
+		}
+		// After a text without a newline at its end, our sentence would look like the rest of that
+		// line.
+		atLine := out.Len() == 0 || strings.HasSuffix(out.String(), "\n")
+		if path, ok := c.shownFile(p); ok {
+			new, err := c.askPart(ctx, path, p, i+1, losses)
 			if err != nil {
 				return answer{}
 			}
-			// After a text without a newline at its end, our sentence would look like the rest of
-			// that line.
-			atLine := out.Len() == 0 || strings.HasSuffix(out.String(), "\n")
-			if new, ok := shorter(p.Part, ans, string(body)); ok && len(new) < len(text) && atLine && !c.refuses(formShell) {
+			losses = "" // the first request has reported them
+			if new != "" && len(new) < len(text) && atLine && !c.refuses(formShell) {
 				text, shortened = new, true
 			}
 		}
 		out.WriteString(text)
 	}
-	s := sent{toolUse: c.toolUse, own: outputDigest(stdout), new: outputDigest(out.String())}
+	s := sent{ToolUse: c.toolUse, Own: outputDigest(stdout), New: outputDigest(out.String())}
 	if !shortened {
 		s.note(c) // the form stays empty, because nothing was replaced that the client could refuse
 		return answer{}
 	}
-	s.form = formShell
-	return answer{out: output{updated: withStdout(c.response, strings.TrimRight(out.String(), " \t\r\n"))}, sent: func() { s.note(c) }}
+	s.Form = formShell
+	return answer{out: output{updated: withStdout(c.response, trimEnd(out.String()))}, sent: func() { s.note(c) }}
 }
 
-// shorter returns the text that replaces a part, if the daemon's answer allows a replacement.
-func shorter(p shell.Part, ans wire.ReadAnswer, body string) (string, bool) {
-	if body == "" || !utf8.ValidString(body) {
+// shownFile returns the path of the file that a part shows, or false if it shows no file of the
+// project.
+func (c *scene) shownFile(p piece) (string, bool) {
+	if p.Kind != shell.PartShow {
 		return "", false
+	}
+	return c.relative(p.Show.Path(c.cwd))
+}
+
+// askPart tells the daemon which lines a part shows. It returns the text that replaces them, or "".
+// number is the part's place in the command, counted from 1.
+func (c *call) askPart(ctx context.Context, path string, p piece, number int, losses string) (string, error) {
+	req := wire.ReadRequest{Reader: c.reader(), Path: []byte(path), Offset: p.first, Limit: p.count, Tool: "Bash", Pending: true, Context: losses,
+		Rewrite: &wire.Rewrite{Rendering: renderBash, StartLine: p.first, NumLines: p.count, Part: number}}
+	var ans wire.ReadAnswer
+	b, err := c.ask(ctx, wire.MRead, req, []byte(p.raw), &ans)
+	body := string(b)
+	if err != nil || body == "" || !utf8.ValidString(body) {
+		return "", err
 	}
 	if !strings.HasSuffix(body, "\n") {
 		body += "\n"
 	}
-	switch ans.Kind {
-	case wire.ReadUnchanged:
-		return body, strings.HasPrefix(body, ourMark)
-	case wire.ReadSpan:
+	switch {
+	case ans.Kind == wire.ReadUnchanged && strings.HasPrefix(body, ourMark):
+		return body, nil
+	case ans.Kind == wire.ReadSpan && strings.HasPrefix(ans.Note, ourMark):
 		if p.Show.Numbered {
 			body = shell.CatNumbers(body, ans.Start)
 		}
-		return ans.Note + "\n" + body, strings.HasPrefix(ans.Note, ourMark)
+		return ans.Note + "\n" + body, nil
 	}
-	return "", false
+	return "", nil
 }
