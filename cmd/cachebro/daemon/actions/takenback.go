@@ -111,16 +111,19 @@ func (t *takenBack) undoneBy(c change) ([]wire.TakenBack, error) {
 	var out []wire.TakenBack
 	whole := true // so far, every cell that the change set was undone completely
 	for _, kind := range []uint8{store.CellEntry, store.CellContent, store.CellMeta} {
+		stayed := existed && exists && undo.SameCell(kind, before, now)
+		if stayed && kind != store.CellEntry {
+			continue // a rename changes the entry of a path that existed before
+		}
 		by, err := t.cellUndoneBy(c, kind, now)
 		if err != nil {
 			return nil, err
 		}
-		complete := len(by) > 0 && by[len(by)-1].Whole()
+		complete := isUndone(by)
 		if kind == store.CellEntry && complete {
 			return by, nil // together with the name, everything else was undone
 		}
-		set := existed != exists && kind == store.CellEntry ||
-			existed && exists && !undo.SameCell(kind, before, now)
+		set := existed != exists && kind == store.CellEntry || existed && exists && !stayed
 		whole = whole && (complete || !set)
 		out = append(out, by...)
 	}
@@ -140,55 +143,194 @@ func merged(all []wire.TakenBack, whole bool) []wire.TakenBack {
 
 // cellUndoneBy is undoneBy for one cell of the path. now is the version after the change.
 func (t *takenBack) cellUndoneBy(c change, kind uint8, now store.Version) ([]wire.TakenBack, error) {
+	m, err := t.marksAt(now)
+	if err != nil {
+		return nil, err
+	}
+	own, byPlan := m.of(c.path, kind)
+	if now.Plan != "" && m != nil && !byPlan {
+		return nil, nil // the change was made by a plan, which did not set the cell
+	}
+	if byPlan && !own.Made {
+		return t.planUndoneBy(c, kind, own)
+	}
+	x := &passage{t: t, change: c, kind: kind, first: c.before + 1, last: c.seq, now: now}
+	if err := x.follow(); err != nil {
+		return nil, err
+	}
+	return undoneAfter(x.events), nil
+}
+
+// planUndoneBy is cellUndoneBy for a change that was itself made by a plan. own is what that plan did
+// to the cell.
+func (t *takenBack) planUndoneBy(c change, kind uint8, own store.Return) ([]wire.TakenBack, error) {
+	was, err := t.effective(c.path, kind, own.Was)
+	if err != nil {
+		return nil, err
+	}
+	now, err := t.effective(c.path, kind, own.Back)
+	if err != nil || was == now {
+		return nil, err
+	}
+	// The plan took the newer version out, or brought it back.
+	newer := max(was, now)
+	x := &passage{t: t, change: c, kind: kind, first: newer, last: newer}
+	if err := x.follow(); err != nil {
+		return nil, err
+	}
 	var out []wire.TakenBack
-	limit, undone := ^uint64(0), map[string]bool{} // plans that were themselves undone
-	for _, plan := range t.plans {
-		if plan.Seq < c.seq {
-			break // this plan and the rest are older than the change
-		}
-		m, err := t.s.marksOf(plan.ID)
-		if err != nil {
-			return nil, err
-		}
-		r, ok := m.of(c.path, kind)
-		if !ok || r.Was <= c.before || r.Was >= limit || undone[plan.ID] {
-			continue // the plan did not set the cell, or the change did not
-		}
-		if r.Made {
-			if r.Took <= c.before || r.Took > c.seq || !c.own(r.Took) {
-				if plan.Of != "" {
-					undone[plan.Of] = true
-				}
-				continue
+	for _, e := range x.events {
+		inEffect := isUndone(e.by) == (was > now)
+		switch {
+		case e.plan.Seq < c.seq: // older than the change
+		case inEffect:
+			out = nil
+		case out == nil:
+			b, err := t.mark(e.plan, e.did)
+			if err != nil {
+				return nil, err
 			}
-			out, err = t.add(out, plan, r)
-			if err != nil || len(r.Edits) == 0 && !r.Part {
-				return out, err
-			}
-			continue
+			out = []wire.TakenBack{b}
 		}
-		restoredBefore, err := t.restored(r.Was, c.path, kind, r.Back)
-		if err != nil {
-			return nil, err
-		}
-		if restoredBefore {
-			continue // an earlier plan had already restored this state
-		}
-		restoredByChange, err := t.restored(c.seq, c.path, kind, r.Back)
-		if err != nil || restoredByChange {
-			return out, err // the change itself had restored this state, so the plan redid the change
-		}
-		back, err := t.version(r.Back)
-		if err != nil {
-			return nil, err
-		}
-		if r.Back <= c.before || r.Back < c.seq && !undo.SameCell(kind, back, now) {
-			return t.add(out, plan, r)
-		}
-		limit = r.Back // plans made at or after this version no longer count
 	}
 	return out, nil
 }
+
+// effective returns the version whose value a cell had after version seq. It is seq itself, unless a
+// plan made that version and restored an earlier value. It is 0 if the path did not exist.
+func (t *takenBack) effective(p store.Path, kind uint8, seq uint64) (uint64, error) {
+	for {
+		v, err := t.version(seq)
+		if err != nil {
+			return 0, err
+		}
+		m, err := t.marksAt(v)
+		if err != nil {
+			return 0, err
+		}
+		r, ok := m.of(p, kind)
+		if !ok || r.Made || r.Back >= seq {
+			return seq, nil
+		}
+		seq = r.Back
+	}
+}
+
+// marksAt returns what the plan that made version v did, or nil if no plan did or the plan is no longer
+// kept.
+func (t *takenBack) marksAt(v store.Version) (planMarks, error) {
+	if v.Plan == "" {
+		return nil, nil
+	}
+	m, err := t.s.marksOf(v.Plan)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	return m, err
+}
+
+// passage follows what a change did to one cell through the plans that were carried out after it.
+type passage struct {
+	t           *takenBack
+	change      change
+	kind        uint8
+	first, last uint64        // versions of the change
+	now         store.Version // the last of them; zero if there is only one
+	events      []planned     // the oldest first
+}
+
+// planned is a plan that set the cell.
+type planned struct {
+	plan store.Plan
+	did  store.Return
+	by   []wire.TakenBack // the plans that had undone the change after this one, newest first
+}
+
+func (x *passage) follow() error {
+	for _, plan := range x.t.plans {
+		if plan.Seq < x.last {
+			break // this plan and the rest are older than the change
+		}
+		m, err := x.t.s.marksOf(plan.ID)
+		if err != nil {
+			return err
+		}
+		if r, ok := m.of(x.change.path, x.kind); ok && r.Was >= x.first {
+			x.events = append(x.events, planned{plan: plan, did: r})
+		}
+	}
+	slices.Reverse(x.events)
+	for i := range x.events {
+		by, err := x.after(i)
+		if err != nil {
+			return err
+		}
+		x.events[i].by = by
+	}
+	return nil
+}
+
+// after returns the plans that had undone the change after event i.
+func (x *passage) after(i int) ([]wire.TakenBack, error) {
+	e := x.events[i]
+	present := undoneAfter(x.events[:i])
+	if e.did.Made {
+		if c := x.change; e.did.Took <= c.before || e.did.Took > c.seq || !c.own(e.did.Took) {
+			// A redo that merges brings back what the other plan undid.
+			return slices.DeleteFunc(slices.Clone(present), func(b wire.TakenBack) bool { return b.Plan == e.plan.Of }), nil
+		}
+		b, err := x.t.mark(e.plan, e.did)
+		switch {
+		case err != nil || isUndone(present):
+			return present, err
+		case b.Whole():
+			return []wire.TakenBack{b}, nil
+		}
+		return append([]wire.TakenBack{b}, present...), nil
+	}
+	restored, err := x.t.effective(x.change.path, x.kind, e.did.Back)
+	if err != nil {
+		return nil, err
+	}
+	older := slices.IndexFunc(x.events[:i], func(o planned) bool { return o.plan.Seq >= restored })
+	if older < 0 {
+		older = i
+	}
+	then := undoneAfter(x.events[:older])
+	has, err := x.contains(restored)
+	if err != nil {
+		return nil, err
+	}
+	if has && !isUndone(then) {
+		return then, nil
+	}
+	if isUndone(present) {
+		return present, nil // an earlier plan had undone it already
+	}
+	b, err := x.t.mark(e.plan, e.did)
+	return []wire.TakenBack{b}, err
+}
+
+// contains reports whether the value that the cell had at version seq includes the change, if no plan
+// had undone it until then.
+func (x *passage) contains(seq uint64) (bool, error) {
+	if seq < x.first || seq >= x.last {
+		return seq >= x.last, nil
+	}
+	v, err := x.t.version(seq)
+	return undo.SameCell(x.kind, v, x.now), err
+}
+
+// undoneAfter returns the plans that had undone the change after the last of these events.
+func undoneAfter(events []planned) []wire.TakenBack {
+	if len(events) == 0 {
+		return nil
+	}
+	return events[len(events)-1].by
+}
+
+// isUndone reports whether plans undid the whole change.
+func isUndone(by []wire.TakenBack) bool { return len(by) > 0 && by[len(by)-1].Whole() }
 
 // version returns a version, or the zero Version for number 0 and for a version that is no longer kept.
 func (t *takenBack) version(seq uint64) (store.Version, error) {
@@ -202,27 +344,16 @@ func (t *takenBack) version(seq uint64) (store.Version, error) {
 	return v, err
 }
 
-// restored reports whether a plan made version seq and gave the cell of a path the value that it had
-// at version back.
-func (t *takenBack) restored(seq uint64, p store.Path, kind uint8, back uint64) (bool, error) {
-	v, err := t.version(seq)
-	if err != nil || v.Plan == "" {
-		return false, err
-	}
-	m, err := t.s.marksOf(v.Plan)
-	r, ok := m.of(p, kind)
-	return ok && !r.Made && r.Back == back, err
-}
-
-func (t *takenBack) add(out []wire.TakenBack, plan store.Plan, r store.Return) ([]wire.TakenBack, error) {
+// mark describes a plan that undid a change.
+func (t *takenBack) mark(plan store.Plan, r store.Return) (wire.TakenBack, error) {
 	seq, ok := t.seqs[plan.ID]
 	if !ok {
 		if err := t.v.Each(store.Filter{Plan: plan.ID, Baselines: true}, func(o store.Version) bool { seq = o.Seq; return false }); err != nil {
-			return nil, err
+			return wire.TakenBack{}, err
 		}
 		t.seqs[plan.ID] = seq
 	}
-	return append(out, wire.TakenBack{Plan: plan.ID, Kind: plan.Kind, Seq: seq, Edits: r.Edits, Part: r.Part}), nil
+	return wire.TakenBack{Plan: plan.ID, Kind: plan.Kind, Seq: seq, Edits: r.Edits, Part: r.Part}, nil
 }
 
 // planSum adds up the plans that undid files of an action.
@@ -245,7 +376,7 @@ func (u *planSum) add(by []wire.TakenBack, files int) {
 			x.Part = true
 		}
 	}
-	if len(by) > 0 && by[len(by)-1].Whole() {
+	if isUndone(by) {
 		u.whole += files
 	}
 }

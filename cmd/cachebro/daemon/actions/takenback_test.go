@@ -160,6 +160,80 @@ func TestTakenBack(t *testing.T) {
 	want("where a step failed", a, false, part)
 }
 
+// An action is named as reversed by the plan that took its change out, not by a later one that went
+// back further; and an undo is not reversed by an undo of what was before.
+func TestTakenBackOneAfterAnother(t *testing.T) {
+	w := newWorld(t)
+	w.process(101, 100, 101, "sed", "sed", "-i", "x")
+	w.process(102, 100, 102, "vim", "vim", "a")
+	w.start("a")
+	w.as(101, "sed").do(w.tree.Write("a", "1\n"))
+	first := w.st.Seq()
+	w.as(102, "vim").do(w.tree.Write("a", "1\n2\n"))
+	second := w.st.Seq()
+	p := undo.Planner{Store: w.st}
+	undone := func(seq uint64) string {
+		d, err := p.Undo(undo.Query{Select: store.Filter{Before: seq + 1, After: seq - 1}})
+		return w.carryOut(d, err)
+	}
+	redone := func(id string) string {
+		d, err := p.Redo(id, false, false)
+		return w.carryOut(d, err)
+	}
+	want := func(when string, by map[string]string) {
+		t.Helper()
+		for _, a := range w.page(store.Filter{}, wire.ActionsQuery{}).Actions {
+			name := a.Plan
+			if name == "" {
+				name = a.Command
+			}
+			got := ""
+			for _, b := range a.TakenBack {
+				got += b.Plan
+			}
+			if got != by[name] || a.Back != (got != "") {
+				t.Errorf("%s: %s is reversed by %q (%v), want %q", when, name, got, a.Back, by[name])
+			}
+		}
+	}
+	u1 := undone(second)
+	want("after one undo", map[string]string{"vim a": u1})
+	r1 := redone(u1)
+	want("after its redo", map[string]string{u1: r1})
+	u2 := undone(second)
+	want("after another undo", map[string]string{"vim a": u2, r1: u2})
+	u3 := undone(first)
+	want("after both", map[string]string{"vim a": u2, r1: u2, "sed -i x": u3})
+	r3 := redone(u3)
+	want("after a redo", map[string]string{"vim a": u2, r1: u2, u3: r3})
+	r2 := redone(u2)
+	want("after both redos", map[string]string{u1: r2, u2: r2, u3: r3})
+	d, err := p.Revert("a", 0, first-1)
+	back := w.carryOut(d, err)
+	want("after a revert of everything", map[string]string{"vim a": back, r1: back, r2: back, r3: back, "sed -i x": back})
+	again := redone(back)
+	want("after its redo", map[string]string{u1: again, u2: again, u3: again, back: again})
+}
+
+// An undo of a file's content does not reverse an earlier change of its mode.
+func TestTakenBackOfAnotherCell(t *testing.T) {
+	w := newWorld(t)
+	w.process(101, 100, 101, "chmod", "chmod", "600", "a")
+	w.process(102, 100, 102, "vim", "vim", "a")
+	w.start("a")
+	w.as(101, "chmod").do(w.tree.Chmod("a", 0o600))
+	w.as(102, "vim").do(w.tree.Write("a", "more\n"))
+	seq := w.st.Seq()
+	d, err := undo.Planner{Store: w.st}.Undo(undo.Query{Select: store.Filter{Before: seq + 1, After: seq - 1}})
+	id := w.carryOut(d, err)
+	if a := w.last("vim a"); !a.Back || len(a.TakenBack) != 1 || a.TakenBack[0].Plan != id {
+		t.Errorf("%+v", a)
+	}
+	if a := w.last("chmod 600 a"); len(a.TakenBack) > 0 {
+		t.Errorf("the change of the mode counts as reversed: %+v", a.TakenBack)
+	}
+}
+
 // An undo that merges removes the lines of its action from a file that somebody else has changed
 // since.
 func TestTakenBackByMerge(t *testing.T) {
