@@ -42,6 +42,14 @@ func (b *boundary) has(p string) bool {
 	return ok || b.inSubtree(p)
 }
 
+// hasSubtree reports whether the names below a directory count as ignored because p or a directory
+// above p is in the boundary with its whole subtree.
+func (b *boundary) hasSubtree(p string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.names[p] || b.inSubtree(p)
+}
+
 // inSubtree reports whether p is in the subtree of a directory whose whole subtree counts as ignored.
 // The caller holds mu.
 func (b *boundary) inSubtree(p string) bool {
@@ -139,13 +147,18 @@ func inGit(p string) bool {
 // opaque reports whether an excluded name is itself the excluded directory, not a name inside one.
 func (c *Capture) opaque(p string) bool { return c.classByRules(parent(p), true) != ignore.Excluded }
 
-// enterBoundary adds a name to the boundary if the name is excluded. f is the file that now has the
-// name, or nil.
-func (c *Capture) enterBoundary(p string, f fusefs.File, dir bool) {
+// enterBoundary adds the name of a file or directory to the boundary if the name is excluded. With
+// below, the history may contain what is in the directory that now has the name.
+func (c *Capture) enterBoundary(p string, dir, below bool) {
 	if c.classByRules(p, dir) == ignore.Excluded {
 		c.enterAbove(p)
-		c.boundary.add(p, dir && f != nil && f.Mark().Load()&markExcluded == 0)
+		c.boundary.add(p, below)
 	}
+}
+
+// hasContents reports whether the history may contain what is in directory p.
+func (c *Capture) hasContents(p string, dir bool) bool {
+	return dir && (c.classByRules(p, true) != ignore.Excluded || c.boundary.hasSubtree(p))
 }
 
 // enterAbove records the excluded directories above a name if they are not in the history, and adds
@@ -185,7 +198,6 @@ func (c *Capture) recordExcluded(f fusefs.File, p, target string, st event.Stat,
 	if class != ignore.Excluded || f == nil {
 		return
 	}
-	f.Mark().Or(markExcluded)
 	r := asFound(f, p, withXattrs(f, st), ignore.Ignored)
 	r.Target = target
 	if isRegular(st) && st.Size > 0 {

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"slices"
 	"testing"
 
 	"cachebro/store/leaf/attrs"
@@ -45,4 +46,34 @@ func TestAttributesOfWhatLeavesAnExcludedDirectory(t *testing.T) {
 		}
 	}
 	t.Error("the file's old name is not recorded")
+}
+
+// An excluded directory was moved to a tracked name and back. The history had what was written in it
+// meanwhile, but what was written after its return was not recorded, so an undo of the return brought
+// back those files with the later content and did not report that.
+func TestDirectoryThatReturnsToItsExcludedName(t *testing.T) {
+	h := newHarness(t, nil)
+	rules(t, h)
+	h.file("sub/package.json", "{}")
+	h.file("node_modules/x", "x")
+	d := h.node("node_modules")
+	d.rename("sub/node_modules", nil) // a directory that always had excluded names stays unknown
+	within := h.node("sub/node_modules/x")
+	within.replace("unknown")
+	within.close()
+	d.rename("moved", nil)
+	f := h.node("moved/x")
+	f.replace("known")
+	f.close()
+	d.rename("node_modules", nil)
+	now := "node_modules/x"
+	f.path.Store(&now)
+	f.replace("later")
+	f.close()
+	log := h.log()
+	wantVersions(t, log, "sub/node_modules/x")
+	wantVersions(t, log, "moved/x", "unknown", "known")
+	if !slices.ContainsFunc(log, func(e entry) bool { return e.Path == "node_modules/x" && e.Op == event.OpWrite }) {
+		t.Error("a write in the returned directory is not recorded")
+	}
 }

@@ -252,7 +252,7 @@ func (c *Capture) planned(by fusefs.Caller, p string, dir bool) bool {
 	if !c.ours(by) || inGit(p) {
 		return false
 	}
-	c.enterBoundary(p, nil, dir)
+	c.enterBoundary(p, dir, false)
 	return true
 }
 

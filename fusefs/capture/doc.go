@@ -39,12 +39,11 @@ package capture
 
 // The mark bits of an inode.
 const (
-	markSafe     uint32 = 1 << iota // its present content is in the spool, or queued
-	markKnown                       // the spool has a version of this node with content, so tails may follow
-	markSynced                      // fsync was called since the last close
-	markBare                        // it has no extended attributes that the history records
-	markTaken                       // one of cachebro's plans removed its last name
-	markFound                       // a record has the file's original state, or says that the file was made
-	markNoticed                     // with markTaken: a notice has reported that the file is still being written
-	markExcluded                    // it was moved here from an excluded directory
+	markSafe    uint32 = 1 << iota // its present content is in the spool, or queued
+	markKnown                      // the spool has a version of this node with content, so tails may follow
+	markSynced                     // fsync was called since the last close
+	markBare                       // it has no extended attributes that the history records
+	markTaken                      // one of cachebro's plans removed its last name
+	markFound                      // a record has the file's original state, or says that the file was made
+	markNoticed                    // with markTaken: a notice has reported that the file is still being written
 )

@@ -102,8 +102,8 @@ func (c *Capture) linked(e fusefs.Event, r *spool.Record) {
 	if was := from; older != "" {
 		r.Path, e.Path = older, older
 		if c.crosses(e, &from, &to) {
-			c.enterBoundary(e.Path, e.File, false)
-			c.enterBoundary(e.Path2, e.File, false)
+			c.enterBoundary(e.Path, false, false)
+			c.enterBoundary(e.Path2, false, false)
 			c.recordExcluded(e.File, e.Path, e.Target, e.Stat, was)
 		}
 	}
@@ -140,12 +140,13 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 		c.forget(e.Path2, true)
 		c.scans.relocated(from != ignore.Tracked && to == ignore.Tracked)
 	}
+	below := c.hasContents(e.Path, dir)
 	c.boundary.moved(e.Path, e.Path2, false)
 	wasFrom, wasTo := from, to
 	if c.crosses(e, &from, &to) {
 		c.recordExcluded(e.File, e.Path, e.Target, e.Stat, wasFrom)
-		c.enterBoundary(e.Path, nil, dir)
-		c.enterBoundary(e.Path2, e.File, dir)
+		c.enterBoundary(e.Path, dir, false)
+		c.enterBoundary(e.Path2, dir, below)
 	}
 	if regular && wasTo == ignore.Excluded && wasFrom == ignore.Ignored && e.File.Mark().Load()&markSafe == 0 { // after the move, capture may not see the file again
 		c.save(fusefs.Change{File: e.File, Op: e.Op}, &canceller{ch: c.stop}, e.Path, e.Stat, wasFrom, false)
@@ -225,12 +226,13 @@ func (c *Capture) exchanged(e fusefs.Event, r *spool.Record) {
 			other, to = st, c.Class(e.Path2, isDir(st))
 		}
 	}
+	below, otherBelow := c.hasContents(e.Path, isDir(e.Stat)), c.hasContents(e.Path2, isDir(other))
 	c.boundary.moved(e.Path, e.Path2, true)
 	if was, is := from, to; other.Ino != 0 && c.crosses(e, &from, &to) {
 		c.recordExcluded(e.Replaced, e.Path2, e.OtherTarget, other, is)
-		c.enterBoundary(e.Path, e.Replaced, isDir(other))
+		c.enterBoundary(e.Path, isDir(other), otherBelow)
 		c.recordExcluded(e.File, e.Path, e.Target, e.Stat, was)
-		c.enterBoundary(e.Path2, e.File, isDir(e.Stat))
+		c.enterBoundary(e.Path2, isDir(e.Stat), below)
 	}
 	if from == ignore.Excluded && to == ignore.Excluded {
 		return

@@ -286,7 +286,7 @@ func (f *file) rename(p string, old *file) {
 	f.path.Store(&p)
 	f.names.Unlock()
 	e.Stat, _ = f.Stat()
-	e.Class, e.Class2, e.Time = f.h.c.Class(from, false), f.h.c.Class(p, false), time.Now()
+	e.Class, e.Class2, e.Time = f.h.c.Class(from, isDir(e.Stat)), f.h.c.Class(p, isDir(e.Stat)), time.Now()
 	if e.Class == ignore.Excluded {
 		e.Class = e.Class2
 	}
