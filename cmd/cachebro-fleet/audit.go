@@ -37,8 +37,7 @@ which shows whether the database was changed before the export.`,
 	want := fs.String("sum", "", "verify: fail unless the last sum of the file is this one")
 	buckets := fs.StringArray("bucket", nil, "verify: compare with the history of a project at `s3://BUCKET/PREFIX`; may be repeated")
 	identity := machines.IdentityFlag(e, fs)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		switch args[0] {
 		case "export":
 			return export(ctx, e, asks, args[1])
@@ -46,8 +45,7 @@ which shows whether the database was changed before the export.`,
 			return verify(ctx, e, args[1], *want, *buckets, *identity)
 		}
 		return e.Usagef("audit: %s is neither export nor verify", cli.Quote(args[0]))
-	}
-	return cmd
+	})
 }
 
 func export(ctx context.Context, e *cli.Env, asks asking, address string) error {

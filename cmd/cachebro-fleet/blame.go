@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -29,8 +30,7 @@ Example:
 	address := fs.String("bucket", "", "read the contents from the project's history at `s3://BUCKET/PREFIX`")
 	machine := fs.String("machine", "", "show the file as it is on the machine with this host `NAME` or id")
 	identity := machines.IdentityFlag(e, fs)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		if *address == "" {
 			return e.Usagef("blame: --bucket s3://BUCKET/PREFIX is missing")
 		}
@@ -61,6 +61,5 @@ Example:
 			}
 		}
 		return nil
-	}
-	return cmd
+	})
 }

@@ -84,8 +84,7 @@ func logCommand(e *cli.Env) *cobra.Command {
 	asks := askingFlags(fs)
 	limit := fs.IntP("limit", "n", 50, "show at most this number of versions; 0 shows all")
 	asJSON := fs.Bool("json", false, "print JSON, one version per line")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		q, err := asks.query(e)
 		if err != nil {
 			return err
@@ -121,8 +120,7 @@ func logCommand(e *cli.Env) *cobra.Command {
 			fmt.Fprintf(e.Stderr, "only the newest %d are shown; --limit 0 shows all\n", *limit)
 		}
 		return explained(err)
-	}
-	return cmd
+	})
 }
 
 func line(e *cli.Env, v fleet.Version, now time.Time) string {

@@ -37,8 +37,7 @@ it also answers GET /metrics (Prometheus) and /healthz.`,
 	every := fs.Duration("every", 0, "keep running, and look again after each interval of this length")
 	listen := fs.String("listen", "", "serve /metrics and /healthz at this `ADDRESS`, for example :9480; needs --every")
 	identity := machines.IdentityFlag(e, fs)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		switch {
 		case len(*buckets) == 0:
 			return e.Usagef("index: --bucket s3://BUCKET/PREFIX is missing")
@@ -59,8 +58,7 @@ it also answers GET /metrics (Prometheus) and /healthz.`,
 			return x.once(ctx)
 		}
 		return x.importRepeatedly(ctx, *every, *listen)
-	}
-	return cmd
+	})
 }
 
 // indexer imports projects repeatedly.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -25,8 +26,7 @@ Example:
 
 	fs := cmd.Flags()
 	keep := fs.String("keep", "", "delete days that are older than this `AGE` (90d, 52w)")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		age, ok := wire.ParseAge(*keep)
 		if !ok || age < 24*time.Hour {
 			return e.Usagef("prune: --keep %s: want an age of a day or more (90d, 52w)", cli.Quote(*keep))
@@ -39,6 +39,5 @@ Example:
 		p, err := d.Prune(ctx, e.Now().Add(-age))
 		fmt.Fprintf(e.Stdout, "deleted: %s; the database now begins at %s\n", text.Count(len(p.Days), "day"), p.Since.Format(time.DateOnly))
 		return err
-	}
-	return cmd
+	})
 }

@@ -66,6 +66,12 @@ func (e *Env) begin(c *cobra.Command) error {
 	return e.EnterDir(c)
 }
 
+// Does makes c call run with its context and its arguments. It returns c.
+func Does(c *cobra.Command, run func(ctx context.Context, args []string) error) *cobra.Command {
+	c.RunE = func(c *cobra.Command, args []string) error { return run(c.Context(), args) }
+	return c
+}
+
 // DirFlag adds --dir to root and all its sub-commands.
 func DirFlag(root *cobra.Command) {
 	root.PersistentFlags().String("dir", "", "work as if started in this `DIR`")
@@ -192,7 +198,7 @@ func helpOf(c *cobra.Command) string {
 func (e *Env) helpCommand() *cobra.Command {
 	c := &cobra.Command{Use: "help [COMMAND]", Short: "what a command does", Example: "  cachebro help store prune"}
 	all := c.Flags().Bool("all", false, "list all commands")
-	c.RunE = func(c *cobra.Command, args []string) error {
+	return Does(c, func(_ context.Context, args []string) error {
 		of, rest, err := c.Root().Find(args)
 		switch {
 		case *all:
@@ -203,8 +209,7 @@ func (e *Env) helpCommand() *cobra.Command {
 			e.printHelp(of)
 		}
 		return nil
-	}
-	return c
+	})
 }
 
 func (e *Env) listAll(c *cobra.Command, indent string) {

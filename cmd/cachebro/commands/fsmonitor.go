@@ -1,6 +1,8 @@
 package commands
 
 import (
+	"context"
+
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/fastpath"
 
@@ -21,12 +23,10 @@ git checks every file itself. cachebro init --git-fsmonitor sets it up.`,
   cachebro fsmonitor 2 "" | tr '\0' '\n'`,
 		Args: e.Args(2, 2),
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		if args[0] != "2" {
 			return e.Usagef("fsmonitor: only version 2 of the protocol is supported: git config core.fsmonitorHookVersion 2")
 		}
 		return fastpath.WriteChanges(ctx, e.Paths(), e.Dir, args[1], e.Stdout)
-	}
-	return cmd
+	})
 }

@@ -37,8 +37,7 @@ If the client's session moves to another project, its calls are answered for tha
 	session := fs.String("session", "", "the client's session id, as a label for edits")
 	plugin := fs.Bool("plugin", false, "started by the plugin; exit if init or run has registered a server already")
 	addr := fs.String("http", "", "serve HTTP on this loopback address instead of standard input and output")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		dir, t, err := served(e, args)
 		if err != nil {
 			return err
@@ -87,8 +86,7 @@ If the client's session moves to another project, its calls are answered for tha
 			fmt.Fprintf(e.Stderr, "serving %s on http://%s\n", cli.Quote(t.Root), l.Addr())
 		}
 		return mcp.Serve(ctx, o)
-	}
-	return cmd
+	})
 }
 
 // ofProject returns the options of a server, completed for one project.

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -24,7 +25,7 @@ func versionCommand(e *cli.Env) *cobra.Command {
 
 	fs := cmd.Flags()
 	asJSON := fs.Bool("json", false, "print JSON")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	return cli.Does(cmd, func(_ context.Context, _ []string) error {
 		facts := map[string]any{"version": cli.Version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH}
 		if k, err := doctor.TheKernel(); err == nil {
 			facts["kernel"] = k
@@ -47,6 +48,5 @@ func versionCommand(e *cli.Env) *cobra.Command {
 		}
 		_, err := fmt.Fprintf(e.Stdout, "cachebro %s %s %s/%s\n", cli.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 		return err
-	}
-	return cmd
+	})
 }

@@ -30,8 +30,7 @@ something is wrong.`,
 	fs := cmd.Flags()
 	asJSON := fs.Bool("json", false, "print each finding as one line of JSON")
 	noCanary := fs.Bool("no-canary", false, "do not write a test file into the project")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, _ []string) error {
 		bad := 0
 		findings(ctx, e, ".", !*noCanary, func(all ...Finding) {
 			for _, f := range all {
@@ -52,8 +51,7 @@ something is wrong.`,
 			return cli.ExitStatus(1)
 		}
 		return nil
-	}
-	return cmd
+	})
 }
 
 // Finding is the result of one check of doctor. Fix is the remedy for a problem.

@@ -42,8 +42,7 @@ the store does not answer.`,
 	all := fs.Bool("all", false, "all projects of this user that are mounted or have a history")
 	asJSON := fs.Bool("json", false, "print JSON")
 	verbose := fs.BoolP("verbose", "v", false, "also print details: store, index, spool, git, bucket, processes")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, _ []string) error {
 		if *all {
 			return statusAll(ctx, e, *asJSON)
 		}
@@ -83,8 +82,7 @@ the store does not answer.`,
 			err = dead
 		}
 		return err
-	}
-	return cmd
+	})
 }
 
 func printStatusJSON(e *cli.Env, st wire.Status, dead *cli.ErrDeadMount) error {

@@ -2,6 +2,7 @@ package history
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -29,8 +30,7 @@ the text. Lines that existed before the first recorded change are marked "found 
 	fs := cmd.Flags()
 	asJSON := fs.Bool("json", false, "one JSON object per line")
 	machine := machines.Flag(fs)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		path, q, err := e.SplitVersion(args[0])
 		if err != nil {
 			return err
@@ -70,8 +70,7 @@ the text. Lines that existed before the first recorded change are marked "found 
 			return nil
 		}
 		return e.Page(func(w io.Writer) error { return printBlame(e, w, a, lines) })
-	}
-	return cmd
+	})
 }
 
 // printBlame prints each line after a column that describes its version. The column is empty if the

@@ -65,8 +65,7 @@ cachebro undo --git undoes whole git operations.`,
 	fs := cmd.Flags()
 	limit := fs.IntP("limit", "n", 20, "at most this many (0: all)")
 	asJSON := fs.Bool("json", false, "print JSON")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, _ []string) error {
 		known, at, err := gitKept(ctx, e)
 		if err != nil {
 			return err
@@ -100,8 +99,7 @@ cachebro undo --git undoes whole git operations.`,
 			fmt.Fprintf(e.Stdout, "         %s\n", cli.OneLine(x.Command))
 		}
 		return nil
-	}
-	return cmd
+	})
 }
 
 // GitApart returns a warning for a project whose git directory is elsewhere or is not called .git.

@@ -62,8 +62,7 @@ machines may have written, one after the other.`,
 	fs.BoolVarP(&f.z, "null", "z", false, "print only paths, unquoted, each followed by a NUL byte")
 	outside := fs.Bool("outside", false, "changes by watched commands outside of projects (cachebro run)")
 	machine := machines.Flag(fs)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		var err error
 		if f.limit < 0 {
 			return e.Usagef("log: --limit %d is negative", f.limit)
@@ -136,8 +135,7 @@ machines may have written, one after the other.`,
 			return e.Page(func(w io.Writer) error { return printLog(ctx, e, w, t, c, q, f) })
 		}
 		return e.Page(func(w io.Writer) error { return printStory(ctx, e, w, t, c, q, f) })
-	}
-	return cmd
+	})
 }
 
 // checkKnown returns an error if a path does not exist and has no version in the history either.

@@ -39,8 +39,7 @@ local file whose name has a colon, write ./NAME:PATH.`,
 	dir := fs.String("dir", ".", "the project that NUMBER belongs to")
 	machine := machines.Flag(fs)
 	asJSON := fs.Bool("json", false, "print the facts about the version instead of its content")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		path, q, err := e.SplitVersion(args[0])
 		if err != nil {
 			return err
@@ -84,8 +83,7 @@ local file whose name has a colon, write ./NAME:PATH.`,
 		}
 		_, err = e.Stdout.Write(content)
 		return err
-	}
-	return cmd
+	})
 }
 
 // DiffCommand returns the command cachebro diff.
@@ -116,8 +114,7 @@ machine.`,
 	lines := fs.IntP("unified", "U", 3, "lines of context")
 	machine := machines.Flag(fs)
 	asJSON := fs.Bool("json", false, "print counts and the diff as JSON")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		var err error
 		numbers := false // whether from and to are numbers of the log; these mean moments, even for a single file
 		if *from == "" && *to == "" {
@@ -200,8 +197,7 @@ machine.`,
 		}
 		q.Moments = whole || numbers
 		return printDiff(ctx, e, c, q, *asJSON)
-	}
-	return cmd
+	})
 }
 
 // isDir reports whether a target is the project itself or a directory in it.

@@ -1,6 +1,7 @@
 package knowledge
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,8 +46,7 @@ has seen the same bundle before, only a few lines or the differences.
 	fs.StringVar(&q.Reader.Session, "session", "", "who reads: a session's id")
 	fs.StringVar(&q.Reader.Agent, "agent", "", "a sub-agent within the session")
 	asJSON := fs.Bool("json", false, "print JSON that also tells how the request was answered")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		if q.Depth < 0 {
 			return e.Usagef("context: --depth cannot be negative")
 		}
@@ -85,8 +85,7 @@ has seen the same bundle before, only a few lines or the differences.
 		}
 		_, err = e.Stdout.Write(text)
 		return err
-	}
-	return cmd
+	})
 }
 
 // nodeNames returns the possible meanings of a typed reference: a path relative to the working

@@ -40,8 +40,7 @@ status is 1 if a pair is stale or its code does not exist.`,
 	all := fs.Bool("all", false, "also list pairs that are in sync")
 	quiet := fs.BoolP("quiet", "q", false, "print nothing; only set the exit status")
 	asJSON := fs.Bool("json", false, "one JSON object per pair and line")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		t, c, err := docsProject(ctx, e, args)
 		if err != nil {
 			return err
@@ -85,8 +84,7 @@ status is 1 if a pair is stale or its code does not exist.`,
 			return cli.ExitStatus(1)
 		}
 		return nil
-	}
-	return cmd
+	})
 }
 
 // MarkCommand returns the command cachebro docs mark.
@@ -109,8 +107,7 @@ code since.`,
 	fs.BoolVar(&q.Edited, "edited", false, "only pairs whose document was edited after the code")
 	all := fs.Bool("all", false, "every pair")
 	asJSON := fs.Bool("json", false, "one JSON object per pair and line")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		switch {
 		case len(args) == 0 && !*all && !q.Edited:
 			return e.Usagef("docs mark: name a document, its code or a group, or give --edited or --all")
@@ -130,8 +127,7 @@ code since.`,
 			}
 		}
 		return nil
-	}
-	return cmd
+	})
 }
 
 // docsProject finds the project that contains the argument. If the argument is not a path but the

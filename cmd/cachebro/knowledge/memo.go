@@ -63,8 +63,7 @@ on the order in which a directory is listed.
 	outside := fs.Bool("allow-outside", false, "treat files outside of the project like those in it")
 	timeless := fs.Bool("ignore-times", false, "ignore times and inode numbers, because the command prints none")
 	force := fs.Bool("force", false, "run the command even if its output could be repeated")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		m := &memoRun{Env: e, diff: *diff, session: *session, allowed: *outside, timeless: *timeless}
 		if m.session == "" {
 			m.session = e.Session()
@@ -100,8 +99,7 @@ on the order in which a directory is listed.
 			return nil
 		}
 		return m.run(ctx)
-	}
-	return cmd
+	})
 }
 
 // TracedCommand returns the command cachebro traced.
@@ -112,13 +110,12 @@ func TracedCommand(e *cli.Env) *cobra.Command {
 		Hidden:             true,
 		DisableFlagParsing: true,
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	return cli.Does(cmd, func(_ context.Context, args []string) error {
 		if cli.AsksForHelp(args) {
 			return cmd.Help()
 		}
 		return memo.Traced(args, e.Vars)
-	}
-	return cmd
+	})
 }
 
 // memoTTL is how long a result is stored. Its inputs are checked before each use.

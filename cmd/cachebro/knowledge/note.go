@@ -35,15 +35,14 @@ func addNoteCommand(e *cli.Env) *cobra.Command {
 		Args:    e.Args(1, -1),
 	}
 	n := notesFlags(cmd, "the kind of note, any word, such as decision, warning or todo (default note)", "the file or directory that the note is about")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		text, err := noteText(e, args)
 		if err != nil {
 			return err
 		}
 		n.q.Do, n.q.Text = "add", text
-		return n.ask(cmd.Context(), e)
-	}
-	return cmd
+		return n.ask(ctx, e)
+	})
 }
 
 func listNotesCommand(e *cli.Env) *cobra.Command {
@@ -55,11 +54,10 @@ func listNotesCommand(e *cli.Env) *cobra.Command {
 	}
 	n := notesFlags(cmd, "only notes of this kind", "only notes about this file or directory")
 	cmd.Flags().IntVarP(&n.q.Limit, "limit", "n", 0, "at most this many")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	return cli.Does(cmd, func(ctx context.Context, _ []string) error {
 		n.q.Do = "list"
-		return n.ask(cmd.Context(), e)
-	}
-	return cmd
+		return n.ask(ctx, e)
+	})
 }
 
 func removeNoteCommand(e *cli.Env) *cobra.Command {
@@ -70,11 +68,10 @@ func removeNoteCommand(e *cli.Env) *cobra.Command {
 		Args:    e.Args(1, -1),
 	}
 	cmd.Flags().BoolVar(&n.json, "json", false, "one JSON object per note and line")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		n.q.Do, n.q.IDs = "remove", args
-		return n.ask(cmd.Context(), e)
-	}
-	return cmd
+		return n.ask(ctx, e)
+	})
 }
 
 type notes struct {

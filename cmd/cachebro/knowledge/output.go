@@ -2,6 +2,7 @@ package knowledge
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -29,8 +30,7 @@ in memory while the session lasts; if there are too many outputs, the oldest is 
 	fs := cmd.Flags()
 	lines := fs.String("lines", "", "only these lines: 40-60, 40- or 40")
 	pattern := fs.String("grep", "", "only lines that match this regular expression, with their numbers")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		var err error
 		first, last, ok := lineRange(*lines)
 		if !ok {
@@ -67,8 +67,7 @@ in memory while the session lasts; if there are too many outputs, the oldest is 
 			}
 		}
 		return nil
-	}
-	return cmd
+	})
 }
 
 // lineRange parses 40-60, 40- and 40. last is 0 if the range has no end.

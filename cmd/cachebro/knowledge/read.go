@@ -1,6 +1,7 @@
 package knowledge
 
 import (
+	"context"
 	"fmt"
 	"io"
 
@@ -29,8 +30,7 @@ A reader is a session and an agent. Without --session the full text is printed.`
 	limit := fs.Int("limit", 0, "how many lines (0: to the end)")
 	force := fs.Bool("force", false, "print the full text, whatever the reader has seen")
 	asJSON := fs.Bool("json", false, "print the answer as JSON")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		if *offset < 0 || *limit < 0 {
 			return e.Usagef("read: --offset and --limit cannot be negative")
 		}
@@ -62,8 +62,7 @@ A reader is a session and an agent. Without --session the full text is printed.`
 		}
 		_, err = e.Stdout.Write(text)
 		return err
-	}
-	return cmd
+	})
 }
 
 // WorkingSetCommand returns the command cachebro working-set.
@@ -81,8 +80,7 @@ func WorkingSetCommand(e *cli.Env) *cobra.Command {
 	since := fs.String("since", "", "after this time (12:40) or within this age (default with no session: 24h)")
 	limit := fs.IntP("limit", "n", 0, "at most this many files")
 	asJSON := fs.Bool("json", false, "one JSON object per file and line")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, _ []string) error {
 		var err error
 		q := wire.WorkingSetQuery{Session: *session, Limit: *limit}
 		if *session == "" && *since == "" {
@@ -97,8 +95,7 @@ func WorkingSetCommand(e *cli.Env) *cobra.Command {
 			return err
 		}
 		return printSet(e, set, *asJSON)
-	}
-	return cmd
+	})
 }
 
 func printSet(e *cli.Env, set wire.WorkingSet, asJSON bool) error {
@@ -149,8 +146,7 @@ func MetricsCommand(e *cli.Env) *cobra.Command {
 	fs := cmd.Flags()
 	session := fs.String("session", "", "a session's id, or last (default: all)")
 	asJSON := fs.Bool("json", false, "print JSON")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, _ []string) error {
 		m, err := cli.Ask[wire.Metrics](ctx, e, ".", wire.MMetrics, wire.MetricsQuery{Session: *session})
 		if err != nil {
 			return err
@@ -160,8 +156,7 @@ func MetricsCommand(e *cli.Env) *cobra.Command {
 		}
 		printMetrics(e.Stdout, e.Paint(), m)
 		return nil
-	}
-	return cmd
+	})
 }
 
 // printMetrics prints what each tool saved, and the costs.

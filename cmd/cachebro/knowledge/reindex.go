@@ -25,15 +25,13 @@ func ReindexCommand(e *cli.Env) *cobra.Command {
 	fs := cmd.Flags()
 	full := fs.Bool("full", false, "delete the index first")
 	asJSON := fs.Bool("json", false, "print JSON")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, _ []string) error {
 		r := wire.IndexRequest{Do: "reindex"}
 		if *full {
 			r.Do = "full"
 		}
 		return index(ctx, e, ".", r, *asJSON)
-	}
-	return cmd
+	})
 }
 
 // IndexCommand returns the command cachebro store index.
@@ -53,8 +51,7 @@ func IndexCommand(e *cli.Env) *cobra.Command {
 	fs := cmd.Flags()
 	limit := fs.IntP("limit", "n", 0, "list at most this many files")
 	asJSON := fs.Bool("json", false, "print JSON")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		switch args[0] {
 		case "stats", "list", "reconcile":
 		case "forget":
@@ -65,8 +62,7 @@ func IndexCommand(e *cli.Env) *cobra.Command {
 			return e.Usagef("index: unknown request %s: want stats, list, forget or reconcile", cli.Quote(args[0]))
 		}
 		return index(ctx, e, cli.First(args[1:], "."), wire.IndexRequest{Do: args[0], Limit: *limit}, *asJSON)
-	}
-	return cmd
+	})
 }
 
 func index(ctx context.Context, e *cli.Env, where string, r wire.IndexRequest, asJSON bool) error {

@@ -2,6 +2,7 @@ package knowledge
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"path"
 	"strings"
@@ -55,8 +56,7 @@ vectors, so that ranked search goes by meaning too. The program reads lines like
 	fs.BoolVar(&q.Body, "body", false, "also print the text of the enclosing definition")
 	fs.BoolVar(&q.AllWorktrees, "all-worktrees", false, "also search linked worktrees inside the project")
 	machine := machines.Flag(fs)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		modes := 0
 		for _, m := range []struct {
 			on   bool
@@ -127,8 +127,7 @@ vectors, so that ranked search goes by meaning too. The program reads lines like
 			return cli.ExitStatus(1) // the hits only resemble the pattern; exit as grep does when no line matches
 		}
 		return err
-	}
-	return cmd
+	})
 }
 
 // compactLine returns a hit as one line, in the format of doc/formats.md.

@@ -1,6 +1,7 @@
 package mounting
 
 import (
+	"context"
 	"path/filepath"
 
 	"cachebro/cmd/cachebro/cli"
@@ -31,10 +32,9 @@ user.cachebro.why says why.`,
 		Args: e.Args(0, 1),
 	}
 	versions := cmd.Flags().Bool("versions", false, "the argument is a FILE; print a directory that holds each of its versions as a file")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return printPast(cmd.Context(), e, cli.First(args, ""), *versions)
-	}
-	return cmd
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
+		return printPast(ctx, e, cli.First(args, ""), *versions)
+	})
 }
 
 // ServePastCommand returns the command cachebro past, which serves what cachebro at prints.
@@ -42,11 +42,10 @@ func ServePastCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{Use: "past", Short: "serves the past of a project (started by cachebro at)", Args: e.Args(0, 0)}
 	root := cmd.Flags().String("root", "", "the project's root")
 	point := cmd.Flags().String("point", "", "where to mount")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	return cli.Does(cmd, func(ctx context.Context, _ []string) error {
 		if !filepath.IsAbs(*root) || !filepath.IsAbs(*point) {
 			return e.Usagef("past is started by cachebro at, with absolute --root and --point")
 		}
-		return servePast(cmd.Context(), e, *root, *point)
-	}
-	return cmd
+		return servePast(ctx, e, *root, *point)
+	})
 }

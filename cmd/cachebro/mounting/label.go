@@ -1,6 +1,7 @@
 package mounting
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -31,8 +32,7 @@ listed. If the label exists already, it is moved to the new moment.`,
 	flags := cmd.Flags()
 	remove := flags.Bool("remove", false, "remove the label")
 	asJSON := flags.Bool("json", false, "list the labels as one JSON object per line")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		if *remove && len(args) != 1 {
 			return e.Usagef("label: --remove takes one name")
 		}
@@ -90,8 +90,7 @@ listed. If the label exists already, it is moved to the new moment.`,
 		}
 		_, err = fmt.Fprintf(e.Stdout, "%s now names the moment of version %d, %s (cachebro restore --at %s)\n", cli.Quote(name), l.Seq, cli.Stamp(l.At, e.Now()), cli.Arg(name))
 		return err
-	}
-	return cmd
+	})
 }
 
 func listLabels(e *cli.Env, all []cli.Label, asJSON bool) error {

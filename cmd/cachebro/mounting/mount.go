@@ -52,8 +52,7 @@ Inside a git work tree the top level of the work tree is mounted.`,
 	fs.BoolVar(&f.all, "all", false, "mount every project that cachebro up was run for")
 	fs.BoolVar(&f.Beside, "beside", false, "mount even if a process has a file of the project open for reading and writing, mapped or locked")
 	fs.BoolVar(&f.json, "json", false, "print what was mounted as JSON")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		if f.allowOther && f.noAllowOther {
 			return e.Usagef("mount: --allow-other and --no-allow-other contradict each other")
 		}
@@ -89,8 +88,7 @@ Inside a git work tree the top level of the work tree is mounted.`,
 			return err
 		}
 		return SayMounted(e, m, report, f.json)
-	}
-	return cmd
+	})
 }
 
 // MountFlags control how to mount. The zero value mounts in place, for all users if possible.

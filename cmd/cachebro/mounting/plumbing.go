@@ -1,6 +1,7 @@
 package mounting
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"os"
@@ -60,8 +61,7 @@ func SuperviseCommand(e *cli.Env) *cobra.Command {
 	adopt := fs.Int("adopt", 0, "watch over this mountd, which runs already")
 	report := fs.Bool("report", false, "report on descriptor 3 when the mount answers")
 	ledger := fs.Bool("ledger", false, "with --adopt: descriptors 5 to 7 are those with which a successor of mountd can be started")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, _ []string) error {
 		if err := CheckConfig(e, c); err != nil {
 			return err
 		}
@@ -81,8 +81,7 @@ func SuperviseCommand(e *cli.Env) *cobra.Command {
 			w = inherited(reportFD, "report")
 		}
 		return supervisor.Supervise(ctx, *c, w, logger)
-	}
-	return cmd
+	})
 }
 
 // MountdCommand returns the command cachebro mountd.
@@ -100,7 +99,7 @@ func MountdCommand(e *cli.Env) *cobra.Command {
 	device := fs.Bool("device", false, "descriptor 5 is a mounted /dev/fuse")
 	ledger := fs.Bool("ledger", false, "descriptors 6 and 7 are the ledger and the supervisor's socket")
 	takeOver := fs.Bool("take-over", false, "continue after a mountd was killed")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	return cli.Does(cmd, func(_ context.Context, _ []string) error {
 		if err := CheckConfig(e, c); err != nil {
 			return err
 		}
@@ -122,8 +121,7 @@ func MountdCommand(e *cli.Env) *cobra.Command {
 		logger := slog.New(slog.NewTextHandler(e.Stderr, nil)).With("pid", os.Getpid())
 		from.Source = source
 		return supervisor.Serve(*c, from, *parent, inherited(reportFD, "report"), logger)
-	}
-	return cmd
+	})
 }
 
 // inherited returns a descriptor that the parent process passed on. It is closed in this process's

@@ -25,8 +25,7 @@ was moved. If NEW already has a history, that history is set aside.`,
 		Example: `  cachebro relocate ~/src/old-name ~/src/new-name`,
 		Args:    e.Args(1, 2),
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		from, err := formerDir(e, args[0])
 		if err != nil {
 			return err
@@ -85,8 +84,7 @@ was moved. If NEW already has a history, that history is set aside.`,
 			fmt.Fprintf(e.Stdout, "the history that %s had before was set aside in %s\n", cli.Quote(to), cli.Quote(aside))
 		}
 		return nil
-	}
-	return cmd
+	})
 }
 
 // formerDir returns the absolute path of a directory that no longer exists. It resolves the

@@ -43,10 +43,9 @@ in a copy, the exit status is 3.`,
 	fs := cmd.Flags()
 	lazy := fs.Bool("lazy", false, "detach now; processes that use the mount are served until they leave it")
 	force := fs.Bool("force", false, "detach now, and end the mount for every process that uses it, including those in other mount namespaces")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return Umount(cmd.Context(), e, cli.First(args, "."), *lazy, *force)
-	}
-	return cmd
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
+		return Umount(ctx, e, cli.First(args, "."), *lazy, *force)
+	})
 }
 
 // Umount unmounts the mount of dir.

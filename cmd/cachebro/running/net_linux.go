@@ -35,13 +35,12 @@ func NetCommand(e *cli.Env) *cobra.Command {
 		Hidden:             true,
 		DisableFlagParsing: true,
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	return cli.Does(cmd, func(_ context.Context, args []string) error {
 		if cli.AsksForHelp(args) {
 			return cmd.Help()
 		}
 		return serveNet(e)
-	}
-	return cmd
+	})
 }
 
 // takeOverWithin is how long a new recorder waits for the previous one to end.

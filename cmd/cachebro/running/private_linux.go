@@ -89,8 +89,7 @@ func PrivateCommand(e *cli.Env) *cobra.Command {
 	id := fs.String("session", "", "the session's id")
 	client := fs.String("client", "", "the command's name")
 	program := fs.String("program", "", "the command's file")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		if err := mounting.CheckConfig(e, c); err != nil {
 			return err
 		}
@@ -120,8 +119,7 @@ func PrivateCommand(e *cli.Env) *cobra.Command {
 		// Wait for mountd, which still serves processes that the command left in the background.
 		mountd.Await(5 * time.Second)
 		return err
-	}
-	return cmd
+	})
 }
 
 // mountPrivate mounts the project in this namespace and serves it.

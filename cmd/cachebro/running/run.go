@@ -61,8 +61,7 @@ agent runs with the hooks alone, so repeated reads still save tokens.`,
 	bare := fs.Bool("bare", false, "do not add hooks or the MCP server to the command line of claude")
 	beside := fs.Bool("beside", false, "mount even if a process has a file of the project open for reading and writing, mapped or locked")
 	sudo := fs.Bool("allow-sudo", false, "run without the net, so that set-uid programs get their rights; files that are not on the mount are not saved")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		path, err := exec.LookPath(args[0])
 		if err != nil {
 			return cli.Hintf("echo \"$PATH\"", "%s: no such command", cli.Quote(args[0]))
@@ -109,8 +108,7 @@ agent runs with the hooks alone, so repeated reads still save tokens.`,
 			return s.runUnmounted(ctx, why, mounting.MountFlags{Exact: *exact, Private: true, Beside: *beside}, ".", len(args) > words)
 		}
 		return s.run(ctx)
-	}
-	return cmd
+	})
 }
 
 // runUnmounted runs the command if the project cannot be mounted for all processes. It tries a mount

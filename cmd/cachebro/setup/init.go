@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -47,7 +48,7 @@ check, as it can without cachebro.`,
 	var f InitFlags
 	fs := cmd.Flags()
 	f.add(fs)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	return cli.Does(cmd, func(_ context.Context, args []string) error {
 		if err := f.check(e); err != nil {
 			return err
 		}
@@ -76,8 +77,7 @@ check, as it can without cachebro.`,
 		printNotes(e, changes)
 		fmt.Fprintln(e.Stdout, "takes effect at the client's next start · undo: cachebro "+backCommand(f)+" · check: cachebro doctor")
 		return nil
-	}
-	return cmd
+	})
 }
 
 // UninitCommand returns the command cachebro uninit.
@@ -95,7 +95,7 @@ init becomes exactly what it was before.`,
 	var f InitFlags
 	fs := cmd.Flags()
 	f.addCommon(fs)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	return cli.Does(cmd, func(_ context.Context, args []string) error {
 		if err := f.check(e); err != nil {
 			return err
 		}
@@ -121,8 +121,7 @@ init becomes exactly what it was before.`,
 			return err
 		}
 		return mounting.MarkSetUp(e, root, false)
-	}
-	return cmd
+	})
 }
 
 // InitFlags select what init registers, and with which clients.

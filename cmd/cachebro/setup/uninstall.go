@@ -36,8 +36,7 @@ itself is not removed; the command that removes it is printed.`,
 	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "only show what would be done")
 	fs.BoolVarP(&f.yes, "yes", "y", false, "do not ask")
 	history := fs.Bool("history", false, "also permanently delete all versions of all projects")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, _ []string) error {
 		base, err := e.Paths().StateBase()
 		if err != nil {
 			return err
@@ -96,8 +95,7 @@ itself is not removed; the command that removes it is printed.`,
 		}
 		fmt.Fprintf(e.Stdout, "last step: rm %s\n", cli.Quote(e.Exe))
 		return nil
-	}
-	return cmd
+	})
 }
 
 type uninstallPlan struct {

@@ -2,6 +2,7 @@ package setup
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -41,8 +42,7 @@ that does so.`,
 	login := fs.Bool("at-login", false, "also mount at your next login (for root: at boot), by a systemd unit or a launchd agent")
 	noClients := fs.Bool("no-init", false, "do not change the agents' configuration")
 	beside := fs.Bool("beside", false, "mount even if a process has a file of the project open for reading and writing, mapped or locked")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		if err := f.check(e); err != nil {
 			return err
 		}
@@ -90,8 +90,7 @@ that does so.`,
 		}
 		fmt.Fprintf(e.Stdout, "a session that begins here mounts it again · undo: cachebro down %s · check: cachebro doctor\n", cli.Arg(m.Root))
 		return partly
-	}
-	return cmd
+	})
 }
 
 // printMachine prints whether the project is or will be mounted, or why it cannot be.
@@ -164,8 +163,7 @@ continues it.`,
 	fs := cmd.Flags()
 	f.addCommon(fs)
 	lazy := fs.Bool("lazy", false, "detach now; processes that use the mount are served until they leave it")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		if err := f.check(e); err != nil {
 			return err
 		}
@@ -199,8 +197,7 @@ continues it.`,
 		}
 		fmt.Fprintf(e.Stdout, "%s is not mounted; its history stays (cachebro log)\n", cli.Quote(t.Root))
 		return partly
-	}
-	return cmd
+	})
 }
 
 // downClients removes the agents' configuration, unless another project is still up.

@@ -30,8 +30,7 @@ serves a mount. The network is not used.`,
 
 	fs := cmd.Flags()
 	check := fs.Bool("check", false, "only show which version serves what")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, _ []string) error {
 		overlays, err := ownMounts(e)
 		if err != nil {
 			return err
@@ -64,8 +63,7 @@ serves a mount. The network is not used.`,
 			}
 		}
 		return status
-	}
-	return cmd
+	})
 }
 
 // takeOver replaces the daemon of a mount. If mountd is true, it also replaces the processes that

@@ -29,8 +29,7 @@ func bucketCommand(e *cli.Env, cmd *cobra.Command, l *bucketFlags, run func(cont
 	fs := cmd.Flags()
 	fs.BoolVar(&l.json, "json", false, "print JSON")
 	identity := machines.IdentityFlag(e, fs)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		address, err := addressOf(ctx, e, cli.First(args, ""))
 		if err != nil {
 			return err
@@ -44,8 +43,7 @@ func bucketCommand(e *cli.Env, cmd *cobra.Command, l *bucketFlags, run func(cont
 			err = cli.Hintf(machines.IdentityHint, "%w", err)
 		}
 		return err
-	}
-	return cmd
+	})
 }
 
 func bucketDuCommand(e *cli.Env) *cobra.Command {

@@ -34,8 +34,7 @@ func DaemonCommand(e *cli.Env) *cobra.Command {
 	fs := cmd.Flags()
 	root := fs.String("root", "", "the project's root")
 	mirror := fs.String("mirror", "", "the directory of a copy of another machine's history")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, _ []string) error {
 		if !filepath.IsAbs(*root) {
 			return e.Usagef("daemon: --root must be an absolute path")
 		}
@@ -71,6 +70,5 @@ func DaemonCommand(e *cli.Env) *cobra.Command {
 			return cli.Hintf("cachebro status --dir "+cli.Arg(*root), "%w", err)
 		}
 		return err
-	}
-	return cmd
+	})
 }

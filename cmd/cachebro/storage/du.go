@@ -39,8 +39,7 @@ repository share are counted once, divided equally among them.`,
 	fs := cmd.Flags()
 	all := fs.Bool("all", false, "all projects of this user")
 	asJSON := fs.Bool("json", false, "print JSON")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		if *all {
 			if len(args) > 0 {
 				return e.Usagef("du: --all takes no path")
@@ -53,8 +52,7 @@ repository share are counted once, divided equally among them.`,
 			return err
 		}
 		return maintain(ctx, e, where, wire.StoreRequest{Do: "du", Path: t.Rel}, *asJSON)
-	}
-	return cmd
+	})
 }
 
 type duLine struct {

@@ -33,8 +33,7 @@ owner can read it. cachebro store import reads it.`,
 	fs := cmd.Flags()
 	force := fs.BoolP("force", "f", false, "replace FILE if it exists")
 	asJSON := jsonFlag(fs)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		if args[0] == "-" {
 			if *asJSON {
 				return e.Usagef("export: --json cannot be combined with -, because both write to standard output")
@@ -75,8 +74,7 @@ owner can read it. cachebro store import reads it.`,
 		}
 		_, err = fmt.Fprintf(e.Stdout, "%s: %s with %s (%s), %s\n", cli.Quote(args[0]), text.Count(x.Versions, "version"), text.Count(x.Contents, "content"), text.Bytes(x.Bytes), text.Bytes(x.FileBytes))
 		return err
-	}
-	return cmd
+	})
 }
 
 type exported struct {

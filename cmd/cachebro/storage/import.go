@@ -35,8 +35,7 @@ history.`,
 	fs := cmd.Flags()
 	check := fs.Bool("check", false, "only read and verify FILE")
 	asJSON := jsonFlag(fs)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		from := io.Reader(e.Stdin)
 		if args[0] != "-" {
 			path, err := e.Abs(args[0])
@@ -74,8 +73,7 @@ history.`,
 		}
 		fmt.Fprintf(e.Stdout, "%s has %s of %s now, from %s, written %s\n", cli.Quote(im.Root), text.Count(im.Versions, "version"), text.Count(im.Files, "file"), cli.Quote(im.From), im.Made.Format("2006-01-02 15:04"))
 		return nil
-	}
-	return cmd
+	})
 }
 
 type imported struct {

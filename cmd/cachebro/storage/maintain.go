@@ -63,8 +63,7 @@ histories and those not written to for a week are pruned first), CACHEBRO_KEEP
 	_ = fs.MarkHidden("own") // fails only for an unknown flag
 	dry := fs.Bool("dry-run", false, "only show what would be dropped")
 	asJSON := jsonFlag(fs)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		if *limits && (len(args) > 0 || *dry) {
 			return e.Usagef("prune: --limits cannot be combined with N or --dry-run")
 		}
@@ -83,8 +82,7 @@ histories and those not written to for a week are pruned first), CACHEBRO_KEEP
 			r.Keep = keep
 		}
 		return maintain(ctx, e, ".", r, *asJSON)
-	}
-	return cmd
+	})
 }
 
 // wantsNumber returns the error for an argument of prune that is not a number of versions. If the
@@ -116,11 +114,9 @@ func FsckCommand(e *cli.Env) *cobra.Command {
 
 	fs := cmd.Flags()
 	asJSON := jsonFlag(fs)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		return maintain(ctx, e, ".", wire.StoreRequest{Do: "fsck"}, *asJSON)
-	}
-	return cmd
+	})
 }
 
 // PurgeCommand returns the command cachebro store purge.
@@ -135,8 +131,7 @@ func PurgeCommand(e *cli.Env) *cobra.Command {
 	fs := cmd.Flags()
 	yes := fs.BoolP("yes", "y", false, "do not ask")
 	asJSON := fs.Bool("json", false, "print JSON")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		t, err := e.Locate(args[0])
 		if err != nil {
 			return err
@@ -153,6 +148,5 @@ func PurgeCommand(e *cli.Env) *cobra.Command {
 			return err
 		}
 		return noteBucket(ctx, e, t.Root)
-	}
-	return cmd
+	})
 }

@@ -67,7 +67,7 @@ func addRemoteCommand(e *cli.Env) *cobra.Command {
 	}
 	asJSON := jsonFlag(cmd.Flags())
 	to := cmd.Flags().StringArray("recipient", nil, "encrypt for this age recipient (`age1…`); can be repeated")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		p, err := remote.ParsePlace(args[0], e.Getenv)
 		if err != nil {
 			return e.Usagef("remote add: %v", err)
@@ -79,9 +79,8 @@ func addRemoteCommand(e *cli.Env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return askRemote(cmd.Context(), e, wire.RemoteRequest{Do: "add", URL: p.String(), Recipients: *to, Name: host}, *asJSON)
-	}
-	return cmd
+		return askRemote(ctx, e, wire.RemoteRequest{Do: "add", URL: p.String(), Recipients: *to, Name: host}, *asJSON)
+	})
 }
 
 // remoteRequest returns a command that only sends the request q.
@@ -191,8 +190,7 @@ listed. The host and directory of an encrypted history are shown only with its k
 	fs := cmd.Flags()
 	asJSON := jsonFlag(fs)
 	identity := machines.IdentityFlag(e, fs)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		place, err := addressOf(ctx, e, cli.First(args, ""))
 		if err != nil {
 			return err
@@ -214,8 +212,7 @@ listed. The host and directory of an encrypted history are shown only with its k
 			fmt.Fprintf(e.Stdout, "%s  %s  %s  %s, last %s\n", h.Machine.ID, cli.Quote(h.Machine.Called()), cli.Quote(cmp.Or(h.Machine.Root, "(encrypted)")), text.Count(int(h.Versions), "version"), cli.Stamp(h.Time, e.Now()))
 		}
 		return nil
-	}
-	return cmd
+	})
 }
 
 // addressOf returns address, or if that is empty, the address of the project's bucket.

@@ -47,8 +47,7 @@ Otherwise this machine sends under a new id.`,
 	send := flags.Bool("send", false, "continue to send the history, as after remote add")
 	identity := machines.IdentityFlag(e, flags)
 	asJSON := flags.Bool("json", false, "print JSON")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		moment, err := e.TimeFlag("at", *at)
 		if err != nil {
 			return err
@@ -92,8 +91,7 @@ Otherwise this machine sends under a new id.`,
 			return cli.ExitStatus(1)
 		}
 		return err
-	}
-	return cmd
+	})
 }
 
 type resumed struct {

@@ -38,8 +38,7 @@ Over SSH:
 	fs := cmd.Flags()
 	port := fs.Int("port", 0, "the port to listen on (default: any free port)")
 	noOpen := fs.Bool("no-open", false, "print the address, but do not open a browser")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		ctx := cmd.Context()
+	return cli.Does(cmd, func(ctx context.Context, _ []string) error {
 		if *port < 0 || *port > 65535 {
 			return e.Usagef("ui: --port %d: want 1 to 65535", *port)
 		}
@@ -101,8 +100,7 @@ Over SSH:
 			}
 			return nil
 		}
-	}
-	return cmd
+	})
 }
 
 // goneEvery is how often the process checks whether its project still exists.
