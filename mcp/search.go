@@ -2,8 +2,12 @@ package mcp
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path"
+	"path/filepath"
 	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -74,6 +78,11 @@ func runSearch(ctx context.Context, c *call, a searchArgs) (*mcp.CallToolResult,
 	var ans wire.SearchAnswer
 	if _, err := c.s.backend.ask(ctx, wire.MSearch, q, nil, &ans); err != nil {
 		return nil, err
+	}
+	if len(ans.Hits) == 0 && mode != wire.SearchHistory && a.Kind != "note" {
+		if _, err := os.Lstat(filepath.Join(c.s.dir(), rel)); errors.Is(err, fs.ErrNotExist) {
+			return nil, c.explain(rel, wire.ErrNotFound)
+		}
 	}
 	out := c.s.searchText(q, ans, a.Compact)
 	if !a.Compact {

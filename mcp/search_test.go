@@ -64,4 +64,8 @@ func TestSearchArgumentsThatAreNotListed(t *testing.T) {
 			t.Errorf("%v: %d hits, want %d: %s", tc.args, n, len(tc.hits), text)
 		}
 	}
+	// "no hits" would say that the text is not there.
+	if text := c.bad("search", map[string]any{"pattern": "needle", "path": "c"}); !strings.Contains(text, "no such file: c") {
+		t.Error(text)
+	}
 }

@@ -93,7 +93,8 @@ type errNothingDone struct{ error }
 
 func (e errNothingDone) Unwrap() error { return e.error }
 
-// NothingDone wraps an error that prevented every step of a plan. The exit status becomes 2.
+// NothingDone wraps an error that prevented every step of a plan, or a whole search. The exit status
+// becomes 2.
 func NothingDone(err error) error { return errNothingDone{err} }
 
 // ChildStatus converts a child's error into its exit status. If a signal ended the child, the

@@ -219,6 +219,24 @@ func (e *Env) LocateIn(t Target, given string) (Target, error) {
 	return other, err
 }
 
+// Exists reports whether the path that the user named exists.
+func (t Target) Exists() bool {
+	_, err := os.Lstat(filepath.Join(t.Base(), string(t.Rel)))
+	return len(t.Rel) == 0 || err == nil
+}
+
+// CheckKnown returns an error if a path does not exist and has no version in the history either.
+func (e *Env) CheckKnown(ctx context.Context, c *wire.Client, t Target) error {
+	if t.Exists() {
+		return nil
+	}
+	a, err := wire.Call[wire.LogAnswer](ctx, c, wire.MLog, wire.LogQuery{Path: t.Rel, Baselines: true, Limit: 1})
+	if err == nil && len(a.Versions) == 0 {
+		return Hintf("cachebro search --files PART finds names, also those of deleted files", "the history has nothing named %s", Quote(string(t.Rel)))
+	}
+	return err
+}
+
 // IsDir reports whether path is a directory. It does not follow a symlink.
 func IsDir(path string) bool {
 	fi, err := os.Lstat(path)

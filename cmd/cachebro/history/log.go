@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -100,7 +99,7 @@ machines may have written, one after the other.`,
 		}
 		defer c.Close()
 		q.Path, f.part = t.Rel, part
-		if err := checkKnown(ctx, c, t); err != nil {
+		if err := e.CheckKnown(ctx, c, t); err != nil {
 			return err
 		}
 		f.actions = f.actions || f.stat || f.follow
@@ -136,18 +135,6 @@ machines may have written, one after the other.`,
 		}
 		return e.Page(func(w io.Writer) error { return printStory(ctx, e, w, t, c, q, f) })
 	})
-}
-
-// checkKnown returns an error if a path does not exist and has no version in the history either.
-func checkKnown(ctx context.Context, c *wire.Client, t cli.Target) error {
-	if _, err := os.Lstat(filepath.Join(t.Base(), string(t.Rel))); len(t.Rel) == 0 || err == nil {
-		return nil
-	}
-	a, err := wire.Call[wire.LogAnswer](ctx, c, wire.MLog, wire.LogQuery{Path: t.Rel, Baselines: true, Limit: 1})
-	if err == nil && len(a.Versions) == 0 {
-		return cli.Hintf("cachebro search --files PART finds names, also those of deleted files", "the history has nothing named %s", cli.Quote(string(t.Rel)))
-	}
-	return err
 }
 
 const logPage = 1000

@@ -127,6 +127,9 @@ it had done is reversed instead.`,
 		if err != nil {
 			return err
 		}
+		if r.PID == 0 && cmd.Flags().Changed("pid") { // without a selection, the last action would be undone
+			return e.Usagef("undo: --pid 0 names no process")
+		}
 		r.Last = r.Last || !selects(r)
 		start := undoDir(e, args)
 		t, c, err := e.Open(ctx, start)
@@ -188,7 +191,7 @@ func undoPath(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, giv
 	if !glob.Wild(given) {
 		at, err := e.LocateIn(t, given)
 		if err == nil && at.Root == t.Root { // it can fail because a symlink has replaced a directory of the path
-			return string(at.Rel), checkKnown(ctx, c, at)
+			return string(at.Rel), e.CheckKnown(ctx, c, at)
 		}
 	}
 	p := given
@@ -337,7 +340,7 @@ attributes and mode are left alone too, except for the executable bit.`,
 			if *machine != "" {
 				continue
 			}
-			if err := checkKnown(ctx, c, other); err != nil {
+			if err := e.CheckKnown(ctx, c, other); err != nil {
 				return err
 			}
 		}

@@ -128,6 +128,12 @@ machine.`,
 				*moment, args, numbers = args[0], args[1:], true
 			}
 		}
+		if *since != "" && numbers {
+			return e.Usagef("diff: give numbers or --since, not both")
+		}
+		if *since != "" && *from+*to != "" {
+			return e.Usagef("diff: give --since, or --from and --to, not both")
+		}
 		if len(args) > 1 {
 			return e.Usagef("diff: unexpected argument %s: only one path at a time", cli.Quote(args[1]))
 		}
@@ -169,6 +175,9 @@ machine.`,
 			return err
 		}
 		defer c.Close()
+		if err := e.CheckKnown(ctx, c, t); err != nil {
+			return err
+		}
 		q.Path = t.Rel
 		if q.Since.IsZero() && cli.IsNewest(q.From) && cli.IsNewest(q.To) && !isDir(t) {
 			to := wire.ShowQuery{Path: t.Rel}
@@ -187,9 +196,6 @@ machine.`,
 			return cli.Hintf("cachebro log --machine "+cli.Arg(*machine)+", or diff --stat --json", "--stat cannot be used here, because other machines wrote parts of this history")
 		case *stat:
 			return printStat(ctx, e, c, t, q.Since)
-		}
-		if numbers && !q.Since.IsZero() {
-			return e.Usagef("diff: give numbers or --since, not both")
 		}
 		whole := q.Since.IsZero() && isDir(t)
 		if whole && cli.IsNewest(q.From) {

@@ -51,7 +51,7 @@ func worktreesOf(base string, plan wire.GitPlan) (all []worktree) {
 
 func (w worktree) git(ctx context.Context, e *cli.Env, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", string(w)}, args...)...)
-	cmd.Env = e.Vars
+	cmd.Env = append(slices.Clip(e.Vars), "GIT_OPTIONAL_LOCKS=0") // git status would write the index
 	out, err := cmd.CombinedOutput()
 	text := strings.TrimSpace(string(out))
 	if err != nil {

@@ -22,7 +22,8 @@ func SearchCommand(e *cli.Env) *cobra.Command {
 		Long: `The pattern is literal text unless --regex is given. search finds every line that ripgrep
 would find in the tracked files as they are now. If no line contains the text, it searches
 for the words and prints the best matching places; --ranked does so at once. Files that
-look like secrets are never shown. The exit status is 1 if no line matched.
+look like secrets are never shown. The exit status is 1 if no line matched, and 2 after an
+error, as with grep.
 
 CACHEBRO_EMBEDDER, in the daemon's environment, names a program that turns texts into
 vectors, so that ranked search goes by meaning too. The program reads lines like
@@ -56,7 +57,7 @@ vectors, so that ranked search goes by meaning too. The program reads lines like
 	fs.BoolVar(&q.Body, "body", false, "also print the text of the enclosing definition")
 	fs.BoolVar(&q.AllWorktrees, "all-worktrees", false, "also search linked worktrees inside the project")
 	machine := machines.Flag(fs)
-	return cli.Does(cmd, func(ctx context.Context, args []string) error {
+	search := func(ctx context.Context, args []string) error {
 		modes := 0
 		for _, m := range []struct {
 			on   bool
@@ -94,6 +95,12 @@ vectors, so that ranked search goes by meaning too. The program reads lines like
 			return err
 		}
 		defer c.Close()
+		if err := e.CheckKnown(ctx, c, t); err != nil {
+			return err
+		}
+		if past := *history || *files || q.Kind == "note"; !past && !t.Exists() {
+			return cli.Hintf("cachebro search --history finds text in files that no longer exist", "%s no longer exists", cli.Quote(where))
+		}
 		q.Path = t.Rel
 		a, err := wire.Call[wire.SearchAnswer](ctx, c, wire.MSearch, q)
 		if err != nil {
@@ -125,6 +132,13 @@ vectors, so that ranked search goes by meaning too. The program reads lines like
 		}
 		if err == nil && q.NearestBy(a) != "" {
 			return cli.ExitStatus(1) // the hits only resemble the pattern; exit as grep does when no line matches
+		}
+		return err
+	}
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
+		err := search(ctx, args)
+		if err != nil {
+			err = cli.NothingDone(err) // exit status 1 means that no line matched
 		}
 		return err
 	})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -83,6 +84,9 @@ func Umount(ctx context.Context, e *cli.Env, dir string, lazy, force bool) error
 		if err := abort(m, record); err != nil {
 			return err
 		}
+	}
+	if err := CheckExists(e, m.Point, dir); err != nil {
+		return err
 	}
 	// This process's working directory must not keep the mount busy.
 	if err := os.Chdir("/"); err != nil {
@@ -224,6 +228,19 @@ func findMount(e *cli.Env, dir string) (mounts.Mount, error) {
 		return mounts.Mount{}, cli.Hintf("cachebro status --all", "%s does not exist, so it is not mounted", cli.Quote(path))
 	}
 	return mounts.Mount{}, cli.Hintf("cachebro status --all", "%s is not mounted", cli.Quote(path))
+}
+
+// CheckExists returns an error if dir is a missing name in a project that answers. The commands that
+// end a mount would take it for the whole project.
+func CheckExists(e *cli.Env, project, dir string) error {
+	path, err := e.Abs(dir)
+	if err != nil || path == project || mounts.Answers(project, 3*time.Second) != nil {
+		return err
+	}
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return cli.UsageHint("the project is "+cli.Quote(project), "%s: there is no such directory", cli.Quote(dir))
+	}
+	return nil
 }
 
 // unmount unmounts m, through fusermount3 if umount(2) is not permitted.

@@ -171,6 +171,9 @@ continues it.`,
 		if err != nil {
 			return err
 		}
+		if err := mounting.CheckExists(e, t.Base(), cli.First(args, ".")); err != nil {
+			return err
+		}
 		partly := downClients(e, t.Root, f)
 		if !errors.As(partly, new(cli.ExitStatus)) && partly != nil || f.dryRun {
 			return partly
