@@ -285,6 +285,12 @@ func (m *maker) outOfMoved(a *aims, out map[*cell]store.Path) {
 				is, there := h.path(at)
 				return there && m.requested(is)
 			})
+			if c.now().node != n { // a name that a requested file gets back with its own
+				asked = asked || slices.ContainsFunc(n.names, func(o *cell) bool {
+					was, existed := h.pathBefore(o)
+					return existed && o.base.node == n && m.requested(was)
+				})
+			}
 			if ok && asked && slices.ContainsFunc(above(c), func(d *node) bool { return moved[d] }) {
 				out[c] = p
 			}

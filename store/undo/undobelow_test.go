@@ -514,6 +514,20 @@ func TestUndoOfPathThatCannotReturnChangesNoOtherName(t *testing.T) {
 	}
 }
 
+// Session A moved a file out of a directory, removed its other name, and renamed the directory. An undo
+// of the file alone brought it back to its former path, but its other name into the renamed directory,
+// where it made a directory that had never been there.
+func TestUndoOfPathBringsBothNamesToTheirFormerPaths(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.Mkdir("d", storetest.DirMode), tr.Mkdir("d/sub", storetest.DirMode), tr.Write("d/a", "a\n"), tr.Link("d/a", "d/sub/b"), tr.Write("d/x", "x\n"))
+	c.as("A", "sh", "t1", 10).do(tr.Rename("d/a", "e"), tr.Remove("d/sub/b"), tr.Remove("d/sub"), tr.Rename("d", "f"))
+	c.carry(c.undo(Query{Select: store.Filter{Session: "A"}, Globs: []string{"d/a"}}))
+	if got := tr.Paths(func(store.Path, *storetest.File) bool { return true }); !slices.Equal(got, []store.Path{"d", "d/a", "d/sub", "d/sub/b", "f", "f/x"}) {
+		t.Errorf("there are %q", got)
+	}
+}
+
 // Session A exchanged a directory with a file, and then a file in it with another directory. That file
 // cannot return to its path, so the other directory cannot return either. The undo used to say so
 // without the path at which the directory was missing.
