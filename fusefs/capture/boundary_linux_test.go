@@ -1,11 +1,15 @@
 package capture
 
 import (
+	"os"
 	"slices"
 	"testing"
+	"time"
 
+	"cachebro/fusefs"
 	"cachebro/store/leaf/attrs"
 	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/ignore"
 
 	"golang.org/x/sys/unix"
 )
@@ -75,5 +79,28 @@ func TestDirectoryThatReturnsToItsExcludedName(t *testing.T) {
 	wantVersions(t, log, "moved/x", "unknown", "known")
 	if !slices.ContainsFunc(log, func(e entry) bool { return e.Path == "node_modules/x" && e.Op == event.OpWrite }) {
 		t.Error("a write in the returned directory is not recorded")
+	}
+}
+
+// A symlink was made in an excluded directory, which was then moved to a tracked name. A file was
+// renamed over the symlink before a scan had found it. Capture took the symlink for recorded, so an
+// undo of the rename did not bring it back and did not report that.
+func TestSymlinkThatCameWithAnExcludedDirectory(t *testing.T) {
+	h := newHarness(t, nil)
+	rules(t, h)
+	h.file("node_modules/x", "x")
+	if err := os.Symlink("x", h.name("node_modules/link")); err != nil {
+		t.Fatal(err)
+	}
+	link := h.node("node_modules/link")
+	st, err := link.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.c.Done(fusefs.Event{Op: event.OpSymlink, File: link, Caller: h.by, Path: "node_modules/link", Target: "x", Stat: st, Class: ignore.Excluded, Class2: ignore.Excluded, Time: time.Now()})
+	h.node("node_modules").rename("moved", nil)
+	h.c.Found(link, "moved/link", "x", st)
+	if !slices.ContainsFunc(h.log(), func(e entry) bool { return e.Path == "moved/link" && e.Target == "x" }) {
+		t.Error("the symlink is not recorded")
 	}
 }

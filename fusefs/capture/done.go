@@ -43,7 +43,7 @@ func (c *Capture) Done(e fusefs.Event) {
 	}
 	switch e.Op {
 	case event.OpCreate, event.OpMkdir, event.OpSymlink, event.OpMknod:
-		if e.File != nil {
+		if e.File != nil && e.Class != ignore.Excluded {
 			e.File.Mark().Or(markFound)
 		}
 	}
