@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 
 	"cachebro/store/leaf/attrs"
 	"cachebro/store/leaf/event"
@@ -161,18 +162,13 @@ func (b *batch) byKnownName(c *Change) (bool, error) {
 		if is, live, err := b.live(c.Path); err != nil || !gone && live && InodeOf(is.Stat) != InodeOf(c.Stat) {
 			return err == nil, err // the file was moved or linked to this name, but not written through it
 		}
-		names, err := b.names(c.Stat, c.Path)
-		if err != nil {
-			return false, err
-		}
 		best, class := Path(""), c.Class
-		for _, p := range names {
-			cur, live, err := b.live(p)
+		for cur, err := range b.others(c.Stat, c.Path) {
 			if err != nil {
 				return false, err
 			}
-			if live && cur.Class < class && InodeOf(cur.Stat) == InodeOf(c.Stat) {
-				best, class = p, cur.Class
+			if cur.Class < class {
+				best, class = cur.Path, cur.Class
 			}
 		}
 		if class < c.Class {
@@ -284,7 +280,9 @@ func (b *batch) write(c *Change, i int) error {
 	if err != nil || unchanged || c.Stat.Nlink < 2 {
 		return err
 	}
-	return b.otherNames(v)
+	return b.otherNames(v, func(cur Version) bool {
+		return sameContent(cur, v) && cur.Stat.Mode == v.Stat.Mode && sameRights(cur, v)
+	})
 }
 
 // countArrival adjusts the link counts of both files when one replaces the other at a path.
@@ -350,23 +348,33 @@ func sameContent(a, b Version) bool {
 	return a.Stat.Mode&unix.S_IFMT == b.Stat.Mode&unix.S_IFMT
 }
 
-// otherNames repeats a write for the other hard links of the inode.
-func (b *batch) otherNames(v Version) error {
-	names, err := b.names(v.Stat, v.Path)
-	if err != nil {
-		return err
+// others returns the newest versions of the live names of a file except the given one.
+func (b *batch) others(st Stat, except Path) iter.Seq2[Version, error] {
+	return func(yield func(Version, error) bool) {
+		for _, p := range b.names(st, except) {
+			cur, live, err := b.live(p)
+			if (err != nil || live && InodeOf(cur.Stat) == InodeOf(st)) && !yield(cur, err) {
+				return
+			}
+		}
 	}
-	for _, p := range names {
-		cur, live, err := b.live(p)
+}
+
+// otherNames repeats a change for the other hard links of the inode. as reports whether a name has
+// the new state already.
+func (b *batch) otherNames(v Version, as func(cur Version) bool) error {
+	for cur, err := range b.others(v.Stat, v.Path) {
 		if err != nil {
 			return err
 		}
-		as := sameContent(cur, v) && cur.Stat.Mode == v.Stat.Mode && sameRights(cur, v)
-		if !live || InodeOf(cur.Stat) != InodeOf(v.Stat) || as {
+		if as(cur) {
 			continue
 		}
 		o := v
-		o.Path, o.Prev, o.Class = p, 0, cur.Class
+		o.Path, o.Prev, o.Class = cur.Path, 0, cur.Class
+		if v.Op == OpChmod {
+			o.inheritContent(cur)
+		}
 		if _, err := b.add(o); err != nil {
 			return err
 		}
@@ -377,17 +385,9 @@ func (b *batch) otherNames(v Version) error {
 // byOtherName looks at the other live names of the change's file and returns the first
 // version that has content and satisfies ok.
 func (b *batch) byOtherName(c *Change, ok func(Version) bool) (Version, bool, error) {
-	names, err := b.names(c.Stat, c.Path)
-	if err != nil {
-		return Version{}, false, err
-	}
-	for _, p := range names {
-		cur, live, err := b.live(p)
-		if err != nil {
-			return cur, false, err
-		}
-		if live && InodeOf(cur.Stat) == InodeOf(c.Stat) && cur.Blob != (Hash{}) && ok(cur) {
-			return cur, true, nil
+	for cur, err := range b.others(c.Stat, c.Path) {
+		if err != nil || cur.Blob != (Hash{}) && ok(cur) {
+			return cur, err == nil, err
 		}
 	}
 	return Version{}, false, nil
@@ -396,12 +396,8 @@ func (b *batch) byOtherName(c *Change, ok func(Version) bool) (Version, bool, er
 // byLostName finds the name that the change's file lost most recently, and returns its last
 // version. It returns false if that version has no content or the file was written to since.
 func (b *batch) byLostName(c *Change) (Version, bool, error) {
-	names, err := b.names(c.Stat, c.Path)
-	if err != nil {
-		return Version{}, false, err
-	}
 	var last Version
-	for _, p := range names {
+	for _, p := range b.names(c.Stat, c.Path) {
 		gone, live, err := b.live(p)
 		if err != nil {
 			return last, false, err
@@ -463,31 +459,12 @@ func (b *batch) chmod(c *Change) error {
 		return b.refresh(cur, v)
 	}
 	_, err = b.add(v)
-	if err != nil {
+	if err != nil || c.Stat.Nlink < 2 || isDir(c.Stat) {
 		return err
 	}
-	if c.Stat.Nlink > 1 && !isDir(c.Stat) {
-		names, err := b.names(v.Stat, v.Path)
-		if err != nil {
-			return err
-		}
-		for _, p := range names {
-			cur, live, err := b.live(p)
-			if err != nil {
-				return err
-			}
-			as := cur.Stat.Mode == v.Stat.Mode && sameRights(cur, v) && !timed
-			if live && InodeOf(cur.Stat) == InodeOf(v.Stat) && !as {
-				o := v
-				o.Path, o.Prev, o.Class = p, 0, cur.Class
-				o.inheritContent(cur)
-				if _, err := b.add(o); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
+	return b.otherNames(v, func(cur Version) bool {
+		return cur.Stat.Mode == v.Stat.Mode && sameRights(cur, v) && !timed
+	})
 }
 
 // Found is a version that was stored without its content, and that content.
@@ -502,37 +479,32 @@ func (s *Store) Fill(ctx context.Context, fs []Found) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	s.writeMu.Lock()
-	defer s.writeMu.Unlock()
-	if s.db.Closed() {
-		return ErrClosed
-	}
 	var need int64
 	for _, f := range fs {
 		need += int64(len(f.Content)) + 1024
 	}
-	if err := s.roomFor(need); err != nil {
-		return err
-	}
-	b := s.newBatch()
-	defer b.discard()
-	for _, f := range fs {
-		v, live, err := b.live(f.Version.Path)
-		if err != nil {
+	return s.write(func(b *batch) error {
+		if err := s.roomFor(need); err != nil {
 			return err
 		}
-		if !live || v.Seq != f.Version.Seq || v.Blob != (Hash{}) || !isRegular(v.Stat) {
-			continue
+		for _, f := range fs {
+			v, live, err := b.live(f.Version.Path)
+			if err != nil {
+				return err
+			}
+			if !live || v.Seq != f.Version.Seq || v.Blob != (Hash{}) || !isRegular(v.Stat) {
+				continue
+			}
+			v.Blob, err = b.put(f.Content, v)
+			if err != nil {
+				return fmt.Errorf("content of %q: %w", string(v.Path), err)
+			}
+			v.NoContent, v.Taken = "", s.opt.Now().UnixNano()
+			b.contents.Refer(v.Blob)
+			if err := b.rewrite(v); err != nil {
+				return err
+			}
 		}
-		v.Blob, err = b.put(f.Content, v)
-		if err != nil {
-			return fmt.Errorf("content of %q: %w", string(v.Path), err)
-		}
-		v.NoContent, v.Taken = "", s.opt.Now().UnixNano()
-		b.contents.Refer(v.Blob)
-		if err := b.rewrite(v); err != nil {
-			return err
-		}
-	}
-	return b.commit()
+		return nil
+	})
 }

@@ -295,12 +295,12 @@ func (b *batch) commit() error {
 	}
 	s := b.s
 	for id, n := range b.nodes {
-		if n == nil {
-			delete(s.nodes.young, id)
-			delete(s.nodes.old, id)
-			continue
+		switch {
+		case n == nil:
+			s.nodes.Drop(id)
+		case id != 0: // 0 is unknown
+			s.nodes.Put(id, n)
 		}
-		s.nodes.put(id, n)
 	}
 	for p := range b.dirty {
 		s.current.Put(p, b.cur[p])
@@ -394,7 +394,7 @@ func (b *batch) node(c *Change) *node {
 	}
 	n, ok := b.nodes[c.Node]
 	if !ok {
-		n = b.s.nodes.get(c.Node)
+		n, _ = b.s.nodes.Get(c.Node)
 	}
 	if n != nil && n.inode == InodeOf(c.Stat) && n.tail.Hash() == cur.Blob {
 		return n

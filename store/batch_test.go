@@ -24,7 +24,7 @@ func TestCurrentDeletedIsWhatDecodingSays(t *testing.T) {
 		if got, err := currentDeleted(val); err != nil || got != v.Deleted() {
 			t.Fatalf("%+v: deleted is %v, %v", v, got, err)
 		}
-		op, class, known := opIn(val[8:])
+		_, op, class, known := skim(val[8:])
 		if known && (op != v.Op || class != v.Class) || !known && v.Op != 0 {
 			t.Fatalf("%+v: operation %d, %v", v, op, known)
 		}

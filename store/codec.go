@@ -12,13 +12,6 @@ import (
 )
 
 var (
-	encMode = func() cbor.EncMode {
-		m, err := cbor.EncOptions{Sort: cbor.SortNone}.EncMode()
-		if err != nil {
-			panic(err) // the options are constants
-		}
-		return m
-	}()
 	decMode = func() cbor.DecMode {
 		// Paths are raw bytes in text strings, because file names need not be UTF-8.
 		m, err := cbor.DecOptions{UTF8: cbor.UTF8DecodeInvalid}.DecMode()
@@ -105,7 +98,7 @@ func (st *State) setCounts(n content.Counts) {
 }
 
 func encode(v any) []byte {
-	b, err := encMode.Marshal(v)
+	b, err := cbor.Marshal(v)
 	if err != nil {
 		panic(fmt.Sprintf("encode %T: %v", v, err)) // our own plain structs
 	}
@@ -167,54 +160,12 @@ func decodeCurrent(val []byte) (Version, error) {
 // large directory, nearly all keys visited belong to deleted paths.
 func currentDeleted(val []byte) (bool, error) {
 	if len(val) > 8 {
-		if op, class, ok := opIn(val[8:]); ok {
+		if _, op, class, ok := skim(val[8:]); ok {
 			return Version{Op: op, Class: class}.Deleted(), nil
 		}
 	}
 	v, err := decodeCurrent(val)
 	return v.Deleted(), err
-}
-
-// opIn reads the operation and the class, which follow the path in an encoded Version. It returns
-// false if encode did not produce the encoding.
-func opIn(enc []byte) (Op, Class, bool) {
-	_, rest, ok := pathIn(enc)
-	if !ok || len(rest) < 2 || rest[0] != 2 || rest[1] >= 24 {
-		return 0, 0, false
-	}
-	class := Class(0) // omitted when it is 0
-	if next := rest[2:]; len(next) > 1 && next[0] == 3 && next[1] < 24 {
-		class = Class(next[1])
-	}
-	return Op(rest[1]), class, true
-}
-
-// pathIn reads the path of an encoded Version and returns the bytes after it. It returns false if
-// encode did not produce the encoding.
-func pathIn(enc []byte) (path, rest []byte, ok bool) {
-	if len(enc) < 3 || enc[0]>>5 != 5 || enc[0]&31 >= 24 { // not a map with few fields
-		return nil, nil, false
-	}
-	if enc[1] != 1 {
-		return nil, enc[1:], true
-	}
-	head := enc[2:]
-	n, size := int(head[0]&31), 1
-	switch {
-	case head[0]>>5 != 3:
-		return nil, nil, false
-	case n < 24:
-	case n == 24 && len(head) > 1:
-		n, size = int(head[1]), 2
-	case n == 25 && len(head) > 2:
-		n, size = int(binary.BigEndian.Uint16(head[1:])), 3
-	default:
-		return nil, nil, false
-	}
-	if len(head) < size+n {
-		return nil, nil, false
-	}
-	return head[size : size+n], head[size+n:], true
 }
 
 // times is the value of a z key: the lowest and highest time in a block of the log.

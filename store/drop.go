@@ -166,28 +166,23 @@ func (s *Store) DropContents(ctx context.Context, seqs []uint64, why string) (do
 }
 
 func (s *Store) dropContents(seqs []uint64, why string) error {
-	s.writeMu.Lock()
-	defer s.writeMu.Unlock()
-	if s.db.Closed() {
-		return ErrClosed
-	}
-	b := s.newBatch()
-	defer b.discard()
-	for _, seq := range seqs {
-		v, err := b.version(seq)
-		if errors.Is(err, ErrNotFound) || err == nil && v.Blob == (Hash{}) {
-			continue
+	return s.write(func(b *batch) error {
+		for _, seq := range seqs {
+			v, err := b.version(seq)
+			if errors.Is(err, ErrNotFound) || err == nil && v.Blob == (Hash{}) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			v.Blob, v.NoContent = Hash{}, why
+			if err := b.rewrite(v); err != nil {
+				return err
+			}
 		}
-		if err != nil {
-			return err
-		}
-		v.Blob, v.NoContent = Hash{}, why
-		if err := b.rewrite(v); err != nil {
-			return err
-		}
-	}
-	s.nodes.clear() // a node may refer to a dropped content
-	return b.commit()
+		s.nodes.Clear() // a node may refer to a dropped content
+		return nil
+	})
 }
 
 // rewrite replaces a version's record. If the version is the newest of its path, the c key is
@@ -217,20 +212,15 @@ func (s *Store) DropRecords(ctx context.Context, vs []Version) (done int, err er
 }
 
 func (s *Store) dropRecords(vs []Version) error {
-	s.writeMu.Lock()
-	defer s.writeMu.Unlock()
-	if s.db.Closed() {
-		return ErrClosed
-	}
-	b := s.newBatch()
-	defer b.discard()
-	for i := range vs {
-		v := &vs[i]
-		if err := b.erase(v); err != nil {
-			return err
+	return s.write(func(b *batch) error {
+		for i := range vs {
+			v := &vs[i]
+			if err := b.erase(v); err != nil {
+				return err
+			}
+			b.next.Versions--
+			b.next.HighestDropped = max(b.next.HighestDropped, v.Seq)
 		}
-		b.next.Versions--
-		b.next.HighestDropped = max(b.next.HighestDropped, v.Seq)
-	}
-	return b.commit()
+		return nil
+	})
 }

@@ -78,7 +78,7 @@ func (s *Store) Fsck(ctx context.Context, repair bool) (*Check, error) {
 	}
 	s.current.Clear()
 	s.contents.Forget()
-	s.nodes.clear()
+	s.nodes.Clear()
 	c.Repaired = len(c.Problems)
 	if err := b.commit(); err != nil {
 		return c, err

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -282,7 +283,7 @@ func newGroups() *groups {
 	return &groups{lists: cache.New[uint64](listsKept, func(l *list) int { return len(l.was) }), below: map[Path][]*group{}, uses: map[uint64]int{}}
 }
 
-func byFirst(g *group, first uint64) int { return compare(g.first, first) }
+func byFirst(g *group, first uint64) int { return cmp.Compare(g.first, first) }
 
 // put adds a group, or replaces the one with the same number.
 func (gs *groups) put(g *group) {
@@ -391,7 +392,7 @@ func (gs *groups) containing(p Path) (found []*group) {
 		}
 	}
 	if several {
-		slices.SortFunc(found, func(a, b *group) int { return compare(a.first, b.first) })
+		slices.SortFunc(found, func(a, b *group) int { return cmp.Compare(a.first, b.first) })
 		found = slices.Compact(found)
 	}
 	return found
@@ -554,11 +555,8 @@ func (c *cursor) read(over pass) (o Version, passed bool) {
 		return o, !o.Path.Inside(over.within)
 	}
 	c.err = c.it.Item().Value(func(val []byte) (err error) {
-		p, _, ok := pathIn(val)
-		passed = ok && !inside(p, over.within)
-		if op, _, ok := opIn(val); over.baselines && ok && op == OpBaseline {
-			passed = true
-		}
+		p, op, _, ok := skim(val)
+		passed = ok && (!Path(p).Inside(over.within) || over.baselines && op == OpBaseline)
 		if passed {
 			return nil
 		}

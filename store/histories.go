@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"encoding/binary"
 	"maps"
 	"slices"
@@ -51,7 +52,7 @@ func (v *View) histories(paths []Path, known map[uint64]*Version) ([][]*Version,
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b place) int { return compare(a.seq, b.seq) })
+	slices.SortFunc(all, func(a, b place) int { return cmp.Compare(a.seq, b.seq) })
 	owns := make([][]*Version, len(paths))
 	counts := make([]int, len(paths))
 	for _, at := range all {
@@ -90,7 +91,7 @@ func (v *View) histories(paths []Path, known map[uint64]*Version) ([][]*Version,
 			}
 		}
 		if len(of) > 0 {
-			slices.SortFunc(owns[i], func(a, b *Version) int { return compare(a.Seq, b.Seq) })
+			slices.SortFunc(owns[i], func(a, b *Version) int { return cmp.Compare(a.Seq, b.Seq) })
 		}
 		last := len(owns[i]) - 1
 		if last < 0 || !severalNames(*owns[i][last]) {
@@ -141,7 +142,7 @@ func (v *View) NewestBelow(below map[Path]uint64) (map[Path]Version, error) {
 			all = append(all, place{seq, p})
 		}
 	}
-	slices.SortFunc(all, func(a, b place) int { return compare(a.seq, b.seq) })
+	slices.SortFunc(all, func(a, b place) int { return cmp.Compare(a.seq, b.seq) })
 	log := db.NewWalk(v.txn, []byte{kVersion})
 	defer log.It.Close()
 	for _, at := range all {

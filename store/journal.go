@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -21,38 +22,28 @@ func (j *Journal) Begin(ctx context.Context, p *Plan, made map[Hash][]byte) erro
 	if p.ID != "" {
 		return fmt.Errorf("plan %s was begun before", p.ID)
 	}
-	j.s.writeMu.Lock()
-	defer j.s.writeMu.Unlock()
-	if j.s.db.Closed() {
-		return ErrClosed
-	}
-	b := j.s.newBatch()
-	defer b.discard()
-	for h, content := range made {
-		if err := b.contents.PutHashed(h, content, Hash{}); err != nil {
+	err := j.s.write(func(b *batch) error {
+		for h, content := range made {
+			if err := b.contents.PutHashed(h, content, Hash{}); err != nil {
+				return err
+			}
+		}
+		p.Begun = j.s.opt.Now().UnixNano()
+		for n := uint64(p.Begun) / 1000; ; n++ {
+			p.ID = fmt.Sprintf("%s-%x", p.Kind, n)
+			if _, err := b.w.Txn.Get(keyNamed(kPlan, p.ID)); err != nil {
+				break
+			}
+		}
+		if err := j.s.room.Check(int64(len(p.Steps)) * 256); err != nil {
 			return err
 		}
-	}
-	p.Begun = j.s.opt.Now().UnixNano()
-	for n := p.Begun; ; n++ {
-		p.ID = fmt.Sprintf("%s-%x", p.Kind, uint64(n)/1000)
-		if _, err := b.w.Txn.Get(keyNamed(kPlan, p.ID)); err != nil {
-			break
-		}
-		n += 999
-	}
-	if err := j.s.room.Check(int64(len(p.Steps)) * 256); err != nil {
+		return b.putPlan(p)
+	})
+	if err != nil {
 		p.ID = ""
-		return err
 	}
-	if err := b.putPlan(p); err != nil {
-		return err
-	}
-	if err := b.commit(); err != nil {
-		p.ID = ""
-		return err
-	}
-	return nil
+	return err
 }
 
 // putPlan writes the head of a plan under its key, and the steps in pieces under the keys after it.
@@ -148,7 +139,7 @@ func (j *Journal) Plans() ([]Plan, error) {
 		}
 		return nil
 	})
-	slices.SortStableFunc(out, func(a, b Plan) int { return -compare(a.Begun, b.Begun) })
+	slices.SortStableFunc(out, func(a, b Plan) int { return cmp.Compare(b.Begun, a.Begun) })
 	return out, err
 }
 

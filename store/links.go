@@ -113,7 +113,7 @@ func (b *batch) name(st Stat, p Path) error {
 }
 
 // names lists all recorded names of an inode except the given one.
-func (b *batch) names(st Stat, except Path) ([]Path, error) {
+func (b *batch) names(st Stat, except Path) []Path {
 	prefix := keyLinkPrefix(InodeOf(st))
 	it := b.w.Snapshot().NewIterator(badger.IteratorOptions{Prefix: prefix})
 	defer it.Close()
@@ -123,64 +123,18 @@ func (b *batch) names(st Stat, except Path) ([]Path, error) {
 	}
 	slices.Sort(out)
 	out = slices.Compact(out)
-	return slices.DeleteFunc(out, func(p Path) bool { return p == except }), nil
+	return slices.DeleteFunc(out, func(p Path) bool { return p == except })
 }
 
-const (
-	// maxNodes bounds the node table. Other nodes are found through the newest version of their
-	// path (see batch.node).
-	maxNodes = 4096
-	// tailBuffers bounds the bytes that all nodes together buffer.
-	tailBuffers = 8 << 20
-)
+// nodeMemory bounds the memory of Store.nodes. An entry without buffered bytes costs about 2 KiB.
+// Other nodes are found through the newest version of their path (see batch.node).
+const nodeMemory = 16 << 20
 
-// nodeTable maps the inodes of the current mount to their contents at the last close, so that the
-// cost of an append depends on the appended bytes and not on the size of the file.
-type nodeTable struct {
-	young, old map[uint64]*node // two generations, as in cache.Cache
-	buffered   int              // upper bound of the bytes in tails
-}
-
+// node is the content of an inode of the current mount at its last close. With it, the cost of an
+// append depends on the appended bytes and not on the size of the file.
 type node struct {
 	inode Inode
 	tail  *content.Tail
 }
 
-func newNodeTable() nodeTable {
-	return nodeTable{young: map[uint64]*node{}, old: map[uint64]*node{}}
-}
-
-func (t *nodeTable) get(id uint64) *node {
-	if id == 0 {
-		return nil
-	}
-	if n := t.young[id]; n != nil {
-		return n
-	}
-	n := t.old[id]
-	if n != nil {
-		t.put(id, n)
-	}
-	return n
-}
-
-func (t *nodeTable) put(id uint64, n *node) {
-	if id == 0 {
-		return
-	}
-	t.young[id] = n
-	t.buffered += n.tail.Buffered() / 8 // the buffer doubles when it grows
-	if len(t.young) > maxNodes/2 {
-		t.old, t.young = t.young, map[uint64]*node{}
-	}
-	if t.buffered > tailBuffers {
-		for _, gen := range [...]map[uint64]*node{t.young, t.old} {
-			for id, n := range gen {
-				gen[id] = &node{n.inode, n.tail.Short()}
-			}
-		}
-		t.buffered = 0
-	}
-}
-
-func (t *nodeTable) clear() { *t = newNodeTable() }
+func (n *node) cost() int { return 2<<10 + n.tail.Buffered() }

@@ -159,7 +159,7 @@ func (v *View) ChangedAfter(seq uint64, fn func(Path)) error {
 			continue
 		}
 		err := c.it.Item().Value(func(val []byte) error {
-			if p, _, ok := pathIn(val); ok {
+			if p, _, _, ok := skim(val); ok {
 				fn(Path(p))
 				return nil
 			}

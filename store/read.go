@@ -165,14 +165,6 @@ func (v *View) scan(from uint64, down bool, fn func(Version) bool, over pass) er
 	return damaged(c.err)
 }
 
-// inside is like Path.Inside, but takes the bytes of a path.
-func inside(p []byte, dir Path) bool {
-	if len(p) < len(dir) || Path(p[:len(dir)]) != dir {
-		return false
-	}
-	return dir == "" || len(p) == len(dir) || p[len(dir)] == '/'
-}
-
 func timesIn(txn *badger.Txn, seq uint64) (t times, ok bool) {
 	item, err := txn.Get(keyTimes(seq))
 	if err != nil {
@@ -250,29 +242,19 @@ func (v *View) ownVersions(p Path, most uint64) (out []Version, err error) {
 // its earlier name come first. A path that was replaced by a rename (an atomic save) counts as the
 // same file.
 func (v *View) History(p Path, follow bool) (out []Version, err error) {
-	most := v.seq
-	for hops := 0; ; hops++ {
-		vs, err := v.ownVersions(p, most)
-		if err != nil {
-			return out, err
-		}
-		cut := -1
-		if follow && hops < 1000 {
-			cut, err = v.arrival(vs)
-			if err != nil {
-				return out, err
-			}
-		}
-		if cut < 0 {
-			return append(vs, out...), nil
-		}
-		out = append(slices.Clone(vs[cut:]), out...)
-		p, most = vs[cut].From, vs[cut].Prev
+	if !follow {
+		return v.ownVersions(p, v.seq)
 	}
+	err = v.back(p, func(o Version) bool {
+		out = append(out, o)
+		return true
+	})
+	slices.Reverse(out)
+	return out, err
 }
 
 // back calls fn with the versions that History(p, true) returns, newest first, until fn returns
-// false. It does not read further.
+// false. It does not read further, and follows at most 1000 renames.
 func (v *View) back(p Path, fn func(Version) bool) error {
 	most := v.seq
 	for hops := 0; ; hops++ {
@@ -318,21 +300,6 @@ func (v *View) backIn(p Path, most uint64, follow bool, fn func(Version) bool) (
 func (s *Store) History(p Path, follow bool) (out []Version, err error) {
 	err = s.View(func(v *View) (err error) { out, err = v.History(p, follow); return })
 	return out, err
-}
-
-// arrival returns the index of the last version that moved a file from another name to this path
-// while the path had no file. It returns -1 if there is none.
-func (v *View) arrival(vs []Version) (int, error) {
-	for i := len(vs) - 1; i >= 0; i-- {
-		var below Version
-		if i > 0 {
-			below = vs[i-1]
-		}
-		if arrived, err := v.arrives(vs[i], below); err != nil || arrived {
-			return i, err
-		}
-	}
-	return -1, nil
 }
 
 // arrives reports whether version o moved a file from another name to a path that had no file.

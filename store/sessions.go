@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -76,7 +77,7 @@ func (s *Sessions) Get(id SessionID) (v Session, found bool, err error) {
 // all.
 func (s *Sessions) List(limit int) ([]Session, error) {
 	vs, err := records[Session](s.db, []byte{kSession})
-	slices.SortStableFunc(vs, func(a, b Session) int { return -compare(a.Last, b.Last) })
+	slices.SortStableFunc(vs, func(a, b Session) int { return cmp.Compare(b.Last, a.Last) })
 	if limit > 0 && len(vs) > limit {
 		vs = vs[:limit]
 	}
@@ -112,7 +113,7 @@ func (s *Sessions) LastPrompts(session SessionID, limit int) ([]Prompt, error) {
 	}
 	vs, err := records[Prompt](s.db, prefix)
 	vs = slices.DeleteFunc(vs, Prompt.continued)
-	slices.SortStableFunc(vs, func(a, b Prompt) int { return -compare(a.Time, b.Time) })
+	slices.SortStableFunc(vs, func(a, b Prompt) int { return cmp.Compare(b.Time, a.Time) })
 	if limit > 0 && len(vs) > limit {
 		vs = vs[:limit]
 	}
@@ -192,16 +193,6 @@ func records[T any](d *db.DB, prefix []byte) ([]T, error) {
 		return nil
 	})
 	return out, err
-}
-
-func compare[T int64 | uint64](a, b T) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // Beginning returns the session IDs that begin with text and occur in the log.

@@ -35,7 +35,7 @@ type Store struct {
 	// serialises appends, plans and the steps of a collection.
 	writeMu       sync.Locker
 	next          State
-	nodes         nodeTable
+	nodes         *cache.Cache[uint64, *node]
 	upToDateLists upToDateLists
 
 	groups *groups
@@ -66,10 +66,10 @@ func Open(dir string, o Options) (*Store, error) {
 	}
 	s := &Store{
 		dir: dir, opt: o, db: d, writeMu: d, room: rm,
-		nodes:         newNodeTable(),
+		nodes:         cache.New[uint64](nodeMemory, (*node).cost),
 		upToDateLists: newUpToDateLists(),
 		groups:        newGroups(),
-		current:       cache.New[Path, Version](4096, func(v Version) int { return 1 }),
+		current:       cache.New[Path, Version](4096, nil),
 	}
 	s.stopped.Store(new(string))
 	s.Sessions, s.Journal, s.Notes = &Sessions{db: d}, &Journal{s: s}, &Notes{s: s}
@@ -179,8 +179,8 @@ func (s *Store) Has(h Hash) bool { return s.contents.Has(h) }
 // hash.
 func (s *Store) Content(h Hash) ([]byte, error) { return s.contents.Get(h) }
 
-// writeContents runs fn in a separate batch that changes only contents.
-func (s *Store) writeContents(fn func(*content.Batch) error) error {
+// write runs fn in a batch and commits it.
+func (s *Store) write(fn func(*batch) error) error {
 	s.writeMu.Lock()
 	defer s.writeMu.Unlock()
 	if s.db.Closed() {
@@ -188,10 +188,15 @@ func (s *Store) writeContents(fn func(*content.Batch) error) error {
 	}
 	b := s.newBatch()
 	defer b.discard()
-	if err := fn(b.contents); err != nil {
+	if err := fn(b); err != nil {
 		return err
 	}
 	return b.commit()
+}
+
+// writeContents runs fn in a separate batch that changes only contents.
+func (s *Store) writeContents(fn func(*content.Batch) error) error {
+	return s.write(func(b *batch) error { return fn(b.contents) })
 }
 
 // uses calls fn with the content of each version, oldest first, until fn returns false.

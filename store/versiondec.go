@@ -167,3 +167,22 @@ func readVersion(b []byte, v *Version) bool {
 	r.fields(versionShape, unsafe.Pointer(v))
 	return !r.bad && len(r.b) == 0
 }
+
+// skim reads only the first fields of an encoded version. It returns false if encode did not produce
+// the encoding.
+func skim(b []byte) (path []byte, op Op, class Class, ok bool) {
+	r := reader{b: b}
+	for n := r.head(5); n > 0 && !r.bad; n-- {
+		switch r.head(0) {
+		case 1:
+			path = r.bytes(3)
+		case 2:
+			op = Op(r.uint(8))
+		case 3:
+			class = Class(r.uint(8))
+		default:
+			return path, op, class, !r.bad
+		}
+	}
+	return path, op, class, !r.bad
+}

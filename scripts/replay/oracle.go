@@ -32,9 +32,6 @@ func (m memory) Content(h store.Hash) ([]byte, error) {
 	return nil, errors.New("the reader does not know the content")
 }
 
-// Has implements shown.Contents.
-func (m memory) Has(h store.Hash) bool { _, ok := m[h]; return ok }
-
 func newOracle(count counter) (*oracle, error) {
 	m := memory{}
 	s, err := readers.New(m, nil, readers.Options{MaxSessions: 4})

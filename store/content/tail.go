@@ -43,9 +43,6 @@ func (n *Tail) Hash() Hash { return n.hash }
 // Buffered returns how many bytes the Tail holds in memory.
 func (n *Tail) Buffered() int { return len(n.acc) }
 
-// Short returns a Tail of the same content without buffered bytes.
-func (n *Tail) Short() *Tail { return newTail(n.hash, n.size, n.sum) }
-
 // appended returns the tail after more was appended, the mark that is its base, and the bytes since
 // that mark. It does not change the receiver, because the batch may fail.
 func (n *Tail) appended(h Hash, more, sum []byte) (*Tail, mark, []byte) {

@@ -130,7 +130,7 @@ func compareLines(a, b [][]byte) []Edit {
 	if lo == ea && lo == eb {
 		return nil
 	}
-	t := newInterner(ea - lo + eb - lo)
+	t := interner{}
 	na, nb := make([]int32, ea-lo), make([]int32, eb-lo)
 	for i := range na {
 		na[i] = t.number(a[lo+i])
@@ -138,7 +138,7 @@ func compareLines(a, b [][]byte) []Edit {
 	for i := range nb {
 		nb[i] = t.number(b[lo+i])
 	}
-	edits := search(na, nb, len(t.first))
+	edits := search(na, nb, len(t))
 	for i := range edits {
 		edits[i].OldFrom += lo
 		edits[i].OldTo += lo

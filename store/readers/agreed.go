@@ -85,7 +85,7 @@ func (c *chooser) sameLines(h store.Hash) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	old := c.s.oldView(h, c.rendering())
+	old := c.oldView(h)
 	if old == nil {
 		return false, nil
 	}

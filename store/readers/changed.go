@@ -19,7 +19,7 @@ func (c *chooser) compare(base store.Hash) (*diff.Script, error) {
 	if err != nil {
 		return nil, err
 	}
-	old := c.s.oldView(base, c.rendering())
+	old := c.oldView(base)
 	if old == nil {
 		// The earlier content is pruned or damaged. Full text is sent, so this is no failure.
 		return nil, nil
@@ -28,7 +28,7 @@ func (c *chooser) compare(base store.Hash) (*diff.Script, error) {
 	if !areText || old.rendering != v.rendering {
 		return nil, nil
 	}
-	sc := c.s.script(base, c.q.Hash, old, v)
+	sc := diff.CompareLines(old.lines, v.lines)
 	if len(sc.Edits) == 0 {
 		// Different bytes may render to the same text. A diff would then be empty.
 		return nil, nil

@@ -51,29 +51,29 @@ func (c *chooser) view() (*view, error) {
 		return c.loaded, nil
 	}
 	k := metaKey{c.q.Hash, c.rendering()}
-	v, err := c.s.viewOf(k.hash, k.rendering, c.q.Content)
+	b, err := c.q.Content()
 	if err != nil {
 		return nil, err
 	}
-	if !v.measured {
-		v.sum = c.measured(v)
-		v.tokens, v.measured = v.sum.Tokens(), true
+	v := render(b, k.rendering)
+	if m, ok := c.s.metas.Get(k); ok {
+		v.meta = m
+	} else {
+		v.tokens = tokens.Estimate(v.text)
 		c.s.metas.Put(k, v.meta)
-		c.s.views.Put(k, v)
 	}
-	c.loaded = v
-	return v, nil
+	c.loaded = &v
+	return c.loaded, nil
 }
 
-// measured counts the tokens of a content. If the content that the reader learned of last is
-// cached, only the difference from it is measured.
-func (c *chooser) measured(v *view) tokens.Sum {
-	if hs := bases(c.snap.pieces, c.q.Hash); len(hs) > 0 {
-		if old, ok := c.s.views.Get(metaKey{hs[0], c.rendering()}); ok {
-			return old.sum.Changed(old.text, v.text)
-		}
+// oldView returns the view of an earlier content, or nil if that content is not available.
+func (c *chooser) oldView(h store.Hash) *view {
+	b, err := c.s.contents.Content(h)
+	if err != nil {
+		return nil
 	}
-	return tokens.Measure(v.text)
+	v := render(b, c.rendering())
+	return &v
 }
 
 // rendering returns the rendering of the reader's tool.

@@ -50,11 +50,6 @@ func (p *project) Content(h store.Hash) ([]byte, error) {
 	return b, nil
 }
 
-func (p *project) Has(h store.Hash) bool {
-	_, err := p.Content(h)
-	return err == nil
-}
-
 func (p *project) put(content string) store.Hash {
 	h := store.Hash(sha256.Sum256([]byte(content)))
 	p.mu.Lock()

@@ -7,7 +7,6 @@ import (
 	"cachebro/store"
 	"cachebro/store/diff"
 	"cachebro/store/leaf/text"
-	"cachebro/store/tokens"
 )
 
 // renderUTF16 replaces raw/1 for a file with a UTF-16 byte order mark. It is the text in UTF-8
@@ -19,9 +18,11 @@ type view struct {
 	meta
 	text  []byte
 	lines [][]byte
-	// measured means that sum and meta.tokens are set. They are set before a view is shared.
-	measured bool
-	sum      tokens.Sum
+}
+
+type metaKey struct {
+	hash      store.Hash
+	rendering store.Rendering // as requested
 }
 
 // meta holds what decisions need besides the text. It is immutable and cached by hash.

@@ -12,9 +12,6 @@ import (
 // possible.
 type Contents interface {
 	Content(h store.Hash) ([]byte, error)
-	// Has reports whether Content would find the content. Pruned or purged content must not be
-	// shown, even if a copy is still in memory.
-	Has(h store.Hash) bool
 }
 
 // KV stores the readers' state and the counts. Options.MaxFiles limits the size of the values.
@@ -60,9 +57,6 @@ func (o Options) filled() Options {
 	return o
 }
 
-// maxViews is the size limit for cached rendered contents, in bytes.
-const maxViews = 8 << 20
-
 // maxAgents limits the agents per session. Above it, the least recently active agent is dropped.
 const maxAgents = 64
 
@@ -71,9 +65,7 @@ type Tracker struct {
 	contents Contents
 	kv       KV
 	o        Options
-	metas    *metaCache
-	scripts  *scriptCache
-	views    *viewCache
+	metas    *cache.Cache[metaKey, meta]
 	accounts *accounts
 	orphans  orphans
 
@@ -93,8 +85,6 @@ func New(contents Contents, kv KV, o Options) (*Tracker, error) {
 		kv:       kv,
 		o:        o.filled(),
 		metas:    cache.New[metaKey, meta](4096, nil),
-		scripts:  cache.New[scriptKey, *scriptEntry](64, nil),
-		views:    newViewCache(maxViews),
 		accounts: newAccounts(),
 		sessions: map[store.SessionID]*session{},
 	}

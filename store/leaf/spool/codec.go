@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"sort"
+	"maps"
+	"slices"
+	"strings"
 
 	"cachebro/store/leaf/event"
 )
@@ -53,12 +55,24 @@ const (
 	fLine
 )
 
-const (
-	flagHasContent = 1 << iota
-	flagTooLarge
-	flagLastName
-	flagIdle
-)
+// fieldsOf returns where the fields of r are, by their numbers. A signed number is zigzag-coded.
+func fieldsOf(r *Record) [fLine + 1]any {
+	return [...]any{
+		fKind: (*uint8)(&r.Kind), fTime: &r.Time, fOp: (*uint8)(&r.Op), fClass: (*uint8)(&r.Class),
+		fPath: &r.Path, fPath2: &r.Path2, fTarget: &r.Target, fNode: &r.Node, fStat: &r.Stat,
+		fPID: &r.PID, fStart: &r.Start, fUID: &r.UID, fFlags: r, fTailFrom: &r.TailFrom,
+		fHash: &r.Hash, fFor: &r.For, fFile: &r.File, fOff: &r.Off, fLen: &r.Len, fSum: &r.Sum,
+		fPPID: &r.PPID, fPStart: &r.PStart, fComm: &r.Comm, fArgs: &r.Args, fSession: &r.Session,
+		fReason: &r.Reason, fPaths: &r.Paths, fMore: &r.More, fMountpoint: &r.Mountpoint,
+		fSource: &r.Source, fVersion: &r.Version, fDir: &r.Dir, fGroup: &r.Group,
+		fWas: (*uint8)(&r.Was), fBefore: &r.Before, fLine: &r.Line,
+	}
+}
+
+// flagsOf returns where the flags of r are. The first one is the lowest bit.
+func flagsOf(r *Record) [4]*bool {
+	return [...]*bool{&r.HasContent, &r.TooLarge, &r.LastName, &r.Idle}
+}
 
 const (
 	headerLen = 8
@@ -84,17 +98,15 @@ func putUint(b []byte, field int, v uint64) []byte {
 	return binary.AppendUvarint(b, v)
 }
 
-func putInt(b []byte, field int, v int64) []byte { return putUint(b, field, zigzag(v)) }
-
-func putString(b []byte, field int, s string) []byte {
-	if s == "" {
+func putString[T string | []byte](b []byte, field int, s T) []byte {
+	if len(s) == 0 {
 		return b
 	}
 	return forceString(b, field, s)
 }
 
 // forceString appends a string field even if the string is empty. It is for the elements of lists.
-func forceString(b []byte, field int, s string) []byte {
+func forceString[T string | []byte](b []byte, field int, s T) []byte {
 	b = binary.AppendUvarint(b, uint64(field)<<1|1)
 	b = binary.AppendUvarint(b, uint64(len(s)))
 	return append(b, s...)
@@ -108,55 +120,42 @@ func unzigzag(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) }
 func appendRecord(b []byte, r *Record) []byte {
 	start := len(b)
 	b = append(b, make([]byte, headerLen+seqLen)...)
-	b = putUint(b, fKind, uint64(r.Kind))
-	b = putInt(b, fTime, r.Time)
-	b = putUint(b, fOp, uint64(r.Op))
-	b = putUint(b, fClass, uint64(r.Class))
-	b = putString(b, fPath, r.Path)
-	b = putString(b, fPath2, r.Path2)
-	b = putString(b, fTarget, r.Target)
-	b = putUint(b, fNode, r.Node)
-	if r.Stat != (event.Stat{}) {
-		b = appendStat(b, &r.Stat)
-	}
-	b = putUint(b, fPID, uint64(r.PID))
-	b = putUint(b, fStart, r.Start)
-	b = putUint(b, fUID, uint64(r.UID))
-	b = putUint(b, fFlags, flagsOf(r))
-	b = putInt(b, fTailFrom, r.TailFrom)
-	b = putString(b, fHash, string(r.Hash))
-	b = putUint(b, fFor, r.For)
-	b = putUint(b, fFile, uint64(r.File))
-	b = putInt(b, fOff, r.Off)
-	b = putInt(b, fLen, r.Len)
-	b = putUint(b, fSum, uint64(r.Sum))
-	b = putUint(b, fPPID, uint64(r.PPID))
-	b = putUint(b, fPStart, r.PStart)
-	b = putString(b, fComm, r.Comm)
-	b = putString(b, fArgs, r.Args)
-	if len(r.Session) > 0 {
-		keys := make([]string, 0, len(r.Session))
-		for k := range r.Session {
-			keys = append(keys, k)
+	for field, v := range fieldsOf(r) {
+		switch v := v.(type) {
+		case *uint8:
+			b = putUint(b, field, uint64(*v))
+		case *uint32:
+			b = putUint(b, field, uint64(*v))
+		case *uint64:
+			b = putUint(b, field, *v)
+		case *int64:
+			b = putUint(b, field, zigzag(*v))
+		case *string:
+			b = putString(b, field, *v)
+		case *[]byte:
+			b = putString(b, field, *v)
+		case *[]string:
+			for _, s := range *v {
+				b = forceString(b, field, s)
+			}
+		case *map[string]string:
+			for _, k := range slices.Sorted(maps.Keys(*v)) { // so that equal records have equal bytes
+				b = forceString(b, field, k+"\x00"+(*v)[k])
+			}
+		case *event.Stat:
+			if *v != (event.Stat{}) {
+				b = appendStat(b, v)
+			}
+		case *Record:
+			var flags uint64
+			for i, set := range flagsOf(v) {
+				if *set {
+					flags |= 1 << i
+				}
+			}
+			b = putUint(b, field, flags)
 		}
-		sort.Strings(keys) // so that equal records have equal bytes
-		for _, k := range keys {
-			b = forceString(b, fSession, k+"\x00"+r.Session[k])
-		}
 	}
-	b = putString(b, fReason, r.Reason)
-	for _, p := range r.Paths {
-		b = forceString(b, fPaths, p)
-	}
-	b = putUint(b, fMore, uint64(r.More))
-	b = putString(b, fMountpoint, r.Mountpoint)
-	b = putString(b, fSource, r.Source)
-	b = putString(b, fVersion, r.Version)
-	b = putString(b, fDir, r.Dir)
-	b = putUint(b, fGroup, uint64(r.Group))
-	b = putUint(b, fWas, uint64(r.Was))
-	b = putString(b, fBefore, string(r.Before))
-	b = putInt(b, fLine, r.Line)
 	binary.LittleEndian.PutUint32(b[start:], uint32(len(b)-start-headerLen))
 	return b
 }
@@ -168,22 +167,6 @@ func seal(b []byte, seq uint64) []byte {
 	binary.LittleEndian.PutUint64(b[headerLen:], seq)
 	binary.LittleEndian.PutUint32(b[4:], crc32.Checksum(b[headerLen:n], castagnoli))
 	return b[n:]
-}
-
-func flagsOf(r *Record) (f uint64) {
-	if r.HasContent {
-		f |= flagHasContent
-	}
-	if r.TooLarge {
-		f |= flagTooLarge
-	}
-	if r.LastName {
-		f |= flagLastName
-	}
-	if r.Idle {
-		f |= flagIdle
-	}
-	return f
 }
 
 func appendStat(b []byte, s *event.Stat) []byte {
@@ -206,6 +189,7 @@ func decode(p []byte, r *Record) error {
 	}
 	r.Seq = binary.LittleEndian.Uint64(p)
 	p = p[seqLen:]
+	fields := fieldsOf(r)
 	for len(p) > 0 {
 		tag, n := binary.Uvarint(p)
 		if n <= 0 {
@@ -217,14 +201,18 @@ func decode(p []byte, r *Record) error {
 			return errMalformed
 		}
 		p = p[n:]
+		var field any
+		if tag>>1 < uint64(len(fields)) {
+			field = fields[tag>>1]
+		}
 		if tag&1 == 0 {
-			setUint(r, tag>>1, v)
+			setUint(field, v)
 			continue
 		}
 		if v > uint64(len(p)) {
 			return errMalformed
 		}
-		if err := setBytes(r, tag>>1, p[:v]); err != nil {
+		if err := setBytes(field, p[:v]); err != nil {
 			return err
 		}
 		p = p[v:]
@@ -232,97 +220,42 @@ func decode(p []byte, r *Record) error {
 	return nil
 }
 
-func setUint(r *Record, field, v uint64) {
-	switch field {
-	case fKind:
-		r.Kind = Kind(v)
-	case fTime:
-		r.Time = unzigzag(v)
-	case fOp:
-		r.Op = event.Op(v)
-	case fClass:
-		r.Class = event.Class(v)
-	case fNode:
-		r.Node = v
-	case fPID:
-		r.PID = uint32(v)
-	case fStart:
-		r.Start = v
-	case fUID:
-		r.UID = uint32(v)
-	case fFlags:
-		r.HasContent = v&flagHasContent != 0
-		r.TooLarge = v&flagTooLarge != 0
-		r.LastName = v&flagLastName != 0
-		r.Idle = v&flagIdle != 0
-	case fTailFrom:
-		r.TailFrom = unzigzag(v)
-	case fFor:
-		r.For = v
-	case fFile:
-		r.File = uint32(v)
-	case fOff:
-		r.Off = unzigzag(v)
-	case fLen:
-		r.Len = unzigzag(v)
-	case fSum:
-		r.Sum = uint32(v)
-	case fPPID:
-		r.PPID = uint32(v)
-	case fPStart:
-		r.PStart = v
-	case fGroup:
-		r.Group = uint32(v)
-	case fMore:
-		r.More = uint32(v)
-	case fLine:
-		r.Line = unzigzag(v)
-	case fWas:
-		r.Was = Was(v)
+func setUint(field any, v uint64) {
+	switch f := field.(type) {
+	case *uint8:
+		*f = uint8(v)
+	case *uint32:
+		*f = uint32(v)
+	case *uint64:
+		*f = v
+	case *int64:
+		*f = unzigzag(v)
+	case *Record:
+		for i, set := range flagsOf(f) {
+			*set = v>>i&1 != 0
+		}
 	}
 }
 
-func setBytes(r *Record, field uint64, v []byte) error {
-	switch field {
-	case fPath:
-		r.Path = string(v)
-	case fPath2:
-		r.Path2 = string(v)
-	case fTarget:
-		r.Target = string(v)
-	case fStat:
-		return decodeStat(v, &r.Stat)
-	case fHash:
-		r.Hash = append([]byte(nil), v...)
-	case fComm:
-		r.Comm = string(v)
-	case fArgs:
-		r.Args = string(v)
-	case fSession:
-		for i, c := range v {
-			if c == 0 {
-				if r.Session == nil {
-					r.Session = make(map[string]string)
-				}
-				r.Session[string(v[:i])] = string(v[i+1:])
-				return nil
-			}
+func setBytes(field any, v []byte) error {
+	switch f := field.(type) {
+	case *string:
+		*f = string(v)
+	case *[]byte:
+		*f = append([]byte(nil), v...)
+	case *[]string:
+		*f = append(*f, string(v))
+	case *map[string]string:
+		key, value, ok := strings.Cut(string(v), "\x00")
+		if !ok {
+			return fmt.Errorf("session variable without a value: %w", errMalformed)
 		}
-		return fmt.Errorf("session variable without a value: %w", errMalformed)
-	case fReason:
-		r.Reason = string(v)
-	case fPaths:
-		r.Paths = append(r.Paths, string(v))
-	case fMountpoint:
-		r.Mountpoint = string(v)
-	case fSource:
-		r.Source = string(v)
-	case fVersion:
-		r.Version = string(v)
-	case fDir:
-		r.Dir = string(v)
-	case fBefore:
-		r.Before = append([]byte(nil), v...)
+		if *f == nil {
+			*f = make(map[string]string)
+		}
+		(*f)[key] = value
+	case *event.Stat:
+		return decodeStat(v, f)
 	}
 	return nil
 }

@@ -27,12 +27,6 @@ func (c *Texts) Content(h store.Hash) ([]byte, error) {
 	return c.store.Content(h)
 }
 
-// Has implements readers.Contents.
-func (c *Texts) Has(h store.Hash) bool {
-	_, ok := c.added.Get(h)
-	return ok || c.store.Has(h)
-}
-
 // Add stores a listing, or a text that may not be in the log yet, and returns its hash. The
 // caller must not change b afterwards.
 func (c *Texts) Add(b []byte) store.Hash {
