@@ -98,11 +98,16 @@ func undoGit(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r wi
 	if errors.Is(err, gitback.ErrLocked) {
 		err = cli.Hintf("wait for git to finish; if no git is running, remove the lock", "%v", err)
 	}
-	if err != nil && res.Done+res.Objects > 0 {
+	done := len(res.Done)+res.Objects > 0
+	if err != nil && done {
 		err = errPartly{err}
 	}
-	if err == nil && (ferr == nil || res.Done+res.Objects > 0) {
-		fmt.Fprintf(out, "done: %s of git's own, %s with objects\n", text.Count(res.Done, "file"), text.Count(res.Objects, "file"))
+	if err == nil && (ferr == nil || done) {
+		said := "done: " + text.Count(FilesOf(asPlan(plan), res.Done), "file") + " of git's own"
+		if res.Objects > 0 {
+			said += ", " + text.Count(res.Objects, "file") + " with objects"
+		}
+		fmt.Fprintln(out, said)
 	}
 	return cmp.Or(err, ferr, leftOver(left+len(res.Failed)))
 }
@@ -113,6 +118,8 @@ func filesToo(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r w
 	switch {
 	case plan.PID != 0 && (r.Last || r.GitOp != 0):
 		r.PID, r.Since, r.Last, r.GitOp = plan.PID, plan.Since, false, 0
+	case r.GitOp != 0 && !known:
+		return cli.Hintf("cachebro log shows the numbers", "g%d is not a git operation that could be undone", r.GitOp)
 	case r.Last || r.GitOp != 0:
 		if !known {
 			return cli.Hintf("cachebro log lists the actions; cachebro undo restores files", "no git operation is known that could be undone")
@@ -121,7 +128,7 @@ func filesToo(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r w
 	default:
 		r.Session, r.Prompt = cmp.Or(plan.Session, r.Session), cmp.Or(plan.Prompt, r.Prompt)
 	}
-	f.git = true
+	f.git, f.gitOnly = true, known
 	err := runPlan(ctx, e, t, c, r, f)
 	if errors.Is(err, wire.ErrNotFound) && known {
 		return nil // the actor changed no other file

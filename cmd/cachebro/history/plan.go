@@ -25,6 +25,7 @@ import (
 type planFlags struct {
 	dryRun, yes, json, merge, force *bool
 	git                             bool  // git's own files have already been undone
+	gitOnly                         bool  // say nothing if no other files have to be undone
 	inside                          *bool // do not change files outside the project
 }
 
@@ -169,6 +170,9 @@ func runPlanWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, 
 		return err
 	}
 	steps := 0
+	if f.gitOnly && !slices.ContainsFunc(sides, func(s *side) bool { return !s.isEmpty() }) {
+		out = io.Discard
+	}
 	for _, s := range sides {
 		if err := s.show(e, out, f); err != nil {
 			return err

@@ -97,7 +97,7 @@ func planOutside(ctx context.Context, e *cli.Env, own cli.Target, r wire.PlanReq
 		}
 		s := &side{t: t, c: c, newer: q.Last}
 		s.plan, err = wire.Call[wire.Plan](asking, c, wire.MPlan, q)
-		if err == nil && len(s.plan.Steps)+len(s.plan.Conflicts)+len(s.plan.Lost) > 0 {
+		if err == nil && !s.isEmpty() {
 			return s, left
 		}
 		if err != nil && !errors.Is(err, wire.ErrNotFound) {
@@ -170,6 +170,11 @@ func newestDone(ctx context.Context, c *wire.Client, by func(wire.Actor) bool) (
 			return wire.Version{}, false, nil
 		}
 	}
+}
+
+// isEmpty reports whether a plan neither changes nor names anything.
+func (s *side) isEmpty() bool {
+	return len(s.plan.Steps)+len(s.plan.Conflicts)+len(s.plan.Lost) == 0
 }
 
 // giveUp tells the daemon that a plan has ended and no step of it was done.

@@ -30,7 +30,7 @@ import (
 
 // Result describes the outcome of a plan.
 type Result struct {
-	Done    int             // number of steps
+	Done    []int           // indexes of the plan's steps that were carried out
 	Objects int             // number of restored files of objects and packs
 	Failed  []wire.Conflict // paths that were not changed
 }
@@ -112,7 +112,7 @@ func (at Place) Plan(ctx context.Context, p wire.GitPlan, files func() error, go
 			w.res.Failed = append(w.res.Failed, wire.Conflict{Path: s.Path, Why: err.Error()})
 			continue
 		}
-		w.res.Done++
+		w.res.Done = append(w.res.Done, len(p.Steps)-len(rest)+i)
 	}
 	return w.res, filesErr, ctx.Err()
 }
@@ -136,7 +136,7 @@ func (w *work) prepare(ctx context.Context, p wire.GitPlan) (rest []wire.GitStep
 		if err := w.step(&rest[0]); err != nil {
 			return nil, nil, err
 		}
-		w.res.Done++
+		w.res.Done = append(w.res.Done, len(p.Steps)-len(rest))
 	}
 	late = map[int]bool{}
 	for i := range rest {

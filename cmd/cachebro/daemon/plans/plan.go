@@ -39,15 +39,12 @@ func (pl *Plans) plan(ctx context.Context, r *wire.Request, q wire.PlanRequest) 
 	if q.Prompt == "last" {
 		q.Asker = string(pl.Attribution.Asker(r.Peer.PID))
 	}
-	planner := undo.Planner{Store: pl.Store}
+	planner := undo.Planner{Store: pl.Store, Whole: func(dir store.Path) string { return pl.repository(ctx, dir) }}
 	for _, l := range q.Leave {
 		planner.Leave = append(planner.Leave, undo.LeftLines{Path: store.Path(l.Path), Stay: l.Stay, Out: l.Out})
 	}
 	if !q.DryRun {
 		planner.Secure = func(vs []store.Version) map[store.Path]string { return pl.Ingest.Secure(ctx, vs, maxSecured) }
-	}
-	if q.Kind == store.PlanUndo {
-		planner.Whole = func(dir store.Path) string { return pl.repository(ctx, dir) }
 	}
 	p, err := pl.makePlan(ctx, q, r.Body, planner)
 	if errors.Is(err, wire.ErrNotFound) || errors.Is(err, store.ErrNotFound) {
