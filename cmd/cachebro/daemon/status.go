@@ -21,6 +21,9 @@ func (d *Daemon) status(ctx context.Context, _ wire.Empty) (wire.Status, []byte,
 	}
 	stats := d.store.Stats()
 	ok, reason := d.ingest.Health()
+	if !ok {
+		d.ingest.Poke()
+	}
 	st.Store = wire.StoreState{Healthy: ok, Reason: reason, Versions: stats.Versions, Files: stats.Files, HeapBytes: heapBytes()}
 	st.Store.Memory = killedForMemory(d.store, time.Now())
 	if why := d.store.Stopped(); why != "" {

@@ -43,7 +43,7 @@ func (g *Ingester) apply(ctx context.Context, changes []store.Change, checkpoint
 				continue
 			}
 		}
-		if !Sleep(ctx, pause) {
+		if !g.beforeRetry(ctx, pause) {
 			return nil, false
 		}
 		pause = min(2*pause, RetryLast)
@@ -51,6 +51,23 @@ func (g *Ingester) apply(ctx context.Context, changes []store.Change, checkpoint
 			g.maybeRelease(ctx, true)
 		}
 	}
+}
+
+// beforeRetry waits for pause. After RetryFirst, a heartbeat or request that came meanwhile ends the
+// wait, because the disk may have room again. It returns false if ctx ended.
+func (g *Ingester) beforeRetry(ctx context.Context, pause time.Duration) bool {
+	g.kicked.Store(false)
+	if !Sleep(ctx, RetryFirst) {
+		return false
+	}
+	wait, cancel := context.WithTimeout(ctx, pause-RetryFirst)
+	defer cancel()
+	g.cancelWait.Store(&cancel)
+	defer g.cancelWait.Store(nil)
+	if !g.kicked.Load() { // Poke was not called since
+		<-wait.Done()
+	}
+	return ctx.Err() == nil
 }
 
 const (

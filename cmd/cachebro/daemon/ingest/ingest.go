@@ -311,7 +311,7 @@ func (g *Ingester) collect(ctx context.Context) (batch, error) {
 	return b, err
 }
 
-// Poke makes Run look at the spool at once.
+// Poke makes Run look at the spool at once, and offer the store again what it has refused.
 func (g *Ingester) Poke() {
 	g.kicked.Store(true)
 	if c := g.cancelWait.Load(); c != nil {
@@ -517,7 +517,7 @@ func (g *Ingester) Busy() bool {
 }
 
 // A failed operation is retried after RetryFirst. The pause doubles with each failure, up to
-// RetryLast.
+// RetryLast. See also Poke.
 const (
 	RetryFirst = time.Second
 	RetryLast  = time.Minute

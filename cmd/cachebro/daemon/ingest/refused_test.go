@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"log/slog"
 	"testing"
+	"time"
 
 	"cachebro/store"
 )
@@ -42,5 +43,24 @@ func TestMendTakesOnlyWhatIsRefused(t *testing.T) {
 	cs = []store.Change{change("f", 10), {Op: 99, Path: "g", HasContent: true}, change("h", 20)}
 	if g.dropBadContent(t.Context(), cs) || !cs[0].HasContent || !cs[1].HasContent || !cs[2].HasContent {
 		t.Errorf("contents are no cause here: %+v", cs)
+	}
+}
+
+// The store refused changes because the disk was full. The pauses between the attempts grow to a
+// minute, and status went on to warn for as long after the disk had room again.
+func TestRequestEndsThePauseAfterARefusal(t *testing.T) {
+	g := &Ingester{}
+	ended := make(chan bool)
+	go func() { ended <- g.beforeRetry(t.Context(), time.Hour) }()
+	for {
+		g.Poke()
+		select {
+		case again := <-ended:
+			if !again {
+				t.Error("it gives up")
+			}
+			return
+		case <-time.After(10 * time.Millisecond):
+		}
 	}
 }
