@@ -9,6 +9,7 @@ import (
 
 	"cachebro/fusefs/sys"
 	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/ignore"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -310,7 +311,7 @@ func (o *overlay) Link(_ <-chan struct{}, in *fuse.LinkIn, name string, out *fus
 	ev := Event{Op: event.OpLink, File: n, Caller: c, Path: old, Path2: p, Target: o.target(n), Stat: sx.Stat, Class: cl, Class2: cl, Time: time.Now()}
 	if first {
 		ev.Op, ev.Path, ev.Path2 = event.OpCreate, p, ""
-	} else if cl1 := o.class(old, false); cl1 != ignoredEverywhere {
+	} else if cl1 := o.class(old, false); cl1 != ignore.Excluded {
 		ev.Class = cl1
 	}
 	o.obs.Done(ev)

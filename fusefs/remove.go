@@ -13,9 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ignoredEverywhere is the class of paths whose content is never saved.
-const ignoredEverywhere = ignore.Excluded
-
 // inodeFor returns the inode of the file that sx describes, which was found as name in parent. The
 // kernel may not know a file that was made directly in the source. For such a file, inodeFor makes
 // a temporary inode, so that its content is saved too.
@@ -245,7 +242,7 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, d
 		ev.Path, ev.Path2 = r.from.childPath(r.fromName), r.to.childPath(r.toName)
 		ev.Class = o.class(ev.Path, r.src.isDir())
 		ev.Class2 = o.class(ev.Path2, r.src.isDir())
-		if ev.Class == ignoredEverywhere {
+		if ev.Class == ignore.Excluded {
 			ev.Class = ev.Class2
 		}
 		if r.src.kind == unix.S_IFLNK {

@@ -10,6 +10,7 @@ import (
 
 	"cachebro/fusefs/sys"
 	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/ignore"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -73,7 +74,7 @@ func (o *overlay) renamedBefore(in *fuse.RenameIn, t *attempt, r *rename, fd2 in
 	}
 	ev.Caller, ev.Stat, ev.Time = o.caller(&in.InHeader, true), r.srcStat.Stat, time.Now()
 	ev.Class, ev.Class2 = o.class(ev.Path, r.src.isDir()), o.class(ev.Path2, r.src.isDir())
-	if ev.Class == ignoredEverywhere {
+	if ev.Class == ignore.Excluded {
 		ev.Class = ev.Class2
 	}
 	o.obs.Done(ev)

@@ -22,18 +22,17 @@ var (
 	}()
 )
 
-// State is the one record that makes a batch visible (key m state).
+// State is the one record that makes a batch visible (key m state). Older programs wrote a number 9.
 type State struct {
-	Seq            uint64 `cbor:"1,keyasint,omitempty"` // newest version
-	Checkpoint     []byte `cbor:"2,keyasint,omitempty"` // the caller's position in what it ingests
-	Versions       uint64 `cbor:"3,keyasint,omitempty"` // records in the log
-	Files          uint64 `cbor:"4,keyasint,omitempty"` // live paths that are not directories
-	Blobs          uint64 `cbor:"5,keyasint,omitempty"`
-	BlobBytes      int64  `cbor:"6,keyasint,omitempty"` // as stored
-	RawBytes       int64  `cbor:"7,keyasint,omitempty"` // of the contents
-	GapCount       int64  `cbor:"8,keyasint,omitempty"`
-	HighestDropped uint64 `cbor:"9,keyasint,omitempty"`  // highest number of a version that was dropped from the log; 0: none was dropped
-	Loose          int64  `cbor:"10,keyasint,omitempty"` // bytes of contents that are not yet in a frame
+	Seq        uint64 `cbor:"1,keyasint,omitempty"` // newest version
+	Checkpoint []byte `cbor:"2,keyasint,omitempty"` // the caller's position in what it ingests
+	Versions   uint64 `cbor:"3,keyasint,omitempty"` // records in the log
+	Files      uint64 `cbor:"4,keyasint,omitempty"` // live paths that are not directories
+	Blobs      uint64 `cbor:"5,keyasint,omitempty"`
+	BlobBytes  int64  `cbor:"6,keyasint,omitempty"` // as stored
+	RawBytes   int64  `cbor:"7,keyasint,omitempty"` // of the contents
+	GapCount   int64  `cbor:"8,keyasint,omitempty"`
+	Loose      int64  `cbor:"10,keyasint,omitempty"` // bytes of contents that are not yet in a frame
 	// BaselineRuns lists the runs of the log that hold only baselines, in order.
 	BaselineRuns []Run `cbor:"11,keyasint,omitempty"`
 }

@@ -219,7 +219,6 @@ func (s *Store) dropRecords(vs []Version) error {
 				return err
 			}
 			b.next.Versions--
-			b.next.HighestDropped = max(b.next.HighestDropped, v.Seq)
 		}
 		return nil
 	})

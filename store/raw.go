@@ -34,10 +34,9 @@ func DecodeVersion(key, val []byte) (Version, error) {
 // Raw gives access to the records of the store during a call of Store.Raw. No record is dropped or
 // moved during the call. Versions are still added, with numbers above Seq.
 type Raw struct {
-	s              *Store
-	Seq            uint64
-	HighestDropped uint64 // as in State
-	Gaps           int64  // gaps ever recorded
+	s    *Store
+	Seq  uint64
+	Gaps int64 // gaps ever recorded
 }
 
 // Raw calls fn. Retention does not run until fn returns.
@@ -45,7 +44,7 @@ func (s *Store) Raw(fn func(Raw) error) error {
 	s.tidyMu.Lock()
 	defer s.tidyMu.Unlock()
 	st := s.state.Load()
-	return fn(Raw{s: s, Seq: st.Seq, HighestDropped: st.HighestDropped, Gaps: st.GapCount})
+	return fn(Raw{s: s, Seq: st.Seq, Gaps: st.GapCount})
 }
 
 // Records calls fn with all records of a kind, sorted by key. The keys are passed without the
@@ -199,11 +198,11 @@ func (f *Filler) commit() error {
 	return b.commit()
 }
 
-// Begin copies the counters of the other store.
-func (f *Filler) Begin(gaps int64, highestDropped uint64) error {
+// Begin copies the number of gaps of the other store.
+func (f *Filler) Begin(gaps int64) error {
 	b, err := f.batch(0)
 	if err == nil {
-		b.next.GapCount, b.next.HighestDropped = gaps, highestDropped
+		b.next.GapCount = gaps
 	}
 	return err
 }

@@ -35,7 +35,7 @@ func Export(ctx context.Context, s *store.Store, w io.Writer, o Options) (Totals
 			return err
 		}
 		x := &exporter{ctx: ctx, s: s, raw: raw, w: out, o: o, c: &c}
-		head := streamHead{Program: o.Program, Root: o.Root, Made: c.Made, Gaps: raw.Gaps, HighestDropped: raw.HighestDropped, Seq: raw.Seq}
+		head := streamHead{Program: o.Program, Root: o.Root, Made: c.Made, Gaps: raw.Gaps, Seq: raw.Seq}
 		err = out.put(streamHeadKind, nil, encode(&head))
 		for _, part := range [...]func() error{x.records, x.contents, x.versions} {
 			if err == nil {

@@ -123,7 +123,7 @@ func (m *importer) take(kind byte, key, val []byte) error {
 			return badStream("its head cannot be read")
 		}
 		if m.f != nil {
-			return m.f.Begin(m.head.Gaps, m.head.HighestDropped)
+			return m.f.Begin(m.head.Gaps)
 		}
 	case kind == streamContent:
 		if m.f != nil {

@@ -74,7 +74,7 @@ func NextPart(ctx context.Context, s *store.Store, from Position, o PartOptions)
 	p := &Part{To: from}
 	p.To.Key = slices.Clone(from.Key)
 	err := s.Raw(func(raw store.Raw) error {
-		p.head = streamHead{Program: o.Program, Root: o.Root, Made: s.Options().Now().UnixNano(), Gaps: raw.Gaps, HighestDropped: raw.HighestDropped}
+		p.head = streamHead{Program: o.Program, Root: o.Root, Made: s.Options().Now().UnixNano(), Gaps: raw.Gaps}
 		if err := p.records(ctx, s, raw, o.Options); err != nil {
 			return err
 		}

@@ -51,14 +51,14 @@ const (
 	streamWindow = 8 << 20
 )
 
+// streamHead is the first record of a stream. Older programs wrote a number 5.
 type streamHead struct {
-	Program        string `cbor:"1,keyasint,omitempty"` // version of the program that wrote the stream
-	Root           string `cbor:"2,keyasint,omitempty"` // the project's root
-	Made           int64  `cbor:"3,keyasint,omitempty"` // ns since the epoch
-	Gaps           int64  `cbor:"4,keyasint,omitempty"` // gaps ever recorded
-	HighestDropped uint64 `cbor:"5,keyasint,omitempty"` // see State.HighestDropped
-	Seq            uint64 `cbor:"6,keyasint,omitempty"` // newest version
-	Link           []byte `cbor:"7,keyasint,omitempty"` // for a part (part.go): the caller's data, which links it to the others
+	Program string `cbor:"1,keyasint,omitempty"` // version of the program that wrote the stream
+	Root    string `cbor:"2,keyasint,omitempty"` // the project's root
+	Made    int64  `cbor:"3,keyasint,omitempty"` // ns since the epoch
+	Gaps    int64  `cbor:"4,keyasint,omitempty"` // gaps ever recorded
+	Seq     uint64 `cbor:"6,keyasint,omitempty"` // newest version
+	Link    []byte `cbor:"7,keyasint,omitempty"` // for a part (part.go): the caller's data, which links it to the others
 }
 
 // Totals are the amounts in a stream.
