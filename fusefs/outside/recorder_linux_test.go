@@ -744,7 +744,7 @@ func TestWrittenAfterRename(t *testing.T) {
 // TestWrittenAfterNewName: bytes that are written through a descriptor after the file got another
 // name are reported as a write. The recorder noticed the bytes only when it reported the link or
 // the exchange, and used to report them as older content without an author. So an undo took back
-// the name but not the content.
+// the name but not the content. The same happened if another name of the file was linked or renamed.
 func TestWrittenAfterNewName(t *testing.T) {
 	for name, rename := range map[string]func(p *place) error{
 		"link": func(p *place) error {
@@ -755,9 +755,24 @@ func TestWrittenAfterNewName(t *testing.T) {
 			p.see(unix.SYS_RENAMEAT2, [6]uint64{at(), 0, at(), 0, unix.RENAME_EXCHANGE}, "other", "one")
 			return unix.Renameat2(unix.AT_FDCWD, p.path("other"), unix.AT_FDCWD, p.path("one"), unix.RENAME_EXCHANGE)
 		},
+		"link of another name": func(p *place) error {
+			p.see(unix.SYS_LINKAT, [6]uint64{at(), 0, at()}, "link", "two")
+			return os.Link(p.path("link"), p.path("two"))
+		},
+		"rename of another name": func(p *place) error {
+			p.see(unix.SYS_RENAMEAT2, [6]uint64{at(), 0, at()}, "link", "two")
+			return os.Rename(p.path("link"), p.path("two"))
+		},
+		"exchange of another name": func(p *place) error {
+			p.see(unix.SYS_RENAMEAT2, [6]uint64{at(), 0, at(), 0, unix.RENAME_EXCHANGE}, "other", "link")
+			return unix.Renameat2(unix.AT_FDCWD, p.path("other"), unix.AT_FDCWD, p.path("link"), unix.RENAME_EXCHANGE)
+		},
 	} {
 		p := newPlace(t)
 		p.write("one", "first")
+		if err := os.Link(p.path("one"), p.path("link")); err != nil {
+			t.Fatal(err)
+		}
 		p.write("other", "another")
 		f := p.opened("one")
 		if err := rename(p); err != nil {

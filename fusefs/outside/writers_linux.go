@@ -42,15 +42,20 @@ func (e *entry) writer() fusefs.Caller {
 	return e.by
 }
 
-// recordWritten records the content of a file that is open for writing and is about to get another
-// name. Later writes then count as separate changes. recordWritten returns false if no result of a
-// write is awaited. st is the file's state.
+// recordWritten records the content of a file that is open for writing, perhaps under another name,
+// and is about to get a name. Later writes then count as separate changes. recordWritten returns false
+// if no result of a write is awaited. st is the file's state.
 func (r *Recorder) recordWritten(e *entry, st event.Stat) bool {
-	written := isRegular(st) && e.waits && len(e.writers) > 0
-	if written {
-		r.altered(e, st, false)
+	if !isRegular(st) {
+		return false
 	}
-	return written
+	for _, of := range append(r.byOtherNames(e.file, e.path), e) {
+		if of.waits && len(of.writers) > 0 {
+			r.altered(of, st, false)
+			return true
+		}
+	}
+	return false
 }
 
 // holder returns the index of the newest writer that still has the file open for writing, or -1. st is
