@@ -30,9 +30,15 @@
 //
 // # Locks
 //
-// The order is, outermost first: applyMu of package ingest (held over store.Apply, because the
-// checkpoint must match the appended versions), mount.mu of package survey, the mutexes of packages
-// attribution and source, baseline.mu of package survey. Two mutexes that share a place in this
-// order are never held together. Only applyMu is held during disk or socket I/O, or while a
-// callback runs.
+// The order is, outermost first: updating of package survey (held over a search of the whole tree),
+// applyMu of package ingest (held over store.Apply, because the checkpoint must match the appended
+// versions), mount.mu of package survey, the mutexes of packages attribution and source,
+// baseline.mu of package survey. Two mutexes that share a place in this order are never held
+// together. Only updating and applyMu are held while a callback runs.
+//
+// The mutexes of packages lost and gitstate, of the comments and of the notes, and entering of
+// package reads are held while the store is used; those of the tables of ignore rules and of linked
+// worktrees (package source) while files are read. They make the requests to one service wait for
+// each other, and none of the mutexes above is taken meanwhile. No mutex is held while a client's
+// socket is read or written.
 package daemon
