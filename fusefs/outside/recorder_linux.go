@@ -307,19 +307,19 @@ func (r *Recorder) take() []*entry {
 	return keep(all, func(e *entry) bool { e.listed = false; return e.waits })
 }
 
-// see handles a call before the call is let through. It returns false if the call could not be
-// examined.
-func (r *Recorder) see(n *notifier.Notice, of origin) bool {
+// see handles a call before the call is let through. examined is false if the call could not be
+// examined. If unsettled is set, settleQuiet must be called soon.
+func (r *Recorder) see(n *notifier.Notice, of origin) (examined, unsettled bool) {
 	c, ok := notifier.Calls[uint32(n.NR)]
 	if !ok || n.Foreign() {
-		return true
+		return true, false
 	}
 	if r.needsNoRecord(n, c, of) {
-		return true
+		return true, false
 	}
 	by := r.callers.Of(n.PID)
 	if by.Proc != nil && by.Proc.Comm == r.comm && !of.ours {
-		return true // our own writes are recorded elsewhere, and a process that serves a mount must not wait for itself
+		return true, false // our own writes are recorded elsewhere, and a process that serves a mount must not wait for itself
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -331,7 +331,7 @@ func (r *Recorder) see(n *notifier.Notice, of origin) bool {
 	if err != nil {
 		r.o.Logger.Warn("a system call could not be examined", "error", err, "nr", n.NR)
 	}
-	return err == nil
+	return err == nil, len(r.pending) > 0 || len(r.ops) > 0 || len(r.journal.unwritten) > 0
 }
 
 // needsNoRecord reports whether a call opens a device that stores nothing, or makes or removes one
@@ -665,7 +665,7 @@ func (r *Recorder) move(n *notifier.Notice, by fusefs.Caller, from, to string, f
 	if !ok2 && b.path == "" || b.exists && (sameInode(a.st, b.st) || flags&unix.RENAME_NOREPLACE != 0) {
 		return
 	}
-	if r.ownTemporary(a, of) && r.ownTemporary(b, of) || !allowed(filepath.Dir(a.path)) || !allowed(filepath.Dir(b.path)) {
+	if r.ownTemporary(a, of) && r.ownTemporary(b, of) || !bothAllowed(filepath.Dir(a.path), filepath.Dir(b.path)) {
 		return
 	}
 	if r.ownTemporary(a, of) && !isDir(a.st) && flags&unix.RENAME_EXCHANGE == 0 {

@@ -103,7 +103,7 @@ func (p *place) see(nr int, args [6]uint64, names ...string) {
 		clear(buf)
 		return copy(buf, memory[addr]) > 0
 	}
-	if !p.r.see(n, origin{began: time.Now(), ours: !p.theirs}) {
+	if examined, _ := p.r.see(n, origin{began: time.Now(), ours: !p.theirs}); !examined {
 		p.t.Fatalf("call %d on %v is not seen", nr, names)
 	}
 }
@@ -1180,7 +1180,7 @@ func TestBoundSocket(t *testing.T) {
 		addr = append(binary.NativeEndian.AppendUint16(nil, family), name...)
 		n := &notifier.Notice{PID: uint32(unix.Gettid()), NR: unix.SYS_BIND, Arch: notifier.AuditArch, Args: [6]uint64{3, 1 << 16, uint64(len(addr))}}
 		n.Read = func(_ uint32, _ uint64, buf []byte) bool { return copy(buf, addr) == len(buf) }
-		if !p.r.see(n, origin{began: time.Now()}) {
+		if examined, _ := p.r.see(n, origin{began: time.Now()}); !examined {
 			t.Fatalf("a bind to %q is not seen", name)
 		}
 	}

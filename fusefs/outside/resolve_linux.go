@@ -32,14 +32,19 @@ type resolver struct {
 	tracks   map[string]*track // the open histories, by root; shared with the Recorder
 	root     root              // of this process
 	overlays []mounts.Mount    // the cachebro mounts found so far
-	last     resolvedDir       // the directory of the last path in the present call; most renames stay in one directory
+	call     callFacts
 }
 
-// resolvedDir is a directory as a call names it, and its real path. It is valid during one call.
-type resolvedDir struct{ named, real string }
+// callFacts holds what the resolution of a call's first path found out and that of the second one
+// can use. Most renames stay in one directory.
+type callFacts struct {
+	hasPrefix   bool
+	prefix      string // the result of rootPrefix
+	named, real string // a directory as the call names it, and its real path
+}
 
 // begin must be called at the beginning of each system call.
-func (r *resolver) begin() { r.last = resolvedDir{} }
+func (r *resolver) begin() { r.call = callFacts{} }
 
 // maxLinks bounds the symbolic links followed at the end of a path.
 const maxLinks = 40
@@ -109,10 +114,14 @@ func expandSelf(pid uint32, path string) string {
 // rootPrefix returns the prefix with which a path of another process leads this process to the same
 // file. It is "" if the process has our root directory and mounts.
 func (r *resolver) rootPrefix(pid uint32) string {
+	if r.call.hasPrefix {
+		return r.call.prefix
+	}
 	at := "/proc/" + strconv.Itoa(int(pid)) + "/root"
 	if root, err := rootAt(at); err == nil && root == r.root {
-		return ""
+		at = ""
 	}
+	r.call.hasPrefix, r.call.prefix = true, at
 	return at
 }
 
@@ -166,8 +175,8 @@ func (r *resolver) nameOf(in event.Inode) string {
 }
 
 func (r *resolver) resolveIn(prefix, dir, base string) (spot, bool) {
-	if r.last.named == prefix+dir {
-		return spotAt(unix.AT_FDCWD, r.last.real, base)
+	if r.call.named == prefix+dir {
+		return spotAt(unix.AT_FDCWD, r.call.real, base)
 	}
 	fd, real, ok := openDir(prefix + dir)
 	if !ok {
@@ -184,7 +193,7 @@ func (r *resolver) resolveIn(prefix, dir, base string) (spot, bool) {
 			return spot{}, false
 		}
 	}
-	r.last = resolvedDir{prefix + dir, real}
+	r.call.named, r.call.real = prefix+dir, real
 	return spotAt(fd, real, base)
 }
 
@@ -255,6 +264,9 @@ func (r *resolver) notRecorded(fd int, path string) bool {
 	}
 	return ours
 }
+
+// bothAllowed reports whether this user may change the names in both directories.
+func bothAllowed(a, b string) bool { return allowed(a) && (a == b || allowed(b)) }
 
 // allowed reports whether this user may write to a file or change the names in a directory.
 func allowed(path string) bool {

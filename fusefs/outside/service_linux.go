@@ -16,7 +16,7 @@ import (
 // service serves the processes that run trees.
 type service struct {
 	r    *Recorder
-	stir chan struct{} // receives a value when a call was seen; has capacity 1 and is never closed
+	stir chan struct{} // receives a value when a call has left something to settle; has capacity 1 and is never closed
 
 	mu   sync.Mutex // guards the fields below
 	open int        // connections
@@ -142,10 +142,12 @@ func (s *service) connection(c *net.UnixConn) {
 }
 
 func (s *service) see(n *notifier.Notice, from origin) bool {
-	seen := s.r.see(n, from)
-	select {
-	case s.stir <- struct{}{}:
-	default:
+	examined, unsettled := s.r.see(n, from)
+	if unsettled {
+		select {
+		case s.stir <- struct{}{}:
+		default:
+		}
 	}
-	return seen
+	return examined
 }

@@ -3,10 +3,8 @@
 package outside
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -80,6 +78,8 @@ func (r *Recorder) holder(e *entry, st event.Stat) int {
 	return -1
 }
 
+// openFiles holds the files that a process has open for writing.
+
 type openFiles struct {
 	paths   map[string]bool
 	unnamed map[event.Inode]bool // files that have lost the name under which they were opened
@@ -89,42 +89,63 @@ func (o openFiles) has(path string, st event.Stat) bool {
 	return o.paths[path] || o.unnamed[event.InodeOf(st)]
 }
 
-func writable(p *fusefs.Process) (o openFiles) {
-	if st, err := procfs.ReadStat(int(p.PID)); err != nil || st.Start != p.Start {
-		return o
-	}
-	dir, err := os.Open(fmt.Sprintf("/proc/%d/fd", p.PID))
+// writable returns the files that a process has open for writing.
+func writable(p *fusefs.Process) openFiles {
+	dir, err := unix.Open("/proc/"+strconv.Itoa(int(p.PID))+"/fd", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return o
+		return openFiles{}
 	}
-	defer dir.Close()
-	names, err := dir.Readdirnames(-1)
-	if err != nil {
-		return o
-	}
-	o = openFiles{map[string]bool{}, map[event.Inode]bool{}}
-	for _, name := range names {
-		var st unix.Stat_t // the link of a descriptor that can write has write permission
-		if unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || st.Mode&unix.S_IWUSR == 0 {
-			continue
+	defer unix.Close(dir)
+	o := openFiles{map[string]bool{}, map[event.Inode]bool{}}
+	buf := make([]byte, 4<<10)
+	for {
+		n, err := sys.Dirents(dir, buf)
+		if err != nil || n == 0 {
+			break
 		}
-		to, err := os.Readlink(filepath.Join(dir.Name(), name))
-		if err != nil {
-			continue
-		}
-		o.paths[to] = true
-		if !strings.HasSuffix(to, unlinked) {
-			continue
-		}
-		if fd, err := unix.Openat(int(dir.Fd()), name, unix.O_PATH|unix.O_CLOEXEC, 0); err == nil {
-			var sx sys.Stat
-			if sys.StatFD(fd, &sx) == nil {
-				o.unnamed[event.InodeOf(sx.Stat)] = true
+		for b := buf[:n]; len(b) > 0; {
+			d, size := sys.ParseDirent(b)
+			b = b[size:]
+			if d.Name[0] != '.' {
+				o.add(dir, d.Name)
 			}
-			unix.Close(fd)
 		}
+	}
+	if len(o.paths) == 0 { // most processes have closed their files, so the next check is rarely needed
+		return o
+	}
+	if st, err := procfs.ReadStat(int(p.PID)); err != nil || st.Start != p.Start {
+		return openFiles{}
 	}
 	return o
+}
+
+// add adds the file of a descriptor if the descriptor can write and the file has or had a path. dir
+// is the directory of the process's descriptors.
+func (o openFiles) add(dir int, name string) {
+	var st unix.Stat_t // the link of a descriptor that can write has write permission
+	if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || st.Mode&unix.S_IWUSR == 0 {
+		return
+	}
+	var buf [unix.PathMax]byte
+	n, err := unix.Readlinkat(dir, name, buf[:])
+	if err != nil || n == 0 || buf[0] != '/' { // a pipe or socket has no path
+		return
+	}
+	to := string(buf[:n])
+	o.paths[to] = true
+	if !strings.HasSuffix(to, unlinked) {
+		return
+	}
+	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	var sx sys.Stat
+	if sys.StatFD(fd, &sx) == nil {
+		o.unnamed[event.InodeOf(sx.Stat)] = true
+	}
 }
 
 // stillHeld makes e await writes through descriptors that were opened under a name that the file

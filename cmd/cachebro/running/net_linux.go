@@ -112,11 +112,14 @@ func (w *daemonWaker) wake(root string) {
 	w.wait.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), wakeEvery)
 		defer cancel()
-		c, err := w.env.ConnectAs(ctx, root, "net", wire.Timeouts{})
+		err := outside.WithTimerSlack(outside.UsualSlack, func() error { // a daemon that is started here must not inherit the recorder's
+			c, err := w.env.ConnectAs(ctx, root, "net", wire.Timeouts{})
+			c.Close()
+			return err
+		})
 		if err != nil {
 			w.log.Warn("the store daemon does not answer", "root", root, "error", err)
 		}
-		c.Close()
 	})
 }
 

@@ -79,28 +79,37 @@ func (n *Notice) Path(dirArg, pathArg int8, withoutPath bool) (string, error) {
 	if strings.HasPrefix(name, "/") {
 		return name, nil
 	}
-	base := fmt.Sprintf("/proc/%d/cwd", n.PID)
+	at := ""
 	if dirArg >= 0 && int32(n.Args[dirArg]) != unix.AT_FDCWD {
 		if name == "" && !withoutPath {
 			return "", nil // AT_EMPTY_PATH: the attributes of an open descriptor
 		}
-		base = fmt.Sprintf("/proc/%d/fd/%d", n.PID, int32(n.Args[dirArg]))
-	} else if name == "" {
-		return "", nil // ENOENT
-	}
-	at, err := os.Readlink(base)
-	if err != nil || !strings.HasPrefix(at, "/") {
-		return "", nil // a pipe or socket
-	}
-	if strings.HasSuffix(at, " (deleted)") {
-		if _, err := os.Lstat(at); err != nil {
-			return "", nil
+		at = pathOfLink(fmt.Sprintf("/proc/%d/fd/%d", n.PID, int32(n.Args[dirArg])))
+	} else if name != "" { // the kernel refuses an empty name
+		if n.cwd == "" {
+			n.cwd = pathOfLink(fmt.Sprintf("/proc/%d/cwd", n.PID))
 		}
+		at = n.cwd
 	}
-	if name == "" {
+	if at == "" || name == "" {
 		return at, nil
 	}
 	return at + "/" + name, nil
+}
+
+// pathOfLink returns the path to which a link in /proc leads, or "" if the link leads to a pipe or a
+// socket, or to a file whose name was removed.
+func pathOfLink(link string) string {
+	at, err := os.Readlink(link)
+	if err != nil || !strings.HasPrefix(at, "/") {
+		return ""
+	}
+	if strings.HasSuffix(at, " (deleted)") {
+		if _, err := os.Lstat(at); err != nil {
+			return ""
+		}
+	}
+	return at
 }
 
 // SocketPath returns the absolute path that a Bind gives to a socket, without resolving symlinks. It

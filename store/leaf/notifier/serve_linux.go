@@ -33,11 +33,12 @@ type Notice struct {
 	// name caches the string of one argument as it was first read. named is the argument's number.
 	named int8
 	name  string
+	cwd   string // the caller's working directory, if it was read; see Path
 }
 
 func (n *Notice) decode(b []byte) {
 	e := binary.NativeEndian
-	n.name = ""
+	n.name, n.cwd = "", ""
 	n.ID, n.PID = e.Uint64(b), e.Uint32(b[8:])
 	n.NR, n.Arch = int32(e.Uint32(b[16:])), e.Uint32(b[20:])
 	for i := range n.Args {
@@ -99,19 +100,7 @@ func Serve(fd, stop int, buf []byte, see func(*Notice)) (ended bool) {
 	began := time.Now() // when the present pause between calls began
 	inBurst := true
 	for {
-		ready, err := 0, error(nil)
-		switch {
-		case shown == nil:
-			ready, err = unix.Poll(pfd, -1)
-		case inBurst && time.Since(began) < burstPause:
-			ready, err = pollBurst(pfd)
-		default:
-			wait := 0
-			if shown.await() != nil {
-				wait = -1 // until a call has arrived, as without the poller
-			}
-			ready, err = unix.Poll(pfd, wait)
-		}
+		ready, err := shown.poll(pfd, inBurst && time.Since(began) < burstPause)
 		switch {
 		case err == unix.EINTR || err == nil && ready == 0:
 			continue
@@ -143,21 +132,25 @@ func Serve(fd, stop int, buf []byte, see func(*Notice)) (ended bool) {
 // the kernel then switches directly from the caller to this thread and back on one processor, and
 // Go's scheduler has nothing to do. After a longer pause, Serve waits with Go's poller until calls
 // follow each other fast again.
-const burstPause = 500 * time.Microsecond
+const burstPause = 2 * time.Millisecond
 
 // holding is the number of processors that goroutines hold in pollBurst.
 var holding atomic.Int32
 
-// pollBurst is poll(2) for at most burstPause. It keeps its processor while it waits, provided that
-// another one is left for other goroutines. During an ordinary system call, the runtime's monitor
-// thread checks every 20 µs whether to take the processor away. These checks were a fifth of the
-// cost of making a file.
+// hold adds one to holding, provided that a processor is left for other goroutines.
+func hold() bool {
+	if int(holding.Add(1)) < runtime.GOMAXPROCS(0) {
+		return true
+	}
+	holding.Add(-1)
+	return false
+}
+
+// pollBurst is poll(2) for at most burstPause. It holds its processor while it waits. During an
+// ordinary system call, the runtime's monitor thread often checks whether to take the processor
+// away. These checks were a fifth of the cost of making a file.
 func pollBurst(pfd []unix.PollFd) (int, error) {
 	atMost := unix.NsecToTimespec(burstPause.Nanoseconds())
-	defer holding.Add(-1)
-	if int(holding.Add(1)) >= runtime.GOMAXPROCS(0) {
-		return unix.Ppoll(pfd, &atMost, nil)
-	}
 	n, _, errno := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&pfd[0])), uintptr(len(pfd)), uintptr(unsafe.Pointer(&atMost)), 0, 0, 0)
 	if errno != 0 {
 		return 0, errno
@@ -194,6 +187,21 @@ func arrivalsOf(fd, stop int) *arrivals {
 		return nil
 	}
 	return &arrivals{f, conn, epoll, fd}
+}
+
+// poll is poll(2) of the listener and the descriptor that stops Serve. It may return without a
+// result.
+func (a *arrivals) poll(pfd []unix.PollFd, inBurst bool) (int, error) {
+	switch {
+	case a == nil:
+		return unix.Poll(pfd, -1)
+	case inBurst && hold():
+		defer holding.Add(-1)
+		return pollBurst(pfd)
+	case a.await() != nil:
+		return unix.Poll(pfd, -1) // until a call has arrived, as without the poller
+	}
+	return unix.Poll(pfd, 0)
 }
 
 // await returns when a call has arrived or the last process has ended, or with an error.
