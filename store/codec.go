@@ -11,16 +11,15 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-var (
-	decMode = func() cbor.DecMode {
-		// Paths are raw bytes in text strings, because file names need not be UTF-8.
-		m, err := cbor.DecOptions{UTF8: cbor.UTF8DecodeInvalid}.DecMode()
-		if err != nil {
-			panic(err)
-		}
-		return m
-	}()
-)
+// DecMode decodes records. Paths are raw bytes in text strings, because file names need not be
+// UTF-8.
+var DecMode = func() cbor.DecMode {
+	m, err := cbor.DecOptions{UTF8: cbor.UTF8DecodeInvalid}.DecMode()
+	if err != nil {
+		panic(err) // the options are constants
+	}
+	return m
+}()
 
 // State is the one record that makes a batch visible (key m state). Older programs wrote a number 9.
 type State struct {
@@ -105,7 +104,7 @@ func encode(v any) []byte {
 }
 
 func decode(b []byte, v any) error {
-	if err := decMode.Unmarshal(b, v); err != nil {
+	if err := DecMode.Unmarshal(b, v); err != nil {
 		return fmt.Errorf("%w: decode %T: %v", ErrDamaged, v, err)
 	}
 	return nil

@@ -36,10 +36,6 @@ func (v *View) Histories(paths []Path, known map[uint64]*Version, fn func(p Path
 
 // histories returns the histories of some paths.
 func (v *View) histories(paths []Path, known map[uint64]*Version) ([][]*Version, error) {
-	type place struct {
-		seq  uint64
-		path int
-	}
 	var all []place
 	keys := db.NewWalk(v.txn, []byte{kPath})
 	defer keys.It.Close()
@@ -52,7 +48,6 @@ func (v *View) histories(paths []Path, known map[uint64]*Version) ([][]*Version,
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b place) int { return cmp.Compare(a.seq, b.seq) })
 	owns := make([][]*Version, len(paths))
 	counts := make([]int, len(paths))
 	for _, at := range all {
@@ -61,23 +56,9 @@ func (v *View) histories(paths []Path, known map[uint64]*Version) ([][]*Version,
 	for i, n := range counts {
 		owns[i] = make([]*Version, 0, n)
 	}
-	log := db.NewWalk(v.txn, []byte{kVersion})
-	defer log.It.Close()
-	for _, at := range all {
-		if o := known[at.seq]; o != nil {
-			owns[at.path] = append(owns[at.path], o)
-			continue
-		}
-		key := keyVersion(at.seq)
-		if log.To(key); !log.It.ValidForPrefix(key) {
-			continue // dropped from the log
-		}
-		o := new(Version)
-		err := log.It.Item().Value(func(val []byte) (err error) { *o, err = decodeVersion(key, val); return })
-		if err != nil {
-			return nil, damaged(err)
-		}
-		owns[at.path] = append(owns[at.path], o)
+	err := v.read(all, known, func(path int, o *Version) { owns[path] = append(owns[path], o) })
+	if err != nil {
+		return nil, err
 	}
 	for i, p := range paths {
 		of := v.s.groups.containing(p)
@@ -108,18 +89,45 @@ func (v *View) histories(paths []Path, known map[uint64]*Version) ([][]*Version,
 	return owns, nil
 }
 
+// place is the number of a version, and the index of its path.
+type place struct {
+	seq  uint64
+	path int
+}
+
+// read calls fn with the versions at some places, in the order of their numbers. It leaves out
+// those that were dropped from the log.
+func (v *View) read(all []place, known map[uint64]*Version, fn func(path int, o *Version)) error {
+	slices.SortFunc(all, func(a, b place) int { return cmp.Compare(a.seq, b.seq) })
+	log := db.NewWalk(v.txn, []byte{kVersion})
+	defer log.It.Close()
+	for _, at := range all {
+		o := known[at.seq]
+		if o == nil {
+			key := keyVersion(at.seq)
+			if log.To(key); !log.It.ValidForPrefix(key) {
+				continue
+			}
+			o = new(Version)
+			err := log.It.Item().Value(func(val []byte) (err error) { *o, err = decodeVersion(key, val); return })
+			if err != nil {
+				return damaged(err)
+			}
+		}
+		fn(at.path, o)
+	}
+	return nil
+}
+
 // NewestBelow returns for each path its newest version with a number below the given one.
 // Paths without such a version are left out.
 func (v *View) NewestBelow(below map[Path]uint64) (map[Path]Version, error) {
-	type place struct {
-		seq  uint64
-		path Path
-	}
 	var all []place
 	out := make(map[Path]Version, len(below))
 	keys := db.NewWalkDown(v.txn, []byte{kPath})
 	defer keys.It.Close()
-	for _, p := range slices.Backward(slices.Sorted(maps.Keys(below))) { // sorted, because neighbours share a block
+	paths := slices.Sorted(maps.Keys(below)) // sorted, because neighbours share a block
+	for i, p := range slices.Backward(paths) {
 		if below[p] == 0 {
 			continue
 		}
@@ -139,23 +147,9 @@ func (v *View) NewestBelow(below map[Path]uint64) (map[Path]Version, error) {
 			continue
 		}
 		if at, seq, ok := parsePathKey(keys.It.Item().Key()); ok && at == p && seq > out[p].Seq {
-			all = append(all, place{seq, p})
+			all = append(all, place{seq, i})
 		}
 	}
-	slices.SortFunc(all, func(a, b place) int { return cmp.Compare(a.seq, b.seq) })
-	log := db.NewWalk(v.txn, []byte{kVersion})
-	defer log.It.Close()
-	for _, at := range all {
-		key := keyVersion(at.seq)
-		if log.To(key); !log.It.ValidForPrefix(key) {
-			continue // dropped from the log
-		}
-		var o Version
-		err := log.It.Item().Value(func(val []byte) (err error) { o, err = decodeVersion(key, val); return })
-		if err != nil {
-			return nil, damaged(err)
-		}
-		out[at.path] = o
-	}
-	return out, nil
+	err := v.read(all, nil, func(path int, o *Version) { out[paths[path]] = *o })
+	return out, err
 }

@@ -11,12 +11,13 @@ import (
 	"slices"
 
 	"cachebro/store/db"
+	"cachebro/store/leaf/cache"
 
 	badger "github.com/dgraph-io/badger/v4"
 )
 
 // mostHeld limits the bytes that Verify holds in memory for the bases of deltas.
-const mostHeld = 64 << 20
+const mostHeld = 128 << 20
 
 // chains defines the order in which Verify reads contents. Verify goes frame by frame, and from
 // each content to the deltas against it. So nearly every content is decoded only once, however long
@@ -37,13 +38,6 @@ type item struct {
 type rootItem struct {
 	item
 	frame uint64
-}
-
-// link is a content to be read. Its base is one level lower.
-type link struct {
-	item
-	level int
-	last  bool // the last delta against its base
 }
 
 func (s *Store) chains() (*chains, error) {
@@ -67,19 +61,17 @@ func (s *Store) chains() (*chains, error) {
 
 // each calls do once for every content, and visits a base before the deltas against it. Contents
 // whose chain is damaged come last.
-func (c *chains) each(do func(link) error) error {
-	var stack []link
+func (c *chains) each(do func(item) error) error {
+	var stack []item
 	walk := func(root item) error {
-		stack = append(stack[:0], link{item: root})
+		stack = append(stack[:0], root)
 		for len(stack) > 0 {
 			at := stack[len(stack)-1]
 			stack = stack[:len(stack)-1]
 			if err := do(at); err != nil {
 				return err
 			}
-			for i, f := range c.deltas[at.hash] {
-				stack = append(stack, link{f, at.level + 1, i == 0}) // a stack returns the first entry last
-			}
+			stack = append(stack, c.deltas[at.hash]...)
 			delete(c.deltas, at.hash)
 		}
 		return nil
@@ -98,59 +90,17 @@ func (c *chains) each(do func(link) error) error {
 	slices.SortFunc(rest, func(a, b item) int { return bytes.Compare(a.hash[:], b.hash[:]) })
 	clear(c.deltas)
 	for _, f := range rest {
-		if err := do(link{item: f}); err != nil {
+		if err := do(f); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// held holds the contents of the chain from its root to the current content.
+// held is a content in memory, for the deltas against it.
 type held struct {
-	levels []heldContent
-	bytes  int64
-}
-
-type heldContent struct {
-	hash Hash
-	b    []byte    // nil if not in memory
-	sum  hash.Hash // has already hashed b
-}
-
-// base returns the content one level lower, without its bytes if they are not in memory.
-func (k *held) base(level int, h Hash) heldContent {
-	if level == 0 || level > len(k.levels) || k.levels[level-1].hash != h {
-		return heldContent{}
-	}
-	return k.levels[level-1]
-}
-
-// drop releases the contents at the level of the link and above. If no other delta needs the link's
-// base, drop releases the base as well.
-func (k *held) drop(at link) {
-	from := at.level
-	if at.last {
-		from--
-	}
-	for i := from; i < len(k.levels); i++ {
-		k.bytes -= int64(len(k.levels[i].b))
-		k.levels[i].b = nil
-	}
-	k.levels = k.levels[:min(at.level, len(k.levels))]
-}
-
-// put holds a content in memory for the deltas against it. Above mostHeld it releases the bases
-// with the lowest levels; they are decoded again when needed.
-func (k *held) put(level int, c heldContent) {
-	for len(k.levels) < level {
-		k.levels = append(k.levels, heldContent{})
-	}
-	k.levels = append(k.levels, c)
-	k.bytes += int64(len(c.b))
-	for i := 0; i < level && k.bytes > mostHeld; i++ {
-		k.bytes -= int64(len(k.levels[i].b))
-		k.levels[i].b = nil
-	}
+	b   []byte
+	sum hash.Hash // has already hashed b
 }
 
 // Verified is the result of Verify.
@@ -181,13 +131,12 @@ func (s *Store) Verify(ctx context.Context, problem func(format string, a ...any
 	}
 	v.all = order.all
 	s.Forget() // the bytes must come from the disk
-	var keep held
-	err = order.each(func(at link) error {
+	bases := cache.New[Hash](mostHeld, func(c held) int { return len(c.b) })
+	err = order.each(func(at item) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		c, err := s.checkBlob(at, &keep)
-		keep.drop(at)
+		c, err := s.checkBlob(at, bases)
 		switch {
 		case errors.Is(err, ErrPruned):
 			return nil // dropped meanwhile
@@ -200,7 +149,7 @@ func (s *Store) Verify(ctx context.Context, problem func(format string, a ...any
 			v.Bad[at.hash] = true
 			problem("content %x: %v", at.hash[:8], err)
 		} else if len(order.deltas[at.hash]) > 0 {
-			keep.put(at.level, c)
+			bases.Put(at.hash, c)
 		}
 		return nil
 	})
@@ -213,9 +162,8 @@ func (s *Store) Verify(ctx context.Context, problem func(format string, a ...any
 
 // checkBlob reads one content, using its base if the base is in memory. If the content begins with
 // its whole base, as in a log file, only the bytes after it are hashed.
-func (s *Store) checkBlob(at link, keep *held) (heldContent, error) {
-	c := heldContent{hash: at.hash}
-	err := s.db.View(func(txn *badger.Txn) error {
+func (s *Store) checkBlob(at item, bases *cache.Cache[Hash, held]) (c held, err error) {
+	err = s.db.View(func(txn *badger.Txn) error {
 		val, err := at.val, error(nil)
 		if val == nil {
 			val, err = readValue(txn, at.hash)
@@ -227,9 +175,9 @@ func (s *Store) checkBlob(at link, keep *held) (heldContent, error) {
 		if err != nil {
 			return err
 		}
-		base := heldContent{}
+		var base held
 		if hd.based() {
-			base = keep.base(at.level, hd.base)
+			base, _ = bases.Get(hd.base)
 		}
 		if base.b != nil {
 			var payload []byte
@@ -263,7 +211,7 @@ func (s *Store) checkBlob(at link, keep *held) (heldContent, error) {
 		return err
 	})
 	if err != nil {
-		return heldContent{}, err
+		return held{}, err
 	}
 	return c, nil
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 
+	"cachebro/store/leaf/cache"
+
 	badger "github.com/dgraph-io/badger/v4"
 )
 
@@ -93,8 +95,7 @@ func TestVerifyFindsWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-// Verify visits each content once, after its base, and never decodes it against the bytes of
-// another content.
+// Verify visits each content once, after its base, and so soon that the base is still in memory.
 func TestVerifyOrder(t *testing.T) {
 	s := newTestLog(t)
 	manyOf(t, s, 200, 5_000)
@@ -106,44 +107,36 @@ func TestVerifyOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := map[Hash]int{}
-	var keep held
-	kept, deepest := 0, 0
-	err = order.each(func(at link) error {
+	seen, depth := map[Hash]int{}, map[Hash]int{}
+	recent := cache.New[Hash, bool](40, nil)
+	deepest := 0
+	err = order.each(func(at item) error {
 		seen[at.hash]++
-		deepest = max(deepest, at.level)
-		base := bases[at.hash]
-		if base != (Hash{}) {
+		if base := bases[at.hash]; base != (Hash{}) {
 			if seen[base] != 1 {
 				return fmt.Errorf("%x comes before its base", at.hash[:4])
 			}
-			if string(keep.base(at.level, base).b) == string(base[:]) {
-				kept++
+			if _, ok := recent.Get(base); !ok {
+				t.Errorf("%x comes long after its base", at.hash[:4])
 			}
+			depth[at.hash] = depth[base] + 1
+			deepest = max(deepest, depth[at.hash])
 		}
-		keep.drop(at)
 		if len(order.deltas[at.hash]) > 0 {
-			keep.put(at.level, heldContent{hash: at.hash, b: at.hash[:]})
+			recent.Put(at.hash, true)
 		}
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	based := 0
-	for h, base := range bases {
+	for h := range bases {
 		if seen[h] != 1 {
 			t.Errorf("%x is read %d times", h[:4], seen[h])
 		}
-		if base != (Hash{}) {
-			based++
-		}
 	}
-	if kept != based || based < 100 || deepest < 10 || len(seen) != len(bases) {
-		t.Errorf("%d of %d bases were at hand; %d contents, %d of them read, at most %d deep", kept, based, len(bases), len(seen), deepest)
-	}
-	if keep.bytes > 32*int64(deepest) {
-		t.Errorf("%d bytes are held at the end", keep.bytes)
+	if len(depth) < 100 || deepest < 10 || len(seen) != len(bases) {
+		t.Errorf("%d contents, %d of them read, %d with a base, at most %d deep", len(bases), len(seen), len(depth), deepest)
 	}
 }
 

@@ -80,15 +80,6 @@ type streamEnd struct {
 	Sum    []byte `cbor:"2,keyasint"`
 }
 
-// decMode has the store's options: paths are raw bytes in text strings.
-var decMode = func() cbor.DecMode {
-	m, err := cbor.DecOptions{UTF8: cbor.UTF8DecodeInvalid}.DecMode()
-	if err != nil {
-		panic(err) // the options are constants
-	}
-	return m
-}()
-
 func encode(v any) []byte {
 	b, err := cbor.Marshal(v)
 	if err != nil {
@@ -97,7 +88,7 @@ func encode(v any) []byte {
 	return b
 }
 
-func decode(b []byte, v any) error { return decMode.Unmarshal(b, v) }
+func decode(b []byte, v any) error { return store.DecMode.Unmarshal(b, v) }
 
 // streamWriter writes records.
 type streamWriter struct {

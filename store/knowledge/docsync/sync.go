@@ -7,8 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/fxamacker/cbor/v2"
-
 	"cachebro/store"
 )
 
@@ -51,7 +49,6 @@ type Sync struct {
 	store *store.Store
 	kv    store.KV
 	opt   Options
-	dec   cbor.DecMode
 	pins  atomic.Pointer[map[store.Hash]struct{}]
 
 	mu       sync.Mutex // guards the fields below
@@ -71,12 +68,7 @@ type Sync struct {
 
 // Open reads the stored state. Follow brings it up to date.
 func Open(s *store.Store, o Options) (*Sync, error) {
-	// Paths are raw bytes in text strings, because file names need not be UTF-8.
-	dec, err := cbor.DecOptions{UTF8: cbor.UTF8DecodeInvalid}.DecMode()
-	if err != nil {
-		return nil, err
-	}
-	y := &Sync{store: s, kv: s.KV("docsync"), opt: o, dec: dec}
+	y := &Sync{store: s, kv: s.KV("docsync"), opt: o}
 	if err := y.load(); err != nil || y.begun || s.Seq() > 0 {
 		return y, err
 	}
@@ -95,16 +87,16 @@ func (s *Sync) load() error {
 		switch kind {
 		case "at":
 			s.begun = true
-			err = s.dec.Unmarshal(val, &s.at)
+			err = store.DecMode.Unmarshal(val, &s.at)
 		case "manifest":
-			err = s.dec.Unmarshal(val, &s.declared)
+			err = store.DecMode.Unmarshal(val, &s.declared)
 		case "doc":
 			var refs []Ref
-			err = s.dec.Unmarshal(val, &refs)
+			err = store.DecMode.Unmarshal(val, &refs)
 			s.docs[store.Path(rest)] = refs
 		case "base":
 			var b baseline
-			err = s.dec.Unmarshal(val, &b)
+			err = store.DecMode.Unmarshal(val, &b)
 			doc, spec, _ := strings.Cut(rest, "\x00")
 			s.bases[key{store.Path(doc), spec}] = &b
 		}

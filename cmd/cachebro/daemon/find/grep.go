@@ -15,15 +15,6 @@ import (
 // mostKept is the greatest number of lines that a cached answer may have.
 const mostKept = 5000
 
-// stored decodes answers, in which paths need not be UTF-8.
-var stored = func() cbor.DecMode {
-	m, err := cbor.DecOptions{UTF8: cbor.UTF8DecodeInvalid}.DecMode()
-	if err != nil {
-		panic(err) // the options are constants
-	}
-	return m
-}()
-
 // grep is Index.Grep with a cache. The state of the files is part of the key. So when the files
 // return to an earlier state, the answers cached for that state are valid again, even on other
 // machines.
@@ -66,7 +57,7 @@ func (f *Finder) grep(ctx context.Context, q search.Query) (search.Result, error
 		return *fresh, err
 	}
 	var r search.Result
-	if err := stored.Unmarshal(raw, &r); err != nil { // an answer from another machine is not trusted
+	if err := store.DecMode.Unmarshal(raw, &r); err != nil { // an answer from another machine is not trusted
 		f.Log.Warn("results: an answer cannot be read", "err", err)
 		return f.Index.Grep(ctx, q)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"cachebro/search"
+	"cachebro/store"
 
 	"github.com/fxamacker/cbor/v2"
 )
@@ -19,10 +20,10 @@ func TestGrepAnswerAsBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got search.Result
-	if err := stored.Unmarshal(raw, &got); err != nil || !reflect.DeepEqual(got, r) {
+	if err := store.DecMode.Unmarshal(raw, &got); err != nil || !reflect.DeepEqual(got, r) {
 		t.Fatal(got, err)
 	}
-	if err := stored.Unmarshal(raw[:len(raw)-3], &got); err == nil {
+	if err := store.DecMode.Unmarshal(raw[:len(raw)-3], &got); err == nil {
 		t.Fatal("half an answer")
 	}
 }

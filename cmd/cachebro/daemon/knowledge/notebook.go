@@ -64,14 +64,9 @@ func OpenNotes(kv store.KV) (*NoteBook, error) {
 	b := &NoteBook{kv: kv}
 	var list []Note
 	var bad []string
-	// Paths are raw bytes in text strings: file names need not be UTF-8.
-	dec, err := cbor.DecOptions{UTF8: cbor.UTF8DecodeInvalid}.DecMode()
-	if err != nil {
-		return nil, err
-	}
-	err = kv.Scan("", func(key string, val []byte) error {
+	err := kv.Scan("", func(key string, val []byte) error {
 		var n Note
-		if err := dec.Unmarshal(val, &n); err != nil || n.ID != key {
+		if err := store.DecMode.Unmarshal(val, &n); err != nil || n.ID != key {
 			bad = append(bad, key)
 			return nil
 		}
