@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"cachebro/cmd/cachebro/cli"
 	"cachebro/store/wire"
 )
 
@@ -44,5 +45,16 @@ func TestGitOperationsStandUnderTheirPrompt(t *testing.T) {
 	want := "g9|“Do|  g8|  #edit|g5|  #edit|  g3"
 	if s := strings.Join(got, "|"); s != want {
 		t.Errorf("got  %s\nwant %s\n%s", s, want, &b)
+	}
+}
+
+// A line for several files says that its count is partial if not all of them were compared.
+func TestPartialCount(t *testing.T) {
+	f := wire.ActionFile{Path: []byte("d"), Dir: true, Folded: true, Below: 9, Change: wire.FileModified, Added: 2, Counted: true}
+	for want, counted := range map[string]bool{"M d/*  9 files  +2 -0": true, "M d/*  9 files  at least +2 -0": false} {
+		f.Counted = counted
+		if got := fileLine(cli.Paint{}, f); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }

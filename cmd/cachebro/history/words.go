@@ -123,7 +123,11 @@ func fileLine(p cli.Paint, f wire.ActionFile) string {
 			line += ", " + text.Bytes(f.Size)
 		}
 	case f.Added+f.Removed > 0:
-		line += "  " + p.Green(fmt.Sprintf("+%d", f.Added)) + " " + p.Red(fmt.Sprintf("-%d", f.Removed))
+		line += "  "
+		if !f.Counted {
+			line += "at least "
+		}
+		line += p.Green(fmt.Sprintf("+%d", f.Added)) + " " + p.Red(fmt.Sprintf("-%d", f.Removed))
 	case !f.Counted && !f.Dir && f.Change != wire.FileDeleted && f.Change != wire.FileMode:
 		line += "  " + text.Bytes(f.Size)
 	}
