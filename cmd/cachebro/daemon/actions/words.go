@@ -405,7 +405,7 @@ func (w *describer) command(v store.Version, j job) (text string) {
 	case v.Actor.Tool != "":
 		text = v.Actor.Tool
 	case v.Actor.PID == 0:
-		text = cmp.Or(map[string]string{"outside": "changed bypassing the mount"}[v.Actor.Comm], v.Actor.Comm, "somebody")
+		text = cmp.Or(map[string]string{"outside": "changed unobserved"}[v.Actor.Comm], v.Actor.Comm, "somebody")
 	case !j.ok && v.Actor.Args != "":
 		text = cmdline.Line(v.Actor.Args, maxWords)
 	default:
