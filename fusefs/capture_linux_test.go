@@ -435,29 +435,41 @@ func TestSettled(t *testing.T) {
 	}
 }
 
-// A plan makes an empty file, whose creation is reported after the close. The plan used to end before
-// that, so the file did not belong to it: a redo left the file where it was, with status 0.
+// A plan makes an empty file, or empties one that has two names. Both are reported after the close. The
+// plan used to end before that, so the file did not belong to it: a redo left the file as it was, with
+// status 0.
 func TestPlanEndsAfterItsEmptyFileIsReported(t *testing.T) {
 	f := mountTest(t, nil)
+	f.write("b", "full")
+	if err := os.Link(filepath.Join(f.dir, "b"), filepath.Join(f.dir, "c")); err != nil {
+		t.Fatal(err)
+	}
+	f.rec.take()
 	f.rec.mu.Lock()
 	f.rec.closed = func(Closed) { time.Sleep(200 * time.Millisecond) }
 	f.rec.mu.Unlock()
-	none := sha256.Sum256(nil)
-	p := wire.Plan{ID: "undo-1", Steps: []wire.PlanStep{{N: 1, Do: "write", Path: []byte("a"), Mode: 0o100644, Hash: hex.EncodeToString(none[:]), Expect: "absent"}}}
-	ask := func(_ context.Context, method string, req any, _ []byte, reply any) ([]byte, error) {
-		switch q := req.(type) {
-		case wire.PlanFetch:
-			reply.(*wire.PlanContents).Sizes = []int{0}
-		case wire.PlanDone:
-			if calls := f.rec.take(); q.Finished && !slices.Contains(calls, `closed create a ""`) {
-				t.Errorf("the plan ended before its file was reported: %q", calls)
-			}
-		}
-		return nil, nil
+	hash := func(content string) string {
+		sum := sha256.Sum256([]byte(content))
+		return hex.EncodeToString(sum[:])
 	}
-	res, err := apply.CarryOut(t.Context(), ask, f.dir, p, apply.Work{})
-	if err != nil || len(res.Failed) > 0 || f.read("a") != "" {
-		t.Errorf("%+v, %v", res, err)
+	// The mount reports a file by the name that it saw last.
+	for _, c := range []struct{ name, expect, want string }{{"a", "absent", `closed create a ""`}, {"b", hash("full"), `closed write c ""`}} {
+		p := wire.Plan{ID: "undo-1", Steps: []wire.PlanStep{{N: 1, Do: "write", Path: []byte(c.name), Mode: 0o100644, Hash: hash(""), Expect: c.expect}}}
+		ask := func(_ context.Context, method string, req any, _ []byte, reply any) ([]byte, error) {
+			switch q := req.(type) {
+			case wire.PlanFetch:
+				reply.(*wire.PlanContents).Sizes = []int{0}
+			case wire.PlanDone:
+				if calls := f.rec.take(); q.Finished && !slices.Contains(calls, c.want) {
+					t.Errorf("the plan ended before its file was reported: %q", calls)
+				}
+			}
+			return nil, nil
+		}
+		res, err := apply.CarryOut(t.Context(), ask, f.dir, p, apply.Work{})
+		if err != nil || len(res.Failed) > 0 || f.read(c.name) != "" {
+			t.Errorf("%s: %+v, %v", c.name, res, err)
+		}
 	}
 }
 
