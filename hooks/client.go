@@ -1,9 +1,9 @@
 package hooks
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -60,12 +60,6 @@ func clientVersion(agent string) (name string, v []int, ok bool) {
 	return f[0], v, true
 }
 
-// atLeast reports whether the client is Claude Code of this version or later.
-func atLeast(agent string, version ...int) bool {
-	name, v, ok := clientVersion(agent)
-	return ok && name == "claude-code" && slices.Compare(v, version) >= 0
-}
-
 func (o options) dialect() clients.Dialect {
 	d, _ := clients.DialectOf(o.client)
 	return d
@@ -78,14 +72,8 @@ func translate(d clients.Dialect, client string, e event, f fields) event {
 	if name, ok := d.Events[e.name]; ok {
 		e.name = name
 	}
-	if e.session == "" {
-		e.session = f.str("conversation_id")
-	}
-	for _, name := range []string{"turn_id", "generation_id"} {
-		if e.prompt == "" {
-			e.prompt = f.str(name)
-		}
-	}
+	e.session = cmp.Or(e.session, f.str("conversation_id"))
+	e.prompt = cmp.Or(e.prompt, f.str("turn_id"), f.str("generation_id"))
 	var roots []string
 	if json.Unmarshal(f["workspace_roots"], &roots) == nil && len(roots) > 0 && e.cwd == "" {
 		e.cwd = roots[0]

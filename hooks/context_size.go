@@ -74,7 +74,9 @@ const (
 // canHold reports whether the transcripts of this version of the client are known to show every
 // loss, and no user option changes requests on their way.
 func (c *scene) canHold() bool {
-	return atLeast(c.env.Getenv("AI_AGENT"), 2, 1, 197) && !strings.Contains(c.env.Getenv("CLAUDE_CODE_EXTRA_BODY"), "context_management")
+	name, version, ok := clientVersion(c.env.Getenv("AI_AGENT"))
+	known := ok && name == "claude-code" && slices.Compare(version, []int{2, 1, 197}) >= 0
+	return known && !strings.Contains(c.env.Getenv("CLAUDE_CODE_EXTRA_BODY"), "context_management")
 }
 
 // record returns the transcript of the caller's own context, or "" if it has none.

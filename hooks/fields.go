@@ -62,12 +62,11 @@ func unquote(b []byte) (string, bool) {
 	}
 	text, err := jsontext.AppendUnquote(nil, b)
 	if err != nil { // half of a surrogate pair, or bytes that are not UTF-8
-		return decoded(b)
+		var s string
+		return s, json.Unmarshal(b, &s) == nil
 	}
 	return string(text), true
 }
-
-func decoded(b []byte) (s string, ok bool) { return s, json.Unmarshal(b, &s) == nil }
 
 // encode writes the object on one line, sorted by name.
 func (f fields) encode(b []byte) []byte {

@@ -2,6 +2,7 @@ package hooks
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -77,10 +78,7 @@ func ForgetRefusals(p wire.Paths) error {
 }
 
 func (c *scene) clientName() string {
-	if c.opt.client != "" {
-		return c.opt.client
-	}
-	return clientName(c.env.Getenv("AI_AGENT"))
+	return cmp.Or(c.opt.client, clientName(c.env.Getenv("AI_AGENT")))
 }
 
 // refuses reports whether the client's version is recorded as refusing this form.

@@ -65,10 +65,7 @@ func (c *call) notMounted(why string) string {
 func (c *call) tell(ctx context.Context, e wire.SessionEvent) (wire.SessionAnswer, error) {
 	e.Session, e.Agent, e.AgentType = c.session, c.agent, c.agentType
 	e.Transcript, e.Cwd, e.Prompt = c.transcript, c.cwd, c.prompt
-	e.Client, e.PID = c.opt.client, clientPID()
-	if e.Client == "" {
-		e.Client = clientName(c.env.Getenv("AI_AGENT"))
-	}
+	e.Client, e.PID = c.clientName(), clientPID()
 	var a wire.SessionAnswer
 	_, err := c.ask(ctx, wire.MSession, e, nil, &a)
 	return a, err

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -20,6 +21,13 @@ var markSyncedTool = &tool{
 	name: "mark_synced", title: "Mark as in sync", idempotent: true,
 	desc:    "Marks the documents of ref as up to date: with the code as it is, or with the version that sync_check named.",
 	handler: with(runMarkSynced),
+}
+
+// author returns the reader, with the session that is the best guess if the reader names none.
+func (c *call) author() wire.Reader {
+	r := c.reader
+	r.Session = cmp.Or(r.Session, c.s.session(c.conn))
+	return r
 }
 
 // maxDiffLines bounds the diff lines in one answer.
@@ -65,10 +73,7 @@ func runMarkSynced(ctx context.Context, c *call, a markSyncedArgs) (*mcp.CallToo
 	if a.AsOf < 0 || strings.TrimSpace(a.Ref) == "" {
 		return nil, badInput("ref is empty or as_of negative", "sync_check reports the values for both")
 	}
-	q := wire.DocsRequest{Do: "mark", AsOf: uint64(a.AsOf), Reader: c.reader}
-	if q.Reader.Session == "" {
-		q.Reader.Session = c.s.session(c.conn)
-	}
+	q := wire.DocsRequest{Do: "mark", AsOf: uint64(a.AsOf), Reader: c.author()}
 	if err := c.s.docsRef(a.Ref, &q); err != nil {
 		return nil, err
 	}
@@ -166,10 +171,7 @@ type noteArgs struct {
 }
 
 func runNote(ctx context.Context, c *call, a noteArgs) (*mcp.CallToolResult, error) {
-	q := wire.NotesRequest{Do: "add", Text: a.Text, Kind: a.Kind, Reader: c.reader}
-	if q.Reader.Session == "" {
-		q.Reader.Session = c.s.session(c.conn)
-	}
+	q := wire.NotesRequest{Do: "add", Text: a.Text, Kind: a.Kind, Reader: c.author()}
 	if strings.TrimSpace(a.Text) == "" {
 		q.Do = "list"
 	}

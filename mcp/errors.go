@@ -127,26 +127,15 @@ func namesMissing(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
 			body, err := io.ReadAll(r.Body)
-			r.Body = struct {
-				io.Reader
-				io.Closer
-			}{io.MultiReader(bytes.NewReader(body), failing{err}), r.Body}
+			if err == nil { // otherwise the next handler gets the error too
+				r.Body = io.NopCloser(bytes.NewReader(body)) // net/http closes the original body
+			}
 			if uri := askedResource(body); uri != "" {
 				w = &missingWriter{w, uri}
 			}
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-// failing is an empty reader. It returns err, or io.EOF if err is nil.
-type failing struct{ err error }
-
-func (f failing) Read([]byte) (int, error) {
-	if f.err != nil {
-		return 0, f.err
-	}
-	return 0, io.EOF
 }
 
 // missingWriter adds the URI to an answer, which mcp-go writes in one call.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,13 +73,10 @@ func (s *Server) guard(next http.Handler) http.Handler {
 // loopbackOrigin reports whether the Origin header is missing, as for a program, or names this
 // machine.
 func loopbackOrigin(origins []string) bool {
-	for _, o := range origins {
+	return !slices.ContainsFunc(origins, func(o string) bool {
 		u, err := url.Parse(o)
-		if err != nil || u.Host == "" || !loopbackHost(u.Host) {
-			return false
-		}
-	}
-	return true
+		return err != nil || u.Host == "" || !loopbackHost(u.Host)
+	})
 }
 
 // loopbackHost reports whether a Host header names this machine. It guards against DNS names

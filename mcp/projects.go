@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -47,11 +48,7 @@ func (h *hub) project(ctx context.Context, opt Options) *Server {
 func (h *hub) opened() []*Server {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var all []*Server
-	for _, s := range h.projects {
-		all = append(all, s)
-	}
-	return all
+	return slices.Collect(maps.Values(h.projects))
 }
 
 // rootsKey is the key of the request for a client's roots and of the answer.

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -42,10 +43,6 @@ func (st *stream) open() bool {
 	default:
 		return false
 	}
-}
-
-func newSession(id string) *session {
-	return &session{id: id, out: make(chan mcp.JSONRPCNotification, 256), uris: make(map[string]bool)}
 }
 
 var (
@@ -96,10 +93,7 @@ func (s *session) UnsubscribeFromResource(uri string) {
 func (s *session) SubscribedResources() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	uris := make([]string, 0, len(s.uris))
-	for u := range s.uris {
-		uris = append(uris, u)
-	}
+	uris := slices.Collect(maps.Keys(s.uris))
 	for _, st := range s.streams {
 		uris = append(uris, st.filter.ResourceSubscriptions...)
 	}

@@ -47,7 +47,8 @@ type stdioConn struct {
 // serveStdio answers until the end of input. If ctx ends first, it does not wait for the goroutine
 // that reads In, because nothing can interrupt a read of a pipe.
 func (s *Server) serveStdio(ctx context.Context) error {
-	c := &stdioConn{s: s, sess: newSession(s.id), out: s.opt.Out,
+	sess := &session{id: s.id, out: make(chan mcp.JSONRPCNotification, 256), uris: make(map[string]bool)}
+	c := &stdioConn{s: s, sess: sess, out: s.opt.Out,
 		flying: make(map[string]context.CancelFunc), ended: make(chan struct{}), slots: make(chan struct{}, parallel)}
 	if err := s.rpc.RegisterSession(ctx, c.sess); err != nil {
 		return fmt.Errorf("register connection: %w", err)

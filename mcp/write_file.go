@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -259,10 +260,7 @@ func (c *call) attributeWrites(ctx context.Context, paths ...[]byte) (end func(f
 	if session == "" && c.reader.ToolUse == "" {
 		return func(bool) {}
 	}
-	tc := wire.ToolCall{Session: session, ToolUse: c.reader.ToolUse, Tool: c.tool.name, Paths: paths, PID: os.Getpid()}
-	if tc.ToolUse == "" {
-		tc.ToolUse = "mcp-" + randomID()
-	}
+	tc := wire.ToolCall{Session: session, ToolUse: cmp.Or(c.reader.ToolUse, "mcp-"+randomID()), Tool: c.tool.name, Paths: paths, PID: os.Getpid()}
 	if _, err := c.s.backend.try(ctx, noteWait, wire.MToolBegin, tc, nil, nil); err != nil {
 		return func(bool) {}
 	}

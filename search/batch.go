@@ -83,7 +83,7 @@ func (b *batch) analyse(ctx context.Context) error {
 // seq.
 func (b *batch) write(seq uint64, last bool) error {
 	x := b.x
-	if !x.room() {
+	if x.opt.Room != nil && !x.opt.Room() {
 		return errNoRoom
 	}
 	batch := x.idx.NewBatch()

@@ -42,10 +42,6 @@ type follower struct {
 	grown     chan struct{}      // capacity 1: files may lack vectors; never closed
 }
 
-func newFollower(x *Index) *follower {
-	return &follower{x: x, done: make(chan struct{}), poke: make(chan struct{}, 1), grown: make(chan struct{}, 1)}
-}
-
 // end stops the follower.
 func (f *follower) end() {
 	if f.stop != nil {
@@ -94,7 +90,7 @@ func (f *follower) Start(ctx context.Context) {
 			if due != nil { // files are being saved repeatedly; a step for each save would cost too much
 				step = max(step, settleTime/8/pauseFactor)
 			}
-			if !f.pause(ctx, step) {
+			if !f.await(ctx, min(pauseFactor*step, pauseMost)) {
 				stop()
 				return
 			}
@@ -119,11 +115,7 @@ const (
 	pauseMost   = 2 * time.Second
 )
 
-// pause waits after a step. It returns false when ctx has ended.
-func (f *follower) pause(ctx context.Context, step time.Duration) bool {
-	return f.await(ctx, min(pauseFactor*step, pauseMost))
-}
-
+// await waits. It returns false when ctx has ended.
 func (f *follower) await(ctx context.Context, pause time.Duration) bool {
 	t := time.NewTimer(pause)
 	defer t.Stop()

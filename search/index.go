@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -192,8 +191,6 @@ var ErrTooLarge = errors.New("the file is too large to be searched")
 // errNoRoom means that the index stopped growing, in order to leave disk space for other data.
 var errNoRoom = errors.New("there is no disk space for more of the search index")
 
-func (x *Index) room() bool { return x.opt.Room == nil || x.opt.Room() }
-
 // beingMade is the reason that an index gives for not answering while it is built for the first
 // time.
 var beingMade = "it is being built"
@@ -206,14 +203,12 @@ var errNoIndex = errors.New("there is no search index")
 // queries scan all files and Start tries again.
 func Open(dir string, corpus Corpus, o Options) *Index {
 	if o.Logger == nil {
-		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	o.MaxFile = cmp.Or(o.MaxFile, 2<<20)
-	if o.BatchBytes == 0 {
-		o.BatchBytes = batchBytes
-	}
+	o.BatchBytes = cmp.Or(o.BatchBytes, batchBytes)
 	x := &Index{table: table{corpus: corpus}, dir: dir, opt: o}
-	x.follower = newFollower(x)
+	x.follower = &follower{x: x, done: make(chan struct{}), poke: make(chan struct{}, 1), grown: make(chan struct{}, 1)}
 	x.stems.New = func() any { return newStemmer() }
 	x.lexicons.New = func() any { return newLexicon() }
 	if err := x.open(); err != nil {

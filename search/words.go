@@ -129,7 +129,7 @@ func eachPart(word []byte, fn func([]byte)) {
 		if before != none && class != before {
 			switch {
 			case before == upper && class == lower: // HTTPServer → HTTP Server
-				if last := lastRune(word[start:i]); i-last > start {
+				if _, last := utf8.DecodeLastRune(word[start:i]); i-last > start {
 					cut(i - last)
 				}
 			default:
@@ -140,10 +140,4 @@ func eachPart(word []byte, fn func([]byte)) {
 		i += size
 	}
 	cut(len(word))
-}
-
-// lastRune returns the length in bytes of the last rune.
-func lastRune(word []byte) int {
-	_, size := utf8.DecodeLastRune(word)
-	return size
 }

@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"runtime"
@@ -29,17 +30,7 @@ type Setup struct {
 }
 
 func (s Setup) config() string {
-	if s.ConfigHome != "" {
-		return s.ConfigHome
-	}
-	return filepath.Join(s.Home, ".config")
-}
-
-func (s Setup) goos() string {
-	if s.OS != "" {
-		return s.OS
-	}
-	return runtime.GOOS
+	return cmp.Or(s.ConfigHome, filepath.Join(s.Home, ".config"))
 }
 
 // file is a configuration file of a client and the editor for our entries in it.
@@ -148,17 +139,7 @@ func clientNamed(name string) (clientSpec, error) {
 
 // inUse reports whether a client seems to be in use.
 func (c clientSpec) inUse(s Setup) bool {
-	for _, p := range c.programs {
-		if s.HasProgram != nil && s.HasProgram(p) {
-			return true
-		}
-	}
-	for _, p := range c.marks(s) {
-		if s.PathExists != nil && s.PathExists(p) {
-			return true
-		}
-	}
-	return false
+	return s.HasProgram != nil && slices.ContainsFunc(c.programs, s.HasProgram) || s.PathExists != nil && slices.ContainsFunc(c.marks(s), s.PathExists)
 }
 
 // Clients lists the names of the clients that init knows.
@@ -349,23 +330,17 @@ func (s Setup) foreign(client string) []string {
 
 // place returns the path of a file in the project if one is set, otherwise in the user's directory.
 func place(s Setup, user, name string) string {
-	if s.Project != "" {
-		user = s.Project
-	}
-	return filepath.Join(user, filepath.FromSlash(name))
+	return filepath.Join(cmp.Or(s.Project, user), filepath.FromSlash(name))
 }
 
 func plainServer(s Setup) server { return server{Command: s.Exe, Args: s.serve(false)} }
 
 func codexHome(s Setup) string {
-	if s.CodexHome != "" {
-		return s.CodexHome
-	}
-	return filepath.Join(s.Home, ".codex")
+	return cmp.Or(s.CodexHome, filepath.Join(s.Home, ".codex"))
 }
 
 func vscodeFile(s Setup) string {
-	if s.goos() == "darwin" {
+	if cmp.Or(s.OS, runtime.GOOS) == "darwin" {
 		return filepath.Join(s.Home, "Library", "Application Support", "Code", "User", "mcp.json")
 	}
 	return filepath.Join(s.config(), "Code", "User", "mcp.json")

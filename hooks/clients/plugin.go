@@ -2,6 +2,7 @@ package clients
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"path/filepath"
 )
@@ -34,20 +35,14 @@ func (p Places) settings() []string {
 		if err != nil || name == "" {
 			return nil
 		}
-		files := []string{filepath.Join(p.Home, filepath.FromSlash(name))}
-		if p.Config != "" {
-			files[0] = filepath.Join(p.Config, filepath.Base(name))
-		}
+		user := filepath.Join(p.Home, filepath.FromSlash(filepath.Dir(name)))
+		files := []string{filepath.Join(cmp.Or(p.Config, user), filepath.Base(name))}
 		if p.Project != "" {
 			files = append(files, filepath.Join(p.Project, filepath.FromSlash(name)))
 		}
 		return files
 	}
-	user := p.Config
-	if user == "" {
-		user = filepath.Join(p.Home, ".claude")
-	}
-	files := []string{filepath.Join(user, "settings.json")}
+	files := []string{filepath.Join(cmp.Or(p.Config, filepath.Join(p.Home, ".claude")), "settings.json")}
 	if p.Project != "" {
 		files = append(files, filepath.Join(p.Project, ".claude", "settings.json"), filepath.Join(p.Project, ".claude", "settings.local.json"))
 	}
@@ -71,10 +66,7 @@ func (p Places) ServerRegistered() string {
 	type servers struct {
 		Servers map[string]json.RawMessage `json:"mcpServers"`
 	}
-	user := filepath.Join(p.Home, ".claude.json")
-	if p.Config != "" {
-		user = filepath.Join(p.Config, ".claude.json")
-	}
+	user := filepath.Join(cmp.Or(p.Config, p.Home), ".claude.json")
 	var all struct {
 		servers
 		Projects map[string]servers `json:"projects"`

@@ -49,10 +49,6 @@ type hookGroup struct {
 	Command string        `json:"command,omitempty"` // instead of Hooks, see claudeHooks.flat
 }
 
-func hookSettings(exe string, options []string) map[string][]hookGroup {
-	return groups(registrations, exe, options)
-}
-
 func groups(regs []registration, exe string, options []string) map[string][]hookGroup {
 	m := map[string][]hookGroup{}
 	for _, r := range regs {
@@ -99,7 +95,7 @@ func ShellQuote(s string) string {
 // ClaudeSettings returns the JSON with our hooks for Claude Code's --settings. exe is an absolute
 // path or a name in PATH. options are flags of "cachebro hook" (--no-rewrite, --stop-line=off, …).
 func ClaudeSettings(exe string, options ...string) []byte {
-	return encode(map[string]any{"hooks": hookSettings(exe, options)})
+	return encode(map[string]any{"hooks": groups(registrations, exe, options)})
 }
 
 // ClaudeMCP returns the JSON with our server for Claude Code's --mcp-config. args default to serve

@@ -2,7 +2,6 @@ package reshape
 
 import (
 	"fmt"
-	"strings"
 
 	"cachebro/store/leaf/text"
 )
@@ -38,8 +37,7 @@ func frames(c *command, text string) (string, string, bool) {
 			i += max(n, 1)
 			continue
 		}
-		indent := lines[i][:len(lines[i])-len(strings.TrimLeft(lines[i], " \t"))]
-		out = append(out, fmt.Sprintf("%s[%s%d frames outside of the project folded]", indent, Mark, count))
+		out = append(out, fmt.Sprintf("%s[%s%d frames outside of the project folded]", indentOf(lines[i]), Mark, count))
 		total += count
 		i += n
 	}
@@ -57,9 +55,8 @@ func frameAt(lines []string) int {
 	case nodeFrame().MatchString(lines[0]):
 		return 1
 	case pyFrame().MatchString(lines[0]):
-		indent := func(s string) int { return len(s) - len(strings.TrimLeft(s, " ")) }
 		n := 1
-		for n < len(lines) && n < 4 && lines[n] != "" && indent(lines[n]) > indent(lines[0]) {
+		for n < len(lines) && n < 4 && lines[n] != "" && len(indentOf(lines[n])) > len(indentOf(lines[0])) {
 			n++ // the line of code and the marks under it
 		}
 		return n

@@ -103,9 +103,6 @@ func printsLists(words []string) bool {
 // blames reports whether the printed lines end in source code.
 func blames(words []string) bool { return words[0] == "git" && slices.Contains(words[1:], "blame") }
 
-// repeatsItself reports whether repeated blocks and lines of a command's output may be shortened.
-func repeatsItself(words []string) bool { return runsPrograms(words) }
-
 // printsForPeople reports whether a command prints for people, so that only the text that a terminal
 // would show matters.
 func printsForPeople(words []string) bool {

@@ -74,8 +74,8 @@ func init() {
 		{Tests, runsPrograms, tests, nil},
 		{Frames, runsPrograms, frames, nil},
 		{Hints, printsGitHints, hints, nil},
-		{Repeats, repeatsItself, repeats, unrepeat},
-		{Numbers, repeatsItself, numbers, unnumber},
+		{Repeats, runsPrograms, repeats, unrepeat},
+		{Numbers, runsPrograms, numbers, unnumber},
 		{Alike, printsAlike, alike, unalike},
 	}
 }

@@ -48,15 +48,10 @@ func runnerOf(l string) int {
 // least passed.
 func (r runner) endsAll(l string, passed int) bool {
 	m := r.ended().FindStringSubmatch(l)
-	if m == nil {
-		return false
-	}
-	for _, count := range m[1:] {
-		if n, err := strconv.Atoi(count); err == nil && n < passed {
-			return false
-		}
-	}
-	return true
+	return m != nil && !slices.ContainsFunc(m[1:], func(count string) bool {
+		n, err := strconv.Atoi(count)
+		return err == nil && n < passed
+	})
 }
 
 var (
@@ -135,6 +130,5 @@ func belongs(l, next string) bool {
 	if testStarts().MatchString(l) {
 		return true
 	}
-	indent := func(s string) int { return len(s) - len(strings.TrimLeft(s, " \t")) }
-	return indent(next) > indent(l)
+	return len(indentOf(next)) > len(indentOf(l))
 }

@@ -59,14 +59,7 @@ const maxDepth = 64
 
 func paths(c *command, text string) (string, string, bool) {
 	lines, last := splitLines(text)
-	n := 0
-	for _, l := range lines {
-		if !pathLine(l) {
-			return "", "", false
-		}
-		n++
-	}
-	if n < 8 {
+	if len(lines) < 8 || slices.ContainsFunc(lines, func(l string) bool { return !pathLine(l) }) {
 		return "", "", false
 	}
 	var b strings.Builder

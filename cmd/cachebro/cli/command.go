@@ -72,11 +72,6 @@ func Does(c *cobra.Command, run func(ctx context.Context, args []string) error) 
 	return c
 }
 
-// DirFlag adds --dir to root and all its sub-commands.
-func DirFlag(root *cobra.Command) {
-	root.PersistentFlags().String("dir", "", "work as if started in this `DIR`")
-}
-
 // AsksForHelp reports whether the only argument is --help or -h. It is for commands that do not
 // parse flags.
 func AsksForHelp(args []string) bool {

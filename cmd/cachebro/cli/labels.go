@@ -80,9 +80,3 @@ func (e *Env) LabelOf(root, name string) (Label, bool) {
 	}
 	return all[i], true
 }
-
-// after returns a time just after the moment, so that --since does not include the version at the
-// moment itself.
-func (l Label) after() time.Time { return l.At.Add(1) }
-
-func (l Label) version() wire.ShowQuery { return wire.ShowQuery{Seq: l.Seq} }

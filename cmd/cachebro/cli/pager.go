@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"io"
 	"os/exec"
 	"strings"
@@ -13,13 +14,7 @@ import (
 // screen.
 func (e *Env) Page(print func(io.Writer) error) error {
 	terminal, _ := e.Terminal()
-	pager := e.Getenv("CACHEBRO_PAGER")
-	if pager == "" {
-		pager = e.Getenv("PAGER")
-	}
-	if pager == "" {
-		pager = "less"
-	}
+	pager := cmp.Or(e.Getenv("CACHEBRO_PAGER"), e.Getenv("PAGER"), "less")
 	if !terminal || pager == "cat" {
 		return print(e.Stdout)
 	}

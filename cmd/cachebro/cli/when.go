@@ -24,31 +24,30 @@ func (e *Env) SplitVersion(arg string) (path string, q wire.ShowQuery, err error
 	if i < 0 {
 		return arg, q, nil
 	}
-	if abs, err := e.Abs(arg); err == nil {
-		if _, err := os.Lstat(abs); err == nil {
-			return arg, q, nil
-		}
+	if q, ok := parseVersion(arg[i:], e.Now()); ok && !e.Exists(arg) {
+		return arg[:i], q, nil
 	}
-	q, ok := parseVersion(arg[i:], e.Now())
-	if !ok {
-		return arg, q, nil
-	}
-	return arg[:i], q, nil
+	return arg, q, nil
 }
 
 // Number parses 178 or "#178", a number as log prints it. If a file has that name, the argument
 // means the file.
 func (e *Env) Number(arg string) (uint64, bool) {
 	n, err := strconv.ParseUint(strings.TrimPrefix(arg, "#"), 10, 64)
-	if err != nil || n == 0 {
+	if err != nil || n == 0 || e.Exists(arg) {
 		return 0, false
 	}
-	if abs, err := e.Abs(arg); err == nil {
-		if _, err := os.Lstat(abs); err == nil {
-			return 0, false
-		}
-	}
 	return n, true
+}
+
+// Exists reports whether a path given on the command line exists. It does not follow a symlink.
+func (e *Env) Exists(path string) bool {
+	abs, err := e.Abs(path)
+	if err != nil {
+		return false
+	}
+	_, err = os.Lstat(abs)
+	return err == nil
 }
 
 // VersionFlag parses --from, --to and the like.
@@ -59,7 +58,7 @@ func (e *Env) VersionFlag(name, value string) (wire.ShowQuery, error) {
 	q, ok := parseVersion(value, e.Now())
 	if !ok {
 		if l, ok := e.label(value); ok {
-			return l.version(), nil
+			return wire.ShowQuery{Seq: l.Seq}, nil
 		}
 		return q, e.Usagef("--%s %s: want a number of the log (812), a version of the file (@3, -1), a time (12:40, 2026-05-01 12:40), an age (10m) or a label", name, Quote(value))
 	}
@@ -102,7 +101,7 @@ func (e *Env) TimeFlag(name, value string) (time.Time, error) {
 	t, ok := wire.ParseTime(value, e.Now())
 	if !ok {
 		if l, ok := e.label(value); ok {
-			return l.after(), nil
+			return l.At.Add(1), nil // just after it, so that --since does not include the version at the moment itself
 		}
 		return t, e.Usagef("--%s %s: want a time (12:40, 2026-05-01 12:40), an age (10m, 2h, 3d, 1w) or a label", name, Quote(value))
 	}

@@ -33,7 +33,7 @@ func Root(e *cli.Env) *cobra.Command {
   cachebro down             stop that again; the history stays`,
 		Version: cli.Version,
 	})
-	cli.DirFlag(root)
+	root.PersistentFlags().String("dir", "", "work as if started in this `DIR`")
 	root.AddGroup(&cobra.Group{ID: "everyday", Title: "Everyday"}, &cobra.Group{ID: "groups", Title: "Groups of commands"})
 	for _, c := range []*cobra.Command{
 		running.RunCommand(e), setup.UpCommand(e), setup.DownCommand(e), doctor.StatusCommand(e),

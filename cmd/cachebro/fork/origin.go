@@ -51,10 +51,6 @@ func readOrigin(state string) (o Origin, err error) {
 	return o, err
 }
 
-func writeOrigin(state string, o Origin) error {
-	return wire.WriteJSON(filepath.Join(state, originFile), o)
-}
-
 // find returns the fork that contains a path.
 func find(e *cli.Env, given string) (f fork, err error) {
 	f.Target, err = e.Locate(given)

@@ -1,6 +1,7 @@
 package knowledge
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -64,10 +65,7 @@ on the order in which a directory is listed.
 	timeless := fs.Bool("ignore-times", false, "ignore times and inode numbers, because the command prints none")
 	force := fs.Bool("force", false, "run the command even if its output could be repeated")
 	return cli.Does(cmd, func(ctx context.Context, args []string) error {
-		m := &memoRun{Env: e, diff: *diff, session: *session, allowed: *outside, timeless: *timeless}
-		if m.session == "" {
-			m.session = e.Session()
-		}
+		m := &memoRun{Env: e, diff: *diff, session: cmp.Or(*session, e.Session()), allowed: *outside, timeless: *timeless}
 		if err := m.prepare(ctx, args); err != nil {
 			return err
 		}

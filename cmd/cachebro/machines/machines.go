@@ -33,13 +33,8 @@ func Flag(fs *pflag.FlagSet) *string {
 // path if a file of that name exists, or if there is a slash before the colon.
 func Split(e *cli.Env, arg string) (machine, path string) {
 	name, rest, ok := strings.Cut(arg, ":")
-	if !ok || name == "" || rest == "" || strings.ContainsAny(name, "/@#") {
+	if !ok || name == "" || rest == "" || strings.ContainsAny(name, "/@#") || e.Exists(arg) {
 		return "", arg
-	}
-	if abs, err := e.Abs(arg); err == nil {
-		if _, err := os.Lstat(abs); err == nil {
-			return "", arg
-		}
 	}
 	return name, rest
 }

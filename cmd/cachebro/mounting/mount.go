@@ -42,7 +42,7 @@ Inside a git work tree the top level of the work tree is mounted.`,
 
 	var f MountFlags
 	fs := cmd.Flags()
-	fs.StringVar(&f.at, "at", "", "mount on this empty directory instead of in place")
+	fs.StringVar(&f.At, "at", "", "mount on this empty directory instead of in place")
 	fs.BoolVar(&f.Exact, "exact", false, "mount DIR itself, not the top level of its git work tree; also allows your home directory and system directories")
 	fs.BoolVar(&f.foreground, "foreground", false, "stay in the foreground until the mount ends; ^C unmounts")
 	fs.BoolVar(&f.allowOther, "allow-other", false, "let other users use the mount (the default for root, and if /etc/fuse.conf allows it)")
@@ -62,11 +62,7 @@ Inside a git work tree the top level of the work tree is mounted.`,
 			}
 			return mountAll(ctx, e)
 		}
-		dir := "."
-		if len(args) > 0 {
-			dir = args[0]
-		}
-		m, err := PlanMount(e, dir, f)
+		m, err := PlanMount(e, cli.First(args, "."), f)
 		if err != nil {
 			return err
 		}
@@ -93,7 +89,7 @@ Inside a git work tree the top level of the work tree is mounted.`,
 
 // MountFlags control how to mount. The zero value mounts in place, for all users if possible.
 type MountFlags struct {
-	at                       string
+	At                       string // where to mount, "" in place
 	Exact, foreground, json  bool
 	allowOther, noAllowOther bool
 	readOnly, Private        bool

@@ -1,7 +1,6 @@
 package mounting
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -42,8 +41,8 @@ func PlanMount(e *cli.Env, dir string, f MountFlags) (m PlannedMount, err error)
 		m.Notes = append(m.Notes, fmt.Sprintf("mounting %s, the top level of this git work tree (--exact mounts %s itself)", cli.Quote(top), cli.Quote(asked)))
 	}
 	m.Mountpoint = m.Root
-	if f.at != "" {
-		m.Mountpoint, err = ExistingDir(e, f.at)
+	if f.At != "" {
+		m.Mountpoint, err = ExistingDir(e, f.At)
 		if err != nil {
 			return m, err
 		}
@@ -51,7 +50,7 @@ func PlanMount(e *cli.Env, dir string, f MountFlags) (m PlannedMount, err error)
 	if err := refuseWhole(e, m.Root, f.Exact); err != nil {
 		return m, err
 	}
-	if f.at != "" && !m.InPlace() {
+	if f.At != "" && !m.InPlace() {
 		if err := checkElsewhere(m.Root, m.Mountpoint); err != nil {
 			return m, err
 		}
@@ -65,7 +64,7 @@ func PlanMount(e *cli.Env, dir string, f MountFlags) (m PlannedMount, err error)
 	if err := CheckFuse(e, f.Private); err != nil {
 		return m, err
 	}
-	if f.at != "" && !m.InPlace() {
+	if f.At != "" && !m.InPlace() {
 		if err := checkEmpty(m.Mountpoint); err != nil {
 			return m, err
 		}
@@ -152,11 +151,6 @@ func refuseDatabases(root string) error {
 		}
 		time.Sleep(databasePause)
 	}
-}
-
-// PlanMounted returns the PlannedMount of a mount that already exists.
-func PlanMounted(e *cli.Env, m mounts.Mount) (PlannedMount, error) {
-	return PlanMount(e, m.Source, MountFlags{at: m.Point, Exact: true})
 }
 
 // mountedInside returns notes about the kernel's own file systems that are mounted inside the
@@ -367,17 +361,8 @@ func allowOther(f MountFlags, m *PlannedMount) (bool, error) {
 
 // UserAllowOther reports whether /etc/fuse.conf lets ordinary users use allow_other.
 func UserAllowOther() bool {
-	f, err := os.Open("/etc/fuse.conf")
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		if strings.TrimSpace(s.Text()) == "user_allow_other" {
-			return true
-		}
-	}
-	return false
+	b, _ := os.ReadFile("/etc/fuse.conf") // without the file, no user may
+	return slices.ContainsFunc(strings.Split(string(b), "\n"), func(l string) bool { return strings.TrimSpace(l) == "user_allow_other" })
 }
 
 // serverEnv returns the environment for the processes that serve the mount. It omits PWD and

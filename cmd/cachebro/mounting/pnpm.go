@@ -1,6 +1,7 @@
 package mounting
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,10 +21,7 @@ func pnpmNote(e *cli.Env, root string) string {
 		return ""
 	}
 	home := e.Getenv("HOME")
-	config := e.Getenv("XDG_CONFIG_HOME")
-	if config == "" {
-		config = filepath.Join(home, ".config")
-	}
+	config := cmp.Or(e.Getenv("XDG_CONFIG_HOME"), filepath.Join(home, ".config"))
 	files := []string{
 		filepath.Join(root, ".npmrc"), filepath.Join(root, "pnpm-workspace.yaml"), filepath.Join(home, ".npmrc"),
 		filepath.Join(config, "pnpm", "rc"), filepath.Join(config, "pnpm", "config.yaml"),

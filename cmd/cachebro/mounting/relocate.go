@@ -30,11 +30,7 @@ was moved. If NEW already has a history, that history is set aside.`,
 		if err != nil {
 			return err
 		}
-		to := "."
-		if len(args) > 1 {
-			to = args[1]
-		}
-		to, err = ExistingDir(e, to)
+		to, err := ExistingDir(e, cli.First(args[1:], "."))
 		if err != nil {
 			return err
 		}

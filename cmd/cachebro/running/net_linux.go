@@ -171,7 +171,9 @@ func (s *session) start(ctx context.Context, cmd *exec.Cmd) error {
 	}
 	w, failed, err := outside.Begin(outside.Runner{
 		Paths: s.Paths(), Start: func() error { return outside.Start(s.Paths(), s.Exe, s.Vars) },
-		First: func() { s.registerLate(ctx) }, Trouble: s.unwatched, Gap: s.restarted,
+		First: func() { s.registerLate(ctx) }, Trouble: s.unwatched, Gap: func() {
+			fmt.Fprintf(s.Stderr, "note: the net's recorder died at %s; a new recorder has taken over\n", s.Now().Format(time.TimeOnly)) // nothing that the old one saw is lost
+		},
 	}, func() error {
 		s.printLimits()
 		return cmd.Start()
@@ -198,11 +200,6 @@ func (s *session) endWatch() {
 	if err != nil {
 		fmt.Fprintf(s.Stderr, "note: the last changes of the command may not be recorded: %s\n", cli.OneLine(err.Error()))
 	}
-}
-
-// restarted prints that the net's recorder was replaced. Nothing that the old recorder saw is lost.
-func (s *session) restarted() {
-	fmt.Fprintf(s.Stderr, "note: the net's recorder died at %s; a new recorder has taken over\n", s.Now().Format(time.TimeOnly))
 }
 
 // unwatched prints why the net does not watch the command.

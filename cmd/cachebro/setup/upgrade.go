@@ -70,7 +70,7 @@ serves a mount. The network is not used.`,
 // serve the mount.
 func takeOver(ctx context.Context, e *cli.Env, m mounts.Mount, mountd bool) error {
 	if mountd {
-		p, err := mounting.PlanMounted(e, m)
+		p, err := mounting.PlanMount(e, m.Source, mounting.MountFlags{At: m.Point, Exact: true})
 		if err == nil {
 			err = mounting.Renew(ctx, e, &p, true)
 		}

@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -358,12 +359,7 @@ func (d *diffRows) line(l []byte, colours []span, marks []mark) template.HTML {
 // crlf reports whether all lines, except perhaps the last, end with CR LF. The page then shows one
 // note instead of marking every line.
 func crlf(lines [][]byte) bool {
-	for _, l := range lines {
-		if bytes.HasSuffix(l, []byte("\n")) && !bytes.HasSuffix(l, []byte("\r\n")) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(lines, func(l []byte) bool { return bytes.HasSuffix(l, []byte("\n")) && !bytes.HasSuffix(l, []byte("\r\n")) })
 }
 
 // at returns the colours of one line.

@@ -570,8 +570,3 @@ func bringBack(by []wire.TakenBack) (u template.URL, verb string) {
 	}
 	return link("plan", "kind", "redo", "plan", by[0].Plan), "bring back"
 }
-
-// takePrompt returns the plan that undoes all changes of a prompt.
-func takePrompt(a wire.Actor) template.URL {
-	return link("plan", "kind", "undo", "prompt", a.Prompt, "session", a.Session)
-}

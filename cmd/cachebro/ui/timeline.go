@@ -288,7 +288,7 @@ func (s *server) groupOf(a wire.Action, id string) group {
 	}
 	g.About = strings.Join(about, ", ")
 	if a.Actor.Prompt != "" {
-		g.Take = takePrompt(a.Actor)
+		g.Take = link("plan", "kind", "undo", "prompt", a.Actor.Prompt, "session", a.Actor.Session)
 		g.Set = link("./", "session", a.Actor.Session, "prompt", a.Actor.Prompt)
 	}
 	return g
@@ -309,7 +309,7 @@ func (s *server) actionOf(a wire.Action, marks map[string]uint64) action {
 	x.Files = s.rowsOf(a, shortFiles)
 	if history.Listed(a.Files) < a.Count || slices.ContainsFunc(a.Files, func(f wire.ActionFile) bool { return f.Folded }) {
 		x.MoreFiles = "all " + text.Count(a.Count, "file")
-		x.All = template.URL("files?" + s.actionQuery(a).Encode())
+		x.All = link("files", "key", a.Key, "first", a.First, "last", a.Last)
 	}
 	x.Unsure = a.Partly || slices.ContainsFunc(a.Files, func(f wire.ActionFile) bool { return uncounted(f) })
 	x.Print = digest(fmt.Sprint(x))
@@ -319,11 +319,6 @@ func (s *server) actionOf(a wire.Action, marks map[string]uint64) action {
 // uncounted reports whether the changed lines of a file should be shown but are not known yet.
 func uncounted(f wire.ActionFile) bool {
 	return !f.Counted && !f.Dir && f.Change != wire.FileDeleted && f.Change != wire.FileMode
-}
-
-// actionQuery returns the query that identifies an action in a later request.
-func (s *server) actionQuery(a wire.Action) url.Values {
-	return url.Values{"key": {a.Key}, "first": {fmt.Sprint(a.First)}, "last": {fmt.Sprint(a.Last)}}
 }
 
 func (s *server) rowsOf(a wire.Action, most int) []fileRow {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"sort"
@@ -155,11 +156,7 @@ func (a *Attribution) process(r *spool.Record) {
 
 // shrinkLocked forgets the half of the processes that were seen least recently.
 func (a *Attribution) shrinkLocked() {
-	all := make([]*process, 0, len(a.procs))
-	for _, p := range a.procs {
-		all = append(all, p)
-	}
-	sort.Slice(all, func(i, j int) bool { return all[i].seen < all[j].seen })
+	all := slices.SortedFunc(maps.Values(a.procs), func(a, b *process) int { return cmp.Compare(a.seen, b.seen) })
 	for _, p := range all[:len(all)/2] {
 		delete(a.procs, p.key)
 		delete(a.branches, p.key)
@@ -348,9 +345,7 @@ func (a *Attribution) Actor(key Key, uid uint32, t int64, path string) store.Act
 		out.Prompt = a.promptLocked(id, t)
 		return out
 	}
-	if out.Session == "" {
-		out.Session = store.SessionID(w.Call.Session)
-	}
+	out.Session = cmp.Or(out.Session, store.SessionID(w.Call.Session))
 	out.Agent, out.Prompt, out.ToolCall, out.Tool, out.Uncertain = w.Call.Agent, w.Call.Prompt, w.Call.ToolUse, w.Call.Tool, !certain
 	if out.Prompt == "" {
 		out.Prompt = a.promptLocked(out.Session, w.Begin)

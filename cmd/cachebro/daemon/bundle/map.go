@@ -120,18 +120,13 @@ func GraphText(p *Plan) []byte {
 	w := newWriter()
 	w.field("ref", p.Ref)
 	w.field("summary", p.Summary)
-	var nodes, edges, problems []any
+	var nodes []string
 	for _, n := range p.Neighbours {
 		nodes = append(nodes, joined(n.Ref, n.Kind, n.Edges, n.Summary))
 	}
-	w.list("nodes", nodes, p.More)
-	for _, e := range p.Edges[:min(len(p.Edges), mostEdges)] {
-		edges = append(edges, e)
-	}
-	w.list("edges", edges, len(p.Edges)-len(edges))
-	for _, s := range p.Problems {
-		problems = append(problems, s)
-	}
-	w.list("problems", problems, 0)
+	list(w, "nodes", nodes, p.More)
+	edges := p.Edges[:min(len(p.Edges), mostEdges)]
+	list(w, "edges", edges, len(p.Edges)-len(edges))
+	list(w, "problems", p.Problems, 0)
 	return w.end()
 }

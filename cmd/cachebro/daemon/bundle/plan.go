@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -259,11 +260,7 @@ func (g *Graph) docsLocked(id, kind string, members []string, most int) (out []C
 			whole(doc, 300)
 		}
 	}
-	all := make([]*pick, 0, len(picks))
-	for _, p := range picks {
-		all = append(all, p)
-	}
-	slices.SortFunc(all, func(a, b *pick) int {
+	all := slices.SortedFunc(maps.Values(picks), func(a, b *pick) int {
 		return cmp.Or(b.weight-a.weight, strings.Compare(a.Path, b.Path), a.First-b.First)
 	})
 	for _, p := range all[:min(len(all), most)] {

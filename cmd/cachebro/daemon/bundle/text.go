@@ -32,36 +32,30 @@ func (g *Graph) Text(ctx context.Context, p *Plan) ([]byte, error) {
 	}
 	w.field("summary", p.Summary)
 	w.field("size", size(p))
-	var files []any
+	var files []string
 	for _, f := range p.Files {
 		files = append(files, joined(f.Path, text.Count(f.Lines, "line"), f.Summary))
 	}
 	if p.Kind != KindFile {
-		w.list("files", files, p.Count-len(files))
+		list(w, "files", files, p.Count-len(files))
 	}
 	symbols, more, err := g.symbolLines(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	w.list("symbols", symbols, more)
+	list(w, "symbols", symbols, more)
 	docs, err := g.chunkTexts(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	w.list("docs", docs, 0)
-	var versions, near, problems []any
-	for _, v := range p.Versions {
-		versions = append(versions, v)
-	}
-	w.list("versions", versions, 0)
+	list(w, "docs", docs, 0)
+	list(w, "versions", p.Versions, 0)
+	var near []neighbour
 	for _, n := range p.Neighbours {
-		near = append(near, neighbour(n))
+		near = append(near, neighbour{visible.Line(n.Ref), n.Kind, n.Edges, visible.Line(n.Via), visible.Line(n.Summary)})
 	}
-	w.list("neighbours", near, p.More)
-	for _, s := range p.Problems {
-		problems = append(problems, s)
-	}
-	w.list("problems", problems, 0)
+	list(w, "neighbours", near, p.More)
+	list(w, "problems", p.Problems, 0)
 	return w.end(), nil
 }
 
@@ -82,18 +76,16 @@ func joined(parts ...string) string {
 	return strings.Join(out, " · ")
 }
 
-// neighbour returns a neighbour as JSON with a fixed order of fields.
-func neighbour(n NodeRow) any {
-	return struct {
-		Ref     string `json:"ref"`
-		Kind    string `json:"kind"`
-		Edges   string `json:"edges"`
-		Via     string `json:"via,omitempty"`
-		Summary string `json:"summary,omitempty"`
-	}{visible.Line(n.Ref), n.Kind, n.Edges, visible.Line(n.Via), visible.Line(n.Summary)}
+// neighbour is a neighbour in a bundle.
+type neighbour struct {
+	Ref     string `json:"ref"`
+	Kind    string `json:"kind"`
+	Edges   string `json:"edges"`
+	Via     string `json:"via,omitempty"`
+	Summary string `json:"summary,omitempty"`
 }
 
-func (g *Graph) symbolLines(ctx context.Context, p *Plan) (out []any, more int, err error) {
+func (g *Graph) symbolLines(ctx context.Context, p *Plan) (out []string, more int, err error) {
 	per := mostSymbols
 	if n := len(p.Symbols); n > 1 {
 		per = max(5, mostSymbols/n)
@@ -171,7 +163,14 @@ func (g *Graph) definitions(b Blob) ([]symbolLine, error) {
 	return lines, nil
 }
 
-func (g *Graph) chunkTexts(ctx context.Context, p *Plan) (out []any, err error) {
+// chunkText is a section of a document in a bundle.
+type chunkText struct {
+	Source string `json:"source"`
+	Title  string `json:"title"`
+	Text   string `json:"text"`
+}
+
+func (g *Graph) chunkTexts(ctx context.Context, p *Plan) (out []chunkText, err error) {
 	contents := map[store.Hash][]string{}
 	for _, c := range p.Docs {
 		if ctx.Err() != nil {
@@ -196,11 +195,7 @@ func (g *Graph) chunkTexts(ctx context.Context, p *Plan) (out []any, err error) 
 		if cut := text.Clip(chunk, mostChunkBytes); cut != chunk || last < min(c.Last, len(lines)) {
 			chunk = strings.TrimSuffix(cut, "…") + "…"
 		}
-		out = append(out, struct {
-			Source string `json:"source"`
-			Title  string `json:"title"`
-			Text   string `json:"text"`
-		}{fmt.Sprintf("%s:%d-%d", visible.Line(c.Path), c.First, c.Last), visible.Line(c.Title), chunk})
+		out = append(out, chunkText{fmt.Sprintf("%s:%d-%d", visible.Line(c.Path), c.First, c.Last), visible.Line(c.Title), chunk})
 	}
 	return out, nil
 }
@@ -232,29 +227,26 @@ func (w *writer) field(name, value string) {
 }
 
 // list writes a list, unless it is empty. more is the number of items left out.
-func (w *writer) list(name string, items []any, more int) {
+func list[T any](w *writer, name string, items []T, more int) {
 	if len(items) == 0 {
 		return
 	}
 	w.key(name)
 	w.b.WriteByte('[')
-	for i, it := range items {
+	left := fmt.Sprintf(`{"more":%d}`, more)
+	for i, item := range items {
 		if i > 0 {
 			w.b.WriteByte(',')
 		}
 		w.b.WriteByte('\n')
-		if s, ok := it.(string); ok {
-			it = visible.Line(s)
+		var v any = item
+		if s, ok := v.(string); ok {
+			v, left = visible.Line(s), fmt.Sprintf(`"… %d more"`, more)
 		}
-		w.b.Write(encoded(it))
+		w.b.Write(encoded(v))
 	}
 	if more > 0 {
-		w.b.WriteString(",\n")
-		if _, ok := items[0].(string); ok {
-			w.b.Write(encoded(fmt.Sprintf("… %d more", more)))
-		} else {
-			fmt.Fprintf(&w.b, `{"more":%d}`, more)
-		}
+		w.b.WriteString(",\n" + left)
 	}
 	w.b.WriteString("\n]")
 }

@@ -1,6 +1,7 @@
 package reads
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -352,9 +353,7 @@ func (rd *Reads) storeForTool(ctx context.Context, r *wire.Request, q wire.Inges
 	if q.PID > 0 {
 		now := time.Now().UnixNano()
 		a := rd.Attribution.Actor(attribution.OwnerOf(q.PID), 0, now, string(p))
-		if a.Comm == "" { // the process never wrote through a mount
-			a.Comm = "cachebro"
-		}
+		a.Comm = cmp.Or(a.Comm, "cachebro") // it is empty if the process never wrote through a mount
 		ctx = survey.WithActor(ctx, a)
 	}
 	class := rd.Source.Class(ctx, p)
