@@ -1,10 +1,10 @@
 package knowledge
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -50,10 +50,6 @@ has seen the same bundle before, only a few lines or the differences.
 		if q.Depth < 0 {
 			return e.Usagef("context: --depth cannot be negative")
 		}
-		ref := ""
-		if len(args) > 0 {
-			ref = args[0]
-		}
 		t, c, err := e.Open(ctx, ".")
 		if err != nil {
 			return err
@@ -62,7 +58,7 @@ has seen the same bundle before, only a few lines or the differences.
 		q.Tool = "context"
 		var a wire.ContextAnswer
 		var text []byte
-		for _, q.Ref = range nodeNames(e, t, ref, q.Graph) {
+		for _, q.Ref = range nodeNames(e, t, cli.First(args, ""), q.Graph) {
 			text, err = c.Call(ctx, wire.MContext, q, nil, &a)
 			if !errors.Is(err, wire.ErrNotFound) {
 				break
@@ -80,11 +76,7 @@ has seen the same bundle before, only a few lines or the differences.
 			}
 			return e.PrintJSON(m)
 		}
-		if a.Label != "" {
-			fmt.Fprintln(e.Stdout, a.Label)
-		}
-		_, err = e.Stdout.Write(text)
-		return err
+		return printShown(e, a.ReadAnswer, text)
 	})
 }
 
@@ -94,10 +86,7 @@ func nodeNames(e *cli.Env, t cli.Target, ref string, graph bool) []string {
 	if ref == "" && graph && len(t.Rel) == 0 {
 		return []string{""}
 	}
-	typed := ref
-	if ref == "" {
-		typed = "."
-	}
+	typed := cmp.Or(ref, ".")
 	var names []string
 	if abs, err := e.Abs(typed); err == nil {
 		for _, base := range []string{t.Point, t.Root} {

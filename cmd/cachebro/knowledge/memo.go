@@ -308,11 +308,7 @@ func (m *memoRun) print(ctx context.Context, chunks []memo.Chunk) error {
 		var a wire.ReadAnswer
 		body, err := m.client.Call(ctx, wire.MRead, wire.ReadRequest{Reader: wire.Reader{Session: m.session}, Path: []byte("memo: " + strings.Join(m.o.Args, " ")), Tool: "memo", Listing: true}, text, &a)
 		if err == nil {
-			if a.Label != "" {
-				fmt.Fprintln(m.Stdout, a.Label)
-			}
-			_, err = m.Stdout.Write(body)
-			return err
+			return printShown(m.Env, a, body)
 		}
 	}
 	for _, c := range chunks {

@@ -57,12 +57,17 @@ A reader is a session and an agent. Without --session the full text is printed.`
 			cli.JsonPath(m, "text", text)
 			return e.PrintJSON(m)
 		}
-		if a.Label != "" {
-			fmt.Fprintln(e.Stdout, a.Label)
-		}
-		_, err = e.Stdout.Write(text)
-		return err
+		return printShown(e, a, text)
 	})
+}
+
+// printShown prints what a reader gets: the label, if there is one, and the text.
+func printShown(e *cli.Env, a wire.ReadAnswer, text []byte) error {
+	if a.Label != "" {
+		fmt.Fprintln(e.Stdout, a.Label)
+	}
+	_, err := e.Stdout.Write(text)
+	return err
 }
 
 // WorkingSetCommand returns the command cachebro working-set.
