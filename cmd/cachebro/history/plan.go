@@ -60,13 +60,14 @@ func planStatus(err error) error {
 	return cli.NothingDone(err)
 }
 
-func planCommand(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
+// doesPlan is cli.Does for a command that carries out plans.
+func doesPlan(cmd *cobra.Command, run func(ctx context.Context, args []string) error) *cobra.Command {
+	return cli.Does(cmd, func(ctx context.Context, args []string) error {
 		if err := emptyArgument(cmd, args); err != nil {
 			return err
 		}
-		return planStatus(run(cmd, args))
-	}
+		return planStatus(run(ctx, args))
+	})
 }
 
 // emptyArgument returns an error if an argument or the value of a flag is empty, probably because a
@@ -297,7 +298,8 @@ func showPlan(e *cli.Env, w io.Writer, plan wire.Plan) {
 		added, removed = added+s.Added, removed+s.Removed
 	}
 	listSteps(w, p, plan.Steps)
-	listUnchanged(e, w, plan.Conflicts, plan.Lost)
+	listByReason(w, "  "+p.Red("conflict"), plan.Conflicts, func(x wire.Conflict) string { return ConflictText(x, e) })
+	listByReason(w, "  "+p.Red("lost"), plan.Lost, whyLeft)
 	if n := apply.Files(plan); n > 1 {
 		fmt.Fprintln(w, Counts(p, n, added, removed, plan.Partly))
 	}
@@ -376,14 +378,6 @@ func stepLine(p cli.Paint, s wire.PlanStep) string {
 		line += fmt.Sprintf("  mode %04o", s.Mode&0o7777)
 	}
 	return line
-}
-
-// listUnchanged lists the files that a plan leaves unchanged, because of conflicts or lost
-// contents.
-func listUnchanged(e *cli.Env, w io.Writer, conflicts, lost []wire.Conflict) {
-	p := e.Paint()
-	listByReason(w, "  "+p.Red("conflict"), conflicts, func(x wire.Conflict) string { return ConflictText(x, e) })
-	listByReason(w, "  "+p.Red("lost"), lost, whyLeft)
 }
 
 // listByReason lists paths that are left unchanged or cannot be restored exactly, with the reason.

@@ -34,8 +34,7 @@ again. The revert is recorded as a new version, so nothing is lost.`,
 	steps := fs.Int("steps", 1, "how many versions to go back")
 	to := fs.String("to", "", "a number of the log, a version of the file (@3, -1), a time or an age")
 	f := addPlanFlags(fs, false)
-	cmd.RunE = planCommand(func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return doesPlan(cmd, func(ctx context.Context, args []string) error {
 		path, v, err := e.SplitVersion(args[0])
 		if err != nil {
 			return err
@@ -69,7 +68,6 @@ again. The revert is recorded as a new version, so nothing is lost.`,
 		r.Path = t.Rel
 		return runPlan(ctx, e, t, c, r, f)
 	})
-	return cmd
 }
 
 // UndoCommand returns the command cachebro undo.
@@ -119,8 +117,7 @@ it had done is reversed instead.`,
 	hunks := fs.Bool("hunk", false, "ask for each hunk of the action whether to undo it")
 	f := addPlanFlags(fs, true)
 	f.inside = fs.Bool("inside", false, "do not undo changes outside of the project")
-	cmd.RunE = planCommand(func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return doesPlan(cmd, func(ctx context.Context, args []string) error {
 		var err error
 		r := wire.PlanRequest{Kind: "undo", Session: *u.session, Prompt: *u.prompt, ToolCall: *u.call, Agent: *u.agent, PID: *u.pid, Last: *u.last}
 		r.Since, err = e.TimeFlag("since", *u.since)
@@ -181,7 +178,6 @@ it had done is reversed instead.`,
 		}
 		return runPlan(ctx, e, t, c, r, f)
 	})
-	return cmd
 }
 
 // undoPath returns a path or pattern of the command line, relative to the project's root. Patterns
@@ -265,8 +261,7 @@ func RedoCommand(e *cli.Env) *cobra.Command {
 	fs := cmd.Flags()
 	plan := fs.String("plan", "", "the undo, revert or restore to reverse, by the id that log shows in braces (default: the last one)")
 	f := addPlanFlags(fs, true)
-	cmd.RunE = planCommand(func(cmd *cobra.Command, _ []string) error {
-		ctx := cmd.Context()
+	return doesPlan(cmd, func(ctx context.Context, _ []string) error {
 		t, c, err := e.Open(ctx, ".")
 		if err != nil {
 			return err
@@ -274,7 +269,6 @@ func RedoCommand(e *cli.Env) *cobra.Command {
 		defer c.Close()
 		return runPlan(ctx, e, t, c, wire.PlanRequest{Kind: "redo", Plan: *plan}, f)
 	})
-	return cmd
 }
 
 // RestoreCommand returns the command cachebro restore.
@@ -301,8 +295,7 @@ attributes and mode are left alone too, except for the executable bit.`,
 	session := fs.String("session", "last", "the session for --at session-start: a session's id, or last")
 	machine := machines.Flag(fs)
 	f := addPlanFlags(fs, true)
-	cmd.RunE = planCommand(func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
+	return doesPlan(cmd, func(ctx context.Context, args []string) error {
 		var err error
 		if *at == "" {
 			return e.Usagef("restore: --at is missing; it names the moment to go back to")
@@ -319,11 +312,7 @@ attributes and mode are left alone too, except for the executable bit.`,
 				return err
 			}
 		}
-		where := "."
-		if len(args) > 0 && where == "." {
-			where = args[0]
-		}
-		t, c, err := e.Open(ctx, where)
+		t, c, err := e.Open(ctx, cli.First(args, "."))
 		if err != nil {
 			return err
 		}
@@ -349,7 +338,6 @@ attributes and mode are left alone too, except for the executable bit.`,
 		}
 		return runPlan(ctx, e, t, c, r, f)
 	})
-	return cmd
 }
 
 // elsewhere carries out an undo or restore of another machine's history in the files of this
