@@ -299,7 +299,9 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 	planner := plans.New(plans.Options{
 		Store: d.store, Source: d.source, Ingest: d.ingest, Attribution: d.attribution, Survey: d.survey, Actions: acts, Lost: d.losses, Git: d.git, Paths: paths, Places: o.Paths, Hold: d.holdForPlan, Log: d.log,
 	})
-	recorded := history.New(d.store, d.source, d.survey, paths, d.losses, d.attribution)
+	recorded := &history.History{Store: d.store, Source: d.source, Survey: d.survey, Paths: paths, Lost: d.losses, Attribution: d.attribution}
+	past := &history.Past{Store: d.store, Ingest: d.ingest, Paths: paths}
+	forks := &fork.Service{Root: o.Root, Store: d.store, Source: d.source, Ingest: d.ingest, Survey: d.survey}
 	d.answers = answers.Open(o.Results, d.store, d.ingest, d.survey, d.log)
 	d.sets = reads.OpenWorkingSets(d.store, d.source, d.ingest, d.attribution, d.log)
 	reader := &reads.Reads{
@@ -330,8 +332,8 @@ func (d *Daemon) openServices(ctx context.Context, texts *reads.Texts) (err erro
 	}
 	d.table, err = merge(d.handlers(), d.survey.Handlers(), planner.Handlers(), recorded.Handlers(), d.answers.Handlers(), d.sets.Handlers(),
 		reader.Handlers(), d.knowledge.Handlers(), d.find.Handlers(), d.sessions.Handlers(), d.tidy.Handlers(),
-		d.outputs.Handlers(), d.sending.Handlers(), acts.Handlers(), history.NewPast(d.store, d.ingest, paths).Handlers(),
-		fork.New(o.Root, d.store, d.source, d.ingest, d.survey).Handlers(), sessions.NewComments(d.store, paths, time.Now).Handlers())
+		d.outputs.Handlers(), d.sending.Handlers(), acts.Handlers(), past.Handlers(),
+		forks.Handlers(), sessions.NewComments(d.store, paths, time.Now).Handlers())
 	return err
 }
 

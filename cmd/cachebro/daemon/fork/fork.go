@@ -35,18 +35,13 @@ import (
 // atOnce is how many directories are filled in parallel. Filling one mostly waits for the disk.
 const atOnce = 4
 
-// Service fills directories.
+// Service fills directories with the tree of the project at Root.
 type Service struct {
-	root   string
-	store  *store.Store
-	source *source.Source
-	ingest *ingest.Ingester
-	survey *survey.Survey
-}
-
-// New makes the service for the project at root.
-func New(root string, st *store.Store, src *source.Source, in *ingest.Ingester, sv *survey.Survey) *Service {
-	return &Service{root: root, store: st, source: src, ingest: in, survey: sv}
+	Root   string
+	Store  *store.Store
+	Source *source.Source
+	Ingest *ingest.Ingester
+	Survey *survey.Survey
 }
 
 // Handlers returns the handler of its request, by method.
@@ -70,21 +65,21 @@ func (s *Service) fork(ctx context.Context, r *wire.Request) (any, []byte, error
 	if err := s.settle(ctx); err != nil {
 		return nil, nil, err
 	}
-	now := s.store.Seq()
+	now := s.Store.Seq()
 	if q.Seq > now {
 		return nil, nil, wire.Errorf(wire.ErrNotFound, "cachebro log shows the numbers", "there is no version %d", q.Seq)
 	}
-	f := filler{store: s.store, plan: undo.Planner{Store: s.store}, now: q.Seq == 0, ignored: q.Ignored, own: os.Geteuid() == 0}
+	f := filler{store: s.Store, plan: undo.Planner{Store: s.Store}, now: q.Seq == 0, ignored: q.Ignored, own: os.Geteuid() == 0}
 	f.out.Seq = q.Seq
 	if f.now {
 		f.out.Seq = now
 	}
-	from, err := s.source.Acquire(ctx)
+	from, err := s.Source.Acquire(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer s.source.Release(from)
-	rules, err := s.source.Rules(from)
+	defer s.Source.Release(from)
+	rules, err := s.Source.Rules(from)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -98,7 +93,7 @@ func (s *Service) fork(ctx context.Context, r *wire.Request) (any, []byte, error
 	if err != nil {
 		return nil, nil, f.failed("", err)
 	}
-	f.from, f.rules, f.linked = from.File, rules, s.source.Worktrees(ctx)
+	f.from, f.rules, f.linked = from.File, rules, s.Source.Worktrees(ctx)
 	f.group.SetLimit(atOnce)
 	err = errors.Join(f.dir(ctx, "", to), f.group.Wait())
 	if ctx.Err() != nil {
@@ -139,7 +134,7 @@ func (s *Service) fits(to *os.File) error {
 		return wire.Errorf(wire.ErrBadRequest, "", "a fork is made in a directory")
 	}
 	if name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", to.Fd())); err == nil {
-		for _, top := range []string{s.root, s.survey.Mountpoint()} {
+		for _, top := range []string{s.Root, s.Survey.Mountpoint()} {
 			if _, in := onwire.Below(name, top); in && top != "" {
 				return wire.Errorf(wire.ErrBadRequest, "name a directory next to it", "a fork cannot be inside its own project")
 			}
@@ -163,12 +158,12 @@ func empty(to *os.File) error {
 
 // settle makes sure that the log has everything that happened until now.
 func (s *Service) settle(ctx context.Context) error {
-	missing, err := s.survey.LookAtAll(ctx)
+	missing, err := s.Survey.LookAtAll(ctx)
 	if err == nil && missing != "" {
 		err = wire.Errorf(wire.ErrTimeout, "cachebro status", "%s", missing)
 	}
 	if err == nil {
-		_, err = s.ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill)
+		_, err = s.Ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill)
 	}
 	return err
 }

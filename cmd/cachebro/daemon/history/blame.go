@@ -12,15 +12,15 @@ import (
 )
 
 func (h *History) blame(ctx context.Context, q wire.ShowQuery) (wire.BlameAnswer, []byte, error) {
-	p, err := h.paths.Clean(q.Path)
+	p, err := h.Paths.Clean(q.Path)
 	if err != nil {
 		return wire.BlameAnswer{}, nil, err
 	}
 	if p == "" {
 		return wire.BlameAnswer{}, nil, wire.Errorf(wire.ErrBadRequest, "cachebro blame PATH", "name the file")
 	}
-	h.survey.Update(ctx, p)
-	v, _, err := versions.Find(h.store, p, q)
+	h.Survey.Update(ctx, p)
+	v, _, err := versions.Find(h.Store, p, q)
 	if err != nil {
 		return wire.BlameAnswer{}, nil, err
 	}
@@ -28,14 +28,14 @@ func (h *History) blame(ctx context.Context, q wire.ShowQuery) (wire.BlameAnswer
 	if versions.Given(q) {
 		at = v.Seq
 	}
-	lines, err := h.store.Blame(p, at)
+	lines, err := h.Store.Blame(p, at)
 	if errors.Is(err, store.ErrNotFound) {
 		err = wire.Errorf(wire.ErrNotFound, "cachebro log "+onwire.ShellName(p)+" shows which versions have content", "no text of %s is stored", onwire.Display(p))
 	}
 	if err != nil {
 		return wire.BlameAnswer{}, nil, err
 	}
-	fillCommandLine := attribution.OpenProcesses(h.store).FillCommandLines()
+	fillCommandLine := attribution.OpenProcesses(h.Store).FillCommandLines()
 	numbers := map[uint64]int{}
 	var vs []store.Version
 	var text []byte

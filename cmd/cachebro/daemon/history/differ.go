@@ -18,20 +18,20 @@ import (
 const maxTreeDiff = 64 << 20
 
 func (h *History) diff(ctx context.Context, q wire.DiffQuery) (wire.DiffAnswer, []byte, error) {
-	p, err := h.paths.Clean(q.Path)
+	p, err := h.Paths.Clean(q.Path)
 	if err != nil {
 		return wire.DiffAnswer{}, nil, err
 	}
 	if q.Context <= 0 {
 		q.Context = 3
 	}
-	h.survey.Update(ctx, p)
+	h.Survey.Update(ctx, p)
 	if !q.Since.IsZero() {
 		q.Moments, q.From, q.To = true, wire.ShowQuery{At: q.Since}, wire.ShowQuery{}
 	}
 	if q.Moments {
 		if p == "" {
-			h.survey.TryUpdateAll(ctx)
+			h.Survey.TryUpdateAll(ctx)
 		}
 		return h.diffMoments(ctx, p, q)
 	}
@@ -48,11 +48,11 @@ func (h *History) diff(ctx context.Context, q wire.DiffQuery) (wire.DiffAnswer, 
 // sides returns the two contents that a diff of one path compares.
 func (h *History) sides(ctx context.Context, p store.Path, q wire.DiffQuery) (from, to versions.Side, err error) {
 	if versions.Given(q.To) {
-		v, _, err := versions.Find(h.store, p, q.To)
+		v, _, err := versions.Find(h.Store, p, q.To)
 		if err != nil {
 			return from, to, err
 		}
-		to, err = versions.SideOf(h.store, v)
+		to, err = versions.SideOf(h.Store, v)
 		if err != nil {
 			return from, to, err
 		}
@@ -60,17 +60,17 @@ func (h *History) sides(ctx context.Context, p store.Path, q wire.DiffQuery) (fr
 			return versions.Side{Path: v.Path}, to, nil
 		}
 		if !versions.Given(q.From) {
-			prev, ok, err := versions.Replaced(h.store, v)
+			prev, ok, err := versions.Replaced(h.Store, v)
 			if err != nil || !ok && v.Prev == 0 {
 				return versions.Side{Path: v.Path}, to, err
 			}
 			if !ok {
-				prev, err = h.store.Version(v.Prev)
+				prev, err = h.Store.Version(v.Prev)
 				if err != nil {
 					return from, to, err
 				}
 			}
-			from, err = versions.SideOf(h.store, prev)
+			from, err = versions.SideOf(h.Store, prev)
 			return from, to, err
 		}
 	} else if p == "" {
@@ -82,15 +82,15 @@ func (h *History) sides(ctx context.Context, p store.Path, q wire.DiffQuery) (fr
 		}
 	}
 	if versions.Given(q.From) {
-		v, _, err := versions.Find(h.store, p, q.From)
+		v, _, err := versions.Find(h.Store, p, q.From)
 		if err != nil {
 			return from, to, err
 		}
-		from, err = versions.SideOf(h.store, v)
+		from, err = versions.SideOf(h.Store, v)
 		return from, to, err
 	}
 	// Show the newest change, by comparing it with the version before it.
-	hist, err := h.store.History(p, true)
+	hist, err := h.Store.History(p, true)
 	if err != nil {
 		return from, to, err
 	}
@@ -99,24 +99,24 @@ func (h *History) sides(ctx context.Context, p store.Path, q wire.DiffQuery) (fr
 	}
 	if len(hist) == 1 {
 		if hist[0].Op == store.OpBaseline { // nothing has changed since the file was found
-			from, err = versions.SideOf(h.store, hist[0])
+			from, err = versions.SideOf(h.Store, hist[0])
 			return from, to, err
 		}
 		return versions.Side{Path: p}, to, nil
 	}
-	from, err = versions.SideOf(h.store, hist[len(hist)-2])
+	from, err = versions.SideOf(h.Store, hist[len(hist)-2])
 	return from, to, err
 }
 
 func (h *History) present(ctx context.Context, p store.Path) (versions.Side, error) {
-	if h.survey.Absent {
-		v, ok, err := h.store.Current(p)
+	if h.Survey.Absent {
+		v, ok, err := h.Store.Current(p)
 		if err != nil || !ok || v.Deleted() {
 			return versions.Side{Path: p}, err
 		}
-		return versions.SideOf(h.store, v)
+		return versions.SideOf(h.Store, v)
 	}
-	st, err := h.source.Lstat(ctx, p)
+	st, err := h.Source.Lstat(ctx, p)
 	if errors.Is(err, wire.ErrNotFound) {
 		return versions.Side{Path: p}, nil
 	}
@@ -125,13 +125,13 @@ func (h *History) present(ctx context.Context, p store.Path) (versions.Side, err
 	}
 	s := versions.Side{Path: p, Exists: true, Mode: st.Mode}
 	if st.Mode&syscall.S_IFMT == syscall.S_IFLNK {
-		v, ok, err := h.store.Current(p)
+		v, ok, err := h.Store.Current(p)
 		if err == nil && ok {
 			s.Data = []byte(v.Target)
 		}
 		return s, err
 	}
-	l, err := h.survey.Look(ctx, p)
+	l, err := h.Survey.Look(ctx, p)
 	if err != nil {
 		return s, err
 	}
@@ -145,9 +145,9 @@ func (h *History) moment(q wire.ShowQuery) (uint64, error) {
 	case q.Number != 0:
 		return 0, wire.Errorf(wire.ErrBadRequest, "name the file", "%d is the number of a version of one file, not a moment of the project", q.Number)
 	case q.Seq > 0:
-		return versions.Moment(h.store, q.Seq)
+		return versions.Moment(h.Store, q.Seq)
 	}
-	return h.store.SeqAt(q.At)
+	return h.Store.SeqAt(q.At)
 }
 
 // diffMoments compares two moments. It covers each path in the subtree of p, including p itself,
@@ -155,7 +155,7 @@ func (h *History) moment(q wire.ShowQuery) (uint64, error) {
 func (h *History) diffMoments(ctx context.Context, p store.Path, q wire.DiffQuery) (wire.DiffAnswer, []byte, error) {
 	var a wire.DiffAnswer
 	start, err := h.moment(q.From)
-	end := h.store.Seq()
+	end := h.Store.Seq()
 	if err == nil && versions.Given(q.To) {
 		end, err = h.moment(q.To)
 	}
@@ -167,7 +167,7 @@ func (h *History) diffMoments(ctx context.Context, p store.Path, q wire.DiffQuer
 	changed := map[store.Path]bool{}
 	var order []store.Path
 	for seq := start; ; {
-		vs, err := h.store.Since(seq, 1000)
+		vs, err := h.Store.Since(seq, 1000)
 		if err != nil {
 			return a, nil, err
 		}
@@ -219,17 +219,17 @@ func (h *History) diffMoments(ctx context.Context, p store.Path, q wire.DiffQuer
 
 // sideAt returns the state of a path at a position in the log.
 func (h *History) sideAt(path store.Path, seq uint64) (versions.Side, error) {
-	was, ok, err := h.store.AtSeq(path, seq)
+	was, ok, err := h.Store.AtSeq(path, seq)
 	if err != nil {
 		return versions.Side{}, err
 	}
 	if !ok { // the baseline recorded the file later, but it had that state all along
-		if hist, err := h.store.History(path, false); err == nil && len(hist) > 0 && hist[0].Op == store.OpBaseline {
+		if hist, err := h.Store.History(path, false); err == nil && len(hist) > 0 && hist[0].Op == store.OpBaseline {
 			was, ok = hist[0], true
 		}
 	}
 	if !ok {
 		return versions.Side{Path: path}, nil
 	}
-	return versions.SideOf(h.store, was)
+	return versions.SideOf(h.Store, was)
 }

@@ -13,7 +13,7 @@ import (
 )
 
 func (h *History) log(ctx context.Context, r *wire.Request, q wire.LogQuery) (any, []byte, error) {
-	p, err := h.paths.Clean(q.Path)
+	p, err := h.Paths.Clean(q.Path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -21,24 +21,24 @@ func (h *History) log(ctx context.Context, r *wire.Request, q wire.LogQuery) (an
 	if err != nil {
 		return nil, nil, err
 	}
-	session, err := versions.Session(h.store, q.Session)
+	session, err := versions.Session(h.Store, q.Session)
 	if err != nil {
 		return nil, nil, err
 	}
-	behind := h.survey.UpdateSoon(ctx, p)
+	behind := h.Survey.UpdateSoon(ctx, p)
 	if p == "" && q.Before == 0 && q.After == 0 {
-		h.survey.TryUpdateAll(ctx)
+		h.Survey.TryUpdateAll(ctx)
 	}
-	marks, only := h.lost.Marks(ctx)
+	marks, only := h.Lost.Marks(ctx)
 	if !q.Lost {
 		only = nil
 	}
 	match := only
 	if q.NotOwn {
-		others := versions.NotOwn(h.actors.Asker(r.Peer.PID))
+		others := versions.NotOwn(h.Attribution.Asker(r.Peer.PID))
 		match = func(v store.Version) bool { return others(v) && (only == nil || only(v)) }
 	}
-	vs, more, err := h.store.Log(store.Filter{
+	vs, more, err := h.Store.Log(store.Filter{
 		Match: match,
 		Path:  p, Session: session,
 		Since: q.Since, Until: q.Until, Before: q.Before, After: q.After, Ops: ops, Oldest: q.Oldest, Limit: min(q.Limit, 100_000), Baselines: q.Baselines,
@@ -48,12 +48,12 @@ func (h *History) log(ctx context.Context, r *wire.Request, q wire.LogQuery) (an
 	}
 	a := wire.LogAnswer{More: more, Behind: behind, Versions: make([]wire.Version, len(vs))}
 	numbers := h.numbers(p, vs)
-	words := attribution.OpenProcesses(h.store).FillCommandLines()
+	words := attribution.OpenProcesses(h.Store).FillCommandLines()
 	for i, v := range vs {
 		words(&v)
 		a.Versions[i] = onwire.Version(v)
 		a.Versions[i].Number, a.Versions[i].Lost = numbers[v.Seq], marks[v.Seq]
-		a.Versions[i].Made, err = h.store.MadeFor(v)
+		a.Versions[i].Made, err = h.Store.MadeFor(v)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -69,11 +69,11 @@ func (h *History) numbers(p store.Path, vs []store.Version) map[uint64]int {
 	if p == "" || len(vs) == 0 {
 		return nil
 	}
-	v, ok, err := h.store.Current(p)
+	v, ok, err := h.Store.Current(p)
 	if err != nil || !ok || v.Stat.Mode&syscall.S_IFMT == syscall.S_IFDIR {
 		return nil
 	}
-	hist, err := h.store.History(p, true)
+	hist, err := h.Store.History(p, true)
 	if err != nil {
 		return nil
 	}
@@ -100,7 +100,7 @@ func (h *History) addGapsAndNotices(a *wire.LogAnswer, p store.Path, q wire.LogQ
 		}
 	}
 	var err error
-	a.Gaps, a.Notices, err = versions.GapsAndNotices(h.store, p, from, to)
+	a.Gaps, a.Notices, err = versions.GapsAndNotices(h.Store, p, from, to)
 	if q.Oldest {
 		slices.Reverse(a.Gaps)
 		slices.Reverse(a.Notices)
@@ -109,18 +109,18 @@ func (h *History) addGapsAndNotices(a *wire.LogAnswer, p store.Path, q wire.LogQ
 }
 
 func (h *History) show(ctx context.Context, q wire.ShowQuery) (wire.Version, []byte, error) {
-	p, err := h.paths.Clean(q.Path)
+	p, err := h.Paths.Clean(q.Path)
 	if err != nil {
 		return wire.Version{}, nil, err
 	}
-	h.survey.Update(ctx, p)
-	v, n, err := versions.Find(h.store, p, q)
+	h.Survey.Update(ctx, p)
+	v, n, err := versions.Find(h.Store, p, q)
 	if err != nil {
 		return wire.Version{}, nil, err
 	}
-	attribution.OpenProcesses(h.store).FillCommandLines()(&v)
+	attribution.OpenProcesses(h.Store).FillCommandLines()(&v)
 	out := onwire.Version(v)
 	out.Number = n
-	body, err := versions.Content(h.store, v)
+	body, err := versions.Content(h.Store, v)
 	return out, body, err
 }

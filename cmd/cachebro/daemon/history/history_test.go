@@ -18,7 +18,7 @@ import (
 // answer.
 func TestHistoryWithoutAMount(t *testing.T) {
 	p := daemontest.New(t)
-	h := history.New(p.Store, p.Source, p.Survey, p.Paths, nil, p.Attribution).Handlers()
+	h := (&history.History{Store: p.Store, Source: p.Source, Survey: p.Survey, Paths: p.Paths, Attribution: p.Attribution}).Handlers()
 	p.Write("a.txt", "one\ntwo\n")
 	p.LookAtAll()
 	p.Write("a.txt", "one\ntwo and more\n")
@@ -57,7 +57,7 @@ func TestHistoryWithoutAMount(t *testing.T) {
 // no write waits for it. The history must then show it.
 func TestWordsThatCameLate(t *testing.T) {
 	p := daemontest.New(t)
-	h := history.New(p.Store, p.Source, p.Survey, p.Paths, nil, p.Attribution).Handlers()
+	h := (&history.History{Store: p.Store, Source: p.Source, Survey: p.Survey, Paths: p.Paths, Attribution: p.Attribution}).Handlers()
 	p.Write("a.txt", "four\n")
 	c := storetest.NewTree().Write("a.txt", "four\n")
 	c.Actor = store.Actor{PID: 9055, Start: 77, Comm: "sh"}

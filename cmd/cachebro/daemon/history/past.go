@@ -23,14 +23,9 @@ import (
 
 // Past answers requests about the past tree.
 type Past struct {
-	store  *store.Store
-	ingest *ingest.Ingester
-	paths  onwire.Paths
-}
-
-// NewPast makes the service.
-func NewPast(st *store.Store, in *ingest.Ingester, paths onwire.Paths) *Past {
-	return &Past{store: st, ingest: in, paths: paths}
+	Store  *store.Store
+	Ingest *ingest.Ingester
+	Paths  onwire.Paths
 }
 
 // Handlers returns the handlers of the service's requests, by method.
@@ -42,22 +37,22 @@ func (s *Past) Handlers() map[string]wire.Handler {
 
 func (s *Past) moment(ctx context.Context, q wire.MomentQuery) (m wire.Moment, _ []byte, err error) {
 	// Before looking the moment up, wait until the log contains every earlier change.
-	if _, err := s.ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill); err != nil {
+	if _, err := s.Ingest.CaughtUp(ctx, ingest.PlanWait, ingest.PlanStill); err != nil {
 		return m, nil, err
 	}
 	switch {
 	case q.Seq > 0:
-		m.Seq, err = versions.Moment(s.store, q.Seq)
+		m.Seq, err = versions.Moment(s.Store, q.Seq)
 	case q.Session != "":
-		m.Seq, err = versions.SessionStart(s.store, q.Session)
+		m.Seq, err = versions.SessionStart(s.Store, q.Session)
 	case q.Prompt != "":
 		m.Seq, err = s.prompt(q.Prompt)
 	default:
-		m.Seq, err = s.store.SeqAt(q.At)
+		m.Seq, err = s.Store.SeqAt(q.At)
 	}
 	if err == nil && m.Seq > 0 {
 		var v store.Version
-		v, err = s.store.Version(m.Seq)
+		v, err = s.Store.Version(m.Seq)
 		if err == nil {
 			m.At = onwire.Time(v.Time)
 		}
@@ -69,12 +64,12 @@ func (s *Past) moment(ctx context.Context, q wire.MomentQuery) (m wire.Moment, _
 func (s *Past) prompt(id string) (uint64, error) {
 	if id != "last" {
 		var err error
-		id, err = versions.Prompt(s.store, "at", "", "", id)
+		id, err = versions.Prompt(s.Store, "at", "", "", id)
 		if err != nil {
 			return 0, err
 		}
 	}
-	all, err := s.store.Sessions.LastPrompts("", 0)
+	all, err := s.Store.Sessions.LastPrompts("", 0)
 	if err != nil {
 		return 0, err
 	}
@@ -82,11 +77,11 @@ func (s *Past) prompt(id string) (uint64, error) {
 	if i < 0 {
 		return 0, wire.Errorf(wire.ErrNotFound, "cachebro log shows the prompts", "no prompt %s is known", id)
 	}
-	return s.store.SeqAt(onwire.Time(all[i].Time))
+	return s.Store.SeqAt(onwire.Time(all[i].Time))
 }
 
 func (s *Past) list(_ context.Context, q wire.PastQuery) (wire.PastAnswer, []byte, error) {
-	p, err := s.paths.Clean(q.Path)
+	p, err := s.Paths.Clean(q.Path)
 	if err != nil {
 		return wire.PastAnswer{}, nil, err
 	}
@@ -94,7 +89,7 @@ func (s *Past) list(_ context.Context, q wire.PastQuery) (wire.PastAnswer, []byt
 		out, err := s.versions(p)
 		return out, nil, err
 	}
-	all, found, err := undo.Planner{Store: s.store}.List(p, q.Seq)
+	all, found, err := undo.Planner{Store: s.Store}.List(p, q.Seq)
 	if err == nil && !found {
 		err = wire.Errorf(wire.ErrNotFound, "", "%s was not a directory at that time", onwire.Display(p))
 	}
@@ -113,7 +108,7 @@ func (s *Past) list(_ context.Context, q wire.PastQuery) (wire.PastAnswer, []byt
 // in p is listed as a directory. If p is or was a file, each of its versions is listed as a file
 // whose name begins with its time.
 func (s *Past) versions(p store.Path) (out wire.PastAnswer, err error) {
-	err = s.store.View(func(v *store.View) error {
+	err = s.Store.View(func(v *store.View) error {
 		seen := map[string]bool{}
 		if err := v.Children(p, func(c store.Path) bool {
 			if name := path.Base(string(c)); !store.OwnFile(c) && !seen[name] {
@@ -161,6 +156,6 @@ func (s *Past) read(_ context.Context, q wire.PastRead) (wire.Empty, []byte, err
 	if n, err := hex.Decode(h[:], []byte(q.Hash)); err != nil || n != len(h) || len(q.Hash) != 2*len(h) {
 		return wire.Empty{}, nil, wire.Errorf(wire.ErrBadRequest, "", "the request has no valid hash")
 	}
-	b, err := s.store.Content(h)
+	b, err := s.Store.Content(h)
 	return wire.Empty{}, b, err
 }

@@ -13,17 +13,12 @@ import (
 
 // History answers requests about the version log.
 type History struct {
-	store  *store.Store
-	source *source.Source
-	survey *survey.Survey
-	paths  onwire.Paths
-	lost   *lost.Service
-	actors *attribution.Attribution
-}
-
-// New makes the service.
-func New(st *store.Store, src *source.Source, sv *survey.Survey, paths onwire.Paths, ls *lost.Service, actors *attribution.Attribution) *History {
-	return &History{store: st, source: src, survey: sv, paths: paths, lost: ls, actors: actors}
+	Store       *store.Store
+	Source      *source.Source
+	Survey      *survey.Survey
+	Paths       onwire.Paths
+	Lost        *lost.Service
+	Attribution *attribution.Attribution
 }
 
 // Handlers returns the handlers of the requests about the history, by method.
