@@ -198,6 +198,21 @@ func (s *snapshot) others(p string) []string {
 	return nil
 }
 
+// inSameDir returns the path that a name has in s, in the directory that contains the name at path p in
+// other. It returns "" if that directory does not exist in s.
+func (s *snapshot) inSameDir(other *snapshot, p string) string {
+	dir, ok := other.names[filepath.Dir(p)]
+	if !ok {
+		return ""
+	}
+	for q, e := range s.names {
+		if e.kind == unix.S_IFDIR && e.ino == dir.ino {
+			return filepath.Join(q, filepath.Base(p))
+		}
+	}
+	return ""
+}
+
 var kinds = map[uint32]string{unix.S_IFREG: "file", unix.S_IFDIR: "directory", unix.S_IFLNK: "symlink", unix.S_IFIFO: "pipe"}
 
 // counted returns those of a file's expected names (was) and present names (is) that are compared.

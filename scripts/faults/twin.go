@@ -343,6 +343,9 @@ func (t *trial) try(p *place, start *snapshot) (err error) {
 					slices.ContainsFunc(end.files[e.ino], func(p string) bool { return settled[p] }) {
 					return true // an earlier command reported it under another name of the same file
 				}
+				if settled[end.inSameDir(want, d.path)] { // an earlier command reported it, and the directory has been moved since
+					return true
+				}
 				return settled[d.path] || d.what == "links" && slices.Equal(without(d.was), without(d.is))
 			})
 		}); !ok || err != nil {
