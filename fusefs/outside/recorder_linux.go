@@ -54,7 +54,7 @@ type Recorder struct {
 	entries  map[string]*entry             // by path
 	pending  []*entry                      // paths to look at after the calls on them have run, in the order of the calls
 	ops      []*op                         // calls on names whose effect has not been seen yet
-	opening  map[uint32]*entry             // by thread: the entry that the thread's last call opens for writing
+	calling  map[uint32]*entry             // by thread: the entry that the thread's last call opens for writing, makes or alters
 	writable map[*fusefs.Process]openFiles // cache of holder during settleAll
 }
 
@@ -103,7 +103,7 @@ func timeOf(r *spool.Record) time.Time { return time.Unix(0, r.Time) }
 // New returns a Recorder with the user's own history open. New first records the changes that a
 // killed recorder had seen and not yet recorded.
 func New(o Options) (*Recorder, error) {
-	r := &Recorder{o: o, places: o.Places, resolver: resolver{places: o.Places}, tracks: map[string]*track{}, dirs: map[string]bool{}, roots: map[string]rooted{}, entries: map[string]*entry{}, opening: map[uint32]*entry{}}
+	r := &Recorder{o: o, places: o.Places, resolver: resolver{places: o.Places}, tracks: map[string]*track{}, dirs: map[string]bool{}, roots: map[string]rooted{}, entries: map[string]*entry{}, calling: map[uint32]*entry{}}
 	r.callers = fusefs.NewCallers(r.described)
 	r.resolver.tracks = r.tracks
 	var err error
@@ -326,7 +326,7 @@ func (r *Recorder) see(n *notifier.Notice, of origin) (examined, unsettled bool)
 	defer r.journal.flush()
 	r.confirm(n.PID)
 	r.resolver.begin()
-	delete(r.opening, n.PID)
+	delete(r.calling, n.PID)
 	err := r.look(n, c, by, of)
 	if err != nil {
 		r.o.Logger.Warn("a system call could not be examined", "error", err, "nr", n.NR)
@@ -474,6 +474,7 @@ func (r *Recorder) handleMake(by fusefs.Caller, s spot, dir bool, of origin) {
 	if !dir {
 		r.opens(e)
 	}
+	r.calling[by.TID] = e
 	r.await(e)
 }
 
@@ -532,6 +533,7 @@ func (r *Recorder) change(n *notifier.Notice, by fusefs.Caller, path string, fol
 	r.otherNames(e, s)
 	r.takeOver(e)
 	e.altered = true
+	r.calling[by.TID] = e
 	r.await(e)
 }
 

@@ -535,6 +535,38 @@ func TestFailedCall(t *testing.T) {
 	}
 }
 
+// On a busy machine, a thread waited for a processor for more than a second after its call was let
+// through. The call counted as failed, so its effect was not recorded.
+func TestCallThatRunsLate(t *testing.T) {
+	p := newPlace(t)
+	if err := os.Mkdir(p.path("dir"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	late := func(name string, run func() error) {
+		t.Helper()
+		e := p.r.entries[p.path(name)]
+		e.when = e.when.Add(-2 * opFor)
+		for range 2 {
+			p.r.settleQuiet()
+		}
+		if err := run(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.see(unix.SYS_FCHMODAT, [6]uint64{at(), 0, 0o700}, "dir")
+	late("dir", func() error { return os.Chmod(p.path("dir"), 0o700) })
+	p.see(unix.SYS_MKDIRAT, [6]uint64{at(), 0, 0o700}, "new")
+	late("new", func() error { return os.Mkdir(p.path("new"), 0o700) })
+	p.r.Settle()
+	if err := p.r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	changes, _ := p.told()
+	if want := (told{{event.OpMkdir, "new"}, {event.OpChmod, "dir"}}).sorted(); !slices.Equal(changes, want) {
+		t.Errorf("reported %v, want %v", changes, want)
+	}
+}
+
 // TestAlteredByAnotherName: a file is written under one name and its mode is changed under another.
 // Both changes are reported.
 func TestAlteredByAnotherName(t *testing.T) {

@@ -47,15 +47,15 @@ func (r *Recorder) settleQuiet() (awaits bool) {
 	r.confirm(0)
 	now := time.Now()
 	r.ops = keep(r.ops, func(o *op) bool {
-		young := now.Sub(o.when) < opFor || alive(o.tid) && now.Sub(o.when) < time.Minute
+		young := now.Sub(o.when) < opFor || alive(o.tid) && now.Sub(o.when) < callFor
 		if !young {
 			r.journal.addEnded(o)
 		}
 		return young
 	})
-	for tid, e := range r.opening {
-		if now.Sub(e.when) > opFor {
-			delete(r.opening, tid)
+	for tid, e := range r.calling {
+		if now.Sub(e.when) > opFor && !r.inCall(e) {
+			delete(r.calling, tid)
 		}
 	}
 	var quiet []*entry
@@ -73,8 +73,12 @@ func (r *Recorder) settleQuiet() (awaits bool) {
 	return len(r.pending) > 0 || len(r.ops) > 0
 }
 
-// opFor is how long a call may take before it counts as failed.
-const opFor = time.Second
+// opFor is how long a call may take before it counts as failed, and callFor is how long it may take if
+// its thread lives and has made no other call. On a busy machine a thread may have to wait for seconds.
+const (
+	opFor   = time.Second
+	callFor = time.Minute
+)
 
 func alive(tid uint32) bool { return unix.Kill(int(tid), 0) != unix.ESRCH }
 
@@ -98,7 +102,9 @@ func (r *Recorder) settle(e *entry) {
 		}
 	}()
 	st, exists := lstat(e.path)
-	if nothing := exists == (e.known.Ino != 0) && (!exists || unchanged(st, e.known)); nothing && waited && time.Since(e.when) < opFor {
+	nothing := exists == (e.known.Ino != 0) && (!exists || unchanged(st, e.known))
+	only := e.altered || e.known.Ino == 0 // no descriptor shows later what the call did
+	if nothing && waited && (time.Since(e.when) < opFor || only && r.inCall(e)) {
 		e.waits = true // look again later, because the call may not have run yet
 		r.list(e)
 		return

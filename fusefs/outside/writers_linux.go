@@ -19,7 +19,7 @@ import (
 // opens records that an entry's file is about to be opened for writing.
 func (r *Recorder) opens(e *entry) {
 	e.written(e.by)
-	r.opening[e.by.TID] = e
+	r.calling[e.by.TID] = e
 }
 
 // written adds processes that opened the file for writing. It drops processes that have ended.
@@ -186,6 +186,10 @@ func (e *entry) openedBy() []fusefs.Caller {
 
 // isOpening reports whether an open is in progress. During an open, the file may exist before the
 // descriptor does.
-func (r *Recorder) isOpening(e *entry) bool {
-	return r.opening[e.by.TID] == e && time.Since(e.when) < opFor && alive(e.by.TID)
+func (r *Recorder) isOpening(e *entry) bool { return time.Since(e.when) < opFor && r.inCall(e) }
+
+// inCall reports whether the last call on an entry may still be in progress. A thread that has made
+// another call has finished it.
+func (r *Recorder) inCall(e *entry) bool {
+	return r.calling[e.by.TID] == e && time.Since(e.when) < callFor && alive(e.by.TID)
 }
