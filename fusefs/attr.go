@@ -277,7 +277,7 @@ func (o *contents) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse
 	n.countNames(&sx)
 	o.fillAttrOut(&sx, out)
 	if chmod {
-		o.doneOn(n, &in.InHeader, event.OpChmod, &sx)
+		o.attrsChanged(n, &in.InHeader, &sx)
 	}
 	return fuse.OK
 }

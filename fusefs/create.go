@@ -15,11 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// doneOn reports to the Observer an operation that changes no names. While n is dirty, the reported
+// attrsChanged reports to the Observer a new mode, owner or attributes of n. While n is dirty, the reported
 // size and time are those of the content that the Observer has received. The new content is
 // reported later, with its own size and time.
-func (o *contents) doneOn(n *inode, in *fuse.InHeader, op event.Op, sx *sys.Stat) {
-	if o.obs == nil || op == event.OpChmod && (n.neverClosed() || sx.Nlink == 0) { // the first close reports a new file; a file without a name has no path to report
+func (o *contents) attrsChanged(n *inode, in *fuse.InHeader, sx *sys.Stat) {
+	if o.obs == nil || n.neverClosed() || sx.Nlink == 0 { // the first close reports a new file; a file without a name has no path to report
 		return
 	}
 	st := sx.Stat
@@ -29,7 +29,7 @@ func (o *contents) doneOn(n *inode, in *fuse.InHeader, op event.Op, sx *sys.Stat
 	p := n.LastPath()
 	cl := o.class(p, n.isDir())
 	o.obs.Done(Event{
-		Op: op, File: n, Caller: o.caller(in, true), Path: p, Stat: st,
+		Op: event.OpChmod, File: n, Caller: o.caller(in, true), Path: p, Stat: st,
 		Class: cl, Class2: cl, Time: time.Now(),
 	})
 }

@@ -43,7 +43,7 @@ func (o *contents) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) 
 	// have made longer. This does not apply to pages of a mapping, which have their own offsets, or
 	// to a resent request, whose bytes may already be in the file.
 	appends := in.Flags&unix.O_APPEND != 0 && in.WriteFlags&fuse.WRITE_CACHE == 0 && in.Unique&resendBit == 0
-	w, err := o.markHandleDirty(h, &in.InHeader, off, appends, cancel)
+	w, err := o.markHandleDirty(h, &in.InHeader, appends, cancel)
 	if err != nil {
 		return 0, status(err)
 	}
@@ -92,7 +92,7 @@ func (o *contents) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) 
 
 // markHandleDirty is like markDirty, for a change through a handle. The caller holds the order of
 // h.node.
-func (o *contents) markHandleDirty(h *handle, in *fuse.InHeader, off int64, appends bool, cancel <-chan struct{}) (*writes, error) {
+func (o *contents) markHandleDirty(h *handle, in *fuse.InHeader, appends bool, cancel <-chan struct{}) (*writes, error) {
 	n := h.node
 	w := n.writes
 	var c Caller
@@ -145,7 +145,7 @@ func (o *contents) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.
 	n.order.Lock()
 	defer n.order.Unlock()
 	off, end := int64(in.Offset), int64(in.Offset+in.Length)
-	w, err := o.markHandleDirty(h, &in.InHeader, off, false, cancel)
+	w, err := o.markHandleDirty(h, &in.InHeader, false, cancel)
 	if err != nil {
 		return status(err)
 	}
@@ -176,7 +176,7 @@ func (o *contents) CopyFileRange(cancel <-chan struct{}, in *fuse.CopyFileRangeI
 	n := to.node
 	n.order.Lock()
 	defer n.order.Unlock()
-	w, err := o.markHandleDirty(to, &in.InHeader, int64(in.OffOut), false, cancel)
+	w, err := o.markHandleDirty(to, &in.InHeader, false, cancel)
 	if err != nil {
 		return 0, status(err)
 	}

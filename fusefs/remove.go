@@ -58,7 +58,7 @@ func (o *overlay) closeBelow(dirs ...*inode) {
 
 // beforeNameLoss prepares n for the loss of a name. If n is dirty, it reports n as closed. Then it
 // makes the Observer save the content. The caller holds n.order.
-func (o *overlay) beforeNameLoss(n *inode, name string, c Caller, op event.Op, sx *sys.Stat, cancel <-chan struct{}) {
+func (o *overlay) beforeNameLoss(n *inode, name string, c Caller, op event.Op, cancel <-chan struct{}) {
 	if !n.isReg() {
 		return
 	}
@@ -123,7 +123,7 @@ func (o *overlay) remove(cancel <-chan struct{}, in *fuse.InHeader, name string,
 		}
 	}
 	if op == event.OpUnlink {
-		o.beforeNameLoss(n, ev.Path, c, op, &sx, cancel)
+		o.beforeNameLoss(n, ev.Path, c, op, cancel)
 	}
 	if o.finder != nil && (!n.isReg() || sx.Nlink > 1) {
 		o.finder.Found(n, ev.Path, ev.Target, sx.Stat)
@@ -258,7 +258,7 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, d
 	}
 	var kept *handle
 	if replaces {
-		o.beforeNameLoss(r.dst, ev.Path2, c, event.OpRename, &r.dstStat, cancel)
+		o.beforeNameLoss(r.dst, ev.Path2, c, event.OpRename, cancel)
 	}
 	if o.finder != nil {
 		o.finder.Found(r.src, ev.Path, ev.Target, r.srcStat.Stat)

@@ -187,7 +187,7 @@ func (o *overlay) changeXattr(in *fuse.InHeader, f func(n *inode, at sys.Ref) er
 	var sx sys.Stat
 	if err := o.statInode(n, &sx); err == nil {
 		n.note(&sx, gen)
-		o.doneOn(n, in, event.OpChmod, &sx)
+		o.attrsChanged(n, in, &sx)
 	}
 	t.markDone()
 	return fuse.OK

@@ -240,7 +240,7 @@ func (b *batch) rename(c *Change) error {
 			return err
 		}
 	}
-	if err := b.move(c, cur, c.Path, c.Path2, OpRename); err != nil {
+	if err := b.move(c, cur, c.Path, c.Path2); err != nil {
 		return err
 	}
 	if replaces && InodeOf(over.Stat) != InodeOf(c.Stat) {
@@ -262,7 +262,7 @@ func (b *batch) rename(c *Change) error {
 		}
 		k := *c
 		k.Stat, k.Class = was.Stat, was.Class
-		if err := b.move(&k, was, kid, c.Path2+kid[len(c.Path):], OpRename); err != nil {
+		if err := b.move(&k, was, kid, c.Path2+kid[len(c.Path):]); err != nil {
 			return err
 		}
 	}
@@ -276,14 +276,14 @@ func (b *batch) rename(c *Change) error {
 
 // move makes the two versions of one renamed path. was is the version that the path had before the
 // rename.
-func (b *batch) move(c *Change, was Version, from, to Path, op Op) error {
+func (b *batch) move(c *Change, was Version, from, to Path) error {
 	gone := c.version(from, OpMoved)
 	gone.To, gone.Class, gone.Stat = to, was.Class, was.Stat
 	gone, err := b.add(gone)
 	if err != nil {
 		return err
 	}
-	v := c.version(to, op)
+	v := c.version(to, OpRename)
 	v.inheritContent(was)
 	v.From, v.Prev = from, gone.Prev
 	if v.Stat == (Stat{}) {

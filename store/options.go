@@ -54,10 +54,7 @@ type Options struct {
 	ReadOnly bool
 }
 
-const (
-	mib = int64(1) << 20
-	gib = int64(1) << 30
-)
+const mib = int64(1) << 20
 
 func (o Options) withDefaults() Options {
 	o.Cap = cmp.Or(o.Cap, limits.History)

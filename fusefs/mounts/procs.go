@@ -37,26 +37,23 @@ func Describe(procs []Proc, limit int) string {
 
 // Split separates processes that use the source directly from mounts that lead to it.
 func Split(outside []Proc) (direct, ways []Proc) {
-	for _, p := range outside {
-		if p.How == "mount" {
-			ways = append(ways, p)
-		} else {
-			direct = append(direct, p)
-		}
-	}
-	return direct, ways
+	return divide(outside, func(p Proc) bool { return p.How != "mount" })
 }
 
 // Used splits mounts that bypass the overlay into used and idle ones.
 func Used(ways []Proc) (used, idle []Proc) {
-	for _, w := range ways {
-		if w.Idle {
-			idle = append(idle, w)
+	return divide(ways, func(w Proc) bool { return !w.Idle })
+}
+
+func divide(all []Proc, first func(Proc) bool) (are, others []Proc) {
+	for _, p := range all {
+		if first(p) {
+			are = append(are, p)
 		} else {
-			used = append(used, w)
+			others = append(others, p)
 		}
 	}
-	return used, idle
+	return are, others
 }
 
 func sortProcs(ps []Proc) {

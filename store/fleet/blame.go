@@ -11,6 +11,7 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/diff"
+	"cachebro/store/leaf/cache"
 	"cachebro/store/leaf/text"
 	"cachebro/store/remote"
 
@@ -27,12 +28,9 @@ type Line struct {
 // ErrNoText means that the file's text is not available.
 var ErrNoText = errors.New("the bucket has no text of the file")
 
-// maxContents limits the bytes of contents held in memory during the comparison. contentMax is the
-// largest single content.
-const (
-	maxContents = 256 << 20
-	contentMax  = 256 << 20
-)
+// maxContents limits the bytes of contents held in memory during the comparison, and a single
+// content to half of that.
+const maxContents = 256 << 20
 
 // Blame returns who wrote each line of a project's file, on any machine. It reads the file on
 // q.Machine or, if that is "", on the machine that wrote it last. If another machine had the same
@@ -52,7 +50,7 @@ func (d *DB) Blame(ctx context.Context, p remote.Place, b *remote.Bucket, q Quer
 	if err != nil {
 		return nil, err
 	}
-	w := &walk{ctx: ctx, d: d, b: b, machines: all, kept: kept, been: map[[2]int64]bool{}, contents: map[store.Hash][]byte{}}
+	w := &walk{ctx: ctx, d: d, b: b, machines: all, kept: kept, been: map[[2]int64]bool{}, contents: cache.New[store.Hash](maxContents, func(b []byte) int { return len(b) })}
 	v, ok, err := w.newest(q, ids, writers)
 	if err != nil {
 		return nil, err
@@ -71,8 +69,7 @@ type walk struct {
 	machines []int64           // all machines of the project
 	kept     time.Time         // Prune may have dropped older versions; zero: it never ran
 	been     map[[2]int64]bool // versions that origin has returned
-	contents map[store.Hash][]byte
-	held     int // bytes in contents
+	contents *cache.Cache[store.Hash, []byte]
 }
 
 // newest returns the last version of a file. On a named machine this is the last one in that
@@ -224,7 +221,7 @@ func (w *walk) content(v Version) ([]byte, error) {
 	if copy(h[:], v.Blob) != len(h) {
 		return nil, fmt.Errorf("%w: version %d of %s", ErrNoText, v.Seq, v.MachineID)
 	}
-	if c, ok := w.contents[h]; ok {
+	if c, ok := w.contents.Get(h); ok {
 		return c, nil
 	}
 	type place struct {
@@ -247,19 +244,14 @@ func (w *walk) content(v Version) ([]byte, error) {
 		return nil, err
 	}
 	for _, p := range places {
-		err := w.b.Contents(w.ctx, p.machine, p.s, contentMax, func(h store.Hash, c []byte) error {
-			w.held += len(c)
-			if w.held > maxContents {
-				clear(w.contents)
-				w.held = len(c)
-			}
-			w.contents[h] = bytes.Clone(c)
+		err := w.b.Contents(w.ctx, p.machine, p.s, maxContents/2, func(h store.Hash, c []byte) error {
+			w.contents.Put(h, bytes.Clone(c))
 			return nil
 		})
 		if err != nil && !errors.Is(err, remote.ErrMissing) {
 			return nil, err
 		}
-		if c, ok := w.contents[h]; ok {
+		if c, ok := w.contents.Get(h); ok {
 			return c, nil
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"cachebro/store/content"
 	"cachebro/store/db"
 	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/limits"
 )
 
 // ignoredBudget drops the oldest contents of ignored files above their budget. It measures the
@@ -49,11 +50,11 @@ func (k *Keeper) ignoredBudget(ctx context.Context, r *Report) error {
 	return k.compact(ctx, db.WasteSome)
 }
 
-// trimLog drops the oldest versions without content until the log has at most the given number of
+// trimLog drops the oldest versions without content until the log has at most limits.LogVersions
 // records. It keeps the newest version of each path.
-func (k *Keeper) trimLog(ctx context.Context, most uint64, r *Report) error {
+func (k *Keeper) trimLog(ctx context.Context, r *Report) error {
 	var drop []store.Version
-	over := int(k.s.Records() - most)
+	over := int(k.s.Records() - limits.LogVersions)
 	old, err := k.olderThan(k.opt.KeepAge)
 	if err != nil {
 		return err

@@ -187,7 +187,7 @@ func (k *Keeper) Collect(ctx context.Context) (Report, error) {
 		}
 	}
 	if err == nil && k.s.Records() > limits.LogVersions {
-		err = k.trimLog(ctx, limits.LogVersions, &r)
+		err = k.trimLog(ctx, &r)
 	}
 	if r.Blobs+r.Records+r.Packed > 0 {
 		r.After = k.room.Usage(k.opt.Now(), true)

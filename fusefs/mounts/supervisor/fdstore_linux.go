@@ -233,10 +233,10 @@ func (k *fdClient) renew(s *fusefs.Server) (*os.File, error) {
 }
 
 // dup duplicates a descriptor for a child process to inherit.
-func dup(fd int, name string) (*os.File, error) {
+func dup(fd int) (*os.File, error) {
 	n, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
-	return os.NewFile(uintptr(n), name), nil
+	return os.NewFile(uintptr(n), "device"), nil
 }

@@ -18,7 +18,7 @@ func inherit(_, _, _ *os.File, _ *slog.Logger) *fdStore  { return &fdStore{} }
 func (*fdStore) close()                                  {}
 func (*fdStore) canTakeOver() bool                       { return false }
 func (*fdStore) handDown() (*os.File, func(bool), error) { return nil, func(bool) {}, nil }
-func dup(int, string) (*os.File, error)                  { return nil, errors.ErrUnsupported }
+func dup(int) (*os.File, error)                          { return nil, errors.ErrUnsupported }
 
 type fdClient struct{}
 

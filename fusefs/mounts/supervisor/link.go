@@ -103,20 +103,16 @@ func (l *link) unmounted() bool {
 }
 
 // tellUnmounted tells the daemon that the mount was unmounted at its mountpoint, and waits at most
-// limit for the acknowledgement.
-func (l *link) tellUnmounted(limit time.Duration) {
+// two seconds for the acknowledgement.
+func (l *link) tellUnmounted() {
 	l.mu.Lock()
 	l.attach.Unmounted = true
-	l.mu.Unlock()
-	l.hurry()
-	l.mu.Lock()
 	heard := l.unmountAcked
 	l.mu.Unlock()
-	t := time.NewTimer(limit)
-	defer t.Stop()
+	l.hurry()
 	select {
 	case <-heard:
-	case <-t.C:
+	case <-time.After(2 * time.Second):
 	}
 }
 
@@ -140,8 +136,8 @@ func (l *link) acknowledge(unmounted bool) {
 
 // dial connects to the daemon, and starts it if none is running. Its errors are meant for users: a
 // damaged store, a full disk, a state directory of another user.
-func dial(ctx context.Context, c Config, client string) (*wire.Client, error) {
-	w, err := wire.DialOrStart(ctx, c.Paths, wire.Hello{Version: c.Version, Client: client, Root: c.Root},
+func dial(ctx context.Context, c Config) (*wire.Client, error) {
+	w, err := wire.DialOrStart(ctx, c.Paths, wire.Hello{Version: c.Version, Client: "mountd", Root: c.Root},
 		wire.Timeouts{Connect: 5 * time.Second, Answer: 10 * time.Second},
 		wire.Start{Self: c.Exe, Args: []string{"daemon", "--root", c.Root}, Replace: true, Within: 20 * time.Second})
 	return w, Explain(err, c.State)

@@ -123,12 +123,12 @@ func start(c Config, from Handed, logger *slog.Logger) (s *session, err error) {
 	// Records stay in the spool until then.
 	var client *wire.Client
 	if !from.TakeOver {
-		client, err = dial(ctx, c, "mountd")
+		client, err = dial(ctx, c)
 		if err != nil {
 			return s, err
 		}
 	}
-	s.link = &link{client: client, dial: func(ctx context.Context) (*wire.Client, error) { return dial(ctx, c, "mountd") }, source: source, logger: logger, poke: make(chan struct{}, 1), records: make(chan struct{}, 1), resumed: make(chan struct{}, 1), unmountAcked: make(chan struct{}), beat: s.heartbeat, atRest: s.atRest, onAnswer: s.applyState, introducing: func() { s.capture.Introduce(s.server.EachDirty) }, recordEnd: s.recordEnd,
+	s.link = &link{client: client, dial: func(ctx context.Context) (*wire.Client, error) { return dial(ctx, c) }, source: source, logger: logger, poke: make(chan struct{}, 1), records: make(chan struct{}, 1), resumed: make(chan struct{}, 1), unmountAcked: make(chan struct{}), beat: s.heartbeat, atRest: s.atRest, onAnswer: s.applyState, introducing: func() { s.capture.Introduce(s.server.EachDirty) }, recordEnd: s.recordEnd,
 		attach: wire.Attach{PID: os.Getpid(), Mountpoint: c.Mountpoint, InPlace: c.InPlace(), Outside: true, Spool: wire.SpoolDir(c.State)}}
 	matcher, err := ignore.New(source, c.Ignore)
 	if err != nil {
@@ -334,7 +334,7 @@ func (s *session) startSupervisor() (*exec.Cmd, error) {
 	cmd := &exec.Cmd{Path: s.c.Exe, Args: append(s.c.args("supervise"), "--adopt", fmt.Sprint(os.Getpid())), Env: s.c.Env, Dir: "/", Stdout: os.Stderr, Stderr: os.Stderr, SysProcAttr: detached()}
 	cmd.ExtraFiles = []*os.File{nil, s.handed.Source}
 	if s.handed.Ledger != nil {
-		device, err := dup(s.server.Device(), "device")
+		device, err := dup(s.server.Device())
 		if err != nil {
 			return nil, err
 		}
@@ -463,7 +463,7 @@ func (s *session) watchTable(ctx context.Context, done <-chan struct{}) {
 		case <-time.After(50 * time.Millisecond): // a mount usually ends faster
 		}
 		s.drain()
-		s.link.tellUnmounted(2 * time.Second)
+		s.link.tellUnmounted()
 		s.setOutside(true)
 		s.logger.Warn("unmounted here; copies of the mount, and processes inside, are served until they end")
 		r, ok := ReadRecord(s.c.State)

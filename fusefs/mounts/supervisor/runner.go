@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"cachebro/store/wire"
@@ -45,6 +46,10 @@ type runner struct {
 	cmd    *exec.Cmd  // the present mountd, if it is our child
 	ending bool       // an orderly unmount was requested
 }
+
+// detached returns attributes that start a process in a new session, so that closing the terminal
+// or pressing ^C does not end it.
+func detached() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
 // interrupt makes mountd unmount in an orderly way.
 func (r *runner) interrupt() {

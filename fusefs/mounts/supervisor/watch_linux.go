@@ -3,14 +3,9 @@ package supervisor
 import (
 	"errors"
 	"fmt"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
-
-// detached returns attributes that start a process in a new session, so that closing the terminal
-// or pressing ^C does not end it.
-func detached() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
 // watched is a process that is not our child. fd is a pidfd, because the pid of the process may be
 // reused.

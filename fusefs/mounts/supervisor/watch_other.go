@@ -10,8 +10,6 @@ import (
 	"cachebro/fusefs/mounts"
 )
 
-func detached() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
-
 // watched is a process that is not our child. This system has no pidfd, so the pid is checked twice
 // a second.
 type watched struct{ pid int }
