@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 
+	"cachebro/store/tokens"
 	"cachebro/store/wire"
 )
 
@@ -60,7 +61,7 @@ type Options struct {
 	Version string
 	// Logger gets the errors behind an answer. nil discards them.
 	Logger *slog.Logger
-	// Tokens counts the tokens of a text. nil estimates them from its bytes.
+	// Tokens counts the tokens of a text. nil means tokens.Estimate.
 	Tokens func([]byte) int
 
 	// Listener serves HTTP on this loopback listener instead of In and Out. Token is the bearer
@@ -105,7 +106,7 @@ func (o *Options) fill() {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Tokens == nil {
-		o.Tokens = estimate
+		o.Tokens = tokens.Estimate
 	}
 }
 

@@ -22,8 +22,9 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 )
 
-// maxTokens bounds one result. Clients cut larger ones or move them to a file.
-const maxTokens = 25_000
+// maxTokens bounds one result. Claude Code moves results of more than 25,000 tokens to a file. The
+// estimate can be 10 % too low, and each line of a page is rounded.
+const maxTokens = 22_000
 
 // maxTokensCodex is the bound for Codex, which silently cuts long results in the middle. Its limit
 // depends on version and model and is at least 10,000 bytes. Texts usually have at most five bytes
@@ -41,10 +42,6 @@ func (s *Server) most(ctx context.Context) int {
 // surelyFits returns a size in bytes below which any text fits. The densest texts (hexadecimal,
 // emoji) have two bytes per token.
 func surelyFits(most int) int { return 2 * most }
-
-// estimate is the default of Options.Tokens. Source text has about 3.4 bytes per token in
-// o200k_base.
-func estimate(b []byte) int { return (len(b)*10 + 33) / 34 }
 
 // page is the part of a file that one result can hold.
 type page struct {

@@ -13,7 +13,6 @@ import (
 	"cachebro/hooks/clients"
 	"cachebro/mcp"
 	"cachebro/store/leaf/event"
-	"cachebro/store/tokens"
 	"cachebro/store/undo/apply"
 	"cachebro/store/wire"
 
@@ -62,7 +61,7 @@ If the client's session moves to another project, its calls are answered for tha
 			}
 		}
 		common := mcp.Options{
-			In: e.Stdin, Out: e.Stdout, Profile: *tools, Reader: *reader, Session: *session, Version: cli.Version, Tokens: tokens.Estimate,
+			In: e.Stdin, Out: e.Stdout, Profile: *tools, Reader: *reader, Session: *session, Version: cli.Version,
 			Logger: slog.New(slog.NewTextHandler(e.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		}
 		common.Open = func(path string) (mcp.Options, bool) {
