@@ -121,6 +121,9 @@ func (b *batch) change(c *Change, i int) error {
 	if err := b.replacedUnseen(c); err != nil {
 		return err
 	}
+	if err := b.removedUnseen(c); err != nil {
+		return err
+	}
 	switch c.Op {
 	case OpCreate, OpWrite, OpTruncate, OpBaseline, OpOutside, OpSeen:
 		return b.write(c, i)

@@ -160,6 +160,26 @@ func (b *batch) replacedUnseen(c *Change) error {
 	return b.removeBelow(&unseen, c.Path2, math.MaxInt64)
 }
 
+// removedUnseen records a removal that was not observed, if something new was made at a path at which
+// the store knows something else: the name must have been free. That happens when a file was removed
+// while nothing was mounted, and a scan has not noticed it yet.
+func (b *batch) removedUnseen(c *Change) error {
+	switch c.Op {
+	case OpCreate, OpMkdir, OpSymlink, OpMknod:
+	default:
+		return nil
+	}
+	was, live, err := b.live(c.Path)
+	if err != nil || !live || was.Stat.Ino == 0 || InodeOf(was.Stat) == InodeOf(c.Stat) || c.Stat.Birth <= was.Time {
+		return err
+	}
+	gone := &Change{Op: OpUnlink, Class: was.Class, Path: c.Path, Stat: was.Stat, Time: c.Time, Actor: Actor{Comm: "outside"}, LastName: was.Stat.Nlink <= 1}
+	if isDir(was.Stat) {
+		gone.Op = OpRmdir
+	}
+	return b.remove(gone)
+}
+
 // wasThere adds a baseline that describes a path before its first known change.
 func (b *batch) wasThere(c *Change, noContent string) (Version, error) {
 	was := c.version(c.Path, OpBaseline)

@@ -80,3 +80,35 @@ func TestRemovedFileHasItsLastTime(t *testing.T) {
 		t.Errorf("history %+v, %v; want the version before the removal with the time %d", vs, err, st.Mtime)
 	}
 }
+
+// If a file or directory is made at a path at which the store knows another one, the other one was
+// removed while nobody watched. An undo of the creation used to restore it.
+func TestRemovedUnseen(t *testing.T) {
+	s := storetest.Open(t, t.TempDir(), storetest.Options())
+	x := storetest.NewTree()
+	storetest.Apply(t, s, x.Write("f", "1\n"), x.Mkdir("d", storetest.DirMode), x.Write("d/x", "2\n"), x.Mkdir("e", storetest.DirMode))
+	last, _, err := s.Current("e")
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := store.Actor{PID: 7, Session: "A"}
+	stat := func(ino uint64, mode uint32) store.Stat {
+		return store.Stat{Dev: 1, Ino: 1<<40 + ino, Birth: last.Time + 1, Mode: mode, Nlink: 1}
+	}
+	made := storetest.Closed(store.OpCreate, "f", "new\n")
+	made.Stat.Dev, made.Stat.Ino, made.Stat.Birth, made.Time, made.Actor = 1, 1<<40, last.Time+1, last.Time+2, by
+	storetest.Apply(t, s, made, store.Change{Op: store.OpMkdir, Path: "d", Stat: stat(1, storetest.DirMode), Time: last.Time + 3, Actor: by},
+		store.Change{Op: store.OpSymlink, Path: "e", Target: "f", Stat: stat(2, 0o120777), Time: last.Time + 4, Actor: by})
+	for _, p := range []store.Path{"f", "d", "e"} {
+		v, _, err := s.Current(p)
+		if err != nil || v.Actor.Session != "A" || v.Prev == 0 {
+			t.Fatalf("%s: %+v, %v", p, v, err)
+		}
+		if gone, err := s.Version(v.Prev); err != nil || !gone.Deleted() || gone.Actor.Comm != "outside" {
+			t.Errorf("%s was not removed by somebody outside: %+v, %v", p, gone, err)
+		}
+	}
+	if v, _, err := s.Current("d/x"); err != nil || !v.Deleted() {
+		t.Errorf("d/x: %+v, %v", v, err)
+	}
+}

@@ -155,6 +155,13 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 	case from == ignore.Excluded && to == ignore.Excluded:
 	case from == ignore.Excluded: // the file comes from an excluded directory, so it is a new file or new content
 		r.Path, r.Path2, r.Class = e.Path2, "", to
+		if e.Replaced != nil && !regular {
+			gone := &spool.Record{Kind: spool.KindVersion, Op: event.OpUnlink, Class: to, Path: e.Path2, Node: e.Replaced.ID(), Stat: e.ReplacedStat, LastName: e.ReplacedStat.Nlink <= 1, Time: r.Time}
+			if dir {
+				gone.Op = event.OpRmdir
+			}
+			c.appendBy(e.Caller, gone)
+		}
 		switch {
 		case dir:
 			r.Op = event.OpMkdir
