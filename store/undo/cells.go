@@ -457,7 +457,7 @@ func moversTo(own []*store.Version, i int) (movers []*store.Version) {
 		}
 		movers = append(movers, v)
 		saved := v.Op == store.OpRename && v.Time-v.Stat.Birth <= saveTime // an atomic save, so the path held the same file before
-		if !saved {
+		if !saved && !store.OwnFile(v.From) {
 			break
 		}
 	}

@@ -25,14 +25,19 @@ type aim struct {
 type aims struct {
 	h       *past
 	of      map[*cell]*aim
-	order   []*aim // see sorted
-	since   uint64 // the oldest version that is undone
-	force   bool   // nodes that others have changed may be removed
+	noStep  map[*cell]*aim // aims for cells that have the wanted value already, or whose node will not exist
+	order   []*aim         // see sorted
+	since   uint64         // the oldest version that is undone
+	force   bool           // nodes that others have changed may be removed
 	sel     func(*fact) bool
 	dropped map[*cell]bool // cells that others have changed, or whose aim is impossible
-	gone    []*aim         // aims for contents and metadata of nodes that will not exist
+	gone    []*aim         // aims for contents and metadata of nodes that will not exist, in order
 	kept    map[*node]bool // nodes that stay because others have changed them
 	undo    bool           // sel selects the facts to undo; if not set, it selects all facts after a moment
+}
+
+func newAims(h *past, since uint64, sel func(*fact) bool) *aims {
+	return &aims{h: h, of: map[*cell]*aim{}, noStep: map[*cell]*aim{}, since: since, sel: sel, dropped: map[*cell]bool{}, kept: map[*node]bool{}}
 }
 
 func (a *aims) after(c *cell) value {
@@ -75,7 +80,8 @@ func (h *past) cells() (all []*cell) {
 
 // decide determines the value of each cell if the selected facts are undone.
 func (m *maker) decide(h *past, since uint64, sel func(*fact) bool, q Query) *aims {
-	a := &aims{h: h, of: map[*cell]*aim{}, kept: map[*node]bool{}, dropped: map[*cell]bool{}, force: q.Force, since: since, sel: sel, undo: true}
+	a := newAims(h, since, sel)
+	a.force, a.undo = q.Force, true
 	h.chosen = sel
 	var merged []*node
 	asked, others := m.requestedCells(h), map[*cell][]problem{}
@@ -104,6 +110,7 @@ func (m *maker) decide(h *past, since uint64, sel func(*fact) bool, q Query) *ai
 			g.want, g.back = value{}, 0
 		}
 		if c.same(g.want, h.effectiveNow(c)) && !newTime(c, g.want) {
+			a.noStep[c] = g
 			continue
 		}
 		a.of[c], a.dropped[c] = g, false
@@ -219,6 +226,7 @@ func (m *maker) narrow(a *aims, asked func(*cell) bool, conflicts map[*cell][]pr
 		}
 		m.outOfMoved(a, out)
 	}
+	maps.DeleteFunc(a.noStep, func(c *cell, _ *aim) bool { return c.kind == entryCell && !needed[c] })
 	for _, c := range a.h.cells() {
 		if needed[c] {
 			m.conflicts = append(m.conflicts, conflicts[c]...)
@@ -442,7 +450,7 @@ func (m *maker) run(h *past, c *cell, result, before value, over *fact, beforeIn
 	}
 	switch {
 	case c.same(g.want, before) && !c.same(g.want, result): // somebody else has already given the cell this value
-		return &aim{c: c, want: g.want, back: back, from: from}
+		return g
 	case c.same(g.want, result), q.Force, newest && over == nil: // a plan may have restored the value without its rights
 		return &aim{c: c, want: before, back: back, from: from}
 	}

@@ -54,7 +54,7 @@ func (m *maker) aimsAt(goals []goal) (*aims, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &aims{h: h, of: map[*cell]*aim{}, kept: map[*node]bool{}, dropped: map[*cell]bool{}, sel: func(*fact) bool { return true }}
+	a := newAims(h, 0, func(*fact) bool { return true })
 	for i := range slices.Backward(goals) { // paths in a directory come first, before the directory is removed or a file takes its name
 		if goals[i].want.absent() {
 			a.aimAt(&goals[i])

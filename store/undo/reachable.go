@@ -12,10 +12,10 @@ import (
 func (m *maker) reachable(a *aims) (*outcome, error) {
 	now := a.h.presently()
 	for {
-		o := a.outcome()
-		dropped, err := m.unreachable(a, now, o)
-		if err != nil || !dropped {
-			return o, err
+		s := settling{maker: m, a: a, now: now, after: a.outcome()}
+		err := s.pass()
+		if err != nil || !s.changed {
+			return s.after, err
 		}
 	}
 }
@@ -59,116 +59,168 @@ func (a *aims) leave(c *cell) {
 	}
 }
 
-func (m *maker) unreachable(a *aims, now, o *outcome) (changed bool, err error) {
-	h := a.h
-	drop := func(g *aim, why string) {
-		delete(a.of, g.c)
-		a.dropped[g.c] = true
-		changed = true
-		if why != "" {
-			m.conflictAt(h, g.c, store.Conflict{Why: why})
+// settling is one pass over the aims, which drops those that are impossible in the tree that they
+// lead to, or adds the aims that they need.
+type settling struct {
+	*maker
+	a       *aims
+	now     *outcome // the present tree
+	after   *outcome // the tree that the aims lead to
+	changed bool     // an aim was dropped or added, so the tree has to be computed again
+}
+
+// pass runs one check after the other, until one of them changes the aims.
+func (s *settling) pass() error {
+	for _, check := range []func() error{s.dropElsewhere, s.keepOutside, s.dropEntries, s.keepInside, s.dropValues} {
+		err := check()
+		if err != nil || s.changed {
+			return err
 		}
 	}
+	return nil
+}
+
+// drop drops an aim, and lists a conflict if why is not "".
+func (s *settling) drop(g *aim, why string) {
+	delete(s.a.of, g.c)
+	s.a.dropped[g.c] = true
+	s.changed = true
+	if why != "" {
+		s.conflictAt(s.a.h, g.c, store.Conflict{Why: why})
+	}
+}
+
+// dropElsewhere drops aims for nodes that have another entry that they must not lose.
+func (s *settling) dropElsewhere() error {
 	once := map[*node]bool{}
-	for _, g := range a.sorted() {
-		if n := g.want.node; a.isElsewhere(o, g) && !once[n] {
+	for _, g := range s.a.sorted() {
+		if n := g.want.node; s.a.isElsewhere(s.after, g) && !once[n] {
 			once[n] = true // after this, another aim for the node may be possible
-			drop(g, "it is elsewhere now")
+			s.drop(g, "it is elsewhere now")
 		}
 	}
-	if changed {
-		return true, nil
+	return nil
+}
+
+// keepOutside keeps endangered nodes that no entry would hold. Files in directories that will not exist
+// come last, because they may keep their places if their directory is kept.
+func (s *settling) keepOutside() error {
+	for _, last := range []bool{false, true} {
+		for _, n := range s.a.h.all {
+			inLostDir := !n.dir() && len(n.entries) > 0 && !s.after.has(n.entries[0].dir)
+			if inLostDir != last || n.placedBy(s.a) {
+				continue
+			}
+			if err := s.keep(n); err != nil {
+				return err
+			}
+		}
+		if s.changed {
+			break
+		}
 	}
-	var below []*node // nodes in directories that will not exist; such a directory may still be restored, with the nodes in it
-	for _, n := range h.all {
-		if n.placedBy(a) {
-			below = append(below, n)
+	return nil
+}
+
+// keepInside keeps an endangered node that is held by a directory which will not exist. It comes after
+// dropEntries, which may restore that directory with the nodes in it.
+func (s *settling) keepInside() error {
+	for _, n := range s.a.h.all {
+		if s.changed {
+			break
+		}
+		if s.a.kept[n] || !n.placedBy(s.a) { // a kept node was decided about together with its directory
 			continue
 		}
-		kept, err := m.endangered(a, n, now, o)
-		if err != nil {
-			return changed, err
+		if err := s.keep(n); err != nil {
+			return err
 		}
-		changed = kept || changed
 	}
-	if changed {
-		return true, nil
-	}
+	return nil
+}
+
+// dropEntries drops aims for entries that cannot hold the wanted node, or whose present node must not
+// be removed.
+func (s *settling) dropEntries() error {
 	keeps := false // whether a directory stays after all, with what is in it
-	for _, g := range a.sorted() {
-		if a.of[g.c] != g || g.c.kind != entryCell {
+	for _, g := range s.a.sorted() {
+		if s.a.of[g.c] != g || g.c.kind != entryCell {
 			continue
 		}
 		n, was := g.want.node, g.c.now().node
 		if n != nil {
-			if !o.has(g.c.dir) {
-				if keeps {
-					continue
-				}
-				switch home := m.homeOf(a, g.c.dir); {
-				case a.restoresDir(g.c.dir): // the parent directory is restored as well
-				case home != nil && a.isFree(home):
-					a.of[home] = home.again(g.c.dir)
-					changed = true
-				default:
-					drop(g, "its directory was replaced by something else")
+			if !s.after.has(g.c.dir) {
+				if !keeps {
+					s.needDir(g)
 				}
 				continue
 			}
-			if !now.has(n) {
-				if why, size := m.contents.cannotMake(a.whole(n)); why != "" {
-					m.loseAt(h, g.c, store.Conflict{Why: why}, size)
-					drop(g, "")
-					if slices.ContainsFunc(o.places[was], func(c *cell) bool { return c.now().node != was }) {
-						a.of[g.c] = &aim{c: g.c, back: g.back, from: g.from} // the node that has this name now still moves to its own place
-					}
-					continue
-				}
-			}
-			if !o.has(n) {
-				drop(g, "it would be in its own subtree")
+			if !s.canHold(g) {
 				continue
 			}
 		}
-		if was == nil || was == n || o.has(was) {
+		if was == nil || was == n || s.after.has(was) {
 			continue
 		}
 		if was.dir() {
-			rest, err := m.remaining(a, was)
+			rest, err := s.remaining(s.a, was)
 			if err != nil {
-				return changed, err
+				return err
 			}
 			if rest.any {
-				drop(g, "the directory holds other files")
+				s.drop(g, "the directory holds other files")
 				keeps = true
 			}
 			continue
 		}
-		if why := m.refusal(h, was); why != "" {
-			drop(g, why)
+		if why := s.refusal(s.a.h, was); why != "" {
+			s.drop(g, why)
 		}
 	}
-	for _, n := range below {
-		if changed {
-			return true, nil
-		}
-		if a.kept[n] {
-			continue // it was kept earlier, and the loop above has decided about its directory
-		}
-		changed, err = m.endangered(a, n, now, o)
-		if err != nil {
-			return changed, err
+	return nil
+}
+
+// needDir restores the directory of a wanted entry, or drops the aim if it cannot be restored.
+func (s *settling) needDir(g *aim) {
+	switch home := s.homeOf(s.a, g.c.dir); {
+	case s.a.restoresDir(g.c.dir): // the parent directory is restored as well
+	case home != nil && s.a.isFree(home):
+		s.a.of[home] = home.again(g.c.dir)
+		s.changed = true
+	default:
+		s.drop(g, "its directory was replaced by something else")
+	}
+}
+
+// canHold reports whether the node that an entry should get can be made and would be in the tree. If
+// not, it drops the aim.
+func (s *settling) canHold(g *aim) bool {
+	n, was := g.want.node, g.c.now().node
+	if !s.now.has(n) {
+		if why, size := s.contents.cannotMake(s.a.whole(n)); why != "" {
+			s.loseAt(s.a.h, g.c, store.Conflict{Why: why}, size)
+			s.drop(g, "")
+			if slices.ContainsFunc(s.after.places[was], func(c *cell) bool { return c.now().node != was }) {
+				s.a.of[g.c] = &aim{c: g.c, back: g.back, from: g.from} // the node that has this name now still moves to its own place
+			}
+			return false
 		}
 	}
-	if changed {
-		return true, nil
+	if !s.after.has(n) {
+		s.drop(g, "it would be in its own subtree")
+		return false
 	}
-	for _, g := range a.sorted() {
-		if g.c.kind != entryCell && a.of[g.c] == g {
-			m.unreachableValue(a, g, now, o, drop)
+	return true
+}
+
+// dropValues drops impossible aims for contents and metadata.
+func (s *settling) dropValues() error {
+	for _, g := range s.a.sorted() {
+		if g.c.kind != entryCell && s.a.of[g.c] == g {
+			s.dropValue(g)
 		}
 	}
-	return changed, nil
+	return nil
 }
 
 // placedBy reports whether an entry holds the node after the plan, perhaps in a directory that will
@@ -190,7 +242,7 @@ func (a *aims) isElsewhere(o *outcome, g *aim) bool {
 // movedOn reports whether an undone rename moved a file from this name to another one, from which
 // somebody else has moved or removed it since.
 func (a *aims) movedOn(c *cell, n *node) bool {
-	for i := range c.facts {
+	for i := a.h.effective(c, len(c.facts)-1); i >= 0; i = a.h.effective(c, i-1) {
 		f := &c.facts[i]
 		if c.before(i).node != n || !a.sel(f) {
 			continue
@@ -230,68 +282,75 @@ func (c *cell) again(n *node) *aim {
 	return &aim{c: c, want: value{node: n}, made: true}
 }
 
-// endangered handles a node that would not exist after the plan, although others have changed it
-// since the undone facts placed it. The node stays in the first free entry that ever held it,
-// preferably one that the undone facts gave it. It is listed as a conflict, except a directory that
-// stays only because of files that others put into it. endangered returns true if it changed the
-// aims.
-func (m *maker) endangered(a *aims, n *node, now, o *outcome) (changed bool, err error) {
-	if n == a.h.root || n.continuesAs != nil || o.has(n) {
-		return false, nil
+// keep handles a node that would not exist after the plan, although others have changed it since the
+// undone facts placed it. The node stays in the first free entry that ever held it, preferably one
+// that the undone facts gave it. It is listed as a conflict, except a directory that stays only
+// because of files that others put into it.
+func (s *settling) keep(n *node) error {
+	a := s.a
+	if n == a.h.root || n.continuesAs != nil || s.after.has(n) {
+		return nil
 	}
 	places, undone := a.placed(n)
-	if !undone || !now.has(n) && !a.removed(n) {
-		return false, nil
+	if !undone || !s.now.has(n) && !a.removed(n) {
+		return nil
 	}
-	f, rest, former := m.keptBy(a, n), remains{}, (*cell)(nil)
-	if now.has(n) {
+	f, rest, former := a.keptBy(n), remains{}, (*cell)(nil)
+	if s.now.has(n) {
 		former = a.takenName(n)
 	}
-	if n.dir() && now.has(n) {
-		rest, err = m.remaining(a, n)
+	if n.dir() && s.now.has(n) {
+		var err error
+		rest, err = s.remaining(a, n)
 		if err != nil {
-			return false, err
+			return err
 		}
 	}
 	stays := f != nil || rest.others || former != nil
 	if !stays || a.force && !n.dir() {
-		return false, nil
-	}
-	switch {
-	case a.kept[n]:
-	case f != nil:
-		m.conflictAt(a.h, &n.content, store.Conflict{Why: "changed since", Actor: f.v.Actor, Time: f.v.Time})
-	case former != nil:
-		m.conflictAt(a.h, &n.content, store.Conflict{Why: fmt.Sprintf("it cannot return to %q", string(a.h.title(former)))})
-	case !rest.put:
-		m.conflictAt(a.h, &n.content, store.Conflict{Why: "the directory holds other files"})
+		return nil
 	}
 	if !a.kept[n] {
 		a.kept[n] = true
-		plan := "" // a plan may have given the node several names at once
-		for _, p := range places {
-			if !a.isFree(p.c) || changed && (plan == "" || p.v.Plan != plan) {
-				continue
-			}
-			if delete(a.of, p.c); p.c.now().node != n {
-				a.of[p.c] = p.c.again(n)
-			}
-			changed, plan = true, p.v.Plan
+		switch {
+		case f != nil:
+			s.conflictAt(a.h, &n.content, store.Conflict{Why: "changed since", Actor: f.v.Actor, Time: f.v.Time})
+		case former != nil:
+			s.conflictAt(a.h, &n.content, store.Conflict{Why: fmt.Sprintf("it cannot return to %q", string(a.h.title(former)))})
+		case !rest.put:
+			s.conflictAt(a.h, &n.content, store.Conflict{Why: "the directory holds other files"})
 		}
-		if changed {
-			return true, nil
+		if s.bringBack(n, places) {
+			return nil
 		}
 	}
 	for c, g := range a.of {
 		if c.kind == entryCell && c.now().node == n && g.want.node != n {
 			delete(a.of, c)
-			changed = true
+			s.changed = true
 			if f == nil && former == nil {
-				m.conflictAt(a.h, c, store.Conflict{Why: "the directory holds other files"})
+				s.conflictAt(a.h, c, store.Conflict{Why: "the directory holds other files"})
 			}
 		}
 	}
-	return changed, nil
+	return nil
+}
+
+// bringBack gives a node the first free place, and the others that the same plan gave it at once. It
+// returns false if no place is free.
+func (s *settling) bringBack(n *node, places []holding) (found bool) {
+	plan := ""
+	for _, p := range places {
+		if !s.a.isFree(p.c) || found && (plan == "" || p.v.Plan != plan) {
+			continue
+		}
+		if delete(s.a.of, p.c); p.c.now().node != n {
+			s.a.of[p.c] = p.c.again(n)
+		}
+		found, plan = true, p.v.Plan
+	}
+	s.changed = s.changed || found
+	return found
 }
 
 // undoneFacts returns the facts of a cell that are undone, newest first. For an undo, facts that are
@@ -309,6 +368,19 @@ func (a *aims) undoneFacts(c *cell) (out []*fact) {
 		}
 	}
 	return out
+}
+
+// lasting returns the index of the newest fact of a cell that will be in effect after the plan; -1
+// means the base. Whether a node stays is decided by these facts, because a later undo will see
+// no others.
+func (a *aims) lasting(c *cell) int {
+	i := len(c.facts) - 1
+	if g := a.aimFor(c); g != nil && !g.made && g.from != 0 {
+		for i >= 0 && c.facts[i].seqs[0] >= g.from {
+			i--
+		}
+	}
+	return a.h.effective(c, i)
 }
 
 // holding is an entry that held a node at some time.
@@ -356,7 +428,7 @@ func (a *aims) takenName(n *node) *cell {
 		return nil
 	}
 	for _, c := range n.names {
-		for i := a.h.effective(c, len(c.facts)-1); i >= 0; {
+		for i := a.lasting(c); i >= 0; {
 			below := a.h.effective(c, i-1)
 			given := below >= 0 && a.sel(&c.facts[below])
 			taken := c.before(below+1).node == n && c.facts[i].node != n
@@ -417,23 +489,13 @@ func (m *maker) homeOf(a *aims, d *node) *cell {
 	return nil
 }
 
-// keptBy returns the newest change that somebody else made to a node after the undone facts placed
-// it, or nil if there is none.
-func (m *maker) keptBy(a *aims, n *node) *fact {
-	placed := ^uint64(0)
-	for _, c := range n.names {
-		for _, f := range a.undoneFacts(c) {
-			if f.node == n {
-				placed = min(placed, f.v.Seq)
-			}
-		}
-	}
+// keptBy returns a change that somebody else made to a node after the undone facts placed it, or nil
+// if there is none. A change that the plan undoes too does not count.
+func (a *aims) keptBy(n *node) *fact {
+	placed := a.placedAt(n)
 	madeByUndone := n.made.Seq != 0 && a.sel(&fact{v: n.made, seqs: []uint64{n.made.Seq}})
-	if madeByUndone {
-		placed = min(placed, n.made.Seq)
-	}
 	for _, c := range []*cell{&n.content, &n.meta} {
-		i := a.h.effective(c, len(c.facts)-1)
+		i := a.lasting(c)
 		for i >= 0 && a.sel(&c.facts[i]) {
 			i = a.h.effective(c, i-1)
 		}
@@ -449,14 +511,51 @@ func (m *maker) keptBy(a *aims, n *node) *fact {
 	return nil
 }
 
-// decided returns the value that a cell should get, even if its node will not exist.
-func (a *aims) decided(c *cell) value {
-	for _, g := range a.gone {
-		if g.c == c {
-			return g.want
+// placedAt returns the number of the version by which the undone facts first placed a node, or placed
+// it again after others had removed it. It returns the highest number if they never placed it.
+func (a *aims) placedAt(n *node) uint64 {
+	names, removed := 0, false // removed: others removed its last name
+	var all []*fact            // that gave it a name or took one
+	for _, c := range n.names {
+		if c.base.node == n {
+			names++
+		}
+		for i := range c.facts {
+			if f := &c.facts[i]; (c.before(i).node == n) != (f.node == n) {
+				all = append(all, f)
+			}
 		}
 	}
-	return a.after(c)
+	slices.SortFunc(all, func(x, y *fact) int { return compareSeq(x.v.Seq, y.v.Seq) })
+	placed := ^uint64(0)
+	for _, f := range all {
+		if f.node != n {
+			names--
+			removed = names == 0 && !a.sel(f)
+			continue
+		}
+		if a.sel(f) && (removed || placed > f.v.Seq) {
+			placed = f.v.Seq
+		}
+		names, removed = names+1, false
+	}
+	return placed
+}
+
+// decided returns the value that a cell should get, even if its node will not exist.
+func (a *aims) decided(c *cell) value {
+	if g := a.aimFor(c); g != nil {
+		return g.want
+	}
+	return c.now()
+}
+
+// aimFor returns the aim for a cell, even if it needs no step, or nil if there is none.
+func (a *aims) aimFor(c *cell) *aim {
+	if g := a.of[c]; g != nil {
+		return g
+	}
+	return a.noStep[c]
 }
 
 // remains says what remains in a directory that should be removed.
@@ -516,30 +615,30 @@ func (a *aims) setByOthers(c *cell) bool {
 	return i >= 0 && c.same(c.facts[i].value, c.now()) && !c.facts[i].found
 }
 
-// unreachableValue drops the aim for a content or metadata if it is impossible.
-func (m *maker) unreachableValue(a *aims, g *aim, now, o *outcome, drop func(*aim, string)) {
+// dropValue drops the aim for a content or metadata if it is impossible.
+func (s *settling) dropValue(g *aim) {
 	n := g.c.of
-	if !o.has(n) {
-		if f := m.goneBy(a, g.c); f != nil {
-			m.conflictAt(a.h, g.c, store.Conflict{Why: "deleted since", Actor: f.v.Actor, Time: f.v.Time})
-		} else if now.has(n) {
-			a.gone = append(a.gone, g)
+	if !s.after.has(n) {
+		if f := s.goneBy(s.a, g.c); f != nil {
+			s.conflictAt(s.a.h, g.c, store.Conflict{Why: "deleted since", Actor: f.v.Actor, Time: f.v.Time})
+		} else if s.now.has(n) {
+			s.a.gone, s.a.noStep[g.c] = append(s.a.gone, g), g
 		}
-		drop(g, "")
+		s.drop(g, "")
 		return
 	}
-	if !now.has(n) {
+	if !s.now.has(n) {
 		return // the node is made again with this content or metadata
 	}
 	if g.c.kind == contentCell && !g.c.same(g.want, g.c.now()) {
-		if why := m.refusal(a.h, n); why != "" {
-			drop(g, why)
+		if why := s.refusal(s.a.h, n); why != "" {
+			s.drop(g, why)
 			return
 		}
-		if w := *g.want.st; w.regular() && !m.contents.has(w.blob) || w.link() && w.target == "" {
-			why, size := m.contents.cannotMake(w)
-			m.loseAt(a.h, g.c, store.Conflict{Why: why}, size)
-			drop(g, "")
+		if w := *g.want.st; w.regular() && !s.contents.has(w.blob) || w.link() && w.target == "" {
+			why, size := s.contents.cannotMake(w)
+			s.loseAt(s.a.h, g.c, store.Conflict{Why: why}, size)
+			s.drop(g, "")
 			return
 		}
 	}

@@ -148,7 +148,7 @@ func (m *maker) restoreAims(paths []store.Path, seq uint64) (*aims, error) {
 			}
 		}
 	}
-	a := &aims{h: h, of: map[*cell]*aim{}, kept: map[*node]bool{}, dropped: map[*cell]bool{}, since: seq + 1, sel: func(*fact) bool { return true }}
+	a := newAims(h, seq+1, func(*fact) bool { return true })
 	existed := h.treeAt(seq)
 	// A file that did not exist at seq has no content to return to. It only loses its name.
 	left := slices.DeleteFunc(h.cells(), func(c *cell) bool {

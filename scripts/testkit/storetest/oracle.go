@@ -230,7 +230,6 @@ func (o *Oracle) Undo(match func(Fact) bool) *Outcome {
 			out.chosen[f.Seq] = true
 		}
 	}
-	o.touch(out)
 	for _, c := range sorted(chains) {
 		have, oldest, chain, first, others := now[c], 0, chains[c], 0, 0
 		if c.Kind != EntryCell {
@@ -253,10 +252,13 @@ func (o *Oracle) Undo(match func(Fact) bool) *Outcome {
 			if i >= 0 {
 				was = chain[i].Value
 			}
-			if have != was && have != left && timeOnly {
+			if have == was && have != left {
+				continue // others have already given the cell this value
+			}
+			if have != left && timeOnly {
 				break // others have set the time since
 			}
-			if have != was && have != left {
+			if have != left {
 				out.Conflicts[c] = "changed since"
 				if c.Kind != EntryCell {
 					out.touched[c.Node] = max(out.touched[c.Node], others)
@@ -275,22 +277,37 @@ func (o *Oracle) Undo(match func(Fact) bool) *Outcome {
 			out.already[c] = o.since(c, oldest)
 		}
 	}
+	o.touch(out)
 	o.settle(out)
 	return out
 }
 
-// touch notes the files that others have changed after a plan that is undone gave them a place.
+// touch notes the files that others have changed after a plan that is undone gave them a place, unless
+// the goals undo the others' changes too.
 func (o *Oracle) touch(out *Outcome) {
 	for _, f := range o.Facts {
 		if !out.chosen[f.Seq] || f.Plan == "" || f.Cell.Kind != EntryCell {
 			continue
 		}
 		for _, g := range out.facts {
-			if g.Op > f.Op && !out.chosen[g.Seq] && g.Cell.Kind != EntryCell && g.Cell.Node == f.Value.Node {
+			lasts := g.Op > f.Op && !out.chosen[g.Seq] && !out.undoes(g)
+			if lasts && g.Cell.Kind != EntryCell && g.Cell.Node == f.Value.Node && !o.asMade(out, g.Cell) {
 				out.touched[g.Cell.Node] = max(out.touched[g.Cell.Node], g.Op)
 			}
 		}
 	}
+}
+
+// undoes reports whether a fact is to be undone, or is one of others that the decision about its cell
+// passed over because the cell is as the undone facts left it.
+func (out *Outcome) undoes(f Fact) bool {
+	return out.cancels[f.Cell][f.Seq] || out.already[f.Cell][f.Seq]
+}
+
+// asMade reports whether a file gets the mode with which the undone facts made it.
+func (o *Oracle) asMade(out *Outcome, c Cell) bool {
+	first := slices.IndexFunc(o.Facts, func(f Fact) bool { return f.Cell == c })
+	return c.Kind == ModeCell && out.chosen[o.Facts[first].Seq] && o.After(out)[c] == o.Facts[first].Value
 }
 
 // since returns the facts about a cell from the fact seq on. A plan that gives the cell the value
@@ -313,7 +330,6 @@ func (o *Oracle) UndoPlan(plan string) *Outcome {
 	for _, f := range o.Facts {
 		out.chosen[f.Seq] = f.Plan == plan && !gone[f.Seq]
 	}
-	o.touch(out)
 	for _, f := range o.Facts {
 		if !out.chosen[f.Seq] {
 			continue
@@ -328,6 +344,7 @@ func (o *Oracle) UndoPlan(plan string) *Outcome {
 		}
 		out.Goals[f.Cell], out.cancels[f.Cell] = f.Before, o.since(f.Cell, f.Seq)
 	}
+	o.touch(out)
 	o.settle(out)
 	return out
 }

@@ -204,25 +204,37 @@ func (o *Oracle) endangered(out *Outcome, now, after map[Cell]Value, places map[
 	return homeless, held
 }
 
-// placed returns the operation of the first undone fact that gave a node a place, or 0 if there is
-// none.
-func (o *Oracle) placed(out *Outcome, n int) int {
+// placed returns the operation of the first undone fact that gave a node a place, or gave it one again
+// after others had removed it. It returns 0 if there is none.
+func (o *Oracle) placed(out *Outcome, n int) (op int) {
+	places, removed := 0, false // removed: others took its last place
 	for _, f := range o.Facts {
-		if f.Cell.Kind == EntryCell && f.Value.Node == n && out.chosen[f.Seq] {
-			return f.Op
+		had, has := f.Before.Node == n, f.Value.Node == n
+		if f.Cell.Kind != EntryCell || had == has {
+			continue
 		}
+		if had {
+			places--
+			removed = places == 0 && !out.undone(f)
+			continue
+		}
+		if out.chosen[f.Seq] && (op == 0 || removed) {
+			op = f.Op
+		}
+		places, removed = places+1, false
 	}
-	return 0
+	return op
 }
 
-// tookPlace reports whether the undone facts took a place from a node that they had not given it.
+// tookPlace reports whether the undone facts took a place from a node that they had not given it. Facts
+// that the goals undo do not count.
 func (o *Oracle) tookPlace(out *Outcome, n int) bool {
 	held, counts := map[Cell]Fact{}, map[int]bool{}
 	for _, f := range out.facts {
 		counts[f.Seq] = true
 	}
 	for _, f := range o.Facts {
-		if chosen := out.chosen[f.Seq]; f.Cell.Kind == EntryCell && (chosen || counts[f.Seq]) {
+		if chosen := out.chosen[f.Seq]; f.Cell.Kind == EntryCell && (chosen || counts[f.Seq]) && !out.undoes(f) {
 			if by := held[f.Cell]; chosen && by.Value.Node == n && f.Value.Node != n && !out.chosen[by.Seq] {
 				return true
 			}
