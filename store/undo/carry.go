@@ -207,7 +207,9 @@ func (x *carrier) bring(c *cell) bool {
 		case to != nil && x.leaving(there) == c && x.bring(to):
 		}
 	}
-	x.vacate(c)
+	if x.held(c) != n { // otherwise an exchange has already brought it
+		x.vacate(c)
+	}
 	from = x.leaving(n)
 	if from == nil || x.held(c) == n {
 		return true

@@ -149,6 +149,24 @@ func TestUndoOfARemovalKnowsAFileThatAPlanReplaced(t *testing.T) {
 	}
 }
 
+// A exchanged two directories, and moved the one above the second into the first. An undo moves that
+// directory out and exchanges the two again. It used to rename the exchanged directory to a temporary
+// name and back.
+func TestUndoOfAnExchangeRenamesNothingTwice(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("B", "sh", "t1", 11).do(tr.Mkdir("c", storetest.DirMode), tr.Write("c/n", "1\n"), tr.Mkdir("d", storetest.DirMode),
+		tr.Mkdir("d/x", storetest.DirMode), tr.Write("d/x/t", "2\n"))
+	c.as("A", "sh", "t2", 10).do(tr.Exchange("c", "d/x"), tr.Rename("d", "c/d"))
+	d := c.undo(Query{Select: store.Filter{Session: "A"}})
+	if len(d.Steps) != 2 {
+		t.Errorf("%d steps: %+v", len(d.Steps), d.Steps)
+	}
+	c.carry(d)
+	c.want("c/n", "1\n")
+	c.want("d/x/t", "2\n")
+}
+
 // A removed a file that B had saved, and made a directory under its name, which A then renamed and in
 // which B wrote. An undo gives the name back to the file, and the directory stays where it is.
 func TestUndoKeepsAFileBeforeALaterDirectory(t *testing.T) {
