@@ -360,44 +360,54 @@ func (a *aims) onlyTimes() bool {
 	return true
 }
 
+// stretch is a series of consecutive facts of a cell that are all undone.
+type stretch struct {
+	left   value  // the value that they led to
+	oldest int    // index of the oldest one
+	before int    // index of the fact that set the value before them; -1: the base
+	over   *fact  // the newest fact of others above it, up to the next stretch; nil: none
+	newest bool   // there is no stretch above it
+	took   uint64 // the newest selected version of the cell
+}
+
 // without returns the aim that undoes the selected facts of a cell, or nil if there is none. It
-// undoes one run of consecutive facts after the other, the newest first.
+// undoes one stretch after the other, the newest first.
 func (m *maker) without(h *past, c *cell, sel func(*fact) bool, q Query) *aim {
 	g := &aim{c: c, want: c.now(), back: c.seq(len(c.facts))}
-	var over *fact
-	took := false
+	r := stretch{newest: true, took: c.newest(sel)}
 	for i := h.effective(c, len(c.facts)-1); i >= 0; {
 		f := &c.facts[i]
 		if !sel(f) {
-			if over == nil {
-				over = f
+			if r.over == nil {
+				r.over = f
 			}
 			i = h.effective(c, i-1)
 			continue
 		}
-		left, oldest, onlyTime := f.value, i, true
+		r.left = f.value
+		onlyTime := true
 		for i >= 0 && sel(&c.facts[i]) {
 			onlyTime = onlyTime && c.same(c.facts[i].value, c.before(i))
-			oldest, i = i, h.effective(c, i-1)
+			r.oldest, i = i, h.effective(c, i-1)
 		}
 		if q.Force && h.more(c, i, sel) {
 			continue
 		}
-		below := i
-		if c.facts[oldest].v.Plan != "" { // what counts is the value that the plan replaced, even if an earlier plan should have restored more
-			below = oldest - 1
+		r.before = i
+		if c.facts[r.oldest].v.Plan != "" { // what counts is the value that the plan replaced, even if an earlier plan should have restored more
+			r.before = r.oldest - 1
 		}
-		if over != nil && onlyTime {
+		if r.over != nil && onlyTime {
 			continue // somebody else has changed the time since
 		}
-		next := m.run(h, c, left, c.before(below+1), over, below, oldest, g, !took, sel, q)
+		next := m.undoStretch(h, g, r, q)
 		if next == nil {
 			break
 		}
-		g, took, over = next, true, nil
+		g, r.newest, r.over = next, false, nil
 	}
-	if !took {
-		if f := h.mergedBack(c, sel); f != nil && over != nil {
+	if r.newest {
+		if f := h.mergedBack(c, sel); f != nil && r.over != nil {
 			m.conflictAt(h, c, store.Conflict{Why: fmt.Sprintf("this change is part of a merge that cachebro redo --plan %s would reverse; merged", f.v.Plan), Actor: f.v.Actor, Time: f.v.Time})
 		}
 		return nil
@@ -438,44 +448,48 @@ func (h *past) more(c *cell, i int, sel func(*fact) bool) bool {
 	return false
 }
 
-// run decides about one run of facts. oldest is the index of the oldest one. result is the value
-// that they lead to, and before is the value before them. beforeIndex is the index of the fact that
-// set before; -1 is the base. Plans may have set that value again between beforeIndex and oldest.
-// If the cell stays unchanged, run lists the conflict or loss and returns nil.
-func (m *maker) run(h *past, c *cell, result, before value, over *fact, beforeIndex, oldest int, g *aim, newest bool, sel func(*fact) bool, q Query) *aim {
-	back, from := c.seq(beforeIndex+1), c.facts[oldest].seqs[0]
+// undoStretch returns the aim that undoes a stretch in addition to what g undoes. If the cell keeps the
+// value of g because of others, it lists the conflict or loss and returns nil.
+func (m *maker) undoStretch(h *past, g *aim, r stretch, q Query) *aim {
+	c := g.c
+	before := c.before(r.before + 1)
 	if before.unknown {
 		m.loseAt(h, c, unknownBefore(c.facts[0].v), 0)
 		return nil
 	}
 	switch {
-	case c.same(g.want, before) && !c.same(g.want, result): // somebody else has already given the cell this value
+	case c.same(g.want, before) && !c.same(g.want, r.left): // somebody else has already given the cell this value
 		return g
-	case c.same(g.want, result), q.Force, newest && over == nil: // a plan may have restored the value without its rights
-		return &aim{c: c, want: before, back: back, from: from}
+	case c.same(g.want, r.left), q.Force, r.newest && r.over == nil: // a plan may have restored the value without its rights
+		return &aim{c: c, want: before, back: c.seq(r.before + 1), from: c.facts[r.oldest].seqs[0]}
 	}
-	why := "changed since"
-	if c.kind == contentCell && q.Merge && over != nil {
-		if st, ok := m.contents.mergeContents(*result.st, *before.st, *g.want.st); ok {
-			return &aim{c: c, want: value{st: &st}, made: true, took: c.newest(sel)}
-		}
-		why = "changed since, in the same lines"
-	} else if !newest {
-		why = "somebody else changed it between two of these changes: --merge undoes both if their lines do not overlap; changed"
-	} else if c.kind == entryCell {
-		switch {
-		case g.want.node == nil:
-			why = "deleted since"
-		case result.node == nil:
-			why = "created again since"
+	merge := c.kind == contentCell && q.Merge && r.over != nil
+	if merge {
+		if st, ok := m.contents.mergeContents(*r.left.st, *before.st, *g.want.st); ok {
+			return &aim{c: c, want: value{st: &st}, made: true, took: r.took}
 		}
 	}
-	x := store.Conflict{Why: why}
-	if over != nil {
-		x.Actor, x.Time = over.v.Actor, over.v.Time
+	x := store.Conflict{Why: r.whyNot(g, merge)}
+	if r.over != nil {
+		x.Actor, x.Time = r.over.v.Actor, r.over.v.Time
 	}
 	m.conflictAt(h, c, x)
 	return nil
+}
+
+// whyNot says why a stretch is not undone. merge tells whether merging failed.
+func (r stretch) whyNot(g *aim, merge bool) string {
+	switch {
+	case merge:
+		return "changed since, in the same lines"
+	case !r.newest:
+		return "somebody else changed it between two of these changes: --merge undoes both if their lines do not overlap; changed"
+	case g.c.kind == entryCell && g.want.node == nil:
+		return "deleted since"
+	case g.c.kind == entryCell && r.left.node == nil:
+		return "created again since"
+	}
+	return "changed since"
 }
 
 // effective returns the index of the fact that counts in place of fact i. If a plan restored the
