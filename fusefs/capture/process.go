@@ -31,7 +31,9 @@ func (c *Capture) appendBy(by fusefs.Caller, rs ...*spool.Record) bool {
 	if r.Kind == spool.KindVersion || r.Kind == spool.KindGit || r.Kind == spool.KindBeside {
 		r.Line = c.lines.lineOf(by.Proc)
 	}
-	fresh := c.unspooled(by.Proc)
+	c.procMu.Lock()
+	fresh := unspooled(c.procs, by.Proc)
+	c.procMu.Unlock()
 	if len(fresh) == 0 {
 		return c.append(rs...)
 	}
@@ -100,12 +102,10 @@ func (c *Capture) Described(p *fusefs.Process) {
 
 // unspooled returns p and its ancestors, oldest first, without those that the spool already has
 // under their present program name.
-func (c *Capture) unspooled(p *fusefs.Process) []*fusefs.Process {
-	c.procMu.Lock()
-	defer c.procMu.Unlock()
+func unspooled(procs map[procKey]spooledProcess, p *fusefs.Process) []*fusefs.Process {
 	var list []*fusefs.Process
 	for ; p != nil; p = p.Parent {
-		if t, ok := c.procs[procKey{p.PID, p.Start}]; !ok || t.comm != p.Comm || t.image != p.Image {
+		if t, ok := procs[procKey{p.PID, p.Start}]; !ok || t.comm != p.Comm || t.image != p.Image {
 			list = append(list, p)
 		}
 	}
