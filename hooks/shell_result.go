@@ -142,7 +142,10 @@ func trimEnd(s string) string { return strings.TrimRight(s, " \t\r\n") }
 // partsResult shortens the parts of a command's output.
 func (c *call) partsResult(ctx context.Context, parts []shell.Part) answer {
 	stdout, ok := plainOutput(c.response)
-	if !ok || c.toolUse == "" || c.input.truth("run_in_background") || c.opt.noRewrite || !c.checkChain(ctx) {
+	if !ok || c.toolUse == "" || c.input.truth("run_in_background") {
+		return answer{}
+	}
+	if c.opt.noRewrite || !c.checkChain(ctx) {
 		return answer{}
 	}
 	pieces, ok := printedBy(parts, stdout, c.cwd)

@@ -170,8 +170,11 @@ func (b *batch) removedUnseen(c *Change) error {
 		return nil
 	}
 	was, live, err := b.live(c.Path)
-	if err != nil || !live || was.Stat.Ino == 0 || InodeOf(was.Stat) == InodeOf(c.Stat) || c.Stat.Birth <= was.Time {
+	if err != nil || !live || was.Stat.Ino == 0 {
 		return err
+	}
+	if InodeOf(was.Stat) == InodeOf(c.Stat) || c.Stat.Birth <= was.Time {
+		return nil // the known version can be of this very file
 	}
 	gone := &Change{Op: OpUnlink, Class: was.Class, Path: c.Path, Stat: was.Stat, Time: c.Time, Actor: Actor{Comm: "outside"}, LastName: was.Stat.Nlink <= 1}
 	if isDir(was.Stat) {

@@ -33,7 +33,10 @@ func Flag(fs *pflag.FlagSet) *string {
 // path if a file of that name exists, or if there is a slash before the colon.
 func Split(e *cli.Env, arg string) (machine, path string) {
 	name, rest, ok := strings.Cut(arg, ":")
-	if !ok || name == "" || rest == "" || strings.ContainsAny(name, "/@#") || e.Exists(arg) {
+	if !ok || name == "" || rest == "" {
+		return "", arg
+	}
+	if strings.ContainsAny(name, "/@#") || e.Exists(arg) {
 		return "", arg
 	}
 	return name, rest

@@ -108,10 +108,11 @@ func (t *takenBack) undoneBy(c change) ([]wire.TakenBack, error) {
 	}
 	existed := !undo.SameCell(store.CellEntry, before, store.Version{})
 	exists := !undo.SameCell(store.CellEntry, now, store.Version{})
+	both := existed && exists
 	var out []wire.TakenBack
 	whole := true // so far, every cell that the change set was undone completely
 	for _, kind := range []uint8{store.CellEntry, store.CellContent, store.CellMeta} {
-		stayed := existed && exists && undo.SameCell(kind, before, now)
+		stayed := both && undo.SameCell(kind, before, now)
 		if stayed && kind != store.CellEntry {
 			continue // a rename changes the entry of a path that existed before
 		}
@@ -123,7 +124,10 @@ func (t *takenBack) undoneBy(c change) ([]wire.TakenBack, error) {
 		if kind == store.CellEntry && complete {
 			return by, nil // together with the name, everything else was undone
 		}
-		set := existed != exists && kind == store.CellEntry || existed && exists && !stayed
+		set := both && !stayed
+		if kind == store.CellEntry {
+			set = existed != exists
+		}
 		whole = whole && (complete || !set)
 		out = append(out, by...)
 	}
