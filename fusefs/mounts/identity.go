@@ -7,11 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 
+	"cachebro/fusefs/sys"
 	"cachebro/store/leaf/gitdir"
 	"cachebro/store/wire"
+
+	"golang.org/x/sys/unix"
 )
 
 // Identity identifies a project independently of its path. The inode of its directory stays the
@@ -40,14 +42,11 @@ const (
 // it is copied from there.
 func Identify(root string, known Identity) (Identity, error) {
 	id := Identity{Root: root, Commit: known.Commit}
-	fi, err := os.Stat(root)
-	if err != nil {
+	var st sys.Stat
+	if err := sys.StatAt(unix.AT_FDCWD, root, &st); err != nil {
 		return id, err
 	}
-	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
-		id.Dev, id.Ino = uint64(st.Dev), st.Ino
-	}
-	id.Birth, id.Common = birth(root), commonDir(root)
+	id.Dev, id.Ino, id.Birth, id.Common = st.Dev, st.Ino, st.Birth, commonDir(root)
 	if _, err := os.Lstat(filepath.Join(root, ".git")); err == nil && id.Commit == "" {
 		ctx, cancel := context.WithTimeout(context.Background(), commitWait)
 		defer cancel()

@@ -75,7 +75,8 @@ type Time struct {
 
 func (t Time) nanos() int64 { return t.Sec*int64(time.Second) + int64(t.Nsec) }
 
-// Stat holds the attributes of a file of the source. Birth is 0 if the source has no birth time.
+// Stat holds the attributes of a file of the source. Birth is 0 if the source has no birth time, or
+// one that does not stay the same.
 type Stat struct {
 	event.Stat
 	Accessed, Modified, Changed Time

@@ -1,6 +1,12 @@
 package sys
 
-import "golang.org/x/sys/unix"
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
 
 const statMask = unix.STATX_BASIC_STATS | unix.STATX_BTIME
 
@@ -26,7 +32,7 @@ func stat(fd int, name string, flags int, s *Stat) error {
 	}
 	s.Dev, s.Ino = unix.Mkdev(sx.Dev_major, sx.Dev_minor), sx.Ino
 	s.Born, s.Birth = moment(sx.Btime), 0
-	if sx.Mask&unix.STATX_BTIME != 0 {
+	if sx.Mask&unix.STATX_BTIME != 0 && !(sx.Dev_major == 0 && onOverlay(fd, name, s.Dev)) {
 		s.Birth = s.Born.nanos()
 	}
 	s.Mode, s.Nlink, s.UID, s.GID = uint32(sx.Mode), sx.Nlink, sx.Uid, sx.Gid
@@ -37,6 +43,44 @@ func stat(fd int, name string, flags int, s *Stat) error {
 	s.Rdev = unix.Mkdev(sx.Rdev_major, sx.Rdev_minor)
 	s.Has, s.Flags, s.KnownFlags = sx.Mask, sx.Attributes, sx.Attributes_mask
 	return nil
+}
+
+// overlays says of each device seen so far that has no major number whether it is an overlayfs.
+var overlays struct {
+	sync.Mutex
+	known atomic.Pointer[map[uint64]bool]
+}
+
+// onOverlay reports whether a file is on an overlayfs. There, a file gets another birth time before
+// its first change, when the overlayfs copies the file to its upper layer. The root directory of a
+// container is such a file system.
+func onOverlay(dir int, name string, dev uint64) bool {
+	if known := overlays.known.Load(); known != nil {
+		if is, ok := (*known)[dev]; ok {
+			return is
+		}
+	}
+	overlays.Lock()
+	defer overlays.Unlock()
+	if name != "" {
+		fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return false
+		}
+		defer unix.Close(fd)
+		dir = fd
+	}
+	var fs unix.Statfs_t
+	if unix.Fstatfs(dir, &fs) != nil {
+		return false
+	}
+	known := map[uint64]bool{}
+	if old := overlays.known.Load(); old != nil {
+		known = maps.Clone(*old)
+	}
+	known[dev] = fs.Type == unix.OVERLAYFS_SUPER_MAGIC
+	overlays.known.Store(&known)
+	return known[dev]
 }
 
 func moment(t unix.StatxTimestamp) Time { return Time{Sec: t.Sec, Nsec: t.Nsec} }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 
+	"cachebro/fusefs/sys"
 	"cachebro/store"
 	"cachebro/store/leaf/attrs"
 	"cachebro/store/leaf/procfs"
@@ -60,16 +61,13 @@ func OpenBeneath(dir *os.File, p string, follow bool) (*os.File, error) {
 	}
 }
 
-const statxWanted = unix.STATX_BASIC_STATS | unix.STATX_BTIME
-
 func StatOf(f *os.File) (store.Stat, error) {
-	var x unix.Statx_t
-	if err := unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH, statxWanted, &x); err != nil {
+	var sx sys.Stat
+	if err := sys.StatFD(int(f.Fd()), &sx); err != nil {
 		return store.Stat{}, err
 	}
-	st := fromStatx(&x)
-	st.Attrs = string(attrs.ReadFD(int(f.Fd())))
-	return st, nil
+	sx.Attrs = string(attrs.ReadFD(int(f.Fd())))
+	return sx.Stat, nil
 }
 
 // LstatBeneath returns the stat of p and the target of a symbolic link.
@@ -88,11 +86,11 @@ func LstatBeneath(dir *os.File, p string) (store.Stat, string, error) {
 		return store.Stat{}, "", err
 	}
 	defer unix.Close(fd)
-	var x unix.Statx_t
-	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW, statxWanted, &x); err != nil {
+	var sx sys.Stat
+	if err := sys.StatFD(fd, &sx); err != nil {
 		return store.Stat{}, "", err
 	}
-	st := fromStatx(&x)
+	st := sx.Stat
 	if st.Mode&unix.S_IFMT != unix.S_IFLNK {
 		st.Attrs = string(attrs.Read(fmt.Sprintf("/proc/self/fd/%d", fd)))
 		return st, "", nil
@@ -108,30 +106,10 @@ func LstatBeneath(dir *os.File, p string) (store.Stat, string, error) {
 // StatIn returns the stat of a name in an open directory, without its attributes. Reading those
 // takes two more system calls, which a caller does not need if the ctime is unchanged.
 func StatIn(dir *os.File, name string) (store.Stat, error) {
-	var x unix.Statx_t
-	for {
-		err := unix.Statx(int(dir.Fd()), name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, statxWanted, &x)
-		if err == nil {
-			return fromStatx(&x), nil
-		}
-		if !errors.Is(err, unix.EINTR) {
-			return store.Stat{}, err
-		}
-	}
+	var sx sys.Stat
+	err := sys.StatAt(int(dir.Fd()), name, &sx)
+	return sx.Stat, err
 }
-
-func fromStatx(x *unix.Statx_t) store.Stat {
-	st := store.Stat{
-		Dev: unix.Mkdev(x.Dev_major, x.Dev_minor), Ino: x.Ino, Mode: uint32(x.Mode), Nlink: x.Nlink, UID: x.Uid, GID: x.Gid,
-		Size: int64(x.Size), Mtime: ns(x.Mtime), Ctime: ns(x.Ctime),
-	}
-	if x.Mask&unix.STATX_BTIME != 0 {
-		st.Birth = ns(x.Btime)
-	}
-	return st
-}
-
-func ns(t unix.StatxTimestamp) int64 { return t.Sec*1e9 + int64(t.Nsec) }
 
 // nameOf returns a path of an open file that has a name.
 func nameOf(f *os.File) (string, error) {
