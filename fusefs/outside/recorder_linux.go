@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -49,7 +50,7 @@ type Recorder struct {
 	mu       sync.Mutex
 	resolver resolver
 	tracks   map[string]*track             // by root
-	dirs     map[string]bool               // directories that are in the histories; see knowDir
+	dirs     map[string]event.Inode        // directories that are in the histories; see knowDir
 	roots    map[string]rooted             // by directory
 	entries  map[string]*entry             // by path
 	pending  []*entry                      // paths to look at after the calls on them have run, in the order of the calls
@@ -103,7 +104,7 @@ func timeOf(r *spool.Record) time.Time { return time.Unix(0, r.Time) }
 // New returns a Recorder with the user's own history open. New first records the changes that a
 // killed recorder had seen and not yet recorded.
 func New(o Options) (*Recorder, error) {
-	r := &Recorder{o: o, places: o.Places, resolver: resolver{places: o.Places}, tracks: map[string]*track{}, dirs: map[string]bool{}, roots: map[string]rooted{}, entries: map[string]*entry{}, calling: map[uint32]*entry{}}
+	r := &Recorder{o: o, places: o.Places, resolver: resolver{places: o.Places}, tracks: map[string]*track{}, dirs: map[string]event.Inode{}, roots: map[string]rooted{}, entries: map[string]*entry{}, calling: map[uint32]*entry{}}
 	r.callers = fusefs.NewCallers(r.described)
 	r.resolver.tracks = r.tracks
 	var err error
@@ -223,8 +224,16 @@ func (r *Recorder) ownTemporary(s spot, of origin) bool {
 	return !s.exists || s.st.Birth > of.began.UnixNano()
 }
 
-// touch returns the entry of a path. If there is none, touch makes an entry with the present state.
+// touch does the work of entryAt, and makes the directory known to the history.
 func (r *Recorder) touch(s spot, by fusefs.Caller) *entry {
+	e := r.entryAt(s, by)
+	r.knowDir(e.track, filepath.Dir(s.path))
+	return e
+}
+
+// entryAt returns the entry of a path. If there is none, entryAt makes an entry with the present
+// state.
+func (r *Recorder) entryAt(s spot, by fusefs.Caller) *entry {
 	e := r.entries[s.path]
 	if e == nil {
 		if len(r.entries) >= maxEntries {
@@ -236,30 +245,51 @@ func (r *Recorder) touch(s spot, by fusefs.Caller) *entry {
 		}
 		r.entries[s.path] = e
 	}
-	r.knowDir(e.track, filepath.Dir(s.path))
 	e.by, e.when = by, time.Now()
 	return e
 }
 
 // knowDir records a directory and its parents if they may be missing from the history of t. They
 // may be missing because nothing was recorded in them so far, or because another process made them
-// again after their removal was recorded. knowDir reports whether it recorded any directory.
-func (r *Recorder) knowDir(t *track, dir string) bool {
+// again.
+func (r *Recorder) knowDir(t *track, dir string) {
+	if len(dir) > len(t.root) {
+		st, exists := lstat(dir)
+		r.recordDirs(t, dir, exists && r.dirs[dir] != event.InodeOf(st))
+	}
+}
+
+// recordDirs does the work of knowDir. It compares directories with those in the history only if
+// compare is set. recordDirs reports whether it recorded any directory.
+func (r *Recorder) recordDirs(t *track, dir string, compare bool) bool {
 	if len(dir) <= len(t.root) {
 		return false
 	}
-	again := r.knowDir(t, filepath.Dir(dir))
-	if !again && r.dirs[dir] {
+	again := r.recordDirs(t, filepath.Dir(dir), compare)
+	known, seen := r.dirs[dir]
+	if seen && !again && !compare {
+		return false
+	}
+	st, exists := lstat(dir)
+	if seen && !again && (known == event.InodeOf(st) || r.moving(dir)) {
 		return false
 	}
 	if e := r.entries[dir]; e != nil && e.waits && e.known.Ino == 0 {
 		return again // the tree makes this directory, and that is recorded later
 	}
-	r.dirs[dir] = true
-	if st, exists := lstat(dir); exists && isDir(st) {
+	r.dirs[dir] = event.InodeOf(st)
+	if exists && isDir(st) {
 		t.capture.Found(t.fileOf(dir, st), t.rel(dir), "", st)
 	}
 	return true
+}
+
+// moving reports whether a call may be moving another directory to a path, or to one above it. The
+// record of that call follows.
+func (r *Recorder) moving(path string) bool {
+	return slices.ContainsFunc(r.ops, func(o *op) bool {
+		return o.to.path != "" && (within(path, o.from.path) || within(path, o.to.path))
+	})
 }
 
 // maxEntries bounds the remembered paths.
@@ -503,7 +533,7 @@ func (r *Recorder) current(s spot, by fusefs.Caller) *entry {
 	if e := r.entries[s.path]; e != nil {
 		r.settle(e)
 	}
-	e := r.touch(s, by)
+	e := r.entryAt(s, by)
 	if e.file == nil || e.file.inode != event.InodeOf(s.st) {
 		e.known, e.file = s.st, e.track.fileOf(s.path, s.st)
 	}

@@ -1002,6 +1002,51 @@ func TestDirectoryMadeAgain(t *testing.T) {
 	}
 }
 
+// TestDirectoryReplacedByOthers: an unwatched process removes a directory and makes it again, between
+// two watched commands that remove files in it. The history must learn of the new directory before
+// the second file is removed.
+func TestDirectoryReplacedByOthers(t *testing.T) {
+	p := newPlace(t)
+	var made []event.Inode
+	for range 2 {
+		if err := os.RemoveAll(p.path("d")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Millisecond) // the time of birth, which has the resolution of the clock tick, must differ
+		if err := os.MkdirAll(p.path("d/sub"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		st, _ := lstat(p.path("d/sub"))
+		made = append(made, event.InodeOf(st))
+		p.write("d/sub/f", "x")
+		p.unlink("d/sub/f")
+		os.Remove(p.path("d/sub/f"))
+		p.r.Settle()
+	}
+	p.kill()
+	state, err := p.paths.State(p.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []event.Inode
+	removals := 0
+	if err := readSpool(wire.SpoolDir(state), func(rec *spool.Record) {
+		switch name := filepath.Base(rec.Path); {
+		case name == "sub" && rec.Op == event.OpBaseline:
+			told = append(told, event.InodeOf(rec.Stat))
+		case name == "f" && rec.Op == event.OpUnlink:
+			if removals++; removals != len(told) {
+				t.Errorf("removal %d comes after %d records of its directory", removals, len(told))
+			}
+		}
+	}); err != nil || removals != 2 {
+		t.Errorf("%d removals: %v", removals, err)
+	}
+	if made[0] == made[1] || !slices.Equal(told, made) {
+		t.Errorf("the history knows the directories %v, want %v", told, made)
+	}
+}
+
 // TestMadeAgainByOthers: an unwatched process replaces a file by another one with the same two
 // names, and a watched command moves and removes both names. The content is in the history, without
 // a gap. When an unwatched process has removed a file, a watched command that writes under that
