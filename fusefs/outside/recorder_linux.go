@@ -274,8 +274,11 @@ func (r *Recorder) recordDirs(t *track, dir string, compare bool) bool {
 	if seen && !again && (known == event.InodeOf(st) || r.moving(dir)) {
 		return false
 	}
-	if e := r.entries[dir]; e != nil && e.waits && e.known.Ino == 0 {
-		return again // the tree makes this directory, and that is recorded later
+	if e := r.entries[dir]; e != nil && e.waits {
+		if e.known.Ino == 0 {
+			return again // the tree makes this directory, and that is recorded later
+		}
+		r.settle(e) // first, because the present state may be what the awaited call made
 	}
 	r.dirs[dir] = event.InodeOf(st)
 	if exists && isDir(st) {

@@ -1047,6 +1047,38 @@ func TestDirectoryReplacedByOthers(t *testing.T) {
 	}
 }
 
+// TestKilledBeforeModesAreRecorded: a recorder is killed after it let through a command that changes
+// the modes of a directory and of what is in it. The next recorder must not describe the directory's
+// new mode as one that it had before.
+func TestKilledBeforeModesAreRecorded(t *testing.T) {
+	p := newPlace(t)
+	if err := os.MkdirAll(p.path("d/sub"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"d", "d/sub"} {
+		p.see(unix.SYS_FCHMODAT, [6]uint64{at(), 0, 0o700}, name)
+		if err := os.Chmod(p.path(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.kill()
+	p.start()
+	p.r.Settle()
+	p.kill()
+	modes := map[string]string{}
+	p.each(func(_ *spool.Reader, rec *spool.Record) {
+		if rec.Kind == spool.KindVersion {
+			modes[rec.Path] += fmt.Sprintf("%d %o, ", rec.Op, rec.Stat.Mode&0o777)
+		}
+	})
+	want := fmt.Sprintf("%d 755, %d 700, ", event.OpBaseline, event.OpChmod)
+	for _, name := range []string{"d", "d/sub"} {
+		if got := modes[p.r.trackOf(p.path(name)).rel(p.path(name))]; !strings.HasPrefix(got, want) {
+			t.Errorf("%s has the states %q, want %q", name, got, want)
+		}
+	}
+}
+
 // TestMadeAgainByOthers: an unwatched process replaces a file by another one with the same two
 // names, and a watched command moves and removes both names. The content is in the history, without
 // a gap. When an unwatched process has removed a file, a watched command that writes under that
