@@ -116,6 +116,9 @@ func (r *Recorder) settle(e *entry) {
 	case !exists, !waited && unchanged(st, e.known):
 		return // nothing to record; removals by the tree are recorded by confirm
 	}
+	if exists {
+		r.knowDir(e.track, filepath.Dir(e.path))
+	}
 	holder := r.holder(e, st)
 	held := holder >= 0 && isRegular(st)
 	switch {
