@@ -217,11 +217,16 @@ func (r *Recorder) trackAt(root string) (*track, error) {
 
 // ownTemporary reports whether s is a temporary file that the tree itself made or is about to make.
 // Every temporary file that is newer than origin.began counts, even one that another process made.
+// Where files have no birth time, those count that changed since and that the tree has not touched.
 func (r *Recorder) ownTemporary(s spot, of origin) bool {
 	if of.ours || r.trackOf(s.path).root != wire.OutsideRoot || !r.places.Temporary(s.path) {
 		return false
 	}
-	return !s.exists || s.st.Birth > of.began.UnixNano()
+	made := s.st.Birth
+	if _, known := r.dirs[s.path]; made == 0 && !known && r.entries[s.path] == nil {
+		made = s.st.Ctime // the tree has not changed anything that was there before
+	}
+	return !s.exists || made > of.began.UnixNano()
 }
 
 // touch does the work of entryAt, and makes the directory known to the history.
@@ -237,7 +242,8 @@ func (r *Recorder) entryAt(s spot, by fusefs.Caller) *entry {
 	e := r.entries[s.path]
 	if e == nil {
 		if len(r.entries) >= maxEntries {
-			r.forget()
+			maps.DeleteFunc(r.entries, func(_ string, e *entry) bool { return !e.waits })
+			clear(r.dirs)
 		}
 		e = &entry{path: s.path, track: r.trackOf(s.path)}
 		if s.exists {
@@ -271,7 +277,7 @@ func (r *Recorder) recordDirs(t *track, dir string, compare bool) bool {
 		return false
 	}
 	st, exists := lstat(dir)
-	if seen && !again && (known == event.InodeOf(st) || r.moving(dir)) {
+	if seen && !again && (known == event.InodeOf(st) || isMoving(r.ops, dir)) {
 		return false
 	}
 	if e := r.entries[dir]; e != nil && e.waits {
@@ -287,22 +293,17 @@ func (r *Recorder) recordDirs(t *track, dir string, compare bool) bool {
 	return true
 }
 
-// moving reports whether a call may be moving another directory to a path, or to one above it. The
-// record of that call follows.
-func (r *Recorder) moving(path string) bool {
-	return slices.ContainsFunc(r.ops, func(o *op) bool {
+// isMoving reports whether one of the calls may be moving another directory to a path, or to one
+// above it. The record of that call follows.
+func isMoving(calls []*op, path string) bool {
+	return slices.ContainsFunc(calls, func(o *op) bool {
 		return o.to.path != "" && (within(path, o.from.path) || within(path, o.to.path))
 	})
 }
 
-// maxEntries bounds the remembered paths.
+// maxEntries bounds the remembered paths. If there are more, those whose result is not awaited are
+// forgotten.
 const maxEntries = 200_000
-
-// forget drops entries whose result is not awaited.
-func (r *Recorder) forget() {
-	maps.DeleteFunc(r.entries, func(_ string, e *entry) bool { return !e.waits })
-	clear(r.dirs)
-}
 
 // await marks an entry whose state must be examined after the calls on it have run.
 func (r *Recorder) await(e *entry) {

@@ -184,10 +184,6 @@ func (e *entry) openedBy() []fusefs.Caller {
 	return e.writers
 }
 
-// isOpening reports whether an open is in progress. During an open, the file may exist before the
-// descriptor does.
-func (r *Recorder) isOpening(e *entry) bool { return time.Since(e.when) < opFor && r.inCall(e) }
-
 // inCall reports whether the last call on an entry may still be in progress. A thread that has made
 // another call has finished it.
 func (r *Recorder) inCall(e *entry) bool {
