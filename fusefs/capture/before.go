@@ -151,6 +151,13 @@ func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
 	}
 }
 
+// FoundAgain records a directory even if it was recorded before, because the history may have lost it
+// since. Where it has not, the record adds no version.
+func (c *Capture) FoundAgain(f fusefs.File, name string, st event.Stat) {
+	f.Mark().And(^markFound)
+	c.Found(f, name, "", st)
+}
+
 // knownByOtherName records the last name of an ignored file that is being removed or exchanged. The
 // file's content is saved, but perhaps only under a name that was removed earlier.
 func (c *Capture) knownByOtherName(f fusefs.File, p string) {

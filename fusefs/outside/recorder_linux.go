@@ -217,14 +217,14 @@ func (r *Recorder) trackAt(root string) (*track, error) {
 
 // ownTemporary reports whether s is a temporary file that the tree itself made or is about to make.
 // Every temporary file that is newer than origin.began counts, even one that another process made.
-// Where files have no birth time, those count that changed since and that the tree has not touched.
+// If files have no birth time, a file counts if it is new to the tree and has changed since then.
 func (r *Recorder) ownTemporary(s spot, of origin) bool {
 	if of.ours || r.trackOf(s.path).root != wire.OutsideRoot || !r.places.Temporary(s.path) {
 		return false
 	}
 	made := s.st.Birth
 	if _, known := r.dirs[s.path]; made == 0 && !known && r.entries[s.path] == nil {
-		made = s.st.Ctime // the tree has not changed anything that was there before
+		made = s.st.Ctime
 	}
 	return !s.exists || made > of.began.UnixNano()
 }
@@ -276,19 +276,32 @@ func (r *Recorder) recordDirs(t *track, dir string, compare bool) bool {
 	if seen && !again && !compare {
 		return false
 	}
-	st, exists := lstat(dir)
-	if seen && !again && (known == event.InodeOf(st) || isMoving(r.ops, dir)) {
-		return false
-	}
 	if e := r.entries[dir]; e != nil && e.waits {
 		if e.known.Ino == 0 {
 			return again // the tree makes this directory, and that is recorded later
 		}
 		r.settle(e) // first, because the present state may be what the awaited call made
 	}
+	st, exists := lstat(dir)
+	replaced := known != event.InodeOf(st)
+	switch {
+	case !exists || !isDir(st):
+		return again
+	case seen && !again && (!replaced || isMoving(r.ops, dir)):
+		return false
+	case seen && replaced: // with the directory's record, the history loses what was below the old one
+		for path := range r.dirs {
+			if within(path, dir) {
+				r.dirs[path] = event.Inode{}
+			}
+		}
+	}
 	r.dirs[dir] = event.InodeOf(st)
-	if exists && isDir(st) {
-		t.capture.Found(t.fileOf(dir, st), t.rel(dir), "", st)
+	f := t.fileOf(dir, st)
+	if seen {
+		t.capture.FoundAgain(f, t.rel(dir), st)
+	} else {
+		t.capture.Found(f, t.rel(dir), "", st)
 	}
 	return true
 }

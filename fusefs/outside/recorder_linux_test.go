@@ -1047,6 +1047,41 @@ func TestDirectoryReplacedByOthers(t *testing.T) {
 	}
 }
 
+// TestDirectoryInReplacedDirectory: an unwatched process replaces a directory and moves a subdirectory
+// of the old one to the new one. When the new directory is recorded, the history no longer has
+// anything below the old one. So the subdirectory must be recorded again, although it is the same.
+func TestDirectoryInReplacedDirectory(t *testing.T) {
+	p := newPlace(t)
+	if err := os.MkdirAll(p.path("d/sub"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	remove := func(name string) {
+		p.write(name, "x")
+		p.unlink(name)
+		os.Remove(p.path(name))
+		p.r.Settle()
+	}
+	remove("d/sub/f")
+	time.Sleep(20 * time.Millisecond) // longer than the clock tick, so that the new directory is younger
+	for _, err := range []error{os.Mkdir(p.path("e"), 0o755), os.Rename(p.path("d/sub"), p.path("e/sub")), os.Remove(p.path("d")), os.Rename(p.path("e"), p.path("d"))} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove("d/g")
+	remove("d/sub/f")
+	p.kill()
+	var records []string
+	p.each(func(_ *spool.Reader, rec *spool.Record) {
+		if name := filepath.Base(rec.Path); rec.Kind == spool.KindVersion && (name == "d" || name == "sub") {
+			records = append(records, name)
+		}
+	})
+	if want := []string{"d", "sub", "d", "sub"}; !slices.Equal(records, want) {
+		t.Errorf("recorded %v, want %v", records, want)
+	}
+}
+
 // TestKilledBeforeModesAreRecorded: a recorder is killed after it let through a command that changes
 // the modes of a directory and of what is in it. The next recorder must not describe the directory's
 // new mode as one that it had before.

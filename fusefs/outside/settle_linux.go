@@ -143,7 +143,8 @@ func (r *Recorder) settle(e *entry) {
 		e.writers = e.writers[:holder+1]
 		r.await(e)
 		e.next = time.Now().Add(heldEvery)
-	case time.Since(e.when) < opFor && r.inCall(e), changedSince(e.path, st): // during an open, the file may exist before the descriptor does
+	case time.Since(e.when) < opFor && r.inCall(e), changedSince(e.path, st):
+		// During an open, the file may exist before the descriptor does.
 		r.await(e)
 	}
 }
