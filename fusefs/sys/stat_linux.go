@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const statMask = unix.STATX_BASIC_STATS | unix.STATX_BTIME
+const statMask = unix.STATX_BASIC_STATS | unix.STATX_BTIME | unix.STATX_MNT_ID_UNIQUE
 
 // StatAt fills s with the attributes of the file called name in the directory dir. It does not
 // follow a symbolic link.
@@ -32,7 +32,7 @@ func stat(fd int, name string, flags int, s *Stat) error {
 	}
 	s.Dev, s.Ino = unix.Mkdev(sx.Dev_major, sx.Dev_minor), sx.Ino
 	s.Born, s.Birth = moment(sx.Btime), 0
-	if sx.Mask&unix.STATX_BTIME != 0 && !(sx.Dev_major == 0 && onOverlay(fd, name, s.Dev)) {
+	if sx.Mask&unix.STATX_BTIME != 0 && !(sx.Dev_major == 0 && onOverlay(fd, name, mount{s.Dev, sx.Mnt_id})) {
 		s.Birth = s.Born.nanos()
 	}
 	s.Mode, s.Nlink, s.UID, s.GID = uint32(sx.Mode), sx.Nlink, sx.Uid, sx.Gid
@@ -45,23 +45,25 @@ func stat(fd int, name string, flags int, s *Stat) error {
 	return nil
 }
 
-// overlays says of each device seen so far that has no major number whether it is an overlayfs.
+// mount identifies a mounted file system. Device numbers are used again after an unmount. The
+// kernel never uses an id again from Linux 6.8 on.
+type mount struct{ dev, id uint64 }
+
+// overlays says which mounts without a block device, of those seen so far, are overlayfs.
 var overlays struct {
 	sync.Mutex
-	known atomic.Pointer[map[uint64]bool]
+	known atomic.Pointer[map[mount]bool]
 }
 
 // onOverlay reports whether a file is on an overlayfs. There, a file gets another birth time before
 // its first change, when the overlayfs copies the file to its upper layer. The root directory of a
 // container is such a file system.
-func onOverlay(dir int, name string, dev uint64) bool {
+func onOverlay(dir int, name string, on mount) bool {
 	if known := overlays.known.Load(); known != nil {
-		if is, ok := (*known)[dev]; ok {
+		if is, ok := (*known)[on]; ok {
 			return is
 		}
 	}
-	overlays.Lock()
-	defer overlays.Unlock()
 	if name != "" {
 		fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		if err != nil {
@@ -74,13 +76,14 @@ func onOverlay(dir int, name string, dev uint64) bool {
 	if unix.Fstatfs(dir, &fs) != nil {
 		return false
 	}
-	known := map[uint64]bool{}
-	if old := overlays.known.Load(); old != nil {
-		known = maps.Clone(*old)
+	overlays.Lock()
+	defer overlays.Unlock()
+	all := map[mount]bool{on: fs.Type == unix.OVERLAYFS_SUPER_MAGIC}
+	if known := overlays.known.Load(); known != nil {
+		maps.Copy(all, *known)
 	}
-	known[dev] = fs.Type == unix.OVERLAYFS_SUPER_MAGIC
-	overlays.known.Store(&known)
-	return known[dev]
+	overlays.known.Store(&all)
+	return all[on]
 }
 
 func moment(t unix.StatxTimestamp) Time { return Time{Sec: t.Sec, Nsec: t.Nsec} }
