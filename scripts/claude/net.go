@@ -238,10 +238,10 @@ func netKilled(b *bench, c *checks) {
 		if killed["run"] > 0 { // if run was killed, the recorder notices the end of the command
 			n.awaitEnd("net")
 		}
-		// If both run and its recorder were killed, no process answers the system calls of the command's
-		// processes, and the kernel lets these calls fail. If run was killed early, the client was never
-		// started.
-		orphaned := killed["run"] > 0 && (killed["net"] > 0 || killed[early] > 0)
+		// If both run and its recorder were killed, or run was killed before the recorder had taken over,
+		// no process answers the system calls of the command's processes, and the kernel lets these calls
+		// fail. Then the client ends, in the second case before it has changed anything.
+		orphaned := killed["run"] > 0 && (killed["net"] > 0 || r.stdout == "" && n.state() == before)
 		c.that(r.took < patience, "round %d: the client ended", round)
 		c.that(strings.Contains(r.stdout, `"subtype":"success"`) || orphaned, "round %d: killed %v of %v: the client ran to its end in %.1f s %s", round, killed, deaths, r.took.Seconds(), tailOf(r))
 		undo := []string{"undo", "--since", began.Format(time.RFC3339Nano), "--yes"}
@@ -276,10 +276,6 @@ func (n *container) deaths(rng *rand.Rand, took time.Duration) (all []death) {
 	return all
 }
 
-// early is the key under which kill counts kills of run before the recorder or the client was
-// started.
-const early = "run before the client"
-
 // kill kills the processes that the deaths name, at the given moments, and counts them.
 func (n *container) kill(deaths []death, killed map[string]int, stop chan struct{}) {
 	began := time.Now()
@@ -289,25 +285,12 @@ func (n *container) kill(deaths []death, killed map[string]int, stop chan struct
 			return
 		case <-time.After(time.Until(began.Add(d.at))):
 		}
-		if d.name == "run" && (len(n.processes("net")) == 0 || !n.clientRuns()) {
-			killed[early]++
-		}
 		for _, pid := range n.processes(d.name) {
 			if syscall.Kill(pid, syscall.SIGKILL) == nil {
 				killed[d.name]++
 			}
 		}
 	}
-}
-
-// clientRuns reports whether run has started the client.
-func (n *container) clientRuns() bool {
-	dirs, _ := filepath.Glob("/proc/[0-9]*")
-	return slices.ContainsFunc(dirs, func(d string) bool {
-		exe, err := os.Readlink(d + "/exe")
-		args, _ := os.ReadFile(d + "/cmdline")
-		return err == nil && exe != n.cachebro && strings.Contains(string(args), n.client())
-	})
 }
 
 // processes returns the container's processes that run a sub-command of cachebro.
