@@ -151,12 +151,9 @@ func (c *Capture) Found(f fusefs.File, name, target string, st event.Stat) {
 	}
 }
 
-// FoundAgain records a directory even if it was recorded before, because the history may have lost it
-// since. Where it has not, the record adds no version.
-func (c *Capture) FoundAgain(f fusefs.File, name string, st event.Stat) {
-	f.Mark().And(^markFound)
-	c.Found(f, name, "", st)
-}
+// ForgetFound makes the next call of Found record f again, because the history may have lost it since
+// the last one. If the history has it, the record adds no version.
+func ForgetFound(f fusefs.File) { f.Mark().And(^markFound) }
 
 // knownByOtherName records the last name of an ignored file that is being removed or exchanged. The
 // file's content is saved, but perhaps only under a name that was removed earlier.

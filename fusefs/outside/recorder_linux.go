@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"cachebro/fusefs"
+	"cachebro/fusefs/capture"
 	"cachebro/store/leaf/event"
 	"cachebro/store/leaf/gitdir"
 	"cachebro/store/leaf/ignore"
@@ -299,10 +300,9 @@ func (r *Recorder) recordDirs(t *track, dir string, compare bool) bool {
 	r.dirs[dir] = event.InodeOf(st)
 	f := t.fileOf(dir, st)
 	if seen {
-		t.capture.FoundAgain(f, t.rel(dir), st)
-	} else {
-		t.capture.Found(f, t.rel(dir), "", st)
+		capture.ForgetFound(f)
 	}
+	t.capture.Found(f, t.rel(dir), "", st)
 	return true
 }
 
