@@ -52,6 +52,39 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 	}
 }
 
+// TestArchitectureNamesWhatIsDeclared checks that each name in "`Closed` or `Event` in
+// `fusefs/options.go`" is declared in that file. Two rows of doc/architecture.md named functions that
+// had been renamed.
+func TestArchitectureNamesWhatIsDeclared(t *testing.T) {
+	root := filepath.Join("..", "..")
+	text, err := os.ReadFile(filepath.Join(root, "doc", "architecture.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const name = "`[A-Za-z.]+`"
+	list := regexp.MustCompile("(" + name + `(?:(?:,|,?\s+and|,?\s+or)\s+` + name + ")*)" + `\s+in\s+` + "`([a-z][a-z_/0-9]*/[a-z_0-9]+[.]go)`")
+	found := 0
+	for _, m := range list.FindAllSubmatch(text, -1) {
+		source, err := os.ReadFile(filepath.Join(root, string(m[2])))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, word := range regexp.MustCompile(name).FindAllString(string(m[1]), -1) {
+			found++
+			word = strings.Trim(word, "`")
+			last := word[strings.LastIndexByte(word, '.')+1:]
+			declared := regexp.MustCompile(`(?m)^(?:func (?:\([^)]*\) )?|type |var |const |\t)` + last + `\b`)
+			if !declared.Match(source) {
+				t.Errorf("architecture.md names %s in %s, which does not declare it", word, m[2])
+			}
+		}
+	}
+	if found < 50 {
+		t.Errorf("only %d names found: does the pattern still fit?", found)
+	}
+}
+
 // TestEveryPackageSaysWhatItIsFor checks that every package has a comment that describes its
 // purpose.
 func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
