@@ -21,7 +21,8 @@ var DecMode = func() cbor.DecMode {
 	return m
 }()
 
-// State is the one record that makes a batch visible (key m state). Older programs wrote a number 9.
+// State is the one record that makes a batch visible (key m state). Number 9 is reserved: older
+// programs wrote a field with it.
 type State struct {
 	Seq        uint64 `cbor:"1,keyasint,omitempty"` // newest version
 	Checkpoint []byte `cbor:"2,keyasint,omitempty"` // the caller's position in what it ingests

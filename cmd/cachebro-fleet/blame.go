@@ -18,8 +18,8 @@ func blameCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "blame postgres://HOST/DATABASE PATH", Short: "show who wrote each line of a file, on any machine",
 		Long: `Shows the file as it is on one machine, by default the one that wrote it last. If
-another machine had the same content at this path earlier, the content came from there,
-so its lines are attributed to that machine.
+another machine had exactly this content at this path earlier, it must have come from
+there, so the lines are attributed to that machine.
 
 Example:
   cachebro-fleet blame postgres://db/fleet --bucket s3://histories/app src/main.go`,

@@ -84,8 +84,9 @@ func ProcessRecord(p *fusefs.Process, t int64) *spool.Record {
 	return d
 }
 
-// Described records the command of a process that the spool describes without a command. A process
-// that the spool does not describe is described, with its command, when it does something.
+// Described records the command of a process whose description in the spool lacks it. If the spool has
+// no description of the process yet, appendBy adds one, with the command, when the process does
+// something.
 func (c *Capture) Described(p *fusefs.Process) {
 	key := procKey{p.PID, p.Start}
 	c.procMu.Lock()

@@ -58,7 +58,7 @@ type tree struct {
 	conn      int // connection to the process that runs the tree
 	listener  int
 	page      page
-	pass      [2]int        // a pipe that makes letPass end
+	pass      [2]int        // a pipe; a byte in it makes letPass return
 	passEnded chan struct{} // closed when letPass has ended
 }
 
@@ -66,7 +66,7 @@ type tree struct {
 func takeTree(conn int, oob []byte, ours bool) (*tree, error) {
 	msgs, err := unix.ParseSocketControlMessage(oob)
 	if err != nil || len(msgs) != 1 {
-		return nil, errors.New("its listener is missing in the request")
+		return nil, errors.New("the request comes without the listener")
 	}
 	fds, err := unix.ParseUnixRights(&msgs[0])
 	if err != nil {
@@ -78,11 +78,11 @@ func takeTree(conn int, oob []byte, ours bool) (*tree, error) {
 		}
 	}()
 	if len(fds) != 2 {
-		return nil, errors.New("its page is missing in the request")
+		return nil, errors.New("the request comes without the page")
 	}
 	var st unix.Stat_t // its modification time is the start of the tree, because the page is made just before the tree starts
 	if err := unix.Fstat(fds[1], &st); err != nil {
-		return nil, fmt.Errorf("stat its page: %w", err)
+		return nil, fmt.Errorf("stat the page: %w", err)
 	}
 	t := &tree{origin: origin{time.Unix(st.Mtim.Unix()), ours}, conn: conn, listener: fds[0], passEnded: make(chan struct{})}
 	tv := unix.NsecToTimeval(int64(heldFor))
@@ -91,7 +91,7 @@ func takeTree(conn int, oob []byte, ours bool) (*tree, error) {
 	}
 	t.page, err = mapPage(fds[1])
 	if err != nil {
-		return nil, fmt.Errorf("map its page: %w", err)
+		return nil, fmt.Errorf("map the page: %w", err)
 	}
 	if err := unix.Pipe2(t.pass[:], unix.O_CLOEXEC); err != nil {
 		return nil, errors.Join(err, unix.Munmap(t.page))
@@ -100,8 +100,8 @@ func takeTree(conn int, oob []byte, ours bool) (*tree, error) {
 	return t, nil
 }
 
-// serve calls see with each call of the tree until all its processes have ended. It begins with
-// calls that a killed recorder had received, if there are any.
+// serve passes each call of the tree to see, until all processes of the tree have ended. It begins
+// with the calls that a killed recorder had received but not answered, if there are any.
 func (t *tree) serve(see func(*notifier.Notice, origin) bool) {
 	defer func() {
 		for _, fd := range []int{t.listener, t.pass[0], t.pass[1]} {
@@ -205,7 +205,7 @@ const (
 	mostRead = 512
 )
 
-func asRead(b []byte) (pid uint32, addr uint64, size int) {
+func parseRead(b []byte) (pid uint32, addr uint64, size int) {
 	e := binary.NativeEndian
 	return e.Uint32(b), e.Uint64(b[8:]), int(e.Uint32(b[4:]))
 }

@@ -302,7 +302,7 @@ func (w *Watch) read() (stopped bool) {
 		if err != nil || n != readSize {
 			return false
 		}
-		pid, addr, size := asRead(b[:n])
+		pid, addr, size := parseRead(b[:n])
 		answer := b[:min(size, mostRead)]
 		if !notifier.Peek(pid, addr, answer) {
 			answer = nil

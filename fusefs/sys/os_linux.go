@@ -20,8 +20,7 @@ var (
 	Now       = Time{Nsec: unix.UTIME_NOW}
 )
 
-// KeepSize is a bit of the argument mode of Allocate. With it, the size of the file does not
-// change.
+// KeepSize is a flag for the mode of Allocate: the size of the file does not change.
 const KeepSize = unix.FALLOC_FL_KEEP_SIZE
 
 // Flags of Rename.

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Folds reports whether names in a directory have several spellings. It returns true, because APFS
-// treats all normal forms of a name as equal, even on volumes that distinguish case.
+// Folds reports whether a directory finds an entry under several spellings of its name. It returns
+// true, because APFS treats all normal forms of a name as equal, even on volumes that distinguish case.
 func Folds(int) bool { return true }
 
 // Spelling returns the spelling, in the directory, of the entry found as name. For a file with

@@ -5,9 +5,9 @@ import "golang.org/x/sys/unix"
 // casefold is FS_CASEFOLD_FL, set by chattr +F.
 const casefold = 0x40000000
 
-// Folds reports whether names in a directory have several spellings. On ext4, f2fs, bcachefs and
-// tmpfs, this is an attribute of the directory, which can be changed only while the directory is
-// empty. FUSE file systems may support it too.
+// Folds reports whether a directory finds an entry under several spellings of its name. On ext4, f2fs,
+// bcachefs and tmpfs, this is an attribute of the directory, which can be changed only while the
+// directory is empty. FUSE file systems may support it too.
 func Folds(dir int) bool {
 	var fs unix.Statfs_t
 	if unix.Fstatfs(dir, &fs) != nil {

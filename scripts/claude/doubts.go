@@ -26,7 +26,7 @@ func doubts(b *bench, c *checks) {
 	// Some versions mark the result as PARTIAL. 2.1.330 sends the first lines without any mark.
 	c.that(strings.Contains(d.text, "line 1 of this") && !strings.Contains(d.text, "line 6000 of this"), "the client caps the Read: %s", head(d.text))
 	d = m.got(page)
-	c.that(isFull(d, 300), "a range of it is full afterwards: %d bytes", d.size())
+	c.that(isFull(d, 300), "a Read of a range after a capped Read is full: %d bytes", d.size())
 	d = m.got(catBig)
 	c.that(strings.HasPrefix(d.text, "<persisted-output>"), "cat above 30,000 characters is a preview: %s", head(d.text))
 	d = m.got(readBig)
@@ -34,9 +34,9 @@ func doubts(b *bench, c *checks) {
 	d = m.got(failed)
 	c.that(d.found && !isFull(d, 5000), "a Read above the limit fails: %s", head(d.text))
 	d = m.got(rest)
-	c.that(isFull(d, 100), "a part of what it would have shown is full: %d bytes", d.size())
+	c.that(isFull(d, 100), "a Read of a part of the range that failed is full: %d bytes", d.size())
 	d = m.got(empty)
-	c.that(strings.Contains(d.text, "not exist"), "a missing file stays the client's own error: %s", head(d.text))
+	c.that(strings.Contains(d.text, "not exist"), "a missing file gives the client's own error: %s", head(d.text))
 
 	// Now another hook rewrites the same results.
 	hook := filepath.Join(b.dir, "other-hook")
@@ -75,7 +75,7 @@ echo '{"hookSpecificOutput":{"hookEventName":"PostToolUse","updatedToolOutput":{
 	// The client itself answers "unchanged" to the second Read, and our hook then puts the full
 	// text in its place. The model has the file only if the client used this replacement.
 	known := isFull(n.got(two), 300)
-	c.that(isStub(d) && known || isFull(d, 300) && !known, "cat of the same file is a stub only if that text came: %v, %d bytes", known, d.size())
+	c.that(isStub(d) && known || isFull(d, 300) && !known, "cat of the same file is a stub only if the model got its text before: %v, %d bytes", known, d.size())
 }
 
 // parallel checks several calls in one answer, calls that fail, and a write that keeps the file's
@@ -124,9 +124,9 @@ func parallel(b *bench, c *checks) {
 	d = m.got(keeps)
 	c.that(strings.Contains(d.text, "v1100 = 9999") && d.size() < 1000, "a change that keeps the mtime is not called unchanged: %d bytes: %s", d.size(), head(d.text))
 	d = m.got(back)
-	c.that(strings.Contains(d.text, "v1100 = 1100"), "git checkout back: %d bytes: %s", d.size(), head(d.text))
+	c.that(strings.Contains(d.text, "v1100 = 1100"), "a Read after git checkout shows the old content: %d bytes: %s", d.size(), head(d.text))
 	d = m.got(written)
-	c.that(d.found, "Read of what the model wrote itself: %d bytes: %s", d.size(), head(d.text))
+	c.that(d.found, "a Read of what the model wrote itself is answered: %d bytes: %s", d.size(), head(d.text))
 	d = m.got(replaced)
-	c.that(strings.Contains(d.text, "500\t500"), "Read of another file of the same name: %d bytes: %s", d.size(), head(d.text))
+	c.that(strings.Contains(d.text, "500\t500"), "a Read after the file was replaced shows the new file: %d bytes: %s", d.size(), head(d.text))
 }

@@ -221,7 +221,7 @@ func (b *bench) scene(c client, s scene, name string) (err error) {
 	defer b.umount()
 	s.run(b)
 	b.results[name] += b.model.bytes()
-	b.check(b.model.baseless == 0, fmt.Sprintf("no line without its text (%d requests with lines)", b.model.lines), fmt.Sprint(b.model.baseless))
+	b.check(b.model.baseless == 0, fmt.Sprintf("no stub without its text (%d requests with stubs)", b.model.stubs), fmt.Sprint(b.model.baseless))
 	return nil
 }
 

@@ -29,9 +29,9 @@ type model struct {
 	calls   []string // ids in the order of the calls
 	results map[string]string
 	n       int
-	// lines counts the requests that contain a stub: a line in place of a text that is not
-	// repeated. baseless counts the requests among them in which that text is missing.
-	lines, baseless int
+	// stubs counts the requests that contain a stub, a line in place of a text that is not repeated.
+	// baseless counts the requests among them in which that text is missing.
+	stubs, baseless int
 }
 
 func startModel(dir string) (m *model, err error) {
@@ -103,19 +103,19 @@ func (m *model) answer(q modelserver.Request) turn {
 // judge checks the results in one request, in order. A stub must come after the text that it does
 // not repeat. Each file that the scenes read has a line with the words " 150 of a file".
 func (m *model) judge(results []modelserver.Result) {
-	text, line := false, false
+	text, stub := false, false
 	for _, r := range results {
 		text = text || strings.Contains(r.Text, " 150 of a file")
 		if strings.Contains(r.Text, "cachebro: not repeated") || strings.Contains(r.Text, "[unchanged") {
-			line = true
+			stub = true
 			if !text {
 				m.baseless++
 				return
 			}
 		}
 	}
-	if line {
-		m.lines++
+	if stub {
+		m.stubs++
 	}
 }
 

@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-// manPages writes a man page for each command. Writing man pages is not a command of cachebro,
-// because the packages that cobra/doc imports would slow down every start of cachebro, including
-// the start of each hook.
+// manPages writes a man page for each command. cachebro itself has no command for that, because the
+// packages that cobra/doc imports would slow down each start of cachebro, and each hook is such a
+// start.
 func manPages(dir string, made time.Time) error {
 	e := &cli.Env{Stdout: io.Discard, Stderr: io.Discard, Getenv: func(string) string { return "" }}
 	root := commands.Root(e)
@@ -23,8 +23,8 @@ func manPages(dir string, made time.Time) error {
 	return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "cachebro " + cli.Version, Manual: "cachebro", Date: &made}, dir)
 }
 
-// asMarkdown escapes signs and indents lines so that the man page, which reads texts as
-// Markdown, shows them unchanged.
+// asMarkdown escapes the help of a command and its sub-commands, which cobra/doc reads as Markdown, so
+// that the man page shows it unchanged.
 func asMarkdown(c *cobra.Command) {
 	signs := strings.NewReplacer("<", `\<`, "*", `\*`, "_", `\_`)
 	lines := strings.Split(c.Long, "\n")

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// closed is a content that a writer wrote and closed.
+// closed describes content that a writer wrote to a file and closed.
 type closed struct {
 	path, hash string
 	at         time.Time
@@ -93,8 +93,9 @@ func (w *writer) fresh() []byte {
 
 func (w *writer) path(name string) string { return filepath.Join(w.dir, name) }
 
-// was records that a content was closed. It does nothing if the writer was stopped before.
-func (w *writer) was(name string, b []byte, synced bool) {
+// recordClosed adds the content of a closed file to done. It does nothing if the writer was stopped
+// before.
+func (w *writer) recordClosed(name string, b []byte, synced bool) {
 	now := time.Now()
 	if w.stop.Load() {
 		return
@@ -149,7 +150,7 @@ func (w *writer) overwrite(name string, old []byte, synced bool) error {
 		return err
 	}
 	w.files[name] = b
-	w.was(name, b, synced)
+	w.recordClosed(name, b, synced)
 	return nil
 }
 
@@ -161,7 +162,7 @@ func (w *writer) append(name string, old []byte, synced bool) error {
 	}
 	all := append(bytes.Clone(old), b...)
 	w.files[name] = all
-	w.was(name, all, synced)
+	w.recordClosed(name, all, synced)
 	return nil
 }
 
@@ -179,7 +180,7 @@ func (w *writer) mapped(name string, old []byte, synced bool) (err error) {
 		err = errors.Join(err, f.Close())
 		if err == nil {
 			w.files[name] = b
-			w.was(name, b, synced)
+			w.recordClosed(name, b, synced)
 		}
 	}()
 	m, err := unix.Mmap(int(f.Fd()), 0, len(b), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
@@ -213,7 +214,7 @@ func (w *writer) save(name string, old []byte, synced bool) error {
 		return err
 	}
 	w.files[name] = b
-	w.was(name, b, synced)
+	w.recordClosed(name, b, synced)
 	return nil
 }
 
@@ -288,7 +289,7 @@ func (w *writer) damaged() (bad []string) {
 		case doubtful:
 			bad = append(bad, fmt.Sprintf("%s/%s: neither the old nor the new content (%d bytes)", w.rel, name, len(now)))
 		case ok != (now != nil):
-			bad = append(bad, fmt.Sprintf("%s/%s: there %v, want %v", w.rel, name, now != nil, ok))
+			bad = append(bad, fmt.Sprintf("%s/%s: exists: %v, want %v", w.rel, name, now != nil, ok))
 		case !bytes.Equal(want, now):
 			bad = append(bad, fmt.Sprintf("%s/%s: %d bytes that differ from the %d written", w.rel, name, len(now), len(want)))
 		}

@@ -51,7 +51,8 @@ const (
 	streamWindow = 8 << 20
 )
 
-// streamHead is the first record of a stream. Older programs wrote a number 5.
+// streamHead is the first record of a stream. Number 5 is reserved: older programs wrote a field with
+// it.
 type streamHead struct {
 	Program string `cbor:"1,keyasint,omitempty"` // version of the program that wrote the stream
 	Root    string `cbor:"2,keyasint,omitempty"` // the project's root
@@ -61,7 +62,7 @@ type streamHead struct {
 	Link    []byte `cbor:"7,keyasint,omitempty"` // for a part (part.go): the caller's data, which links it to the others
 }
 
-// Totals are the amounts in a stream.
+// Totals counts what a stream contains.
 type Totals struct {
 	Versions uint64 `cbor:"1,keyasint"`
 	Contents uint64 `cbor:"2,keyasint"`
@@ -131,7 +132,7 @@ func (w *streamWriter) end(c Totals) error {
 }
 
 // ErrStream means that the data is not a complete history.
-var ErrStream = errors.New("the file is not a whole history")
+var ErrStream = errors.New("the file is not a complete history")
 
 func badStream(format string, a ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrStream}, a...)...)
@@ -244,7 +245,7 @@ func (r *streamReader) length(head []byte, most int64) (int64, []byte, error) {
 		return 0, head, r.failed(err)
 	}
 	if n > uint64(most) {
-		return 0, head, badStream("a record of %d bytes, and the limit is %d", n, most)
+		return 0, head, badStream("a record of %d bytes, which is more than the limit of %d", n, most)
 	}
 	return int64(n), binary.AppendUvarint(head, n), nil
 }
@@ -260,7 +261,7 @@ func (r *streamReader) end(val []byte, have Totals) error {
 	}
 	have.Files, have.Program, have.Root, have.Made = 0, "", "", 0
 	if e.Totals != have {
-		return badStream("its amounts do not match")
+		return badStream("its totals do not match its records")
 	}
 	if _, err := r.br.ReadByte(); err != io.EOF {
 		return badStream("something follows its end")

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Listen binds root's socket. The caller holds the project's lock, so a daemon that answers at the
+// Listen binds the project's socket. The caller holds the project's lock, so a daemon that answers at the
 // socket belongs to another state directory, and Listen returns ErrLocked. A socket without a
 // listening process is removed first.
 func Listen(p Paths, root, state string) (*net.UnixListener, string, error) {
@@ -109,7 +109,7 @@ func writeNote(path, text string) error {
 	return nil
 }
 
-// connect connects to the first of root's sockets that accepts.
+// connect connects to the first of the project's sockets that accepts.
 func connect(ctx context.Context, p Paths, root string) (*net.UnixConn, error) {
 	var d net.Dialer
 	var last error

@@ -131,7 +131,7 @@ func ownDir(dir string, strict bool) error {
 	}
 	if fi.Mode().Perm()&0o077 != 0 {
 		if strict {
-			return Errorf(ErrForeign, "chmod 700 "+dir+" after a look at what is in it", "%s is open to other users (mode %04o)", dir, fi.Mode().Perm())
+			return Errorf(ErrForeign, "look at what is in it, then chmod 700 "+dir, "%s is open to other users (mode %04o)", dir, fi.Mode().Perm())
 		}
 		if err := os.Chmod(dir, 0o700); err != nil {
 			return stateError(dir, err)
@@ -196,7 +196,7 @@ func (p Paths) ourSocketDirs() []string {
 	})
 }
 
-// Sockets lists the sockets at which a client looks for root's daemon, best first. The sockets
+// Sockets lists the sockets at which a client looks for a project's daemon, best first. The sockets
 // derived from the client's environment come first. Then comes the socket that the daemon wrote
 // into the state directory, because the daemon may have been started with another environment.
 func (p Paths) Sockets(root string) []string { return p.sockets(root, p.socketName(root), socketNote) }
@@ -222,7 +222,7 @@ func (p Paths) sockets(root, name, note string) []string {
 // socketNote is the file in the state directory that names the socket.
 const socketNote = "socket"
 
-// socketName returns the name of the socket of a root's daemon. A user may have several state
+// socketName returns the name of the socket of a project's daemon. A user may have several state
 // bases, each with its own history of files outside projects.
 func (p Paths) socketName(root string) string {
 	if base, err := p.StateBase(); err == nil && root == OutsideRoot {

@@ -19,12 +19,11 @@ import (
 // other mounts that lead to the source, and processes that used the source before it was mounted
 // over. It looks repeatedly while such a way is in use, and immediately when its own mount table
 // shows a new way. Mount tables of other namespaces cannot be watched, but a program that makes a
-// namespace usually mounts something in this namespace too. One look takes about 10 ms. On an idle
-// mount, mountd looks rarely, and again when something is recorded.
+// namespace usually mounts something in this namespace too. One look takes about 10 ms.
 const (
-	outsideEvery   = 2 * time.Second
-	namespaceEvery = 10 * time.Second
-	restingEvery   = time.Minute
+	outsideEvery   = 2 * time.Second  // between two looks while a way is in use
+	namespaceEvery = 10 * time.Second // while no way is in use
+	restingEvery   = time.Minute      // while nothing happens on the mount; the next record ends the pause
 	// quietAfter is how long a way counts as used after the last event.
 	quietAfter = 10 * time.Second
 	// missedPause delays the check of all files after events were missed, because usually more
@@ -69,7 +68,7 @@ type edge struct {
 type openFile struct {
 	by      fusefs.Caller
 	last    time.Time
-	created bool // made after the last record of its path
+	created bool // the file is newer than the last record of its path
 }
 
 func newEdge(s *session) *edge {
@@ -115,8 +114,8 @@ func (e *edge) look() (outside []mounts.Proc) {
 	return append(direct, ways...)
 }
 
-// restart looks again after the mount was mounted again. It assumes that processes used the source
-// directly in between.
+// restart calls look after the project was mounted again. Processes may have used the source directly
+// in between, so it makes look search for such processes.
 func (e *edge) restart() {
 	if e.s.shared != "" || !mounts.FindsOutside {
 		return
@@ -217,8 +216,8 @@ func (e *edge) run(ctx context.Context, resting func() bool, changed, mounted <-
 		t.Stop()
 		began := time.Now()
 		e.look()
-		// If the machine mounts and unmounts all the time, as it does for containers, the looks
-		// take at most a tenth of a processor.
+		// Some machines mount and unmount all the time, for example for containers. This pause keeps
+		// the time spent in look below a tenth of a processor.
 		select {
 		case <-ctx.Done():
 			return
@@ -288,9 +287,8 @@ func (e *edge) recently() bool {
 	return !e.last.IsZero() && time.Since(e.last) < quietAfter
 }
 
-// missed handles a loss of events by the watch. The loss counts as use of a way that bypasses the
-// mount. The kernel's caches are dropped and all files are checked, because anything may have
-// changed.
+// missed is called when the watch has lost events. Since anything may have changed, it drops the
+// kernel's caches, counts the loss as a change that bypassed the mount, and has all files checked.
 func (e *edge) missed(why error) {
 	e.s.logger.Warn("changes that bypassed the mount were missed, so all files are checked", "why", why)
 	e.s.server.SetOutside(true)
@@ -348,7 +346,7 @@ func (e *edge) take(ev sourcewatch.Event, now time.Time) {
 	}
 	e.s.server.Beside(ev.Path, ev.Op&nameEvents != 0, ev.Dir)
 	by, st := e.s.server.CallerOf(ev.PID), event.Stat{}
-	if ev.Op&nameEvents != sourcewatch.Went { // a new object under that name has its own event
+	if ev.Op&nameEvents != sourcewatch.Went { // if something new has this name by now, another event reports it
 		st = e.stat(ev.Path)
 	}
 	held, made := e.trackWrite(ev, by, st, now)

@@ -24,8 +24,8 @@ type contentFile struct {
 	dirty atomic.Bool
 }
 
-// Content is a content that is being written into the spool. Write calls must be followed by Commit,
-// Keep or Abort. It belongs to one goroutine.
+// Content is a file's content while it is written into the spool. Write calls must be followed by
+// Commit, Keep or Abort. It belongs to one goroutine.
 type Content struct {
 	w   *Writer
 	cf  *contentFile
@@ -116,11 +116,11 @@ func (c *Content) Commit(seq uint64) error {
 	return nil
 }
 
-// Keep ends the content after its record was appended.
+// Keep ends the content. The caller has appended its record.
 func (c *Content) Keep() {
 	c.cf.off += c.n
 	c.w.size.Add(c.n)
-	c.give()
+	c.returnFile()
 }
 
 // Abort discards the content. Its bytes will be overwritten.
@@ -128,10 +128,11 @@ func (c *Content) Abort() {
 	if c.n > 0 {
 		_ = c.cf.f.Truncate(c.cf.off) // frees blocks on a disk that may be full
 	}
-	c.give()
+	c.returnFile()
 }
 
-func (c *Content) give() {
+// returnFile makes the content file available for other contents, or has it closed if it is full.
+func (c *Content) returnFile() {
 	w, cf := c.w, c.cf
 	c.cf = nil
 	w.poolMu.Lock()

@@ -123,7 +123,7 @@ type execution struct {
 	plan   *wire.Plan
 	work   Work
 	places *places
-	// overlay means that dir is in a mount, which redirects late writers to the new file.
+	// overlay means that dir is in a mount, so that a rename is safe; see displace.Overlay.
 	overlay bool
 	// prepares means that the mount accepts announcements of new files.
 	prepares bool

@@ -13,7 +13,7 @@ import (
 // looked up the name before has opened the file.
 const Grace = 5 * time.Millisecond
 
-// idleWait is how long appendNewer waits for late writers.
+// idleWait is how long appendNewer waits for processes that have the file open for writing.
 const idleWait = 10 * time.Second
 
 // Release lets others write to the file again.
@@ -100,7 +100,7 @@ func (h *Held) displace(root *os.Root, tmp, name string, taker fs.FileInfo) (*Di
 	}
 	if err != nil {
 		dir.Close()
-		if cannot(err) {
+		if unsupported(err) {
 			err = nil
 		}
 		return nil, err

@@ -66,8 +66,8 @@ func (h *Held) unlock() {
 	}
 }
 
-// idle reports whether no process has f, a regular file, open for writing, as far as that can be
-// determined.
+// idle returns false if a process has f, a regular file, open for writing. If that cannot be
+// determined, it returns true.
 func idle(f *os.File) bool {
 	h, err := hold(f)
 	if err == nil {
@@ -99,12 +99,13 @@ func rename2(from *os.File, a string, to *os.File, b string, flags uint) error {
 	return nil
 }
 
-// cannot reports whether an error means that the file system does not support such a rename.
-func cannot(err error) bool {
+// unsupported reports whether an error means that the file system does not support such a rename.
+func unsupported(err error) bool {
 	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.ENOTSUP)
 }
 
-// Overlay reports whether dir is on FUSE, where late writers are redirected to the new file.
+// Overlay reports whether dir is on a FUSE mount, where a process that looks up a name before a rename
+// and opens the file after it gets the new file.
 func Overlay(dir string) bool {
 	var st unix.Statfs_t
 	err := retry(func() error { return unix.Statfs(dir, &st) })

@@ -49,12 +49,13 @@ func renamex(from *os.File, a string, to *os.File, b string, flags uint32) error
 	return nil
 }
 
-// cannot reports whether an error means that the volume does not support such a rename.
-func cannot(err error) bool {
+// unsupported reports whether an error means that the volume does not support such a rename.
+func unsupported(err error) bool {
 	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP)
 }
 
-// Overlay returns false, because late writers are not redirected on this system.
+// Overlay returns false: on this system, a process that looks up a name before a rename may open the
+// old file after it.
 func Overlay(string) bool { return false }
 
 // Writers returns "". The processes are unknown on this system.

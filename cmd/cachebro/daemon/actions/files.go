@@ -19,16 +19,16 @@ import (
 
 // file collects the facts about one path while the versions of an action are read.
 type file struct {
-	path    store.Path
-	existed bool          // whether the file existed before the action
-	before  store.Version // its version before the action; if the file was renamed, the version at the path origin
-	origin  store.Path    // the file's path before the action; "" if it was the same
-	now     store.Version // the action's last version of it
-	made    bool          // the action made the file
-	deleted bool
-	mode    bool // only permissions and the like changed
-	only    bool // a single rename is the only change
-	comm    string
+	path        store.Path
+	existed     bool          // whether the file existed before the action
+	before      store.Version // its version before the action; if the file was renamed, the version at the path origin
+	origin      store.Path    // the file's path before the action; "" if it was the same
+	now         store.Version // the action's last version of it
+	made        bool          // the action made the file
+	deleted     bool
+	onlyMode    bool // only permissions and the like changed
+	onlyRenamed bool // a single rename is the only change
+	comm        string
 }
 
 // history reads the versions of an action, oldest first.
@@ -36,7 +36,7 @@ type history struct {
 	v     *store.View
 	files map[store.Path]*file         // by path: the file that has the path or had it last
 	moved map[store.Path]store.Version // by old path: the version in which a file left it, until the version of the new path is read
-	// startOf maps each path to the number of the version at which the action's change of it begins
+	// startOf maps each path to the number of the version with which the action began to change it
 	// (see start). versionBefore maps each path to its newest version with a lower number.
 	startOf       map[store.Path]uint64
 	versionBefore map[store.Path]store.Version
@@ -61,7 +61,7 @@ func filesOf(v *store.View, vs []store.Version, first uint64, a *wire.Action) ([
 	return h.outcome(), nil
 }
 
-// start returns the number of the version at which the action's change of a path begins. Usually that
+// start returns the number of the version with which the action began to change a path. Usually that
 // is the number of o, the first version read for the path. If some of the action's versions were not
 // read, start returns the number of the action's first version.
 func (h *history) start(o store.Version) uint64 {
@@ -101,7 +101,7 @@ func (h *history) before(p store.Path, o store.Version) (*file, error) {
 			return nil, err
 		}
 	}
-	f := &file{path: p, existed: found && !before.Deleted(), mode: true}
+	f := &file{path: p, existed: found && !before.Deleted(), onlyMode: true}
 	if !f.existed && h.first > 0 && o.Prev >= h.first && o.Path == p && o.Op != store.OpRename {
 		f.made, found = true, true // the file was made by a version of the action that was not read
 	}
@@ -116,8 +116,8 @@ func (h *history) before(p store.Path, o store.Version) (*file, error) {
 }
 
 func (f *file) touch(o store.Version) {
-	f.now, f.deleted, f.only = o, false, false
-	f.mode = f.mode && o.Op == store.OpChmod
+	f.now, f.deleted, f.onlyRenamed = o, false, false
+	f.onlyMode = f.onlyMode && o.Op == store.OpChmod
 	f.comm = o.Actor.Comm
 }
 
@@ -193,14 +193,14 @@ func (h *history) rename(o store.Version) error {
 		dst.existed, dst.before = true, src.before
 	}
 	dst.touch(o)
-	dst.only = untouched
+	dst.onlyRenamed = untouched
 	return nil
 }
 
 // outcome returns the changes that remain at the end of the action, sorted by path.
 func (h *history) outcome() []*file {
 	for p, o := range h.moved { // the versions of the new path were left out by the filter
-		f := &file{path: o.To, origin: p, existed: true, now: o, only: true, comm: o.Actor.Comm}
+		f := &file{path: o.To, origin: p, existed: true, now: o, onlyRenamed: true, comm: o.Actor.Comm}
 		if h.files[o.To] == nil {
 			h.files[o.To] = f
 		}
@@ -258,7 +258,7 @@ func (f *file) change() string {
 		return wire.FileRenamed
 	case f.made && !f.existed:
 		return wire.FileAdded
-	case f.mode:
+	case f.onlyMode:
 		return wire.FileMode
 	}
 	return wire.FileModified
@@ -287,7 +287,7 @@ func fold(all []*file) (kept []*file, below map[*file][]*file) {
 			if d == nil || d.deleted != f.deleted {
 				continue
 			}
-			if f.deleted || f.only && f.origin == d.origin+f.path[len(p):] {
+			if f.deleted || f.onlyRenamed && f.origin == d.origin+f.path[len(p):] {
 				under = d
 			}
 		}
@@ -375,7 +375,7 @@ func (l lineCounter) list(a *wire.Action, all []*file, q wire.ActionsQuery) erro
 	for _, f := range kept {
 		x := wire.ActionFile{Path: []byte(f.path), From: []byte(f.origin), Change: f.change(), Dir: f.dir(), Ignored: f.now.Class == event.Ignored,
 			Size: f.now.Stat.Size, Before: f.before.Seq, Seq: f.now.Seq, Time: f.now.When(), Missing: strings.ToValidUTF8(f.now.NoContent, "�"), Lost: l.lost[f.now.Seq]}
-		if f.mode {
+		if f.onlyMode {
 			x.Missing = ""
 		}
 		if q.Together {
@@ -404,7 +404,7 @@ func (l lineCounter) list(a *wire.Action, all []*file, q wire.ActionsQuery) erro
 			return err
 		}
 		n := len(under)
-		if x.Dir && n == 0 && !filled[f.path] { // an empty directory counts as one; the files in any other have rows of their own
+		if x.Dir && n == 0 && !filled[f.path] { // an empty directory counts as one change; for any other directory its files are counted
 			n = 1
 		}
 		a.Count += n

@@ -87,8 +87,8 @@ type Attribution struct {
 	branches map[Key]*window // the call for which each direct child of a client was started
 	plans    []*planWindow
 	agents   map[agentKey]string // the prompt that started each sub-agent
-	// The keys of continues are prompts that the client sent by itself. The values are the prompts,
-	// typed by a person, that these continue.
+	// continues maps each prompt that a client sent by itself to the typed prompt whose work it
+	// continues.
 	continues map[string]string
 }
 
@@ -355,19 +355,19 @@ func (a *Attribution) Actor(key Key, uid uint32, t int64, path string) store.Act
 	return out
 }
 
-// Continue records that the client itself sent prompt, to continue the work on the prompt typed.
-// A person typed that prompt, or it continues an earlier one.
-func (a *Attribution) Continue(prompt, typed string) {
+// Continue records that a client sent prompt by itself, to continue the work on the prompt earlier.
+// The client may have sent that one by itself as well.
+func (a *Attribution) Continue(prompt, earlier string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	typed = a.typedLocked(typed)
+	typed := a.typedLocked(earlier)
 	if typed != prompt {
 		a.continues[prompt] = typed
 	}
 }
 
-// typedLocked returns the prompt, typed by a person, that the given prompt continues. It returns
-// the given prompt if that continues no other.
+// typedLocked returns the typed prompt whose work the given prompt continues. If a person typed the
+// given prompt, it returns that.
 func (a *Attribution) typedLocked(prompt string) string {
 	if typed := a.continues[prompt]; typed != "" {
 		return typed
@@ -375,8 +375,8 @@ func (a *Attribution) typedLocked(prompt string) string {
 	return prompt
 }
 
-// PromptOf returns the prompt, typed by a person, that the given prompt belongs to. A sub-agent
-// works for the prompt that started it, even if its session has received newer prompts.
+// PromptOf returns the typed prompt that the given prompt belongs to. A sub-agent works for the prompt
+// that started it, even if its session has received newer prompts.
 func (a *Attribution) PromptOf(session store.SessionID, agent, prompt string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -474,7 +474,7 @@ func Alive(pid int, start uint64) bool {
 		// permission, only check that the process exists.
 		return !errors.Is(err, os.ErrNotExist) && !errors.Is(unix.Kill(pid, 0), unix.ESRCH)
 	} else if start != 0 && st.Start != start || st.State == 'Z' || st.Flags&procfs.Exiting != 0 {
-		return false // another process, or one that has ended and that its parent has not awaited yet
+		return false // another process with this pid, or one that has ended and only waits for its parent
 	}
 	return true
 }

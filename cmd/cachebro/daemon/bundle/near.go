@@ -10,8 +10,8 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-// meansLocked returns the file or directory that an import in a file refers to now.
-func (g *Graph) meansLocked(e *entry, spec string) string {
+// importedLocked returns the file or directory that an import in a file refers to now.
+func (g *Graph) importedLocked(e *entry, spec string) string {
 	for _, at := range ImportTargets(e.path, spec, g.mods) {
 		if target, ok := g.existingLocked(at); ok {
 			return target

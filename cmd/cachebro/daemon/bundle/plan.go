@@ -244,7 +244,7 @@ func (g *Graph) docsLocked(id, kind string, members []string, most int) (out []C
 			}
 			doc := g.files[src]
 			for _, m := range doc.facts.Mentions {
-				if g.meansLocked(doc, m.Spec) == name {
+				if g.importedLocked(doc, m.Spec) == name {
 					w := 20
 					if name == id {
 						w = 60

@@ -7,8 +7,8 @@ import (
 
 var jsExts = []string{".ts", ".tsx", ".d.ts", ".js", ".jsx", ".mjs", ".cjs", ".mts", ".cts", ".json", ".vue", ".svelte", ".css"}
 
-// ImportTargets lists the paths at which the file that a spec refers to may be. The spec occurs in
-// the file from. mods are the project's Go modules.
+// ImportTargets lists the paths that an import, written as spec in the file from, may refer to. mods
+// are the project's Go modules.
 func ImportTargets(from, spec string, mods []Module) []string {
 	lang, s, _ := strings.Cut(spec, ":")
 	dir := dirOf(from)
