@@ -16,9 +16,9 @@ import (
 // directories. A hard limit of 20,000 descriptors is common, and open files need most of them.
 const maxDirFDs = 2048
 
-// mostDirFDs returns how many descriptors may be cached under this process's limit, which may be as
+// allowedDirFDs returns how many descriptors may be cached under this process's limit, which may be as
 // low as 1,000.
-func mostDirFDs() int {
+func allowedDirFDs() int {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return maxDirFDs

@@ -106,7 +106,7 @@ func newOverlay(opt *Options) (*overlay, error) {
 		o.hiddenDir, o.hiddenName = path.Split(h)
 		o.hiddenDir = strings.TrimSuffix(o.hiddenDir, "/")
 	}
-	o.dirs.most = mostDirFDs()
+	o.dirs.most = allowedDirFDs()
 	o.releaser, _ = opt.Observer.(Releaser)
 	o.finder, _ = opt.Observer.(Finder)
 	o.procs.commands.disabled = opt.NoCommands

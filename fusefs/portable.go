@@ -148,14 +148,14 @@ func (r *reading) begin(o *overlay, n *inode) error {
 
 const (
 	firstRead = 32 << 10
-	mostRead  = 16 << 20
+	maxRead   = 16 << 20
 )
 
 // allEntries reads a directory to its end. It doubles the buffer with each read. On Darwin, each
 // read goes through all earlier entries again (x/sys imitates getdirentries(2) with readdir(3)), so
 // reads of equal size would take quadratic time.
 func allEntries(read func(buf []byte) (int, error)) (all []fuse.DirEntry, err error) {
-	for buf := make([]byte, firstRead); ; buf = make([]byte, min(2*len(buf), mostRead)) {
+	for buf := make([]byte, firstRead); ; buf = make([]byte, min(2*len(buf), maxRead)) {
 		l, err := read(buf)
 		if err != nil || l == 0 {
 			return all, err

@@ -133,7 +133,7 @@ func (x *Index) first(ctx context.Context) error {
 			return err
 		}
 		written++
-		if written == mostUnmerged {
+		if written == maxUnmerged {
 			merge()
 		}
 		x.made.Add(int64(len(b.files)))
@@ -147,10 +147,10 @@ func (x *Index) first(ctx context.Context) error {
 	return x.compact(ctx, merge)
 }
 
-// mostUnmerged is how many segments of the first index stay unmerged until one merge at the end.
+// maxUnmerged is how many segments of the first index stay unmerged until one merge at the end.
 // Merging them in groups of ten before that took a third of the processor time. The segments of a
 // larger tree are merged earlier, because bleve stops writing at 1,000 files.
-const mostUnmerged = 100
+const maxUnmerged = 100
 
 // unmerged holds the indexes whose segments must not be merged now: it maps a *scorch.Scorch to a
 // channel that is closed when merging may begin.

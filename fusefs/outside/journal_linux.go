@@ -49,9 +49,9 @@ type processKey struct {
 	start uint64
 }
 
-// mostJournal is the size in bytes above which the journal is rewritten with only the entries still
+// maxJournal is the size in bytes above which the journal is rewritten with only the entries still
 // needed.
-const mostJournal = 8 << 20
+const maxJournal = 8 << 20
 
 // openJournal opens the journal and reads the entries that the last recorder left in it.
 func openJournal(state string, log *slog.Logger) (*journal, *leftJournal, error) {
@@ -171,7 +171,7 @@ func (j *journal) flush() {
 func (j *journal) tidy(again func()) {
 	j.urgent = len(j.unwritten) > 0
 	j.flush()
-	if j.w.Size() < mostJournal {
+	if j.w.Size() < maxJournal {
 		return
 	}
 	r, err := spool.OpenReader(j.dir, spool.Position{})

@@ -604,8 +604,8 @@ func (e *entry) recordState(s spot) {
 	e.track.capture.Found(e.file, e.track.rel(s.path), target(s.path, s.st), s.st)
 }
 
-// mostFound bounds how many files in the subtree of a moving directory are looked at.
-const mostFound = 50_000
+// maxExamined bounds how many files in the subtree of a moving directory are looked at.
+const maxExamined = 50_000
 
 // foundBelow records the subtree of a directory that is about to move. Otherwise the names that the
 // files had before the move would be missing from the history. Ignored files are recorded too,
@@ -621,7 +621,7 @@ func (t *track) foundBelow(s spot, of origin) {
 		if looked++; err != nil || path == s.path {
 			return nil // an unreadable path is not recorded
 		}
-		if looked > mostFound {
+		if looked > maxExamined {
 			return filepath.SkipAll
 		}
 		if t.isUnrecorded(path, d.IsDir()) || of.ours && t.class(path, d.IsDir()) == ignore.Ignored {
@@ -650,7 +650,7 @@ func (r *Recorder) otherNames(e *entry, s spot) {
 		}
 	}
 	dir := filepath.Dir(s.path)
-	if all, err := os.ReadDir(dir); err == nil && len(all) <= mostFound {
+	if all, err := os.ReadDir(dir); err == nil && len(all) <= maxExamined {
 		for _, d := range all {
 			if !d.IsDir() {
 				tell(filepath.Join(dir, d.Name()))

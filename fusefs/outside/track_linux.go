@@ -50,7 +50,7 @@ func (t *track) linked(of event.Inode) []string {
 		t.links = map[event.Inode][]string{}
 		looked := 0
 		_ = filepath.WalkDir(t.root, func(path string, d fs.DirEntry, err error) error {
-			if looked++; looked > mostFound {
+			if looked++; looked > maxExamined {
 				return filepath.SkipAll
 			}
 			if err != nil {

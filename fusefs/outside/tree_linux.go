@@ -202,7 +202,7 @@ func (t *tree) letPass(id uint64) {
 // is the memory at that address, up to the first byte that cannot be read.
 const (
 	readSize = 16
-	mostRead = 512
+	maxRead  = 512
 )
 
 func parseRead(b []byte) (pid uint32, addr uint64, size int) {

@@ -43,9 +43,9 @@ type Watch struct {
 
 const (
 	startWithin = 5 * time.Second
-	// mostStarts bounds how often a recorder is started within startsWindow, in case it keeps
+	// maxStarts bounds how often a recorder is started within startsWindow, in case it keeps
 	// dying.
-	mostStarts   = 5
+	maxStarts    = 5
 	startsWindow = 10 * time.Second
 )
 
@@ -207,7 +207,7 @@ func (w *Watch) restart() {
 	now := time.Now()
 	w.starts = keep(w.starts, func(t time.Time) bool { return now.Sub(t) < startsWindow })
 	w.starts = append(w.starts, now)
-	if len(w.starts) > mostStarts {
+	if len(w.starts) > maxStarts {
 		w.fail(errors.New("the recorder has ended too often"))
 		return
 	}
@@ -276,7 +276,7 @@ const endsWithin = 50 * time.Millisecond
 // read reads memory of the tree's processes for the recorder until the recorder ends. It reports
 // whether it was stopped.
 func (w *Watch) read() (stopped bool) {
-	var b [mostRead]byte
+	var b [maxRead]byte
 	for alike := 0; ; {
 		pfd := []unix.PollFd{{Fd: int32(w.conn), Events: unix.POLLIN}, {Fd: int32(w.stop[0]), Events: unix.POLLIN}}
 		n, err := unix.Poll(pfd, int(lookEvery.Milliseconds()))
@@ -288,7 +288,7 @@ func (w *Watch) read() (stopped bool) {
 		case n == 0:
 			alike++
 		}
-		if alike == mostAlike {
+		if alike == maxUnchanged {
 			w.endRecorder()
 			return false
 		}
@@ -303,7 +303,7 @@ func (w *Watch) read() (stopped bool) {
 			return false
 		}
 		pid, addr, size := parseRead(b[:n])
-		answer := b[:min(size, mostRead)]
+		answer := b[:min(size, maxRead)]
 		if !notifier.Peek(pid, addr, answer) {
 			answer = nil
 		}
@@ -314,11 +314,11 @@ func (w *Watch) read() (stopped bool) {
 }
 
 // A recorder that is stopped or hangs would block the command forever. The recorder is therefore
-// killed if a call waits and nothing changed in mostAlike successive checks. A busy recorder is not
+// killed if a call waits and nothing changed in maxUnchanged successive checks. A busy recorder is not
 // affected, because it lets calls through after heldFor.
 const (
-	lookEvery = 3 * time.Second
-	mostAlike = 3
+	lookEvery    = 3 * time.Second
+	maxUnchanged = 3
 )
 
 // waitsSince reports whether a call waits and nothing has changed since the previous check.

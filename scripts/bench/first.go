@@ -17,11 +17,11 @@ import (
 	"time"
 )
 
-// mostFirst limits the wait for a first index.
-const mostFirst = 150 * time.Second
+// maxFirstIndex limits the wait for a first index.
+const maxFirstIndex = 150 * time.Second
 
 // firstIndex mounts dir and measures reads over MCP until the project's first index is complete, or
-// for mostFirst. The reads are made by one client, by several clients with a writer at the same
+// for maxFirstIndex. The reads are made by one client, by several clients with a writer at the same
 // time, or by no client. Then it prints how long the index took, the daemon's processor time, and
 // its peak memory. The project should have no history yet.
 func firstIndex(binary, dir string, clients int, writer bool) error {
@@ -72,7 +72,7 @@ func firstIndex(binary, dir string, clients int, writer bool) error {
 		})
 	}
 	pid, complete := 0, time.Time{}
-	for end := start.Add(mostFirst); complete.IsZero() && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	for end := start.Add(maxFirstIndex); complete.IsZero() && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if clients == 0 { // frequent requests would count as a client that waits for answers
 			time.Sleep(3 * time.Second)
 		}

@@ -166,10 +166,10 @@ func (s *Store) build(txn *badger.Txn, h Hash, val []byte, links int) ([]byte, e
 }
 
 const (
-	// mostValues limits the bytes of blob values that a walk through all blobs holds in memory. The
+	// maxValues limits the bytes of blob values that a walk through all blobs holds in memory. The
 	// blobs are then read in another order, which would decode a block of keys for each blob whose
 	// value is not in memory.
-	mostValues = 48 << 20
+	maxValues = 48 << 20
 	// smallValue is the largest value that is held in memory.
 	smallValue = 1 << 10
 )
@@ -180,7 +180,7 @@ type values int
 // keep returns a copy of a value, or nil if the limits do not allow it. Without a copy, the value
 // has to be read again.
 func (n *values) keep(val []byte) []byte {
-	if len(val) > smallValue || int(*n)+len(val) > mostValues {
+	if len(val) > smallValue || int(*n)+len(val) > maxValues {
 		return nil
 	}
 	*n += values(len(val))

@@ -16,8 +16,8 @@ import (
 	badger "github.com/dgraph-io/badger/v4"
 )
 
-// mostHeld limits the bytes that Verify holds in memory for the bases of deltas.
-const mostHeld = 128 << 20
+// maxHeld limits the bytes that Verify holds in memory for the bases of deltas.
+const maxHeld = 128 << 20
 
 // chains defines the order in which Verify reads contents. Verify goes frame by frame, and from
 // each content to the deltas against it. So nearly every content is decoded only once, however long
@@ -131,7 +131,7 @@ func (s *Store) Verify(ctx context.Context, problem func(format string, a ...any
 	}
 	v.all = order.all
 	s.Forget() // the bytes must come from the disk
-	bases := cache.New[Hash](mostHeld, func(c held) int { return len(c.b) })
+	bases := cache.New[Hash](maxHeld, func(c held) int { return len(c.b) })
 	err = order.each(func(at item) error {
 		if err := ctx.Err(); err != nil {
 			return err

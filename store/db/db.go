@@ -239,10 +239,10 @@ func tableSize(dir string) int64 {
 			sum += fi.Size()
 		}
 	}
-	return min(max(sum/mostTables, mib/2), 8*mib)
+	return min(max(sum/maxTables, mib/2), 8*mib)
 }
 
-const mostTables = 1000
+const maxTables = 1000
 
 // RefuseCalls makes new calls fail. It returns false if it was called before. Call Close next.
 func (d *DB) RefuseCalls() bool { return !d.closed.Swap(true) }

@@ -61,8 +61,8 @@ func (r *recorder) madeBelow(top string, c Classifier, end time.Time) (seen []Se
 			r.refuseLocked("wrote " + r.rel(path))
 			return fs.SkipAll
 		}
-		if len(r.seen)+len(seen) > mostSeen {
-			r.refuseLocked(fmt.Sprintf("left more than %d files behind", mostSeen))
+		if len(r.seen)+len(seen) > maxPaths {
+			r.refuseLocked(fmt.Sprintf("left more than %d files behind", maxPaths))
 			return fs.SkipAll
 		}
 		s := Seen{Path: r.rel(path), Inside: true, Stat: look(path), Made: true}

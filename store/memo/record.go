@@ -44,7 +44,7 @@ func (r Record) Encode() ([]byte, error) { return cbor.Marshal(r) }
 
 // Decode decodes a record, which another machine may have written.
 func Decode(b []byte) (Record, error) {
-	dec, err := cbor.DecOptions{MaxArrayElements: 4 * mostSeen, MaxMapPairs: 4 * mostSeen}.DecMode()
+	dec, err := cbor.DecOptions{MaxArrayElements: 4 * maxPaths, MaxMapPairs: 4 * maxPaths}.DecMode()
 	if err != nil {
 		return Record{}, err
 	}
@@ -209,5 +209,5 @@ func (r *Record) compare(root string) (reread []int, why string) {
 	return reread, ""
 }
 
-// mostSeen limits the paths that a command may access. With more, the result is not stored.
-const mostSeen = 50_000
+// maxPaths limits the paths that a command may access. With more, the result is not stored.
+const maxPaths = 50_000

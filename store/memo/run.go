@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// mostOutput is the largest output in bytes that is stored.
-const mostOutput = 16 << 20
+// maxOutput is the largest output in bytes that is stored.
+const maxOutput = 16 << 20
 
 // Options configure Run.
 type Options struct {
@@ -76,7 +76,7 @@ func (c *recording) keep(to int, text []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.bytes += len(text)
-	if c.bytes > mostOutput {
+	if c.bytes > maxOutput {
 		c.over, c.chunks = true, nil
 		return
 	}

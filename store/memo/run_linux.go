@@ -19,8 +19,8 @@ import (
 // stopWait is how long to wait for processes that the command left running.
 const stopWait = 500 * time.Millisecond
 
-// mostGiven limits the number of inherited descriptors whose reads are watched.
-const mostGiven = 16
+// maxWatched limits the number of inherited descriptors whose reads are watched.
+const maxWatched = 16
 
 // Run runs a command to its end and watches it. If it cannot be watched, it runs unwatched, and
 // Outcome.Why says so.
@@ -50,9 +50,9 @@ func Run(o Options) (Outcome, error) {
 			watched = append(watched, "0")
 		}
 	}
-	if len(watched) > mostGiven {
-		r.refuse("was given more than %d descriptors", mostGiven)
-		watched = watched[:mostGiven]
+	if len(watched) > maxWatched {
+		r.refuse("was given more than %d descriptors", maxWatched)
+		watched = watched[:maxWatched]
 	}
 	cmd := &exec.Cmd{Path: o.Self, Args: append([]string{"cachebro", "traced", strings.Join(watched, ","), o.Program}, o.Args...), Dir: o.Dir, Env: o.Env, Stdin: o.Stdin, ExtraFiles: []*os.File{theirs}}
 	start, err := plumb(cmd, &o, rec)
@@ -102,7 +102,7 @@ func Run(o Options) (Outcome, error) {
 	defer rec.mu.Unlock()
 	out.Output = rec.chunks
 	if rec.over {
-		r.refuse("wrote more than %d MB", mostOutput>>20)
+		r.refuse("wrote more than %d MB", maxOutput>>20)
 	}
 	out.Seen, out.Why = r.judge(o.Classifier, o.AllowOutside)
 	return out, nil

@@ -85,13 +85,13 @@ func hashFile(path string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// mostOrdered limits the names of a directory whose order is compared. fts(3), which grep uses,
+// maxOrdered limits the names of a directory whose order is compared. fts(3), which grep uses,
 // does not keep the directory's order if there are more names.
-const mostOrdered = 10_000
+const maxOrdered = 10_000
 
 // hashNames returns a hash of a directory's names and types. If ordered is set, it hashes them in
 // the kernel's order, otherwise sorted. It returns "" if the directory cannot be listed, or if
-// ordered is set and there are mostOrdered names or more.
+// ordered is set and there are maxOrdered names or more.
 func hashNames(path string, ordered bool) string {
 	d, err := openQuietly(path, 0)
 	if err != nil {
@@ -102,7 +102,7 @@ func hashNames(path string, ordered bool) string {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return ""
 	}
-	if ordered && len(entries) >= mostOrdered {
+	if ordered && len(entries) >= maxOrdered {
 		return ""
 	}
 	if !ordered {

@@ -199,8 +199,8 @@ func (r *recorder) note(n *notifier.Notice, path string, m manner) stat {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.seen[path] == nil {
-		if len(r.seen) >= mostSeen {
-			r.refuseLocked(fmt.Sprintf("looked at more than %d paths", mostSeen))
+		if len(r.seen) >= maxPaths {
+			r.refuseLocked(fmt.Sprintf("looked at more than %d paths", maxPaths))
 			return now
 		}
 		r.seen[path] = o

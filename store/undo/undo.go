@@ -535,9 +535,9 @@ func (m *maker) lastOf(candidates []store.Version, f store.Filter, tried map[uin
 	return last, nil
 }
 
-// mostOfPrompt is how many characters of a session's first prompt are shown to describe the
+// maxPromptShown is how many characters of a session's first prompt are shown to describe the
 // session.
-const mostOfPrompt = 60
+const maxPromptShown = 60
 
 // nameOf returns the description of a session: its first prompt, or its ID.
 func (m *maker) nameOf(id store.SessionID) string {
@@ -549,8 +549,8 @@ func (m *maker) nameOf(id store.SessionID) string {
 		return string(id)
 	}
 	asked := []rune(strings.Join(strings.Fields(all[0].Text), " "))
-	if len(asked) > mostOfPrompt {
-		asked = append(asked[:mostOfPrompt-1], '…')
+	if len(asked) > maxPromptShown {
+		asked = append(asked[:maxPromptShown-1], '…')
 	}
 	if len(asked) == 0 {
 		return string(id)

@@ -114,14 +114,14 @@ func ResolveParents(path string) string {
 	return path
 }
 
-// mostLinks is the number of symlinks that Linux follows in a path.
-const mostLinks = 40
+// maxLinks is the number of symlinks that Linux follows in a path.
+const maxLinks = 40
 
 // Followed follows a symlink, and the symlinks that it leads to, and returns the final target. If
 // path is no symlink, it returns path. It does not open the target, which may be on a mount that
 // does not answer.
 func Followed(path string) string {
-	for range mostLinks {
+	for range maxLinks {
 		to, err := os.Readlink(path)
 		if err != nil {
 			break

@@ -141,7 +141,7 @@ func captureFindings(st wire.Status, t cli.Target) []Finding {
 	return out
 }
 
-const mostBelow = 10000
+const maxCounted = 10000
 
 // notCaptured reports contents that are not recorded, and why: gaps, and excluded directories at
 // the top two levels.
@@ -170,7 +170,7 @@ func notCaptured(t cli.Target, st wire.Status) []Finding {
 	excluded(m, t.Base(), "", 2, &names)
 	for i, n := range names {
 		if i < 5 {
-			names[i] = fmt.Sprintf("%s/ (%s)", cli.Quote(n), many(countBelow(filepath.Join(t.Base(), n), mostBelow), mostBelow))
+			names[i] = fmt.Sprintf("%s/ (%s)", cli.Quote(n), many(countBelow(filepath.Join(t.Base(), n), maxCounted), maxCounted))
 		}
 	}
 	if len(names) > 0 {

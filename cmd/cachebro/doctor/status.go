@@ -139,7 +139,7 @@ func printStatus(e *cli.Env, st wire.Status) {
 		fmt.Fprintf(w, "%s: %s\n", p.Green("Every change is recorded"), mounted)
 	}
 	for i, g := range st.Gaps {
-		if i == mostGaps {
+		if i == maxGaps {
 			fmt.Fprintln(w, "  … (--json shows more)")
 			break
 		}
@@ -177,7 +177,7 @@ func printStatus(e *cli.Env, st wire.Status) {
 	}
 }
 
-const mostGaps = 5
+const maxGaps = 5
 
 // printCrash prints a note if the last mount ended by itself. The note names the processes that had
 // their working directory in the mount.

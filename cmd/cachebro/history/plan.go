@@ -306,16 +306,16 @@ func showPlan(e *cli.Env, w io.Writer, plan wire.Plan) {
 	gitHint(e, w, plan)
 }
 
-// mostSteps bounds the lines of a preview. mostLeft bounds the paths listed for one reason.
+// maxSteps bounds the lines of a preview. maxLeftPaths bounds the paths listed for one reason.
 const (
-	mostSteps = 24
-	mostLeft  = 8
+	maxSteps     = 24
+	maxLeftPaths = 8
 )
 
 // listSteps writes a line for each step. If there are many, files of a directory that change in the
 // same way share a line, as in log.
 func listSteps(w io.Writer, p cli.Paint, steps []wire.PlanStep) {
-	if len(steps) <= mostSteps {
+	if len(steps) <= maxSteps {
 		for _, s := range steps {
 			fmt.Fprintln(w, stepLine(p, s))
 		}
@@ -335,12 +335,12 @@ func listSteps(w io.Writer, p cli.Paint, steps []wire.PlanStep) {
 			files = append(files, wire.ActionFile{Path: s.Path, Change: c, Added: s.Added, Removed: s.Removed, Counted: true})
 		}
 	}
-	lines := wire.FoldFiles(withoutParents(files), mostSteps-min(len(other), mostSteps/2), func(wire.ActionFile) bool { return false })
+	lines := wire.FoldFiles(withoutParents(files), maxSteps-min(len(other), maxSteps/2), func(wire.ActionFile) bool { return false })
 	shown, listed := 0, 0
-	for ; shown < len(other) && shown < mostSteps/2; shown++ {
+	for ; shown < len(other) && shown < maxSteps/2; shown++ {
 		fmt.Fprintln(w, stepLine(p, other[shown]))
 	}
-	for _, f := range lines[:min(len(lines), mostSteps-shown)] {
+	for _, f := range lines[:min(len(lines), maxSteps-shown)] {
 		fmt.Fprintln(w, "  "+fileLine(p, f))
 		listed++
 	}
@@ -396,8 +396,8 @@ func listByReason(w io.Writer, what string, all []wire.Conflict, why func(wire.C
 		reason := why(x)
 		files := same[reason]
 		delete(same, reason)
-		if len(files) > mostLeft {
-			files = wire.FoldFiles(files, mostLeft, func(wire.ActionFile) bool { return false })
+		if len(files) > maxLeftPaths {
+			files = wire.FoldFiles(files, maxLeftPaths, func(wire.ActionFile) bool { return false })
 		}
 		for _, f := range files {
 			name := namesOf(f)

@@ -57,14 +57,14 @@ func statJSON(ctx context.Context, e *cli.Env, c *wire.Client, t cli.Target, sin
 	return nil
 }
 
-// mostChanged bounds the files listed for people. Nobody reads 200,000 lines.
-const mostChanged = 200
+// maxChanged bounds the files listed for people. Nobody reads 200,000 lines.
+const maxChanged = 200
 
 // printStat prints for people how each file changed and who changed it last, in the same words as
 // log.
 func printStat(ctx context.Context, e *cli.Env, c *wire.Client, t cli.Target, since time.Time) error {
 	looked := e.WatchTree(ctx, c)
-	a, err := wire.Call[wire.Actions](ctx, c, wire.MActions, wire.ActionsQuery{Path: t.Rel, Since: since, Together: true, Lines: true, Files: mostChanged + 1})
+	a, err := wire.Call[wire.Actions](ctx, c, wire.MActions, wire.ActionsQuery{Path: t.Rel, Since: since, Together: true, Lines: true, Files: maxChanged + 1})
 	looked()
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func printStat(ctx context.Context, e *cli.Env, c *wire.Client, t cli.Target, si
 		return nil
 	}
 	p, sum := e.Paint(), a.Actions[0]
-	shown := min(len(sum.Files), mostChanged)
+	shown := min(len(sum.Files), maxChanged)
 	said := ""
 	for _, f := range sum.Files[:shown] {
 		line := fileLine(p, f)

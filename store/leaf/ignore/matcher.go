@@ -112,8 +112,8 @@ func (m *Matcher) Reload(p string) (nowExcluded []string) {
 	return nowExcluded
 }
 
-// mostSearched bounds how many files and directories Reload looks at. 110,000 take 0.25 s.
-const mostSearched = 200_000
+// maxSearched bounds how many files and directories Reload looks at. 110,000 take 0.25 s.
+const maxSearched = 200_000
 
 // mayBeExcluded returns, sorted, the directories that were tracked before the rule file p changed
 // and that it may now exclude.
@@ -134,7 +134,7 @@ func (m *Matcher) mayBeExcluded(p string) (dirs []string) {
 	}
 	searched := 0
 	_ = fs.WalkDir(s.source.root.FS(), top, func(name string, d fs.DirEntry, err error) error {
-		if searched++; searched > mostSearched {
+		if searched++; searched > maxSearched {
 			return fs.SkipAll
 		}
 		_, listed := builtIn[path.Base(name)]

@@ -31,8 +31,8 @@ type Section struct {
 // factsVersion changes when factsOf does. Stored facts of another version are derived again.
 const factsVersion = 1
 
-// mostRead is the size in bytes of the largest file whose text is read.
-const mostRead = 2 << 20
+// maxRead is the size in bytes of the largest file whose text is read.
+const maxRead = 2 << 20
 
 // factsOf returns what a file contributes to the graph.
 func factsOf(p string, content []byte) Facts {
@@ -41,7 +41,7 @@ func factsOf(p string, content []byte) Facts {
 	if len(content) > 0 && content[len(content)-1] != '\n' {
 		f.Lines++
 	}
-	if len(content) > mostRead || !ok {
+	if len(content) > maxRead || !ok {
 		return f
 	}
 	switch kind := search.KindOf(p); kind {
@@ -60,7 +60,7 @@ func factsOf(p string, content []byte) Facts {
 	return f
 }
 
-const mostSections = 200
+const maxSections = 200
 
 // sections cuts a document at its headings. The text before the first heading is a section
 // too.
@@ -71,7 +71,7 @@ func sections(p string, content []byte, lines int) []Section {
 	}
 	last := Section{Title: path.Base(p), First: 1}
 	for _, s := range search.Outline(p, content) {
-		if s.Kind != "heading" || len(out) == mostSections {
+		if s.Kind != "heading" || len(out) == maxSections {
 			continue
 		}
 		if s.Line > last.First {

@@ -91,7 +91,7 @@ func New(o Options) *Graph {
 		o.Warn = func(string, error) {}
 	}
 	return &Graph{
-		o: o, turn: make(chan struct{}, 1), symbols: cache.New[symbolKey, []symbolLine](mostCached, nil),
+		o: o, turn: make(chan struct{}, 1), symbols: cache.New[symbolKey, []symbolLine](maxCached, nil),
 		files: map[string]*entry{}, dirs: map[string]int{}, bases: map[string]map[string]struct{}{}, in: map[string]map[string]linkKind{},
 		watch: map[string]map[string]struct{}{}, man: &manifest.Manifest{}, stale: map[string]struct{}{},
 	}

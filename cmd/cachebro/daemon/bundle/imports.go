@@ -28,13 +28,13 @@ import (
 // Go files are parsed. In other languages, regular expressions find the import lines. A spec for
 // something outside the project leads to no existing place.
 
-const mostSpecs = 500
+const maxSpecs = 500
 
 // ImportsOf returns the specs of a file, sorted, each once.
 func ImportsOf(p string, content []byte) []string {
 	var out []string
 	add := func(lang, spec string) {
-		if spec != "" && len(spec) < 300 && len(out) < mostSpecs && !strings.ContainsAny(spec, "\x00\n") {
+		if spec != "" && len(spec) < 300 && len(out) < maxSpecs && !strings.ContainsAny(spec, "\x00\n") {
 			out = append(out, lang+":"+spec)
 		}
 	}
@@ -75,7 +75,7 @@ func ImportsOf(p string, content []byte) []string {
 }
 
 func each(re func() *regexp.Regexp, content []byte, f func(m []string)) {
-	for _, m := range re().FindAllSubmatch(content, 2*mostSpecs) {
+	for _, m := range re().FindAllSubmatch(content, 2*maxSpecs) {
 		s := make([]string, len(m))
 		for i := range m {
 			s[i] = string(m[i])
@@ -168,7 +168,7 @@ var (
 	known    = text.LazyRegexp(`\.(?:go|js|jsx|mjs|cjs|ts|tsx|py|rs|java|kt|scala|c|h|cc|cpp|hpp|rb|php|sh|css|scss|proto|sql|md|rst|txt|toml|ya?ml|json|swift|cs|lua|ex|exs|zig|vue|svelte|mod)$`)
 )
 
-const mostMentions = 300
+const maxMentions = 300
 
 // Mentions returns the words of a text that may be paths of the project, each with the first line
 // that contains it. Web addresses are left out.
@@ -191,7 +191,7 @@ func Mentions(content []byte) []Mention {
 			}
 			seen[w] = true
 			out = append(out, Mention{"doc:" + w, i + 1})
-			if len(out) == mostMentions {
+			if len(out) == maxMentions {
 				return out
 			}
 		}

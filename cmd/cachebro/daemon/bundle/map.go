@@ -125,7 +125,7 @@ func GraphText(p *Plan) []byte {
 		nodes = append(nodes, joined(n.Ref, n.Kind, n.Edges, n.Summary))
 	}
 	list(w, "nodes", nodes, p.More)
-	edges := p.Edges[:min(len(p.Edges), mostEdges)]
+	edges := p.Edges[:min(len(p.Edges), maxEdges)]
 	list(w, "edges", edges, len(p.Edges)-len(edges))
 	list(w, "problems", p.Problems, 0)
 	return w.end()

@@ -16,10 +16,10 @@ import (
 // Bounds on the recorded reads and writes.
 const (
 	pairWithin = int64(15 * 60 * 1e9) // ns between the read and the write
-	mostActors = 128                  // the least recently active ones are dropped
-	mostRecent = 24                   // reads and writes per actor
-	mostPairs  = 32                   // per written file; the rarest are dropped
-	mostRows   = 20_000               // written files
+	maxActors  = 128                  // the least recently active ones are dropped
+	maxRecent  = 24                   // reads and writes per actor
+	maxPairs   = 32                   // per written file; the rarest are dropped
+	maxRows    = 20_000               // written files
 )
 
 // Pairs counts how often an actor read one file before writing another. An actor is a session, or a
@@ -53,7 +53,7 @@ type moment struct {
 
 // NewPairs restores the pairs from rows that Changed returned.
 func NewPairs(rows map[string][]byte) *Pairs {
-	p := &Pairs{actors: cache.New[string, *recent](2*mostActors, nil), wrote: map[string]map[string]*Pair{}, read: map[string]map[string]bool{}, dirty: map[string]bool{}}
+	p := &Pairs{actors: cache.New[string, *recent](2*maxActors, nil), wrote: map[string]map[string]*Pair{}, read: map[string]map[string]bool{}, dirty: map[string]bool{}}
 	for path, raw := range rows {
 		var row map[string]*Pair
 		if cbor.Unmarshal(raw, &row) != nil {
@@ -97,8 +97,8 @@ func (p *Pairs) Wrote(actor string, t int64, path string) {
 }
 
 func lastOf(ms []moment) []moment {
-	if len(ms) > mostRecent {
-		ms = slices.Delete(ms, 0, len(ms)-mostRecent)
+	if len(ms) > maxRecent {
+		ms = slices.Delete(ms, 0, len(ms)-maxRecent)
 	}
 	return ms
 }
@@ -120,13 +120,13 @@ func (p *Pairs) matchLocked(r *moment, w moment) {
 func (p *Pairs) setLocked(wrote, read string, pair Pair) {
 	row := p.wrote[wrote]
 	if row == nil {
-		if len(p.wrote) >= mostRows {
+		if len(p.wrote) >= maxRows {
 			return
 		}
 		row = map[string]*Pair{}
 		p.wrote[wrote] = row
 	}
-	if row[read] == nil && len(row) >= mostPairs {
+	if row[read] == nil && len(row) >= maxPairs {
 		p.dropLocked(wrote, slices.MinFunc(slices.Collect(maps.Keys(row)), func(x, y string) int {
 			return cmp.Or(cmp.Compare(row[x].N, row[y].N), cmp.Compare(row[x].Last, row[y].Last), cmp.Compare(x, y))
 		}))

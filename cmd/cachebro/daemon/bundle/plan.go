@@ -27,15 +27,15 @@ type Query struct {
 
 // The default and the upper limit of each bound.
 const (
-	defaultDepth, mostDepth   = 2, 5
-	defaultNodes, mostNodes   = 20, 100
-	defaultChunks, mostChunks = 10, 25
+	defaultDepth, maxDepth   = 2, 5
+	defaultNodes, maxNodes   = 20, 100
+	defaultChunks, maxChunks = 10, 25
 
-	mostFiles       = 60
-	mostSymbols     = 150
-	mostSymbolFiles = 60
-	mostVersions    = 8
-	mostEdges       = 300
+	maxFiles       = 60
+	maxSymbols     = 150
+	maxSymbolFiles = 60
+	maxVersions    = 8
+	maxEdges       = 300
 )
 
 // filled returns the query with defaults for zero bounds, and with the limits applied.
@@ -46,7 +46,7 @@ func (q Query) filled() Query {
 		}
 		return min(n, most)
 	}
-	q.Depth, q.MaxNodes, q.MaxChunks = bound(q.Depth, defaultDepth, mostDepth), bound(q.MaxNodes, defaultNodes, mostNodes), bound(q.MaxChunks, defaultChunks, mostChunks)
+	q.Depth, q.MaxNodes, q.MaxChunks = bound(q.Depth, defaultDepth, maxDepth), bound(q.MaxNodes, defaultNodes, maxNodes), bound(q.MaxChunks, defaultChunks, maxChunks)
 	return q
 }
 
@@ -126,10 +126,10 @@ func (g *Graph) Plan(ctx context.Context, q Query) (*Plan, error) {
 		e := g.files[m]
 		fmt.Fprintf(h, "%d %s %x\n", len(m), m, e.blob)
 		p.Lines += e.facts.Lines
-		if len(p.Files) < mostFiles && kind != KindFile {
+		if len(p.Files) < maxFiles && kind != KindFile {
 			p.Files = append(p.Files, FileRow{m, e.facts.Lines, g.summaryLocked(m, KindFile)})
 		}
-		if len(p.Symbols) < mostSymbolFiles && isCode(m, kind == KindFile) && e.blob != (store.Hash{}) {
+		if len(p.Symbols) < maxSymbolFiles && isCode(m, kind == KindFile) && e.blob != (store.Hash{}) {
 			p.Symbols = append(p.Symbols, Blob{m, e.blob})
 		}
 		newest = append(newest, e)
@@ -138,7 +138,7 @@ func (g *Graph) Plan(ctx context.Context, q Query) (*Plan, error) {
 	if kind != KindFile {
 		slices.SortFunc(newest, func(a, b *entry) int { return cmp.Compare(b.seq, a.seq) })
 		for _, e := range newest {
-			if len(p.Versions) < mostVersions && e.op != store.OpBaseline {
+			if len(p.Versions) < maxVersions && e.op != store.OpBaseline {
 				p.Versions = append(p.Versions, versionLine(e.seq, e.time, e.op, e.path, e.by))
 			}
 		}
@@ -174,7 +174,7 @@ func (g *Graph) history(p *Plan) error {
 	if err != nil {
 		return fmt.Errorf("history of %s: %w", p.Ref, err)
 	}
-	for i := len(vs) - 1; i >= 0 && len(p.Versions) < mostVersions; i-- {
+	for i := len(vs) - 1; i >= 0 && len(p.Versions) < maxVersions; i-- {
 		if v := vs[i]; v.Op != store.OpBaseline && v.Op != store.OpMoved {
 			p.Versions = append(p.Versions, versionLine(v.Seq, v.Time, v.Op, string(v.Path), g.o.By(v.Actor)))
 		}

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	mostChunkLines = 40
-	mostChunkBytes = 1500
+	maxChunkLines = 40
+	maxChunkBytes = 1500
 )
 
 // Text returns the bundle for a plan: JSON with one item per line, so that the diff of two bundles
@@ -86,9 +86,9 @@ type neighbour struct {
 }
 
 func (g *Graph) symbolLines(ctx context.Context, p *Plan) (out []string, more int, err error) {
-	per := mostSymbols
+	per := maxSymbols
 	if n := len(p.Symbols); n > 1 {
-		per = max(5, mostSymbols/n)
+		per = max(5, maxSymbols/n)
 	}
 	for _, b := range p.Symbols {
 		if ctx.Err() != nil {
@@ -105,7 +105,7 @@ func (g *Graph) symbolLines(ctx context.Context, p *Plan) (out []string, more in
 			}
 		}
 		for i, l := range lines {
-			if i >= per || len(out) >= mostSymbols {
+			if i >= per || len(out) >= maxSymbols {
 				more += len(lines) - i
 				break
 			}
@@ -136,7 +136,7 @@ type symbolKey struct {
 	hash store.Hash
 }
 
-const mostCached = 2000
+const maxCached = 2000
 
 // definitions returns what a content defines. It caches the result by content, so that after a
 // change only the changed files are parsed again.
@@ -151,9 +151,9 @@ func (g *Graph) definitions(b Blob) ([]symbolLine, error) {
 		return nil, err
 	}
 	content, isText := text.Shown(content)
-	if len(content) <= mostRead && isText {
+	if len(content) <= maxRead && isText {
 		for _, s := range search.Outline(b.Path, content) {
-			if !s.Top && s.Kind == "const" || len(lines) == 2*mostSymbols {
+			if !s.Top && s.Kind == "const" || len(lines) == 2*maxSymbols {
 				continue
 			}
 			lines = append(lines, symbolLine{s.Name, fmt.Sprintf("%d-%d %s", s.Line, max(s.Line, s.Last), text.Clip(s.Signature, 120))})
@@ -187,12 +187,12 @@ func (g *Graph) chunkTexts(ctx context.Context, p *Plan) (out []chunkText, err e
 			lines = strings.Split(string(bytes.ToValidUTF8(raw, []byte("\uFFFD"))), "\n")
 			contents[c.Hash] = lines
 		}
-		last := min(c.Last, len(lines), c.First+mostChunkLines-1)
+		last := min(c.Last, len(lines), c.First+maxChunkLines-1)
 		if last < c.First {
 			continue
 		}
 		chunk := strings.TrimRight(strings.Join(lines[c.First-1:last], "\n"), "\n ")
-		if cut := text.Clip(chunk, mostChunkBytes); cut != chunk || last < min(c.Last, len(lines)) {
+		if cut := text.Clip(chunk, maxChunkBytes); cut != chunk || last < min(c.Last, len(lines)) {
 			chunk = strings.TrimSuffix(cut, "…") + "…"
 		}
 		out = append(out, chunkText{fmt.Sprintf("%s:%d-%d", visible.Line(c.Path), c.First, c.Last), visible.Line(c.Title), chunk})

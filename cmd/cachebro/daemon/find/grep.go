@@ -12,8 +12,8 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-// mostKept is the greatest number of lines that a cached answer may have.
-const mostKept = 5000
+// maxKeptLines is the greatest number of lines that a cached answer may have.
+const maxKeptLines = 5000
 
 // grep is Index.Grep with a cache. The state of the files is part of the key. So when the files
 // return to an earlier state, the answers cached for that state are valid again, even on other
@@ -43,7 +43,7 @@ func (f *Finder) grep(ctx context.Context, q search.Query) (search.Result, error
 			// Cache the answer only if no file changed during the search. A file that changed and
 			// changed back counts as changed.
 			_, after, still := f.Answers.Token(ctx, scope)
-			if !still || after != seq || r.Warning != "" || len(r.Lines) > mostKept {
+			if !still || after != seq || r.Warning != "" || len(r.Lines) > maxKeptLines {
 				return results.Answer{Once: true}, nil
 			}
 			raw, err := cbor.Marshal(r)

@@ -154,8 +154,8 @@ func (h *history) textOfAll(of []*operation) (said string, id uint64) {
 			all, id = append(all, t), o.id()
 		}
 	}
-	if n := len(all); n > mostNamed {
-		all = append([]string{"…"}, all[n-mostNamed:]...)
+	if n := len(all); n > maxListed {
+		all = append([]string{"…"}, all[n-maxListed:]...)
 	}
 	return strings.Join(all, "; "), id
 }

@@ -13,7 +13,7 @@ import (
 	"cachebro/store/leaf/text"
 )
 
-const mostNamed = 3
+const maxListed = 3
 
 // ends returns the states of an operation's paths before and after it.
 func (h *history) ends(o *operation) (paths []string, before, after map[string]pathState) {
@@ -53,8 +53,8 @@ func (h *history) text(o *operation) string {
 			all = append(all, said)
 		}
 	}
-	if len(all) > mostNamed {
-		all = append(all[:mostNamed], fmt.Sprintf("%d more repositories", len(all)-mostNamed))
+	if len(all) > maxListed {
+		all = append(all[:maxListed], fmt.Sprintf("%d more repositories", len(all)-maxListed))
 	}
 	return strings.Join(all, "; ")
 }
@@ -97,8 +97,8 @@ func (h *history) textOf(d string, paths []string, before, after map[string]path
 		said = append(said, fmt.Sprintf("HEAD %s → %s", short(a), short(b)))
 	}
 	said = slices.DeleteFunc(said, func(s string) bool { return s == "" })
-	if len(said) > mostNamed {
-		said = append(said[:mostNamed], fmt.Sprintf("%d more refs", len(said)-mostNamed))
+	if len(said) > maxListed {
+		said = append(said[:maxListed], fmt.Sprintf("%d more refs", len(said)-maxListed))
 	}
 	if remote > 0 {
 		said = append(said, text.Count(remote, "remote ref"))

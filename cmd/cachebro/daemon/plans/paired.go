@@ -51,8 +51,8 @@ func (pl *Plans) addAction(out *wire.Plan, q wire.PlanRequest, newest store.Vers
 	}
 }
 
-// mostSought bounds how many versions are read to find an action.
-const mostSought = 200_000
+// maxSearched bounds how many versions are read to find an action.
+const maxSearched = 200_000
 
 // versionOfAction returns the newest version of the action with a key.
 func (pl *Plans) versionOfAction(key string) (seq uint64, err error) {
@@ -63,7 +63,7 @@ func (pl *Plans) versionOfAction(key string) (seq uint64, err error) {
 			if !o.Excluded() && namer.Key(o) == key {
 				seq = o.Seq
 			}
-			return seq == 0 && read < mostSought
+			return seq == 0 && read < maxSearched
 		})
 	})
 	if err == nil && seq == 0 {

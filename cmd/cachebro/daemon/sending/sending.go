@@ -32,10 +32,10 @@ const (
 	retryLast = 5 * time.Minute
 	// hopeless is how long a failing link may prevent the daemon from ending.
 	hopeless = 5 * time.Minute
-	// mostWithin bounds how long a client may ask to wait. Farewell is how much longer the daemon
+	// maxWait bounds how long a client may ask to wait. Farewell is how much longer the daemon
 	// may take to end if something is not sent yet.
-	mostWithin = 10 * time.Minute
-	Farewell   = 5 * time.Second
+	maxWait  = 10 * time.Minute
+	Farewell = 5 * time.Second
 )
 
 // Options configure New. All are required.
@@ -402,8 +402,8 @@ func (s *Service) sendNow(ctx context.Context, within time.Duration) error {
 	if !s.Configured() {
 		return nil
 	}
-	if within <= 0 || within > mostWithin {
-		within = mostWithin
+	if within <= 0 || within > maxWait {
+		within = maxWait
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

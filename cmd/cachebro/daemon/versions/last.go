@@ -172,7 +172,7 @@ func promptByPrefix(st *store.Store, session store.SessionID, name string) (stri
 	return byPrefix("prompt", name, ids)
 }
 
-const mostNamed = 4
+const maxListed = 4
 
 // byPrefix returns name if all contains it, or else the only element of all that begins with name.
 // If there is none, it returns name itself. If there are several, it returns an error.
@@ -194,8 +194,8 @@ func byPrefix(what, name string, all []string) (string, error) {
 	}
 	slices.Sort(found)
 	more := ""
-	if n := len(found) - mostNamed; n > 0 {
-		found, more = found[:mostNamed], fmt.Sprintf(" and %d more", n)
+	if n := len(found) - maxListed; n > 0 {
+		found, more = found[:maxListed], fmt.Sprintf(" and %d more", n)
 	}
 	return "", wire.Errorf(wire.ErrBadRequest, "give more of it", "%s %s is ambiguous: %s%s begin with it", what, name, strings.Join(found, ", "), more)
 }
