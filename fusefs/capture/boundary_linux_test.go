@@ -10,6 +10,7 @@ import (
 	"cachebro/store/leaf/attrs"
 	"cachebro/store/leaf/event"
 	"cachebro/store/leaf/ignore"
+	"cachebro/store/leaf/spool"
 
 	"golang.org/x/sys/unix"
 )
@@ -102,5 +103,35 @@ func TestSymlinkThatCameWithAnExcludedDirectory(t *testing.T) {
 	h.c.Found(link, "moved/link", "x", st)
 	if !slices.ContainsFunc(h.log(), func(e entry) bool { return e.Path == "moved/link" && e.Target == "x" }) {
 		t.Error("the symlink is not recorded")
+	}
+}
+
+// A rule with a slash no longer matched a file after its directory had been renamed. The last scan
+// had skipped the file, but its content was thought to be stored, so a write destroyed it. Content
+// that the rename does not make tracked is still not copied.
+func TestDirectoryThatLeavesItsRules(t *testing.T) {
+	for _, c := range []struct {
+		rules, from, to string
+		hidden          bool
+	}{
+		{"/a/f\n", "a", "c", true},
+		{"a/*.x\n!/c/f\n", "a", "c", true},
+		{"**/b/f\n", "a/b", "a/c", true},
+		{"/c/f\n", "a", "b", false},
+		{"*.x\n/d/f\n", "a", "c", false},
+	} {
+		m := mount(t, map[string]string{".git/HEAD": "ref: refs/heads/main\n", ".gitignore": c.rules, c.from + "/f": "precious"}, nil)
+		m.c.BaselineDone(time.Now().Add(time.Hour))
+		m.sh("mv " + c.from + " " + c.to + "; printf x >" + c.to + "/f")
+		log := m.end()
+		if c.hidden {
+			wantVersions(t, log, c.to+"/f", "precious", "x")
+		} else {
+			wantVersions(t, log, c.to+"/f", "x")
+		}
+		asked := slices.ContainsFunc(log, func(e entry) bool { return e.Kind == spool.KindBeside && e.Op == event.OpBaseline })
+		if asked != c.hidden {
+			t.Errorf("rules %q, %s renamed to %s: a scan is requested: %v", c.rules, c.from, c.to, asked)
+		}
 	}
 }

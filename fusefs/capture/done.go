@@ -138,7 +138,7 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 		c.recorded.clear()
 		c.forget(e.Path, true)
 		c.forget(e.Path2, true)
-		c.scans.relocated(from != ignore.Tracked && to == ignore.Tracked)
+		c.scans.relocated(to == ignore.Tracked && (from != ignore.Tracked || moveMayReveal(c.opt.Matcher, e.Path, e.Path2)))
 	}
 	below := c.hasContents(e.Path, dir)
 	c.boundary.moved(e.Path, e.Path2, false)
@@ -256,7 +256,7 @@ func (c *Capture) exchanged(e fusefs.Event, r *spool.Record) {
 	}
 	c.forget(e.Path, true)
 	c.forget(e.Path2, true)
-	c.scans.relocated(from != to)
+	c.scans.relocated(from != to || moveMayReveal(c.opt.Matcher, e.Path, e.Path2) || moveMayReveal(c.opt.Matcher, e.Path2, e.Path))
 	if from == ignore.Ignored && to == ignore.Tracked && e.File != nil {
 		c.versionUnderOldName(e.File, e.Path)
 	}
@@ -353,19 +353,26 @@ func (c *Capture) discardedDir(e fusefs.Event, r *spool.Record, t tally) {
 	c.appendBy(e.Caller, r, &spool.Record{Kind: spool.KindNotice, Path: e.Path, Time: e.Time.UnixNano(), Reason: e.Path + " (excluded) was deleted; its content is not in the history"})
 }
 
-// rule tells the matcher that a file with ignore rules changed. Afterwards, earlier scans no longer
-// count, because they skipped files that are now tracked. A tracked directory that the new rules
-// exclude counts as one that was moved to an excluded name.
+// rule tells the matcher that a file with ignore rules changed. If ignored files may be tracked now,
+// earlier scans no longer count, because they skipped these files. A tracked directory that the new
+// rules exclude counts as one that was moved to an excluded name.
 func (c *Capture) rule(p string) {
 	if c.opt.Matcher == nil || !ignore.IsRuleFile(p) {
 		return
 	}
-	for _, dir := range c.opt.Matcher.Reload(p) {
+	nowExcluded, mayReveal := c.opt.Matcher.Reload(p)
+	for _, dir := range nowExcluded {
 		c.boundary.add(dir, true)
 	}
-	if ignore.DecidesTracked(p) {
+	if mayReveal {
 		c.scans.relocated(true)
 	}
+}
+
+// moveMayReveal reports whether the rename of a directory may turn ignored files in it into tracked
+// ones.
+func moveMayReveal(m *ignore.Matcher, from, to string) bool {
+	return m != nil && m.MoveMayReveal(from, to)
 }
 
 // forget tells the matcher that a directory with its rules was removed or moved.

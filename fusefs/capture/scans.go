@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/spool"
 )
 
 // scans records which contents the daemon's scans have captured. These contents need not be copied
@@ -46,11 +47,13 @@ func (s *scans) end(began time.Time) {
 }
 
 // relocated records that directories were moved, so a running scan may have missed them. If
-// intoView is set, untracked files, which earlier scans skipped, became tracked.
+// intoView is set, untracked files, which earlier scans skipped, may have become tracked. The daemon
+// then scans again.
 func (s *scans) relocated(intoView bool) {
 	s.moved.Store(time.Now().UnixNano())
 	if intoView {
 		s.seen.Store(0)
+		s.append(&spool.Record{Kind: spool.KindBeside, Op: event.OpBaseline, Time: time.Now().UnixNano()})
 	}
 }
 

@@ -62,7 +62,7 @@ func (d *dice) ignores() string {
 var (
 	fileNames = []string{"a.go", "b.txt", "c.md", "d.sh", "e", "x.ign", "y.ign", "z.log", "sp ace.txt"}
 	dirNames  = []string{"src", "lib", "ign", "out", "deep", "tmp"}
-	ignores   = []string{"*.ign\nign/\n*.log\n", "*.ign\nign/\n", "*.txt\nout/\n", "*.ign\nlib/\n*.md\n", "ign\ntmp\n*.log\n", "\n", "/src/\n*.ign\n!x.ign\n"}
+	ignores   = []string{"*.ign\nign/\n*.log\n", "*.ign\nign/\n", "*.txt\nout/\n", "*.ign\nlib/\n*.md\n", "ign\ntmp\n*.log\n", "\n", "/src/\n*.ign\n!x.ign\n", "/src/*.txt\nlib/**/e\n/out/tmp/\n*.ign\n!/lib/*.ign\n"}
 	modes     = []string{"0644", "0600", "0755", "0666", "0440", "0775", "4755", "2755"}
 	dirModes  = []string{"0755", "0777", "0700", "2775", "1777", "0750"}
 	owners    = [][2]string{{"0", "0"}, {"6001", "6001"}, {"6002", "6002"}, {"6001", "6000"}, {"0", "6000"}}

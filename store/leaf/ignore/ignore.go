@@ -122,13 +122,3 @@ func IsRuleFile(path string) bool {
 	}
 	return false
 }
-
-// DecidesTracked reports whether a rule file may turn ignored files into tracked ones. All other
-// rule files only distinguish ignored from excluded files.
-func DecidesTracked(path string) bool {
-	switch path[strings.LastIndexByte(path, '/')+1:] {
-	case ".gitignore", ".cachebroignore", "exclude", ".git":
-		return true
-	}
-	return false
-}

@@ -98,9 +98,10 @@ func (s *snapshot) indexed(in *dir, p string) bool {
 // Reload drops the rules that a changed file may affect (see IsRuleFile). They are read again when
 // needed. Rules of other directories stay cached, because a large tree of packages has thousands of
 // rule files. Reload returns the directories that were tracked and that the new rules exclude. It
-// omits directories in the subtree of another one that it returns.
-func (m *Matcher) Reload(p string) (nowExcluded []string) {
-	candidates := m.mayBeExcluded(p)
+// omits directories in the subtree of another one that it returns. mayReveal reports whether
+// ignored files may be tracked now.
+func (m *Matcher) Reload(p string) (nowExcluded []string, mayReveal bool) {
+	candidates, mayReveal := m.mayBeExcluded(p), m.newRulesMayReveal(p)
 	m.dropRules(p)
 	m.now.Load().dir(decidesFor(p)) // read the rules before the file changes again; the next Reload compares them with the file
 	for _, dir := range candidates {
@@ -109,7 +110,68 @@ func (m *Matcher) Reload(p string) (nowExcluded []string) {
 			nowExcluded = append(nowExcluded, dir)
 		}
 	}
-	return nowExcluded
+	return nowExcluded, mayReveal
+}
+
+// newRulesMayReveal compares the rule file p with the rules that were read from it before. Fewer
+// matching patterns or more negated ones may turn ignored files into tracked ones. Rule files that
+// only distinguish ignored from excluded files cannot.
+func (m *Matcher) newRulesMayReveal(p string) bool {
+	s := m.now.Load()
+	known, isKnown := s.dirs.Load(decidesFor(p))
+	var old []pattern
+	switch path.Base(p) {
+	case "exclude", ".git":
+		return true
+	case ".gitignore":
+		if isKnown {
+			old = known.(*dir).rules
+		}
+	case ".cachebroignore":
+		if isKnown {
+			old = known.(*dir).excludeRules
+		}
+	default:
+		return false
+	}
+	now := parse(s.source.file(p))
+	if !isKnown {
+		return true
+	}
+	isNegated := func(p pattern) bool { return p.negated }
+	return !reflect.DeepEqual(old, now) && (len(old) > 0 || slices.ContainsFunc(now, isNegated))
+}
+
+// MoveMayReveal reports whether the rename of a directory may turn ignored files in it into tracked
+// ones. That is possible if a rule that applied at the old path no longer applies, or if a negated
+// rule applies only at the new path. Rules in the directory itself move with it.
+func (m *Matcher) MoveMayReveal(from, to string) bool {
+	s := m.now.Load()
+	before, after := s.dir(path.Dir(from)), s.dir(path.Dir(to))
+	if before.repo != after.repo {
+		return true
+	}
+	return s.appliesOnlyTo(before, from, to, false) || s.appliesOnlyTo(after, to, from, true)
+}
+
+// appliesOnlyTo reports whether a rule may match names in the directory at p, which is in the
+// directory in, but not if the directory is at other. negated selects the negated rules.
+func (s *snapshot) appliesOnlyTo(in *dir, p, other string, negated bool) bool {
+	for d := in; d != nil; d = d.up {
+		above := d.path == "" || strings.HasPrefix(other, d.path+"/") // the rules apply to both paths
+		rel := d.relative(p)
+		for _, rules := range [][]pattern{d.rules, d.excludeRules} {
+			if slices.ContainsFunc(rules, func(r pattern) bool { return r.negated == negated && (!above || r.mayMatchInside(rel)) }) {
+				return true
+			}
+		}
+	}
+	shared := s.global
+	if in.repo != nil {
+		shared = slices.Concat(shared, in.repo.exclude)
+	}
+	rel := in.repo.inside(p)
+	return slices.ContainsFunc(shared, func(r pattern) bool { return r.negated == negated && r.mayMatchInside(rel) })
 }
 
 // maxSearched bounds how many files and directories Reload looks at. 110,000 take 0.25 s.
@@ -369,14 +431,7 @@ func decide(in *dir, p, name string, isDir, git bool) verdict {
 			ps = d.rules
 		}
 		if len(ps) > 0 {
-			rel := p
-			switch {
-			case d.down != "":
-				rel = d.down + "/" + p
-			case d.path != "":
-				rel = p[len(d.path)+1:]
-			}
-			if v := last(ps, rel, name, isDir); v != unknown {
+			if v := last(ps, d.relative(p), name, isDir); v != unknown {
 				return v
 			}
 		}
@@ -385,6 +440,17 @@ func decide(in *dir, p, name string, isDir, git bool) verdict {
 		}
 	}
 	return unknown
+}
+
+// relative returns the path p of the project relative to d, which is above p.
+func (d *dir) relative(p string) string {
+	switch {
+	case d.down != "":
+		return d.down + "/" + p
+	case d.path != "":
+		return p[len(d.path)+1:]
+	}
+	return p
 }
 
 // last returns the verdict of the last pattern that matches.

@@ -150,7 +150,7 @@ func TestRulesBeginToExclude(t *testing.T) {
 	} {
 		m.Class(c.file, false) // caches the rules from before the change
 		put(t, root, c.file, c.text)
-		if got := m.Reload(c.file); !slices.Equal(got, c.want) {
+		if got, _ := m.Reload(c.file); !slices.Equal(got, c.want) {
 			t.Errorf("%s with %q excludes %q, want %q", c.file, c.text, got, c.want)
 		}
 	}
@@ -171,10 +171,55 @@ func TestNewRulesBeginToExclude(t *testing.T) {
 		for _, text := range []string{"", c.text} {
 			put(t, root, c.file, text)
 			m.Class(c.file, false)
-			got := m.Reload(c.file)
+			got, _ := m.Reload(c.file)
 			if text == c.text && !slices.Equal(got, []string{c.want}) {
 				t.Errorf("%s with %q excludes %q, want %q", c.file, text, got, c.want)
 			}
+		}
+	}
+}
+
+// Reload reports whether new rules may make ignored files tracked.
+func TestRulesThatMayReveal(t *testing.T) {
+	m := open(t, tree(t, map[string]string{".git/HEAD": "ref: refs/heads/main\n", "src/a": ""}), Options{})
+	root := m.source.root.Name()
+	for _, c := range []struct {
+		file, text string
+		want       bool
+	}{
+		{"src/.gitignore", "a\n", false},
+		{"src/.gitignore", "a\n# and nothing else\n", false},
+		{"src/.gitignore", "b\n", true},
+		{".gitignore", "!src/a\n", true},
+		{".cachebroignore", "x\n", false},
+		{".cachebroignore", "", true},
+		{".git/info/exclude", "x\n", true},
+		{"src/package.json", "{}", false},
+	} {
+		m.Class(c.file, false) // caches the rules from before the change
+		put(t, root, c.file, c.text)
+		if _, got := m.Reload(c.file); got != c.want {
+			t.Errorf("%s with %q: %v, want %v", c.file, c.text, got, c.want)
+		}
+	}
+}
+
+// The rename of a directory makes a file in it tracked if the rule that ignored the file depends on
+// the directory's path.
+func TestMoveMayReveal(t *testing.T) {
+	m := open(t, tree(t, map[string]string{
+		".git/HEAD": "ref: refs/heads/main\n", ".gitignore": "*.log\n/src/gen\nlib/**/tmp\n!/keep/*.log\n", ".git/info/exclude": "/old/x\n",
+		"src/a": "", "lib/a": "", "old/a": "", "sub/in/a": "", "sub/.gitignore": "*.o\n", "mine/in/a": "", "mine/.cachebroignore": "big\n", "repo/.git/HEAD": "ref: refs/heads/main\n", "repo/in/a": "",
+	}), Options{})
+	for _, c := range []struct {
+		from, to string
+		want     bool
+	}{
+		{"src", "new", true}, {"src/deep", "src/other", false}, {"lib", "new", true}, {"lib/one", "lib/two", true}, {"old", "new", true}, {"other", "old", false},
+		{"other", "keep", true}, {"other", "src", false}, {"sub/in", "sub/out", false}, {"sub/in", "in", true}, {"in", "sub/in", false}, {"mine/in", "in", true}, {"repo/in", "in", true},
+	} {
+		if got := m.MoveMayReveal(c.from, c.to); got != c.want {
+			t.Errorf("%s renamed to %s: %v, want %v", c.from, c.to, got, c.want)
 		}
 	}
 }

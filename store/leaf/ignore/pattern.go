@@ -117,3 +117,10 @@ func (p *pattern) matches(rel, name string, isDir bool) bool {
 	n := len(p.prefix)
 	return len(s) >= n && (n == 0 || s[0] == p.prefix[0]) && s[:n] == p.prefix && match(p.parts, s[n:])
 }
+
+// mayMatchInside reports whether the pattern may match a name in the directory rel because of the
+// directory's path. A pattern without a slash matches regardless of the path.
+func (p *pattern) mayMatchInside(rel string) bool {
+	inside := rel + "/"
+	return !p.base && (strings.HasPrefix(p.prefix, inside) || !p.literal && strings.HasPrefix(inside, p.prefix))
+}

@@ -49,17 +49,31 @@ func (b *baseline) request(again bool) {
 		return
 	}
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	if again {
 		b.done = time.Time{}
 		if b.cancel != nil {
 			b.cancel()
 		}
 	} else if b.wanted || b.cancel != nil || !b.done.IsZero() {
-		b.mu.Unlock()
 		return
 	}
+	b.wakeUp()
+}
+
+// repeat requests a scan that begins after the call, even if another one is in progress.
+func (b *baseline) repeat() {
+	if b.survey.Unscanned {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.wakeUp()
+}
+
+// wakeUp makes run scan. The caller holds mu.
+func (b *baseline) wakeUp() {
 	b.wanted = true
-	b.mu.Unlock()
 	select {
 	case b.wake <- struct{}{}:
 	default: // it has been woken already
@@ -127,13 +141,15 @@ func (b *baseline) run(ctx context.Context) {
 		b.mu.Lock()
 		b.cancel = nil
 		b.progress.Running = false
-		if err == nil && !b.wanted {
+		b.progress.Ended = time.Now()
+		complete := err == nil && !b.wanted
+		if complete {
 			b.done = started
-			b.progress.Done, b.progress.Ended = true, time.Now()
+			b.progress.Done = true
 		}
-		p, done := b.progress, !b.done.IsZero()
+		p := b.progress
 		b.mu.Unlock()
-		if err == nil && done {
+		if complete {
 			b.survey.keepScan(p, missed)
 		}
 		b.survey.Changed()

@@ -47,6 +47,10 @@ type bypassBatch struct {
 }
 
 func (b *bypassBatch) take(t ingest.Bypass) {
+	if t.Record.Op == store.OpBaseline {
+		b.survey.baseline.repeat()
+		return
+	}
 	b.Bypass = t
 	if b.Actor.Comm == "" {
 		b.Actor = attribution.Outsider

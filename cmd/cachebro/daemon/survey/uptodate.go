@@ -87,16 +87,20 @@ func (s *Survey) LookAtAll(ctx context.Context) (missing string, err error) {
 // every file, unless noScan is set. warning says what may be missing.
 func (s *Survey) Refresh(ctx context.Context, noScan bool) (warning string) {
 	s.Ingest.WaitHead(ctx, ingest.FreshWait)
+	mounted := s.mount.mounted()
+	late := "files are being looked for, which takes longer than 2 s, so some may be missing"
 	switch {
-	case s.Absent, s.mount.mounted():
+	case s.Absent:
 		return ""
-	case noScan:
+	case noScan && !mounted:
 		return "not mounted, and changed files were not searched for, as requested; changes since the last search may be missing"
+	case !mounted:
+		late = "not mounted, and looking for changed files takes longer than 2 s, so the newest changes may be missing"
+		s.baseline.request(true)
 	}
-	s.baseline.request(true)
 	for end := time.Now().Add(refreshWait); s.baseline.running(); {
 		if time.Now().After(end) {
-			return "not mounted, and looking for changed files takes longer than 2 s, so the newest changes may be missing"
+			return late
 		}
 		if !ingest.Sleep(ctx, 2*time.Millisecond) {
 			return ""
