@@ -529,7 +529,7 @@ func (s *scanner) flush(ctx context.Context) error {
 			changes := make([]store.Change, 0, len(s.batch))
 			for _, f := range s.batch {
 				v, _, err := sv.Store.Current(f.c.Path)
-				if err == nil && v.Seq == f.base && !sv.Ingest.Writing(f.c.Path) {
+				if err == nil && v.Seq == f.base && !sv.Ingest.Writing(f.c.Path) && s.stillHas(f.c) {
 					changes = append(changes, f.c)
 				}
 			}
@@ -551,6 +551,16 @@ func (s *scanner) flush(ctx context.Context) error {
 	s.batch, s.bytes = s.batch[:0], 0
 	runtime.Gosched() // let clients run first
 	return nil
+}
+
+// stillHas reports whether a file still has the content that was read. Through the mount, it may
+// have been written under another name, and the log may not know that both are one file.
+func (s *scanner) stillHas(c store.Change) bool {
+	if !c.HasContent || !s.b.survey.mount.mounted() {
+		return true
+	}
+	st, _, err := source.LstatBeneath(s.dir, string(c.Path))
+	return err == nil && source.SameContent(st, c.Stat)
 }
 
 // vanished adds deletions for live paths of the log that the scan has not found. They were deleted
