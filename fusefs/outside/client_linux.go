@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The first byte of a packet on the socket is the kind of the request. The reply consists of the
-// same byte.
+// The first byte of a packet on the socket is the kind of the request: one of these, or
+// wire.NetStart. The reply consists of the same byte.
 const (
 	// doWatch asks the recorder to watch a tree. The descriptors of the tree's listener and of its
 	// page of memory are attached. A second byte means that the tree carries out a plan of

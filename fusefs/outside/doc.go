@@ -25,6 +25,9 @@
 // started, run lets all calls through unrecorded and reports that. When run dies, the recorder
 // continues.
 //
+// The recorder also starts store daemons. A daemon that a process of a tree starts would belong to
+// the tree.
+//
 // Calls that are in no history yet are in a journal (journal_linux.go), from which the next
 // recorder continues. On systems where only an ancestor may read a process's memory (Yama), run
 // reads the memory for the recorder.

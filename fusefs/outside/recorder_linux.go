@@ -36,6 +36,9 @@ type Options struct {
 	Logger  *slog.Logger
 	// OnRecord is called when a record was added to the spool of a root. It must not block.
 	OnRecord func(root string)
+	// StartDaemon starts the daemon of a root and returns when it answers requests, or cannot be
+	// started.
+	StartDaemon func(root string)
 }
 
 // Recorder saves content that process trees are about to destroy, and records the changes that they

@@ -5,10 +5,12 @@ package outside
 import (
 	"errors"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
 	"cachebro/store/leaf/notifier"
+	"cachebro/store/wire"
 
 	"golang.org/x/sys/unix"
 )
@@ -109,7 +111,7 @@ func (s *service) connection(c *net.UnixConn) {
 	}
 	defer f.Close()
 	fd := int(f.Fd())
-	buf, oob := make([]byte, 2), make([]byte, unix.CmsgSpace(2*4))
+	buf, oob := make([]byte, 2*unix.PathMax), make([]byte, unix.CmsgSpace(2*4))
 	for {
 		n, oobn, _, _, err := unix.Recvmsg(fd, buf, oob, unix.MSG_CMSG_CLOEXEC)
 		if err == unix.EINTR {
@@ -128,6 +130,11 @@ func (s *service) connection(c *net.UnixConn) {
 			}
 		case doSettle:
 			s.r.Settle()
+		case wire.NetStart:
+			version, root, _ := strings.Cut(string(buf[1:n]), "\x00")
+			if version == s.r.o.Version { // a client of another version starts its own daemon
+				s.r.o.StartDaemon(root)
+			}
 		}
 		err = unix.Sendto(fd, buf[:1], unix.MSG_NOSIGNAL, nil)
 		if t != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -73,6 +74,9 @@ func (st *starter) start(ctx context.Context) (*clientConn, error) {
 	if err != nil {
 		return nil, err
 	}
+	if st.c.hello.Client != NetClient {
+		st.askRecorder()
+	}
 	ctx, cancel := context.WithTimeout(ctx, st.s.Within)
 	defer cancel()
 	unlock, err := lockStart(ctx, filepath.Join(state, "start.lock"))
@@ -105,6 +109,35 @@ func (st *starter) start(ctx context.Context) (*clientConn, error) {
 		if exited(pid) {
 			return nil, Errorf(ErrNoDaemon, "look at "+logFile, "the store daemon could not start%s", tail(logFile, from))
 		}
+	}
+}
+
+// NetClient is the name with which the recorder of "cachebro run" connects to daemons.
+const NetClient = "net"
+
+// NetStart is the first byte of a packet that asks the recorder to start a daemon. After it, the
+// packet contains the version of the client, a NUL and the root. The recorder answers with the same
+// byte when it has tried.
+const NetStart = 'd'
+
+// askRecorder lets the recorder of "cachebro run" start the daemon, if a recorder is running. A
+// daemon that a watched command starts would inherit the command's system call filter. Then the
+// recorder would wait for the end of the daemon, and if the recorder and run were killed, the kernel
+// would refuse what the daemon wants to write. If this process is watched, a recorder is running,
+// because MakeState makes a call that the filter reports.
+func (st *starter) askRecorder() {
+	socket, err := st.p.NetSocket()
+	if err != nil {
+		return
+	}
+	conn, err := net.Dial("unixpacket", socket)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(st.s.Within))
+	if _, err := conn.Write([]byte(string(NetStart) + st.c.hello.Version + "\x00" + st.c.hello.Root)); err == nil {
+		_, _ = conn.Read(make([]byte, 1))
 	}
 }
 

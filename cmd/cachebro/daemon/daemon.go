@@ -443,7 +443,6 @@ func (d *Daemon) housekeeping(ctx context.Context) {
 		every = min(every, max(d.o.IdleExit/4, 10*time.Millisecond))
 	}
 	for ingest.Sleep(ctx, every) {
-		d.endIfCutOff()
 		if !d.survey.Mounted() {
 			d.source.Unmounted()
 		}
@@ -487,24 +486,7 @@ func (d *Daemon) settle() {
 	}
 }
 
-// endIfCutOff kills this process if its system calls fail. A command under "cachebro run" that
-// starts the daemon passes its system call filter on to the daemon. If run and the recorder were
-// killed, nobody answers the filter's questions, and the kernel refuses each call that would change
-// something. Then nothing can be closed properly, so the process kills itself. The next client
-// starts another daemon.
-func (d *Daemon) endIfCutOff() {
-	f, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	switch {
-	case err == nil:
-		f.Close()
-	case errors.Is(err, unix.ENOSYS):
-		d.log.Error("the store daemon ends, because it was started by a watched command whose recorder is gone", "err", err)
-		_ = unix.Kill(os.Getpid(), unix.SIGKILL)
-	}
-}
-
 func (d *Daemon) hello(h wire.Hello, _ wire.Peer) (wire.HelloAnswer, error) {
-	d.endIfCutOff()
 	return wire.HelloAnswer{Version: d.o.Version, PID: os.Getpid(), Root: d.o.Root, State: d.state, Mounted: d.survey.Mounted()}, nil
 }
 

@@ -60,7 +60,7 @@ func serveNet(e *cli.Env) error {
 	w := &daemonWaker{env: e, log: logger, lastWake: map[string]time.Time{}}
 	o := outside.Options{
 		Paths: paths, Places: outside.NewPlaces(paths.Home, e.Getenv, base, filepath.Dir(socket)), Ignore: ignore.Options{ExcludesFile: e.ExcludesFile()},
-		Version: cli.Version, Logger: logger, OnRecord: w.wake,
+		Version: cli.Version, Logger: logger, OnRecord: w.wake, StartDaemon: w.start,
 	}
 	var r *outside.Recorder
 	for deadline := time.Now().Add(takeOverWithin); ; time.Sleep(20 * time.Millisecond) {
@@ -109,18 +109,21 @@ func (w *daemonWaker) wake(root string) {
 		return
 	}
 	w.lastWake[root] = time.Now()
-	w.wait.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), wakeEvery)
-		defer cancel()
-		err := outside.WithTimerSlack(outside.UsualSlack, func() error { // a daemon that is started here must not inherit the recorder's
-			c, err := w.env.ConnectAs(ctx, root, "net", wire.Timeouts{})
-			c.Close()
-			return err
-		})
-		if err != nil {
-			w.log.Warn("the store daemon does not answer", "root", root, "error", err)
-		}
+	w.wait.Go(func() { w.start(root) })
+}
+
+// start connects to the daemon of root, and starts it if it is not running.
+func (w *daemonWaker) start(root string) {
+	ctx, cancel := context.WithTimeout(context.Background(), wakeEvery)
+	defer cancel()
+	err := outside.WithTimerSlack(outside.UsualSlack, func() error { // a daemon that is started here must not inherit the recorder's
+		c, err := w.env.ConnectAs(ctx, root, wire.NetClient, wire.Timeouts{})
+		c.Close()
+		return err
 	})
+	if err != nil {
+		w.log.Warn("the store daemon does not answer", "root", root, "error", err)
+	}
 }
 
 // printLimits prints that the net is active. The first time for a user, it also prints the net's

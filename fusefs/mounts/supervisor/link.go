@@ -139,7 +139,7 @@ func (l *link) acknowledge(unmounted bool) {
 func dial(ctx context.Context, c Config) (*wire.Client, error) {
 	w, err := wire.DialOrStart(ctx, c.Paths, wire.Hello{Version: c.Version, Client: "mountd", Root: c.Root},
 		wire.Timeouts{Connect: 5 * time.Second, Answer: 10 * time.Second},
-		wire.Start{Self: c.Exe, Args: []string{"daemon", "--root", c.Root}, Replace: true, Within: 20 * time.Second})
+		wire.Start{Self: c.Exe, Replace: true, Within: 20 * time.Second})
 	return w, Explain(err, c.State)
 }
 
