@@ -1,6 +1,9 @@
 package diff
 
-import "bytes"
+import (
+	"bytes"
+	"unsafe"
+)
 
 // Lines splits b after each '\n'. The lines alias b, and joined they equal b. Only the last line
 // may lack its newline. An empty b has no lines.
@@ -26,10 +29,11 @@ var newline = []byte{'\n'}
 type interner map[string]int32
 
 func (t interner) number(line []byte) int32 {
-	n, ok := t[string(line)]
+	key := unsafe.String(unsafe.SliceData(line), len(line)) // a copy would take most of the time
+	n, ok := t[key]
 	if !ok {
 		n = int32(len(t))
-		t[string(line)] = n
+		t[key] = n
 	}
 	return n
 }

@@ -130,7 +130,7 @@ func compareLines(a, b [][]byte) []Edit {
 	if lo == ea && lo == eb {
 		return nil
 	}
-	t := interner{}
+	t := make(interner, ea-lo)
 	na, nb := make([]int32, ea-lo), make([]int32, eb-lo)
 	for i := range na {
 		na[i] = t.number(a[lo+i])
