@@ -139,6 +139,9 @@ func appendRecord(b []byte, r *Record) []byte {
 				b = forceString(b, field, s)
 			}
 		case *map[string]string:
+			if len(*v) == 0 {
+				continue // without the allocations of an iterator
+			}
 			for _, k := range slices.Sorted(maps.Keys(*v)) { // so that equal records have equal bytes
 				b = forceString(b, field, k+"\x00"+(*v)[k])
 			}
