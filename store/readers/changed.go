@@ -28,7 +28,7 @@ func (c *chooser) compare(base store.Hash) (*diff.Script, error) {
 	if !areText || old.rendering != v.rendering {
 		return nil, nil
 	}
-	sc := diff.CompareLines(old.lines, v.lines)
+	sc := diff.CompareLines(old.lines(), v.lines())
 	if len(sc.Edits) == 0 {
 		// Different bytes may render to the same text. A diff would then be empty.
 		return nil, nil
@@ -71,7 +71,8 @@ func (c *chooser) changed() (decision, bool, error) {
 	if c.q.Stub != nil && len(rows) > maxRows {
 		return decision{}, false, nil
 	}
-	if all := tokens.EstimateString(label) + tokens.EstimateString(joined(rows)); all >= c.meta.tokens {
+	// All pages together must pay. If there is only one, the method rows compares it.
+	if len(rows) > maxRows && tokens.EstimateString(label)+tokens.EstimateString(joined(rows)) >= c.meta.tokens {
 		return decision{}, false, nil
 	}
 	return c.rows(h, sc, rows, 0, label)

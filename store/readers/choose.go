@@ -50,20 +50,29 @@ func (c *chooser) view() (*view, error) {
 	if c.loaded != nil {
 		return c.loaded, nil
 	}
-	k := metaKey{c.q.Hash, c.rendering()}
 	b, err := c.q.Content()
 	if err != nil {
 		return nil, err
 	}
-	v := render(b, k.rendering)
-	if m, ok := c.s.metas.Get(k); ok {
+	c.loaded = c.viewOf(c.q.Hash, b)
+	return c.loaded, nil
+}
+
+// viewOf returns the view of a content with this hash.
+func (c *chooser) viewOf(h store.Hash, content []byte) *view {
+	k := metaKey{h, c.rendering()}
+	m, ok := c.s.metas.Get(k)
+	if ok && m.plain {
+		return &view{meta: m, text: content}
+	}
+	v := render(content, k.rendering)
+	if ok {
 		v.meta = m
 	} else {
 		v.tokens = tokens.Estimate(v.text)
 		c.s.metas.Put(k, v.meta)
 	}
-	c.loaded = &v
-	return c.loaded, nil
+	return v
 }
 
 // oldView returns the view of an earlier content, or nil if that content is not available.
@@ -72,8 +81,7 @@ func (c *chooser) oldView(h store.Hash) *view {
 	if err != nil {
 		return nil
 	}
-	v := render(b, c.rendering())
-	return &v
+	return c.viewOf(h, b)
 }
 
 // rendering returns the rendering of the reader's tool.

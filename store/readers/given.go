@@ -42,7 +42,7 @@ func (r *reader) givenLocked(lines []string) {
 		}
 	}
 	if n := len(r.given) - maxGiven; n > 0 {
-		r.given = slices.Clone(r.given[n:])
+		r.given = r.given[n:]
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // match returns the lines of the view that equal a client's own text. The client reports the line
 // at which the text starts, and counts an empty line after a final newline. tail reports whether
 // the text includes that empty line, which proves that the reader saw the end of the file.
-func (v view) match(w Rewrite) (first, last int, tail, ok bool) {
+func (v *view) match(w Rewrite) (first, last int, tail, ok bool) {
 	if v.binary {
 		return 0, 0, false, false
 	}
@@ -53,7 +53,7 @@ func (v view) match(w Rewrite) (first, last int, tail, ok bool) {
 
 // blank reports whether lines hold only white space. Clients strip white space from the end of a
 // shell command's output, so such lines may be missing at the end of a text.
-func (v view) blank(first, last int) bool {
+func (v *view) blank(first, last int) bool {
 	return last <= v.total && len(bytes.TrimSpace(v.slice(first, last))) == 0
 }
 
@@ -71,7 +71,7 @@ func countAgrees(w Rewrite, text []byte, end bool) bool {
 }
 
 // matchEnd matches a text that is the end of a file (tail).
-func (v view) matchEnd(text []byte) (first, last int, tail, ok bool) {
+func (v *view) matchEnd(text []byte) (first, last int, tail, ok bool) {
 	whole := v.text
 	if v.newline && !bytes.HasSuffix(text, []byte{'\n'}) {
 		whole = whole[:len(whole)-1]

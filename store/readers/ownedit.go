@@ -80,7 +80,7 @@ func (s *Tracker) OwnEdit(ctx context.Context, e Edit) error {
 }
 
 // edited derives the known lines of the new content from those of the old one.
-func (s *Tracker) edited(e Edit, c *chooser, snap snapshot, after []byte, v view) effect {
+func (s *Tracker) edited(e Edit, c *chooser, snap snapshot, after []byte, v *view) effect {
 	// An agent that knows no line still knows that the content has changed.
 	changeOnly := effect{pieces: []piece{c.piece(1, 0)}, base: e.Before}
 	if v.total == 0 {
@@ -138,7 +138,7 @@ func replaced(b []byte, spots []int, n int, with string) []byte {
 }
 
 // heldLines marks which lines of a content the reader holds.
-func heldLines(snap snapshot, h, current store.Hash, v view) (proof, []bool) {
+func heldLines(snap snapshot, h, current store.Hash, v *view) (proof, []bool) {
 	held := make([]bool, v.total+1)
 	sum := proof{}
 	for i := range snap.pieces {

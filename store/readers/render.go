@@ -17,7 +17,7 @@ const renderUTF16 store.Rendering = "utf16/1"
 type view struct {
 	meta
 	text  []byte
-	lines [][]byte
+	split [][]byte // the lines of text, or nil if nothing has asked for them
 }
 
 type metaKey struct {
@@ -37,9 +37,9 @@ type meta struct {
 }
 
 // render returns the view of a content.
-func render(content []byte, r store.Rendering) view {
+func render(content []byte, r store.Rendering) *view {
 	shown := content
-	v := view{meta: meta{rendering: r}}
+	v := &view{meta: meta{rendering: r}}
 	if r == store.RenderClaudeRead {
 		shown = claudeRead(content)
 		v.plain = bytes.Equal(shown, content)
@@ -51,16 +51,23 @@ func render(content []byte, r store.Rendering) view {
 		v.plain = v.rendering == store.RenderRaw && bytes.Equal(claudeRead(content), content)
 	}
 	v.text = shown
-	v.lines = diff.Lines(shown)
-	v.total = len(v.lines)
+	v.total = len(v.lines())
 	v.valid = utf8.Valid(shown)
 	v.binary = text.Binary(shown)
 	v.newline = len(shown) > 0 && shown[len(shown)-1] == '\n'
 	return v
 }
 
+// lines returns the lines of the text, which it divides only once.
+func (v *view) lines() [][]byte {
+	if v.split == nil {
+		v.split = diff.Lines(v.text)
+	}
+	return v.split
+}
+
 // slice returns lines first to last, 1-based and inclusive, unchanged.
-func (v view) slice(first, last int) []byte {
+func (v *view) slice(first, last int) []byte {
 	if last < first {
 		return nil
 	}
@@ -68,11 +75,11 @@ func (v view) slice(first, last int) []byte {
 		return v.text
 	}
 	from := 0
-	for _, l := range v.lines[:first-1] {
+	for _, l := range v.lines()[:first-1] {
 		from += len(l)
 	}
 	to := from
-	for _, l := range v.lines[first-1 : last] {
+	for _, l := range v.lines()[first-1 : last] {
 		to += len(l)
 	}
 	return v.text[from:to]

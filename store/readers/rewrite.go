@@ -45,7 +45,7 @@ func (c *chooser) rewrite() (decision, error) {
 	if c.trusted() && !c.askedTwice() {
 		d, ok, err := c.unchangedRewrite()
 		if !ok && err == nil {
-			d, ok, err = c.changedSpan(*v)
+			d, ok, err = c.changedSpan(v)
 		}
 		if ok || err != nil {
 			d.clientTextEffect = own
@@ -98,7 +98,7 @@ func (c *chooser) unchangedRewrite() (decision, bool, error) {
 
 // changedSpan sends changed lines with their line numbers, from 3 before the first change to 3
 // after the last. It does so only if the reader holds the rest.
-func (c *chooser) changedSpan(v view) (decision, bool, error) {
+func (c *chooser) changedSpan(v *view) (decision, bool, error) {
 	if !c.whole {
 		return decision{}, false, nil
 	}
@@ -174,7 +174,7 @@ func (c *chooser) clientUnchanged() (decision, error) {
 		}
 		// Unlike in rewrite, unchangedRewrite is not tried. It can say that a range is unchanged,
 		// but the client's answer was about the whole file.
-		if d, ok, err := c.changedSpan(*v); ok || err != nil {
+		if d, ok, err := c.changedSpan(v); ok || err != nil {
 			return d, err
 		}
 	}
@@ -195,7 +195,7 @@ func (c *chooser) clientUnchanged() (decision, error) {
 func (c *chooser) fit(v *view) {
 	sum := 0
 	for i := c.first; i <= c.last; i++ {
-		sum += tokens.Estimate(v.lines[i-1])
+		sum += tokens.Estimate(v.lines()[i-1])
 		if sum > maxClientTokens && i > c.first {
 			c.last, c.whole = i-1, false
 			return
