@@ -114,8 +114,9 @@ func (m *Matcher) Reload(p string) (nowExcluded []string, mayReveal bool) {
 }
 
 // newRulesMayReveal compares the rule file p with the rules that were read from it before. Fewer
-// matching patterns or more negated ones may turn ignored files into tracked ones. Rule files that
-// only distinguish ignored from excluded files cannot.
+// matching patterns or more negated ones may turn ignored files into tracked ones. Files on the
+// built-in list only distinguish excluded directories from ignored ones, or without a repository
+// from tracked ones.
 func (m *Matcher) newRulesMayReveal(p string) bool {
 	s := m.now.Load()
 	known, isKnown := s.dirs.Load(decidesFor(p))
@@ -132,7 +133,7 @@ func (m *Matcher) newRulesMayReveal(p string) bool {
 			old = known.(*dir).excludeRules
 		}
 	default:
-		return false
+		return s.dir(decidesFor(p)).repo == nil && !s.source.exists(p)
 	}
 	now := parse(s.source.file(p))
 	if !isKnown {

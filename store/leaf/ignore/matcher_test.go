@@ -232,6 +232,15 @@ func TestWithoutRepository(t *testing.T) {
 			t.Errorf("%s is %v, want %v", path, got, want)
 		}
 	}
+	if _, mayReveal := m.Reload("package.json"); mayReveal {
+		t.Error("a change of package.json alone is said to make node_modules tracked")
+	}
+	if err := os.Remove(filepath.Join(root, "package.json")); err != nil {
+		t.Fatal(err)
+	}
+	if _, mayReveal := m.Reload("package.json"); !mayReveal || m.Class("node_modules/x.js", false) != Tracked {
+		t.Errorf("without package.json, node_modules/x.js is %v, and Reload reports %v", m.Class("node_modules/x.js", false), mayReveal)
+	}
 }
 
 // TestWorktree: in a linked worktree, .git is a file, and the exclude file is that of the main work
