@@ -330,23 +330,25 @@ func (t *trial) try(p *place, start *snapshot) (err error) {
 			for _, d := range differences(end, before) { // count excluded directories too, because a file may be moved out of them
 				settled[d.path] = true
 			}
-			// When the names of a file are compared, the settled names are left out.
-			without := func(names []string) []string {
-				return slices.DeleteFunc(slices.Clone(names), func(p string) bool { return settled[p] })
-			}
 			list, want := t.pathDifferences(paths, start, end, now), start
 			if c.want != nil {
 				list, want = t.differences(c.want, now), c.want
+			}
+			isSettled := func(p string) bool { // the directory may have been moved since
+				return settled[p] || settled[end.inSameDir(want, p)]
+			}
+			// When the names of a file are compared, the settled names are left out. If an earlier command
+			// made a separate file, it reported that the names in .git stay with the old one.
+			without := func(d difference, names []string) []string {
+				separate := !slices.ContainsFunc(before.files[want.names[d.path].ino], func(p string) bool { return !strings.HasPrefix(p, gitPrefix) })
+				return slices.DeleteFunc(slices.Clone(names), func(p string) bool { return isSettled(p) || separate && strings.HasPrefix(p, gitPrefix) })
 			}
 			return slices.DeleteFunc(list, func(d difference) bool {
 				if e, ok := want.names[d.path]; ok && e.kind != unix.S_IFDIR && end.names[d.path].ino != e.ino &&
 					slices.ContainsFunc(end.files[e.ino], func(p string) bool { return settled[p] }) {
 					return true // an earlier command reported it under another name of the same file
 				}
-				if settled[end.inSameDir(want, d.path)] { // an earlier command reported it, and the directory has been moved since
-					return true
-				}
-				return settled[d.path] || d.what == "links" && slices.Equal(without(d.was), without(d.is))
+				return isSettled(d.path) || d.what == "links" && slices.Equal(without(d, d.was), without(d, d.is))
 			})
 		}); !ok || err != nil {
 			return err
