@@ -23,7 +23,8 @@
 // listener, and a page of memory into which the kernel writes the call being examined. When the
 // recorder dies, run passes the listener and the page to a new recorder. If no recorder can be
 // started, run lets all calls through unrecorded and reports that. When run dies, the recorder
-// continues.
+// continues. The recorder is started by the first call of a tree. Before that, a second process
+// holds the listener in case run is killed; see Watch.hold.
 //
 // The recorder also starts store daemons. A daemon that a process of a tree starts would belong to
 // the tree.

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"cachebro/store/leaf/notifier"
@@ -38,6 +39,7 @@ type Watch struct {
 	called atomic.Bool // the tree has made a call
 	ended  chan bool   // receives a value when the tree has no process left
 	stop   [2]int      // a pipe that ends serve
+	life   int         // the write end of the holder's pipe, or -1; see hold
 	once   sync.Once
 }
 
@@ -53,6 +55,8 @@ const (
 // functions while the tree waits.
 type Runner struct {
 	Paths   wire.Paths
+	Take    []string     // a command that runs Take, and is run if this process is killed before a recorder has the tree; nil: none
+	Env     []string     // environment of Take
 	Start   func() error // starts a recorder
 	First   func()       // called before the first reported call of the tree is examined
 	Trouble func(error)  // called once, when calls can no longer be recorded
@@ -102,6 +106,7 @@ func begin(r Runner, packet []byte, work func() error) (w *Watch, failed, err er
 		w.close()
 		return nil, nil, err
 	}
+	w.hold()
 	go func() { w.ended <- w.serve() }()
 	close(watched)
 	return w, <-done, nil
@@ -129,7 +134,7 @@ func onThread(f func()) {
 
 // newWatch makes a Watch that has no listener yet.
 func newWatch(r Runner, begin []byte) (*Watch, error) {
-	w := &Watch{Runner: r, begin: begin, listener: -1, memfd: -1, conn: -1, ended: make(chan bool, 1), stop: [2]int{-1, -1}}
+	w := &Watch{Runner: r, begin: begin, listener: -1, memfd: -1, conn: -1, life: -1, ended: make(chan bool, 1), stop: [2]int{-1, -1}}
 	_, err := r.Paths.MakeState(wire.OutsideRoot) // the directory for saved contents
 	if err == nil {
 		w.socket, err = r.Paths.NetSocket()
@@ -153,8 +158,55 @@ func newWatch(r Runner, begin []byte) (*Watch, error) {
 	return w, nil
 }
 
+// hold starts a process that also holds the listener until a recorder has it. If this process is
+// killed before, the kernel would otherwise refuse what the tree wants to change. The process is a
+// shell, because that costs 1 ms. If there is no shell, nobody holds the listener.
+func (w *Watch) hold() {
+	var pipe [2]int
+	if w.Take == nil || unix.Pipe2(pipe[:], unix.O_CLOEXEC) != nil {
+		return
+	}
+	defer unix.Close(pipe[0])
+	w.life = pipe[1]
+	const closed = ^uintptr(0)
+	pid, err := syscall.ForkExec("/bin/sh", append([]string{"sh", "-c", `read -r x <&5 || exec "$@"`, "cachebro"}, w.Take...), &syscall.ProcAttr{
+		Dir: "/", Env: w.Env, Sys: &syscall.SysProcAttr{Setsid: true},
+		Files: []uintptr{closed, closed, closed, uintptr(w.listener), uintptr(w.memfd), uintptr(pipe[0])},
+	})
+	if err == nil {
+		go func() { _, _ = unix.Wait4(pid, nil, 0, nil) }()
+	}
+}
+
+// release ends the holder.
+func (w *Watch) release() {
+	if w.life >= 0 {
+		_, _ = unix.Write(w.life, []byte("\n"))
+		unix.Close(w.life)
+	}
+	w.life = -1
+}
+
+// Take passes the tree of a killed process to a recorder. The tree's listener and its page are the
+// descriptors 3 and 4, as hold passes them. If there is no recorder, Take lets the calls through.
+func Take(r Runner) error {
+	for fd := 3; fd <= 5; fd++ {
+		unix.CloseOnExec(fd)
+	}
+	socket, err := r.Paths.NetSocket()
+	w := &Watch{Runner: r, begin: []byte{doWatch}, socket: socket, listener: 3, memfd: 4, life: -1}
+	if err == nil {
+		err = w.attach()
+	}
+	if err != nil {
+		notifier.Serve(w.listener, -1, make([]byte, notifier.NoticeSize), nil)
+	}
+	return err
+}
+
 func (w *Watch) close() {
 	w.drop()
+	w.release()
 	for _, fd := range []int{w.stop[0], w.stop[1], w.memfd, w.listener} {
 		if fd >= 0 {
 			unix.Close(fd)
@@ -191,6 +243,7 @@ func (w *Watch) attach() error {
 			}
 		}
 		if err == nil {
+			w.release() // before the recorder has the tree, so that it never gets the tree twice
 			err = ask(conn, w.begin, startWithin, w.listener, w.memfd)
 			if err == nil {
 				w.conn = conn

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -39,9 +40,15 @@ func NetCommand(e *cli.Env) *cobra.Command {
 		if cli.AsksForHelp(args) {
 			return cmd.Help()
 		}
+		if slices.Equal(args, take) {
+			return outside.Take(outside.Runner{Paths: e.Paths(), Start: func() error { return outside.Start(e.Paths(), e.Exe, e.Vars) }})
+		}
 		return serveNet(e)
 	})
 }
+
+// take are the arguments with which cachebro net runs outside.Take.
+var take = []string{"take"}
 
 // takeOverWithin is how long a new recorder waits for the previous one to end.
 const takeOverWithin = 10 * time.Second
@@ -174,6 +181,7 @@ func (s *session) start(ctx context.Context, cmd *exec.Cmd) error {
 	}
 	w, failed, err := outside.Begin(outside.Runner{
 		Paths: s.Paths(), Start: func() error { return outside.Start(s.Paths(), s.Exe, s.Vars) },
+		Take: append([]string{s.Exe, "net"}, take...), Env: s.Vars,
 		First: func() { s.registerLate(ctx) }, Trouble: s.unwatched, Gap: func() {
 			fmt.Fprintf(s.Stderr, "note: the net's recorder died at %s; a new recorder has taken over\n", s.Now().Format(time.TimeOnly)) // nothing that the old one saw is lost
 		},
