@@ -196,14 +196,11 @@ func (h *History) diffMoments(ctx context.Context, p store.Path, q wire.DiffQuer
 		if err := ctx.Err(); err != nil {
 			return a, nil, err
 		}
-		from, err := h.sideAt(path, start)
+		from, to, same, err := h.sidesAt(path, start, end)
 		if err != nil {
 			fmt.Fprintf(&out, "cannot compare %s: %v\n", onwire.Display(path), err)
-			continue
 		}
-		to, err := h.sideAt(path, end)
-		if err != nil {
-			fmt.Fprintf(&out, "cannot compare %s: %v\n", onwire.Display(path), err)
+		if same || err != nil {
 			continue
 		}
 		if backwards {
@@ -217,19 +214,34 @@ func (h *History) diffMoments(ctx context.Context, p store.Path, q wire.DiffQuer
 	return a, out.Bytes(), nil
 }
 
-// sideAt returns the state of a path at a position in the log.
-func (h *History) sideAt(path store.Path, seq uint64) (versions.Side, error) {
-	was, ok, err := h.Store.AtSeq(path, seq)
+// sidesAt returns the states of a path at two positions in the log. same means that they are of one
+// version. Then no content is read.
+func (h *History) sidesAt(path store.Path, start, end uint64) (from, to versions.Side, same bool, err error) {
+	was, err := h.versionAt(path, start)
 	if err != nil {
-		return versions.Side{}, err
+		return from, to, false, err
 	}
-	if !ok { // the baseline recorded the file later, but it had that state all along
-		if hist, err := h.Store.History(path, false); err == nil && len(hist) > 0 && hist[0].Op == store.OpBaseline {
-			was, ok = hist[0], true
-		}
+	is, err := h.versionAt(path, end)
+	if err != nil || was.Seq == is.Seq {
+		return from, to, err == nil, err
 	}
-	if !ok {
-		return versions.Side{Path: path}, nil
+	from, err = versions.SideOf(h.Store, was)
+	if err == nil {
+		to, err = versions.SideOf(h.Store, is)
 	}
-	return versions.SideOf(h.Store, was)
+	return from, to, false, err
+}
+
+// versionAt returns the version of a path at a position in the log, which is a removal without a
+// number if the path was unknown.
+func (h *History) versionAt(path store.Path, seq uint64) (store.Version, error) {
+	was, ok, err := h.Store.AtSeq(path, seq)
+	if err != nil || ok {
+		return was, err
+	}
+	// The baseline may have recorded the file later, but it had that state all along.
+	if hist, err := h.Store.History(path, false); err == nil && len(hist) > 0 && hist[0].Op == store.OpBaseline {
+		return hist[0], nil
+	}
+	return store.Version{Path: path, Op: store.OpUnlink}, nil
 }
