@@ -150,17 +150,40 @@ func ofRoot(s *wire.PlanStep) bool {
 	return s.Do == "chmod" && len(s.Path) == 0 && s.Mode&syscall.S_IFMT == syscall.S_IFDIR
 }
 
-// touched holds the paths of steps that may still be running.
+// touched holds the paths of steps that may still be running, with the value true, and the
+// directories above these paths.
 type touched map[string]bool
 
-// meet reports whether a step for this path has to wait for a running step.
+func (t touched) add(name []byte) {
+	t[string(name)] = true
+	for i, c := range name {
+		if c == '/' && !t[string(name[:i])] {
+			t[string(name[:i])] = false
+		}
+	}
+}
+
+// meet reports whether a running step is for this path, for a directory above it, or for something
+// below it.
 func (t touched) meet(name []byte) bool {
 	for i, c := range name {
 		if c == '/' && t[string(name[:i])] {
 			return true
 		}
 	}
-	return t[string(name)]
+	_, ok := t[string(name)]
+	return ok
+}
+
+// waits reports whether a step has to wait until all steps before it have ended.
+func (t touched) waits(s, before *wire.PlanStep) bool {
+	switch {
+	case alone(s) || alone(before):
+		return true
+	case before.Do == "delete" && s.Do != "delete":
+		return true // s may change the content of a file whose other name is being deleted
+	}
+	return t.meet(s.Path)
 }
 
 // piece is the number of steps that one goroutine gets at a time. It fetches their contents
@@ -191,13 +214,10 @@ func (c *execution) stretch(ctx context.Context, steps []wire.PlanStep) (n int, 
 	}
 	for ; n < len(steps) && err == nil; n++ {
 		s := &steps[n]
-		if n > 0 {
-			together := !alone(s) && !alone(&steps[n-1])
-			if !together || under.meet(s.Path) || c.places.full() {
-				break
-			}
+		if n > 0 && (c.places.full() || under.waits(s, &steps[n-1])) {
+			break
 		}
-		under[string(s.Path)] = true
+		under.add(s.Path)
 		if c.done[s.N] {
 			continue
 		}

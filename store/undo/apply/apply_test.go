@@ -588,3 +588,42 @@ func TestNoLinkIsFollowedThatWasSwappedIn(t *testing.T) {
 		t.Errorf("in .git: %v, %v", names, err)
 	}
 }
+
+// TestStepsWait covers two undos that now and then left files behind. In one, a directory became
+// read-only while files were still being written into it. In the other, a file got its former
+// content while another name of it was compared with the present content before its deletion.
+func TestStepsWait(t *testing.T) {
+	for name, steps := range map[string][]wire.PlanStep{
+		"a directory's mode waits for the files in it": {
+			{N: 1, Do: "write", Path: []byte("d/e/a"), Mode: 0o100644, Expect: "absent"},
+			{N: 2, Do: "chmod", Path: []byte("d"), Mode: 0o40555},
+		},
+		"a content waits for the deletion of other names of its file": {
+			{N: 1, Do: "delete", Path: []byte("d/b")},
+			{N: 2, Do: "write", Path: []byte("c"), Mode: 0o100644, Expect: "absent"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			root, err := os.OpenRoot(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.MkdirAll(filepath.Join(dir, "d/e"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			write(t, "", dir, "d/b")
+			p := wire.Plan{ID: "p1", Steps: steps}
+			work := Work{
+				Fetch: func(_ context.Context, ns []int) ([][]byte, error) { return make([][]byte, len(ns)), nil },
+				After: func(int) error { return nil },
+			}
+			c := &execution{plan: &p, work: work, places: newPlaces(root, &p), done: map[int]bool{}, unfit: map[string]string{}}
+			defer c.places.close()
+			n, err := c.stretch(t.Context(), steps)
+			if err != nil || n != 1 || len(c.res.Failed) > 0 {
+				t.Errorf("%d steps ran together: %v, %+v", n, err, c.res)
+			}
+		})
+	}
+}
