@@ -113,7 +113,7 @@ func sweep(root *os.Root, p *wire.Plan) {
 	for i := range p.Steps {
 		w := worker{step: &p.Steps[i], plan: p}
 		if (w.step.Do == "write" || w.step.Do == "symlink") && !done[w.step.N] && valid(string(w.step.Path)) {
-			_ = root.Remove(path.Join(path.Dir(string(w.step.Path)), w.temporary()))
+			_ = from(root, path.Join(path.Dir(string(w.step.Path)), w.temporary()), (*os.Root).Remove)
 		}
 	}
 }
@@ -351,7 +351,7 @@ func (c *execution) inPlace(s *wire.PlanStep) error {
 // notMoved records that a step failed to move the path from. If something exists at the
 // destination, it is another file or directory. The caller holds mu.
 func (c *execution) notMoved(from, to string) {
-	if _, err := c.places.root.Lstat(to); err == nil {
+	if _, err := c.places.lstat(to); err == nil {
 		c.unfit[to] = from
 	}
 }

@@ -49,9 +49,29 @@ func (d *places) of(name string, make bool) (*os.Root, string, error) {
 	if r := d.open[dir]; r != nil {
 		return r, base, nil
 	}
-	above, last, err := d.of(dir, make)
+	r, fi, err := d.enter(dir, make)
+	if errors.Is(err, fs.ErrPermission) {
+		r, fi, err = openBelow(d.root, dir)
+	}
 	if err != nil {
 		return nil, "", err
+	}
+	if !d.mine(dir) && gitdir.Is(r.Lstat) {
+		r.Close()
+		return nil, "", errGit
+	}
+	d.open[dir] = r
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		d.owner[r] = st
+	}
+	return r, base, nil
+}
+
+// enter opens a directory by way of the directory above it, which this user must be able to read.
+func (d *places) enter(dir string, make bool) (*os.Root, fs.FileInfo, error) {
+	above, last, err := d.of(dir, make)
+	if err != nil {
+		return nil, nil, err
 	}
 	fi, err := above.Lstat(last)
 	if errors.Is(err, fs.ErrNotExist) && make {
@@ -61,32 +81,50 @@ func (d *places) of(name string, make bool) (*os.Root, string, error) {
 		}
 	}
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	if !fi.IsDir() {
-		return nil, "", fmt.Errorf("%q is no directory: %w", dir, syscall.ENOTDIR)
+		return nil, nil, fmt.Errorf("%q is no directory: %w", dir, syscall.ENOTDIR)
 	}
 	r, err := above.OpenRoot(last)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	// A symlink created meanwhile may lead to another directory of the project.
 	is, err := r.Lstat(".")
-	switch {
-	case err == nil && !os.SameFile(fi, is):
+	if err == nil && !os.SameFile(fi, is) {
 		err = fmt.Errorf("%q is another directory: %w", dir, errChanged)
-	case err == nil && !d.mine(dir) && gitdir.Is(r.Lstat):
-		err = errGit
 	}
 	if err != nil {
 		r.Close()
-		return nil, "", err
+		return nil, nil, err
 	}
-	d.open[dir] = r
-	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
-		d.owner[r] = st
+	return r, is, nil
+}
+
+// lstat returns the stat of a path of the plan.
+func (d *places) lstat(name string) (fi fs.FileInfo, err error) {
+	err = from(d.root, name, func(root *os.Root, name string) error {
+		var err error
+		fi, err = root.Lstat(name)
+		return err
+	})
+	return fi, err
+}
+
+// from calls fn with a path and the directory to which it is relative. That is root, or the path's
+// own directory if this user may not list a directory between them.
+func from(root *os.Root, name string, fn func(*os.Root, string) error) error {
+	err := fn(root, name)
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
 	}
-	return r, base, nil
+	dir, _, err := openBelow(root, path.Dir(name))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return fn(dir, path.Base(name))
 }
 
 // openIn opens an existing file without following a link; Root.OpenFile follows links within the

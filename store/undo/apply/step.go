@@ -247,10 +247,10 @@ func (w *worker) isSo() bool {
 	case "delete", "rmdir":
 		return gone
 	case "rename":
-		to, err := w.places.root.Lstat(string(w.step.To))
+		to, err := w.places.lstat(string(w.step.To))
 		return err == nil && (w.step.Ino == 0 && gone || w.step.Ino != 0 && sameInode(to, w.step.Ino))
 	case "exchange":
-		to, err := w.places.root.Lstat(string(w.step.To))
+		to, err := w.places.lstat(string(w.step.To))
 		switch {
 		case err != nil:
 			return false
@@ -274,7 +274,7 @@ func (w *worker) isSo() bool {
 	case "chmod":
 		return perm(fi)&0o1777 == w.step.Mode&0o1777 && (w.step.Mtime == 0 || fi.ModTime().UnixNano() == w.step.Mtime)
 	case "link":
-		to, err := w.places.root.Lstat(string(w.step.To))
+		to, err := w.places.lstat(string(w.step.To))
 		return err == nil && os.SameFile(fi, to)
 	}
 	return false
@@ -356,11 +356,18 @@ func (w *worker) link() error {
 			return errors.Join(err, fmt.Errorf("%q, the file's other name: %w", w.step.To, errChanged))
 		}
 	}
-	if w.step.Expect == "absent" {
-		return w.places.root.Link(string(w.step.To), string(w.step.Path))
+	from, err := w.places.file(to)
+	if err != nil {
+		return err
 	}
-	tmp := path.Join(path.Dir(string(w.step.Path)), w.temporary())
-	if err := w.places.root.Link(string(w.step.To), tmp); err != nil {
+	dir, err := w.places.file(w.root)
+	if err != nil {
+		return err
+	}
+	if w.step.Expect == "absent" {
+		return unix.Linkat(int(from.Fd()), name, int(dir.Fd()), w.name, 0)
+	}
+	if err := unix.Linkat(int(from.Fd()), name, int(dir.Fd()), w.temporary(), 0); err != nil {
 		return err
 	}
 	if err := w.replace(w.temporary()); err != nil {
