@@ -40,23 +40,36 @@ func (m *maker) leaveWhole(a *aims, whole func(store.Path) string) {
 		}
 		if why := whole(at); why != "" {
 			m.conflictAt(a.h, g.c, store.Conflict{Why: why})
-			a.leave(g.c)
+			a.leave(g.c, map[*cell]bool{})
 		}
 	}
 }
 
-// leave drops the aims that would remove or change the node of an entry, and what is in it.
-func (a *aims) leave(c *cell) {
+// leave drops the aims that would remove or change the node of an entry, and what is in it. It adds
+// the entries to left. A file that keeps a name elsewhere may still change.
+func (a *aims) leave(c *cell, left map[*cell]bool) {
 	n := c.now().node
-	for _, dropped := range []*cell{c, &n.content, &n.meta} {
-		delete(a.of, dropped)
-		a.dropped[dropped] = true
+	left[c] = true
+	a.drop(c)
+	if !slices.ContainsFunc(n.entries, func(o *cell) bool { return !left[o] && a.after(o).node == n }) {
+		a.drop(&n.content)
+		a.drop(&n.meta)
 	}
 	for _, kid := range n.kids {
-		if in := kid.now().node; in != nil && !in.placedBy(a) {
-			a.leave(kid)
+		if in := kid.now().node; in != nil && !a.moves(in) {
+			a.leave(kid, left)
 		}
 	}
+}
+
+func (a *aims) drop(c *cell) {
+	delete(a.of, c)
+	a.dropped[c] = true
+}
+
+// moves reports whether an aim gives the node a name that it does not have.
+func (a *aims) moves(n *node) bool {
+	return slices.ContainsFunc(n.names, func(c *cell) bool { return a.after(c).node == n && c.now().node != n })
 }
 
 // settling is one pass over the aims, which drops those that are impossible in the tree that they
@@ -82,8 +95,7 @@ func (s *settling) pass() error {
 
 // drop drops an aim, and lists a conflict if why is not "".
 func (s *settling) drop(g *aim, why string) {
-	delete(s.a.of, g.c)
-	s.a.dropped[g.c] = true
+	s.a.drop(g.c)
 	s.changed = true
 	if why != "" {
 		s.conflictAt(s.a.h, g.c, store.Conflict{Why: why})

@@ -476,6 +476,28 @@ func TestLeavesDirectoryWhole(t *testing.T) {
 	}
 }
 
+// TestLeavesHardLinksInWholeDirectory: of a file with several names in a directory that stays, an
+// undo used to remove all names but one. The content of a file that was only linked into the
+// directory is undone, because the file has its name elsewhere.
+func TestLeavesHardLinksInWholeDirectory(t *testing.T) {
+	c := newScene(t)
+	tr := c.tr
+	c.as("", "vim", "", 5).do(tr.Write("f", "f\n"))
+	c.as("A", "git", "t1", 10).do(tr.Mkdir("x", storetest.DirMode), tr.Write("x/a", "a\n"), tr.Link("x/a", "x/b"), tr.Link("x/a", "x/c"), tr.Remove("x/a"),
+		tr.Write("f", "changed\n"), tr.Link("f", "x/f"))
+	p, err := Planner{Store: c.s, Whole: func(dir store.Path) string { return map[store.Path]string{"x": "it is a repository"}[dir] }}.Undo(Query{Select: store.Filter{Session: "A"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Conflicts) != 1 || p.Conflicts[0].Path != "x" {
+		t.Errorf("named %v", p.Conflicts)
+	}
+	c.carry(p)
+	for name, want := range map[store.Path]string{"x/b": "a\n", "x/c": "a\n", "x/f": "f\n", "f": "f\n"} {
+		c.want(name, want)
+	}
+}
+
 // Session A moved the directory t, and exchanged the file in it with another directory. An undo of the
 // other directory alone used to leave it where it was: the file in it stayed in the way, because it
 // returns to t and not to the directory's present name.
