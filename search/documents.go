@@ -130,11 +130,17 @@ func (x *Index) prepare(v store.Version, words *lexicon) (p prepared, err error)
 		p.f = fileOf(v) // a file that is not indexed is always scanned by exact queries
 		return p, nil
 	}
-	content, err := x.content(v)
-	if err != nil {
-		x.opt.Logger.Warn("search index: the content is not available", "path", v.Path, "err", err)
-		p.f = fileOf(v)
-		return p, nil
+	content := words.content
+	if words.hash != v.Blob {
+		content, err = x.content(v)
+		if err != nil {
+			x.opt.Logger.Warn("search index: the content is not available", "path", v.Path, "err", err)
+			p.f = fileOf(v)
+			return p, nil
+		}
+		if len(content) <= x.opt.MaxFile {
+			words.hash, words.content = v.Blob, content
+		}
 	}
 	content, ok := text.Shown(content)
 	if !ok {

@@ -181,7 +181,7 @@ type Reindexed struct{ Changed, New, Deleted, Live int }
 func (x *table) ChangesSince(seq uint64) (r Reindexed) {
 	newest, fresh := map[store.Path]store.Version{}, map[store.Path]bool{}
 	for {
-		vs, err := x.corpus.Since(seq, 4*batchFiles)
+		vs, err := x.corpus.Since(seq, window)
 		if err != nil || len(vs) == 0 {
 			break
 		}

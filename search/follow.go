@@ -255,8 +255,10 @@ func (x *Index) CatchUp(ctx context.Context) error {
 	return x.catchUp(ctx, 0, func() bool { return false })
 }
 
-// window is the number of versions that are read at once. One step handles about as many paths.
-const window = 4 * batchFiles
+const (
+	window    = batchFiles // the number of versions that are read at once
+	stepPaths = 4 * window // one step handles about as many paths
+)
 
 // catchUp does the work of CatchUp in steps, and ends after a step if stop returns true. It skips a
 // version if there is a newer version of the same path. A file that is saved repeatedly is indexed
@@ -287,28 +289,27 @@ func (x *Index) catchUpLocked(ctx context.Context, settle time.Duration, stop fu
 		if err != nil {
 			return err
 		}
-		newest := map[store.Path]store.Version{}
-		var order []store.Path
-		for _, v := range ripe {
-			newest[v.Path], order = v, append(order, v.Path)
+		newest, at := ripe, map[store.Path]int{} // the newest version read of each path, and its index
+		for i, v := range ripe {
+			at[v.Path] = i
 		}
 		// A directory that is renamed repeatedly makes many versions of few paths. So one step
-		// reads the log until it has the paths of one window.
+		// reads the log until it has enough paths.
 		read := 0
-		for more := true; more && len(newest) < window; {
+		for more := true; more && len(newest) < stepPaths; {
 			vs, err := x.corpus.Since(seq, window)
 			if err != nil {
 				return err
 			}
 			for _, v := range vs {
-				was, ok := newest[v.Path]
-				if !ok {
-					order = append(order, v.Path)
-				}
-				if v.Seq > was.Seq {
-					newest[v.Path] = v
-				}
 				seq = v.Seq
+				i, known := at[v.Path]
+				if !known {
+					at[v.Path] = len(newest)
+					newest = append(newest, v)
+				} else if v.Seq > newest[i].Seq {
+					newest[i] = v
+				}
 			}
 			read += len(vs)
 			more = len(vs) == window && ctx.Err() == nil && !stop()
@@ -317,24 +318,23 @@ func (x *Index) catchUpLocked(ctx context.Context, settle time.Duration, stop fu
 			return nil
 		}
 		b := x.newBatch()
-		for _, p := range order {
-			v := newest[p]
-			if later[p] > seq || x.passes(v, settle) { // before asking the store, which costs more
+		for _, v := range newest {
+			if later[v.Path] > seq || x.passes(v, settle) { // before asking the store, which costs more
 				continue
 			}
 			if x.corpus.Seq() > seq { // the path may have a newer version, which comes later
-				cur, found, err := x.corpus.Current(p)
+				cur, found, err := x.corpus.Current(v.Path)
 				if err != nil {
 					return err
 				}
 				if found && cur.Seq > v.Seq && cur.Seq > seq {
-					later[p] = cur.Seq
+					later[v.Path] = cur.Seq
 					continue
 				}
 			}
 			if b.take(v); b.full() { // the checkpoint moves only with the last batch
-				if err := b.commit(ctx, 0, false); err != nil {
-					return err
+				if err := b.commit(ctx, 0, false); err != nil || stop() {
+					return err // the next step passes over the files of this batch
 				}
 				b = x.newBatch()
 			}

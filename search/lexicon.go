@@ -24,6 +24,11 @@ type lexicon struct {
 	inPart []*lexTerm // the terms of the field being made
 	length int        // number of words in that field
 	buf    []byte
+
+	// content is the content that was read last, and hash is its hash. The names of a file with
+	// several names usually follow each other.
+	hash    store.Hash
+	content []byte
 }
 
 // lexWord holds the terms of a word as it appears in a text.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"cachebro/store/leaf/attrs"
 	"cachebro/store/leaf/event"
@@ -75,7 +76,11 @@ func (s *Store) Check(ctx context.Context, cs []Change) (int, error) {
 
 // changes makes the versions of all changes. b.index is the index of the current change.
 func (b *batch) changes(ctx context.Context, cs []Change) error {
-	if err := b.preload(cs); err != nil {
+	paths := make([]Path, 0, len(cs))
+	for i := range cs {
+		paths = append(paths, cleaned(cs[i].Path), cleaned(cs[i].Path2))
+	}
+	if err := b.preload(paths); err != nil {
 		return err
 	}
 	for i := range cs {
@@ -353,8 +358,13 @@ func sameContent(a, b Version) bool {
 
 // others returns the newest versions of the live names of a file except the given one.
 func (b *batch) others(st Stat, except Path) iter.Seq2[Version, error] {
+	return b.living(b.names(st, except), st)
+}
+
+// living returns the newest versions of those paths that are names of a file now.
+func (b *batch) living(names []Path, st Stat) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
-		for _, p := range b.names(st, except) {
+		for _, p := range names {
 			cur, live, err := b.live(p)
 			if (err != nil || live && InodeOf(cur.Stat) == InodeOf(st)) && !yield(cur, err) {
 				return
@@ -366,7 +376,12 @@ func (b *batch) others(st Stat, except Path) iter.Seq2[Version, error] {
 // otherNames repeats a change for the other hard links of the inode. as reports whether a name has
 // the new state already.
 func (b *batch) otherNames(v Version, as func(cur Version) bool) error {
-	for cur, err := range b.others(v.Stat, v.Path) {
+	names := b.names(v.Stat, v.Path)
+	if err := b.preload(names); err != nil {
+		return err
+	}
+	b.made = slices.Grow(b.made, len(names))
+	for cur, err := range b.living(names, v.Stat) {
 		if err != nil {
 			return err
 		}

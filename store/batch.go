@@ -490,28 +490,23 @@ func (s *Store) restoreCurrent(w *db.Writer, p Path, seq uint64) error {
 // preloadFrom is the number of unknown paths at which one walk becomes faster than single look-ups.
 const preloadFrom = 16
 
-// preload reads the newest versions of the paths of many changes in one walk, because paths that
-// change together are usually neighbours. For rm -rf of a large directory, looking up each path
-// would take half of Apply's time.
-func (b *batch) preload(cs []Change) error {
-	if len(cs) < preloadFrom {
+// preload reads the newest versions of many paths in one walk, because paths that change together
+// are usually neighbours. For rm -rf of a large directory, looking up each path would take half of
+// Apply's time.
+func (b *batch) preload(all []Path) error {
+	if len(all) < preloadFrom {
 		return nil
 	}
-	paths := make([]Path, 0, len(cs))
-	want := func(p Path) {
-		p = cleaned(p)
-		if p == "" {
-			return
+	paths := make([]Path, 0, len(all))
+	for _, p := range all {
+		if _, known := b.cur[p]; known || p == "" {
+			continue
 		}
 		if v, ok := b.s.current.Get(p); ok {
 			b.cur[p] = v
-			return
+			continue
 		}
 		paths = append(paths, p)
-	}
-	for i := range cs {
-		want(cs[i].Path)
-		want(cs[i].Path2)
 	}
 	if len(paths) < preloadFrom {
 		return nil

@@ -83,7 +83,8 @@ func versionOf(txn *badger.Txn, seq uint64) (v Version, err error) {
 
 // Since returns up to limit versions after seq, oldest first.
 func (s *Store) Since(seq uint64, limit int) ([]Version, error) {
-	var out []Version
+	newest := s.Seq()
+	out := make([]Version, 0, min(uint64(limit), newest-min(seq, newest)))
 	err := s.scan(seq+1, func(v Version) bool {
 		out = append(out, v)
 		return len(out) < limit
