@@ -115,8 +115,7 @@ func (o *contents) keep(n *inode, dir int, name string) *handle {
 		}
 		return nil
 	}
-	var buf [2]link
-	if len(n.links(buf[:])) != 1 || o.table.get(n.id) != n {
+	if len(n.Paths(2)) != 1 || o.table.get(n.id) != n {
 		return nil
 	}
 	if o.keptFDs.Add(1) > maxKept {
