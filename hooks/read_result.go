@@ -67,7 +67,7 @@ func (c *call) readResult(ctx context.Context) answer {
 			return answer{}
 		}
 		body = f.Content
-		req.Rewrite = &wire.Rewrite{Rendering: rendering, StartLine: f.StartLine, NumLines: f.NumLines, TotalLines: f.TotalLines}
+		req.Rewrite = &wire.Rewrite{Rendering: rendering, StartLine: f.StartLine, NumLines: f.NumLines}
 	case "file_unchanged":
 		req.Rewrite = &wire.Rewrite{Rendering: renderRead, ClientUnchanged: true}
 	default:

@@ -52,7 +52,7 @@ func TestUnknownFieldsAreIgnored(t *testing.T) {
 	silent(t, p.run(strings.Replace(readEvent, `{"session_id"`, `{"novelty":{"a":[1]},"session_id"`, 1)))
 	var req wire.ReadRequest
 	if body := p.asked(wire.MRead, &req); body != "one\ntwo\n" || string(req.Path) != "a.go" || !req.Pending ||
-		req.Reader != (wire.Reader{Session: "s1", ToolUse: "t1"}) || *req.Rewrite != (wire.Rewrite{Rendering: "cc-read/1", StartLine: 1, NumLines: 3, TotalLines: 3}) {
+		req.Reader != (wire.Reader{Session: "s1", ToolUse: "t1"}) || *req.Rewrite != (wire.Rewrite{Rendering: "cc-read/1", StartLine: 1, NumLines: 3}) {
 		t.Errorf("asked %+v %+v with %q", req, req.Rewrite, body)
 	}
 }

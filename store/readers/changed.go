@@ -118,8 +118,6 @@ func (c *chooser) rows(h proof, sc *diff.Script, rows []diff.Row, from int, labe
 	if d.Tokens >= d.FullTokens {
 		return decision{}, false, nil
 	}
-	d.Saved = d.FullTokens - d.Tokens
-	d.BaseTime = c.s.localTime(h.at)
 	seen := 0
 	if c.snap.page.base == h.hash && c.snap.page.target == c.q.Hash {
 		seen = c.snap.page.rows
@@ -146,8 +144,6 @@ func (c *chooser) listing(h proof, sc *diff.Script, label string) (decision, boo
 	if d.Tokens >= d.FullTokens || len(rows) > maxRows {
 		return decision{}, false, nil
 	}
-	d.Saved = d.FullTokens - d.Tokens
-	d.BaseTime = c.s.localTime(h.at)
 	d.effect = c.derived(h, 1, c.meta.total, true)
 	return d, true, nil
 }

@@ -2,6 +2,7 @@ package readers
 
 import (
 	"fmt"
+	"time"
 
 	"cachebro/store"
 	"cachebro/store/tokens"
@@ -37,7 +38,7 @@ func (c *chooser) choose() (decision, error) {
 		return c.rewrite()
 	}
 	if m.binary {
-		return decision{Answer: Answer{Kind: Full, Binary: true, Hash: c.q.Hash, Seq: c.q.Seq, TotalLines: m.total}}, nil
+		return decision{Answer: Answer{Kind: Full, Binary: true, TotalLines: m.total}}, nil
 	}
 	if err := c.setRange(c.q.Offset, c.q.Limit); err != nil {
 		return decision{}, err
@@ -156,11 +157,8 @@ func (c *chooser) fullTokens() (int, error) {
 
 func (c *chooser) answer(kind string) decision {
 	return decision{
-		Answer: Answer{
-			Kind: kind, Hash: c.q.Hash, Seq: c.q.Seq,
-			Start: c.first, NumLines: c.last - c.first + 1, TotalLines: c.meta.total,
-		},
-		span: c.span(),
+		Answer: Answer{Kind: kind, Start: c.first, NumLines: c.last - c.first + 1, TotalLines: c.meta.total},
+		span:   c.span(),
 	}
 }
 
@@ -222,7 +220,7 @@ func (c *chooser) unchanged() (decision, bool, error) {
 	st := stub{path: c.q.Path, as: h.as, first: c.first, last: c.last, total: c.meta.total, elsewhere: elsewhere, listing: c.q.Listing}
 	d.Label, d.Tokens = st.labelled(full)
 	if c.q.Stub != nil {
-		d.Label = c.q.Stub(c.s.localTime(h.at))
+		d.Label = c.q.Stub(time.Unix(0, h.at).In(c.s.o.Location))
 		d.Tokens = tokens.EstimateString(d.Label)
 	}
 	return c.finishUnchanged(d, h, elsewhere, full)
@@ -235,8 +233,7 @@ func (c *chooser) finishUnchanged(d decision, h proof, elsewhere bool, full int)
 	if d.Tokens >= full {
 		return decision{}, false, nil
 	}
-	d.FullTokens, d.Saved = full, full-d.Tokens
-	d.BaseTime = c.s.localTime(h.at)
+	d.FullTokens = full
 	if elsewhere {
 		d.effect = c.derived(h, c.first, c.last, false)
 	}

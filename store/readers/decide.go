@@ -107,7 +107,7 @@ func (d decision) tooLarge(q Request) bool {
 
 // large returns the answer that replaces a decision above Request.MaxTokens.
 func (d decision) large() Answer {
-	return Answer{Kind: Large, Hash: d.Hash, Seq: d.Seq, TotalLines: d.TotalLines, FullTokens: d.FullTokens}
+	return Answer{Kind: Large, TotalLines: d.TotalLines, FullTokens: d.FullTokens}
 }
 
 // large replaces a decision above Request.MaxTokens. If the range was requested twice, the answer

@@ -120,8 +120,8 @@ func (d *direct) do(t testing.TB, q readers.Request) conformance.Answer {
 	if err != nil {
 		return conformance.Answer{Err: err}
 	}
-	if a.Saved != a.FullTokens-a.Tokens || a.Saved < 0 {
-		t.Errorf("full %d, sent %d, saved %d", a.FullTokens, a.Tokens, a.Saved)
+	if a.FullTokens < a.Tokens {
+		t.Errorf("full %d, sent %d", a.FullTokens, a.Tokens)
 	}
 	return conformance.Answer{Text: a.Sent()}
 }

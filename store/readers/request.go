@@ -32,7 +32,6 @@ type Request struct {
 	Pending bool
 	ToolUse string
 	Tool    string // for the counts
-	Seq     uint64 // the version of the content, copied into the answer
 	// Listing means that Content is a directory listing with one item per line.
 	Listing bool
 	// Stub, if not nil, returns the wording of the answer "unchanged". base is when the text that
@@ -75,15 +74,10 @@ type Answer struct {
 	// requested range. A rewritten stub has Start 0.
 	Start, NumLines int
 	TotalLines      int
-	Tokens          int // number of tokens sent, with label and note
-	FullTokens      int // number of tokens of the requested lines
-	Saved           int // FullTokens - Tokens
-	Hash            store.Hash
-	Seq             uint64
-	BaseTime        time.Time // when the text that the answer builds on was delivered
-	Binary          bool      // the content cannot be shown as text
-	Matched         bool      // for a Rewrite: the client's text is part of the content
-	Again           bool      // for Large: full text was due because the range was requested twice
+	Tokens          int  // number of tokens sent, with label and note
+	FullTokens      int  // number of tokens of the requested lines
+	Binary          bool // the content cannot be shown as text
+	Again           bool // for Large: full text was due because the range was requested twice
 }
 
 // Sent returns the exact text for a client that receives label and text as one string.

@@ -2,7 +2,6 @@ package readers
 
 import (
 	"strings"
-	"time"
 
 	"cachebro/store"
 	"cachebro/store/diff"
@@ -15,9 +14,6 @@ const (
 	maxClientLines  = 2000
 	maxClientTokens = 24_000
 )
-
-// localTime converts a time in ns to the user's time zone.
-func (s *Tracker) localTime(ns int64) time.Time { return time.Unix(0, ns).In(s.o.Location) }
 
 // rewrite decides whether to keep a client's own result, or to replace it by a sentence or by the
 // changed lines.
@@ -52,7 +48,7 @@ func (c *chooser) rewrite() (decision, error) {
 			return d, err
 		}
 	}
-	d := c.keep()
+	d := c.answer(Keep)
 	d.FullTokens, err = c.fullTokens()
 	if err != nil {
 		return decision{}, err
@@ -61,16 +57,10 @@ func (c *chooser) rewrite() (decision, error) {
 	return d, nil
 }
 
-func (c *chooser) keep() decision {
-	d := c.answer(Keep)
-	d.Matched = true
-	return d
-}
-
 // notUnderstood handles a text that matches no known version of the file. After such a text it is
 // not certain any more which lines the reader has, so they are forgotten.
 func (c *chooser) notUnderstood(w Rewrite) decision {
-	d := decision{Answer: Answer{Kind: Keep, Hash: c.q.Hash, Seq: c.q.Seq, TotalLines: c.meta.total}, full: true}
+	d := decision{Answer: Answer{Kind: Keep, TotalLines: c.meta.total}, full: true}
 	d.FullTokens = tokens.EstimateString(w.Text)
 	d.Tokens = d.FullTokens
 	d.effect.forget = true
@@ -88,7 +78,6 @@ func (c *chooser) unchangedRewrite() (decision, bool, error) {
 		return decision{}, false, err
 	}
 	d := c.answer(Unchanged)
-	d.Matched = true
 	st := stub{path: c.q.Path, as: h.as, first: c.first, last: c.last, total: c.meta.total, elsewhere: elsewhere}
 	d.Text = c.s.notRepeated(st, h.from)
 	d.Start, d.NumLines = 0, 1
@@ -117,7 +106,6 @@ func (c *chooser) changedSpan(v *view) (decision, bool, error) {
 		return decision{}, false, nil
 	}
 	d := c.answer(Span)
-	d.Matched = true
 	d.Text = string(v.slice(first, last))
 	d.Start, d.NumLines = first, last-first+1
 	if c.q.Rewrite.Rendering == store.RenderClaudeRead {
@@ -137,8 +125,6 @@ func (c *chooser) changedSpan(v *view) (decision, bool, error) {
 	if d.Tokens >= d.FullTokens || d.Text == "" {
 		return decision{}, false, nil
 	}
-	d.Saved = d.FullTokens - d.Tokens
-	d.BaseTime = c.s.localTime(h.at)
 	d.effect = c.derived(h, 1, c.meta.total, true)
 	return d, true, nil
 }
@@ -153,7 +139,7 @@ func spanOf(sc *diff.Script) (first, last int) {
 // time. The answer is kept only if cachebro's record agrees.
 func (c *chooser) clientUnchanged() (decision, error) {
 	if c.meta.binary {
-		return decision{Answer: Answer{Kind: Keep, Binary: true, Hash: c.q.Hash, Seq: c.q.Seq}}, nil
+		return decision{Answer: Answer{Kind: Keep, Binary: true}}, nil
 	}
 	if err := c.setRange(c.q.Offset, c.q.Limit); err != nil {
 		return decision{}, err
@@ -167,8 +153,7 @@ func (c *chooser) clientUnchanged() (decision, error) {
 	}
 	if c.trusted() && !c.askedTwice() {
 		if h, ok := c.held(c.q.Hash, c.first, c.last); ok {
-			d := c.keep()
-			d.BaseTime = c.s.localTime(h.at)
+			d := c.answer(Keep)
 			d.effect = effect{confirmed: h.hash, first: c.first, last: c.last}
 			return d, nil
 		}

@@ -44,10 +44,9 @@ type ReadRequest struct {
 // Rewrite describes the result of a client's built-in read. The request's body is the text of the
 // result.
 type Rewrite struct {
-	Rendering  string `json:"rendering"`
-	StartLine  int    `json:"start_line"`
-	NumLines   int    `json:"num_lines"`
-	TotalLines int    `json:"total_lines"`
+	Rendering string `json:"rendering"`
+	StartLine int    `json:"start_line"`
+	NumLines  int    `json:"num_lines"`
 	// ClientUnchanged means that the client itself answered "file unchanged".
 	ClientUnchanged bool `json:"client_unchanged,omitempty"`
 	// Part distinguishes several texts of one result. 0 means that there is only one.
@@ -68,20 +67,13 @@ const (
 // ReadAnswer describes the text in the body. Text of kind full is exactly the bytes of the
 // requested lines.
 type ReadAnswer struct {
-	Kind       string    `json:"kind"`
-	Label      string    `json:"label,omitempty"` // first line of the sent text, see doc/formats.md
-	Seq        uint64    `json:"seq,omitempty"`
-	Hash       string    `json:"hash"`
-	Start      int       `json:"start"` // number of the text's first line
-	NumLines   int       `json:"num_lines"`
-	TotalLines int       `json:"total_lines"`
-	Tokens     int       `json:"tokens"` // number of tokens in the sent text
-	Full       int       `json:"full_tokens"`
-	Saved      int       `json:"saved_tokens"`
-	Note       string    `json:"note,omitempty"` // for a Rewrite: the additionalContext
-	Binary     bool      `json:"binary,omitempty"`
-	BaseTime   time.Time `json:"base_time,omitzero"` // when the reader was shown the base
-	Mounted    bool      `json:"mounted"`
+	Kind       string `json:"kind"`
+	Label      string `json:"label,omitempty"` // first line of the sent text, see doc/formats.md
+	Start      int    `json:"start"`           // number of the text's first line
+	NumLines   int    `json:"num_lines"`
+	TotalLines int    `json:"total_lines"`
+	Note       string `json:"note,omitempty"` // for a Rewrite: the additionalContext
+	Binary     bool   `json:"binary,omitempty"`
 	// Again means, for ReadLarge, that full text was due because the reader requested the range
 	// twice. The client has to request the parts with Force.
 	Again bool `json:"again,omitempty"`

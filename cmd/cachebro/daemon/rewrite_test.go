@@ -22,7 +22,7 @@ func TestRewriteOfABuiltInRead(t *testing.T) {
 		t.Helper()
 		id.ToolUse = use
 		q := wire.ReadRequest{Reader: id, Path: []byte("a.txt"), Tool: "Read", Pending: true,
-			Rewrite: &wire.Rewrite{Rendering: "cc-read/1", StartLine: 1, NumLines: 201, TotalLines: 201}}
+			Rewrite: &wire.Rewrite{Rendering: "cc-read/1", StartLine: 1, NumLines: 201}}
 		var a wire.ReadAnswer
 		body, err := h.Call(context.Background(), wire.MRead, q, []byte(text), &a)
 		if err != nil {

@@ -77,9 +77,6 @@ func (rd *Reads) read(ctx context.Context, r *wire.Request, q wire.ReadRequest) 
 			return nil, nil, err
 		}
 		sq.Hash, sq.Content = l.Hash, l.Content
-		if l.Known {
-			sq.Seq = l.Version.Seq
-		}
 		if known {
 			sq.Renamed = rd.earlierNames(reader, p, l.Version)
 		}
@@ -115,8 +112,7 @@ func (rd *Reads) Answer(ctx context.Context, r *wire.Request, q readers.Request)
 		}
 	}
 	return wire.ReadAnswer{
-		Kind: a.Kind, Label: a.Label, Seq: a.Seq, Hash: onwire.Hash(a.Hash), Start: a.Start, NumLines: a.NumLines, TotalLines: a.TotalLines,
-		Tokens: a.Tokens, Full: a.FullTokens, Saved: a.Saved, Note: a.Note, Binary: a.Binary, BaseTime: a.BaseTime, Mounted: rd.Survey.Mounted(), Again: a.Again,
+		Kind: a.Kind, Label: a.Label, Start: a.Start, NumLines: a.NumLines, TotalLines: a.TotalLines, Note: a.Note, Binary: a.Binary, Again: a.Again,
 	}, []byte(a.Text), nil
 }
 
@@ -178,7 +174,7 @@ func (rd *Reads) shownText(ctx context.Context, r *wire.Request, q wire.Shown) (
 	}
 	reader, known := rd.ReaderOf(q.Reader, r.Hello.Client)
 	sq := readers.Request{
-		Reader: reader, Known: known, Path: p, Hash: l.Hash, Content: l.Content, Force: true, Pending: true, ToolUse: q.Reader.ToolUse, Tool: "Read", Seq: l.Version.Seq,
+		Reader: reader, Known: known, Path: p, Hash: l.Hash, Content: l.Content, Force: true, Pending: true, ToolUse: q.Reader.ToolUse, Tool: "Read",
 		Rewrite: &readers.Rewrite{Rendering: store.Rendering(q.Rendering), StartLine: q.StartLine, NumLines: q.NumLines, Text: string(r.Body)},
 	}
 	if _, err := rd.Shown.Decide(ctx, sq); err != nil {

@@ -1,6 +1,7 @@
 package reads_test
 
 import (
+	"crypto/sha256"
 	"errors"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"cachebro/cmd/cachebro/daemon/reads"
 	"cachebro/scripts/testkit/daemontest"
 	"cachebro/store"
+	"cachebro/store/onwire"
 	"cachebro/store/readers"
 	"cachebro/store/wire"
 )
@@ -48,14 +50,14 @@ func TestReadsOfOneReader(t *testing.T) {
 	if a, body := read("1"); !strings.Contains(body, text) {
 		t.Errorf("%+v: %q", a, body)
 	}
-	if a, body := read("1"); a.Saved <= 0 || strings.Contains(body, "a line") {
+	if a, body := read("1"); a.Kind == wire.ReadFull || strings.Contains(body, "a line") {
 		t.Errorf("the same once more: %+v: %q", a, body)
 	}
 	if a, body := read("2"); !strings.Contains(body, text) {
 		t.Errorf("another reader: %+v: %q", a, body)
 	}
 	p.Write("a.txt", text+"one line more\n")
-	if a, body := read("1"); a.Saved <= 0 || !strings.Contains(body, "one line more") {
+	if a, body := read("1"); a.Kind == wire.ReadFull || !strings.Contains(body, "one line more") {
 		t.Errorf("after a change: %+v: %q", a, body)
 	}
 	if _, _, err := daemontest.Try[wire.ReadAnswer](t, h, wire.MRead, wire.ReadRequest{Path: []byte("none.txt")}); !errors.Is(err, wire.ErrNotFound) {
@@ -74,13 +76,13 @@ func TestOwnEditIsKnown(t *testing.T) {
 	after := strings.Replace(before, "some", "great", 1)
 	reader := wire.Reader{Connection: "1"}
 	p.Write("a.txt", before)
-	first, _ := daemontest.Ask[wire.ReadAnswer](t, h, wire.MRead, wire.ReadRequest{Path: []byte("a.txt"), Reader: reader, Tool: "read_file"})
+	daemontest.Ask[wire.ReadAnswer](t, h, wire.MRead, wire.ReadRequest{Path: []byte("a.txt"), Reader: reader, Tool: "read_file"})
 	p.Write("a.txt", after)
-	if _, _, err := daemontest.TryBody[wire.Empty](t, h, wire.MOwnEdit, wire.OwnEdit{Path: []byte("a.txt"), Reader: reader, Before: first.Hash, Old: "some", New: "great", Tool: "edit"}, []byte(after)); err != nil {
+	if _, _, err := daemontest.TryBody[wire.Empty](t, h, wire.MOwnEdit, wire.OwnEdit{Path: []byte("a.txt"), Reader: reader, Before: onwire.Hash(sha256.Sum256([]byte(before))), Old: "some", New: "great", Tool: "edit"}, []byte(after)); err != nil {
 		t.Fatal(err)
 	}
 	a, body := daemontest.Ask[wire.ReadAnswer](t, h, wire.MRead, wire.ReadRequest{Path: []byte("a.txt"), Reader: reader, Tool: "read_file"})
-	if a.Saved <= 0 || strings.Contains(string(body), "great") {
+	if a.Kind == wire.ReadFull || strings.Contains(string(body), "great") {
 		t.Errorf("%+v: %q", a, body)
 	}
 }
@@ -118,7 +120,7 @@ func TestRenamedFileIsKnown(t *testing.T) {
 	read("a.txt")
 	read("long.txt")
 	moved("a.txt", "b.txt")
-	if a := read("b.txt"); a.Saved <= 0 {
+	if a := read("b.txt"); a.Kind == wire.ReadFull {
 		t.Errorf("not known under its new name: %+v", a)
 	}
 	moved("long.txt", "longer.txt")
@@ -131,7 +133,7 @@ func TestRenamedFileIsKnown(t *testing.T) {
 		st.Mode ^= uint32(i&1) << 6
 		apply(store.Change{Op: store.OpChmod, Path: "longer.txt", Stat: st, Time: v.Time + int64(i)})
 	}
-	if a := read("longer.txt"); a.Saved > 0 {
+	if a := read("longer.txt"); a.Kind != wire.ReadFull {
 		t.Errorf("all of its versions were read: %+v", a)
 	}
 }
