@@ -88,12 +88,10 @@ func (o *contents) closer(in *fuse.InHeader) Caller {
 		defer o.dirty.wg.Done()
 		seen <- o.procs.refresh(o.caller(&head, true))
 	}()
-	t := time.NewTimer(execWait)
-	defer t.Stop()
 	select {
 	case c := <-seen:
 		return c
-	case <-t.C:
+	case <-time.After(execWait):
 	}
 	c := Caller{TID: in.Pid, PID: in.Pid, UID: in.Uid, GID: in.Gid}
 	o.procs.mu.Lock()
@@ -170,12 +168,10 @@ func (p *processes) process(pid uint32, trust time.Duration, depth int) *Process
 	}
 	seen := make(chan *Process, 1)
 	go func() { seen <- p.look(pid, k, depth, now) }()
-	t := time.NewTimer(lookWait)
-	defer t.Stop()
 	select {
 	case proc := <-seen:
 		return proc
-	case <-t.C:
+	case <-time.After(lookWait):
 		return k.proc
 	}
 }

@@ -331,12 +331,11 @@ func (o *contents) ownersAgain(owed map[uint32][]ownerOwed) {
 			}
 		}()
 	}
-	t := time.NewTimer(ownersWait)
-	defer t.Stop()
+	timeout := time.After(ownersWait)
 	for range owed {
 		select {
 		case <-seen:
-		case <-t.C:
+		case <-timeout:
 			return
 		}
 	}

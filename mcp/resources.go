@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"cachebro/store/leaf/sleep"
 	"cachebro/store/wire"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -169,9 +170,7 @@ func (s *Server) pollResources(ctx context.Context) {
 		} else {
 			pause = min(2*pause, watchLast)
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if !sleep.For(ctx, pause) {
 			return
 		}
 		s.mu.Lock()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cachebro/store"
+	"cachebro/store/leaf/sleep"
 
 	index "github.com/blevesearch/bleve_index_api"
 )
@@ -70,7 +71,7 @@ func (f *follower) Start(ctx context.Context) {
 				}
 				if errors.Is(err, errNoRoom) {
 					f.x.opt.Logger.Warn("search index", "err", err)
-					f.await(ctx, pause)
+					sleep.For(ctx, pause)
 				} else if err != nil {
 					f.x.opt.Logger.Error("search index", "err", err)
 					f.rebuildLater(ctx, err, pause)
@@ -85,13 +86,12 @@ func (f *follower) Start(ctx context.Context) {
 			case f.grown <- struct{}{}:
 			default:
 			}
-			due, stop := f.due()
+			due := f.due()
 			step := time.Since(began)
 			if due != nil { // files are being saved repeatedly; a step for each save would cost too much
 				step = max(step, settleTime/8/pauseFactor)
 			}
-			if !f.await(ctx, min(pauseFactor*step, pauseMost)) {
-				stop()
+			if !sleep.For(ctx, min(pauseFactor*step, pauseMost)) {
 				return
 			}
 			select {
@@ -100,7 +100,6 @@ func (f *follower) Start(ctx context.Context) {
 			case <-f.poke:
 			case <-due:
 			}
-			stop()
 		}
 	}()
 }
@@ -114,18 +113,6 @@ const (
 	pauseFactor = 10
 	pauseMost   = 2 * time.Second
 )
-
-// await waits. It returns false when ctx has ended.
-func (f *follower) await(ctx context.Context, pause time.Duration) bool {
-	t := time.NewTimer(pause)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
-}
 
 // Suspend stops the follower from indexing until release is called. It is for a caller that writes
 // thousands of files and needs the processors. Queries stay correct, but they must read the files
@@ -143,7 +130,7 @@ func (f *follower) Suspended() bool { return f.suspended.Load() > 0 }
 
 // rebuildLater waits for the duration pause, then rebuilds an index that cannot be written.
 func (f *follower) rebuildLater(ctx context.Context, why error, pause time.Duration) {
-	if !f.await(ctx, pause) {
+	if !sleep.For(ctx, pause) {
 		return
 	}
 	if err := f.x.reset("it is being rebuilt: " + why.Error()); err != nil {

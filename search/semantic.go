@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cachebro/store"
+	"cachebro/store/leaf/sleep"
 )
 
 // Embedder turns texts into vectors. The smaller the angle between two vectors, the closer the
@@ -158,9 +159,7 @@ func (x *Index) embed(ctx context.Context) {
 				break
 			}
 			x.opt.Logger.Warn("embed", "err", err)
-			select {
-			case <-time.After(pause):
-			case <-ctx.Done():
+			if !sleep.For(ctx, pause) {
 				return
 			}
 		}

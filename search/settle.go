@@ -116,9 +116,9 @@ func (x *Index) ripe(settle time.Duration) (vs []store.Version, err error) {
 	return vs, nil
 }
 
-// due returns a channel that receives a value when the first waiting file is due, and a function
-// that stops the timer.
-func (f *follower) due() (at <-chan time.Time, stop func()) {
+// due returns a channel that receives a value when the first waiting file is due, or nil if no file
+// is waiting.
+func (f *follower) due() <-chan time.Time {
 	f.x.mu.RLock()
 	defer f.x.mu.RUnlock()
 	var first time.Time
@@ -128,10 +128,9 @@ func (f *follower) due() (at <-chan time.Time, stop func()) {
 		}
 	}
 	if first.IsZero() {
-		return nil, func() {}
+		return nil
 	}
-	t := time.NewTimer(time.Until(first))
-	return t.C, func() { t.Stop() }
+	return time.After(time.Until(first))
 }
 
 const (

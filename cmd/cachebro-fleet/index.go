@@ -11,6 +11,7 @@ import (
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/machines"
 	"cachebro/store/fleet"
+	"cachebro/store/leaf/sleep"
 	"cachebro/store/leaf/text"
 	"cachebro/store/remote"
 
@@ -152,11 +153,9 @@ func (x *indexer) importRepeatedly(ctx context.Context, every time.Duration, lis
 				reported[project] = text
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if !sleep.For(ctx, every) {
 			log.Info("ending on request")
 			return nil
-		case <-time.After(every):
 		}
 	}
 }

@@ -440,14 +440,13 @@ func (c *copies) await(j *job, quit *canceller, vanishes bool) {
 	if vanishes && !c.opt.AtOnce && c.pin(j) {
 		return
 	}
-	t := time.NewTimer(c.patience())
-	defer t.Stop()
+	timeout := time.After(c.patience())
 	why := ""
 	for why == "" {
 		select {
 		case <-j.done:
 			return
-		case <-t.C:
+		case <-timeout:
 			why = "changed before its content was captured: the spool is too slow"
 			if c.isStopped() || c.roomy() != nil {
 				why = c.fullReason()

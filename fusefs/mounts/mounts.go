@@ -86,8 +86,6 @@ func Answers(point string, limit time.Duration) error {
 		}
 		done <- err
 	}()
-	t := time.NewTimer(limit)
-	defer t.Stop()
 	select {
 	case err := <-done:
 		switch {
@@ -97,7 +95,7 @@ func Answers(point string, limit time.Duration) error {
 			return fmt.Errorf("%s: %w", point, err)
 		}
 		return nil
-	case <-t.C:
+	case <-time.After(limit):
 		return ErrHung
 	}
 }

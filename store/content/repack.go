@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cachebro/store/db"
+	"cachebro/store/leaf/sleep"
 
 	badger "github.com/dgraph-io/badger/v4"
 )
@@ -183,19 +184,10 @@ func (s *Store) pack(ctx context.Context, st *inventory, gentle bool, r *Report,
 		}
 		err = cmp.Or(err, ctx.Err())
 		if err == nil && gentle {
-			pause(ctx, time.Since(began))
+			sleep.For(ctx, time.Since(began))
 		}
 	}
 	return err
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
 }
 
 // parcels collects the contents for the frames and sorts them by kind of file, path and age.

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"cachebro/store/leaf/sleep"
 )
 
 // Place is a path that a process depends on, with a check whether it is still the same file.
@@ -75,10 +77,8 @@ func WaitGone(ctx context.Context, places ...Place) error {
 		case <-time.After(every):
 		case <-events:
 			// Check after the pause, to include everything that happened during it.
-			select {
-			case <-ctx.Done():
+			if !sleep.For(ctx, placeCalm) {
 				return nil
-			case <-time.After(placeCalm):
 			}
 		}
 	}

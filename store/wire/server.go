@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"cachebro/store/leaf/sleep"
 )
 
 // Request is one request as passed to a handler.
@@ -111,10 +113,8 @@ func (s *Server) Serve(l *net.UnixListener) error {
 				return nil
 			}
 			s.o.Log.Warn("accept", "err", err) // out of descriptors for a while
-			select {
-			case <-s.ctx.Done():
+			if !sleep.For(s.ctx, pause) {
 				return nil
-			case <-time.After(pause):
 			}
 			pause = min(2*pause, time.Second)
 			continue

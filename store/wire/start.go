@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"cachebro/store/leaf/procfs"
+	"cachebro/store/leaf/sleep"
 
 	"golang.org/x/sys/unix"
 )
@@ -94,10 +95,8 @@ func (st *starter) start(ctx context.Context) (*clientConn, error) {
 		return nil, Errorf(ErrNoDaemon, "", "start the store daemon: %v", err)
 	}
 	for wait := 2 * time.Millisecond; ; wait = min(2*wait, 40*time.Millisecond) {
-		select {
-		case <-ctx.Done():
+		if !sleep.For(ctx, wait) {
 			return nil, Errorf(ErrNoDaemon, "look at "+logFile, "the store daemon (pid %d) does not answer%s", pid, tail(logFile, from))
-		case <-time.After(wait):
 		}
 		cc, err := st.c.connect(ctx, st.p)
 		if err == nil {
@@ -156,11 +155,9 @@ func lockStart(ctx context.Context, path string) (func(), error) {
 			f.Close()
 			return nil, fmt.Errorf("lock %s: %w", path, err)
 		}
-		select {
-		case <-ctx.Done():
+		if !sleep.For(ctx, 5*time.Millisecond) {
 			f.Close()
 			return nil, Errorf(ErrTimeout, "cachebro status", "another process has been starting the store daemon for too long")
-		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }
@@ -236,10 +233,8 @@ func (st *starter) replace(ctx context.Context) error {
 		if time.Now().After(deadline) {
 			return Errorf(ErrTimeout, fmt.Sprintf("kill %d", old), "the older store daemon (pid %d) does not end", old)
 		}
-		select {
-		case <-ctx.Done():
+		if !sleep.For(ctx, 10*time.Millisecond) {
 			return ctxError(ctx, "replace the older store daemon")
-		case <-time.After(10 * time.Millisecond):
 		}
 	}
 }

@@ -36,6 +36,7 @@ import (
 	"cachebro/store/leaf/ignore"
 	"cachebro/store/leaf/limits"
 	"cachebro/store/leaf/procfs"
+	"cachebro/store/leaf/sleep"
 	"cachebro/store/leaf/spool"
 	"cachebro/store/memo/results"
 	"cachebro/store/onwire"
@@ -442,7 +443,7 @@ func (d *Daemon) housekeeping(ctx context.Context) {
 	if d.o.IdleExit > 0 {
 		every = min(every, max(d.o.IdleExit/4, 10*time.Millisecond))
 	}
-	for ingest.Sleep(ctx, every) {
+	for sleep.For(ctx, every) {
 		if !d.survey.Mounted() {
 			d.source.Unmounted()
 		}

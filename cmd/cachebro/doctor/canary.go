@@ -13,6 +13,7 @@ import (
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/history"
+	"cachebro/store/leaf/sleep"
 	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 )
@@ -116,10 +117,8 @@ func awaitVersion(ctx context.Context, c *wire.Client, q wire.LogQuery, fits fun
 		if time.Now().After(deadline) {
 			return fmt.Errorf("no version of it was seen within %s", canaryWithin)
 		}
-		select {
-		case <-ctx.Done():
+		if !sleep.For(ctx, 5*time.Millisecond) {
 			return ctx.Err()
-		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/store/leaf/sleep"
 	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 )
@@ -441,10 +442,8 @@ func follow(ctx context.Context, e *cli.Env, c *wire.Client, q wire.LogQuery, f 
 		}
 		aq.Since = time.Time{}
 		if !a.More {
-			select {
-			case <-ctx.Done():
+			if !sleep.For(ctx, followEvery) {
 				return nil
-			case <-time.After(followEvery):
 			}
 		}
 	}

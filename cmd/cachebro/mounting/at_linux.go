@@ -21,6 +21,7 @@ import (
 	"cachebro/fusefs/mounts"
 	"cachebro/fusefs/past"
 	"cachebro/store/leaf/limits"
+	"cachebro/store/leaf/sleep"
 	"cachebro/store/wire"
 
 	"golang.org/x/sys/unix"
@@ -225,10 +226,7 @@ func (s source) patient(ctx context.Context) (context.Context, context.CancelFun
 			if mounts.Stopped(s.c.Hello().PID) {
 				cancel(errStopped)
 			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(stopped):
-			}
+			sleep.For(ctx, stopped)
 		}
 	})
 	return ctx, func() { later.Stop(); cancel(nil) }

@@ -19,6 +19,7 @@ import (
 	"cachebro/fusefs/mounts/supervisor"
 	"cachebro/fusefs/past"
 	"cachebro/store/leaf/procfs"
+	"cachebro/store/leaf/sleep"
 	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 
@@ -382,10 +383,8 @@ func awaitEnd(ctx context.Context, e *cli.Env, l detachedMount, force bool) (hel
 			said = true
 			fmt.Fprintf(e.Stderr, "waiting until mountd (pid %d) has stored what it recorded …\n", l.record.PID)
 		}
-		select {
-		case <-ctx.Done():
+		if !sleep.For(ctx, pause) {
 			return false, ctx.Err()
-		case <-time.After(pause):
 		}
 	}
 	return false, nil

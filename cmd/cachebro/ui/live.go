@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"cachebro/store/leaf/sleep"
 	"cachebro/store/wire"
 )
 
@@ -101,10 +102,7 @@ func (l *live) watch() {
 			n, err := l.s.newest(l.ctx)
 			l.broadcast(news{n, note}, err == nil)
 		}
-		select {
-		case <-l.ctx.Done():
-		case <-time.After(lookEvery):
-		}
+		sleep.For(l.ctx, lookEvery)
 		l.mu.Lock()
 		if len(l.pages) == 0 || l.ctx.Err() != nil {
 			l.watching = false

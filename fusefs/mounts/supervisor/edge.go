@@ -11,6 +11,7 @@ import (
 	"cachebro/fusefs/sourcewatch"
 	"cachebro/fusefs/sys"
 	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/sleep"
 
 	"golang.org/x/sys/unix"
 )
@@ -218,10 +219,8 @@ func (e *edge) run(ctx context.Context, resting func() bool, changed, mounted <-
 		e.look()
 		// Some machines mount and unmount all the time, for example for containers. This pause keeps
 		// the time spent in look below a tenth of a processor.
-		select {
-		case <-ctx.Done():
+		if !sleep.For(ctx, min(9*time.Since(began), outsideEvery/4)) {
 			return
-		case <-time.After(min(9*time.Since(began), outsideEvery/4)):
 		}
 	}
 }

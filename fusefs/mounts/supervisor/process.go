@@ -22,6 +22,7 @@ import (
 	"cachebro/fusefs/mounts"
 	"cachebro/store/leaf/ignore"
 	"cachebro/store/leaf/procfs"
+	"cachebro/store/leaf/sleep"
 	"cachebro/store/leaf/spool"
 	"cachebro/store/wire"
 )
@@ -313,10 +314,8 @@ func keepRunning(ctx context.Context, pid int, start func() (int, error)) {
 			pause = 0
 		}
 		for {
-			select {
-			case <-ctx.Done():
+			if !sleep.For(ctx, pause) {
 				return
-			case <-time.After(pause):
 			}
 			pause = min(max(2*pause, first), last)
 			var err error

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cachebro/fusefs/mounts"
+	"cachebro/store/leaf/sleep"
 	"cachebro/store/wire"
 )
 
@@ -59,10 +60,8 @@ func Renew(ctx context.Context, c Config) (pid int, err error) {
 			}
 			return now.PID, nil
 		}
-		select {
-		case <-ctx.Done():
+		if !sleep.For(ctx, 10*time.Millisecond) {
 			return 0, fmt.Errorf("no successor of mountd (pid %d) has started: %w", old.PID, ctx.Err())
-		case <-time.After(10 * time.Millisecond):
 		}
 	}
 }

@@ -136,13 +136,11 @@ func (r *Reader) wait(ctx context.Context, d time.Duration) error {
 	if head, err := r.Head(); err == nil && r.Position().Before(head) && r.badFrom.IsZero() {
 		return nil
 	}
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-r.poke:
-	case <-t.C:
+	case <-time.After(d):
 	}
 	return nil
 }

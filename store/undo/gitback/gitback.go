@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"cachebro/store/leaf/gitdir"
+	"cachebro/store/leaf/sleep"
 	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 )
@@ -228,10 +229,8 @@ func (w *work) lock(ctx context.Context, p string) error {
 		if time.Now().After(end) {
 			return fmt.Errorf("%s: %w", name, ErrLocked)
 		}
-		select {
-		case <-ctx.Done():
+		if !sleep.For(ctx, 20*time.Millisecond) {
 			return ctx.Err()
-		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"cachebro/cmd/cachebro/daemon/attribution"
 	"cachebro/cmd/cachebro/daemon/source"
 	"cachebro/store"
+	"cachebro/store/leaf/sleep"
 	"cachebro/store/leaf/spool"
 )
 
@@ -246,7 +247,7 @@ func (g *Ingester) Run(ctx context.Context) {
 				continue
 			}
 			g.log.Error("read the spool", "err", err)
-			Sleep(ctx, pause)
+			sleep.For(ctx, pause)
 			pause = min(2*pause, RetryLast)
 		} else {
 			pause = RetryFirst
@@ -428,24 +429,23 @@ func (g *Ingester) WaitHead(ctx context.Context, within time.Duration) bool {
 	if err != nil {
 		return false
 	}
-	var timer *time.Timer
+	var timeout <-chan time.Time
 	for {
 		moved := *g.moved.Load()
 		if !g.pos.Load().Before(head) {
 			return true
 		}
-		if timer == nil {
+		if timeout == nil {
 			now := time.Now()
 			g.lastWaiter.Store(&now)
 			g.waiters.Add(1)
 			defer g.waiters.Add(-1)
 			g.Poke()
-			timer = time.NewTimer(within)
-			defer timer.Stop()
+			timeout = time.After(within)
 		}
 		select {
 		case <-moved:
-		case <-timer.C:
+		case <-timeout:
 			return false
 		case <-ctx.Done():
 			return false
@@ -541,15 +541,3 @@ const ClockTick = int64(20 * time.Millisecond)
 // ClockLag is the most by which the kernel's clock for time stamps lags, in ns: one jiffy at 100
 // Hz.
 const ClockLag = int64(10 * time.Millisecond)
-
-// Sleep waits for d. It returns false if ctx ended before that.
-func Sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
-}

@@ -14,6 +14,7 @@ import (
 	"cachebro/store"
 	"cachebro/store/knowledge/docsync"
 	"cachebro/store/leaf/ignore"
+	"cachebro/store/leaf/sleep"
 	"cachebro/store/onwire"
 	"cachebro/store/wire"
 )
@@ -56,7 +57,7 @@ func (kn *Knowledge) Run(ctx context.Context) {
 		if err := kn.docs.Follow(ctx); err != nil && ctx.Err() == nil {
 			kn.Log.Warn("documents", "err", err)
 		}
-		if !ingest.Sleep(ctx, docsPause) {
+		if !sleep.For(ctx, docsPause) {
 			return
 		}
 		select {

@@ -18,6 +18,7 @@ import (
 	"cachebro/store/diff"
 	"cachebro/store/leaf/cache"
 	"cachebro/store/leaf/event"
+	"cachebro/store/leaf/sleep"
 	"cachebro/store/leaf/spool"
 	"cachebro/store/leaf/text"
 	"cachebro/store/onwire"
@@ -281,9 +282,7 @@ func (s *Service) All(ctx context.Context, wait bool) []Loss {
 		if open <= 0 || !wait {
 			return out
 		}
-		select {
-		case <-time.After(open):
-		case <-ctx.Done():
+		if !sleep.For(ctx, open) {
 			return out
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"cachebro/cmd/cachebro/daemon/ingest"
 	"cachebro/store"
+	"cachebro/store/leaf/sleep"
 )
 
 // waitingReads holds reads that were made through tools and are not in the working set yet. Adding
@@ -75,7 +75,7 @@ func (ws *WorkingSets) Run(ctx context.Context) {
 	for {
 		select {
 		case <-ws.news:
-			ingest.Sleep(ctx, readsPause)
+			sleep.For(ctx, readsPause)
 			ws.Flush()
 		case <-ctx.Done():
 			ws.Flush()

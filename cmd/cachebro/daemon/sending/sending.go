@@ -17,6 +17,7 @@ import (
 	"cachebro/cmd/cachebro/daemon/ingest"
 	"cachebro/store"
 	"cachebro/store/leaf/ignore"
+	"cachebro/store/leaf/sleep"
 	"cachebro/store/onwire"
 	"cachebro/store/portable"
 	"cachebro/store/remote"
@@ -152,17 +153,16 @@ func (s *Service) Run(ctx context.Context) {
 
 // pause waits for d, or until something is due sooner. It returns false if ctx ended.
 func (s *Service) pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
+	timeout := time.After(d)
 	for {
 		select {
 		case <-ctx.Done():
 			return false
-		case <-t.C:
+		case <-timeout:
 			return true
 		case in := <-s.wake:
 			if in < s.delay {
-				return ingest.Sleep(ctx, min(in, d))
+				return sleep.For(ctx, min(in, d))
 			}
 		}
 	}

@@ -191,15 +191,12 @@ func (s *Source) Acquire(ctx context.Context) (*Dir, error) {
 		if left <= 0 {
 			return nil, wire.Errorf(wire.ErrTimeout, "cachebro status", "the project is mounted, but the mount process has not attached yet")
 		}
-		t := time.NewTimer(min(left, 100*time.Millisecond))
 		select {
 		case <-ctx.Done():
-			t.Stop()
 			return nil, ctx.Err()
 		case <-arrived:
-		case <-t.C:
+		case <-time.After(min(left, 100*time.Millisecond)):
 		}
-		t.Stop()
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"cachebro/store"
 	"cachebro/store/leaf/ignore"
 	"cachebro/store/leaf/limits"
+	"cachebro/store/leaf/sleep"
 	"cachebro/store/onwire"
 	"cachebro/store/wire"
 )
@@ -379,7 +380,7 @@ func (s *scanner) settle(ctx context.Context) error {
 		return nil
 	}
 	s.settled, s.pendingSince = true, 0
-	if !ingest.Sleep(ctx, ingest.RecordWait) {
+	if !sleep.For(ctx, ingest.RecordWait) {
 		return ctx.Err()
 	}
 	return s.caughtUp(ctx)
@@ -544,7 +545,7 @@ func (s *scanner) flush(ctx context.Context) error {
 			return err
 		}
 		sv.Ingest.Unhealthy(err)
-		if !ingest.Sleep(ctx, pause) {
+		if !sleep.For(ctx, pause) {
 			return ctx.Err()
 		}
 	}

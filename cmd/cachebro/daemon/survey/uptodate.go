@@ -9,6 +9,7 @@ import (
 	"cachebro/cmd/cachebro/daemon/ingest"
 	"cachebro/cmd/cachebro/daemon/versions"
 	"cachebro/store"
+	"cachebro/store/leaf/sleep"
 	"cachebro/store/wire"
 )
 
@@ -73,7 +74,7 @@ func (s *Survey) LookAtAll(ctx context.Context) (missing string, err error) {
 		if ok, reason := s.Ingest.Health(); !ok {
 			return "files are missing: " + reason, nil
 		}
-		if !ingest.Sleep(ctx, 2*time.Millisecond) {
+		if !sleep.For(ctx, 2*time.Millisecond) {
 			return "", ctx.Err()
 		}
 	}
@@ -102,7 +103,7 @@ func (s *Survey) Refresh(ctx context.Context, noScan bool) (warning string) {
 		if time.Now().After(end) {
 			return late
 		}
-		if !ingest.Sleep(ctx, 2*time.Millisecond) {
+		if !sleep.For(ctx, 2*time.Millisecond) {
 			return ""
 		}
 	}
@@ -120,7 +121,7 @@ func (s *Survey) RefreshWhole(ctx context.Context) string {
 		if !s.baseline.running() {
 			return ""
 		}
-		if !ingest.Sleep(ctx, 10*time.Millisecond) {
+		if !sleep.For(ctx, 10*time.Millisecond) {
 			break
 		}
 	}

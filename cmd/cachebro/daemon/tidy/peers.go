@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"cachebro/cmd/cachebro/daemon/ingest"
 	"cachebro/store/leaf/limits"
+	"cachebro/store/leaf/sleep"
 	"cachebro/store/leaf/text"
 	"cachebro/store/space"
 	"cachebro/store/wire"
@@ -92,7 +92,7 @@ type tidyRequest struct {
 
 // Run tidies the projects that have no daemon, until ctx ends.
 func (td *Tidy) Run(ctx context.Context) {
-	for td.Tidy != nil && ingest.Sleep(ctx, collectEvery) {
+	for td.Tidy != nil && sleep.For(ctx, collectEvery) {
 		td.tidyPeers(ctx)
 	}
 }
