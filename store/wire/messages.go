@@ -70,22 +70,23 @@ type HelloAnswer struct {
 type Attach struct {
 	PID        int    `json:"pid"`
 	Mountpoint string `json:"mountpoint"`
-	InPlace    bool   `json:"in_place"`
-	Outside    bool   `json:"outside"`             // processes may write to the project without going through the mount
-	Watched    bool   `json:"watched,omitempty"`   // such writes are spooled
-	Missed     uint64 `json:"missed,omitempty"`    // how often such writes may have been missed
-	Unmounted  bool   `json:"unmounted,omitempty"` // the mountpoint shows the plain project; only processes inside the mount and its copies elsewhere are served
-	Spool      string `json:"spool"`               // spool directory
+	Spool      string `json:"spool"` // spool directory
+	Bypass
+}
+
+// Bypass describes what can change without going through the mount.
+type Bypass struct {
+	Outside   bool   `json:"outside"`             // processes may write to the project without going through the mount
+	Watched   bool   `json:"watched,omitempty"`   // such writes are spooled
+	Missed    uint64 `json:"missed,omitempty"`    // how often such writes may have been missed
+	Unmounted bool   `json:"unmounted,omitempty"` // the mountpoint shows the plain project; only processes inside the mount and its copies elsewhere are served
 }
 
 // Heartbeat is sent by mountd every few seconds and after changes.
 type Heartbeat struct {
-	Head      uint64       `json:"head"` // last spool sequence number
-	Outside   bool         `json:"outside"`
-	Watched   bool         `json:"watched,omitempty"`   // see Attach.Watched
-	Missed    uint64       `json:"missed,omitempty"`    // see Attach.Missed
-	Unmounted bool         `json:"unmounted,omitempty"` // see Attach.Unmounted
-	Capture   CaptureState `json:"capture"`
+	Head uint64 `json:"head"` // last spool sequence number
+	Bypass
+	Capture CaptureState `json:"capture"`
 }
 
 // CaptureState reports whether mountd captures everything.

@@ -192,7 +192,7 @@ func (p *project) attach() (*wire.Client, wire.HeartbeatAnswer) {
 	}
 	defer dir.Close()
 	c := p.dial("mountd")
-	a, err := c.Attach(context.Background(), wire.Attach{PID: os.Getpid(), Mountpoint: p.root, InPlace: true, Spool: wire.SpoolDir(p.state)}, dir)
+	a, err := c.Attach(context.Background(), wire.Attach{PID: os.Getpid(), Mountpoint: p.root, Spool: wire.SpoolDir(p.state)}, dir)
 	if err != nil {
 		p.t.Fatal(err)
 	}

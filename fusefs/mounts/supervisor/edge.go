@@ -12,6 +12,7 @@ import (
 	"cachebro/fusefs/sys"
 	"cachebro/store/leaf/event"
 	"cachebro/store/leaf/sleep"
+	"cachebro/store/wire"
 
 	"golang.org/x/sys/unix"
 )
@@ -241,7 +242,7 @@ func (e *edge) start() bool {
 	}
 	e.watch, e.marked = w, nil
 	e.s.capture.Watched(true)
-	e.s.link.setWatched(true)
+	e.s.link.setBypass(func(b *wire.Bypass) { b.Watched = true })
 	e.s.link.hurry()
 	return true
 }
@@ -255,7 +256,7 @@ func (e *edge) unwatch() {
 	e.watch = nil
 	e.flush(0)
 	e.s.capture.Watched(false)
-	e.s.link.setWatched(false)
+	e.s.link.setBypass(func(b *wire.Bypass) { b.Watched = false })
 	if !e.ended {
 		e.s.link.hurry()
 	}

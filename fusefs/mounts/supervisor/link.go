@@ -50,57 +50,31 @@ type link struct {
 	acked        bool          // unmountAcked is closed
 }
 
-func (l *link) outside() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.attach.Outside
-}
-
 func (l *link) resting() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.rests
 }
 
-func (l *link) setRests(on bool) {
+// bypass returns what the daemon is told about changes that bypass the mount.
+func (l *link) bypass() wire.Bypass {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.rests = on
+	return l.attach.Bypass
 }
 
-func (l *link) setOutside(on bool) {
+// setBypass changes what bypass returns.
+func (l *link) setBypass(set func(*wire.Bypass)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.attach.Outside = on
+	set(&l.attach.Bypass)
 }
 
-// setWatched stores whether changes that bypass the mount are recorded in the spool.
-func (l *link) setWatched(on bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.attach.Watched = on
-}
+func (l *link) unmounted() bool { return l.bypass().Unmounted }
 
 // missed counts the times at which changes that bypassed the mount could not be recorded in the
 // spool.
-func (l *link) missed() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.attach.Missed++
-}
-
-// watching returns the values that setWatched and missed have stored, for the heartbeat.
-func (l *link) watching() (on bool, missed uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.attach.Watched, l.attach.Missed
-}
-
-func (l *link) unmounted() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.attach.Unmounted
-}
+func (l *link) missed() { l.setBypass(func(b *wire.Bypass) { b.Missed++ }) }
 
 // tellUnmounted tells the daemon that the mount was unmounted at its mountpoint, and waits at most
 // two seconds for the acknowledgement.
@@ -152,7 +126,9 @@ func (l *link) run(ctx context.Context) {
 			if ok {
 				pause = beatEvery
 			}
-			l.setRests(rest)
+			l.mu.Lock()
+			l.rests = rest
+			l.mu.Unlock()
 			var next <-chan time.Time
 			records := l.records
 			if !rest {

@@ -130,7 +130,7 @@ func start(c Config, from Handed, logger *slog.Logger) (s *session, err error) {
 		}
 	}
 	s.link = &link{client: client, dial: func(ctx context.Context) (*wire.Client, error) { return dial(ctx, c) }, source: source, logger: logger, poke: make(chan struct{}, 1), records: make(chan struct{}, 1), resumed: make(chan struct{}, 1), unmountAcked: make(chan struct{}), beat: s.heartbeat, atRest: s.atRest, onAnswer: s.applyState, introducing: func() { s.capture.Introduce(s.server.EachDirty) }, recordEnd: s.recordEnd,
-		attach: wire.Attach{PID: os.Getpid(), Mountpoint: c.Mountpoint, InPlace: c.InPlace(), Outside: true, Spool: wire.SpoolDir(c.State)}}
+		attach: wire.Attach{PID: os.Getpid(), Mountpoint: c.Mountpoint, Spool: wire.SpoolDir(c.State), Bypass: wire.Bypass{Outside: true}}}
 	matcher, err := ignore.New(source, c.Ignore)
 	if err != nil {
 		return s, fmt.Errorf("read the ignore rules: %w", err)
@@ -206,8 +206,7 @@ func (s *session) heartbeat() wire.Heartbeat {
 	fsStats := s.server.Stats()
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
-	watched, missed := s.link.watching()
-	return wire.Heartbeat{Head: s.writer.LastSeq(), Outside: s.link.outside(), Watched: watched, Missed: missed, Unmounted: s.link.unmounted(), Capture: wire.CaptureState{
+	return wire.Heartbeat{Head: s.writer.LastSeq(), Bypass: s.link.bypass(), Capture: wire.CaptureState{
 		State: st.State, Since: st.Since, Reason: st.Reason, Queue: st.Queue, Spooled: s.writer.Size(), MaxSpool: st.MaxSpool, Gaps: st.PendingGaps,
 		Inodes: int64(fsStats.Inodes), Handles: int64(fsStats.Handles), HeapBytes: int64(mem.HeapInuse),
 	}}
@@ -262,7 +261,7 @@ func giveBack() {
 func (s *session) setOutside(on bool) {
 	on = on || s.link.unmounted()
 	s.server.SetOutside(on)
-	s.link.setOutside(on)
+	s.link.setBypass(func(b *wire.Bypass) { b.Outside = on })
 	s.link.hurry()
 }
 

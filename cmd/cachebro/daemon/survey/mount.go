@@ -53,7 +53,7 @@ func (m *mount) begin(a wire.Attach, last *scanned, endAway func(bool) bool) (ag
 		if ended {
 			m.awayUntil = time.Now().UnixNano()
 		}
-		m.beat = wire.Heartbeat{Outside: a.Outside, Watched: a.Watched, Missed: a.Missed}
+		m.beat = wire.Heartbeat{Bypass: a.Bypass}
 	}
 	return again, ended
 }
@@ -80,7 +80,8 @@ func (m *mount) heartbeat(b wire.Heartbeat) (known, unmounted bool) {
 	if m.attached {
 		unmounted = b.Unmounted && !m.attach.Unmounted
 		m.missed = m.missed || b.Outside && !b.Watched || b.Missed != m.beat.Missed
-		m.beat, m.attach.Outside, m.attach.Watched, m.attach.Unmounted = b, b.Outside, b.Watched, b.Unmounted
+		m.beat = b
+		m.attach.Bypass = b.Bypass
 	}
 	return m.attached, unmounted
 }

@@ -23,7 +23,7 @@ func TestMountBeginsAndEnds(t *testing.T) {
 	if m.mounted() || m.mountpoint() != "" || beats(&m, wire.Heartbeat{}) {
 		t.Error("mounted before the first mount")
 	}
-	a := wire.Attach{PID: os.Getpid(), Mountpoint: "/m", Outside: true}
+	a := wire.Attach{PID: os.Getpid(), Mountpoint: "/m", Bypass: wire.Bypass{Outside: true}}
 	if again, ended := m.begin(a, nil, away.Swap); again || !ended || !m.mounted() || m.mountpoint() != "/m" || m.unmountedUntil() == 0 || away.Load() {
 		t.Errorf("again %v, a time without a mount ended %v", again, ended)
 	}
@@ -67,10 +67,10 @@ func TestMountThatHasLeftIsNone(t *testing.T) {
 	defer m.close()
 	var away atomic.Bool
 	m.begin(wire.Attach{PID: os.Getpid(), Mountpoint: "/m"}, nil, away.Swap)
-	if known, left := m.heartbeat(wire.Heartbeat{Unmounted: true}); !known || !left {
+	if known, left := m.heartbeat(wire.Heartbeat{Bypass: wire.Bypass{Unmounted: true}}); !known || !left {
 		t.Errorf("known %v, left %v", known, left)
 	}
-	if known, left := m.heartbeat(wire.Heartbeat{Unmounted: true}); !known || left {
+	if known, left := m.heartbeat(wire.Heartbeat{Bypass: wire.Bypass{Unmounted: true}}); !known || left {
 		t.Errorf("told twice: known %v, left %v", known, left)
 	}
 	_, since := m.reportsSince()
@@ -82,7 +82,7 @@ func TestMountThatHasLeftIsNone(t *testing.T) {
 	}
 	// A daemon that starts now learns that the mount has left when mountd attaches.
 	away.Store(true)
-	if _, ended := m.begin(wire.Attach{PID: os.Getpid(), Mountpoint: "/m", Unmounted: true}, nil, away.Swap); ended || m.mounted() || !away.Load() {
+	if _, ended := m.begin(wire.Attach{PID: os.Getpid(), Mountpoint: "/m", Bypass: wire.Bypass{Unmounted: true}}, nil, away.Swap); ended || m.mounted() || !away.Load() {
 		t.Error("a mount that has left ends a time without one")
 	}
 }
@@ -99,11 +99,11 @@ func TestScanOfAFormerDaemonIsEnough(t *testing.T) {
 	}{
 		{"no scan", wire.Attach{}, nil, true},
 		{"scanned", wire.Attach{}, &scanned{Whole: true}, false},
-		{"scanned and watched", wire.Attach{Outside: true, Watched: true}, &scanned{Whole: true}, false},
-		{"scanned, but not watched", wire.Attach{Outside: true}, &scanned{Whole: true}, true},
-		{"changes were missed before the scan", wire.Attach{Outside: true, Watched: true, Missed: 2}, &scanned{Whole: true, Missed: 2}, false},
-		{"changes were missed after the scan", wire.Attach{Outside: true, Watched: true, Missed: 3}, &scanned{Whole: true, Missed: 2}, true},
-		{"changes were missed during the scan", wire.Attach{Outside: true, Watched: true}, &scanned{}, true},
+		{"scanned and watched", wire.Attach{Bypass: wire.Bypass{Outside: true, Watched: true}}, &scanned{Whole: true}, false},
+		{"scanned, but not watched", wire.Attach{Bypass: wire.Bypass{Outside: true}}, &scanned{Whole: true}, true},
+		{"changes were missed before the scan", wire.Attach{Bypass: wire.Bypass{Outside: true, Watched: true, Missed: 2}}, &scanned{Whole: true, Missed: 2}, false},
+		{"changes were missed after the scan", wire.Attach{Bypass: wire.Bypass{Outside: true, Watched: true, Missed: 3}}, &scanned{Whole: true, Missed: 2}, true},
+		{"changes were missed during the scan", wire.Attach{Bypass: wire.Bypass{Outside: true, Watched: true}}, &scanned{}, true},
 	} {
 		var m mount
 		c.attach.PID, c.attach.Mountpoint = os.Getpid(), "/m"
@@ -115,7 +115,7 @@ func TestScanOfAFormerDaemonIsEnough(t *testing.T) {
 		if due := c.attach.Outside && !c.attach.Watched; missed != c.attach.Missed || m.unwatched() != due {
 			t.Errorf("%s: after a scan: missed %d, due %v", c.name, missed, m.unwatched())
 		}
-		beats(&m, wire.Heartbeat{Outside: c.attach.Outside, Watched: true, Missed: c.attach.Missed})
+		beats(&m, wire.Heartbeat{Bypass: wire.Bypass{Outside: c.attach.Outside, Watched: true, Missed: c.attach.Missed}})
 		if again, _ := m.begin(c.attach, c.last, away.Swap); !again {
 			t.Errorf("%s: the same mountd is taken for another", c.name)
 		}
