@@ -3,6 +3,8 @@
 package fusefs
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -237,11 +239,7 @@ func (d *dirtySet) len() int {
 func (d *dirtySet) list() []*inode {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	all := make([]*inode, 0, len(d.m))
-	for n := range d.m {
-		all = append(all, n)
-	}
-	return all
+	return slices.Collect(maps.Keys(d.m))
 }
 
 // each calls f for every dirty inode that has a name. It holds the inode's order during the call.

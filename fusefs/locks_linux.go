@@ -4,6 +4,7 @@ package fusefs
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -838,10 +839,7 @@ func (o *overlay) endLocks() {
 	l := &o.locking
 	l.mu.Lock()
 	l.closed = true
-	var waits []*lockWait
-	for _, w := range l.waiting {
-		waits = append(waits, w)
-	}
+	waits := slices.Collect(maps.Values(l.waiting))
 	for _, f := range l.files {
 		if f.timer != nil {
 			f.timer.Stop()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -289,12 +290,7 @@ func macError(output string, err error) error {
 	msg := strings.Join(strings.Fields(output), " ")
 	low := strings.ToLower(msg)
 	has := func(any ...string) bool {
-		for _, s := range any {
-			if strings.Contains(low, s) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(any, func(s string) bool { return strings.Contains(low, s) })
 	}
 	switch {
 	case has("fskit", "file system extension", "file system module"):

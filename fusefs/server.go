@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -190,10 +192,7 @@ func (s *Server) SetOutside(on bool) {
 	for i := range s.fs.table.byID {
 		part := &s.fs.table.byID[i]
 		part.RLock()
-		all := make([]*inode, 0, len(part.m))
-		for _, n := range part.m {
-			all = append(all, n)
-		}
+		all := slices.Collect(maps.Values(part.m))
 		part.RUnlock()
 		for _, n := range all {
 			n.spoil() // the source may have changed unnoticed until now

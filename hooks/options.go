@@ -60,7 +60,6 @@ type event struct {
 	clientName string // the client's own name of the event
 	session    string
 	agent      string // "" is the main loop
-	agentType  string
 	prompt     string // prompt_id
 	transcript string
 	cwd        string
@@ -97,7 +96,6 @@ func parseEvent(raw []byte, opt options) (event, bool) {
 		name:       f.str("hook_event_name"),
 		session:    f.str("session_id"),
 		agent:      f.str("agent_id"),
-		agentType:  f.str("agent_type"),
 		prompt:     f.str("prompt_id"),
 		transcript: f.str("transcript_path"),
 		cwd:        f.str("cwd"),

@@ -63,7 +63,7 @@ func (c *call) notMounted(why string) string {
 }
 
 func (c *call) tell(ctx context.Context, e wire.SessionEvent) (wire.SessionAnswer, error) {
-	e.Session, e.Agent, e.AgentType = c.session, c.agent, c.agentType
+	e.Session, e.Agent = c.session, c.agent
 	e.Transcript, e.Cwd, e.Prompt = c.transcript, c.cwd, c.prompt
 	e.Client, e.PID = c.clientName(), clientPID()
 	var a wire.SessionAnswer

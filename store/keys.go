@@ -87,8 +87,6 @@ func keyIndex(kind byte, id string, seq uint64) []byte {
 
 func keyLinkPrefix(in Inode) []byte { return keyInode(kLink, in) }
 
-func keyLink(st Stat, p Path) []byte { return append(keyLinkPrefix(InodeOf(st)), p...) }
-
 func keyLinkCount(in Inode) []byte { return keyInode(kCount, in) }
 
 func keyInode(prefix byte, in Inode) []byte {

@@ -109,7 +109,7 @@ func (b *batch) flushCounts() error {
 func (b *batch) name(st Stat, p Path) error {
 	in := InodeOf(st)
 	b.links[in] = append(b.links[in], p)
-	return b.w.Set(keyLink(st, p), nil)
+	return b.w.Set(append(keyLinkPrefix(InodeOf(st)), p...), nil)
 }
 
 // names lists all recorded names of an inode except the given one.

@@ -58,17 +58,11 @@ const mib = int64(1) << 20
 
 func (o Options) withDefaults() Options {
 	o.Cap = cmp.Or(o.Cap, limits.History)
-	if o.IgnoredCap == 0 {
-		o.IgnoredCap = o.Cap / 4
-	}
+	o.IgnoredCap = cmp.Or(o.IgnoredCap, o.Cap/4)
 	o.MaxBlob = cmp.Or(o.MaxBlob, limits.Content)
-	if o.Keep == 0 {
-		o.Keep = limits.KeepVersions
-	}
+	o.Keep = cmp.Or(o.Keep, limits.KeepVersions)
 	o.KeepAge = cmp.Or(o.KeepAge, limits.KeepAge)
-	if o.Ballast == 0 {
-		o.Ballast = 32 * mib
-	}
+	o.Ballast = cmp.Or(o.Ballast, 32*mib)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

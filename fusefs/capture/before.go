@@ -6,6 +6,7 @@ import (
 	"cachebro/fusefs"
 	"cachebro/store/leaf/event"
 	"cachebro/store/leaf/ignore"
+	"cachebro/store/leaf/limits"
 	"cachebro/store/leaf/spool"
 )
 
@@ -190,7 +191,7 @@ func (c *Capture) save(ch fusefs.Change, quit *canceller, p string, st event.Sta
 	r := asFound(ch.File, p, st, class)
 	limit := c.opt.MaxFile
 	if class == ignore.Ignored {
-		limit = c.opt.MaxIgnored
+		limit = limits.IgnoredContent
 	}
 	if st.Size > limit {
 		r.TooLarge, r.Stat = true, withXattrs(ch.File, st)

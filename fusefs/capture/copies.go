@@ -471,7 +471,7 @@ func (c *copies) pin(j *job) bool {
 		c.mu.Unlock()
 		return true
 	}
-	try := j.state == queued && c.queuedFDs < c.opt.MaxHeld
+	try := j.state == queued && c.queuedFDs < maxHeld
 	if try {
 		c.queuedFDs++
 	}

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"cmp"
 	"log/slog"
 	"os"
 	"time"
@@ -28,8 +29,7 @@ type Options struct {
 	Mountpoint string
 	Source     string
 
-	MaxFile    int64 // bytes above which a version is recorded without content; 0 means limits.Content
-	MaxIgnored int64 // like MaxFile, for ignored files; 0 means limits.IgnoredContent
+	MaxFile int64 // bytes above which a version is recorded without content; 0 means limits.Content
 	// IgnoredHourly is how many bytes of ignored files are saved in an hour. 0 means
 	// limits.IgnoredHourly.
 	IgnoredHourly int64
@@ -37,7 +37,6 @@ type Options struct {
 	MinFree       int64 // free bytes on the spool's file system below which nothing is recorded; 0 means limits.SpoolFree
 	Workers       int   // number of workers that copy contents; 0 means 2
 	MaxQueue      int   // queued contents above which a close copies its content itself; 0 means 4,096
-	MaxHeld       int   // maximum number of descriptors that preserve contents of removed files; 0 means 4,096
 	// OnRecord, if not nil, is called when the spool has new records: at once for the first one
 	// after OnIdle was called, and after that at most every readsEvery. It must not block.
 	OnRecord func()
@@ -70,6 +69,7 @@ const (
 	restAfter = 2*syncEvery + 2*readsEvery
 
 	gapsKept = 1000
+	maxHeld  = 4096 // descriptors that preserve contents of removed files
 )
 
 func (o Options) withDefaults() Options {
@@ -81,22 +81,12 @@ func (o Options) withDefaults() Options {
 			*f = func() {}
 		}
 	}
-	for _, f := range []struct {
-		v *int64
-		d int64
-	}{{&o.MaxFile, limits.Content}, {&o.MaxIgnored, limits.IgnoredContent}, {&o.IgnoredHourly, limits.IgnoredHourly}, {&o.MaxSpool, limits.Spool}, {&o.MinFree, limits.SpoolFree}} {
-		if *f.v == 0 {
-			*f.v = f.d
-		}
-	}
-	for _, f := range []struct {
-		v *int
-		d int
-	}{{&o.Workers, 2}, {&o.MaxQueue, 4096}, {&o.MaxHeld, 4096}} {
-		if *f.v == 0 {
-			*f.v = f.d
-		}
-	}
+	o.MaxFile = cmp.Or(o.MaxFile, limits.Content)
+	o.IgnoredHourly = cmp.Or(o.IgnoredHourly, limits.IgnoredHourly)
+	o.MaxSpool = cmp.Or(o.MaxSpool, limits.Spool)
+	o.MinFree = cmp.Or(o.MinFree, limits.SpoolFree)
+	o.Workers = cmp.Or(o.Workers, 2)
+	o.MaxQueue = cmp.Or(o.MaxQueue, 4096)
 	return o
 }
 

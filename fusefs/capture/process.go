@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -173,9 +174,7 @@ func (c *Capture) flushReads() {
 		// and its tool call may have ended by now.
 		rec := &spool.Record{Kind: spool.KindReads, Time: r.openedAt, More: r.more}
 		if len(r.paths) < readsMax {
-			for p := range r.paths {
-				rec.Paths = append(rec.Paths, p)
-			}
+			rec.Paths = slices.Collect(maps.Keys(r.paths))
 		} else {
 			rec.More += uint32(len(r.paths))
 		}

@@ -101,7 +101,7 @@ func (s *Store) frame(txn *badger.Txn, id uint64) ([]byte, error) {
 		if err != nil {
 			return err
 		}
-		z, err := s.readPack(h)
+		z, err := readPart(s.packPath(h.file), h.at, h.n)
 		if err == nil {
 			out, err = s.codecs.expand(z, nil, h.raw)
 		}

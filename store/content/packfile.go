@@ -259,9 +259,6 @@ func parseIndex(ix []byte, end int64) ([]packFrame, error) {
 // errUnread means that a pack file cannot be read now. This is not damage.
 var errUnread = errors.New("the pack file cannot be read now")
 
-// readPack returns a frame as stored.
-func (s *Store) readPack(h frameHead) ([]byte, error) { return readPart(s.packPath(h.file), h.at, h.n) }
-
 func readPart(file string, at, n int64) ([]byte, error) {
 	f, size, err := openPack(file)
 	switch {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -95,11 +96,7 @@ func (s *Store) takeOffers(ctx context.Context, wants map[uint32][]want, r *Repo
 			f.parts, f.at = append(f.parts, parcel{hash: w.hash, size: w.size}), append(f.at, int64(x.at))
 		}
 	}
-	ordered := make([]*written, 0, len(frames))
-	for _, w := range frames {
-		ordered = append(ordered, w)
-	}
-	slices.SortFunc(ordered, func(a, b *written) int { return cmp.Compare(a.id, b.id) })
+	ordered := slices.SortedFunc(maps.Values(frames), func(a, b *written) int { return cmp.Compare(a.id, b.id) })
 	for _, w := range ordered {
 		if err := cmp.Or(ctx.Err(), s.verify(w)); err != nil {
 			return err

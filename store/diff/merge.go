@@ -1,6 +1,7 @@
 package diff
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 
@@ -51,21 +52,14 @@ func Merge(base, a, b []byte) ([]byte, error) {
 			return nil, ErrSameLines
 		}
 	}
-	var out []byte
+	var out [][]byte
 	at := 0
 	for _, e := range all {
-		for _, l := range sa.Old[at:e.from] {
-			out = append(out, l...)
-		}
-		for _, l := range e.lines {
-			out = append(out, l...)
-		}
+		out = append(append(out, sa.Old[at:e.from]...), e.lines...)
 		at = e.to
 	}
-	for _, l := range sa.Old[at:] {
-		out = append(out, l...)
-	}
-	return text.Like(like, out)
+	out = append(out, sa.Old[at:]...)
+	return text.Like(like, bytes.Join(out, nil))
 }
 
 // encodingSource returns the content whose encoding the merged text gets. It returns false if lines

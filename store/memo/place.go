@@ -2,6 +2,7 @@ package memo
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -120,12 +121,10 @@ func (p *Places) classify(path string) place {
 // leadsToCache reports whether a path is an ancestor of a program's cache. The program creates such
 // directories together with the cache.
 func (p *Places) leadsToCache(path string, owns func([]string) bool) bool {
-	for _, c := range p.caches {
-		if under(c.dir, path) && path != p.home && !under(p.home, path) && !p.above(path) && owns(c.by) {
-			return true
-		}
+	if path == p.home || under(p.home, path) || p.above(path) {
+		return false
 	}
-	return false
+	return slices.ContainsFunc(p.caches, func(c cache) bool { return under(c.dir, path) && owns(c.by) })
 }
 
 // above reports whether the path is an ancestor of the project.

@@ -70,12 +70,9 @@ func newEntry(q Request, key store.Path, d decision, n uint64) *entry {
 // content. The file is then in doubt until the delivery is confirmed. A stub only confirms known
 // content.
 func (e *entry) informs() bool {
-	for _, f := range e.forms {
-		if f.answer.Kind == e.answer.Kind && (len(f.effect.pieces) > 0 || f.effect.forget) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(e.forms, func(f form) bool {
+		return f.answer.Kind == e.answer.Kind && (len(f.effect.pieces) > 0 || f.effect.forget)
+	})
 }
 
 // decided returns the answer that was already decided for a tool call, for example when two hooks

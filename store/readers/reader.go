@@ -1,6 +1,7 @@
 package readers
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -151,10 +152,7 @@ func (r *reader) takeSnapshot(q Request, key store.Path, now int64, o Options) s
 	s := snapshot{
 		epoch: r.epoch, gen: f.gen, pieces: f.pieces, page: f.page,
 		clock: r.clockLocked(now, o),
-		asks:  make(map[span]ask, len(f.asks)),
-	}
-	for k, a := range f.asks {
-		s.asks[k] = a
+		asks:  maps.Clone(f.asks),
 	}
 	for _, es := range r.waiting {
 		for _, e := range es {

@@ -1,6 +1,8 @@
 package readers
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -155,13 +157,11 @@ func (ss *session) evict() {
 func (s *Tracker) readers(id store.SessionID) []*reader {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var out []*reader
-	if ss := s.sessions[id]; ss != nil {
-		for _, r := range ss.agents {
-			out = append(out, r)
-		}
+	ss := s.sessions[id]
+	if ss == nil {
+		return nil
 	}
-	return out
+	return slices.Collect(maps.Values(ss.agents))
 }
 
 func (s *Tracker) all() []*reader {
@@ -169,9 +169,7 @@ func (s *Tracker) all() []*reader {
 	defer s.mu.Unlock()
 	var out []*reader
 	for _, ss := range s.sessions {
-		for _, r := range ss.agents {
-			out = append(out, r)
-		}
+		out = slices.AppendSeq(out, maps.Values(ss.agents))
 	}
 	return out
 }

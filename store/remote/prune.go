@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -187,12 +188,7 @@ func (b *Bucket) Prune(ctx context.Context, o PruneOptions) (r Pruned, err error
 			h = c.heads[h.Base.Machine]
 		}
 	}
-	ids := make([]string, 0, len(c.heads))
-	for id := range c.heads {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	for _, id := range ids {
+	for _, id := range slices.Sorted(maps.Keys(c.heads)) {
 		if err := c.held[id]; err != nil {
 			r.Kept = append(r.Kept, fmt.Sprintf("%s: %v", id, err))
 			continue

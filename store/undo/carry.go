@@ -79,15 +79,7 @@ func (x *carrier) places(n *node) []*cell {
 
 // exists reports whether a node has a name at this point.
 func (x *carrier) exists(n *node) bool {
-	if n == x.a.h.root {
-		return true
-	}
-	for _, c := range x.places(n) {
-		if x.exists(c.dir) {
-			return true
-		}
-	}
-	return false
+	return n == x.a.h.root || slices.ContainsFunc(x.places(n), func(c *cell) bool { return x.exists(c.dir) })
 }
 
 func (x *carrier) state(n *node) state {

@@ -1,6 +1,7 @@
 package undo
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -174,12 +175,7 @@ func (m *maker) cellsSince(paths []store.Path, lo uint64, known map[uint64]*stor
 	if i := slices.IndexFunc(vs, func(v *store.Version) bool { return v.Seq >= oldest }); i >= 0 {
 		h.begun = vs[i].Time
 	}
-	var begin []store.Path
-	for p := range h.owns {
-		begin = append(begin, p)
-	}
-	slices.Sort(begin)
-	for _, p := range begin {
+	for _, p := range slices.Sorted(maps.Keys(h.owns)) {
 		h.begin(p)
 	}
 	last := map[string]int{} // index of each plan's last version
@@ -350,11 +346,7 @@ func (h *past) read(paths []store.Path, known map[uint64]*store.Version) ([]*sto
 		}
 	}
 	for len(todo) > 0 {
-		next := make([]store.Path, 0, len(todo))
-		for p := range todo {
-			next = append(next, p)
-		}
-		slices.Sort(next)
+		next := slices.Sorted(maps.Keys(todo))
 		todo = map[store.Path]bool{}
 		var names []store.Inode
 		err := h.m.view.Histories(next, known, func(p store.Path, own []*store.Version) error {

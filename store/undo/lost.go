@@ -2,6 +2,7 @@ package undo
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -102,12 +103,7 @@ func (m *maker) gatherLost() {
 			}
 			dirs = up
 		}
-		names := make([]string, 0, len(dirs))
-		for dir := range dirs {
-			names = append(names, dir)
-		}
-		slices.Sort(names)
-		for _, dir := range names {
+		for _, dir := range slices.Sorted(maps.Keys(dirs)) {
 			cs := dirs[dir]
 			if len(cs) == 1 {
 				out = append(out, cs[0].Conflict)

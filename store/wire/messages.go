@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -63,7 +64,6 @@ type HelloAnswer struct {
 	PID     int    `json:"pid"`
 	Root    string `json:"root"`
 	State   string `json:"state"` // state directory
-	Mounted bool   `json:"mounted"`
 }
 
 // Attach introduces mountd to the daemon.
@@ -190,10 +190,9 @@ type Actor struct {
 // Is reports whether author is the process name, pid, agent or tool, or the beginning of the
 // session's id.
 func (a Actor) Is(author string) bool {
-	for _, s := range []string{a.Comm, a.Agent, a.Tool, fmt.Sprint(a.PID)} {
-		if s != "" && strings.EqualFold(s, author) {
-			return true
-		}
+	names := []string{a.Comm, a.Agent, a.Tool, fmt.Sprint(a.PID)}
+	if slices.ContainsFunc(names, func(s string) bool { return s != "" && strings.EqualFold(s, author) }) {
+		return true
 	}
 	return a.Session != "" && strings.HasPrefix(a.Session, author)
 }

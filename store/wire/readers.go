@@ -156,7 +156,6 @@ const (
 type SessionEvent struct {
 	Session    string `json:"session"`
 	Agent      string `json:"agent,omitempty"`
-	AgentType  string `json:"agent_type,omitempty"`
 	Event      string `json:"event"`
 	Source     string `json:"source,omitempty"` // startup, resume, clear, compact, fork
 	Prompt     string `json:"prompt,omitempty"`

@@ -488,7 +488,7 @@ func (d *Daemon) settle() {
 }
 
 func (d *Daemon) hello(h wire.Hello, _ wire.Peer) (wire.HelloAnswer, error) {
-	return wire.HelloAnswer{Version: d.o.Version, PID: os.Getpid(), Root: d.o.Root, State: d.state, Mounted: d.survey.Mounted()}, nil
+	return wire.HelloAnswer{Version: d.o.Version, PID: os.Getpid(), Root: d.o.Root, State: d.state}, nil
 }
 
 // changed notifies the services that follow the log of new versions, or of a complete baseline. It

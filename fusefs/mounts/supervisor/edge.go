@@ -319,7 +319,7 @@ func (e *edge) handle(events []sourcewatch.Event) {
 	for _, ev := range events {
 		// Events caused by the supervisor are ignored. It only closes files that it held for
 		// mountd.
-		if ev.Path != "" && !e.hidden(ev.Path) && ev.PID != e.s.keeper() {
+		if ev.Path != "" && !e.hidden(ev.Path) && ev.PID != int(e.s.supervisor.Load()) {
 			e.take(ev, now)
 		}
 	}

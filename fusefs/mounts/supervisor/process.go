@@ -102,8 +102,6 @@ type session struct {
 	supervisor atomic.Int64 // pid of the supervisor, or 0
 }
 
-func (s *session) keeper() int { return int(s.supervisor.Load()) }
-
 // start starts the spool, the daemon, capture and the mount, in this order. If one fails, it stops
 // the others.
 func start(c Config, from Handed, logger *slog.Logger) (s *session, err error) {

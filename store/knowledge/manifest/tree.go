@@ -1,6 +1,10 @@
 package manifest
 
-import "go.yaml.in/yaml/v3"
+import (
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+)
 
 // find returns the index of key in a mapping's content, or -1.
 func find(n *yaml.Node, key string) int {
@@ -44,7 +48,7 @@ func leaf(value any) *yaml.Node {
 // equal compares the meaning of two trees. Order matters; style, comments and positions do not.
 // Aliases are compared by name, because both trees have the same anchors at the same places.
 func equal(a, b *yaml.Node) bool {
-	if a.Kind != b.Kind || len(a.Content) != len(b.Content) {
+	if a.Kind != b.Kind {
 		return false
 	}
 	if a.Kind == yaml.AliasNode {
@@ -53,10 +57,5 @@ func equal(a, b *yaml.Node) bool {
 	if a.Kind == yaml.ScalarNode && (a.Value != b.Value || a.ShortTag() != b.ShortTag()) {
 		return false
 	}
-	for i := range a.Content {
-		if !equal(a.Content[i], b.Content[i]) {
-			return false
-		}
-	}
-	return a.Anchor == b.Anchor
+	return a.Anchor == b.Anchor && slices.EqualFunc(a.Content, b.Content, equal)
 }

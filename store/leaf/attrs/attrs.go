@@ -6,6 +6,7 @@ package attrs
 import (
 	"encoding/binary"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -33,13 +34,8 @@ func Kept(name string) bool {
 
 // Of returns the Set with the given attributes.
 func Of(m map[string]string) Set {
-	names := make([]string, 0, len(m))
-	for n := range m {
-		names = append(names, n)
-	}
-	slices.Sort(names)
 	b := []byte(None)
-	for _, n := range names {
+	for _, n := range slices.Sorted(maps.Keys(m)) {
 		for _, s := range [...]string{n, m[n]} {
 			b = append(binary.AppendUvarint(b, uint64(len(s))), s...)
 		}

@@ -142,7 +142,7 @@ func patterns(s string) string {
 
 // Text returns a shell command, or a sentence, with secrets replaced by Hidden.
 func Text(s string) string {
-	parts := commands(shapes().ReplaceAllString(s, Hidden))
+	parts := cut(shapes().ReplaceAllString(s, Hidden), ";|&\n", true) // commands
 	for i, p := range parts {
 		var secretFile bool
 		parts[i], secretFile = command(p)
@@ -156,7 +156,7 @@ func Text(s string) string {
 // command masks one simple command of a script, and keeps the separator after it. secretFile
 // reports whether the command refers to a file with secrets.
 func command(s string) (masked string, secretFile bool) {
-	words := split(s)
+	words := cut(s, " \t\n", false) // and the separators between them
 	program := -1
 	for i, w := range words {
 		if strings.TrimSpace(w) == "" {
@@ -195,12 +195,6 @@ func command(s string) (masked string, secretFile bool) {
 
 // trim strips quotes and redirections from a word.
 func trim(w string) string { return strings.Trim(w, `"'<>()&;|`) }
-
-// commands cuts a script after each ; | & and line end outside quotes.
-func commands(s string) []string { return cut(s, ";|&\n", true) }
-
-// split cuts a command into words and the separators between them.
-func split(s string) []string { return cut(s, " \t\n", false) }
 
 func cut(s, at string, keep bool) []string {
 	var out []string

@@ -2,7 +2,11 @@
 
 package notifier
 
-import "golang.org/x/sys/unix"
+import (
+	"maps"
+
+	"golang.org/x/sys/unix"
+)
 
 // Op is what a system call does with the path in its arguments.
 type Op uint8
@@ -96,7 +100,5 @@ var Calls = map[uint32]Call{
 func init() {
 	fstatat := at(Stat, 3)
 	Calls[SysFstatat] = fstatat
-	for nr, c := range olderCalls {
-		Calls[nr] = c
-	}
+	maps.Copy(Calls, olderCalls)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -192,12 +193,8 @@ func (k *Disk) excessLocked(spare string) (keys []string) {
 	if k.used <= k.budget {
 		return nil
 	}
-	names := make([]string, 0, len(k.heads))
-	for name := range k.heads {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(k.heads[a].at, k.heads[b].at) })
-	for _, name := range names {
+	byAge := func(a, b string) int { return cmp.Compare(k.heads[a].at, k.heads[b].at) }
+	for _, name := range slices.SortedFunc(maps.Keys(k.heads), byAge) {
 		if k.used <= k.budget*9/10 {
 			break
 		}

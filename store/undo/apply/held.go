@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"cachebro/store/undo/displace"
@@ -179,12 +180,7 @@ func (c *execution) takes(path string) bool {
 			return false
 		}
 	}
-	for i := range c.plan.Steps {
-		if string(c.plan.Steps[i].Path) == path {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.plan.Steps, func(s wire.PlanStep) bool { return string(s.Path) == path })
 }
 
 // Preview turns the steps that Plan would skip, because another process has the file open for

@@ -34,9 +34,6 @@ func same(a, b fs.FileInfo) bool { return a.Size() == b.Size() && a.ModTime().Eq
 // File returns the held file, open for reading.
 func (h *Held) File() *os.File { return h.file }
 
-// Info returns the stat of the file when it was held.
-func (h *Held) Info() fs.FileInfo { return h.info }
-
 // Changed reports whether the file has changed since it was held, or a process is waiting to change
 // it.
 func (h *Held) Changed() bool { return h.Asked() || !h.leased && !h.Same() }

@@ -29,7 +29,7 @@ func (f *File) lease() (held *Held, open bool, err error) {
 		}
 		return nil, false, err
 	}
-	if !unchanged(held.Info(), f.Info) {
+	if !unchanged(held.info, f.Info) {
 		held.Release()
 		return nil, false, ErrMeanwhile
 	}

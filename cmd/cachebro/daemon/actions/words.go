@@ -225,12 +225,9 @@ func isAgent(p attribution.Process) bool {
 	if startsOthers(p.Comm) {
 		return true
 	}
-	for _, a := range p.Args[:min(len(p.Args), 2)] {
-		if startsOthers(strings.TrimSuffix(path.Base(a), ".js")) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Args[:min(len(p.Args), 2)], func(a string) bool {
+		return startsOthers(strings.TrimSuffix(path.Base(a), ".js"))
+	})
 }
 
 func (w *describer) session(id store.SessionID) *store.Session {

@@ -399,11 +399,6 @@ func (a *Attribution) Agents(session store.SessionID) map[string]string {
 	return all
 }
 
-// AgentPrompt returns the prompt that started a sub-agent, or "" if it is not known.
-func (a *Attribution) AgentPrompt(session store.SessionID, agent string) string {
-	return a.PromptOf(session, agent, "")
-}
-
 func (a *Attribution) sortLocked() {
 	sort.SliceStable(a.windows, func(i, j int) bool { return a.windows[i].Begin < a.windows[j].Begin })
 }

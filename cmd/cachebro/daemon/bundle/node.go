@@ -142,7 +142,7 @@ func covers(patterns []string, p string) bool {
 // summaryLocked returns one line about a node.
 func (g *Graph) summaryLocked(id, kind string) string {
 	if n := g.manifestNodeLocked(id, kind); n.Summary != "" {
-		return oneLine(n.Summary)
+		return strings.Join(strings.Fields(n.Summary), " ")
 	}
 	switch kind {
 	case KindFile:
@@ -167,8 +167,6 @@ func (g *Graph) summaryLocked(id, kind string) string {
 	}
 	return ""
 }
-
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // Edge leads from a node to a neighbour.
 type Edge struct {

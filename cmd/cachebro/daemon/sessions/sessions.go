@@ -121,7 +121,7 @@ func (ss *Sessions) continuePrompt(s *store.Session, e wire.SessionEvent, now in
 			typed = c.Prompt
 			break
 		}
-		typed = ss.Attribution.AgentPrompt(s.ID, cause)
+		typed = ss.Attribution.PromptOf(s.ID, cause, "")
 		if typed != "" {
 			break
 		}

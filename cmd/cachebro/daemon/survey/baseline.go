@@ -39,10 +39,6 @@ type baseline struct {
 	cancel   context.CancelFunc // ends the scan in progress
 }
 
-func newBaseline(survey *Survey) *baseline {
-	return &baseline{survey: survey, wake: make(chan struct{}, 1)}
-}
-
 // request requests a scan. If again is set and a scan is in progress, the scan starts over, because
 // it began before the mount.
 func (b *baseline) request(again bool) {

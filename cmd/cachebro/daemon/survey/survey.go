@@ -49,7 +49,7 @@ type Survey struct {
 // carried out.
 func Open(o Options) (*Survey, error) {
 	s := &Survey{Options: o, verified: cache.New[store.Path, verifiedStat](maxVerified, nil)}
-	s.baseline = newBaseline(s)
+	s.baseline = &baseline{survey: s, wake: make(chan struct{}, 1)}
 	return s, s.load()
 }
 
