@@ -439,8 +439,17 @@ func (l *ledger) handle(h *handle, unique uint64) {
 		return
 	}
 	s := (*handleSlot)(l.at(ref))
-	s.flags, s.fh, s.node, s.unique, s.reads, s.kept = h.flags, h.fh, h.node.id, unique&^resendBit, h.readable, false
-	s.pid, s.tid, s.uid, s.gid, s.start = h.owner.PID, h.owner.TID, h.owner.UID, h.owner.GID, 0
+	s.flags = h.flags
+	s.fh = h.fh
+	s.node = h.node.id
+	s.unique = unique &^ resendBit
+	s.reads = h.readable
+	s.kept = false
+	s.pid = h.owner.PID
+	s.tid = h.owner.TID
+	s.uid = h.owner.UID
+	s.gid = h.owner.GID
+	s.start = 0
 	if h.owner.Proc != nil {
 		s.start = h.owner.Proc.Start
 	}
@@ -459,7 +468,11 @@ func (l *ledger) lock(owner, key uint64, pid uint32, n *inode, fh uint64) uint32
 		return 0
 	}
 	s := (*lockSlot)(l.at(ref))
-	s.pid, s.owner, s.node, s.fh, s.key = pid, owner, n.id, fh, key
+	s.pid = pid
+	s.owner = owner
+	s.node = n.id
+	s.fh = fh
+	s.key = key
 	s.kind.Store(slotLock)
 	return ref
 }

@@ -186,10 +186,19 @@ func (o *overlay) try(in *fuse.InHeader, a, b *sys.Stat) *attempt {
 			continue
 		}
 		t.server, t.began = l.head.serving.Load(), time.Now().UnixNano()
-		t.a, t.b, t.mode, t.nlink, t.size, t.mtime = key{}, key{}, 0, 0, 0, 0
+		t.a = key{}
+		t.b = key{}
+		t.mode = 0
+		t.nlink = 0
+		t.size = 0
+		t.mtime = 0
 		t.renames = b != nil
 		if a != nil {
-			t.a, t.mode, t.nlink, t.size, t.mtime = keyOf(a), a.Mode, a.Nlink, a.Size, a.Mtime
+			t.a = keyOf(a)
+			t.mode = a.Mode
+			t.nlink = a.Nlink
+			t.size = a.Size
+			t.mtime = a.Mtime
 		}
 		if b != nil && b.Mode != 0 {
 			t.b = keyOf(b)

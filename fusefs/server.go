@@ -57,7 +57,9 @@ func Mount(opt Options) (*Server, error) {
 	s := &Server{opt: opt, fs: o, done: make(chan struct{})}
 	s.dev = &device{fd: fd, proto: fuse.NewProtocolServer(o, s.protocol()), ledger: o.ledger, log: o.log, changes: o.changes, note: o.noteRequest}
 	o.notifier = newNotifier(s.dev.notify)
-	o.locking.answer, o.locking.releasing, s.dev.interrupted = s.dev.answer, s.dev.releasing, o.interrupted
+	o.locking.answer = s.dev.answer
+	o.locking.releasing = s.dev.releasing
+	s.dev.interrupted = o.interrupted
 	if opt.TakeOver {
 		return s.takeOver()
 	}

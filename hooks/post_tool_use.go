@@ -127,7 +127,9 @@ func (c *call) ownEdit(ctx context.Context) {
 	switch c.tool {
 	case "Edit":
 		before := c.response.str("originalFile")
-		e.Old, e.New, e.All = c.response.str("oldString"), c.response.str("newString"), c.response.truth("replaceAll")
+		e.Old = c.response.str("oldString")
+		e.New = c.response.str("newString")
+		e.All = c.response.truth("replaceAll")
 		if before == "" || e.Old == "" || c.response.truth("userModified") {
 			return
 		}

@@ -242,7 +242,11 @@ func (x *Index) begin(why string) {
 
 // empty empties the tables. The caller holds x.mu.
 func (x *Index) empty() {
-	x.files, x.loose, x.terms, x.seq, x.ready = map[store.Path]file{}, map[store.Path]struct{}{}, newTerms(), 0, false
+	x.files = map[store.Path]file{}
+	x.loose = map[store.Path]struct{}{}
+	x.terms = newTerms()
+	x.seq = 0
+	x.ready = false
 	x.sums, x.binary = sums{}, map[store.Path]struct{}{}
 	x.removed = map[store.Path]file{}
 	x.held, x.taken = map[store.Path]held{}, map[store.Path]time.Time{}

@@ -88,7 +88,9 @@ func (j *Journal) Plan(id string) (Plan, error) {
 			if !found {
 				break
 			}
-			p.Steps, p.Returns, p.Cells = append(p.Steps, part.Steps...), append(p.Returns, part.Returns...), append(p.Cells, part.Cells...)
+			p.Steps = append(p.Steps, part.Steps...)
+			p.Returns = append(p.Returns, part.Returns...)
+			p.Cells = append(p.Cells, part.Cells...)
 		}
 		prefix := append(keyNamed(kPlanStep, id), 0)
 		it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix})

@@ -77,7 +77,10 @@ func actions(l remote.Log) []action {
 			continue
 		}
 		a, by := get(kind, id), v.Actor
-		a.session, a.agent, a.prompt, a.tool = plain(string(by.Session)), plain(by.Agent), plain(by.Prompt), plain(by.Tool)
+		a.session = plain(string(by.Session))
+		a.agent = plain(by.Agent)
+		a.prompt = plain(by.Prompt)
+		a.tool = plain(by.Tool)
 		if kind == "process" && a.title == "" {
 			a.title = plain(strings.TrimSpace(by.Comm + " " + by.Args))
 		}
@@ -91,7 +94,11 @@ func actions(l remote.Log) []action {
 			continue
 		}
 		a := get("call", "call:"+t.ID)
-		a.session, a.agent, a.prompt, a.tool, a.title = plain(string(t.Session)), plain(t.Agent), plain(t.Prompt), plain(t.Tool), plain(t.Title)
+		a.session = plain(string(t.Session))
+		a.agent = plain(t.Agent)
+		a.prompt = plain(t.Prompt)
+		a.tool = plain(t.Tool)
+		a.title = plain(t.Title)
 		if t.Begin != 0 && (a.first == 0 || t.Begin < a.first) {
 			a.first = t.Begin
 		}

@@ -222,7 +222,11 @@ func (r *Sender) Add(ctx context.Context, p Place, name string, to []string) err
 	if err := enter(ctx, b, st.Head.Machine); err != nil {
 		return err
 	}
-	r.st, r.b, r.etag, r.known, r.packed = st, b, tag.etag, tag.etag != "", packed{}
+	r.st = st
+	r.b = b
+	r.etag = tag.etag
+	r.known = tag.etag != ""
+	r.packed = packed{}
 	return r.save()
 }
 

@@ -326,7 +326,9 @@ func (m *maker) withoutForeignRights(a *aims, n *node) {
 	g.want.mode = n.kind | a.after(&n.meta).st.perm()
 	g.want.attrs = a.after(&n.meta).st.attrs
 	if m.withoutNewRights(&g); !n.meta.same(value{st: &g.want}, a.after(&n.meta)) {
-		g.want.owned, g.want.uid, g.want.gid = a.after(&n.meta).st.owned, a.after(&n.meta).st.uid, a.after(&n.meta).st.gid
+		g.want.owned = a.after(&n.meta).st.owned
+		g.want.uid = a.after(&n.meta).st.uid
+		g.want.gid = a.after(&n.meta).st.gid
 		a.of[&n.meta] = &aim{c: &n.meta, want: value{st: &g.want}, made: true}
 	}
 }

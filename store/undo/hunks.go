@@ -137,7 +137,11 @@ func (m *maker) leaveLines(a *aims, left []LeftLines) error {
 		}
 		st := *g.want.st
 		st.blob, st.size, st.mtime, st.seq = m.contents.add(part), int64(len(part)), 0, 0
-		g.want.st, g.made, g.part, g.back, g.from = &st, true, true, 0, 0
+		g.want.st = &st
+		g.made = true
+		g.part = true
+		g.back = 0
+		g.from = 0
 		if a.undo {
 			g.took = g.c.newest(a.sel)
 		}

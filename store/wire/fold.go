@@ -68,7 +68,11 @@ func foldAt(all []ActionFile, depth int, alone func(ActionFile) bool) (out []Act
 		for len(f.Path) > 0 && !bytes.HasPrefix(x.Path, append(f.Path[:len(f.Path):len(f.Path)], '/')) {
 			f.Path = above(f.Path)
 		}
-		f.Below, f.Size, f.Added, f.Removed, f.Counted = f.Below+1, f.Size+x.Size, f.Added+x.Added, f.Removed+x.Removed, f.Counted && x.Counted
+		f.Below++
+		f.Size += x.Size
+		f.Added += x.Added
+		f.Removed += x.Removed
+		f.Counted = f.Counted && x.Counted
 		if f.By != x.By {
 			f.By = ""
 		}

@@ -17,7 +17,11 @@ func (d *Daemon) status(ctx context.Context, _ wire.Empty) (wire.Status, []byte,
 		Mounted: mounted, Baseline: d.survey.Progress(), Sessions: d.sessions.Live(), Unheard: d.sessions.Unreported(),
 	}
 	if mounted {
-		st.Mountpoint, st.MountdPID, st.Outside, st.Watched, st.Capture = attach.Mountpoint, attach.PID, attach.Outside, attach.Watched, beat.Capture
+		st.Mountpoint = attach.Mountpoint
+		st.MountdPID = attach.PID
+		st.Outside = attach.Outside
+		st.Watched = attach.Watched
+		st.Capture = beat.Capture
 	}
 	stats := d.store.Stats()
 	ok, reason := d.ingest.Health()

@@ -305,7 +305,11 @@ func (m *newFork) mount(ctx context.Context, e *cli.Env) {
 
 func printFork(e *cli.Env, m newFork) error {
 	o := cli.Object(m, nil)
-	o["seq"], o["at"], o["files"], o["bytes"], o["shared"] = m.Answer.Seq, m.at, m.Answer.Files, m.Answer.Bytes, m.Answer.Shared
+	o["seq"] = m.Answer.Seq
+	o["at"] = m.at
+	o["files"] = m.Answer.Files
+	o["bytes"] = m.Answer.Bytes
+	o["shared"] = m.Answer.Shared
 	o["lost"] = cli.Objects(m.Answer.Lost, func(l wire.ForkLost) map[string][]byte { return map[string][]byte{"path": l.Path} })
 	o["lost_more"] = m.Answer.More
 	return e.PrintJSON(o)

@@ -221,7 +221,9 @@ func runPlanWith(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, 
 		}
 		s.res, err = Apply(ctx, e, s.t, s.c, s.plan, *f.force)
 		s.printFailures(e)
-		done, files, left = done+len(s.res.Done), files+FilesOf(s.plan, s.res.Done), left+len(s.res.Failed)+len(s.res.Left)
+		done += len(s.res.Done)
+		files += FilesOf(s.plan, s.res.Done)
+		left += len(s.res.Failed) + len(s.res.Left)
 	}
 	if err != nil && done > 0 {
 		err = errPartly{err}
@@ -436,7 +438,10 @@ func printPlanJSON(e *cli.Env, sides []*side) error {
 
 func planObject(plan wire.Plan, res apply.Result) map[string]any {
 	out := plannedObject(plan)
-	out["id"], out["done"], out["failed"], out["left"] = plan.ID, res.Done, conflictObjects(res.Failed), conflictObjects(res.Left)
+	out["id"] = plan.ID
+	out["done"] = res.Done
+	out["failed"] = conflictObjects(res.Failed)
+	out["left"] = conflictObjects(res.Left)
 	return out
 }
 

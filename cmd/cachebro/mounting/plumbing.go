@@ -72,7 +72,9 @@ func SuperviseCommand(e *cli.Env) *cobra.Command {
 		if *adopt > 0 {
 			from := supervisor.Handed{Source: inherited(sourceFD, c.Root)}
 			if *ledger {
-				from.Device, from.Ledger, from.Sock = inherited(deviceFD, "device"), inherited(ledgerFD, "ledger"), inherited(socketFD, "mountd")
+				from.Device = inherited(deviceFD, "device")
+				from.Ledger = inherited(ledgerFD, "ledger")
+				from.Sock = inherited(socketFD, "mountd")
 			}
 			return supervisor.Adopt(ctx, *c, *adopt, from, logger)
 		}

@@ -340,11 +340,15 @@ func (d *diffRows) show(p place) row {
 	}
 	if p.old >= 0 {
 		l := d.sc.Old[p.old]
-		r.OldN, r.Old, r.OldNoEnd = strconv.Itoa(p.old+1), d.line(l, at(d.old, p.old), del), !bytes.HasSuffix(l, []byte("\n"))
+		r.OldN = strconv.Itoa(p.old + 1)
+		r.Old = d.line(l, at(d.old, p.old), del)
+		r.OldNoEnd = !bytes.HasSuffix(l, []byte("\n"))
 	}
 	if p.new >= 0 {
 		l := d.sc.New[p.new]
-		r.NewN, r.New, r.NewNoEnd = strconv.Itoa(p.new+1), d.line(l, at(d.new, p.new), add), !bytes.HasSuffix(l, []byte("\n"))
+		r.NewN = strconv.Itoa(p.new + 1)
+		r.New = d.line(l, at(d.new, p.new), add)
+		r.NewNoEnd = !bytes.HasSuffix(l, []byte("\n"))
 	}
 	return r
 }

@@ -77,7 +77,10 @@ func Open(s *store.Store, o Options) (*Sync, error) {
 }
 
 func (s *Sync) load() error {
-	s.docs, s.bases, s.changed, s.byGit = map[store.Path][]Ref{}, map[key]*baseline{}, map[string]any{}, map[key]bool{}
+	s.docs = map[store.Path][]Ref{}
+	s.bases = map[key]*baseline{}
+	s.changed = map[string]any{}
+	s.byGit = map[key]bool{}
 	s.at, s.declared = 0, declared{}
 	s.exact, s.globs, s.active = map[string]map[key]bool{}, map[key]bool{}, map[store.Path][]Ref{}
 	var bad []string

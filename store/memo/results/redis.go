@@ -104,7 +104,9 @@ func newRedis(address string, wait time.Duration) (*Redis, error) {
 			return nil, ErrURL
 		}
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = wait, wait, wait, wait
-		o.MinRetryBackoff, o.MaxRetryBackoff, o.ContextTimeoutEnabled = time.Millisecond, 8*time.Millisecond, true
+		o.MinRetryBackoff = time.Millisecond
+		o.MaxRetryBackoff = 8 * time.Millisecond
+		o.ContextTimeoutEnabled = true
 		o.MaintNotificationsConfig, o.Dialer = none, guardedDial(wait, o.TLSConfig, r.dialed)
 		c := redis.NewClusterClient(o)
 		r.c = c
@@ -117,7 +119,10 @@ func newRedis(address string, wait time.Duration) (*Redis, error) {
 			return nil, ErrURL
 		}
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = wait, wait, wait, wait
-		o.MaxRetries, o.MinRetryBackoff, o.MaxRetryBackoff, o.ContextTimeoutEnabled = 1, time.Millisecond, 8*time.Millisecond, true
+		o.MaxRetries = 1
+		o.MinRetryBackoff = time.Millisecond
+		o.MaxRetryBackoff = 8 * time.Millisecond
+		o.ContextTimeoutEnabled = true
 		o.MaintNotificationsConfig, o.Dialer = none, guardedDial(wait, o.TLSConfig, r.dialed)
 		r.c, r.after = redis.NewClient(o), redisFails-1
 		r.nodes = func(ctx context.Context, fn func(context.Context, commands) error) error { return fn(ctx, r.c) }

@@ -411,7 +411,9 @@ func (l lineCounter) list(a *wire.Action, all []*file, q wire.ActionsQuery) erro
 		if x.Ignored {
 			a.Ignored += n
 		}
-		a.Added, a.Removed, a.Partly = a.Added+x.Added, a.Removed+x.Removed, a.Partly || !x.Counted && !x.Ignored
+		a.Added += x.Added
+		a.Removed += x.Removed
+		a.Partly = a.Partly || !x.Counted && !x.Ignored
 		x.TakenBack = by
 		back.add(by, n)
 		a.Files = append(a.Files, x)

@@ -280,7 +280,11 @@ func (w *describer) describe(a *wire.Action, g *group) {
 	newest = w.attributedTo(newest)
 	by := newest.Actor
 	if g.job.ok {
-		by.PID, by.Start, by.Comm, by.UID = g.job.root.PID, g.job.root.Start, g.job.root.Comm, g.job.root.UID
+		root := g.job.root
+		by.PID = root.PID
+		by.Start = root.Start
+		by.Comm = root.Comm
+		by.UID = root.UID
 	}
 	if s := w.session(by.Session); s != nil {
 		a.Client = s.Client

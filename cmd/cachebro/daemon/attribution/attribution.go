@@ -346,7 +346,11 @@ func (a *Attribution) Actor(key Key, uid uint32, t int64, path string) store.Act
 		return out
 	}
 	out.Session = cmp.Or(out.Session, store.SessionID(w.Call.Session))
-	out.Agent, out.Prompt, out.ToolCall, out.Tool, out.Uncertain = w.Call.Agent, w.Call.Prompt, w.Call.ToolUse, w.Call.Tool, !certain
+	out.Agent = w.Call.Agent
+	out.Prompt = w.Call.Prompt
+	out.ToolCall = w.Call.ToolUse
+	out.Tool = w.Call.Tool
+	out.Uncertain = !certain
 	if out.Prompt == "" {
 		out.Prompt = a.promptLocked(out.Session, w.Begin)
 	}

@@ -62,7 +62,12 @@ func parse(key string, val []byte) (p Process, ok bool) {
 	if !ok || !found || json.Unmarshal(val, &r) != nil {
 		return p, false
 	}
-	p.Parent, p.UID, p.Group, p.Comm, p.Dir, p.Seen = Key{r.PPID, r.PStart}, r.UID, r.Group, comm, string(r.Dir), r.Seen
+	p.Parent = Key{r.PPID, r.PStart}
+	p.UID = r.UID
+	p.Group = r.Group
+	p.Comm = comm
+	p.Dir = string(r.Dir)
+	p.Seen = r.Seen
 	p.Args = cmdline.Unpack(string(r.Args))
 	return p, true
 }

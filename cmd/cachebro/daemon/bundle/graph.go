@@ -143,7 +143,11 @@ func (g *Graph) applyLocked(rows []row) {
 			g.addLocked(e)
 		}
 		module := e.facts.Module
-		e.blob, e.seq, e.time, e.op, e.by = r.v.Blob, r.v.Seq, r.v.Time, r.v.Op, g.o.By(r.v.Actor)
+		e.blob = r.v.Blob
+		e.seq = r.v.Seq
+		e.time = r.v.Time
+		e.op = r.v.Op
+		e.by = g.o.By(r.v.Actor)
 		e.facts = r.facts
 		g.stale[p] = struct{}{}
 		if (module == nil) != (e.facts.Module == nil) || module != nil && *module != *e.facts.Module {

@@ -30,7 +30,10 @@ func (g *Graph) PlanGraph(ctx context.Context, q Query) (*Plan, error) {
 		if !ok {
 			return nil, &ErrNoNode{q.Ref, g.nearLocked(q.Ref)}
 		}
-		p.Ref, p.Kind, p.Summary, p.Label = id, kind, g.summaryLocked(id, kind), g.manifestNodeLocked(id, kind).Kind
+		p.Ref = id
+		p.Kind = kind
+		p.Summary = g.summaryLocked(id, kind)
+		p.Label = g.manifestNodeLocked(id, kind).Kind
 		p.Neighbours, p.More = g.aroundLocked(id, kind, g.membersLocked(id, kind), q)
 	}
 	p.Edges = g.betweenLocked(p, whole)

@@ -106,7 +106,10 @@ func (f *Finder) fetch(ctx context.Context, id string) (a wire.SearchAnswer, ok 
 			return a, false
 		}
 		lines := strings.SplitAfter(string(content), "\n")
-		hit.Type, hit.Path, hit.Title, hit.Line = "version", []byte(v.Path), fmt.Sprintf("%s version %d", v.Path, v.Seq), 1
+		hit.Type = "version"
+		hit.Path = []byte(v.Path)
+		hit.Title = fmt.Sprintf("%s version %d", v.Path, v.Seq)
+		hit.Line = 1
 		hit.Last, hit.Body = min(len(lines), maxBody), strings.Join(lines[:min(len(lines), maxBody)], "")
 		hit.Time = onwire.Time(v.Time)
 	}

@@ -44,7 +44,10 @@ func (f *Finder) reindex(ctx context.Context, do string, p store.Path, facts *wi
 			return err
 		}
 		changes := f.Index.ChangesSince(before.Seq)
-		facts.Changed, facts.New, facts.Deleted, facts.Live = r.Changed+changes.Changed, r.New+changes.New, r.Deleted+changes.Deleted, r.Live
+		facts.Changed = r.Changed + changes.Changed
+		facts.New = r.New + changes.New
+		facts.Deleted = r.Deleted + changes.Deleted
+		facts.Live = r.Live
 	}
 	facts.Missing = missing
 	return nil

@@ -144,7 +144,12 @@ func (f *Finder) searchExact(ctx context.Context, q wire.SearchQuery, sq search.
 	if err != nil {
 		return err
 	}
-	a.How, a.Files, a.Lines, a.Scanned, a.Looked, a.NotSearched = wire.SearchExact, r.Files, r.Total, r.Scanned, r.Candidates, r.NotSearched
+	a.How = wire.SearchExact
+	a.Files = r.Files
+	a.Lines = r.Total
+	a.Scanned = r.Scanned
+	a.Looked = r.Candidates
+	a.NotSearched = r.NotSearched
 	a.AtLeast = r.AtLeast
 	if r.Warning != "" {
 		a.Warning = strings.TrimPrefix(a.Warning+"; "+r.Warning, "; ")
@@ -155,7 +160,11 @@ func (f *Finder) searchExact(ctx context.Context, q wire.SearchQuery, sq search.
 	a.Truncated = r.AtLeast && len(r.Lines) > 0 || r.Total > min(limit, len(r.Lines))
 	for i, l := range r.Lines[:min(limit, len(r.Lines))] {
 		hit := fileHit(l.Path, float64(len(r.Lines)-i)/float64(len(r.Lines)))
-		hit.Line, hit.Text, hit.At, hit.Before, hit.LineBytes = l.No, string(l.Text), l.At, l.Before, l.Size
+		hit.Line = l.No
+		hit.Text = string(l.Text)
+		hit.At = l.At
+		hit.Before = l.Before
+		hit.LineBytes = l.Size
 		hit.Title = fmt.Sprintf("%s:%d: %s", l.Path, l.No, strings.TrimSpace(string(l.Text)))
 		a.Hits = append(a.Hits, f.addTime(hit))
 	}

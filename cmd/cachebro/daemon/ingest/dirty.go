@@ -117,7 +117,9 @@ func (t *dirtyTable) mount(ended bool) {
 	if !ended {
 		t.former, t.formerFiles = t.paths, slices.Collect(maps.Values(t.files))
 	}
-	t.nodes, t.paths, t.files = map[uint64][]store.Path{}, map[store.Path]int{}, map[uint64]store.Inode{}
+	t.nodes = map[uint64][]store.Path{}
+	t.paths = map[store.Path]int{}
+	t.files = map[uint64]store.Inode{}
 }
 
 // complete notes that the new mountd has reported everything that is being changed.

@@ -358,7 +358,9 @@ func (s *Service) judgeLocked(l *Loss, now store.Hash) (bool, error) {
 		return false, nil
 	}
 	l.Lines, l.Others, l.Owners = 0, nil, nil
-	l.Theirs, l.Sample, l.Restored = way[len(way)-1].Seq, strings.TrimSpace(gone[0].line), gone[0].restored
+	l.Theirs = way[len(way)-1].Seq
+	l.Sample = strings.TrimSpace(gone[0].line)
+	l.Restored = gone[0].restored
 	for _, m := range gone { // a changed line counts as removed and added, so count it once
 		if m.restored == l.Restored {
 			l.Lines++

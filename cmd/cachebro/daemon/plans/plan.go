@@ -602,7 +602,10 @@ func (pl *Plans) stepDone(ctx context.Context, id string, s store.Step, by store
 	case store.DoMkdir:
 		c.Op, live, v = store.OpMkdir, true, pl.versionAfterStep(ctx, s, syscall.S_IFDIR)
 	case store.DoSymlink:
-		c.Op, live, v, c.Target = store.OpSymlink, true, pl.versionAfterStep(ctx, s, syscall.S_IFLNK), string(s.Target)
+		c.Op = store.OpSymlink
+		live = true
+		v = pl.versionAfterStep(ctx, s, syscall.S_IFLNK)
+		c.Target = string(s.Target)
 	case store.DoLink: // the plan's path is the new name
 		c.Op, c.Path, c.Path2 = store.OpLink, s.To, s.Path
 		v, found, err = pl.Store.Current(s.To)
