@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"cachebro/cmd/cachebro/machines"
 	"cachebro/store/fleet"
 	"cachebro/store/leaf/text"
-	"cachebro/store/remote"
 
 	"github.com/spf13/cobra"
 )
@@ -94,11 +92,8 @@ func verify(ctx context.Context, e *cli.Env, name, want string, buckets []string
 	if err == nil && with != nil {
 		err = against.Missing()
 	}
-	if errors.Is(err, remote.ErrLocked) {
-		err = cli.Hintf(machines.IdentityHint, "%w", err)
-	}
 	if err != nil {
-		return err
+		return machines.Hinted(err)
 	}
 	if want != "" && want != sum {
 		return fmt.Errorf("%w: its sum is %s", fleet.ErrAudit, sum)

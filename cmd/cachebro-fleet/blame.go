@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/machines"
 	"cachebro/store/fleet"
-	"cachebro/store/remote"
 
 	"github.com/spf13/cobra"
 )
@@ -44,11 +42,8 @@ Example:
 		}
 		defer d.Close()
 		lines, err := d.Blame(ctx, p, b, fleet.Query{Machine: *machine, Path: args[1]})
-		if errors.Is(err, remote.ErrLocked) {
-			err = cli.Hintf(machines.IdentityHint, "%w", err)
-		}
 		if err != nil {
-			return explained(err)
+			return explained(machines.Hinted(err))
 		}
 		now, paint := e.Now(), e.Paint()
 		for _, l := range lines {

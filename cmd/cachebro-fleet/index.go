@@ -91,11 +91,7 @@ func (x *indexer) once(ctx context.Context) error {
 			fmt.Fprintf(x.e.Stderr, "%s: machines that are missing from the bucket's list of machines are not imported: %s\n", p.Short(), cli.OneLine(f.Unlisted.Error()))
 		}
 	}
-	err := errors.Join(problems...)
-	if errors.Is(err, remote.ErrLocked) {
-		err = cli.Hintf(machines.IdentityHint, "%w", err)
-	}
-	return err
+	return machines.Hinted(errors.Join(problems...))
 }
 
 // feed imports one project. If the address is invalid, the returned place is zero.

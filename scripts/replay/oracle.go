@@ -8,6 +8,7 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/readers"
+	"cachebro/store/wire"
 )
 
 // oracle knows exactly what a context window contains and sends the shortest of full text, diff and
@@ -82,7 +83,7 @@ func (o *oracle) read(m *mind, r ask, rewrite func(text string, q *readers.Reque
 	if err != nil {
 		return 0, err
 	}
-	if a.Kind == readers.Full || a.Kind == readers.Keep {
+	if a.Kind == wire.ReadFull || a.Kind == wire.ReadKeep {
 		return full, nil
 	}
 	return min(full, o.tokens(send(a))), nil

@@ -8,6 +8,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 
 	"cachebro/store"
+	"cachebro/store/wire"
 )
 
 // Count sums up deliveries, in estimated tokens. Full is their cost without cachebro, and Sent is
@@ -177,9 +178,9 @@ func (l *accounts) answer(id store.Reader, tool string, a Answer) {
 	}
 	c := Count{Calls: 1, Full: int64(a.FullTokens), Sent: int64(a.Tokens)}
 	switch a.Kind {
-	case Unchanged:
+	case wire.ReadUnchanged:
 		c.Unchanged = 1
-	case Diff, Span:
+	case wire.ReadDiff, wire.ReadSpan:
 		c.Diffs = 1
 	}
 	l.add(id, tool, c)
@@ -207,9 +208,9 @@ func (s *Tracker) Spend(id store.Reader, tool string, full, sent int64, overhead
 		c = Count{Overhead: sent}
 	}
 	switch answer {
-	case Unchanged:
+	case wire.ReadUnchanged:
 		c.Unchanged = 1
-	case Diff, Span:
+	case wire.ReadDiff, wire.ReadSpan:
 		c.Diffs = 1
 	}
 	s.accounts.add(id, tool, c)

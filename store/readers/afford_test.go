@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"cachebro/store"
+	"cachebro/store/wire"
 )
 
 // Afford never brings a session's balance below zero, even if many requests are concurrent. It
@@ -20,8 +21,8 @@ func TestAfford(t *testing.T) {
 	}
 	s.Event(Event{Reader: main, Name: "start"})
 	s.Event(Event{Reader: sub, Name: "subagent-start"})
-	s.Spend(main, "Read", 1000, 400, false, Unchanged)
-	s.Spend(sub, "Read", 500, 500, false, Full)
+	s.Spend(main, "Read", 1000, 400, false, wire.ReadUnchanged)
+	s.Spend(sub, "Read", 500, 500, false, wire.ReadFull)
 	s.Spend(main, "schema", 0, 50, false, "") // in both contexts
 	var wg sync.WaitGroup
 	var mu sync.Mutex

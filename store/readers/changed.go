@@ -7,6 +7,7 @@ import (
 	"cachebro/store"
 	"cachebro/store/diff"
 	"cachebro/store/tokens"
+	"cachebro/store/wire"
 )
 
 // maxRows is the largest number of diff lines in one answer.
@@ -108,7 +109,7 @@ func (c *chooser) nextPage() (decision, bool, error) {
 // rows sends one page of a diff. Its lines count as shown only if all earlier pages were sent.
 func (c *chooser) rows(h proof, sc *diff.Script, rows []diff.Row, from int, label string) (decision, bool, error) {
 	to := min(len(rows), from+maxRows)
-	d := c.answer(Diff)
+	d := c.answer(wire.ReadDiff)
 	d.Label, d.Text = label, joined(rows[from:to])
 	if to < len(rows) {
 		d.Text += truncated(c.q.Path, to, sc.Added()+sc.Removed())
@@ -137,7 +138,7 @@ func (c *chooser) rows(h proof, sc *diff.Script, rows []diff.Row, from int, labe
 // listing sends only the added and removed items of a directory listing.
 func (c *chooser) listing(h proof, sc *diff.Script, label string) (decision, bool, error) {
 	rows := slices.DeleteFunc(sc.Rows(0), func(r diff.Row) bool { return r.Text[0] == '@' || r.Text[0] == '\\' })
-	d := c.answer(Diff)
+	d := c.answer(wire.ReadDiff)
 	d.Label, d.Text = label, joined(rows)
 	d.Tokens = tokens.EstimateString(d.Label) + tokens.EstimateString(d.Text)
 	d.FullTokens = c.meta.tokens

@@ -6,6 +6,7 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/tokens"
+	"cachebro/store/wire"
 )
 
 // chooser makes one decision.
@@ -38,7 +39,7 @@ func (c *chooser) choose() (decision, error) {
 		return c.rewrite()
 	}
 	if m.binary {
-		return decision{Answer: Answer{Kind: Full, Binary: true, TotalLines: m.total}}, nil
+		return decision{Answer: Answer{ReadAnswer: wire.ReadAnswer{Kind: wire.ReadFull, Binary: true, TotalLines: m.total}}}, nil
 	}
 	if err := c.setRange(c.q.Offset, c.q.Limit); err != nil {
 		return decision{}, err
@@ -157,7 +158,7 @@ func (c *chooser) fullTokens() (int, error) {
 
 func (c *chooser) answer(kind string) decision {
 	return decision{
-		Answer: Answer{Kind: kind, Start: c.first, NumLines: c.last - c.first + 1, TotalLines: c.meta.total},
+		Answer: Answer{ReadAnswer: wire.ReadAnswer{Kind: kind, Start: c.first, NumLines: c.last - c.first + 1, TotalLines: c.meta.total}},
 		span:   c.span(),
 	}
 }
@@ -167,7 +168,7 @@ func (c *chooser) full() (decision, error) {
 	if err != nil {
 		return decision{}, err
 	}
-	d := c.answer(Full)
+	d := c.answer(wire.ReadFull)
 	d.Text = string(v.slice(c.first, c.last))
 	d.FullTokens, err = c.fullTokens()
 	if err != nil {
@@ -216,7 +217,7 @@ func (c *chooser) unchanged() (decision, bool, error) {
 	if err != nil {
 		return decision{}, false, err
 	}
-	d := c.answer(Unchanged)
+	d := c.answer(wire.ReadUnchanged)
 	st := stub{path: c.q.Path, as: h.as, first: c.first, last: c.last, total: c.meta.total, elsewhere: elsewhere, listing: c.q.Listing}
 	d.Label, d.Tokens = st.labelled(full)
 	if c.q.Stub != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"cachebro/store"
+	"cachebro/store/wire"
 )
 
 // effect describes what a delivery adds to a reader's knowledge.
@@ -107,7 +108,7 @@ func (d decision) tooLarge(q Request) bool {
 
 // large returns the answer that replaces a decision above Request.MaxTokens.
 func (d decision) large() Answer {
-	return Answer{Kind: Large, TotalLines: d.TotalLines, FullTokens: d.FullTokens}
+	return Answer{ReadAnswer: wire.ReadAnswer{Kind: wire.ReadLarge, TotalLines: d.TotalLines}, FullTokens: d.FullTokens}
 }
 
 // large replaces a decision above Request.MaxTokens. If the range was requested twice, the answer

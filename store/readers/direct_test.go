@@ -11,6 +11,7 @@ import (
 	"cachebro/scripts/testkit/conformance"
 	"cachebro/store"
 	"cachebro/store/readers"
+	"cachebro/store/wire"
 )
 
 // project holds files in memory, with every content that they ever had.
@@ -144,7 +145,7 @@ func (d *direct) ReadPending(t testing.TB, use string, r conformance.Read) confo
 }
 
 func (d *direct) Commit(_ testing.TB, use, text string) {
-	d.p.shown.Commit(d.id, []readers.Call{{ToolUse: use, Text: text}})
+	d.p.shown.Commit(d.id, []wire.CommitCall{{ToolUse: use, Text: text}})
 }
 
 func (d *direct) Alive(_ testing.TB, uses []string, readable bool) {

@@ -8,6 +8,7 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/leaf/text"
+	"cachebro/store/wire"
 )
 
 // maxGiven is the number of lines written by cachebro that are remembered for a context. The oldest
@@ -25,12 +26,12 @@ func ownWord(line string) uint64 {
 // caller holds r.mu.
 func (r *reader) giveLocked(a Answer) {
 	switch a.Kind {
-	case Unchanged:
+	case wire.ReadUnchanged:
 		r.givenLocked(text.OwnWords(a.Sent()))
-	case Diff:
+	case wire.ReadDiff:
 		r.givenLocked(text.OwnWords(a.Sent()))
 		r.givenLocked(text.OwnWords(a.Text))
-	case Span:
+	case wire.ReadSpan:
 		r.givenLocked(text.OwnWords(a.Note))
 	}
 }

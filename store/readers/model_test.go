@@ -12,6 +12,7 @@ import (
 	"cachebro/store"
 	"cachebro/store/readers"
 	"cachebro/store/tokens"
+	"cachebro/store/wire"
 
 	"pgregory.net/rapid"
 )
@@ -259,7 +260,7 @@ func (m *model) doPages() {
 	if err != nil {
 		m.rt.Fatal(err)
 	}
-	if a.Kind != readers.Large {
+	if a.Kind != wire.ReadLarge {
 		m.answered(s, conformance.Read{Path: path}, conformance.Answer{Text: a.Sent()})
 		return
 	}
@@ -372,12 +373,12 @@ func (m *model) doParts() {
 		own, ownText = append(own, full), ownText+text
 		content := string(m.p.files[r.Path])
 		switch a.Kind {
-		case readers.Keep:
+		case wire.ReadKeep:
 			ours, oursText = append(ours, full), oursText+text
-		case readers.Unchanged:
+		case wire.ReadUnchanged:
 			said := fmt.Sprintf("[unchanged · lines %d-%d of %d · ~1 saved]", first, last, len(lines))
 			ours, oursText = append(ours, m.heard(use, r, conformance.Answer{Text: said})), oursText+a.Text+"\n"
-		case readers.Span:
+		case wire.ReadSpan:
 			plain = plain || r.Limit > 0 // the model does not know what a range's answer reveals about other lines
 			m.rt.Logf("hears lines %d.. of %s: %s", a.Start, r.Path, a.Note)
 			ours = append(ours, heard{use: use, path: r.Path, hear: func(mind *conformance.Mind) error { return mind.Span(a.Start, a.Text, a.Note, content) }})
@@ -398,7 +399,7 @@ func (m *model) doParts() {
 	}
 	m.rt.Logf("%v: %s", s.id, took)
 	s.gets(text)
-	m.p.shown.Commit(s.id, []readers.Call{{ToolUse: use, Text: text, Took: took}})
+	m.p.shown.Commit(s.id, []wire.CommitCall{{ToolUse: use, Text: text, Took: took}})
 	for _, h := range got {
 		s.take(m.rt, h)
 	}
@@ -413,7 +414,7 @@ func (m *model) doBatch() {
 		return // this client has no hooks
 	}
 	s.asks(m)
-	var calls []readers.Call
+	var calls []wire.CommitCall
 	var got []heard
 	for range rapid.IntRange(1, 3).Draw(m.rt, "calls") {
 		m.uses++
@@ -426,10 +427,10 @@ func (m *model) doBatch() {
 		switch rapid.IntRange(0, 7).Draw(m.rt, "fate") {
 		case 0: // cancelled
 		case 1:
-			calls = append(calls, readers.Call{ToolUse: use, Text: a.Text[:len(a.Text)/2] + "…"})
+			calls = append(calls, wire.CommitCall{ToolUse: use, Text: a.Text[:len(a.Text)/2] + "…"})
 			s.gets(calls[len(calls)-1].Text)
 		default:
-			calls = append(calls, readers.Call{ToolUse: use, Text: a.Text})
+			calls = append(calls, wire.CommitCall{ToolUse: use, Text: a.Text})
 			s.gets(a.Text)
 			got = append(got, m.heard(use, r, a))
 		}

@@ -11,6 +11,7 @@ import (
 	"cachebro/scripts/testkit/conformance"
 	"cachebro/store"
 	"cachebro/store/readers"
+	"cachebro/store/wire"
 )
 
 // named is a client that passes the name of the tool with each call. Its calls are one minute
@@ -52,10 +53,10 @@ func (n *named) ask(tool string, first, count int) readers.Answer {
 		n.t.Fatal(err)
 	}
 	final := a.Text
-	if a.Kind == readers.Keep {
+	if a.Kind == wire.ReadKeep {
 		final = rewrite.Text
 	}
-	n.p.shown.Commit(n.id, []readers.Call{{ToolUse: n.use(), Text: final}})
+	n.p.shown.Commit(n.id, []wire.CommitCall{{ToolUse: n.use(), Text: final}})
 	return a
 }
 
@@ -151,10 +152,10 @@ func TestSpansEndInText(t *testing.T) {
 	n.ask("Read", 1, 0)
 	n.p.Write(t, "f", conformance.WithLine(string(n.p.files["f"]), 59, "sed"))
 	a := n.ask("Bash", 1, 0)
-	if n.step("changed", a, "lines 56-63 are shown"); a.Kind != readers.Span {
+	if n.step("changed", a, "lines 56-63 are shown"); a.Kind != wire.ReadSpan {
 		t.Errorf("%s", a.Kind)
 	}
-	if a = n.ask("Bash", 5, 10); a.Kind != readers.Unchanged {
+	if a = n.ask("Bash", 5, 10); a.Kind != wire.ReadUnchanged {
 		t.Errorf("after the span: %s", a.Kind)
 	}
 }
@@ -190,14 +191,14 @@ func TestOnlyWhatWasDeliveredCounts(t *testing.T) {
 			}
 			return a
 		}
-		if a := ask("first", 1, 0); a.Kind != readers.Full || a.Text != c.content {
+		if a := ask("first", 1, 0); a.Kind != wire.ReadFull || a.Text != c.content {
 			t.Fatalf("%s: %s", c.name, a.Kind)
 		}
-		n.p.shown.Commit(n.id, []readers.Call{{ToolUse: "first", Text: c.final}})
-		if a := ask("", 1, c.held); a.Kind != readers.Unchanged {
+		n.p.shown.Commit(n.id, []wire.CommitCall{{ToolUse: "first", Text: c.final}})
+		if a := ask("", 1, c.held); a.Kind != wire.ReadUnchanged {
 			t.Errorf("%s: lines 1-%d are %s, and were delivered", c.name, c.held, a.Kind)
 		}
-		if a := ask("", 2, total-1); c.held < total && a.Kind == readers.Unchanged {
+		if a := ask("", 2, total-1); c.held < total && a.Kind == wire.ReadUnchanged {
 			t.Errorf("%s: %q, and lines %d-%d were not delivered", c.name, a.Label, c.held+1, total)
 		}
 	}

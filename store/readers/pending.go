@@ -7,6 +7,7 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/tokens"
+	"cachebro/store/wire"
 )
 
 // entry is a decided delivery that is not confirmed yet.
@@ -42,7 +43,7 @@ func newEntry(q Request, key store.Path, d decision, n uint64) *entry {
 		e.forms = []form{{text: d.Sent(), start: d.Start, effect: d.effect, answer: d.Answer}}
 		return e
 	}
-	if d.Kind != Keep {
+	if d.Kind != wire.ReadKeep {
 		f := form{text: d.Text, start: d.Start, effect: d.effect, answer: d.Answer}
 		e.forms = append(e.forms, f)
 		if d.Note != "" {
@@ -56,11 +57,11 @@ func newEntry(q Request, key store.Path, d decision, n uint64) *entry {
 		return e
 	}
 	own := form{text: q.Rewrite.Text, start: max(1, q.Rewrite.StartLine), effect: d.effect, answer: d.Answer}
-	if d.Kind != Keep {
+	if d.Kind != wire.ReadKeep {
 		// Another hook's result may have been used instead. Then the model has the client's own
 		// text.
 		own.effect = d.clientTextEffect
-		own.answer = Answer{Kind: Keep, FullTokens: d.FullTokens, Tokens: d.FullTokens}
+		own.answer = Answer{ReadAnswer: wire.ReadAnswer{Kind: wire.ReadKeep}, FullTokens: d.FullTokens, Tokens: d.FullTokens}
 	}
 	e.forms = append(e.forms, own)
 	return e
@@ -122,20 +123,11 @@ func (r *reader) waitLocked(id string, e *entry) {
 	r.waiting[id] = append(r.waiting[id], e)
 }
 
-// Call is the final text of one tool call, exactly as the model receives it.
-type Call struct {
-	ToolUse string
-	Text    string
-	// Took says which text the model received, for a result with several entries: "ours", "own", or
-	// any other value for neither. "" means that Text has to be compared.
-	Took string
-}
-
 // Commit confirms or drops pending deliveries. calls holds the final texts of a batch of tool
 // calls, in the order of the context. A pending delivery counts if its call contains its text, byte
 // for byte. Otherwise the file is in doubt and its next read is full. own lists the tool uses that
 // delivered the client's own text although another text was decided.
-func (s *Tracker) Commit(id store.Reader, calls []Call) (own []string) {
+func (s *Tracker) Commit(id store.Reader, calls []wire.CommitCall) (own []string) {
 	r := s.reader(id, true)
 	if r == nil {
 		return nil
@@ -169,16 +161,16 @@ func (s *Tracker) Commit(id store.Reader, calls []Call) (own []string) {
 	return own
 }
 
-func (e *entry) formFor(c Call) (form, bool) {
+func (e *entry) formFor(c wire.CommitCall) (form, bool) {
 	if c.Took != "" && len(e.forms) > 0 {
 		f := e.forms[0]
-		if c.Took == "own" {
+		if c.Took == wire.TookOwn {
 			f = e.forms[len(e.forms)-1]
 		}
 		if e.tool == "Bash" && e.part == 0 && c.Text != "" {
 			f.effect = f.effect.without(missingLines(c.Text, f.text))
 		}
-		return f, c.Took == "own" || c.Took == "ours"
+		return f, c.Took == wire.TookOwn || c.Took == wire.TookOurs
 	}
 	text := c.Text
 	for _, f := range e.forms {

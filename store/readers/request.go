@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"cachebro/store"
+	"cachebro/store/wire"
 )
 
 // ErrBeyondEnd means that the requested range begins after the last line.
@@ -26,7 +27,7 @@ type Request struct {
 	Offset, Limit int
 	Force         bool // send full text
 	DiffOffset    int  // line at which to continue a truncated diff
-	MaxTokens     int  // Large replaces a longer answer; 0: no limit
+	MaxTokens     int  // wire.ReadLarge replaces a longer answer; 0: no limit
 	Small         int  // an answer with more bytes may be cut on its way, so it does not count as shown; 0: no limit
 	// Pending means that the answer counts only after a Commit for ToolUse contains it.
 	Pending bool
@@ -53,31 +54,13 @@ type Rewrite struct {
 	Part                int  // distinguishes several texts of one tool call
 }
 
-// Kinds of answers.
-const (
-	Full      = "full"
-	Unchanged = "unchanged"
-	Diff      = "diff"
-	Span      = "span" // for a Rewrite: real lines around the change
-	Keep      = "keep" // for a Rewrite: leave the client's result as it is
-	// Large means that the answer exceeds MaxTokens. Nothing is sent or recorded.
-	Large = "large"
-)
-
-// Answer is the answer to a Request. Token counts are estimates.
+// Answer is the answer to a Request. If it is "unchanged", Start and NumLines are the requested
+// range; a rewritten stub has Start 0. Token counts are estimates.
 type Answer struct {
-	Kind  string
-	Label string // first line of the sent text; "" for full text and rewrites
-	Text  string
-	Note  string // for a Rewrite: sent in addition to the text
-	// Start and NumLines are the lines of Text. If the answer is "unchanged", they are the
-	// requested range. A rewritten stub has Start 0.
-	Start, NumLines int
-	TotalLines      int
-	Tokens          int  // number of tokens sent, with label and note
-	FullTokens      int  // number of tokens of the requested lines
-	Binary          bool // the content cannot be shown as text
-	Again           bool // for Large: full text was due because the range was requested twice
+	wire.ReadAnswer
+	Text       string
+	Tokens     int // number of tokens sent, with label and note
+	FullTokens int // number of tokens of the requested lines
 }
 
 // Sent returns the exact text for a client that receives label and text as one string.

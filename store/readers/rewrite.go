@@ -6,6 +6,7 @@ import (
 	"cachebro/store"
 	"cachebro/store/diff"
 	"cachebro/store/tokens"
+	"cachebro/store/wire"
 )
 
 // Limits of the lines and tokens that a client's own read tool shows at once. Text that replaces a
@@ -48,7 +49,7 @@ func (c *chooser) rewrite() (decision, error) {
 			return d, err
 		}
 	}
-	d := c.answer(Keep)
+	d := c.answer(wire.ReadKeep)
 	d.FullTokens, err = c.fullTokens()
 	if err != nil {
 		return decision{}, err
@@ -60,7 +61,7 @@ func (c *chooser) rewrite() (decision, error) {
 // notUnderstood handles a text that matches no known version of the file. After such a text it is
 // not certain any more which lines the reader has, so they are forgotten.
 func (c *chooser) notUnderstood(w Rewrite) decision {
-	d := decision{Answer: Answer{Kind: Keep, TotalLines: c.meta.total}, full: true}
+	d := decision{Answer: Answer{ReadAnswer: wire.ReadAnswer{Kind: wire.ReadKeep, TotalLines: c.meta.total}}, full: true}
 	d.FullTokens = tokens.EstimateString(w.Text)
 	d.Tokens = d.FullTokens
 	d.effect.forget = true
@@ -77,7 +78,7 @@ func (c *chooser) unchangedRewrite() (decision, bool, error) {
 	if err != nil {
 		return decision{}, false, err
 	}
-	d := c.answer(Unchanged)
+	d := c.answer(wire.ReadUnchanged)
 	st := stub{path: c.q.Path, as: h.as, first: c.first, last: c.last, total: c.meta.total, elsewhere: elsewhere}
 	d.Text = c.s.notRepeated(st, h.from)
 	d.Start, d.NumLines = 0, 1
@@ -105,7 +106,7 @@ func (c *chooser) changedSpan(v *view) (decision, bool, error) {
 	if 2*(last-first+1) > c.meta.total || last < first {
 		return decision{}, false, nil
 	}
-	d := c.answer(Span)
+	d := c.answer(wire.ReadSpan)
 	d.Text = string(v.slice(first, last))
 	d.Start, d.NumLines = first, last-first+1
 	if c.q.Rewrite.Rendering == store.RenderClaudeRead {
@@ -139,7 +140,7 @@ func spanOf(sc *diff.Script) (first, last int) {
 // time. The answer is kept only if cachebro's record agrees.
 func (c *chooser) clientUnchanged() (decision, error) {
 	if c.meta.binary {
-		return decision{Answer: Answer{Kind: Keep, Binary: true}}, nil
+		return decision{Answer: Answer{ReadAnswer: wire.ReadAnswer{Kind: wire.ReadKeep, Binary: true}}}, nil
 	}
 	if err := c.setRange(c.q.Offset, c.q.Limit); err != nil {
 		return decision{}, err
@@ -153,7 +154,7 @@ func (c *chooser) clientUnchanged() (decision, error) {
 	}
 	if c.trusted() && !c.askedTwice() {
 		if h, ok := c.held(c.q.Hash, c.first, c.last); ok {
-			d := c.answer(Keep)
+			d := c.answer(wire.ReadKeep)
 			d.effect = effect{confirmed: h.hash, first: c.first, last: c.last}
 			return d, nil
 		}

@@ -11,6 +11,7 @@ import (
 	"cachebro/scripts/testkit/conformance"
 	"cachebro/store"
 	"cachebro/store/readers"
+	"cachebro/store/wire"
 )
 
 // client plays Claude Code: what its Read delivers, how a hook changes that, and what the model
@@ -67,10 +68,10 @@ func (c *client) read(path string, first, limit int) readers.Answer {
 	w := clientRead(string(c.p.files[path]), first, limit)
 	a := c.decide(path, w, 0, 0)
 	text, start := w.Text, w.StartLine
-	if a.Kind != readers.Keep {
+	if a.Kind != wire.ReadKeep {
 		text, start = a.Text, a.Start
 	}
-	c.p.shown.Commit(c.id, []readers.Call{{ToolUse: c.use(), Text: number(text, start)}})
+	c.p.shown.Commit(c.id, []wire.CommitCall{{ToolUse: c.use(), Text: number(text, start)}})
 	return a
 }
 
@@ -90,15 +91,15 @@ func TestRewriteTexts(t *testing.T) {
 	const path = "src/a.go"
 	text := conformance.Text(245)
 	c.p.Write(t, path, text)
-	c.want(c.read(path, 1, 0), readers.Keep)
+	c.want(c.read(path, 1, 0), wire.ReadKeep)
 	a := c.read(path, 1, 0)
-	c.want(a, readers.Unchanged)
+	c.want(a, wire.ReadUnchanged)
 	if want := "cachebro: not repeated. Lines 1-245 of src/a.go are exactly as in your Read of 12:40 (245 lines). Read it again to get the text."; a.Text != want || a.Start != 0 {
 		t.Errorf("start %d %q\nwant %q", a.Start, a.Text, want)
 	}
-	c.want(c.read(path, 1, 0), readers.Keep) // requested twice
+	c.want(c.read(path, 1, 0), wire.ReadKeep) // requested twice
 	a = c.read(path, 50, 30)
-	c.want(a, readers.Unchanged)
+	c.want(a, wire.ReadUnchanged)
 	if want := "cachebro: not repeated. Lines 50-79 of src/a.go are exactly as in your Read of 12:40 (245 lines). Read it again to get the text."; a.Text != want {
 		t.Errorf("%q\nwant %q", a.Text, want)
 	}
@@ -108,26 +109,26 @@ func TestRewriteTexts(t *testing.T) {
 	now := strings.Join(lines[:42], "") + "a\nb\nc\nd\ne\nf\n" + strings.Join(lines[45:], "")
 	c.p.Write(t, path, now)
 	a = c.read(path, 1, 0)
-	c.want(a, readers.Span)
+	c.want(a, wire.ReadSpan)
 	if want := "cachebro: src/a.go changed since your Read of 12:40; lines 40-51 are shown as they are now. Lines 1-39 are unchanged; old 49-245 are now 52-248, otherwise unchanged."; a.Note != want {
 		t.Errorf("%q\nwant %q", a.Note, want)
 	}
 	if want := strings.TrimSuffix(strings.Join(strings.SplitAfter(now, "\n")[39:51], ""), "\n"); a.Text != want || a.Start != 40 || a.NumLines != 12 {
 		t.Errorf("start %d, %d lines, %q", a.Start, a.NumLines, a.Text)
 	}
-	c.want(c.read(path, 1, 0), readers.Keep)
-	c.want(c.read(path, 1, 0), readers.Unchanged)
+	c.want(c.read(path, 1, 0), wire.ReadKeep)
+	c.want(c.read(path, 1, 0), wire.ReadUnchanged)
 
 	// Next, one change keeps the number of lines, and one adds a line at the end.
 	c.p.Write(t, path, conformance.WithLine(now, 100, "x"))
 	a = c.read(path, 1, 0)
-	c.want(a, readers.Span)
+	c.want(a, wire.ReadSpan)
 	if want := "cachebro: src/a.go changed since your Read of 12:40; lines 97-103 are shown as they are now. Lines 1-96 are unchanged; lines 104-248 are unchanged."; a.Note != want {
 		t.Errorf("%q\nwant %q", a.Note, want)
 	}
 	c.p.Write(t, path, conformance.WithLine(now, 100, "x")+"the end\n")
 	a = c.read(path, 1, 0)
-	c.want(a, readers.Span)
+	c.want(a, wire.ReadSpan)
 	if want := "cachebro: src/a.go changed since your Read of 12:40; lines 246-249 are shown as they are now. Lines 1-245 are unchanged."; a.Note != want {
 		t.Errorf("%q\nwant %q", a.Note, want)
 	}
@@ -137,17 +138,17 @@ func TestRewriteTexts(t *testing.T) {
 	// A range of the file is unchanged although the file changed elsewhere.
 	c.p.Write(t, path, conformance.WithLine(now, 100, "y")+"the end\n")
 	a = c.read(path, 1, 60)
-	c.want(a, readers.Unchanged)
+	c.want(a, wire.ReadUnchanged)
 	if want := "cachebro: not repeated. Lines 1-60 of src/a.go are exactly as in your Read of 12:40 with the changes in your Read of 12:40 (249 lines; changed elsewhere). Read it again to get the text."; a.Text != want {
 		t.Errorf("%q\nwant %q", a.Text, want)
 	}
 	// If most of the file changed, the client's whole text is kept.
 	c.p.Write(t, path, strings.ReplaceAll(now, "fox", "cat"))
-	c.want(c.read(path, 1, 0), readers.Keep)
+	c.want(c.read(path, 1, 0), wire.ReadKeep)
 	// A renamed file is recognised.
 	c.p.Rename(t, path, "src/b.go")
 	a = c.read("src/b.go", 1, 0)
-	c.want(a, readers.Unchanged)
+	c.want(a, wire.ReadUnchanged)
 	if want := "cachebro: not repeated. Lines 1-248 of src/b.go are exactly as in your Read of src/a.go at 12:40 (248 lines). Read it again to get the text."; a.Text != want {
 		t.Errorf("%q\nwant %q", a.Text, want)
 	}
@@ -161,23 +162,23 @@ func TestClientsOwnUnchanged(t *testing.T) {
 	c.p.Write(t, path, conformance.Text(100))
 	said := &readers.Rewrite{Rendering: store.RenderClaudeRead, ClientUnchanged: true}
 	a := c.decide(path, said, 0, 0)
-	c.want(a, readers.Full)
+	c.want(a, wire.ReadFull)
 	if a.Text != conformance.Text(100) || a.NumLines != 101 || a.Start != 1 {
 		t.Fatalf("start %d, %d lines, %.60q", a.Start, a.NumLines, a.Text)
 	}
-	c.p.shown.Commit(c.id, []readers.Call{{ToolUse: c.use(), Text: number(a.Text, 1)}})
-	c.want(c.decide(path, said, 0, 0), readers.Keep)
-	c.want(c.decide(path, said, 0, 0), readers.Full) // requested twice
-	c.p.shown.Commit(c.id, []readers.Call{{ToolUse: c.use(), Text: number(conformance.Text(100), 1)}})
+	c.p.shown.Commit(c.id, []wire.CommitCall{{ToolUse: c.use(), Text: number(a.Text, 1)}})
+	c.want(c.decide(path, said, 0, 0), wire.ReadKeep)
+	c.want(c.decide(path, said, 0, 0), wire.ReadFull) // requested twice
+	c.p.shown.Commit(c.id, []wire.CommitCall{{ToolUse: c.use(), Text: number(conformance.Text(100), 1)}})
 	c.p.Write(t, path, conformance.WithLine(conformance.Text(100), 50, "x"))
 	a = c.decide(path, said, 0, 0)
-	c.want(a, readers.Span)
+	c.want(a, wire.ReadSpan)
 	// For a range of a file that changed elsewhere, the client's claim is not true.
-	c.want(c.decide(path, said, 10, 20), readers.Full)
+	c.want(c.decide(path, said, 10, 20), wire.ReadFull)
 	// This file is longer than what a client shows in one answer.
 	c.p.Write(t, "big.go", strings.Repeat(conformance.Text(1000), 10))
 	a = c.decide("big.go", said, 0, 0)
-	c.want(a, readers.Full)
+	c.want(a, wire.ReadFull)
 	if a.Tokens > 24_500 || a.NumLines > 2000 || a.TotalLines != 10000 {
 		t.Errorf("%d tokens, %d of %d lines", a.Tokens, a.NumLines, a.TotalLines)
 	}
@@ -199,15 +200,15 @@ func TestRewriteLeavesAloneWhatItDoesNotUnderstand(t *testing.T) {
 	} {
 		c := newClient(t)
 		c.p.Write(t, path, text)
-		c.want(c.read(path, 1, 0), readers.Keep)
+		c.want(c.read(path, 1, 0), wire.ReadKeep)
 		w := clientRead(text, 1, 0)
 		spoil(w)
-		if a := c.decide(path, w, 0, 0); a.Kind != readers.Keep {
+		if a := c.decide(path, w, 0, 0); a.Kind != wire.ReadKeep {
 			t.Errorf("%s: %s", name, a.Kind)
 		}
-		c.p.shown.Commit(c.id, []readers.Call{{ToolUse: c.use(), Text: number(w.Text, 1)}})
+		c.p.shown.Commit(c.id, []wire.CommitCall{{ToolUse: c.use(), Text: number(w.Text, 1)}})
 		// The model received another text for this file, so no stub may follow.
-		if a := c.read(path, 1, 0); a.Kind != readers.Keep {
+		if a := c.read(path, 1, 0); a.Kind != wire.ReadKeep {
 			t.Errorf("%s: then %s", name, a.Kind)
 		}
 	}
@@ -221,12 +222,12 @@ func TestRewriteShellOutput(t *testing.T) {
 		c.t.Helper()
 		a := c.decide(path, &readers.Rewrite{Rendering: store.RenderRaw, StartLine: start, NumLines: n, Text: out}, 0, 0)
 		final := out
-		if a.Kind == readers.Unchanged {
+		if a.Kind == wire.ReadUnchanged {
 			final = a.Text
-		} else if a.Kind == readers.Span {
+		} else if a.Kind == wire.ReadSpan {
 			final = a.Note + "\n" + a.Text
 		}
-		c.p.shown.Commit(c.id, []readers.Call{{ToolUse: c.use(), Text: strings.TrimRight(final, "\n")}})
+		c.p.shown.Commit(c.id, []wire.CommitCall{{ToolUse: c.use(), Text: strings.TrimRight(final, "\n")}})
 		return a
 	}
 	for _, trim := range []bool{false, true} {
@@ -238,18 +239,18 @@ func TestRewriteShellOutput(t *testing.T) {
 		}
 		c := newClient(t)
 		c.p.Write(t, path, text)
-		c.want(show(c, out(strings.Join(lines[:20], "")), 1, 20), readers.Keep) // head -n 20
-		c.want(show(c, out(strings.Join(lines[80:], "")), 0, 0), readers.Keep)  // tail -n 20
-		c.want(show(c, out(strings.Join(lines[:20], "")), 1, 20), readers.Unchanged)
+		c.want(show(c, out(strings.Join(lines[:20], "")), 1, 20), wire.ReadKeep) // head -n 20
+		c.want(show(c, out(strings.Join(lines[80:], "")), 0, 0), wire.ReadKeep)  // tail -n 20
+		c.want(show(c, out(strings.Join(lines[:20], "")), 1, 20), wire.ReadUnchanged)
 		a := show(c, out(strings.Join(lines[80:100], "")), 0, 20)
-		c.want(a, readers.Unchanged)
+		c.want(a, wire.ReadUnchanged)
 		if !strings.Contains(a.Text, "Lines 81-100 of a.txt are exactly") {
 			t.Errorf("%q", a.Text)
 		}
-		c.want(show(c, out(text), 1, 0), readers.Keep) // cat
-		c.want(show(c, out(text), 1, 500), readers.Unchanged)
+		c.want(show(c, out(text), 1, 0), wire.ReadKeep) // cat
+		c.want(show(c, out(text), 1, 500), wire.ReadUnchanged)
 		c.p.Write(t, path, conformance.WithLine(text, 50, "x"))
-		c.want(show(c, out(conformance.WithLine(text, 50, "x")), 1, 0), readers.Span)
+		c.want(show(c, out(conformance.WithLine(text, 50, "x")), 1, 0), wire.ReadSpan)
 	}
 }
 
@@ -261,10 +262,10 @@ func TestRewriteShellOutputWithoutItsEnd(t *testing.T) {
 	show := func(c *client, out string, start, n int) readers.Answer {
 		t.Helper()
 		a := c.decide("f", &readers.Rewrite{Rendering: store.RenderRaw, StartLine: start, NumLines: n, Text: out}, 0, 0)
-		if a.Kind == readers.Unchanged {
+		if a.Kind == wire.ReadUnchanged {
 			out = a.Text
 		}
-		c.p.shown.Commit(c.id, []readers.Call{{ToolUse: c.use(), Text: out}})
+		c.p.shown.Commit(c.id, []wire.CommitCall{{ToolUse: c.use(), Text: out}})
 		return a
 	}
 	c := newClient(t)
@@ -273,16 +274,16 @@ func TestRewriteShellOutputWithoutItsEnd(t *testing.T) {
 	for _, n := range []int{31, 32} { // sed -n 1,31p
 		show(c, first, 1, n)
 		a := show(c, first, 1, n)
-		c.want(a, readers.Unchanged)
+		c.want(a, wire.ReadUnchanged)
 		if n == 31 && !strings.Contains(a.Text, "Lines 1-30 of f are exactly") {
 			t.Errorf("%q", a.Text)
 		}
 	}
-	c.want(c.read("f", 1, 0), readers.Keep)
-	c.want(show(c, first[strings.Index(first, "\n")+1:], 2, 31), readers.Unchanged)
+	c.want(c.read("f", 1, 0), wire.ReadKeep)
+	c.want(show(c, first[strings.Index(first, "\n")+1:], 2, 31), wire.ReadUnchanged)
 	// Lines that were not empty are missing, so somebody else removed them.
 	show(c, first, 1, 33)
-	c.want(c.read("f", 1, 0), readers.Keep)
+	c.want(c.read("f", 1, 0), wire.ReadKeep)
 }
 
 // A client may change the text that it reads, for example remove carriage returns. Such changes do
@@ -297,15 +298,15 @@ func TestRewriteRenderings(t *testing.T) {
 	} {
 		c := newClient(t)
 		c.p.Write(t, "f", make(base))
-		c.want(c.read("f", 1, 0), readers.Keep)
+		c.want(c.read("f", 1, 0), wire.ReadKeep)
 		a := c.read("f", 1, 0)
-		c.want(a, readers.Unchanged)
+		c.want(a, wire.ReadUnchanged)
 		if !strings.Contains(a.Text, "Lines 1-60 of f") {
 			t.Errorf("%s: %q", name, a.Text)
 		}
 		c.p.Write(t, "f", make(conformance.WithLine(base, 30, "x")))
 		a = c.read("f", 1, 0)
-		c.want(a, readers.Span)
+		c.want(a, wire.ReadSpan)
 		if a.Start != 27 || a.NumLines != 7 || strings.Contains(a.Text, "\r") {
 			t.Errorf("%s: start %d, %d lines, %q", name, a.Start, a.NumLines, a.Text)
 		}
@@ -313,9 +314,9 @@ func TestRewriteRenderings(t *testing.T) {
 	// If other bytes look the same, no answer says "unchanged".
 	c := newClient(t)
 	c.p.Write(t, "f", base)
-	c.want(c.read("f", 1, 0), readers.Keep)
+	c.want(c.read("f", 1, 0), wire.ReadKeep)
 	c.p.Write(t, "f", strings.ReplaceAll(base, "\n", "\r\n"))
-	c.want(c.read("f", 1, 0), readers.Keep)
+	c.want(c.read("f", 1, 0), wire.ReadKeep)
 	// A numbered text does not show the raw bytes, so another tool sends them in full.
 	d := &direct{p: c.p, known: true, id: c.id}
 	if a := d.Read(t, conformance.Read{Path: "f"}); !a.Full() {
@@ -344,8 +345,8 @@ func TestCommitForms(t *testing.T) {
 		cl := newClient(t)
 		cl.p.Write(t, "f", text)
 		cl.decide("f", clientRead(text, 1, 0), 0, 0)
-		cl.p.shown.Commit(cl.id, []readers.Call{{ToolUse: cl.use(), Text: c.final}})
-		if got := cl.read("f", 1, 0).Kind == readers.Unchanged; got != c.ok {
+		cl.p.shown.Commit(cl.id, []wire.CommitCall{{ToolUse: cl.use(), Text: c.final}})
+		if got := cl.read("f", 1, 0).Kind == wire.ReadUnchanged; got != c.ok {
 			t.Errorf("%s: counted as shown: %v", name, got)
 		}
 	}
@@ -357,15 +358,15 @@ func TestSameToolUseAsksTwice(t *testing.T) {
 	c := newClient(t)
 	text := conformance.Text(100)
 	c.p.Write(t, "f", text)
-	c.want(c.read("f", 1, 0), readers.Keep)
+	c.want(c.read("f", 1, 0), wire.ReadKeep)
 	a := c.decide("f", clientRead(text, 1, 0), 0, 0)
 	c.uses--
 	b := c.decide("f", clientRead(text, 1, 0), 0, 0)
-	if a.Kind != readers.Unchanged || a != b {
+	if a.Kind != wire.ReadUnchanged || a != b {
 		t.Errorf("%+v\n%+v", a, b)
 	}
 	// Another hook's rewrite was used, so the model has the client's text after all.
-	c.p.shown.Commit(c.id, []readers.Call{{ToolUse: c.use(), Text: number(text, 1)}})
+	c.p.shown.Commit(c.id, []wire.CommitCall{{ToolUse: c.use(), Text: number(text, 1)}})
 	if h, _, _, ok := c.p.shown.ShownSince(c.id, "f"); !ok || h != sha256.Sum256([]byte(text)) {
 		t.Error("the text that was delivered is not on record")
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cachebro/store"
+	"cachebro/store/wire"
 )
 
 // fullKV rejects writes while full is set, and counts the attempts.
@@ -39,7 +40,7 @@ func TestSavesOnlyWhatChanged(t *testing.T) {
 		done, ended := make(chan struct{}), make(chan struct{})
 		var failures atomic.Int64
 		go func() { s.Run(done, func(error) { failures.Add(1) }); close(ended) }()
-		spend := func() { s.Spend(store.Reader{Session: "s"}, "Read", 10, 5, false, Full) }
+		spend := func() { s.Spend(store.Reader{Session: "s"}, "Read", 10, 5, false, wire.ReadFull) }
 
 		time.Sleep(time.Hour)
 		synctest.Wait()

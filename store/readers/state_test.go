@@ -13,6 +13,7 @@ import (
 	"cachebro/scripts/testkit/conformance"
 	"cachebro/store"
 	"cachebro/store/readers"
+	"cachebro/store/wire"
 )
 
 // disk is a KV in memory; if broken is set, it fails.
@@ -299,7 +300,7 @@ func BenchmarkDecide(b *testing.B) {
 	const paths = 3 // so few that no text expires because of the others
 	for _, lines := range []int{40, 200, 1150} {
 		text := conformance.Text(lines)
-		for _, kind := range []string{readers.Full, readers.Unchanged, readers.Diff} {
+		for _, kind := range []string{wire.ReadFull, wire.ReadUnchanged, wire.ReadDiff} {
 			b.Run(fmt.Sprintf("%s/%dkB", kind, len(text)/1000), func(b *testing.B) {
 				p := newProject(b, nil)
 				contents := []string{text, conformance.WithLine(text, lines/2, "changed")}
@@ -317,7 +318,7 @@ func BenchmarkDecide(b *testing.B) {
 					return a
 				}
 				version := 0
-				if kind == readers.Diff {
+				if kind == wire.ReadDiff {
 					version = 1
 				}
 				for i := 0; i < b.N; i++ {
@@ -328,7 +329,7 @@ func BenchmarkDecide(b *testing.B) {
 						}
 						b.StartTimer()
 					}
-					if a := read(i%paths, version, kind == readers.Full); a.Kind != kind {
+					if a := read(i%paths, version, kind == wire.ReadFull); a.Kind != kind {
 						b.Fatalf("%s, want %s", a.Kind, kind)
 					}
 				}

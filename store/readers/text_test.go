@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"cachebro/scripts/testkit/conformance"
-	"cachebro/store/readers"
+	"cachebro/store/wire"
 )
 
 // Models and people read the texts of labels, so this test fixes their wording.
@@ -129,7 +129,7 @@ func TestEncodings(t *testing.T) {
 	}
 	for range 2 {
 		a, err := p.shown.Decide(t.Context(), q)
-		if err != nil || !a.Binary || a.Text != "" || a.Kind != readers.Full {
+		if err != nil || !a.Binary || a.Text != "" || a.Kind != wire.ReadFull {
 			t.Errorf("binary: %+v, %v", a, err)
 		}
 	}

@@ -49,6 +49,14 @@ const identityEnv = "CACHEBRO_IDENTITY"
 // IdentityHint is the hint for reading encrypted histories.
 const IdentityHint = "give the file with the age identity that can read it: --identity FILE, or $" + identityEnv
 
+// Hinted adds IdentityHint to the error of a history that cannot be decrypted.
+func Hinted(err error) error {
+	if errors.Is(err, remote.ErrLocked) {
+		return cli.Hintf(IdentityHint, "%w", err)
+	}
+	return err
+}
+
 // IdentityFlag adds --identity.
 func IdentityFlag(e *cli.Env, fs *pflag.FlagSet) *string {
 	return fs.String("identity", e.Getenv(identityEnv), "decrypt with the age identities in this `FILE`")
@@ -462,9 +470,7 @@ func (m copied) update(ctx context.Context, e *cli.Env, b *remote.Bucket, id str
 	if err == nil {
 		return nil
 	}
-	if errors.Is(err, remote.ErrLocked) {
-		err = cli.Hintf(IdentityHint, "%w", err)
-	}
+	err = Hinted(err)
 	if s.N == 0 || ctx.Err() != nil {
 		return err
 	}

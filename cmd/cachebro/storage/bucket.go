@@ -3,7 +3,6 @@ package storage
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -38,11 +37,7 @@ func bucketCommand(e *cli.Env, cmd *cobra.Command, l *bucketFlags, run func(cont
 		if err != nil {
 			return err
 		}
-		err = run(ctx, e, b, *l)
-		if errors.Is(err, remote.ErrLocked) {
-			err = cli.Hintf(machines.IdentityHint, "%w", err)
-		}
-		return err
+		return machines.Hinted(run(ctx, e, b, *l))
 	})
 }
 

@@ -91,7 +91,7 @@ func (rd *Reads) read(ctx context.Context, r *wire.Request, q wire.ReadRequest) 
 	if err != nil {
 		return nil, nil, readError(p, err)
 	}
-	if known && !q.Listing && a.Kind != readers.Large {
+	if known && !q.Listing && a.Kind != wire.ReadLarge {
 		rd.Sets.NoteToolRead(reader.Session, q.Tool, p)
 	}
 	return a, body, nil
@@ -111,9 +111,7 @@ func (rd *Reads) Answer(ctx context.Context, r *wire.Request, q readers.Request)
 			}
 		}
 	}
-	return wire.ReadAnswer{
-		Kind: a.Kind, Label: a.Label, Start: a.Start, NumLines: a.NumLines, TotalLines: a.TotalLines, Note: a.Note, Binary: a.Binary, Again: a.Again,
-	}, []byte(a.Text), nil
+	return a.ReadAnswer, []byte(a.Text), nil
 }
 
 // NoteContext records what the client's transcript says about a reader's context.
@@ -192,12 +190,8 @@ func (rd *Reads) commit(_ context.Context, r *wire.Request, q wire.Commit) (any,
 	if !known {
 		return nil, nil, wire.Errorf(wire.ErrBadRequest, "", "the commit names no session")
 	}
-	calls := make([]readers.Call, len(q.Calls))
-	for i, c := range q.Calls {
-		calls[i] = readers.Call{ToolUse: c.ToolUse, Text: c.Text, Took: c.Took}
-	}
 	rd.Shown.CountTokens(reader, q.Given)
-	return wire.CommitAnswer{Own: rd.Shown.Commit(reader, calls)}, nil, nil
+	return wire.CommitAnswer{Own: rd.Shown.Commit(reader, q.Calls)}, nil, nil
 }
 
 // editWait bounds how long the report of an edit waits until the old content is in the store. The
