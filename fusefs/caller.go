@@ -176,8 +176,8 @@ func (p *processes) process(pid uint32, trust time.Duration, depth int) *Process
 	}
 }
 
-// still reports whether st describes the process p, with the same parent and program as before.
-func (p *Process) still(st procfs.Stat) bool {
+// isStill reports whether st describes the process p, with the same parent and program as before.
+func (p *Process) isStill(st procfs.Stat) bool {
 	if st.Image != 0 && p.Image != st.Image {
 		return false
 	}
@@ -199,7 +199,7 @@ func (p *processes) look(pid uint32, k cachedProcess, depth int, now time.Time) 
 		return nil
 	}
 	proc := k.proc
-	if proc == nil || !proc.still(st) {
+	if proc == nil || !proc.isStill(st) {
 		// exec(2) keeps the pid and the start time but changes the name.
 		proc = &Process{
 			PID: pid, Start: st.Start, Comm: st.Comm, UID: ownerOf(pid),

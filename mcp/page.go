@@ -118,8 +118,8 @@ func (s *Server) measure(b []byte, offset, limit, most int) page {
 	return page{}
 }
 
-// more returns the note that says how to call for the next page.
-func (p page) more(rel string, offset int) string {
+// nextNote returns the note that says how to call for the next page.
+func (p page) nextNote(rel string, offset int) string {
 	if p.next == 0 || p.next > p.total {
 		return ""
 	}

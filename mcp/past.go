@@ -173,7 +173,7 @@ func (c *call) readPast(ctx context.Context, a readArgs, at string) (*mcp.CallTo
 		return nil, badInput(fmt.Sprintf("offset %d is beyond the end: %s had %d lines", a.offset, quote(a.rel), text.Lines(b)), "")
 	}
 	notes := []string{version}
-	if more := p.more(a.rel, a.offset); more != "" {
+	if more := p.nextNote(a.rel, a.offset); more != "" {
 		notes = append(notes, strings.TrimSuffix(more, "]")+fmt.Sprintf(" at=%d]", v.Seq))
 	}
 	return compose(wire.ReadAnswer{}, part, notes...).result(), nil

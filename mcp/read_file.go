@@ -172,9 +172,9 @@ func (c *call) read(ctx context.Context, a readArgs) (readText, error) {
 	}
 	c.conn.markSent(c.sentKey(a.rel))
 	if ans.Kind == wire.ReadFull {
-		return compose(ans, body, s.encodingNote(a.rel), p.more(a.rel, a.offset)), nil
+		return compose(ans, body, s.encodingNote(a.rel), p.nextNote(a.rel, a.offset)), nil
 	}
-	return compose(ans, body, p.more(a.rel, a.offset)), nil
+	return compose(ans, body, p.nextNote(a.rel, a.offset)), nil
 }
 
 // encodingNote returns a note that a file is UTF-16 and shown as UTF-8, or "".
@@ -235,7 +235,7 @@ func (s *Server) readPlain(a readArgs, limit int, p page) (readText, error) {
 	if !ok {
 		return readText{}, badInput(fmt.Sprintf("offset %d is beyond the end: %s has %d lines", a.offset, quote(a.rel), text.Lines(b)), "")
 	}
-	return compose(wire.ReadAnswer{Kind: wire.ReadFull}, part, p.more(a.rel, a.offset)), nil
+	return compose(wire.ReadAnswer{Kind: wire.ReadFull}, part, p.nextNote(a.rel, a.offset)), nil
 }
 
 // content reads a whole file of the project.

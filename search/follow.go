@@ -91,7 +91,7 @@ func (f *follower) Start(ctx context.Context) {
 			if due != nil { // files are being saved repeatedly; a step for each save would cost too much
 				step = max(step, settleTime/8/pauseFactor)
 			}
-			if !sleep.For(ctx, min(pauseFactor*step, pauseMost)) {
+			if !sleep.For(ctx, min(pauseFactor*step, maxPause)) {
 				return
 			}
 			select {
@@ -105,13 +105,13 @@ func (f *follower) Start(ctx context.Context) {
 }
 
 // After each step, the follower pauses pauseFactor times as long as the step took, but at most
-// pauseMost. Otherwise each repeated save, or each of thousands of files, would cost a segment of
+// maxPause. Otherwise each repeated save, or each of thousands of files, would cost a segment of
 // the index while versions are being stored. For 4,000 versions in batches of 8, storing took 1.3 s
 // of processor time, and indexing each batch at once took 8.7 s. Exact queries do not wait for the
 // follower, because they read newer versions themselves.
 const (
 	pauseFactor = 10
-	pauseMost   = 2 * time.Second
+	maxPause    = 2 * time.Second
 )
 
 // Suspend stops the follower from indexing until release is called. It is for a caller that writes

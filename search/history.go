@@ -41,12 +41,12 @@ type PastResult struct {
 }
 
 // A historical query stops after pastTime. So that a small history is searched completely even on a
-// slow machine, the query continues until it has searched pastLeast contents, but no longer than
-// pastMost. Every 64 versions passed, and every 64 KiB searched, also count as one content.
+// slow machine, the query continues until it has searched minPastContents contents, but no longer
+// than maxPastTime. Every 64 versions passed, and every 64 KiB searched, also count as one content.
 const (
-	pastTime  = time.Second
-	pastMost  = 5 * time.Second
-	pastLeast = 1024
+	pastTime        = time.Second
+	maxPastTime     = 5 * time.Second
+	minPastContents = 1024
 )
 
 // pastBlock is how many versions of a file are searched together, oldest first.
@@ -68,10 +68,10 @@ type past struct {
 	left leftOut // a file is listed once per reason
 }
 
-// over reports whether the query has to stop because of the time.
-func (h *past) over() bool {
+// outOfTime reports whether the query has to stop because of the time.
+func (h *past) outOfTime() bool {
 	took := time.Since(h.began)
-	return took > pastMost || took > pastTime && h.looked.Load()+h.passed.Load()/64+h.bytes.Load()>>16 >= pastLeast
+	return took > maxPastTime || took > pastTime && h.looked.Load()+h.passed.Load()/64+h.bytes.Load()>>16 >= minPastContents
 }
 
 // enough reports whether at least limit matches were removed after seq.
@@ -112,7 +112,7 @@ func (x *Index) History(ctx context.Context, q Query, limit int) (PastResult, er
 		below = ""
 	}
 	err = x.corpus.Changed(below, func(v store.Version) bool {
-		if h.passed.Add(1)%256 == 0 && h.over() {
+		if h.passed.Add(1)%256 == 0 && h.outOfTime() {
 			cut = true
 		}
 		if cut || seen[v.Path] {
@@ -125,7 +125,7 @@ func (x *Index) History(ctx context.Context, q Query, limit int) (PastResult, er
 		if gctx.Err() != nil || h.enough(limit, v.Seq) {
 			return false
 		}
-		cut = h.over()
+		cut = h.outOfTime()
 		if cut {
 			return false
 		}
@@ -242,7 +242,7 @@ func (h *past) searchVersions(ctx context.Context, vs []store.Version, ms []*mat
 			return ctx.Err()
 		}
 		if (len(vs)-2-i)%pastBlock == 0 {
-			if h.over() {
+			if h.outOfTime() {
 				return errPastCut
 			}
 			// A content is stored as a difference to its predecessor. In order of time, rebuilding

@@ -75,8 +75,8 @@ func limited(n, limit int) int {
 	return n
 }
 
-// nearMost bounds the hits by meaning, because every text is close to some degree.
-const nearMost = 50
+// maxNear bounds the hits by meaning, because every text is close to some degree.
+const maxNear = 50
 
 // rankMeaning returns the files with the chunks whose meaning is closest to a question. It returns
 // none if the Embedder does not answer in time.
@@ -111,7 +111,7 @@ func (x *Index) rankMeaning(ctx context.Context, text string, q Query) []Ranked 
 	slices.SortFunc(out, func(a, b Ranked) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), strings.Compare(string(a.Path), string(b.Path)))
 	})
-	return out[:min(len(out), nearMost)]
+	return out[:min(len(out), maxNear)]
 }
 
 // quantize scales a vector to length 127 and rounds it to whole numbers, which saves three quarters

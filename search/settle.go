@@ -10,14 +10,14 @@ import (
 // If a file is saved many times in quick succession, only the first and the last save are worth
 // analysing. So the follower indexes a file's first save at once. Saves that follow within
 // settleTime wait until the file has not been saved for settleTime. A save waits at most for
-// settleMost.
+// maxSettle.
 //
 // While its saves wait, the file is loose: every exact query reads it, and a ranked query first
 // indexes it (see settleFor). A save that was not indexed before a crash is noticed when the index
 // is loaded, because the file's record has another hash.
 const (
 	settleTime = 2 * time.Second
-	settleMost = 30 * time.Second
+	maxSettle  = 30 * time.Second
 )
 
 // held is a file whose newest versions wait to be indexed.
@@ -26,7 +26,7 @@ type held struct {
 }
 
 func (h held) due(settle time.Duration) time.Time {
-	a, b := h.last.Add(settle), h.since.Add(settleMost)
+	a, b := h.last.Add(settle), h.since.Add(maxSettle)
 	if a.Before(b) {
 		return a
 	}

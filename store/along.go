@@ -89,7 +89,7 @@ func (b *batch) group(c *Change, tip *group, kids []Path) (bool, error) {
 	if tip != nil {
 		return true, b.addGroup(c, tip.list, tip.first)
 	}
-	if len(kids) < groupLeast || len(kids) > groupMost {
+	if len(kids) < minGroup || len(kids) > maxGroup {
 		return false, nil
 	}
 	there, err := b.below(c.Path2)
@@ -113,7 +113,7 @@ func (b *batch) group(c *Change, tip *group, kids []Path) (bool, error) {
 			Prev: v.Seq, Foreign: v.Foreign,
 		})
 	}
-	if len(was) < groupLeast {
+	if len(was) < minGroup {
 		return false, nil
 	}
 	number := b.next.Seq + 1
@@ -339,8 +339,8 @@ func (gs *batchGroups) alter(g *group, seq uint64, v *Version) error {
 	return nil
 }
 
-// gone reports whether all versions of the group were dropped.
-func (m *members) gone() bool {
+// allDropped reports whether all versions of the group were dropped.
+func (m *members) allDropped() bool {
 	if uint64(len(m.alt)) <= m.last-m.first {
 		return false
 	}
@@ -355,7 +355,7 @@ func (m *members) gone() bool {
 // flush writes the altered groups, and removes groups whose versions were all dropped.
 func (gs *batchGroups) flush() error {
 	for _, m := range gs.altered {
-		if !m.gone() {
+		if !m.allDropped() {
 			if err := gs.w.Set(keyGroup(m.first), m.record(m.alt)); err != nil {
 				return err
 			}
@@ -389,7 +389,7 @@ func (gs *batchGroups) publish() (unused []uint64) {
 		gs.stored.put(g)
 	}
 	for _, m := range gs.altered {
-		if !m.gone() {
+		if !m.allDropped() {
 			gs.stored.put(m.group)
 		} else if gs.stored.drop(m.group) == 0 {
 			unused = append(unused, m.group.list)

@@ -15,8 +15,8 @@ var Checked = checked
 // SetGroupLeast sets the smallest number of paths for which a group is made, and returns the
 // previous one.
 func SetGroupLeast(n int) int {
-	was := groupLeast
-	groupLeast = n
+	was := minGroup
+	minGroup = n
 	return was
 }
 

@@ -44,9 +44,9 @@ type Run struct {
 }
 
 const (
-	// runLeast is the shortest run that is worth a seek.
-	runLeast = 256
-	maxRuns  = 16
+	// minRun is the shortest run that is worth a seek.
+	minRun  = 256
+	maxRuns = 16
 )
 
 // noteRun extends the last run by a baseline, or begins a new run. Readers that do not want
@@ -61,7 +61,7 @@ func (st *State) noteRun(v *Version) {
 	case n > 0 && st.BaselineRuns[n-1].To+1 == v.Seq:
 		st.BaselineRuns[n-1].To = v.Seq
 		return
-	case n > 0 && st.BaselineRuns[n-1].len() < runLeast:
+	case n > 0 && st.BaselineRuns[n-1].len() < minRun:
 		st.BaselineRuns = st.BaselineRuns[:n-1]
 	case n == maxRuns:
 		least := 0
@@ -82,7 +82,7 @@ func (r Run) len() uint64 { return r.To - r.From + 1 }
 func (st *State) baselineRunAt(seq uint64) (Run, bool) {
 	for _, r := range slices.Backward(st.BaselineRuns) {
 		if r.From <= seq && seq <= r.To {
-			return r, r.len() >= runLeast/4
+			return r, r.len() >= minRun/4
 		}
 	}
 	return Run{}, false

@@ -23,16 +23,16 @@ import (
 // directory of 400 files make 1,000 small records instead of 800,000 versions with three keys each.
 // The newest versions of the paths (c keys) are written once for each batch.
 
-// groupLeast is the smallest number of paths for which a group is made. Only tests change it.
-var groupLeast = 8
+// minGroup is the smallest number of paths for which a group is made. Only tests change it.
+var minGroup = 8
 
 const (
-	// groupMost limits the length of a list, because a list is read as a whole.
-	groupMost = 20_000
+	// maxGroup limits the length of a list, because a list is read as a whole.
+	maxGroup = 20_000
 	// listPiece is the number of paths in one D record.
 	listPiece = 500
 	// listsKept limits the number of paths in cached lists.
-	listsKept = 4 * groupMost
+	listsKept = 4 * maxGroup
 	// maxUpToDateLists limits the directories whose lists are known to be up to date.
 	maxUpToDateLists = 16
 )
@@ -106,7 +106,7 @@ func parseGroup(key, val []byte) (*group, map[uint64]*Version, error) {
 		first: binary.BigEndian.Uint64(key[1:]), last: r.Last, from: r.From, to: r.To, list: r.List, prev: r.Prev,
 		time: r.Common.Time, actor: &r.Common.Actor, plan: r.Common.Plan, idle: r.Common.Idle, altered: len(r.Altered) > 0,
 	}
-	if g.last < g.first || g.last-g.first >= 2*groupMost {
+	if g.last < g.first || g.last-g.first >= 2*maxGroup {
 		return nil, nil, fmt.Errorf("%w: group %d", ErrDamaged, g.first)
 	}
 	alt := map[uint64]*Version{}

@@ -14,8 +14,8 @@ type Name struct {
 	Deleted bool // neither the entry nor anything in its subtree exists
 }
 
-// namesMost limits the keys that Names reads while the user waits for completion at a shell prompt.
-const namesMost = 50_000
+// maxNames limits the keys that Names reads while the user waits for completion at a shell prompt.
+const maxNames = 50_000
 
 // Names lists the entries of a directory ("" is the root) that begin with prefix, in byte order. It
 // includes deleted entries.
@@ -26,7 +26,7 @@ func (s *Store) Names(dir Path, prefix string) (names []Name, err error) {
 		it := txn.NewIterator(badger.IteratorOptions{PrefetchValues: true, PrefetchSize: 64, Prefix: keyCurrent(base + Path(prefix))})
 		defer it.Close()
 		n := 0
-		for it.Rewind(); it.Valid() && n < namesMost; it.Next() {
+		for it.Rewind(); it.Valid() && n < maxNames; it.Next() {
 			n++
 			first, _, deeper := bytes.Cut(it.Item().Key()[1+len(base):], []byte{'/'})
 			var v Version

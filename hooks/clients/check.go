@@ -98,8 +98,8 @@ func standing(f file, c Change) (int, error) {
 	}
 	edit := f.edit
 	// An entry that init wrote with other options counts as ours too.
-	if a, ok := edit.(interface{ as([]byte) editor }); ok {
-		edit = a.as(c.Before)
+	if a, ok := edit.(interface{ asRegistered([]byte) editor }); ok {
+		edit = a.asRegistered(c.Before)
 	}
 	added, err := edit.Add(c.Before)
 	if err != nil {

@@ -68,11 +68,12 @@ func (b both) Remove(now, original []byte) ([]byte, error) {
 	return b.first.Remove(mid, original)
 }
 
-// as returns b with both edits replaced by the results of their own methods as; see standing.
-func (b both) as(before []byte) editor {
+// asRegistered returns b with both edits replaced by the results of their own methods asRegistered;
+// see standing.
+func (b both) asRegistered(before []byte) editor {
 	for _, e := range []*editor{&b.first, &b.second} {
-		if a, ok := (*e).(interface{ as([]byte) editor }); ok {
-			*e = a.as(before)
+		if a, ok := (*e).(interface{ asRegistered([]byte) editor }); ok {
+			*e = a.asRegistered(before)
 		}
 	}
 	return b

@@ -44,15 +44,15 @@ func (e jsonEntry) Remove(now, original []byte) ([]byte, error) {
 	if ok, err := d.Get(&v, e.path...); err != nil || !ok {
 		return now, err
 	}
-	if err := d.Remove(kept(original), e.path...); err != nil {
+	if err := d.Remove(wasIn(original), e.path...); err != nil {
 		return nil, err
 	}
 	return d.Bytes(), nil
 }
 
-// as returns e with the file's value if the file's entry starts the same program with the same
-// first argument, and else e. So an entry that init wrote with other options counts as ours.
-func (e jsonEntry) as(before []byte) editor {
+// asRegistered returns e with the file's value if the file's entry starts the same program with the
+// same first argument, and else e. So an entry that init wrote with other options counts as ours.
+func (e jsonEntry) asRegistered(before []byte) editor {
 	d, err := parseJSONC(before)
 	if err != nil {
 		return e
@@ -96,9 +96,9 @@ func sameJSON(now, value any) bool {
 	return err == nil && json.Unmarshal(b, &want) == nil && reflect.DeepEqual(now, want)
 }
 
-// kept returns a function that reports whether a container was in the original file. Such a
+// wasIn returns a function that reports whether a container was in the original file. Such a
 // container is not removed even if it is empty.
-func kept(original []byte) func([]string) bool {
+func wasIn(original []byte) func([]string) bool {
 	d, err := parseJSONC(original)
 	return func(path []string) bool {
 		if err != nil {
@@ -169,7 +169,7 @@ func (h claudeHooks) Add(before []byte) ([]byte, error) {
 		return before, nil
 	}
 	// First remove our groups that an older version wrote, or that have other options.
-	if err := h.dropAll(d, kept(before)); err != nil {
+	if err := h.dropAll(d, wasIn(before)); err != nil {
 		return nil, err
 	}
 	if err := h.leaveSandbox(d); err != nil {
@@ -202,8 +202,8 @@ func (h claudeHooks) status() any {
 	}{"command", ShellQuote(h.exe) + " statusline"}
 }
 
-// as returns h with the options registered in the file.
-func (h claudeHooks) as(before []byte) editor {
+// asRegistered returns h with the options registered in the file.
+func (h claudeHooks) asRegistered(before []byte) editor {
 	d, err := parseJSONC(before)
 	if err != nil {
 		return h
@@ -294,7 +294,7 @@ func (h claudeHooks) Remove(now, original []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	before, keep := d.Bytes(), kept(original)
+	before, keep := d.Bytes(), wasIn(original)
 	if err := h.dropAll(d, keep); err != nil {
 		return nil, err
 	}

@@ -67,5 +67,5 @@ func enterSandbox(d *jsonc, original []byte) error {
 	return d.Drop(func(raw json.RawMessage) bool {
 		var p string
 		return json.Unmarshal(raw, &p) == nil && slices.Contains(unsandboxed, p) && !slices.Contains(before, p)
-	}, kept(original), excludedCommands...)
+	}, wasIn(original), excludedCommands...)
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // A program that shows its progress overwrites one line again and again. Each state of that line is
-// a frame. Of several frames with the same words, only the last stays, as a line of its own. A
-// frame with other words stays too, such as a warning that a spinner overwrote.
+// a frame. If several frames have the same words, only the last one is kept, as a line of its own. A
+// frame with other words is kept too, such as a warning that a spinner overwrote.
 //
 // A text in which the cursor moves to another line is not changed.
 

@@ -122,7 +122,7 @@ func treeOf(b *strings.Builder, lines []string, base string, depth int) bool {
 		for {
 			next, _, more := strings.Cut(lines[i][len(dir):], "/")
 			longer := dir + next + "/"
-			if !more || !all(lines[i:end], longer) {
+			if !more || !haveAll(lines[i:end], longer) {
 				break
 			}
 			dir = longer
@@ -136,7 +136,7 @@ func treeOf(b *strings.Builder, lines []string, base string, depth int) bool {
 	return true
 }
 
-func all(lines []string, prefix string) bool {
+func haveAll(lines []string, prefix string) bool {
 	return !slices.ContainsFunc(lines, func(l string) bool { return !strings.HasPrefix(l, prefix) })
 }
 

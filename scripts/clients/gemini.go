@@ -58,7 +58,7 @@ func (c gemini) scenes() []scene {
 			b.model.play(one(sh("sed -i s/line/LINE/ big.txt; echo new > new.txt")), one(call{Name: "replace", Input: obj{"file_path": filepath.Join(b.project, "other.txt"), "old_string": "other 7 of", "new_string": "other seven of", "instruction": "x"}}))
 			before, other := b.read("big.txt"), b.read("other.txt")
 			prompt(b, false, "change three files")
-			b.check(b.read("other.txt") != other, "the edit is carried out", b.model.given(1))
+			b.check(b.read("other.txt") != other, "the edit is carried out", b.model.resultOf(1))
 			log, _ := b.cachebro("log")
 			b.check(strings.Contains(log, "change three files"), "log names the prompt", log)
 			out, err := b.cachebro("undo", "--prompt", "last", "--yes")
@@ -77,7 +77,7 @@ func (c gemini) scenes() []scene {
 			b.model.play(mcp, mcp, one(read("other.txt")), one(read("other.txt")))
 			prompt(b, false, "read over MCP")
 			for n := range 4 {
-				g := b.model.given(n)
+				g := b.model.resultOf(n)
 				b.check(strings.Contains(g, "other 150 of") && !strings.Contains(g, "cachebro:"), fmt.Sprintf("read %d is the text", n+1), g)
 			}
 		}},

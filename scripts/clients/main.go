@@ -256,13 +256,13 @@ func (b *bench) check(ok bool, what, got string) {
 
 // line checks that the n-th call since play returned a stub, which is one line.
 func (b *bench) line(n int, what string) {
-	g := b.model.given(n)
+	g := b.model.resultOf(n)
 	b.check(strings.Contains(g, "cachebro: not repeated") && len(g) < 500, what+" is a line", g)
 }
 
 // full checks that the n-th call since play returned the whole text.
 func (b *bench) full(n int, what string) {
-	g := b.model.given(n)
+	g := b.model.resultOf(n)
 	b.check(strings.Contains(g, " 1 of a file") && strings.Contains(g, " 150 of a file") && !strings.Contains(g, "cachebro:"), what+" is the text", g)
 }
 

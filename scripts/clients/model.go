@@ -47,8 +47,8 @@ func (m *model) play(turns ...turn) {
 	m.turns, m.calls = turns, nil
 }
 
-// given returns the result of the n-th call since play.
-func (m *model) given(n int) string {
+// resultOf returns the result of the n-th call since play.
+func (m *model) resultOf(n int) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if n >= len(m.calls) {
@@ -119,8 +119,8 @@ func (m *model) judge(results []modelserver.Result) {
 	}
 }
 
-// asked reports whether any request so far contains the text.
-func (m *model) asked(text string) bool {
+// wasSent reports whether any request so far contains the text.
+func (m *model) wasSent(text string) bool {
 	names, _ := filepath.Glob(filepath.Join(m.dir, "*.json"))
 	return slices.ContainsFunc(names, func(name string) bool {
 		b, err := os.ReadFile(name)

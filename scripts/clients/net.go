@@ -67,7 +67,7 @@ func (n netCase) scene() scene {
 		b.check(err == nil, "the prompt ends", fmt.Sprint(err))
 		after := state()
 		for i, name := range gone {
-			b.check(strings.Contains(before, name) && !strings.Contains(after, name), name+" is gone", b.model.given(min(i, 1)))
+			b.check(strings.Contains(before, name) && !strings.Contains(after, name), name+" is gone", b.model.resultOf(min(i, 1)))
 		}
 		undo := append([]string{"undo", "--yes"}, n.undo...)
 		out, err := b.cachebro(undo...)

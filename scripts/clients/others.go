@@ -63,7 +63,7 @@ func (c qwen) scenes() []scene {
 		words := qwenArgs(b, "change four files")
 		err = b.logged(b.command(3*time.Minute, words[0], words[1:]...))
 		b.check(err == nil, "the prompt ends", fmt.Sprint(err))
-		b.check(b.read("other.txt") != other && b.read("written.txt") != "", "the edit and the new file are there", b.model.given(2))
+		b.check(b.read("other.txt") != other && b.read("written.txt") != "", "the edit and the new file are there", b.model.resultOf(2))
 		log, _ := b.cachebro("log")
 		b.check(strings.Contains(log, "change four files"), "log names the prompt", log)
 		versions, _ := b.cachebro("log", "--json")
@@ -90,7 +90,7 @@ func (c byRun) scenes() []scene {
 			b.model.play(one(sh("sed -i s/line/LINE/ big.txt; echo new > new.txt")))
 			before := b.read("big.txt")
 			prompt(b, "change two files")
-			b.check(b.read("big.txt") != before, "the command ran", b.model.given(0))
+			b.check(b.read("big.txt") != before, "the command ran", b.model.resultOf(0))
 			out, err := b.cachebro("undo", "--session", "last", "--yes")
 			b.check(err == nil && b.read("big.txt") == before && b.read("new.txt") == "", "undo --session last takes both back", out)
 		}},
@@ -99,9 +99,9 @@ func (c byRun) scenes() []scene {
 			mcp := one(call{Name: c.mcp, Input: obj{"path": "other.txt", "offset": 60, "limit": 100}})
 			b.model.play(mcp, mcp)
 			prompt(b, "read over MCP")
-			g := b.model.given(0)
+			g := b.model.resultOf(0)
 			b.check(strings.Contains(g, "other 150 of"), "read_file brings the text", g)
-			g = b.model.given(1)
+			g = b.model.resultOf(1)
 			b.check(strings.Contains(g, "other 150 of") || strings.Contains(g, "[unchanged"), "and again", g)
 		}},
 	}

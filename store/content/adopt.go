@@ -25,9 +25,9 @@ type Sibling struct {
 var keyAlone = []byte{'m', 'a', 'l', 'o', 'n', 'e'}
 
 const (
-	// adoptUseful adopts a pack file only if that saves at least adoptLeast bytes, or half of the
+	// adoptUseful adopts a pack file only if that saves at least minAdopted bytes, or half of the
 	// file's size if that is less.
-	adoptLeast = 64 << 10
+	minAdopted = 64 << 10
 )
 
 // adopted is a pack file that was linked into this store.

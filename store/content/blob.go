@@ -87,7 +87,7 @@ func (h header) append(b []byte) []byte {
 
 // loose reports whether a repack would put the content into a frame.
 func (h header) loose() bool {
-	return h.enc != encFrame && (h.size <= frameMost || h.size <= frameSize && !h.based())
+	return h.enc != encFrame && (h.size <= maxInFrame || h.size <= frameSize && !h.based())
 }
 
 var errHeader = fmt.Errorf("%w: blob header", db.ErrDamaged)

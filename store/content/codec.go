@@ -16,8 +16,8 @@ const (
 	dictMargin = 16 << 10
 	// dictWhole is the size up to which the whole base serves as dictionary.
 	dictWhole = 64 << 10
-	// dictMost bounds the dictionary; zstd's window is 8 MiB.
-	dictMost = 4 << 20
+	// maxDict bounds the dictionary; zstd's window is 8 MiB.
+	maxDict = 4 << 20
 	// fast is the size above which contents are compressed at zstd's fastest level. The default
 	// level would save 3 % of first versions and take twice the time.
 	fast = 256 << 10
@@ -180,7 +180,7 @@ func (p *codecPool) delta(content, base []byte, baseHash Hash, baseHeader header
 	from, to := 0, len(base)
 	if len(base) > dictWhole {
 		from, to = max(0, pre-dictMargin), min(len(base), len(base)-suf+dictMargin)
-		to = min(to, from+dictMost)
+		to = min(to, from+maxDict)
 	}
 	z, err := p.compress(middle, base[from:to])
 	if err != nil {

@@ -18,10 +18,10 @@ const (
 	// store smaller. But reading one content decodes its whole frame, which takes 0.5 to 1 ms at
 	// this size.
 	frameSize = 2 << 20
-	// frameMost is the size limit for moving a delta into a frame. Versions of larger contents take
-	// less space as a chain of deltas. Contents stored whole are moved if they are not larger than
-	// frameSize, because siblings can share them even if they do not compress.
-	frameMost = 128 << 10
+	// maxInFrame is the size limit for moving a delta into a frame. Versions of larger contents
+	// take less space as a chain of deltas. Contents stored whole are moved if they are not larger
+	// than frameSize, because siblings can share them even if they do not compress.
+	maxInFrame = 128 << 10
 	// frameCount bounds the number of contents in a frame.
 	frameCount = 2000
 )

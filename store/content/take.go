@@ -72,7 +72,7 @@ func (c *candidate) useful(wants map[uint32][]want, evenPacked bool) bool {
 			}
 		}
 	}
-	return found > 0 && found >= min(adoptLeast, all/2)
+	return found > 0 && found >= min(minAdopted, all/2)
 }
 
 // takeOffers makes wanted contents refer to the offered copies. It reads each copy first and

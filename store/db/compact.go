@@ -21,9 +21,9 @@ var (
 )
 
 const (
-	// rotateLeast is the size of the current value log file, in bytes, from which a new one is
+	// minRotated is the size of the current value log file, in bytes, from which a new one is
 	// worthwhile.
-	rotateLeast = 128 << 10
+	minRotated = 128 << 10
 
 	// A value log file is rewritten if more than this share of it is deleted.
 	WasteSome   = 0.15 // when the daemon collects garbage by itself
@@ -41,7 +41,7 @@ func (d *DB) Compact(ctx context.Context, waste float64) error {
 		return ErrClosed
 	}
 	defer d.leave()
-	least := int64(rotateLeast)
+	least := int64(minRotated)
 	if waste == WasteNone {
 		least = 1
 	}

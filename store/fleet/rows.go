@@ -18,8 +18,8 @@ func plain(s string) string {
 
 func opName(op store.Op) string { return onwire.OpName(op) }
 
-// other returns the second path of a version, or the target of a link.
-func other(v store.Version) string {
+// otherPath returns the second path of a version, or the target of a link.
+func otherPath(v store.Version) string {
 	switch {
 	case v.Target != "":
 		return v.Target

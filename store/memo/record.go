@@ -125,7 +125,7 @@ func StdinKind(f *os.File) string {
 func (r *Record) WhyLocal() string {
 	for _, s := range r.Seen {
 		if s.Inside && (s.Times || s.Dated || s.Access) {
-			return "it is valid only where it ran, because it depends on times or inode numbers of " + cmp.Or(s.Path, ".") + s.shown()
+			return "it is valid only where it ran, because it depends on times or inode numbers of " + cmp.Or(s.Path, ".") + s.shownBy()
 		}
 	}
 	return ""

@@ -175,8 +175,8 @@ func (s *Seen) content(path string) string {
 	return ""
 }
 
-// shown names the program that may show the times of a path.
-func (s *Seen) shown() string {
+// shownBy names the program that may show the times of a path.
+func (s *Seen) shownBy() string {
 	if s.By == "" {
 		return ""
 	}
@@ -192,7 +192,7 @@ func (s *Seen) holds(path string) (ok, hadToRead bool, why string) {
 	now := look(path)
 	switch {
 	case s.Access && now.Atime != s.Stat.Atime:
-		return false, false, "has another access time" + s.shown()
+		return false, false, "has another access time" + s.shownBy()
 	case now.Kind != s.Stat.Kind && s.Stat.Kind == absent:
 		return false, false, "did not exist and exists now"
 	case now.Kind != s.Stat.Kind && now.Kind == absent:
@@ -210,9 +210,9 @@ func (s *Seen) holds(path string) (ok, hadToRead bool, why string) {
 	case s.Hash != "" && s.Stat.Kind == file && now.Size != s.Stat.Size:
 		return false, false, "has changed"
 	case s.Dated && now.Mtime != s.Stat.Mtime, s.Times && (now.Mtime != s.Stat.Mtime || now.Size != s.Stat.Size):
-		return false, false, "has another modification time" + s.shown()
+		return false, false, "has another modification time" + s.shownBy()
 	case s.Times && !now.sameInode(s.Stat):
-		return false, false, "has another inode, link count or change time" + s.shown()
+		return false, false, "has another inode, link count or change time" + s.shownBy()
 	case s.Hash == "":
 		// Only existence matters, but a device must be the same one.
 		return s.Stat.Kind != special || now.Ino == s.Stat.Ino, false, "is another one"

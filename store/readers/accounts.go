@@ -115,8 +115,8 @@ func (l *accounts) changes() (values map[store.SessionID][]byte, gone []store.Se
 	return values, gone, err
 }
 
-// again marks an account as unsaved after a failure.
-func (l *accounts) again(id store.SessionID) {
+// markUnsaved marks an account as unsaved after a failure.
+func (l *accounts) markUnsaved(id store.SessionID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.sessions[id] != nil {

@@ -189,7 +189,7 @@ func (s *Tracker) Flush() error {
 	values, gone, err := s.accounts.changes()
 	for id, b := range values {
 		if e := s.kv.Set(keyAccounts+string(id), b); e != nil {
-			s.accounts.again(id)
+			s.accounts.markUnsaved(id)
 			err = errors.Join(err, e)
 		}
 	}

@@ -123,13 +123,13 @@ func (x *stepper) lines(w write) (added, removed int) {
 	return sc.Added(), sc.Removed()
 }
 
-const readMost = 24 << 20
+const maxRead = 24 << 20
 
-// keep adds a content to Draft.Read, up to readMost.
+// keep adds a content to Draft.Read, up to maxRead.
 func (x *stepper) keep(h store.Hash, b []byte) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if _, ok := x.plan.Read[h]; !ok && x.bytes+len(b) <= readMost {
+	if _, ok := x.plan.Read[h]; !ok && x.bytes+len(b) <= maxRead {
 		x.plan.Read[h] = b
 		x.bytes += len(b)
 	}

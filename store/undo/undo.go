@@ -64,7 +64,7 @@ func (p Planner) Undo(q Query) (*Draft, error) {
 		if err != nil || !q.Last || len(d.Steps)+len(d.Conflicts) > 0 {
 			return d, err
 		}
-		named, err := p.named(d)
+		named, err := p.alreadyListed(d)
 		if err != nil || !named {
 			return d, err
 		}
@@ -76,9 +76,9 @@ func (p Planner) Undo(q Query) (*Draft, error) {
 	}
 }
 
-// named reports whether an earlier undo of the draft's action listed all that the draft lists as
-// lost.
-func (p Planner) named(d *Draft) (bool, error) {
+// alreadyListed reports whether an earlier undo of the draft's action listed all that the draft
+// lists as lost.
+func (p Planner) alreadyListed(d *Draft) (bool, error) {
 	if len(d.Lost) == 0 {
 		return true, nil
 	}

@@ -243,9 +243,9 @@ func IsDir(path string) bool {
 	return err == nil && fi.IsDir()
 }
 
-// in returns the target of a path that is in neither a mount nor a project with a history. Its root
-// is the nearest existing directory.
-func (t Target) in(real string) Target {
+// atNearestDir returns the target of a path that is in neither a mount nor a project with a
+// history. Its root is the nearest existing directory.
+func (t Target) atNearestDir(real string) Target {
 	if fi, err := os.Stat(t.Root); err == nil && !fi.IsDir() {
 		t.Root = filepath.Dir(t.Root)
 	}
@@ -271,7 +271,7 @@ func (e *Env) LocateOrTop(given string) (Target, error) {
 	if err != nil {
 		return t, err
 	}
-	return t.in(ResolveParents(path)), nil
+	return t.atNearestDir(ResolveParents(path)), nil
 }
 
 // EndDaemon asks the store daemon of a root to end, if one is running, and waits for its end.

@@ -14,7 +14,7 @@ import (
 	"cachebro/fusefs/mounts"
 )
 
-const nameMost = 5 // how many of the paths that would be lost are listed
+const maxListed = 5 // how many of the paths that would be lost are listed
 
 // dropFork unmounts and deletes a fork and its history. Without --force it refuses if the fork
 // contains something that exists nowhere else.
@@ -109,9 +109,9 @@ func onlyHere(ctx context.Context, e *cli.Env, f fork) error {
 		return nil
 	}
 	more := ""
-	if len(names) > nameMost {
-		more = fmt.Sprintf(" and %d more", len(names)-nameMost)
-		names = names[:nameMost]
+	if len(names) > maxListed {
+		more = fmt.Sprintf(" and %d more", len(names)-maxListed)
+		names = names[:maxListed]
 	}
 	return keep("changes of %s are not in the project: %s%s", cli.Quote(f.Root), strings.Join(names, ", "), more)
 }

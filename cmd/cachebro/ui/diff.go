@@ -341,13 +341,13 @@ func (d *diffRows) show(p place) row {
 	if p.old >= 0 {
 		l := d.sc.Old[p.old]
 		r.OldN = strconv.Itoa(p.old + 1)
-		r.Old = d.line(l, at(d.old, p.old), del)
+		r.Old = d.line(l, coloursOf(d.old, p.old), del)
 		r.OldNoEnd = !bytes.HasSuffix(l, []byte("\n"))
 	}
 	if p.new >= 0 {
 		l := d.sc.New[p.new]
 		r.NewN = strconv.Itoa(p.new + 1)
-		r.New = d.line(l, at(d.new, p.new), add)
+		r.New = d.line(l, coloursOf(d.new, p.new), add)
 		r.NewNoEnd = !bytes.HasSuffix(l, []byte("\n"))
 	}
 	return r
@@ -366,8 +366,8 @@ func crlf(lines [][]byte) bool {
 	return !slices.ContainsFunc(lines, func(l []byte) bool { return bytes.HasSuffix(l, []byte("\n")) && !bytes.HasSuffix(l, []byte("\r\n")) })
 }
 
-// at returns the colours of one line.
-func at(colours [][]span, n int) []span {
+// coloursOf returns the colours of one line.
+func coloursOf(colours [][]span, n int) []span {
 	if n < len(colours) {
 		return colours[n]
 	}

@@ -389,7 +389,7 @@ func (s *server) content(ctx context.Context, out *versionPart, v wire.Version, 
 		if row.Hit {
 			found = matches(lines[i])
 		}
-		row.Text = d.line(lines[i], at(colours, i), found)
+		row.Text = d.line(lines[i], coloursOf(colours, i), found)
 		out.Rows = append(out.Rows, row)
 	}
 	out.CutLines = len(lines) - end
@@ -437,7 +437,7 @@ func (s *server) blame(ctx context.Context, out *versionPart, p string, v wire.V
 			out.Note = "Only the first lines are shown."
 			break
 		}
-		row := codeRow{N: i + 1, Text: line(lines[i], at(colours, i), nil), Blame: true}
+		row := codeRow{N: i + 1, Text: line(lines[i], coloursOf(colours, i), nil), Blame: true}
 		if w := a.Versions[k]; i == 0 || a.Lines[i-1] != k {
 			row.Who = strings.TrimSpace(s.timeText(w.Time) + " " + whoOf(w))
 			if w.Op == "baseline" {

@@ -328,7 +328,7 @@ func codeLines(name, code string) (out []template.HTML) {
 	b := []byte(strings.TrimSuffix(code, "\n"))
 	colours := colour(name, b)
 	for i, l := range diff.Lines(b) {
-		out = append(out, line(l, at(colours, i), nil))
+		out = append(out, line(l, coloursOf(colours, i), nil))
 	}
 	return out
 }

@@ -38,10 +38,10 @@ func newPlaces(root *os.Root, p *wire.Plan) *places {
 	return d
 }
 
-// of opens the directory that contains a path, and returns the path's last element. If make is set,
-// it creates missing directories. No directory of the path may be a symlink, because the plan was
-// made for the directories themselves.
-func (d *places) of(name string, make bool) (*os.Root, string, error) {
+// openParent opens the directory that contains a path, and returns the path's last element. If make
+// is set, it creates missing directories. No directory of the path may be a symlink, because the
+// plan was made for the directories themselves.
+func (d *places) openParent(name string, make bool) (*os.Root, string, error) {
 	dir, base := path.Dir(name), path.Base(name)
 	if dir == "." {
 		return d.root, base, nil
@@ -56,7 +56,7 @@ func (d *places) of(name string, make bool) (*os.Root, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	if !d.mine(dir) && gitdir.Is(r.Lstat) {
+	if !d.madeByPlan(dir) && gitdir.Is(r.Lstat) {
 		r.Close()
 		return nil, "", errGit
 	}
@@ -69,7 +69,7 @@ func (d *places) of(name string, make bool) (*os.Root, string, error) {
 
 // enter opens a directory by way of the directory above it, which this user must be able to read.
 func (d *places) enter(dir string, make bool) (*os.Root, fs.FileInfo, error) {
-	above, last, err := d.of(dir, make)
+	above, last, err := d.openParent(dir, make)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -180,9 +180,9 @@ func (d *places) file(root *os.Root) (*os.File, error) {
 	return f, nil
 }
 
-// mine reports whether the plan has created a directory. Files in it that look like git's own were
-// then restored by the plan.
-func (d *places) mine(dir string) bool {
+// madeByPlan reports whether the plan has created a directory. Files in it that look like git's own
+// were then restored by the plan.
+func (d *places) madeByPlan(dir string) bool {
 	_, ok := d.made.Load(dir)
 	return ok
 }

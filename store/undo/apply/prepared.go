@@ -59,7 +59,7 @@ func (w *worker) preparable() bool {
 	case len(w.step.Attrs) > 0 && attrs.Set(w.step.Attrs) != attrs.None:
 		return false
 	}
-	uid, gid, owned := w.whose(nil)
+	uid, gid, owned := w.ownerToSet(nil)
 	return !(owned && (uid != os.Geteuid() || gid != os.Getegid())) && !w.inherits()
 }
 
@@ -78,7 +78,7 @@ func (w *worker) makePrepared(content []byte) error {
 		return err
 	}
 	st, known := fi.Sys().(*syscall.Stat_t)
-	uid, gid, owned := w.whose(nil)
+	uid, gid, owned := w.ownerToSet(nil)
 	switch {
 	case !fi.Mode().IsRegular() || fi.Size() != int64(len(content)) || fi.ModTime().UnixNano() != w.step.Mtime:
 		if w.begun(content, false) {
@@ -94,7 +94,7 @@ func (w *worker) makePrepared(content []byte) error {
 // settle sets the owner and the mode of a file with complete content.
 func (w *worker) settle() error {
 	return w.opened(func(f *os.File, fi fs.FileInfo) error {
-		h, err := w.own(f, fi, nil, false)
+		h, err := w.setOwner(f, fi, nil, false)
 		if err == nil && h.mode&bits != mode(w.step.Mode) {
 			err = f.Chmod(mode(w.step.Mode))
 		}

@@ -25,10 +25,10 @@ type holder struct {
 	mode     fs.FileMode
 }
 
-// whose returns the owner that the file should get. It is the owner that the step contains. Without
-// one, if root undoes something for a user, it is the owner of the replaced file or else of its
-// directory. ok is false if no owner has to be set.
-func (w *worker) whose(old fs.FileInfo) (uid, gid int, ok bool) {
+// ownerToSet returns the owner that the file should get. It is the owner that the step contains.
+// Without one, if root undoes something for a user, it is the owner of the replaced file or else of
+// its directory. ok is false if no owner has to be set.
+func (w *worker) ownerToSet(old fs.FileInfo) (uid, gid int, ok bool) {
 	if w.step.Owned {
 		return int(w.step.UID), int(w.step.GID), true
 	}
@@ -45,11 +45,11 @@ func (w *worker) whose(old fs.FileInfo) (uid, gid int, ok bool) {
 	return int(st.Uid), int(st.Gid), true
 }
 
-// own sets the owner of f, whose present stat is fi. If only root may do so, the step continues and
-// the difference is reported, because a file with another owner is better than none.
-func (w *worker) own(f *os.File, fi fs.FileInfo, old fs.FileInfo, fresh bool) (holder, error) {
+// setOwner sets the owner of f, whose present stat is fi. If only root may do so, the step
+// continues and the difference is reported, because a file with another owner is better than none.
+func (w *worker) setOwner(f *os.File, fi fs.FileInfo, old fs.FileInfo, fresh bool) (holder, error) {
 	h := holder{fresh: fresh, mode: fi.Mode()}
-	uid, gid, ok := w.whose(old)
+	uid, gid, ok := w.ownerToSet(old)
 	st, known := fi.Sys().(*syscall.Stat_t)
 	if !ok || !known {
 		return h, nil
@@ -118,7 +118,7 @@ func (w *worker) opened(fn func(*os.File, fs.FileInfo) error) error {
 func (w *worker) chmod() error {
 	m := mode(w.step.Mode)
 	err := w.opened(func(f *os.File, fi fs.FileInfo) error {
-		h, err := w.own(f, fi, fi, false)
+		h, err := w.setOwner(f, fi, fi, false)
 		if err != nil {
 			return err
 		}
@@ -147,7 +147,7 @@ func (w *worker) chmod() error {
 		if fi, err := w.root.Lstat(w.name); err != nil || fi.Mode()&fs.ModeSymlink == 0 {
 			return errors.Join(err, errChanged)
 		}
-		if uid, gid, ok := w.whose(nil); ok && w.step.Owned {
+		if uid, gid, ok := w.ownerToSet(nil); ok && w.step.Owned {
 			if err := w.root.Lchown(w.name, uid, gid); err != nil {
 				w.left = append(w.left, fmt.Sprintf("its owner %d:%d could not be restored (%s)", uid, gid, reason(err)))
 			}

@@ -61,7 +61,7 @@ func (w *worker) locate() error {
 		making = false
 	}
 	var err error
-	w.root, w.name, err = w.places.of(name, making)
+	w.root, w.name, err = w.places.openParent(name, making)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("is gone: %w", errChanged)
@@ -282,7 +282,7 @@ func (w *worker) isSo() bool {
 
 // rename renames the step's path to its destination, which must not exist.
 func (w *worker) rename() error {
-	to, name, err := w.places.of(string(w.step.To), true)
+	to, name, err := w.places.openParent(string(w.step.To), true)
 	if err != nil {
 		return err
 	}
@@ -308,7 +308,7 @@ func (w *worker) exchange() error {
 	if err != nil {
 		return err
 	}
-	to, name, err := w.places.of(string(w.step.To), false)
+	to, name, err := w.places.openParent(string(w.step.To), false)
 	if err != nil {
 		return err
 	}
@@ -342,7 +342,7 @@ func (w *worker) link() error {
 	if w.step.Expect == "" {
 		return fmt.Errorf("is no longer the same file as %q: %w", w.step.To, errChanged)
 	}
-	to, name, err := w.places.of(string(w.step.To), false)
+	to, name, err := w.places.openParent(string(w.step.To), false)
 	if err != nil {
 		return err
 	}
@@ -390,7 +390,7 @@ func (w *worker) mkdir() error {
 		if !fi.IsDir() {
 			return errChanged
 		}
-		h, err := w.own(f, fi, nil, true)
+		h, err := w.setOwner(f, fi, nil, true)
 		if err != nil {
 			return err
 		}
@@ -409,7 +409,7 @@ func (w *worker) symlink() error {
 	if err := w.root.Symlink(string(w.step.Target), tmp); err != nil {
 		return err
 	}
-	if uid, gid, ok := w.whose(nil); ok { // the link may have inherited the directory's group
+	if uid, gid, ok := w.ownerToSet(nil); ok { // the link may have inherited the directory's group
 		_ = w.root.Lchown(tmp, uid, gid) // the owner of a link rarely matters
 	}
 	if w.step.Mtime != 0 {

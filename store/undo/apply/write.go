@@ -123,7 +123,7 @@ func (w *worker) finish(name string, flag int, content []byte, old fs.FileInfo, 
 	if err != nil {
 		return err
 	}
-	h, err := w.own(f, fi, old, fresh)
+	h, err := w.setOwner(f, fi, old, fresh)
 	if err != nil {
 		return err
 	}

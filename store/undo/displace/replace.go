@@ -59,7 +59,7 @@ func (f *File) Put(content []byte) error {
 // putBeside does the work of Put by a rename. It returns false if the owner or the extended
 // attributes cannot be copied.
 func (f *File) putBeside(held *Held, content []byte, mode fs.FileMode) (bool, error) {
-	tmp, err := f.beside(content, mode)
+	tmp, err := f.writeTemporary(content, mode)
 	same := false
 	if err == nil {
 		same, err = f.dress(tmp, mode)
@@ -87,10 +87,10 @@ func (f *File) stat() (*syscall.Stat_t, bool) {
 	return st, ok
 }
 
-// beside writes content to a new file in the same directory. The new name begins with the file's
-// name, as those of editors' temporary files do. Apart from write permission for the owner, the new file
-// has no permission that the file lacks.
-func (f *File) beside(content []byte, mode fs.FileMode) (tmp string, err error) {
+// writeTemporary writes content to a new file in the same directory. The new name begins with the
+// file's name, as those of editors' temporary files do. Apart from write permission for the owner,
+// the new file has no permission that the file lacks.
+func (f *File) writeTemporary(content []byte, mode fs.FileMode) (tmp string, err error) {
 	perm := fs.FileMode(0o666)
 	if f.Exists {
 		perm = mode.Perm() | 0o200

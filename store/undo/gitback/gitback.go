@@ -284,13 +284,14 @@ func (w *work) mkdir(p string) error {
 	}
 	d, _, _ := gitdir.Split(p)
 	if o, ok := w.owner[d]; ok {
-		w.give(p, o)
+		w.setOwner(p, o)
 	}
 	return nil
 }
 
-// give sets the owner of a path if this process is root. The project may belong to another user.
-func (w *work) give(p string, o owner) {
+// setOwner sets the owner of a path if this process is root. The project may belong to another
+// user.
+func (w *work) setOwner(p string, o owner) {
 	if os.Geteuid() == 0 {
 		_ = w.root.Lchown(p, int(o.uid), int(o.gid))
 	}
@@ -316,7 +317,7 @@ func (w *work) step(s *wire.GitStep) error {
 		if err := w.mkdir(p); err != nil {
 			return err
 		}
-		w.give(p, owner{s.UID, s.GID})
+		w.setOwner(p, owner{s.UID, s.GID})
 		mode := fs.FileMode(s.Mode & 0o777)
 		for bit, as := range map[uint32]fs.FileMode{0o1000: fs.ModeSticky, 0o2000: fs.ModeSetgid} {
 			if s.Mode&bit != 0 {

@@ -23,10 +23,10 @@ const (
 	// many versions of other actions are read on the way.
 	maxBeyond = 10_000
 	// wholePage bounds how many versions of large actions one page reads, because reading all of
-	// them would take seconds. At least wholeLeast versions of each such action are read. These are
+	// them would take seconds. At least minWhole versions of each such action are read. These are
 	// its newest versions, or its first ones if the log is read from its beginning.
-	wholePage  = 5000
-	wholeLeast = 1000
+	wholePage = 5000
+	minWhole  = 1000
 )
 
 // group is an action while its versions are being found.
@@ -105,7 +105,7 @@ func (s *Service) walk(w *describer, v *store.View, f store.Filter, q wire.Actio
 		if g.isOver(near, q.Oldest) || g.begin != 0 && g.isOver(end, q.Oldest) {
 			return false
 		}
-		if g.blocks++; g.blocks < wholePage/256 && len(g.versions) < max(wholeLeast, wholePage-total+len(g.versions)) {
+		if g.blocks++; g.blocks < wholePage/256 && len(g.versions) < max(minWhole, wholePage-total+len(g.versions)) {
 			return false
 		}
 		g.passed += int(b.Last - b.First + 1)

@@ -107,15 +107,15 @@ func beginsWithAny(line string, prefixes ...string) bool {
 }
 
 var (
-	comment  = regexp.MustCompile(`^\s*(?://+!?|#+|--|;+|%+|\*+/?|/\*+!?|<!--|"""|'''|r"""|{-)\s?`)
-	license  = regexp.MustCompile(`(?i)copyright|licen[sc]e|SPDX|all rights reserved|eslint|prettier|coding[:=]|vim:|@ts-|go:build|\+build|DO NOT EDIT|use strict|pragma|nolint|shellcheck`)
-	goComent = regexp.MustCompile(`(?m)^// Package \w+ (?:[^\n]*\n)(?:// [^\n]+\n)*`)
+	comment   = regexp.MustCompile(`^\s*(?://+!?|#+|--|;+|%+|\*+/?|/\*+!?|<!--|"""|'''|r"""|{-)\s?`)
+	license   = regexp.MustCompile(`(?i)copyright|licen[sc]e|SPDX|all rights reserved|eslint|prettier|coding[:=]|vim:|@ts-|go:build|\+build|DO NOT EDIT|use strict|pragma|nolint|shellcheck`)
+	goComment = regexp.MustCompile(`(?m)^// Package \w+ (?:[^\n]*\n)(?:// [^\n]+\n)*`)
 )
 
 // codeSummary returns the first sentence of the first comment that is informative.
 func codeSummary(content []byte) string {
 	head := content[:min(len(content), 8192)]
-	if m := goComent.Find(head); m != nil {
+	if m := goComment.Find(head); m != nil {
 		return sentence(strings.ReplaceAll(strings.ReplaceAll(string(m), "\n//", " "), "// ", ""))
 	}
 	var text []string

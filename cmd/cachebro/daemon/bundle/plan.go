@@ -73,7 +73,7 @@ type FileRow struct {
 	Summary string
 }
 
-// Blob is a content and its path.
+// Blob names a stored content and the path of its file.
 type Blob struct {
 	Path string
 	Hash store.Hash

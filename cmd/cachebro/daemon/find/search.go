@@ -19,7 +19,7 @@ import (
 
 const (
 	searchDefault = 20
-	searchMost    = 100_000
+	maxHits       = 100_000
 )
 
 // search answers from the index. The answer includes every file that was closed before the
@@ -33,8 +33,8 @@ func (f *Finder) search(ctx context.Context, q wire.SearchQuery) (wire.SearchAns
 	limit := q.Limit
 	if limit == 0 {
 		limit = searchDefault
-	} else if limit < 0 || limit > searchMost {
-		limit = searchMost
+	} else if limit < 0 || limit > maxHits {
+		limit = maxHits
 	}
 	if q.Mode == wire.SearchText {
 		if got, ok := f.fetch(ctx, strings.TrimSpace(q.Pattern)); ok {
@@ -137,7 +137,7 @@ func (f *Finder) searchExact(ctx context.Context, q wire.SearchQuery, sq search.
 	if q.Mode == wire.SearchExact { // hits keep their order, so the first ones suffice
 		sq.Limit = limit
 	}
-	if limit < searchMost {
+	if limit < maxHits {
 		sq.Enough = limit
 	}
 	r, err := f.grep(ctx, sq)

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	namesMost = 200
+	maxNames = 200
 	// namesSessions is how many sessions are searched for prompts and tool calls if no session is
 	// given.
 	namesSessions = 10
@@ -27,7 +27,7 @@ func (ss *Sessions) names(ctx context.Context, q wire.NamesQuery) (wire.NamesAns
 	prefix := string(q.Prefix)
 	add := func(name, note string) {
 		known := slices.ContainsFunc(a.Names, func(n wire.Name) bool { return string(n.Name) == name })
-		if name != "" && !known && strings.HasPrefix(name, prefix) && len(a.Names) < namesMost {
+		if name != "" && !known && strings.HasPrefix(name, prefix) && len(a.Names) < maxNames {
 			a.Names = append(a.Names, wire.Name{Name: []byte(name), Note: note})
 		}
 	}
@@ -41,7 +41,7 @@ func (ss *Sessions) names(ctx context.Context, q wire.NamesQuery) (wire.NamesAns
 		if err != nil {
 			return a, nil, err
 		}
-		for _, n := range names[:min(len(names), namesMost)] {
+		for _, n := range names[:min(len(names), maxNames)] {
 			a.Names = append(a.Names, wire.Name{Name: []byte(n.Path), Dir: n.Dir, Gone: n.Deleted})
 		}
 		return a, nil, nil
@@ -71,7 +71,7 @@ func (ss *Sessions) names(ctx context.Context, q wire.NamesQuery) (wire.NamesAns
 				add(p.ID, fmt.Sprintf("%s: %s", ago(now, p.Time), strings.Join(strings.Fields(p.Text), " ")))
 			}
 		case "tool-call", "agent":
-			calls, err := ss.Store.Sessions.ToolCalls(s.ID, namesMost)
+			calls, err := ss.Store.Sessions.ToolCalls(s.ID, maxNames)
 			if err != nil {
 				return a, nil, err
 			}
