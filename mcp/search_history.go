@@ -9,7 +9,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
-	"cachebro/store/leaf/glob"
+	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 )
 
@@ -59,12 +59,12 @@ var historyTypes = map[string][]string{
 func (s *Server) history(ctx context.Context, q wire.LogQuery, filter string, ops []string) ([]wire.Version, []wire.Gap, error) {
 	match := func(v wire.Version) bool { return ops == nil || slices.Contains(ops, v.Op) }
 	switch {
-	case glob.Wild(filter):
-		if !glob.Valid(filter) {
+	case text.IsGlob(filter):
+		if !text.ValidGlob(filter) {
 			return nil, nil, badInput("path_filter "+quote(filter)+" is not a valid glob", "use * and ?, or give a plain path")
 		}
 		match = func(v wire.Version) bool {
-			return (ops == nil || slices.Contains(ops, v.Op)) && glob.Selects(filter, string(v.Path))
+			return (ops == nil || slices.Contains(ops, v.Op)) && text.GlobSelects(filter, string(v.Path))
 		}
 	case filter != "":
 		rel, err := s.resolve(filter)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
-	"cachebro/store/leaf/glob"
+	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 )
 
@@ -105,8 +105,8 @@ func workingLine(f wire.WorkingFile) string {
 func (c *call) reads(ctx context.Context, filter string, limit int) (*mcp.CallToolResult, error) {
 	match := func(string) bool { return true }
 	switch {
-	case glob.Wild(filter):
-		match = func(p string) bool { return glob.Selects(filter, p) }
+	case text.IsGlob(filter):
+		match = func(p string) bool { return text.GlobSelects(filter, p) }
 	case filter != "":
 		rel, err := c.resolve(filter)
 		if err != nil {

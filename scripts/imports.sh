@@ -31,7 +31,7 @@ owner() {
 	github.com/dgraph-io/badger/*) echo "store store/content store/db" ;;
 	github.com/blevesearch/bleve/*) echo "search search/..." ;;
 	github.com/mark3labs/mcp-go/*) echo "mcp mcp/..." ;;
-	github.com/bmatcuk/doublestar/*) echo "store/leaf/glob" ;;
+	github.com/bmatcuk/doublestar/*) echo "store/leaf/text" ;;
 	github.com/sergi/go-diff/*) echo "store/diff" ;;
 	github.com/alecthomas/chroma/*) echo "cmd/cachebro/ui" ;;
 	github.com/spf13/pflag) echo "cmd/..." ;;

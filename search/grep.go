@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"cachebro/store"
-	"cachebro/store/leaf/glob"
 	"cachebro/store/leaf/text"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -185,7 +184,7 @@ func Check(q Query) error {
 
 func checkGlobs(q Query) error {
 	for _, g := range slices.Concat(q.Include, q.Exclude) {
-		if !glob.Valid(g) {
+		if !text.ValidGlob(g) {
 			return fmt.Errorf("bad glob %q; hint: try *.go or src/**/*.ts", g)
 		}
 	}
@@ -216,7 +215,7 @@ func (q Query) admits(p store.Path, kind Kind) bool {
 }
 
 func matchGlob(globs []string, p store.Path) bool {
-	return slices.ContainsFunc(globs, func(g string) bool { return glob.Selects(g, string(p)) })
+	return slices.ContainsFunc(globs, func(g string) bool { return text.GlobSelects(g, string(p)) })
 }
 
 // candidates returns the files that may contain a match, ordered by path, and the files in the

@@ -358,11 +358,11 @@ func sameContent(a, b Version) bool {
 
 // others returns the newest versions of the live names of a file except the given one.
 func (b *batch) others(st Stat, except Path) iter.Seq2[Version, error] {
-	return b.living(b.names(st, except), st)
+	return living(b, b.names(st, except), st)
 }
 
 // living returns the newest versions of those paths that are names of a file now.
-func (b *batch) living(names []Path, st Stat) iter.Seq2[Version, error] {
+func living(b *batch, names []Path, st Stat) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
 		for _, p := range names {
 			cur, live, err := b.live(p)
@@ -381,7 +381,7 @@ func (b *batch) otherNames(v Version, as func(cur Version) bool) error {
 		return err
 	}
 	b.made = slices.Grow(b.made, len(names))
-	for cur, err := range b.living(names, v.Stat) {
+	for cur, err := range living(b, names, v.Stat) {
 		if err != nil {
 			return err
 		}

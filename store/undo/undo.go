@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"cachebro/store"
-	"cachebro/store/leaf/glob"
+	"cachebro/store/leaf/text"
 )
 
 var errStop = errors.New("stop")
@@ -27,7 +27,7 @@ type Query struct {
 	Last bool
 	// Action finds, for Last, the action of the log that a version belongs to.
 	Action func(*store.View, store.Version) (Action, error)
-	// Globs restrict the paths; see glob.Selects. A glob without wildcards is a path with its
+	// Globs restrict the paths; see text.GlobSelects. A glob without wildcards is a path with its
 	// subtree.
 	Globs []string
 	// Merge undoes changes also in files that somebody else has changed since, if the lines do not
@@ -109,7 +109,7 @@ func (p Planner) alreadyListed(d *Draft) (bool, error) {
 func (m *maker) nameUnknown(sel selection, globs []string) error {
 	for _, g := range globs {
 		path := store.Path(strings.Trim(g, "/"))
-		if glob.Wild(g) || slices.ContainsFunc(sel.paths(), func(o store.Path) bool { return glob.Selects(g, string(o)) }) {
+		if text.IsGlob(g) || slices.ContainsFunc(sel.paths(), func(o store.Path) bool { return text.GlobSelects(g, string(o)) }) {
 			continue
 		}
 		_, found, err := m.view.Current(path)
@@ -406,7 +406,7 @@ func (m *maker) takeOut(sel selection, q Query) (*aims, error) {
 // subtrees.
 func (m *maker) namesBelow(globs []string) (out []store.Path, err error) {
 	for _, g := range globs {
-		if glob.Wild(g) {
+		if text.IsGlob(g) {
 			continue
 		}
 		err := m.view.Live(store.Path(strings.Trim(g, "/")), func(v store.Version) error {
@@ -586,9 +586,9 @@ func (m *maker) describe(q Query) string {
 // matches reports whether a path matches a glob, or is one of the given paths or in its subtree.
 func matches(globs []string, p store.Path) bool {
 	return slices.ContainsFunc(globs, func(g string) bool {
-		if !glob.Wild(g) {
+		if !text.IsGlob(g) {
 			return p.Inside(store.Path(strings.TrimSuffix(g, "/")))
 		}
-		return glob.Selects(g, string(p))
+		return text.GlobSelects(g, string(p))
 	})
 }

@@ -11,7 +11,7 @@ import (
 
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/store/diff"
-	"cachebro/store/leaf/glob"
+	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 )
 
@@ -57,7 +57,7 @@ func hunkFiles(a wire.Action, paths [][]byte) (out []wire.ActionFile) {
 	for _, f := range a.Files {
 		selected := len(paths) == 0
 		for _, p := range paths {
-			selected = selected || glob.Selects(string(p), string(f.Path))
+			selected = selected || text.GlobSelects(string(p), string(f.Path))
 		}
 		hasLines := f.Before != 0 && !f.Dir && !f.Binary
 		if selected && hasLines && (f.Change == wire.FileModified || f.Change == wire.FileRenamed) {

@@ -10,8 +10,8 @@ import (
 	"cachebro/cmd/cachebro/cli"
 	"cachebro/cmd/cachebro/machines"
 	"cachebro/fusefs/mounts"
-	"cachebro/store/leaf/glob"
 	"cachebro/store/leaf/limits"
+	"cachebro/store/leaf/text"
 	"cachebro/store/wire"
 
 	"github.com/spf13/cobra"
@@ -184,7 +184,7 @@ it had done is reversed instead.`,
 // are relative to the working directory, as in git.
 func undoPath(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, given string) (string, error) {
 	outside := cli.UsageHint("cachebro undo --dir / "+cli.Arg(given), "undo: %s is not in the project %s", cli.Quote(given), cli.Quote(t.Base()))
-	if !glob.Wild(given) {
+	if !text.IsGlob(given) {
 		at, err := e.LocateIn(t, given)
 		if err == nil && at.Root == t.Root { // it can fail because a symlink has replaced a directory of the path
 			return string(at.Rel), e.CheckKnown(ctx, c, at)
@@ -197,7 +197,7 @@ func undoPath(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, giv
 			return "", outside
 		}
 		p = mounts.Rel(p, t.Base())
-	case len(t.Rel) > 0 && glob.Wild(p) && !strings.Contains(strings.TrimSuffix(p, "/"), "/"):
+	case len(t.Rel) > 0 && text.IsGlob(p) && !strings.Contains(strings.TrimSuffix(p, "/"), "/"):
 		p = path.Join(string(t.Rel), "**", p) // matches at any depth, as it would from the root
 	default:
 		p = path.Join(string(t.Rel), p)
@@ -214,7 +214,7 @@ func undoPath(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, giv
 func undoDir(e *cli.Env, args []string) string {
 	here, none := e.Locate(".")
 	for _, a := range args {
-		if !filepath.IsAbs(a) || glob.Wild(a) {
+		if !filepath.IsAbs(a) || text.IsGlob(a) {
 			continue
 		}
 		t, err := e.Locate(a)

@@ -9,7 +9,7 @@ import (
 
 	"cachebro/store"
 	"cachebro/store/leaf/event"
-	"cachebro/store/leaf/glob"
+	"cachebro/store/leaf/text"
 )
 
 // Limits of the files that a spec covers, and of the length of a spec and of a document's path.
@@ -35,7 +35,7 @@ func covers(spec string, p store.Path) bool {
 	if !pattern(spec) {
 		return false
 	}
-	return glob.Match(s, string(p))
+	return text.MatchGlob(s, string(p))
 }
 
 // root returns the deepest directory or file that contains everything a spec covers.

@@ -11,7 +11,7 @@ import (
 	"cachebro/search"
 	"cachebro/store"
 	"cachebro/store/knowledge/manifest"
-	"cachebro/store/leaf/glob"
+	"cachebro/store/leaf/text"
 )
 
 const (
@@ -106,7 +106,7 @@ func (g *Graph) matchLocked(pattern string) []string {
 			whole += "**"
 		}
 		for p := range g.files {
-			if glob.Match(whole, p) {
+			if text.MatchGlob(whole, p) {
 				out = append(out, p)
 			}
 		}
@@ -126,7 +126,7 @@ func covers(patterns []string, p string) bool {
 			if strings.HasSuffix(pat, "/") {
 				pat += "**"
 			}
-			if glob.Match(pat, p) {
+			if text.MatchGlob(pat, p) {
 				return true
 			}
 			continue

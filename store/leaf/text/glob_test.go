@@ -1,4 +1,4 @@
-package glob
+package text
 
 import (
 	"strings"
@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestMatch(t *testing.T) {
+func TestMatchGlob(t *testing.T) {
 	for _, c := range []struct {
 		glob, path string
 		want       bool
@@ -25,7 +25,7 @@ func TestMatch(t *testing.T) {
 		{"[", "[", false},
 		{`\{a,b}`, "{a,b}", true},
 	} {
-		if got := Match(c.glob, c.path); got != c.want {
+		if got := MatchGlob(c.glob, c.path); got != c.want {
 			t.Errorf("%q matches %q: %v", c.glob, c.path, got)
 		}
 		if c.want && !(covers(c.glob, c.path) && covers(c.glob, c.path+"/below")) {
@@ -33,11 +33,11 @@ func TestMatch(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"[", "{a", strings.Repeat("{a,b}", 9), strings.Repeat("a", 5000)} {
-		if Valid(bad) {
+		if ValidGlob(bad) {
 			t.Errorf("%.30q counts as valid", bad)
 		}
 	}
-	if !Valid(`**/*.{js,jsx,ts,tsx,mjs,cjs}`) || !Valid(strings.Repeat("{a,b}", 8)) {
+	if !ValidGlob(`**/*.{js,jsx,ts,tsx,mjs,cjs}`) || !ValidGlob(strings.Repeat("{a,b}", 8)) {
 		t.Error("a glob that people write is not valid")
 	}
 }
@@ -57,9 +57,9 @@ func TestHostile(t *testing.T) {
 	} {
 		done := make(chan bool)
 		go func() {
-			Match(g, path)
-			Match(g, name)
-			Valid(g)
+			MatchGlob(g, path)
+			MatchGlob(g, name)
+			ValidGlob(g)
 			close(done)
 		}()
 		select {
@@ -70,7 +70,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-func TestSelects(t *testing.T) {
+func TestGlobSelects(t *testing.T) {
 	for _, c := range []struct {
 		glob, path string
 		want       bool
@@ -80,7 +80,7 @@ func TestSelects(t *testing.T) {
 		{"**/b.go", "a/c/b.go", true}, {"a/**", "a/c/b.go", true}, {"a/**/b.go", "a/b.go", true}, {"a/**/b.go", "b.go", false},
 		{"*.{js,ts}", "a/b.ts", true}, {"d*/", "x/dir/f", true},
 	} {
-		if got := Selects(c.glob, c.path); got != c.want {
+		if got := GlobSelects(c.glob, c.path); got != c.want {
 			t.Errorf("%q selects %q: %v", c.glob, c.path, got)
 		}
 	}

@@ -1,11 +1,4 @@
-// Package glob matches paths against globs from requests and from a repository's own files. A
-// glob may contain * and ? and [classes] within a name, ** for any number of directories, and
-// {a,b} for alternatives.
-//
-// The underlying library tries each combination of alternatives, so thirty pairs of braces would
-// take years. Here a glob with too many combinations is invalid and matches nothing. All other
-// globs take time proportional to glob × path.
-package glob
+package text
 
 import (
 	"strings"
@@ -13,16 +6,23 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
+// Paths are matched against globs from requests and from a repository's own files. A glob may contain
+// * and ? and [classes] within a name, ** for any number of directories, and {a,b} for alternatives.
+//
+// The underlying library tries each combination of alternatives, so thirty pairs of braces would
+// take years. Here a glob with too many combinations is invalid and matches nothing. All other
+// globs take time proportional to glob × path.
+
 const (
-	maxLength       = 4096 // bytes of a glob
+	maxGlob         = 4096 // bytes of a glob
 	maxAlternatives = 256  // number of globs without braces that a glob may expand to
 )
 
-// Valid reports whether a glob can be matched.
-func Valid(glob string) bool { return bounded(glob) && doublestar.ValidatePattern(glob) }
+// ValidGlob reports whether a glob can be matched.
+func ValidGlob(glob string) bool { return bounded(glob) && doublestar.ValidatePattern(glob) }
 
-// Match reports whether a glob matches a whole path.
-func Match(glob, path string) bool {
+// MatchGlob reports whether a glob matches a whole path.
+func MatchGlob(glob, path string) bool {
 	if !bounded(glob) {
 		return false
 	}
@@ -31,15 +31,15 @@ func Match(glob, path string) bool {
 }
 
 // covers reports whether a glob matches a path or one of its ancestors.
-func covers(glob, path string) bool { return Match(glob, path) || Match(glob+"/**", path) }
+func covers(glob, path string) bool { return MatchGlob(glob, path) || MatchGlob(glob+"/**", path) }
 
-// Wild reports whether a text is a glob and not just a path.
-func Wild(text string) bool { return strings.ContainsAny(text, `*?[{\`) }
+// IsGlob reports whether a text is a glob and not just a path.
+func IsGlob(text string) bool { return strings.ContainsAny(text, `*?[{\`) }
 
-// Selects reports whether a user's glob matches a path. As in a gitignore file, a glob without a
+// GlobSelects reports whether a user's glob matches a path. As in a gitignore file, a glob without a
 // slash matches names at any depth. A glob with a slash matches the whole path. A directory matches
 // its whole subtree.
-func Selects(glob, path string) bool {
+func GlobSelects(glob, path string) bool {
 	glob = strings.TrimSuffix(glob, "/")
 	whole := strings.Contains(glob, "/")
 	glob = strings.TrimPrefix(glob, "/")
@@ -52,7 +52,7 @@ func Selects(glob, path string) bool {
 // bounded reports whether a glob is short and expands to few alternatives. It counts nested groups
 // as if they were consecutive.
 func bounded(glob string) bool {
-	if len(glob) > maxLength {
+	if len(glob) > maxGlob {
 		return false
 	}
 	total := 1
