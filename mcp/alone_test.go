@@ -63,6 +63,7 @@ func TestBadInput(t *testing.T) {
 		{"read_file", map[string]any{"path": 3.5, "limt": 1}, "unknown argument limt\nhint: arguments are path, offset"},
 		{"read_file", map[string]any{"path": []string{"a"}}, "a string is expected"},
 		{"read_file", map[string]any{"path": "a.txt", "offset": "two"}, "argument offset: a whole number"},
+		{"read_file", map[string]any{"path": "a.txt", "offset": 1e18}, "argument offset: the number is too large"},
 		{"read_file", map[string]any{"path": "a.txt", "offset": -1}, "offset is negative"},
 		{"read_file", map[string]any{"path": "a.txt", "limit": -1}, "limit is negative"},
 		{"read_file", map[string]any{"path": "a.txt", "offset": 4}, "beyond the end"},
@@ -119,7 +120,7 @@ func TestBadInput(t *testing.T) {
 		{"ls", map[string]any{"path": "gone"}, "no such file"},
 		{"ls", map[string]any{"path": "out"}, "not inside"},
 		{"ls", map[string]any{"offset": 100}, "beyond the end"},
-		{"get_working_set", map[string]any{"x": 1}, "unknown argument x"},
+		{"get_working_set", map[string]any{"x": 1}, "unknown argument x\nhint: arguments are not accepted here"},
 	}
 	for _, tc := range cases {
 		if got := p.bad(tc.tool, tc.args); !strings.Contains(got, tc.want) {

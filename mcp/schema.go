@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -180,7 +181,7 @@ func bind(req mcp.CallToolRequest, into any) error {
 	}
 	for given := range args {
 		if !slices.Contains(names, given) {
-			return badInput("unknown argument "+quote(given), "arguments are "+strings.Join(names, ", "))
+			return badInput("unknown argument "+quote(given), "arguments are "+cmp.Or(strings.Join(names, ", "), "not accepted here"))
 		}
 	}
 	return nil
@@ -212,8 +213,11 @@ func set(f reflect.Value, val json.RawMessage) error {
 			text = string(val)
 		}
 		n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
-		if err != nil || n != math.Trunc(n) || math.Abs(n) > 1<<40 {
+		if err != nil || n != math.Trunc(n) {
 			return fmt.Errorf("a whole number is expected")
+		}
+		if math.Abs(n) > 1<<40 {
+			return fmt.Errorf("the number is too large")
 		}
 		f.SetInt(int64(n))
 	case reflect.Bool, reflect.Pointer:

@@ -16,7 +16,7 @@ type BlameLine struct {
 }
 
 // Blame returns, for each line of a file, the version that wrote it. If at > 0, it uses the
-// file as of that version.
+// file as of that version. If a content is binary, the error is text.ErrNotText.
 func (s *Store) Blame(p Path, at uint64) ([]BlameLine, error) {
 	vs, err := s.History(p, true)
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *Store) Blame(p Path, at uint64) ([]BlameLine, error) {
 			n = 1
 		}
 		if text.Binary(now) {
-			return nil, fmt.Errorf("%q is not a text file", string(p))
+			return nil, text.ErrNotText
 		}
 		for _, i := range known[:n] {
 			part := now

@@ -7,6 +7,7 @@ import (
 	"cachebro/cmd/cachebro/daemon/attribution"
 	"cachebro/cmd/cachebro/daemon/versions"
 	"cachebro/store"
+	"cachebro/store/leaf/text"
 	"cachebro/store/onwire"
 	"cachebro/store/wire"
 )
@@ -32,13 +33,16 @@ func (h *History) blame(ctx context.Context, q wire.ShowQuery) (wire.BlameAnswer
 	if errors.Is(err, store.ErrNotFound) {
 		err = wire.Errorf(wire.ErrNotFound, "cachebro log "+onwire.ShellName(p)+" shows which versions have content", "no text of %s is stored", onwire.Display(p))
 	}
+	if errors.Is(err, text.ErrNotText) {
+		err = wire.Errorf(wire.ErrBinary, "cachebro log "+onwire.ShellName(p)+" lists its versions", "%s is not a text file", onwire.Display(p))
+	}
 	if err != nil {
 		return wire.BlameAnswer{}, nil, err
 	}
 	fillCommandLine := attribution.OpenProcesses(h.Store).FillCommandLines()
 	numbers := map[uint64]int{}
 	var vs []store.Version
-	var text []byte
+	var whole []byte
 	a := wire.BlameAnswer{Versions: []wire.Version{}, Lines: []int{}}
 	for _, l := range lines {
 		i, ok := numbers[l.Seq]
@@ -48,11 +52,11 @@ func (h *History) blame(ctx context.Context, q wire.ShowQuery) (wire.BlameAnswer
 			fillCommandLine(&l.Version)
 			a.Versions = append(a.Versions, onwire.Version(l.Version))
 		}
-		a.Lines, text = append(a.Lines, i), append(text, l.Text...)
+		a.Lines, whole = append(a.Lines, i), append(whole, l.Text...)
 	}
 	inHistory := h.numbers(p, vs)
 	for i, v := range vs {
 		a.Versions[i].Number = inHistory[v.Seq]
 	}
-	return a, text, nil
+	return a, whole, nil
 }
