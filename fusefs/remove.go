@@ -205,7 +205,7 @@ func (o *overlay) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, new
 	}
 	err = sys.StatAt(d1.fd, oldName, &r.srcStat)
 	if t := o.earlier(&in.InHeader); t != nil && (err == unix.ENOENT || err == nil && keyOf(&r.srcStat) != t.a) {
-		return o.renamedBefore(in, t, &r, d2.fd)
+		return o.renamedBefore(in, t, &r, d1.fd, d2.fd)
 	}
 	if err != nil {
 		return status(err)
@@ -305,9 +305,21 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, d
 		}
 		ev.Stat, ev.Time = sx.Stat, time.Now()
 		o.obs.Done(ev)
+		o.reportWhiteout(in, r, ev, fd1)
 	}
 	t.markDone()
 	return fuse.OK
+}
+
+// reportWhiteout reports the device that a rename with the flag Whiteout made under the old name. fd1
+// is the directory of that name, and ev is the rename, which has been reported.
+func (o *overlay) reportWhiteout(in *fuse.RenameIn, r *rename, ev Event, fd1 int) {
+	var sx sys.Stat
+	if in.Flags&sys.Whiteout == 0 || sys.StatAt(fd1, r.fromName, &sx) != nil {
+		return
+	}
+	class := o.class(ev.Path, false)
+	o.obs.Done(Event{Op: event.OpMknod, File: o.inodeFor(r.from, r.fromName, &sx), Caller: ev.Caller, Path: ev.Path, Stat: sx.Stat, Class: class, Class2: class, Time: ev.Time})
 }
 
 // moveInodes gives the inodes their new names after the change in the source. The caller holds the

@@ -44,7 +44,7 @@ func (o *overlay) removedBefore(in *fuse.InHeader, t *attempt, parent *inode, na
 }
 
 // renamedBefore finishes a Rename that a killed server carried out.
-func (o *overlay) renamedBefore(in *fuse.RenameIn, t *attempt, r *rename, fd2 int) fuse.Status {
+func (o *overlay) renamedBefore(in *fuse.RenameIn, t *attempt, r *rename, fd1, fd2 int) fuse.Status {
 	exchange := in.Flags&sys.Exchange != 0
 	if err := sys.StatAt(fd2, r.toName, &r.srcStat); err != nil {
 		return status(err)
@@ -78,6 +78,7 @@ func (o *overlay) renamedBefore(in *fuse.RenameIn, t *attempt, r *rename, fd2 in
 		ev.Class = ev.Class2
 	}
 	o.obs.Done(ev)
+	o.reportWhiteout(in, r, ev, fd1)
 	t.markDone()
 	return fuse.OK
 }

@@ -12,6 +12,7 @@ import (
 )
 
 // RENAME_WHITEOUT used to be refused, so no overlayfs could have its upper directory on the mount.
+// Then the device was not reported, so an undo could not move the file back to its name.
 func TestRenameWhiteout(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to make a device")
@@ -20,9 +21,12 @@ func TestRenameWhiteout(t *testing.T) {
 	f.write("old", "moved\n")
 	f.write("there", "replaced\n")
 	in := func(name string) string { return filepath.Join(f.dir, name) }
+	f.told()
+	f.rec.take()
 	if err := unix.Renameat2(unix.AT_FDCWD, in("old"), unix.AT_FDCWD, in("there"), unix.RENAME_WHITEOUT); err != nil {
 		t.Fatal(err)
 	}
+	f.want(t, `before rename there "replaced\n"`, `done rename old there (replaced)`, `done mknod old`)
 	if got := f.read("there"); got != "moved\n" {
 		t.Errorf("the new name has %q", got)
 	}

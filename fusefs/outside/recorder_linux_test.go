@@ -1346,3 +1346,35 @@ func TestBoundSocket(t *testing.T) {
 		t.Errorf("reported %v, want %v", changes, want)
 	}
 }
+
+// TestWhiteout: a rename with RENAME_WHITEOUT leaves a device under the old name. The device used to
+// be missing from the history, so an undo could not give the file its name back, and removed it. A
+// killed recorder leaves the report of the device to the next one.
+func TestWhiteout(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		p := newPlace(t)
+		for _, name := range []string{"free", "taken", "other"} {
+			p.write(name, "was "+name)
+		}
+		for from, to := range map[string]string{"free": "new", "taken": "other"} {
+			p.see(unix.SYS_RENAMEAT2, [6]uint64{at(), 0, at(), 0, unix.RENAME_WHITEOUT}, from, to)
+			if err := unix.Renameat2(unix.AT_FDCWD, p.path(from), unix.AT_FDCWD, p.path(to), unix.RENAME_WHITEOUT); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if killed {
+			p.kill()
+			p.start()
+		}
+		p.r.Settle()
+		if err := p.r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		changes, _ := p.told()
+		slices.SortFunc(changes, func(a, b change) int { return strings.Compare(a.names, b.names) })
+		want := told{{event.OpMknod, "free"}, {event.OpRename, "free new"}, {event.OpMknod, "taken"}, {event.OpRename, "taken other"}}
+		if !slices.Equal(changes, want) {
+			t.Errorf("killed %v: reported %v, want %v", killed, changes, want)
+		}
+	}
+}

@@ -340,6 +340,9 @@ func (r *Recorder) happened(o *op) bool {
 		}
 	}
 	r.recordMove(o, from, to)
+	if o.op == event.OpRename && kindOf(from) == unix.S_IFCHR { // RENAME_WHITEOUT made a device under the old name
+		r.await(r.touch(spot{path: o.from.path}, o.by))
+	}
 	return true
 }
 
