@@ -593,7 +593,8 @@ func (x *carrier) shut() {
 	}
 }
 
-// returns records in the plan which version's value each cell gets, and at which paths.
+// returns records in the plan which version's value each cell gets, and at which paths: under the
+// names before the plan and those after it.
 func (x *carrier) returns(all []*aim) {
 	type cellAt struct {
 		path store.Path
@@ -608,17 +609,21 @@ func (x *carrier) returns(all []*aim) {
 		}
 	}
 	for _, g := range all {
-		at := x.a.h.title(g.c)
-		end := at
+		paths := []store.Path{x.a.h.title(g.c)}
 		if g.c.kind == entryCell {
-			end = x.path(g.c)
-		} else if p := x.places(g.c.of); len(p) > 0 {
-			end = x.path(p[0])
+			paths = append(paths, x.path(g.c))
+		} else {
+			for _, c := range g.c.of.entries {
+				paths = append(paths, x.a.h.title(c))
+			}
+			for _, c := range x.places(g.c.of) {
+				paths = append(paths, x.path(c))
+			}
 		}
 		if was := g.c.seq(len(g.c.facts)); was != 0 {
 			x.plan.Cells = append(x.plan.Cells, store.Cell{Kind: g.c.kind, Was: was, Back: g.back, From: g.from, Made: g.made, Took: g.took})
 		}
-		for _, p := range []store.Path{at, end} {
+		for _, p := range paths {
 			if at := (cellAt{p, g.c.kind}); !told[at] {
 				told[at] = true
 				x.plan.Returns = append(x.plan.Returns, store.Return{Path: p, Kind: g.c.kind, Was: g.c.seq(len(g.c.facts)), Back: g.back, Made: g.made, Took: g.took, Edits: g.edits, Part: g.part})

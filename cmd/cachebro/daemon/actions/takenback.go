@@ -40,8 +40,8 @@ func sizeOfMarks(m planMarks) int {
 	return n
 }
 
-// marksOf returns what a finished plan did to each path. Paths for which a step failed are left
-// out.
+// marksOf returns what a finished plan did to each path. Cells of paths for which a step failed are
+// left out, also under the other names of the file.
 func (s *Service) marksOf(id string) (planMarks, error) {
 	if m, ok := s.marks.Get(id); ok {
 		return m, nil
@@ -50,21 +50,34 @@ func (s *Service) marksOf(id string) (planMarks, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := make(planMarks, len(p.Returns))
-	for _, r := range p.Returns {
-		m[r.Path] = append(m[r.Path], r)
-	}
 	done := make(map[int]bool, len(p.Done))
 	for _, n := range p.Done {
 		done[n] = true
 	}
+	failed := map[store.Path]bool{}
 	for _, step := range p.Steps {
 		if !done[step.N] {
-			delete(m, step.Path)
+			failed[step.Path] = true
 		}
 	}
 	for _, f := range p.Failed {
-		delete(m, f.Path)
+		failed[f.Path] = true
+	}
+	type cell struct { // the newest version identifies a cell under all names of the file
+		kind uint8
+		was  uint64
+	}
+	unset := map[cell]bool{}
+	for _, r := range p.Returns {
+		if failed[r.Path] && r.Was != 0 {
+			unset[cell{r.Kind, r.Was}] = true
+		}
+	}
+	m := make(planMarks, len(p.Returns))
+	for _, r := range p.Returns {
+		if !failed[r.Path] && !unset[cell{r.Kind, r.Was}] {
+			m[r.Path] = append(m[r.Path], r)
+		}
 	}
 	s.marks.Put(id, m)
 	return m, nil

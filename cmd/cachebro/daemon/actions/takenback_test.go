@@ -38,6 +38,8 @@ func (w *world) carryOut(p *undo.Draft, err error, fails ...store.Path) string {
 			w.do(w.tree.Write(step.Path, string(data)))
 		case store.DoDelete:
 			w.do(w.tree.Remove(step.Path))
+		case store.DoChmod:
+			w.do(w.tree.Chmod(step.Path, step.Mode))
 		default:
 			w.t.Fatalf("a step that %ss", step.Do)
 		}
@@ -231,6 +233,45 @@ func TestTakenBackOfAnotherCell(t *testing.T) {
 	}
 	if a := w.last("chmod 600 a"); len(a.TakenBack) > 0 {
 		t.Errorf("the change of the mode counts as reversed: %+v", a.TakenBack)
+	}
+}
+
+// A change of a file with several names is a change of each name. An undo of it used to count only
+// for one name, so the action seemed to be reversed in part.
+func TestTakenBackOfLinkedFile(t *testing.T) {
+	w := newWorld(t)
+	w.process(101, 100, 101, "chmod", "chmod", "600", "a")
+	w.process(102, 100, 102, "vim", "vim", "b")
+	w.start("a")
+	w.do(w.tree.Link("a", "b"), w.tree.Link("a", "d"))
+	change := map[string]func(){
+		"chmod 600 a": func() { w.as(101, "chmod").do(w.tree.Chmod("a", 0o600)) },
+		"vim b":       func() { w.as(102, "vim").do(w.tree.Write("b", "more\n")) },
+	}
+	for _, command := range []string{"chmod 600 a", "vim b"} {
+		change[command]()
+		first := w.last(command)
+		want := func(when string, back bool) {
+			t.Helper()
+			a := w.last(command)
+			if a.Back != back || len(a.Files) != 3 || len(a.TakenBack) > 1 || (len(a.TakenBack) == 1) != back {
+				t.Errorf("%s, %s: %+v", command, when, a)
+			}
+		}
+		p := undo.Planner{Store: w.st}
+		of := undo.Query{Select: store.Filter{Before: first.Last + 1, After: first.First - 1}}
+		d, err := p.Undo(of)
+		w.carryOut(d, err, d.Steps[0].Path)
+		want("after an undo that failed", false)
+		d, err = p.Undo(of)
+		id := w.carryOut(d, err)
+		want("after the undo", true)
+		d, err = p.Redo(id, false, false)
+		w.carryOut(d, err)
+		want("after the redo", false)
+		d, err = p.Undo(of)
+		w.carryOut(d, err)
+		want("after the second undo", true)
 	}
 }
 
