@@ -155,7 +155,10 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 	case from == ignore.Excluded && to == ignore.Excluded:
 	case from == ignore.Excluded: // the file comes from an excluded directory, so it is a new file or new content
 		r.Path, r.Path2, r.Class = e.Path2, "", to
-		if e.Replaced != nil && !regular {
+		// The file is new content of the replaced one only if neither has other names. Otherwise an undo
+		// would also change the new file under its other names, or not know the former content.
+		saved := regular && e.Replaced != nil && e.Stat.Nlink < 2 && e.ReplacedStat.Nlink < 2
+		if e.Replaced != nil && !saved {
 			gone := &spool.Record{Kind: spool.KindVersion, Op: event.OpUnlink, Class: to, Path: e.Path2, Node: e.Replaced.ID(), Stat: e.ReplacedStat, LastName: e.ReplacedStat.Nlink <= 1, Time: r.Time}
 			if dir {
 				gone.Op = event.OpRmdir
@@ -165,18 +168,12 @@ func (c *Capture) renamed(e fusefs.Event, r *spool.Record) {
 		switch {
 		case dir:
 			r.Op = event.OpMkdir
-		case !regular:
-			r.Op = event.OpCreate
+		case saved:
+			r.Op = event.OpWrite
 		default:
 			r.Op = event.OpCreate
-			switch {
-			case e.Replaced == nil:
-			case e.Stat.Nlink > 1: // if it were recorded as new content of the replaced file, an undo would also change the new file under its other names
-				c.appendBy(e.Caller, &spool.Record{Kind: spool.KindVersion, Op: event.OpUnlink, Class: to, Path: e.Path2, Node: e.Replaced.ID(),
-					Stat: e.ReplacedStat, LastName: e.ReplacedStat.Nlink <= 1, Time: r.Time})
-			default:
-				r.Op = event.OpWrite
-			}
+		}
+		if regular {
 			c.version(e.File, r, e.Caller, to == ignore.Tracked, false)
 			return
 		}

@@ -275,27 +275,30 @@ func TestModeOfRootBeforeFirstChange(t *testing.T) {
 	}
 }
 
-// A file that has a second name is renamed out of .git over a tracked file. It is recorded as a new
-// file and not as new content of the tracked one. Otherwise an undo would also change the file
-// under its second name.
+// A file is renamed out of .git over a tracked file, and one of the two has a second name. It is
+// recorded as a new file and not as new content of the tracked one. Otherwise an undo would also
+// change the file under its second name, or report the former content of the new file as lost.
 func TestLinkedFileComesFromGit(t *testing.T) {
-	m := mount(t, map[string]string{".gitignore": "*.ign\n", ".git/HEAD": "ref: refs/heads/main\n", ".git/alone": "moved", ".git/linked": "linked", "f": "old f", "g": "old g"}, nil)
+	m := mount(t, map[string]string{".gitignore": "*.ign\n", ".git/HEAD": "ref: refs/heads/main\n", ".git/alone": "moved", ".git/linked": "linked", ".git/third": "third", "f": "old f", "g": "old g", "h": "old h"}, nil)
 	err := errors.Join(
 		os.Link(m.src+"/.git/linked", m.src+"/other.ign"),
 		os.Rename(m.dir+"/.git/alone", m.dir+"/f"),
-		os.Rename(m.dir+"/.git/linked", m.dir+"/g"))
+		os.Rename(m.dir+"/.git/linked", m.dir+"/g"),
+		os.Link(m.src+"/h", m.src+"/other"),
+		os.Rename(m.dir+"/.git/third", m.dir+"/h"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
 	for _, e := range m.end() {
-		if e.Kind == spool.KindVersion && (e.Path == "f" || e.Path == "g") {
+		if e.Kind == spool.KindVersion && slices.Contains([]string{"f", "g", "h"}, e.Path) {
 			got = append(got, fmt.Sprint(e.Op, " ", e.Path, " ", e.Stat.Nlink, " ", e.content))
 		}
 	}
 	want := []string{
 		fmt.Sprint(event.OpBaseline, " f 1 old f"), fmt.Sprint(event.OpWrite, " f 1 moved"),
 		fmt.Sprint(event.OpBaseline, " g 1 old g"), fmt.Sprint(event.OpUnlink, " g 1 "), fmt.Sprint(event.OpCreate, " g 2 linked"),
+		fmt.Sprint(event.OpBaseline, " h 2 old h"), fmt.Sprint(event.OpBaseline, " h 2 "), fmt.Sprint(event.OpUnlink, " h 2 "), fmt.Sprint(event.OpCreate, " h 1 third"),
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("recorded %q, want %q", got, want)

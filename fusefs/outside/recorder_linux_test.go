@@ -1279,20 +1279,23 @@ func TestWhileWriting(t *testing.T) {
 	}
 }
 
-// TestLinkedFileComesFromElsewhere: a file that has a second name is renamed from another history
-// over a file of the project. It is recorded as a new file of the project, not as new content of
-// the replaced one. Otherwise an undo would also change the file under its second name.
+// TestLinkedFileComesFromElsewhere: a file is renamed from another history over a file of the
+// project, and one of the two has a second name. The file is recorded as a new file of the project,
+// not as new content of the replaced one. Otherwise an undo would also change the file under its
+// second name, or report the former content of the new file as lost.
 func TestLinkedFileComesFromElsewhere(t *testing.T) {
 	p := newPlace(t)
 	p.project()
 	p.theirs = true
-	for _, name := range []string{"../alone", "../linked", "f", "g"} {
+	for _, name := range []string{"../alone", "../linked", "../third", "f", "g", "h"} {
 		p.write(name, "was "+name)
 	}
-	if err := os.Link(p.path("../linked"), p.path("other")); err != nil {
-		t.Fatal(err)
+	for from, to := range map[string]string{"../linked": "other", "h": "second"} {
+		if err := os.Link(p.path(from), p.path(to)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	for from, to := range map[string]string{"../alone": "f", "../linked": "g"} {
+	for from, to := range map[string]string{"../alone": "f", "../linked": "g", "../third": "h"} {
 		p.see(unix.SYS_RENAMEAT2, [6]uint64{at(), 0, at()}, from, to)
 		if err := os.Rename(p.path(from), p.path(to)); err != nil {
 			t.Fatal(err)
@@ -1303,10 +1306,11 @@ func TestLinkedFileComesFromElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	changes, contents := p.told()
-	if want := (told{{event.OpWrite, "f"}, {event.OpUnlink, "g"}, {event.OpCreate, "g"}}).sorted(); !slices.Equal(changes, want) {
+	slices.SortStableFunc(changes, func(a, b change) int { return strings.Compare(a.names, b.names) })
+	if want := (told{{event.OpWrite, "f"}, {event.OpCreate, "g"}, {event.OpUnlink, "g"}, {event.OpCreate, "h"}, {event.OpUnlink, "h"}}); !slices.Equal(changes, want) {
 		t.Errorf("reported %v, want %v", changes, want)
 	}
-	for _, content := range []string{"was f", "was g", "was ../alone", "was ../linked"} {
+	for _, content := range []string{"was f", "was g", "was h", "was ../alone", "was ../linked", "was ../third"} {
 		if !contents[content] {
 			t.Errorf("%q is not kept", content)
 		}

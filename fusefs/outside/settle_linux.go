@@ -234,7 +234,7 @@ func (r *Recorder) appeared(e *entry, st event.Stat, held bool) {
 	ev.Class2 = ev.Class
 	switch kindOf(st) {
 	case unix.S_IFREG:
-		if e.arrives && replaces && st.Nlink > 1 { // if it were recorded as new content of the replaced file, an undo would also change the new file under its other names
+		if replaces && (e.known.Nlink > 1 || e.arrives && st.Nlink > 1) { // it is not new content of the replaced file, because one of the two files has other names
 			gone := ev
 			gone.Op, gone.File, gone.Stat, gone.Target = event.OpUnlink, was, e.known, ""
 			e.track.capture.Done(gone)
