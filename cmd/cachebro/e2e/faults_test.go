@@ -113,6 +113,39 @@ func TestMountdKilled(t *testing.T) {
 	p.wantContents("a.txt", "20\n", "21\n")
 }
 
+// TestSuccessorsKilled: whatever kills mountd, such as a lack of memory, kills the next mountds too,
+// before they answer. The supervisor used to give up after one, so the mount was detached and
+// programs got ENOTCONN.
+func TestSuccessorsKilled(t *testing.T) {
+	p := newProject(t, map[string]string{"a.txt": "1\n"})
+	p.mount()
+	f, err := os.OpenFile(p.path("a.txt"), os.O_RDWR|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	killed := map[int]bool{0: true}
+	for range 3 {
+		pid := 0
+		eventually(t, time.Minute, "another mountd runs", func() bool { pid = find(p, "mountd"); return !killed[pid] })
+		killed[pid] = true
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := f.WriteString("2\n"); err != nil {
+		t.Error(err)
+	}
+	f.Close()
+	if text, err := os.ReadFile(p.path("a.txt")); err != nil || string(text) != "1\n2\n" {
+		t.Errorf("a.txt: %q, %v", text, err)
+	}
+	if !mounted(p.dir) {
+		t.Fatal("nobody took the mount over")
+	}
+	p.wantContents("a.txt", "1\n2\n")
+}
+
 // TestMountdKilledWithRemovedFiles: a file that is removed while it is open has no name, even after
 // another mountd has taken over. The hard links by which the history saves git's own files do not
 // count.

@@ -10,7 +10,7 @@
 // (a memfd with the state of fusefs) and of open files without a name. When mountd ends without an
 // unmount, the supervisor starts another mountd that takes over the same connection. Programs on
 // the mount wait for about a tenth of a second. A take-over needs Linux 6.9 (FUSE_NOTIFY_RESEND).
-// If it fails, or if five successive mountds live for less than a second, the supervisor detaches
+// If five successive mountds fail to take over or live for less than a second, the supervisor detaches
 // the dead mount, so that the plain project is visible again. When the supervisor dies, mountd
 // starts another one, which adopts mountd and gets all these descriptors. When the daemon dies,
 // mountd starts another one and attaches to it.

@@ -121,30 +121,32 @@ func (r *runner) wait() error {
 // connection exists and no unmount was requested. err is the result of Wait for the ended mountd.
 // keepServing returns when no mountd serves the mount any more.
 func (r *runner) keepServing(ctx context.Context, err error) error {
+	exe := r.exe()
 	for short := 0; short < heirsMax && ctx.Err() == nil && r.fdStore.canTakeOver(); {
+		short++
 		begun := time.Now()
 		how := "it ended"
 		if err != nil {
 			how = err.Error()
 		}
-		exe := r.exe()
 		rep := r.start(true, exe)
-		if !rep.OK && exe != r.c.Exe {
-			r.logger.Error("the new binary could not take over the mount", "binary", exe, "error", rep.Err())
-			rep = r.start(true, r.c.Exe)
-		}
 		if !rep.OK {
-			r.logger.Error("no other mountd can take over the mount", "after", how, "error", rep.Err())
+			r.logger.Error("a new mountd could not take over the mount", "after", how, "binary", exe, "error", rep.Err())
 			if err == nil || errors.Is(rep.Err(), wire.ErrInternal) {
 				err = rep.Err()
 			}
-			break
+			if exe == r.c.Exe && time.Since(begun) >= heirLimit {
+				break // programs have waited long enough
+			}
+			exe = r.c.Exe
+			continue // whatever killed the last mountd may have killed this one too
 		}
 		r.logger.Warn("mountd was replaced", "after", how, "mountd", rep.PID, "took", time.Since(begun).Round(time.Millisecond))
 		err = r.wait()
-		if short++; time.Since(begun) > heirLife {
+		if time.Since(begun) > heirLife {
 			short = 0
 		}
+		exe = r.exe()
 	}
 	r.fdStore.close() // the connection ends with the last descriptor
 	return ended(r.c, r.logger, err)
