@@ -30,6 +30,10 @@ type Options struct {
 	// can list tools without a daemon.
 	Dial func(context.Context) (Caller, error)
 
+	// Stopped returns an error if a signal stopped the process that serves the mount. A call would
+	// then wait for the mount and could not be cancelled. It may be nil.
+	Stopped func() error
+
 	// Open returns the options of the project that contains an absolute path, for calls about other
 	// projects than Root. It returns false if no known project contains the path. If nil, all calls
 	// are about Root.

@@ -55,8 +55,14 @@ func (h *hub) opened() []*Server {
 const rootsKey = "roots"
 
 // locate finds the call's project. If it needs the client's roots first, it returns a request for
-// them. The client answers by repeating the call with its roots.
+// them. The client answers by repeating the call with its roots. If the mount does not answer,
+// locate returns an error.
 func (c *call) locate(ctx context.Context) (ask *mcp.CallToolResult, err error) {
+	if stopped := c.s.opt.Stopped; stopped != nil {
+		if err := stopped(); err != nil {
+			return nil, err
+		}
+	}
 	if c.s.opt.Open == nil {
 		return nil, nil
 	}

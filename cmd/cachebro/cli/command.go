@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"unicode/utf8"
 
+	"cachebro/fusefs/mounts"
 	"cachebro/store/leaf/text"
 	"cachebro/store/wire/visible"
 
@@ -87,6 +88,14 @@ func (e *Env) EnterDir(c *cobra.Command) error {
 	dir, err := e.Abs(f.Value.String())
 	if err != nil {
 		return err
+	}
+	overlays, err := mounts.Overlays()
+	if err != nil {
+		return err
+	}
+	if e.Stopped(overlays, dir) != nil {
+		e.Dir = dir
+		return nil // a command that uses the directory reports the error
 	}
 	real, err := filepath.EvalSymlinks(dir)
 	switch {

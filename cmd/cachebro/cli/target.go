@@ -47,9 +47,15 @@ func (e *Env) Locate(given string) (Target, error) {
 	if err != nil {
 		return Target{}, err
 	}
-	real := ResolveParents(path)
 	overlays, err := mounts.Overlays()
 	if err != nil {
+		return Target{}, err
+	}
+	if err := e.Stopped(overlays, path); err != nil {
+		return Target{}, err
+	}
+	real := ResolveParents(path)
+	if err := e.Stopped(overlays, real); err != nil { // path leads into the mount through a symlink
 		return Target{}, err
 	}
 	if m, ok := mounts.Above(overlays, real); ok {
@@ -90,11 +96,30 @@ func (e *Env) Locate(given string) (Target, error) {
 	return Target{Root: real}, &errNoProject{dir}
 }
 
+// Stopped returns an error if path is in a mount, or in the source of a mount, that does not answer
+// because a signal stopped its mountd. Commands call it before they use a path, because afterwards
+// they would wait for the mount and could not be interrupted.
+func (e *Env) Stopped(overlays []mounts.Mount, path string) error {
+	for _, m := range overlays {
+		if !mounts.Within(path, m.Point) && !mounts.Within(path, m.Source) {
+			continue
+		}
+		state, err := e.Paths().State(m.Source)
+		if err == nil {
+			err = supervisor.StoppedMount(state)
+		}
+		if errors.Is(err, wire.ErrTimeout) {
+			return err
+		}
+	}
+	return nil
+}
+
 // Known reports whether a path is in a project that is mounted or was mounted before.
 func (e *Env) Known(given string) bool {
 	_, err := e.Locate(given)
 	var elsewhere *errElsewhere
-	return err == nil || errors.As(err, &elsewhere)
+	return err == nil || errors.As(err, &elsewhere) || errors.Is(err, wire.ErrTimeout)
 }
 
 // ResolveParents resolves the symlinks in a path, except for its last element, which may be the

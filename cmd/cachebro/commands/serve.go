@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"cachebro/cmd/cachebro/cli"
+	"cachebro/fusefs/mounts/supervisor"
 	"cachebro/hooks/clients"
 	"cachebro/mcp"
 	"cachebro/store/leaf/event"
@@ -100,6 +101,13 @@ func ofProject(e *cli.Env, o mcp.Options, t cli.Target) mcp.Options {
 			return nil, err
 		}
 		return c, nil
+	}
+	o.Stopped = func() error {
+		state, err := e.Paths().State(t.Root)
+		if err != nil {
+			return err
+		}
+		return supervisor.StoppedMount(state)
 	}
 	o.Others = func(ctx context.Context, session, prompt string) []string {
 		return apply.ChangedElsewhere(ctx, e.Paths(), t.Root, session, prompt, func(ctx context.Context, root string) (apply.Ask, func() error, error) {

@@ -203,6 +203,13 @@ func ExistingDir(e *cli.Env, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	overlays, err := mounts.Overlays()
+	if err != nil {
+		return "", err
+	}
+	if err := e.Stopped(overlays, abs); err != nil {
+		return "", err
+	}
 	real, err := filepath.EvalSymlinks(abs)
 	switch {
 	case errors.Is(err, syscall.ENOTCONN):

@@ -6,8 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
-	"cachebro/store/leaf/procfs"
+	"cachebro/fusefs/mounts"
 	"cachebro/store/wire"
 )
 
@@ -17,7 +18,7 @@ import (
 func Explain(err error, state string) error {
 	if errors.Is(err, wire.ErrTimeout) || errors.Is(err, wire.ErrNoDaemon) {
 		if pid := stoppedDaemon(state); pid > 0 {
-			return wire.Errorf(wire.ErrTimeout, fmt.Sprint("kill -CONT ", pid), "the store daemon (pid %d) was stopped by a signal and does not answer", pid)
+			return errStopped("the store daemon", pid)
 		}
 	}
 	if err == nil || !errors.Is(err, wire.ErrNoDaemon) {
@@ -49,6 +50,25 @@ func Explain(err error, state string) error {
 	return wire.Errorf(sentinel, hint, "the store daemon could not start: %s", message)
 }
 
+// StoppedMount returns an error if the mount of a state directory does not answer because a signal
+// stopped its mountd. A program that uses such a mount waits until mountd continues, and most signals
+// do not end it. StoppedMount itself waits at most hungAfter.
+func StoppedMount(state string) error {
+	r, ok := ReadRecord(state)
+	if !ok || !mounts.Stopped(r.PID) || !errors.Is(mounts.Answers(r.Mountpoint, hungAfter), mounts.ErrHung) {
+		return nil
+	}
+	return errStopped("the process that serves the mount on "+r.Mountpoint, r.PID)
+}
+
+// hungAfter is how long a mount whose mountd is stopped may take to answer. It answers at once if
+// it was aborted or unmounted.
+const hungAfter = 300 * time.Millisecond
+
+func errStopped(process string, pid int) error {
+	return wire.Errorf(wire.ErrTimeout, fmt.Sprint("kill -CONT ", pid), "%s (pid %d) was stopped by a signal and does not answer", process, pid)
+}
+
 // stoppedDaemon returns the pid of the process that holds the lock of a state directory, if that
 // process is stopped. Otherwise it returns 0.
 func stoppedDaemon(state string) int {
@@ -60,7 +80,7 @@ func stoppedDaemon(state string) int {
 	if _, err := fmt.Sscan(string(b), &pid); err != nil || pid <= 0 {
 		return 0
 	}
-	if st, err := procfs.ReadStat(pid); err != nil || st.State != 'T' {
+	if !mounts.Stopped(pid) {
 		return 0
 	}
 	return pid
