@@ -365,7 +365,14 @@ func (t *takenBack) version(seq uint64) (store.Version, error) {
 func (t *takenBack) mark(plan store.Plan, r store.Return) (wire.TakenBack, error) {
 	seq, ok := t.seqs[plan.ID]
 	if !ok {
-		if err := t.v.Each(store.Filter{Plan: plan.ID, Baselines: true}, func(o store.Version) bool { seq = o.Seq; return false }); err != nil {
+		err := t.v.Each(store.Filter{Plan: plan.ID, Baselines: true}, func(o store.Version) bool {
+			if inNoAction(o) {
+				return true
+			}
+			seq = o.Seq
+			return false
+		})
+		if err != nil {
 			return wire.TakenBack{}, err
 		}
 		t.seqs[plan.ID] = seq

@@ -2,6 +2,8 @@ package actions
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -37,7 +39,8 @@ func (w *world) carryOut(p *undo.Draft, err error, fails ...store.Path) string {
 			}
 			w.do(w.tree.Write(step.Path, string(data)))
 		case store.DoDelete:
-			w.do(w.tree.Remove(step.Path))
+			own := store.Path(fmt.Sprintf(".cachebro-%s-%d~", p.ID, step.N))
+			w.do(w.tree.Rename(step.Path, own), w.tree.Remove(own))
 		case store.DoChmod:
 			w.do(w.tree.Chmod(step.Path, step.Mode))
 		default:
@@ -87,7 +90,8 @@ func TestTakenBack(t *testing.T) {
 			t.Fatalf("%s: back %v by %q, want %v by %q", when, a.Back, got, back, by)
 		}
 		for i := range by {
-			if got[i] != by[i] || a.TakenBack[i].Seq == 0 {
+			shown := slices.ContainsFunc(w.page(store.Filter{}, wire.ActionsQuery{}).Actions, func(o wire.Action) bool { return o.Last == a.TakenBack[i].Seq })
+			if got[i] != by[i] || !shown {
 				t.Errorf("%s: taken back by %+v, want %q", when, a.TakenBack[i], by[i])
 			}
 		}

@@ -116,7 +116,7 @@ func (s *Service) walk(w *describer, v *store.View, f store.Filter, q wire.Actio
 		return true
 	}
 	err = v.Each(f, func(o store.Version) bool {
-		if o.Excluded() || store.OwnFile(o.Path) {
+		if inNoAction(o) {
 			return true
 		}
 		key, jb := "all", job{}
@@ -170,6 +170,10 @@ func (s *Service) walk(w *describer, v *store.View, f store.Filter, q wire.Actio
 	}
 	return groups, more, seq, skip, err
 }
+
+// inNoAction reports whether a version belongs to no action, because it is of an excluded path or of
+// one of cachebro's own files.
+func inNoAction(o store.Version) bool { return o.Excluded() || store.OwnFile(o.Path) }
 
 func allOver(open map[string]*group, t int64, oldest bool) bool {
 	for _, g := range open {
