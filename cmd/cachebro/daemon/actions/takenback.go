@@ -335,7 +335,28 @@ func (x *passage) contains(seq uint64) (bool, error) {
 		return seq >= x.last, nil
 	}
 	v, err := x.t.version(seq)
-	return undo.SameCell(x.kind, v, x.now), err
+	if err != nil || !undo.SameCell(x.kind, v, x.now) {
+		return false, err
+	}
+	return x.stayed(seq)
+}
+
+// stayed reports whether the path was not without a file between version seq and the end of the change.
+// A file that was made there since is another one.
+func (x *passage) stayed(seq uint64) (bool, error) {
+	for at := x.last; x.kind == store.CellEntry && at > seq+1; {
+		v, found, err := x.t.v.AtSeq(x.change.path, at-1)
+		switch {
+		case err != nil:
+			return false, err
+		case !found || v.Seq <= seq:
+			return true, nil
+		case v.Deleted():
+			return false, nil
+		}
+		at = v.Seq
+	}
+	return true, nil
 }
 
 // undoneAfter returns the plans that had undone the change after the last of these events.

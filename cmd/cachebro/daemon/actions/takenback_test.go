@@ -41,6 +41,8 @@ func (w *world) carryOut(p *undo.Draft, err error, fails ...store.Path) string {
 		case store.DoDelete:
 			own := store.Path(fmt.Sprintf(".cachebro-%s-%d~", p.ID, step.N))
 			w.do(w.tree.Rename(step.Path, own), w.tree.Remove(own))
+		case store.DoRename:
+			w.do(w.tree.Rename(step.Path, step.To))
 		case store.DoChmod:
 			w.do(w.tree.Chmod(step.Path, step.Mode))
 		default:
@@ -276,6 +278,28 @@ func TestTakenBackOfLinkedFile(t *testing.T) {
 		d, err = p.Undo(of)
 		w.carryOut(d, err)
 		want("after the second undo", true)
+	}
+}
+
+// An action moved a file away and made another one under its name. The undo removed that one and
+// moved the file back. It used to count as an undo of the move only, because the name had a file
+// again.
+func TestTakenBackOfNameMadeAgain(t *testing.T) {
+	w := newWorld(t)
+	w.process(101, 100, 101, "sh", "sh", "x")
+	w.start("a")
+	w.as(101, "sh").do(w.tree.Rename("a", "old"), w.tree.Write("a", "new\n"))
+	first := w.last("sh x")
+	p := undo.Planner{Store: w.st}
+	d, err := p.Undo(undo.Query{Select: store.Filter{Before: first.Last + 1, After: first.First - 1}})
+	id := w.carryOut(d, err)
+	if a := w.last("sh x"); !a.Back || len(a.Files) != 2 || len(a.TakenBack) != 1 {
+		t.Errorf("after the undo: %+v", a)
+	}
+	d, err = p.Redo(id, false, false)
+	w.carryOut(d, err)
+	if a := w.last("sh x"); a.Back || len(a.TakenBack) > 0 {
+		t.Errorf("after the redo: %+v", a)
 	}
 }
 
