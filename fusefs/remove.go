@@ -305,7 +305,7 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, d
 		}
 		ev.Stat, ev.Time = sx.Stat, time.Now()
 		o.obs.Done(ev)
-		o.reportWhiteout(in, r, ev, fd1)
+		reportWhiteout(o, in, r, ev, fd1)
 	}
 	t.markDone()
 	return fuse.OK
@@ -313,7 +313,7 @@ func (o *overlay) rename(cancel <-chan struct{}, in *fuse.RenameIn, r *rename, d
 
 // reportWhiteout reports the device that a rename with the flag Whiteout made under the old name. fd1
 // is the directory of that name, and ev is the rename, which has been reported.
-func (o *overlay) reportWhiteout(in *fuse.RenameIn, r *rename, ev Event, fd1 int) {
+func reportWhiteout(o *overlay, in *fuse.RenameIn, r *rename, ev Event, fd1 int) {
 	var sx sys.Stat
 	if in.Flags&sys.Whiteout == 0 || sys.StatAt(fd1, r.fromName, &sx) != nil {
 		return

@@ -78,7 +78,7 @@ func (o *overlay) renamedBefore(in *fuse.RenameIn, t *attempt, r *rename, fd1, f
 		ev.Class = ev.Class2
 	}
 	o.obs.Done(ev)
-	o.reportWhiteout(in, r, ev, fd1)
+	reportWhiteout(o, in, r, ev, fd1)
 	t.markDone()
 	return fuse.OK
 }
