@@ -259,8 +259,9 @@ func (o *contents) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse
 		var sx sys.Stat
 		chmod = o.statInode(n, &sx) == nil && sx.Mode&unix.S_IFMT == unix.S_IFREG && sx.Mode&(unix.S_ISUID|unix.S_ISGID) != 0
 	}
+	var was event.Stat
 	if chmod {
-		o.reportNames(n)
+		was = o.reportNames(n)
 	}
 	n.begin()
 	err := o.setRest(n, in)
@@ -277,7 +278,7 @@ func (o *contents) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse
 	n.countNames(&sx)
 	o.fillAttrOut(&sx, out)
 	if chmod {
-		o.attrsChanged(n, &in.InHeader, &sx)
+		o.attrsChanged(n, &in.InHeader, was, &sx)
 	}
 	return fuse.OK
 }

@@ -15,10 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attrsChanged reports to the Observer a new mode, owner or attributes of n. While n is dirty, the reported
-// size and time are those of the content that the Observer has received. The new content is
+// attrsChanged reports to the Observer a new mode, owner or attributes of n. was is n's state before
+// the change. While n is dirty, the reported size and time are those of the content that the Observer has received. The new content is
 // reported later, with its own size and time.
-func (o *contents) attrsChanged(n *inode, in *fuse.InHeader, sx *sys.Stat) {
+func (o *contents) attrsChanged(n *inode, in *fuse.InHeader, was event.Stat, sx *sys.Stat) {
 	if o.obs == nil || n.neverClosed() || sx.Nlink == 0 { // the first close reports a new file; a file without a name has no path to report
 		return
 	}
@@ -29,22 +29,23 @@ func (o *contents) attrsChanged(n *inode, in *fuse.InHeader, sx *sys.Stat) {
 	p := n.LastPath()
 	cl := o.class(p, n.isDir())
 	o.obs.Done(Event{
-		Op: event.OpChmod, File: n, Caller: o.caller(in, true), Path: p, Stat: st,
+		Op: event.OpChmod, File: n, Caller: o.caller(in, true), Path: p, Stat: st, Was: was,
 		Class: cl, Class2: cl, Time: time.Now(),
 	})
 }
 
 // reportNames reports every name of n to the Observer before n gets another name or its mode, owner
-// or attributes change.
-func (o *namespace) reportNames(n *inode) {
+// or attributes change. It returns n's present state, unless n is new.
+func (o *namespace) reportNames(n *inode) event.Stat {
 	if o.finder == nil || n.neverClosed() {
-		return
+		return event.Stat{}
 	}
 	var sx sys.Stat
 	if err := o.statInode(n, &sx); err != nil {
-		return
+		return event.Stat{}
 	}
 	o.finder.FoundAll(n, "", o.target(n), sx.Stat)
+	return sx.Stat
 }
 
 // target returns where a symbolic link points, or "" if it cannot be read.

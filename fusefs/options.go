@@ -205,6 +205,7 @@ type Event struct {
 	Target      string     // where the symlink points, for OpSymlink and if File is a symlink
 	OtherTarget string     // where Replaced points, for OpExchange, if Replaced is a symlink
 	Stat        event.Stat // after the operation; before it for OpUnlink and OpRmdir
+	Was         event.Stat // before the operation, for OpChmod
 	// Replaced is the inode that lost its name to the rename, if there is one (OpRename), or the
 	// inode that got the name Path (OpExchange).
 	Replaced     File

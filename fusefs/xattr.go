@@ -174,7 +174,7 @@ func (o *overlay) changeXattr(in *fuse.InHeader, f func(n *inode, at sys.Ref) er
 	if t.wasReported() {
 		return fuse.OK // a killed server has already removed it
 	}
-	o.reportNames(n)
+	was := o.reportNames(n)
 	n.begin()
 	n.forgetAbsent()
 	st = o.withXattrs(in.NodeId, f)
@@ -187,7 +187,7 @@ func (o *overlay) changeXattr(in *fuse.InHeader, f func(n *inode, at sys.Ref) er
 	var sx sys.Stat
 	if err := o.statInode(n, &sx); err == nil {
 		n.note(&sx, gen)
-		o.attrsChanged(n, in, &sx)
+		o.attrsChanged(n, in, was, &sx)
 	}
 	t.markDone()
 	return fuse.OK

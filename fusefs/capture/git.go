@@ -263,11 +263,11 @@ func (c *Capture) gitGap(p string, why error) {
 // gitDone records changes for which Before is not called: new names, and changes of anything except
 // regular files.
 func (c *Capture) gitDone(e fusefs.Event) {
-	_, rest, kind := c.git.place(e.Path)
+	dir, rest, kind := c.git.place(e.Path)
 	stateDir := kind == gitdir.State && !strings.HasPrefix(rest, "objects") // e.Path is recorded if it is a directory
 	say := func(p string, r spool.Record) {
 		if r.Was != spool.WasMoved {
-			same, tell := c.git.continuesChange(p, e.Caller, false, e.Op == event.OpUnlink || e.Op == event.OpRmdir)
+			same, tell := c.git.continuesChange(p, e.Caller, e.Op == event.OpChmod, e.Op == event.OpUnlink || e.Op == event.OpRmdir)
 			if same && !tell {
 				return
 			}
@@ -286,6 +286,18 @@ func (c *Capture) gitDone(e fusefs.Event) {
 	case event.OpMkdir:
 		if stateDir {
 			say(e.Path, spool.Record{Was: spool.WasAbsent})
+		}
+	case event.OpChmod:
+		switch {
+		case dir == "" || e.Was.Mode == 0 || sameRights(e.Was, e.Stat):
+		case strings.HasPrefix(rest, "objects"): // there may be too many objects to record each
+			if kind == gitdir.Objects && e.Was.Mode&0o222 == 0 && !byGit(e.Caller) { // else it is being made
+				say(dir+"/objects", spool.Record{Was: spool.WasObjects, Reason: "modes and owners of objects are not saved"})
+			}
+		case stateDir && isDir(e.Stat):
+			say(e.Path, spool.Record{Was: spool.WasDir, Stat: e.Was})
+		case kind == gitdir.State && isRegular(e.Stat):
+			say(e.Path, spool.Record{Was: spool.WasBegin, Len: e.Was.Size, Stat: e.Was})
 		}
 	case event.OpUnlink:
 		if kind == gitdir.State && e.Target != "" {
@@ -315,6 +327,12 @@ func (c *Capture) gitDone(e fusefs.Event) {
 		}
 	}
 }
+
+func byGit(c fusefs.Caller) bool {
+	return c.Proc != nil && (c.Proc.Comm == "git" || strings.HasPrefix(c.Proc.Comm, "git-"))
+}
+
+func sameRights(a, b event.Stat) bool { return a.Mode == b.Mode && a.UID == b.UID && a.GID == b.GID }
 
 func (c *Capture) gitMovedOut(e fusefs.Event) {
 	r := &spool.Record{Kind: spool.KindGit, Op: event.OpUnlink, Path: e.Path, Time: e.Time.UnixNano()}

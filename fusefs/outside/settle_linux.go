@@ -216,7 +216,9 @@ func (r *Recorder) altered(e *entry, st event.Stat, held bool) {
 		e.track.capture.Closed(closed)
 	}
 	if !same && (e.altered || len(e.writers) == 0) {
-		e.track.capture.Done(fusefs.Event{Op: event.OpChmod, File: e.file, Caller: e.by, Path: e.track.rel(e.path), Stat: st, Class: e.track.class(e.path, isDir(st)), Time: e.when})
+		was := e.known
+		was.Size = st.Size // the new content is recorded already
+		e.track.capture.Done(fusefs.Event{Op: event.OpChmod, File: e.file, Caller: e.by, Path: e.track.rel(e.path), Stat: st, Was: was, Class: e.track.class(e.path, isDir(st)), Time: e.when})
 	}
 	e.altered = false
 }

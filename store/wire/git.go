@@ -48,7 +48,8 @@ type GitPlan struct {
 	Kept    string `json:"kept,omitempty"`    // the directory of the saved copies
 }
 
-// GitStep restores one path of a git directory. Do is write, symlink, mkdir, delete, rmdir or rename.
+// GitStep restores one path of a git directory. Do is write, symlink, mkdir,
+// chmod (mode and owner), delete, rmdir or rename.
 // The content is Content or the saved copy named by Kept. If Here is set, it is the first Size
 // bytes of the present file.
 type GitStep struct {

@@ -140,7 +140,7 @@ func filesToo(ctx context.Context, e *cli.Env, t cli.Target, c *wire.Client, r w
 func asPlan(of wire.GitPlan) wire.Plan {
 	p := wire.Plan{Kind: "git", Title: of.Title, Conflicts: of.Conflicts, Lost: of.Lost}
 	for i, s := range of.Steps {
-		p.Steps = append(p.Steps, wire.PlanStep{N: i, Do: s.Do, Path: s.Path, To: s.To, Target: s.Target, Expect: s.Now})
+		p.Steps = append(p.Steps, wire.PlanStep{N: i, Do: s.Do, Path: s.Path, To: s.To, Target: s.Target, Mode: s.Mode, Expect: s.Now})
 	}
 	return p
 }

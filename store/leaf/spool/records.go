@@ -33,13 +33,13 @@ const (
 	WasAbsent  Was = iota + 1
 	WasInline      // Before holds the content
 	WasKept        // Before is the name of a file in the state directory's git directory
-	WasBegin       // the first Len bytes of the present file, which is being appended to
+	WasBegin       // the first Len bytes of the present file, which is being appended to or gets another mode or owner
 	WasLink        // a symlink to Target
-	WasDir         // a directory, now empty
+	WasDir         // a directory, which is removed or gets another mode or owner
 	WasSame        // see the previous KindGit of Path; the same process continues to change it
 	WasLost        // not saved; Reason says why
 	WasMoved       // a directory that was renamed to Path2
-	WasObjects     // a repository's object directory from which objects are removed; they are saved
+	WasObjects     // a repository's object directory from which objects are removed; they are saved. With Reason, objects got other modes or owners, which are not saved
 )
 
 // Record is one entry of the log. Kind determines which fields are used. The others are zero and

@@ -317,14 +317,16 @@ func (w *work) step(s *wire.GitStep) error {
 		if err := w.mkdir(p); err != nil {
 			return err
 		}
-		w.setOwner(p, owner{s.UID, s.GID})
-		mode := fs.FileMode(s.Mode & 0o777)
-		for bit, as := range map[uint32]fs.FileMode{0o1000: fs.ModeSticky, 0o2000: fs.ModeSetgid} {
-			if s.Mode&bit != 0 {
-				mode |= as
-			}
+		return w.setRights(p, s)
+	case "chmod":
+		fi, err := w.root.Lstat(p)
+		if err != nil {
+			return err
 		}
-		return w.root.Chmod(p, mode)
+		if fi.Mode()&fs.ModeSymlink != 0 {
+			return ErrChanged
+		}
+		return w.setRights(p, s)
 	case "rmdir":
 		if err := w.root.Remove(p); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTEMPTY) {
 			return err
@@ -352,6 +354,18 @@ func (w *work) step(s *wire.GitStep) error {
 		return w.write(p, in, s.Mode, owner{s.UID, s.GID})
 	}
 	return fmt.Errorf("this cachebro does not know the step %q", s.Do)
+}
+
+// setRights sets the mode and the owner that a step gives to a path.
+func (w *work) setRights(p string, s *wire.GitStep) error {
+	w.setOwner(p, owner{s.UID, s.GID})
+	mode := fs.FileMode(s.Mode & 0o777)
+	for bit, as := range map[uint32]fs.FileMode{0o1000: fs.ModeSticky, 0o2000: fs.ModeSetgid} {
+		if s.Mode&bit != 0 {
+			mode |= as
+		}
+	}
+	return w.root.Chmod(p, mode)
 }
 
 func (w *work) content(s *wire.GitStep) (io.ReadCloser, error) {

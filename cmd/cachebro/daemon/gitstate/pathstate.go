@@ -81,10 +81,13 @@ func (h *history) stateBefore(r *row, after pathState) pathState {
 		t.kind, t.target = link, string(r.Target)
 	case spool.WasDir:
 		t.kind = dir
+		if after.kind == moved { // it got another mode, and was moved later
+			t.kind, t.target, t.ino = moved, after.target, after.ino
+		}
 	case spool.WasMoved:
 		t.kind, t.target, t.ino = moved, string(r.Target), r.Ino
 	case spool.WasObjects:
-		t.kind = objects
+		t.kind, t.why = objects, r.Why
 	default:
 		t.kind, t.why = lost, r.Why
 	}
@@ -184,9 +187,32 @@ func (h *history) sum(p string, t pathState) string {
 	return "?"
 }
 
-// same reports whether two states are equal for git. Two indexes that differ only in the times of
-// their files are equal.
+// same reports whether two states have the same content, mode and owner.
 func (h *history) same(p string, a, b pathState) bool {
+	return h.sameContent(p, a, b) && sameRights(a, b)
+}
+
+// sameRights reports whether two states have the same mode and owner, as far as an undo can restore
+// them. Only root can restore owners.
+func sameRights(a, b pathState) bool {
+	if a.kind != b.kind || a.kind != file && a.kind != dir {
+		return true
+	}
+	return a.restorableMode() == b.restorableMode() && (os.Geteuid() != 0 || a.uid == b.uid && a.gid == b.gid)
+}
+
+// restorableMode returns the bits of the mode that an undo restores. On a directory, setgid and
+// sticky give no program any rights.
+func (t pathState) restorableMode() uint32 {
+	if t.kind == dir || t.kind == moved {
+		return t.mode & 0o3777
+	}
+	return t.mode & 0o777
+}
+
+// sameContent reports whether two states have contents that are equal for git. Two indexes that
+// differ only in the times of their files are equal.
+func (h *history) sameContent(p string, a, b pathState) bool {
 	if a.kind == moved && b.kind == dir {
 		return a.ino == b.ino
 	}

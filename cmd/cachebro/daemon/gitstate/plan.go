@@ -80,7 +80,10 @@ func (h *history) inEffect(o *operation) bool {
 	paths, before, _ := h.ends(o)
 	return slices.ContainsFunc(paths, func(p string) bool {
 		now := h.now(p)
-		return before[p].kind == objects || !holdsNothing(before[p], now) && !h.same(p, before[p], now)
+		if before[p].kind == objects {
+			return before[p].why == ""
+		}
+		return !onlyMadeOrRemoved(before[p], now) && !h.same(p, before[p], now)
 	})
 }
 
@@ -251,7 +254,11 @@ func (s *Service) Plan(ctx context.Context, sel Selection) (wire.GitPlan, error)
 	since := int64(0)
 	seen := map[string]bool{}
 	dirs := map[string]bool{}
+	unsaved := map[string]string{} // by directory of objects: what of them is not saved
 	for _, r := range h.rows {
+		if has[r] && r.Was == spool.WasObjects && r.Why != "" {
+			unsaved[r.path()] = r.Why
+		}
 		if !has[r] || seen[r.path()] {
 			continue
 		}
@@ -290,6 +297,9 @@ func (s *Service) Plan(ctx context.Context, sel Selection) (wire.GitPlan, error)
 			out.Steps = append(out.Steps, h.steps(c)...)
 		}
 	}
+	for _, p := range slices.Sorted(maps.Keys(unsaved)) {
+		out.Lost = append(out.Lost, wire.Conflict{Path: []byte(p), Why: unsaved[p]})
+	}
 	out.Steps = ordered(out.Steps)
 	return out, nil
 }
@@ -300,8 +310,12 @@ func (h *history) changeOf(first *row, has map[*row]bool) *change {
 	p := first.path()
 	c := &change{path: p, before: h.before(first), now: h.now(p)}
 	c.dir, c.rest, _ = gitdir.Split(p)
-	if holdsNothing(c.before, c.now) {
+	if onlyMadeOrRemoved(c.before, c.now) {
 		return c
+	}
+	same := h.same
+	if !h.sameContent(p, c.before, c.now) { // somebody else's git may have given the same content another mode
+		same = h.sameContent
 	}
 	chain := h.chains[p]
 	// If others changed the path between chosen rows, it is a conflict unless their changes have
@@ -314,7 +328,7 @@ func (h *history) changeOf(first *row, has map[*row]bool) *change {
 		if i == from {
 			continue
 		}
-		if by := chain[i-1]; !h.same(p, h.before(chain[from]), h.after(by)) {
+		if by := chain[i-1]; !same(p, h.before(chain[from]), h.after(by)) {
 			c.conflict = &store.Conflict{Path: store.Path(p), Why: "changed since", Actor: by.Actor, Time: by.lastChange()}
 		}
 	}
@@ -329,10 +343,10 @@ func (h *history) changeOf(first *row, has map[*row]bool) *change {
 	return c
 }
 
-// holdsNothing reports whether the path was a directory or absent in all states. An undo makes such
-// a directory, or removes it if it is empty, so changes by others are no conflict.
-func holdsNothing(all ...pathState) bool {
-	return !slices.ContainsFunc(all, func(t pathState) bool { return t.kind != absent && t.kind != dir })
+// onlyMadeOrRemoved reports whether the path is a directory in one state and absent in the other. An
+// undo makes such a directory, or removes it if it is empty, so changes by others are no conflict.
+func onlyMadeOrRemoved(a, b pathState) bool {
+	return a.kind == absent && b.kind == dir || a.kind == dir && b.kind == absent
 }
 
 // othersMade reports whether a change would remove a directory that somebody else has made since.
@@ -356,9 +370,11 @@ func (h *history) markMovedAway(changes []*change, has map[*row]bool) {
 			case !has[r]:
 			case r.Was == spool.WasMoved && top.kind == absent && h.now(string(r.Target)).ino == r.Ino:
 				why[c.dir] = "in a directory that was moved; try again once the directory is back"
+			case r.Was == spool.WasMoved && top.ino != r.Ino && h.now(string(r.Target)).ino == r.Ino:
+				why[c.dir] = "the directory was moved to " + string(r.Target) + ", and another one has its place"
 			case r.Was == spool.WasMoved && top.ino != r.Ino:
 				why[c.dir] = "the directory is neither at this path nor where it was moved to"
-			case r.Was == spool.WasDir:
+			case r.Was == spool.WasDir && h.after(r).kind == absent:
 				is = true
 			}
 		}
@@ -419,7 +435,11 @@ func checkout(dir, rest string) (base, below string) {
 // steps returns the steps of a change. Where a file is in the way of a directory, it is deleted first.
 func (h *history) steps(c *change) (all []wire.GitStep) {
 	b := c.before
-	st := wire.GitStep{Path: []byte(c.path), Now: h.sum(c.path, c.now), Mode: b.mode & 0o777, UID: b.uid, GID: b.gid, Size: b.size}
+	st := wire.GitStep{Path: []byte(c.path), Now: h.sum(c.path, c.now), Mode: b.restorableMode(), UID: b.uid, GID: b.gid, Size: b.size}
+	if b.kind == c.now.kind && (b.kind == file || b.kind == dir) && h.sameContent(c.path, b, c.now) {
+		st.Do = "chmod"
+		return []wire.GitStep{st}
+	}
 	switch b.kind {
 	case absent:
 		st.Do = "delete"
@@ -432,10 +452,15 @@ func (h *history) steps(c *change) (all []wire.GitStep) {
 			removal.Do = "delete"
 			all = append(all, removal)
 		}
-		st.Do, st.Mode = "mkdir", b.mode&0o3777 // on a directory, setgid and sticky give no program any rights
+		st.Do = "mkdir"
 	case link:
 		st.Do, st.Target = "symlink", []byte(b.target)
 	case moved:
+		if is := h.now(b.target); is.kind == dir && is.restorableMode() != b.restorableMode() {
+			rights := st
+			rights.Do, rights.Now = "chmod", "dir"
+			all = append(all, rights)
+		}
 		st.Do, st.To, st.Path = "rename", []byte(c.path), []byte(b.target)
 	case file:
 		st.Do, st.Kept, st.Content, st.Here = "write", b.savedAs, b.inline, b.inPlace
@@ -457,7 +482,7 @@ func ordered(steps []wire.GitStep) []wire.GitStep {
 			return 1
 		case s.Do == "rmdir":
 			return 2
-		case s.Do == "mkdir":
+		case s.Do == "mkdir" || s.Do == "chmod":
 			return 3
 		case base == "HEAD":
 			return 6

@@ -107,7 +107,7 @@ func (h *history) textOf(d string, paths []string, before, after map[string]path
 		_, rest, _ := gitdir.Split(p)
 		switch {
 		case rest != "config" && !strings.HasPrefix(rest, "hooks/") && rest != "info/exclude" && rest != "info/attributes":
-		case h.same(p, before[p], after[p]):
+		case h.sameContent(p, before[p], after[p]):
 		case after[p].kind == absent:
 			said = append(said, rest+" removed (saved)")
 		case before[p].kind == absent:
@@ -124,14 +124,21 @@ func (h *history) textOf(d string, paths []string, before, after map[string]path
 
 // textOfOthers describes an operation that changed no refs, for example one that staged files.
 func (h *history) textOfOthers(d string, paths []string, before, after map[string]pathState) []string {
-	if before[path.Join(d, "objects")].kind == objects {
+	if all := before[path.Join(d, "objects")]; all.kind == objects && all.why == "" {
 		return []string{"objects removed (saved)"}
 	}
 	index, others := 0, 0
+	var rights []string // paths of which only the mode or owner changed
 	for _, p := range paths {
 		_, rest, _ := gitdir.Split(p)
 		switch {
-		case strings.HasPrefix(rest, "refs/"), rest == "packed-refs", before[p].kind == dir, after[p].kind == dir, h.same(p, before[p], after[p]):
+		case before[p].kind == objects:
+			rights = append(rights, rest)
+		case h.sameContent(p, before[p], after[p]):
+			if !sameRights(before[p], after[p]) {
+				rights = append(rights, rest)
+			}
+		case strings.HasPrefix(rest, "refs/"), rest == "packed-refs", before[p].kind == dir, after[p].kind == dir:
 		case path.Base(rest) == "index":
 			index++
 		default:
@@ -143,6 +150,10 @@ func (h *history) textOfOthers(d string, paths []string, before, after map[strin
 		return []string{"index changed"}
 	case others > 0:
 		return []string{text.Count(others, "file") + " of git's own changed"}
+	case len(rights) == 1:
+		return []string{"mode or owner of " + cmp.Or(rights[0], d) + " changed"}
+	case len(rights) > 1:
+		return []string{"modes or owners of " + text.Count(len(rights), "path") + " changed"}
 	}
 	return nil
 }
