@@ -33,11 +33,12 @@ type Capture struct {
 	readMu   sync.Mutex // guards readings
 	readings map[uint32]*reading
 
-	scans   scans
-	watched atomic.Bool // Beside is called for all changes that bypass the mount
+	scans     scans
+	eachDirty atomic.Pointer[func(func(fusefs.File))] // as passed to Introduce
+	watched   atomic.Bool                             // Beside is called for all changes that bypass the mount
 
 	ticker    sync.WaitGroup
-	syncs     sync.WaitGroup // Synced's goroutines
+	syncs     sync.WaitGroup // the goroutines of Synced and introduceAgain
 	closeOnce sync.Once
 }
 
@@ -53,6 +54,7 @@ func New(o Options) *Capture {
 	c := &Capture{sink: s, scans: scans{sink: s}, copies: newCopies(s), git: newGitKeeper(o.Git), procs: map[procKey]spooledProcess{}, readings: map[uint32]*reading{}, lines: newLines()}
 	c.comm, _ = procfs.Comm(os.Getpid())
 	c.scans.running.Store(!o.AtOnce) // with AtOnce, a new file is not reported before its first version
+	c.scans.introduce = func() { introduceAgain(c) }
 	c.append(&spool.Record{Kind: spool.KindMount, Time: time.Now().UnixNano(), Mountpoint: o.Mountpoint, Source: o.Source, Version: o.Version})
 	c.copies.start()
 	c.ticker.Go(c.tick)
@@ -91,9 +93,22 @@ func (c *Capture) Close(ctx context.Context) error {
 // Introduce reports all files that are being written. It is called before mountd attaches to a
 // daemon, because that daemon begins with a scan and may not know of these files.
 func (c *Capture) Introduce(eachDirty func(func(fusefs.File))) {
+	c.eachDirty.Store(&eachDirty)
 	c.scans.running.Store(true)
 	eachDirty(func(f fusefs.File) { c.dirty(f) })
 	c.append(&spool.Record{Kind: spool.KindDirty, Time: time.Now().UnixNano()})
+}
+
+// introduceAgain reports all files that are being written, before the daemon scans again. The scan
+// would take a new one for a file that existed before. The goroutine is necessary because the caller
+// may hold the lock of such a file.
+func introduceAgain(c *Capture) {
+	c.syncs.Go(func() {
+		c.scans.introducing.Store(false)
+		if each := c.eachDirty.Load(); each != nil { // otherwise mountd has not attached, which begins with a scan
+			c.Introduce(*each)
+		}
+	})
 }
 
 // Scanning reports the files being written if the daemon has no completed scan, unless a scan was

@@ -22,6 +22,12 @@ type scans struct {
 	// running is set while a scan runs or is expected. A scan cannot record who writes a file. So
 	// while a scan runs, a new file is reported when it is made, not only when it is closed.
 	running atomic.Bool
+	// revealed is when ignored files last became tracked; ns. Only a scan that began later counts.
+	revealed atomic.Int64
+	// introducing is set while introduce is about to run.
+	introducing atomic.Bool
+	// introduce reports the files that are being written.
+	introduce func()
 }
 
 // captured reports whether a completed scan captured the content of a file. It returns false for a
@@ -35,6 +41,9 @@ func (s *scans) captured(p string, st event.Stat) bool {
 // end records that a scan has ended. began is when that scan started. If a directory was renamed
 // during the scan, the scan may have missed the directory, so the result is not used.
 func (s *scans) end(began time.Time) {
+	if began.UnixNano() <= s.revealed.Load() {
+		return
+	}
 	s.running.Store(false)
 	if began.UnixNano() > s.moved.Load() {
 		s.began.Store(began.UnixNano())
@@ -52,8 +61,12 @@ func (s *scans) end(began time.Time) {
 func (s *scans) relocated(intoView bool) {
 	s.moved.Store(time.Now().UnixNano())
 	if intoView {
+		s.revealed.Store(time.Now().UnixNano())
 		s.seen.Store(0)
 		s.append(&spool.Record{Kind: spool.KindBeside, Op: event.OpBaseline, Time: time.Now().UnixNano()})
+		if s.introducing.CompareAndSwap(false, true) {
+			s.introduce()
+		}
 	}
 }
 

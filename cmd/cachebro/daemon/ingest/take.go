@@ -26,6 +26,7 @@ func (g *Ingester) take(ctx context.Context, j spool.Joined) (store.Change, bool
 	case spool.KindDirty:
 		if r.Node == 0 {
 			g.dirty.complete()
+			g.bypasses = append(g.bypasses, Bypass{Record: r}) // an expected scan can begin
 			break
 		}
 		g.dirty.set(g.node(r), store.Path(r.Path), store.InodeOf(r.Stat))

@@ -36,6 +36,7 @@ type baseline struct {
 	done     time.Time     // start of the last completed scan of the present mount
 	wake     chan struct{} // capacity 1, never closed
 	wanted   bool
+	expected bool               // see expect
 	cancel   context.CancelFunc // ends the scan in progress
 }
 
@@ -58,19 +59,32 @@ func (b *baseline) request(again bool) {
 	b.wakeUp()
 }
 
-// repeat requests a scan that begins after the call, even if another one is in progress.
-func (b *baseline) repeat() {
+// expect announces a scan. It begins when introduced is called, even if another one is in progress.
+func (b *baseline) expect() {
 	if b.survey.Unscanned {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.wakeUp()
+	b.expected = true
+}
+
+// introduced begins the expected scan, because mountd has reported all files that are being written.
+// The start of a scan is reported a clock tick early, and must be later than the request.
+func (b *baseline) introduced(ctx context.Context) {
+	b.mu.Lock()
+	expected := b.expected
+	b.mu.Unlock()
+	if expected && sleep.For(ctx, time.Duration(2*ingest.ClockTick)) {
+		b.mu.Lock()
+		b.wakeUp()
+		b.mu.Unlock()
+	}
 }
 
 // wakeUp makes run scan. The caller holds mu.
 func (b *baseline) wakeUp() {
-	b.wanted = true
+	b.wanted, b.expected = true, false
 	select {
 	case b.wake <- struct{}{}:
 	default: // it has been woken already
@@ -96,7 +110,7 @@ func (b *baseline) complete() time.Time {
 func (b *baseline) running() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.wanted || b.cancel != nil
+	return b.wanted || b.expected || b.cancel != nil
 }
 
 func (b *baseline) now() wire.Baseline {
@@ -424,6 +438,9 @@ func (s *scanner) look(ctx context.Context, p store.Path, isDir bool, listed sto
 	if !same && s.pendingSince > 0 && st.Ctime >= s.pendingSince {
 		s.later = append(s.later, entry{p, isDir, isDir && !live})
 		return nil
+	}
+	if !same && s.settled && time.Now().UnixNano()-st.Ctime < int64(ingest.RecordWait) {
+		return nil // it has changed since the scan waited, and the record of the change has the author
 	}
 	s.counted(isDir, st)
 	if same {

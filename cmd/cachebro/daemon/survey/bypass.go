@@ -13,11 +13,26 @@ import (
 	"cachebro/cmd/cachebro/daemon/source"
 	"cachebro/store"
 	"cachebro/store/leaf/ignore"
+	"cachebro/store/leaf/spool"
 	"cachebro/store/onwire"
 )
 
 // RecordBypassed records the changes of paths that bypassed the mount. See ingest.Followers.
 func (s *Survey) RecordBypassed(ctx context.Context, records []ingest.Bypass, apply func([]store.Change) bool) {
+	changes := make([]ingest.Bypass, 0, len(records))
+	for _, t := range records {
+		switch {
+		case t.Record.Kind == spool.KindDirty:
+			s.baseline.introduced(ctx)
+		case t.Record.Op == store.OpBaseline:
+			s.baseline.expect()
+		default:
+			changes = append(changes, t)
+		}
+	}
+	if len(changes) == 0 {
+		return
+	}
 	sc, done, err := s.baseline.scanner(ctx)
 	if err != nil {
 		s.Log.Warn("changes that bypassed the mount cannot be examined", "err", err)
@@ -25,7 +40,7 @@ func (s *Survey) RecordBypassed(ctx context.Context, records []ingest.Bypass, ap
 	}
 	defer done()
 	b := bypassBatch{survey: s, scanner: sc, apply: apply, known: !s.baseline.complete().IsZero(), paths: map[store.Path]bool{}}
-	for _, t := range records {
+	for _, t := range changes {
 		b.take(t)
 	}
 	b.flush()
@@ -47,10 +62,6 @@ type bypassBatch struct {
 }
 
 func (b *bypassBatch) take(t ingest.Bypass) {
-	if t.Record.Op == store.OpBaseline {
-		b.survey.baseline.repeat()
-		return
-	}
 	b.Bypass = t
 	if b.Actor.Comm == "" {
 		b.Actor = attribution.Outsider
