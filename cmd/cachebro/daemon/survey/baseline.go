@@ -36,8 +36,10 @@ type baseline struct {
 	done     time.Time     // start of the last completed scan of the present mount
 	wake     chan struct{} // capacity 1, never closed
 	wanted   bool
-	expected bool               // see expect
 	cancel   context.CancelFunc // ends the scan in progress
+	expected bool               // see expect
+	// notBefore is the earliest start of the next scan.
+	notBefore time.Time
 }
 
 // request requests a scan. If again is set and a scan is in progress, the scan starts over, because
@@ -71,14 +73,12 @@ func (b *baseline) expect() {
 
 // introduced begins the expected scan, because mountd has reported all files that are being written.
 // The start of a scan is reported a clock tick early, and must be later than the request.
-func (b *baseline) introduced(ctx context.Context) {
+func (b *baseline) introduced() {
 	b.mu.Lock()
-	expected := b.expected
-	b.mu.Unlock()
-	if expected && sleep.For(ctx, time.Duration(2*ingest.ClockTick)) {
-		b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.expected {
+		b.notBefore = time.Now().Add(time.Duration(2 * ingest.ClockTick))
 		b.wakeUp()
-		b.mu.Unlock()
 	}
 }
 
@@ -110,7 +110,7 @@ func (b *baseline) complete() time.Time {
 func (b *baseline) running() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.wanted || b.expected || b.cancel != nil
+	return b.wanted || b.cancel != nil || b.expected && b.survey.mount.mounted()
 }
 
 func (b *baseline) now() wire.Baseline {
@@ -132,6 +132,12 @@ func (b *baseline) run(ctx context.Context) {
 		case <-b.wake:
 		case <-retry:
 			b.request(false)
+		}
+		b.mu.Lock()
+		notBefore := b.notBefore
+		b.mu.Unlock()
+		if !sleep.For(ctx, time.Until(notBefore)) {
+			return
 		}
 		b.mu.Lock()
 		if !b.wanted {

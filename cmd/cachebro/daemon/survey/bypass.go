@@ -23,7 +23,7 @@ func (s *Survey) RecordBypassed(ctx context.Context, records []ingest.Bypass, ap
 	for _, t := range records {
 		switch {
 		case t.Record.Kind == spool.KindDirty:
-			s.baseline.introduced(ctx)
+			s.baseline.introduced()
 		case t.Record.Op == store.OpBaseline:
 			s.baseline.expect()
 		default:

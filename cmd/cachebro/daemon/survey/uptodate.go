@@ -84,8 +84,8 @@ func (s *Survey) LookAtAll(ctx context.Context) (missing string, err error) {
 	return "", nil
 }
 
-// Refresh records the files closed before the call. Without a mount it also checks the stat of
-// every file, unless noScan is set. warning says what may be missing.
+// Refresh records the files closed before the call, and waits for a scan in progress. Without a mount
+// it also checks the stat of every file, unless noScan is set. warning says what may be missing.
 func (s *Survey) Refresh(ctx context.Context, noScan bool) (warning string) {
 	s.Ingest.WaitHead(ctx, ingest.FreshWait)
 	mounted := s.mount.mounted()
