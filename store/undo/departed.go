@@ -91,13 +91,13 @@ func (h *past) removal(v store.Version) store.Version {
 }
 
 // nameDeparted lists the restored directories that were removed without saving their contents,
-// because files in them that nobody has read are lost. It leaves out directories in a directory
-// that it lists.
+// because files in them that nobody has read are lost. It also lists those that have come back since,
+// because the history does not have everything that came with them. It leaves out directories in a
+// directory that it lists.
 func (m *maker) nameDeparted(a *aims, o *outcome) {
-	now := a.h.presently()
 	var all []departure
 	for _, g := range a.of {
-		if n := g.want.node; g.c.kind == entryCell && n != nil && n.dir() && !now.has(n) {
+		if n := g.want.node; g.c.kind == entryCell && n != nil && n.dir() {
 			if d, ok := a.h.departed(n, a.since); ok {
 				d.home = a.pathIn(o, g.c)
 				all = append(all, d)
