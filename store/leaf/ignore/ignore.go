@@ -110,8 +110,10 @@ func IsRuleFile(path string) bool {
 		return true
 	case "exclude":
 		return strings.HasSuffix(path, "info/exclude")
-	case ".git": // a repository, worktree or submodule begins
+	case ".git": // a repository, worktree or submodule begins or ends
 		return true
+	case "HEAD":
+		return strings.HasSuffix("/"+path, "/.git/HEAD")
 	}
 	for _, beside := range builtIn {
 		for _, name := range beside {

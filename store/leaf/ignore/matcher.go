@@ -101,6 +101,9 @@ func (s *snapshot) indexed(in *dir, p string) bool {
 // omits directories in the subtree of another one that it returns. mayReveal reports whether
 // ignored files may be tracked now.
 func (m *Matcher) Reload(p string) (nowExcluded []string, mayReveal bool) {
+	if m.sameRepo(p) {
+		return nil, false
+	}
 	candidates, mayReveal := m.mayBeExcluded(p), m.newRulesMayReveal(p)
 	m.dropRules(p)
 	m.now.Load().dir(decidesFor(p)) // read the rules before the file changes again; the next Reload compares them with the file
@@ -113,6 +116,22 @@ func (m *Matcher) Reload(p string) (nowExcluded []string, mayReveal bool) {
 	return nowExcluded, mayReveal
 }
 
+// sameRepo reports whether p is a file or directory of git by which a repository begins or ends,
+// and the directory that contains it has no repository, neither now nor before, or still has the
+// one that it had.
+func (m *Matcher) sameRepo(p string) bool {
+	if base := path.Base(p); base != ".git" && base != "HEAD" {
+		return false
+	}
+	top := decidesFor(p)
+	d := m.now.Load().dir(top)
+	had, has := d.begins(), m.source.dotGit(d.path) != nil
+	return had == has && (!has || path.Base(p) == "HEAD")
+}
+
+// begins reports whether the work tree of a repository begins at the directory.
+func (d *dir) begins() bool { return d.repo != nil && d.repo.prefix == "" && d.repo.dir == d.path }
+
 // newRulesMayReveal compares the rule file p with the rules that were read from it before. Fewer
 // matching patterns or more negated ones may turn ignored files into tracked ones. Files on the
 // built-in list only distinguish excluded directories from ignored ones, or without a repository
@@ -122,7 +141,9 @@ func (m *Matcher) newRulesMayReveal(p string) bool {
 	known, isKnown := s.dirs.Load(decidesFor(p))
 	var old []pattern
 	switch path.Base(p) {
-	case "exclude", ".git":
+	case "exclude":
+		return s.dir(decidesFor(p)).repo != nil
+	case ".git", "HEAD":
 		return true
 	case ".gitignore":
 		if isKnown {
@@ -188,10 +209,9 @@ func (m *Matcher) mayBeExcluded(p string) (dirs []string) {
 		if reflect.DeepEqual(s.dir(top).rules, parse(s.source.file(p))) {
 			return nil
 		}
-	case "exclude":
+	case "exclude", ".git", "HEAD":
 	case ".cachebroignore":
 		byName = false
-	case ".git":
 	default: // a file listed in builtIn, which decides only about directories that tools can create again
 		return nil
 	}
@@ -225,8 +245,11 @@ func (m *Matcher) mayBeExcluded(p string) (dirs []string) {
 // decidesFor returns the directory to whose subtree the rules in a file apply.
 func decidesFor(p string) string {
 	top := path.Dir(p)
-	if path.Base(p) == "exclude" {
+	switch path.Base(p) {
+	case "exclude":
 		top = path.Clean(strings.TrimSuffix(top, ".git/info"))
+	case "HEAD":
+		top = path.Dir(top)
 	}
 	return top
 }
@@ -239,7 +262,7 @@ func (m *Matcher) dropRules(p string) {
 		case ".gitignore", ".cachebroignore", "CACHEDIR.TAG", "pyvenv.cfg":
 			s.drop(dir, true)
 			return
-		case "exclude", ".git":
+		case "exclude", ".git", "HEAD":
 		default: // a file that decides whether directories next to it are excluded
 			for name, beside := range builtIn {
 				if slices.Contains(beside, base) {

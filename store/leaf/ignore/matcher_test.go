@@ -179,6 +179,46 @@ func TestNewRulesBeginToExclude(t *testing.T) {
 	}
 }
 
+// An empty .git, which sandboxes make around each command, changes nothing. A repository begins and
+// ends with its HEAD, and other branches are not another repository.
+func TestRepositoryBeginsWithItsHead(t *testing.T) {
+	for _, top := range []string{"", ".sub/"} {
+		root := tree(t, map[string]string{top + "src/a.o": "", top + ".gitignore": "*.log\n", top + "node_modules/a": "", top + "package.json": "{}"})
+		m := open(t, root, Options{})
+		git, head := top+".git", top+".git/HEAD"
+		for i, c := range []struct {
+			file       string
+			change     func()
+			reveals    bool
+			repository bool
+		}{
+			{git, func() { os.Mkdir(filepath.Join(root, git), 0o755) }, false, false},
+			{git, func() { os.Remove(filepath.Join(root, git)) }, false, false},
+			{git, func() { os.Mkdir(filepath.Join(root, git), 0o755) }, false, false},
+			{top + ".git/info/exclude", func() { put(t, root, top+".git/info/exclude", "*.o\n") }, false, false},
+			{head, func() { put(t, root, head, "ref: refs/heads/main\n") }, true, true},
+			{head, func() { put(t, root, head, "ref: refs/heads/other\n") }, false, true},
+			{head, func() { os.Remove(filepath.Join(root, head)) }, true, false},
+			{git, func() { os.RemoveAll(filepath.Join(root, git)) }, false, false},
+		} {
+			m.Class(top+"src/a.o", false) // caches the rules from before the change
+			c.change()
+			if !IsRuleFile(c.file) {
+				t.Errorf("%s: not a file with rules", c.file)
+			}
+			if _, got := m.Reload(c.file); got != c.reveals {
+				t.Errorf("step %d, %s: may reveal %v, want %v", i, c.file, got, c.reveals)
+			}
+			if got := m.Class(top+"src/a.o", false) == Ignored; got != c.repository {
+				t.Errorf("step %d, %s: the rules of a repository apply: %v, want %v", i, c.file, got, c.repository)
+			}
+			if got := m.Class(top+"node_modules", true) == Tracked; got != c.repository {
+				t.Errorf("step %d, %s: node_modules is tracked: %v, want %v", i, c.file, got, c.repository)
+			}
+		}
+	}
+}
+
 // Reload reports whether new rules may make ignored files tracked.
 func TestRulesThatMayReveal(t *testing.T) {
 	m := open(t, tree(t, map[string]string{".git/HEAD": "ref: refs/heads/main\n", "src/a": ""}), Options{})

@@ -63,8 +63,7 @@ func (r *repo) has(p string, now time.Time) bool {
 // findRepo finds the repository whose top is dir, a directory of the project. For the root it also
 // searches the ancestors, because the project may be a part of a work tree.
 func (s *source) findRepo(dir string) *repo {
-	info, err := s.root.Lstat(path.Join(dir, ".git"))
-	if err == nil {
+	if info := s.dotGit(dir); info != nil {
 		return s.openRepo(&repo{source: s, dir: dir}, path.Join(dir, ".git"), info)
 	}
 	if dir != "" || s.abs == "" {
@@ -84,6 +83,17 @@ func (s *source) findRepo(dir string) *repo {
 			return nil
 		}
 	}
+}
+
+// dotGit describes the .git of a directory if a repository's work tree begins there; otherwise it
+// returns nil. A .git directory without a HEAD is not a repository. Sandboxes, for example, make an
+// empty one around each command.
+func (s *source) dotGit(dir string) os.FileInfo {
+	info, err := s.root.Lstat(path.Join(dir, ".git"))
+	if err != nil || info.IsDir() && !s.exists(path.Join(dir, ".git/HEAD")) {
+		return nil
+	}
+	return info
 }
 
 // readAbove reads the ignore files of the directories from top, the top of a work tree, to the
