@@ -168,7 +168,7 @@ func (pl *Plans) nothing(ctx context.Context, q wire.PlanRequest, err error) err
 	if out.Hint == "" {
 		out.Hint = "cachebro log shows the changes that are not undone yet"
 		if q.Kind == store.PlanRedo {
-			out.Hint = "redo reverses the last undo, revert or restore"
+			out.Hint = "redo reverses the last undo, revert or restore; to reverse an undo --git, find its number gN in cachebro log and run cachebro undo --git gN"
 		}
 	}
 	if q.Kind != store.PlanUndo {
