@@ -619,7 +619,7 @@ func (h *past) nodeOf(v *store.Version, c *cell) *node {
 		}
 		return h.newNode(kind, in)
 	}
-	if n := h.nodes[in]; n != nil && n.kind == kind {
+	if n := h.nodes[in]; n != nil && n.kind == kind && (n == cur || !n.hasOtherFile(in)) {
 		return n
 	}
 	if cur != nil && cur.kind == kind && (cur.bare || cur.incomparable(v)) {
@@ -629,6 +629,13 @@ func (h *past) nodeOf(v *store.Version, c *cell) *node {
 	n := h.newNode(kind, in)
 	h.nodes[in] = n
 	return n
+}
+
+// hasOtherFile reports whether the node was removed and made again since its file had the given
+// inode. If that file appears at another name, it had been moved to an unrecorded path, and is
+// another node.
+func (n *node) hasOtherFile(in store.Inode) bool {
+	return n.in.Ino != 0 && n.in != in && len(n.entries) > 0 && !n.dir()
 }
 
 // incomparable reports whether inode numbers cannot show that a node and a version are the same

@@ -151,6 +151,13 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 		{name: "a directory moved to where nothing is kept, and back under another name",
 			setup: "mkdir d; echo a >d/a", act: "echo z >d/z.log; mv d $G/d; mv $G/d e",
 			lost: "/d: it was moved to where nothing is recorded", want: []func(string) error{file("d/a", "a\n"), absent("e")}},
+		{name: "a file moved to where nothing is kept, made again, and moved over another one",
+			setup: "echo e >e; echo f >f", act: "",
+			then: func(d string) error {
+				return errors.Join(os.Rename(d+"/e", inGit(d, "e")), os.WriteFile(d+"/e", []byte("e\n"), 0o644), os.Rename(inGit(d, "e"), d+"/f"))
+			},
+			want:  []func(string) error{file("e", "e\n"), file("f", "f\n"), oneFile("e", "f", false)},
+			again: []func(string) error{file("e", "e\n"), file("f", "e\n"), oneFile("e", "f", false)}},
 		{name: "a directory moved into one that was then exchanged for a file from .git", restore: true, redo: 1,
 			setup: "mkdir -p tmp/sub out; echo z >out/z.log; ln -s b.txt tmp/sub/y.ign; ln out/z.log $G/x.ign", act: "mv tmp/sub out/ign",
 			then: func(d string) error { return exchange(d, "out", "../.git/twin/"+filepath.Base(d)+"/x.ign") },
@@ -516,7 +523,7 @@ func TestUndoIsExactOrNamesIt(t *testing.T) {
 			want:  []func(string) error{file("__pycache__/c", "old\n"), file("__pycache__/d", "old\n"), file("src/__pycache__/c", "old\n"), mode("src/__pycache__", unix.S_IFDIR|0o750), absent("__pycache__/e"), file(".gitignore", rules)},
 			again: []func(string) error{file("__pycache__/c", "new\n"), file("__pycache__/e", "made\n"), absent("__pycache__/d"), absent("src")}},
 	}
-	p := newProject(t, map[string]string{"a": "a\n"})
+	p := newProject(t, map[string]string{"a": "a\n", ".git/HEAD": "ref: refs/heads/main\n"})
 	if err := os.Chmod(p.base, 0o755); err != nil { // so that the other user can enter it
 		t.Fatal(err)
 	}
